@@ -1,0 +1,57 @@
+# minitxl: everything a reader, a teacher or a developer calls. `make help` lists it.
+#
+#   PYTHON=python3.12      another Python, 3.11 or newer
+#   TORCH_INDEX=URL        another index for torch alone, as PyTorch's own site names it for your
+#                          CUDA version or for the CPU
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/ready
+TORCH := $(shell sed -n '/^torch==/p' constraints.txt)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo lab test test-unit test-notebooks lint figures notebooks clean
+
+help:  ## list what can be made
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(READY)  ## create .venv and install the tested versions, once
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+		echo "minitxl needs Python 3.11 or newer, but '$(PYTHON)' is $$($(PYTHON) --version 2>/dev/null || echo missing): install one, or name it, as in 'make PYTHON=python3.12 demo'" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+		echo "minitxl needs Python's venv module, which '$(PYTHON)' lacks: on Debian or Ubuntu, 'apt-get install python3-venv' brings it" >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) '$(TORCH)'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[test]'
+	@touch $@
+
+demo: $(READY)  ## train a vanilla model and Transformer-XL side by side, and draw the difference
+	@$(BIN)/minitxl demo
+
+lab: $(READY)  ## open the course in JupyterLab
+	@$(BIN)/jupyter lab notebooks/00_start_here.ipynb
+
+test: lint test-unit test-notebooks  ## all tests, as CI runs them
+
+test-unit: $(READY)  ## tests of the package
+	@$(BIN)/pytest
+
+test-notebooks: $(READY)  ## run every notebook from top to bottom, in the quick profile
+	@MINITXL_PROFILE=quick $(BIN)/pytest --nbval-lax --nbval-current-env --nbval-cell-timeout=300 -p no:cacheprovider notebooks
+
+lint: $(READY)  ## format, lint and types
+	@$(BIN)/ruff format --check --quiet .
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/mypy
+
+figures: $(READY)  ## rebuild results and figures that are missing or out of date
+	@$(BIN)/minitxl figures
+
+notebooks: $(READY)  ## run the notebooks and store their outputs in canonical form
+	@$(BIN)/python notebooks/execute.py
+
+clean:  ## remove what was installed and built
+	rm -rf $(VENV) *.egg-info build .pytest_cache .ruff_cache .mypy_cache .hypothesis

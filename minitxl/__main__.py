@@ -1,0 +1,284 @@
+"""The command line: ``minitxl train | evaluate | demo | figures``, and ``--help`` on each."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Literal
+
+import torch
+import tyro
+from tqdm import tqdm
+from tyro.conf import Positional
+
+from minitxl import corpora, figures, results, training
+from minitxl.batching import Lanes
+from minitxl.config import EvaluateConfig, ModelConfig, TrainConfig
+from minitxl.corpora import Corpus
+from minitxl.evaluation import Score, cached, sliding
+from minitxl.experiments import demo, memory_and_positions
+from minitxl.experiments.memory_and_positions import Report
+from minitxl.training import Record
+
+Device = Literal["auto", "cpu", "cuda"]
+
+
+@dataclass(frozen=True)
+class ModelFlags(ModelConfig):
+    """The architecture."""
+
+    def __post_init__(self) -> None:
+        """``checked`` checks, where an error can be told in a sentence."""
+
+    def checked(self) -> ModelConfig:
+        return ModelConfig(**asdict(self))
+
+
+@dataclass(frozen=True)
+class TrainFlags(TrainConfig):
+    """How it is trained."""
+
+    def __post_init__(self) -> None:
+        """``checked`` checks, where an error can be told in a sentence."""
+
+    def checked(self) -> TrainConfig:
+        return TrainConfig(**asdict(self))
+
+
+@dataclass(frozen=True)
+class Train:
+    """Train a language model; the same command goes on with a run that was stopped.
+
+    Ctrl-C finishes the step, saves, and stops.
+    """
+
+    folder: Positional[Path]
+    """Where the checkpoint and the log are written."""
+    model: ModelFlags = ModelFlags()
+    train: TrainFlags = TrainFlags()
+    text: Path | None = None
+    """Your own text, read as bytes; without it, the source of Python's standard library."""
+    device: Device = "auto"
+    """cpu, cuda, or the better one that is there."""
+
+    def __call__(self) -> None:
+        model, settings, corpus = self.model.checked(), self.train.checked(), _corpus(self.text)
+        if model.vocab_size < corpus.vocab_size:
+            raise ValueError(
+                f"vocab_size must be {corpus.vocab_size} or more for this text, got {model.vocab_size}"
+            )
+        lanes = Lanes(corpus.train, batch=settings.batch, seg_len=settings.seg_len)
+        run = self._run(model, settings)
+        with _bars() as report:
+            whole = training.train(
+                run,
+                lanes,
+                valid=corpus.valid,
+                folder=self.folder,
+                report=lambda record: report("training", settings.steps, record),
+            )
+        if not whole:
+            print(f"stopped and saved at step {run.step}; the same command goes on from there")
+            sys.exit(130)
+        print(f"trained for {run.step} steps; next: minitxl evaluate {self.folder}")
+
+    def _run(self, model: ModelConfig, settings: TrainConfig) -> training.Run:
+        checkpoint = self.folder / training.CHECKPOINT
+        if not checkpoint.exists():
+            return training.start(model, settings, device=_device(self.device))
+        run = training.resume(checkpoint, device=_device(self.device))
+        here, asked = (
+            {**asdict(run.model.config), **asdict(run.settings)},
+            {**asdict(model), **asdict(settings)},
+        )
+        for name, value in here.items():
+            if asked[name] != value:
+                raise ValueError(
+                    f"{name} must be {value} as in the run in {self.folder}, got {asked[name]}; "
+                    f"for other settings use another folder"
+                )
+        print(f"going on with {self.folder} at step {run.step} of {settings.steps}")
+        return run
+
+
+@dataclass(frozen=True)
+class Evaluate:
+    """Score a trained model on text it has not seen, with memory or by a sliding window."""
+
+    folder: Positional[Path]
+    """Folder of the run."""
+    way: Literal["cached", "sliding"] = "cached"
+    """Segment after segment with memory, or a window that slides and is computed anew."""
+    seg_len: int | None = None
+    """Cached: tokens of a segment; none means as in training."""
+    mem_len: int | None = None
+    """Cached: tokens of memory; none means as in training."""
+    window: int | None = None
+    """Cached: most keys a query sees, itself included."""
+    clamp_len: int | None = None
+    """Cached: distance beyond which all keys count as equally far; none means as in training."""
+    attention_len: int | None = None
+    """Sliding: tokens of the window; none means segment and memory of training together."""
+    stride: int = 1
+    """Sliding: tokens the window moves by; attention-len gives isolated segments."""
+    tokens: int | None = 65536
+    """How many tokens of the text to score at most; none means all."""
+    part: Literal["valid", "test"] = "test"
+    """Which part of the text."""
+    text: Path | None = None
+    """Your own text, read as bytes; without it, the source of Python's standard library."""
+    device: Device = "auto"
+    """cpu, cuda, or the better one that is there."""
+
+    def __call__(self) -> None:
+        corpus = _corpus(self.text)
+        checkpoint = self.folder / training.CHECKPOINT
+        if not checkpoint.exists():
+            raise ValueError(f"{self.folder} must hold a run of minitxl train, got no {training.CHECKPOINT}")
+        run = training.resume(checkpoint, device=_device(self.device))
+        stream = corpus.valid if self.part == "valid" else corpus.test
+        stream = stream if self.tokens is None else stream[: self.tokens + 1]
+        began = perf_counter()
+        score, how = self._score(run, stream)
+        seconds = perf_counter() - began
+        print(f"{self.part} part of {corpus.name}, {how}")
+        print(f"{score.bits_per_token:.4f} bits per character, perplexity {score.perplexity:.3f}")
+        print(f"{score.tokens:,} tokens, {seconds / score.tokens * 1e6:,.1f} µs per token")
+
+    def _score(self, run: training.Run, stream: torch.Tensor) -> tuple[Score, str]:
+        trained = run.settings
+        if self.way == "sliding":
+            length = self.attention_len or trained.seg_len + trained.mem_len
+            score = sliding(run.model, stream, attention_len=length, stride=self.stride)
+            return score, f"sliding window of {length} tokens, stride {self.stride}"
+        settings = EvaluateConfig(
+            seg_len=trained.seg_len if self.seg_len is None else self.seg_len,
+            mem_len=trained.mem_len if self.mem_len is None else self.mem_len,
+            window=self.window,
+            clamp_len=trained.clamp_len if self.clamp_len is None else self.clamp_len,
+        )
+        return cached(run.model, stream, settings), f"cached: {settings}"
+
+
+@dataclass(frozen=True)
+class Demo:
+    """Train a vanilla segment model and Transformer-XL side by side, and compare them."""
+
+    folder: Path = Path("figures")
+    """Where demo.svg and its data, demo.json, are written."""
+    steps: int = TrainConfig.steps
+    """Training steps of each."""
+    seed: int = 0
+    """Seed of the weights."""
+    text: Path | None = None
+    """Your own text, read as bytes; without it, the source of Python's standard library."""
+    device: Device = "auto"
+    """cpu, cuda, or the better one that is there."""
+
+    def __call__(self) -> None:
+        corpus, device = _corpus(self.text), _device(self.device)
+        settings = demo.settings(corpus, steps=self.steps)
+        began = perf_counter()
+        with _bars() as report:
+            data = demo.run(settings, corpus, seed=self.seed, device=device, report=report)
+        result = results.Result(
+            name="demo",
+            settings=settings,
+            seeds=[self.seed],
+            code=results.code_digest(demo.__name__),
+            data=data,
+            provenance=results.provenance(device, seconds=perf_counter() - began),
+        )
+        path = results.write(result, self.folder)
+        picture = path.with_suffix(".svg")
+        figures.demo(data).save(picture)
+        print(demo.table(data))
+        print(f"\nfigure: {picture}   data: {path}")
+        print("next: make lab opens notebooks/00_start_here.ipynb, which says what you have just seen")
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Rebuild the results and figures of the experiments that are missing or out of date."""
+
+    folder: Path = Path("figures")
+    """Where results and figures are kept."""
+    profile: Literal["auto", "quick", "full"] = "auto"
+    """quick: two cores and some minutes; full: a GPU; auto: full where there is a GPU."""
+    device: Device = "auto"
+    """cpu, cuda, or the better one that is there."""
+    again: bool = False
+    """Run even what is up to date."""
+
+    def __call__(self) -> None:
+        corpus, device = corpora.embedded(), _device(self.device)
+        profile = self.profile if self.profile != "auto" else "full" if device == "cuda" else "quick"
+        experiment, name = memory_and_positions, "memory_and_positions"
+        settings, seeds = experiment.settings(profile, corpus), experiment.SEEDS
+        code = results.code_digest(experiment.__name__)
+        path = self.folder / f"{name}.json"
+        if self.again or results.is_stale(path, settings=settings, seeds=seeds, code=code):
+            began = perf_counter()
+            with _bars() as report:
+                data = experiment.run(settings, corpus, seeds=seeds, device=device, report=report)
+            seconds = perf_counter() - began
+            provenance = results.provenance(device, seconds=seconds)
+            results.write(results.Result(name, settings, seeds, code, data, provenance), self.folder)
+        figures.memory_and_positions(results.read(path).data).save(path.with_suffix(".svg"))
+        print(f"{path} and its figure are up to date")
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run a command; what is wrong with its input is told in one sentence, with exit code 2."""
+    command = tyro.cli(
+        Train | Evaluate | Demo | Figures,
+        args=arguments,
+        prog="minitxl",
+        description="Transformer-XL: train it, score it, see what its memory buys.",
+        config=(tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes),
+    )
+    try:
+        command()
+    except ValueError as error:
+        print(f"minitxl: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("minitxl: interrupted", file=sys.stderr)
+        sys.exit(130)
+
+
+def _corpus(text: Path | None) -> Corpus:
+    return corpora.embedded() if text is None else corpora.from_file(text)
+
+
+def _device(asked: Device) -> str:
+    if asked == "cuda" and not torch.cuda.is_available():
+        raise ValueError("device must be cpu or auto where there is no CUDA GPU, got cuda")
+    return ("cuda" if torch.cuda.is_available() else "cpu") if asked == "auto" else asked
+
+
+@contextmanager
+def _bars() -> Iterator[Report]:
+    """A progress bar for each label that reports steps, with its last validation."""
+    bars: dict[str, tqdm] = {}
+
+    def report(label: str, steps: int, record: Record) -> None:
+        if label not in bars:
+            bars[label] = tqdm(
+                desc=label, total=steps, initial=record.step - 1, unit="step", position=len(bars)
+            )
+        bars[label].update()
+        if record.valid_bits is not None:
+            bars[label].set_postfix_str(f"{record.valid_bits:.3f} bits per character on validation text")
+
+    try:
+        yield report
+    finally:
+        for bar in bars.values():
+            bar.close()
+
+
+if __name__ == "__main__":
+    main()

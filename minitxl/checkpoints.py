@@ -1,0 +1,93 @@
+"""Checkpoints: named tensors and what they are, in one safetensors file.
+
+Nothing here can run code on reading. The file carries a SHA-256 over its tensors, which
+notices what safetensors does not: a flipped byte.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from minitxl.config import ModelConfig
+from minitxl.files import replacing
+from minitxl.model import TransformerLM
+
+Tensors = dict[str, Tensor]
+MODEL = "model."
+
+
+def write(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
+    """Write a checkpoint whole or not at all; ``about`` is anything JSON can hold."""
+    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    described = json.dumps({**about, "sha256": _digest(plain)}, sort_keys=True)
+    with replacing(path) as temporary:
+        save_file(plain, temporary, metadata={"minitxl": described})
+
+
+def read(path: Path) -> tuple[Tensors, dict[str, Any]]:
+    """The tensors and the description, checked against their digest."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            described = (file.metadata() or {}).get("minitxl")
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError) as error:
+        raise ValueError(f"{path} is not a whole checkpoint: {error}") from error
+    if described is None:
+        raise ValueError(f"{path} holds tensors, but was not written by minitxl")
+    about = json.loads(described)
+    if about.pop("sha256") != _digest(tensors):
+        raise ValueError(f"{path} is damaged: its tensors do not match their SHA-256")
+    return tensors, about
+
+
+def save_model(path: Path, model: TransformerLM) -> None:
+    """Save a model and its configuration."""
+    write(path, model_tensors(model), {"model": asdict(model.config)})
+
+
+def load_model(path: Path, *, device: torch.device | str = "cpu") -> TransformerLM:
+    """The model of a checkpoint, of ``save_model`` or of a run, ready to be evaluated."""
+    tensors, about = read(path)
+    dtype = next(tensor.dtype for name, tensor in tensors.items() if name.startswith(MODEL))
+    model = TransformerLM(ModelConfig(**about["model"])).to(device, dtype)
+    copy_model_tensors(tensors, model)
+    return model.eval()
+
+
+def model_tensors(model: TransformerLM) -> Tensors:
+    """Every parameter once, under its first name, so that tied ones stay tied."""
+    return {MODEL + name: parameter.detach() for name, parameter in model.named_parameters()}
+
+
+def copy_model_tensors(tensors: Tensors, model: TransformerLM) -> None:
+    """Copy what ``model_tensors`` gave into a model of the same configuration."""
+    held = {name.removeprefix(MODEL) for name in tensors if name.startswith(MODEL)}
+    parameters: dict[str, nn.Parameter] = dict(model.named_parameters())
+    if stray := held.symmetric_difference(parameters):
+        name = min(stray)
+        where = "the checkpoint lacks it" if name in parameters else "the model has none of that name"
+        raise ValueError(f"tensor {name} does not fit: {where}")
+    with torch.no_grad():
+        for name, parameter in parameters.items():
+            tensor = tensors[MODEL + name]
+            if tensor.shape != parameter.shape:
+                raise ValueError(
+                    f"tensor {name} must have shape {tuple(parameter.shape)}, got {tuple(tensor.shape)}"
+                )
+            parameter.copy_(tensor)
+
+
+def _digest(tensors: Tensors) -> str:
+    digest = hashlib.sha256()
+    for name, tensor in sorted(tensors.items()):
+        digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
+        digest.update(tensor.flatten().view(torch.uint8).numpy().data)
+    return digest.hexdigest()

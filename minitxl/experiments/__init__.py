@@ -1,0 +1,1 @@
+"""Experiments: one file each, one result each, rebuilt by ``minitxl figures``."""

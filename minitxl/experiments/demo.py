@@ -1,0 +1,148 @@
+"""The demo: a vanilla segment model and its Transformer-XL twin, trained side by side.
+
+One seed, a minute or two, to see it work. ``memory_and_positions`` is the experiment.
+"""
+
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from itertools import pairwise
+from statistics import median
+from time import perf_counter
+from typing import Any, NamedTuple
+
+from torch import Tensor
+
+from minitxl import training
+from minitxl.batching import Lanes
+from minitxl.config import EvaluateConfig, ModelConfig, TrainConfig
+from minitxl.corpora import Corpus
+from minitxl.evaluation import Score, cached, sliding
+from minitxl.experiments.memory_and_positions import SHORT, SMALL, Report
+from minitxl.figures import NAMES
+from minitxl.memory import longest_reach
+from minitxl.training import Record, Run
+
+SEEDS = [0]
+PARTS = 4
+
+
+def settings(corpus: Corpus, *, steps: int = SHORT.steps, test_tokens: int = 4096) -> dict[str, Any]:
+    """All that decides the numbers, but for the seed; ``model`` and ``train`` are the XL twin's."""
+    return {
+        "corpus": {"name": corpus.name, "sha256": corpus.sha256},
+        "model": asdict(SMALL),
+        "train": asdict(replace(SHORT, steps=steps, warmup=min(SHORT.warmup, steps))),
+        "test_tokens": test_tokens,
+    }
+
+
+def run(asked: dict[str, Any], corpus: Corpus, *, seed: int, device: str, report: Report) -> dict[str, Any]:
+    """Train both in turn, step by step, then evaluate each cheaply and carefully."""
+    runs = pair(asked, seed=seed, device=device)
+    settings = runs["xl"].settings
+    lanes = Lanes(corpus.train, batch=settings.batch, seg_len=settings.seg_len)
+    records: dict[str, list[Record]] = {name: [] for name in runs}
+    for both in zip(*(training.steps(run, lanes, corpus.valid) for run in runs.values()), strict=True):
+        for name, record in zip(runs, both, strict=True):
+            records[name].append(record)
+            report(name, settings.steps, record)
+    return {
+        "systems": {name: _describe(runs[name], records[name]) for name in runs},
+        "evaluation": evaluate(runs, corpus.test[: asked["test_tokens"] + 1]),
+    }
+
+
+def pair(asked: dict[str, Any], *, seed: int, device: str) -> dict[str, Run]:
+    """The two runs at step 0. The vanilla model has absolute positions and no memory."""
+    model, train = ModelConfig(**asked["model"]), replace(TrainConfig(**asked["train"]), seed=seed)
+    vanilla = replace(model, attention="absolute"), replace(train, mem_len=0)
+    return {
+        "vanilla": training.start(*vanilla, device=device),
+        "xl": training.start(replace(model, attention="xl"), train, device=device),
+    }
+
+
+class Way(NamedTuple):
+    """A way to evaluate: at most ``attention_len`` tokens are attended to."""
+
+    system: str
+    evaluation: str
+    attention_len: int
+    score: Callable[[Tensor], Score]
+
+
+def ways(vanilla: Run, xl: Run) -> list[Way]:
+    """Each model read cheaply, and by a window that slides one token at a time."""
+    short = xl.settings.seg_len
+    long = short + xl.settings.mem_len
+    memory = EvaluateConfig(short, mem_len=long - 1, window=long)
+
+    def slide(run: Run, length: int, stride: int) -> Callable[[Tensor], Score]:
+        return lambda part: sliding(run.model, part, attention_len=length, stride=stride)
+
+    return [
+        Way("vanilla", "isolated segments", short, slide(vanilla, short, stride=short)),
+        Way("vanilla", "sliding window", short, slide(vanilla, short, stride=1)),
+        Way("xl", "sliding window", long, slide(xl, long, stride=1)),
+        Way("xl", "cached", long, lambda part: cached(xl.model, part, memory)),
+    ]
+
+
+def evaluate(runs: dict[str, Run], test: Tensor) -> list[dict[str, Any]]:
+    """Bits per character and time per token, all over the same targets.
+
+    The ways take turns over parts of the text, so that a change in the machine's speed
+    meets them all; the time is the median over the parts.
+    """
+    rows = ways(runs["vanilla"], runs["xl"])
+    scores = [Score(0.0, 0)] * len(rows)
+    costs: list[list[float]] = [[] for _ in rows]
+    cuts = [(len(test) - 1) * part // PARTS for part in range(PARTS + 1)]
+    for start, stop in pairwise(cuts):
+        for index, way in enumerate(rows):
+            began = perf_counter()
+            found = way.score(test[start : stop + 1])
+            costs[index].append((perf_counter() - began) / found.tokens * 1e6)
+            scores[index] += found
+    return [
+        {
+            "system": way.system,
+            "evaluation": way.evaluation,
+            "attention_len": way.attention_len,
+            "tokens": score.tokens,
+            "bits": score.bits_per_token,
+            "microseconds_per_token": median(cost),
+            "microseconds_range": [min(cost), max(cost)],
+        }
+        for way, score, cost in zip(rows, scores, costs, strict=True)
+    ]
+
+
+def table(data: dict[str, Any]) -> str:
+    """The comparison as text, for a terminal."""
+    lines = [f"{'':18}{'parameters':>12}{'training tokens/s':>20}{'longest reach':>16}"]
+    for name, system in data["systems"].items():
+        rate, reach = system["training_tokens_per_second"], system["longest_reach"]
+        lines.append(f"{NAMES[name]:18}{system['parameters']:12,}{rate:20,.0f}{reach:9} tokens")
+    lines += ["", f"{'':18}{'evaluated by':34}{'bits per character':>20}{'µs per token':>14}"]
+    for row in data["evaluation"]:
+        way = f"{row['evaluation']}, attention {row['attention_len']}"
+        lines.append(
+            f"{NAMES[row['system']]:18}{way:34}{row['bits']:20.3f}{row['microseconds_per_token']:14,.0f}"
+        )
+    return "\n".join(lines)
+
+
+def _describe(run: Run, records: list[Record]) -> dict[str, Any]:
+    s = run.settings
+    return {
+        "parameters": sum(parameter.numel() for parameter in run.model.parameters()),
+        "training_tokens_per_second": median(record.tokens / record.seconds for record in records),
+        "longest_reach": longest_reach(
+            n_layer=run.model.config.n_layer, seg_len=s.seg_len, mem_len=s.mem_len
+        ),
+        "validation": {
+            "step": [record.step for record in records if record.valid_bits is not None],
+            "bits": [record.valid_bits for record in records if record.valid_bits is not None],
+        },
+    }

@@ -1,0 +1,150 @@
+"""Data to pictures. Each function draws one result's ``data``; none computes or trains.
+
+A picture is a matplotlib figure with the words, numbers included, for those who can't see
+it. Colours are Okabe and Ito's, and line style or marker says the same again.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+
+from minitxl.files import replacing
+
+Data = Mapping[str, Any]
+BLUE, ORANGE, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
+STYLE: dict[Any, Any] = {
+    "font.size": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlesize": 10,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "legend.frameon": False,
+    "lines.linewidth": 2,
+    "lines.markersize": 4,
+    "svg.hashsalt": "minitxl",
+}
+NAMES = {"vanilla": "vanilla segments", "xl": "Transformer-XL"}
+LINES = {"vanilla": "s--", "xl": "o-"}
+COLOURS = {"vanilla": BLUE, "xl": ORANGE}
+SYSTEMS = {
+    "absolute": ("absolute, no memory", BLUE, "--"),
+    "absolute_memory": ("absolute + memory", PURPLE, ":"),
+    "xl": ("relative (XL), no memory", GREEN, "-."),
+    "xl_memory": ("relative (XL) + memory", ORANGE, "-"),
+}
+BITS = "bits per character"
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure and what it says; notebooks show it, with its alternative text."""
+
+    figure: Figure
+    alt: str
+
+    def save(self, path: Path) -> None:
+        """Write an SVG that is the same, byte for byte, whenever its data are."""
+        with mpl.rc_context(STYLE), replacing(path) as temporary:
+            self.figure.savefig(temporary, format="svg", metadata={"Date": None, "Description": self.alt})
+
+    def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        png = BytesIO()
+        self.figure.savefig(png, format="png", dpi=110, metadata={"Software": None})
+        return {"image/png": png.getvalue(), "text/plain": self.alt}, {"image/png": {"alt": self.alt}}
+
+
+def learning(curves: Mapping[str, Mapping[str, list[float]]], *, steps: int) -> Picture:
+    """Loss of both twins so far: ``curves[name]`` holds ``step`` and ``bits``."""
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(6, 3.2), layout="constrained")
+        axes = figure.subplots()
+        for name, curve in curves.items():
+            axes.plot(curve["step"], curve["bits"], LINES[name], color=COLOURS[name], label=NAMES[name])
+        axes.set(xlabel="training step", ylabel=f"training {BITS}", xlim=(0, steps))
+        axes.legend(loc="upper right")
+    last = ", ".join(f"{NAMES[name]} {curve['bits'][-1]:.2f}" for name, curve in curves.items())
+    return Picture(figure, f"Training {BITS} at step {curve['step'][-1]} of {steps}: {last}.")
+
+
+def demo(data: Data) -> Picture:
+    """Both twins: how well they predict, what a scored token costs, how far they see."""
+    systems, rows = data["systems"], data["evaluation"]
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(10, 3.4), layout="constrained")
+        learned, cost, reach = figure.subplots(1, 3, width_ratios=[1.15, 1.15, 0.8])
+        for name, line in LINES.items():
+            curve = systems[name]["validation"]
+            learned.plot(curve["step"], curve["bits"], line, color=COLOURS[name], label=NAMES[name])
+        learned.set(title="Prediction", xlabel="training step", ylabel=f"validation {BITS}")
+        learned.legend()
+        for place, row in enumerate(rows):
+            colour, median = COLOURS[row["system"]], row["microseconds_per_token"]
+            cost.plot(row["microseconds_range"], [place, place], "-", color=colour)
+            cost.plot(median, place, LINES[row["system"]][0], color=colour, ms=6)
+            cost.annotate(f"{median:,.0f}", (median, place), (0, 8), textcoords="offset points", ha="center")
+        labels = [f"{NAMES[row['system']]},\n{row['evaluation']}" for row in rows]
+        cost.set_yticks(range(len(rows)), labels)
+        cost.set(title="Cost of scoring one token", xlabel="microseconds, log scale", xscale="log")
+        cost.invert_yaxis()
+        cost.margins(x=0.2, y=0.2)
+        bars = reach.bar(
+            [NAMES[name].replace(" ", "\n") for name in systems],
+            [system["longest_reach"] for system in systems.values()],
+            color=[COLOURS[name] for name in systems],
+            width=0.5,
+        )
+        reach.bar_label(bars, padding=4)
+        reach.set(title="Longest reach", ylabel="tokens back")
+        reach.margins(x=0.3, y=0.15)
+    learned_alt = ", ".join(
+        f"{NAMES[name]} {systems[name]['validation']['bits'][-1]:.2f}" for name in systems
+    )
+    cost_alt = ", ".join(
+        f"{NAMES[row['system']]} by {row['evaluation']} {row['microseconds_per_token']:,.0f}" for row in rows
+    )
+    reach_alt = ", ".join(f"{NAMES[name]} {systems[name]['longest_reach']}" for name in systems)
+    return Picture(
+        figure,
+        f"Three panels. Validation {BITS} after training: {learned_alt}. "
+        f"Microseconds to score one token: {cost_alt}. Longest reach in tokens: {reach_alt}.",
+    )
+
+
+def memory_and_positions(data: Data) -> Picture:
+    """Left: learning curves, a line a seed. Right: loss against the memory at evaluation."""
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(10, 3.8), layout="constrained")
+        learned, memory = figure.subplots(1, 2)
+        for name, (label, colour, line) in SYSTEMS.items():
+            system, rows = data[name], data[name]["by_memory"]
+            for seed, bits in enumerate(system["validation"]["bits"]):
+                step, first = system["validation"]["step"], None if seed else label
+                learned.plot(step, bits, line, color=colour, lw=1.2, label=first)
+            lengths = [row["mem_len"] for row in rows]
+            low, high = ([end(row["bits"]["seeds"]) for row in rows] for end in (min, max))
+            memory.plot(lengths, [row["bits"]["mean"] for row in rows], line, color=colour)
+            memory.fill_between(lengths, low, high, color=colour, alpha=0.25, lw=0)
+            memory.plot(system["mem_len"], system["bits"]["mean"], "o", color=colour, ms=6)
+        learned.set(
+            title="While training, a line a seed", xlabel="training step", ylabel=f"validation {BITS}"
+        )
+        learned.legend()
+        memory.set_xscale("symlog", base=2, linthresh=lengths[1])
+        memory.set_xticks(lengths, [str(length) for length in lengths])
+        memory.set(
+            title="After training; the dot is the memory trained with",
+            xlabel="memory at evaluation, tokens",
+            ylabel=f"test {BITS}",
+        )
+    found = ", ".join(
+        f"{label} {data[name]['bits']['mean']:.2f} (spread {data[name]['bits']['spread']:.2f})"
+        for name, (label, _, _) in SYSTEMS.items()
+    )
+    seeds = len(data["xl"]["bits"]["seeds"])
+    return Picture(figure, f"Test {BITS}, mean of {seeds} seeds, with the memory trained with: {found}.")

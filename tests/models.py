@@ -1,0 +1,37 @@
+"""Small models of every kind, in float64 and without dropout, for tests."""
+
+import torch
+
+from minitxl.config import ModelConfig
+from minitxl.model import TransformerLM
+
+ENCODINGS = {
+    "absolute sinusoidal": {"attention": "absolute", "positions": "sinusoidal"},
+    "absolute learned": {"attention": "absolute", "positions": "learned"},
+    "xl": {"attention": "xl", "share_uv": True},
+    "xl with u and v per layer": {"attention": "xl", "share_uv": False},
+}
+RELATIVE = {name: encoding for name, encoding in ENCODINGS.items() if encoding["attention"] != "absolute"}
+ABSOLUTE = {name: encoding for name, encoding in ENCODINGS.items() if encoding["attention"] == "absolute"}
+NORMS = ["post", "pre"]
+VOCAB = 11
+
+
+def small_config(**settings) -> ModelConfig:
+    small = {"vocab_size": VOCAB, "n_layer": 2, "d_model": 8, "n_head": 2, "d_head": 3, "d_inner": 12}
+    return ModelConfig(**{**small, "dropout": 0.0, **settings})
+
+
+def small_model(seed: int = 0, **settings) -> TransformerLM:
+    """Weights ten times the initial ones, so that attention is far from uniform."""
+    torch.manual_seed(seed)
+    model = TransformerLM(small_config(**settings)).double()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.ndim > 1:
+                parameter *= 10
+    return model
+
+
+def some_tokens(batch: int, time: int, seed: int = 0) -> torch.Tensor:
+    return torch.randint(VOCAB, (batch, time), generator=torch.Generator().manual_seed(seed))

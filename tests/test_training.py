@@ -1,0 +1,232 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from math import cos, log, pi
+
+import pytest
+import torch
+from models import ENCODINGS, NORMS, VOCAB, small_config, some_tokens
+
+from minitxl import training
+from minitxl.batching import Lanes
+from minitxl.checkpoints import save_model
+from minitxl.config import EvaluateConfig, TrainConfig
+from minitxl.evaluation import cached
+from minitxl.memory import extend
+
+SETTINGS = TrainConfig(
+    seg_len=4, mem_len=5, batch=3, steps=12, warmup=3, validate_every=4, checkpoint_every=5, log_every=2
+)
+STREAM = some_tokens(1, 80)[0]
+LANES = Lanes(STREAM, batch=3, seg_len=4)  # 6 segments: 12 steps are two passes
+
+
+def new_run(settings=SETTINGS, **config):
+    return training.start(small_config(dropout=0.2, **config), settings)
+
+
+def weights(run):
+    return {name: parameter.detach().clone() for name, parameter in run.model.named_parameters()}
+
+
+def assert_same_weights(one, other):
+    assert one.keys() == other.keys()
+    for name in one:
+        assert torch.equal(one[name], other[name]), name
+
+
+def test_the_rate_rises_in_a_line_and_falls_as_a_cosine_to_zero():
+    settings = replace(SETTINGS, learning_rate=1.0)
+    rates = [training.learning_rate(step, settings) for step in range(1, 13)]
+    assert rates[:3] == pytest.approx([1 / 3, 2 / 3, 1])
+    assert rates[3:] == pytest.approx([(1 + cos(pi * step / 9)) / 2 for step in range(1, 10)])
+    assert rates[-1] == 0
+
+
+def test_the_first_step_is_taken_at_the_warm_up_rate():
+    record = next(training.steps(new_run(), LANES))
+    assert record.learning_rate == pytest.approx(SETTINGS.learning_rate / 3)
+
+
+def test_a_step_is_adam_on_the_mean_loss_with_the_gradient_clipped():
+    settings = replace(SETTINGS, clip=0.01)
+    run = training.start(small_config(), settings)
+    twin = training.start(small_config(), settings)
+    record = training.advance(run, LANES)
+    losses, states = twin.model.token_losses(*LANES[0])
+    losses.mean().backward()
+    norm = torch.nn.utils.clip_grad_norm_(twin.model.parameters(), 0.01)
+    torch.optim.Adam(twin.model.parameters(), training.learning_rate(1, settings)).step()
+    assert record.bits == pytest.approx(losses.mean().item() / log(2))
+    assert record.gradient_norm == pytest.approx(norm.item())
+    assert norm > 0.01
+    for one, other in zip(weights(run).values(), weights(twin).values(), strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-7)
+    torch.testing.assert_close(run.memory, extend(None, states, mem_len=5))
+
+
+def test_memory_flows_from_segment_to_segment_and_is_emptied_at_each_pass():
+    run, lengths = new_run(), []
+    for _ in training.steps(run, LANES):
+        lengths.append(run.memory.shape[2])
+    assert lengths == [4, 5, 5, 5, 5, 5] * 2
+
+
+def test_the_loss_that_is_trained_on_is_the_one_with_memory():
+    run = training.start(small_config(), SETTINGS)
+    training.advance(run, LANES)
+    expected = run.model.token_losses(*LANES[1], run.memory)[0].mean().item() / log(2)
+    without = run.model.token_losses(*LANES[1])[0].mean().item() / log(2)
+    assert training.advance(run, LANES).bits == pytest.approx(expected, abs=1e-6)
+    assert abs(expected - without) > 1e-6
+
+
+def test_the_seed_decides_everything_and_nothing_else_does():
+    one = new_run()
+    torch.manual_seed(99)
+    other = new_run()
+    before = torch.get_rng_state()
+    for _ in zip(training.steps(one, LANES), training.steps(other, LANES), strict=True):
+        torch.rand(3)
+    torch.set_rng_state(before)
+    assert_same_weights(weights(one), weights(other))
+    different = new_run(replace(SETTINGS, seed=1))
+    assert not torch.equal(different.model.embedding.weight, new_run().model.embedding.weight)
+
+
+def test_training_does_not_touch_the_global_random_state():
+    before = torch.get_rng_state()
+    for _ in training.steps(new_run(), LANES):
+        pass
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize("stop", range(13))
+def test_a_run_resumed_from_any_step_ends_bit_identical(stop, tmp_path):
+    whole, stopped = new_run(), new_run()
+    for _ in training.steps(whole, LANES):
+        pass
+    for _ in range(stop):
+        training.advance(stopped, LANES)
+    training.save(stopped, tmp_path / "run")
+    resumed = training.resume(tmp_path / "run")
+    for _ in training.steps(resumed, LANES):
+        pass
+    assert_same_weights(weights(whole), weights(resumed))
+    assert torch.equal(whole.memory, resumed.memory)
+    assert resumed.step == 12
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("mem_len", [0, 6])
+def test_every_system_learns_a_repeating_text(encoding, norm, mem_len):
+    stream = torch.arange(400) % VOCAB
+    settings = TrainConfig(seg_len=6, mem_len=mem_len, batch=4, steps=80, warmup=5, learning_rate=1e-2)
+    run = training.start(small_config(norm=norm, d_model=32, d_inner=64, **ENCODINGS[encoding]), settings)
+    records = list(training.steps(run, Lanes(stream, batch=4, seg_len=6)))
+    assert records[0].bits > 3.2
+    assert records[-1].bits < 1.0
+
+
+def test_a_loss_that_is_not_a_number_stops_before_it_reaches_the_weights():
+    run = new_run()
+    with torch.no_grad():
+        run.model.output.bias[0] = float("nan")
+    before = weights(run)
+    with pytest.raises(ValueError, match=r"loss and gradient must be finite, got loss nan .* at step 1"):
+        training.advance(run, LANES)
+    assert run.step == 0
+    assert all(torch.equal(before[n], w) for n, w in weights(run).items() if "bias" not in n)
+
+
+def test_validation_is_cached_evaluation_with_the_training_lengths():
+    run = new_run()
+    expected = cached(run.model, STREAM, EvaluateConfig(4, 5), batch=3).bits_per_token
+    assert training.validate(run, STREAM) == pytest.approx(expected)
+    assert run.model.training
+
+
+def read_log(folder):
+    return [json.loads(line) for line in (folder / training.LOG).read_text().splitlines()]
+
+
+def test_train_writes_a_log_and_a_checkpoint_and_validates_on_time(tmp_path):
+    seen = []
+    assert training.train(new_run(), LANES, valid=STREAM, folder=tmp_path, report=seen.append)
+    log_lines = read_log(tmp_path)
+    assert [line["step"] for line in log_lines] == [2, 4, 6, 8, 10, 12]
+    assert [line["step"] for line in log_lines if line["valid_bits"] is not None] == [4, 8, 12]
+    assert [record.step for record in seen] == list(range(1, 13))
+    assert training.resume(tmp_path / training.CHECKPOINT).step == 12
+
+
+def test_a_log_that_ran_ahead_of_its_checkpoint_is_cut_back(tmp_path):
+    training.train(new_run(), LANES, valid=STREAM, folder=tmp_path)
+    first = read_log(tmp_path)
+    run = new_run()
+    for _ in range(5):
+        training.advance(run, LANES)
+    training.train(run, LANES, valid=STREAM, folder=tmp_path)
+    second = read_log(tmp_path)
+    timeless = [{**line, "seconds": 0} for line in first]
+    assert [{**line, "seconds": 0} for line in second] == timeless
+
+
+def test_a_model_without_its_run_cannot_be_resumed(tmp_path):
+    save_model(tmp_path / "model", new_run().model)
+    with pytest.raises(ValueError, match="holds a model, and no run that could be resumed"):
+        training.resume(tmp_path / "model")
+
+
+def test_an_interruption_finishes_the_step_saves_and_gives_ctrl_c_back(tmp_path):
+    whole, run = new_run(), new_run()
+    for _ in training.steps(whole, LANES):
+        pass
+    handler = signal.getsignal(signal.SIGINT)
+
+    def interrupt(record):
+        if record.step == 7:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    assert not training.train(run, LANES, valid=STREAM, folder=tmp_path, report=interrupt)
+    assert signal.getsignal(signal.SIGINT) is handler
+    resumed = training.resume(tmp_path / training.CHECKPOINT)
+    assert resumed.step == 7
+    assert training.train(resumed, LANES, valid=STREAM, folder=tmp_path)
+    assert_same_weights(weights(whole), weights(resumed))
+
+
+def test_ctrl_c_at_the_command_line_saves_and_the_same_command_goes_on(tmp_path):
+    text = tmp_path / "text"
+    text.write_bytes(bytes(range(256)) * 40)
+    arguments = f"train {{}} --text {text} --n-layer 1 --d-model 16 --steps 150 --validate-every 150".split()
+
+    def command(folder):
+        given = [str(tmp_path / folder) if word == "{}" else word for word in arguments]
+        return [sys.executable, "-m", "minitxl", *given]
+
+    def start():
+        return subprocess.Popen(
+            command("stopped"), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+
+    process = start()
+    log_file = tmp_path / "stopped" / training.LOG
+    deadline = time.monotonic() + 120
+    while not (log_file.exists() and log_file.read_text()):
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    said, _ = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert "stopped and saved at step" in said
+    assert subprocess.run(command("stopped"), capture_output=True, check=True).returncode == 0
+    assert subprocess.run(command("whole"), capture_output=True, check=True).returncode == 0
+    one, other = (training.resume(tmp_path / folder / training.CHECKPOINT) for folder in ("stopped", "whole"))
+    assert_same_weights(weights(one), weights(other))
