@@ -241,7 +241,7 @@ def main(arguments: list[str] | None = None) -> None:
     )
     try:
         command()
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         print(f"minitxl: {error}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:

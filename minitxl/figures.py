@@ -59,7 +59,7 @@ class Picture:
         return {"image/png": png.getvalue(), "text/plain": self.alt}, {"image/png": {"alt": self.alt}}
 
 
-def learning(curves: Mapping[str, Mapping[str, list[float]]], *, steps: int) -> Picture:
+def learning(curves: Data, *, steps: int) -> Picture:
     """Loss of both twins so far: ``curves[name]`` holds ``step`` and ``bits``."""
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(6, 3.2), layout="constrained")
@@ -94,7 +94,7 @@ def demo(data: Data) -> Picture:
         cost.invert_yaxis()
         cost.margins(x=0.2, y=0.2)
         bars = reach.bar(
-            [NAMES[name].replace(" ", "\n") for name in systems],
+            [NAMES[name].replace(" ", "\n").replace("-", "-\n") for name in systems],
             [system["longest_reach"] for system in systems.values()],
             color=[COLOURS[name] for name in systems],
             width=0.5,
@@ -148,3 +148,35 @@ def memory_and_positions(data: Data) -> Picture:
     )
     seeds = len(data["xl"]["bits"]["seeds"])
     return Picture(figure, f"Test {BITS}, mean of {seeds} seeds, with the memory trained with: {found}.")
+
+
+def memory_choice(system: Data, *, mem_len: int) -> Picture:
+    """What one memory length at evaluation buys: loss, reach and time, among the others."""
+    rows = system["by_memory"]
+    chosen = next(row for row in rows if row["mem_len"] == mem_len)
+    panels: dict[str, tuple[str, list[float], float]] = {
+        "Prediction": (f"test {BITS}", [row["bits"]["mean"] for row in rows], chosen["bits"]["mean"]),
+        "Longest reach": ("tokens back", [row["longest_reach"] for row in rows], chosen["longest_reach"]),
+        "Time": (
+            "microseconds per token",
+            [row["microseconds_per_token"]["mean"] for row in rows],
+            chosen["microseconds_per_token"]["mean"],
+        ),
+    }
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(9, 2.8), layout="constrained")
+        for axes, (title, (label, values, value)) in zip(figure.subplots(1, 3), panels.items(), strict=True):
+            axes.plot([row["mem_len"] for row in rows], values, ".-", color=BLUE, lw=1.2)
+            axes.plot(mem_len, value, "o", color=ORANGE, ms=9)
+            number = f"{value:.2f}" if value < 10 else f"{value:.0f}"
+            axes.annotate(number, (mem_len, value), (0, 10), textcoords="offset points", ha="center")
+            axes.set(title=title, xlabel="memory at evaluation, tokens", ylabel=label)
+            axes.set_xscale("symlog", base=2, linthresh=rows[1]["mem_len"])
+            axes.set_xticks([row["mem_len"] for row in rows], [str(row["mem_len"]) for row in rows])
+            axes.margins(x=0.1, y=0.25)
+    return Picture(
+        figure,
+        f"With {mem_len} tokens of memory at evaluation: {chosen['bits']['mean']:.2f} {BITS}, "
+        f"longest reach {chosen['longest_reach']} tokens, "
+        f"{chosen['microseconds_per_token']['mean']:.0f} microseconds per token.",
+    )

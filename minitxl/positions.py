@@ -52,7 +52,7 @@ def rel_shift(scores: Float[Tensor, "*batch query dist"]) -> Float[Tensor, "*bat
 
     Entries of the future (j > i) hold values of the next row: they are for the mask.
 
-    >>> rel_shift(torch.arange(6.0).reshape(2, 3)).tolist()
+    >>> rel_shift(torch.tensor([[0.0, 1, 2], [3, 4, 5]])).tolist()
     [[1.0, 2.0, 0.0], [3.0, 4.0, 5.0]]
     """
     query = scores.shape[-2]

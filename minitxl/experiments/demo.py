@@ -46,8 +46,15 @@ def run(asked: dict[str, Any], corpus: Corpus, *, seed: int, device: str, report
         for name, record in zip(runs, both, strict=True):
             records[name].append(record)
             report(name, settings.steps, record)
+    return describe(asked, corpus, runs, records)
+
+
+def describe(
+    asked: dict[str, Any], corpus: Corpus, runs: dict[str, Run], records: dict[str, list[Record]]
+) -> dict[str, Any]:
+    """The data of two trained runs: how each learned, and how each evaluates."""
     return {
-        "systems": {name: _describe(runs[name], records[name]) for name in runs},
+        "systems": {name: _system(runs[name], records[name]) for name in runs},
         "evaluation": evaluate(runs, corpus.test[: asked["test_tokens"] + 1]),
     }
 
@@ -133,7 +140,7 @@ def table(data: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _describe(run: Run, records: list[Record]) -> dict[str, Any]:
+def _system(run: Run, records: list[Record]) -> dict[str, Any]:
     s = run.settings
     return {
         "parameters": sum(parameter.numel() for parameter in run.model.parameters()),

@@ -47,7 +47,7 @@ def settings(profile: str, corpus: Corpus) -> dict[str, Any]:
         "train": asdict(train),
         "systems": SYSTEMS,
         "test_tokens": 16_384,
-        "memories": [train.mem_len * quarters // 4 for quarters in (0, 1, 2, 3, 4, 8, 16, 32)],
+        "memories": [train.mem_len * quarters // 4 for quarters in (0, 1, 2, 4, 8, 16, 32)],
     }
 
 

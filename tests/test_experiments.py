@@ -1,0 +1,41 @@
+from minitxl import corpora
+from minitxl.experiments import memory_and_positions as experiment
+
+
+def test_memory_and_positions_runs_end_to_end_at_toy_size():
+    corpus = corpora.from_bytes("toy", b"some words that come again and again " * 400)
+    asked = experiment.settings("quick", corpus)
+    asked["model"] |= {"n_layer": 1, "d_model": 16, "n_head": 2, "d_head": 8, "d_inner": 32}
+    asked["train"] |= {"steps": 4, "warmup": 1, "validate_every": 2, "validate_tokens": 64}
+    asked |= {"test_tokens": 200, "memories": [0, 32, 64]}
+    told = []
+    data = experiment.run(
+        asked,
+        corpus,
+        seeds=[0, 1],
+        device="cpu",
+        report=lambda label, steps, record: told.append((label, record.step)),
+    )
+    assert list(data) == ["absolute", "absolute_memory", "xl", "xl_memory"]
+    assert len(told) == 4 * 2 * 4
+    assert told[-1] == ("xl_memory, seed 1", 4)
+    for name, system in data.items():
+        assert system["mem_len"] == (32 if "memory" in name else 0)
+        assert len(system["bits"]["seeds"]) == 2
+        assert system["validation"]["step"] == [2, 4]
+        assert [row["mem_len"] for row in system["by_memory"]] == [0, 32, 64]
+    assert data["xl"]["longest_reach"] == 31
+    assert data["xl_memory"]["by_memory"][2]["longest_reach"] == 31 + 64
+
+
+def test_the_systems_differ_in_positions_and_memory_alone():
+    assert experiment.SYSTEMS["xl"] == {"attention": "xl", "memory": False}
+    quick, full = (
+        experiment.settings(profile, corpora.from_bytes("x", b"x")) for profile in ("quick", "full")
+    )
+    assert quick["model"]["n_layer"] < full["model"]["n_layer"]
+    assert quick["systems"] == full["systems"]
+
+
+def test_a_summary_holds_mean_and_spread():
+    assert experiment.summary([1.0, 2.0, 6.0]) == {"seeds": [1.0, 2.0, 6.0], "mean": 3.0, "spread": 5.0}

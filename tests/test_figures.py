@@ -1,0 +1,66 @@
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from minitxl import figures, results
+
+FIGURES = Path(__file__).parent.parent / "figures"
+DRAWN = {"demo": figures.demo, "memory_and_positions": figures.memory_and_positions}
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_a_stored_figure_is_redrawn_from_its_data_byte_for_byte(name, tmp_path):
+    picture = DRAWN[name](results.read(FIGURES / f"{name}.json").data)
+    picture.save(tmp_path / "again.svg")
+    assert (tmp_path / "again.svg").read_bytes() == (FIGURES / f"{name}.svg").read_bytes()
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_a_figure_carries_its_numbers_in_words(name):
+    words = ElementTree.parse(FIGURES / f"{name}.svg").find(
+        ".//{http://purl.org/dc/elements/1.1/}description"
+    )
+    picture = DRAWN[name](results.read(FIGURES / f"{name}.json").data)
+    assert words.text == picture.alt
+
+
+def test_the_demo_shows_the_numbers_of_its_data():
+    data = results.read(FIGURES / "demo.json").data
+    learned, cost, reach = figures.demo(data).figure.axes
+    for line, name in zip(learned.lines, ("vanilla", "xl"), strict=True):
+        assert list(line.get_ydata()) == data["systems"][name]["validation"]["bits"]
+    shown = [text.get_text() for text in cost.texts]
+    assert shown == [f"{row['microseconds_per_token']:,.0f}" for row in data["evaluation"]]
+    heights = [bar.get_height() for bar in reach.patches]
+    assert heights == [system["longest_reach"] for system in data["systems"].values()]
+
+
+def test_a_chosen_memory_is_marked_at_its_measured_values():
+    system = results.read(FIGURES / "memory_and_positions.json").data["xl_memory"]
+    for row in system["by_memory"]:
+        bits, reach, _ = figures.memory_choice(system, mem_len=row["mem_len"]).figure.axes
+        assert bits.lines[1].get_xydata().tolist() == [[row["mem_len"], row["bits"]["mean"]]]
+        assert reach.lines[1].get_xydata().tolist() == [[row["mem_len"], row["longest_reach"]]]
+
+
+def test_a_picture_in_a_notebook_has_alternative_text():
+    picture = figures.learning({"xl": {"step": [1, 2], "bits": [4.0, 3.0]}}, steps=2)
+    bundle, metadata = picture._repr_mimebundle_()
+    assert bundle["image/png"].startswith(b"\x89PNG")
+    assert bundle["text/plain"] == metadata["image/png"]["alt"] == picture.alt
+    assert "Transformer-XL 3.00" in picture.alt
+
+
+def luminance(colour: str) -> float:
+    red, green, blue = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in (red, green, blue)]
+    return sum(weight * c for weight, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+def test_colours_stand_out_from_white_and_are_never_the_only_cue():
+    lines = list(figures.SYSTEMS.values())
+    assert len({line for _, _, line in lines}) == len({colour for _, colour, _ in lines}) == len(lines)
+    assert len(set(figures.LINES.values())) == len(figures.COLOURS)
+    for colour in (*figures.COLOURS.values(), figures.GREEN, figures.PURPLE):
+        assert 1.05 / (luminance(colour) + 0.05) > 2.5

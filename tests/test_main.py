@@ -1,0 +1,138 @@
+import json
+import shlex
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from minitxl import results, training
+from minitxl.__main__ import main
+from minitxl.config import EvaluateConfig
+from minitxl.evaluation import cached, sliding
+
+TINY = "--n-layer 1 --d-model 16 --n-head 2 --d-head 8 --d-inner 32 --batch 4 --seg-len 8 --mem-len 8"
+SHORT = f"{TINY} --steps 6 --warmup 2 --validate-every 3 --validate-tokens 100"
+
+
+@pytest.fixture
+def text(tmp_path):
+    path = tmp_path / "text"
+    path.write_bytes(b"The same words again and again, and then some others. " * 60)
+    return path
+
+
+def call(*words: object) -> None:
+    main(shlex.split(" ".join(str(word) for word in words)))
+
+
+def test_train_then_evaluate_on_your_own_text(text, tmp_path, capsys):
+    folder = tmp_path / "run"
+    call("train", folder, "--text", text, SHORT)
+    assert f"next: minitxl evaluate {folder}" in capsys.readouterr().out
+    run = training.resume(folder / training.CHECKPOINT)
+    assert (run.step, run.model.config.d_model, run.settings.mem_len) == (6, 16, 8)
+    test = torch.frombuffer(bytearray(text.read_bytes()), dtype=torch.uint8)[
+        text.stat().st_size * 95 // 100 :
+    ]
+
+    call("evaluate", folder, "--text", text)
+    expected = cached(run.model, test, EvaluateConfig(8, 8))
+    out = capsys.readouterr().out
+    assert f"{expected.bits_per_token:.4f} bits per character, perplexity {expected.perplexity:.3f}" in out
+    assert f"{len(test) - 1:,} tokens" in out
+
+    call("evaluate", folder, "--text", text, "--way sliding --attention-len 12 --stride 3 --tokens 50")
+    expected = sliding(run.model, test[:51], attention_len=12, stride=3)
+    assert f"{expected.bits_per_token:.4f} bits per character" in capsys.readouterr().out
+
+
+def test_the_same_command_goes_on_and_other_settings_are_refused(text, tmp_path, capsys):
+    call("train", tmp_path / "run", "--text", text, SHORT)
+    call("train", tmp_path / "run", "--text", text, SHORT)
+    assert "at step 6 of 6" in capsys.readouterr().out
+    with pytest.raises(SystemExit) as stop:
+        call("train", tmp_path / "run", "--text", text, SHORT.replace("--d-model 16", "--d-model 32"))
+    assert stop.value.code == 2
+    assert "d_model must be 16 as in the run in" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("command", "sentence"),
+    [
+        ("train {folder} --steps 0", "minitxl: steps must be 1 or more, got 0\n"),
+        ("train {folder} --text {folder}/none", "can't be read: No such file or directory\n"),
+        (
+            "train {folder} --text {text} --batch 5000",
+            "must hold 5000 · (32 + 1) = 165000 tokens or more, got 2916\n",
+        ),
+        (
+            "train {folder} --text {text} --vocab-size 9",
+            "vocab_size must be 256 or more for this text, got 9\n",
+        ),
+        ("evaluate {folder}", "must hold a run of minitxl train, got no checkpoint.safetensors\n"),
+        ("demo --steps 0", "steps must be 1 or more, got 0\n"),
+    ],
+)
+def test_what_is_wrong_is_told_in_one_sentence_with_exit_code_2(command, sentence, text, tmp_path, capsys):
+    with pytest.raises(SystemExit) as stop:
+        call(command.format(folder=tmp_path / "run", text=text))
+    assert stop.value.code == 2
+    said = capsys.readouterr().err
+    assert said.startswith("minitxl: ")
+    assert said.endswith(sentence)
+    assert said.count("\n") == 1
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="speaks of machines without a GPU")
+def test_a_gpu_that_is_not_there_is_refused(tmp_path, capsys):
+    with pytest.raises(SystemExit) as stop:
+        call("train", tmp_path, "--device cuda")
+    assert stop.value.code == 2
+    assert "where there is no CUDA GPU, got cuda" in capsys.readouterr().err
+
+
+def test_an_unknown_flag_is_refused_with_a_suggestion(capsys):
+    with pytest.raises(SystemExit) as stop:
+        call("train runs/a --stepz 3")
+    assert stop.value.code == 2
+    assert "--steps" in capsys.readouterr().err
+
+
+def test_help_names_every_command_and_explains_every_flag():
+    def said(*words):
+        return subprocess.run(
+            [sys.executable, "-m", "minitxl", *words, "--help"], capture_output=True, text=True, check=True
+        ).stdout
+
+    for command in ("train", "evaluate", "demo", "figures"):
+        assert command in said()
+    training_help = said("train")
+    for flag in ("--seg-len", "--mem-len", "--attention", "--learning-rate", "--text", "--device", "--seed"):
+        assert flag in training_help
+    assert "Tokens of memory, M" in training_help
+
+
+def test_demo_trains_both_and_writes_its_figure_with_its_data(text, tmp_path, capsys):
+    text.write_bytes(text.read_bytes() * 30)
+    call("demo --steps 2 --text", text, "--folder", tmp_path / "out")
+    out = capsys.readouterr().out
+    assert "vanilla segments" in out
+    assert "bits per character" in out
+    assert "00_start_here.ipynb" in out
+    result = results.read(tmp_path / "out" / "demo.json")
+    assert result.data["systems"]["vanilla"]["longest_reach"] == 31
+    assert result.data["systems"]["xl"]["longest_reach"] == 127
+    assert {row["tokens"] for row in result.data["evaluation"]} == {4096}
+    assert (tmp_path / "out" / "demo.svg").read_text().startswith("<?xml")
+
+
+def test_demo_reads_the_same_with_memory_as_by_sliding_over_every_character(text, tmp_path):
+    """Both attend to 64 tokens; the cached reader sees further through its layers."""
+    text.write_bytes(text.read_bytes() * 30)
+    call("demo --steps 2 --text", text, "--folder", tmp_path)
+    rows = json.loads((tmp_path / "demo.json").read_text())["data"]["evaluation"]
+    careful, quick = (row for row in rows if row["system"] == "xl")
+    assert careful["attention_len"] == quick["attention_len"] == 64
+    assert quick["bits"] == pytest.approx(careful["bits"], abs=0.02)

@@ -1,0 +1,104 @@
+"""What is stored of the notebooks and the README; nbval runs the notebooks themselves."""
+
+import importlib.util
+import json
+import re
+from itertools import pairwise
+from pathlib import Path
+
+import nbformat
+import pytest
+
+ROOT = Path(__file__).parent.parent
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+PAGES = [*NOTEBOOKS, ROOT / "README.md"]
+
+spec = importlib.util.spec_from_file_location("execute", ROOT / "notebooks" / "execute.py")
+execute = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(execute)
+
+every_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+every_page = pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+
+
+def prose_of(path: Path) -> str:
+    if path.suffix != ".ipynb":
+        return path.read_text("utf-8")
+    cells = nbformat.read(path, as_version=4).cells
+    return "\n\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+
+
+@every_notebook
+def test_a_notebook_is_valid_and_in_canonical_form(path):
+    notebook = nbformat.read(path, as_version=4)
+    nbformat.validate(notebook)
+    once = execute.text_of(execute.canonical(notebook))
+    assert path.read_text("utf-8") == once
+    assert execute.text_of(execute.canonical(nbformat.reads(once, as_version=4))) == once
+    assert len({cell.id for cell in notebook.cells}) == len(notebook.cells)
+    assert not any(re.fullmatch(r"[0-9a-f]{8}(-.*)?", cell.id) for cell in notebook.cells)
+
+
+@every_notebook
+def test_a_notebook_was_run_from_top_to_bottom_without_error(path):
+    code = [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
+    assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1))
+    assert not [output for cell in code for output in cell.outputs if output.output_type == "error"]
+
+
+@every_notebook
+def test_every_stored_image_has_alternative_text_with_numbers(path):
+    images = [
+        output
+        for cell in nbformat.read(path, as_version=4).cells
+        for output in cell.get("outputs", [])
+        if "image/png" in output.get("data", {})
+    ]
+    assert images
+    for output in images:
+        assert re.search(r"\d", output.metadata["image/png"]["alt"])
+        assert output.data["text/plain"] == output.metadata["image/png"]["alt"]
+
+
+@every_page
+def test_headings_are_in_order(path):
+    prose = re.sub(r"```.*?```", "", prose_of(path), flags=re.DOTALL)
+    levels = [len(marks) for marks in re.findall(r"^(#+) ", prose, flags=re.MULTILINE)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in pairwise(levels))
+
+
+@every_page
+def test_every_number_that_links_to_a_result_equals_it(path):
+    prose = prose_of(path)
+    assert execute.NUMBER_LINK.findall(prose)
+    assert execute.with_current_numbers(prose) == prose
+
+
+@every_page
+def test_every_link_to_a_file_leads_somewhere(path):
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", prose_of(path)):
+        if not target.startswith(("http:", "https:")):
+            assert (path.parent / target).exists(), target
+
+
+def test_a_number_that_differs_from_its_result_is_rewritten():
+    name = "memory_and_positions"
+    data = json.loads((ROOT / "figures" / f"{name}.json").read_text())
+    key = "data.xl.bits.mean"
+    true = f"{data['data']['xl']['bits']['mean']:.3f}"
+    wrong = f"about [9.999](../figures/{name}.json#{key}) bits"
+    assert execute.with_current_numbers(wrong) == f"about [{true}](../figures/{name}.json#{key}) bits"
+
+
+def test_the_hand_built_extend_equals_the_packages_or_the_notebook_stops():
+    source = next(
+        cell.source for cell in nbformat.read(NOTEBOOKS[0], as_version=4).cells if cell.id == "extend-by-hand"
+    )
+    broken = source.replace("max(0, joined.shape[2] - mem_len)", "max(0, joined.shape[2] - mem_len - 1)")
+    assert broken != source
+    names = "import torch\nfrom einops import pack\nfrom minitxl import memory\n"
+    exec(names + source, {})
+    with pytest.raises(AssertionError):
+        exec(names + broken, {})
