@@ -6,12 +6,13 @@
 
 PYTHON ?= python3
 VENV := .venv
+PEERS := .venv-peers
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
 TORCH := $(shell sed -n '/^torch==/p' constraints.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo lab test test-unit test-notebooks lint figures notebooks clean
+.PHONY: help setup demo lab test test-unit test-notebooks lint figures notebooks parity clean
 
 help:  ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,5 +54,15 @@ figures: $(READY)  ## rebuild results and figures that are missing or out of dat
 notebooks: $(READY)  ## run the notebooks and store their outputs in canonical form
 	@$(BIN)/python notebooks/execute.py
 
+$(PEERS)/ready: constraints-peers.txt
+	@test -x $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) "$$(sed -n '/^torch==/p' constraints-peers.txt)"
+	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --requirement constraints-peers.txt
+	@touch $@
+
+parity: $(READY) $(PEERS)/ready  ## compute the Hugging Face port's numbers anew, and compare with them
+	@$(PEERS)/bin/python tests/parity/make_vectors.py
+	@$(BIN)/pytest tests/test_parity.py
+
 clean:  ## remove what was installed and built
-	rm -rf $(VENV) *.egg-info build .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) *.egg-info build .pytest_cache .ruff_cache .mypy_cache .hypothesis

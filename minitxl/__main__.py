@@ -29,6 +29,9 @@ Device = Literal["auto", "cpu", "cuda"]
 class ModelFlags(ModelConfig):
     """The architecture."""
 
+    clamp_len: tyro.conf.Suppress[int | None] = None
+    """Training's flag of that name decides."""
+
     def __post_init__(self) -> None:
         """``checked`` checks, where an error can be told in a sentence."""
 
@@ -151,7 +154,7 @@ class Evaluate:
         trained = run.settings
         if self.way == "sliding":
             length = self.attention_len or trained.seg_len + trained.mem_len
-            score = sliding(run.model, stream, attention_len=length, stride=self.stride)
+            score = sliding(run.evaluated, stream, attention_len=length, stride=self.stride)
             return score, f"sliding window of {length} tokens, stride {self.stride}"
         settings = EvaluateConfig(
             seg_len=trained.seg_len if self.seg_len is None else self.seg_len,
@@ -159,7 +162,7 @@ class Evaluate:
             window=self.window,
             clamp_len=trained.clamp_len if self.clamp_len is None else self.clamp_len,
         )
-        return cached(run.model, stream, settings), f"cached: {settings}"
+        return cached(run.evaluated, stream, settings), f"cached: {settings}"
 
 
 @dataclass(frozen=True)

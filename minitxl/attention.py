@@ -9,15 +9,17 @@ from typing import NamedTuple, TypedDict, Unpack
 
 import torch
 from einops import einsum, pack, rearrange
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from minitxl.positions import distances, rel_shift, sinusoids
 
 Segment = Float[Tensor, "batch query model"]
 Memory = Float[Tensor, "batch mem model"]
+Context = Float[Tensor, "batch key model"]
 Scores = Float[Tensor, "batch head query key"]
-Seen = Bool[Tensor, "batch_or_1 1 query key"]
+Heads = Float[Tensor, "batch head query dim"]
+Seen = Bool[Tensor, "batch_or_1 query key"]
 Keep = Bool[Tensor, "batch key"]
 
 
@@ -52,14 +54,29 @@ def visible(
     i = rearrange(torch.arange(key - query, key, device=device), "query -> query 1")
     j = rearrange(torch.arange(key, device=device), "key -> 1 key")
     near = (j <= i) & (i - j < (window or key))
-    seen = rearrange(near, "query key -> 1 1 query key")
-    return seen if keep is None else seen & rearrange(keep, "batch key -> batch 1 1 key")
+    seen = rearrange(near, "query key -> 1 query key")
+    return seen if keep is None else seen & rearrange(keep, "batch key -> batch 1 key")
 
 
-def softmax_seen(scores: Scores, seen: Seen) -> Scores:
-    """Softmax over the keys that are seen; a query that sees none gets zeros, not NaN."""
+def causal(
+    x: Segment,
+    context: Context,
+    *,
+    window: int | None = None,
+    clamp_len: int | None = None,
+    keep: Keep | None = None,
+) -> Seen:
+    """``visible`` for a segment at the end of its context; distances are clamped elsewhere."""
+    return visible(x.shape[1], context.shape[1], window=window, keep=keep, device=x.device)
+
+
+def softmax_seen(scores: Scores, seen: Seen | None) -> Scores:
+    """Softmax over the keys that are seen, all without a mask; zeros, not NaN, where none is."""
+    if seen is None:
+        return scores.softmax(dim=-1)
+    hidden = rearrange(~seen, "batch query key -> batch 1 query key")
     lowest = torch.finfo(scores.dtype).min
-    return scores.masked_fill(~seen, lowest).softmax(dim=-1).masked_fill(~seen, 0.0)
+    return scores.masked_fill(hidden, lowest).softmax(dim=-1).masked_fill(hidden, 0.0)
 
 
 def join(memory: Memory | None, x: Segment) -> Float[Tensor, "batch key model"]:
@@ -71,18 +88,21 @@ def split(projected: Float[Tensor, "batch pos inner"], n_head: int) -> Float[Ten
     return rearrange(projected, "batch pos (head dim) -> batch head pos dim", head=n_head)
 
 
-def average(
-    weights: Scores, values: Float[Tensor, "batch head key dim"]
-) -> Float[Tensor, "batch query inner"]:
-    """Each query's weighted mean of the values, its heads side by side."""
-    heads = einsum(weights, values, "batch head query key, batch head key dim -> batch head query dim")
+def average(weights: Scores, values: Float[Tensor, "batch head key dim"]) -> Heads:
+    """Each query's weighted mean of the values."""
+    return einsum(weights, values, "batch head query key, batch head key dim -> batch head query dim")
+
+
+def merge(heads: Heads) -> Float[Tensor, "batch query inner"]:
     return rearrange(heads, "batch head query dim -> batch query (head dim)")
 
 
 class MultiHeadAttention(nn.Module):
-    """softmax(q_i · k_j / √d_head) v_j (Vaswani et al., section 3.2).
+    """softmax(q_i · k_j / √d_head) v_j, heads side by side (Vaswani et al., section 3.2).
 
-    It knows no positions: they are in x or nowhere, so ``clamp_len`` changes nothing here.
+    ``attend`` is the general form: any context, any mask. Called, it is the language
+    model's: causal, over memory and segment. It knows no positions, those are in x or
+    nowhere, so ``clamp_len`` changes nothing.
     """
 
     def __init__(self, d_model: int, n_head: int, d_head: int, *, attention_dropout: float = 0.0) -> None:
@@ -94,25 +114,104 @@ class MultiHeadAttention(nn.Module):
         self.W_o = nn.Linear(n_head * d_head, d_model, bias=False)
         self.drop = nn.Dropout(attention_dropout)
 
-    def weights(
-        self,
-        x: Segment,
-        memory: Memory | None = None,
-        *,
-        window: int | None = None,
-        clamp_len: int | None = None,
-        keep: Keep | None = None,
-    ) -> Scores:
-        """Softmax weights; each row sums to 1, or to 0 where the query sees no key."""
+    def weigh(self, x: Segment, context: Context | None = None, mask: Seen | None = None) -> Scores:
+        """Weights of the context for each query: self-attention without one, cross with another's.
+
+        ``mask`` is True for a key that is seen, and the same for all heads.
+        """
         q = split(self.W_q(x), self.n_head)
-        k = split(self.W_k(join(memory, x)), self.n_head)
+        k = split(self.W_k(x if context is None else context), self.n_head)
         scores = einsum(q, k, "batch head query dim, batch head key dim -> batch head query key")
-        seen = visible(*scores.shape[-2:], window=window, keep=keep, device=x.device)
-        return softmax_seen(scores / sqrt(self.d_head), seen)
+        return softmax_seen(scores / sqrt(self.d_head), mask)
+
+    def attend(self, x: Segment, context: Context | None = None, mask: Seen | None = None) -> Segment:
+        """The weighted mean of the context's values for each query; arguments as in ``weigh``."""
+        v = split(self.W_v(x if context is None else context), self.n_head)
+        return self.W_o(merge(average(self.drop(self.weigh(x, context, mask)), v)))
+
+    def weights(self, x: Segment, memory: Memory | None = None, **sight: Unpack[Sight]) -> Scores:
+        """Softmax weights; each row sums to 1, or to 0 where the query sees no key."""
+        context = join(memory, x)
+        return self.weigh(x, context, causal(x, context, **sight))
 
     def forward(self, x: Segment, memory: Memory | None = None, **sight: Unpack[Sight]) -> Segment:
-        v = split(self.W_v(join(memory, x)), self.n_head)
-        return self.W_o(average(self.drop(self.weights(x, memory, **sight)), v))
+        context = join(memory, x)
+        return self.attend(x, context, causal(x, context, **sight))
+
+
+class ShawAttention(nn.Module):
+    """Attention with a learned vector for each distance (Shaw et al., equations 3 and 4):
+
+        e_ij = q_i · (k_j + a^K_ij) / √d_head        z_i = Σ_j α_ij (v_j + a^V_ij)
+
+    a_ij is row clip(j - i, -k, k) of a table of 2k+1, one table for keys and one for values,
+    shared by the heads. Rows are for the past and the future; the causal language model
+    uses the k+1 rows of the past. ``attend`` with no mask is bidirectional.
+
+    No tensor [query key dim] is built: q meets each row once and the result is looked up by
+    distance; the weights are summed by row and meet the values' table once.
+    """
+
+    def __init__(
+        self, d_model: int, n_head: int, d_head: int, *, max_distance: int, attention_dropout: float = 0.0
+    ) -> None:
+        super().__init__()
+        self.n_head, self.d_head, self.max_distance = n_head, d_head, max_distance
+        self.W_q = nn.Linear(d_model, n_head * d_head, bias=False)
+        self.W_k = nn.Linear(d_model, n_head * d_head, bias=False)
+        self.W_v = nn.Linear(d_model, n_head * d_head, bias=False)
+        self.W_o = nn.Linear(n_head * d_head, d_model, bias=False)
+        self.a_K = nn.Parameter(torch.zeros(2 * max_distance + 1, d_head))
+        self.a_V = nn.Parameter(torch.zeros(2 * max_distance + 1, d_head))
+        self.drop = nn.Dropout(attention_dropout)
+
+    def rows(self, scores: Scores, clamp_len: int | None) -> Int[Tensor, "batch head query key"]:
+        """Row of the tables for each pair: clip(j - i, -k, k) + k, with i among the last keys."""
+        query, key = scores.shape[-2:]
+        i = rearrange(torch.arange(key - query, key, device=scores.device), "query -> query 1")
+        j = rearrange(torch.arange(key, device=scores.device), "key -> 1 key")
+        k = self.max_distance
+        nearest = k if clamp_len is None else min(k, clamp_len)
+        return ((j - i).clamp(-nearest, nearest) + k).expand_as(scores)
+
+    def weigh(
+        self,
+        x: Segment,
+        context: Context | None = None,
+        mask: Seen | None = None,
+        clamp_len: int | None = None,
+    ) -> Scores:
+        """Weights of a context that ends with x, or is x; ``mask`` is True for a key that is seen."""
+        q = split(self.W_q(x), self.n_head)
+        k = split(self.W_k(x if context is None else context), self.n_head)
+        content = einsum(q, k, "batch head query dim, batch head key dim -> batch head query key")
+        by_row = einsum(q, self.a_K, "batch head query dim, row dim -> batch head query row")
+        distance = by_row.gather(-1, self.rows(content, clamp_len))
+        return softmax_seen((content + distance) / sqrt(self.d_head), mask)
+
+    def attend(
+        self,
+        x: Segment,
+        context: Context | None = None,
+        mask: Seen | None = None,
+        clamp_len: int | None = None,
+    ) -> Segment:
+        """z of every head, projected; arguments as in ``weigh``."""
+        v = split(self.W_v(x if context is None else context), self.n_head)
+        weights = self.drop(self.weigh(x, context, mask, clamp_len))
+        by_row = weights.new_zeros(*weights.shape[:-1], len(self.a_V))
+        by_row = by_row.scatter_add(-1, self.rows(weights, clamp_len), weights)
+        distance = einsum(by_row, self.a_V, "batch head query row, row dim -> batch head query dim")
+        return self.W_o(merge(average(weights, v) + distance))
+
+    def weights(self, x: Segment, memory: Memory | None = None, **sight: Unpack[Sight]) -> Scores:
+        """Softmax weights; each row sums to 1, or to 0 where the query sees no key."""
+        context = join(memory, x)
+        return self.weigh(x, context, causal(x, context, **sight), sight.get("clamp_len"))
+
+    def forward(self, x: Segment, memory: Memory | None = None, **sight: Unpack[Sight]) -> Segment:
+        context = join(memory, x)
+        return self.attend(x, context, causal(x, context, **sight), sight.get("clamp_len"))
 
 
 class Terms(NamedTuple):
@@ -195,20 +294,11 @@ class XLAttention(nn.Module):
         bd = einsum(q + v, r, "batch head query dim, head dist dim -> batch head query dist")
         return (ac + rel_shift(bd)) / sqrt(self.d_head)
 
-    def weights(
-        self,
-        x: Segment,
-        memory: Memory | None = None,
-        *,
-        window: int | None = None,
-        clamp_len: int | None = None,
-        keep: Keep | None = None,
-    ) -> Scores:
+    def weights(self, x: Segment, memory: Memory | None = None, **sight: Unpack[Sight]) -> Scores:
         """Softmax weights; each row sums to 1, or to 0 where the query sees no key."""
-        scores = self.scores(x, memory, clamp_len=clamp_len)
-        seen = visible(*scores.shape[-2:], window=window, keep=keep, device=x.device)
-        return softmax_seen(scores, seen)
+        seen = causal(x, join(memory, x), **sight)
+        return softmax_seen(self.scores(x, memory, clamp_len=sight.get("clamp_len")), seen)
 
     def forward(self, x: Segment, memory: Memory | None = None, **sight: Unpack[Sight]) -> Segment:
         v = split(self.W_v(join(memory, x)), self.n_head)
-        return self.W_o(average(self.drop(self.weights(x, memory, **sight)), v))
+        return self.W_o(merge(average(self.drop(self.weights(x, memory, **sight)), v)))

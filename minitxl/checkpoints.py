@@ -21,7 +21,8 @@ from minitxl.files import replacing
 from minitxl.model import TransformerLM
 
 Tensors = dict[str, Tensor]
-MODEL = "model."
+MODEL, AVERAGE = "model.", "average."
+"""Prefixes of a model's tensors: as trained, and as averaged over steps."""
 
 
 def write(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
@@ -54,22 +55,32 @@ def save_model(path: Path, model: TransformerLM) -> None:
 
 
 def load_model(path: Path, *, device: torch.device | str = "cpu") -> TransformerLM:
-    """The model of a checkpoint, of ``save_model`` or of a run, ready to be evaluated."""
+    """The model of a checkpoint, of ``save_model`` or of a run, ready to be evaluated.
+
+    Of a run that averages its weights, it is the average, once there is one.
+    """
     tensors, about = read(path)
-    dtype = next(tensor.dtype for name, tensor in tensors.items() if name.startswith(MODEL))
-    model = TransformerLM(ModelConfig(**about["model"])).to(device, dtype)
-    copy_model_tensors(tensors, model)
+    prefix = AVERAGE if tensors.get("averaged", torch.tensor(0)) > 0 else MODEL
+    dtype = next(tensor.dtype for name, tensor in tensors.items() if name.startswith(prefix))
+    model = TransformerLM(model_config(about["model"])).to(device, dtype)
+    copy_model_tensors(tensors, model, prefix)
     return model.eval()
 
 
-def model_tensors(model: TransformerLM) -> Tensors:
+def model_config(described: Mapping[str, Any]) -> ModelConfig:
+    """The configuration that JSON has turned into lists and numbers."""
+    tuples = {name: tuple(value) for name, value in described.items() if isinstance(value, list)}
+    return ModelConfig(**{**described, **tuples})
+
+
+def model_tensors(model: nn.Module, prefix: str = MODEL) -> Tensors:
     """Every parameter once, under its first name, so that tied ones stay tied."""
-    return {MODEL + name: parameter.detach() for name, parameter in model.named_parameters()}
+    return {prefix + name: parameter.detach() for name, parameter in model.named_parameters()}
 
 
-def copy_model_tensors(tensors: Tensors, model: TransformerLM) -> None:
+def copy_model_tensors(tensors: Tensors, model: nn.Module, prefix: str = MODEL) -> None:
     """Copy what ``model_tensors`` gave into a model of the same configuration."""
-    held = {name.removeprefix(MODEL) for name in tensors if name.startswith(MODEL)}
+    held = {name.removeprefix(prefix) for name in tensors if name.startswith(prefix)}
     parameters: dict[str, nn.Parameter] = dict(model.named_parameters())
     if stray := held.symmetric_difference(parameters):
         name = min(stray)
@@ -77,7 +88,7 @@ def copy_model_tensors(tensors: Tensors, model: TransformerLM) -> None:
         raise ValueError(f"tensor {name} does not fit: {where}")
     with torch.no_grad():
         for name, parameter in parameters.items():
-            tensor = tensors[MODEL + name]
+            tensor = tensors[prefix + name]
             if tensor.shape != parameter.shape:
                 raise ValueError(
                     f"tensor {name} must have shape {tuple(parameter.shape)}, got {tuple(tensor.shape)}"

@@ -4,7 +4,7 @@ Every field is a keyword of ``dataclasses.replace`` and a flag of the command li
 an ablation is one ``replace(config, attention="absolute")``.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 
@@ -29,40 +29,61 @@ class ModelConfig:
     """Width of one head."""
     d_inner: int = 512
     """Width of the feed-forward layer."""
-    attention: Literal["absolute", "xl"] = "xl"
+    attention: Literal["absolute", "shaw", "xl"] = "xl"
     """Where position enters: added to the input, or as a distance in each score."""
-    positions: Literal["sinusoidal", "learned"] = "sinusoidal"
-    """The table of attention=absolute; xl is always sinusoidal."""
+    positions: Literal["sinusoidal", "learned", "per-layer"] = "sinusoidal"
+    """Positions of attention=absolute: fixed, learned, or learned and added at every layer."""
     max_seg_len: int = 512
     """Rows of a learned position table, the longest segment it can place."""
+    max_distance: int = 16
+    """Shaw's k: distances beyond it share one vector."""
+    clamp_len: int | None = None
+    """Distance beyond which all keys count as equally far, where a call names none (shaw, xl)."""
     share_uv: bool = True
     """One u and v for all layers (xl), or a pair for each layer."""
     norm: Literal["post", "pre"] = "post"
     """LayerNorm after each sublayer (the paper's), or before it."""
+    norm_output: bool = True
+    """Pre-norm has one more LayerNorm at the end; the released format has none."""
     activation: Literal["relu", "gelu"] = "relu"
     """Non-linearity of the feed-forward layer."""
+    d_embed: int | None = None
+    """Width of the first cluster's embedding; none means d_model."""
+    cutoffs: tuple[int, ...] = ()
+    """Adaptive embedding and softmax: the ids at which rarer clusters of words begin."""
+    div_val: int = 1
+    """Each cluster's embedding is narrower than the one before by this factor."""
     tie_embeddings: bool = True
     """The output layer uses the input embedding's matrix."""
+    tie_projections: tuple[bool, ...] = ()
+    """For each cluster, whether its output projection is the input's; none means all apart."""
     dropout: float = 0.1
     """Rate on embeddings, positions, sublayer outputs and the inner layer."""
     attention_dropout: float = 0.0
     """Rate on attention weights."""
+    word_dropout: float = 0.0
+    """Rate at which whole words of the vocabulary lose their input embedding."""
+    variational: bool = False
+    """Draw each dropout mask once for all tokens of a segment."""
 
     def __post_init__(self) -> None:
         for name in ("vocab_size", "n_layer", "d_model", "n_head", "d_head", "d_inner"):
             _require(getattr(self, name) >= 1, f"{name} must be 1 or more", getattr(self, name))
         _require(self.max_seg_len >= 1, "max_seg_len must be 1 or more", self.max_seg_len)
+        _require(self.max_distance >= 0, "max_distance must be 0 or more", self.max_distance)
+        _require(self.clamp_len is None or self.clamp_len >= 0, "clamp_len must be 0 or more", self.clamp_len)
+        _require(self.d_embed is None or self.d_embed >= 1, "d_embed must be 1 or more", self.d_embed)
         _require(self.d_model % 2 == 0, "d_model must be even, half sines and half cosines", self.d_model)
-        _one_of("attention", self.attention, ("absolute", "xl"))
-        _one_of("positions", self.positions, ("sinusoidal", "learned"))
+        _one_of("attention", self.attention, ("absolute", "shaw", "xl"))
+        _one_of("positions", self.positions, ("sinusoidal", "learned", "per-layer"))
         _one_of("norm", self.norm, ("post", "pre"))
         _one_of("activation", self.activation, ("relu", "gelu"))
-        for name in ("dropout", "attention_dropout"):
+        for name in ("dropout", "attention_dropout", "word_dropout"):
             _require(0 <= getattr(self, name) < 1, f"{name} must lie in [0, 1)", getattr(self, name))
 
 
 def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
-    _require(value in allowed, f"{name} must be {' or '.join(allowed)}", value)
+    _require(value in allowed, f"{name} must be {', '.join(allowed[:-1])} or {allowed[-1]}", value)
 
 
 def _check_lengths(seg_len: int, mem_len: int, window: int | None, clamp_len: int | None) -> None:
@@ -94,6 +115,10 @@ class TrainConfig:
     """Steps of linear warm-up; then a cosine falls to zero at the last step."""
     weight_decay: float = 0.0
     """Decoupled weight decay; 0 makes AdamW the paper's Adam."""
+    loss: Literal["full", "half"] = "full"
+    """Train on all targets of a segment, or on those of its later half."""
+    average_from: int | None = None
+    """Step from which weights are averaged for evaluation; none means never."""
     clip: float = 1.0
     """Largest norm of the gradient."""
     validate_every: int = 100
@@ -115,6 +140,9 @@ class TrainConfig:
         _require(0 <= self.warmup <= self.steps, f"warmup must lie in 0 … steps = {self.steps}", self.warmup)
         _require(self.weight_decay >= 0, "weight_decay must be 0 or more", self.weight_decay)
         _require(self.clip > 0, "clip must be positive", self.clip)
+        _one_of("loss", self.loss, ("full", "half"))
+        first = self.average_from
+        _require(first is None or 0 <= first < self.steps, "average_from must lie in 0 … steps - 1", first)
 
 
 @dataclass(frozen=True)
@@ -135,3 +163,181 @@ class EvaluateConfig:
         needed = 0 if self.window is None else self.window - 1
         rule = f"mem_len must be window - 1 = {needed} or more, so that each query has its window"
         _require(self.mem_len >= needed, rule, self.mem_len)
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A published configuration: its model, its training, and its evaluation on test text."""
+
+    model: ModelConfig
+    train: TrainConfig
+    evaluate: EvaluateConfig
+
+
+def _published(
+    model: ModelConfig,
+    *,
+    seg_len: int,
+    mem_len: int,
+    batch: int,
+    warmup: int,
+    steps: int,
+    test: tuple[int, int, int | None],
+) -> Preset:
+    """A preset with what all of the original code's runs have in common (its scripts, 2019)."""
+    test_seg, test_mem, test_clamp = test
+    train = TrainConfig(
+        seg_len=seg_len,
+        mem_len=mem_len,
+        batch=batch,
+        steps=steps,
+        warmup=warmup,
+        learning_rate=2.5e-4,
+        clip=0.25,
+        validate_every=4000,
+        checkpoint_every=4000,
+        log_every=200,
+    )
+    return Preset(model, train, EvaluateConfig(test_seg, test_mem, window=test_mem, clamp_len=test_clamp))
+
+
+def _base(vocab_size: int) -> ModelConfig:
+    return ModelConfig(vocab_size, n_layer=12, d_model=512, n_head=8, d_head=64, d_inner=2048)
+
+
+def _large(vocab_size: int) -> ModelConfig:
+    return ModelConfig(
+        vocab_size,
+        n_layer=24,
+        d_model=1024,
+        n_head=8,
+        d_head=128,
+        d_inner=3072,
+        dropout=0.15,
+        attention_dropout=0.15,
+    )
+
+
+def enwik8_base(vocab_size: int = 205) -> Preset:
+    """41M parameters, on bytes."""
+    lengths = {"seg_len": 512, "mem_len": 512, "batch": 22, "warmup": 0, "steps": 400_000}
+    return _published(_base(vocab_size), **lengths, test=(80, 2100, 820))
+
+
+def enwik8_large(vocab_size: int = 205) -> Preset:
+    """277M parameters, on bytes."""
+    lengths = {"seg_len": 768, "mem_len": 768, "batch": 64, "warmup": 4000, "steps": 400_000}
+    return _published(_large(vocab_size), **lengths, test=(128, 3800, 1000))
+
+
+def text8_base(vocab_size: int = 27) -> Preset:
+    """``enwik8_base`` on 27 characters."""
+    return enwik8_base(vocab_size)
+
+
+def text8_large(vocab_size: int = 27) -> Preset:
+    """``enwik8_large`` on 27 characters."""
+    return enwik8_large(vocab_size)
+
+
+def wikitext103_base(vocab_size: int = 267_735) -> Preset:
+    """151M parameters, adaptive with one width."""
+    model = ModelConfig(
+        vocab_size,
+        n_layer=16,
+        d_model=410,
+        n_head=10,
+        d_head=41,
+        d_inner=2100,
+        cutoffs=(20_000, 40_000, 200_000),
+    )
+    lengths = {"seg_len": 150, "mem_len": 150, "batch": 60, "warmup": 0, "steps": 200_000}
+    return _published(model, **lengths, test=(64, 640, 400))
+
+
+def wikitext103_large(vocab_size: int = 267_735) -> Preset:
+    """285M parameters: the model whose weights were released.
+
+    The paper prints 257M for its large model, which 16 layers would have; the released
+    one has 18, and a pair u, v in each layer.
+    """
+    model = ModelConfig(
+        vocab_size,
+        n_layer=18,
+        d_model=1024,
+        n_head=16,
+        d_head=64,
+        d_inner=4096,
+        share_uv=False,
+        cutoffs=(20_000, 40_000, 200_000),
+        div_val=4,
+        tie_projections=(False, True, True, True),
+        dropout=0.2,
+        attention_dropout=0.2,
+    )
+    lengths = {"seg_len": 384, "mem_len": 384, "batch": 128, "warmup": 16_000, "steps": 4_000_000}
+    return _published(model, **lengths, test=(128, 1600, 1000))
+
+
+def _one_billion_words(model: ModelConfig, *, batch: int, warmup: int, steps: int) -> Preset:
+    return _published(
+        model, seg_len=32, mem_len=32, batch=batch, warmup=warmup, steps=steps, test=(32, 128, None)
+    )
+
+
+def one_billion_words_base(vocab_size: int = 793_471) -> Preset:
+    """466M parameters, on shuffled sentences; the paper prints 0.46B."""
+    model = ModelConfig(
+        vocab_size,
+        n_layer=18,
+        d_model=1024,
+        n_head=8,
+        d_head=128,
+        d_inner=4096,
+        share_uv=False,
+        cutoffs=(60_000, 100_000, 640_000),
+        div_val=4,
+        tie_embeddings=False,
+        tie_projections=(False, True, True, True),
+        dropout=0.0,
+    )
+    return _one_billion_words(model, batch=224, warmup=20_000, steps=500_000)
+
+
+def one_billion_words_large(vocab_size: int = 793_471) -> Preset:
+    """The larger model on shuffled sentences."""
+    model = ModelConfig(
+        vocab_size,
+        n_layer=24,
+        d_model=1280,
+        n_head=16,
+        d_head=80,
+        d_inner=8192,
+        share_uv=False,
+        cutoffs=(60_000, 100_000, 640_000),
+        div_val=4,
+        tie_embeddings=False,
+        tie_projections=(False, True, True, True),
+        dropout=0.05,
+        attention_dropout=0.05,
+    )
+    return _one_billion_words(model, batch=512, warmup=30_000, steps=1_200_000)
+
+
+def penn_treebank(vocab_size: int = 10_000) -> Preset:
+    """Ours: the paper names variational dropout and weight averaging, and publishes no configuration."""
+    model = ModelConfig(
+        vocab_size,
+        n_layer=14,
+        d_model=380,
+        n_head=10,
+        d_head=38,
+        d_inner=944,
+        dropout=0.5,
+        attention_dropout=0.1,
+        word_dropout=0.1,
+        variational=True,
+    )
+    lengths = {"seg_len": 70, "mem_len": 70, "batch": 20, "warmup": 0, "steps": 60_000}
+    preset = _published(model, **lengths, test=(64, 640, 400))
+    return replace(preset, train=replace(preset.train, average_from=45_000, validate_every=1000))

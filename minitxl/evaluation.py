@@ -130,7 +130,7 @@ def evaluating(model: TransformerLM) -> Iterator[None]:
 def _inputs_and_targets(model: TransformerLM, stream: Stream) -> tuple[Ids, Ids]:
     if len(stream) < 2:
         raise ValueError(f"a text to score must hold 2 tokens or more, got {len(stream)}")
-    stream = stream.to(model.embedding.weight.device, torch.int64)
+    stream = stream.to(next(model.parameters()).device, torch.int64)
     return stream[:-1], stream[1:]
 
 

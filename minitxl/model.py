@@ -14,9 +14,10 @@ import torch
 from einops import rearrange
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import dropout
 
-from minitxl.attention import MultiHeadAttention, Sight, XLAttention
+from minitxl.adaptive import AdaptiveEmbedding, AdaptiveSoftmax
+from minitxl.attention import MultiHeadAttention, ShawAttention, Sight, XLAttention
 from minitxl.config import ModelConfig
 from minitxl.positions import sinusoids
 
@@ -24,7 +25,14 @@ Tokens = Int[Tensor, "batch seg"]
 Hidden = Float[Tensor, "batch seg model"]
 States = Float[Tensor, "layer batch seg model"]
 Memory = Float[Tensor, "layer batch mem model"]
-Attention = MultiHeadAttention | XLAttention
+Attention = MultiHeadAttention | ShawAttention | XLAttention
+
+
+class VariationalDropout(nn.Dropout):
+    """Dropout whose mask is drawn once for all tokens of a segment (Gal and Ghahramani 2016)."""
+
+    def forward(self, x: Float[Tensor, "batch seg width"]) -> Float[Tensor, "batch seg width"]:
+        return x * dropout(torch.ones_like(x[:, :1]), self.p, self.training)
 
 
 class Block(nn.Module):
@@ -32,6 +40,7 @@ class Block(nn.Module):
 
     def __init__(self, config: ModelConfig, attention: Attention) -> None:
         super().__init__()
+        dropout_kind = VariationalDropout if config.variational else nn.Dropout
         self.pre = config.norm == "pre"
         self.attention = attention
         self.norm_attention = nn.LayerNorm(config.d_model)
@@ -39,10 +48,10 @@ class Block(nn.Module):
         self.inner = nn.Sequential(
             nn.Linear(config.d_model, config.d_inner),
             {"relu": nn.ReLU, "gelu": nn.GELU}[config.activation](),
-            nn.Dropout(config.dropout),
+            dropout_kind(config.dropout),
             nn.Linear(config.d_inner, config.d_model),
         )
-        self.drop = nn.Dropout(config.dropout)
+        self.drop = dropout_kind(config.dropout)
 
     def read(self, x: Hidden, memory: Tensor) -> tuple[Tensor, Tensor]:
         """What attention is given: both parts of the context normed, or neither."""
@@ -63,23 +72,36 @@ class TransformerLM(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.config = config
-        self.embedding = nn.Embedding(config.vocab_size, config.d_model)
-        if config.attention == "absolute" and config.positions == "learned":
-            self.positions = nn.Embedding(config.max_seg_len, config.d_model)
+        words = config.vocab_size, config.d_embed or config.d_model, config.d_model
+        self.embedding = AdaptiveEmbedding(*words, cutoffs=config.cutoffs, div_val=config.div_val)
+        tables = {"sinusoidal": 0, "learned": 1, "per-layer": config.n_layer}[config.positions]
+        self.positions = nn.ModuleList(
+            nn.Embedding(config.max_seg_len, config.d_model)
+            for _ in range(tables if config.attention == "absolute" else 0)
+        )
         self.blocks = nn.ModuleList()
         for _ in range(config.n_layer):
             self.blocks.append(Block(config, self._new_attention()))
-        self.final_norm = nn.LayerNorm(config.d_model) if config.norm == "pre" else nn.Identity()
-        self.drop = nn.Dropout(config.dropout)
-        self.output = nn.Linear(config.d_model, config.vocab_size)
-        if config.tie_embeddings:
-            self.output.weight = self.embedding.weight
+        self.final_norm = (
+            nn.LayerNorm(config.d_model) if config.norm == "pre" and config.norm_output else nn.Identity()
+        )
+        self.drop = VariationalDropout(config.dropout) if config.variational else nn.Dropout(config.dropout)
+        self.output = AdaptiveSoftmax(*words, cutoffs=config.cutoffs, div_val=config.div_val)
+        self.output.tie(self.embedding, tables=config.tie_embeddings, projections=config.tie_projections)
         self.apply(initialise)
 
     def _new_attention(self) -> Attention:
         c = self.config
         if c.attention == "absolute":
             return MultiHeadAttention(c.d_model, c.n_head, c.d_head, attention_dropout=c.attention_dropout)
+        if c.attention == "shaw":
+            return ShawAttention(
+                c.d_model,
+                c.n_head,
+                c.d_head,
+                max_distance=c.max_distance,
+                attention_dropout=c.attention_dropout,
+            )
         shared = self.blocks[0].attention if c.share_uv and self.blocks else None
         return XLAttention(
             c.d_model,
@@ -92,21 +114,30 @@ class TransformerLM(nn.Module):
         )
 
     def embed(self, tokens: Tokens) -> Hidden:
-        """√d_model E[token], plus U_0 … U_{L-1} from the segment's start where absolute."""
+        """√d_model E[token], and where absolute the segment's U_0 … U_{L-1}: the first layer's input."""
         x = self.embedding(tokens) * sqrt(self.config.d_model)
-        if self.config.attention == "absolute":
-            seg = torch.arange(tokens.shape[1], device=tokens.device)
-            learned = self.config.positions == "learned"
-            x = x + (self.positions(seg) if learned else sinusoids(seg.to(x.dtype), self.config.d_model))
-        return self.drop(x)
+        if self.training and self.config.word_dropout:
+            words = dropout(x.new_ones(self.config.vocab_size), self.config.word_dropout)
+            x = x * rearrange(words[tokens], "batch seg -> batch seg 1")
+        return self.drop(self._with_positions(x, layer=0))
+
+    def _with_positions(self, x: Hidden, *, layer: int) -> Hidden:
+        """x as this layer reads it: absolute positions restart at each segment, the rest adds none."""
+        place = torch.arange(x.shape[1], device=x.device)
+        if layer < len(self.positions):
+            return x + self.positions[layer](place)
+        if layer == 0 and self.config.attention == "absolute":
+            return x + sinusoids(place.to(x.dtype), self.config.d_model)
+        return x
 
     def hidden(
         self, tokens: Tokens, memory: Memory | None = None, **sight: Unpack[Sight]
     ) -> tuple[Hidden, States]:
         """The last layer's output, and each layer's input: what all other calls stand on."""
-        memory = self._checked(tokens, memory)
+        memory, sight = self._checked(tokens, memory, sight)
         x, states = self.embed(tokens), []
-        for block, past in zip(self.blocks, memory, strict=True):
+        for layer, (block, past) in enumerate(zip(self.blocks, memory, strict=True)):
+            x = self._with_positions(x, layer=layer) if layer else x
             states.append(x)
             x = block(x, past, **sight)
         return self.drop(self.final_norm(x)), torch.stack(states)
@@ -116,7 +147,7 @@ class TransformerLM(nn.Module):
     ) -> tuple[Float[Tensor, "batch seg vocab"], States]:
         """Log-probabilities of each next token, normalised, in nats; and the states."""
         hidden, states = self.hidden(tokens, memory, **sight)
-        return self.output(hidden).log_softmax(dim=-1), states
+        return self.output.log_probs(hidden), states
 
     def token_losses(
         self, tokens: Tokens, targets: Tokens, memory: Memory | None = None, **sight: Unpack[Sight]
@@ -128,27 +159,30 @@ class TransformerLM(nn.Module):
     def losses(self, hidden: Hidden, targets: Tokens) -> Float[Tensor, "batch seg"]:
         """-log p(target) in nats from what ``hidden`` returned, or from some of its positions."""
         self._check_ids(targets, "targets")
-        logits = rearrange(self.output(hidden), "batch seg vocab -> batch vocab seg")
-        return cross_entropy(logits, targets, reduction="none")
+        return self.output.losses(hidden, targets)
 
     def attention_weights(
         self, tokens: Tokens, memory: Memory | None = None, **sight: Unpack[Sight]
     ) -> Float[Tensor, "layer batch head query key"]:
         """The softmax weights of every layer and head."""
-        memory = self._checked(tokens, memory)
-        x, weights = self.embed(tokens), []
-        for block, past in zip(self.blocks, memory, strict=True):
-            weights.append(block.attention.weights(*block.read(x, past), **sight))
-            x = block(x, past, **sight)
-        return torch.stack(weights)
+        _, states = self.hidden(tokens, memory, **sight)
+        memory, sight = self._checked(tokens, memory, sight)
+        layers = zip(self.blocks, states, memory, strict=True)
+        return torch.stack(
+            [block.attention.weights(*block.read(x, past), **sight) for block, x, past in layers]
+        )
 
-    def _checked(self, tokens: Tokens, memory: Memory | None) -> Memory:
+    def _checked(self, tokens: Tokens, memory: Memory | None, sight: Sight) -> tuple[Memory, Sight]:
+        """The memory, zero tokens long where there is none, and the sight with the model's own clamp."""
         self._check_ids(tokens, "tokens")
         c, (batch, seg) = self.config, tokens.shape
-        if hasattr(self, "positions") and seg > c.max_seg_len:
+        if sight.get("clamp_len") is None:
+            sight = {**sight, "clamp_len": c.clamp_len}
+        if self.positions and seg > c.max_seg_len:
             raise ValueError(f"a segment may have max_seg_len = {c.max_seg_len} learned positions, got {seg}")
         if memory is None:
-            return self.embedding.weight.new_zeros(c.n_layer, batch, 0, c.d_model)
+            first = next(self.parameters())
+            return first.new_zeros(c.n_layer, batch, 0, c.d_model), sight
         layer, rows, _, width = memory.shape
         if (layer, width) != (c.n_layer, c.d_model):
             raise ValueError(
@@ -157,7 +191,7 @@ class TransformerLM(nn.Module):
             )
         if rows != batch:
             raise ValueError(f"memory must have a row for each row of tokens, {batch}, got {rows}")
-        return memory
+        return memory, sight
 
     def _check_ids(self, ids: Tokens, name: str) -> None:
         if ids.numel() and ids.device.type == "cpu":  # elsewhere reading one value waits for the device
@@ -168,9 +202,13 @@ class TransformerLM(nn.Module):
 
 
 def initialise(module: nn.Module) -> None:
-    """The original code's: weights and u, v N(0, .02), LayerNorm gains N(1, .02), biases 0."""
+    """The original code's: weights and u, v N(0, .02), projections of embeddings N(0, .01),
+    LayerNorm gains N(1, .02), biases 0."""
     for name, parameter in module.named_parameters(recurse=False):
         if name == "bias":
             nn.init.zeros_(parameter)
         else:
             nn.init.normal_(parameter, mean=float(isinstance(module, nn.LayerNorm)), std=0.02)
+    if isinstance(module, AdaptiveEmbedding | AdaptiveSoftmax):
+        for projection in module.projections:
+            nn.init.normal_(projection.get_parameter("weight"), std=0.01)

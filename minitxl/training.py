@@ -16,12 +16,13 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from math import cos, isfinite, log, pi
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 from torch.optim import AdamW
+from torch.optim.swa_utils import AveragedModel
 
 from minitxl import checkpoints
 from minitxl.batching import Lanes
@@ -47,10 +48,19 @@ class Run:
     memory: Tensor | None
     random: dict[str, Tensor]
     """State of the generators, by device type."""
+    average: AveragedModel | None
+    """Mean of the weights after each step since ``average_from``; None where that is never."""
 
     @property
     def device(self) -> torch.device:
-        return self.model.embedding.weight.device
+        return next(self.model.parameters()).device
+
+    @property
+    def evaluated(self) -> TransformerLM:
+        """The model to evaluate: the averaged one as soon as there is an average."""
+        if self.average is None or not self.average.n_averaged:
+            return self.model
+        return cast(TransformerLM, self.average.module)
 
 
 class Record(NamedTuple):
@@ -78,7 +88,8 @@ def start(config: ModelConfig, settings: TrainConfig, *, device: torch.device | 
     optimizer = AdamW(
         model.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=True
     )
-    return Run(model.train(), optimizer, settings, step=0, memory=None, random=random)
+    average = None if settings.average_from is None else AveragedModel(model)
+    return Run(model.train(), optimizer, settings, 0, None, random, average)
 
 
 def learning_rate(step: int, settings: TrainConfig) -> float:
@@ -118,7 +129,8 @@ def advance(run: Run, lanes: Lanes) -> Record:
             window=settings.window,
             clamp_len=settings.clamp_len,
         )
-        loss = losses.mean()
+        first = losses.shape[1] // 2 if settings.loss == "half" else 0
+        loss = losses[:, first:].mean()
         run.optimizer.zero_grad()
         loss.backward()
     norm = clip_grad_norm_(run.model.parameters(), settings.clip)
@@ -130,6 +142,8 @@ def advance(run: Run, lanes: Lanes) -> Record:
     run.optimizer.step()
     run.memory = extend(run.memory if index else None, states, mem_len=settings.mem_len)
     run.step += 1
+    if run.average is not None and run.step > (settings.average_from or 0):
+        run.average.update_parameters(run.model)
     return Record(
         run.step, loss.item() / log(2), rate, norm.item(), tokens.numel(), time.perf_counter() - began
     )
@@ -139,7 +153,7 @@ def validate(run: Run, stream: Tensor) -> float:
     """Bits per token on the start of ``stream``, read in lanes and lengths as in training."""
     s = run.settings
     settings = EvaluateConfig(s.seg_len, s.mem_len, s.window, s.clamp_len)
-    return cached(run.model, stream[: s.validate_tokens + 1], settings, batch=s.batch).bits_per_token
+    return cached(run.evaluated, stream[: s.validate_tokens + 1], settings, batch=s.batch).bits_per_token
 
 
 def train(
@@ -181,6 +195,9 @@ def save(run: Run, path: Path) -> None:
         for moment, value in run.optimizer.state.get(parameter, {}).items():
             tensors[f"optimizer.{moment}.{name}"] = value
     tensors |= {f"random.{device}": state for device, state in run.random.items()}
+    if run.average is not None:
+        tensors |= checkpoints.model_tensors(run.average.module, checkpoints.AVERAGE)
+        tensors["averaged"] = run.average.n_averaged
     if run.memory is not None:
         tensors["memory"] = run.memory
     about = {"model": asdict(run.model.config), "train": asdict(run.settings), "step": run.step}
@@ -192,7 +209,8 @@ def resume(path: Path, *, device: torch.device | str = "cpu") -> Run:
     tensors, about = checkpoints.read(path)
     if "train" not in about:
         raise ValueError(f"{path} holds a model, and no run that could be resumed")
-    run = start(ModelConfig(**about["model"]), TrainConfig(**about["train"]), device=device)
+    model = checkpoints.model_config(about["model"])
+    run = start(model, TrainConfig(**about["train"]), device=device)
     checkpoints.copy_model_tensors(tensors, run.model)
     for name, parameter in run.model.named_parameters():
         state = {m: tensors[f"optimizer.{m}.{name}"] for m in MOMENTS if f"optimizer.{m}.{name}" in tensors}
@@ -200,6 +218,9 @@ def resume(path: Path, *, device: torch.device | str = "cpu") -> Run:
             run.optimizer.state[parameter] = {m: value.to(device) for m, value in state.items()}
     run.step = about["step"]
     run.memory = tensors["memory"].to(device) if "memory" in tensors else None
+    if run.average is not None:
+        checkpoints.copy_model_tensors(tensors, run.average.module, checkpoints.AVERAGE)
+        run.average.n_averaged.copy_(tensors["averaged"])
     run.random = {kind: tensors.get(f"random.{kind}", state) for kind, state in run.random.items()}
     return run
 

@@ -8,6 +8,8 @@ from minitxl.model import TransformerLM
 ENCODINGS = {
     "absolute sinusoidal": {"attention": "absolute", "positions": "sinusoidal"},
     "absolute learned": {"attention": "absolute", "positions": "learned"},
+    "absolute per layer": {"attention": "absolute", "positions": "per-layer"},
+    "shaw": {"attention": "shaw", "max_distance": 4},
     "xl": {"attention": "xl", "share_uv": True},
     "xl with u and v per layer": {"attention": "xl", "share_uv": False},
 }

@@ -5,8 +5,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn.functional import scaled_dot_product_attention
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from minitxl.attention import MultiHeadAttention, XLAttention, split, visible
+from minitxl.attention import MultiHeadAttention, ShawAttention, XLAttention, split, visible
 from minitxl.positions import sinusoids
 
 D_MODEL = 6
@@ -14,11 +15,14 @@ shapes = st.tuples(
     st.integers(1, 3), st.integers(1, 3), st.integers(1, 4), st.integers(1, 5), st.integers(0, 6)
 )
 windows = st.none() | st.integers(1, 8)
+KINDS = [MultiHeadAttention, ShawAttention, XLAttention]
 
 
-def random_attention(kind: type, n_head: int, d_head: int, seed: int = 0):
+def random_attention(kind: type, n_head: int, d_head: int, seed: int = 0, **settings):
     torch.manual_seed(seed)
-    attention = kind(D_MODEL, n_head, d_head).double()
+    if kind is ShawAttention:
+        settings = {"max_distance": 3, **settings}
+    attention = kind(D_MODEL, n_head, d_head, **settings).double()
     with torch.no_grad():
         for parameter in attention.parameters():
             parameter.normal_()
@@ -34,7 +38,7 @@ def context(batch: int, query: int, mem: int, seed: int = 0):
 
 @given(query=st.integers(1, 6), mem=st.integers(0, 6), window=windows)
 def test_a_query_sees_itself_and_at_most_window_keys_before_it(query, mem, window):
-    seen = visible(query, mem + query, window=window)[0, 0]
+    seen = visible(query, mem + query, window=window)[0]
     for i in range(query):
         for j in range(mem + query):
             distance = mem + i - j
@@ -43,7 +47,7 @@ def test_a_query_sees_itself_and_at_most_window_keys_before_it(query, mem, windo
 
 def test_keep_hides_a_key_of_its_own_row_from_every_query():
     keep = torch.tensor([[True, False, True], [True, True, True]])
-    seen = visible(2, 3, keep=keep)[:, 0]
+    seen = visible(2, 3, keep=keep)
     assert seen[0].tolist() == [[True, False, False], [True, False, True]]
     assert seen[1].tolist() == [[True, True, False], [True, True, True]]
 
@@ -63,7 +67,7 @@ def test_multi_head_attention_equals_torchs_own(shape, window):
     h = torch.cat([memory, x], dim=1)
     q, k, v = (split(w(a), n_head) for w, a in ((attention.W_q, x), (attention.W_k, h), (attention.W_v, h)))
     seen = visible(query, mem + query, window=window)
-    heads = scaled_dot_product_attention(q, k, v, attn_mask=seen)
+    heads = scaled_dot_product_attention(q, k, v, attn_mask=seen[:, None])
     expected = attention.W_o(heads.transpose(1, 2).flatten(2))
     torch.testing.assert_close(attention(x, memory, window=window), expected, rtol=0, atol=1e-10)
 
@@ -129,7 +133,7 @@ def test_each_term_depends_on_its_own_half_of_the_context():
     assert not torch.allclose(shifted[3].roll(-1)[:4], shifted[2][:4])  # (b) asks which query
 
 
-@pytest.mark.parametrize("kind", [MultiHeadAttention, XLAttention])
+@pytest.mark.parametrize("kind", KINDS)
 def test_hidden_keys_lose_their_weight_to_the_others(kind):
     attention = random_attention(kind, n_head=2, d_head=3)
     x, memory = context(2, 3, 4)
@@ -142,7 +146,7 @@ def test_hidden_keys_lose_their_weight_to_the_others(kind):
     assert torch.equal(masked[1], whole[1])
 
 
-@pytest.mark.parametrize("kind", [MultiHeadAttention, XLAttention])
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_query_with_no_key_gets_zeros_and_finite_gradients(kind):
     attention = random_attention(kind, n_head=2, d_head=3)
     x, _ = context(1, 3, 0)
@@ -155,7 +159,7 @@ def test_a_query_with_no_key_gets_zeros_and_finite_gradients(kind):
     assert all(parameter.grad.isfinite().all() for parameter in attention.parameters())
 
 
-@pytest.mark.parametrize("kind", [MultiHeadAttention, XLAttention])
+@pytest.mark.parametrize("kind", KINDS)
 def test_no_memory_equals_memory_of_no_tokens(kind):
     attention = random_attention(kind, n_head=2, d_head=3)
     x, memory = context(2, 4, 0)
@@ -170,9 +174,9 @@ def test_weights_that_belong_to_distance_alone_get_gradients():
         assert parameter.grad.abs().sum() > 0
 
 
-@pytest.mark.parametrize("kind", [MultiHeadAttention, XLAttention])
+@pytest.mark.parametrize("kind", KINDS)
 def test_attention_dropout_keeps_the_mean_of_the_output(kind):
-    attention = kind(D_MODEL, 2, 3, attention_dropout=0.3).double()
+    attention = random_attention(kind, 2, 3, attention_dropout=0.3)
     x, memory = context(1, 3, 4)
     expected = attention.eval()(x, memory)
     attention.train()
@@ -190,3 +194,109 @@ def test_position_dropout_zeroes_entries_of_r_at_its_rate():
     assert (dropped == 0).double().mean().item() == pytest.approx(0.25, abs=0.02)
     x = torch.randn(1, 5, 64)
     assert not torch.equal(attention(x), attention(x))
+
+
+@given(shape=shapes, other=st.integers(1, 5), masked=st.booleans())
+def test_cross_attention_equals_torchs_own_with_any_mask(shape, other, masked):
+    batch, n_head, d_head, query, _ = shape
+    attention = random_attention(MultiHeadAttention, n_head, d_head)
+    x, context_of_another = context(batch, query, other)
+    mask = torch.rand(batch, query, other, generator=torch.Generator().manual_seed(1)) < 0.5
+    mask[:, :, 0] = True
+    q = split(attention.W_q(x), n_head)
+    k, v = (split(w(context_of_another), n_head) for w in (attention.W_k, attention.W_v))
+    heads = scaled_dot_product_attention(q, k, v, attn_mask=mask[:, None] if masked else None)
+    expected = attention.W_o(heads.transpose(1, 2).flatten(2))
+    found = attention.attend(x, context_of_another, mask if masked else None)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-10)
+    weights = attention.weigh(x, context_of_another, mask if masked else None)
+    assert weights.shape == (batch, n_head, query, other)
+    if masked:
+        assert (weights.transpose(0, 1)[:, ~mask] == 0).all()  # the mask is the same for all heads
+
+
+def shaw_by_loops(attention: ShawAttention, x: torch.Tensor, h: torch.Tensor, sees, clamp_len=None):
+    """Equations 3 and 4, one pair at a time; ``sees(i, j)`` with i and j counted along h."""
+    batch, query, key, d_head = len(x), x.shape[1], h.shape[1], attention.d_head
+    nearest = min(attention.max_distance, attention.max_distance if clamp_len is None else clamp_len)
+    outputs = torch.zeros(batch, query, attention.n_head * d_head, dtype=torch.float64)
+    for b in range(batch):
+        for n in range(attention.n_head):
+            head = slice(n * d_head, (n + 1) * d_head)
+            W_q, W_k, W_v = (w.weight[head] for w in (attention.W_q, attention.W_k, attention.W_v))
+            for row in range(query):
+                i, energies, values = key - query + row, [], []
+                for j in range(key):
+                    if sees(i, j):
+                        a = max(-nearest, min(nearest, j - i)) + attention.max_distance
+                        energies.append((W_q @ x[b, row]) @ (W_k @ h[b, j] + attention.a_K[a]) / sqrt(d_head))
+                        values.append(W_v @ h[b, j] + attention.a_V[a])
+                weights = torch.stack(energies).softmax(0)
+                outputs[b, row, head] = (weights[:, None] * torch.stack(values)).sum(0)
+    return attention.W_o(outputs)
+
+
+@settings(max_examples=25)
+@given(shape=shapes, window=windows, k=st.integers(0, 6), clamp_len=st.none() | st.integers(0, 7))
+def test_causal_shaw_attention_equals_the_papers_equations(shape, window, k, clamp_len):
+    batch, n_head, d_head, query, mem = shape
+    attention = random_attention(ShawAttention, n_head, d_head, max_distance=k)
+    x, memory = context(batch, query, mem)
+    h = torch.cat([memory, x], dim=1)
+    expected = shaw_by_loops(attention, x, h, lambda i, j: 0 <= i - j < (window or mem + query), clamp_len)
+    found = attention(x, memory, window=window, clamp_len=clamp_len)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-10)
+
+
+@settings(max_examples=25)
+@given(shape=shapes, k=st.integers(0, 6))
+def test_bidirectional_shaw_attention_equals_the_papers_equations(shape, k):
+    batch, n_head, d_head, query, _ = shape
+    attention = random_attention(ShawAttention, n_head, d_head, max_distance=k)
+    x, _ = context(batch, query, 0)
+    expected = shaw_by_loops(attention, x, x, lambda i, j: True)
+    torch.testing.assert_close(attention.attend(x), expected, rtol=0, atol=1e-10)
+
+
+def test_shaw_has_2k_plus_1_vectors_for_all_heads_and_treats_clipped_distances_alike():
+    attention = random_attention(ShawAttention, n_head=2, d_head=3, max_distance=2)
+    assert attention.a_K.shape == attention.a_V.shape == (5, 3)
+    rows = attention.rows(torch.zeros(1, 1, 7, 7), None)[0, 0]
+    assert rows[3].tolist() == [0, 0, 1, 2, 3, 4, 4]
+    same = torch.ones(1, 6, D_MODEL, dtype=torch.float64)
+    weights = attention.weights(same)[0, :, 5]
+    assert (weights[:, :4] == weights[:, :1]).all()  # distances 5, 4, 3 and 2
+    assert (weights[:, 4] != weights[:, 3]).all()
+
+
+def test_the_causal_language_model_uses_shaws_rows_of_the_past_alone():
+    attention = random_attention(ShawAttention, n_head=2, d_head=3, max_distance=3)
+    x, memory = context(2, 4, 3)
+    attention(x, memory).square().sum().backward()
+    for table in (attention.a_K, attention.a_V):
+        assert (table.grad[4:] == 0).all()
+        assert (table.grad[:4].abs().sum(1) > 0).all()
+
+
+class LargestTensor(TorchDispatchMode):
+    """Remembers how large the largest tensor was that anything computed."""
+
+    largest = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        if isinstance(result, torch.Tensor):
+            self.largest = max(self.largest, result.numel())
+        return result
+
+
+def test_shaw_builds_no_tensor_of_query_key_and_dim():
+    query = key = 32
+    attention = ShawAttention(8, 1, 64, max_distance=4)
+    x = torch.randn(1, query, 8)
+    with LargestTensor() as seen:
+        attention.attend(x).sum().backward()
+    assert seen.largest < query * key * 64
+    with LargestTensor() as seen:
+        attention.a_K[attention.rows(torch.zeros(1, 1, query, key), None)]
+    assert seen.largest == query * key * 64

@@ -17,7 +17,7 @@ def test_a_saved_model_comes_back_the_same_with_its_ties(encoding, norm, tmp_pat
     loaded = checkpoints.load_model(tmp_path / "model")
     assert loaded.config == model.config
     assert torch.equal(loaded(tokens)[0], model(tokens)[0])
-    assert loaded.output.weight is loaded.embedding.weight
+    assert loaded.output.tables[0].weight is loaded.embedding.tables[0].weight
     assert not loaded.training
 
 
@@ -66,8 +66,8 @@ def test_a_tensor_that_does_not_fit_is_named():
         checkpoints.copy_model_tensors(missing, model)
     with pytest.raises(ValueError, match="tensor extra does not fit: the model has none"):
         checkpoints.copy_model_tensors({**tensors, "model.extra": torch.zeros(1)}, model)
-    wrong = {**tensors, "model.output.bias": torch.zeros(3)}
-    with pytest.raises(ValueError, match=r"output.bias must have shape \(11,\), got \(3,\)"):
+    wrong = {**tensors, "model.output.tables.0.bias": torch.zeros(3)}
+    with pytest.raises(ValueError, match=r"output.tables.0.bias must have shape \(11,\), got \(3,\)"):
         checkpoints.copy_model_tensors(wrong, model)
 
 

@@ -11,7 +11,7 @@ from minitxl.config import EvaluateConfig, ModelConfig, TrainConfig
     [
         (ModelConfig, {"n_head": 0}, "n_head must be 1 or more, got 0"),
         (ModelConfig, {"d_model": 7}, "d_model must be even, half sines and half cosines, got 7"),
-        (ModelConfig, {"attention": "rotary"}, "attention must be absolute or xl, got 'rotary'"),
+        (ModelConfig, {"attention": "rotary"}, "attention must be absolute, shaw or xl, got 'rotary'"),
         (ModelConfig, {"norm": "rms"}, "norm must be post or pre, got 'rms'"),
         (ModelConfig, {"dropout": 1.0}, r"dropout must lie in \[0, 1\), got 1.0"),
         (TrainConfig, {"seg_len": 0}, "seg_len must be 1 or more, got 0"),

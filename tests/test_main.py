@@ -100,11 +100,19 @@ def test_an_unknown_flag_is_refused_with_a_suggestion(capsys):
     assert "--steps" in capsys.readouterr().err
 
 
-def test_help_names_every_command_and_explains_every_flag():
+def test_the_package_is_a_command():
+    done = subprocess.run(
+        [sys.executable, "-m", "minitxl", "--help"], capture_output=True, text=True, check=True
+    )
+    assert "train" in done.stdout
+
+
+def test_help_names_every_command_and_explains_every_flag(capsys):
     def said(*words):
-        return subprocess.run(
-            [sys.executable, "-m", "minitxl", *words, "--help"], capture_output=True, text=True, check=True
-        ).stdout
+        with pytest.raises(SystemExit) as stop:
+            call(*words, "--help")
+        assert stop.value.code == 0
+        return capsys.readouterr().out
 
     for command in ("train", "evaluate", "demo", "figures"):
         assert command in said()

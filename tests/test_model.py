@@ -9,7 +9,7 @@ from torch.nn.functional import cross_entropy
 
 from minitxl.config import ModelConfig
 from minitxl.memory import extend
-from minitxl.model import TransformerLM
+from minitxl.model import TransformerLM, VariationalDropout
 
 every_encoding = pytest.mark.parametrize("encoding", ENCODINGS)
 every_norm = pytest.mark.parametrize("norm", NORMS)
@@ -118,7 +118,8 @@ def test_states_are_the_inputs_of_the_layers(encoding, norm):
     _, states = model.hidden(tokens)
     assert torch.equal(states[0], model.embed(tokens))
     empty = states[0][:, :0]
-    torch.testing.assert_close(states[1], model.blocks[0](states[0], empty), rtol=0, atol=0)
+    per_layer = model.positions[1].weight[:5] if len(model.positions) > 1 else 0
+    torch.testing.assert_close(states[1], model.blocks[0](states[0], empty) + per_layer, rtol=0, atol=0)
 
 
 @every_encoding
@@ -155,7 +156,7 @@ def test_absolute_positions_restart_and_add_to_the_scaled_embedding():
     for positions in ("sinusoidal", "learned"):
         model = small_model(attention="absolute", positions=positions)
         token = torch.full((1, 4), 3)
-        table = model.embed(token)[0] - model.embedding.weight[3] * sqrt(8)
+        table = model.embed(token)[0] - model.embedding.tables[0].weight[3] * sqrt(8)
         assert torch.equal(model.embed(token[:, :2])[0], model.embed(token)[0, :2])
         assert (table[1:] - table[:-1]).abs().sum(1).min() > 1e-3
 
@@ -165,9 +166,9 @@ def test_tied_weights_are_one_parameter_and_shared_uv_are_one_pair():
         small_model(attention="xl"),
         small_model(attention="xl", tie_embeddings=False, share_uv=False),
     )
-    assert tied.output.weight is tied.embedding.weight
+    assert tied.output.tables[0].weight is tied.embedding.tables[0].weight
     assert tied.blocks[0].attention.u is tied.blocks[1].attention.u
-    assert apart.output.weight is not apart.embedding.weight
+    assert apart.output.tables[0].weight is not apart.embedding.tables[0].weight
     assert apart.blocks[0].attention.u is not apart.blocks[1].attention.u
     count = {name: sum(p.numel() for p in model.parameters()) for name, model in (("t", tied), ("a", apart))}
     assert count["a"] - count["t"] == VOCAB * 8 + 2 * 2 * 3  # one matrix, and one pair u, v of 2 heads × 3
@@ -203,7 +204,7 @@ def test_pre_norm_norms_the_residual_stream_once_more_at_the_end():
     assert isinstance(pre.final_norm, torch.nn.LayerNorm)
     assert isinstance(post.final_norm, torch.nn.Identity)
     with torch.no_grad():
-        pre.embedding.weight.mul_(1000)
+        pre.embedding.tables[0].weight.mul_(1000)
     hidden, states = pre.hidden(some_tokens(1, 5))
     assert states[0].abs().max() > 1000  # un-normed
     assert hidden.abs().max() < 5
@@ -284,3 +285,61 @@ def test_cross_entropy_of_the_log_probabilities_is_the_loss(window):
     expected = cross_entropy(model(tokens, window=window)[0].flatten(0, 1), targets.flatten())
     found = model.token_losses(tokens, targets, window=window)[0].mean()
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+
+
+def test_variational_dropout_draws_one_mask_for_all_tokens_of_a_segment():
+    drop = VariationalDropout(0.5)
+    torch.manual_seed(0)
+    dropped = drop(torch.ones(40, 7, 30))
+    assert torch.equal(dropped, dropped[:, :1].expand(40, 7, 30))
+    assert not torch.equal(dropped[0], dropped[1])
+    assert dropped.mean().item() == pytest.approx(1, abs=0.15)
+    assert torch.equal(drop.eval()(dropped), dropped)
+
+
+def test_a_variational_model_has_no_dropout_of_the_other_kind_on_its_residual_stream():
+    model = TransformerLM(small_config(variational=True, dropout=0.5))
+    kinds = [type(module) for name, module in model.named_modules() if isinstance(module, torch.nn.Dropout)]
+    plain = [kind for kind in kinds if kind is torch.nn.Dropout]
+    assert len(plain) == 2 * model.config.n_layer  # of attention weights, and of R: neither runs over tokens
+    assert len(kinds) - len(plain) == 2 * model.config.n_layer + 1
+
+
+def test_word_dropout_drops_every_occurrence_of_a_word_and_keeps_the_mean():
+    model = TransformerLM(small_config(attention="xl", word_dropout=0.4))
+    tokens = torch.arange(VOCAB).repeat(1, 2)
+    torch.manual_seed(0)
+    drawn = torch.stack([model.embed(tokens) for _ in range(2000)])
+    assert torch.equal(drawn[:, :, :VOCAB], drawn[:, :, VOCAB:])
+    gone = (drawn[:, 0, :VOCAB] == 0).all(-1)
+    assert gone.double().mean().item() == pytest.approx(0.4, abs=0.02)
+    plain = model.eval().embed(tokens)
+    error = drawn.std(0) / sqrt(len(drawn))
+    assert ((drawn.mean(0) - plain).abs() <= 5 * error).all()
+
+
+def test_the_clamp_of_the_model_holds_where_a_call_names_none():
+    clamped, free = small_model(attention="xl", clamp_len=2), small_model(attention="xl")
+    tokens = some_tokens(2, 7)
+    assert torch.equal(clamped(tokens)[0], free(tokens, clamp_len=2)[0])
+    assert torch.equal(clamped(tokens, clamp_len=4)[0], free(tokens, clamp_len=4)[0])
+    assert not torch.allclose(clamped(tokens)[0], free(tokens)[0])
+
+
+def test_an_adaptive_model_is_normalised_and_its_losses_are_in_token_order():
+    model = small_model(cutoffs=(4, 7), div_val=2, tie_projections=(False, True, True))
+    tokens, targets = some_tokens(2, 6), some_tokens(2, 6, seed=1)
+    log_probs, _ = model(tokens)
+    losses, _ = model.token_losses(tokens, targets)
+    torch.testing.assert_close(log_probs.logsumexp(-1), torch.zeros(2, 6).double(), rtol=0, atol=1e-12)
+    torch.testing.assert_close(losses, -log_probs.gather(2, targets[..., None])[..., 0], rtol=0, atol=1e-12)
+    assert model.output.projections[1].weight is model.embedding.projections[1].weight
+
+
+@every_encoding
+@every_norm
+def test_attention_dropout_and_residual_dropout_have_their_rates(encoding, norm):
+    model = TransformerLM(small_config(norm=norm, dropout=0.3, attention_dropout=0.2, **ENCODINGS[encoding]))
+    rates = {name: module.p for name, module in model.named_modules() if isinstance(module, torch.nn.Dropout)}
+    assert {rate for name, rate in rates.items() if name.endswith("attention.drop")} == {0.2}
+    assert {rate for name, rate in rates.items() if not name.endswith("attention.drop")} == {0.3}

@@ -13,7 +13,7 @@ from models import ENCODINGS, NORMS, VOCAB, small_config, some_tokens
 
 from minitxl import training
 from minitxl.batching import Lanes
-from minitxl.checkpoints import save_model
+from minitxl.checkpoints import load_model, save_model
 from minitxl.config import EvaluateConfig, TrainConfig
 from minitxl.evaluation import cached
 from minitxl.memory import extend
@@ -95,7 +95,9 @@ def test_the_seed_decides_everything_and_nothing_else_does():
     torch.set_rng_state(before)
     assert_same_weights(weights(one), weights(other))
     different = new_run(replace(SETTINGS, seed=1))
-    assert not torch.equal(different.model.embedding.weight, new_run().model.embedding.weight)
+    assert not torch.equal(
+        different.model.embedding.tables[0].weight, new_run().model.embedding.tables[0].weight
+    )
 
 
 def test_training_does_not_touch_the_global_random_state():
@@ -136,7 +138,7 @@ def test_every_system_learns_a_repeating_text(encoding, norm, mem_len):
 def test_a_loss_that_is_not_a_number_stops_before_it_reaches_the_weights():
     run = new_run()
     with torch.no_grad():
-        run.model.output.bias[0] = float("nan")
+        run.model.output.tables[0].bias[0] = float("nan")
     before = weights(run)
     with pytest.raises(ValueError, match=r"loss and gradient must be finite, got loss nan .* at step 1"):
         training.advance(run, LANES)
@@ -204,15 +206,17 @@ def test_an_interruption_finishes_the_step_saves_and_gives_ctrl_c_back(tmp_path)
 def test_ctrl_c_at_the_command_line_saves_and_the_same_command_goes_on(tmp_path):
     text = tmp_path / "text"
     text.write_bytes(bytes(range(256)) * 40)
-    arguments = f"train {{}} --text {text} --n-layer 1 --d-model 16 --steps 150 --validate-every 150".split()
+    arguments = f"train {{}} --text {text} --n-layer 1 --d-model 16 --steps 500 --validate-every 500".split()
 
     def command(folder):
         given = [str(tmp_path / folder) if word == "{}" else word for word in arguments]
         return [sys.executable, "-m", "minitxl", *given]
 
+    one_thread = {**os.environ, "OMP_NUM_THREADS": "1"}
+
     def start():
         return subprocess.Popen(
-            command("stopped"), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+            command("stopped"), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=one_thread
         )
 
     process = start()
@@ -226,7 +230,46 @@ def test_ctrl_c_at_the_command_line_saves_and_the_same_command_goes_on(tmp_path)
     said, _ = process.communicate(timeout=120)
     assert process.returncode == 130
     assert "stopped and saved at step" in said
-    assert subprocess.run(command("stopped"), capture_output=True, check=True).returncode == 0
-    assert subprocess.run(command("whole"), capture_output=True, check=True).returncode == 0
+    for folder in ("stopped", "whole"):
+        subprocess.run(command(folder), capture_output=True, check=True, env=one_thread)
     one, other = (training.resume(tmp_path / folder / training.CHECKPOINT) for folder in ("stopped", "whole"))
     assert_same_weights(weights(one), weights(other))
+
+
+def test_half_loss_trains_on_the_later_half_of_a_segment():
+    run = training.start(small_config(), replace(SETTINGS, loss="half"))
+    losses, _ = run.model.token_losses(*LANES[0])
+    assert training.advance(run, LANES).bits == pytest.approx(losses[:, 2:].mean().item() / log(2))
+    assert losses[:, 2:].mean() != losses.mean()
+
+
+def test_averaged_weights_are_the_mean_of_the_weights_since_the_step_named():
+    run, seen = new_run(replace(SETTINGS, average_from=8)), []
+    for record in training.steps(run, LANES):
+        if record.step <= 8:
+            assert run.evaluated is run.model
+        else:
+            seen.append(weights(run))
+    expected = {name: torch.stack([each[name] for each in seen]).mean(0) for name in seen[0]}
+    for name, parameter in run.evaluated.named_parameters():
+        torch.testing.assert_close(parameter.detach(), expected[name], rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("stop", [5, 8, 10])
+def test_averaging_goes_on_bit_identical_after_a_resume_and_is_what_is_evaluated(stop, tmp_path):
+    settings = replace(SETTINGS, average_from=7)
+    whole, stopped = new_run(settings), new_run(settings)
+    for _ in training.steps(whole, LANES):
+        pass
+    for _ in range(stop):
+        training.advance(stopped, LANES)
+    training.save(stopped, tmp_path / "run")
+    resumed = training.resume(tmp_path / "run")
+    for _ in training.steps(resumed, LANES):
+        pass
+    one, other = whole.evaluated.state_dict(), resumed.evaluated.state_dict()
+    assert all(torch.equal(one[name], other[name]) for name in one)
+    assert training.validate(whole, STREAM) == training.validate(resumed, STREAM)
+    training.save(resumed, tmp_path / "run")
+    loaded = load_model(tmp_path / "run")
+    assert all(torch.equal(one[name], tensor) for name, tensor in loaded.state_dict().items())

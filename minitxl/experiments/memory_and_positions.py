@@ -14,6 +14,7 @@ from torch import Tensor
 
 from minitxl import training
 from minitxl.batching import Lanes
+from minitxl.checkpoints import model_config
 from minitxl.config import EvaluateConfig, ModelConfig, TrainConfig
 from minitxl.corpora import Corpus
 from minitxl.evaluation import cached
@@ -55,7 +56,7 @@ def run(
     asked: dict[str, Any], corpus: Corpus, *, seeds: list[int], device: str, report: Report
 ) -> dict[str, Any]:
     """Train each system with each seed; bits per character on the test text, and the way there."""
-    model, train = ModelConfig(**asked["model"]), TrainConfig(**asked["train"])
+    model, train = model_config(asked["model"]), TrainConfig(**asked["train"])
     test = corpus.test[: asked["test_tokens"] + 1]
     lanes = Lanes(corpus.train, batch=train.batch, seg_len=train.seg_len)
     data: dict[str, Any] = {}
