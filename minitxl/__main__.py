@@ -4,9 +4,10 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from pathlib import Path
 from time import perf_counter
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 import tyro
@@ -18,11 +19,13 @@ from minitxl.batching import Lanes
 from minitxl.config import EvaluateConfig, ModelConfig, TrainConfig
 from minitxl.corpora import Corpus
 from minitxl.evaluation import Score, cached, sliding
-from minitxl.experiments import demo, memory_and_positions
+from minitxl.experiments import demo
 from minitxl.experiments.memory_and_positions import Report
 from minitxl.training import Record
 
 Device = Literal["auto", "cpu", "cuda"]
+Experiment = Literal["memory_and_positions", "every_system"]
+EXPERIMENTS: tuple[Experiment, ...] = get_args(Experiment)
 
 
 @dataclass(frozen=True)
@@ -206,6 +209,8 @@ class Demo:
 class Figures:
     """Rebuild the results and figures of the experiments that are missing or out of date."""
 
+    names: Positional[tuple[Experiment, ...]] = EXPERIMENTS
+    """Which experiments."""
     folder: Path = Path("figures")
     """Where results and figures are kept."""
     profile: Literal["auto", "quick", "full"] = "auto"
@@ -218,19 +223,19 @@ class Figures:
     def __call__(self) -> None:
         corpus, device = corpora.embedded(), _device(self.device)
         profile = self.profile if self.profile != "auto" else "full" if device == "cuda" else "quick"
-        experiment, name = memory_and_positions, "memory_and_positions"
-        settings, seeds = experiment.settings(profile, corpus), experiment.SEEDS
-        code = results.code_digest(experiment.__name__)
-        path = self.folder / f"{name}.json"
-        if self.again or results.is_stale(path, settings=settings, seeds=seeds, code=code):
-            began = perf_counter()
-            with _bars() as report:
-                data = experiment.run(settings, corpus, seeds=seeds, device=device, report=report)
-            seconds = perf_counter() - began
-            provenance = results.provenance(device, seconds=seconds)
-            results.write(results.Result(name, settings, seeds, code, data, provenance), self.folder)
-        figures.memory_and_positions(results.read(path).data).save(path.with_suffix(".svg"))
-        print(f"{path} and its figure are up to date")
+        for name in self.names:
+            experiment = import_module(f"minitxl.experiments.{name}")
+            settings, seeds = experiment.settings(profile, corpus), experiment.SEEDS
+            code = results.code_digest(experiment.__name__)
+            path = self.folder / f"{name}.json"
+            if self.again or results.is_stale(path, settings=settings, seeds=seeds, code=code):
+                began = perf_counter()
+                with _bars() as report:
+                    data = experiment.run(settings, corpus, seeds=seeds, device=device, report=report)
+                told = results.provenance(device, seconds=perf_counter() - began)
+                results.write(results.Result(name, settings, seeds, code, data, told), self.folder)
+            getattr(figures, name)(results.read(path).data).save(path.with_suffix(".svg"))
+            print(f"{path} and its figure are up to date")
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -180,3 +180,34 @@ def memory_choice(system: Data, *, mem_len: int) -> Picture:
         f"longest reach {chosen['longest_reach']} tokens, "
         f"{chosen['microseconds_per_token']['mean']:.0f} microseconds per token.",
     )
+
+
+def every_system(data: Data) -> Picture:
+    """Test loss of every system against a bigram model's; open marks are without memory."""
+    labels = list(dict.fromkeys(row["encoding"] for row in data["systems"]))
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(8, 3.4), layout="constrained")
+        axes = figure.subplots()
+        for row in data["systems"]:
+            place = labels.index(row["encoding"]) + (0.15 if row["norm"] == "post" else -0.15)
+            colour, mark = (BLUE, "s") if row["norm"] == "post" else (ORANGE, "o")
+            fill = colour if row["mem_len"] else "white"
+            axes.plot(row["bits"], place, mark, color=colour, markerfacecolor=fill, ms=7)
+        axes.axvline(data["bigram_bits"], color="black", lw=1, ls=":")
+        axes.annotate("bigram model", (data["bigram_bits"], -0.45), (4, 0), textcoords="offset points")
+        for mark, colour, fill, label in (
+            ("o", ORANGE, ORANGE, "pre-norm, memory"),
+            ("o", ORANGE, "white", "pre-norm, no memory"),
+            ("s", BLUE, BLUE, "post-norm, memory"),
+            ("s", BLUE, "white", "post-norm, no memory"),
+        ):
+            axes.plot([], [], mark, color=colour, markerfacecolor=fill, ms=7, label=label)
+        axes.set_yticks(range(len(labels)), labels)
+        axes.set_ylim(len(labels) - 0.5, -0.7)
+        axes.set(xlabel=f"test {BITS}")
+        axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))
+    found = "; ".join(
+        f"{row['encoding']}, {row['norm']}-norm, memory {row['mem_len']}: {row['bits']:.2f}"
+        for row in data["systems"]
+    )
+    return Picture(figure, f"Test {BITS}; a bigram model needs {data['bigram_bits']:.2f}. {found}.")

@@ -1,4 +1,10 @@
+from math import log2
+
+import pytest
+import torch
+
 from minitxl import corpora
+from minitxl.experiments import every_system
 from minitxl.experiments import memory_and_positions as experiment
 
 
@@ -39,3 +45,22 @@ def test_the_systems_differ_in_positions_and_memory_alone():
 
 def test_a_summary_holds_mean_and_spread():
     assert experiment.summary([1.0, 2.0, 6.0]) == {"seeds": [1.0, 2.0, 6.0], "mean": 3.0, "spread": 5.0}
+
+
+def test_every_system_runs_end_to_end_at_toy_size():
+    corpus = corpora.from_bytes("toy", b"some words that come again and again " * 400)
+    asked = every_system.settings("quick", corpus)
+    asked["model"] |= {"n_layer": 1, "d_model": 16, "n_head": 2, "d_head": 8, "d_inner": 32}
+    asked["train"] |= {"steps": 2, "warmup": 1, "validate_every": 2, "validate_tokens": 64}
+    asked |= {"test_tokens": 700, "norms": {"pre": {}, "post": {"learning_rate": 1e-3}}}
+    data = every_system.run(asked, corpus, seeds=[0], device="cpu", report=lambda *_: None)
+    assert len(data["systems"]) == 5 * 2 * 2
+    for row in data["systems"]:
+        assert (row["bits"] == row["bits_with_memory_emptied"]) == (row["mem_len"] == 0)
+
+
+def test_a_bigram_model_is_counted_with_one_added_to_each_pair():
+    train, test = torch.tensor([0, 1, 0, 1, 0, 2]), torch.tensor([0, 1, 1])
+    p_1_after_0, p_1_after_1 = (2 + 1) / (3 + 3), (0 + 1) / (2 + 3)
+    expected = -(log2(p_1_after_0) + log2(p_1_after_1)) / 2
+    assert every_system.bigram_bits(train, test, 3) == pytest.approx(expected)

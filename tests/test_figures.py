@@ -6,7 +6,11 @@ import pytest
 from minitxl import figures, results
 
 FIGURES = Path(__file__).parent.parent / "figures"
-DRAWN = {"demo": figures.demo, "memory_and_positions": figures.memory_and_positions}
+DRAWN = {
+    "demo": figures.demo,
+    "memory_and_positions": figures.memory_and_positions,
+    "every_system": figures.every_system,
+}
 
 
 @pytest.mark.parametrize("name", DRAWN)

@@ -1,5 +1,6 @@
 import json
 import sys
+from math import isfinite
 from pathlib import Path
 
 import pytest
@@ -74,3 +75,19 @@ def test_stored_experiment_memory_helps_xl_and_hurts_absolute_positions_in_every
     assert max(bits["xl_memory"]) < min(bits["xl"])
     assert min(bits["absolute_memory"]) > max(bits["absolute"])
     assert stored.settings["corpus"]["name"] == "Python's standard library"
+
+
+def test_stored_experiment_every_system_learns_more_than_a_bigram_model():
+    data = read(FIGURES / "every_system.json").data
+    assert len(data["systems"]) == 5 * 2 * 2
+    for row in data["systems"]:
+        assert isfinite(row["bits"])
+        if not (row["attention"] == "absolute" and row["mem_len"]):
+            assert row["bits"] < data["bigram_bits"], row
+
+
+def test_stored_experiment_emptying_the_memory_of_a_relative_model_raises_its_loss():
+    rows = [row for row in read(FIGURES / "every_system.json").data["systems"] if row["mem_len"]]
+    for row in rows:
+        if row["attention"] != "absolute":
+            assert row["bits_with_memory_emptied"] > row["bits"], row
