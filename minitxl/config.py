@@ -91,6 +91,9 @@ def _check_lengths(seg_len: int, mem_len: int, window: int | None, clamp_len: in
     _require(mem_len >= 0, "mem_len must be 0 or more", mem_len)
     _require(window is None or window >= 1, "window must be 1 or more, the query itself counts", window)
     _require(clamp_len is None or clamp_len >= 0, "clamp_len must be 0 or more", clamp_len)
+    needed = 0 if window is None else window - 1
+    rule = f"mem_len must be window - 1 = {needed} or more, so that each query has its window"
+    _require(mem_len >= needed, rule, mem_len)
 
 
 @dataclass(frozen=True)
@@ -117,6 +120,8 @@ class TrainConfig:
     """Decoupled weight decay; 0 makes AdamW the paper's Adam."""
     loss: Literal["full", "half"] = "full"
     """Train on all targets of a segment, or on those of its later half."""
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """bfloat16: matrix products in bfloat16, weights and sums in float32; on a CUDA GPU alone."""
     average_from: int | None = None
     """Step from which weights are averaged for evaluation; none means never."""
     clip: float = 1.0
@@ -141,6 +146,7 @@ class TrainConfig:
         _require(self.weight_decay >= 0, "weight_decay must be 0 or more", self.weight_decay)
         _require(self.clip > 0, "clip must be positive", self.clip)
         _one_of("loss", self.loss, ("full", "half"))
+        _one_of("precision", self.precision, ("float32", "bfloat16"))
         first = self.average_from
         _require(first is None or 0 <= first < self.steps, "average_from must lie in 0 … steps - 1", first)
 
@@ -160,9 +166,6 @@ class EvaluateConfig:
 
     def __post_init__(self) -> None:
         _check_lengths(self.seg_len, self.mem_len, self.window, self.clamp_len)
-        needed = 0 if self.window is None else self.window - 1
-        rule = f"mem_len must be window - 1 = {needed} or more, so that each query has its window"
-        _require(self.mem_len >= needed, rule, self.mem_len)
 
 
 @dataclass(frozen=True)
@@ -305,7 +308,8 @@ def one_billion_words_base(vocab_size: int = 793_471) -> Preset:
 
 
 def one_billion_words_large(vocab_size: int = 793_471) -> Preset:
-    """The larger model on shuffled sentences."""
+    """841M parameters; the paper prints 0.8B. That its embeddings are tied, unlike those of the
+    smaller model, is inferred from that: untied they would make it 977M."""
     model = ModelConfig(
         vocab_size,
         n_layer=24,
@@ -316,7 +320,6 @@ def one_billion_words_large(vocab_size: int = 793_471) -> Preset:
         share_uv=False,
         cutoffs=(60_000, 100_000, 640_000),
         div_val=4,
-        tie_embeddings=False,
         tie_projections=(False, True, True, True),
         dropout=0.05,
         attention_dropout=0.05,

@@ -81,6 +81,8 @@ class Record(NamedTuple):
 def start(config: ModelConfig, settings: TrainConfig, *, device: torch.device | str = "cpu") -> Run:
     """A run at step 0, its weights and later its dropout decided by ``settings.seed``."""
     device = torch.device(device)
+    if settings.precision == "bfloat16" and device.type != "cuda":
+        raise ValueError(f"precision must be float32 where there is no CUDA GPU, got bfloat16 on {device}")
     with torch.random.fork_rng(devices=_cuda_index(device)):
         torch.manual_seed(settings.seed)
         model = TransformerLM(config).to(device)
@@ -121,7 +123,8 @@ def advance(run: Run, lanes: Lanes) -> Record:
     rate = learning_rate(run.step + 1, settings)
     for group in run.optimizer.param_groups:
         group["lr"] = rate
-    with _own_randomness(run):
+    half = torch.autocast("cuda", torch.bfloat16, enabled=settings.precision == "bfloat16")
+    with _own_randomness(run), half:
         losses, states = run.model.token_losses(
             tokens,
             targets,
@@ -131,8 +134,8 @@ def advance(run: Run, lanes: Lanes) -> Record:
         )
         first = losses.shape[1] // 2 if settings.loss == "half" else 0
         loss = losses[:, first:].mean()
-        run.optimizer.zero_grad()
-        loss.backward()
+    run.optimizer.zero_grad()
+    loss.backward()
     norm = clip_grad_norm_(run.model.parameters(), settings.clip)
     if not (isfinite(loss.item()) and isfinite(norm.item())):
         raise ValueError(

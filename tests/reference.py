@@ -103,7 +103,9 @@ def block(p: Parameters, config: ModelConfig, n: int, x: Array, memory: Array, s
     """Post-norm: x + f(x), then normed. Pre-norm: x + f(x normed), and memory normed like x."""
     here = within(p, f"blocks.{n}")
     first, second, inner = (within(here, name) for name in ("norm_attention", "norm_inner", "inner"))
-    attention = {**within(p, "blocks.0.attention"), **within(here, "attention")}  # u, v may be layer 0's
+    attention = within(here, "attention")
+    if config.attention == "xl" and config.share_uv:
+        attention |= {name: p[f"blocks.0.attention.{name}"] for name in ("u", "v")}
     attend = {"absolute": attend_absolute, "shaw": attend_shaw, "xl": attend_xl}[config.attention]
     h, mem = np.concatenate([memory, x]), len(memory)
     if config.norm == "pre":
@@ -224,25 +226,26 @@ def embed(p: Parameters, config: ModelConfig, word: int) -> Array:
     """E[word], through its cluster's projection where the widths differ."""
     table, row = place_of(config, word)
     vector = p[f"embedding.tables.{table}.weight"][row]
-    projection = p.get(f"embedding.projections.{table}.weight")
-    return vector if projection is None else projection @ vector
+    return p[f"embedding.projections.{table}.weight"] @ vector if projected(config) else vector
 
 
 def vocabulary(p: Parameters, config: ModelConfig, x: Array) -> Array:
-    """log p(word) of a shortlist; log p(cluster) + log p(word | cluster) of the rest."""
+    """log p(word) in the shortlist; log p(cluster) + log p(word | cluster) behind it."""
     edges = (0, *config.cutoffs, config.vocab_size)
     log_probs = np.zeros(config.vocab_size)
     for cluster, (low, high) in enumerate(pairwise(edges)):
-        shared = cluster if config.div_val > 1 else 0
-        tied = p.get(f"embedding.projections.{shared}.weight")
-        projection = p.get(f"output.projections.{cluster}.weight", tied)
-        read = x if projection is None else projection.T @ x
+        read = x
+        if projected(config):
+            tied = config.tie_projections and config.tie_projections[cluster]
+            table = cluster if config.div_val > 1 else 0
+            name = f"embedding.projections.{table}" if tied else f"output.projections.{cluster}"
+            read = p[f"{name}.weight"].T @ x
         logits = []
         for word in range(low, high):
             table, row = place_of(config, word)
-            tied = p[f"embedding.tables.{table}.weight"]
-            vector = p.get(f"output.tables.{table}.weight", tied)[row]
-            logits.append(vector @ read + p[f"output.tables.{table}.bias"][row])
+            owner = "embedding" if config.tie_embeddings else "output"
+            E_word = p[f"{owner}.tables.{table}.weight"][row]
+            logits.append(E_word @ read + p[f"output.tables.{table}.bias"][row])
         if cluster == 0:
             for tail in range(len(config.cutoffs)):
                 logits.append(p["output.clusters.weight"][tail] @ read + p["output.clusters.bias"][tail])
@@ -251,6 +254,10 @@ def vocabulary(p: Parameters, config: ModelConfig, x: Array) -> Array:
         else:
             log_probs[low:high] = first[edges[1] + cluster - 1] + log_softmax(logits)
     return log_probs
+
+
+def projected(config: ModelConfig) -> bool:
+    return config.div_val > 1 or config.d_embed not in (None, config.d_model)
 
 
 def place_of(config: ModelConfig, word: int) -> tuple[int, int]:

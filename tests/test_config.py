@@ -19,6 +19,7 @@ from minitxl.config import EvaluateConfig, ModelConfig, TrainConfig
         (TrainConfig, {"window": 0}, "window must be 1 or more, the query itself counts, got 0"),
         (TrainConfig, {"steps": 10, "warmup": 11}, "warmup must lie in 0 … steps = 10, got 11"),
         (TrainConfig, {"learning_rate": 0.0}, "learning_rate must be positive, got 0.0"),
+        (TrainConfig, {"mem_len": 7, "window": 9}, "mem_len must be window - 1 = 8 or more, .* got 7"),
         (EvaluateConfig, {"mem_len": 7, "window": 9}, "mem_len must be window - 1 = 8 or more, .* got 7"),
         (EvaluateConfig, {"clamp_len": -1}, "clamp_len must be 0 or more, got -1"),
     ],

@@ -30,6 +30,7 @@ def tied(preset: config.Preset) -> config.Preset:
         (config.wikitext103_large(), 285.2),
         (config.one_billion_words_base(), 466.2),
         (tied(config.one_billion_words_base()), 357.5),
+        (config.one_billion_words_large(), 840.8),
         (config.penn_treebank(), 24.0),
     ],
 )

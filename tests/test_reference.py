@@ -37,14 +37,13 @@ def arrays(model) -> dict[str, np.ndarray]:
 def assert_equals_the_reference(model, tokens, seg_len, *, mem_len, keep=None, **sight):
     parameters, memory, remembered = arrays(model), None, None
     for segment in tokens.split(seg_len, dim=1):
-        if keep is not None:
-            key = segment.shape[1] + (0 if memory is None else memory.shape[2])
-            sight["keep"] = torch.from_numpy(keep[:, :key])
-        log_probs, states = model(segment, memory, **sight)
-        if keep is not None:
-            sight["keep"] = keep[:, :key]
+        key = segment.shape[1] + (0 if memory is None else memory.shape[2])
+        kept = None if keep is None else keep[:, :key]
+        log_probs, states = model(
+            segment, memory, keep=None if kept is None else torch.from_numpy(kept), **sight
+        )
         expected, expected_states = reference.forward(
-            parameters, model.config, segment.numpy(), remembered, **sight
+            parameters, model.config, segment.numpy(), remembered, keep=kept, **sight
         )
         np.testing.assert_allclose(log_probs.detach().numpy(), expected, rtol=0, atol=1e-10)
         np.testing.assert_allclose(states.detach().numpy(), expected_states, rtol=0, atol=1e-10)

@@ -191,11 +191,12 @@ def test_a_truncated_or_missing_file_of_weights_is_refused(released):
     folder, _, named = released
     with pytest.raises(ValueError, match=r"must hold model\.safetensors or pytorch_model\.bin"):
         load_released(folder)
-    path = folder / "model.safetensors"
-    save_file(named, path)
-    path.write_bytes(path.read_bytes()[:-10])
-    with pytest.raises(ValueError, match="is not a whole file of plain tensors"):
-        load_released(folder)
+    for file, save in (("pytorch_model.bin", torch.save), ("model.safetensors", save_file)):
+        path = folder / file
+        save(named, path)
+        path.write_bytes(path.read_bytes()[:-10])
+        with pytest.raises(ValueError, match=f"{file} is not a whole file of plain tensors"):
+            load_released(folder)
 
 
 class Hostile:

@@ -273,3 +273,24 @@ def test_averaging_goes_on_bit_identical_after_a_resume_and_is_what_is_evaluated
     training.save(resumed, tmp_path / "run")
     loaded = load_model(tmp_path / "run")
     assert all(torch.equal(one[name], tensor) for name, tensor in loaded.state_dict().items())
+
+
+def test_bfloat16_is_for_cuda_alone():
+    with pytest.raises(
+        ValueError, match="precision must be float32 where there is no CUDA GPU, got bfloat16 on cpu"
+    ):
+        new_run(replace(SETTINGS, precision="bfloat16"))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_bfloat16_trains_every_encoding_on_cuda_as_float32_does(encoding):
+    bits = {}
+    for precision in ("float32", "bfloat16"):
+        settings = replace(SETTINGS, steps=60, precision=precision)
+        run = training.start(
+            small_config(d_model=32, d_inner=64, **ENCODINGS[encoding]), settings, device="cuda"
+        )
+        bits[precision] = [record.bits for record in training.steps(run, LANES)]
+        assert {parameter.dtype for parameter in run.model.parameters()} == {torch.float32}
+    assert bits["bfloat16"] == pytest.approx(bits["float32"], abs=0.1)
