@@ -136,7 +136,7 @@ def load_released_vocabulary(path: Path) -> list[str]:
     """
     try:
         vocabulary = torch.load(path, weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
+    except (pickle.UnpicklingError, RuntimeError, EOFError, OSError) as error:
         raise ValueError(f"{path} is not a vocabulary of plain containers, and is not read") from error
     words = vocabulary.get("idx2sym") if isinstance(vocabulary, dict) else None
     if not isinstance(words, list):
@@ -268,5 +268,5 @@ def _weights_in(folder: Path) -> dict[str, Tensor]:
         raise ValueError(f"{folder} must hold {' or '.join(WEIGHTS)}")
     try:
         return load_file(path) if path.suffix == ".safetensors" else torch.load(path, weights_only=True)
-    except (SafetensorError, pickle.UnpicklingError, RuntimeError, EOFError) as error:
+    except (SafetensorError, pickle.UnpicklingError, RuntimeError, EOFError, OSError) as error:
         raise ValueError(f"{path} is not a whole file of plain tensors: {error}") from error

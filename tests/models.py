@@ -1,8 +1,12 @@
 """Small models of every kind, in float64 and without dropout, for tests."""
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 
 from minitxl.config import ModelConfig
+from minitxl.memory import extend
 from minitxl.model import TransformerLM
 
 ENCODINGS = {
@@ -37,3 +41,21 @@ def small_model(seed: int = 0, **settings) -> TransformerLM:
 
 def some_tokens(batch: int, time: int, seed: int = 0) -> torch.Tensor:
     return torch.randint(VOCAB, (batch, time), generator=torch.Generator().manual_seed(seed))
+
+
+def in_segments(
+    model: TransformerLM,
+    tokens: torch.Tensor,
+    seg_lens: int | list[int],
+    *,
+    mem_len: int,
+    update: Callable = extend,
+    **sight: Any,
+) -> torch.Tensor:
+    """Log-probabilities [batch time vocab] of a text that is read segment after segment."""
+    memory, found = None, []
+    for segment in tokens.split(seg_lens, dim=1):
+        log_probs, states = model(segment, memory, **sight)
+        memory = update(memory, states, mem_len=mem_len)
+        found.append(log_probs)
+    return torch.cat(found, dim=1)

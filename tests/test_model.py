@@ -4,7 +4,17 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from models import ABSOLUTE, ENCODINGS, NORMS, RELATIVE, VOCAB, small_config, small_model, some_tokens
+from models import (
+    ABSOLUTE,
+    ENCODINGS,
+    NORMS,
+    RELATIVE,
+    VOCAB,
+    in_segments,
+    small_config,
+    small_model,
+    some_tokens,
+)
 from torch.nn.functional import cross_entropy
 
 from minitxl.config import ModelConfig
@@ -14,15 +24,6 @@ from minitxl.model import TransformerLM, VariationalDropout
 every_encoding = pytest.mark.parametrize("encoding", ENCODINGS)
 every_norm = pytest.mark.parametrize("norm", NORMS)
 cuts = st.lists(st.integers(1, 5), min_size=2, max_size=6)
-
-
-def in_segments(model, tokens, seg_lens, *, mem_len, **sight):
-    memory, found = None, []
-    for segment in tokens.split(seg_lens, dim=1):
-        log_probs, states = model(segment, memory, **sight)
-        memory = extend(memory, states, mem_len=mem_len)
-        found.append(log_probs)
-    return torch.cat(found, dim=1)
 
 
 @every_encoding

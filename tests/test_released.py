@@ -6,9 +6,8 @@ from collections import Counter, OrderedDict
 import numpy as np
 import pytest
 import torch
-from models import VOCAB, small_config, some_tokens
+from models import VOCAB, in_segments, small_config, some_tokens
 from safetensors.torch import save_file
-from test_model import in_segments
 
 from minitxl.config import EvaluateConfig
 from minitxl.model import TransformerLM

@@ -5,7 +5,7 @@ from math import inf, sqrt
 import pytest
 import torch
 from einops import einsum, rearrange
-from models import ABSOLUTE, ENCODINGS, RELATIVE, small_config, small_model, some_tokens
+from models import ABSOLUTE, ENCODINGS, RELATIVE, in_segments, small_config, small_model, some_tokens
 from torch import nn
 
 from minitxl.attention import (
@@ -37,15 +37,6 @@ def same(found: torch.Tensor, expected: torch.Tensor) -> bool:
 def differ(found: torch.Tensor, expected: torch.Tensor) -> bool:
     """By far more than rounding; what is not a number differs from everything."""
     return not torch.allclose(found, expected, rtol=0, atol=1e-3)
-
-
-def in_segments(model, tokens, seg_len, *, mem_len, update=extend, **sight):
-    memory, found = None, []
-    for segment in tokens.split(seg_len, dim=1):
-        log_probs, states = model(segment, memory, **sight)
-        memory = update(memory, states, mem_len=mem_len)
-        found.append(log_probs)
-    return torch.cat(found, dim=1)
 
 
 def random_attention(kind, **settings):
