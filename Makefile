@@ -33,7 +33,7 @@ demo: $(READY)  ## train a vanilla model and Transformer-XL side by side, and dr
 	@$(BIN)/minitxl demo
 
 lab: $(READY)  ## open the course in JupyterLab
-	@$(BIN)/jupyter lab notebooks/00_start_here.ipynb
+	@$(BIN)/jupyter lab --LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb
 
 test: lint test-unit test-notebooks  ## all tests, as CI runs them
 
