@@ -172,7 +172,9 @@ def memory_choice(system: Data, *, mem_len: int) -> Picture:
             axes.annotate(number, (mem_len, value), (0, 10), textcoords="offset points", ha="center")
             axes.set(title=title, xlabel="memory at evaluation, tokens", ylabel=label)
             axes.set_xscale("symlog", base=2, linthresh=rows[1]["mem_len"])
-            axes.set_xticks([row["mem_len"] for row in rows], [str(row["mem_len"]) for row in rows])
+            axes.set_xticks(
+                [row["mem_len"] for row in rows], [str(row["mem_len"]) for row in rows], fontsize=8
+            )
             axes.margins(x=0.1, y=0.25)
     return Picture(
         figure,
