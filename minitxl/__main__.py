@@ -14,13 +14,14 @@ import tyro
 from tqdm import tqdm
 from tyro.conf import Positional
 
-from minitxl import corpora, figures, results, training
+from minitxl import checkpoints, corpora, figures, results, training
 from minitxl.batching import Lanes
 from minitxl.config import EvaluateConfig, ModelConfig, TrainConfig
 from minitxl.corpora import Corpus
 from minitxl.evaluation import Score, cached, sliding
 from minitxl.experiments import demo
 from minitxl.experiments.memory_and_positions import Report
+from minitxl.model import TransformerLM
 from minitxl.training import Record
 
 Device = Literal["auto", "cpu", "cuda"]
@@ -143,21 +144,21 @@ class Evaluate:
         checkpoint = self.folder / training.CHECKPOINT
         if not checkpoint.exists():
             raise ValueError(f"{self.folder} must hold a run of minitxl train, got no {training.CHECKPOINT}")
-        run = training.resume(checkpoint, device=_device(self.device))
+        model = checkpoints.load_model(checkpoint, device=_device(self.device))
+        trained = TrainConfig(**checkpoints.read(checkpoint)[1]["train"])
         stream = corpus.valid if self.part == "valid" else corpus.test
         stream = stream if self.tokens is None else stream[: self.tokens + 1]
         began = perf_counter()
-        score, how = self._score(run, stream)
+        score, how = self._score(model, trained, stream)
         seconds = perf_counter() - began
         print(f"{self.part} part of {corpus.name}, {how}")
         print(f"{score.bits_per_token:.4f} bits per character, perplexity {score.perplexity:.3f}")
         print(f"{score.tokens:,} tokens, {seconds / score.tokens * 1e6:,.1f} µs per token")
 
-    def _score(self, run: training.Run, stream: torch.Tensor) -> tuple[Score, str]:
-        trained = run.settings
+    def _score(self, model: TransformerLM, trained: TrainConfig, stream: torch.Tensor) -> tuple[Score, str]:
         if self.way == "sliding":
             length = self.attention_len or trained.seg_len + trained.mem_len
-            score = sliding(run.evaluated, stream, attention_len=length, stride=self.stride)
+            score = sliding(model, stream, attention_len=length, stride=self.stride)
             return score, f"sliding window of {length} tokens, stride {self.stride}"
         settings = EvaluateConfig(
             seg_len=trained.seg_len if self.seg_len is None else self.seg_len,
@@ -165,7 +166,7 @@ class Evaluate:
             window=self.window,
             clamp_len=trained.clamp_len if self.clamp_len is None else self.clamp_len,
         )
-        return cached(run.evaluated, stream, settings), f"cached: {settings}"
+        return cached(model, stream, settings), f"cached: {settings}"
 
 
 @dataclass(frozen=True)

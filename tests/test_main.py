@@ -6,7 +6,7 @@ import sys
 import pytest
 import torch
 
-from minitxl import results, training
+from minitxl import checkpoints, results, training
 from minitxl.__main__ import main
 from minitxl.config import EvaluateConfig
 from minitxl.evaluation import cached, sliding
@@ -45,6 +45,15 @@ def test_train_then_evaluate_on_your_own_text(text, tmp_path, capsys):
     call("evaluate", folder, "--text", text, "--way sliding --attention-len 12 --stride 3 --tokens 50")
     expected = sliding(run.model, test[:51], attention_len=12, stride=3)
     assert f"{expected.bits_per_token:.4f} bits per character" in capsys.readouterr().out
+
+
+def test_a_run_trained_in_bfloat16_is_evaluated_without_a_gpu(text, tmp_path, capsys):
+    call("train", tmp_path, "--text", text, SHORT)
+    path = tmp_path / training.CHECKPOINT
+    tensors, about = checkpoints.read(path)
+    checkpoints.write(path, tensors, {**about, "train": {**about["train"], "precision": "bfloat16"}})
+    call("evaluate", tmp_path, "--text", text, "--device cpu")
+    assert "bits per character, perplexity" in capsys.readouterr().out
 
 
 def test_the_same_command_goes_on_and_other_settings_are_refused(text, tmp_path, capsys):
