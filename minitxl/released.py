@@ -79,10 +79,10 @@ def to_original(
         raise ValueError(
             "only a model with XL attention, and no norm after the last layer, has original names"
         )
-    parts: dict[str, list[Tensor]] = {}
+    places, parts = original_places(model), dict[str, list[Tensor]]()
     ours = {MODEL + name: parameter.detach() for name, parameter in model.named_parameters()}
     for name, tensor in _clusters_ordered(ours, cluster_order).items():
-        place = original_places(model)[name.removeprefix(MODEL)]
+        place = places[name.removeprefix(MODEL)]
         parts.setdefault(place.name, [tensor] * place.parts)[place.part] = tensor
     config = {
         "n_token": c.vocab_size,

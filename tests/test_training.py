@@ -107,17 +107,23 @@ def test_training_does_not_touch_the_global_random_state():
     assert torch.equal(torch.get_rng_state(), before)
 
 
-@pytest.mark.parametrize("stop", range(13))
-def test_a_run_resumed_from_any_step_ends_bit_identical(stop, tmp_path):
-    whole, stopped = new_run(), new_run()
+def whole_and_resumed(settings, stop, path):
+    """Two runs at their end: one in one piece, one saved after ``stop`` steps and resumed."""
+    whole, stopped = new_run(settings), new_run(settings)
     for _ in training.steps(whole, LANES):
         pass
     for _ in range(stop):
         training.advance(stopped, LANES)
-    training.save(stopped, tmp_path / "run")
-    resumed = training.resume(tmp_path / "run")
+    training.save(stopped, path)
+    resumed = training.resume(path)
     for _ in training.steps(resumed, LANES):
         pass
+    return whole, resumed
+
+
+@pytest.mark.parametrize("stop", range(13))
+def test_a_run_resumed_from_any_step_ends_bit_identical(stop, tmp_path):
+    whole, resumed = whole_and_resumed(SETTINGS, stop, tmp_path / "run")
     assert_same_weights(weights(whole), weights(resumed))
     assert torch.equal(whole.memory, resumed.memory)
     assert resumed.step == 12
@@ -257,16 +263,7 @@ def test_averaged_weights_are_the_mean_of_the_weights_since_the_step_named():
 
 @pytest.mark.parametrize("stop", [5, 8, 10])
 def test_averaging_goes_on_bit_identical_after_a_resume_and_is_what_is_evaluated(stop, tmp_path):
-    settings = replace(SETTINGS, average_from=7)
-    whole, stopped = new_run(settings), new_run(settings)
-    for _ in training.steps(whole, LANES):
-        pass
-    for _ in range(stop):
-        training.advance(stopped, LANES)
-    training.save(stopped, tmp_path / "run")
-    resumed = training.resume(tmp_path / "run")
-    for _ in training.steps(resumed, LANES):
-        pass
+    whole, resumed = whole_and_resumed(replace(SETTINGS, average_from=7), stop, tmp_path / "run")
     one, other = whole.evaluated.state_dict(), resumed.evaluated.state_dict()
     assert all(torch.equal(one[name], other[name]) for name in one)
     assert training.validate(whole, STREAM) == training.validate(resumed, STREAM)
