@@ -1,10 +1,12 @@
-"""The command line: ``minitxl train | evaluate | demo | figures``, and ``--help`` on each."""
+"""The command line: ``minitxl train | evaluate | generate | demo | figures``, and ``--help`` on each."""
 
 import sys
+from codecs import getincrementaldecoder
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from importlib import import_module
+from itertools import islice
 from pathlib import Path
 from time import perf_counter
 from typing import Literal, get_args
@@ -14,7 +16,7 @@ import tyro
 from tqdm import tqdm
 from tyro.conf import Positional
 
-from minitxl import checkpoints, corpora, figures, results, training
+from minitxl import checkpoints, corpora, figures, generation, results, training
 from minitxl.batching import Lanes
 from minitxl.config import EvaluateConfig, ModelConfig, TrainConfig
 from minitxl.corpora import Corpus
@@ -123,7 +125,7 @@ class Evaluate:
     mem_len: int | None = None
     """Cached: tokens of memory; none means as in training."""
     window: int | None = None
-    """Cached: most keys a query sees, itself included."""
+    """Cached: most keys a query sees, itself included; none means as in training."""
     clamp_len: int | None = None
     """Cached: distance beyond which all keys count as equally far; none means as in training."""
     attention_len: int | None = None
@@ -141,11 +143,7 @@ class Evaluate:
 
     def __call__(self) -> None:
         corpus = _corpus(self.text)
-        checkpoint = self.folder / training.CHECKPOINT
-        if not checkpoint.exists():
-            raise ValueError(f"{self.folder} must hold a run of minitxl train, got no {training.CHECKPOINT}")
-        model = checkpoints.load_model(checkpoint, device=_device(self.device))
-        trained = TrainConfig(**checkpoints.read(checkpoint)[1]["train"])
+        model, trained = _trained(self.folder, _device(self.device))
         stream = corpus.valid if self.part == "valid" else corpus.test
         stream = stream if self.tokens is None else stream[: self.tokens + 1]
         began = perf_counter()
@@ -163,10 +161,55 @@ class Evaluate:
         settings = EvaluateConfig(
             seg_len=trained.seg_len if self.seg_len is None else self.seg_len,
             mem_len=trained.mem_len if self.mem_len is None else self.mem_len,
-            window=self.window,
+            window=trained.window if self.window is None else self.window,
             clamp_len=trained.clamp_len if self.clamp_len is None else self.clamp_len,
         )
         return cached(model, stream, settings), f"cached: {settings}"
+
+
+@dataclass(frozen=True)
+class Generate:
+    """Go on with a text, token by token, as a trained model would."""
+
+    folder: Positional[Path]
+    """Folder of the run."""
+    prompt: str = "def "
+    """How the text begins."""
+    length: int = 400
+    """Tokens to generate."""
+    mem_len: int | None = None
+    """Tokens before the last that a token is predicted from; none means segment and memory of training."""
+    temperature: float = 1.0
+    """Below 1 is more careful, 0 always takes the likeliest token."""
+    top_k: int | None = None
+    """Draw from the k likeliest tokens only."""
+    top_p: float | None = None
+    """Draw from the fewest likeliest tokens that have this probability together."""
+    seed: int = 0
+    """Seed of the draws."""
+    device: Device = "auto"
+    """cpu, cuda, or the better one that is there."""
+
+    def __call__(self) -> None:
+        model, trained = _trained(self.folder, _device(self.device))
+        begin = torch.tensor(list(self.prompt.encode()), dtype=torch.int64)
+        most = (
+            trained.seg_len - 1 if model.config.attention == "absolute" else trained.seg_len + trained.mem_len
+        )
+        tokens = generation.stream(
+            model,
+            [begin],
+            mem_len=most if self.mem_len is None else self.mem_len,
+            temperature=self.temperature,
+            top_k=self.top_k,
+            top_p=self.top_p,
+            seed=self.seed,
+        )
+        decoder = getincrementaldecoder("utf-8")(errors="replace")
+        print(self.prompt, end="")
+        for token in islice(tokens, self.length):
+            print(decoder.decode(bytes(token.tolist())), end="", flush=True)
+        print(decoder.decode(b"", final=True))
 
 
 @dataclass(frozen=True)
@@ -242,7 +285,7 @@ class Figures:
 def main(arguments: list[str] | None = None) -> None:
     """Run a command; what is wrong with its input is told in one sentence, with exit code 2."""
     command = tyro.cli(
-        Train | Evaluate | Demo | Figures,
+        Train | Evaluate | Generate | Demo | Figures,
         args=arguments,
         prog="minitxl",
         description="Transformer-XL: train it, score it, see what its memory buys.",
@@ -260,6 +303,15 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _corpus(text: Path | None) -> Corpus:
     return corpora.embedded() if text is None else corpora.from_file(text)
+
+
+def _trained(folder: Path, device: str) -> tuple[TransformerLM, TrainConfig]:
+    """The model of a run, and how it was trained."""
+    checkpoint = folder / training.CHECKPOINT
+    if not checkpoint.exists():
+        raise ValueError(f"{folder} must hold a run of minitxl train, got no {training.CHECKPOINT}")
+    model = checkpoints.load_model(checkpoint, device=device)
+    return model, TrainConfig(**checkpoints.read(checkpoint)[1]["train"])
 
 
 def _device(asked: Device) -> str:

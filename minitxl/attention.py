@@ -12,6 +12,7 @@ from einops import einsum, pack, rearrange
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from minitxl.dropout import Dropout
 from minitxl.positions import distances, rel_shift, sinusoids
 
 Segment = Float[Tensor, "batch query model"]
@@ -19,6 +20,7 @@ Memory = Float[Tensor, "batch mem model"]
 Context = Float[Tensor, "batch key model"]
 Scores = Float[Tensor, "batch head query key"]
 Heads = Float[Tensor, "batch head query dim"]
+Keys = Float[Tensor, "batch head key dim"]
 Seen = Bool[Tensor, "batch_or_1 query key"]
 Keep = Bool[Tensor, "batch key"]
 
@@ -88,7 +90,7 @@ def split(projected: Float[Tensor, "batch pos inner"], n_head: int) -> Float[Ten
     return rearrange(projected, "batch pos (head dim) -> batch head pos dim", head=n_head)
 
 
-def average(weights: Scores, values: Float[Tensor, "batch head key dim"]) -> Heads:
+def average(weights: Scores, values: Keys) -> Heads:
     """Each query's weighted mean of the values."""
     return einsum(weights, values, "batch head query key, batch head key dim -> batch head query dim")
 
@@ -112,7 +114,7 @@ class MultiHeadAttention(nn.Module):
         self.W_k = nn.Linear(d_model, n_head * d_head, bias=False)
         self.W_v = nn.Linear(d_model, n_head * d_head, bias=False)
         self.W_o = nn.Linear(n_head * d_head, d_model, bias=False)
-        self.drop = nn.Dropout(attention_dropout)
+        self.drop = Dropout(attention_dropout)
 
     def weigh(self, x: Segment, context: Context | None = None, mask: Seen | None = None) -> Scores:
         """Weights of the context for each query: self-attention without one, cross with another's.
@@ -163,7 +165,7 @@ class ShawAttention(nn.Module):
         self.W_o = nn.Linear(n_head * d_head, d_model, bias=False)
         self.a_K = nn.Parameter(torch.zeros(2 * max_distance + 1, d_head))
         self.a_V = nn.Parameter(torch.zeros(2 * max_distance + 1, d_head))
-        self.drop = nn.Dropout(attention_dropout)
+        self.drop = Dropout(attention_dropout)
 
     def rows(self, scores: Scores, clamp_len: int | None) -> Int[Tensor, "batch head query key"]:
         """Row of the tables for each pair: clip(j - i, -k, k) + k, with i among the last keys."""
@@ -173,6 +175,20 @@ class ShawAttention(nn.Module):
         k = self.max_distance
         nearest = k if clamp_len is None else min(k, clamp_len)
         return ((j - i).clamp(-nearest, nearest) + k).expand_as(scores)
+
+    def align(self, q: Heads, k: Keys, mask: Seen | None, clamp_len: int | None) -> Scores:
+        """α: equation 4 and its softmax, for queries that are the last of the keys."""
+        content = einsum(q, k, "batch head query dim, batch head key dim -> batch head query key")
+        by_row = einsum(q, self.a_K, "batch head query dim, row dim -> batch head query row")
+        distance = by_row.gather(-1, self.rows(content, clamp_len))
+        return softmax_seen((content + distance) / sqrt(self.d_head), mask)
+
+    def collect(self, weights: Scores, v: Keys, clamp_len: int | None) -> Heads:
+        """z: equation 3."""
+        by_row = weights.new_zeros(*weights.shape[:-1], len(self.a_V))
+        by_row = by_row.scatter_add(-1, self.rows(weights, clamp_len), weights)
+        distance = einsum(by_row, self.a_V, "batch head query row, row dim -> batch head query dim")
+        return average(weights, v) + distance
 
     def weigh(
         self,
@@ -184,10 +200,7 @@ class ShawAttention(nn.Module):
         """Weights of a context that ends with x, or is x; ``mask`` is True for a key that is seen."""
         q = split(self.W_q(x), self.n_head)
         k = split(self.W_k(x if context is None else context), self.n_head)
-        content = einsum(q, k, "batch head query dim, batch head key dim -> batch head query key")
-        by_row = einsum(q, self.a_K, "batch head query dim, row dim -> batch head query row")
-        distance = by_row.gather(-1, self.rows(content, clamp_len))
-        return softmax_seen((content + distance) / sqrt(self.d_head), mask)
+        return self.align(q, k, mask, clamp_len)
 
     def attend(
         self,
@@ -199,10 +212,7 @@ class ShawAttention(nn.Module):
         """z of every head, projected; arguments as in ``weigh``."""
         v = split(self.W_v(x if context is None else context), self.n_head)
         weights = self.drop(self.weigh(x, context, mask, clamp_len))
-        by_row = weights.new_zeros(*weights.shape[:-1], len(self.a_V))
-        by_row = by_row.scatter_add(-1, self.rows(weights, clamp_len), weights)
-        distance = einsum(by_row, self.a_V, "batch head query row, row dim -> batch head query dim")
-        return self.W_o(merge(average(weights, v) + distance))
+        return self.W_o(merge(self.collect(weights, v, clamp_len)))
 
     def weights(self, x: Segment, memory: Memory | None = None, **sight: Unpack[Sight]) -> Scores:
         """Softmax weights; each row sums to 1, or to 0 where the query sees no key."""
@@ -256,8 +266,8 @@ class XLAttention(nn.Module):
         self.W_o = nn.Linear(n_head * d_head, d_model, bias=False)
         self.u = nn.Parameter(torch.zeros(n_head, d_head)) if u is None else u
         self.v = nn.Parameter(torch.zeros(n_head, d_head)) if v is None else v
-        self.drop_positions = nn.Dropout(dropout)
-        self.drop = nn.Dropout(attention_dropout)
+        self.drop_positions = Dropout(dropout)
+        self.drop = Dropout(attention_dropout)
 
     def projections(
         self, x: Segment, memory: Memory | None, clamp_len: int | None

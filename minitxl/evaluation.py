@@ -6,8 +6,6 @@ Cached: segment after segment, with the memory of those before. Both score every
 of a stream but its first, once, and return sums, so that scores of parts add up.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from math import exp, log
 
@@ -17,8 +15,9 @@ from jaxtyping import Float, Integer
 from torch import Tensor
 from torch.nn.functional import pad
 
+from minitxl import decoding
 from minitxl.config import EvaluateConfig
-from minitxl.memory import extend
+from minitxl.decoding import evaluating
 from minitxl.model import TransformerLM
 
 Stream = Integer[Tensor, " time"]
@@ -72,8 +71,8 @@ def sliding_losses(
     inputs, targets = _inputs_and_targets(model, stream)
 
     def last(windows: Ids, wanted: Ids) -> Losses:
-        hidden, _ = model.hidden(windows)
-        losses = model.losses(hidden[:, -wanted.shape[1] :], wanted)
+        hidden, _ = model.hidden(windows, last=wanted.shape[1], path="fused")
+        losses = model.losses(hidden, wanted)
         return rearrange(losses, "window seg -> (window seg)")
 
     with evaluating(model):
@@ -103,28 +102,16 @@ def cached_losses(
         rearrange(pad(ids, (0, batch * lane - len(ids))), "(batch time) -> batch time", batch=batch)
         for ids in (inputs, targets)
     )
-    memory, losses = None, []
-    with evaluating(model):
-        for start in range(0, lane, settings.seg_len):
-            here = slice(start, start + settings.seg_len)
-            loss, states = model.token_losses(
-                rows[:, here], wanted[:, here], memory, window=settings.window, clamp_len=settings.clamp_len
-            )
-            memory = extend(memory, states, mem_len=settings.mem_len)
-            losses.append(loss)
+    cache = decoding.start(
+        model, batch=batch, mem_len=settings.mem_len, window=settings.window, clamp_len=settings.clamp_len
+    )
+    losses = []
+    for segment, ahead in zip(
+        rows.split(settings.seg_len, dim=1), wanted.split(settings.seg_len, dim=1), strict=True
+    ):
+        loss, cache = decoding.token_losses(model, segment, ahead, cache)
+        losses.append(loss)
     return rearrange(torch.cat(losses, dim=1), "batch time -> (batch time)")[: len(inputs)]
-
-
-@contextmanager
-def evaluating(model: TransformerLM) -> Iterator[None]:
-    """No dropout and no gradients inside; the model's mode is as before afterwards."""
-    training = model.training
-    model.eval()
-    try:
-        with torch.inference_mode():
-            yield
-    finally:
-        model.train(training)
 
 
 def _inputs_and_targets(model: TransformerLM, stream: Stream) -> tuple[Ids, Ids]:

@@ -7,18 +7,20 @@
 of the next segment reads as memory, so there are N entries, and the output is not one.
 """
 
+from functools import partial
 from math import sqrt
-from typing import Unpack
+from typing import Literal, Unpack, get_args
 
 import torch
 from einops import rearrange
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.nn.functional import dropout
 
+from minitxl import fused
 from minitxl.adaptive import AdaptiveEmbedding, AdaptiveSoftmax
-from minitxl.attention import MultiHeadAttention, ShawAttention, Sight, XLAttention
+from minitxl.attention import MultiHeadAttention, ShawAttention, Sight, XLAttention, join
 from minitxl.config import ModelConfig
+from minitxl.dropout import Dropout, VariationalDropout, factor
 from minitxl.positions import sinusoids
 
 Tokens = Int[Tensor, "batch seg"]
@@ -26,13 +28,8 @@ Hidden = Float[Tensor, "batch seg model"]
 States = Float[Tensor, "layer batch seg model"]
 Memory = Float[Tensor, "layer batch mem model"]
 Attention = MultiHeadAttention | ShawAttention | XLAttention
-
-
-class VariationalDropout(nn.Dropout):
-    """Dropout whose mask is drawn once for all tokens of a segment (Gal and Ghahramani 2016)."""
-
-    def forward(self, x: Float[Tensor, "batch seg width"]) -> Float[Tensor, "batch seg width"]:
-        return x * dropout(torch.ones_like(x[:, :1]), self.p, self.training)
+Path = Literal["explicit", "fused"]
+"""The einsum text of ``attention``, or the same numbers faster, by ``fused``."""
 
 
 class Block(nn.Module):
@@ -40,7 +37,7 @@ class Block(nn.Module):
 
     def __init__(self, config: ModelConfig, attention: Attention) -> None:
         super().__init__()
-        dropout_kind = VariationalDropout if config.variational else nn.Dropout
+        dropout_kind = VariationalDropout if config.variational else Dropout
         self.pre = config.norm == "pre"
         self.attention = attention
         self.norm_attention = nn.LayerNorm(config.d_model)
@@ -53,12 +50,24 @@ class Block(nn.Module):
         )
         self.drop = dropout_kind(config.dropout)
 
-    def read(self, x: Hidden, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """What attention is given: both parts of the context normed, or neither."""
-        return (self.norm_attention(x), self.norm_attention(memory)) if self.pre else (x, memory)
+    def read(self, states: Float[Tensor, "batch pos model"]) -> Float[Tensor, "batch pos model"]:
+        """What attention is given of a segment, and alike of its memory: normed before, or as it is."""
+        return self.norm_attention(states) if self.pre else states
 
-    def forward(self, x: Hidden, memory: Float[Tensor, "batch mem model"], **sight: Unpack[Sight]) -> Hidden:
-        attended = self.drop(self.attention(*self.read(x, memory), **sight))
+    def forward(
+        self,
+        x: Hidden,
+        memory: Float[Tensor, "batch mem model"],
+        *,
+        path: Path = "explicit",
+        **sight: Unpack[Sight],
+    ) -> Hidden:
+        attend = partial(fused.attend, self.attention) if path == "fused" else self.attention
+        return self.around(x, attend(self.read(x), self.read(memory), **sight))
+
+    def around(self, x: Hidden, attended: Hidden) -> Hidden:
+        """The layer's output: residuals, norms and the feed-forward layer around its attention's."""
+        attended = self.drop(attended)
         if self.pre:
             x = x + attended
             return x + self.drop(self.inner(self.norm_inner(x)))
@@ -85,7 +94,7 @@ class TransformerLM(nn.Module):
         self.final_norm = (
             nn.LayerNorm(config.d_model) if config.norm == "pre" and config.norm_output else nn.Identity()
         )
-        self.drop = VariationalDropout(config.dropout) if config.variational else nn.Dropout(config.dropout)
+        self.drop = VariationalDropout(config.dropout) if config.variational else Dropout(config.dropout)
         self.output = AdaptiveSoftmax(*words, cutoffs=config.cutoffs, div_val=config.div_val)
         self.output.tie(self.embedding, tables=config.tie_embeddings, projections=config.tie_projections)
         self.apply(initialise)
@@ -117,11 +126,11 @@ class TransformerLM(nn.Module):
         """√d_model E[token], and where absolute the segment's U_0 … U_{L-1}: the first layer's input."""
         x = self.embedding(tokens) * sqrt(self.config.d_model)
         if self.training and self.config.word_dropout:
-            words = dropout(x.new_ones(self.config.vocab_size), self.config.word_dropout)
+            words = factor(x.new_empty(self.config.vocab_size), self.config.word_dropout)
             x = x * rearrange(words[tokens], "batch seg -> batch seg 1")
-        return self.drop(self._with_positions(x, layer=0))
+        return self.drop(self.place(x, layer=0))
 
-    def _with_positions(self, x: Hidden, *, layer: int) -> Hidden:
+    def place(self, x: Hidden, *, layer: int) -> Hidden:
         """x as this layer reads it: absolute positions restart at each segment, the rest adds none."""
         place = torch.arange(x.shape[1], device=x.device)
         if layer < len(self.positions):
@@ -131,29 +140,48 @@ class TransformerLM(nn.Module):
         return x
 
     def hidden(
-        self, tokens: Tokens, memory: Memory | None = None, **sight: Unpack[Sight]
-    ) -> tuple[Hidden, States]:
-        """The last layer's output, and each layer's input: what all other calls stand on."""
+        self,
+        tokens: Tokens,
+        memory: Memory | None = None,
+        *,
+        last: int | None = None,
+        path: Path = "explicit",
+        **sight: Unpack[Sight],
+    ) -> tuple[Float[Tensor, "batch last model"], States]:
+        """The last layer's output, and each layer's input: what all other calls stand on.
+
+        Where only the ``last`` positions are wanted, the last layer has no other queries.
+        """
+        if path not in get_args(Path):
+            raise ValueError(f"path must be explicit or fused, got {path!r}")
         memory, sight = self._checked(tokens, memory, sight)
         x, states = self.embed(tokens), []
         for layer, (block, past) in enumerate(zip(self.blocks, memory, strict=True)):
-            x = self._with_positions(x, layer=layer) if layer else x
+            x = self.place(x, layer=layer) if layer else x
             states.append(x)
-            x = block(x, past, **sight)
+            if last is not None and layer == self.config.n_layer - 1:
+                past, x = join(past, x[:, :-last]), x[:, -last:]
+            x = block(x, past, path=path, **sight)
         return self.drop(self.final_norm(x)), torch.stack(states)
 
     def forward(
-        self, tokens: Tokens, memory: Memory | None = None, **sight: Unpack[Sight]
+        self, tokens: Tokens, memory: Memory | None = None, *, path: Path = "explicit", **sight: Unpack[Sight]
     ) -> tuple[Float[Tensor, "batch seg vocab"], States]:
         """Log-probabilities of each next token, normalised, in nats; and the states."""
-        hidden, states = self.hidden(tokens, memory, **sight)
+        hidden, states = self.hidden(tokens, memory, path=path, **sight)
         return self.output.log_probs(hidden), states
 
     def token_losses(
-        self, tokens: Tokens, targets: Tokens, memory: Memory | None = None, **sight: Unpack[Sight]
+        self,
+        tokens: Tokens,
+        targets: Tokens,
+        memory: Memory | None = None,
+        *,
+        path: Path = "explicit",
+        **sight: Unpack[Sight],
     ) -> tuple[Float[Tensor, "batch seg"], States]:
         """-log p(target) of each token in nats, in token order; and the states."""
-        hidden, states = self.hidden(tokens, memory, **sight)
+        hidden, states = self.hidden(tokens, memory, path=path, **sight)
         return self.losses(hidden, targets), states
 
     def losses(self, hidden: Hidden, targets: Tokens) -> Float[Tensor, "batch seg"]:
@@ -169,17 +197,22 @@ class TransformerLM(nn.Module):
         memory, sight = self._checked(tokens, memory, sight)
         layers = zip(self.blocks, states, memory, strict=True)
         return torch.stack(
-            [block.attention.weights(*block.read(x, past), **sight) for block, x, past in layers]
+            [block.attention.weights(block.read(x), block.read(past), **sight) for block, x, past in layers]
         )
+
+    def check(self, tokens: Tokens) -> None:
+        """Refuse ids that are not in the vocabulary, and a segment beyond a learned table."""
+        self._check_ids(tokens, "tokens")
+        most, seg = self.config.max_seg_len, tokens.shape[1]
+        if self.positions and seg > most:
+            raise ValueError(f"a segment may have max_seg_len = {most} learned positions, got {seg}")
 
     def _checked(self, tokens: Tokens, memory: Memory | None, sight: Sight) -> tuple[Memory, Sight]:
         """The memory, zero tokens long where there is none, and the sight with the model's own clamp."""
-        self._check_ids(tokens, "tokens")
-        c, (batch, seg) = self.config, tokens.shape
+        self.check(tokens)
+        c, batch = self.config, len(tokens)
         if sight.get("clamp_len") is None:
             sight = {**sight, "clamp_len": c.clamp_len}
-        if self.positions and seg > c.max_seg_len:
-            raise ValueError(f"a segment may have max_seg_len = {c.max_seg_len} learned positions, got {seg}")
         if memory is None:
             first = next(self.parameters())
             return first.new_zeros(c.n_layer, batch, 0, c.d_model), sight

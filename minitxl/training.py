@@ -123,14 +123,15 @@ def advance(run: Run, lanes: Lanes) -> Record:
     rate = learning_rate(run.step + 1, settings)
     for group in run.optimizer.param_groups:
         group["lr"] = rate
-    half = torch.autocast("cuda", torch.bfloat16, enabled=settings.precision == "bfloat16")
-    with _own_randomness(run), half:
+    autocast = torch.autocast("cuda", torch.bfloat16, enabled=settings.precision == "bfloat16")
+    with _own_randomness(run), autocast:
         losses, states = run.model.token_losses(
             tokens,
             targets,
             run.memory if index else None,
             window=settings.window,
             clamp_len=settings.clamp_len,
+            path="fused",
         )
         first = losses.shape[1] // 2 if settings.loss == "half" else 0
         loss = losses[:, first:].mean()
@@ -220,7 +221,8 @@ def resume(path: Path, *, device: torch.device | str = "cpu") -> Run:
         if state:
             run.optimizer.state[parameter] = {m: value.to(device) for m, value in state.items()}
     run.step = about["step"]
-    run.memory = tensors["memory"].to(device) if "memory" in tensors else None
+    if "memory" in tensors:  # copied: how a product rounds depends on where its numbers begin
+        run.memory = tensors["memory"].to(device, copy=True)
     if run.average is not None:
         checkpoints.copy_model_tensors(tensors, run.average.module, checkpoints.AVERAGE)
         run.average.n_averaged.copy_(tensors["averaged"])

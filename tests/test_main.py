@@ -6,7 +6,7 @@ import sys
 import pytest
 import torch
 
-from minitxl import checkpoints, results, training
+from minitxl import checkpoints, generation, results, training
 from minitxl.__main__ import main
 from minitxl.config import EvaluateConfig
 from minitxl.evaluation import cached, sliding
@@ -47,6 +47,21 @@ def test_train_then_evaluate_on_your_own_text(text, tmp_path, capsys):
     assert f"{expected.bits_per_token:.4f} bits per character" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("attention", ["xl", "absolute"])
+def test_generate_goes_on_with_a_prompt(text, tmp_path, capsys, attention):
+    call("train", tmp_path, "--text", text, SHORT, "--attention", attention)
+    capsys.readouterr()
+    call("generate", tmp_path, "--prompt Thé --length 30 --seed 4")
+    told = capsys.readouterr().out
+    model, most = checkpoints.load_model(tmp_path / training.CHECKPOINT), 7 if attention == "absolute" else 16
+    prompt = torch.tensor(list("Thé".encode()))
+    drawn = generation.sample(model, [prompt], length=30, mem_len=most, seed=4)[0]
+    assert told == "Thé" + bytes(drawn.tolist()).decode(errors="replace") + "\n"
+    call("generate", tmp_path, "--prompt Thé --length 30 --temperature 0 --mem-len 3 --top-k 2 --top-p 0.9")
+    greedy = generation.sample(model, [prompt], length=30, mem_len=3, temperature=0)[0]
+    assert capsys.readouterr().out == "Thé" + bytes(greedy.tolist()).decode(errors="replace") + "\n"
+
+
 def test_a_run_trained_in_bfloat16_is_evaluated_without_a_gpu(text, tmp_path, capsys):
     call("train", tmp_path, "--text", text, SHORT)
     path = tmp_path / training.CHECKPOINT
@@ -71,6 +86,7 @@ def test_the_same_command_goes_on_and_other_settings_are_refused(text, tmp_path,
     [
         ("train {folder} --steps 0", "minitxl: steps must be 1 or more, got 0\n"),
         ("train {folder} --text {folder}/none", "can't be read: No such file or directory\n"),
+        ("generate {folder}", "must hold a run of minitxl train, got no checkpoint.safetensors\n"),
         (
             "train {folder} --text {text} --batch 5000",
             "must hold 5000 · (32 + 1) = 165000 tokens or more, got 2916\n",

@@ -18,8 +18,9 @@ from models import (
 from torch.nn.functional import cross_entropy
 
 from minitxl.config import ModelConfig
+from minitxl.dropout import Dropout, VariationalDropout
 from minitxl.memory import extend
-from minitxl.model import TransformerLM, VariationalDropout
+from minitxl.model import TransformerLM
 
 every_encoding = pytest.mark.parametrize("encoding", ENCODINGS)
 every_norm = pytest.mark.parametrize("norm", NORMS)
@@ -301,7 +302,7 @@ def test_variational_dropout_draws_one_mask_for_all_tokens_of_a_segment():
 def test_a_variational_model_has_no_dropout_of_the_other_kind_on_its_residual_stream():
     model = TransformerLM(small_config(variational=True, dropout=0.5))
     kinds = [type(module) for name, module in model.named_modules() if isinstance(module, torch.nn.Dropout)]
-    plain = [kind for kind in kinds if kind is torch.nn.Dropout]
+    plain = [kind for kind in kinds if kind is Dropout]
     assert len(plain) == 2 * model.config.n_layer  # of attention weights, and of R: neither runs over tokens
     assert len(kinds) - len(plain) == 2 * model.config.n_layer + 1
 
@@ -344,3 +345,17 @@ def test_attention_dropout_and_residual_dropout_have_their_rates(encoding, norm)
     rates = {name: module.p for name, module in model.named_modules() if isinstance(module, torch.nn.Dropout)}
     assert {rate for name, rate in rates.items() if name.endswith("attention.drop")} == {0.2}
     assert {rate for name, rate in rates.items() if not name.endswith("attention.drop")} == {0.3}
+
+
+@every_encoding
+@pytest.mark.parametrize("path", ["explicit", "fused"])
+def test_the_last_positions_alone_are_what_they_are_among_all(encoding, path):
+    model, tokens = small_model(**ENCODINGS[encoding]), some_tokens(2, 12)
+    _, memory = model.hidden(tokens[:, :4])
+    keep = torch.rand(2, 12, generator=torch.Generator().manual_seed(0)) < 0.7
+    sight = {"window": 5, "clamp_len": 3, "keep": keep}
+    hidden, states = model.hidden(tokens[:, 4:], memory, path=path, **sight)
+    for last in (1, 3, 8):
+        some, same = model.hidden(tokens[:, 4:], memory, last=last, path=path, **sight)
+        torch.testing.assert_close(some, hidden[:, -last:], rtol=1e-10, atol=1e-10)
+        assert torch.equal(same, states)

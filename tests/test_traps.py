@@ -205,7 +205,7 @@ def test_pre_norm_of_keys_and_values_alone_makes_attention_depend_on_the_streams
     x, past = torch.randn(2, 2, 4, 8, dtype=torch.float64)
 
     def right(x, past):
-        return block.attention.weights(*block.read(x, past))
+        return block.attention.weights(block.read(x), block.read(past))
 
     def queries_not_normed(x, past):
         return block.attention.weigh(x, block.norm_attention(join(past, x)), visible(4, 8))

@@ -1,0 +1,208 @@
+"""The fast path: the numbers of ``attention``, in less time and less memory.
+
+The identity. Some queries of a segment and the keys up to the last of them are a shorter
+segment behind a longer memory: the same attention. So a segment is done block by block.
+Keys that no query of a block may see are never touched, and a block of scores is shifted,
+softened and averaged while it is still near.
+
+Two more. The product of q + v with one distance more than there are keys lies in memory as
+the padded matrix of Appendix B does, so ``rel_shift`` is a view that begins ``query``
+numbers later; what the spare column leaves in the future is masked. And with O the output
+of a head and dO its gradient, the gradient of a score is α_ij (dO_i · v_j - dO_i · O_i): the
+backward pass keeps the weights α and nothing else of their size.
+"""
+
+from collections.abc import Iterator
+from math import sqrt
+from typing import Any, Unpack
+
+import torch
+from einops import einsum, rearrange
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+from torch.nn.functional import scaled_dot_product_attention
+
+from minitxl.attention import (
+    Heads,
+    Keep,
+    Keys,
+    Memory,
+    MultiHeadAttention,
+    Seen,
+    Segment,
+    ShawAttention,
+    Sight,
+    XLAttention,
+    join,
+    merge,
+    split,
+    visible,
+)
+from minitxl.dropout import factor
+from minitxl.positions import distances, rel_shift, sinusoids
+
+BLOCK = 128
+"""Queries computed at once."""
+
+Distances = Float[Tensor, "head dist dim"]
+
+
+def attend(
+    attention: MultiHeadAttention | ShawAttention | XLAttention,
+    x: Segment,
+    memory: Memory | None = None,
+    **sight: Unpack[Sight],
+) -> Segment:
+    """``attention(x, memory, **sight)``; Shaw's has no faster form and is called as it is."""
+    if isinstance(attention, ShawAttention):
+        return attention(x, memory, **sight)
+    memory = x[:, :0] if memory is None else memory
+    window, keep = sight.get("window"), sight.get("keep")
+    rate = attention.drop.p if attention.training else 0.0
+    q = split(attention.W_q(x), attention.n_head)
+    v = project(attention.W_v, memory, x, attention.n_head)
+    if isinstance(attention, MultiHeadAttention):
+        k = project(attention.W_k, memory, x, attention.n_head)
+        heads = absolute(q, k, v, rate=rate, window=window, keep=keep)
+    else:
+        k = project(attention.W_kE, memory, x, attention.n_head)
+        r = project_distances(attention, k.shape[2], x, sight.get("clamp_len"))
+        heads = relative(attention, q, k, v, r, rate=rate, window=window, keep=keep)
+    return attention.W_o(merge(heads))
+
+
+def project(weight: nn.Linear, memory: Memory, x: Segment, n_head: int) -> Keys:
+    """Keys or values of memory and segment, apart: no gradient is computed for the memory."""
+    return split(join(weight(memory), weight(x)), n_head)
+
+
+def project_distances(attention: XLAttention, key: int, like: Tensor, clamp_len: int | None) -> Distances:
+    """r = W_kR R for the distances key … 0, one more than there are keys."""
+    away = distances(key + 1, clamp_len=clamp_len, device=like.device)
+    R = attention.drop_positions(sinusoids(away.to(like.dtype), attention.d_model))
+    return rearrange(attention.W_kR(R), "dist (head dim) -> head dist dim", head=attention.n_head)
+
+
+def absolute(
+    q: Heads, k: Keys, v: Keys, *, rate: float = 0.0, window: int | None = None, keep: Keep | None = None
+) -> Heads:
+    """softmax(q_i · k_j / √d_head) v_j, by PyTorch's own blocks."""
+    seen = visible(q.shape[2], k.shape[2], window=window, keep=keep, device=q.device)
+    mask = rearrange(seen, "batch query key -> batch 1 query key")
+    return scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=rate)
+
+
+def relative(
+    attention: XLAttention,
+    q: Heads,
+    k: Keys,
+    v: Keys,
+    r: Distances,
+    *,
+    rate: float = 0.0,
+    window: int | None = None,
+    keep: Keep | None = None,
+) -> Heads:
+    """softmax([(q_i + u) · k_j + (q_i + v) · r_{i-j}] / √d_head) v_j."""
+    q_u, q_v = with_biases(attention, q)
+    if q.device.type == "cpu":
+        return Blocks.apply(q_u, q_v, k, v, r, rate, window, keep)  # type: ignore[no-untyped-call]
+    seen = visible(q.shape[2], k.shape[2], window=window, keep=keep, device=q.device)
+    return biased(q_u, q_v, k, v, r, rate, seen)
+
+
+def with_biases(attention: XLAttention, q: Heads) -> tuple[Heads, Heads]:
+    """(q + u) / √d_head for the keys and (q + v) / √d_head for the distances."""
+    scale = 1 / sqrt(attention.d_head)
+    u, v = (rearrange(bias * scale, "head dim -> head 1 dim") for bias in (attention.u, attention.v))
+    return q * scale + u, q * scale + v
+
+
+class Blocks(torch.autograd.Function):
+    """``relative`` on a CPU; the queries come with u or v added, and scaled."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        q_u: Heads,
+        q_v: Heads,
+        k: Keys,
+        v: Keys,
+        r: Distances,
+        rate: float,
+        window: int | None,
+        keep: Keep | None,
+    ) -> Heads:
+        hidden = ~visible(q_u.shape[2], k.shape[2], window=window, keep=keep)
+        only_future = window is None and keep is None
+        out, saved = torch.empty_like(q_u), []
+        for row, unseen in enumerate(hidden.expand(len(q_u), -1, -1)):
+            for queries, keys, rows in _blocks(q_u.shape[2], k.shape[2], window):
+                ragged = slice(queries.start - queries.stop, None) if only_future else slice(None)
+                mask = unseen[queries, keys][:, ragged]
+                scores = _shift(torch.bmm(q_v[row, :, queries], r[:, rows].mT))
+                scores.baddbmm_(q_u[row, :, queries], k[row, :, keys].mT)
+                scores[..., ragged].masked_fill_(mask, torch.finfo(scores.dtype).min)
+                alpha = torch.softmax(scores, dim=-1, out=scores)
+                if keep is not None:
+                    alpha.masked_fill_(mask, 0.0)
+                noise = factor(alpha, rate) if rate else None
+                torch.bmm(_dropped(alpha, noise), v[row, :, keys], out=out[row, :, queries])
+                if ctx.needs_input_grad[0]:
+                    saved += [alpha, noise]
+        ctx.save_for_backward(q_u, q_v, k, v, r, out, *saved)
+        ctx.window = window
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, d_out: Heads) -> tuple[Tensor | None, ...]:
+        q_u, q_v, k, v, r, out, *saved = ctx.saved_tensors
+        dq_u, dq_v, dk, dv, dr = (torch.zeros_like(tensor) for tensor in (q_u, q_v, k, v, r))
+        mean = (d_out * out).sum(dim=-1, keepdim=True)
+        weights = iter(saved)
+        for row in range(len(q_u)):
+            for queries, keys, rows in _blocks(q_u.shape[2], k.shape[2], ctx.window):
+                alpha, noise = next(weights), next(weights)
+                here = d_out[row, :, queries]
+                head, query, key = alpha.shape
+                padded = alpha.new_empty(head, query, key + 1)
+                padded[:, 0, :query] = 0.0
+                d_scores = torch.bmm(here, v[row, :, keys].mT, out=_shift(padded))
+                if noise is not None:
+                    d_scores.mul_(noise)
+                d_scores.sub_(mean[row, :, queries]).mul_(alpha)
+                torch.bmm(d_scores, k[row, :, keys], out=dq_u[row, :, queries])
+                torch.bmm(padded, r[:, rows], out=dq_v[row, :, queries])
+                dv[row, :, keys].baddbmm_(_dropped(alpha, noise).mT, here)
+                dk[row, :, keys].baddbmm_(d_scores.mT, q_u[row, :, queries])
+                dr[:, rows].baddbmm_(padded.mT, q_v[row, :, queries])
+        return dq_u, dq_v, dk, dv, dr, None, None, None
+
+
+def _blocks(query: int, key: int, window: int | None) -> Iterator[tuple[slice, slice, slice]]:
+    """For each block its queries, the keys they may see, and those keys' rows of r and one more."""
+    for first in range(0, query, BLOCK):
+        last = min(first + BLOCK, query)
+        near = key - query + last
+        far = 0 if window is None else max(0, key - query + first + 1 - window)
+        yield slice(first, last), slice(far, near), slice(key - (near - far), None)
+
+
+def _shift(padded: Float[Tensor, "head query dist"]) -> Float[Tensor, "head query key"]:
+    """A view of a block's products with one distance too many, each at its key."""
+    head, query, dist = padded.shape
+    return padded.view(head, query * dist)[:, query:].view(head, query, dist - 1)
+
+
+def _dropped(alpha: Tensor, noise: Tensor | None) -> Tensor:
+    return alpha if noise is None else alpha * noise
+
+
+def biased(q_u: Heads, q_v: Heads, k: Keys, v: Keys, r: Distances, rate: float, seen: Seen) -> Heads:
+    """``relative`` where PyTorch has a kernel that takes a bias: the terms (b) + (d) are that bias."""
+    distance = einsum(q_v, r[:, 1:], "batch head query dim, head dist dim -> batch head query dist")
+    hidden = rearrange(~seen, "batch query key -> batch 1 query key")
+    bias = rel_shift(distance).masked_fill(hidden, float("-inf"))
+    return scaled_dot_product_attention(q_u, k, v, attn_mask=bias, dropout_p=rate, scale=1.0)
