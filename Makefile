@@ -12,7 +12,7 @@ READY := $(VENV)/ready
 TORCH := $(shell sed -n '/^torch==/p' constraints.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo lab test test-unit test-notebooks lint figures notebooks parity clean
+.PHONY: help setup demo lab test test-unit test-notebooks lint figures notebooks bench parity clean
 
 help:  ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,6 +59,9 @@ $(PEERS)/ready: constraints-peers.txt
 	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) "$$(sed -n '/^torch==/p' constraints-peers.txt)"
 	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --requirement constraints-peers.txt
 	@touch $@
+
+bench: $(READY) $(PEERS)/ready  ## time minitxl and its peers side by side
+	@$(BIN)/minitxl bench
 
 parity: $(READY) $(PEERS)/ready  ## compute the Hugging Face port's numbers anew, and compare with them
 	@$(PEERS)/bin/python tests/parity/make_vectors.py

@@ -1,12 +1,8 @@
-"""The command line: ``minitxl train | evaluate | generate | demo | figures``, and ``--help`` on each."""
+"""The command line: ``minitxl --help`` lists the commands; here are those that measure."""
 
 import sys
-from codecs import getincrementaldecoder
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib import import_module
-from itertools import islice
 from pathlib import Path
 from time import perf_counter
 from typing import Literal, get_args
@@ -16,200 +12,13 @@ import tyro
 from tqdm import tqdm
 from tyro.conf import Positional
 
-from minitxl import checkpoints, corpora, figures, generation, results, training
-from minitxl.batching import Lanes
-from minitxl.config import EvaluateConfig, ModelConfig, TrainConfig
-from minitxl.corpora import Corpus
-from minitxl.evaluation import Score, cached, sliding
+from minitxl import bench, corpora, figures, results
+from minitxl.commands import Device, Evaluate, Generate, Train, bars, corpus_of, device_of
+from minitxl.config import TrainConfig
 from minitxl.experiments import demo
-from minitxl.experiments.memory_and_positions import Report
-from minitxl.model import TransformerLM
-from minitxl.training import Record
 
-Device = Literal["auto", "cpu", "cuda"]
 Experiment = Literal["memory_and_positions", "every_system"]
 EXPERIMENTS: tuple[Experiment, ...] = get_args(Experiment)
-
-
-@dataclass(frozen=True)
-class ModelFlags(ModelConfig):
-    """The architecture."""
-
-    clamp_len: tyro.conf.Suppress[int | None] = None
-    """Training's flag of that name decides."""
-
-    def __post_init__(self) -> None:
-        """``checked`` checks, where an error can be told in a sentence."""
-
-    def checked(self) -> ModelConfig:
-        return ModelConfig(**asdict(self))
-
-
-@dataclass(frozen=True)
-class TrainFlags(TrainConfig):
-    """How it is trained."""
-
-    def __post_init__(self) -> None:
-        """``checked`` checks, where an error can be told in a sentence."""
-
-    def checked(self) -> TrainConfig:
-        return TrainConfig(**asdict(self))
-
-
-@dataclass(frozen=True)
-class Train:
-    """Train a language model; the same command goes on with a run that was stopped.
-
-    Ctrl-C finishes the step, saves, and stops.
-    """
-
-    folder: Positional[Path]
-    """Where the checkpoint and the log are written."""
-    model: ModelFlags = ModelFlags()
-    train: TrainFlags = TrainFlags()
-    text: Path | None = None
-    """Your own text, read as bytes; without it, the source of Python's standard library."""
-    device: Device = "auto"
-    """cpu, cuda, or the better one that is there."""
-
-    def __call__(self) -> None:
-        model, settings, corpus = self.model.checked(), self.train.checked(), _corpus(self.text)
-        if model.vocab_size < corpus.vocab_size:
-            raise ValueError(
-                f"vocab_size must be {corpus.vocab_size} or more for this text, got {model.vocab_size}"
-            )
-        lanes = Lanes(corpus.train, batch=settings.batch, seg_len=settings.seg_len)
-        run = self._run(model, settings)
-        with _bars() as report:
-            whole = training.train(
-                run,
-                lanes,
-                valid=corpus.valid,
-                folder=self.folder,
-                report=lambda record: report("training", settings.steps, record),
-            )
-        if not whole:
-            print(f"stopped and saved at step {run.step}; the same command goes on from there")
-            sys.exit(130)
-        print(f"trained for {run.step} steps; next: minitxl evaluate {self.folder}")
-
-    def _run(self, model: ModelConfig, settings: TrainConfig) -> training.Run:
-        checkpoint = self.folder / training.CHECKPOINT
-        if not checkpoint.exists():
-            return training.start(model, settings, device=_device(self.device))
-        run = training.resume(checkpoint, device=_device(self.device))
-        here, asked = (
-            {**asdict(run.model.config), **asdict(run.settings)},
-            {**asdict(model), **asdict(settings)},
-        )
-        for name, value in here.items():
-            if asked[name] != value:
-                raise ValueError(
-                    f"{name} must be {value} as in the run in {self.folder}, got {asked[name]}; "
-                    f"for other settings use another folder"
-                )
-        print(f"going on with {self.folder} at step {run.step} of {settings.steps}")
-        return run
-
-
-@dataclass(frozen=True)
-class Evaluate:
-    """Score a trained model on text it has not seen, with memory or by a sliding window."""
-
-    folder: Positional[Path]
-    """Folder of the run."""
-    way: Literal["cached", "sliding"] = "cached"
-    """Segment after segment with memory, or a window that slides and is computed anew."""
-    seg_len: int | None = None
-    """Cached: tokens of a segment; none means as in training."""
-    mem_len: int | None = None
-    """Cached: tokens of memory; none means as in training."""
-    window: int | None = None
-    """Cached: most keys a query sees, itself included; none means as in training."""
-    clamp_len: int | None = None
-    """Cached: distance beyond which all keys count as equally far; none means as in training."""
-    attention_len: int | None = None
-    """Sliding: tokens of the window; none means segment and memory of training together."""
-    stride: int = 1
-    """Sliding: tokens the window moves by; attention-len gives isolated segments."""
-    tokens: int | None = 65536
-    """How many tokens of the text to score at most; none means all."""
-    part: Literal["valid", "test"] = "test"
-    """Which part of the text."""
-    text: Path | None = None
-    """Your own text, read as bytes; without it, the source of Python's standard library."""
-    device: Device = "auto"
-    """cpu, cuda, or the better one that is there."""
-
-    def __call__(self) -> None:
-        corpus = _corpus(self.text)
-        model, trained = _trained(self.folder, _device(self.device))
-        stream = corpus.valid if self.part == "valid" else corpus.test
-        stream = stream if self.tokens is None else stream[: self.tokens + 1]
-        began = perf_counter()
-        score, how = self._score(model, trained, stream)
-        seconds = perf_counter() - began
-        print(f"{self.part} part of {corpus.name}, {how}")
-        print(f"{score.bits_per_token:.4f} bits per character, perplexity {score.perplexity:.3f}")
-        print(f"{score.tokens:,} tokens, {seconds / score.tokens * 1e6:,.1f} µs per token")
-
-    def _score(self, model: TransformerLM, trained: TrainConfig, stream: torch.Tensor) -> tuple[Score, str]:
-        if self.way == "sliding":
-            length = self.attention_len or trained.seg_len + trained.mem_len
-            score = sliding(model, stream, attention_len=length, stride=self.stride)
-            return score, f"sliding window of {length} tokens, stride {self.stride}"
-        settings = EvaluateConfig(
-            seg_len=trained.seg_len if self.seg_len is None else self.seg_len,
-            mem_len=trained.mem_len if self.mem_len is None else self.mem_len,
-            window=trained.window if self.window is None else self.window,
-            clamp_len=trained.clamp_len if self.clamp_len is None else self.clamp_len,
-        )
-        return cached(model, stream, settings), f"cached: {settings}"
-
-
-@dataclass(frozen=True)
-class Generate:
-    """Go on with a text, token by token, as a trained model would."""
-
-    folder: Positional[Path]
-    """Folder of the run."""
-    prompt: str = "def "
-    """How the text begins."""
-    length: int = 400
-    """Tokens to generate."""
-    mem_len: int | None = None
-    """Tokens before the last that a token is predicted from; none means segment and memory of training."""
-    temperature: float = 1.0
-    """Below 1 is more careful, 0 always takes the likeliest token."""
-    top_k: int | None = None
-    """Draw from the k likeliest tokens only."""
-    top_p: float | None = None
-    """Draw from the fewest likeliest tokens that have this probability together."""
-    seed: int = 0
-    """Seed of the draws."""
-    device: Device = "auto"
-    """cpu, cuda, or the better one that is there."""
-
-    def __call__(self) -> None:
-        model, trained = _trained(self.folder, _device(self.device))
-        begin = torch.tensor(list(self.prompt.encode()), dtype=torch.int64)
-        most = (
-            trained.seg_len - 1 if model.config.attention == "absolute" else trained.seg_len + trained.mem_len
-        )
-        tokens = generation.stream(
-            model,
-            [begin],
-            mem_len=most if self.mem_len is None else self.mem_len,
-            temperature=self.temperature,
-            top_k=self.top_k,
-            top_p=self.top_p,
-            seed=self.seed,
-        )
-        decoder = getincrementaldecoder("utf-8")(errors="replace")
-        print(self.prompt, end="")
-        for token in islice(tokens, self.length):
-            print(decoder.decode(bytes(token.tolist())), end="", flush=True)
-        print(decoder.decode(b"", final=True))
 
 
 @dataclass(frozen=True)
@@ -228,10 +37,10 @@ class Demo:
     """cpu, cuda, or the better one that is there."""
 
     def __call__(self) -> None:
-        corpus, device = _corpus(self.text), _device(self.device)
+        corpus, device = corpus_of(self.text), device_of(self.device)
         settings = demo.settings(corpus, steps=self.steps)
         began = perf_counter()
-        with _bars() as report:
+        with bars() as report:
             data = demo.run(settings, corpus, seed=self.seed, device=device, report=report)
         result = results.Result(
             name="demo",
@@ -265,7 +74,7 @@ class Figures:
     """Run even what is up to date."""
 
     def __call__(self) -> None:
-        corpus, device = corpora.embedded(), _device(self.device)
+        corpus, device = corpora.embedded(), device_of(self.device)
         profile = self.profile if self.profile != "auto" else "full" if device == "cuda" else "quick"
         for name in self.names:
             experiment = import_module(f"minitxl.experiments.{name}")
@@ -274,7 +83,7 @@ class Figures:
             path = self.folder / f"{name}.json"
             if self.again or results.is_stale(path, settings=settings, seeds=seeds, code=code):
                 began = perf_counter()
-                with _bars() as report:
+                with bars() as report:
                     data = experiment.run(settings, corpus, seeds=seeds, device=device, report=report)
                 told = results.provenance(device, seconds=perf_counter() - began)
                 results.write(results.Result(name, settings, seeds, code, data, told), self.folder)
@@ -282,10 +91,70 @@ class Figures:
             print(f"{path} and its figure are up to date")
 
 
+@dataclass(frozen=True)
+class Bench:
+    """Time this package and others of the same shapes side by side, at the same work.
+
+    The others are run where make bench has installed them; without them, minitxl's own two
+    ways and a vanilla model are compared.
+    """
+
+    items: Positional[tuple[bench.Name, ...]] = bench.DEFAULT
+    """What is measured, at which size; large wants a GPU."""
+    folder: Path = Path("figures")
+    """Where bench.svg and its data, bench.json, are written."""
+    peers: Path = Path(".venv-peers/bin/python")
+    """The Python that has the others' libraries."""
+    rounds: int = 9
+    """How often every system is timed."""
+    warm_up: int = 2
+    """Rounds before those, which are not counted."""
+    threads: int = torch.get_num_threads()
+    """Threads of every system."""
+    seed: int = 0
+    """Seed of weights, text and dropout."""
+    device: Device = "auto"
+    """cpu, cuda, or the better one that is there."""
+
+    def __call__(self) -> None:
+        device, there = device_of(self.device), self.peers.exists()
+        settings = bench.settings(
+            self.items, rounds=self.rounds, warm_up=self.warm_up, threads=self.threads, peers=there
+        )
+        if not there:
+            print(f"{self.peers} is missing, so no other library is timed: make bench installs them")
+        began, bars = perf_counter(), dict[str, tqdm]()
+
+        def report(label: str, total: int) -> None:
+            if label not in bars:
+                bars[label] = tqdm(desc=label, total=total, unit="round")
+            bars[label].update()
+            if bars[label].n == total:
+                bars[label].close()
+
+        data = bench.run(settings, peers=self.peers, device=device, seed=self.seed, report=report)
+        told = results.provenance(device, seconds=perf_counter() - began)
+        path = results.write(
+            results.Result(
+                name="bench",
+                settings=settings,
+                seeds=[self.seed],
+                code=results.code_digest(bench.__name__),
+                data=data,
+                provenance=told | {"threads": self.threads, "systems": data["versions"]},
+            ),
+            self.folder,
+        )
+        picture = path.with_suffix(".svg")
+        figures.bench(data).save(picture)
+        print(bench.table(data))
+        print(f"\nfigure: {picture}   data: {path}")
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Run a command; what is wrong with its input is told in one sentence, with exit code 2."""
     command = tyro.cli(
-        Train | Evaluate | Generate | Demo | Figures,
+        Train | Evaluate | Generate | Demo | Figures | Bench,
         args=arguments,
         prog="minitxl",
         description="Transformer-XL: train it, score it, see what its memory buys.",
@@ -299,46 +168,6 @@ def main(arguments: list[str] | None = None) -> None:
     except KeyboardInterrupt:
         print("minitxl: interrupted", file=sys.stderr)
         sys.exit(130)
-
-
-def _corpus(text: Path | None) -> Corpus:
-    return corpora.embedded() if text is None else corpora.from_file(text)
-
-
-def _trained(folder: Path, device: str) -> tuple[TransformerLM, TrainConfig]:
-    """The model of a run, and how it was trained."""
-    checkpoint = folder / training.CHECKPOINT
-    if not checkpoint.exists():
-        raise ValueError(f"{folder} must hold a run of minitxl train, got no {training.CHECKPOINT}")
-    model = checkpoints.load_model(checkpoint, device=device)
-    return model, TrainConfig(**checkpoints.read(checkpoint)[1]["train"])
-
-
-def _device(asked: Device) -> str:
-    if asked == "cuda" and not torch.cuda.is_available():
-        raise ValueError("device must be cpu or auto where there is no CUDA GPU, got cuda")
-    return ("cuda" if torch.cuda.is_available() else "cpu") if asked == "auto" else asked
-
-
-@contextmanager
-def _bars() -> Iterator[Report]:
-    """A progress bar for each label that reports steps, with its last validation."""
-    bars: dict[str, tqdm] = {}
-
-    def report(label: str, steps: int, record: Record) -> None:
-        if label not in bars:
-            bars[label] = tqdm(
-                desc=label, total=steps, initial=record.step - 1, unit="step", position=len(bars)
-            )
-        bars[label].update()
-        if record.valid_bits is not None:
-            bars[label].set_postfix_str(f"{record.valid_bits:.3f} bits per character on validation text")
-
-    try:
-        yield report
-    finally:
-        for bar in bars.values():
-            bar.close()
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from packaging.requirements import Requirement
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "minitxl"
 ROOMS = {path.stem: path for path in PACKAGE.glob("*.py") if path.stem != "__init__"}
-ON_TOP = {"__main__", "experiments"}
+ON_TOP = {"__main__", "commands", "experiments"}
 MAY_IMPORT = {
     "files": set(),
     "config": set(),
@@ -32,6 +32,9 @@ MAY_IMPORT = {
     "adaptive": set(),
     "evaluation": {"model", "decoding", "config"},
     "training": {"model", "memory", "batching", "config", "evaluation", "checkpoints", "files"},
+    "peers": set(),
+    "ours": {"peers", "decoding", "batching", "config", "memory", "model", "training"},
+    "bench": {"ours", "peers", "fused"},
     "results": {"files"},
     "figures": {"files"},
 }

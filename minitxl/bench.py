@@ -1,0 +1,337 @@
+"""The benchmark: systems of the same shapes at the same work, timed side by side.
+
+Each system works in a process of its own, because their libraries exclude each other, and
+the processes take turns: in every round each does one iteration, and the next round begins
+with another. What slows the machine down for a while so slows all of them, and a ratio is
+taken within each round before its median is.
+"""
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from math import prod
+from os import environ
+from pathlib import Path
+from statistics import median, quantiles
+from subprocess import PIPE, Popen
+from tempfile import TemporaryFile
+from time import sleep
+from typing import IO, Any, Literal, cast, get_args
+
+from minitxl.fused import BLOCK
+from minitxl.ours import PRODUCTS, product_repeats, product_shape
+from minitxl.peers import Job, Size
+
+Trained = Literal["training-S", "training-M3", "training-M", "training-large"]
+Read = Literal["evaluation-S", "evaluation-M", "generation-M"]
+Held = Literal["memory-S", "memory-M3", "memory-M", "memory-large"]
+Name = Trained | Read | Held
+"""A work item: what is done, and at which size."""
+DEFAULT: tuple[Name, ...] = ("training-S", "training-M3", *get_args(Read), "memory-S", "memory-M3")
+M = Size(12, 512, 8, 64, 2048, batch=4, seg_len=512, mem_len=512, dropout=0.0)
+SIZES = {
+    "S": Size(4, 256, 4, 64, 1024, batch=8, seg_len=128, mem_len=128, dropout=0.1),
+    "M3": replace(M, n_layer=3),
+    "M": M,
+    "large": Size(24, 1024, 8, 128, 3072, batch=8, seg_len=768, mem_len=768, dropout=0.0),
+}
+"""``large`` has the shapes of the enwik8 model of that name, and wants a GPU."""
+WORKS = {"evaluation": "cached evaluation", "memory": "peak memory"}
+LENGTHS = {
+    "evaluation": {"batch": 4, "seg_len": 128, "mem_len": 512},
+    "generation": {"batch": 1, "seg_len": 1, "mem_len": 512},
+}
+OURS = ("minitxl", "minitxl explicit")
+PEERS = ("transformers", "labml-nn", "x-transformers", "x-transformers key-value cache")
+PAUSE = 0.05
+"""Seconds before each turn: idle threads of GNU's OpenMP spin for 10 ms after their last product, and
+those of LLVM's for as long as KMP_BLOCKTIME says."""
+PROCESSES, MEMORY_STEPS = 3, 3
+"""Peak memory: how many processes of each system, and how many steps of each process."""
+WORKER = Path(__file__).with_name("peers.py")
+
+Times = Mapping[str, Sequence[float]]
+Report = Callable[[str, int], None]
+
+
+class Worker:
+    """A process that runs one system; an error of it, or its end, is told in a sentence."""
+
+    def __init__(self, job: Job, process: Popen[bytes], words: IO[bytes]) -> None:
+        self.job, self.process, self.words = job, process, words
+        self.questions, self.answers = cast(IO[bytes], process.stdin), cast(IO[bytes], process.stdout)
+        self.say(asdict(job))
+
+    def say(self, question: Mapping[str, Any]) -> None:
+        with suppress(BrokenPipeError):  # the answer, or its absence, says why
+            self.questions.write(json.dumps(question).encode() + b"\n")
+
+    def hear(self) -> dict[str, Any]:
+        """The answer to what was said longest ago; the first is to the job itself."""
+        line = self.answers.readline()
+        answer = json.loads(line) if line else {"error": self._last_words()}
+        if "error" in answer:
+            error = answer["error"].strip().partition("\n")[0]
+            raise ValueError(f"{self.job.system} must finish its {self.job.work}, got {error}")
+        return answer
+
+    def ask(self, what: str) -> dict[str, Any]:
+        self.say({"do": what})
+        return self.hear()
+
+    def _last_words(self) -> str:
+        code = self.process.wait()
+        self.words.seek(0)
+        lines = self.words.read().decode(errors="replace").split("\n")
+        last = next((line for line in reversed(lines) if line.strip()), "no word of why")
+        return f"exit code {code} and {last}"
+
+
+@contextmanager
+def worker(job: Job, python: str) -> Iterator[Worker]:
+    """A worker that is told its job and not heard yet; its process is over when the block is."""
+    threads = str(job.threads)
+    settings = {**environ, "OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads, "KMP_BLOCKTIME": "10"}
+    command = [python, "-P", str(WORKER)]  # -P: this package's files are no top-level modules
+    with (
+        TemporaryFile() as words,
+        Popen(command, bufsize=0, stdin=PIPE, stdout=PIPE, stderr=words, env=settings) as process,
+    ):
+        try:
+            yield Worker(job, process, words)
+        finally:
+            process.kill()
+
+
+def step(worker: Worker, name: str) -> float:
+    """Seconds of one iteration."""
+    answer = worker.ask("step")
+    if not answer["finite"]:
+        raise ValueError(f"{name} must return finite numbers, got others")
+    return answer["seconds"]
+
+
+def rounds(
+    workers: Mapping[str, Worker], count: int, *, report: Callable[[], None] = lambda: None
+) -> dict[str, list[float]]:
+    """Seconds of each worker in each round; each round begins with the next worker."""
+    names = list(workers)
+    times: dict[str, list[float]] = {name: [] for name in names}
+    for number in range(count):
+        first = number % len(names)
+        for name in names[first:] + names[:first]:
+            sleep(PAUSE)
+            times[name].append(step(workers[name], name))
+        report()
+    return times
+
+
+def spread(values: Sequence[float]) -> dict[str, Any]:
+    """Median, quartiles and range, to four digits."""
+    low, middle, high = (rounded(value) for value in quantiles(values, n=4, method="inclusive"))
+    ends = [rounded(min(values)), rounded(max(values))]
+    return {"median": middle, "quartiles": [low, high], "range": ends}
+
+
+def rounded(value: float) -> float:
+    """To four digits."""
+    return float(f"{value:.4g}")
+
+
+def speeds(times: Times, reference: str) -> dict[str, list[float]]:
+    """How many times faster than the reference each was, in each round."""
+    return {
+        name: [theirs / own for theirs, own in zip(times[reference], seconds, strict=True)]
+        for name, seconds in times.items()
+    }
+
+
+def operations(size: Size, work: str, *, block: int = BLOCK) -> int:
+    """Floating point operations of the matrix products of one iteration of minitxl's fast path.
+
+    A product of [m k] and [k n] has 2 m k n. Scores, distances and means are computed for
+    ``block`` queries at once and for all keys up to the block's last, of which the causal
+    mask then hides some; that is what the work takes, and more than what it uses. A product
+    has two gradients, as large as itself each: of its weights, and of its input. The keys
+    and values of memory and the projected distances have the first alone, their inputs are
+    constants. Without training, those come from a cache.
+    """
+    wide = size.n_head * size.d_head
+    lasts = [min(first + block, size.seg_len) for first in range(0, size.seg_len, block)]
+    pairs = sum(
+        (last - first) * (size.mem_len + last) for first, last in zip([0, *lasts], lasts, strict=False)
+    )
+    tokens, past = size.batch * size.seg_len, size.batch * size.mem_len
+    projected = 4 * tokens * size.d_model * wide
+    attended = 3 * size.batch * pairs * wide
+    inner = 2 * tokens * size.d_model * size.d_inner
+    output = tokens * size.d_model * size.vocab_size
+    segment = size.n_layer * (projected + attended + inner) + output
+    if work != "training":
+        return 2 * segment
+    constant = size.n_layer * (2 * past + size.mem_len + size.seg_len) * size.d_model * wide
+    return 2 * (3 * segment + 2 * constant)
+
+
+def item(name: Name) -> tuple[str, str, Size]:
+    """The work, the name of the size, and the size."""
+    kind, size = name.split("-")
+    return WORKS.get(kind, kind), size, replace(SIZES[size], **LENGTHS.get(kind, {}))
+
+
+def systems_of(work: str) -> tuple[str, ...]:
+    """A model without memory has nothing to generate from but all its text anew, and is left out there."""
+    return (*OURS, *PEERS) if work == "generation" else (*OURS, *PEERS[:-1], "vanilla")
+
+
+def settings(
+    names: Sequence[Name] = DEFAULT, *, rounds: int, warm_up: int, threads: int, peers: bool
+) -> dict[str, Any]:
+    """What is asked for. Without peers, minitxl's explicit path is the reference."""
+    for label, value, least in (("rounds", rounds, 2), ("warm_up", warm_up, 0), ("threads", threads, 1)):
+        if value < least:
+            raise ValueError(f"{label} must be {least} or more, got {value}")
+    return {
+        "items": {name: asdict(item(name)[2]) for name in names},
+        "rounds": rounds,
+        "warm_up": warm_up,
+        "threads": threads,
+        "reference": "transformers" if peers else "minitxl explicit",
+    }
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What all workers of a run have in common."""
+
+    peers: Path
+    """The Python that has the peers' libraries."""
+    threads: int
+    device: str
+    seed: int
+
+    def worker(self, system: str, work: str, size: Size) -> AbstractContextManager[Worker]:
+        python = str(self.peers) if system in PEERS else sys.executable
+        return worker(Job(system, work, size, self.threads, self.device, self.seed), python)
+
+
+def run(
+    settings: Mapping[str, Any],
+    *,
+    peers: Path,
+    device: str,
+    seed: int,
+    report: Report = lambda label, total: None,
+) -> dict[str, Any]:
+    """Measure every item of ``settings``; ``report`` gets its label and its number of rounds after each."""
+    machine = Machine(peers, settings["threads"], device, seed)
+    rows, versions = list[Any](), dict[str, Any]()
+    for name in settings["items"]:
+        work, size_name, size = item(name)
+        systems = [one for one in systems_of(work) if one not in PEERS or settings["reference"] in PEERS]
+        held = work == "peak memory"
+        note = partial(report, f"{work}, {size_name}", PROCESSES if held else settings["rounds"])
+        if held:
+            row = remember(machine, systems, size, report=note)
+        else:
+            row = race(machine, systems, work, size, settings, report=note)
+        versions |= {name: told.pop("versions") for name, told in row["systems"].items()}
+        rows.append({"work": work, "size": size_name, **row})
+    return {"reference": settings["reference"], "items": rows, "versions": versions}
+
+
+def race(
+    machine: Machine,
+    systems: Sequence[str],
+    work: str,
+    size: Size,
+    settings: Mapping[str, Any],
+    *,
+    report: Callable[[], None],
+) -> dict[str, Any]:
+    """Seconds and speeds of the systems, and what part of the matrix products' rate minitxl reaches.
+
+    Not in generation: a product with one row waits for its matrix and not for arithmetic.
+    """
+    products = () if work == "generation" else PRODUCTS
+    with ExitStack() as stack:
+        workers = {
+            name: stack.enter_context(machine.worker(name, work, size)) for name in (*systems, *products)
+        }
+        about = {name: one.hear() for name, one in workers.items()}
+        for one in workers.values():
+            one.ask("fill")
+        rounds(workers, settings["warm_up"])
+        times = rounds(workers, settings["rounds"], report=report)
+    speed = speeds(times, settings["reference"])
+    found: dict[str, Any] = {
+        name: {**about[name], "seconds": spread(times[name]), "speed": spread(speed[name])}
+        for name in systems
+    }
+    if not products:
+        return {"systems": found}
+    needed, rate = operations(size, work), matrix_rate(times, size)
+    return {
+        "systems": found,
+        "operations": needed,
+        "matrix_rate": rounded(rate),
+        "fraction_of_matrix_rate": rounded(needed / median(times["minitxl"]) / rate),
+    }
+
+
+def matrix_rate(times: Times, size: Size) -> float:
+    """Floating point operations a second of the fastest of ``PRODUCTS``, by its median."""
+    return max(
+        2 * prod(product_shape(name, size)) * product_repeats(name, size) / median(times[name])
+        for name in PRODUCTS
+    )
+
+
+def remember(
+    machine: Machine, systems: Sequence[str], size: Size, *, report: Callable[[], None]
+) -> dict[str, Any]:
+    """MB that training holds at most, beyond what was held before the model, in fresh processes."""
+    about: dict[str, Any] = {}
+    held: dict[str, list[float]] = {name: [] for name in systems}
+    for _ in range(PROCESSES):
+        for name in systems:
+            with machine.worker(name, "training", size) as one:
+                about[name] = one.hear()
+                one.ask("fill")
+                for _ in range(MEMORY_STEPS):
+                    step(one, name)
+                held[name].append(one.ask("memory")["bytes"] / 1e6)
+        report()
+    return {"systems": {name: {**about[name], "megabytes": spread(held[name])} for name in systems}}
+
+
+def table(data: Mapping[str, Any]) -> str:
+    """The result as text, an item after the other."""
+    lines = []
+    for row in data["items"]:
+        lines += ["", f"{row['work']}, size {row['size']}"]
+        for name, told in row["systems"].items():
+            line = f"  {name:32} {told['parameters'] / 1e6:6.1f}M parameters"
+            if "megabytes" in told:
+                line += _numbers(told["megabytes"], 1.0, "9,.0f", " MB")
+            else:
+                line += _numbers(told["seconds"], 1e3, "9,.1f", " ms") + _numbers(
+                    told["speed"], 1.0, "6.2f", "×"
+                )
+            lines.append(line)
+        if "operations" in row:
+            lines.append(
+                f"  minitxl: {row['operations'] / 1e9:,.1f} GFLOP an iteration, "
+                f"{row['fraction_of_matrix_rate']:.0%} of the {row['matrix_rate'] / 1e9:,.0f} GFLOP/s "
+                f"of the best matrix product"
+            )
+    lines.append(f"\nmedians (and quartiles); × is the speed of {data['reference']}, taken round by round")
+    return "\n".join(lines[1:])
+
+
+def _numbers(values: Mapping[str, Any], scale: float, form: str, unit: str) -> str:
+    low, high = (f"{scale * value:{form}}".strip() for value in values["quartiles"])
+    return f" {scale * values['median']:{form}}{unit} ({low} – {high})"
