@@ -1,8 +1,8 @@
 """The benchmark: systems of the same shapes at the same work, timed side by side.
 
 Each system works in a process of its own, because their libraries exclude each other, and
-the processes take turns: in every round each does one iteration, and the next round begins
-with another. What slows the machine down for a while so slows all of them, and a ratio is
+the processes take turns: in every round each works for half a second or more, and the next
+round begins with another. What slows the machine down for a while so slows all of them, and a ratio is
 taken within each round before its median is.
 """
 
@@ -49,8 +49,8 @@ PEERS = ("transformers", "labml-nn", "x-transformers", "x-transformers key-value
 PAUSE = 0.05
 """Seconds before each turn: idle threads of GNU's OpenMP spin for 10 ms after their last product, and
 those of LLVM's for as long as KMP_BLOCKTIME says."""
-PROCESSES, MEMORY_STEPS = 3, 3
-"""Peak memory: how many processes of each system, and how many steps of each process."""
+PROCESSES, MEMORY_STEPS = 3, 1
+"""Peak memory: how many processes of each system, and how many turns of each process."""
 WORKER = Path(__file__).with_name("peers.py")
 
 Times = Mapping[str, Sequence[float]]
@@ -107,7 +107,7 @@ def worker(job: Job, python: str) -> Iterator[Worker]:
 
 
 def step(worker: Worker, name: str) -> float:
-    """Seconds of one iteration."""
+    """Seconds of one iteration, the mean of a turn."""
     answer = worker.ask("step")
     if not answer["finite"]:
         raise ValueError(f"{name} must return finite numbers, got others")

@@ -141,8 +141,8 @@ class Blocks(torch.autograd.Function):
             for queries, keys, rows in _blocks(q_u.shape[2], k.shape[2], window):
                 ragged = slice(queries.start - queries.stop, None) if only_future else slice(None)
                 mask = unseen[queries, keys][:, ragged]
-                scores = _shift(torch.bmm(q_v[row, :, queries], r[:, rows].mT))
-                scores.baddbmm_(q_u[row, :, queries], k[row, :, keys].mT)
+                distance = _shift(torch.bmm(q_v[row, :, queries], r[:, rows].mT))
+                scores = torch.baddbmm(distance, q_u[row, :, queries], k[row, :, keys].mT)
                 scores[..., ragged].masked_fill_(mask, torch.finfo(scores.dtype).min)
                 alpha = torch.softmax(scores, dim=-1, out=scores)
                 if keep is not None:
@@ -166,13 +166,13 @@ class Blocks(torch.autograd.Function):
             for queries, keys, rows in _blocks(q_u.shape[2], k.shape[2], ctx.window):
                 alpha, noise = next(weights), next(weights)
                 here = d_out[row, :, queries]
+                d_alpha = torch.bmm(here, v[row, :, keys].mT)
+                if noise is not None:
+                    d_alpha.mul_(noise)
                 head, query, key = alpha.shape
                 padded = alpha.new_empty(head, query, key + 1)
                 padded[:, 0, :query] = 0.0
-                d_scores = torch.bmm(here, v[row, :, keys].mT, out=_shift(padded))
-                if noise is not None:
-                    d_scores.mul_(noise)
-                d_scores.sub_(mean[row, :, queries]).mul_(alpha)
+                d_scores = torch.mul(d_alpha.sub_(mean[row, :, queries]), alpha, out=_shift(padded))
                 torch.bmm(d_scores, k[row, :, keys], out=dq_u[row, :, queries])
                 torch.bmm(padded, r[:, rows], out=dq_v[row, :, queries])
                 dv[row, :, keys].baddbmm_(_dropped(alpha, noise).mT, here)

@@ -44,7 +44,7 @@ class Block(nn.Module):
         self.norm_inner = nn.LayerNorm(config.d_model)
         self.inner = nn.Sequential(
             nn.Linear(config.d_model, config.d_inner),
-            {"relu": nn.ReLU, "gelu": nn.GELU}[config.activation](),
+            nn.ReLU(inplace=True) if config.activation == "relu" else nn.GELU(),
             dropout_kind(config.dropout),
             nn.Linear(config.d_inner, config.d_model),
         )

@@ -3,8 +3,8 @@
     PYTHON minitxl/peers.py        JSON, one object a line, in and out
 
 The first line in is a ``Job``, answered once the model is built. Then ``{"do": "fill"}``
-runs as many iterations as fill the memory, ``{"do": "step"}`` runs one and answers the
-seconds it took, and ``{"do": "memory"}`` answers the bytes the process has held at most
+runs as many iterations as fill the memory, ``{"do": "step"}`` runs some and answers the
+seconds that one took, and ``{"do": "memory"}`` answers the bytes the process has held at most
 beyond those it held before its model was built. The systems' libraries exclude each other,
 so this file needs none but torch until it builds a system, and runs under each one's own
 Python.
@@ -35,6 +35,8 @@ from torch.optim import AdamW
 
 SEGMENTS = 1024
 """Segments of the random text; then it begins anew."""
+TURN = 0.5
+"""Seconds that a turn is timed for, at least; one iteration may take longer."""
 LEARNING_RATE, CLIP = 2.5e-4, 1.0
 OURS = "minitxl.ours"
 TRANSFO_XL = "transformers.models.deprecated.transfo_xl.modeling_transfo_xl"
@@ -249,13 +251,24 @@ SYSTEMS = {
 
 
 def timed(iterations: Iterator[Tensor], device: str) -> dict[str, Any]:
-    """One iteration: its seconds, and whether all that it gave is finite."""
-    began = perf_counter()
-    output = next(iterations)
+    """Seconds of one iteration, the mean of a turn's, and whether the last gave finite numbers.
+
+    The first iteration of a turn is not counted: it finds the caches full of another's work.
+    """
+    next(iterations)
+    synchronize(device)
+    began, done = perf_counter(), 0
+    while done == 0 or perf_counter() - began < TURN:
+        output = next(iterations)
+        done += 1
+        synchronize(device)
+    seconds = (perf_counter() - began) / done
+    return {"seconds": seconds, "finite": bool(output.isfinite().all())}
+
+
+def synchronize(device: str) -> None:
     if device == "cuda":
         torch.cuda.synchronize()
-    seconds = perf_counter() - began
-    return {"seconds": seconds, "finite": bool(output.isfinite().all())}
 
 
 def warm_up(device: str) -> None:
