@@ -16,6 +16,7 @@ from minitxl import bench, corpora, figures, results
 from minitxl.commands import Device, Evaluate, Generate, Train, bars, corpus_of, device_of
 from minitxl.config import TrainConfig
 from minitxl.experiments import demo
+from minitxl.experiments.parts import compute
 
 Experiment = Literal["memory_and_positions", "every_system"]
 EXPERIMENTS: tuple[Experiment, ...] = get_args(Experiment)
@@ -83,12 +84,18 @@ class Figures:
             path = self.folder / f"{name}.json"
             if self.again or results.is_stale(path, settings=settings, seeds=seeds, code=code):
                 began = perf_counter()
-                with bars() as report:
-                    data = experiment.run(settings, corpus, seeds=seeds, device=device, report=report)
+                parts = experiment.parts(settings, corpus, seeds=seeds, device=device)
+                kept, about = path.with_suffix(".parts"), [settings, seeds, code, device]
+                with bars() as report, tqdm(desc=name, total=len(parts), unit="part") as bar:
+                    found = compute(parts, report=report, done=lambda _: bar.update(), kept=kept, about=about)
+                data = experiment.collect(settings, corpus, found)
                 told = results.provenance(device, seconds=perf_counter() - began)
                 results.write(results.Result(name, settings, seeds, code, data, told), self.folder)
-            getattr(figures, name)(results.read(path).data).save(path.with_suffix(".svg"))
-            print(f"{path} and its figure are up to date")
+                kept.unlink()
+            data = results.read(path).data
+            results.write_csv(data, path.with_suffix(".csv"))
+            getattr(figures, name)(data).save(path.with_suffix(".svg"))
+            print(f"{path}, its numbers as CSV, and its figure are up to date")
 
 
 @dataclass(frozen=True)

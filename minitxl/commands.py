@@ -20,7 +20,7 @@ from minitxl.batching import Lanes
 from minitxl.config import EvaluateConfig, ModelConfig, TrainConfig
 from minitxl.corpora import Corpus
 from minitxl.evaluation import Score, cached, sliding
-from minitxl.experiments.memory_and_positions import Report
+from minitxl.experiments.parts import Report
 from minitxl.model import TransformerLM
 from minitxl.training import Record
 

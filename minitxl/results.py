@@ -1,10 +1,11 @@
 """Results: numbers that were measured, with all it takes to measure them again."""
 
 import ast
+import csv
 import hashlib
 import json
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -40,6 +41,23 @@ def write(result: Result, folder: Path) -> Path:
     with replacing(path) as temporary:
         temporary.write_text(json.dumps(asdict(result), indent=1, ensure_ascii=False) + "\n", "utf-8")
     return path
+
+
+def write_csv(data: Any, path: Path) -> None:
+    """Every value of ``data`` in a line of its own, after its key: that which a sentence cites it by."""
+    with replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+        lines = csv.writer(file, lineterminator="\n")
+        lines.writerow(["key", "value"])
+        lines.writerows(_leaves("data", data))
+
+
+def _leaves(key: str, value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping | list):
+        inner = value.items() if isinstance(value, Mapping) else enumerate(value)
+        for name, one in inner:
+            yield from _leaves(f"{key}.{name}", one)
+    else:
+        yield key, value
 
 
 def read(path: Path) -> Result:

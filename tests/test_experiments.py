@@ -6,6 +6,7 @@ import torch
 from minitxl import corpora
 from minitxl.experiments import every_system
 from minitxl.experiments import memory_and_positions as experiment
+from minitxl.experiments.parts import compute, summary
 
 
 def test_memory_and_positions_runs_end_to_end_at_toy_size():
@@ -15,13 +16,11 @@ def test_memory_and_positions_runs_end_to_end_at_toy_size():
     asked["train"] |= {"steps": 4, "warmup": 1, "validate_every": 2, "validate_tokens": 64}
     asked |= {"test_tokens": 200, "memories": [0, 32, 64]}
     told = []
-    data = experiment.run(
-        asked,
-        corpus,
-        seeds=[0, 1],
-        device="cpu",
+    found = compute(
+        experiment.parts(asked, corpus, seeds=[0, 1], device="cpu"),
         report=lambda label, steps, record: told.append((label, record.step)),
     )
+    data = experiment.collect(asked, corpus, found)
     assert list(data) == ["absolute", "absolute_memory", "xl", "xl_memory"]
     assert len(told) == 4 * 2 * 4
     assert told[-1] == ("xl_memory, seed 1", 4)
@@ -44,7 +43,7 @@ def test_the_systems_differ_in_positions_and_memory_alone():
 
 
 def test_a_summary_holds_mean_and_spread():
-    assert experiment.summary([1.0, 2.0, 6.0]) == {"seeds": [1.0, 2.0, 6.0], "mean": 3.0, "spread": 5.0}
+    assert summary([1.0, 2.0, 6.0]) == {"seeds": [1.0, 2.0, 6.0], "mean": 3.0, "spread": 5.0}
 
 
 def test_every_system_runs_end_to_end_at_toy_size():
@@ -53,7 +52,8 @@ def test_every_system_runs_end_to_end_at_toy_size():
     asked["model"] |= {"n_layer": 1, "d_model": 16, "n_head": 2, "d_head": 8, "d_inner": 32}
     asked["train"] |= {"steps": 2, "warmup": 1, "validate_every": 2, "validate_tokens": 64}
     asked |= {"test_tokens": 700, "norms": {"pre": {}, "post": {"learning_rate": 1e-3}}}
-    data = every_system.run(asked, corpus, seeds=[0], device="cpu", report=lambda *_: None)
+    found = compute(every_system.parts(asked, corpus, seeds=[0], device="cpu"))
+    data = every_system.collect(asked, corpus, found)
     assert len(data["systems"]) == 5 * 2 * 2
     for row in data["systems"]:
         assert (row["bits"] == row["bits_with_memory_emptied"]) == (row["mem_len"] == 0)
@@ -64,3 +64,25 @@ def test_a_bigram_model_is_counted_with_one_added_to_each_pair():
     p_1_after_0, p_1_after_1 = (2 + 1) / (3 + 3), (0 + 1) / (2 + 3)
     expected = -(log2(p_1_after_0) + log2(p_1_after_1)) / 2
     assert every_system.bigram_bits(train, test, 3) == pytest.approx(expected)
+
+
+def test_an_interrupted_experiment_goes_on_with_the_part_it_was_in(tmp_path):
+    computed, done = [], []
+
+    def part(name, value):
+        def compute_it(report):
+            if value is None:
+                raise KeyboardInterrupt
+            computed.append(name)
+            return {"value": value}
+
+        return compute_it
+
+    same = {"kept": tmp_path / "kept.json", "about": {"steps": (1, 2)}, "done": done.append}
+    with pytest.raises(KeyboardInterrupt):
+        compute({"a": part("a", 1), "b": part("b", None)}, **same)
+    assert compute({"a": part("a", 1), "b": part("b", 2)}, **same) == {"a": {"value": 1}, "b": {"value": 2}}
+    assert computed == ["a", "b"]
+    assert done == ["a", "a", "b"]
+    compute({"a": part("a", 1)}, **{**same, "about": {"steps": (1, 3)}})
+    assert computed == ["a", "b", "a"]

@@ -4,6 +4,7 @@ from xml.etree import ElementTree
 import pytest
 
 from minitxl import figures, results
+from minitxl.figures import picture, training
 
 FIGURES = Path(__file__).parent.parent / "figures"
 DRAWN = {
@@ -15,8 +16,8 @@ DRAWN = {
 
 @pytest.mark.parametrize("name", DRAWN)
 def test_a_stored_figure_is_redrawn_from_its_data_byte_for_byte(name, tmp_path):
-    picture = DRAWN[name](results.read(FIGURES / f"{name}.json").data)
-    picture.save(tmp_path / "again.svg")
+    drawn = DRAWN[name](results.read(FIGURES / f"{name}.json").data)
+    drawn.save(tmp_path / "again.svg")
     assert (tmp_path / "again.svg").read_bytes() == (FIGURES / f"{name}.svg").read_bytes()
 
 
@@ -25,8 +26,8 @@ def test_a_figure_carries_its_numbers_in_words(name):
     words = ElementTree.parse(FIGURES / f"{name}.svg").find(
         ".//{http://purl.org/dc/elements/1.1/}description"
     )
-    picture = DRAWN[name](results.read(FIGURES / f"{name}.json").data)
-    assert words.text == picture.alt
+    drawn = DRAWN[name](results.read(FIGURES / f"{name}.json").data)
+    assert words.text == drawn.alt
 
 
 def test_the_demo_shows_the_numbers_of_its_data():
@@ -49,11 +50,11 @@ def test_a_chosen_memory_is_marked_at_its_measured_values():
 
 
 def test_a_picture_in_a_notebook_has_alternative_text():
-    picture = figures.learning({"xl": {"step": [1, 2], "bits": [4.0, 3.0]}}, steps=2)
-    bundle, metadata = picture._repr_mimebundle_()
+    drawn = figures.learning({"xl": {"step": [1, 2], "bits": [4.0, 3.0]}}, steps=2)
+    bundle, metadata = drawn._repr_mimebundle_()
     assert bundle["image/png"].startswith(b"\x89PNG")
-    assert bundle["text/plain"] == metadata["image/png"]["alt"] == picture.alt
-    assert "Transformer-XL 3.00" in picture.alt
+    assert bundle["text/plain"] == metadata["image/png"]["alt"] == drawn.alt
+    assert "Transformer-XL 3.00" in drawn.alt
 
 
 def luminance(colour: str) -> float:
@@ -63,8 +64,8 @@ def luminance(colour: str) -> float:
 
 
 def test_colours_stand_out_from_white_and_are_never_the_only_cue():
-    lines = list(figures.SYSTEMS.values())
+    lines = list(training.SYSTEMS.values())
     assert len({line for _, _, line in lines}) == len({colour for _, colour, _ in lines}) == len(lines)
-    assert len(set(figures.LINES.values())) == len(figures.COLOURS)
-    for colour in (*figures.COLOURS.values(), figures.GREEN, figures.PURPLE):
+    assert len(set(training.LINES.values())) == len(training.COLOURS)
+    for colour in (*training.COLOURS.values(), picture.GREEN, picture.PURPLE):
         assert 1.05 / (luminance(colour) + 0.05) > 2.5

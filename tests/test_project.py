@@ -13,6 +13,8 @@ from packaging.requirements import Requirement
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "minitxl"
 ROOMS = {path.stem: path for path in PACKAGE.glob("*.py") if path.stem != "__init__"}
+HALLS = {folder: sorted((PACKAGE / folder).glob("*.py")) for folder in ("experiments", "figures")}
+"""Rooms of several files, one an experiment or a kind of picture."""
 ON_TOP = {"__main__", "commands", "experiments"}
 MAY_IMPORT = {
     "files": set(),
@@ -36,7 +38,6 @@ MAY_IMPORT = {
     "ours": {"peers", "decoding", "batching", "config", "memory", "model", "training"},
     "bench": {"ours", "peers", "fused"},
     "results": {"files"},
-    "figures": {"files"},
 }
 TO_BE_READ_ALONE = ("positions", "attention", "memory", "model")
 
@@ -66,11 +67,13 @@ def test_imports_point_down_only():
     assert ROOMS.keys() - ON_TOP == MAY_IMPORT.keys()
     for room, allowed in MAY_IMPORT.items():
         assert imports_of(ROOMS[room]) <= allowed, room
+    for path in HALLS["figures"]:
+        assert imports_of(path) <= {"figures", "files"}, path
 
 
 def test_a_room_is_one_sitting():
-    for room, path in ROOMS.items():
-        assert lines_of_code(path) <= 250, room
+    for path in (*ROOMS.values(), *HALLS["experiments"], *HALLS["figures"]):
+        assert lines_of_code(path) <= 250, path
     assert sum(lines_of_code(ROOMS[room]) for room in TO_BE_READ_ALONE) < 500
 
 

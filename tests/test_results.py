@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from minitxl import results
-from minitxl.results import Result, code_digest, is_stale, provenance, read, write
+from minitxl.results import Result, code_digest, is_stale, provenance, read, write, write_csv
 
 FIGURES = Path(__file__).parent.parent / "figures"
 RESULT = Result("name", {"steps": 3, "sizes": [1, 2]}, [0, 1], "code", {"bits": 2.5}, {"device": "CPU"})
@@ -91,3 +91,10 @@ def test_stored_experiment_emptying_the_memory_of_a_relative_model_raises_its_lo
     for row in rows:
         if row["attention"] != "absolute":
             assert row["bits_with_memory_emptied"] > row["bits"], row
+
+
+def test_every_value_stands_in_the_csv_after_the_key_that_a_sentence_cites(tmp_path):
+    write_csv({"xl": {"bits": [2.5, 3.0]}, "name": "a, b"}, tmp_path / "x.csv")
+    assert (tmp_path / "x.csv").read_text() == (
+        'key,value\ndata.xl.bits.0,2.5\ndata.xl.bits.1,3.0\ndata.name,"a, b"\n'
+    )

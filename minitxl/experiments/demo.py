@@ -18,8 +18,9 @@ from minitxl.checkpoints import model_config
 from minitxl.config import EvaluateConfig, TrainConfig
 from minitxl.corpora import Corpus
 from minitxl.evaluation import Score, cached, sliding
-from minitxl.experiments.memory_and_positions import SHORT, SMALL, Report
-from minitxl.figures import NAMES
+from minitxl.experiments.memory_and_positions import SHORT, SMALL
+from minitxl.experiments.parts import Report
+from minitxl.figures.training import NAMES
 from minitxl.memory import longest_reach
 from minitxl.training import Record, Run
 

@@ -5,6 +5,7 @@ a bigram model of the same text. Then the memory of those that have one is empti
 """
 
 from dataclasses import asdict, replace
+from functools import partial
 from math import log
 from typing import Any
 
@@ -17,7 +18,8 @@ from minitxl.checkpoints import model_config
 from minitxl.config import EvaluateConfig, TrainConfig
 from minitxl.corpora import Corpus
 from minitxl.evaluation import cached
-from minitxl.experiments.memory_and_positions import SHORT, SMALL, Report
+from minitxl.experiments.memory_and_positions import SHORT, SMALL
+from minitxl.experiments.parts import Part, Report
 
 SEEDS = [0]
 ENCODINGS = {
@@ -43,39 +45,58 @@ def settings(profile: str, corpus: Corpus) -> dict[str, Any]:
     }
 
 
-def run(
-    asked: dict[str, Any], corpus: Corpus, *, seeds: list[int], device: str, report: Report
+def parts(asked: dict[str, Any], corpus: Corpus, *, seeds: list[int], device: str) -> dict[str, Part]:
+    """Train each system, and score it with its memory and with an empty one."""
+    return {
+        f"{encoding}, {norm}-norm, memory {mem_len}, seed {seed}": partial(
+            _train_and_score, asked, corpus, encoding, norm, mem_len, seed, device
+        )
+        for encoding in asked["encodings"]
+        for norm in asked["norms"]
+        for mem_len in (0, asked["train"]["mem_len"])
+        for seed in seeds
+    }
+
+
+def _train_and_score(
+    asked: dict[str, Any],
+    corpus: Corpus,
+    encoding: str,
+    norm: str,
+    mem_len: int,
+    seed: int,
+    device: str,
+    report: Report,
 ) -> dict[str, Any]:
-    """Test bits per character of each system, with its memory and with an empty one."""
-    model, train = model_config(asked["model"]), TrainConfig(**asked["train"])
-    test = corpus.test[: asked["test_tokens"] + 1]
+    fields, changes = asked["encodings"][encoding], asked["norms"][norm]
+    config = replace(model_config(asked["model"]), **(fields | {"norm": norm}))
+    train = replace(TrainConfig(**asked["train"]), mem_len=mem_len, seed=seed, **changes)
     lanes = Lanes(corpus.train, batch=train.batch, seg_len=train.seg_len)
-    systems = []
-    for encoding, fields in asked["encodings"].items():
-        for norm, changes in asked["norms"].items():
-            for mem_len in (0, train.mem_len):
-                for seed in seeds:
-                    base = replace(train, mem_len=mem_len, seed=seed, **changes)
-                    ready = training.start(replace(model, norm=norm, **fields), base, device=device)
-                    label = f"{encoding}, {norm}-norm, memory {mem_len}, seed {seed}"
-                    for record in training.steps(ready, lanes, corpus.valid):
-                        report(label, base.steps, record)
-                    score, emptied = (
-                        cached(ready.model, test, EvaluateConfig(train.seg_len, length), batch=train.batch)
-                        for length in (mem_len, 0)
-                    )
-                    systems.append(
-                        {
-                            "encoding": encoding,
-                            "attention": fields["attention"],
-                            "norm": norm,
-                            "mem_len": mem_len,
-                            "seed": seed,
-                            "bits": score.bits_per_token,
-                            "bits_with_memory_emptied": emptied.bits_per_token,
-                        }
-                    )
-    return {"bigram_bits": bigram_bits(corpus.train, test, corpus.vocab_size), "systems": systems}
+    ready = training.start(config, train, device=device)
+    label = f"{encoding}, {norm}-norm, memory {mem_len}, seed {seed}"
+    for record in training.steps(ready, lanes, corpus.valid):
+        report(label, train.steps, record)
+    test = corpus.test[: asked["test_tokens"] + 1]
+    score, emptied = (
+        cached(ready.model, test, EvaluateConfig(train.seg_len, length), batch=train.batch)
+        for length in (mem_len, 0)
+    )
+    return {
+        "encoding": encoding,
+        "attention": fields["attention"],
+        "norm": norm,
+        "mem_len": mem_len,
+        "seed": seed,
+        "bits": score.bits_per_token,
+        "bits_with_memory_emptied": emptied.bits_per_token,
+    }
+
+
+def collect(asked: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dict[str, Any]:
+    """Test bits per character of each system, beside those of a bigram model."""
+    test = corpus.test[: asked["test_tokens"] + 1]
+    bigram = bigram_bits(corpus.train, test, corpus.vocab_size)
+    return {"bigram_bits": bigram, "systems": list(found.values())}
 
 
 def bigram_bits(train: Tensor, test: Tensor, vocab_size: int) -> float:

@@ -4,9 +4,8 @@ Four systems, same steps, same text: positions absolute or relative (XL), with a
 memory. Then each is evaluated with memories of other lengths than it was trained with.
 """
 
-from collections.abc import Callable
 from dataclasses import asdict, replace
-from statistics import mean
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -18,12 +17,9 @@ from minitxl.checkpoints import model_config
 from minitxl.config import EvaluateConfig, ModelConfig, TrainConfig
 from minitxl.corpora import Corpus
 from minitxl.evaluation import cached
+from minitxl.experiments.parts import Part, Report, summary
 from minitxl.memory import longest_reach
 from minitxl.model import TransformerLM
-from minitxl.training import Record
-
-Report = Callable[[str, int, Record], None]
-"""Told of each step: which run, how many steps it has in all, what the step did."""
 
 SEEDS = [0, 1, 2]
 SYSTEMS = {
@@ -52,50 +48,67 @@ def settings(profile: str, corpus: Corpus) -> dict[str, Any]:
     }
 
 
-def run(
-    asked: dict[str, Any], corpus: Corpus, *, seeds: list[int], device: str, report: Report
+def parts(asked: dict[str, Any], corpus: Corpus, *, seeds: list[int], device: str) -> dict[str, Part]:
+    """Train each system with each seed, and score it with each memory."""
+    return {
+        f"{name}, seed {seed}": partial(_train_and_score, asked, corpus, name, seed, device)
+        for name in asked["systems"]
+        for seed in seeds
+    }
+
+
+def _train_and_score(
+    asked: dict[str, Any], corpus: Corpus, name: str, seed: int, device: str, report: Report
 ) -> dict[str, Any]:
-    """Train each system with each seed; bits per character on the test text, and the way there."""
-    model, train = model_config(asked["model"]), TrainConfig(**asked["train"])
-    test = corpus.test[: asked["test_tokens"] + 1]
+    config, train = _system(asked, name)
     lanes = Lanes(corpus.train, batch=train.batch, seg_len=train.seg_len)
-    data: dict[str, Any] = {}
-    for name, chosen in asked["systems"].items():
-        config = replace(model, attention=chosen["attention"])
-        base = train if chosen["memory"] else replace(train, mem_len=0)
-        curves, scores = [], []
-        for seed in seeds:
-            ready = training.start(config, replace(base, seed=seed), device=device)
-            records = []
-            for record in training.steps(ready, lanes, corpus.valid):
-                report(f"{name}, seed {seed}", base.steps, record)
-                records.append(record)
-            curves.append([record.valid_bits for record in records if record.valid_bits is not None])
-            scores.append([_score(ready.model, test, train.seg_len, length) for length in asked["memories"]])
+    ready = training.start(config, replace(train, seed=seed), device=device)
+    curve: dict[str, list[float]] = {"step": [], "bits": []}
+    for record in training.steps(ready, lanes, corpus.valid):
+        report(f"{name}, seed {seed}", train.steps, record)
+        if record.valid_bits is not None:
+            curve["step"].append(record.step)
+            curve["bits"].append(record.valid_bits)
+    test = corpus.test[: asked["test_tokens"] + 1]
+    return {
+        "parameters": sum(parameter.numel() for parameter in ready.model.parameters()),
+        "validation": curve,
+        "scores": [_score(ready.model, test, train.seg_len, length) for length in asked["memories"]],
+    }
+
+
+def _system(asked: dict[str, Any], name: str) -> tuple[ModelConfig, TrainConfig]:
+    chosen, train = asked["systems"][name], TrainConfig(**asked["train"])
+    config = replace(model_config(asked["model"]), attention=chosen["attention"])
+    return config, train if chosen["memory"] else replace(train, mem_len=0)
+
+
+def collect(asked: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dict[str, Any]:
+    """Bits per character on the test text, and the way there."""
+    del corpus
+    data = {}
+    for name in asked["systems"]:
+        config, train = _system(asked, name)
+        seeds = [part for label, part in found.items() if label.startswith(f"{name}, ")]
         by_memory = [
             {
                 "mem_len": length,
-                "longest_reach": longest_reach(n_layer=config.n_layer, seg_len=base.seg_len, mem_len=length),
-                "bits": summary([found[index]["bits"] for found in scores]),
-                "microseconds_per_token": summary([found[index]["microseconds"] for found in scores]),
+                "longest_reach": longest_reach(n_layer=config.n_layer, seg_len=train.seg_len, mem_len=length),
+                "bits": summary([part["scores"][index]["bits"] for part in seeds]),
+                "microseconds_per_token": summary([part["scores"][index]["microseconds"] for part in seeds]),
             }
             for index, length in enumerate(asked["memories"])
         ]
         data[name] = {
-            **next(row for row in by_memory if row["mem_len"] == base.mem_len),
-            "parameters": sum(parameter.numel() for parameter in ready.model.parameters()),
+            **next(row for row in by_memory if row["mem_len"] == train.mem_len),
+            "parameters": seeds[0]["parameters"],
             "validation": {
-                "step": [record.step for record in records if record.valid_bits is not None],
-                "bits": curves,
+                "step": seeds[0]["validation"]["step"],
+                "bits": [part["validation"]["bits"] for part in seeds],
             },
             "by_memory": by_memory,
         }
     return data
-
-
-def summary(values: list[float]) -> dict[str, Any]:
-    """The values of all seeds, their mean, and their spread (largest less smallest)."""
-    return {"seeds": values, "mean": mean(values), "spread": max(values) - min(values)}
 
 
 def _score(model: TransformerLM, test: Tensor, seg_len: int, mem_len: int) -> dict[str, float]:

@@ -1,36 +1,10 @@
-"""Data to pictures. Each function draws one result's ``data``; none computes or trains.
-
-A picture is a matplotlib figure with the words, numbers included, for those who can't see
-it. Colours are Okabe and Ito's, and line style or marker says the same again.
-"""
-
-from collections.abc import Mapping
-from dataclasses import dataclass
-from io import BytesIO
-from math import ceil
-from pathlib import Path
-from typing import Any
+"""What training came to: the demo, memory and positions, every system."""
 
 import matplotlib as mpl
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from minitxl.files import replacing
+from minitxl.figures.picture import BITS, BLUE, GREEN, ORANGE, PURPLE, STYLE, Data, Picture
 
-Data = Mapping[str, Any]
-BLUE, ORANGE, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
-STYLE: dict[Any, Any] = {
-    "font.size": 10,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.titlesize": 10,
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
-    "legend.frameon": False,
-    "lines.linewidth": 2,
-    "lines.markersize": 4,
-    "svg.hashsalt": "minitxl",
-}
 NAMES = {"vanilla": "vanilla segments", "xl": "Transformer-XL"}
 LINES = {"vanilla": "s--", "xl": "o-"}
 COLOURS = {"vanilla": BLUE, "xl": ORANGE}
@@ -40,31 +14,6 @@ SYSTEMS = {
     "xl": ("relative (XL), no memory", GREEN, "-."),
     "xl_memory": ("relative (XL) + memory", ORANGE, "-"),
 }
-BITS = "bits per character"
-RACERS = {
-    "minitxl": ("o", ORANGE, ORANGE),
-    "minitxl explicit": ("o", ORANGE, "white"),
-    "vanilla": ("^", GREEN, GREEN),
-}
-"""Marker, colour and fill of our own systems; the peers are blue squares."""
-
-
-@dataclass(frozen=True)
-class Picture:
-    """A figure and what it says; notebooks show it, with its alternative text."""
-
-    figure: Figure
-    alt: str
-
-    def save(self, path: Path) -> None:
-        """Write an SVG that is the same, byte for byte, whenever its data are."""
-        with mpl.rc_context(STYLE), replacing(path) as temporary:
-            self.figure.savefig(temporary, format="svg", metadata={"Date": None, "Description": self.alt})
-
-    def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        png = BytesIO()
-        self.figure.savefig(png, format="png", dpi=110, metadata={"Software": None})
-        return {"image/png": png.getvalue(), "text/plain": self.alt}, {"image/png": {"alt": self.alt}}
 
 
 def learning(curves: Data, *, steps: int) -> Picture:
@@ -221,40 +170,3 @@ def every_system(data: Data) -> Picture:
         for row in data["systems"]
     )
     return Picture(figure, f"Test {BITS}; a bigram model needs {data['bigram_bits']:.2f}. {found}.")
-
-
-def bench(data: Data) -> Picture:
-    """How much faster than the reference each system is, and what it holds: a panel an item."""
-    items, reference = data["items"], data["reference"]
-    rows = ceil(len(items) / 2)
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(10, 2.4 * rows), layout="constrained")
-        panels = figure.subplots(rows, 2, squeeze=False).ravel()
-        told = [_race(axes, row, reference) for axes, row in zip(panels, items, strict=False)]
-        for axes in panels[len(items) :]:
-            axes.remove()
-    return Picture(figure, " ".join(told))
-
-
-def _race(axes: Axes, row: Data, reference: str) -> str:
-    """Draw an item, one system below the other, and tell it in words."""
-    title, timed, told = f"{row['work']}, size {row['size']}", row["work"] != "peak memory", []
-    what = f"speed, {reference} = 1, more is better" if timed else "MB, less is better"
-    for place, (name, system) in enumerate(row["systems"].items()):
-        measured = system["speed" if timed else "megabytes"]
-        value, (low, high) = measured["median"], measured["quartiles"]
-        number, first, last = (f"{one:.2f}" if timed else f"{one:,.0f}" for one in (value, low, high))
-        mark, colour, fill = RACERS.get(name, ("s", BLUE, BLUE))
-        axes.plot([low, high], [place, place], "-", color=colour)
-        axes.plot(value, place, mark, color=colour, markerfacecolor=fill, ms=7)
-        label = axes.annotate(number, (high, place), (8, 0), textcoords="offset points", va="center")
-        label.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 1})
-        told.append(f"{name} {number} (quartiles {first} and {last})")
-    if timed:
-        axes.axvline(1, color="black", lw=1, ls=":", zorder=0)
-    axes.set_yticks(range(len(row["systems"])), [name.replace(" key", "\nkey") for name in row["systems"]])
-    axes.set(title=title, xlabel=what)
-    axes.margins(x=0.2, y=0.12)
-    axes.set_xlim(left=0)
-    axes.invert_yaxis()
-    return f"{title}, {what}: {', '.join(told)}."

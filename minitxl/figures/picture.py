@@ -1,0 +1,49 @@
+"""A picture is a matplotlib figure with the words, numbers included, for those who can't see it.
+
+Colours are Okabe and Ito's, and line style or marker says the same again.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+
+from minitxl.files import replacing
+
+Data = Mapping[str, Any]
+BLUE, ORANGE, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
+STYLE: dict[Any, Any] = {
+    "font.size": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlesize": 10,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "legend.frameon": False,
+    "lines.linewidth": 2,
+    "lines.markersize": 4,
+    "svg.hashsalt": "minitxl",
+}
+BITS = "bits per character"
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure and what it says; notebooks show it, with its alternative text."""
+
+    figure: Figure
+    alt: str
+
+    def save(self, path: Path) -> None:
+        """Write an SVG that is the same, byte for byte, whenever its data are."""
+        with mpl.rc_context(STYLE), replacing(path) as temporary:
+            self.figure.savefig(temporary, format="svg", metadata={"Date": None, "Description": self.alt})
+
+    def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        png = BytesIO()
+        self.figure.savefig(png, format="png", dpi=110, metadata={"Software": None})
+        return {"image/png": png.getvalue(), "text/plain": self.alt}, {"image/png": {"alt": self.alt}}
