@@ -17,7 +17,7 @@ from math import sqrt
 from typing import Any, Unpack
 
 import torch
-from einops import einsum, rearrange
+from einops import einsum, pack, rearrange, repeat
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
@@ -34,7 +34,6 @@ from minitxl.attention import (
     ShawAttention,
     Sight,
     XLAttention,
-    join,
     merge,
     split,
     visible,
@@ -42,10 +41,13 @@ from minitxl.attention import (
 from minitxl.dropout import factor
 from minitxl.positions import distances, rel_shift, sinusoids
 
-BLOCK = 128
-"""Queries computed at once."""
+BLOCK, SCORES = 128, 2**20
+"""Queries, and about how many scores, that are computed at once."""
 
 Distances = Float[Tensor, "head dist dim"]
+Rows = Float[Tensor, "row query dim"]
+KeyRows = Float[Tensor, "row key dim"]
+"""A row for each head of each text, (batch head)."""
 
 
 def attend(
@@ -74,7 +76,8 @@ def attend(
 
 def project(weight: nn.Linear, memory: Memory, x: Segment, n_head: int) -> Keys:
     """Keys or values of memory and segment, apart: no gradient is computed for the memory."""
-    return split(join(weight(memory), weight(x)), n_head)
+    past, now = (split(weight(states), n_head) for states in (memory, x))
+    return pack([past, now], "batch head * dim")[0]
 
 
 def project_distances(attention: XLAttention, key: int, like: Tensor, clamp_len: int | None) -> Distances:
@@ -107,7 +110,9 @@ def relative(
     """softmax([(q_i + u) · k_j + (q_i + v) · r_{i-j}] / √d_head) v_j."""
     q_u, q_v = with_biases(attention, q)
     if q.device.type == "cpu":
-        return Blocks.apply(q_u, q_v, k, v, r, rate, window, keep)  # type: ignore[no-untyped-call]
+        flat = (rearrange(part, "batch head pos dim -> (batch head) pos dim") for part in (q_u, q_v, k, v))
+        rows = Blocks.apply(*flat, r, rate, window, keep)  # type: ignore[no-untyped-call]
+        return rearrange(rows, "(batch head) query dim -> batch head query dim", batch=len(q))
     seen = visible(q.shape[2], k.shape[2], window=window, keep=keep, device=q.device)
     return biased(q_u, q_v, k, v, r, rate, seen)
 
@@ -125,75 +130,93 @@ class Blocks(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,
-        q_u: Heads,
-        q_v: Heads,
-        k: Keys,
-        v: Keys,
+        q_u: Rows,
+        q_v: Rows,
+        k: KeyRows,
+        v: KeyRows,
         r: Distances,
         rate: float,
         window: int | None,
         keep: Keep | None,
-    ) -> Heads:
-        hidden = ~visible(q_u.shape[2], k.shape[2], window=window, keep=keep)
-        only_future = window is None and keep is None
+    ) -> Rows:
+        hidden = ~visible(q_u.shape[1], k.shape[1], window=window, keep=keep)
+        if keep is not None:
+            hidden = repeat(hidden, "batch query key -> (batch head) query key", head=len(r))
         out, saved = torch.empty_like(q_u), []
-        for row, unseen in enumerate(hidden.expand(len(q_u), -1, -1)):
-            for queries, keys, rows in _blocks(q_u.shape[2], k.shape[2], window):
-                ragged = slice(queries.start - queries.stop, None) if only_future else slice(None)
-                mask = unseen[queries, keys][:, ragged]
-                distance = _shift(torch.bmm(q_v[row, :, queries], r[:, rows].mT))
-                scores = torch.baddbmm(distance, q_u[row, :, queries], k[row, :, keys].mT)
-                scores[..., ragged].masked_fill_(mask, torch.finfo(scores.dtype).min)
-                alpha = torch.softmax(scores, dim=-1, out=scores)
-                if keep is not None:
-                    alpha.masked_fill_(mask, 0.0)
-                noise = factor(alpha, rate) if rate else None
-                torch.bmm(_dropped(alpha, noise), v[row, :, keys], out=out[row, :, queries])
-                if ctx.needs_input_grad[0]:
-                    saved += [alpha, noise]
+        for rows, queries, keys, r_rows in _blocks(q_u, k, r, window):
+            mask = hidden[rows if keep is not None else slice(None), queries, keys]
+            if keep is None and window is None:
+                mask = mask[..., queries.start - queries.stop :]
+            distance = _shift(torch.bmm(q_v[rows, queries], r_rows.mT))
+            scores = torch.baddbmm(distance, q_u[rows, queries], k[rows, keys].mT)
+            scores[..., -mask.shape[2] :].masked_fill_(mask, torch.finfo(scores.dtype).min)
+            alpha = torch.softmax(scores, dim=-1, out=scores)
+            if keep is not None:
+                alpha.masked_fill_(mask, 0.0)
+            noise = factor(alpha, rate) if rate else None
+            torch.bmm(_dropped(alpha, noise), v[rows, keys], out=out[rows, queries])
+            if ctx.needs_input_grad[0]:
+                saved += [alpha, noise]
         ctx.save_for_backward(q_u, q_v, k, v, r, out, *saved)
         ctx.window = window
         return out
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, d_out: Heads) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, d_out: Rows) -> tuple[Tensor | None, ...]:
         q_u, q_v, k, v, r, out, *saved = ctx.saved_tensors
-        dq_u, dq_v, dk, dv, dr = (torch.zeros_like(tensor) for tensor in (q_u, q_v, k, v, r))
+        dq_u, dq_v, dk, dv = (torch.zeros_like(tensor) for tensor in (q_u, q_v, k, v))
+        dr = r.new_zeros(_group(q_u, k, r), *r.shape)
         mean = (d_out * out).sum(dim=-1, keepdim=True)
         weights = iter(saved)
-        for row in range(len(q_u)):
-            for queries, keys, rows in _blocks(q_u.shape[2], k.shape[2], ctx.window):
-                alpha, noise = next(weights), next(weights)
-                here = d_out[row, :, queries]
-                d_alpha = torch.bmm(here, v[row, :, keys].mT)
-                if noise is not None:
-                    d_alpha.mul_(noise)
-                head, query, key = alpha.shape
-                padded = alpha.new_empty(head, query, key + 1)
-                padded[:, 0, :query] = 0.0
-                d_scores = torch.mul(d_alpha.sub_(mean[row, :, queries]), alpha, out=_shift(padded))
-                torch.bmm(d_scores, k[row, :, keys], out=dq_u[row, :, queries])
-                torch.bmm(padded, r[:, rows], out=dq_v[row, :, queries])
-                dv[row, :, keys].baddbmm_(_dropped(alpha, noise).mT, here)
-                dk[row, :, keys].baddbmm_(d_scores.mT, q_u[row, :, queries])
-                dr[:, rows].baddbmm_(padded.mT, q_v[row, :, queries])
-        return dq_u, dq_v, dk, dv, dr, None, None, None
+        for rows, queries, keys, r_rows in _blocks(q_u, k, r, ctx.window):
+            alpha, noise = next(weights), next(weights)
+            here = d_out[rows, queries]
+            d_alpha = torch.bmm(here, v[rows, keys].mT)
+            if noise is not None:
+                d_alpha.mul_(noise)
+            row, query, key = alpha.shape
+            padded = alpha.new_empty(row, query, key + 1)
+            padded[:, 0, :query] = 0.0
+            d_scores = torch.mul(d_alpha.sub_(mean[rows, queries]), alpha, out=_shift(padded))
+            torch.bmm(d_scores, k[rows, keys], out=dq_u[rows, queries])
+            torch.bmm(padded, r_rows, out=dq_v[rows, queries])
+            dv[rows, keys].baddbmm_(_dropped(alpha, noise).mT, here)
+            dk[rows, keys].baddbmm_(d_scores.mT, q_u[rows, queries])
+            dr.flatten(0, 1)[:row, -(key + 1) :].baddbmm_(padded.mT, q_v[rows, queries])
+        return dq_u, dq_v, dk, dv, dr.sum(dim=0), None, None, None
 
 
-def _blocks(query: int, key: int, window: int | None) -> Iterator[tuple[slice, slice, slice]]:
-    """For each block its queries, the keys they may see, and those keys' rows of r and one more."""
-    for first in range(0, query, BLOCK):
-        last = min(first + BLOCK, query)
-        near = key - query + last
-        far = 0 if window is None else max(0, key - query + first + 1 - window)
-        yield slice(first, last), slice(far, near), slice(key - (near - far), None)
+def _group(q: Rows, k: KeyRows, r: Distances) -> int:
+    """How many rows of the batch are computed at once: as many as have ``SCORES`` scores in a block."""
+    batch, scores = len(q) // len(r), len(r) * min(BLOCK, q.shape[1]) * k.shape[1]
+    return max(1, min(batch, SCORES // scores))
 
 
-def _shift(padded: Float[Tensor, "head query dist"]) -> Float[Tensor, "head query key"]:
+def _blocks(
+    q: Rows, k: KeyRows, r: Distances, window: int | None
+) -> Iterator[tuple[slice, slice, slice, Float[Tensor, "row dist dim"]]]:
+    """For each block its rows, its queries, the keys they may see, and r for one distance more."""
+    query, key, head, group = q.shape[1], k.shape[1], len(r), _group(q, k, r)
+    for row in range(0, len(q), group * head):
+        rows = slice(row, min(row + group * head, len(q)))
+        for first in range(0, query, BLOCK):
+            last = min(first + BLOCK, query)
+            near = key - query + last
+            far = 0 if window is None else max(0, key - query + first + 1 - window)
+            places = r[:, key - (near - far) :]
+            yield (
+                rows,
+                slice(first, last),
+                slice(far, near),
+                places.expand((rows.stop - row) // head, -1, -1, -1).flatten(0, 1),
+            )
+
+
+def _shift(padded: Float[Tensor, "row query dist"]) -> Float[Tensor, "row query key"]:
     """A view of a block's products with one distance too many, each at its key."""
-    head, query, dist = padded.shape
-    return padded.view(head, query * dist)[:, query:].view(head, query, dist - 1)
+    row, query, dist = padded.shape
+    return padded.view(row, query * dist)[:, query:].view(row, query, dist - 1)
 
 
 def _dropped(alpha: Tensor, noise: Tensor | None) -> Tensor:

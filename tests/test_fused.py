@@ -41,12 +41,15 @@ def assert_same(attention, x, memory, tolerance, **sight):
 @given(
     shape=shapes,
     block=st.integers(1, 5),
+    scores=st.integers(1, 200),
     window=windows,
     clamp_len=clamps,
     hide=st.booleans(),
     single=st.booleans(),
 )
-def test_fast_equals_explicit_and_so_do_all_gradients(kind, shape, block, window, clamp_len, hide, single):
+def test_fast_equals_explicit_and_so_do_all_gradients(
+    kind, shape, block, scores, window, clamp_len, hide, single
+):
     n_head, d_head, batch, query, mem = shape
     attention = random_attention(kind, n_head, d_head)
     x, memory = context(batch, query, mem)
@@ -55,6 +58,7 @@ def test_fast_equals_explicit_and_so_do_all_gradients(kind, shape, block, window
         attention, x, memory = attention.float(), x.float() / 2, memory.float() / 2
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fused, "BLOCK", block)
+        patch.setattr(fused, "SCORES", scores)
         assert_same(
             attention, x, memory, 1e-5 if single else 1e-10, window=window, clamp_len=clamp_len, keep=keep
         )
@@ -174,7 +178,9 @@ def test_the_distance_terms_as_a_bias_give_the_same(shape, window, hide):
     ]
     keep = torch.rand(batch, key, generator=generator) < 0.6 if hide else None
     seen = visible(query, key, window=window, keep=keep)
-    one, other = Blocks.apply(*given, 0.0, window, keep), biased(*given, 0.0, seen)
+    flat = [tensor.flatten(0, 1) for tensor in given[:4]]
+    one = Blocks.apply(*flat, given[4], 0.0, window, keep).unflatten(0, (batch, n_head))
+    other = biased(*given, 0.0, seen)
     torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-10)
     weight = torch.randn(one.shape, generator=generator, dtype=torch.float64)
     for ours, theirs in zip(
