@@ -7,8 +7,6 @@ earlier segments, and SG, the stop-gradient, is taken here. It is neither keys n
 values, so the W_k and W_v of today do learn from it; the states of yesterday do not.
 """
 
-from math import ceil
-
 from einops import pack
 from jaxtyping import Float
 from torch import Tensor
@@ -41,23 +39,41 @@ def extend(
     return joined.detach()
 
 
-def reach(offset: int, *, n_layer: int, seg_len: int, mem_len: int) -> int:
+def reach(offset: int, *, n_layer: int, seg_len: int, mem_len: int, window: int | None = None) -> int:
     """How many tokens back a query at ``offset`` of its segment can be influenced, at most.
 
-        o + M + (N - 1) · L · ⌈M / L⌉
+    A layer reads back to where its memory begins, or to where its window does if that is
+    nearer. Of the states it reads none reads farther back than the first, so the reach is
+    N such hops, each from where the last one landed. Where every hop is of one kind:
 
-    One layer sees o + M back. The farthest state in memory stands at the start of its
-    own segment's visible part and sees as far again, so each further layer adds whole
-    segments. With M = L this is the O(N · L) of section 3.2; with M = 0 it is o.
+        o + M + (N - 1) · L · ⌈M / L⌉          without a window
+        N · (W - 1)                            with a window of W ≤ M + 1
+
+    With M = L the first is the O(N · L) of section 3.2; with M = 0 it is o.
 
     >>> reach(31, n_layer=3, seg_len=32, mem_len=32)
     127
+    >>> reach(31, n_layer=3, seg_len=32, mem_len=32, window=32)
+    93
     """
+    check_query(offset, seg_len=seg_len, mem_len=mem_len, window=window)
+    position = offset
+    for _ in range(n_layer):
+        first_kept = position - position % seg_len - mem_len
+        position = first_kept if window is None else max(first_kept, position - window + 1)
+    return offset - position
+
+
+def longest_reach(*, n_layer: int, seg_len: int, mem_len: int, window: int | None = None) -> int:
+    """``reach`` of the last query of a segment, in tokens."""
+    return reach(seg_len - 1, n_layer=n_layer, seg_len=seg_len, mem_len=mem_len, window=window)
+
+
+def check_query(offset: int, *, seg_len: int, mem_len: int, window: int | None) -> None:
+    """Refuse a query that is not in its segment, and lengths that can't be."""
     if not 0 <= offset < seg_len:
         raise ValueError(f"offset must lie in 0 … seg_len - 1 = {seg_len - 1}, got {offset}")
-    return offset + mem_len + (n_layer - 1) * seg_len * ceil(mem_len / seg_len)
-
-
-def longest_reach(*, n_layer: int, seg_len: int, mem_len: int) -> int:
-    """``reach`` of the last query of a segment, in tokens."""
-    return reach(seg_len - 1, n_layer=n_layer, seg_len=seg_len, mem_len=mem_len)
+    if mem_len < 0:
+        raise ValueError(f"mem_len must be 0 or more, got {mem_len}")
+    if window is not None and window < 1:
+        raise ValueError(f"window must be 1 or more, the query itself counts, got {window}")

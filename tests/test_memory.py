@@ -1,4 +1,6 @@
 import doctest
+from functools import cache
+from math import ceil
 
 import pytest
 import torch
@@ -58,30 +60,64 @@ def test_a_negative_mem_len_is_refused():
         extend(None, states_of(2), mem_len=-1)
 
 
-def reach_by_propagation(offset: int, n_layer: int, seg_len: int, mem_len: int) -> int:
-    """Farthest token that influences a query, by following which states a layer may read."""
-    time = seg_len * (n_layer * (mem_len // seg_len + 2) + 1)
-    query = time - seg_len + offset
-    readable = {query}
-    for _ in range(n_layer):
-        below = set()
-        for position in readable:
-            start = position - position % seg_len
-            below |= set(range(max(0, start - mem_len), position + 1))
-        readable = below
-    return query - min(readable)
-
-
-@given(n_layer=st.integers(1, 4), seg_len=st.integers(1, 6), mem_len=st.integers(0, 14), data=st.data())
-def test_reach_equals_boolean_propagation(n_layer, seg_len, mem_len, data):
+@given(n_layer=st.integers(1, 5), seg_len=st.integers(1, 9), mem_len=st.integers(0, 25), data=st.data())
+def test_reach_without_a_window_has_a_closed_form(n_layer, seg_len, mem_len, data):
     offset = data.draw(st.integers(0, seg_len - 1))
-    expected = reach_by_propagation(offset, n_layer, seg_len, mem_len)
-    assert reach(offset, n_layer=n_layer, seg_len=seg_len, mem_len=mem_len) == expected
+    found = reach(offset, n_layer=n_layer, seg_len=seg_len, mem_len=mem_len)
+    assert found == offset + mem_len + (n_layer - 1) * seg_len * ceil(mem_len / seg_len)
+    assert found < n_layer * (mem_len + seg_len)
+
+
+@given(n_layer=st.integers(1, 5), seg_len=st.integers(1, 9), window=st.integers(1, 12), data=st.data())
+def test_a_window_that_memory_can_fill_reaches_n_times_window_less_1(n_layer, seg_len, window, data):
+    offset, spare = data.draw(st.integers(0, seg_len - 1)), data.draw(st.integers(0, 12))
+    settings = {"n_layer": n_layer, "seg_len": seg_len, "mem_len": window - 1 + spare}
+    assert reach(offset, **settings, window=window) == n_layer * (window - 1)
+
+
+@given(
+    n_layer=st.integers(1, 5),
+    seg_len=st.integers(1, 6),
+    mem_len=st.integers(0, 14),
+    window=st.integers(1, 16),
+    data=st.data(),
+)
+def test_no_way_through_the_layers_reaches_farther_than_the_longest_hops(
+    n_layer, seg_len, mem_len, window, data
+):
+    """f_n(o) = max over d of d + f_{n-1}((o - d) mod L): the hops may be of any length d."""
+
+    @cache
+    def farthest_from(offset: int, layers: int) -> int:
+        if not layers:
+            return 0
+        hops = range(min(offset + mem_len, window - 1) + 1)
+        return max(hop + farthest_from((offset - hop) % seg_len, layers - 1) for hop in hops)
+
+    offset = data.draw(st.integers(0, seg_len - 1))
+    found = reach(offset, n_layer=n_layer, seg_len=seg_len, mem_len=mem_len, window=window)
+    assert found == farthest_from(offset, n_layer)
+
+
+def test_three_claims_about_reach_are_three_settings():
+    """The paper's O(N · L) is M = L; the N · (L - 1) of a blog is a window of L; M = 0 is the segment."""
+    seg = {"n_layer": 4, "seg_len": 8}
+    assert longest_reach(**seg, mem_len=8) == (4 + 1) * 8 - 1
+    assert longest_reach(**seg, mem_len=8, window=8) == 4 * (8 - 1)
+    assert longest_reach(**seg, mem_len=0) == 8 - 1
 
 
 def test_longest_reach_is_that_of_the_last_query():
-    reaches = [reach(offset, n_layer=3, seg_len=5, mem_len=7) for offset in range(5)]
-    assert longest_reach(n_layer=3, seg_len=5, mem_len=7) == max(reaches)
+    for window in (None, 3, 9):
+        reaches = [reach(offset, n_layer=3, seg_len=5, mem_len=7, window=window) for offset in range(5)]
+        assert longest_reach(n_layer=3, seg_len=5, mem_len=7, window=window) == max(reaches)
+
+
+def test_a_reach_of_impossible_lengths_is_refused():
+    with pytest.raises(ValueError, match="mem_len must be 0 or more, got -1"):
+        reach(0, n_layer=1, seg_len=5, mem_len=-1)
+    with pytest.raises(ValueError, match="window must be 1 or more, the query itself counts, got 0"):
+        reach(0, n_layer=1, seg_len=5, mem_len=0, window=0)
 
 
 def test_an_offset_outside_the_segment_is_refused():
