@@ -18,7 +18,7 @@ from minitxl.config import TrainConfig
 from minitxl.experiments import demo
 from minitxl.experiments.parts import compute
 
-Experiment = Literal["memory_and_positions", "every_system"]
+Experiment = Literal["dependency", "copying", "memory_and_positions", "every_system", "evaluation_cost"]
 EXPERIMENTS: tuple[Experiment, ...] = get_args(Experiment)
 
 

@@ -44,8 +44,8 @@ LENGTHS = {
     "evaluation": {"batch": 4, "seg_len": 128, "mem_len": 512},
     "generation": {"batch": 1, "seg_len": 1, "mem_len": 512},
 }
-OURS = ("minitxl", "minitxl explicit")
-PEERS = ("transformers", "labml-nn", "x-transformers", "x-transformers key-value cache")
+OURS = ("minitxl", "minitxl-explicit")
+PEERS = ("transformers", "labml-nn", "x-transformers", "x-transformers-cache")
 PAUSE = 0.05
 """Seconds before each turn: idle threads of GNU's OpenMP spin for 10 ms after their last product, and
 those of LLVM's for as long as KMP_BLOCKTIME says."""
@@ -199,7 +199,7 @@ def settings(
         "rounds": rounds,
         "warm_up": warm_up,
         "threads": threads,
-        "reference": "transformers" if peers else "minitxl explicit",
+        "reference": "transformers" if peers else "minitxl-explicit",
     }
 
 

@@ -47,8 +47,9 @@ def context_losses(
     """Loss in nats of the stream's last ``targets`` tokens, each after exactly ``context_len`` others.
 
     Each context is read from an empty memory, or a state of zeros. A Transformer attends to all
-    of it at once; with ``settings``, it reads it in segments with the memory those name. One
-    that can't read more than k tokens has at a longer context the losses that it has at k.
+    of it at once; with ``settings``, it reads it in segments with the memory those name. To an
+    LSTM segments make no difference. For a model that can't read more than k tokens, take its
+    losses at k for every longer context.
     """
     if context_len < 1 or targets < 1 or len(stream) < context_len + targets:
         raise ValueError(
@@ -109,8 +110,8 @@ class Gain(NamedTuple):
 def effective_context_length(losses: Lengths, *, threshold: float = 0.01) -> ContextLength:
     """ECL of one model: the first c where Δ more tokens lower its perplexity by less than 1 %.
 
-    The model is its own baseline, so one that is good with a short context has less to gain;
-    that is what RECL mends.
+    That is how section 4.3 sums up Khandelwal et al. The model is its own baseline, so one that
+    is good with a short context has less to gain; this is what RECL mends.
     """
     steps = _steps({"the model": losses})
     means = {length: of.mean(dtype=torch.float64).item() for length, of in losses.items()}

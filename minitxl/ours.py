@@ -135,7 +135,7 @@ def product_repeats(system: str, size: Size) -> int:
 PRODUCTS = ("matrix product, 2048 × 2048 × 2048", "matrix product, feed-forward layer")
 SYSTEMS = {
     "minitxl": (build_minitxl, "minitxl", __name__),
-    "minitxl explicit": (build_explicit, "minitxl", __name__),
+    "minitxl-explicit": (build_explicit, "minitxl", __name__),
     "vanilla": (build_vanilla, "torch", "torch"),
     **dict.fromkeys(PRODUCTS, (build_product, "torch", "torch")),
 }

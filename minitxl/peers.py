@@ -24,6 +24,7 @@ from importlib.metadata import version
 from itertools import count, islice
 from math import ceil
 from pathlib import Path
+from statistics import mean
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -35,8 +36,8 @@ from torch.optim import AdamW
 
 SEGMENTS = 1024
 """Segments of the random text; then it begins anew."""
-TURN = 0.5
-"""Seconds that a turn is timed for, at least; one iteration may take longer."""
+TURN, LONG = 0.5, 2.0
+"""Seconds that a turn is timed for, at least, and of an iteration that is a turn by itself."""
 LEARNING_RATE, CLIP = 2.5e-4, 1.0
 OURS = "minitxl.ours"
 TRANSFO_XL = "transformers.models.deprecated.transfo_xl.modeling_transfo_xl"
@@ -245,7 +246,7 @@ SYSTEMS = {
     "transformers": (build_transformers, "transformers", TRANSFO_XL),
     "labml-nn": (build_labml, "labml-nn", "labml_nn.transformers.xl"),
     "x-transformers": (build_x_transformers, "x-transformers", "x_transformers"),
-    "x-transformers key-value cache": (build_key_value, "x-transformers", "x_transformers"),
+    "x-transformers-cache": (build_key_value, "x-transformers", "x_transformers"),
 }
 """For each system, how it is built, and its library's distribution and module."""
 
@@ -253,22 +254,19 @@ SYSTEMS = {
 def timed(iterations: Iterator[Tensor], device: str) -> dict[str, Any]:
     """Seconds of one iteration, the mean of a turn's, and whether the last gave finite numbers.
 
-    The first iteration of a turn is not counted: it finds the caches full of another's work.
+    The first of a turn finds the caches full of another system's work, and is not counted
+    where it is short enough to feel that.
     """
-    next(iterations)
-    synchronize(device)
-    began, done = perf_counter(), 0
-    while done == 0 or perf_counter() - began < TURN:
+    seconds: list[float] = []
+    while len(seconds) < 2 or sum(seconds[1:]) < TURN:
+        began = perf_counter()
         output = next(iterations)
-        done += 1
-        synchronize(device)
-    seconds = (perf_counter() - began) / done
-    return {"seconds": seconds, "finite": bool(output.isfinite().all())}
-
-
-def synchronize(device: str) -> None:
-    if device == "cuda":
-        torch.cuda.synchronize()
+        if device == "cuda":
+            torch.cuda.synchronize()
+        seconds.append(perf_counter() - began)
+        if seconds[0] > LONG:
+            return {"seconds": seconds[0], "finite": bool(output.isfinite().all())}
+    return {"seconds": mean(seconds[1:]), "finite": bool(output.isfinite().all())}
 
 
 def warm_up(device: str) -> None:

@@ -137,7 +137,7 @@ def test_our_systems_work_with_finite_results(system, work):
 def test_our_two_ways_read_the_same(work):
     size = replace(TINY, batch=1, seg_len=1) if work == "generation" else TINY
     read = []
-    for system in ("minitxl", "minitxl explicit"):
+    for system in ("minitxl", "minitxl-explicit"):
         torch.manual_seed(0)
         _, iterations = ours.SYSTEMS[system][0](job(system, work, size))
         read.append([result[..., -1:, :] if result.ndim else result for result in islice(iterations, 4)])
@@ -167,7 +167,7 @@ def small(monkeypatch):
     monkeypatch.setattr(
         bench,
         "systems_of",
-        lambda work: ("minitxl explicit", "transformers") if work == "peak memory" else bench.OURS,
+        lambda work: ("minitxl-explicit", "transformers") if work == "peak memory" else bench.OURS,
     )
 
 
@@ -183,14 +183,14 @@ def test_a_small_benchmark_of_our_systems(small):
     labels = []
     data = run(asked(("generation-M", "memory-S")), report=lambda label, total: labels.append((label, total)))
     generated, held = data["items"]
-    assert data["reference"] == "minitxl explicit"
+    assert data["reference"] == "minitxl-explicit"
     assert (generated["work"], held["work"]) == ("generation", "peak memory")
     assert set(generated["systems"]) == set(bench.OURS)
     for told in generated["systems"].values():
         assert 0 < told["seconds"]["range"][0] <= told["seconds"]["median"] <= told["seconds"]["range"][1]
-    assert generated["systems"]["minitxl explicit"]["speed"]["quartiles"] == [1, 1]
-    assert held["systems"].keys() == {"minitxl explicit"}
-    assert 0 < held["systems"]["minitxl explicit"]["megabytes"]["median"] < 100
+    assert generated["systems"]["minitxl-explicit"]["speed"]["quartiles"] == [1, 1]
+    assert held["systems"].keys() == {"minitxl-explicit"}
+    assert 0 < held["systems"]["minitxl-explicit"]["megabytes"]["median"] < 100
     assert data["versions"]["minitxl"].keys() == {"torch", "minitxl"}
     assert labels == [("generation, M", 3)] * 3 + [("peak memory, S", 2)] * 2
     assert " MB (" in bench.table(data)

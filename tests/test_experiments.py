@@ -4,9 +4,11 @@ import pytest
 import torch
 
 from minitxl import corpora
-from minitxl.experiments import every_system
+from minitxl.experiments import copying, dependency, every_system
 from minitxl.experiments import memory_and_positions as experiment
 from minitxl.experiments.parts import compute, summary
+
+NO_TEXT = corpora.from_bytes("none", b"x")
 
 
 def test_memory_and_positions_runs_end_to_end_at_toy_size():
@@ -86,3 +88,41 @@ def test_an_interrupted_experiment_goes_on_with_the_part_it_was_in(tmp_path):
     assert done == ["a", "a", "b"]
     compute({"a": part("a", 1)}, **{**same, "about": {"steps": (1, 3)}})
     assert computed == ["a", "b", "a"]
+
+
+def test_the_four_ways_to_measure_reach_agree_in_every_case():
+    asked = dependency.settings("quick", NO_TEXT)
+    asked["cases"] = [case for case in asked["cases"] if case["seg_len"] == 4]
+    found = compute(dependency.parts(asked, NO_TEXT, seeds=[0, 1], device="cpu"))
+    data = dependency.collect(asked, NO_TEXT, found)
+    for row in data["cases"]:
+        assert row["propagation"] == row["formula"]
+        assert row["perturbation"] == row["gradient"] == [row["formula"]]
+        assert row["stopped_gradient"] == [min(3, row["formula"])]
+    graph = data["graphs"]["Transformer-XL"]
+    assert min(time for depth, time in graph["reached"] if depth == 0) == graph["time"] - 1 - graph["reach"]
+
+
+def test_copying_runs_end_to_end_at_toy_size():
+    asked = copying.settings("quick", NO_TEXT)
+    asked |= {"seg_len": 4, "mem_len": 4, "distances": [3, 7], "steps": 2, "batch": 2, "test_streams": 8}
+    told = []
+    found = compute(
+        copying.parts(asked, NO_TEXT, seeds=[0, 1], device="cpu"),
+        report=lambda label, steps, record: told.append((label, record.step)),
+    )
+    data = copying.collect(asked, NO_TEXT, found)
+    assert len(told) == 2 * 2 * 2 * 2
+    assert [row["hops"] for row in data["rows"]] == [[1, 1, 1, 1], [2, 2, 2, 1]]
+    for row in data["rows"]:
+        for update in ("stopped", "flowing"):
+            assert [len(one["seeds"]) for one in row[update]["by_offset"]] == [2] * 4
+    far = data["rows"][1]["stopped"]
+    assert far["2_hop"]["seeds"][0] == pytest.approx(sum(one["seeds"][0] for one in far["by_offset"][:3]) / 3)
+
+
+def test_a_copy_task_is_learned_where_one_hop_reaches():
+    asked = copying.settings("quick", NO_TEXT)
+    asked |= {"seg_len": 4, "mem_len": 4, "distances": [3], "steps": 150, "updates": ["stopped"]}
+    (part,) = compute(copying.parts(asked, NO_TEXT, seeds=[0], device="cpu")).values()
+    assert min(part["accuracy"]) > 0.9

@@ -8,7 +8,11 @@ from minitxl.figures import picture, training
 
 FIGURES = Path(__file__).parent.parent / "figures"
 DRAWN = {
+    "bench": figures.bench,
+    "copying": figures.copying,
     "demo": figures.demo,
+    "dependency": figures.dependency,
+    "evaluation_cost": figures.evaluation_cost,
     "memory_and_positions": figures.memory_and_positions,
     "every_system": figures.every_system,
 }

@@ -174,6 +174,9 @@ def test_resting_ends_also_where_something_fails():
     with pytest.raises(ZeroDivisionError), resting(model):
         1 / int(model.training)
     assert model.training
+    with resting(model.eval()):
+        pass
+    assert not model.training
 
 
 def test_impossible_lengths_are_refused():

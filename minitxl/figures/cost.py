@@ -1,16 +1,21 @@
-"""What computing costs: this package beside its peers."""
+"""What computing costs: this package beside its peers, a sliding window beside a memory."""
 
+from collections.abc import Sequence
 from math import ceil
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from minitxl.figures.picture import BLUE, GREEN, ORANGE, STYLE, Data, Picture
+from minitxl.figures.picture import BLUE, GREEN, ORANGE, PURPLE, STYLE, Data, Picture
 
+WAYS = {
+    "sliding": ("sliding window", "s--", BLUE),
+    "cached": ("cached, Transformer-XL", "o-", ORANGE),
+}
 RACERS = {
     "minitxl": ("o", ORANGE, ORANGE),
-    "minitxl explicit": ("o", ORANGE, "white"),
+    "minitxl-explicit": ("o", ORANGE, "white"),
     "vanilla": ("^", GREEN, GREEN),
 }
 """Marker, colour and fill of our own systems; the peers are blue squares."""
@@ -45,9 +50,74 @@ def _race(axes: Axes, row: Data, reference: str) -> str:
         told.append(f"{name} {number} (quartiles {first} and {last})")
     if timed:
         axes.axvline(1, color="black", lw=1, ls=":", zorder=0)
-    axes.set_yticks(range(len(row["systems"])), [name.replace(" key", "\nkey") for name in row["systems"]])
+    names = [name.replace("-cache", "\n-cache") for name in row["systems"]]
+    axes.set_yticks(range(len(names)), names)
     axes.set(title=title, xlabel=what)
     axes.margins(x=0.2, y=0.12)
     axes.set_xlim(left=0)
     axes.invert_yaxis()
     return f"{title}, {what}: {', '.join(told)}."
+
+
+def evaluation_cost(data: Data) -> Picture:
+    """Left: how much longer a sliding window takes, measured and counted. Right: what both take."""
+    rows = data["lengths"]
+    lengths = [row["attention_len"] for row in rows]
+    published = [row for row in rows if row["paper"]]
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(7.5, 3.6), layout="constrained")
+        longer, cost = figure.subplots(1, 2)
+        longer.plot(
+            lengths, [row["counted"]["computed"] for row in rows], "--", color=PURPLE, label="operations"
+        )
+        longer.plot(
+            [row["attention_len"] for row in published],
+            [row["paper"] for row in published],
+            "^:",
+            color=GREEN,
+            ms=6,
+            label="the paper's Table 9",
+        )
+        _medians(longer, lengths, [row["ratio"] for row in rows], ("time, measured", "o-", "black"))
+        for side, way in WAYS.items():
+            _medians(cost, lengths, [row["microseconds_per_token"][side] for row in rows], way)
+        longer.set(title="Sliding over cached", ylabel="ratio for one token")
+        cost.set(title="Scoring one token", ylabel="microseconds")
+        for axes in (longer, cost):
+            axes.set(xscale="log", yscale="log", xlabel="attention length, tokens")
+            axes.set_xticks(lengths, [f"{length:,}" for length in lengths], rotation=45)
+            axes.set_xticks([], minor=True)
+            axes.legend()
+    return Picture(figure, _in_words(data))
+
+
+def _medians(axes: Axes, x: Sequence[int], spreads: Sequence[Data], way: tuple[str, str, str]) -> None:
+    """A line through medians, with a bar from quartile to quartile."""
+    label, line, colour = way
+    middles = [one["median"] for one in spreads]
+    bars = [[abs(one["median"] - one["quartiles"][end]) for one in spreads] for end in (0, 1)]
+    axes.errorbar(x, middles, bars, fmt=line, color=colour, label=label, capsize=3, elinewidth=1)
+
+
+def _in_words(data: Data) -> str:
+    """The numbers of both panels, what keeps time from operations, and what the two sides do not share."""
+    told = []
+    for row in data["lengths"]:
+        ratio, times = row["ratio"], row["microseconds_per_token"]
+        low, high = (f"{end:,.0f}" for end in ratio["quartiles"])
+        paper = f", the paper {row['paper']:,}" if row["paper"] else ""
+        told.append(
+            f"at {row['attention_len']:,}, time {ratio['median']:,.0f} (quartiles {low} and {high}), "
+            f"operations {row['counted']['computed']:,.0f}{paper}, "
+            f"from {times['sliding']['median']:,.0f} and {times['cached']['median']:,.0f} microseconds"
+        )
+    rate = {side: count / 1e9 for side, count in row["operations_per_second"].items()}
+    share = ratio["median"] / row["counted"]["computed"]
+    return (
+        f"How much more a sliding window takes to score one token than a cached memory, by attention length: "
+        f"{'; '.join(told)}. At {row['attention_len']:,} the time's ratio is {share:.0%} of the operations': "
+        f"a window is computed at {rate['sliding']:,.0f} billion operations a second, "
+        f"a segment with its memory at {rate['cached']:,.0f}. Equal attention is not equal answer: "
+        f"a window would need {row['exact_window']:,} tokens to give Transformer-XL's where each query sees "
+        f"{row['attention_len']:,} keys in each of {data['n_layer']} layers."
+    )

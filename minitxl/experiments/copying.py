@@ -1,0 +1,137 @@
+"""Is what can be reached also learned? Copy the token ``distance`` back, across segments.
+
+Tokens are random, so nothing but the token itself tells it. Where the distance takes a query
+beyond its memory, the token must be carried on by a state in memory, in a second hop. The
+stop-gradient never rewards a state for that. A twin of the same model is trained with the
+gradient running through memory, which costs the graph of all segments.
+"""
+
+from collections.abc import Callable
+from dataclasses import asdict
+from functools import partial
+from itertools import count
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.utils import clip_grad_norm_
+from torch.optim import AdamW
+
+from minitxl.checkpoints import model_config
+from minitxl.config import ModelConfig
+from minitxl.corpora import Corpus
+from minitxl.experiments.parts import Part, Report, summary
+from minitxl.memory import extend, reach
+from minitxl.model import TransformerLM
+from minitxl.reach import joined
+from minitxl.training import Record
+
+SEEDS = [0, 1, 2]
+UPDATES: dict[str, Callable[..., Tensor]] = {"stopped": extend, "flowing": joined}
+"""The gradient at memory: the paper's stop-gradient, or none."""
+SMALL = ModelConfig(vocab_size=16, n_layer=2, d_model=64, n_head=4, d_head=16, d_inner=128, dropout=0.0)
+
+
+def settings(profile: str, corpus: Corpus) -> dict[str, Any]:
+    """All that decides the numbers, but for the seeds. The text is not used."""
+    del corpus
+    return {
+        "model": asdict(SMALL),
+        "seg_len": 16,
+        "mem_len": 16,
+        "segments": 4,
+        "batch": 32,
+        "distances": [12, 20, 24, 28],
+        "updates": list(UPDATES),
+        "steps": 3000 if profile == "full" else 600,
+        "learning_rate": 2e-3,
+        "test_streams": 512,
+    }
+
+
+def parts(asked: dict[str, Any], corpus: Corpus, *, seeds: list[int], device: str) -> dict[str, Part]:
+    """Train each model on each distance, with each seed."""
+    del corpus
+    return {
+        f"{update}, {distance} back, seed {seed}": partial(_train, asked, update, distance, seed, device)
+        for distance in asked["distances"]
+        for update in asked["updates"]
+        for seed in seeds
+    }
+
+
+def _train(
+    asked: dict[str, Any], update: str, distance: int, seed: int, device: str, report: Report
+) -> dict[str, Any]:
+    """Accuracy at each offset of the last segment, after training on all targets there are."""
+    random = torch.Generator().manual_seed(seed)
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        model = TransformerLM(model_config(asked["model"])).to(device)
+    optimizer = AdamW(model.parameters(), lr=asked["learning_rate"], weight_decay=0.0, fused=True)
+    for step in range(1, asked["steps"] + 1):
+        stream = _streams(asked, asked["batch"], random).to(device)
+        log_probs = _read(model, stream, UPDATES[update], asked)
+        right = log_probs[:, distance:].gather(2, stream[:, :-distance, None])
+        loss = -right.mean()
+        optimizer.zero_grad()
+        loss.backward()
+        norm = clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        label = f"{update}, {distance} back, seed {seed}"
+        report(label, asked["steps"], Record(step, loss.item(), 0.0, norm.item(), stream.numel(), 0.0))
+    stream = _streams(asked, asked["test_streams"], random).to(device)
+    with torch.inference_mode():
+        guessed = _read(model.eval(), stream, extend, asked).argmax(dim=2)
+    last = stream.shape[1] - asked["seg_len"]
+    hits = guessed[:, last:] == stream[:, last - distance : -distance]
+    return {"accuracy": hits.double().mean(dim=0).tolist()}
+
+
+def _streams(asked: dict[str, Any], rows: int, random: torch.Generator) -> Tensor:
+    """Random ids, [rows time]."""
+    time = asked["segments"] * asked["seg_len"]
+    return torch.randint(asked["model"]["vocab_size"], (rows, time), generator=random)
+
+
+def _read(
+    model: TransformerLM, stream: Tensor, update: Callable[..., Tensor], asked: dict[str, Any]
+) -> Tensor:
+    """Log-probabilities [batch time vocab] of streams read segment after segment."""
+    memory, found = None, []
+    for segment in stream.split(asked["seg_len"], dim=1):
+        log_probs, states = model(segment, memory, path="fused")
+        memory = update(memory, states, mem_len=asked["mem_len"])
+        found.append(log_probs)
+    return torch.cat(found, dim=1)
+
+
+def collect(asked: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dict[str, Any]:
+    """Accuracy by distance, gradient and offset, and how many hops each offset needs."""
+    del corpus
+    lengths = {"seg_len": asked["seg_len"], "mem_len": asked["mem_len"]}
+    rows = []
+    for distance in asked["distances"]:
+        hops = [
+            next(n for n in count(1) if reach(offset, n_layer=n, **lengths) >= distance)
+            for offset in range(asked["seg_len"])
+        ]
+        row: dict[str, Any] = {"distance": distance, "hops": hops}
+        for update in asked["updates"]:
+            curves = [
+                part["accuracy"] for name, part in found.items() if name.startswith(f"{update}, {distance} ")
+            ]
+            row[update] = {"by_offset": [summary(list(values)) for values in zip(*curves, strict=True)]}
+            for number in sorted(set(hops)):
+                means = [
+                    sum(a for a, h in zip(curve, hops, strict=True) if h == number) / hops.count(number)
+                    for curve in curves
+                ]
+                row[update][f"{number}_hop"] = summary(means)
+        rows.append(row)
+    return {
+        "chance": 1 / asked["model"]["vocab_size"],
+        "n_layer": asked["model"]["n_layer"],
+        **lengths,
+        "rows": rows,
+    }

@@ -1,0 +1,94 @@
+"""How far back a token can matter, and how far back is learned."""
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+
+from minitxl.figures.picture import BLUE, GREEN, ORANGE, STYLE, Data, Picture
+
+GRADIENTS = {
+    "stopped": ("stopped, as in the paper", ORANGE, "o-"),
+    "flowing": ("flowing through memory", BLUE, "s--"),
+}
+
+
+def dependency(data: Data) -> Picture:
+    """The paper's figures 1 and 2: what the last query is told of, without memory and with it."""
+    graphs = data["graphs"]
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(8, 3.2 * len(graphs)), layout="constrained")
+        panels = figure.subplots(len(graphs), 1, squeeze=False)[:, 0]
+        for axes, (name, graph) in zip(panels, graphs.items(), strict=True):
+            _draw_graph(axes, name, graph)
+    told = "; ".join(
+        f"{name}, {graph['n_layer']} layers, segments of {graph['seg_len']}, memory {graph['mem_len']}: "
+        f"the last token is told of {graph['reach']} tokens before it"
+        for name, graph in graphs.items()
+    )
+    return Picture(figure, f"States and what they read, layer by layer. {told}.")
+
+
+def _draw_graph(axes: Axes, name: str, graph: Data) -> None:
+    """Times across, layers up; what the last query depends on stands out."""
+    depth = range(graph["n_layer"])
+    every = [[(key, layer), (query, layer + 1)] for layer in depth for query, key in graph["sees"]]
+    used = [[(key, layer), (query, layer + 1)] for layer in depth for query, key in graph["edges"][layer]]
+    axes.add_collection(LineCollection(every, colors="#D0D0D0", linewidths=0.5, zorder=1))
+    axes.add_collection(LineCollection(used, colors=ORANGE, linewidths=1.0, zorder=2))
+    reached = {tuple(node) for node in graph["reached"]}
+    for layer in range(graph["n_layer"] + 1):
+        for time in range(graph["time"]):
+            fill = ORANGE if (layer, time) in reached else "white"
+            edge = ORANGE if (layer, time) in reached else "#808080"
+            axes.plot(time, layer, "o", ms=7, color=fill, markeredgecolor=edge, zorder=3)
+    for cut in range(graph["seg_len"], graph["time"], graph["seg_len"]):
+        axes.axvline(cut - 0.5, color="black", lw=1, ls=":", zorder=0)
+    last = graph["time"] - 1
+    axes.set_xticks(
+        range(last, -1, -graph["seg_len"]), [str(last - t) for t in range(last, -1, -graph["seg_len"])]
+    )
+    axes.set_yticks(range(graph["n_layer"] + 1), ["input", *(f"layer {n + 1}" for n in depth)])
+    axes.set(
+        title=f"{name}: told of {graph['reach']} tokens before the last", xlabel="tokens back from the last"
+    )
+    axes.spines[["left", "bottom"]].set_visible(False)
+    axes.tick_params(length=0)
+
+
+def copying(data: Data) -> Picture:
+    """Accuracy by offset, a panel a distance; shaded where one hop is not enough."""
+    rows = data["rows"]
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(2.6 * len(rows), 2.9), layout="constrained")
+        panels = figure.subplots(1, len(rows), sharey=True, squeeze=False)[0]
+        for axes, row in zip(panels, rows, strict=True):
+            offsets = range(data["seg_len"])
+            for name, (label, colour, line) in GRADIENTS.items():
+                curve = row[name]["by_offset"]
+                low, high = ([end(one["seeds"]) for one in curve] for end in (min, max))
+                axes.plot(offsets, [one["mean"] for one in curve], line, color=colour, label=label, lw=1.5)
+                axes.fill_between(offsets, low, high, color=colour, alpha=0.25, lw=0)
+            far = sum(hops > 1 for hops in row["hops"])
+            axes.axvspan(-0.5, far - 0.5, color="#EEEEEE", zorder=0)
+            axes.axhline(data["chance"], color=GREEN, lw=1, ls=":")
+            axes.set(title=f"{row['distance']} back", xlabel="offset in the segment", ylim=(0, 1.05))
+        panels[0].set_ylabel("accuracy")
+        handles, labels = panels[0].get_legend_handles_labels()
+        figure.legend(handles, labels, title="gradient at memory", loc="outside lower center", ncols=2)
+    told = []
+    for row in rows:
+        for name, (label, _, _) in GRADIENTS.items():
+            by_hop = ", ".join(
+                f"{value['mean']:.2f} in {key.removesuffix('_hop')} hop{'s' * (key[0] != '1')}"
+                for key, value in row[name].items()
+                if key.endswith("_hop")
+            )
+            told.append(f"{row['distance']} back, gradient {label}: {by_hop}")
+    seeds = len(rows[0]["stopped"]["by_offset"][0]["seeds"])
+    return Picture(
+        figure,
+        f"Accuracy of copying a random token, mean of {seeds} seeds, by how many hops it takes "
+        f"with memory {data['mem_len']} and {data['n_layer']} layers; chance is {data['chance']:.2f}. "
+        f"{'; '.join(told)}.",
+    )
