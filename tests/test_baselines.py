@@ -108,6 +108,18 @@ def test_it_learns_to_carry_a_symbol_to_the_end_of_a_segment():
     assert losses[:, -1].max() < 0.2
 
 
+def test_half_of_embeddings_and_outputs_are_dropped_and_twice_the_rest_is_left():
+    model, read = small_lstm(d_model=40, dropout=0.5), []
+    model.lstm.register_forward_pre_hook(lambda module, inputs: read.append(inputs[0]))
+    hidden, _ = model.hidden(some_tokens(8, 30))
+    for dropped in (read[0], hidden):
+        assert (dropped == 0).double().mean().item() == pytest.approx(0.5, abs=0.03)
+    embedded = model.embedding(some_tokens(8, 30))
+    kept = read[0] != 0
+    torch.testing.assert_close(read[0][kept], 2 * embedded[kept])
+    assert (model.lstm.dropout, small_lstm(n_layer=1, dropout=0.5).lstm.dropout) == (0.5, 0)
+
+
 @given(vocab_size=st.integers(1, 40), n_layer=st.integers(1, 3), budget=st.integers(0, 9000))
 def test_no_width_is_nearer_to_the_budget(vocab_size, n_layer, budget):
     found = config_near(budget, vocab_size=vocab_size, n_layer=n_layer, dropout=0.3)
