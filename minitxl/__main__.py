@@ -18,7 +18,16 @@ from minitxl.config import TrainConfig
 from minitxl.experiments import demo
 from minitxl.experiments.parts import compute
 
-Experiment = Literal["dependency", "copying", "memory_and_positions", "every_system", "evaluation_cost"]
+Experiment = Literal[
+    "dependency",
+    "copying",
+    "memory_and_positions",
+    "every_system",
+    "ablation",
+    "short_dependency",
+    "context",
+    "evaluation_cost",
+]
 EXPERIMENTS: tuple[Experiment, ...] = get_args(Experiment)
 
 
@@ -84,7 +93,8 @@ class Figures:
             path = self.folder / f"{name}.json"
             if self.again or results.is_stale(path, settings=settings, seeds=seeds, code=code):
                 began = perf_counter()
-                parts = experiment.parts(settings, corpus, seeds=seeds, device=device)
+                where = {"models": self.folder / "models"} if hasattr(experiment, "MODELS") else {}
+                parts = experiment.parts(settings, corpus, seeds=seeds, device=device, **where)
                 kept, about = path.with_suffix(".parts"), [settings, seeds, code, device]
                 with bars() as report, tqdm(desc=name, total=len(parts), unit="part") as bar:
                     found = compute(parts, report=report, done=lambda _: bar.update(), kept=kept, about=about)

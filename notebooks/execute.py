@@ -61,7 +61,7 @@ def with_current_numbers(text: str) -> str:
 
 
 def canonical(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
-    """Fixed metadata, current numbers, and no output that names a widget of a past session."""
+    """Fixed metadata, current numbers, and pictures in place of the widgets of a past session."""
     notebook.metadata = nbformat.from_dict(METADATA)
     for cell in notebook.cells:
         cell.metadata = nbformat.from_dict(
@@ -70,7 +70,9 @@ def canonical(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
         if cell.cell_type == "markdown":
             cell.source = with_current_numbers(cell.source)
         else:
-            cell.outputs = [output for output in cell.outputs if WIDGET not in output.get("data", {})]
+            for output in cell.outputs:
+                output.get("data", {}).pop(WIDGET, None)
+            cell.outputs = [output for output in cell.outputs if output.get("data", True)]
     return notebook
 
 

@@ -1,0 +1,116 @@
+"""What every notebook of the course begins with: see the source, know the profile, show a verdict."""
+
+import inspect
+import os
+from collections.abc import Callable, Iterable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any, Literal, cast, get_args
+
+import torch
+from IPython.display import Code
+from torch import Tensor
+
+Profile = Literal["quick", "full"]
+
+
+def show(piece: Any) -> Code:
+    """The source of a function, class or module of the package, as it stands there."""
+    return Code(inspect.getsource(piece), language="python")  # type: ignore[no-untyped-call]
+
+
+def device() -> str:
+    """cuda where there is a GPU."""
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def profile() -> Profile:
+    """quick or full: what MINITXL_PROFILE says, and without it full where there is a GPU."""
+    chosen = os.environ.get("MINITXL_PROFILE", "full" if device() == "cuda" else "quick")
+    if chosen not in get_args(Profile):
+        raise ValueError(f"MINITXL_PROFILE must be quick or full, got {chosen!r}")
+    return cast(Profile, chosen)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a check found, in one sentence for the one who wrote the attempt."""
+
+    right: bool
+    message: str
+
+    def __repr__(self) -> str:
+        return f"{'right' if self.right else 'not yet'}: {self.message}"
+
+
+def judge(
+    attempt: Callable[..., Any],
+    *,
+    reference: Callable[..., Any],
+    cases: Iterable[tuple[Any, ...]],
+    mistakes: Mapping[str, Callable[..., Any]],
+    praise: str = "equal to the package's in every case",
+) -> Verdict:
+    """Compare an attempt with the reference on each case, a tuple of arguments.
+
+    ``mistakes`` are wrong solutions by the sentence that helps who wrote one: where the attempt
+    gives what a mistake gives, in every case that tells them apart, it gets that sentence.
+    """
+    cases = list(cases)
+    for case in cases:
+        verdict = _try(attempt, reference, case)
+        if verdict is not None:
+            found = [why for why, mistake in mistakes.items() if _same(attempt, mistake, cases)]
+            return Verdict(False, found[0]) if found else verdict
+    return Verdict(True, praise)
+
+
+def _try(attempt: Callable[..., Any], reference: Callable[..., Any], case: tuple[Any, ...]) -> Verdict | None:
+    """What is wrong with the attempt in this case; None where nothing is."""
+    given, expected = deepcopy(case), reference(*deepcopy(case))
+    try:
+        got = attempt(*given)
+    except NotImplementedError:
+        return Verdict(False, "there is nothing here yet")
+    except Exception as error:
+        return Verdict(False, f"it raised {type(error).__name__}: {error} (given {_sizes(case)})")
+    if got is None or got is Ellipsis:
+        return Verdict(False, "it returns nothing: end it with a return")
+    if not _equal(given, case):
+        return Verdict(False, "it changes what it was given, in place: make a new value")
+    if _equal(got, expected):
+        return None
+    if isinstance(got, Tensor) and isinstance(expected, Tensor) and got.shape != expected.shape:
+        shapes = f"{list(got.shape)}, and should have {list(expected.shape)}"
+        return Verdict(False, f"given {_sizes(case)}, the result has the shape {shapes}")
+    return Verdict(False, f"given {_sizes(case)}, the values differ from the right ones")
+
+
+def _same(attempt: Callable[..., Any], mistake: Callable[..., Any], cases: list[tuple[Any, ...]]) -> bool:
+    """Whether the attempt does as the mistake does, an error included."""
+
+    def outcome(function: Callable[..., Any], case: tuple[Any, ...]) -> Any:
+        given = deepcopy(case)
+        try:
+            return function(*given), given
+        except Exception as error:
+            return type(error).__name__
+
+    return all(_equal(outcome(attempt, case), outcome(mistake, case)) for case in cases)
+
+
+def _equal(one: Any, other: Any) -> bool:
+    """Equal up to rounding, shapes and types of tensors included."""
+    try:
+        torch.testing.assert_close(one, other, equal_nan=True)
+    except (AssertionError, TypeError, ValueError):
+        return (
+            type(one) is type(other) and not isinstance(one, Tensor | float | tuple | list) and one == other
+        )
+    return True
+
+
+def _sizes(case: tuple[Any, ...]) -> str:
+    return ", ".join(
+        f"a tensor {list(value.shape)}" if isinstance(value, Tensor) else repr(value) for value in case
+    )

@@ -1,0 +1,199 @@
+"""What does each idea buy? Encoding × recurrence × loss, in the shape of the paper's Tables 6 and 10.
+
+All systems have the same number of parameters: W_kR, which XL alone has, is paid for by a
+narrower feed-forward layer. Each is scored at the attention length it was trained with and, if
+its positions allow it, at longer ones: with recurrence from a memory in which every query has
+the same window, without by a window that slides one token at a time. All scores are over the
+same targets.
+
+Recurrence costs memory while training. One more system has none and spends the same bytes on
+longer segments (Table 10).
+"""
+
+from dataclasses import asdict, replace
+from functools import partial
+from itertools import count, product, takewhile
+from math import log
+from typing import Any
+
+import torch
+from einops import reduce
+from torch import Tensor
+from torch.autograd.graph import saved_tensors_hooks
+
+from minitxl import training
+from minitxl.batching import Lanes
+from minitxl.checkpoints import model_config
+from minitxl.config import EvaluateConfig, ModelConfig, TrainConfig
+from minitxl.corpora import Corpus
+from minitxl.evaluation import cached, cached_losses, sliding
+from minitxl.experiments.parts import Part, Report, summary
+from minitxl.model import TransformerLM
+
+SEEDS = [0, 1, 2]
+ENCODINGS: dict[str, dict[str, Any]] = {
+    "XL": {"attention": "xl"},
+    "Shaw": {"attention": "shaw"},
+    "absolute, sinusoidal": {"attention": "absolute", "positions": "sinusoidal"},
+    "absolute, per layer": {"attention": "absolute", "positions": "per-layer"},
+}
+SMALL = ModelConfig(norm="pre", activation="gelu", dropout=0.0, max_seg_len=32)
+LARGE = replace(SMALL, n_layer=6, d_model=256, n_head=8, d_inner=1024, dropout=0.1, max_seg_len=128)
+SHORT = TrainConfig()
+LONG = TrainConfig(seg_len=128, mem_len=128, batch=32, steps=8000, learning_rate=1e-3, warmup=400)
+
+
+def settings(profile: str, corpus: Corpus) -> dict[str, Any]:
+    """All that decides the numbers, but for the seeds; attention lengths are in segments."""
+    model, train = (LARGE, LONG) if profile == "full" else (SMALL, SHORT)
+    grid = product(ENCODINGS, (True, False), ("full", "half"))
+    systems = [
+        {"encoding": encoding, "recurrence": recurrence, "loss": loss, "equal_memory": False}
+        for encoding, recurrence, loss in grid
+    ]
+    longer = {"encoding": "XL", "recurrence": False, "loss": "full", "equal_memory": True}
+    return {
+        "profile": profile,
+        "corpus": {"name": corpus.name, "sha256": corpus.sha256},
+        "model": asdict(model),
+        "train": asdict(replace(train, validate_every=train.steps)),
+        "encodings": ENCODINGS,
+        "systems": [*systems, longer],
+        "memory_lens": [1, 1.5, 2, 3, 4, 6, 8],
+        "window_lens": [1, 1.5, 2, 3],
+        "test_tokens": 8192,
+    }
+
+
+def parts(asked: dict[str, Any], corpus: Corpus, *, seeds: list[int], device: str) -> dict[str, Part]:
+    """Train and score each system with each seed."""
+    return {
+        f"{label(system)}, seed {seed}": partial(train_and_score, asked, corpus, system, seed, device)
+        for system in asked["systems"]
+        for seed in seeds
+    }
+
+
+def label(system: dict[str, Any]) -> str:
+    """What a system is, in words."""
+    recurrence = "memory" if system["recurrence"] else "no memory"
+    longer = ", longer segments" if system["equal_memory"] else ""
+    return f"{system['encoding']}, {recurrence}{longer}, {system['loss']} loss"
+
+
+def equal_parameters(config: ModelConfig) -> ModelConfig:
+    """XL's W_kR, d_model · n_head · d_head a layer, taken from the two matrices of the inner layer."""
+    fewer = config.n_head * config.d_head // 2 if config.attention == "xl" else 0
+    return replace(config, d_inner=config.d_inner - fewer)
+
+
+def train_and_score(
+    asked: dict[str, Any], corpus: Corpus, system: dict[str, Any], seed: int, device: str, report: Report
+) -> dict[str, Any]:
+    """One system: its size, its loss by offset as trained, and its loss at each attention length."""
+    config = equal_parameters(replace(model_config(asked["model"]), **asked["encodings"][system["encoding"]]))
+    train = replace(TrainConfig(**asked["train"]), loss=system["loss"], seed=seed)
+    if system["equal_memory"]:
+        train = replace(train, seg_len=affordable_seg_len(config, train), mem_len=0)
+    elif not system["recurrence"]:
+        train = replace(train, mem_len=0)
+    run = training.start(config, train, device=device)
+    lanes = Lanes(corpus.train, batch=train.batch, seg_len=train.seg_len)
+    for record in training.steps(run, lanes, corpus.valid):
+        report(f"{label(system)}, seed {seed}", train.steps, record)
+    test = corpus.test[: asked["test_tokens"] + 1]
+    return {
+        "parameters": sum(parameter.numel() for parameter in run.model.parameters()),
+        "seg_len": train.seg_len,
+        "mem_len": train.mem_len,
+        "bits_by_offset": bits_by_offset(run.model, test, EvaluateConfig(train.seg_len, train.mem_len)),
+        "scores": [
+            {"attention_len": length, "bits": _bits(run.model, test, train, length)}
+            for length in _attention_lens(asked, config, train)
+        ],
+    }
+
+
+def _attention_lens(asked: dict[str, Any], config: ModelConfig, train: TrainConfig) -> list[int]:
+    """The length trained with, L or L + M, and others where positions are relative."""
+    trained = train.seg_len + train.mem_len
+    factors = asked["memory_lens"] if train.mem_len else asked["window_lens"]
+    others = [int(train.seg_len * factor) for factor in factors] if config.attention != "absolute" else []
+    return sorted({trained, *others})
+
+
+def _bits(model: TransformerLM, test: Tensor, train: TrainConfig, attention_len: int) -> float:
+    """Test bits per character where a query attends to ``attention_len`` keys.
+
+    Absolute positions with memory can't have a window: they are read as they were trained.
+    """
+    if not train.mem_len:
+        return sliding(model, test, attention_len=attention_len, stride=1).bits_per_token
+    if model.config.attention == "absolute":
+        return cached(model, test, EvaluateConfig(train.seg_len, train.mem_len)).bits_per_token
+    memory = EvaluateConfig(train.seg_len, mem_len=attention_len - 1, window=attention_len)
+    return cached(model, test, memory).bits_per_token
+
+
+def bits_by_offset(model: TransformerLM, test: Tensor, settings: EvaluateConfig) -> list[float]:
+    """Mean bits per character at each offset of the segment: where context is cut, the first cost most."""
+    whole = (len(test) - 1) // settings.seg_len * settings.seg_len
+    losses = cached_losses(model, test[: whole + 1], settings).double() / log(2)
+    return reduce(losses, "(segment seg) -> seg", "mean", seg=settings.seg_len).tolist()
+
+
+def affordable_seg_len(config: ModelConfig, train: TrainConfig) -> int:
+    """The longest segment that, without memory, keeps no more bytes for the backward pass."""
+    budget = bytes_kept(config, train)
+    longer = (replace(train, seg_len=length, mem_len=0) for length in count(train.seg_len))
+    *_, last = takewhile(lambda one: bytes_kept(config, one) <= budget, longer)
+    return last.seg_len
+
+
+def bytes_kept(config: ModelConfig, train: TrainConfig) -> int:
+    """Bytes that one training step keeps for its backward pass, its memory among them."""
+    with torch.random.fork_rng(devices=[]):
+        model = TransformerLM(config)
+    kept = {parameter.untyped_storage().data_ptr(): 0 for parameter in model.parameters()}
+
+    def keep(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        kept.setdefault(storage.data_ptr(), storage.nbytes())
+        return tensor
+
+    tokens = torch.zeros(train.batch, train.seg_len, dtype=torch.int64)
+    memory = torch.zeros(config.n_layer, train.batch, train.mem_len, config.d_model)
+    with saved_tensors_hooks(keep, lambda tensor: tensor):
+        model.token_losses(tokens, tokens, memory, path="fused")
+    return sum(kept.values())
+
+
+def collect(asked: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dict[str, Any]:
+    """Each system at the attention length it was trained with, and at its best one."""
+    del corpus
+    return {"systems": [row(system, found) for system in asked["systems"]]}
+
+
+def row(system: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
+    """A line of the table: mean and spread over the seeds."""
+    seeds = [part for name, part in found.items() if name.startswith(f"{label(system)}, seed ")]
+    first = seeds[0]
+    lengths = [score["attention_len"] for score in first["scores"]]
+    by_length = [
+        {"attention_len": length, "bits": summary([part["scores"][index]["bits"] for part in seeds])}
+        for index, length in enumerate(lengths)
+    ]
+    trained = lengths.index(first["seg_len"] + first["mem_len"])
+    return {
+        **system,
+        "label": label(system),
+        "parameters": first["parameters"],
+        "seg_len": first["seg_len"],
+        "mem_len": first["mem_len"],
+        "trained": by_length[trained],
+        "best": min(by_length[trained:], key=lambda one: one["bits"]["mean"]),
+        "by_length": by_length,
+        "bits_by_offset": [
+            summary(list(values)) for values in zip(*(part["bits_by_offset"] for part in seeds), strict=True)
+        ],
+    }

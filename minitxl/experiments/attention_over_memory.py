@@ -1,0 +1,212 @@
+"""Does the model use its memory? The paper's Figures 5 to 7, in small, and an experiment on each.
+
+Where heads look, averaged by distance; what the widest of them see in one piece of text; which
+of the four terms makes them look there. Attention is not importance, so memory is also taken
+away: states of some ages are hidden or shuffled, and what counts is the change of the loss.
+"""
+
+from collections.abc import Iterator
+from functools import partial
+from math import log
+from pathlib import Path
+from typing import Any
+
+import torch
+from einops import einsum, rearrange, reduce
+from jaxtyping import Float
+from torch import Tensor
+
+from minitxl.attention import XLAttention
+from minitxl.batching import Lanes
+from minitxl.config import EvaluateConfig
+from minitxl.context import mean_change, memory_changes
+from minitxl.corpora import Corpus
+from minitxl.experiments import trained
+from minitxl.experiments.parts import Part, Report, summary
+from minitxl.memory import extend
+from minitxl.model import Block, Memory, TransformerLM
+
+SEEDS = [0, 1, 2]
+MODELS: tuple[trained.System, ...] = ("xl_memory", "shaw_memory")
+
+
+def settings(profile: str, corpus: Corpus) -> dict[str, Any]:
+    """All that decides the numbers, but for the seeds; ages and distances are in tokens."""
+    mem_len = 2 * (trained.LONG if profile == "full" else trained.SHORT).mem_len
+    ends = [mem_len >> halvings for halvings in range(4, -1, -1)]
+    return trained.settings(profile, corpus) | {
+        "mem_len": mem_len,
+        "ages": [[before + 1, end] for before, end in zip([0, *ends], ends, strict=False)],
+        "changes": ["hide", "shuffle"],
+        "test_tokens": 16_384,
+        "lanes": 8,
+        "wide_heads": 3,
+        "shown_queries": 16,
+        "shown_memory": 64,
+        "shown_segment": 9,
+    }
+
+
+def parts(
+    asked: dict[str, Any], corpus: Corpus, *, seeds: list[int], device: str, models: Path
+) -> dict[str, Part]:
+    """Change the memory of each model, and look into the heads of those whose positions are XL's."""
+    return {
+        f"{system}, seed {seed}": partial(_measure, asked, corpus, system, seed, device, models)
+        for system in MODELS
+        for seed in seeds
+    }
+
+
+def _measure(
+    asked: dict[str, Any],
+    corpus: Corpus,
+    system: trained.System,
+    seed: int,
+    device: str,
+    models: Path,
+    report: Report,
+) -> dict[str, Any]:
+    model = trained.model(asked, corpus, system, seed, device=device, models=models, report=report)
+    assert isinstance(model, TransformerLM)
+    found = {"changes": _changes(asked, model, corpus)}
+    if system == "xl_memory":
+        found |= _look(asked, model, corpus)
+    return found
+
+
+def _changes(asked: dict[str, Any], model: TransformerLM, corpus: Corpus) -> list[dict[str, Any]]:
+    """Bits a token that each change costs, with its confidence interval: each age, then all."""
+    settings = EvaluateConfig(asked["train"]["seg_len"], asked["mem_len"])
+    test = corpus.test[: asked["test_tokens"] + asked["lanes"]]
+    rows = []
+    for how in asked["changes"]:
+        for first, last in [*asked["ages"], [1, asked["mem_len"]]]:
+            nats = memory_changes(model, test, settings, ages=(first, last), how=how, batch=asked["lanes"])
+            interval = mean_change(nats / log(2))
+            rows.append({"how": how, "ages": [first, last], **interval._asdict()})
+    return rows
+
+
+def _look(asked: dict[str, Any], model: TransformerLM, corpus: Corpus) -> dict[str, Any]:
+    """Mean weight by distance of every head; one text seen by the widest; its terms."""
+    mem_len = asked["mem_len"]
+    sums: list[Tensor] = []
+    with torch.inference_mode():
+        for index, (tokens, weights, terms) in enumerate(_readings(asked, model, corpus)):
+            near = by_distance(weights, mem_len), by_distance(terms, mem_len)
+            means = [reduce(one, "... batch head query dist -> ... head dist", "mean") for one in near]
+            sums = [sum + mean for sum, mean in zip(sums, means, strict=True)] if sums else means
+            if index == asked["shown_segment"]:
+                shown = tokens, weights, terms
+    heads, by_term = (sum / (index + 1) for sum in sums)
+    wide = widest(heads, asked["wide_heads"])
+    return {
+        "weight_by_distance": heads.tolist(),
+        "wide": wide,
+        "terms_by_distance": [by_term[:, layer, head].tolist() for layer, head in wide],
+        "text": _crop(asked, wide, *shown),
+    }
+
+
+def _readings(
+    asked: dict[str, Any], model: TransformerLM, corpus: Corpus
+) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """Tokens from memory to segment, weights, and terms, of every segment whose memory is full."""
+    seg_len, mem_len = asked["train"]["seg_len"], asked["mem_len"]
+    lanes = Lanes(corpus.test[: asked["test_tokens"]], batch=asked["lanes"], seg_len=seg_len)
+    device, memory = next(model.parameters()).device, None
+    for index in range(len(lanes)):
+        tokens = lanes[index].tokens.to(device)
+        _, states = model.hidden(tokens, memory)
+        if memory is not None and memory.shape[2] == mem_len:
+            weights = model.attention_weights(tokens, memory, window=mem_len + 1)
+            end = (index + 1) * seg_len
+            yield lanes.lanes[:, end - seg_len - mem_len : end], weights, all_terms(model, states, memory)
+        memory = extend(memory, states, mem_len=mem_len)
+
+
+def by_distance(pairs: Float[Tensor, "*any query key"], mem_len: int) -> Float[Tensor, "*any query dist"]:
+    """Entry (i, d) of the result is that of query i and the key d before it: 0 … mem_len."""
+    query, key = pairs.shape[-2:]
+    i = rearrange(torch.arange(key - query, key, device=pairs.device), "query -> query 1")
+    away = rearrange(torch.arange(mem_len + 1, device=pairs.device), "dist -> 1 dist")
+    return pairs.gather(-1, (i - away).expand(*pairs.shape[:-1], -1))
+
+
+def all_terms(
+    model: TransformerLM, states: Tensor, memory: Memory
+) -> Float[Tensor, "term layer batch head query key"]:
+    """(a) (b) (c) (d) of every layer."""
+    found = []
+    for block, x, past in zip(model.blocks, states, memory, strict=True):
+        assert isinstance(block, Block)
+        assert isinstance(block.attention, XLAttention)
+        found.append(torch.stack(block.attention.terms(block.read(x), block.read(past))))
+    return torch.stack(found, dim=1)
+
+
+def widest(heads: Float[Tensor, "layer head dist"], number: int) -> list[list[int]]:
+    """Layer and head of those that look farthest back on average."""
+    away = torch.arange(heads.shape[-1], dtype=heads.dtype, device=heads.device)
+    mean = einsum(heads, away, "layer head dist, dist -> layer head") / heads.sum(-1)
+    order = rearrange(mean, "layer head -> (layer head)").argsort(descending=True)[:number].tolist()
+    return [[index // heads.shape[1], index % heads.shape[1]] for index in order]
+
+
+def _crop(
+    asked: dict[str, Any], wide: list[list[int]], tokens: Tensor, weights: Tensor, terms: Tensor
+) -> dict[str, Any]:
+    """The first lane's first queries of one segment, and the keys from a while before to their own."""
+    queries, before, mem_len = asked["shown_queries"], asked["shown_memory"], asked["mem_len"]
+    keys = slice(mem_len - before, mem_len + queries)
+    (layer, head), *_ = wide
+    return {
+        "characters": bytes(tokens[0, keys].tolist()).decode("latin-1"),
+        "memory": before,
+        "weights": [_rounded(weights[layer, 0, head, :queries, keys]) for layer, head in wide],
+        "terms": [_rounded(term[layer, 0, head, :queries, keys]) for term in terms],
+    }
+
+
+def _rounded(matrix: Tensor) -> list[list[float]]:
+    return [[round(value, 4) for value in row] for row in matrix.tolist()]
+
+
+def collect(asked: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dict[str, Any]:
+    """Changes by system, way and age; where attention lies by age; the first seed's heads."""
+    del corpus
+    by_system = {
+        system: [part for name, part in found.items() if name.startswith(f"{system}, ")] for system in MODELS
+    }
+    looks = by_system["xl_memory"]
+    return {
+        "seg_len": asked["train"]["seg_len"],
+        "mem_len": asked["mem_len"],
+        "ages": asked["ages"],
+        "changes": {
+            system: [
+                {
+                    "how": rows[0]["how"],
+                    "ages": rows[0]["ages"],
+                    "bits": summary([row["mean"] for row in rows]),
+                    "intervals": [[row["low"], row["high"]] for row in rows],
+                }
+                for rows in zip(*(part["changes"] for part in of), strict=True)
+            ]
+            for system, of in by_system.items()
+        },
+        "share_by_distance": [
+            {
+                "distances": [first, last],
+                "share": summary([_share(part["weight_by_distance"], first, last) for part in looks]),
+            }
+            for first, last in [[0, 0], *asked["ages"]]
+        ],
+        **{name: looks[0][name] for name in ("weight_by_distance", "wide", "terms_by_distance", "text")},
+    }
+
+
+def _share(heads: list[list[list[float]]], first: int, last: int) -> float:
+    """Of all attention, the part that lies first … last tokens back; mean of all heads."""
+    return torch.tensor(heads)[:, :, first : last + 1].sum(-1).mean().item()

@@ -1,0 +1,151 @@
+"""How much context do trained models use? The paper's Table 8 and Figures 3 and 4, in small.
+
+Five models of equal size are given 32, 64, … tokens of context, and each is scored on the same
+targets. Where one more step of context lowers the loss no longer, its effective context ends.
+And as they were trained: the loss by offset in the segment, which shows where context is cut.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from math import log
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from minitxl import context
+from minitxl.config import EvaluateConfig, TrainConfig
+from minitxl.corpora import Corpus
+from minitxl.experiments import trained
+from minitxl.experiments.ablation import bits_by_offset
+from minitxl.experiments.parts import Part, Report, summary
+from minitxl.model import TransformerLM
+
+SEEDS = [0, 1, 2]
+MODELS = trained.SYSTEMS
+GROUPS: dict[str, tuple[str, ...]] = {
+    "recurrent": ("xl_memory", "lstm"),
+    "attentive": ("xl_memory", "shaw_memory", "xl", "absolute"),
+    "all": trained.SYSTEMS,
+}
+"""The paper has two groups; a RECL means nothing outside its own."""
+
+
+def settings(profile: str, corpus: Corpus) -> dict[str, Any]:
+    """All that decides the numbers, but for the seeds."""
+    seg_len = (trained.LONG if profile == "full" else trained.SHORT).seg_len
+    return trained.settings(profile, corpus) | {
+        "context_lens": [seg_len * halves // 2 for halves in range(1, 9)],
+        "targets": 1024,
+        "shares": [0.1, 0.5, 1.0],
+        "groups": GROUPS,
+        "test_tokens": 16_384,
+    }
+
+
+def parts(
+    asked: dict[str, Any], corpus: Corpus, *, seeds: list[int], device: str, models: Path
+) -> dict[str, Part]:
+    """Score each model at each context length."""
+    return {
+        f"{system}, seed {seed}": partial(_measure, asked, corpus, system, seed, device, models)
+        for system in MODELS
+        for seed in seeds
+    }
+
+
+def _measure(
+    asked: dict[str, Any],
+    corpus: Corpus,
+    system: trained.System,
+    seed: int,
+    device: str,
+    models: Path,
+    report: Report,
+) -> dict[str, Any]:
+    model = trained.model(asked, corpus, system, seed, device=device, models=models, report=report)
+    train = TrainConfig(**asked["train"])
+    test = corpus.test[: asked["test_tokens"] + 1]
+    found: dict[str, Any] = {
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "losses": [_losses(model, corpus, asked, length).tolist() for length in asked["context_lens"]],
+    }
+    if isinstance(model, TransformerLM):
+        memory = train.mem_len if trained.TRANSFORMERS[system]["memory"] else 0
+        found["bits_by_offset"] = bits_by_offset(model, test, EvaluateConfig(train.seg_len, memory))
+    return found
+
+
+def _losses(model: trained.Model, corpus: Corpus, asked: dict[str, Any], context_len: int) -> context.Losses:
+    """Losses after exactly so much context; absolute positions end with the longest they know."""
+    if isinstance(model, TransformerLM) and model.config.attention == "absolute":
+        context_len = min(context_len, model.config.max_seg_len)
+    return context.context_losses(model, corpus.test, context_len=context_len, targets=asked["targets"])
+
+
+def collect(asked: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dict[str, Any]:
+    """Loss by context and by offset; in each group the RECL, and the gain of every pair of lengths."""
+    del corpus
+    lengths, seeds = asked["context_lens"], len(found) // len(MODELS)
+    by_system = {
+        system: [part for name, part in found.items() if name.startswith(f"{system}, ")] for system in MODELS
+    }
+    measured: list[dict[str, context.Lengths]] = [
+        {
+            system: dict(zip(lengths, map(torch.tensor, by_system[system][seed]["losses"]), strict=True))
+            for system in MODELS
+        }
+        for seed in range(seeds)
+    ]
+    return {
+        "context_lens": lengths,
+        "targets": asked["targets"],
+        "seg_len": asked["train"]["seg_len"],
+        "systems": {
+            system: {
+                "parameters": of[0]["parameters"],
+                "bits": [
+                    summary([one[system][length].double().mean().item() / log(2) for one in measured])
+                    for length in lengths
+                ],
+                "effective_context_length": [
+                    context.effective_context_length(one[system])._asdict() for one in measured
+                ],
+                "bits_by_offset": [
+                    summary(list(values))
+                    for values in zip(*(part.get("bits_by_offset", ()) for part in of), strict=True)
+                ],
+            }
+            for system, of in by_system.items()
+        },
+        "recl": {name: _recl(asked, members, measured) for name, members in asked["groups"].items()},
+        "gains": _gains(measured),
+    }
+
+
+def _recl(asked: dict[str, Any], members: list[str], measured: Sequence[context.Group]) -> dict[str, Any]:
+    """RECL of each member in tokens, by share of the hardest targets: the values of all seeds."""
+    group = [{system: one[system] for system in members} for one in measured]
+    return {
+        system: {
+            str(share): [context.recl(one, r=share)[system]._asdict() for one in group]
+            for share in asked["shares"]
+        }
+        for system in members
+    }
+
+
+def _gains(measured: Sequence[context.Group]) -> dict[str, list[dict[str, Any]]]:
+    """What each model's longer contexts add to the best of all with a shorter one, in perplexity."""
+    by_seed = [context.gains(one, r=1.0) for one in measured]
+    return {
+        system: [
+            {
+                "short": pairs[0].short,
+                "long": pairs[0].long,
+                "perplexity": summary([gain.perplexity for gain in pairs]),
+            }
+            for pairs in zip(*(gains[system] for gains in by_seed), strict=True)
+        ]
+        for system in MODELS
+    }

@@ -1,0 +1,104 @@
+"""What does it write? Long samples from the best model, with their settings: Appendix E, in small.
+
+Beside each sample stands what the text really says there, and two numbers for both: how many of
+its words are words of the training text, and the longest piece that stands there verbatim.
+"""
+
+import re
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from minitxl.config import EvaluateConfig, TrainConfig
+from minitxl.corpora import Corpus
+from minitxl.evaluation import cached
+from minitxl.experiments import trained
+from minitxl.experiments.parts import Part, Report
+from minitxl.generation import sample
+from minitxl.model import TransformerLM
+
+SEEDS = [0, 1, 2]
+MODELS: tuple[trained.System, ...] = ("xl_memory",)
+
+
+def settings(profile: str, corpus: Corpus) -> dict[str, Any]:
+    """All that decides the text, but for the seeds of the models; lengths in tokens."""
+    return trained.settings(profile, corpus) | {
+        "valid_tokens": 16_384,
+        "prompts": [20_000, 120_000, 220_000],
+        "prompt_len": 256,
+        "length": 1500,
+        "mem_len": 256,
+        "temperature": 0.8,
+        "top_p": 0.95,
+        "seed": 0,
+    }
+
+
+def parts(
+    asked: dict[str, Any], corpus: Corpus, *, seeds: list[int], device: str, models: Path
+) -> dict[str, Part]:
+    """One part: the choice of the model needs all of them."""
+    return {"samples": partial(_write, asked, corpus, seeds, device, models)}
+
+
+def _write(
+    asked: dict[str, Any], corpus: Corpus, seeds: list[int], device: str, models: Path, report: Report
+) -> dict[str, Any]:
+    train, scored = TrainConfig(**asked["train"]), []
+    memory = EvaluateConfig(train.seg_len, train.mem_len)
+    for seed in seeds:
+        model = trained.model(asked, corpus, "xl_memory", seed, device=device, models=models, report=report)
+        assert isinstance(model, TransformerLM)
+        score = cached(model, corpus.valid[: asked["valid_tokens"] + 1], memory)
+        scored.append((score.bits_per_token, seed, model))
+    bits, seed, best = min(scored, key=lambda one: one[:2])
+    prompts = [corpus.test[begin : begin + asked["prompt_len"]] for begin in asked["prompts"]]
+    ways = {name: asked[name] for name in ("length", "mem_len", "temperature", "top_p", "seed")}
+    drawn = sample(best, prompts, **ways)
+    known, trained_on = set(words(_text(corpus.train))), bytes(corpus.train.tolist())
+    rows = []
+    for begin, prompt, text in zip(asked["prompts"], prompts, drawn, strict=True):
+        after = begin + asked["prompt_len"]
+        texts = {"sample": text, "original": corpus.test[after : after + asked["length"]]}
+        rows.append(
+            {"prompt": _text(prompt)}
+            | {name: _described(bytes(ids.tolist()), known, trained_on) for name, ids in texts.items()}
+        )
+    return {"model_seed": seed, "valid_bits": bits, "samples": rows}
+
+
+def _described(text: bytes, known: set[str], trained_on: bytes) -> dict[str, Any]:
+    decoded = text.decode("utf-8", "replace")
+    found = words(decoded)
+    return {
+        "text": decoded,
+        "words": len(found),
+        "known_words": sum(word in known for word in found),
+        "longest_copy": longest_copy(text, trained_on),
+    }
+
+
+def words(text: str) -> list[str]:
+    """Names of three letters or more."""
+    return re.findall(r"[A-Za-z_]{3,}", text)
+
+
+def longest_copy(text: bytes, source: bytes) -> int:
+    """Length of the longest piece of ``text`` that stands in ``source``."""
+    longest = 0
+    for begin in range(len(text)):
+        while begin + longest < len(text) and text[begin : begin + longest + 1] in source:
+            longest += 1
+    return longest
+
+
+def _text(ids: Any) -> str:
+    return bytes(ids.tolist()).decode("utf-8", "replace")
+
+
+def collect(asked: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dict[str, Any]:
+    """The samples with what they were drawn by."""
+    del corpus
+    ways = ("prompt_len", "length", "mem_len", "temperature", "top_p", "seed")
+    return {name: asked[name] for name in ways} | found["samples"]

@@ -1,0 +1,58 @@
+"""Does recurrence help where no dependency is long? The paper's Table 7, in small.
+
+The lines of the text are shuffled, so nothing in one tells of another, as in One Billion Word.
+What memory still mends is the cut itself: without it, the first tokens of a segment are
+predicted from nothing, though their own line began before them.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from minitxl import corpora
+from minitxl.corpora import Corpus
+from minitxl.experiments import ablation
+from minitxl.experiments.parts import Part
+
+SEEDS = [0, 1, 2]
+SYSTEMS = [("XL", True), ("Shaw", True), ("XL", False), ("absolute, per layer", False)]
+ORDER = 0
+"""Seed of the shuffled order, which all systems share."""
+
+
+def settings(profile: str, corpus: Corpus) -> dict[str, Any]:
+    """As in the ablation, on the shuffled text and on the text as it is."""
+    return ablation.settings(profile, corpus) | {
+        "systems": [
+            {"encoding": encoding, "recurrence": recurrence, "loss": "full", "equal_memory": False}
+            for encoding, recurrence in SYSTEMS
+        ],
+        "order": ORDER,
+        "memory_lens": [2],
+        "window_lens": [1],
+    }
+
+
+def parts(asked: dict[str, Any], corpus: Corpus, *, seeds: list[int], device: str) -> dict[str, Part]:
+    """Train and score each system with each seed."""
+    shuffled = shuffle_lines(corpus, seed=asked["order"])
+    return ablation.parts(asked, shuffled, seeds=seeds, device=device)
+
+
+def shuffle_lines(corpus: Corpus, *, seed: int) -> Corpus:
+    """The same lines in random order, in each part of the corpus for itself."""
+    random = torch.Generator().manual_seed(seed)
+
+    def shuffled(text: corpora.Part) -> corpora.Part:
+        lines = bytes(text.tolist()).splitlines(keepends=True)
+        order = torch.randperm(len(lines), generator=random).tolist()
+        return torch.frombuffer(bytearray(b"".join(lines[i] for i in order)), dtype=torch.uint8)
+
+    train, valid, test = (shuffled(part) for part in (corpus.train, corpus.valid, corpus.test))
+    return replace(corpus, name=f"{corpus.name}, lines shuffled", train=train, valid=valid, test=test)
+
+
+def collect(asked: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dict[str, Any]:
+    """Each system's loss, whole and by offset in the segment."""
+    return ablation.collect(asked, corpus, found)

@@ -1,0 +1,139 @@
+"""The models that several experiments look into: trained once, kept as checkpoints.
+
+    model = trained.model(asked, corpus, "xl_memory", seed, device=, models=, report=)
+
+A kept model is trained anew where its settings, its text or the code of its training are other
+ones. Weights are rounded to float16 before anything is measured, so that a small file is the
+very model of the numbers.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from math import log
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Literal
+
+import torch
+from torch.nn.utils import clip_grad_norm_
+from torch.optim import AdamW
+
+from minitxl import checkpoints, training
+from minitxl.baselines import LSTMLM, LSTMConfig, config_near
+from minitxl.batching import Lanes
+from minitxl.config import ModelConfig, TrainConfig
+from minitxl.corpora import Corpus
+from minitxl.experiments.ablation import equal_parameters
+from minitxl.experiments.parts import Report
+from minitxl.model import TransformerLM
+from minitxl.results import code_digest
+from minitxl.training import Record, learning_rate
+
+Model = TransformerLM | LSTMLM
+System = Literal["xl_memory", "shaw_memory", "xl", "absolute", "lstm"]
+TRANSFORMERS: dict[str, dict[str, Any]] = {
+    "xl_memory": {"attention": "xl", "memory": True},
+    "shaw_memory": {"attention": "shaw", "memory": True},
+    "xl": {"attention": "xl", "memory": False},
+    "absolute": {"attention": "absolute", "memory": False},
+}
+SYSTEMS: tuple[System, ...] = ("xl_memory", "shaw_memory", "xl", "absolute", "lstm")
+SMALL = ModelConfig(positions="learned", norm="pre", activation="gelu", dropout=0.0, max_seg_len=64)
+LARGE = replace(SMALL, n_layer=6, d_model=256, n_head=8, d_inner=1024, dropout=0.1, max_seg_len=128)
+SHORT = TrainConfig(seg_len=64, mem_len=64, steps=1500)
+LONG = TrainConfig(seg_len=128, mem_len=128, batch=32, steps=16_000, learning_rate=1e-3, warmup=400)
+
+
+def settings(profile: str, corpus: Corpus) -> dict[str, Any]:
+    """All that decides the weights, but for the seed."""
+    model, train = (LARGE, LONG) if profile == "full" else (SMALL, SHORT)
+    return {
+        "profile": profile,
+        "corpus": {"name": corpus.name, "sha256": corpus.sha256},
+        "model": asdict(model),
+        "train": asdict(replace(train, validate_every=train.steps)),
+    }
+
+
+def model(
+    asked: dict[str, Any],
+    corpus: Corpus,
+    system: System,
+    seed: int,
+    *,
+    device: str,
+    models: Path,
+    report: Report,
+) -> Model:
+    """The system's model, from ``models/SYSTEM-SEED.safetensors``, which is trained if need be."""
+    path, config = models / f"{system}-{seed}.safetensors", config_of(asked, system)
+    about = {
+        "model": asdict(config),
+        "trained": {name: asked[name] for name in ("corpus", "train")},
+        "seed": seed,
+        "code": code_digest(__name__),
+    }
+    if not path.exists() or checkpoints.read(path)[1] != json.loads(json.dumps(about)):
+        fresh = _train(asked, corpus, system, seed, device, report)
+        tensors = checkpoints.model_tensors(fresh)
+        models.mkdir(parents=True, exist_ok=True)
+        checkpoints.write(path, {name: tensor.half() for name, tensor in tensors.items()}, about)
+    kept = new(config).to(device)
+    checkpoints.copy_model_tensors(checkpoints.read(path)[0], kept)
+    return kept.eval()
+
+
+def config_of(asked: dict[str, Any], system: System) -> ModelConfig | LSTMConfig:
+    """All have about the parameters of Transformer-XL."""
+    base = checkpoints.model_config(asked["model"])
+    if system != "lstm":
+        return equal_parameters(replace(base, attention=TRANSFORMERS[system]["attention"]))
+    with torch.random.fork_rng(devices=[]):
+        size = sum(p.numel() for p in TransformerLM(equal_parameters(base)).parameters())
+    return config_near(size, vocab_size=base.vocab_size, dropout=base.dropout)
+
+
+def new(config: ModelConfig | LSTMConfig) -> Model:
+    """A model of random weights."""
+    return LSTMLM(config) if isinstance(config, LSTMConfig) else TransformerLM(config)
+
+
+def _train(
+    asked: dict[str, Any], corpus: Corpus, system: System, seed: int, device: str, report: Report
+) -> Model:
+    config, train = config_of(asked, system), replace(TrainConfig(**asked["train"]), seed=seed)
+    lanes = Lanes(corpus.train, batch=train.batch, seg_len=train.seg_len)
+    if isinstance(config, LSTMConfig):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            lstm = LSTMLM(config).to(device).train()
+            for record in lstm_steps(lstm, lanes, train):
+                report(f"{system}, seed {seed}", train.steps, record)
+        return lstm
+    if not TRANSFORMERS[system]["memory"]:
+        train = replace(train, mem_len=0)
+    run = training.start(config, train, device=device)
+    for record in training.steps(run, lanes, corpus.valid):
+        report(f"{system}, seed {seed}", train.steps, record)
+    return run.evaluated
+
+
+def lstm_steps(lstm: LSTMLM, lanes: Lanes, settings: TrainConfig) -> Iterator[Record]:
+    """Train as Transformers are: the same lanes, schedule and clipping, the state carried on."""
+    optimizer = AdamW(lstm.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay)
+    device, state = next(lstm.parameters()).device, None
+    for step in range(1, settings.steps + 1):
+        began, index = perf_counter(), (step - 1) % len(lanes)
+        tokens, targets = (ids.to(device) for ids in lanes[index])
+        rate = learning_rate(step, settings)
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        losses, state = lstm.token_losses(tokens, targets, state if index else None)
+        loss = losses.mean()
+        optimizer.zero_grad()
+        loss.backward()
+        norm = clip_grad_norm_(lstm.parameters(), settings.clip)
+        optimizer.step()
+        seconds = perf_counter() - began
+        yield Record(step, loss.item() / log(2), rate, norm.item(), tokens.numel(), seconds)

@@ -1,0 +1,88 @@
+"""Sliders over pictures. What is drawn is a function of what is chosen, and of nothing else.
+
+    explore(draw, n_layer=range(1, 6), mem_len=[0, 8, 16])
+
+``draw(n_layer=, mem_len=)`` returns a ``Picture``. Tab and arrow keys move every control. Where
+there is no kernel, or no widgets, the picture of the first setting is shown instead.
+"""
+
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Mapping
+from html import escape
+from io import BytesIO
+from typing import Any
+
+import ipywidgets as ipw
+
+from minitxl.figures import Picture
+
+
+def image(picture: Picture) -> str:
+    """The picture as HTML, its words as the alternative text."""
+    png = BytesIO()
+    picture.figure.savefig(png, format="png", dpi=110, metadata={"Software": None})
+    data = b64encode(png.getvalue()).decode()
+    return f'<img src="data:image/png;base64,{data}" alt="{escape(picture.alt)}" style="max-width: 100%">'
+
+
+class Explorer:
+    """Controls over a picture; displayed as a widget with the picture as its fallback."""
+
+    def __init__(
+        self,
+        draw: Callable[..., Picture],
+        controls: Mapping[str, ipw.Widget],
+    ) -> None:
+        self.draw, self.controls = draw, dict(controls)
+        self.picture = ipw.HTML()
+        self.box = ipw.VBox([*self.controls.values(), self.picture])
+        for control in self.controls.values():
+            control.observe(self._redraw, names="value")
+        self._redraw()
+
+    @property
+    def chosen(self) -> dict[str, Any]:
+        """The value of each control."""
+        return {name: control.value for name, control in self.controls.items()}
+
+    def _redraw(self, _: Any = None) -> None:
+        self.drawn = self.draw(**self.chosen)
+        self.picture.value = image(self.drawn)
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        data, metadata = self.drawn._repr_mimebundle_()
+        return self.box._repr_mimebundle_(**kwargs) | data, metadata
+
+
+def explore(
+    draw: Callable[..., Picture],
+    *,
+    start: Mapping[str, Any] | None = None,
+    labels: Mapping[str, str] | None = None,
+    **choices: Iterable[Any],
+) -> Explorer:
+    """A control for each argument of ``draw``: a slider over its values, a box where they are two booleans.
+
+    ``start`` names other values to begin with than the first; ``labels`` other names than the arguments'.
+    """
+    start, labels = start or {}, labels or {}
+    controls = {}
+    for name, values in choices.items():
+        options = list(values)
+        value, label = start.get(name, options[0]), labels.get(name, name)
+        if set(options) == {True, False} and all(isinstance(option, bool) for option in options):
+            controls[name] = ipw.Checkbox(value=value, description=label)
+        elif all(isinstance(option, int | float) for option in options):
+            controls[name] = ipw.SelectionSlider(
+                options=options,
+                value=value,
+                description=label,
+                continuous_update=False,
+                style={"description_width": "initial"},
+                layout={"width": "60%"},
+            )
+        else:
+            controls[name] = ipw.Dropdown(
+                options=options, value=value, description=label, style={"description_width": "initial"}
+            )
+    return Explorer(draw, controls)
