@@ -26,7 +26,11 @@ Experiment = Literal[
     "ablation",
     "short_dependency",
     "context",
+    "attention_over_memory",
+    "samples",
     "evaluation_cost",
+    "shaw_clipping",
+    "without_terms",
 ]
 EXPERIMENTS: tuple[Experiment, ...] = get_args(Experiment)
 

@@ -1,6 +1,6 @@
 """How much context do trained models use? The paper's Table 8 and Figures 3 and 4, in small.
 
-Five models of equal size are given 32, 64, … tokens of context, and each is scored on the same
+Five models of equal size are given 8, 16, … tokens of context, and each is scored on the same
 targets. Where one more step of context lowers the loss no longer, its effective context ends.
 And as they were trained: the loss by offset in the segment, which shows where context is cut.
 """
@@ -35,8 +35,9 @@ def settings(profile: str, corpus: Corpus) -> dict[str, Any]:
     """All that decides the numbers, but for the seeds."""
     seg_len = (trained.LONG if profile == "full" else trained.SHORT).seg_len
     return trained.settings(profile, corpus) | {
-        "context_lens": [seg_len * halves // 2 for halves in range(1, 9)],
-        "targets": 1024,
+        "context_lens": [seg_len * eighths // 8 for eighths in range(1, 17)],
+        "passages": 8,
+        "targets": 128,
         "shares": [0.1, 0.5, 1.0],
         "groups": GROUPS,
         "test_tokens": 16_384,
@@ -77,10 +78,15 @@ def _measure(
 
 
 def _losses(model: trained.Model, corpus: Corpus, asked: dict[str, Any], context_len: int) -> context.Losses:
-    """Losses after exactly so much context; absolute positions end with the longest they know."""
+    """Losses after exactly so much context, of the last targets of each passage of the test text.
+
+    Absolute positions end with the longest they know.
+    """
     if isinstance(model, TransformerLM) and model.config.attention == "absolute":
         context_len = min(context_len, model.config.max_seg_len)
-    return context.context_losses(model, corpus.test, context_len=context_len, targets=asked["targets"])
+    passages = corpus.test.tensor_split(asked["passages"])
+    read = partial(context.context_losses, model, context_len=context_len, targets=asked["targets"])
+    return torch.cat([read(passage) for passage in passages])
 
 
 def collect(asked: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dict[str, Any]:
@@ -99,7 +105,7 @@ def collect(asked: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dic
     ]
     return {
         "context_lens": lengths,
-        "targets": asked["targets"],
+        "targets": asked["passages"] * asked["targets"],
         "seg_len": asked["train"]["seg_len"],
         "systems": {
             system: {

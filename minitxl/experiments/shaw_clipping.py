@@ -1,0 +1,131 @@
+"""How many distances must Shaw et al. tell apart? Their clip distance k, trained short and tested long.
+
+Distances beyond k share one vector, so a longer memory than in training brings no vector that
+was not trained: unless k is so large that training never reached it. The largest k here is
+L + M, one more than the farthest distance of training.
+"""
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cosine_similarity
+
+from minitxl import training
+from minitxl.attention import ShawAttention
+from minitxl.batching import Lanes
+from minitxl.checkpoints import model_config
+from minitxl.config import EvaluateConfig, TrainConfig
+from minitxl.corpora import Corpus
+from minitxl.evaluation import cached
+from minitxl.experiments import ablation
+from minitxl.experiments.parts import Part, Report, summary
+from minitxl.model import TransformerLM
+
+SEEDS = [0, 1, 2]
+SHOWN = 16
+"""The k whose vectors are kept, of the first seed."""
+
+
+def settings(profile: str, corpus: Corpus) -> dict[str, Any]:
+    """The ablation's model, training and text; attention lengths are in segments."""
+    base = ablation.settings(profile, corpus)
+    train = base["train"]
+    return {
+        "profile": profile,
+        "corpus": base["corpus"],
+        "model": base["model"] | base["encodings"]["Shaw"],
+        "train": train,
+        "max_distances": [1, 4, SHOWN, train["seg_len"] + train["mem_len"]],
+        "memory_lens": [2, 3, 4, 6, 8],
+        "test_tokens": base["test_tokens"],
+    }
+
+
+def parts(asked: dict[str, Any], corpus: Corpus, *, seeds: list[int], device: str) -> dict[str, Part]:
+    """Train and score a model for each k and seed."""
+    return {
+        label(k, seed): partial(_train_and_score, asked, corpus, k, seed, device)
+        for k in asked["max_distances"]
+        for seed in seeds
+    }
+
+
+def label(max_distance: int, seed: int) -> str:
+    """The name of a part."""
+    return f"k = {max_distance}, seed {seed}"
+
+
+def _train_and_score(
+    asked: dict[str, Any], corpus: Corpus, max_distance: int, seed: int, device: str, report: Report
+) -> dict[str, Any]:
+    config = replace(model_config(asked["model"]), max_distance=max_distance)
+    train = replace(TrainConfig(**asked["train"]), seed=seed)
+    run = training.start(config, train, device=device)
+    lanes = Lanes(corpus.train, batch=train.batch, seg_len=train.seg_len)
+    for record in training.steps(run, lanes, corpus.valid):
+        report(label(max_distance, seed), train.steps, record)
+    test = corpus.test[: asked["test_tokens"] + 1]
+    lengths = [int(train.seg_len * factor) for factor in asked["memory_lens"]]
+    return {
+        "parameters": sum(parameter.numel() for parameter in run.model.parameters()),
+        "bits": [_bits(run.model, test, train.seg_len, length) for length in lengths],
+        "vectors": vectors(run.model) if max_distance == SHOWN else None,
+    }
+
+
+def _bits(model: TransformerLM, test: Tensor, seg_len: int, attention_len: int) -> float:
+    memory = EvaluateConfig(seg_len, mem_len=attention_len - 1, window=attention_len)
+    return cached(model, test, memory).bits_per_token
+
+
+def vectors(model: TransformerLM) -> list[dict[str, Any]]:
+    """Of each layer's tables, rows -k … k of j - i: norms, and cosines of neighbours, rounded."""
+    layers = []
+    for block in model.blocks:
+        assert isinstance(block.attention, ShawAttention)
+        tables = {"a_K": block.attention.a_K, "a_V": block.attention.a_V}
+        layers.append({name: _described(table.detach().cpu()) for name, table in tables.items()})
+    return layers
+
+
+def _described(table: Tensor) -> dict[str, list[float]]:
+    cosine = cosine_similarity(table[:-1], table[1:], dim=-1)
+    return {"norm": _rounded(table.norm(dim=-1)), "cosine": _rounded(cosine)}
+
+
+def _rounded(values: Tensor) -> list[float]:
+    return [round(value, 3) for value in values.to(torch.float64).tolist()]
+
+
+def collect(asked: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dict[str, Any]:
+    """Each k's loss by attention length, and the vectors of one model."""
+    del corpus
+    train = asked["train"]
+    lengths = [int(train["seg_len"] * factor) for factor in asked["memory_lens"]]
+    rows = []
+    for k in asked["max_distances"]:
+        seeds = [part for name, part in found.items() if name.startswith(f"k = {k}, ")]
+        by_length = [
+            {"attention_len": length, "bits": summary([part["bits"][index] for part in seeds])}
+            for index, length in enumerate(lengths)
+        ]
+        trained = lengths.index(train["seg_len"] + train["mem_len"])
+        rows.append(
+            {
+                "max_distance": k,
+                "parameters": seeds[0]["parameters"],
+                "trained": by_length[trained],
+                "longest": by_length[-1],
+                "by_length": by_length,
+            }
+        )
+    kept = next(part["vectors"] for part in found.values() if part["vectors"] is not None)
+    return {
+        "seg_len": train["seg_len"],
+        "mem_len": train["mem_len"],
+        "by_clip": rows,
+        "vectors": {"max_distance": SHOWN, "j_minus_i": list(range(-SHOWN, SHOWN + 1)), "layers": kept},
+    }

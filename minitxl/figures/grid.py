@@ -1,0 +1,160 @@
+"""What each idea buys: the ablation and the shuffled text, beside the paper's tables."""
+
+from itertools import combinations
+from statistics import mean
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from minitxl.figures.picture import BITS, BLUE, GREEN, ORANGE, PURPLE, STYLE, Data, Picture
+
+LOSSES = {"full": ("o", ORANGE), "half": ("s", BLUE)}
+"""Marker and colour of training on all targets of a segment, or on its later half."""
+CURVES = {
+    "XL, memory": ("-", ORANGE),
+    "XL, no memory": ("-.", GREEN),
+    "Shaw, memory": ("--", BLUE),
+    "Shaw, no memory": (":", PURPLE),
+    "absolute, per layer, no memory": ("--", BLUE),
+}
+TABLE_6 = {
+    "XL, memory, full loss": 26.77,
+    "Shaw, memory, full loss": 27.94,
+    "XL, no memory, full loss": 29.02,
+    "Shaw, no memory, full loss": 29.75,
+    "absolute, sinusoidal, no memory, half loss": 30.97,
+    "absolute, per layer, no memory, half loss": 31.16,
+}
+"""The paper's best perplexities on WikiText-103 at 128M parameters."""
+
+
+def ablation(data: Data) -> Picture:
+    """Left: every system, as trained and at its best attention length. Right: loss by that length."""
+    rows = data["systems"]
+    kinds = list(dict.fromkeys(_kind(row) for row in rows))
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(10, 4.6), layout="constrained")
+        table, lengths = figure.subplots(1, 2, width_ratios=[1.25, 1])
+        for row in rows:
+            _mark(table, kinds.index(_kind(row)), row)
+        table.set_yticks(range(len(kinds)), kinds)
+        table.set_ylim(len(kinds) - 0.5, -0.5)
+        table.set(title="With the attention length of training for every target", xlabel=f"test {BITS}")
+        for loss, (mark, colour) in LOSSES.items():
+            table.plot([], [], mark, color=colour, label=f"{loss} loss")
+            table.plot(
+                [], [], mark, color=colour, markerfacecolor="white", label=f"{loss} loss, cut as in training"
+            )
+        table.legend(loc="best")
+        for row in rows:
+            if row["loss"] == "full" and len(row["by_length"]) > 1 and not row["equal_memory"]:
+                _curve(lengths, row)
+        lengths.set(
+            title="At other lengths, full loss", xlabel="attention length, tokens", ylabel=f"test {BITS}"
+        )
+        lengths.set_xscale("log", base=2)
+        ticks = [one["attention_len"] for one in rows[0]["by_length"]]
+        lengths.set_xticks(ticks, [str(tick) for tick in ticks], rotation=45)
+        lengths.set_xticks([], minor=True)
+        lengths.legend(loc="best")
+        figure.supxlabel(against_table_6(data), fontsize=8, ha="left", x=0.01)
+    told = "; ".join(_in_words(row) for row in rows)
+    seeds = len(rows[0]["best"]["bits"]["seeds"])
+    return Picture(
+        figure, f"Test {BITS}, mean of {seeds} seeds, equal parameters: {told}. {against_table_6(data)}"
+    )
+
+
+def _kind(row: Data) -> str:
+    return str(row["label"]).removesuffix(f", {row['loss']} loss").replace(", longer", ",\nlonger")
+
+
+def _mark(axes: Axes, place: int, row: Data) -> None:
+    """The seeds' range as a bar, their mean as a mark."""
+    mark, colour = LOSSES[row["loss"]]
+    height = place + (0.14 if row["loss"] == "half" else -0.14)
+    bits = row["trained"]["bits"]
+    axes.plot([min(bits["seeds"]), max(bits["seeds"])], [height, height], "-", color=colour)
+    axes.plot(bits["mean"], height, mark, color=colour, ms=6)
+    axes.plot(mean(_as_trained(row)), height, mark, color=colour, ms=6, markerfacecolor="white")
+
+
+def _curve(axes: Axes, row: Data) -> None:
+    line, colour = CURVES[_kind(row)]
+    lengths = [one["attention_len"] for one in row["by_length"]]
+    axes.plot(
+        lengths,
+        [one["bits"]["mean"] for one in row["by_length"]],
+        line,
+        color=colour,
+        label=_kind(row),
+        marker="o",
+    )
+    low, high = ([end(one["bits"]["seeds"]) for one in row["by_length"]] for end in (min, max))
+    axes.fill_between(lengths, low, high, color=colour, alpha=0.2, lw=0)
+
+
+def _in_words(row: Data) -> str:
+    trained, best = row["trained"], row["best"]
+    return (
+        f"{row['label']} {trained['bits']['mean']:.2f} (spread {trained['bits']['spread']:.2f}) "
+        f"at attention {trained['attention_len']}, "
+        f"best {best['bits']['mean']:.2f} at {best['attention_len']}, cut as in training {mean(_as_trained(row)):.2f}"
+    )
+
+
+def against_table_6(data: Data) -> str:
+    """Which pairs of systems stand in the other order than in the paper, beyond the seeds' ranges."""
+    best = {row["label"]: row["best"]["bits"] for row in data["systems"] if not row["equal_memory"]}
+    pairs = list(combinations(TABLE_6, 2))
+    reversed_, level = [], 0
+    for better, worse in pairs:
+        if max(best[worse]["seeds"]) < min(best[better]["seeds"]):
+            reversed_.append(f"{worse} beats {better}")
+        elif max(best[better]["seeds"]) >= min(best[worse]["seeds"]):
+            level += 1
+    told = (
+        f"Of the {len(pairs)} pairs of systems in the paper's Table 6, "
+        f"{len(pairs) - level - len(reversed_)} stand here in its order in all seeds and {level} overlap"
+    )
+    if not reversed_:
+        return f"{told}; none is reversed."
+    return (
+        f"{told};\nreversed: {'; '.join(reversed_)}.\n"
+        "Likely reason: characters, short segments and few steps, so most of what a model gains lies in the nearest tokens, which every system sees."
+    )
+
+
+def short_dependency(data: Data) -> Picture:
+    """Left: loss by offset in the segment, where no line tells of another. Right: the whole loss."""
+    rows = data["systems"]
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(10, 3.6), layout="constrained")
+        by_offset, whole = figure.subplots(1, 2, width_ratios=[1.3, 1])
+        for place, row in enumerate(rows):
+            line, colour = CURVES[_kind(row)]
+            means = [one["mean"] for one in row["bits_by_offset"]]
+            by_offset.plot(range(len(means)), means, line, color=colour, label=_kind(row))
+            bits = _as_trained(row)
+            whole.plot([min(bits), max(bits)], [place, place], "-", color=colour)
+            whole.plot(mean(bits), place, "o", color=colour, ms=7)
+        by_offset.set(title="Read as trained", xlabel="offset in the segment, tokens", ylabel=f"test {BITS}")
+        by_offset.legend()
+        whole.set_yticks(range(len(rows)), [_kind(row) for row in rows])
+        whole.set_ylim(len(rows) - 0.5, -0.5)
+        whole.set(title="Mean of all offsets, bar from seed to seed", xlabel=f"test {BITS}")
+    told = "; ".join(
+        f"{_kind(row)} {mean(bits):.2f} ({row['bits_by_offset'][0]['mean']:.2f} at offset 0, "
+        f"{row['bits_by_offset'][-1]['mean']:.2f} at the last), and {row['trained']['bits']['mean']:.2f} "
+        f"where every target has {row['trained']['attention_len']} tokens of attention"
+        for row in rows
+        for bits in [_as_trained(row)]
+    )
+    return Picture(figure, f"Test {BITS} on shuffled lines, read in segments as trained: {told}.")
+
+
+def _as_trained(row: Data) -> list[float]:
+    """Mean over the segment's offsets, of each seed."""
+    by_seed = zip(*(one["seeds"] for one in row["bits_by_offset"]), strict=True)
+    return [mean(offsets) for offsets in by_seed]

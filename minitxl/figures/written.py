@@ -1,0 +1,53 @@
+"""Text that a model wrote, as a page."""
+
+from textwrap import wrap
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+
+from minitxl.figures.picture import ORANGE, STYLE, Data, Picture
+
+WIDTH, LINES = 58, 30
+
+
+def samples(data: Data) -> Picture:
+    """The first sample beside what the text really says there; the prompt's end above both."""
+    first = data["samples"][0]
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(10, 6), layout="constrained")
+        for axes, (title, name) in zip(
+            figure.subplots(1, 2),
+            (("The model goes on", "sample"), ("The text goes on", "original")),
+            strict=True,
+        ):
+            prompt = _lines(first["prompt"])[-5:]
+            written = _lines(first[name]["text"])[: LINES - len(prompt)]
+            page = {"family": "monospace", "fontsize": 7.5, "va": "top", "transform": axes.transAxes}
+            axes.text(0, 1, "\n".join(prompt), color=ORANGE, **page)
+            axes.text(0, 1 - len(prompt) / LINES, "\n".join(written), **page)
+            axes.set_title(title)
+            axes.set_axis_off()
+    return Picture(figure, _in_words(data))
+
+
+def _lines(text: str) -> list[str]:
+    """Lines as wide as the page."""
+    return [part for line in text.splitlines() for part in wrap(line, WIDTH, drop_whitespace=False) or [""]]
+
+
+def _in_words(data: Data) -> str:
+    told = "; ".join(
+        f"sample {number}: {_share(row['sample'])} (the text itself {_share(row['original'])}), "
+        f"longest piece that stands in the training text {row['sample']['longest_copy']} characters"
+        for number, row in enumerate(data["samples"], start=1)
+    )
+    return (
+        f"After a prompt of {data['prompt_len']} characters, {data['length']} more by the best of the models "
+        f"({data['valid_bits']:.2f} bits per character on the validation text), memory {data['mem_len']}, "
+        f"temperature {data['temperature']}, top-p {data['top_p']}, seed {data['seed']}. "
+        f"Words known from the training text: {told}."
+    )
+
+
+def _share(described: Data) -> str:
+    return f"{described['known_words'] / described['words']:.0%}" if described["words"] else "no words"
