@@ -53,7 +53,7 @@ def _write(
         score = cached(model, corpus.valid[: asked["valid_tokens"] + 1], memory)
         scored.append((score.bits_per_token, seed, model))
     bits, seed, best = min(scored, key=lambda one: one[:2])
-    prompts = [corpus.test[begin : begin + asked["prompt_len"]] for begin in asked["prompts"]]
+    prompts = [corpus.test[begin : begin + asked["prompt_len"]].long() for begin in asked["prompts"]]
     ways = {name: asked[name] for name in ("length", "mem_len", "temperature", "top_p", "seed")}
     drawn = sample(best, prompts, **ways)
     known, trained_on = set(words(_text(corpus.train))), bytes(corpus.train.tolist())

@@ -45,9 +45,9 @@ def shuffle_lines(corpus: Corpus, *, seed: int) -> Corpus:
     random = torch.Generator().manual_seed(seed)
 
     def shuffled(text: corpora.Part) -> corpora.Part:
-        lines = bytes(text.tolist()).splitlines(keepends=True)
+        lines = bytes(text.tolist()).split(b"\n")
         order = torch.randperm(len(lines), generator=random).tolist()
-        return torch.frombuffer(bytearray(b"".join(lines[i] for i in order)), dtype=torch.uint8)
+        return torch.frombuffer(bytearray(b"\n".join(lines[i] for i in order)), dtype=torch.uint8)
 
     train, valid, test = (shuffled(part) for part in (corpus.train, corpus.valid, corpus.test))
     return replace(corpus, name=f"{corpus.name}, lines shuffled", train=train, valid=valid, test=test)

@@ -7,14 +7,14 @@ from matplotlib.figure import Figure
 
 from minitxl.figures.picture import ORANGE, STYLE, Data, Picture
 
-WIDTH, LINES = 58, 30
+WIDTH, LINES = 66, 40
 
 
 def samples(data: Data) -> Picture:
     """The first sample beside what the text really says there; the prompt's end above both."""
     first = data["samples"][0]
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(10, 6), layout="constrained")
+        figure = Figure(figsize=(9, 4.9), layout="constrained")
         for axes, (title, name) in zip(
             figure.subplots(1, 2),
             (("The model goes on", "sample"), ("The text goes on", "original")),
@@ -22,17 +22,28 @@ def samples(data: Data) -> Picture:
         ):
             prompt = _lines(first["prompt"])[-5:]
             written = _lines(first[name]["text"])[: LINES - len(prompt)]
-            page = {"family": "monospace", "fontsize": 7.5, "va": "top", "transform": axes.transAxes}
-            axes.text(0, 1, "\n".join(prompt), color=ORANGE, **page)
-            axes.text(0, 1 - len(prompt) / LINES, "\n".join(written), **page)
+            for lines, above, colour in ((prompt, 0, ORANGE), (written, len(prompt), "black")):
+                axes.annotate(
+                    "\n".join(lines),
+                    (0, 1),
+                    (0, -10 * above),
+                    xycoords="axes fraction",
+                    textcoords="offset points",
+                    va="top",
+                    color=colour,
+                    family="monospace",
+                    fontsize=7.5,
+                    linespacing=10 / 7.5 / 1.164,
+                )
             axes.set_title(title)
             axes.set_axis_off()
     return Picture(figure, _in_words(data))
 
 
 def _lines(text: str) -> list[str]:
-    """Lines as wide as the page."""
-    return [part for line in text.splitlines() for part in wrap(line, WIDTH, drop_whitespace=False) or [""]]
+    """Lines as wide as the page, of characters that can be printed."""
+    text = "".join(one if one.isprintable() or one == "\n" else "�" for one in text)
+    return [part for line in text.split("\n") for part in wrap(line, WIDTH, drop_whitespace=False) or [""]]
 
 
 def _in_words(data: Data) -> str:
