@@ -12,7 +12,7 @@ READY := $(VENV)/ready
 TORCH := $(shell sed -n '/^torch==/p' constraints.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo lab test test-unit test-notebooks lint figures notebooks bench parity clean
+.PHONY: help setup demo lab test test-unit test-notebooks test-browser lint figures figures-check notebooks book bench parity clean
 
 help:  ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,7 +26,7 @@ $(READY): pyproject.toml constraints.txt
 		echo "minitxl needs Python's venv module, which '$(PYTHON)' lacks: on Debian or Ubuntu, 'apt-get install python3-venv' brings it" >&2; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) '$(TORCH)'
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[test]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[test,book]'
 	@touch $@
 
 demo: $(READY)  ## train a vanilla model and Transformer-XL side by side, and draw the difference
@@ -35,10 +35,13 @@ demo: $(READY)  ## train a vanilla model and Transformer-XL side by side, and dr
 lab: $(READY)  ## open the course in JupyterLab
 	@$(BIN)/jupyter lab --LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb
 
-test: lint test-unit test-notebooks  ## all tests, as CI runs them
+test: lint test-unit test-notebooks test-browser  ## all tests, as CI runs them
 
-test-unit: $(READY)  ## tests of the package
-	@$(BIN)/pytest
+test-unit: $(READY)  ## tests of the package and of the course
+	@$(BIN)/pytest --ignore=tests/browser
+
+test-browser: $(READY)  ## the static site in a headless Chromium
+	@$(BIN)/pytest tests/browser
 
 test-notebooks: $(READY)  ## run every notebook from top to bottom, in the quick profile
 	@MINITXL_PROFILE=quick $(BIN)/pytest --nbval-lax --nbval-current-env --nbval-cell-timeout=300 -p no:cacheprovider notebooks
@@ -48,11 +51,27 @@ lint: $(READY)  ## format, lint and types
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy
 
+TRAINED := memory_and_positions every_system copying ablation short_dependency
+
 figures: $(READY)  ## rebuild results and figures that are missing or out of date
+	@OMP_NUM_THREADS=1 $(MAKE) --no-print-directory --jobs=2 $(TRAINED:%=figure-%) figure-samples
 	@$(BIN)/minitxl figures
+
+figure-%: $(READY)
+	@$(BIN)/minitxl figures $*
+
+figure-samples: figure-attention_over_memory
+figure-attention_over_memory: figure-context
+
+figures-check: $(READY)  ## compute the cheapest experiment of each kind anew: the same conclusions?
+	@$(BIN)/minitxl figures --check
 
 notebooks: $(READY)  ## run the notebooks and store their outputs in canonical form
 	@$(BIN)/python notebooks/execute.py
+
+book: $(READY)  ## the course as a static site, in build/book
+	@$(BIN)/sphinx-build -q -W --keep-going -c notebooks/book -b html notebooks build/book
+	@echo "open build/book/index.html"
 
 $(PEERS)/ready: constraints-peers.txt
 	@test -x $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)

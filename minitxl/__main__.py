@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from time import perf_counter
+from types import ModuleType
 from typing import Literal, get_args
 
 import torch
@@ -15,12 +16,13 @@ from tyro.conf import Positional
 from minitxl import bench, corpora, figures, results
 from minitxl.commands import Device, Evaluate, Generate, Train, bars, corpus_of, device_of
 from minitxl.config import TrainConfig
-from minitxl.experiments import demo
+from minitxl.experiments import conclusions, demo
 from minitxl.experiments.parts import compute
 
 Experiment = Literal[
     "dependency",
     "copying",
+    "segment_copying",
     "memory_and_positions",
     "every_system",
     "ablation",
@@ -86,9 +88,17 @@ class Figures:
     """cpu, cuda, or the better one that is there."""
     again: bool = False
     """Run even what is up to date."""
+    check: bool = False
+    """Rebuild nothing: compute the cheapest of each kind anew, smaller, and compare what they say."""
 
     def __call__(self) -> None:
         corpus, device = corpora.embedded(), device_of(self.device)
+        if self.check:
+            self._check(corpus, device)
+        else:
+            self._rebuild(corpus, device)
+
+    def _rebuild(self, corpus: corpora.Corpus, device: str) -> None:
         profile = self.profile if self.profile != "auto" else "full" if device == "cuda" else "quick"
         for name in self.names:
             experiment = import_module(f"minitxl.experiments.{name}")
@@ -97,8 +107,9 @@ class Figures:
             path = self.folder / f"{name}.json"
             if self.again or results.is_stale(path, settings=settings, seeds=seeds, code=code):
                 began = perf_counter()
-                where = {"models": self.folder / "models"} if hasattr(experiment, "MODELS") else {}
-                parts = experiment.parts(settings, corpus, seeds=seeds, device=device, **where)
+                parts = experiment.parts(
+                    settings, corpus, seeds=seeds, device=device, **self._models(experiment)
+                )
                 kept, about = path.with_suffix(".parts"), [settings, seeds, code, device]
                 with bars() as report, tqdm(desc=name, total=len(parts), unit="part") as bar:
                     found = compute(parts, report=report, done=lambda _: bar.update(), kept=kept, about=about)
@@ -110,6 +121,25 @@ class Figures:
             results.write_csv(data, path.with_suffix(".csv"))
             getattr(figures, name)(data).save(path.with_suffix(".svg"))
             print(f"{path}, its numbers as CSV, and its figure are up to date")
+
+    def _check(self, corpus: corpora.Corpus, device: str) -> None:
+        for name in (name for name in self.names if name in conclusions.SMALLER):
+            where = self._models(import_module(f"minitxl.experiments.{name}"))
+            with bars() as report, tqdm(desc=name, unit="part") as bar:
+                found = conclusions.check(
+                    name, corpus, device=device, report=report, done=lambda _: bar.update(), **where
+                )
+            stored = conclusions.holding(name, results.read(self.folder / f"{name}.json").data)
+            for sentence, holds in found.items():
+                print(f"{name}: {sentence}: {'holds' if holds else 'does not hold'}")
+            if changed := [sentence for sentence in found if found[sentence] != stored[sentence]]:
+                raise ValueError(
+                    f"{name} must say again what its result says, got another answer to: {changed}"
+                )
+
+    def _models(self, experiment: ModuleType) -> dict[str, Path]:
+        """Where trained models are kept, for an experiment that asks for some."""
+        return {"models": self.folder / "models"} if hasattr(experiment, "MODELS") else {}
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import tomllib
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,8 @@ from packaging.requirements import Requirement
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "minitxl"
 ROOMS = {path.stem: path for path in PACKAGE.glob("*.py") if path.stem != "__init__"}
-HALLS = {folder: sorted((PACKAGE / folder).glob("*.py")) for folder in ("experiments", "figures")}
-"""Rooms of several files, one an experiment or a kind of picture."""
+HALLS = {folder: sorted((PACKAGE / folder).glob("*.py")) for folder in ("experiments", "figures", "checks")}
+"""Rooms of several files: an experiment, a kind of picture, or the exercises of a notebook each."""
 ON_TOP = {"__main__", "commands", "experiments"}
 MAY_IMPORT = {
     "files": set(),
@@ -74,10 +75,12 @@ def test_imports_point_down_only():
         assert imports_of(ROOMS[room]) <= allowed, room
     for path in HALLS["figures"]:
         assert imports_of(path) <= {"figures", "files"}, path
+    for path in HALLS["checks"]:
+        assert not imports_of(path) & {"checks", "experiments", "__main__", "commands"}, path
 
 
 def test_a_room_is_one_sitting():
-    for path in (*ROOMS.values(), *HALLS["experiments"], *HALLS["figures"]):
+    for path in (*ROOMS.values(), *chain(*HALLS.values())):
         assert lines_of_code(path) <= 250, path
     assert sum(lines_of_code(ROOMS[room]) for room in TO_BE_READ_ALONE) < 500
 
@@ -112,8 +115,8 @@ def project():
 def test_every_dependency_is_pinned_inside_its_range(project):
     pinned = pins()
     extras = project["optional-dependencies"]
-    assert extras.keys() == {"test", "bench", "classroom"}
-    for text in project["dependencies"] + extras["test"] + extras["classroom"]:
+    assert extras.keys() == {"test", "bench", "classroom", "book"}
+    for text in project["dependencies"] + extras["test"] + extras["classroom"] + extras["book"]:
         requirement = Requirement(text)
         version = pinned[requirement.name.lower().replace("_", "-")].removeprefix("==")
         assert requirement.specifier.contains(version), text
@@ -131,7 +134,7 @@ def test_the_conda_environment_holds_the_same_pins(project):
     assert conda == ["python=3.11", "pip"]
     assert Requirement(f"python{project['requires-python']}").specifier.contains("3.11")
     options = [line for line in pip["pip"] if line.startswith("--")]
-    assert options == ["--constraint constraints.txt", "--editable .[test]"]
+    assert options == ["--constraint constraints.txt", "--editable .[test,book]"]
     listed = {Requirement(line) for line in pip["pip"] if not line.startswith("--")}
     assert all(
         pins()[requirement.name.replace("_", "-")] == str(requirement.specifier) for requirement in listed

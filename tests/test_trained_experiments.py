@@ -191,7 +191,7 @@ def test_samples_go_on_from_their_prompts_with_the_best_model(tmp_path):
         assert row["original"]["text"] == text[begin + 12 : begin + 32]
         assert row["original"]["known_words"] >= row["original"]["words"] - 2  # cut at both ends
         assert row["original"]["longest_copy"] == 20
-        assert 1 <= row["sample"]["longest_copy"] <= 20
+        assert 0 <= row["sample"]["longest_copy"] <= 20
 
 
 def test_the_longest_copy_is_the_longest_piece_that_is_there():

@@ -5,6 +5,7 @@ from minitxl.figures.encodings import shaw_clipping
 from minitxl.figures.grid import ablation, short_dependency
 from minitxl.figures.picture import Picture
 from minitxl.figures.reach import copying, dependency
+from minitxl.figures.segments import segment_copying
 from minitxl.figures.terms import without_terms
 from minitxl.figures.training import demo, every_system, learning, memory_and_positions, memory_choice
 from minitxl.figures.uses import attention_over_memory, context
@@ -25,6 +26,7 @@ __all__ = [
     "memory_and_positions",
     "memory_choice",
     "samples",
+    "segment_copying",
     "shaw_clipping",
     "short_dependency",
     "without_terms",

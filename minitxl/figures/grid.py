@@ -100,7 +100,8 @@ def _in_words(row: Data) -> str:
     return (
         f"{row['label']} {trained['bits']['mean']:.2f} (spread {trained['bits']['spread']:.2f}) "
         f"at attention {trained['attention_len']}, "
-        f"best {best['bits']['mean']:.2f} at {best['attention_len']}, cut as in training {mean(_as_trained(row)):.2f}"
+        f"best {best['bits']['mean']:.2f} at {best['attention_len']}, "
+        f"cut as in training {mean(_as_trained(row)):.2f}"
     )
 
 
@@ -122,7 +123,8 @@ def against_table_6(data: Data) -> str:
         return f"{told}; none is reversed."
     return (
         f"{told};\nreversed: {'; '.join(reversed_)}.\n"
-        "Likely reason: characters, short segments and few steps, so most of what a model gains lies in the nearest tokens, which every system sees."
+        "Likely reason: characters, short segments and few steps, so most of what a model gains lies in the "
+        "nearest tokens, which every system sees."
     )
 
 

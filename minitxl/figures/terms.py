@@ -1,41 +1,191 @@
-"""The four terms of Transformer-XL's score: apart, stacked, in a trained model, and one missing."""
+"""The four terms of Transformer-XL's score, and the shift that puts two of them in place."""
 
 import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
-from minitxl.figures.picture import BITS, BLUE, ORANGE, STYLE, Data, Picture
+from minitxl.figures.picture import BITS, BLUE, GREEN, ORANGE, PURPLE, STYLE, Data, Picture
 
-WITHOUT = {
-    "none": "all four terms",
-    "a": "without (a), content × content",
-    "b": "without (b), content × distance",
-    "c": "without (c), bias of content",
-    "d": "without (d), bias of distance",
+NAMES = {
+    "a": "(a) content × content",
+    "b": "(b) content × distance",
+    "c": "(c) bias of content",
+    "d": "(d) bias of distance",
 }
+BARS = {"a": (BLUE, ""), "b": (ORANGE, "////"), "c": (GREEN, "...."), "d": (PURPLE, "xxxx")}
+ROWS = ["#A6CEE3", "#FDD0A2", "#B8E0C8", "#E9C9DD", "#E8E8B0"]
+WAYS = {"pair": ("for each pair", BLUE, "s--"), "distance": ("for each distance, and shift", ORANGE, "o-")}
 
 
 def without_terms(data: Data) -> Picture:
     """Test loss of the whole model and of four that never had one of the terms."""
     rows = data["missing"]
+    labels = {missing: f"without {NAMES[missing]}" if missing in NAMES else "all four" for missing in rows}
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(7, 2.8), layout="constrained")
         axes = figure.subplots()
-        whole = rows["none"]["bits"]["mean"]
-        axes.axvline(whole, color="black", lw=1, ls=":")
+        axes.axvline(rows["none"]["bits"]["mean"], color="black", lw=1, ls=":")
         for place, (missing, row) in enumerate(rows.items()):
-            colour = ORANGE if missing == "none" else BLUE
-            bits = row["bits"]
+            colour, bits = ORANGE if missing == "none" else BLUE, row["bits"]
             axes.plot(bits["seeds"], [place] * len(bits["seeds"]), "o", color=colour, ms=5, mfc="white")
             axes.plot(bits["mean"], place, "|", color=colour, ms=16, mew=2.5)
             words = f"{bits['mean']:.2f}" if missing == "none" else f"{row['cost']['mean']:+.2f}"
             axes.annotate(words, (max(bits["seeds"]), place), (10, -3), textcoords="offset points")
-        axes.set_yticks(range(len(rows)), [WITHOUT[missing] for missing in rows])
+        axes.set_yticks(range(len(rows)), list(labels.values()))
         axes.invert_yaxis()
         axes.margins(x=0.15, y=0.15)
         axes.set(xlabel=f"test {BITS}: a circle for each seed, a bar at their mean")
     told = "; ".join(
-        f"{WITHOUT[missing]} {row['bits']['mean']:.2f} (spread {row['bits']['spread']:.2f})"
+        f"{labels[missing]} {row['bits']['mean']:.2f} (spread {row['bits']['spread']:.2f})"
         for missing, row in rows.items()
     )
     seeds = len(rows["none"]["bits"]["seeds"])
     return Picture(figure, f"Test {BITS} after {data['steps']} steps, mean of {seeds} seeds: {told}.")
+
+
+def stacked(data: Data) -> Picture:
+    """One query's terms, stacked key by key, each less its mean; below, the weights they give.
+
+    ``terms`` holds a list for each term that is on, ``weights`` the softmax of their sum and
+    ``whole`` that of all four.
+    """
+    keys, terms, weights = _characters(data["keys"]), data["terms"], np.array(data["weights"])
+    places = np.arange(len(keys))
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(9, 4.4), layout="constrained")
+        above, below = figure.subplots(2, 1, sharex=True, height_ratios=[2, 1])
+        up, down = np.zeros(len(keys)), np.zeros(len(keys))
+        for name, values in terms.items():
+            heights = np.array(values)
+            colour, hatch = BARS[name]
+            base = np.where(heights > 0, up, down)
+            style = {"color": colour, "hatch": hatch, "edgecolor": "white", "lw": 0.5}
+            above.bar(places, heights, bottom=base, label=NAMES[name], **style)
+            up, down = up + heights.clip(min=0), down + heights.clip(max=0)
+        above.plot(places, up + down, "D", color="black", ms=4, label="their sum")
+        above.axhline(0, color="black", lw=0.8)
+        above.set(title=data["title"], ylabel="score, nats,\nless each term's mean")
+        above.legend(ncols=1, loc="center left", bbox_to_anchor=(1, 0.5))
+        below.bar(places, weights, color="#505050", label="of these terms")
+        below.plot(places, data["whole"], "_", color=ORANGE, ms=10, mew=2, label="of all four")
+        below.set(ylabel="weight", xlabel="key: the characters before the query, and itself", ylim=(0, None))
+        below.legend(loc="center left", bbox_to_anchor=(1, 0.5))
+        below.set_xticks(places, keys, family="monospace")
+        below.set_xlim(-0.6, len(keys) - 0.4)
+    on = ", ".join(f"({name})" for name in terms) or "none"
+    best = int(weights.argmax())
+    return Picture(
+        figure,
+        f"{data['title']}. Terms shown: {on}. The largest weight, {weights[best]:.2f}, lies "
+        f"{len(keys) - 1 - best} back, on {keys[best]}; with all four terms this key has "
+        f"{data['whole'][best]:.2f}.",
+    )
+
+
+def maps(data: Data) -> Picture:
+    """A panel for each matrix [query key] of ``panels``, all on one scale; None or NaN is not drawn."""
+    keys, queries, panels = _characters(data["keys"]), _characters(data["queries"]), data["panels"]
+    matrices = {title: np.array(matrix, dtype=float) for title, matrix in panels.items()}
+    columns = 1 if len(keys) > 48 else 2
+    rows = -(-len(panels) // columns)
+    low = min(np.nanmin(matrix) for matrix in matrices.values())
+    high = max(np.nanmax(matrix) for matrix in matrices.values())
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(10, rows * max(2.0, 0.19 * len(queries))), layout="constrained")
+        grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+        for axes, (title, matrix) in zip(grid.flat, matrices.items(), strict=True):
+            drawn = axes.imshow(matrix, cmap="cividis", vmin=low, vmax=high, aspect="auto")
+            axes.set_title(title)
+            axes.set_xticks(range(len(keys)), keys, family="monospace", fontsize=7)
+            axes.set_yticks(range(len(queries)), queries, family="monospace", fontsize=7)
+            axes.tick_params(length=0)
+        figure.supxlabel("key", fontsize=10)
+        figure.supylabel("query", fontsize=10)
+        figure.colorbar(drawn, ax=grid, label=data["quantity"], shrink=0.8, pad=0.01)
+    told = "; ".join(
+        f"{title}, {np.nanmin(matrix):.2f} to {np.nanmax(matrix):.2f}" for title, matrix in matrices.items()
+    )
+    return Picture(
+        figure, f"{data['quantity']} of {len(keys)} keys for each of {len(queries)} queries: {told}."
+    )
+
+
+def shift_frames(data: Data) -> Picture:
+    """The frames of pad, reshape and slice, each a matrix of tickets.
+
+    Ticket i · key + c + 1 is the product of query i with column c, whose distance is key - 1 - c;
+    0 is the padding and -1 is not drawn. In ``hidden`` frames the future is hatched or blank.
+    """
+    query, key, frames = data["query"], data["key"], data["frames"]
+    columns = min(3, len(frames))
+    rows = -(-len(frames) // columns)
+    with mpl.rc_context(STYLE):
+        width = max(0.62 * (key + 1) * columns, 4.5)
+        tallest = max(len(frame["tickets"]) for frame in frames)
+        figure = Figure(figsize=(width, rows * (0.42 * tallest + 0.75)), layout="constrained")
+        grid = figure.subplots(rows, columns, squeeze=False)
+        for axes, frame in zip(grid.flat, frames, strict=False):
+            _draw_frame(axes, frame, key=key, tallest=tallest)
+        for axes in grid.flat[len(frames) :]:
+            axes.set_axis_off()
+    told = "; ".join(
+        f"{frame['title']}: {len(frame['tickets'])} × {len(frame['tickets'][0])}, first row "
+        + " ".join(_ticket(ticket, key) or "blank" for ticket in frame["tickets"][0])
+        for frame in frames
+    )
+    return Picture(figure, f"{query} queries q and {key} distances d. {told}.")
+
+
+def _draw_frame(axes: Axes, frame: Data, *, key: int, tallest: int) -> None:
+    for y, row in enumerate(frame["tickets"]):
+        for x, ticket in enumerate(row):
+            future = frame["garbage"] is not None and frame["garbage"][y][x]
+            fill = "white" if ticket < 1 else ROWS[(ticket - 1) // key % len(ROWS)]
+            hatch = "////" if future and ticket >= 0 else ""
+            box = Rectangle((x, y), 1, 1, facecolor=fill, edgecolor="#707070", lw=0.8, hatch=hatch)
+            axes.add_patch(box)
+            words = axes.text(x + 0.5, y + 0.5, _ticket(ticket, key), ha="center", va="center", fontsize=8)
+            if hatch:
+                words.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 1})
+    wide = len(frame["tickets"][0])
+    axes.set(xlim=(-0.1, max(wide, key + 1) + 0.1), ylim=(tallest + 0.1, -0.1), aspect=0.75)
+    axes.set_title(frame["title"], fontsize=9)
+    axes.set_axis_off()
+
+
+def _ticket(ticket: int, key: int) -> str:
+    """What a ticket stands for: query and distance."""
+    if ticket < 1:
+        return "0" if ticket == 0 else ""
+    query, column = divmod(ticket - 1, key)
+    return f"q{query} d{key - 1 - column}"
+
+
+def products(data: Data) -> Picture:
+    """How often W_kR is multiplied with a vector, against the number of keys, for each way to do it."""
+    keys = data["keys"]
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(6, 3.2), layout="constrained")
+        axes = figure.subplots()
+        for way, (label, colour, line) in WAYS.items():
+            axes.plot(keys, data[way], line, color=colour, label=label, ms=5)
+            axes.annotate(
+                f"{data[way][-1]:,}", (keys[-1], data[way][-1]), (7, -3), textcoords="offset points"
+            )
+        axes.set_xscale("log", base=2)
+        axes.set_yscale("log", base=2)
+        axes.set_xticks(keys, [str(key) for key in keys])
+        ticks = [2**power for power in range(3, max(data["pair"]).bit_length() + 1, 3)]
+        axes.set_yticks(ticks, [f"{tick:,}" for tick in ticks])
+        axes.set(xlabel="keys, half of them memory", ylabel="vectors projected by W_kR")
+        axes.margins(x=0.12)
+        axes.legend(loc="upper left")
+    told = "; ".join(f"{label} {data[way][0]:,} … {data[way][-1]:,}" for way, (label, *_) in WAYS.items())
+    return Picture(figure, f"Vectors projected by W_kR, with {keys[0]} … {keys[-1]} keys: {told}.")
+
+
+def _characters(text: str) -> list[str]:
+    """Each character as it can be read on an axis."""
+    return [{" ": "␣", "\n": "↵"}.get(character, character) for character in text]

@@ -1,0 +1,84 @@
+"""What a cut costs: copy the token 8 back, in segments of 16, without memory and with it.
+
+Tokens are random, so nothing but the token itself tells it. Without memory the first 8 queries of
+a segment can't see it: it stands in the segment before. A memory of one segment brings it back.
+The vanilla model has absolute positions; its twin with distances in their place, and no memory
+either, shows that it is the memory that helps. Model and training are those of ``copying``.
+"""
+
+from functools import partial
+from typing import Any
+
+from minitxl.corpora import Corpus
+from minitxl.experiments import copying
+from minitxl.experiments.parts import Part, Report, summary
+from minitxl.training import Record
+
+SEEDS = [0, 1, 2]
+SYSTEMS: dict[str, dict[str, Any]] = {
+    "vanilla": {"attention": "absolute", "memory": False},
+    "xl": {"attention": "xl", "memory": False},
+    "xl_memory": {"attention": "xl", "memory": True},
+}
+
+
+def settings(profile: str, corpus: Corpus) -> dict[str, Any]:
+    """All that decides the numbers, but for the seeds. The text is not used."""
+    return copying.settings(profile, corpus) | {
+        "distances": [8],
+        "updates": ["stopped"],
+        "segments": 3,
+        "steps": 2000 if profile == "full" else 300,
+        "systems": SYSTEMS,
+    }
+
+
+def parts(asked: dict[str, Any], corpus: Corpus, *, seeds: list[int], device: str) -> dict[str, Part]:
+    """Train each system with each seed."""
+    return {
+        f"{system}, {name}": partial(_named, system, part)
+        for system in asked["systems"]
+        for name, part in copying.parts(_task(asked, system), corpus, seeds=seeds, device=device).items()
+    }
+
+
+def _task(asked: dict[str, Any], system: str) -> dict[str, Any]:
+    """What ``copying`` is asked for this system."""
+    chosen = asked["systems"][system]
+    model = asked["model"] | {"attention": chosen["attention"]}
+    return asked | {"model": model, "mem_len": asked["mem_len"] if chosen["memory"] else 0}
+
+
+def _named(system: str, part: Part, report: Report) -> Any:
+    """The part, each of its steps reported under the name of its system too."""
+
+    def told(label: str, steps: int, record: Record) -> None:
+        report(f"{system}, {label}", steps, record)
+
+    return part(told)
+
+
+def collect(asked: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dict[str, Any]:
+    """Accuracy by offset, and its means before and from the offset whose token is in the segment."""
+    del corpus
+    (distance,) = asked["distances"]
+    systems = {}
+    for system, chosen in asked["systems"].items():
+        curves = [part["accuracy"] for name, part in found.items() if name.startswith(f"{system}, ")]
+        systems[system] = {
+            "attention": chosen["attention"],
+            "mem_len": _task(asked, system)["mem_len"],
+            "by_offset": [summary(list(values)) for values in zip(*curves, strict=True)],
+            "token_in_segment_before": summary([_mean(curve[:distance]) for curve in curves]),
+            "token_in_segment": summary([_mean(curve[distance:]) for curve in curves]),
+        }
+    return {
+        "chance": 1 / asked["model"]["vocab_size"],
+        "distance": distance,
+        "seg_len": asked["seg_len"],
+        "systems": systems,
+    }
+
+
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values)

@@ -1,0 +1,129 @@
+"""What a head computes: one query from scores to result, all queries as a map, and why √d_head."""
+
+from collections.abc import Sequence
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from minitxl.figures.picture import BLUE, GREEN, ORANGE, STYLE, Data, Picture
+
+LARGEST = 3
+"""How many of the weights the words of a picture name."""
+
+
+def one_query(data: Data) -> Picture:
+    """Scores, weights, values and their mean for ``tokens[query]``, top to bottom by key.
+
+    ``scores`` and ``weights`` are [key], ``values`` [key column], ``result`` [column]; ``columns`` names the
+    values' columns. A score of a hidden key is None.
+    """
+    tokens, query = data["tokens"], data["query"]
+    keys, named = range(len(tokens)), [f"{token} {place}" for place, token in enumerate(tokens)]
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(9, 4.2), layout="constrained")
+        grid = figure.add_gridspec(2, 3, height_ratios=[5, 1.3], width_ratios=[1, 1, 1.1])
+        scores, weights, values = (figure.add_subplot(grid[0, column]) for column in range(3))
+        result = figure.add_subplot(grid[1, 2])
+        _bars(scores, [0.0 if score is None else score for score in data["scores"]], BLUE, "score, no unit")
+        _bars(weights, data["weights"], ORANGE, "weight, all sum to 1")
+        scores.set(title="1  scores q·k / (T √d_head)", ylabel="key", yticks=keys, yticklabels=named)
+        weights.set(title="2  weights: softmax", yticks=keys, yticklabels=[], xlim=(0, 1.16))
+        for key, (score, weight) in enumerate(zip(data["scores"], data["weights"], strict=True)):
+            weights.text(weight + 0.02, key, f"{weight:.2f}", va="center", fontsize=8)
+            if score is None:
+                scores.text(0, key, " hidden", va="center", fontsize=8)
+        scores.get_yticklabels()[query].set_weight("bold")
+        values.imshow(data["values"], cmap="cividis", aspect="auto", vmin=0, vmax=1)
+        values.set(title="3  values", yticks=keys, yticklabels=[], xticks=[])
+        result.imshow([data["result"]], cmap="cividis", aspect="auto", vmin=0, vmax=1)
+        result.set(xticks=range(len(data["columns"])), xticklabels=data["columns"], yticks=[])
+        result.set(title="4  result = Σ weight · value", xlabel="component of the value, one a letter")
+        for column, amount in enumerate(data["result"]):
+            ink = "black" if amount > 0.5 else "white"
+            result.text(column, 0, f"{amount:.2f}"[-3:], ha="center", va="center", color=ink, fontsize=7)
+        _asked(figure.add_subplot(grid[1, :2]), data, named[query])
+    first = sorted(keys, key=lambda key: -data["weights"][key])[:LARGEST]
+    told = ", ".join(f"{named[key]} {data['weights'][key]:.2f}" for key in first)
+    return Picture(
+        figure,
+        f"Query {named[query]} of {len(tokens)} letters, head {data['head']}, temperature "
+        f"{data['temperature']:g}: the largest weights are {told}; all sum to {sum(data['weights']):.2f}. "
+        f"The result is the mean of the values with these weights.",
+    )
+
+
+def _bars(axes: Axes, lengths: Sequence[float], colour: str, unit: str) -> None:
+    axes.barh(range(len(lengths)), lengths, color=colour, height=0.7)
+    axes.set(xlabel=unit, ylim=(len(lengths) - 0.5, -0.5))
+    axes.axvline(0, color="black", lw=0.8)
+    axes.tick_params(axis="y", length=0)
+
+
+def _asked(axes: Axes, data: Data, named: str) -> None:
+    """What is drawn, in words, where nothing else is."""
+    axes.axis("off")
+    words = f"query   {named}\nhead   {data['head']}\ntemperature T   {data['temperature']:g}"
+    axes.text(0, 0.5, words, va="center", fontsize=11, linespacing=1.6)
+
+
+def maps(data: Data) -> Picture:
+    """Weights of every query (down) over every key (across): a column a head, a row a mask.
+
+    ``weights[mask][head]`` is [query key]; ``tokens`` are the letters.
+    """
+    tokens, rows = data["tokens"], data["weights"]
+    heads, ticks = list(next(iter(rows.values()))), range(len(tokens))
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(2.9 * len(heads), 2.9 * len(rows)), layout="constrained")
+        panels = figure.subplots(len(rows), len(heads), squeeze=False)
+        for line, (mask, of_head) in zip(panels, rows.items(), strict=True):
+            for axes, head in zip(line, heads, strict=True):
+                drawn = axes.imshow(of_head[head], cmap="cividis", vmin=0, vmax=1)
+                axes.set(title=f"{head}, {mask}", xticks=ticks, yticks=ticks)
+                axes.set(xticklabels=tokens, yticklabels=tokens)
+                axes.tick_params(length=0)
+            line[0].set_ylabel("query")
+        for axes in panels[-1]:
+            axes.set_xlabel("key")
+        figure.colorbar(drawn, ax=panels, label="weight", shrink=0.6)
+    told = []
+    for mask, of_head in rows.items():
+        for head, weights in of_head.items():
+            ahead = sum(sum(row[place + 1 :]) for place, row in enumerate(weights)) / len(tokens)
+            told.append(f"head {head}, {mask}: {ahead:.0%} of the weight on later letters")
+    return Picture(
+        figure, f"Weights of {len(tokens)} queries over {len(tokens)} keys, as maps. {'; '.join(told)}."
+    )
+
+
+SCALES = {
+    "raw": ("q·k", ORANGE, "o-"),
+    "scaled": ("q·k / √d_head", BLUE, "s--"),
+}
+
+
+def scaling(data: Data) -> Picture:
+    """Spread of the scores and the largest weight against ``d_head``, raw and divided by its root."""
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(8, 3), layout="constrained")
+        spread, largest = figure.subplots(1, 2)
+        for name, (label, colour, line) in SCALES.items():
+            spread.plot(data["d_head"], data[name]["spread"], line, color=colour, label=label)
+            largest.plot(data["d_head"], data[name]["largest"], line, color=colour, label=label)
+        spread.set(title="Standard deviation of a score", ylabel="standard deviation", yscale="log")
+        largest.set(title=f"Largest weight over {data['key']} keys", ylabel="weight", ylim=(0, 1))
+        largest.axhline(1 / data["key"], color=GREEN, lw=1, ls=":", label="uniform")
+        for axes in (spread, largest):
+            axes.set_xscale("log", base=2)
+            axes.set(xlabel="d_head", xticks=data["d_head"], xticklabels=data["d_head"])
+        largest.legend(loc="center right")
+    told = "; ".join(
+        f"{label}: standard deviation {data[name]['spread'][0]:.1f} to {data[name]['spread'][-1]:.1f}, "
+        f"largest weight {data[name]['largest'][0]:.2f} to {data[name]['largest'][-1]:.2f}"
+        for name, (label, _, _) in SCALES.items()
+    )
+    ends = data["d_head"][0], data["d_head"][-1]
+    return Picture(
+        figure, f"Random queries and {data['key']} random keys, d_head from {ends[0]} to {ends[1]}. {told}."
+    )

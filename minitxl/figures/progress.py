@@ -1,0 +1,117 @@
+"""Training as it goes: the dashboard's four panels; and one run of the ablation among the others."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from minitxl.figures.picture import BITS, BLUE, GREEN, ORANGE, PURPLE, STYLE, Data, Picture
+
+LAYERS = [("-", BLUE), ("--", ORANGE), ("-.", GREEN), (":", PURPLE)]
+PALE = "#BBBBBB"
+
+
+def progress(data: Data) -> Picture:
+    """A run so far: loss, attention by distance, what hiding memory costs, time per token."""
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(10, 5.4), layout="constrained")
+        (loss, attention), (reach, cost) = figure.subplots(2, 2)
+        told = [_loss(loss, data), _attention(attention, data["attention"])]
+        told += [_reach(reach, data["reach"]), _cost(cost, data)]
+        for axes in (loss, cost):
+            axes.set(xlabel="training step", xlim=(0, data["steps"]))
+    return Picture(figure, f"Step {data['step']} of {data['steps']}. {' '.join(told)}")
+
+
+def _loss(axes: Axes, data: Data) -> str:
+    told = []
+    for name, line, colour in (("training", "-", BLUE), ("validation", "o--", ORANGE)):
+        curve = data[name]
+        axes.plot(curve["step"], curve["bits"], line, color=colour, label=name)
+        told += [f"{name} {curve['bits'][-1]:.2f}"] if curve["bits"] else []
+    axes.set(title="Loss", ylabel=BITS)
+    axes.legend()
+    return f"Loss in {BITS}: {', '.join(told) or 'none yet'}."
+
+
+def _attention(axes: Axes, data: Data) -> str:
+    deepest = len(data["layers"]) - 1
+    shown = sorted({deepest * third // 3 for third in range(4)})
+    for layer, (line, colour) in zip(shown, LAYERS, strict=False):
+        weights = data["layers"][layer]
+        axes.plot(range(len(weights)), weights, line, color=colour, lw=1.5, label=f"layer {layer}")
+    share = f"{data['memory_share']:.0%} of the weight is on memory"
+    axes.set(title=f"Attention: {share}", xlabel="tokens back from the query", ylabel="mean weight")
+    axes.set_yscale("log")
+    axes.legend(ncols=2, fontsize=8)
+    here = ", ".join(f"{weights[0]:.2f}" for weights in data["layers"])
+    return f"Attention: {share}; on the token itself, layer by layer, {here}."
+
+
+def _reach(axes: Axes, data: Data) -> str:
+    bands, told = data["bands"], []
+    for place, band in enumerate(bands):
+        first, last = band["ages"]
+        costs = band["low"] > 0
+        face = ORANGE if costs else "white"
+        axes.bar(place, band["mean"], color=face, edgecolor=ORANGE, hatch=None if costs else "//", width=0.6)
+        axes.plot([place, place], [band["low"], band["high"]], "-", color="black", lw=1.5)
+        told.append(f"of age {first} to {last} {band['mean']:.3f} ({band['low']:.3f} to {band['high']:.3f})")
+    axes.axhline(0, color="black", lw=0.8)
+    names = [f"{first}–{last}" if first < last else str(last) for first, last in (b["ages"] for b in bands)]
+    axes.set_xticks(range(len(bands)), names)
+    title = f"Learned reach: {data['tokens']} tokens into memory" if bands else "Learned reach: no memory"
+    axes.set(title=title, xlabel="age of the memory that is hidden, tokens", ylabel="bits it costs")
+    return f"{title}. Bits that hiding memory costs: {', '.join(told)}." if bands else f"{title}, 0 tokens."
+
+
+def _cost(axes: Axes, data: Data) -> str:
+    steps, costs = data["cost"]["step"], data["cost"]["microseconds"]
+    axes.plot(steps, costs, ".-", color=GREEN)
+    axes.set(ylabel="microseconds per token", title=f"Cost: {data['tokens']:,} tokens so far")
+    axes.set_ylim(0, 1.3 * max(costs, default=1))
+    now = f"{costs[-1]:.0f} microseconds a token" if costs else "no step yet"
+    return f"Cost: {now}, {data['tokens']:,} tokens so far."
+
+
+def one_run(data: Data, *, encoding: str, recurrence: bool, loss: str) -> Picture:
+    """One system of the ablation, the others pale: loss by attention length, and by offset as trained."""
+    rows = [row for row in data["systems"] if not row["equal_memory"]]
+    asked = {"encoding": encoding, "recurrence": recurrence, "loss": loss}
+    chosen = next(row for row in rows if asked.items() <= row.items())
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(10, 3.6), layout="constrained")
+        lengths, offsets = figure.subplots(1, 2, sharey=True)
+        for row in [*(row for row in rows if row is not chosen), chosen]:
+            style = {"color": ORANGE} if row is chosen else {"color": PALE, "lw": 1, "ms": 3}
+            by_length = [one["attention_len"] for one in row["by_length"]], row["by_length"]
+            _with_range(lengths, by_length[0], [one["bits"] for one in by_length[1]], "o-", **style)
+            seg = range(len(row["bits_by_offset"]))
+            _with_range(offsets, seg, row["bits_by_offset"], "-", **style)
+        trained, best = chosen["trained"], chosen["best"]
+        lengths.plot(
+            trained["attention_len"], trained["bits"]["mean"], "o", color="black", ms=9, mfc="none", mew=2
+        )
+        ticks = sorted({one["attention_len"] for row in rows for one in row["by_length"]})
+        lengths.set_xscale("log", base=2)
+        lengths.set_xticks(ticks, [str(tick) for tick in ticks], rotation=45)
+        lengths.set_xticks([], minor=True)
+        lengths.set(title=chosen["label"], xlabel="attention length, tokens", ylabel=f"test {BITS}")
+        offsets.set(title="Read in segments, as trained", xlabel="offset in the segment, tokens")
+    first, last = (chosen["bits_by_offset"][place]["mean"] for place in (0, -1))
+    return Picture(
+        figure,
+        f"{chosen['label']}: test {BITS} {trained['bits']['mean']:.2f} (spread "
+        f"{trained['bits']['spread']:.2f}) at the attention length of training, {trained['attention_len']}; "
+        f"best {best['bits']['mean']:.2f} at {best['attention_len']}. Read in segments as trained, "
+        f"{first:.2f} at offset 0 and {last:.2f} at the last.",
+    )
+
+
+def _with_range(axes: Axes, x: Sequence[int], found: Sequence[Data], line: str, **style: Any) -> None:
+    """The mean of the seeds, between their ends."""
+    axes.plot(x, [one["mean"] for one in found], line, **style)
+    low, high = ([end(one["seeds"]) for one in found] for end in (min, max))
+    axes.fill_between(x, low, high, color=style["color"], alpha=0.2, lw=0)
