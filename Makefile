@@ -51,7 +51,7 @@ lint: $(READY)  ## format, lint and types
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy
 
-TRAINED := memory_and_positions every_system copying ablation short_dependency
+TRAINED := ablation memory_and_positions every_system copying short_dependency segment_copying shaw_clipping without_terms
 
 figures: $(READY)  ## rebuild results and figures that are missing or out of date
 	@OMP_NUM_THREADS=1 $(MAKE) --no-print-directory --jobs=2 $(TRAINED:%=figure-%) figure-samples

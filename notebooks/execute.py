@@ -15,12 +15,15 @@ import os
 import re
 import resource
 import sys
+import tomllib
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import nbformat
 from nbclient import NotebookClient
+from nbformat.v4 import new_code_cell, new_markdown_cell
 from tqdm import tqdm
 
 from minitxl import results
@@ -34,6 +37,33 @@ METADATA = {
 }
 NUMBER_LINK = re.compile(r"\[([-+0-9.,]+)\]\((?:\.\./)?figures/(\w+)\.json#([\w.-]+)\)")
 WIDGET = "application/vnd.jupyter.widget-view+json"
+
+
+START = ("run-elsewhere", "install")
+"""Ids of the two cells after the title, which are the same in every notebook but for its name."""
+
+
+def with_start(notebook: nbformat.NotebookNode, stem: str) -> nbformat.NotebookNode:
+    """The notebook with its links to Colab and Binder, and the cell that installs what Colab lacks."""
+    project = tomllib.loads((HERE.parent / "pyproject.toml").read_text("utf-8"))["project"]
+    repository, tag = project["urls"]["Repository"], f"v{project['version']}"
+    name = repository.removeprefix("https://github.com/")
+    colab = f"https://colab.research.google.com/github/{name}/blob/{tag}/notebooks/{stem}.ipynb"
+    binder = f"https://mybinder.org/v2/gh/{name}/{tag}?labpath=notebooks/{stem}.ipynb"
+    words = f"Run it: [in Colab]({colab}) · [in Binder]({binder}) · on your machine with `make lab`."
+    install = f"""import sys
+
+if "google.colab" in sys.modules:  # on your machine, make lab has installed it
+    !git clone --quiet --depth 1 --branch {tag} {repository} minitxl
+    %cd minitxl/notebooks
+    %pip install --quiet .."""
+    found = {cell.id: cell for cell in notebook.cells}
+    links = found.get(START[0]) or new_markdown_cell(id=START[0])
+    code = found.get(START[1]) or new_code_cell(id=START[1])
+    links.source, code.source = words, install
+    title, *rest = (cell for cell in notebook.cells if cell.id not in START)
+    notebook.cells = [title, links, code, *rest]
+    return notebook
 
 
 def value_at(key: str, tree: Any) -> Any:
@@ -60,8 +90,9 @@ def with_current_numbers(text: str) -> str:
     return NUMBER_LINK.sub(current, text)
 
 
-def canonical(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
-    """Fixed metadata, current numbers, and pictures in place of the widgets of a past session."""
+def canonical(notebook: nbformat.NotebookNode, stem: str) -> nbformat.NotebookNode:
+    """Fixed metadata and start, current numbers, and pictures in place of the widgets of a past session."""
+    notebook = with_start(notebook, stem)
     notebook.metadata = nbformat.from_dict(METADATA)
     for cell in notebook.cells:
         cell.metadata = nbformat.from_dict(
@@ -82,7 +113,7 @@ def text_of(notebook: nbformat.NotebookNode) -> str:
 
 def execute(path: Path, profile: str) -> None:
     """Run one notebook and write it back, with its time and memory."""
-    notebook = nbformat.read(path, as_version=4)
+    notebook = with_start(nbformat.read(path, as_version=4), path.stem)
     began = perf_counter()
     client = NotebookClient(notebook, timeout=3600, record_timing=False, coalesce_streams=True)
     client.execute(cwd=str(HERE))
@@ -92,7 +123,7 @@ def execute(path: Path, profile: str) -> None:
     }
     _record(path.stem, profile, measured)
     with replacing(path) as temporary:
-        temporary.write_text(text_of(canonical(notebook)), "utf-8")
+        temporary.write_text(text_of(canonical(notebook, path.stem)), "utf-8")
 
 
 def _record(name: str, profile: str, measured: dict[str, float]) -> None:
@@ -124,11 +155,13 @@ def main() -> None:
         wrong = [
             path.name
             for path in paths
-            if path.read_text("utf-8") != text_of(canonical(nbformat.read(path, as_version=4)))
+            if path.read_text("utf-8") != text_of(canonical(nbformat.read(path, as_version=4), path.stem))
         ]
         sys.exit(f"not in canonical form, run make notebooks: {', '.join(wrong)}" if wrong else 0)
-    for path in tqdm(paths, unit="notebook"):
-        execute(path, os.environ.get("MINITXL_PROFILE", "quick"))
+    profile = os.environ.get("MINITXL_PROFILE", "quick")
+    with ProcessPoolExecutor(1, max_tasks_per_child=1) as each_alone:  # so that its memory is its own
+        for path in tqdm(paths, unit="notebook"):
+            each_alone.submit(execute, path, profile).result()
 
 
 if __name__ == "__main__":

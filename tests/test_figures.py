@@ -8,13 +8,21 @@ from minitxl.figures import picture, training
 
 FIGURES = Path(__file__).parent.parent / "figures"
 DRAWN = {
+    "ablation": figures.ablation,
+    "attention_over_memory": figures.attention_over_memory,
     "bench": figures.bench,
+    "context": figures.context,
     "copying": figures.copying,
     "demo": figures.demo,
     "dependency": figures.dependency,
     "evaluation_cost": figures.evaluation_cost,
     "memory_and_positions": figures.memory_and_positions,
     "every_system": figures.every_system,
+    "samples": figures.samples,
+    "segment_copying": figures.segment_copying,
+    "shaw_clipping": figures.shaw_clipping,
+    "short_dependency": figures.short_dependency,
+    "without_terms": figures.without_terms,
 }
 
 

@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import re
+import tomllib
 from itertools import pairwise
 from pathlib import Path
 
@@ -32,9 +33,9 @@ def prose_of(path: Path) -> str:
 def test_a_notebook_is_valid_and_in_canonical_form(path):
     notebook = nbformat.read(path, as_version=4)
     nbformat.validate(notebook)
-    once = execute.text_of(execute.canonical(notebook))
+    once = execute.text_of(execute.canonical(notebook, path.stem))
     assert path.read_text("utf-8") == once
-    assert execute.text_of(execute.canonical(nbformat.reads(once, as_version=4))) == once
+    assert execute.text_of(execute.canonical(nbformat.reads(once, as_version=4), path.stem)) == once
     assert len({cell.id for cell in notebook.cells}) == len(notebook.cells)
     assert not any(re.fullmatch(r"[0-9a-f]{8}(-.*)?", cell.id) for cell in notebook.cells)
 
@@ -58,6 +59,20 @@ def test_every_stored_image_has_alternative_text_with_numbers(path):
     for output in images:
         assert re.search(r"\d", output.metadata["image/png"]["alt"])
         assert output.data["text/plain"] == output.metadata["image/png"]["alt"]
+
+
+@every_notebook
+def test_a_notebook_can_be_started_alone_from_the_tagged_version(path):
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    repository, tag = project["urls"]["Repository"], f"v{project['version']}"
+    _, links, install, *_ = nbformat.read(path, as_version=4).cells
+    assert f"blob/{tag}/notebooks/{path.name})" in links.source
+    assert f"/{tag}?labpath=notebooks/{path.name})" in links.source
+    assert f"--branch {tag} {repository} minitxl\n    %cd minitxl/notebooks\n    %pip install --quiet .." in (
+        install.source
+    )
+    assert install.outputs == []
+    assert "google.colab" in install.source.splitlines()[2]
 
 
 @every_page

@@ -44,6 +44,18 @@ MAY_IMPORT = {
     "results": {"files"},
     "course": set(),
     "widgets": {"figures"},
+    "dashboard": {
+        "attention",
+        "batching",
+        "config",
+        "context",
+        "figures",
+        "memory",
+        "model",
+        "reach",
+        "training",
+        "widgets",
+    },
 }
 TO_BE_READ_ALONE = ("positions", "attention", "memory", "model")
 

@@ -1,17 +1,20 @@
 """The experiments that train models of text, end to end at toy size."""
 
 import json
+from dataclasses import asdict
+from pathlib import Path
 
 import pytest
 import torch
 
-from minitxl import corpora
+from minitxl import checkpoints, corpora, results
 from minitxl.config import EvaluateConfig, ModelConfig, TrainConfig
 from minitxl.evaluation import cached_losses
 from minitxl.experiments import ablation, attention_over_memory, context, samples, short_dependency, trained
 from minitxl.experiments.parts import compute
 from minitxl.model import TransformerLM
 
+FIGURES = Path(__file__).parent.parent / "figures"
 CORPUS = corpora.from_bytes("toy", b"some words that come again and again\n" * 400)
 SMALL = {"n_layer": 2, "d_model": 16, "n_head": 2, "d_head": 8, "d_inner": 32, "max_seg_len": 8}
 SHORT = {"seg_len": 8, "mem_len": 8, "batch": 2, "steps": 2, "warmup": 1, "validate_every": 2}
@@ -197,3 +200,18 @@ def test_samples_go_on_from_their_prompts_with_the_best_model(tmp_path):
 def test_the_longest_copy_is_the_longest_piece_that_is_there():
     assert samples.longest_copy(b"xxabcdyabz", b"..abcd..yab..") == 4
     assert samples.longest_copy(b"xyz", b"abc") == 0
+
+
+def test_the_kept_models_are_small_and_those_of_the_results():
+    asked = context.settings("quick", corpora.embedded())
+    stored = results.read(FIGURES / "context.json").settings
+    kept = sorted((FIGURES / "models").glob("*-0.safetensors"))
+    names = {"xl_memory-0", "absolute-0", "lstm-0"}
+    assert names <= {path.stem for path in kept}
+    assert sum(path.stat().st_size for path in kept if path.stem in names) < 5e6
+    for path in kept:
+        about = checkpoints.read(path)[1]
+        assert about["code"] == results.code_digest(trained.__name__), path
+        assert about["trained"] == {name: stored[name] for name in ("corpus", "train")}
+        system = path.stem.removesuffix("-0")
+        assert about["model"] == json.loads(json.dumps(asdict(trained.config_of(asked, system))))

@@ -6,6 +6,7 @@ experiment of each kind anew, smaller, and demands the same sentences.
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from statistics import mean
 from typing import Any
 
 from minitxl.corpora import Corpus
@@ -24,13 +25,28 @@ def _apart(lower: Data, higher: Data) -> bool:
     return bool(max(lower["seeds"]) < min(higher["seeds"]))
 
 
-def _best(data: Data, label: str) -> Data:
-    found: Data = _rows(data)[label]["best"]["bits"]
+def _full_window(data: Data, label: str) -> Data:
+    """Bits where every target has the attention length of training."""
+    found: Data = _rows(data)[label]["trained"]["bits"]
     return found
 
 
-def _at_offset(data: Data, label: str, offset: int) -> Data:
-    found: Data = _rows(data)[label]["bits_by_offset"][offset]
+def _cut(data: Data, label: str) -> Data:
+    """Bits as the text was cut in training: the mean over the offsets of a segment, by seed."""
+    by_seed = zip(*(one["seeds"] for one in _rows(data)[label]["bits_by_offset"]), strict=True)
+    return {"seeds": [mean(offsets) for offsets in by_seed]}
+
+
+def _longer(recl: Data, model: str, other: str, share: str) -> bool:
+    """In every seed, one model's RECL is the longer one of its group."""
+    pairs = zip(recl[model][share], recl[other][share], strict=True)
+    return all(one["tokens"] > two["tokens"] for one, two in pairs)
+
+
+def _change(data: Data, system: str, how: str, ages: list[int]) -> Data:
+    """More bits where memory of these ages is changed."""
+    rows = data["changes"][system]
+    found: Data = next(row["bits"] for row in rows if (row["how"], row["ages"]) == (how, ages))
     return found
 
 
@@ -68,6 +84,127 @@ CONCLUSIONS: dict[str, Sentences] = {
     "every_system": {
         "every system beats a bigram model": lambda data: all(
             row["bits"] < data["bigram_bits"] for row in data["systems"]
+        ),
+    },
+    "segment_copying": {
+        "without memory, what stands in the segment before is guessed": lambda data: all(
+            data["systems"][name]["token_in_segment_before"]["mean"] < 2 * data["chance"]
+            for name in ("vanilla", "xl")
+        ),
+        "with memory it is learned as what stands in the segment is": lambda data: (
+            min(data["systems"]["xl_memory"]["token_in_segment_before"]["seeds"]) > 0.95
+        ),
+    },
+    "ablation": {
+        "cut as in training, memory helps relative positions": lambda data: all(
+            _apart(_cut(data, f"{name}, memory, full loss"), _cut(data, f"{name}, no memory, full loss"))
+            for name in ("XL", "Shaw")
+        ),
+        "with a full window for every target, it does not help them in every seed": lambda data: (
+            not any(
+                _apart(
+                    _full_window(data, f"{name}, memory, full loss"),
+                    _full_window(data, f"{name}, no memory, full loss"),
+                )
+                for name in ("XL", "Shaw")
+            )
+        ),
+        "memory hurts absolute positions": lambda data: all(
+            _apart(
+                _full_window(data, f"absolute, {name}, no memory, {loss} loss"),
+                _full_window(data, f"absolute, {name}, memory, {loss} loss"),
+            )
+            for name in ("sinusoidal", "per layer")
+            for loss in ("full", "half")
+        ),
+        "XL beats Shaw, with memory and without": lambda data: all(
+            _apart(
+                _full_window(data, f"XL, {memory}, full loss"),
+                _full_window(data, f"Shaw, {memory}, full loss"),
+            )
+            for memory in ("memory", "no memory")
+        ),
+        "every system trains better on the full loss than on the half": lambda data: all(
+            _full_window(data, row["label"])["mean"]
+            < _full_window(data, row["label"].replace("full", "half"))["mean"]
+            for row in data["systems"]
+            if row["loss"] == "full" and not row["equal_memory"]
+        ),
+    },
+    "short_dependency": {
+        "memory helps where no dependency is long, as the text was cut in training": lambda data: _apart(
+            _cut(data, "XL, memory, full loss"), _cut(data, "XL, no memory, full loss")
+        ),
+        "it helps most at the first target of a segment": lambda data: (
+            max(
+                gains := [
+                    without["mean"] - given["mean"]
+                    for given, without in zip(
+                        *(
+                            _rows(data)[f"XL, {memory}, full loss"]["bits_by_offset"]
+                            for memory in ("memory", "no memory")
+                        ),
+                        strict=True,
+                    )
+                ]
+            )
+            == gains[0]
+        ),
+    },
+    "context": {
+        "XL with memory uses more context than the LSTM, at every share": lambda data: all(
+            _longer(data["recl"]["recurrent"], "xl_memory", "lstm", share) for share in ("0.1", "0.5", "1.0")
+        ),
+        "XL uses more context with memory than without, where all targets count": lambda data: _longer(
+            data["recl"]["attentive"], "xl_memory", "xl", "1.0"
+        ),
+        "without memory the first target of a segment costs a bit more, with it hardly": lambda data: all(
+            (systems[name]["bits_by_offset"][0]["mean"] - systems[name]["bits_by_offset"][-1]["mean"] > 1)
+            == cut
+            for systems in [data["systems"]]
+            for name, cut in (("xl", True), ("absolute", True), ("xl_memory", False), ("shaw_memory", False))
+        ),
+    },
+    "attention_over_memory": {
+        "hiding all of memory costs, with XL's positions and with Shaw's": lambda data: all(
+            min(_change(data, system, "hide", [1, data["mem_len"]])["seeds"]) > 0
+            for system in ("xl_memory", "shaw_memory")
+        ),
+        "the youngest states are worth more than all others together": lambda data: (
+            _change(data, "xl_memory", "hide", data["ages"][0])["mean"]
+            > sum(_change(data, "xl_memory", "hide", ages)["mean"] for ages in data["ages"][1:])
+        ),
+        "the oldest half gets more attention than the second band of ages, and is worth less": lambda data: (
+            data["share_by_distance"][-1]["share"]["mean"] > data["share_by_distance"][2]["share"]["mean"]
+            and _change(data, "xl_memory", "hide", data["ages"][-1])["mean"]
+            < _change(data, "xl_memory", "hide", data["ages"][1])["mean"]
+        ),
+    },
+    "samples": {
+        "the model writes fewer known words than the text has": lambda data: all(
+            row["sample"]["known_words"] / row["sample"]["words"]
+            < row["original"]["known_words"] / row["original"]["words"]
+            for row in data["samples"]
+        ),
+        "no sample copies a line or two of the training text": lambda data: all(
+            row["sample"]["longest_copy"] < 100 for row in data["samples"]
+        ),
+    },
+    "shaw_clipping": {
+        "telling apart one distance alone is far too few": lambda data: _apart(
+            data["by_clip"][1]["trained"]["bits"], data["by_clip"][0]["trained"]["bits"]
+        ),
+        "a table as long as training loses most with a longer memory": lambda data: (
+            max(
+                rows := data["by_clip"],
+                key=lambda row: row["longest"]["bits"]["mean"] - row["trained"]["bits"]["mean"],
+            )
+            is rows[-1]
+        ),
+    },
+    "without_terms": {
+        "of the terms, only (b) is missed in every seed": lambda data: all(
+            (min(data["missing"][term]["cost"]["seeds"]) > 0) == (term == "b") for term in "abcd"
         ),
     },
     "evaluation_cost": {

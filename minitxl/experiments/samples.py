@@ -29,8 +29,8 @@ def settings(profile: str, corpus: Corpus) -> dict[str, Any]:
         "prompt_len": 256,
         "length": 1500,
         "mem_len": 256,
-        "temperature": 0.8,
-        "top_p": 0.95,
+        "temperature": 1.0,
+        "top_p": 0.98,
         "seed": 0,
     }
 

@@ -187,7 +187,7 @@ def browser(reading: Data, *, layer: int, head: int, query: int, shading: str = 
         figure = Figure(figsize=(10, 0.42 * rows + 1.5), layout="constrained")
         axes = figure.subplots()
         for place, character in enumerate(text):
-            shade = shades[place] if place < len(shades) else 0.0
+            shade = float(shades[place]) if place < len(shades) else 0.0
             _box(axes, _where(place, memory, columns), character, shade, future=place > here)
         x, y = _where(here, memory, columns)
         axes.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, fill=False, ec=ORANGE, lw=3, zorder=4))
@@ -226,7 +226,7 @@ def _box(axes: Axes, at: tuple[float, float], character: str, shade: float, *, f
 
 def _where(place: int, memory: int, columns: int) -> tuple[float, float]:
     """Column and row of a character; the segment stands a little below the memory."""
-    return place % columns, place // columns + (0.6 if place >= memory else 0)
+    return float(place % columns), place // columns + (0.6 if place >= memory else 0.0)
 
 
 def _row_name(place: int, memory: int, columns: int) -> str:

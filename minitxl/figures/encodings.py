@@ -42,7 +42,7 @@ def indistinguishable(data: Data) -> Picture:
     return Picture(figure, f"Scores of query {query} for {words}: {'; '.join(told)}.")
 
 
-def _map(axes: Axes, rows: Sequence[Sequence[float | None]]) -> Any:
+def _map(axes: Axes, rows: Sequence[Sequence[float | int | None]]) -> Any:
     cells = np.array([[np.nan if value is None else value for value in row] for row in rows])
     axes.set_facecolor(HIDDEN)
     axes.tick_params(length=0, labelsize=8)
@@ -97,7 +97,9 @@ def by_place(data: Data) -> Picture:
         axes = figure.subplots()
         if "before" in data:
             axes.axvspan(places[0] - 0.5, data["before"] - 0.5, color=HIDDEN, lw=0, label=data["shaded"])
-        for (name, curve), (colour, line) in zip(data["curves"].items(), LINES, strict=False):
+        others = iter((LINES[0], LINES[1], LINES[3]))
+        for name, curve in data["curves"].items():
+            colour, line = LINES[2] if name.startswith("XL") else next(others)
             axes.plot(places, curve, line, color=colour, label=name)
             told.append(f"{name} {curve[0]:.2f} at {places[0]}, {curve[-1]:.2f} at {places[-1]}")
         for name, level in data.get("levels", {}).items():
@@ -211,16 +213,19 @@ def clip_choice(data: Data) -> Picture:
         pairs.set(
             title=f"k = {k}: {data['used']} vectors used", xlabel="key, memory then segment", ylabel="query"
         )
-        plateau.axvspan(k, len(added) - 1, color=HIDDEN, lw=0)
+        if k < len(added):
+            plateau.axvspan(k, len(added) - 1, color=HIDDEN, lw=0)
         plateau.plot(range(len(added)), added, ".-", color=BLUE, lw=1.2)
         plateau.set(
-            title="Flat from k on", xlabel="distance i - j, tokens", ylabel="distance term, one query"
+            title=f"Flat from {k} on" if k < len(added) else "Flat nowhere",
+            xlabel="distance i - j, tokens",
+            ylabel="distance term, one query",
         )
         _by_clip(loss, data["by_clip"])
         chosen = next(row for row in data["by_clip"] if row["max_distance"] == k)
         loss.plot(k, chosen["trained"]["bits"]["mean"], "o", ms=16, mfc="none", mec="black", mew=1.5)
     return Picture(
         figure,
-        f"With k = {k}, {data['used']} vectors serve {len(added)} distances; the term is {added[-1]:.2f} "
-        f"from distance {k} on; test {BITS} {chosen['trained']['bits']['mean']:.2f}.",
+        f"With k = {k}, {data['used']} vectors serve {len(added)} distances; the term of the farthest is "
+        f"{added[-1]:.2f}; test {BITS} {chosen['trained']['bits']['mean']:.2f}.",
     )

@@ -38,19 +38,15 @@ def throughput(data: Data) -> Picture:
 
 
 def what_memory_holds(data: Data) -> Picture:
-    """For each slot of memory, oldest first, which token of the text it holds."""
+    """For each slot of memory, oldest first, which token of the text it holds: a panel a way of reading."""
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(7, 3.2), layout="constrained")
-        axes = figure.subplots()
-        for name, (line, colour) in zip(data, (("o-", ORANGE), ("s--", BLUE)), strict=True):
-            slots = range(-len(data[name]), 0)
-            axes.plot(slots, data[name], line, color=colour, lw=1.2, ms=3, label=name)
-        axes.set(
-            title="What memory holds",
-            xlabel="slot of memory; 0 is the token that is read next",
-            ylabel="place in the text",
-        )
-        axes.legend()
+        figure = Figure(figsize=(9, 3), layout="constrained")
+        panels = figure.subplots(1, len(data), sharex=True, sharey=True)
+        marks = (("o", ORANGE), ("s", BLUE))
+        for axes, (mark, colour), (name, slots) in zip(panels, marks, data.items(), strict=True):
+            axes.plot(range(-len(slots), 0), slots, mark, color=colour, ms=3)
+            axes.set(title=name, xlabel="slot of memory, the youngest at the right")
+        panels[0].set_ylabel("place in the text")
     told = "; ".join(
         f"{name}: {len(slots)} slots hold {len(set(slots))} tokens of the text"
         for name, slots in data.items()
@@ -61,6 +57,7 @@ def what_memory_holds(data: Data) -> Picture:
 def sampling(data: Data) -> Picture:
     """The next token's probabilities, as the model gives them and as they are drawn from; a text below."""
     names, model, drawn = (data[name][:MOST] for name in ("names", "model", "drawn"))
+    text = "".join(one if one == "\n" or " " <= one <= "~" else "�" for one in data["text"])
     places = range(len(names))
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(9, 4.6), layout="constrained")
@@ -70,11 +67,11 @@ def sampling(data: Data) -> Picture:
         bars.set_xticks(places, names, family="monospace")
         bars.set(ylabel="probability", title=f"After {data['after']!r}, the next character")
         bars.legend()
-        page.text(0, 1, data["text"], va="top", family="monospace", fontsize=8.5, parse_math=False)
+        page.text(0, 1, text, va="top", family="monospace", fontsize=8.5, parse_math=False)
         page.text(0, 1.06, "and on it goes", va="bottom", fontsize=9, color=GREEN)
         page.set_axis_off()
     return Picture(
         figure,
         f"Drawn from {data['kept']} of {data['vocab']} characters; the likeliest is {names[0]}, "
-        f"{model[0]:.2f} by the model and {drawn[0]:.2f} as drawn. The text: {data['text']}",
+        f"{model[0]:.2f} by the model and {drawn[0]:.2f} as drawn. The text: {text}",
     )

@@ -40,13 +40,13 @@ def ablation(data: Data) -> Picture:
             _mark(table, kinds.index(_kind(row)), row)
         table.set_yticks(range(len(kinds)), kinds)
         table.set_ylim(len(kinds) - 0.5, -0.5)
-        table.set(title="With the attention length of training for every target", xlabel=f"test {BITS}")
+        table.set(title="With the attention of training for every target", xlabel=f"test {BITS}")
         for loss, (mark, colour) in LOSSES.items():
             table.plot([], [], mark, color=colour, label=f"{loss} loss")
             table.plot(
                 [], [], mark, color=colour, markerfacecolor="white", label=f"{loss} loss, cut as in training"
             )
-        table.legend(loc="best")
+        table.legend(loc="upper right", fontsize=8)
         for row in rows:
             if row["loss"] == "full" and len(row["by_length"]) > 1 and not row["equal_memory"]:
                 _curve(lengths, row)
@@ -57,7 +57,7 @@ def ablation(data: Data) -> Picture:
         ticks = [one["attention_len"] for one in rows[0]["by_length"]]
         lengths.set_xticks(ticks, [str(tick) for tick in ticks], rotation=45)
         lengths.set_xticks([], minor=True)
-        lengths.legend(loc="best")
+        lengths.legend(loc=(0.4, 0.38), fontsize=8)
         figure.supxlabel(against_table_6(data), fontsize=8, ha="left", x=0.01)
     told = "; ".join(_in_words(row) for row in rows)
     seeds = len(rows[0]["best"]["bits"]["seeds"])

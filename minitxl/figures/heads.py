@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import matplotlib as mpl
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -33,15 +34,18 @@ def one_query(data: Data) -> Picture:
             weights.text(weight + 0.02, key, f"{weight:.2f}", va="center", fontsize=8)
             if score is None:
                 scores.text(0, key, " hidden", va="center", fontsize=8)
-        scores.get_yticklabels()[query].set_weight("bold")
+        scores.get_yticklabels()[query].set_fontweight("bold")
         values.imshow(data["values"], cmap="cividis", aspect="auto", vmin=0, vmax=1)
-        values.set(title="3  values", yticks=keys, yticklabels=[], xticks=[])
+        values.set(title="3  values", yticks=keys, yticklabels=[], xticks=range(len(data["columns"])))
+        values.set_xticklabels(data["columns"])
         result.imshow([data["result"]], cmap="cividis", aspect="auto", vmin=0, vmax=1)
         result.set(xticks=range(len(data["columns"])), xticklabels=data["columns"], yticks=[])
         result.set(title="4  result = Σ weight · value", xlabel="component of the value, one a letter")
         for column, amount in enumerate(data["result"]):
             ink = "black" if amount > 0.5 else "white"
-            result.text(column, 0, f"{amount:.2f}"[-3:], ha="center", va="center", color=ink, fontsize=7)
+            result.text(
+                column, 0, f"{amount:.2f}".removeprefix("0"), ha="center", va="center", color=ink, fontsize=7
+            )
         _asked(figure.add_subplot(grid[1, :2]), data, named[query])
     first = sorted(keys, key=lambda key: -data["weights"][key])[:LARGEST]
     told = ", ".join(f"{named[key]} {data['weights'][key]:.2f}" for key in first)
@@ -63,13 +67,14 @@ def _bars(axes: Axes, lengths: Sequence[float], colour: str, unit: str) -> None:
 def _asked(axes: Axes, data: Data, named: str) -> None:
     """What is drawn, in words, where nothing else is."""
     axes.axis("off")
-    words = f"query   {named}\nhead   {data['head']}\ntemperature T   {data['temperature']:g}"
-    axes.text(0, 0.5, words, va="center", fontsize=11, linespacing=1.6)
+    words = f"query {named}      head {data['head']}      temperature T = {data['temperature']:g}"
+    axes.text(0, 0.6, words, va="center", fontsize=12)
 
 
 def maps(data: Data) -> Picture:
     """Weights of every query (down) over every key (across): a column a head, a row a mask.
 
+    A weight of exactly 0, which only a mask makes, is white.
     ``weights[mask][head]`` is [query key]; ``tokens`` are the letters.
     """
     tokens, rows = data["tokens"], data["weights"]
@@ -79,7 +84,8 @@ def maps(data: Data) -> Picture:
         panels = figure.subplots(len(rows), len(heads), squeeze=False)
         for line, (mask, of_head) in zip(panels, rows.items(), strict=True):
             for axes, head in zip(line, heads, strict=True):
-                drawn = axes.imshow(of_head[head], cmap="cividis", vmin=0, vmax=1)
+                weights = np.ma.masked_equal(of_head[head], 0)
+                drawn = axes.imshow(weights, cmap="cividis", vmin=0, vmax=1)
                 axes.set(title=f"{head}, {mask}", xticks=ticks, yticks=ticks)
                 axes.set(xticklabels=tokens, yticklabels=tokens)
                 axes.tick_params(length=0)
@@ -93,7 +99,9 @@ def maps(data: Data) -> Picture:
             ahead = sum(sum(row[place + 1 :]) for place, row in enumerate(weights)) / len(tokens)
             told.append(f"head {head}, {mask}: {ahead:.0%} of the weight on later letters")
     return Picture(
-        figure, f"Weights of {len(tokens)} queries over {len(tokens)} keys, as maps. {'; '.join(told)}."
+        figure,
+        f"Weights of {len(tokens)} queries over {len(tokens)} keys, as maps; hidden keys are white. "
+        f"{'; '.join(told)}.",
     )
 
 

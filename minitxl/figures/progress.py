@@ -54,9 +54,8 @@ def _reach(axes: Axes, data: Data) -> str:
     bands, told = data["bands"], []
     for place, band in enumerate(bands):
         first, last = band["ages"]
-        costs = band["low"] > 0
-        face = ORANGE if costs else "white"
-        axes.bar(place, band["mean"], color=face, edgecolor=ORANGE, hatch=None if costs else "//", width=0.6)
+        style: dict[str, Any] = {"color": ORANGE} if band["costs"] else {"color": "white", "hatch": "//"}
+        axes.bar(place, band["mean"], edgecolor=ORANGE, width=0.6, **style)
         axes.plot([place, place], [band["low"], band["high"]], "-", color="black", lw=1.5)
         told.append(f"of age {first} to {last} {band['mean']:.3f} ({band['low']:.3f} to {band['high']:.3f})")
     axes.axhline(0, color="black", lw=0.8)
@@ -85,7 +84,7 @@ def one_run(data: Data, *, encoding: str, recurrence: bool, loss: str) -> Pictur
         figure = Figure(figsize=(10, 3.6), layout="constrained")
         lengths, offsets = figure.subplots(1, 2, sharey=True)
         for row in [*(row for row in rows if row is not chosen), chosen]:
-            style = {"color": ORANGE} if row is chosen else {"color": PALE, "lw": 1, "ms": 3}
+            style: dict[str, Any] = {"color": ORANGE} if row is chosen else {"color": PALE, "lw": 1, "ms": 3}
             by_length = [one["attention_len"] for one in row["by_length"]], row["by_length"]
             _with_range(lengths, by_length[0], [one["bits"] for one in by_length[1]], "o-", **style)
             seg = range(len(row["bits_by_offset"]))

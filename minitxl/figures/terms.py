@@ -3,6 +3,7 @@
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import Normalize, PowerNorm
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
@@ -85,18 +86,22 @@ def stacked(data: Data) -> Picture:
 
 
 def maps(data: Data) -> Picture:
-    """A panel for each matrix [query key] of ``panels``, all on one scale; None or NaN is not drawn."""
+    """A panel for each matrix [query key] of ``panels``, all on one scale; NaN is not drawn.
+
+    Where no value is negative, the scale is that of square roots, so that small ones can be seen.
+    """
     keys, queries, panels = _characters(data["keys"]), _characters(data["queries"]), data["panels"]
     matrices = {title: np.array(matrix, dtype=float) for title, matrix in panels.items()}
     columns = 1 if len(keys) > 48 else 2
     rows = -(-len(panels) // columns)
     low = min(np.nanmin(matrix) for matrix in matrices.values())
     high = max(np.nanmax(matrix) for matrix in matrices.values())
+    scale = PowerNorm(0.5, low, high) if low >= 0 else Normalize(low, high)
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(10, rows * max(2.0, 0.19 * len(queries))), layout="constrained")
+        figure = Figure(figsize=(10, rows * max(2.0, 0.155 * len(queries))), layout="constrained")
         grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
         for axes, (title, matrix) in zip(grid.flat, matrices.items(), strict=True):
-            drawn = axes.imshow(matrix, cmap="cividis", vmin=low, vmax=high, aspect="auto")
+            drawn = axes.imshow(matrix, cmap="cividis", norm=scale, aspect="auto")
             axes.set_title(title)
             axes.set_xticks(range(len(keys)), keys, family="monospace", fontsize=7)
             axes.set_yticks(range(len(queries)), queries, family="monospace", fontsize=7)

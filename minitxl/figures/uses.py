@@ -45,7 +45,7 @@ def context(data: Data) -> Picture:
         ticks = [length for length in lengths if (length // lengths[0]).bit_count() == 1]
         by_length.set_xticks(ticks, [str(tick) for tick in ticks])
         by_length.set_xticks([], minor=True)
-        by_length.legend(fontsize=8)
+        by_length.legend(fontsize=7.5, loc=(0.42, 0.48))
         _recl(recl, data["recl"])
         _gains(lower, data)
     told = "; ".join(

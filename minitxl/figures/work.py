@@ -84,12 +84,12 @@ def calculator(data: Data) -> Picture:
     return Picture(
         figure,
         f"{data['n_layer']} layers of width {data['d_model']}, attention length {data['attention_len']:,}, "
-        f"segments of {data['seg_len']}: {_count(totals['sliding'])} operations for a token by a sliding window, "
+        f"segments of {data['seg_len']}: {_count(totals['sliding'])} operations for a token by a window, "
         f"{_count(totals['cached'])} cached, {data['ratio']:,.0f} times.",
     )
 
 
-def _count(number: float) -> str:
+def _count(number: float | int) -> str:
     """Three digits of a large number, and a word."""
     for size, word in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million")):
         if number >= size:

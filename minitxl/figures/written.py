@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from minitxl.figures.picture import ORANGE, STYLE, Data, Picture
 
-WIDTH, LINES = 66, 40
+WIDTH, LINES = 66, 36
 
 
 def samples(data: Data) -> Picture:
@@ -34,6 +34,7 @@ def samples(data: Data) -> Picture:
                     family="monospace",
                     fontsize=7.5,
                     linespacing=10 / 7.5 / 1.164,
+                    parse_math=False,
                 )
             axes.set_title(title)
             axes.set_axis_off()

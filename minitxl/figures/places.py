@@ -1,0 +1,138 @@
+"""Order and positions: who learns it, where it shows, and what sinusoids say of a distance."""
+
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.figure import Figure
+
+from minitxl.figures.picture import BLUE, GREEN, ORANGE, PURPLE, STYLE, Data, Picture
+
+LINES = [(GREEN, "o-"), (PURPLE, "^--"), (ORANGE, "s:"), (BLUE, "D-"), ("black", "v-.")]
+"""Colour, marker and dashes of each system, in the order given."""
+
+
+def order(curves: Data, *, steps: int) -> Picture:
+    """Accuracy of each system, by its name, while it learns: ``{"step": [], "accuracy": []}``."""
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(8, 3.2), layout="constrained")
+        axes = figure.subplots()
+        for (name, curve), (colour, line) in zip(curves.items(), LINES, strict=True):
+            axes.plot(curve["step"], curve["accuracy"], line, color=colour, label=name, alpha=0.9, ms=5)
+        axes.axhline(0.5, color="#808080", lw=1, zorder=0)
+        axes.text(steps, 0.51, "chance", ha="right", color="#606060", fontsize=8)
+        axes.set(title="Which came first, A or B?", xlabel="training step", ylabel="accuracy")
+        axes.set(xlim=(0, steps * 1.02), ylim=(0.4, 1.03))
+        figure.legend(loc="outside right upper")
+    told = ", ".join(f"{name} {curve['accuracy'][-1]:.2f}" for name, curve in curves.items())
+    last = next(iter(curves.values()))["step"][-1]
+    return Picture(figure, f"Accuracy at step {last} of {steps}, chance 0.50: {told}.")
+
+
+def changed(data: Data) -> Picture:
+    """How far the output of each place moves when A and B swap; ``changes[system]`` is [place]."""
+    systems, first, second = data["changes"], data["first"], data["second"]
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(2.3 * len(systems), 2.7), layout="constrained")
+        panels = figure.subplots(1, len(systems), sharey=True, squeeze=False)[0]
+        for axes, (name, change), (colour, _) in zip(panels, systems.items(), LINES, strict=False):
+            axes.bar(range(len(change)), change, color=colour)
+            for place, amount in enumerate(change):
+                if amount < data["rounding"]:
+                    axes.text(place, 0, "0", ha="center", va="bottom", fontsize=8)
+            named = {first: "A", second: "B", len(change) - 1: "?"}
+            axes.set(title=name.replace(", ", ",\n"), xticks=list(named), xticklabels=named.values())
+            axes.set(xlabel="place")
+        panels[0].set_ylabel("change of the output")
+    told = "; ".join(
+        f"{name}: moves at {sum(amount >= data['rounding'] for amount in change)} places of {len(change)}, "
+        f"by {change[-1]:.2f} at the last"
+        for name, change in systems.items()
+    )
+    return Picture(figure, f"A at place {first} and B at place {second} are swapped. {told}.")
+
+
+def table(data: Data) -> Picture:
+    """The rows of ``sinusoids`` [pos model] as an image, and three of its sines as curves."""
+    rows, columns = np.array(data["table"]), data["columns"]
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(8, 3), layout="constrained")
+        image, curves = figure.subplots(1, 2)
+        drawn = image.imshow(rows, cmap="cividis", aspect="auto", vmin=-1, vmax=1)
+        half = rows.shape[1] // 2
+        image.axvline(half - 0.5, color="white", lw=1)
+        image.set(title="sin ‖ cos", xlabel="component", ylabel="place")
+        image.set(xticks=[0, half - 1, half, 2 * half - 1])
+        figure.colorbar(drawn, ax=image)
+        for column, (colour, line) in zip(columns, LINES, strict=False):
+            label = f"sine {column}"
+            curves.plot(rows[:, column], line[1:], color=colour, label=label)
+        curves.set(title="Fast and slow", xlabel="place", ylabel="component")
+        figure.legend(loc="outside right upper")
+    low, high = rows.min(), rows.max()
+    return Picture(
+        figure,
+        f"A table of sinusoids, {rows.shape[0]} places by {rows.shape[1]} components between {low:.0f} and "
+        f"{high:.0f}, "
+        f"sines in the left half, cosines in the right; sine 0 turns fastest, sine {half - 1} slowest.",
+    )
+
+
+def by_offset(data: Data) -> Picture:
+    """Key figure: products of two positions against their offset i - j, a panel a kind.
+
+    ``panels[name]`` has mean, low and high by offset, and spread: the largest high - low.
+    """
+    panels = data["panels"]
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(3.2 * len(panels), 3.1), layout="constrained")
+        for number, (name, found) in enumerate(panels.items()):
+            axes = figure.add_subplot(1, len(panels), number + 1)
+            axes.fill_between(data["offset"], found["low"], found["high"], color=ORANGE, alpha=0.35, lw=0)
+            axes.plot(data["offset"], found["mean"], color=BLUE, lw=1.5)
+            axes.set(title=f"{name}\nspread {found['spread']:.1g}", xlabel="offset i - j (tokens)")
+            if not number:
+                axes.set_ylabel("product of the positions i and j")
+        handles = [
+            mpl.lines.Line2D([], [], color=BLUE, label="mean of all pairs of that offset"),
+            mpl.patches.Patch(color=ORANGE, alpha=0.35, label="from the smallest pair to the largest"),
+        ]
+        figure.legend(handles=handles, loc="outside lower center", ncols=2)
+    told = "; ".join(f"{name.replace(chr(10), ' ')}: {found['spread']:.1g}" for name, found in panels.items())
+    return Picture(
+        figure,
+        f"Products of {data['places']} sinusoidal positions by offset. Largest spread between pairs of one "
+        f"offset: {told}.",
+    )
+
+
+def shifted(data: Data) -> Picture:
+    """Weights of a word at place 0 and at place ``shift``, and the change at other shifts.
+
+    ``before`` and ``after`` are [query key]; ``changes`` has one value a shift of ``shifts``.
+    """
+    tokens, shift = data["tokens"], data["shift"]
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(9, 3.1), layout="constrained")
+        before, after, curve = figure.subplots(1, 3, width_ratios=[1, 1, 1.15])
+        for axes, name, start in ((before, "before", 0), (after, "after", shift)):
+            weights = np.ma.masked_equal(data[name], 0)
+            drawn = axes.imshow(weights, cmap="cividis", vmin=0, vmax=1)
+            ticks: dict[str, Any] = {"xticks": range(len(tokens)), "yticks": range(len(tokens))}
+            axes.set(title=f"places {start} to {start + len(tokens) - 1}", xlabel="key", **ticks)
+            axes.set(xticklabels=tokens, yticklabels=tokens)
+            axes.tick_params(length=0)
+        before.set_ylabel("query")
+        figure.colorbar(drawn, ax=after, label="weight", shrink=0.7)
+        at = data["shifts"].index(shift)
+        curve.plot(range(len(data["shifts"])), data["changes"], "o-", color=BLUE)
+        curve.plot(at, data["changes"][at], "D", color=ORANGE, ms=9)
+        curve.set(
+            title="Largest change of a weight", xlabel="shift (tokens)", ylabel="change", ylim=(-0.05, 1)
+        )
+        curve.set_xticks(range(len(data["shifts"])), data["shifts"])
+    return Picture(
+        figure,
+        f"Attention weights in a word of {len(tokens)} letters, {data['kind']}, moved by {shift} places: "
+        f"the weights change by at most {data['changes'][at]:.2f}.",
+    )

@@ -1,0 +1,174 @@
+"""Notebook 03: its experiment, its checks, its widget, and its hand-built pieces."""
+
+import re
+from itertools import pairwise
+from pathlib import Path
+
+import nbformat
+import pytest
+import torch
+from einops import rearrange, reduce
+
+from minitxl import corpora, evaluation, figures, reach, results
+from minitxl.batching import Lanes
+from minitxl.checks import segments as judges
+from minitxl.config import EvaluateConfig, ModelConfig
+from minitxl.experiments import segment_copying
+from minitxl.experiments.parts import compute
+from minitxl.figures import segments as drawn
+from minitxl.model import TransformerLM
+
+ROOT = Path(__file__).parent.parent.parent
+CELLS = {
+    cell.id: cell.source
+    for cell in nbformat.read(ROOT / "notebooks" / "03_vanilla_segments.ipynb", as_version=4).cells
+}
+EXERCISES = {"exercise-lanes": judges.check_lanes, "exercise-context": judges.check_context_of}
+NAMES = {
+    "EvaluateConfig": EvaluateConfig,
+    "ModelConfig": ModelConfig,
+    "TransformerLM": TransformerLM,
+    "context_lengths": drawn.context_lengths,
+    "evaluation": evaluation,
+    "explore": lambda draw, **choices: choices,
+    "pairwise": pairwise,
+    "reach": reach,
+    "rearrange": rearrange,
+    "reduce": reduce,
+    "torch": torch,
+}
+TINY = ModelConfig(vocab_size=5, n_layer=1, d_model=8, n_head=1, d_head=8, d_inner=8, dropout=0.0)
+NO_TEXT = corpora.from_bytes("none", b"x")
+
+
+def run(*cells: str, **names) -> dict:
+    space = NAMES | names
+    for cell in cells:
+        exec(CELLS.get(cell, cell), space)
+    return space
+
+
+def solution(cell: str):
+    (code,) = re.findall(r"```python\n(.*?)```", CELLS[cell], flags=re.DOTALL)
+    return run(code)[re.search(r"def (\w+)", code)[1]]
+
+
+@pytest.mark.parametrize("cell", EXERCISES)
+def test_the_solution_is_right_and_the_stub_is_not_there_yet(cell):
+    check = EXERCISES[cell]
+    assert check(solution(cell)).right
+    stub = CELLS[f"{cell}-stub"].partition("\n\n\n")[0]
+    verdict = check(run(stub)[re.search(r"def (\w+)", stub)[1]])
+    assert (verdict.right, verdict.message) == (False, "there is nothing here yet")
+    assert not check(lambda *case: None).right
+
+
+@pytest.mark.parametrize("check", EXERCISES.values())
+def test_each_mistake_gets_its_own_sentence(check, monkeypatch):
+    seen = {}
+    judge = judges.judge
+    monkeypatch.setattr(judges, "judge", lambda attempt, **all_: seen.update(all_) or judge(attempt, **all_))
+    check(lambda *case: [])
+    assert len(seen["mistakes"]) >= 5
+    for sentence, mistake in seen["mistakes"].items():
+        verdict = check(mistake)
+        assert (verdict.right, verdict.message) == (False, sentence)
+
+
+def test_shuffled_windows_are_found_out_whatever_their_order_and_leave_randomness_alone():
+    def shuffled(stream, batch, seg_len):
+        windows = rearrange(
+            stream[: (len(stream) - 1) // seg_len * seg_len], "(row seg) -> row seg", seg=seg_len
+        )
+        rows = windows[torch.randperm(len(windows))]
+        number = len(rows) // batch * batch
+        return [(tokens, tokens + 1) for tokens in rows[:number].split(batch)]
+
+    state = torch.get_rng_state()
+    verdict = judges.check_lanes(shuffled)
+    assert (verdict.right, verdict.message) == (False, judges.SHUFFLED)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert judges.check_lanes(lambda *case: list(Lanes(case[0], batch=case[1], seg_len=case[2]))).right
+
+
+@pytest.mark.parametrize(("attention_len", "stride"), [(4, 4), (4, 1), (6, 4), (1, 1)])
+def test_the_context_of_a_target_is_what_changes_its_loss(attention_len, stride):
+    torch.manual_seed(0)
+    model = TransformerLM(TINY).double()
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.4)
+    stream = torch.randint(5, (15,))
+    read = lambda ids: evaluation.sliding_losses(model, ids, attention_len=attention_len, stride=stride)  # noqa: E731
+    first = torch.full((14,), 14)
+    for place in range(14):
+        other = stream.clone()
+        other[place] = (other[place] + 1) % 5
+        changed = (read(other) - read(stream)).abs() > 1e-12
+        changed[:place] = False  # there it is the target
+        first[changed] = first[changed].clamp(max=place)
+    found = [t + 1 - int(begin) for t, begin in enumerate(first)]
+    assert found == [judges.context_of(t, attention_len, stride) for t in range(14)]
+
+
+def test_the_widget_draws_the_contexts_of_the_packages_evaluation():
+    space = run("widget")
+    choices = space["explore"](**{"draw": None, "seg_len": [4, 16, 64], "moved_by": list(space["READINGS"])})
+    for seg_len in choices["seg_len"]:
+        for moved_by in choices["moved_by"]:
+            stride = space["READINGS"][moved_by](seg_len)
+            expected = [judges.context_of(t, seg_len, stride) for t in range(128)]
+            (axes,) = space["draw"](seg_len, moved_by).figure.axes
+            assert [bar.get_height() for bar in axes.patches] == expected
+            mean, most = axes.lines
+            assert mean.get_ydata()[0] == pytest.approx(sum(expected) / 128)
+            assert most.get_ydata()[0] == seg_len
+
+
+@pytest.mark.parametrize(
+    ("cell", "right", "wrong"),
+    [
+        ("by-hand", "stream[:-1], stream[1:]", "stream[:-1], stream[:-1]"),
+        ("count", "key <= query", "key < query"),
+        ("count", "& (key // seg_len == query // seg_len)", ""),
+        ("no-crossing", "stream.split(4, dim=1)", "stream.split(12, dim=1)"),
+    ],
+)
+def test_a_hand_built_piece_is_right_or_the_notebook_stops(cell, right, wrong):
+    needed = ["torch.manual_seed(0)", *(["by-hand"] if cell == "no-crossing" else []), cell]
+    run(*needed)
+    broken = CELLS[cell].replace(right, wrong)
+    assert broken != CELLS[cell]
+    with pytest.raises(AssertionError):
+        run(*needed[:-1], broken)
+
+
+def test_the_figures_show_the_numbers_of_their_data():
+    copied = results.read(ROOT / "figures" / "segment_copying.json").data
+    (axes,) = figures.segment_copying(copied).figure.axes
+    for line, system in zip(axes.lines, copied["systems"].values(), strict=False):
+        assert list(line.get_ydata()) == [one["mean"] for one in system["by_offset"]]
+    picture = drawn.offset_curve({"bits": [3.0, 2.0, 2.5]})
+    curve, mean, last = picture.figure.axes[0].lines
+    assert list(curve.get_ydata()) == [3.0, 2.0, 2.5]
+    assert (mean.get_ydata()[0], last.get_xydata().tolist()) == (2.5, [[2, 2.5]])
+    assert "2.000 at the best offset, 1" in picture.alt
+
+
+def test_segment_copying_runs_end_to_end_at_toy_size():
+    asked = segment_copying.settings("quick", NO_TEXT)
+    asked |= {"seg_len": 4, "mem_len": 4, "distances": [2], "steps": 2, "batch": 2, "test_streams": 8}
+    told = []
+    found = compute(
+        segment_copying.parts(asked, NO_TEXT, seeds=[0, 1], device="cpu"),
+        report=lambda label, steps, record: told.append(label),
+    )
+    data = segment_copying.collect(asked, NO_TEXT, found)
+    assert len(set(told)) == len(found) == 3 * 2
+    assert len(told) == 3 * 2 * 2
+    assert [row["mem_len"] for row in data["systems"].values()] == [0, 0, 4]
+    assert [row["attention"] for row in data["systems"].values()] == ["absolute", "xl", "xl"]
+    for system in data["systems"].values():
+        accuracy = [one["seeds"][1] for one in system["by_offset"]]
+        assert system["token_in_segment_before"]["seeds"][1] == pytest.approx(sum(accuracy[:2]) / 2)
+        assert system["token_in_segment"]["seeds"][1] == pytest.approx(sum(accuracy[2:]) / 2)
+    assert figures.segment_copying(data).alt

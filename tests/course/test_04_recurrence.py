@@ -1,0 +1,178 @@
+"""Notebook 04: its checks, its widget, and its hand-built pieces."""
+
+import re
+from collections import deque
+from pathlib import Path
+
+import nbformat
+import pytest
+import torch
+from einops import einsum, pack, rearrange, repeat
+
+from minitxl import memory, reach
+from minitxl.attention import MultiHeadAttention, visible
+from minitxl.checks import recurrence as judges
+from minitxl.config import ModelConfig
+from minitxl.figures import recurrence as drawn
+from minitxl.memory import extend
+from minitxl.model import TransformerLM
+
+ROOT = Path(__file__).parent.parent.parent
+CELLS = {
+    cell.id: cell.source
+    for cell in nbformat.read(ROOT / "notebooks" / "04_recurrence.ipynb", as_version=4).cells
+}
+EXERCISES = {"exercise-extend": judges.check_extend, "exercise-keep": judges.check_keep}
+NAMES = {
+    "ModelConfig": ModelConfig,
+    "MultiHeadAttention": MultiHeadAttention,
+    "TransformerLM": TransformerLM,
+    "deque": deque,
+    "einsum": einsum,
+    "explore": lambda draw, **choices: choices,
+    "extend": extend,
+    "memory_step": drawn.memory_step,
+    "pack": pack,
+    "reach": reach,
+    "rearrange": rearrange,
+    "repeat": repeat,
+    "torch": torch,
+    "visible": visible,
+}
+
+
+def run(*cells: str, **names) -> dict:
+    space = NAMES | names
+    for cell in cells:
+        exec(CELLS.get(cell, cell), space)
+    return space
+
+
+def solution(cell: str):
+    (code,) = re.findall(r"```python\n(.*?)```", CELLS[cell], flags=re.DOTALL)
+    return run(code)[re.search(r"def (\w+)", code)[1]]
+
+
+@pytest.mark.parametrize("cell", EXERCISES)
+def test_the_solution_is_right_and_the_stub_is_not_there_yet(cell):
+    check = EXERCISES[cell]
+    assert check(solution(cell)).right
+    stub = CELLS[f"{cell}-stub"].partition("\n\n\n")[0]
+    verdict = check(run(stub)[re.search(r"def (\w+)", stub)[1]])
+    assert (verdict.right, verdict.message) == (False, "there is nothing here yet")
+
+
+@pytest.mark.parametrize("check", EXERCISES.values())
+def test_each_mistake_gets_its_own_sentence(check, monkeypatch):
+    seen = {}
+    judge = judges.judge
+    monkeypatch.setattr(judges, "judge", lambda attempt, **all_: seen.update(all_) or judge(attempt, **all_))
+    state = torch.get_rng_state()
+    check(lambda *case: torch.zeros(()))
+    assert len(seen["mistakes"]) >= 6
+    for sentence, mistake in seen["mistakes"].items():
+        verdict = check(mistake)
+        assert (verdict.right, verdict.message) == (False, sentence)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+@pytest.mark.parametrize(
+    ("attempt", "sentence"),
+    [
+        (lambda old, new, mem_len: reach.joined(old, new, mem_len=mem_len), "stop-gradient is missing"),
+        (lambda old, new, mem_len: extend(old, new, mem_len=mem_len).requires_grad_(), "stop-gradient"),
+        (
+            lambda old, new, mem_len: (
+                new.detach()[:, :, new.shape[2] - mem_len :]
+                if mem_len <= new.shape[2]
+                else extend(old, new, mem_len=mem_len)
+            ),
+            "is a view",
+        ),
+    ],
+)
+def test_an_extend_of_the_right_values_must_cut_the_graph_and_own_its_storage(attempt, sentence):
+    verdict = judges.check_extend(attempt)
+    assert not verdict.right
+    assert sentence in verdict.message
+
+
+def test_the_keep_of_the_check_equals_an_empty_memory_grown_by_the_present_text():
+    space = run("torch.manual_seed(0)", "read", "invariant")
+    model, small = space["model"], space["small"]
+    past = torch.randn(small.n_layer, 3, 4, small.d_model).double()
+    tokens, read = torch.randint(16, (3, 3)), torch.tensor([0, 2, 9])
+    found, _ = model(tokens, past, keep=judges.keep_flags(read, 4, 3))
+    for lane, length in enumerate(read.clamp(max=4).tolist()):
+        alone, _ = model(tokens[lane : lane + 1], past[:, lane : lane + 1, 4 - length :])
+        torch.testing.assert_close(found[lane], alone[0], rtol=0, atol=1e-12)
+
+
+def test_the_context_of_256_and_256_is_judged_number_by_number():
+    right = {"fewest": 257, "mean": 384.5, "most": 512}
+    asked = {"seg_len": 256, "mem_len": 256}
+    for number in right.values():
+        assert str(number) in CELLS["exercise-context"]
+    assert judges.check_context(right, **asked).right
+    assert "nothing here yet" in judges.check_context(dict.fromkeys(right), **asked).message
+    assert "sees itself too" in judges.check_context(right | {"fewest": 256}, **asked).message
+    assert judges.check_context(right | {"mean": 512}, **asked).message.startswith("mean: ")
+
+
+@pytest.mark.parametrize(("seg_len", "mem_len"), [(2, 0), (4, 4), (3, 1), (2, 12), (4, 6)])
+def test_the_widget_shows_the_memory_and_the_sight_of_the_package(seg_len, mem_len):
+    space = run("widget")
+    for step in range(space["STEPS"]):
+        data = space["step_data"](step, seg_len, mem_len)
+        graph = reach.propagate(seg_len - 1, n_layer=1, seg_len=seg_len, mem_len=mem_len, n_segment=step + 1)
+        last = graph.sees[-seg_len:]
+        assert data["sees"] == [row.nonzero()[:, 0].tolist() for row in last]
+        states, seen = space["draw"](step, seg_len, mem_len).figure.axes
+        kept = {round(cell.get_x() + 0.44) for cell in states.patches if cell.get_hatch()}
+        assert sorted(kept) == data["memory"] == list(range(max(0, step * seg_len - mem_len), step * seg_len))
+        hatched = sum(cell.get_hatch() is not None and bool(cell.get_hatch()) for cell in seen.patches)
+        assert hatched == len(data["memory"]) * seg_len
+
+
+@pytest.mark.parametrize(
+    ("cell", "right", "wrong"),
+    [
+        ("deque", "deque(maxlen=mem_len)", "deque(maxlen=mem_len + 1)"),
+        ("layer", "1 + past.shape[1]", "1"),
+        ("layer", "layer.W_q(x)", "layer.W_q(context)[:, : x.shape[1]]"),
+        ("invariant", "mem_len=24", "mem_len=20"),
+        ("invariant", "range(4 + mem_len)", "range(mem_len)"),
+        ("gradient-split", "context[:, :4]", "context[:, 1:5]"),
+        ("without-cut", "update is extend else 12", "update is extend else 11"),
+    ],
+)
+def test_a_hand_built_piece_is_right_or_the_notebook_stops(cell, right, wrong):
+    before = ["torch.manual_seed(0)", "read", "invariant", "gradient", "gradient-split", "without-cut"]
+    needed = before[: before.index(cell)] if cell in before else before[:1]
+    space = run(*needed)
+    exec(CELLS[cell], space)
+    broken = CELLS[cell].replace(right, wrong)
+    assert broken != CELLS[cell]
+    space = run(*needed)
+    with pytest.raises(AssertionError):
+        exec(broken, space)
+
+
+def test_without_the_stop_gradient_the_old_states_get_one_and_the_notebook_stops():
+    needed = ["read", "invariant", CELLS["gradient"].replace("extend(", "reach.joined(")]
+    with pytest.raises(AssertionError):
+        run(*needed, "gradient-split")
+
+
+def test_cut_edges_shows_each_edge_once_and_the_lengths():
+    graph = reach.propagate(3, n_layer=2, seg_len=4, mem_len=4, n_segment=3)
+    data = {"n_layer": 2, "seg_len": 4, "mem_len": 4, "time": 12}
+    data |= {"edges": [graph.edges(n).tolist() for n in range(2)], "reached": graph.reached.tolist()}
+    lengths = {"W_k": {"segment": 2.0, "memory": 3.0}, "states": {"segment": 1.0, "memory": 0.0}}
+    states, bars = drawn.cut_edges(data, lengths).figure.axes
+    own, cut, behind = (collection.get_segments() for collection in states.collections)
+    assert len(own) + len(cut) + len(behind) == sum(map(len, data["edges"]))
+    assert all(line[0][0] < 8 <= line[1][0] for line in cut)
+    assert all(line[1][0] < 8 for line in behind)
+    assert [bar.get_height() for bar in bars.patches] == [1.0, 1.5, 1.0, 0.0]
+    assert memory.longest_reach(n_layer=2, seg_len=4, mem_len=4) == 11

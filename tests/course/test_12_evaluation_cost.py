@@ -1,0 +1,151 @@
+"""Notebook 12: its checks, its widget, and its hand-built pieces."""
+
+import re
+from pathlib import Path
+
+import nbformat
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from minitxl.checks import cost as judges
+from minitxl.config import ModelConfig
+from minitxl.experiments import evaluation_cost
+from minitxl.figures import work
+from minitxl.memory import extend
+from minitxl.model import TransformerLM
+
+ROOT = Path(__file__).parent.parent.parent
+CELLS = {
+    cell.id: cell.source
+    for cell in nbformat.read(ROOT / "notebooks" / "12_evaluation_cost.ipynb", as_version=4).cells
+}
+EXERCISES = {
+    "exercise-cost": judges.check_cost,
+    "exercise-bits": judges.check_bits,
+    "exercise-window": judges.check_exact_window,
+}
+NAMES: dict = {}
+exec(
+    "import torch\nfrom itertools import product\nfrom einops import rearrange\n"
+    "from minitxl import evaluation, memory\nfrom minitxl.experiments import evaluation_cost as cost\n"
+    "from minitxl.config import EvaluateConfig, ModelConfig, enwik8_base, enwik8_large\n"
+    "from minitxl.figures import work\nfrom minitxl.model import TransformerLM\n",
+    NAMES,
+)
+
+
+def run(*cells: str) -> dict:
+    space = dict(NAMES)
+    for cell in cells:
+        exec(CELLS.get(cell, cell), space)
+    return space
+
+
+def solution(cell: str):
+    (code,) = re.findall(r"```python\n(.*?)```", CELLS[cell], flags=re.DOTALL)
+    return run(code)[re.search(r"def (\w+)", code)[1]]
+
+
+@pytest.mark.parametrize("cell", EXERCISES)
+def test_the_solution_is_right_and_the_stub_is_not_there_yet(cell):
+    check = EXERCISES[cell]
+    assert check(solution(cell)).right
+    stub = CELLS[f"{cell}-stub"].partition("\n\n\n")[0]
+    verdict = check(run(stub)[re.search(r"def (\w+)", stub)[1]])
+    assert (verdict.right, verdict.message) == (False, "there is nothing here yet")
+
+
+@pytest.mark.parametrize("check", EXERCISES.values())
+def test_each_mistake_gets_its_own_sentence(check, monkeypatch):
+    seen = {}
+    judge = judges.judge
+    monkeypatch.setattr(judges, "judge", lambda attempt, **all_: seen.update(all_) or judge(attempt, **all_))
+    state = torch.get_rng_state()
+    check(lambda *case: 0)
+    assert len(seen["mistakes"]) >= 3
+    for sentence, mistake in seen["mistakes"].items():
+        verdict = check(mistake)
+        assert (verdict.right, verdict.message) == (False, sentence)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+@pytest.mark.parametrize(("mem_len", "seg_len"), [(6, 4), (3, 5), (0, 4)])
+def test_the_cost_of_hidden_states_is_what_a_counter_counts(mem_len, seg_len):
+    config = ModelConfig(
+        vocab_size=11, n_layer=2, d_model=8, n_head=2, d_head=4, d_inner=12, dropout=0.0, attention="xl"
+    )
+    model = TransformerLM(config)
+    past = extend(None, model.hidden(torch.zeros(1, 9, dtype=torch.int64))[1], mem_len=mem_len)
+    with FlopCounterMode(display=False) as counter:
+        model.hidden(torch.zeros(1, seg_len, dtype=torch.int64), past)
+    assert counter.get_total_flops() == seg_len * solution("exercise-cost")(2, 8, 12, mem_len, seg_len)
+
+
+def test_the_exact_window_is_the_experiments():
+    for n_layer, attention_len in ((1, 5), (12, 3800)):
+        config = ModelConfig(n_layer=n_layer)
+        expected = evaluation_cost.exact_window(config, attention_len)
+        assert solution("exercise-window")(n_layer, attention_len) == expected
+
+
+@pytest.mark.parametrize(
+    ("cell", "right", "wrong"),
+    [
+        ("count-by-hand", "A * (A + 1) // 2", "A * A"),
+        ("count-by-hand", "(A + L)", "A"),
+        ("count-by-hand", "(A - 1) * 4", "A * 4"),
+        ("cached-by-hand", "mem_len=mem_len", "mem_len=mem_len + 1"),
+        ("cached-by-hand", "window=window)", "window=None)"),
+    ],
+)
+def test_the_hand_built_equals_the_packages_or_the_notebook_stops(cell, right, wrong):
+    run(cell)
+    broken = CELLS[cell].replace(right, wrong, 1)
+    assert broken != CELLS[cell]
+    with pytest.raises(AssertionError):
+        run(broken)
+
+
+@pytest.mark.parametrize(
+    ("n_layer", "d_model", "attention_len", "seg_len"),
+    [(12, 512, 3800, 128), (1, 64, 16, 1), (24, 2048, 32000, 2048)],
+)
+def test_the_calculator_shows_what_the_package_counts(n_layer, d_model, attention_len, seg_len):
+    draw = run("calculator")["calculator"]
+    picture = draw(n_layer, d_model, attention_len, seg_len)
+    config = ModelConfig(
+        n_layer=n_layer, d_model=d_model, n_head=d_model // 64, d_head=64, d_inner=4 * d_model
+    )
+    slid = evaluation_cost.sliding_operations(config, attention_len=attention_len, pairs="seen")
+    kept = evaluation_cost.cached_operations(config, mem_len=attention_len, seg_len=seg_len, pairs="all")
+    bars, ratio = picture.figure.axes
+    assert sorted(bar.get_width() for bar in bars.patches) == sorted([slid, kept])
+    assert ratio.lines[-1].get_xydata().tolist() == [[attention_len, slid / kept]]
+    assert f"{slid / kept:,.0f} times" in picture.alt
+
+
+def test_the_key_figure_shows_the_numbers_of_its_data():
+    times = {
+        side: {"median": one, "quartiles": [one / 2, one * 2]}
+        for side, one in (("cached", 2.0), ("sliding", 200.0))
+    }
+    rows = [
+        {
+            "attention_len": length,
+            "microseconds_per_token": times,
+            "ratio": {"median": 100.0},
+            "counted": {"computed": 120.0},
+            "paper": paper,
+        }
+        for length, paper in ((512, None), (800, 363))
+    ]
+    predicted = {"attention_len": [500, 900], "cached": [2, 3], "sliding": [190, 300], "ratio": [95, 100]}
+    picture = work.cost_per_token({"lengths": rows, "predicted": predicted})
+    cost, ratio = picture.figure.axes
+    measured = [container.lines[0].get_ydata().tolist() for container in cost.containers]
+    assert measured == [[200, 200], [2, 2]]
+    assert [line.get_ydata().tolist() for line in ratio.lines] == [[95, 100], [100, 100], [363]]
+    assert (
+        "at 800, 200 and 2 microseconds, a ratio of 100, by operations 120, in the paper 363" in picture.alt
+    )
