@@ -26,6 +26,7 @@ nb_mime_priority_overrides = [("html", "image/png", 0), ("html", "text/html", 5)
 myst_enable_extensions = ["dollarmath", "amsmath"]
 myst_heading_anchors = 3
 html_theme = "furo"
+html_favicon = "icon.svg"
 html_math_renderer = "mathml"
 html_show_sphinx = False
 html_show_copyright = False
@@ -46,11 +47,12 @@ def add_math_as_mathml(app: Sphinx) -> None:
 
 
 def prepare(app: Sphinx, name: str, source: list[str]) -> None:
-    """Links to results and code lead to the site's own copies; images get their words."""
+    """Links to results and code lead to the site's own copies; images get their words; nothing to install."""
     if app.env.doc2path(name).suffix != ".ipynb":
         source[0] = with_links(source[0])
         return
     notebook = json.loads(source[0])
+    notebook["cells"] = [cell for cell in notebook["cells"] if cell["id"] != "install"]
     for cell in notebook["cells"]:
         if cell["cell_type"] == "markdown":
             cell["source"] = with_links("".join(cell["source"]))
