@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -73,6 +74,21 @@ def luminance(colour: str) -> float:
     red, green, blue = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
     linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in (red, green, blue)]
     return sum(weight * c for weight, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+PALE = {"#00213A", "#A6CEE3", "#B8E0C8", "#E8E8B0", "#E9C9DD", "#FDD0A2"}
+"""Grounds and fills, each beside a label or a hatch that says the same."""
+
+
+@pytest.mark.parametrize(
+    "path", sorted(Path(picture.__file__).parent.glob("*.py")), ids=lambda path: path.stem
+)
+def test_colours_are_those_that_everybody_can_tell_apart_or_greys(path):
+    text = path.read_text("utf-8")
+    okabe_ito = {picture.BLUE, picture.ORANGE, picture.GREEN, picture.PURPLE}
+    for colour in re.findall(r'"(#[0-9A-Fa-f]{6})"', text):
+        assert colour in okabe_ito | PALE or colour[1:3] == colour[3:5] == colour[5:7], colour
+    assert set(re.findall(r'cmap="(\w+)"', text)) <= {"cividis"}
 
 
 def test_colours_stand_out_from_white_and_are_never_the_only_cue():

@@ -75,6 +75,30 @@ def test_a_notebook_can_be_started_alone_from_the_tagged_version(path):
     assert "google.colab" in install.source.splitlines()[2]
 
 
+@every_notebook
+def test_a_notebook_has_what_every_notebook_has(path):
+    cells = nbformat.read(path, as_version=4).cells
+    code = [cell.source for cell in cells if cell.cell_type == "code"]
+    prose = prose_of(path)
+    wrong = re.search(r"## What people get wrong\n(.*?)(?=\n## |\Z)", prose, re.DOTALL)[1]
+    assert len(re.findall(r"\*\*[\"“].+?[\"”]", wrong)) >= 4
+    assert len(re.findall("Hint 1", prose)) == len(re.findall("A solution", prose)) >= 1
+    assert re.search(r"^## .*[Pp]redict", prose, re.MULTILINE)
+    assert re.search(r"^## Read on", prose, re.MULTILINE)
+    assert any(re.search(r"^show\(", source, re.MULTILINE) for source in code)
+    assert any(re.search(r"\b(explore|Explorer)\(", source) for source in code)
+    assert any("assert" in source for source in code)
+    assert max(source.count("\n") for source in code) < 34
+
+
+@every_notebook
+def test_no_cell_asks_the_network_or_is_compared_output_by_output(path):
+    cells = nbformat.read(path, as_version=4).cells
+    for cell in cells:
+        if cell.cell_type == "code" and cell.id != "install":
+            assert not re.search(r"https?://|urllib|requests|NBVAL|^[!%]", cell.source, re.MULTILINE), cell.id
+
+
 @every_page
 def test_headings_are_in_order(path):
     prose = re.sub(r"```.*?```", "", prose_of(path), flags=re.DOTALL)

@@ -51,8 +51,14 @@ SINUSOIDS: dict[str, Callable[..., Tensor]] = {
     "tensor2tensor does; the paper divides by d_model": lambda p, d: _table(
         p, _frequencies(d, (d // 2) / (d // 2 - 1))
     ),
-    "the frequencies grow: the exponent lacks its minus, or you multiply by 10000 ** e instead of "
-    "dividing": lambda p, d: _table(p, 1 / _frequencies(d, 1.0)),
+    "the frequencies grow: the exponent lacks its minus": lambda p, d: _table(
+        p, 10000.0 ** (torch.arange(0, d, 2) / d)
+    ),
+    "the angle is p / ω: a place is multiplied by its frequency, or divided by 10000^(2m / d_model)": (
+        lambda p, d: torch.cat(
+            [(p[:, None] / _frequencies(d, 1.0)).sin(), (p[:, None] / _frequencies(d, 1.0)).cos()], dim=1
+        )
+    ),
     "the angle is taken for degrees: sin and cos work in radians, p ω needs no conversion": lambda p, d: (
         _table(p * pi / 180, _frequencies(d, 1.0))
     ),

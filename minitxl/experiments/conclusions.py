@@ -221,6 +221,7 @@ SMALLER: dict[str, Mapping[str, Any]] = {
     "dependency": {},
     "copying": {"distances": [24]},
     "memory_and_positions": {"memories": [0, 32]},
+    "attention_over_memory": {},
     "evaluation_cost": {"attention_lens": [128, 512], "passes": 1},
 }
 """One experiment of each kind, and the settings that make it cheaper; it has one seed as well."""

@@ -10,6 +10,10 @@ from minitxl.figures.picture import BLUE, GREEN, ORANGE, PURPLE, STYLE, Data, Pi
 
 LINES = [(GREEN, "o-"), (PURPLE, "^--"), (ORANGE, "s:"), (BLUE, "D-"), ("black", "v-.")]
 """Colour, marker and dashes of each system, in the order given."""
+SIZES = [14, 9, 5, 7, 7]
+"""Of their markers: the first three meet at chance, and each shows inside the one before."""
+FLOOR = 0.003
+"""Where the scale of changes begins."""
 
 
 def order(curves: Data, *, steps: int) -> Picture:
@@ -17,10 +21,16 @@ def order(curves: Data, *, steps: int) -> Picture:
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(8, 3.2), layout="constrained")
         axes = figure.subplots()
-        for (name, curve), (colour, line) in zip(curves.items(), LINES, strict=True):
-            axes.plot(curve["step"], curve["accuracy"], line, color=colour, label=name, alpha=0.9, ms=5)
+        for (name, curve), (colour, line), size in zip(curves.items(), LINES, SIZES, strict=True):
+            style: dict[str, Any] = {
+                "color": colour,
+                "ms": size,
+                "markerfacecolor": "none",
+                "markeredgewidth": 1.5,
+            }
+            axes.plot(curve["step"], curve["accuracy"], line, label=name, **style)
         axes.axhline(0.5, color="#808080", lw=1, zorder=0)
-        axes.text(steps, 0.51, "chance", ha="right", color="#606060", fontsize=8)
+        axes.text(0, 0.51, " chance", color="#606060", fontsize=8)
         axes.set(title="Which came first, A or B?", xlabel="training step", ylabel="accuracy")
         axes.set(xlim=(0, steps * 1.02), ylim=(0.4, 1.03))
         figure.legend(loc="outside right upper")
@@ -35,15 +45,15 @@ def changed(data: Data) -> Picture:
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(2.3 * len(systems), 2.7), layout="constrained")
         panels = figure.subplots(1, len(systems), sharey=True, squeeze=False)[0]
-        for axes, (name, change), (colour, _) in zip(panels, systems.items(), LINES, strict=False):
-            axes.bar(range(len(change)), change, color=colour)
+        for axes, (name, change) in zip(panels, systems.items(), strict=True):
+            axes.bar(range(len(change)), change, color=BLUE)
             for place, amount in enumerate(change):
                 if amount < data["rounding"]:
-                    axes.text(place, 0, "0", ha="center", va="bottom", fontsize=8)
+                    axes.text(place, FLOOR, "0", ha="center", va="bottom", fontsize=9)
             named = {first: "A", second: "B", len(change) - 1: "?"}
             axes.set(title=name.replace(", ", ",\n"), xticks=list(named), xticklabels=named.values())
-            axes.set(xlabel="place")
-        panels[0].set_ylabel("change of the output")
+            axes.set(xlabel="place", yscale="log", ylim=(FLOOR, 20))
+        panels[0].set_ylabel("change of the output (norm)")
     told = "; ".join(
         f"{name}: moves at {sum(amount >= data['rounding'] for amount in change)} places of {len(change)}, "
         f"by {change[-1]:.2f} at the last"
@@ -62,7 +72,7 @@ def table(data: Data) -> Picture:
         half = rows.shape[1] // 2
         image.axvline(half - 0.5, color="white", lw=1)
         image.set(title="sin ‖ cos", xlabel="component", ylabel="place")
-        image.set(xticks=[0, half - 1, half, 2 * half - 1])
+        image.set(xticks=[0, half, 2 * half - 1])
         figure.colorbar(drawn, ax=image)
         for column, (colour, line) in zip(columns, LINES, strict=False):
             label = f"sine {column}"
@@ -70,11 +80,11 @@ def table(data: Data) -> Picture:
         curves.set(title="Fast and slow", xlabel="place", ylabel="component")
         figure.legend(loc="outside right upper")
     low, high = rows.min(), rows.max()
+    places, width = rows.shape
     return Picture(
         figure,
-        f"A table of sinusoids, {rows.shape[0]} places by {rows.shape[1]} components between {low:.0f} and "
-        f"{high:.0f}, "
-        f"sines in the left half, cosines in the right; sine 0 turns fastest, sine {half - 1} slowest.",
+        f"A table of sinusoids, {places} places by {width} components from {low:.0f} to {high:.0f}: sines "
+        f"in the left half, cosines in the right; sine 0 turns fastest, sine {half - 1} slowest.",
     )
 
 
@@ -86,24 +96,29 @@ def by_offset(data: Data) -> Picture:
     panels = data["panels"]
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(3.2 * len(panels), 3.1), layout="constrained")
-        for number, (name, found) in enumerate(panels.items()):
-            axes = figure.add_subplot(1, len(panels), number + 1)
+        plots = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+        for axes, (name, found) in zip(plots, panels.items(), strict=True):
             axes.fill_between(data["offset"], found["low"], found["high"], color=ORANGE, alpha=0.35, lw=0)
             axes.plot(data["offset"], found["mean"], color=BLUE, lw=1.5)
-            axes.set(title=f"{name}\nspread {found['spread']:.1g}", xlabel="offset i - j (tokens)")
-            if not number:
-                axes.set_ylabel("product of the positions i and j")
+            axes.set(title=f"{name}\nspread {_short(found['spread'])}", xlabel="offset i - j (tokens)")
+        plots[0].set_ylabel("product of places i and j")
         handles = [
             mpl.lines.Line2D([], [], color=BLUE, label="mean of all pairs of that offset"),
             mpl.patches.Patch(color=ORANGE, alpha=0.35, label="from the smallest pair to the largest"),
         ]
         figure.legend(handles=handles, loc="outside lower center", ncols=2)
-    told = "; ".join(f"{name.replace(chr(10), ' ')}: {found['spread']:.1g}" for name, found in panels.items())
+    told = "; ".join(
+        f"{name.replace(chr(10), ' ')}: {_short(found['spread'])}" for name, found in panels.items()
+    )
     return Picture(
         figure,
         f"Products of {data['places']} sinusoidal positions by offset. Largest spread between pairs of one "
         f"offset: {told}.",
     )
+
+
+def _short(spread: float) -> str:
+    return f"{spread:.0f}" if spread >= 1 else f"{spread:.0e}"
 
 
 def shifted(data: Data) -> Picture:

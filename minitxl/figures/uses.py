@@ -8,7 +8,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, FigureBase
 from numpy.typing import NDArray
 
 from minitxl.figures.picture import BITS, BLUE, GREEN, ORANGE, PURPLE, STYLE, Data, Picture
@@ -83,7 +83,7 @@ def _recl(axes: Axes, recl: Data) -> None:
     axes.legend(fontsize=8)
 
 
-def _gains(figure: Figure, data: Data) -> None:
+def _gains(figure: FigureBase, data: Data) -> None:
     """Figure 3: for each model, what the longer context adds to the best of all with the shorter."""
     lengths = data["context_lens"]
     matrices = {name: _matrix(lengths, data["gains"][name]) for name in SYSTEMS}
@@ -159,7 +159,7 @@ def attention_over_memory(data: Data) -> Picture:
     return Picture(figure, _in_words(data))
 
 
-def _heads(figure: Figure, axes: Axes, data: Data) -> None:
+def _heads(figure: FigureBase, axes: Axes, data: Data) -> None:
     """Figure 5: a row a head, weight averaged by distance."""
     weights = np.array(data["weight_by_distance"])
     layers, heads, _ = weights.shape

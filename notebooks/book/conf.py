@@ -22,6 +22,7 @@ extensions = ["myst_nb"]
 root_doc = "index"
 exclude_patterns = ["book", "assignments", "_build", "jupyter_execute", ".ipynb_checkpoints", "*.py"]
 nb_execution_mode = "off"
+nb_render_markdown_format = "myst"
 nb_mime_priority_overrides = [("html", "image/png", 0), ("html", "text/html", 5)]
 myst_enable_extensions = ["dollarmath", "amsmath"]
 myst_heading_anchors = 3

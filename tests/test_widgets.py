@@ -1,0 +1,47 @@
+import ipywidgets as ipw
+import pytest
+from matplotlib.figure import Figure
+
+from minitxl.figures import Picture
+from minitxl.widgets import explore
+
+
+def draw(n_layer, causal, kind):
+    figure = Figure(figsize=(1, 1))
+    figure.subplots().plot([n_layer])
+    return Picture(figure, f"{n_layer} layers, causal {causal}, <{kind}>")
+
+
+@pytest.fixture
+def explorer():
+    choices = {"n_layer": range(1, 4), "causal": [True, False], "kind": ["xl", "shaw"]}
+    return explore(draw, **choices, start={"n_layer": 2}, labels={"n_layer": "layers N"})
+
+
+def test_each_argument_has_a_control_that_the_keyboard_moves(explorer):
+    kinds = {name: type(control) for name, control in explorer.controls.items()}
+    assert kinds == {"n_layer": ipw.SelectionSlider, "causal": ipw.Checkbox, "kind": ipw.Dropdown}
+    assert explorer.controls["n_layer"].description == "layers N"
+    assert not explorer.controls["n_layer"].continuous_update
+    assert explorer.chosen == {"n_layer": 2, "causal": True, "kind": "xl"}
+
+
+def test_moving_a_control_redraws_the_picture_of_what_is_chosen(explorer):
+    before = explorer.picture.value
+    explorer.controls["n_layer"].value = 3
+    assert explorer.drawn.alt == "3 layers, causal True, <xl>"
+    assert explorer.picture.value != before
+    explorer.controls["kind"].value = "shaw"
+    assert 'alt="3 layers, causal True, &lt;shaw&gt;"' in explorer.picture.value
+
+
+def test_where_widgets_are_not_drawn_the_picture_is(explorer):
+    data, metadata = explorer._repr_mimebundle_()
+    assert "application/vnd.jupyter.widget-view+json" in data
+    assert data["image/png"].startswith(b"\x89PNG")
+    assert data["text/plain"] == metadata["image/png"]["alt"] == explorer.drawn.alt
+
+
+def test_a_start_that_is_no_choice_is_refused():
+    with pytest.raises(Exception, match="value not found"):
+        explore(draw, n_layer=[1, 2], causal=[True], kind=["xl"], start={"n_layer": 9})
