@@ -101,10 +101,14 @@ def canonical(notebook: nbformat.NotebookNode, stem: str) -> nbformat.NotebookNo
         if cell.cell_type == "markdown":
             cell.source = with_current_numbers(cell.source)
         else:
-            for output in cell.outputs:
-                output.get("data", {}).pop(WIDGET, None)
-            cell.outputs = [output for output in cell.outputs if output.get("data", True)]
+            cell.outputs = [output for output in map(without_widget, cell.outputs) if output]
     return notebook
+
+
+def without_widget(output: nbformat.NotebookNode) -> nbformat.NotebookNode | None:
+    """The output less the view of a past session's widget; nothing where no picture stands in for it."""
+    view = output.get("data", {}).pop(WIDGET, None)
+    return None if view and "image/png" not in output.data else output
 
 
 def text_of(notebook: nbformat.NotebookNode) -> str:
