@@ -1,13 +1,11 @@
 """Notebook 03: its experiment, its checks, its widget, and its hand-built pieces."""
 
-import re
 from itertools import pairwise
-from pathlib import Path
 
-import nbformat
 import pytest
 import torch
 from einops import rearrange, reduce
+from page import NOTEBOOKS, Page, assert_each_mistake_gets_its_own_sentence
 
 from minitxl import corpora, evaluation, figures, reach, results
 from minitxl.batching import Lanes
@@ -18,61 +16,34 @@ from minitxl.experiments.parts import compute
 from minitxl.figures import segments as drawn
 from minitxl.model import TransformerLM
 
-ROOT = Path(__file__).parent.parent.parent
-CELLS = {
-    cell.id: cell.source
-    for cell in nbformat.read(ROOT / "notebooks" / "03_vanilla_segments.ipynb", as_version=4).cells
-}
 EXERCISES = {"exercise-lanes": judges.check_lanes, "exercise-context": judges.check_context_of}
-NAMES = {
-    "EvaluateConfig": EvaluateConfig,
-    "ModelConfig": ModelConfig,
-    "TransformerLM": TransformerLM,
-    "context_lengths": drawn.context_lengths,
-    "evaluation": evaluation,
-    "explore": lambda draw, **choices: choices,
-    "pairwise": pairwise,
-    "reach": reach,
-    "rearrange": rearrange,
-    "reduce": reduce,
-    "torch": torch,
-}
+PAGE = Page(
+    "03_vanilla_segments",
+    EvaluateConfig=EvaluateConfig,
+    ModelConfig=ModelConfig,
+    TransformerLM=TransformerLM,
+    context_lengths=drawn.context_lengths,
+    evaluation=evaluation,
+    explore=lambda draw, **choices: choices,
+    pairwise=pairwise,
+    reach=reach,
+    rearrange=rearrange,
+    reduce=reduce,
+    torch=torch,
+)
 TINY = ModelConfig(vocab_size=5, n_layer=1, d_model=8, n_head=1, d_head=8, d_inner=8, dropout=0.0)
 NO_TEXT = corpora.from_bytes("none", b"x")
 
 
-def run(*cells: str, **names) -> dict:
-    space = NAMES | names
-    for cell in cells:
-        exec(CELLS.get(cell, cell), space)
-    return space
-
-
-def solution(cell: str):
-    (code,) = re.findall(r"```python\n(.*?)```", CELLS[cell], flags=re.DOTALL)
-    return run(code)[re.search(r"def (\w+)", code)[1]]
-
-
 @pytest.mark.parametrize("cell", EXERCISES)
 def test_the_solution_is_right_and_the_stub_is_not_there_yet(cell):
-    check = EXERCISES[cell]
-    assert check(solution(cell)).right
-    stub = CELLS[f"{cell}-stub"].partition("\n\n\n")[0]
-    verdict = check(run(stub)[re.search(r"def (\w+)", stub)[1]])
-    assert (verdict.right, verdict.message) == (False, "there is nothing here yet")
-    assert not check(lambda *case: None).right
+    PAGE.assert_solved_by_its_solution_alone(cell, EXERCISES[cell])
+    assert not EXERCISES[cell](lambda *case: None).right
 
 
 @pytest.mark.parametrize("check", EXERCISES.values())
 def test_each_mistake_gets_its_own_sentence(check, monkeypatch):
-    seen = {}
-    judge = judges.judge
-    monkeypatch.setattr(judges, "judge", lambda attempt, **all_: seen.update(all_) or judge(attempt, **all_))
-    check(lambda *case: [])
-    assert len(seen["mistakes"]) >= 5
-    for sentence, mistake in seen["mistakes"].items():
-        verdict = check(mistake)
-        assert (verdict.right, verdict.message) == (False, sentence)
+    assert_each_mistake_gets_its_own_sentence(check, judges, monkeypatch, wrong=[], least=5)
 
 
 def test_shuffled_windows_are_found_out_whatever_their_order_and_leave_randomness_alone():
@@ -111,7 +82,7 @@ def test_the_context_of_a_target_is_what_changes_its_loss(attention_len, stride)
 
 
 def test_the_widget_draws_the_contexts_of_the_packages_evaluation():
-    space = run("widget")
+    space = PAGE.run("widget")
     choices = space["explore"](**{"draw": None, "seg_len": [4, 16, 64], "moved_by": list(space["READINGS"])})
     for seg_len in choices["seg_len"]:
         for moved_by in choices["moved_by"]:
@@ -135,15 +106,15 @@ def test_the_widget_draws_the_contexts_of_the_packages_evaluation():
 )
 def test_a_hand_built_piece_is_right_or_the_notebook_stops(cell, right, wrong):
     needed = ["torch.manual_seed(0)", *(["by-hand"] if cell == "no-crossing" else []), cell]
-    run(*needed)
-    broken = CELLS[cell].replace(right, wrong)
-    assert broken != CELLS[cell]
+    PAGE.run(*needed)
+    broken = PAGE.cells[cell].replace(right, wrong)
+    assert broken != PAGE.cells[cell]
     with pytest.raises(AssertionError):
-        run(*needed[:-1], broken)
+        PAGE.run(*needed[:-1], broken)
 
 
 def test_the_figures_show_the_numbers_of_their_data():
-    copied = results.read(ROOT / "figures" / "segment_copying.json").data
+    copied = results.read(NOTEBOOKS.parent / "figures" / "segment_copying.json").data
     (axes,) = figures.segment_copying(copied).figure.axes
     for line, system in zip(axes.lines, copied["systems"].values(), strict=False):
         assert list(line.get_ydata()) == [one["mean"] for one in system["by_offset"]]

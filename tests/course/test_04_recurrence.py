@@ -1,13 +1,11 @@
 """Notebook 04: its checks, its widget, and its hand-built pieces."""
 
-import re
 from collections import deque
-from pathlib import Path
 
-import nbformat
 import pytest
 import torch
 from einops import einsum, pack, rearrange, repeat
+from page import Page, assert_each_mistake_gets_its_own_sentence
 
 from minitxl import memory, reach
 from minitxl.attention import MultiHeadAttention, visible
@@ -17,63 +15,34 @@ from minitxl.figures import recurrence as drawn
 from minitxl.memory import extend
 from minitxl.model import TransformerLM
 
-ROOT = Path(__file__).parent.parent.parent
-CELLS = {
-    cell.id: cell.source
-    for cell in nbformat.read(ROOT / "notebooks" / "04_recurrence.ipynb", as_version=4).cells
-}
 EXERCISES = {"exercise-extend": judges.check_extend, "exercise-keep": judges.check_keep}
-NAMES = {
-    "ModelConfig": ModelConfig,
-    "MultiHeadAttention": MultiHeadAttention,
-    "TransformerLM": TransformerLM,
-    "deque": deque,
-    "einsum": einsum,
-    "explore": lambda draw, **choices: choices,
-    "extend": extend,
-    "memory_step": drawn.memory_step,
-    "pack": pack,
-    "reach": reach,
-    "rearrange": rearrange,
-    "repeat": repeat,
-    "torch": torch,
-    "visible": visible,
-}
-
-
-def run(*cells: str, **names) -> dict:
-    space = NAMES | names
-    for cell in cells:
-        exec(CELLS.get(cell, cell), space)
-    return space
-
-
-def solution(cell: str):
-    (code,) = re.findall(r"```python\n(.*?)```", CELLS[cell], flags=re.DOTALL)
-    return run(code)[re.search(r"def (\w+)", code)[1]]
+PAGE = Page(
+    "04_recurrence",
+    ModelConfig=ModelConfig,
+    MultiHeadAttention=MultiHeadAttention,
+    TransformerLM=TransformerLM,
+    deque=deque,
+    einsum=einsum,
+    explore=lambda draw, **choices: choices,
+    extend=extend,
+    memory_step=drawn.memory_step,
+    pack=pack,
+    reach=reach,
+    rearrange=rearrange,
+    repeat=repeat,
+    torch=torch,
+    visible=visible,
+)
 
 
 @pytest.mark.parametrize("cell", EXERCISES)
 def test_the_solution_is_right_and_the_stub_is_not_there_yet(cell):
-    check = EXERCISES[cell]
-    assert check(solution(cell)).right
-    stub = CELLS[f"{cell}-stub"].partition("\n\n\n")[0]
-    verdict = check(run(stub)[re.search(r"def (\w+)", stub)[1]])
-    assert (verdict.right, verdict.message) == (False, "there is nothing here yet")
+    PAGE.assert_solved_by_its_solution_alone(cell, EXERCISES[cell])
 
 
 @pytest.mark.parametrize("check", EXERCISES.values())
 def test_each_mistake_gets_its_own_sentence(check, monkeypatch):
-    seen = {}
-    judge = judges.judge
-    monkeypatch.setattr(judges, "judge", lambda attempt, **all_: seen.update(all_) or judge(attempt, **all_))
-    state = torch.get_rng_state()
-    check(lambda *case: torch.zeros(()))
-    assert len(seen["mistakes"]) >= 6
-    for sentence, mistake in seen["mistakes"].items():
-        verdict = check(mistake)
-        assert (verdict.right, verdict.message) == (False, sentence)
-    assert torch.equal(torch.get_rng_state(), state)
+    assert_each_mistake_gets_its_own_sentence(check, judges, monkeypatch, wrong=torch.zeros(()), least=6)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +67,7 @@ def test_an_extend_of_the_right_values_must_cut_the_graph_and_own_its_storage(at
 
 
 def test_the_keep_of_the_check_equals_an_empty_memory_grown_by_the_present_text():
-    space = run("torch.manual_seed(0)", "read", "invariant")
+    space = PAGE.run("torch.manual_seed(0)", "read", "invariant")
     model, small = space["model"], space["small"]
     past = torch.randn(small.n_layer, 3, 4, small.d_model).double()
     tokens, read = torch.randint(16, (3, 3)), torch.tensor([0, 2, 9])
@@ -112,7 +81,7 @@ def test_the_context_of_256_and_256_is_judged_number_by_number():
     right = {"fewest": 257, "mean": 384.5, "most": 512}
     asked = {"seg_len": 256, "mem_len": 256}
     for number in right.values():
-        assert str(number) in CELLS["exercise-context"]
+        assert str(number) in PAGE.cells["exercise-context"]
     assert judges.check_context(right, **asked).right
     assert "nothing here yet" in judges.check_context(dict.fromkeys(right), **asked).message
     assert "sees itself too" in judges.check_context(right | {"fewest": 256}, **asked).message
@@ -121,7 +90,7 @@ def test_the_context_of_256_and_256_is_judged_number_by_number():
 
 @pytest.mark.parametrize(("seg_len", "mem_len"), [(2, 0), (4, 4), (3, 1), (2, 12), (4, 6)])
 def test_the_widget_shows_the_memory_and_the_sight_of_the_package(seg_len, mem_len):
-    space = run("widget")
+    space = PAGE.run("widget")
     for step in range(space["STEPS"]):
         data = space["step_data"](step, seg_len, mem_len)
         graph = reach.propagate(seg_len - 1, n_layer=1, seg_len=seg_len, mem_len=mem_len, n_segment=step + 1)
@@ -149,19 +118,19 @@ def test_the_widget_shows_the_memory_and_the_sight_of_the_package(seg_len, mem_l
 def test_a_hand_built_piece_is_right_or_the_notebook_stops(cell, right, wrong):
     before = ["torch.manual_seed(0)", "read", "invariant", "gradient", "gradient-split", "without-cut"]
     needed = before[: before.index(cell)] if cell in before else before[:1]
-    space = run(*needed)
-    exec(CELLS[cell], space)
-    broken = CELLS[cell].replace(right, wrong)
-    assert broken != CELLS[cell]
-    space = run(*needed)
+    space = PAGE.run(*needed)
+    exec(PAGE.cells[cell], space)
+    broken = PAGE.cells[cell].replace(right, wrong)
+    assert broken != PAGE.cells[cell]
+    space = PAGE.run(*needed)
     with pytest.raises(AssertionError):
         exec(broken, space)
 
 
 def test_without_the_stop_gradient_the_old_states_get_one_and_the_notebook_stops():
-    needed = ["read", "invariant", CELLS["gradient"].replace("extend(", "reach.joined(")]
+    needed = ["read", "invariant", PAGE.cells["gradient"].replace("extend(", "reach.joined(")]
     with pytest.raises(AssertionError):
-        run(*needed, "gradient-split")
+        PAGE.run(*needed, "gradient-split")
 
 
 def test_cut_edges_shows_each_edge_once_and_the_lengths():

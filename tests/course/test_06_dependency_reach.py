@@ -1,73 +1,42 @@
 """Notebook 06: its checks, its widget, and its hand-built pieces."""
 
-import re
 from itertools import product
-from pathlib import Path
 
-import nbformat
 import pytest
 import torch
 from einops import rearrange, reduce
+from page import Page, assert_each_mistake_gets_its_own_sentence
 
 from minitxl import context, memory, reach
 from minitxl.checks import reach as judges
 from minitxl.figures import hops
 
-ROOT = Path(__file__).parent.parent.parent
-CELLS = {
-    cell.id: cell.source
-    for cell in nbformat.read(ROOT / "notebooks" / "06_dependency_reach.ipynb", as_version=4).cells
-}
 EXERCISES = {
     "exercise-reach": judges.check_reach,
     "exercise-gradient": judges.check_gradient_reach,
     "exercise-recl": judges.check_recl,
 }
-NAMES = {
-    "context": context,
-    "hops": hops,
-    "memory": memory,
-    "product": product,
-    "reach": reach,
-    "rearrange": rearrange,
-    "reduce": reduce,
-    "torch": torch,
-}
-
-
-def run(*cells: str, **names) -> dict:
-    space = NAMES | names
-    for cell in cells:
-        exec(CELLS.get(cell, cell), space)
-    return space
-
-
-def solution(cell: str):
-    (code,) = re.findall(r"```python\n(.*?)```", CELLS[cell], flags=re.DOTALL)
-    return run(code)[re.search(r"def (\w+)", code)[1]]
+PAGE = Page(
+    "06_dependency_reach",
+    context=context,
+    hops=hops,
+    memory=memory,
+    product=product,
+    reach=reach,
+    rearrange=rearrange,
+    reduce=reduce,
+    torch=torch,
+)
 
 
 @pytest.mark.parametrize("cell", EXERCISES)
 def test_the_solution_is_right_and_the_stub_is_not_there_yet(cell):
-    check = EXERCISES[cell]
-    assert check(solution(cell)).right
-    stub = CELLS[f"{cell}-stub"].partition("\n\n\n")[0]
-    verdict = check(run(stub)[re.search(r"def (\w+)", stub)[1]])
-    assert (verdict.right, verdict.message) == (False, "there is nothing here yet")
+    PAGE.assert_solved_by_its_solution_alone(cell, EXERCISES[cell])
 
 
 @pytest.mark.parametrize("check", EXERCISES.values())
 def test_each_mistake_gets_its_own_sentence(check, monkeypatch):
-    seen = {}
-    judge = judges.judge
-    monkeypatch.setattr(judges, "judge", lambda attempt, **all_: seen.update(all_) or judge(attempt, **all_))
-    state = torch.get_rng_state()
-    check(lambda *case: 0)
-    assert len(seen["mistakes"]) >= 5
-    for sentence, mistake in seen["mistakes"].items():
-        verdict = check(mistake)
-        assert (verdict.right, verdict.message) == (False, sentence)
-    assert torch.equal(torch.get_rng_state(), state)
+    assert_each_mistake_gets_its_own_sentence(check, judges, monkeypatch, wrong=0, least=5)
 
 
 @pytest.mark.parametrize(
@@ -83,11 +52,11 @@ def test_each_mistake_gets_its_own_sentence(check, monkeypatch):
 )
 def test_the_hand_built_equals_the_packages_or_the_notebook_stops(cell, right, wrong):
     before = ("formula-by-hand",) if cell == "propagate-by-hand" else ()
-    run(*before, cell)
-    broken = CELLS[cell].replace(right, wrong, 1)
-    assert broken != CELLS[cell]
+    PAGE.run(*before, cell)
+    broken = PAGE.cells[cell].replace(right, wrong, 1)
+    assert broken != PAGE.cells[cell]
     with pytest.raises(AssertionError):
-        run(*before, broken)
+        PAGE.run(*before, broken)
 
 
 @pytest.mark.parametrize("window", ["none", 3])
@@ -97,7 +66,7 @@ def test_the_hand_built_equals_the_packages_or_the_notebook_stops(cell, right, w
 def test_the_cone_shows_the_states_that_the_package_says_are_reached(
     n_layer, seg_len, mem_len, offset, window
 ):
-    draw = run(CELLS["widget"].partition("\n\n\nexplore(")[0])["cone"]
+    draw = PAGE.run(PAGE.cells["widget"].partition("\n\n\nexplore(")[0])["cone"]
     picture = draw(n_layer, seg_len, mem_len, offset, window)
     offset, window = min(offset, seg_len - 1), None if window == "none" else window
     lengths = {"n_layer": n_layer, "seg_len": seg_len, "mem_len": mem_len, "window": window}
@@ -122,7 +91,7 @@ def test_the_cone_shows_the_states_that_the_package_says_are_reached(
 
 def test_the_map_shows_the_formula():
     shown = []
-    run("map", hops=type("Figures", (), {"reach_map": lambda data: shown.append(data)}))
+    PAGE.run("map", hops=type("Figures", (), {"reach_map": lambda data: shown.append(data)}))
     (data,) = shown
     grid, line, _ = hops.reach_map(data).figure.axes
     for row, n_layer in enumerate(data["layers"]):

@@ -1,11 +1,8 @@
 """Notebook 12: its checks, its widget, and its hand-built pieces."""
 
-import re
-from pathlib import Path
-
-import nbformat
 import pytest
 import torch
+from page import Page, assert_each_mistake_gets_its_own_sentence
 from torch.utils.flop_counter import FlopCounterMode
 
 from minitxl.checks import cost as judges
@@ -15,59 +12,29 @@ from minitxl.figures import work
 from minitxl.memory import extend
 from minitxl.model import TransformerLM
 
-ROOT = Path(__file__).parent.parent.parent
-CELLS = {
-    cell.id: cell.source
-    for cell in nbformat.read(ROOT / "notebooks" / "12_evaluation_cost.ipynb", as_version=4).cells
-}
 EXERCISES = {
     "exercise-cost": judges.check_cost,
     "exercise-bits": judges.check_bits,
     "exercise-window": judges.check_exact_window,
 }
-NAMES: dict = {}
+PAGE = Page("12_evaluation_cost")
 exec(
     "import torch\nfrom itertools import product\nfrom einops import rearrange\n"
     "from minitxl import evaluation, memory\nfrom minitxl.experiments import evaluation_cost as cost\n"
     "from minitxl.config import EvaluateConfig, ModelConfig, enwik8_base, enwik8_large\n"
     "from minitxl.figures import work\nfrom minitxl.model import TransformerLM\n",
-    NAMES,
+    PAGE.names,
 )
-
-
-def run(*cells: str) -> dict:
-    space = dict(NAMES)
-    for cell in cells:
-        exec(CELLS.get(cell, cell), space)
-    return space
-
-
-def solution(cell: str):
-    (code,) = re.findall(r"```python\n(.*?)```", CELLS[cell], flags=re.DOTALL)
-    return run(code)[re.search(r"def (\w+)", code)[1]]
 
 
 @pytest.mark.parametrize("cell", EXERCISES)
 def test_the_solution_is_right_and_the_stub_is_not_there_yet(cell):
-    check = EXERCISES[cell]
-    assert check(solution(cell)).right
-    stub = CELLS[f"{cell}-stub"].partition("\n\n\n")[0]
-    verdict = check(run(stub)[re.search(r"def (\w+)", stub)[1]])
-    assert (verdict.right, verdict.message) == (False, "there is nothing here yet")
+    PAGE.assert_solved_by_its_solution_alone(cell, EXERCISES[cell])
 
 
 @pytest.mark.parametrize("check", EXERCISES.values())
 def test_each_mistake_gets_its_own_sentence(check, monkeypatch):
-    seen = {}
-    judge = judges.judge
-    monkeypatch.setattr(judges, "judge", lambda attempt, **all_: seen.update(all_) or judge(attempt, **all_))
-    state = torch.get_rng_state()
-    check(lambda *case: 0)
-    assert len(seen["mistakes"]) >= 3
-    for sentence, mistake in seen["mistakes"].items():
-        verdict = check(mistake)
-        assert (verdict.right, verdict.message) == (False, sentence)
-    assert torch.equal(torch.get_rng_state(), state)
+    assert_each_mistake_gets_its_own_sentence(check, judges, monkeypatch, wrong=0, least=3)
 
 
 @pytest.mark.parametrize(("mem_len", "seg_len"), [(6, 4), (3, 5), (0, 4)])
@@ -79,14 +46,14 @@ def test_the_cost_of_hidden_states_is_what_a_counter_counts(mem_len, seg_len):
     past = extend(None, model.hidden(torch.zeros(1, 9, dtype=torch.int64))[1], mem_len=mem_len)
     with FlopCounterMode(display=False) as counter:
         model.hidden(torch.zeros(1, seg_len, dtype=torch.int64), past)
-    assert counter.get_total_flops() == seg_len * solution("exercise-cost")(2, 8, 12, mem_len, seg_len)
+    assert counter.get_total_flops() == seg_len * PAGE.solution("exercise-cost")(2, 8, 12, mem_len, seg_len)
 
 
 def test_the_exact_window_is_the_experiments():
     for n_layer, attention_len in ((1, 5), (12, 3800)):
         config = ModelConfig(n_layer=n_layer)
         expected = evaluation_cost.exact_window(config, attention_len)
-        assert solution("exercise-window")(n_layer, attention_len) == expected
+        assert PAGE.solution("exercise-window")(n_layer, attention_len) == expected
 
 
 @pytest.mark.parametrize(
@@ -100,11 +67,11 @@ def test_the_exact_window_is_the_experiments():
     ],
 )
 def test_the_hand_built_equals_the_packages_or_the_notebook_stops(cell, right, wrong):
-    run(cell)
-    broken = CELLS[cell].replace(right, wrong, 1)
-    assert broken != CELLS[cell]
+    PAGE.run(cell)
+    broken = PAGE.cells[cell].replace(right, wrong, 1)
+    assert broken != PAGE.cells[cell]
     with pytest.raises(AssertionError):
-        run(broken)
+        PAGE.run(broken)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +79,7 @@ def test_the_hand_built_equals_the_packages_or_the_notebook_stops(cell, right, w
     [(12, 512, 3800, 128), (1, 64, 16, 1), (24, 2048, 32000, 2048)],
 )
 def test_the_calculator_shows_what_the_package_counts(n_layer, d_model, attention_len, seg_len):
-    draw = run("calculator")["calculator"]
+    draw = PAGE.run("calculator")["calculator"]
     picture = draw(n_layer, d_model, attention_len, seg_len)
     config = ModelConfig(
         n_layer=n_layer, d_model=d_model, n_head=d_model // 64, d_head=64, d_inner=4 * d_model

@@ -1,0 +1,53 @@
+"""A notebook of the course, cell by cell, for tests of its pieces and of its exercises."""
+
+import re
+from pathlib import Path
+
+import nbformat
+import torch
+
+NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
+
+
+class Page:
+    """Cells by id, run with the names that its set-up would have given them."""
+
+    def __init__(self, stem, **names):
+        cells = nbformat.read(NOTEBOOKS / f"{stem}.ipynb", as_version=4).cells
+        self.cells = {cell.id: cell.source for cell in cells}
+        self.names = names
+
+    def run(self, *cells, **names):
+        """The names after these cells, given by id or as text."""
+        space = self.names | names
+        for cell in cells:
+            exec(self.cells.get(cell, cell), space)
+        return space
+
+    def solution(self, cell):
+        """The function that an exercise folds away."""
+        (code,) = re.findall(r"```python\n(.*?)```", self.cells[cell], flags=re.DOTALL)
+        return self.run(code)[re.search(r"def (\w+)", code)[1]]
+
+    def stub(self, cell):
+        """The function that an exercise begins with."""
+        code = self.cells[f"{cell}-stub"].partition("\n\n\n")[0]
+        return self.run(code)[re.search(r"def (\w+)", code)[1]]
+
+    def assert_solved_by_its_solution_alone(self, cell, check):
+        assert check(self.solution(cell)).right
+        verdict = check(self.stub(cell))
+        assert (verdict.right, verdict.message) == (False, "there is nothing here yet")
+
+
+def assert_each_mistake_gets_its_own_sentence(check, judges, monkeypatch, *, wrong, least):
+    """``judges`` is the room of the check, ``wrong`` an answer that is none of the mistakes."""
+    seen, judge = {}, judges.judge
+    monkeypatch.setattr(judges, "judge", lambda attempt, **all_: seen.update(all_) or judge(attempt, **all_))
+    state = torch.get_rng_state()
+    check(lambda *case: wrong)
+    assert len(seen["mistakes"]) >= least
+    for sentence, mistake in seen["mistakes"].items():
+        verdict = check(mistake)
+        assert (verdict.right, verdict.message) == (False, sentence)
+    assert torch.equal(torch.get_rng_state(), state)
