@@ -3,6 +3,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from matplotlib.figure import Figure
 
 from minitxl import figures, results
 from minitxl.figures import picture, training
@@ -97,3 +98,15 @@ def test_colours_stand_out_from_white_and_are_never_the_only_cue():
     assert len(set(training.LINES.values())) == len(training.COLOURS)
     for colour in (*training.COLOURS.values(), picture.GREEN, picture.PURPLE):
         assert 1.05 / (luminance(colour) + 0.05) > 2.5
+
+
+def test_every_reference_of_a_saved_figure_leads_to_something_in_it(tmp_path):
+    figure = Figure()
+    figure.subplots(1, 2)[0].bar([1], [2], hatch="//")
+    figure.axes[1].plot([1, 2])
+    picture.Picture(figure, "2 panels").save(tmp_path / "saved.svg")
+    for path in (tmp_path / "saved.svg", *FIGURES.glob("*.svg")):
+        text = path.read_text("utf-8")
+        asked = set(re.findall(r"url\(#(\w+)\)", text))
+        assert asked <= set(re.findall(r'id="(\w+)"', text)), path
+    assert any(name.startswith("clip") for name in asked)

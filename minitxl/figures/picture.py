@@ -3,9 +3,10 @@
 Colours are Okabe and Ito's, and line style or marker says the same again.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from io import BytesIO
+from io import BytesIO, StringIO
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,13 @@ STYLE: dict[Any, Any] = {
 BITS = "bits per character"
 
 
+def _with_counted_clips(svg: str) -> str:
+    """Clip paths numbered in their order: their names hash a layout whose last digits vary."""
+    names = re.findall(r'<clipPath id="(\w+)"', svg)
+    numbers = {name: f"clip{number}" for number, name in enumerate(names, start=1)}
+    return re.sub(r"\bp[0-9a-f]{10}\b", lambda found: numbers.get(found[0], found[0]), svg)
+
+
 @dataclass(frozen=True)
 class Picture:
     """A figure and what it says; notebooks show it, with its alternative text."""
@@ -40,8 +48,11 @@ class Picture:
 
     def save(self, path: Path) -> None:
         """Write an SVG that is the same, byte for byte, whenever its data are."""
-        with mpl.rc_context(STYLE), replacing(path) as temporary:
-            self.figure.savefig(temporary, format="svg", metadata={"Date": None, "Description": self.alt})
+        drawn = StringIO()
+        with mpl.rc_context(STYLE):
+            self.figure.savefig(drawn, format="svg", metadata={"Date": None, "Description": self.alt})
+        with replacing(path) as temporary:
+            temporary.write_text(_with_counted_clips(drawn.getvalue()), "utf-8")
 
     def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         png = BytesIO()
