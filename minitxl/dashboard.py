@@ -32,7 +32,7 @@ from minitxl.memory import extend
 from minitxl.model import TransformerLM
 from minitxl.reach import resting
 from minitxl.training import Record, Run
-from minitxl.widgets import image
+from minitxl.widgets import image, with_fallback
 
 PROBE_LANES, PROBE_SEGMENTS = 32, 3
 """The probe: lanes, and segments of each that are scored, once its memory is full."""
@@ -166,8 +166,7 @@ class Dashboard:
         self.words.value = f"<b>{escape(trouble)}</b>" if trouble else "done" if finished else ""
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        data, metadata = self.drawn._repr_mimebundle_()
-        return self.box._repr_mimebundle_(**kwargs) | data, metadata
+        return with_fallback(self.box, self.drawn, **kwargs)
 
 
 def attention(

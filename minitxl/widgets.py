@@ -9,7 +9,6 @@ there is no kernel, or no widgets, the picture of the first setting is shown ins
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping
 from html import escape
-from io import BytesIO
 from typing import Any
 
 import ipywidgets as ipw
@@ -19,10 +18,14 @@ from minitxl.figures import Picture
 
 def image(picture: Picture) -> str:
     """The picture as HTML, its words as the alternative text."""
-    png = BytesIO()
-    picture.figure.savefig(png, format="png", dpi=110, metadata={"Software": None})
-    data = b64encode(png.getvalue()).decode()
+    data = b64encode(picture.png).decode()
     return f'<img src="data:image/png;base64,{data}" alt="{escape(picture.alt)}" style="max-width: 100%">'
+
+
+def with_fallback(box: ipw.Widget, picture: Picture, **asked: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The mimebundle of a widget, with the picture for those who don't draw widgets."""
+    data, metadata = picture._repr_mimebundle_()
+    return box._repr_mimebundle_(**asked) | data, metadata
 
 
 class Explorer:
@@ -50,8 +53,7 @@ class Explorer:
         self.picture.value = image(self.drawn)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        data, metadata = self.drawn._repr_mimebundle_()
-        return self.box._repr_mimebundle_(**kwargs) | data, metadata
+        return with_fallback(self.box, self.drawn, **kwargs)
 
 
 def explore(

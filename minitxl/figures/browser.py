@@ -16,8 +16,8 @@ from matplotlib.patches import Rectangle
 from numpy.typing import ArrayLike, NDArray
 
 from minitxl.figures.picture import BITS, BLUE, ORANGE, STYLE, Data, Picture
+from minitxl.figures.uses import CHANGES
 
-WAYS = {"hide": ("hidden", ORANGE, "o"), "shuffle": ("shuffled", BLUE, "s")}
 SHADES = LinearSegmentedColormap.from_list("white to blue", ["white", BLUE, "#00213A"])
 SHADINGS = ("attention", "loss change")
 """What the browser's boxes show: weights of one head, or bits where one state is hidden from all heads."""
@@ -95,7 +95,7 @@ def share_and_change(ages: Sequence[Sequence[int]], seeds: Sequence[Data]) -> Pi
         looked.set_yticks(places, names)
         looked.invert_yaxis()
         looked.margins(x=0.2)
-        for way, (label, colour, mark) in WAYS.items():
+        for way, (label, colour, mark) in CHANGES.items():
             for number, seed in enumerate(seeds):
                 shift = {"hide": -0.12, "shuffle": 0.12}[way] + 0.07 * (number - (len(seeds) - 1) / 2)
                 for place, (mean, low, high) in enumerate(seed[way]):
@@ -105,7 +105,7 @@ def share_and_change(ages: Sequence[Sequence[int]], seeds: Sequence[Data]) -> Pi
         cost.axvline(0, color="black", lw=0.8)
         cost.set(title="How important: bits it costs", xlabel=f"change of {BITS}, 95 % interval")
         cost.legend(loc="lower right")
-    means = {way: np.array([[row[0] for row in seed[way]] for seed in seeds]).mean(0) for way in WAYS}
+    means = {way: np.array([[row[0] for row in seed[way]] for seed in seeds]).mean(0) for way in CHANGES}
     told = "; ".join(
         f"ages {name}: {100 * part:.1f} % of attention, hidden {hidden:+.4f}, shuffled {shuffled:+.4f} bits"
         for name, part, hidden, shuffled in zip(names, share, means["hide"], means["shuffle"], strict=True)

@@ -7,7 +7,7 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from minitxl.figures.picture import BITS, BLUE, GREEN, ORANGE, PURPLE, STYLE, Data, Picture
+from minitxl.figures.picture import BITS, BLUE, GREEN, ORANGE, PURPLE, STYLE, Data, Picture, seed_band
 
 LOSSES = {"full": ("o", ORANGE), "half": ("s", BLUE)}
 """Marker and colour of training on all targets of a segment, or on its later half."""
@@ -83,16 +83,8 @@ def _mark(axes: Axes, place: int, row: Data) -> None:
 def _curve(axes: Axes, row: Data) -> None:
     line, colour = CURVES[_kind(row)]
     lengths = [one["attention_len"] for one in row["by_length"]]
-    axes.plot(
-        lengths,
-        [one["bits"]["mean"] for one in row["by_length"]],
-        line,
-        color=colour,
-        label=_kind(row),
-        marker="o",
-    )
-    low, high = ([end(one["bits"]["seeds"]) for one in row["by_length"]] for end in (min, max))
-    axes.fill_between(lengths, low, high, color=colour, alpha=0.2, lw=0)
+    found = [one["bits"] for one in row["by_length"]]
+    seed_band(axes, lengths, found, line, color=colour, label=_kind(row), marker="o")
 
 
 def _in_words(row: Data) -> str:

@@ -4,13 +4,15 @@ Colours are Okabe and Ito's, and line style or marker says the same again.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from io import BytesIO, StringIO
 from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from minitxl.files import replacing
@@ -54,7 +56,19 @@ class Picture:
         with replacing(path) as temporary:
             temporary.write_text(_with_counted_clips(drawn.getvalue()), "utf-8")
 
-    def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    @cached_property
+    def png(self) -> bytes:
+        """The figure as notebooks and widgets show it."""
         png = BytesIO()
         self.figure.savefig(png, format="png", dpi=110, metadata={"Software": None})
-        return {"image/png": png.getvalue(), "text/plain": self.alt}, {"image/png": {"alt": self.alt}}
+        return png.getvalue()
+
+    def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        return {"image/png": self.png, "text/plain": self.alt}, {"image/png": {"alt": self.alt}}
+
+
+def seed_band(axes: Axes, x: Sequence[int], found: Sequence[Data], *line: str, **style: Any) -> None:
+    """Means as a line, and around it the range of the seeds."""
+    (drawn,) = axes.plot(x, [one["mean"] for one in found], *line, **style)
+    low, high = ([end(one["seeds"]) for one in found] for end in (min, max))
+    axes.fill_between(x, low, high, color=drawn.get_color(), alpha=0.2, lw=0)

@@ -1,13 +1,12 @@
 """Training as it goes: the dashboard's four panels; and one run of the ablation among the others."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from minitxl.figures.picture import BITS, BLUE, GREEN, ORANGE, PURPLE, STYLE, Data, Picture
+from minitxl.figures.picture import BITS, BLUE, GREEN, ORANGE, PURPLE, STYLE, Data, Picture, seed_band
 
 LAYERS = [("-", BLUE), ("--", ORANGE), ("-.", GREEN), (":", PURPLE)]
 PALE = "#BBBBBB"
@@ -86,9 +85,9 @@ def one_run(data: Data, *, encoding: str, recurrence: bool, loss: str) -> Pictur
         for row in [*(row for row in rows if row is not chosen), chosen]:
             style: dict[str, Any] = {"color": ORANGE} if row is chosen else {"color": PALE, "lw": 1, "ms": 3}
             by_length = [one["attention_len"] for one in row["by_length"]], row["by_length"]
-            _with_range(lengths, by_length[0], [one["bits"] for one in by_length[1]], "o-", **style)
+            seed_band(lengths, by_length[0], [one["bits"] for one in by_length[1]], "o-", **style)
             seg = range(len(row["bits_by_offset"]))
-            _with_range(offsets, seg, row["bits_by_offset"], "-", **style)
+            seed_band(offsets, seg, row["bits_by_offset"], "-", **style)
         trained, best = chosen["trained"], chosen["best"]
         lengths.plot(
             trained["attention_len"], trained["bits"]["mean"], "o", color="black", ms=9, mfc="none", mew=2
@@ -107,10 +106,3 @@ def one_run(data: Data, *, encoding: str, recurrence: bool, loss: str) -> Pictur
         f"best {best['bits']['mean']:.2f} at {best['attention_len']}. Read in segments as trained, "
         f"{first:.2f} at offset 0 and {last:.2f} at the last.",
     )
-
-
-def _with_range(axes: Axes, x: Sequence[int], found: Sequence[Data], line: str, **style: Any) -> None:
-    """The mean of the seeds, between their ends."""
-    axes.plot(x, [one["mean"] for one in found], line, **style)
-    low, high = ([end(one["seeds"]) for one in found] for end in (min, max))
-    axes.fill_between(x, low, high, color=style["color"], alpha=0.2, lw=0)

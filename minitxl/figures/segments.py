@@ -6,7 +6,7 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from minitxl.figures.picture import BITS, BLUE, GREEN, ORANGE, STYLE, Data, Picture
+from minitxl.figures.picture import BITS, BLUE, GREEN, ORANGE, STYLE, Data, Picture, seed_band
 
 COPIERS = {
     "vanilla": ("absolute, no memory", BLUE, "s--"),
@@ -63,11 +63,8 @@ def _copied(axes: Axes, data: Data) -> str:
 
 def _band(axes: Axes, curve: list[Data], label: str, colour: str, line: str) -> None:
     """The mean at each offset, and between which values all seeds lie."""
-    offsets = range(len(curve))
-    low, high = ([end(one["seeds"]) for one in curve] for end in (min, max))
     hollow: dict[str, Any] = {"ms": 8, "markerfacecolor": "none"} if "^" in line else {}
-    axes.plot(offsets, [one["mean"] for one in curve], line, color=colour, label=label, lw=1.5, **hollow)
-    axes.fill_between(offsets, low, high, color=colour, alpha=0.2, lw=0)
+    seed_band(axes, range(len(curve)), curve, line, color=colour, label=label, lw=1.5, **hollow)
 
 
 def fragmentation(copied: Data, text: Data) -> Picture:

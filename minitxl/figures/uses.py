@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -11,7 +10,7 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure, FigureBase
 from numpy.typing import NDArray
 
-from minitxl.figures.picture import BITS, BLUE, GREEN, ORANGE, PURPLE, STYLE, Data, Picture
+from minitxl.figures.picture import BITS, BLUE, GREEN, ORANGE, PURPLE, STYLE, Data, Picture, seed_band
 
 SYSTEMS = {
     "xl_memory": ("XL, memory", ORANGE, "-", "o"),
@@ -35,7 +34,7 @@ def context(data: Data) -> Picture:
         upper, lower = figure.subfigures(2, 1, height_ratios=[1.5, 1], squeeze=False)[:, 0]
         by_offset, by_length, recl = upper.subplots(1, 3)
         for name, (label, colour, line, _) in SYSTEMS.items():
-            _band(by_length, lengths, systems[name]["bits"], label=label, color=colour, ls=line)
+            seed_band(by_length, lengths, systems[name]["bits"], label=label, color=colour, ls=line, lw=1.2)
             if offsets := systems[name]["bits_by_offset"]:
                 by_offset.plot([one["mean"] for one in offsets], color=colour, ls=line, lw=1.2)
         by_offset.set(title="Read as trained", xlabel="offset in the segment, tokens", ylabel=f"test {BITS}")
@@ -55,13 +54,6 @@ def context(data: Data) -> Picture:
     return Picture(
         figure, f"Mean of the seeds over {data['targets']} targets. {told}. {against_table_8(data)}"
     )
-
-
-def _band(axes: Axes, x: Sequence[int], values: Sequence[Data], **style: Any) -> None:
-    """Means as a line, the seeds' range around it."""
-    (line,) = axes.plot(x, [one["mean"] for one in values], lw=1.2, **style)
-    low, high = ([end(one["seeds"]) for one in values] for end in (min, max))
-    axes.fill_between(x, low, high, color=line.get_color(), alpha=0.2, lw=0)
 
 
 def _recl(axes: Axes, recl: Data) -> None:

@@ -24,6 +24,27 @@ class Page:
             exec(self.cells.get(cell, cell), space)
         return space
 
+    def after_setup(self, *cells, change=("", ""), within=None):
+        """The names after the notebook's own set-up and these cells, a text in them, or in one, changed."""
+        before = {cell: self.cells[cell] for cell in ("setup", *cells)}
+        after = {
+            cell: source.replace(*change) if within in (None, cell) else source
+            for cell, source in before.items()
+        }
+        assert change == ("", "") or before != after
+        return self.run(*after.values())
+
+    def solutions(self):
+        """All that the exercises fold away, by name."""
+        return self.run(
+            "import torch",
+            *(
+                block
+                for source in self.cells.values()
+                for block in re.findall(r"<details>.*?```python\n(.*?)```", source, flags=re.DOTALL)
+            ),
+        )
+
     def solution(self, cell):
         """The function that an exercise folds away."""
         (code,) = re.findall(r"```python\n(.*?)```", self.cells[cell], flags=re.DOTALL)

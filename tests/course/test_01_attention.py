@@ -1,41 +1,16 @@
 """Notebook 01: its solutions, its checks, its pieces and its widget."""
 
-import re
 from math import sqrt
-from pathlib import Path
 
-import nbformat
 import pytest
 import torch
+from page import Page
 
 from minitxl.attention import MultiHeadAttention
 from minitxl.checks import attention as checks
 from minitxl.figures.heads import maps
 
-NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "01_attention.ipynb"
-CELLS = {cell.id: cell.source for cell in nbformat.read(NOTEBOOK, as_version=4).cells}
-
-
-def names_of(*cells, **changes):
-    """What these cells define, run after the setup; ``changes`` are replacements, old by cell."""
-    names = {}
-    for cell in ("setup", *cells):
-        source = CELLS[cell]
-        if cell in changes:
-            old, new = changes[cell]
-            assert old in source
-            source = source.replace(old, new)
-        exec(source, names)
-    return names
-
-
-def solutions():
-    names = {"torch": torch}
-    for source in CELLS.values():
-        for block in re.findall(r"<details>.*?```python\n(.*?)```", source, flags=re.DOTALL):
-            exec(block, names)
-    return names
-
+PAGE = Page("01_attention")
 
 CHECKS = {
     "split_heads": checks.check_split,
@@ -48,9 +23,9 @@ CHECKS = {
 @pytest.mark.parametrize("name", CHECKS)
 def test_the_folded_solution_is_right_and_the_stub_not_yet(name):
     state = torch.get_rng_state()
-    assert CHECKS[name](solutions()[name]).right
+    assert CHECKS[name](PAGE.solutions()[name]).right
     stubs = {}
-    for source in CELLS.values():
+    for source in PAGE.cells.values():
         if f"def {name}(" in source and "raise NotImplementedError" in source:
             exec(source.split("\n\n\nprint")[0].split("\n\n\ncheck")[0], stubs)
     assert repr(CHECKS[name](stubs[name])) == "not yet: there is nothing here yet"
@@ -112,9 +87,9 @@ def test_a_named_mistake_gets_its_own_sentence(name, words):
     ],
 )
 def test_a_hand_built_piece_equals_the_packages_or_the_notebook_stops(cell, old, new):
-    names_of("loop", "einsum", "layer")
+    PAGE.after_setup("loop", "einsum", "layer")
     with pytest.raises(AssertionError):
-        names_of("loop", "einsum", "layer", **{cell: (old, new)})
+        PAGE.after_setup("loop", "einsum", "layer", change=(old, new), within=cell)
 
 
 def widths(axes):
@@ -128,7 +103,7 @@ def values_of(axes):
 @pytest.mark.parametrize("temperature", [0.25, 1.0, 4.0])
 @pytest.mark.parametrize("causal", [False, True])
 def test_the_widget_draws_what_the_package_computes(temperature, causal):
-    names = names_of("letters", "key-figure")
+    names = PAGE.after_setup("letters", "key-figure")
     word, x, reader = names["WORD"], names["x"], names["reader"]
     colder = MultiHeadAttention(26, 3, 26)
     colder.load_state_dict(reader.state_dict())
@@ -157,7 +132,7 @@ def test_maps_draw_the_weights_and_leave_what_is_hidden_white():
 
 
 def test_scores_are_divided_by_the_root_of_the_heads_width():
-    names = names_of("letters")
+    names = PAGE.after_setup("letters")
     q = names["reader"].W_q(names["x"])[0, :, :26]
     wanted = names["wanted"][0][[ord(letter) - ord("a") for letter in "transformer"]]
     torch.testing.assert_close(q / sqrt(26), wanted)

@@ -2,41 +2,17 @@
 
 import re
 from math import pi
-from pathlib import Path
 
-import nbformat
 import pytest
 import torch
+from page import Page
 
 from minitxl.attention import MultiHeadAttention
 from minitxl.checks import positions as checks
 from minitxl.figures.places import by_offset, changed
 from minitxl.positions import sinusoids
 
-NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "02_positions.ipynb"
-CELLS = {cell.id: cell.source for cell in nbformat.read(NOTEBOOK, as_version=4).cells}
-
-
-def names_of(*cells, **changes):
-    """What these cells define, run after the setup; ``changes`` are replacements, old by cell."""
-    names = {}
-    for cell in ("setup", *cells):
-        source = CELLS[cell]
-        if cell in changes:
-            old, new = changes[cell]
-            assert old in source
-            source = source.replace(old, new)
-        exec(source, names)
-    return names
-
-
-def solutions():
-    names = {"torch": torch}
-    for source in CELLS.values():
-        for block in re.findall(r"<details>.*?```python\n(.*?)```", source, flags=re.DOTALL):
-            exec(block, names)
-    return names
-
+PAGE = Page("02_positions")
 
 CHECKS = {
     "my_sinusoids": checks.check_sinusoids,
@@ -48,10 +24,10 @@ CHECKS = {
 @pytest.mark.parametrize("name", CHECKS)
 def test_the_folded_solution_is_right_and_the_stub_not_yet(name):
     state = torch.get_rng_state()
-    assert CHECKS[name](solutions()[name]).right
+    assert CHECKS[name](PAGE.solutions()[name]).right
     stub = next(
         source
-        for source in CELLS.values()
+        for source in PAGE.cells.values()
         if "check_" in source and re.search(rf"^(def )?{name}\b", source, re.MULTILINE)
     )
     names = {}
@@ -182,13 +158,13 @@ def test_words_that_the_check_calls_alike_are_so_to_the_package_and_no_others(se
 )
 def test_a_hand_built_piece_is_right_or_the_notebook_stops(cell, old, new):
     cells = dict.fromkeys(["shares", cell])
-    names_of(*cells)
+    PAGE.after_setup(*cells)
     with pytest.raises(AssertionError):
-        names_of(*cells, **{cell: (old, new)})
+        PAGE.after_setup(*cells, change=(old, new), within=cell)
 
 
 def test_a_word_and_its_swap_hold_the_same_tokens_and_opposite_answers():
-    names = names_of("task")
+    names = PAGE.after_setup("task")
     tokens, answers = names["words"](50, torch.Generator().manual_seed(1))
     other = names["swapped"](tokens)
     assert torch.equal(tokens.sort(dim=1).values, other.sort(dim=1).values)
@@ -200,12 +176,12 @@ def test_a_word_and_its_swap_hold_the_same_tokens_and_opposite_answers():
 
 
 def test_a_fresh_model_is_moved_by_a_swap_where_the_notebook_says():
-    names_of("task", "models", "where", "where-conclusion")
+    PAGE.after_setup("task", "models", "where", "where-conclusion")
 
 
 @pytest.mark.parametrize("shift", [1, 16, 64])
 def test_the_widget_draws_what_the_package_computes(shift):
-    names = names_of("widget-parts", "widget")
+    names = PAGE.after_setup("widget-parts", "widget")
     layer, letters = names["absolute"], names["letters"]
     length, width = letters.shape[1:]
     expected = {}

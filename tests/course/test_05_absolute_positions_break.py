@@ -2,20 +2,17 @@
 
 import re
 from collections.abc import Callable
-from pathlib import Path
 
-import nbformat
 import pytest
 import torch
+from page import Page
 
 from minitxl.checks import collisions as checks
 from minitxl.config import ModelConfig
 from minitxl.memory import extend
 from minitxl.model import TransformerLM
 
-ROOT = Path(__file__).parent.parent.parent
-FILE = ROOT / "notebooks" / "05_absolute_positions_break.ipynb"
-CELLS = {cell.id: cell for cell in nbformat.read(FILE, as_version=4).cells}
+PAGE = Page("05_absolute_positions_break")
 EXERCISES = {
     "exercise-2": ("my_pairs", checks.check_pairs, "check-pairs"),
     "exercise-3": ("my_move", checks.check_move, "check-move"),
@@ -24,16 +21,7 @@ EXERCISES = {
 
 def solution(cell: str) -> dict:
     scope: dict = {}
-    exec(re.search(r"```python\n(.*?)```", CELLS[cell].source, re.DOTALL)[1], scope)
-    return scope
-
-
-def notebook(*cells: str, change: tuple[str, str] = ("", "")) -> dict:
-    """The names of the notebook after some of its cells, a text in them changed."""
-    scope: dict = {}
-    source = "\n".join(CELLS[cell].source for cell in ("setup", *cells))
-    assert change[0] in source
-    exec(source.replace(*change), scope)
+    exec(re.search(r"```python\n(.*?)```", PAGE.cells[cell], re.DOTALL)[1], scope)
     return scope
 
 
@@ -43,7 +31,7 @@ def test_the_folded_solution_is_right_and_the_stub_not_yet(exercise):
     before = torch.get_rng_state()
     assert check(solution(exercise)[name]).right
     scope = {check.__name__: lambda attempt: None}
-    exec(CELLS[stub].source, scope)
+    exec(PAGE.cells[stub], scope)
     told = check(scope[name])
     assert (told.right, "nothing here yet" in told.message) == (False, True)
     assert torch.equal(torch.get_rng_state(), before)
@@ -109,20 +97,20 @@ def test_the_pairs_of_the_check_are_those_a_model_cannot_tell_apart(seg_len, mem
     "change", [("(place % seg_len)", "place"), ("* sqrt(", "+ sqrt("), ("[-(mem_len + seg_len) :]", "")]
 )
 def test_the_hand_built_context_equals_the_packages_or_the_notebook_stops(change):
-    notebook("context-by-hand")
+    PAGE.after_setup("context-by-hand")
     with pytest.raises(AssertionError):
-        notebook("context-by-hand", change=change)
+        PAGE.after_setup("context-by-hand", change=change)
 
 
 def test_the_hand_built_scores_equal_the_packages_or_the_notebook_stops():
     cells = ("context-by-hand", "scores", "scores-equal")
-    notebook(*cells, "pairs-conclusion", "every-layer")
+    PAGE.after_setup(*cells, "pairs-conclusion", "every-layer")
     with pytest.raises(AssertionError):
-        notebook(*cells, change=("scores + by_row", "scores - by_row"))
+        PAGE.after_setup(*cells, change=("scores + by_row", "scores - by_row"))
 
 
 def test_the_widget_draws_the_scores_behind_the_packages_weights():
-    scope = notebook("context-by-hand", "scores", "scores-equal", "widget")
+    scope = PAGE.after_setup("context-by-hand", "scores", "scores-equal", "widget")
     places = [(3, 3), (0, 6), (2, 2), (5, 1)]
     for positions, (in_memory, in_segment) in zip(scope["tried"], places, strict=True):
         axes = scope["draw"](positions, in_memory, in_segment).figure.axes[0]

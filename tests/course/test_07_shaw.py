@@ -3,12 +3,11 @@
 import re
 from collections.abc import Callable
 from math import sqrt
-from pathlib import Path
 
-import nbformat
 import pytest
 import torch
 from einops import einsum, rearrange
+from page import NOTEBOOKS, Page
 
 from minitxl import corpora, results
 from minitxl.attention import ShawAttention, visible
@@ -17,9 +16,8 @@ from minitxl.experiments import shaw_clipping
 from minitxl.experiments.parts import compute
 from minitxl.figures import encodings
 
-ROOT = Path(__file__).parent.parent.parent
-CELLS = {cell.id: cell for cell in nbformat.read(ROOT / "notebooks" / "07_shaw.ipynb", as_version=4).cells}
-STORED = results.read(ROOT / "figures" / "shaw_clipping.json").data
+PAGE = Page("07_shaw")
+STORED = results.read(NOTEBOOKS.parent / "figures" / "shaw_clipping.json").data
 EXERCISES = {
     "exercise-1": ("my_rows", checks.check_rows, "check-rows"),
     "exercise-2": ("my_scores", checks.check_gather, "check-gather"),
@@ -28,21 +26,12 @@ EXERCISES = {
 
 
 def attempt_of(cell: str, name: str, *, solution: bool) -> Callable:
-    source = CELLS[cell].source
+    source = PAGE.cells[cell]
     code = re.search(r"```python\n(.*?)```", source, re.DOTALL)[1] if solution else source
     scope = {"torch": torch, "sqrt": sqrt, "einsum": einsum, "rearrange": rearrange}
     scope |= {check.__name__: lambda attempt: None for _, check, _ in EXERCISES.values()}
     exec(code, scope)
     return scope[name]
-
-
-def notebook(*cells: str, change: tuple[str, str] = ("", "")) -> dict:
-    """The names of the notebook after some of its cells, a text in them changed."""
-    scope: dict = {}
-    source = "\n".join(CELLS[cell].source for cell in ("setup", *cells))
-    assert change[0] in source
-    exec(source.replace(*change), scope)
-    return scope
 
 
 @pytest.mark.parametrize("exercise", EXERCISES)
@@ -110,17 +99,17 @@ def test_the_references_of_the_checks_are_the_packages_attention():
 def test_the_hand_built_attention_equals_the_packages_or_the_notebook_stops(change):
     cells = ("rows", "loops", "gather", "efficient", "equal")
     with pytest.raises(AssertionError):
-        notebook(*cells, change=change)
+        PAGE.after_setup(*cells, change=change)
 
 
 def test_the_hand_built_attention_equals_the_packages():
-    notebook("rows", "loops", "gather", "efficient", "equal")
+    PAGE.after_setup("rows", "loops", "gather", "efficient", "equal")
 
 
 def test_the_widget_draws_the_packages_rows_and_the_stored_losses():
-    scope = notebook("rows")
+    scope = PAGE.after_setup("rows")
     scope |= {"stored": STORED, "ks": [1, 4, 16, 64]}
-    exec(CELLS["widget"].source, scope)
+    exec(PAGE.cells["widget"], scope)
     for k in scope["ks"]:
         pairs, plateau, loss = scope["draw"](k=k).figure.axes[:3]
         drawn = torch.tensor(pairs.images[0].get_array().filled(torch.nan))
