@@ -103,6 +103,8 @@ def _equal(one: Any, other: Any) -> bool:
     """Equal up to rounding, shapes and types included; what holds no numbers by ==."""
     if isinstance(one, tuple | list):
         return type(one) is type(other) and len(one) == len(other) and all(map(_equal, one, other))
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_equal(one[key], other[key]) for key in one)
     if not isinstance(one, Tensor | bool | int | float):
         return bool(one == other)
     try:

@@ -1,0 +1,125 @@
+"""An assignment, marked in process: its solutions, with one of them changed, before its own hidden tests."""
+
+import re
+from itertools import count
+from pathlib import Path
+
+import nbformat
+
+SOURCES = Path(__file__).parents[2] / "notebooks" / "assignments"
+ISOLATED = "reload(minitxl.grading).grade("
+"""How a graded cell calls the grader; in process, its trial judges the attempt directly."""
+
+
+class Sheet:
+    def __init__(self, stem):
+        self.notebook = nbformat.read(SOURCES / f"{stem}.ipynb", as_version=4)
+        self.cells = {cell.id: cell for cell in self.notebook.cells}
+        self.stem = stem
+
+    def of_kind(self, *, grade, solution, kind="code"):
+        """Ids of cells by nbgrader's flags."""
+        return [
+            name
+            for name, cell in self.cells.items()
+            if cell.cell_type == kind
+            and (flags := cell.metadata.get("nbgrader"))
+            and (flags.grade, flags.solution) == (grade, solution)
+        ]
+
+    @property
+    def solutions(self):
+        return self.of_kind(grade=False, solution=True)
+
+    @property
+    def tests(self):
+        return self.of_kind(grade=True, solution=False)
+
+    @property
+    def points(self):
+        """Points by the id of the graded cell, those marked by hand included."""
+        flags = {name: cell.metadata.get("nbgrader", {}) for name, cell in self.cells.items()}
+        return {name: flag["points"] for name, flag in flags.items() if flag.get("grade")}
+
+    def blank(self, cell):
+        """A solution cell as students get it."""
+        return re.sub(
+            r"### BEGIN SOLUTION.*?### END SOLUTION",
+            "raise NotImplementedError()",
+            self.cells[cell].source,
+            flags=re.DOTALL,
+        )
+
+    def handed_in(self, changed=None, *changes):
+        """All that the notebook defines, one solution changed: old and new text, pairs of these, or whole."""
+        names = {}
+        exec(self.cells["imports"].source, names)
+        for cell in self.solutions:
+            source = self.cells[cell].source
+            if cell == changed:
+                for old, new in self._pairs(source, changes):
+                    assert old in source, old
+                    source = source.replace(old, new)
+            exec(source, names)
+        return names
+
+    @staticmethod
+    def _pairs(source, changes):
+        if all(isinstance(change, tuple) for change in changes):
+            return changes
+        return [changes] if len(changes) == 2 else [(source, *changes)]
+
+    def trial(self, test):
+        """What a graded cell holds an attempt against, by seed; it needs no name of the notebook's."""
+        names, seen = {}, []
+        source = self.cells[test].source.replace(ISOLATED, "keep(")
+        attempt = re.search(r"keep\((\w+),", source)[1]
+        exec(source, names | {"keep": lambda attempt, trial: seen.append(trial), attempt: None})
+        return attempt, seen[0]
+
+    def mark(self, names, seed=0):
+        """What each graded cell says: None for full points, and otherwise a message."""
+        said = {}
+        for test in self.tests:
+            if ISOLATED not in self.cells[test].source:
+                said[test] = self.run(test, names)
+                continue
+            attempt, trial = self.trial(test)
+            verdict = trial(seed).judge(names[attempt])
+            said[test] = None if verdict.right else verdict.message
+        return said
+
+    def run(self, test, names):
+        """The graded cell's own message, for those that need no process of their own."""
+        called = re.search(r"\.grade_numbers\((\w+)\(\)", self.cells[test].source)[1]
+        try:
+            exec(self.cells[test].source, {called: names[called]})
+        except (AssertionError, NotImplementedError) as wrong:
+            return str(wrong) or "there is nothing here yet"
+        return None
+
+    def check_wrong(self, words, cell, changes):
+        """The changed solution loses the points of its own graded cell, with these words, for any seed."""
+        names = self.handed_in(cell, *changes)
+        for seed in range(5):
+            said = self.mark(names, seed)
+            assert words in (said.pop(f"{cell}-test") or "full points")
+            assert not any(said.values()), said
+
+    def fewest(self, wrong):
+        """Wrong solutions of the function that has fewest of them."""
+        return min(sum(cell == one for cell, *_ in wrong.values()) for one in self.solutions)
+
+    def trials(self, test, cases=100):
+        """Trials of random seeds with so many cases together."""
+        _, trial = self.trial(test)
+        done = 0
+        for seed in count():
+            drawn = trial(seed)
+            yield drawn
+            done += len(drawn.cases)
+            if done >= cases:
+                return
+
+
+ALL = [Sheet(path.stem) for path in sorted(SOURCES.glob("*.ipynb"))]

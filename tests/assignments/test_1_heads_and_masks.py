@@ -1,0 +1,124 @@
+"""Assignment 1: each wrong solution that students hand in loses its points, and is told why."""
+
+import pytest
+from sheet import Sheet
+
+SHEET = Sheet("1_heads_and_masks")
+
+PROJECT = "def project(x, W, n_head):\n    return "
+SEEN = "def seen_keys(lengths, query, key, causal):\n    j = torch.arange(key)\n    "
+WRONG = {
+    # project
+    "deals the columns out in turn": ("project", "(head dim)", "(dim head)"),
+    "reshape alone moves no axis": (
+        "project",
+        PROJECT + "(x @ W).view(len(x), n_head, x.shape[1], W.shape[1] // n_head)",
+    ),
+    "pos still stands before head": ("project", "batch head pos dim", "batch pos head dim"),
+    "dim is the last axis": ("project", "batch head pos dim", "batch head dim pos"),
+    "x @ W, and not x @ W.T": ("project", "x @ W,", "x @ W.T,"),
+    "take it from W": (
+        "project",
+        PROJECT + "(x @ W).view(*x.shape[:2], n_head, x.shape[-1] // n_head).transpose(1, 2)",
+    ),
+    "should have": ("project", PROJECT + "x"),
+    # seen
+    "inverted": (
+        "seen",
+        "return real & past if causal else real",
+        "return ~(real & past if causal else real)",
+    ),
+    "row 0 stands at place key - query": ("seen", "torch.arange(key - query, key)", "torch.arange(query)"),
+    "strict": ("seen", "j <=", "j <"),
+    "one key of padding is seen": ("seen", "j < lengths", "j <= lengths"),
+    "the last real key is hidden": ("seen", "j < lengths[:, None]", "j < lengths[:, None] - 1"),
+    "'or' where 'and' belongs": ("seen", "real & past", "real | past"),
+    "hides rows here": (
+        "seen",
+        SEEN + "i = torch.arange(key - query, key)[:, None]\n"
+        "    real = (i < lengths[:, None, None]).expand(-1, -1, key)\n"
+        "    return real & (j <= i) if causal else real",
+    ),
+    "the padding is seen": ("seen", "j < lengths[:, None]", "j < torch.full_like(lengths, key)[:, None]"),
+    "causal makes no difference": ("seen", "real & past if causal else real", "real"),
+    "causal even where it is not asked for": ("seen", "real & past if causal else real", "real & past"),
+    # attend
+    "√d_head is missing": ("attend", "scores / sqrt(q.shape[-1])", "scores"),
+    "divided by d_head": ("attend", "sqrt(q.shape[-1])", "q.shape[-1]"),
+    "root of all heads' width": ("attend", "sqrt(q.shape[-1])", "sqrt(q.shape[1] * q.shape[-1])"),
+    "hidden keys have already taken their share": ("attend", '.masked_fill(~seen, float("-inf"))', ""),
+    "a score of 0 is not hidden": (
+        "attend",
+        ('float("-inf")', "0.0"),
+        ("    weights = weights.masked_fill(~seen, 0.0)\n", ""),
+    ),
+    "gets NaN": ("attend", "    weights = weights.masked_fill(~seen, 0.0)\n", ""),
+    "softmax is uniform": (
+        "attend",
+        ('float("-inf")', "-1e9"),
+        ("    weights = weights.masked_fill(~seen, 0.0)\n", ""),
+    ),
+    "the wrong way round": ("attend", "~seen", "seen"),
+    "the softmax runs over the queries": ("attend", "softmax(dim=-1)", "softmax(dim=-2)"),
+    "changed in place": (
+        "attend",
+        ("    scores =", "    q /= sqrt(q.shape[-1])\n    scores ="),
+        (" / sqrt(q.shape[-1])).", ")."),
+    ),
+    # layer
+    "the queries come from the context here": ("layer", 'x @ W["q"]', 'source @ W["q"]'),
+    "have changed places": (
+        "layer",
+        "    source =",
+        "    if context is not None:\n        x, context = context, x\n    source =",
+    ),
+    "the values come from x": (
+        "layer",
+        '(rearrange(source @ W[name], cut, head=n_head) for name in ("k", "v"))',
+        '(rearrange(source @ W["k"], cut, head=n_head), rearrange(x @ W["v"], cut, head=n_head))',
+    ),
+    "the context is never read": (
+        "layer",
+        "source = x if context is None else context",
+        "context = None\n    source = x",
+    ),
+    "cross-attention is causal here": (
+        "layer",
+        ("    if context is None:\n        seen", "    seen"),
+        ("torch.ones(x.shape[1], x.shape[1]", "torch.ones(x.shape[1], k.shape[2]"),
+    ),
+    "self-attention is not causal here": ("layer", ".tril()", ""),
+    "padding is seen: lengths counts": ("layer", "< lengths[:, None]", "< k.shape[2] + 0 * lengths[:, None]"),
+    "W_o is missing": ("layer", ' @ W["o"]', ""),
+    "the heads are not side by side": (
+        "layer",
+        'rearrange(z, "batch head query dim -> batch query (head dim)")',
+        "z.reshape(*x.shape[:2], -1)",
+    ),
+    "the heads are dealt out in turn": ("layer", "-> batch query (head dim)", "-> batch query (dim head)"),
+    # numbers
+    "the heads share the width": (
+        "numbers",
+        '4 * mine["d_model"] ** 2',
+        '4 * mine["d_model"] ** 2 * mine["n_head"]',
+    ),
+    "W_o has parameters too": ("numbers", "4 * mine", "3 * mine"),
+    "there are no biases here": (
+        "numbers",
+        '4 * mine["d_model"] ** 2',
+        '4 * mine["d_model"] * (mine["d_model"] + 1)',
+    ),
+    "each head has weights of its own": ("numbers", 'pairs * mine["n_head"]', "pairs"),
+    "this is for one text": ("numbers", 'pairs * mine["n_head"]', 'pairs * mine["n_head"] // mine["batch"]'),
+    "for each of d_head dimensions": ("numbers", 'pairs * mine["d_model"]', 'pairs * mine["n_head"]'),
+}
+
+
+@pytest.mark.parametrize("words", WRONG)
+def test_a_wrong_solution_loses_the_points_of_its_part_and_is_told_why(words):
+    cell, *changes = WRONG[words]
+    SHEET.check_wrong(words, cell, changes)
+
+
+def test_every_graded_function_meets_five_wrong_solutions():
+    assert SHEET.fewest(WRONG) >= 5
