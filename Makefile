@@ -12,10 +12,10 @@ READY := $(VENV)/ready
 TORCH := $(shell sed -n '/^torch==/p' constraints.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo lab test test-unit test-notebooks test-browser lint figures figures-check notebooks book bench parity clean
+.PHONY: help setup demo lab test test-unit test-notebooks test-browser test-classroom lint figures figures-check notebooks book assignments classroom-check bench parity clean
 
 help:  ## list what can be made
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(READY)  ## create .venv and install the tested versions, once
 
@@ -26,7 +26,7 @@ $(READY): pyproject.toml constraints.txt
 		echo "minitxl needs Python's venv module, which '$(PYTHON)' lacks: on Debian or Ubuntu, 'apt-get install python3-venv' brings it" >&2; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) '$(TORCH)'
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[test,book]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[test,book,classroom]'
 	@touch $@
 
 demo: $(READY)  ## train a vanilla model and Transformer-XL side by side, and draw the difference
@@ -35,16 +35,19 @@ demo: $(READY)  ## train a vanilla model and Transformer-XL side by side, and dr
 lab: $(READY)  ## open the course in JupyterLab
 	@$(BIN)/jupyter lab --LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb
 
-test: lint test-unit test-notebooks test-browser  ## all tests, as CI runs them
+test: lint test-unit test-notebooks test-browser test-classroom  ## all tests, as CI runs them
 
 test-unit: $(READY)  ## tests of the package and of the course
-	@$(BIN)/pytest --ignore=tests/browser
+	@$(BIN)/pytest --ignore=tests/browser --ignore=tests/classroom
 
 test-browser: $(READY)  ## the static site in a headless Chromium
 	@$(BIN)/pytest tests/browser
 
 test-notebooks: $(READY)  ## run every notebook from top to bottom, in the quick profile
-	@MINITXL_PROFILE=quick $(BIN)/pytest --nbval-lax --nbval-current-env --nbval-cell-timeout=300 -p no:cacheprovider notebooks
+	@MINITXL_PROFILE=quick $(BIN)/pytest --nbval-lax --nbval-current-env --nbval-cell-timeout=300 -p no:cacheprovider notebooks/*.ipynb
+
+test-classroom: $(READY)  ## one assignment through the real nbgrader, from release to grades
+	@$(BIN)/pytest tests/classroom -k 3_memory
 
 lint: $(READY)  ## format, lint and types
 	@$(BIN)/ruff format --check --quiet .
@@ -72,6 +75,14 @@ notebooks: $(READY)  ## run the notebooks and store their outputs in canonical f
 book: $(READY)  ## the course as a static site, in build/book
 	@$(BIN)/sphinx-build -q -W --keep-going -c notebooks/book -b html notebooks build/book
 	@echo "open build/book/index.html"
+
+COURSE ?= build/classroom
+
+assignments: $(READY)  ## student, solution and instructor versions, in COURSE=FOLDER
+	@$(BIN)/python notebooks/assignments/build.py $(COURSE)
+
+classroom-check: $(READY)  ## every assignment through the real nbgrader
+	@$(BIN)/pytest tests/classroom
 
 $(PEERS)/ready: constraints-peers.txt
 	@test -x $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)

@@ -114,7 +114,15 @@ def _equal(one: Any, other: Any) -> bool:
     return True
 
 
-def _sizes(case: tuple[Any, ...]) -> str:
-    return ", ".join(
-        f"a tensor {list(value.shape)}" if isinstance(value, Tensor) else repr(value) for value in case
-    )
+def _sizes(case: Iterable[Any]) -> str:
+    return ", ".join(map(_size, case))
+
+
+def _size(value: Any) -> str:
+    if isinstance(value, Tensor):
+        return f"a tensor {list(value.shape)}"
+    if isinstance(value, tuple | list):
+        return f"[{_sizes(value)}]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key!r}: {_size(inside)}" for key, inside in value.items()) + "}"
+    return repr(value)

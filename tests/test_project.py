@@ -43,6 +43,7 @@ MAY_IMPORT = {
     "bench": {"ours", "peers", "fused"},
     "results": {"files"},
     "course": set(),
+    "grading": {"course"},
     "widgets": {"figures"},
     "dashboard": {
         "attention",
@@ -146,7 +147,7 @@ def test_the_conda_environment_holds_the_same_pins(project):
     assert conda == ["python=3.11", "pip"]
     assert Requirement(f"python{project['requires-python']}").specifier.contains("3.11")
     options = [line for line in pip["pip"] if line.startswith("--")]
-    assert options == ["--constraint constraints.txt", "--editable .[test,book]"]
+    assert options == ["--constraint constraints.txt", "--editable .[test,book,classroom]"]
     listed = {Requirement(line) for line in pip["pip"] if not line.startswith("--")}
     assert all(
         pins()[requirement.name.replace("_", "-")] == str(requirement.specifier) for requirement in listed

@@ -72,9 +72,9 @@ class Sheet:
     def trial(self, test):
         """What a graded cell holds an attempt against, by seed; it needs no name of the notebook's."""
         names, seen = {}, []
-        source = self.cells[test].source.replace(ISOLATED, "keep(")
-        attempt = re.search(r"keep\((\w+),", source)[1]
-        exec(source, names | {"keep": lambda attempt, trial: seen.append(trial), attempt: None})
+        source = self.cells[test].source.replace(ISOLATED, "hand_over(")
+        attempt = re.search(r"hand_over\((\w+),", source)[1]
+        exec(source, names | {"hand_over": lambda attempt, trial: seen.append(trial), attempt: None})
         return attempt, seen[0]
 
     def mark(self, names, seed=0):

@@ -1,0 +1,249 @@
+"""Assignment 3: each wrong solution that students hand in loses its points, and is told why."""
+
+import pytest
+from sheet import Sheet
+
+SHEET = Sheet("3_memory")
+
+REMEMBER = "def remember(memory, hidden, mem_len):\n    "
+CUT = "[:, max(0, of.shape[1] - mem_len) :]"
+KEYS = 'rearrange(context @ W[name], cut, head=n_head) for name in "kv"'
+SAME = "text[:, -query:, None] == text[:, None, :]"
+SEEN = "same & torch.ones(query, key, dtype=torch.bool).tril(key - query)"
+OWN = "(torch.arange(key) >= key - query)"
+STREAM = "def read_stream(layers, x, seg_len, mem_len):\n    "
+JOINED = "            joined = torch.cat([memory[n], h], dim=1).detach()\n"
+LAYER = "            h = layer(h, memory[n])\n"
+NEWEST = "joined[:, max(0, joined.shape[1] - mem_len) :]"
+WRONG = {
+    # remember
+    "memory n holds what layer n reads, hidden[0]": ("remember", "hidden[:-1]", "hidden[1:]"),
+    "one memory too many": ("remember", ("hidden[:-1]", "hidden"), ("strict=True", "strict=False")),
+    "new before old: the past comes first": ("remember", "[m, h]", "[h, m]"),
+    "the oldest M are kept": ("remember", CUT, "[:, :mem_len]"),
+    "[-M:] is everything where M is 0": ("remember", CUT, "[:, -mem_len:]"),
+    "the old memory is lost": (
+        "remember",
+        REMEMBER + "return [h[:, max(0, h.shape[1] - mem_len) :].detach().clone() for h in hidden[:-1]]",
+    ),
+    "nothing is ever forgotten": ("remember", CUT, ""),
+    "the stop-gradient is missing: memory would keep": ("remember", ".detach()", ""),
+    "filled up with zeros": (
+        "remember",
+        "    return",
+        "    joined = [torch.cat([torch.zeros(len(of), mem_len, of.shape[2]), of], dim=1) for of in joined]\n"
+        "    joined = [of[:, of.shape[1] - mem_len :] for of in joined]\n    return",
+    ),
+    "no memory is made into M states of zeros": (
+        "remember",
+        "[h[:, :0] for",
+        "[torch.zeros(len(h), mem_len, h.shape[2]) for",
+    ),
+    "the list you were given is overwritten": (
+        "remember",
+        ("    read =", "    given = memory\n    read ="),
+        ("return [", "new = ["),
+        ("for of in joined]", "for of in joined]\n    if given:\n        given[:] = new\n    return new"),
+    ),
+    "the old tensors are written to": (
+        "remember",
+        "    return",
+        "    for m, of in zip(memory, joined, strict=True):\n        if m.shape[1] == mem_len:\n"
+        "            m[:] = of[:, -mem_len:].detach()\n    return",
+    ),
+    "the segment's own graph is cut": (
+        "remember",
+        ("    read =", "    for h in hidden[:-1]:\n        h.detach_()\n    read ="),
+        (".detach()", ""),
+    ),
+    "where there is no memory yet, the result is a view": (
+        "remember",
+        REMEMBER + "joined = hidden[:-1]\n    if memory is not None:\n"
+        "        joined = [torch.cat(pair, dim=1) for pair in zip(memory, joined, strict=True)]\n"
+        "    return [of[:, max(0, of.shape[1] - mem_len) :].detach() for of in joined]",
+    ),
+    "where M is no longer than the segment, the result is a view": (
+        "remember",
+        "[torch.cat([m, h], dim=1) for",
+        "[torch.cat([m, h], dim=1) if mem_len > h.shape[1] else h for",
+    ),
+    # look
+    "the stop-gradient is missing: what an earlier": ("look", "memory.detach()", "memory"),
+    "the whole context is detached": ("look", KEYS, KEYS.replace("context @", "context.detach() @")),
+    "W_k and W_v learn nothing from memory": (
+        "look",
+        ("[memory.detach(), x]", "[memory, x]"),
+        (
+            "    k, v = (rearrange(context @ W[name],",
+            "    mem = context.shape[1] - x.shape[1]\n"
+            "    made = {name: context @ W[name] for name in 'kv'}\n"
+            "    for name, of in made.items():\n"
+            "        made[name] = torch.cat([of[:, :mem].detach(), of[:, mem:]], dim=1)\n"
+            "    k, v = (rearrange(made[name],",
+        ),
+    ),
+    "memory asks too": ("look", ('x @ W["q"]', 'context @ W["q"]'), ("j[-x.shape[1] :]", "j")),
+    "the queries are counted from 0: row 0 stands after all of memory, at place mem": (
+        "look",
+        "j[-x.shape[1] :]",
+        "j[: x.shape[1]]",
+    ),
+    "the segment stands before memory": ("look", "[memory.detach(), x]", "[x, memory.detach()]"),
+    "the window ends where memory begins": (
+        "look",
+        "(back < window)",
+        "((back < window) | (j < context.shape[1] - x.shape[1]))",
+    ),
+    "one key too many": ("look", "back < window", "back <= window"),
+    "one key too few": ("look", "back < window", "back < window - 1"),
+    "the window is not used": ("look", " & (back < window)", ""),
+    "the future is seen: no query": ("look", "(back >= 0) & ", ""),
+    "memory is never read": ("look", "    context =", "    memory = None\n    context ="),
+    "no memory is made into states of zeros": (
+        "look",
+        "    context =",
+        "    if memory is None:\n        memory = torch.zeros_like(x)\n    context =",
+    ),
+    "√d_head is missing": ("look", "scores / sqrt(q.shape[-1])", "scores"),
+    "root of all heads' width": ("look", "sqrt(q.shape[-1])", 'sqrt(W["q"].shape[1])'),
+    # weigh
+    "a score of 0 is not hidden": (
+        "weigh",
+        ("    seen = same &", "    scores = scores * same[:, None]\n    seen ="),
+        ("~seen,", "~seen.expand_as(same),"),
+    ),
+    "so rows sum to less than 1": (
+        "weigh",
+        ("seen = same &", "seen ="),
+        ("~seen,", "~seen.expand_as(same),"),
+        (".softmax(dim=-1)", ".softmax(dim=-1) * same[:, None]"),
+    ),
+    "resets all lanes": ("weigh", "begins.cumsum(dim=1)", "begins.any(dim=0, keepdim=True).cumsum(dim=1)"),
+    "the first token of a text counts as the last": (
+        "weigh",
+        "begins.cumsum(dim=1)",
+        "begins.cumsum(dim=1).roll(1, 1)\n    text[:, 0] = 0",
+    ),
+    "still seen in the segment": ("weigh", "same &", f"(same | {OWN}) &"),
+    "the lane is reset for all its queries": (
+        "weigh",
+        (SAME, "text[:, -1:, None] == text[:, None, :]"),
+        ("same &", f"(same | {OWN}) &"),
+    ),
+    "memory is hidden by the text that the segment begins with": (
+        "weigh",
+        (SAME, "text[:, key - query, None, None] == text[:, None, :]"),
+        ("same &", f"(same | {OWN}) &"),
+    ),
+    "the text before the present one is seen too": (
+        "weigh",
+        SAME,
+        "text[:, -query:, None] - 1 <= text[:, None, :]",
+    ),
+    "the queries are counted from 0: row 0 stands after all of memory, at place key - query": (
+        "weigh",
+        ("text[:, -query:, None]", "text[:, :query, None]"),
+        ("tril(key - query)", "tril()"),
+    ),
+    "the future is seen: a key of the same text": ("weigh", SEEN, "same"),
+    "lanes are taken for heads": (
+        "weigh",
+        'rearrange(~seen, "batch query key -> batch 1 query key")',
+        "~seen",
+    ),
+    "no text ever begins here": ("weigh", "begins.cumsum", "torch.zeros_like(begins).cumsum"),
+    "the scores are changed in place": ("weigh", "masked_fill(", "masked_fill_("),
+    # stream
+    "outputs are remembered": (
+        "stream",
+        (
+            "            joined = torch",
+            "            old = memory[n]\n            h = layer(h, old)\n            joined = torch",
+        ),
+        (".detach()\n" + LAYER, ".detach()\n"),
+    ),
+    "all layers look back at the embeddings": (
+        "stream",
+        STREAM + "memory, found = x[:, :0], []\n"
+        "    for segment in x.split(seg_len, dim=1):\n"
+        "        h = segment\n"
+        "        for layer in layers:\n"
+        "            h = layer(h, memory)\n"
+        "        memory = torch.cat([memory, segment], dim=1).detach()\n"
+        "        memory = memory[:, max(0, memory.shape[1] - mem_len) :]\n"
+        "        found.append(h)\n"
+        "    return torch.cat(found, dim=1)",
+    ),
+    "one memory for all layers": ("stream", "memory[n]", "memory[0]"),
+    "it sees its segment twice": (
+        "stream",
+        LAYER + f"            memory[n] = {NEWEST}\n",
+        f"            memory[n] = {NEWEST}\n" + LAYER,
+    ),
+    "memory is never handed on": ("stream", f"            memory[n] = {NEWEST}\n", ""),
+    "only the segment before is remembered": ("stream", "torch.cat([memory[n], h], dim=1)", "h"),
+    "the oldest M are kept: it": ("stream", NEWEST, "joined[:, :mem_len]"),
+    "nothing is ever forgotten: M": ("stream", NEWEST, "joined"),
+    "[-M:] is everything where M is 0: count": ("stream", NEWEST, "joined[:, -mem_len:]"),
+    "new before old": ("stream", "[memory[n], h]", "[h, memory[n]]"),
+    "a loss goes back through all segments": ("stream", "dim=1).detach()", "dim=1)"),
+    "the segment is detached too": ("stream", LAYER, LAYER.replace("(h,", "(h.detach(),")),
+    "nothing learns": (
+        "stream",
+        ("    for h in", "    torch.set_grad_enabled(False)\n    for h in"),
+        ("    return", "    torch.set_grad_enabled(True)\n    return"),
+    ),
+    "memory begins with M zeros": (
+        "stream",
+        "x[:, :0].detach()",
+        "torch.zeros(len(x), mem_len, x.shape[2])",
+    ),
+    "the end of the stream is lost": (
+        "stream",
+        "x.split(seg_len, dim=1)",
+        "x[:, : x.shape[1] // seg_len * seg_len].split(seg_len, dim=1)",
+    ),
+    "the stream is read at once": ("stream", "x.split(seg_len, dim=1)", "[x]"),
+    # numbers
+    "the last output is read by none": (
+        "numbers",
+        'mine["n_layer"] * mine["batch"]',
+        '(mine["n_layer"] + 1) * mine["batch"]',
+    ),
+    "states are kept, and not keys": (
+        "numbers",
+        'mine["n_layer"] * mine["batch"]',
+        '2 * mine["n_layer"] * mine["batch"]',
+    ),
+    "each layer has a memory of its own": ("numbers", 'mine["n_layer"] * mine["batch"]', 'mine["batch"]'),
+    "each lane has a memory": ("numbers", 'mine["batch"] * M', "M"),
+    "the segment that is read now": ("numbers", "* M *", "* (L + M) *"),
+    "M tokens, and not L": ("numbers", "* M *", "* L *"),
+    "that come after it": ("numbers", "L * M + L * (L + 1) // 2", "L * (L + M)"),
+    "all of memory, too": ("numbers", "L * M + L * (L + 1) // 2", "L * (L + 1) // 2"),
+    "each query sees itself": ("numbers", "(L + 1) // 2", "(L - 1) // 2"),
+    "up to its place": ("numbers", "L * M + L * (L + 1) // 2", "L * M"),
+    "the states in memory ask nothing": ("numbers", "L * M + L * (L + 1) // 2", "(M + L) * (M + L + 1) // 2"),
+    "the next begins at the first of one": (
+        "numbers",
+        'L - 1 + mine["n_layer"] * M',
+        'mine["n_layer"] * (M + L - 1)',
+    ),
+    "not a segment further": ("numbers", 'L - 1 + mine["n_layer"] * M', 'mine["n_layer"] * (M + L)'),
+    "that is one layer": ("numbers", 'L - 1 + mine["n_layer"] * M', "L - 1 + M"),
+    "as many hops as layers": ("numbers", 'mine["n_layer"] * M,\n    }', '(mine["n_layer"] - 1) * M,\n    }'),
+    "L - 1 tokens after": ("numbers", 'L - 1 + mine["n_layer"]', 'mine["n_layer"]'),
+    "count the query itself": ("numbers", "L - 1 +", "L +"),
+    "starts from the last token": ("numbers", 'L - 1 + mine["n_layer"] * M', 'mine["n_layer"] * L'),
+    "more than one segment": ("numbers", 'L - 1 + mine["n_layer"] * M', 'L - 1 + mine["n_layer"] * L'),
+}
+
+
+@pytest.mark.parametrize("words", WRONG)
+def test_a_wrong_solution_loses_the_points_of_its_part_and_is_told_why(words):
+    cell, *changes = WRONG[words]
+    SHEET.check_wrong(words, cell, changes)
+
+
+def test_every_graded_function_meets_five_wrong_solutions():
+    assert SHEET.fewest(WRONG) >= 5
