@@ -12,6 +12,7 @@ from IPython.display import Code
 from torch import Tensor
 
 Profile = Literal["quick", "full"]
+NOTHING = "there is nothing here yet"
 
 
 def show(piece: Any) -> Code:
@@ -71,7 +72,7 @@ def _try(attempt: Callable[..., Any], reference: Callable[..., Any], case: tuple
     try:
         got = attempt(*given)
     except NotImplementedError:
-        return Verdict(False, "there is nothing here yet")
+        return Verdict(False, NOTHING)
     except Exception as error:
         return Verdict(False, f"it raised {type(error).__name__}: {error} (given {_sizes(case)})")
     if got is None or got is Ellipsis:
@@ -80,23 +81,35 @@ def _try(attempt: Callable[..., Any], reference: Callable[..., Any], case: tuple
         return Verdict(False, "it changes what it was given, in place: make a new value")
     if _equal(got, expected):
         return None
-    if isinstance(got, Tensor) and isinstance(expected, Tensor) and got.shape != expected.shape:
-        shapes = f"{list(got.shape)}, and should have {list(expected.shape)}"
-        return Verdict(False, f"given {_sizes(case)}, the result has the shape {shapes}")
-    return Verdict(False, f"given {_sizes(case)}, the values differ from the right ones")
+    return Verdict(False, f"given {_sizes(case)}, {_difference(got, expected)}")
+
+
+def _difference(got: Any, expected: Any) -> str:
+    if isinstance(got, tuple | list) and isinstance(expected, tuple | list):
+        if len(got) != len(expected):
+            return f"it returns {len(got)} values, and should return {len(expected)}"
+        for place, (one, other) in enumerate(zip(got, expected, strict=True)):
+            if not _equal(one, other):
+                return f"of what it returns, at place {place}, {_difference(one, other)}"
+    if isinstance(got, Tensor) and isinstance(expected, Tensor):
+        if got.shape != expected.shape:
+            return f"the result has the shape {list(got.shape)}, and should have {list(expected.shape)}"
+        if got.dtype != expected.dtype:
+            return f"the result holds {got.dtype}, and should hold {expected.dtype}"
+    return "the values differ from the right ones"
 
 
 def _same(attempt: Callable[..., Any], mistake: Callable[..., Any], cases: list[tuple[Any, ...]]) -> bool:
     """Whether the attempt does as the mistake does, an error included."""
+    return all(_equal(_outcome(attempt, case), _outcome(mistake, case)) for case in cases)
 
-    def outcome(function: Callable[..., Any], case: tuple[Any, ...]) -> Any:
-        given = deepcopy(case)
-        try:
-            return function(*given), given
-        except Exception as error:
-            return type(error).__name__
 
-    return all(_equal(outcome(attempt, case), outcome(mistake, case)) for case in cases)
+def _outcome(function: Callable[..., Any], case: tuple[Any, ...]) -> Any:
+    given = deepcopy(case)
+    try:
+        return function(*given), given
+    except Exception as error:
+        return type(error).__name__
 
 
 def _equal(one: Any, other: Any) -> bool:

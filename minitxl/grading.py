@@ -31,7 +31,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from minitxl.course import Verdict, judge
+from minitxl.course import NOTHING, Verdict, judge
 
 STARTING = 40
 """Seconds that the grader's own start may take, on a busy machine."""
@@ -65,7 +65,7 @@ class Trial:
         verdict = judge(
             probed, reference=partial(self.probe, self.reference), cases=self.cases, mistakes=mistakes
         )
-        if verdict.right or verdict.message in mistakes:
+        if verdict.right or verdict.message in mistakes or verdict.message == NOTHING:
             return verdict
         return replace(verdict, message=f"{verdict.message}. Look at {self.where}")
 
@@ -137,10 +137,19 @@ class _Remote:
         if kind != "result":
             known = getattr(builtins, kind, None)
             raise (known if known is NotImplementedError else type(kind, (Exception,), {}))(answer)
-        for given, changed in zip(case, after, strict=True):
-            if isinstance(given, Tensor) and not torch.equal(given, changed):
-                given.data = changed
+        _change(case, after)
         return answer
+
+
+def _change(given: Any, after: Any) -> None:
+    """Make the tensors that were given what the worker made of its copies."""
+    if isinstance(given, Tensor) and not torch.equal(given, after):
+        given.data = after
+    elif isinstance(given, dict):
+        _change(list(given.values()), list(after.values()))
+    elif isinstance(given, tuple | list):
+        for one, changed in zip(given, after, strict=True):
+            _change(one, changed)
 
 
 def _work(work: bytes, packed: bytes, seed: int, grader: Connection) -> None:

@@ -153,8 +153,8 @@ WRONG = {
     ),
     "it changes what it was given": (
         "collect",
-        (MASKED, "    placed = weights\n    placed[index < 0] = 0.0\n"),
-        ("    content = einsum", "    content = einsum"),
+        MASKED,
+        "    placed = weights\n    placed[index < 0] = 0.0\n",
     ),
     # layer
     "v_j, too, gets the vector": (

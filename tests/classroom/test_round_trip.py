@@ -124,7 +124,8 @@ def test_a_mark_by_hand_makes_it_full_and_grades_are_exported(marked):
         gradebook.db.commit()
         assert submission.score == submission.max_score == 30
     run("nbgrader export --to grades.csv", course)
-    rows = {row["student_id"]: row for row in csv.DictReader((course / "grades.csv").open())}
+    exported = (course / "grades.csv").read_text("utf-8").splitlines()
+    rows = {row["student_id"]: row for row in csv.DictReader(exported)}
     assert float(rows["ada"]["score"]) == float(rows["ada"]["max_score"]) == 30
     assert float(rows["blank"]["score"]) == 0
 
