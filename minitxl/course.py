@@ -10,6 +10,7 @@ from typing import Any, Literal, cast, get_args
 import torch
 from IPython.display import Code
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 Profile = Literal["quick", "full"]
 NOTHING = "there is nothing here yet"
@@ -139,3 +140,17 @@ def _size(value: Any) -> str:
     if isinstance(value, dict):
         return "{" + ", ".join(f"{key!r}: {_size(inside)}" for key, inside in value.items()) + "}"
     return repr(value)
+
+
+class Largest(TorchDispatchMode):
+    """Watches how many numbers the largest tensor of all results holds."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.numbers = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        result = func(*args, **(kwargs or {}))
+        if isinstance(result, Tensor):
+            self.numbers = max(self.numbers, result.numel())
+        return result

@@ -33,8 +33,15 @@ from torch import Tensor
 
 from minitxl.course import NOTHING, Verdict, judge
 
-STARTING = 40
+STARTING = 15
 """Seconds that the grader's own start may take, on a busy machine."""
+
+
+class WrongAnswerError(AssertionError):
+    """Says why in one sentence, which is all that a notebook shows of it."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [str(self)]
 
 
 def call(attempt: Callable[..., Any], *case: Any) -> Any:
@@ -71,7 +78,7 @@ class Trial:
 
 
 def grade(attempt: Callable[..., Any], trial: Callable[[int], Trial], *, seconds: float = 10) -> None:
-    """Raise AssertionError with the verdict's sentence, unless the attempt is right on fresh random cases.
+    """Raise WrongAnswerError with the verdict's sentence, unless the attempt is right on fresh random cases.
 
     ``trial(seed)`` must import what it uses. ``seconds`` is for all calls of the attempt together.
     """
@@ -80,7 +87,7 @@ def grade(attempt: Callable[..., Any], trial: Callable[[int], Trial], *, seconds
     try:
         work = cloudpickle.dumps(attempt)
     except Exception as error:
-        raise AssertionError(f"it cannot be handed to the grader ({error}): use arguments only") from None
+        raise WrongAnswerError(f"it cannot be handed to the grader ({error}): use arguments only") from None
     seed = secrets.randbelow(2**31)
     asked = pickle.dumps((work, cloudpickle.dumps(trial), seed, seconds))
     grader = subprocess.run(
@@ -94,7 +101,7 @@ def grade(attempt: Callable[..., Any], trial: Callable[[int], Trial], *, seconds
         raise RuntimeError(f"the grader itself failed:\n{grader.stderr.decode()}")
     verdict = Verdict(**json.loads(grader.stdout))
     if not verdict.right:
-        raise AssertionError(f"{verdict.message} (cases drawn with seed {seed})")
+        raise WrongAnswerError(f"{verdict.message} (cases drawn with seed {seed})")
 
 
 def main() -> None:
@@ -229,7 +236,7 @@ def grade_numbers(
     given: Mapping[str, Any],
     trial: Callable[[str], tuple[Mapping[str, float], Mapping[str, tuple[str, float]]]],
 ) -> None:
-    """Raise AssertionError where a number of a student's variant is missing or wrong.
+    """Raise WrongAnswerError where a number of a student's variant is missing or wrong.
 
     ``given`` holds the student's name and the numbers. ``trial(student)`` returns the right ones, and
     by the sentence that helps, the name and value that a usual mistake leads to. Where nbgrader
@@ -237,15 +244,15 @@ def grade_numbers(
     """
     student, owner = given["student"], Path.cwd().parent.name
     if os.environ.get("NBGRADER_EXECUTION") == "autograde" and student != owner:
-        raise AssertionError(f"these are the numbers of {student!r}, handed in by {owner!r}: use your own")
+        raise WrongAnswerError(f"these are the numbers of {student!r}, handed in by {owner!r}: use your own")
     right, mistakes = trial(student)
     for name, expected in right.items():
         if name not in given:
-            raise AssertionError(f"{name} is missing")
+            raise WrongAnswerError(f"{name} is missing")
         if given[name] != expected:
             named = [why for why, wrong in mistakes.items() if wrong == (name, given[name])]
             why = named[0] if named else "count again, axis by axis"
-            raise AssertionError(f"{name} is not {given[name]}: {why}")
+            raise WrongAnswerError(f"{name} is not {given[name]}: {why}")
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
 }
-NUMBER_LINK = re.compile(r"\[([-+0-9.,]+)\]\((?:\.\./)?figures/(\w+)\.json#([\w.-]+)\)")
+NUMBER_LINK = re.compile(r"\[([-+0-9.,]+)\]\((?:\.\./)*figures/(\w+)\.json#([\w.-]+)\)")
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
 

@@ -255,3 +255,13 @@ def test_the_grader_needs_nothing_but_what_is_installed():
         [sys.executable, "-I", "-c", "import minitxl.grading"], capture_output=True, cwd="/", check=False
     )
     assert found.returncode == 0, found.stderr
+
+
+def test_a_notebook_shows_the_sentence_alone():
+    from IPython.core.interactiveshell import InteractiveShell
+    from IPython.utils.capture import capture_output
+
+    shell = InteractiveShell()
+    with capture_output() as shown:
+        shell.run_cell("from minitxl.grading import WrongAnswerError\nraise WrongAnswerError('it is halved')")
+    assert shown.stdout.strip() == "it is halved"

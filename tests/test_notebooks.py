@@ -12,14 +12,14 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-PAGES = [*NOTEBOOKS, ROOT / "README.md"]
+PAGES = [*NOTEBOOKS, ROOT / "README.md", ROOT / "notebooks" / "assignments" / "README.md"]
 
 spec = importlib.util.spec_from_file_location("execute", ROOT / "notebooks" / "execute.py")
 execute = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(execute)
 
 every_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-every_page = pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+every_page = pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 
 
 def prose_of(path: Path) -> str:

@@ -7,9 +7,8 @@ import torch
 from einops import einsum, rearrange
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from minitxl.course import Verdict, judge
+from minitxl.course import Largest, Verdict, judge
 
 Queries = Float[Tensor, "head query dim"]
 Keys = Float[Tensor, "head key dim"]
@@ -143,7 +142,7 @@ def _frugal(attempt: Callable[[Weights, Keys, Table, Rows], Queries]) -> Verdict
     query = key = dim = 32
     draw = torch.Generator().manual_seed(7)
     weights = torch.rand(1, query, key, generator=draw)
-    with _Largest() as seen:
+    with Largest() as seen:
         attempt(
             weights,
             torch.rand(1, key, dim, generator=draw),
@@ -157,17 +156,3 @@ def _frugal(attempt: Callable[[Weights, Keys, Table, Rows], Queries]) -> Verdict
             "Sum the weights by row first, then meet the table once",
         )
     return Verdict(True, "equal in every case, and no tensor has the size [query key dim]")
-
-
-class _Largest(TorchDispatchMode):
-    """Watches how many numbers the largest tensor of all results holds."""
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.numbers = 0
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
-        result = func(*args, **(kwargs or {}))
-        if isinstance(result, Tensor):
-            self.numbers = max(self.numbers, result.numel())
-        return result
