@@ -113,7 +113,7 @@ def test_feedback_says_why(marked):
     assert "these are the numbers of" in page
     assert "Look at" in page
     assert "Trial(" not in page
-    assert "Traceback" not in (course / "feedback" / "ada" / name / f"{name}.html").read_text("utf-8")
+    assert "output_error" not in (course / "feedback" / "ada" / name / f"{name}.html").read_text("utf-8")
 
 
 def test_a_mark_by_hand_makes_it_full_and_grades_are_exported(marked):
