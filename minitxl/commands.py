@@ -2,7 +2,7 @@
 
 import sys
 from codecs import getincrementaldecoder
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import islice
@@ -19,6 +19,7 @@ from minitxl import checkpoints, corpora, generation, training
 from minitxl.batching import Lanes
 from minitxl.config import EvaluateConfig, ModelConfig, TrainConfig
 from minitxl.corpora import Corpus
+from minitxl.drawing import Ways
 from minitxl.evaluation import Score, cached, sliding
 from minitxl.experiments.parts import Report
 from minitxl.model import TransformerLM
@@ -169,8 +170,8 @@ class Generate:
 
     folder: Positional[Path]
     """Folder of the run."""
-    prompt: str = "def "
-    """How the text begins."""
+    prompt: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    """How the text begins; "def " without one. May be given several times, for as many texts."""
     length: int = 400
     """Tokens to generate."""
     mem_len: int | None = None
@@ -181,30 +182,56 @@ class Generate:
     """Draw from the k likeliest tokens only."""
     top_p: float | None = None
     """Draw from the fewest likeliest tokens that have this probability together."""
+    repetition: float = 1.0
+    """Above 1 makes bytes less likely that occur in the recent text, below 1 likelier."""
+    repetition_window: int | None = 64
+    """How many of the last bytes, the prompt's included, are recent; none means all."""
+    stop: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    """End a text before this, which is not printed, as in --stop $'\\n\\n'. May be given several times."""
     seed: int = 0
-    """Seed of the draws."""
+    """Seed of the draws; each further prompt has the next one."""
     device: Device = "auto"
     """cpu, cuda, or the better one that is there."""
 
     def __call__(self) -> None:
+        if self.length < 1:
+            raise ValueError(f"length must be 1 or more, got {self.length}")
         model, trained = load_run(self.folder, device_of(self.device))
-        begin = torch.tensor(list(self.prompt.encode()), dtype=torch.int64)
         most = (
             trained.seg_len - 1 if model.config.attention == "absolute" else trained.seg_len + trained.mem_len
         )
-        tokens = generation.stream(
-            model,
-            [begin],
-            mem_len=most if self.mem_len is None else self.mem_len,
-            temperature=self.temperature,
-            top_k=self.top_k,
-            top_p=self.top_p,
-            seed=self.seed,
-        )
+        mem_len = most if self.mem_len is None else self.mem_len
+        ways: Ways = {
+            "temperature": self.temperature,
+            "top_k": self.top_k,
+            "top_p": self.top_p,
+            "repetition": self.repetition,
+            "repetition_window": self.repetition_window,
+            "seed": self.seed,
+        }
+        prompts = [self._bytes(text) for text in self.prompt or ("def ",)]
+        stop = [self._bytes(text) for text in self.stop]
+        if len(prompts) == 1:
+            drawn = generation.stream(model, prompts, mem_len=mem_len, **ways)
+            tokens = (int(token) for token in islice(drawn, self.length))
+            self._tell(prompts[0], generation.until(tokens, stop))
+            return
+        texts = generation.sample(model, prompts, length=self.length, mem_len=mem_len, stop=stop, **ways)
+        for row, (prompt, text) in enumerate(zip(prompts, texts, strict=True)):
+            if row:
+                print("-" * 72)
+            self._tell(prompt, text.tolist())
+
+    def _bytes(self, text: str) -> torch.Tensor:
+        """As they were typed, also where they are no UTF-8."""
+        return torch.tensor(list(text.encode(errors="surrogateescape")), dtype=torch.int64)
+
+    def _tell(self, prompt: torch.Tensor, tokens: Iterable[int]) -> None:
+        """Print a text as it comes, each character once all its bytes are there."""
         decoder = getincrementaldecoder("utf-8")(errors="replace")
-        print(self.prompt, end="")
-        for token in islice(tokens, self.length):
-            print(decoder.decode(bytes(token.tolist())), end="", flush=True)
+        print(decoder.decode(bytes(prompt.tolist())), end="", flush=True)
+        for token in tokens:
+            print(decoder.decode(bytes([token])), end="", flush=True)
         print(decoder.decode(b"", final=True))
 
 

@@ -9,6 +9,7 @@ there is no kernel, or no widgets, the picture of the first setting is shown ins
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping
 from html import escape
+from itertools import pairwise
 from typing import Any
 
 import ipywidgets as ipw
@@ -72,19 +73,27 @@ def explore(
     for name, values in choices.items():
         options = list(values)
         value, label = start.get(name, options[0]), labels.get(name, name)
+        if value not in options:
+            raise ValueError(f"{name} must start at one of {options}, got {value!r}")
         if set(options) == {True, False} and all(isinstance(option, bool) for option in options):
             controls[name] = ipw.Checkbox(value=value, description=label)
         elif all(isinstance(option, int | float) for option in options):
-            controls[name] = ipw.SelectionSlider(
-                options=options,
-                value=value,
-                description=label,
-                continuous_update=False,
-                style={"description_width": "initial"},
-                layout={"width": "60%"},
-            )
+            controls[name] = _slider(options, value=value, description=label)
         else:
             controls[name] = ipw.Dropdown(
                 options=options, value=value, description=label, style={"description_width": "initial"}
             )
     return Explorer(draw, controls)
+
+
+def _slider(options: list[Any], **about: Any) -> ipw.Widget:
+    """Over equal steps the number beside it can be typed too, where an application takes the arrow keys."""
+    about |= {
+        "continuous_update": False,
+        "style": {"description_width": "initial"},
+        "layout": {"width": "60%"},
+    }
+    steps = {after - before for before, after in pairwise(options)}
+    if len(steps) == 1 and all(isinstance(option, int) for option in options):
+        return ipw.IntSlider(min=options[0], max=options[-1], step=steps.pop(), **about)
+    return ipw.SelectionSlider(options=options, **about)

@@ -1,4 +1,5 @@
 import json
+import re
 import shlex
 import subprocess
 import sys
@@ -62,6 +63,74 @@ def test_generate_goes_on_with_a_prompt(text, tmp_path, capsys, attention):
     assert capsys.readouterr().out == "Thé" + bytes(greedy.tolist()).decode(errors="replace") + "\n"
 
 
+@pytest.fixture
+def run(text, tmp_path, capsys):
+    call("train", tmp_path, "--text", text, SHORT)
+    capsys.readouterr()
+    return tmp_path
+
+
+def test_generate_writes_the_texts_of_several_prompts_one_after_another(run, capsys):
+    call(
+        "generate",
+        run,
+        "--prompt Thé --prompt 'and again' --length 20 --repetition 1.3 --repetition-window 9",
+    )
+    model = checkpoints.load_model(run / training.CHECKPOINT)
+    prompts = [torch.tensor(list(text.encode())) for text in ("Thé", "and again")]
+    drawn = generation.sample(model, prompts, length=20, mem_len=16, repetition=1.3, repetition_window=9)
+    one, other = (bytes(row.tolist()).decode(errors="replace") for row in drawn)
+    assert capsys.readouterr().out == f"Thé{one}\n{'-' * 72}\nand again{other}\n"
+
+
+@pytest.mark.parametrize("prompts", ["--prompt T", "--prompt T --prompt T"])
+def test_generate_ends_each_text_before_a_stop(run, capsys, prompts):
+    call("generate", run, prompts, "--length 300 --stop e --stop a")
+    model = checkpoints.load_model(run / training.CHECKPOINT)
+    prompt, texts = torch.tensor([ord("T")]), []
+    for seed in range(prompts.count("--prompt")):
+        drawn = bytes(generation.sample(model, [prompt], length=300, mem_len=16, seed=seed)[0].tolist())
+        texts.append("T" + re.split(b"[ea]", drawn)[0].decode(errors="replace") + "\n")
+        assert len(texts[-1]) < 300
+    assert capsys.readouterr().out == f"{'-' * 72}\n".join(texts)
+
+
+def test_generate_prints_whole_characters_as_they_come_and_no_part_of_a_stop(run, capsys, monkeypatch):
+    printed = []
+
+    def stream(model, prompts, **ways):
+        for byte in "où €!\n\n\nE€ND".encode():
+            printed.append(capsys.readouterr().out)
+            yield torch.tensor([byte])
+
+    monkeypatch.setattr(generation, "stream", stream)
+    call("generate", run, "--prompt né --stop E€N --stop '\n\n\n\n' --stop €?")
+    printed.append(capsys.readouterr().out)
+    assert printed == ["né", "o", "", "ù", " ", "", "", "", "€!", *[""] * 3, "\n\n\n", "", "", "", "\n"]
+
+
+def test_generate_completes_a_character_that_the_prompt_begins(run, capsys, monkeypatch):
+    monkeypatch.setattr(generation, "stream", lambda *_, **__: iter(torch.tensor([[0x82], [0xAC], [0xE2]])))
+    main(["generate", str(run), "--prompt", b"5 \xe2".decode(errors="surrogateescape")])
+    assert capsys.readouterr().out == "5 €�\n"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ("--repetition 0", "repetition must be above 0 and finite, got 0.0"),
+        ("--repetition-window 0", "repetition_window must be 1 or more, got 0"),
+        ("--stop ''", "each stop must be a row of 1 token or more, got shape [0]"),
+        ("--prompt a --prompt ''", "each prompt must hold 1 token or more, got prompts of [1, 0] tokens"),
+    ],
+)
+def test_generate_prints_nothing_of_what_can_not_be_asked(run, capsys, wrong, sentence):
+    with pytest.raises(SystemExit) as stop:
+        call("generate", run, wrong)
+    assert stop.value.code == 2
+    assert capsys.readouterr() == ("", f"minitxl: {sentence}\n")
+
+
 def test_a_run_trained_in_bfloat16_is_evaluated_without_a_gpu(text, tmp_path, capsys):
     call("train", tmp_path, "--text", text, SHORT)
     path = tmp_path / training.CHECKPOINT
@@ -86,6 +155,7 @@ def test_the_same_command_goes_on_and_other_settings_are_refused(text, tmp_path,
     [
         ("train {folder} --steps 0", "minitxl: steps must be 1 or more, got 0\n"),
         ("train {folder} --text {folder}/none", "can't be read: No such file or directory\n"),
+        ("generate {folder} --length 0", "minitxl: length must be 1 or more, got 0\n"),
         ("generate {folder}", "must hold a run of minitxl train, got no checkpoint.safetensors\n"),
         (
             "train {folder} --text {text} --batch 5000",

@@ -20,7 +20,7 @@ def explorer():
 
 def test_each_argument_has_a_control_that_the_keyboard_moves(explorer):
     kinds = {name: type(control) for name, control in explorer.controls.items()}
-    assert kinds == {"n_layer": ipw.SelectionSlider, "causal": ipw.Checkbox, "kind": ipw.Dropdown}
+    assert kinds == {"n_layer": ipw.IntSlider, "causal": ipw.Checkbox, "kind": ipw.Dropdown}
     assert explorer.controls["n_layer"].description == "layers N"
     assert not explorer.controls["n_layer"].continuous_update
     assert explorer.chosen == {"n_layer": 2, "causal": True, "kind": "xl"}
@@ -43,5 +43,14 @@ def test_where_widgets_are_not_drawn_the_picture_is(explorer):
 
 
 def test_a_start_that_is_no_choice_is_refused():
-    with pytest.raises(Exception, match="value not found"):
+    with pytest.raises(ValueError, match=r"n_layer must start at one of \[1, 2\], got 9"):
         explore(draw, n_layer=[1, 2], causal=[True], kind=["xl"], start={"n_layer": 9})
+
+
+def test_a_slider_over_equal_steps_takes_a_typed_number_and_others_keep_to_their_choices():
+    choices = {"n_layer": range(0, 7, 2), "causal": [True], "kind": [0.5, 1.0, 4.0]}
+    controls = explore(draw, **choices).controls
+    number = controls["n_layer"]
+    assert (number.min, number.max, number.step) == (0, 6, 2)
+    assert isinstance(controls["kind"], ipw.SelectionSlider)
+    assert controls["kind"].options == (0.5, 1.0, 4.0)

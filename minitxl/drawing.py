@@ -1,0 +1,98 @@
+"""Which token comes next: what makes it likelier or less likely before it is drawn.
+
+scores = discourage(log_probs, [text[-64:] for text in texts], repetition=1.2)
+probs = keep_likely(scores, temperature=0.8, top_p=0.95)
+"""
+
+from collections.abc import Sequence
+from math import inf, log
+from typing import TypedDict
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn.functional import one_hot
+
+LogProbs = Float[Tensor, "batch vocab"]
+
+
+class Ways(TypedDict, total=False):
+    """How tokens are drawn: the keyword arguments of ``generation.sample`` and ``stream``."""
+
+    temperature: float | int
+    """Scores are divided by it; 0 takes the likeliest token."""
+    top_k: int | None
+    """Draw from the k likeliest only."""
+    top_p: float | None
+    """Draw from the fewest likeliest that have this probability together."""
+    repetition: float | int
+    """Above 1 makes tokens of the recent text less likely, below 1 likelier."""
+    repetition_window: int | None
+    """How many of the last tokens, the prompt's included, are recent; None is all."""
+    seed: int
+    """Row b draws from a generator of its own, seeded with ``seed`` + b."""
+
+
+def check(
+    temperature: float | int,
+    top_k: int | None,
+    top_p: float | None,
+    repetition: float | int,
+    repetition_window: int | None,
+) -> None:
+    """Refuse ways that can't be asked for."""
+    if temperature < 0:
+        raise ValueError(f"temperature must be 0 or more, got {temperature}")
+    if top_k is not None and top_k < 1:
+        raise ValueError(f"top_k must be 1 or more, got {top_k}")
+    if top_p is not None and not 0 < top_p <= 1:
+        raise ValueError(f"top_p must lie in (0, 1], got {top_p}")
+    if not 0 < repetition < inf:
+        raise ValueError(f"repetition must be above 0 and finite, got {repetition}")
+    if repetition_window is not None and repetition_window < 1:
+        raise ValueError(f"repetition_window must be 1 or more, got {repetition_window}")
+
+
+def discourage(
+    log_probs: LogProbs, recent: Sequence[Int[Tensor, "_"]], *, repetition: float | int
+) -> LogProbs:
+    """Scores, in nats up to a constant, with the tokens of each row's ``recent`` text less likely.
+
+    CTRL (Keskar et al. 2019, section 4.1) divides the score x of such a token by θ. That is
+    no use on log probabilities: all are negative, and the quotient would be likelier. Scores
+    are free up to a constant, but the quotient is not. So the constant is fixed where a token
+    at chance, p = 1/vocab, has the score 0: x = log(p · vocab). Above chance, x becomes x / θ;
+    below, x · θ, the usual repair. With θ > 1 no score rises, tokens of the recent text keep
+    their order, and one above chance stays above one below.
+
+    Why not p^θ, the usual repair on log probabilities? Where most likely tokens are recent, as
+    with characters, it is a temperature of 1/θ, and repeats more. θ = 1 changes nothing.
+    """
+    if repetition == 1:
+        return log_probs
+    chance = log(log_probs.shape[-1])
+    occurs = torch.zeros_like(log_probs, dtype=torch.bool)
+    for row, text in zip(occurs, recent, strict=True):
+        row[text] = True
+    x = log_probs + chance
+    return torch.where(occurs, torch.where(x > 0, x / repetition, x * repetition) - chance, log_probs)
+
+
+def keep_likely(
+    log_probs: LogProbs,
+    *,
+    temperature: float | int = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+) -> Float[Tensor, "batch vocab"]:
+    """The probabilities to draw from."""
+    if temperature == 0:
+        return one_hot(log_probs.argmax(dim=-1), log_probs.shape[-1]).to(log_probs.dtype)
+    probs, order = (log_probs / temperature).softmax(dim=-1).sort(dim=-1, descending=True, stable=True)
+    if top_k is not None:
+        probs[:, top_k:] = 0.0
+    if top_p is not None:
+        before = probs.cumsum(dim=-1) - probs
+        probs[before >= top_p * probs.sum(dim=-1, keepdim=True)] = 0.0
+    probs = probs / probs.sum(dim=-1, keepdim=True)
+    return torch.zeros_like(probs).scatter(-1, order, probs)
