@@ -14,7 +14,7 @@ from tqdm import tqdm
 from tyro.conf import Positional
 
 from minitxl import bench, corpora, figures, results
-from minitxl.commands import Device, Evaluate, Generate, Train, bars, corpus_of, device_of
+from minitxl.commands import Device, Evaluate, Generate, TextFlags, Train, bars, device_of
 from minitxl.config import TrainConfig
 from minitxl.experiments import conclusions, demo
 from minitxl.experiments.parts import compute
@@ -53,7 +53,7 @@ class Demo:
     """cpu, cuda, or the better one that is there."""
 
     def __call__(self) -> None:
-        corpus, device = corpus_of(self.text), device_of(self.device)
+        corpus, device = TextFlags(text=self.text).corpus(), device_of(self.device)
         settings = demo.settings(corpus, steps=self.steps)
         began = perf_counter()
         with bars() as report:

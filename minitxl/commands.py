@@ -1,11 +1,10 @@
 """The commands on a run: ``minitxl train | evaluate | generate``."""
 
 import sys
-from codecs import getincrementaldecoder
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from time import perf_counter
 from typing import Literal
@@ -15,14 +14,17 @@ import tyro
 from tqdm import tqdm
 from tyro.conf import Positional
 
-from minitxl import checkpoints, corpora, generation, training
+from minitxl import checkpoints, corpora, datasets, generation, spelling, training
 from minitxl.batching import Lanes
 from minitxl.config import EvaluateConfig, ModelConfig, TrainConfig
 from minitxl.corpora import Corpus
+from minitxl.datasets import Stored
 from minitxl.drawing import Ways
 from minitxl.evaluation import Score, cached, sliding
 from minitxl.experiments.parts import Report
 from minitxl.model import TransformerLM
+from minitxl.spelling import Spelling
+from minitxl.tokens import Unit
 from minitxl.training import Record
 
 Device = Literal["auto", "cpu", "cuda"]
@@ -54,6 +56,33 @@ class TrainFlags(TrainConfig):
 
 
 @dataclass(frozen=True)
+class TextFlags:
+    """The text."""
+
+    data: str | None = None
+    """One of the paper's corpora, downloaded once: enwik8, text8, wikitext-103, wikitext-2, ptb or lm1b."""
+    text: Path | None = None
+    """Your own text, a file or a folder; without it and data, the source of Python's standard library."""
+    unit: Unit = "bytes"
+    """What the tokens of your own text are."""
+
+    def corpus(self) -> Corpus:
+        if self.data is not None and self.text is not None:
+            raise ValueError(f"data must not be given where text is, got {self.data} and {self.text}")
+        if self.data is not None:
+            return datasets.load(self.data)
+        if self.text is None:
+            return corpora.embedded()
+        if self.text.is_dir():
+            return datasets.from_folder(self.text, self.unit)
+        return (
+            corpora.from_file(self.text)
+            if self.unit == "bytes"
+            else datasets.from_files([self.text], self.unit)
+        )
+
+
+@dataclass(frozen=True)
 class Train:
     """Train a language model; the same command goes on with a run that was stopped.
 
@@ -64,19 +93,19 @@ class Train:
     """Where the checkpoint and the log are written."""
     model: ModelFlags = ModelFlags()
     train: TrainFlags = TrainFlags()
-    text: Path | None = None
-    """Your own text, read as bytes; without it, the source of Python's standard library."""
+    source: TextFlags = TextFlags()
     device: Device = "auto"
     """cpu, cuda, or the better one that is there."""
 
     def __call__(self) -> None:
-        model, settings, corpus = self.model.checked(), self.train.checked(), corpus_of(self.text)
+        model, settings, corpus = self.model.checked(), self.train.checked(), self.source.corpus()
         if model.vocab_size < corpus.vocab_size:
             raise ValueError(
                 f"vocab_size must be {corpus.vocab_size} or more for this text, got {model.vocab_size}"
             )
         lanes = Lanes(corpus.train, batch=settings.batch, seg_len=settings.seg_len)
         run = self._run(model, settings)
+        spelling_of(corpus).write(self.folder)
         with bars() as report:
             whole = training.train(
                 run,
@@ -133,21 +162,22 @@ class Evaluate:
     """How many tokens of the text to score at most; none means all."""
     part: Literal["valid", "test"] = "test"
     """Which part of the text."""
-    text: Path | None = None
-    """Your own text, read as bytes; without it, the source of Python's standard library."""
+    source: TextFlags = TextFlags()
     device: Device = "auto"
     """cpu, cuda, or the better one that is there."""
 
     def __call__(self) -> None:
-        corpus = corpus_of(self.text)
+        corpus, spelled = self.source.corpus(), spelling.read(self.folder)
         model, trained = load_run(self.folder, device_of(self.device))
+        if spelling_of(corpus) != spelled:
+            raise ValueError(f"the text must be the one that {self.folder} was trained on, got {corpus.name}")
         stream = corpus.valid if self.part == "valid" else corpus.test
         stream = stream if self.tokens is None else stream[: self.tokens + 1]
         began = perf_counter()
         score, how = self._score(model, trained, stream)
         seconds = perf_counter() - began
         print(f"{self.part} part of {corpus.name}, {how}")
-        print(f"{score.bits_per_token:.4f} bits per character, perplexity {score.perplexity:.3f}")
+        print(f"{score.bits_per_token:.4f} bits per {spelled.token}, perplexity {score.perplexity:.3f}")
         print(f"{score.tokens:,} tokens, {seconds / score.tokens * 1e6:,.1f} µs per token")
 
     def _score(self, model: TransformerLM, trained: TrainConfig, stream: torch.Tensor) -> tuple[Score, str]:
@@ -209,34 +239,30 @@ class Generate:
             "repetition_window": self.repetition_window,
             "seed": self.seed,
         }
-        prompts = [self._bytes(text) for text in self.prompt or ("def ",)]
-        stop = [self._bytes(text) for text in self.stop]
+        spelled = spelling.read(self.folder)
+        prompts = [spelled.encode(text) for text in self.prompt or ("def ",)]
+        stop = [spelled.encode(text) for text in self.stop]
         if len(prompts) == 1:
             drawn = generation.stream(model, prompts, mem_len=mem_len, **ways)
             tokens = (int(token) for token in islice(drawn, self.length))
-            self._tell(prompts[0], generation.until(tokens, stop))
+            tell(spelled, prompts[0], generation.until(tokens, stop))
             return
         texts = generation.sample(model, prompts, length=self.length, mem_len=mem_len, stop=stop, **ways)
         for row, (prompt, text) in enumerate(zip(prompts, texts, strict=True)):
             if row:
                 print("-" * 72)
-            self._tell(prompt, text.tolist())
-
-    def _bytes(self, text: str) -> torch.Tensor:
-        """As they were typed, also where they are no UTF-8."""
-        return torch.tensor(list(text.encode(errors="surrogateescape")), dtype=torch.int64)
-
-    def _tell(self, prompt: torch.Tensor, tokens: Iterable[int]) -> None:
-        """Print a text as it comes, each character once all its bytes are there."""
-        decoder = getincrementaldecoder("utf-8")(errors="replace")
-        print(decoder.decode(bytes(prompt.tolist())), end="", flush=True)
-        for token in tokens:
-            print(decoder.decode(bytes([token])), end="", flush=True)
-        print(decoder.decode(b"", final=True))
+            tell(spelled, prompt, text.tolist())
 
 
-def corpus_of(text: Path | None) -> Corpus:
-    return corpora.embedded() if text is None else corpora.from_file(text)
+def tell(spelled: Spelling, prompt: torch.Tensor, tokens: Iterable[int]) -> None:
+    """Print a text as it comes."""
+    for piece in spelled.decode(chain(prompt.tolist(), tokens)):
+        print(piece, end="", flush=True)
+    print()
+
+
+def spelling_of(corpus: Corpus) -> Spelling:
+    return corpus.spelling if isinstance(corpus, Stored) else Spelling()
 
 
 def load_run(folder: Path, device: str) -> tuple[TransformerLM, TrainConfig]:
@@ -266,7 +292,7 @@ def bars() -> Iterator[Report]:
             )
         bars[label].update()
         if record.valid_bits is not None:
-            bars[label].set_postfix_str(f"{record.valid_bits:.3f} bits per character on validation text")
+            bars[label].set_postfix_str(f"{record.valid_bits:.3f} bits per token on validation text")
 
     try:
         yield report

@@ -23,6 +23,7 @@ from tqdm import tqdm
 from minitxl import vocabulary
 from minitxl.corpora import Corpus
 from minitxl.downloads import BROKEN, Download, fetch, members, plain
+from minitxl.spelling import Spelling
 from minitxl.tokens import Rule, Tokens, Unit, mapped, symbols, writing
 from minitxl.vocabulary import EOS, Vocabulary
 
@@ -41,8 +42,8 @@ class Stored(Corpus):
     train: Tokens
     valid: Tokens
     test: Tokens
-    vocabulary: Vocabulary | None
-    """None where tokens are bytes."""
+    spelling: Spelling
+    """Which text the tokens stand for."""
 
 
 @dataclass(frozen=True)
@@ -154,7 +155,7 @@ def load(name: str) -> Stored:
 
         parts = tuple(dict.fromkeys(source.parts.values()))
         _prepare(ready, name, texts, parts, source.rule, source.vocab_size)
-    return _stored(name, ready)
+    return _stored(name, ready, source.rule.unit)
 
 
 def from_files(paths: Iterable[Path], unit: Unit = "bytes", *, min_count: int = 2) -> Stored:
@@ -184,7 +185,7 @@ def from_files(paths: Iterable[Path], unit: Unit = "bytes", *, min_count: int = 
                     yield part_of[path], str(path), blocks
 
         _prepare(ready, name, texts, tuple(dict.fromkeys(part_of.values())), rule)
-    return _stored(name, ready)
+    return _stored(name, ready, unit)
 
 
 def from_folder(folder: Path, unit: Unit = "bytes", *, min_count: int = 2) -> Stored:
@@ -276,7 +277,7 @@ def _encode(
                 raise ValueError(f"{which} must hold text, got 0 {rule.unit}")
 
 
-def _stored(name: str, ready: Path) -> Stored:
+def _stored(name: str, ready: Path, unit: Unit) -> Stored:
     described = ready / "vocabulary.json"
     held = vocabulary.read(described) if described.exists() else None
     if (ready / "whole.npy").exists():
@@ -285,7 +286,8 @@ def _stored(name: str, ready: Path) -> Stored:
         parts = [whole[:train], whole[train:valid], whole[valid:]]
     else:
         parts = [mapped(ready / f"{part}.npy") for part in PARTS]
-    return Stored(name, parts[0], parts[1], parts[2], 256 if held is None else len(held), held)
+    size = 256 if held is None else len(held)
+    return Stored(name, parts[0], parts[1], parts[2], size, Spelling(unit, held))
 
 
 @contextmanager

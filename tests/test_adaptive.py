@@ -5,9 +5,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn.functional import cross_entropy
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from minitxl.adaptive import AdaptiveEmbedding, AdaptiveSoftmax
+from minitxl.course import Largest
 
 VOCAB, CUTOFFS = 12, (3, 5, 9)
 WIDTHS = [(8, 8, 1), (6, 8, 1), (8, 8, 2), (9, 8, 2)]  # d_embed, d_model, div_val
@@ -207,19 +207,6 @@ def test_a_cluster_without_tokens_has_gradient_zero_and_not_none(tokens, d_embed
             assert parameter.grad.isfinite().all(), name
 
 
-class Largest(TorchDispatchMode):
-    """The number of elements of the largest tensor that any operation returned."""
-
-    elements = 0
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        out = func(*args, **(kwargs or {}))
-        for tensor in out if isinstance(out, tuple | list) else [out]:
-            if isinstance(tensor, torch.Tensor):
-                self.elements = max(self.elements, tensor.numel())
-        return out
-
-
 @every_width
 def test_the_losses_never_build_a_row_of_the_vocabulary_for_each_token(d_embed, d_model, div_val):
     _, softmax = pair(vocab=400, cutoffs=(20, 40, 200), d_embed=d_embed, d_model=d_model, div_val=div_val)
@@ -231,8 +218,8 @@ def test_the_losses_never_build_a_row_of_the_vocabulary_for_each_token(d_embed, 
         softmax.losses(hidden.requires_grad_(), targets).sum().backward()
     with Largest() as of_log_probs:
         softmax.log_probs(hidden)
-    assert of_log_probs.elements == 200 * 400
-    assert of_losses.elements < 200 * 400 / 5
+    assert of_log_probs.numbers == 200 * 400
+    assert of_losses.numbers < 200 * 400 / 5
 
 
 @every_width

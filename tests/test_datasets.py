@@ -87,7 +87,9 @@ def serve(site, monkeypatch, name: str, files: dict[str, bytes]) -> None:
 
 
 def words(corpus: datasets.Stored) -> list[str]:
-    return [" ".join(corpus.vocabulary.decode(getattr(corpus, part).tolist())) for part in datasets.PARTS]
+    return [
+        " ".join(corpus.spelling.vocabulary.decode(getattr(corpus, part).tolist())) for part in datasets.PARTS
+    ]
 
 
 def test_the_table_holds_the_papers_corpora_with_a_checksum_for_each_file():
@@ -103,17 +105,17 @@ def test_enwik8_is_bytes_newlines_among_them_cut_90_5_5(site):
     assert corpus.train.tolist() == list(range(180))
     assert corpus.valid.tolist() == list(range(180, 190))
     assert corpus.test.tolist() == list(range(190, 200))
-    assert (corpus.name, corpus.vocab_size, corpus.vocabulary) == ("enwik8", 256, None)
+    assert (corpus.name, corpus.vocab_size, corpus.spelling.vocabulary) == ("enwik8", 256, None)
 
 
 def test_text8_is_characters_cut_90_5_5(site):
     corpus = datasets.load("text8")
     text = " anarchism originated as a term" * 10
-    assert corpus.vocabulary.symbols[:2] == (" ", "a")
+    assert corpus.spelling.vocabulary.symbols[:2] == (" ", "a")
     assert corpus.vocab_size == len(set(text))
     assert [len(corpus.train), len(corpus.valid), len(corpus.test)] == [279, 15, 16]
     everything = torch.cat([corpus.train, corpus.valid, corpus.test]).tolist()
-    assert "".join(corpus.vocabulary.decode(everything)) == text
+    assert "".join(corpus.spelling.vocabulary.decode(everything)) == text
 
 
 @pytest.mark.parametrize("name", ["wikitext-103", "wikitext-2"])
@@ -125,8 +127,8 @@ def test_a_line_of_wikitext_ends_with_eos_even_where_it_is_empty(site, name):
         "= end = <eos>",
     ]
     expected = ("<eos>", "the", "=", "Valkyria", "Chronicles", "III", "Senjō", "no", "<unk>", "end")
-    assert corpus.vocabulary.symbols == expected
-    assert corpus.vocabulary.encode(["never", "seen"]) == [8, 8]
+    assert corpus.spelling.vocabulary.symbols == expected
+    assert corpus.spelling.vocabulary.encode(["never", "seen"]) == [8, 8]
 
 
 def test_penn_treebank_comes_in_three_files(site):
@@ -136,7 +138,7 @@ def test_penn_treebank_comes_in_three_files(site):
         "the banknote <eos>",
         "N <unk> <eos>",
     ]
-    assert corpus.vocabulary.symbols == ("<eos>", "N", "the", "aer", "banknote", "<unk>")
+    assert corpus.spelling.vocabulary.symbols == ("<eos>", "N", "the", "aer", "banknote", "<unk>")
 
 
 def test_a_billion_words_have_S_at_both_ends_of_a_sentence_and_no_word_rarer_than_three(site):
@@ -146,7 +148,7 @@ def test_a_billion_words_have_S_at_both_ends_of_a_sentence_and_no_word_rarer_tha
         "<S> be <UNK> <S> <S> be <S>",
         "<S> to to <S>",
     ]
-    assert corpus.vocabulary.symbols == ("<S>", "<UNK>", "to", "be")
+    assert corpus.spelling.vocabulary.symbols == ("<S>", "<UNK>", "to", "be")
 
 
 def test_a_billion_words_are_read_shard_by_shard_and_a_block_at_a_time(site, monkeypatch):
@@ -186,7 +188,7 @@ def test_a_second_load_asks_for_nothing_and_gives_the_same(site, name):
     second = datasets.load(name)
     assert site.asked == []
     assert first.sha256 == second.sha256
-    assert first.vocabulary == second.vocabulary
+    assert first.spelling.vocabulary == second.spelling.vocabulary
 
 
 def test_tokens_are_prepared_anew_for_another_text_or_another_rule(site, monkeypatch):
@@ -317,13 +319,13 @@ def test_a_text_of_yours_is_characters_or_words(folder, tmp_path):
     path.write_text("één twee\ntwee één drie\n", "utf-8")
     corpus = datasets.from_files([path], "characters")
     whole = torch.cat([corpus.train, corpus.valid, corpus.test]).tolist()
-    assert "".join(corpus.vocabulary.decode(whole)) == path.read_text("utf-8")
-    assert (corpus.name, corpus.vocabulary.unknown) == ("text.txt", None)
+    assert "".join(corpus.spelling.vocabulary.decode(whole)) == path.read_text("utf-8")
+    assert (corpus.name, corpus.spelling.vocabulary.unknown) == ("text.txt", None)
     corpus = datasets.from_files([path], "words")
     assert words(corpus) == ["één twee <eos> twee één <unk>", "", "<eos>"]
-    assert corpus.vocabulary.symbols == ("<eos>", "<unk>", "één", "twee")
+    assert corpus.spelling.vocabulary.symbols == ("<eos>", "<unk>", "één", "twee")
     corpus = datasets.from_files([path], "words", min_count=1)
-    assert corpus.vocabulary.symbols == ("<eos>", "één", "twee", "drie")
+    assert corpus.spelling.vocabulary.symbols == ("<eos>", "één", "twee", "drie")
 
 
 def named(folder, **texts: str):
@@ -340,7 +342,7 @@ def test_files_called_train_valid_and_test_are_the_parts(folder, tmp_path):
     with pytest.raises(ValueError, match="must be made of the vocabulary's 3 symbols, got 'c'"):
         datasets.from_folder(mine, "words", min_count=1)
     assert bytes(datasets.from_folder(mine).valid.tolist()) == b"a c\n"
-    assert set(datasets.from_folder(mine, "characters").vocabulary.symbols) == set("abc \n")
+    assert set(datasets.from_folder(mine, "characters").spelling.vocabulary.symbols) == set("abc \n")
 
 
 @pytest.mark.parametrize("more", [{}, {"valid": "b"}, {"valid": "b", "test": "c", "notes": "d"}])

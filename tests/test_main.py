@@ -239,3 +239,48 @@ def test_demo_reads_the_same_with_memory_as_by_sliding_over_every_character(text
     careful, quick = (row for row in rows if row["system"] == "xl")
     assert careful["attention_len"] == quick["attention_len"] == 64
     assert quick["bits"] == pytest.approx(careful["bits"], abs=0.02)
+
+
+@pytest.fixture
+def books(tmp_path, monkeypatch):
+    """A folder of texts, and a data folder of the test's own."""
+    monkeypatch.setenv("MINITXL_DATA", str(tmp_path / "data"))
+    folder = tmp_path / "books"
+    folder.mkdir()
+    (folder / "one.txt").write_text("the cat sat\nthe dog ran\n" * 60)
+    (folder / "two.txt").write_text("the dog sat\nthe cat ran\n" * 60)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("unit", "prompt", "token"), [("words", "the cat", "word"), ("characters", "the c", "character")]
+)
+def test_a_folder_of_texts_is_read_in_words_or_characters_from_training_to_writing(
+    books, tmp_path, capsys, unit, prompt, token
+):
+    folder = tmp_path / "run"
+    call("train", folder, "--text", books, "--unit", unit, SHORT)
+    capsys.readouterr()
+    call("evaluate", folder, "--text", books, "--unit", unit)
+    assert re.search(rf"\d bits per {token}, perplexity", capsys.readouterr().out)
+    call("generate", folder, "--prompt", f"'{prompt}'", "--length 12 --temperature 0")
+    told = capsys.readouterr().out
+    assert told.startswith(prompt)
+    assert set(told.split()) <= {"the", "cat", "dog", "sat", "ran"} or unit == "characters"
+
+
+def test_a_text_with_other_words_than_the_run_is_refused(books, text, tmp_path, capsys):
+    folder = tmp_path / "run"
+    call("train", folder, "--text", books, "--unit words", SHORT)
+    with pytest.raises(SystemExit):
+        call("evaluate", folder, "--text", text, "--unit words")
+    assert f"must be the one that {folder} was trained on, got text" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        call("train", folder, "--text", text, "--unit words", SHORT)
+    assert f"must have the 7 words of the run in {folder}" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        call("train", folder, "--text", text, "--data enwik8")
+    assert "data must not be given where text is, got enwik8" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        call("train", folder, "--data ptp")
+    assert "must be one of enwik8, text8, wikitext-103" in capsys.readouterr().err

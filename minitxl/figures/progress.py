@@ -40,7 +40,7 @@ def _attention(axes: Axes, data: Data) -> str:
     shown = sorted({deepest * third // 3 for third in range(4)})
     for layer, (line, colour) in zip(shown, LAYERS, strict=False):
         weights = data["layers"][layer]
-        axes.plot(range(len(weights)), weights, line, color=colour, lw=1.5, label=f"layer {layer}")
+        axes.plot(range(len(weights)), weights, line, color=colour, lw=1.5, label=f"layer {layer + 1}")
     share = f"{data['memory_share']:.0%} of the weight is on memory"
     axes.set(title=f"Attention: {share}", xlabel="tokens back from the query", ylabel="mean weight")
     axes.set_yscale("log")
