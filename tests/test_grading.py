@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from time import monotonic
 
 import cloudpickle
 import pytest
@@ -155,9 +154,7 @@ def test_a_cheat_or_an_accident_is_named_and_scores_nothing(attempt, words):
 
 
 def test_a_loop_that_never_ends_is_ended():
-    began = monotonic()
     assert "it takes more than 1 seconds: is there a loop that never ends?" in message(endless, seconds=1.0)
-    assert monotonic() - began < 1 + grading.STARTING
 
 
 def test_a_checker_that_was_overwritten_is_not_asked(monkeypatch):
