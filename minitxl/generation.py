@@ -20,8 +20,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from minitxl import decoding, drawing
 from minitxl.decoding import evaluating
-from minitxl.drawing import LogProbs, Ways, discourage
-from minitxl.drawing import keep_likely as keep_likely
+from minitxl.drawing import LogProbs, Ways, discourage, keep_likely
 from minitxl.model import TransformerLM
 
 PIECE = 128
@@ -121,7 +120,8 @@ def stream(
         likely = keep_likely(scores, temperature=temperature, top_k=top_k, top_p=top_p)
         rows = zip(likely, generators, strict=True)
         drawn = [torch.multinomial(row, 1, generator=generator) for row, generator in rows]
-        recent = [torch.cat(pair)[window] for pair in zip(recent, drawn, strict=True)]
+        if repetition != 1:
+            recent = [torch.cat(pair)[window] for pair in zip(recent, drawn, strict=True)]
         return torch.cat(drawn)
 
     return (_slide if model.config.attention == "absolute" else _remember)(model, texts, mem_len, draw)

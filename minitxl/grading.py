@@ -203,8 +203,7 @@ def _ready_made(*_: Any, **__: Any) -> None:
 def _packed(data: Any) -> bytes:
     """Without the graph that led to the tensors."""
     written = BytesIO()
-    with torch.no_grad():
-        torch.save(_detached(data), written)
+    torch.save(_detached(data), written)
     return written.getvalue()
 
 

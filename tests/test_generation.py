@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from models import ENCODINGS, RELATIVE, VOCAB, small_model, some_tokens
 
 from minitxl import decoding, generation
-from minitxl.drawing import discourage
-from minitxl.generation import keep_likely, sample, stream, until
+from minitxl.drawing import discourage, keep_likely
+from minitxl.generation import sample, stream, until
 
 PROMPT = some_tokens(1, 9)[0]
 every_encoding = pytest.mark.parametrize("encoding", ENCODINGS.values(), ids=ENCODINGS)

@@ -10,7 +10,7 @@ from einops import einsum
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from minitxl.course import Verdict, judge
+from minitxl.course import NOTHING, Verdict, judge
 from minitxl.positions import sinusoids
 
 States = Float[Tensor, "pos model"]
@@ -22,7 +22,7 @@ Pairs = list[tuple[int, int]]
 def check_text(text: Any, *, seg_len: int = 6, mem_len: int = 6) -> Verdict:
     """Whether the last query of a text scores exactly one pair of different keys the same."""
     if text is Ellipsis or not text:
-        return Verdict(False, "there is nothing here yet")
+        return Verdict(False, NOTHING)
     if not isinstance(text, str) or len(text) != seg_len + mem_len:
         return Verdict(
             False,

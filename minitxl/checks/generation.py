@@ -9,7 +9,8 @@ from torch import Tensor
 
 from minitxl.config import ModelConfig
 from minitxl.course import Verdict, judge
-from minitxl.generation import keep_likely, sample
+from minitxl.drawing import keep_likely
+from minitxl.generation import sample
 from minitxl.memory import extend
 from minitxl.model import TransformerLM
 

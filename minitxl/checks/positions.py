@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from minitxl.course import Verdict, judge
+from minitxl.course import NOTHING, Verdict, judge
 from minitxl.positions import sinusoids
 
 
@@ -119,7 +119,7 @@ def check_alike(pair: Any) -> Verdict:
     That layer gives the last place a function of its own token and of each token's share of the word.
     """
     if not isinstance(pair, tuple) or len(pair) != 2 or not all(isinstance(word, str) for word in pair):
-        return Verdict(False, "there is nothing here yet: give two words, as ('...', '...')")
+        return Verdict(False, f"{NOTHING}: give two words, as ('...', '...')")
     first, second = pair
     if not first or not second:
         return Verdict(False, "a word is empty: there is no last letter")

@@ -7,7 +7,7 @@ import torch
 from einops import rearrange
 from torch import Tensor
 
-from minitxl.course import Verdict, judge
+from minitxl.course import NOTHING, Verdict, judge
 from minitxl.memory import extend
 
 LENGTHS = [(4, 4, 4), (4, 6, 3), (3, 2, 8), (0, 3, 4), (5, 4, 0), (2, 5, 5), (6, 2, 6)]
@@ -147,7 +147,7 @@ def check_context(answer: Mapping[str, Any], *, seg_len: int, mem_len: int) -> V
     for name, value in right.items():
         given = answer.get(name)
         if given is None or given is Ellipsis:
-            return Verdict(False, "there is nothing here yet")
+            return Verdict(False, NOTHING)
         if given != value:
             off = "a query sees itself too; " if given == value - 1 else ""
             return Verdict(False, f"{name}: {off}{why[name]}")

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from minitxl import memory
-from minitxl.course import Verdict
+from minitxl.course import NOTHING, Verdict
 
 WANTED = 1000
 """Tokens that the second exercise asks for."""
@@ -24,7 +24,7 @@ def check_prediction(prediction: Mapping[str, Any]) -> dict[str, Verdict]:
     return {
         name: Verdict(prediction.get(name) == answer, why)
         if prediction.get(name) not in (None, ...)
-        else Verdict(False, "there is nothing here yet")
+        else Verdict(False, NOTHING)
         for name, (answer, why) in ANSWERS.items()
     }
 
@@ -33,7 +33,7 @@ def check_choice(choice: Mapping[str, Any]) -> Verdict:
     """``n_layer``, ``seg_len`` and ``mem_len`` of a longest reach of exactly 1,000 tokens."""
     sizes = [choice.get(name) for name in ("n_layer", "seg_len", "mem_len")]
     if not all(isinstance(size, int) for size in sizes):
-        return Verdict(False, "there is nothing here yet: n_layer, seg_len and mem_len are whole numbers")
+        return Verdict(False, f"{NOTHING}: n_layer, seg_len and mem_len are whole numbers")
     n_layer, seg_len, mem_len = map(int, sizes)  # type: ignore[arg-type]
     if n_layer < 1 or seg_len < 1 or mem_len < 0:
         return Verdict(False, "there must be 1 layer and 1 token of segment at least, and no negative memory")

@@ -13,7 +13,7 @@ from torch.nn.utils import clip_grad_norm_
 
 from minitxl.batching import Segment
 from minitxl.config import ModelConfig
-from minitxl.course import Verdict, judge
+from minitxl.course import NOTHING, Verdict, judge
 from minitxl.memory import extend
 from minitxl.model import TransformerLM
 
@@ -35,7 +35,7 @@ def check_trainer(attempt: Trainer) -> Verdict:
     try:
         after_one, after_many = _outcome(attempt, one), _outcome(attempt, many)
     except NotImplementedError:
-        return Verdict(False, "there is nothing here yet")
+        return Verdict(False, NOTHING)
     except Exception as error:
         return Verdict(False, f"it raised {type(error).__name__}: {error}")
     if _close(after_many, _outcome(_with_bugs(set()), many)):

@@ -21,9 +21,6 @@ from traitlets.config import Config, PyFileConfigLoader
 
 HERE = Path(__file__).parent
 CONFIG = "nbgrader_config.py"
-os.environ["PATH"] = (
-    f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # it runs alembic by name
-)
 
 
 def api_of(course: Path) -> NbGraderAPI:
@@ -35,6 +32,9 @@ def api_of(course: Path) -> NbGraderAPI:
 
 def build(course: Path, sources: list[Path]) -> None:
     """Write the three versions; raise RuntimeError with nbgrader's own words where it refuses."""
+    os.environ["PATH"] = os.pathsep.join(
+        [str(Path(sys.executable).parent), os.environ["PATH"]]
+    )  # for alembic
     course.mkdir(parents=True, exist_ok=True)
     shutil.copy(HERE / CONFIG, course)
     api = api_of(course.resolve())

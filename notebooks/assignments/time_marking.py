@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 from tempfile import TemporaryDirectory
 from time import perf_counter
 
@@ -47,7 +47,7 @@ def main() -> None:
         name: {"seconds": median(found), "shortest": min(found), "longest": max(found)}
         for name, found in measured.items()
     }
-    each = sum(row["seconds"] for row in data.values()) / len(data)
+    each = mean(row["seconds"] for row in data.values())
     data["mean"] = {"seconds": each, "hours_for_200": 200 * each / 3600}
     provenance = results.provenance("cpu", seconds=sum(map(sum, measured.values())))
     results.write(

@@ -1,6 +1,7 @@
 """What holds for every assignment: its form, its points, its reference, and what students are given of it."""
 
 import re
+from copy import deepcopy
 
 import nbformat
 import pytest
@@ -29,8 +30,7 @@ def prose(sheet):
 def released(sheet):
     """The notebook as nbgrader hands it out."""
     config = Config(PyFileConfigLoader("nbgrader_config.py", path=str(SOURCES)).load_config())
-    notebook = nbformat.from_dict(sheet.notebook)
-    notebook = nbformat.reads(nbformat.writes(notebook), as_version=4)
+    notebook = deepcopy(sheet.notebook)
     for step in (LockCells, ClearSolutions, ClearHiddenTests, ClearMarkScheme, CheckCellMetadata):
         notebook, _ = step(config=config).preprocess(notebook, {})
     return notebook

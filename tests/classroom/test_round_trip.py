@@ -49,11 +49,8 @@ def careless(solved):
         c for c in cells.values() if (f := c.metadata.get("nbgrader")) and f.solution and not f.grade
     ]
     first, second, third, *_ = solutions
-    first.source = re.sub(r"\):\n.*", "):\n    return 0", first.source, count=1, flags=re.DOTALL)
-    second.source = re.sub(
-        r"\):\n.*", "):\n    while True:\n        pass", second.source, count=1, flags=re.DOTALL
-    )
-    third.source = re.sub(r"\):\n.*", "):\n    return 0", third.source, count=1, flags=re.DOTALL)
+    for cell, body in ((first, "return 0"), (second, "while True:\n        pass"), (third, "return 0")):
+        cell.source = re.sub(r"\):\n.*", f"):\n    {body}", cell.source, count=1, flags=re.DOTALL)
     third.source += "\n\n\nimport minitxl.grading\n\nminitxl.grading.grade = print"
     cells[f"{third.id}-test"].source = "pass"
     return {f"{cell.id}-test" for cell in (first, second, third)}

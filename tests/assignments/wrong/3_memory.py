@@ -1,9 +1,4 @@
-"""Assignment 3: each wrong solution that students hand in loses its points, and is told why."""
-
-import pytest
-from sheet import Sheet
-
-SHEET = Sheet("3_memory")
+"""Wrong solutions of assignment 3, by words of the message that each must get, as changes of its cell."""
 
 REMEMBER = "def remember(memory, hidden, mem_len):\n    "
 CUT = "[:, max(0, of.shape[1] - mem_len) :]"
@@ -237,13 +232,3 @@ WRONG = {
     "starts from the last token": ("numbers", 'L - 1 + mine["n_layer"] * M', 'mine["n_layer"] * L'),
     "more than one segment": ("numbers", 'L - 1 + mine["n_layer"] * M', 'L - 1 + mine["n_layer"] * L'),
 }
-
-
-@pytest.mark.parametrize("words", WRONG)
-def test_a_wrong_solution_loses_the_points_of_its_part_and_is_told_why(words):
-    cell, *changes = WRONG[words]
-    SHEET.check_wrong(words, cell, changes)
-
-
-def test_every_graded_function_meets_five_wrong_solutions():
-    assert SHEET.fewest(WRONG) >= 5

@@ -1,9 +1,4 @@
-"""Assignment 2: each wrong solution that students hand in loses its points, and is told why."""
-
-import pytest
-from sheet import Sheet
-
-SHEET = Sheet("2_segments")
+"""Wrong solutions of assignment 2, by words of the message that each must get, as changes of its cell."""
 
 WINDOW = "end + stride if end else attention_len"
 OLD = "first + stride - attention_len if first else 0"
@@ -275,13 +270,3 @@ WRONG = {
         '2 ** mine["bits"] * mine["characters"]',
     ),
 }
-
-
-@pytest.mark.parametrize("words", WRONG)
-def test_a_wrong_solution_loses_the_points_of_its_part_and_is_told_why(words):
-    cell, *changes = WRONG[words]
-    SHEET.check_wrong(words, cell, changes)
-
-
-def test_every_graded_function_meets_five_wrong_solutions():
-    assert SHEET.fewest(WRONG) >= 5
