@@ -14,7 +14,10 @@ from tqdm import tqdm
 from tyro.conf import Positional
 
 from minitxl import bench, corpora, figures, results
-from minitxl.commands import Device, Evaluate, Generate, TextFlags, Train, bars, device_of
+from minitxl.commands.evaluate import Evaluate
+from minitxl.commands.generate import Generate
+from minitxl.commands.shared import Device, TextFlags, bars, device_of
+from minitxl.commands.train import Train
 from minitxl.config import TrainConfig
 from minitxl.experiments import conclusions, demo
 from minitxl.experiments.parts import compute

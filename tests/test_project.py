@@ -14,8 +14,11 @@ from packaging.requirements import Requirement
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "minitxl"
 ROOMS = {path.stem: path for path in PACKAGE.glob("*.py") if path.stem != "__init__"}
-HALLS = {folder: sorted((PACKAGE / folder).glob("*.py")) for folder in ("experiments", "figures", "checks")}
-"""Rooms of several files: an experiment, a kind of picture, or the exercises of a notebook each."""
+HALLS = {
+    folder: sorted((PACKAGE / folder).glob("*.py"))
+    for folder in ("commands", "experiments", "figures", "checks")
+}
+"""Rooms of several files: a command, an experiment, a kind of picture, a notebook's exercises each."""
 ON_TOP = {"__main__", "commands", "experiments"}
 MAY_IMPORT = {
     "files": set(),

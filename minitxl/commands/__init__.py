@@ -1,0 +1,1 @@
+"""The commands, a file each; ``minitxl.__main__`` gathers them."""

@@ -1,0 +1,82 @@
+"""``minitxl generate``."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import chain, islice
+from pathlib import Path
+
+import torch
+import tyro
+from tyro.conf import Positional
+
+from minitxl import generation, spelling
+from minitxl.commands.shared import Device, device_of, load_run
+from minitxl.drawing import Ways
+from minitxl.spelling import Spelling
+
+
+@dataclass(frozen=True)
+class Generate:
+    """Go on with a text, token by token, as a trained model would."""
+
+    folder: Positional[Path]
+    """Folder of the run."""
+    prompt: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    """How the text begins; "def " without one. May be given several times, for as many texts."""
+    length: int = 400
+    """Tokens to generate."""
+    mem_len: int | None = None
+    """Tokens before the last that a token is predicted from; none means segment and memory of training."""
+    temperature: float = 1.0
+    """Below 1 is more careful, 0 always takes the likeliest token."""
+    top_k: int | None = None
+    """Draw from the k likeliest tokens only."""
+    top_p: float | None = None
+    """Draw from the fewest likeliest tokens that have this probability together."""
+    repetition: float = 1.0
+    """Above 1 makes bytes less likely that occur in the recent text, below 1 likelier."""
+    repetition_window: int | None = 64
+    """How many of the last bytes, the prompt's included, are recent; none means all."""
+    stop: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    """End a text before this, which is not printed, as in --stop $'\\n\\n'. May be given several times."""
+    seed: int = 0
+    """Seed of the draws; each further prompt has the next one."""
+    device: Device = "auto"
+    """cpu, cuda, or the better one that is there."""
+
+    def __call__(self) -> None:
+        if self.length < 1:
+            raise ValueError(f"length must be 1 or more, got {self.length}")
+        model, trained = load_run(self.folder, device_of(self.device))
+        most = (
+            trained.seg_len - 1 if model.config.attention == "absolute" else trained.seg_len + trained.mem_len
+        )
+        mem_len = most if self.mem_len is None else self.mem_len
+        ways: Ways = {
+            "temperature": self.temperature,
+            "top_k": self.top_k,
+            "top_p": self.top_p,
+            "repetition": self.repetition,
+            "repetition_window": self.repetition_window,
+            "seed": self.seed,
+        }
+        spelled = spelling.read(self.folder)
+        prompts = [spelled.encode(text) for text in self.prompt or ("def ",)]
+        stop = [spelled.encode(text) for text in self.stop]
+        if len(prompts) == 1:
+            drawn = generation.stream(model, prompts, mem_len=mem_len, **ways)
+            tokens = (int(token) for token in islice(drawn, self.length))
+            tell(spelled, prompts[0], generation.until(tokens, stop))
+            return
+        texts = generation.sample(model, prompts, length=self.length, mem_len=mem_len, stop=stop, **ways)
+        for row, (prompt, text) in enumerate(zip(prompts, texts, strict=True)):
+            if row:
+                print("-" * 72)
+            tell(spelled, prompt, text.tolist())
+
+
+def tell(spelled: Spelling, prompt: torch.Tensor, tokens: Iterable[int]) -> None:
+    """Print a text as it comes."""
+    for piece in spelled.decode(chain(prompt.tolist(), tokens)):
+        print(piece, end="", flush=True)
+    print()

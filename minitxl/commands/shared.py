@@ -1,0 +1,89 @@
+"""What several commands take or tell."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import torch
+from tqdm import tqdm
+
+from minitxl import checkpoints, corpora, datasets, training
+from minitxl.config import TrainConfig
+from minitxl.corpora import Corpus
+from minitxl.datasets import Stored
+from minitxl.experiments.parts import Report
+from minitxl.model import TransformerLM
+from minitxl.spelling import Spelling
+from minitxl.tokens import Unit
+from minitxl.training import Record
+
+Device = Literal["auto", "cpu", "cuda"]
+
+
+@dataclass(frozen=True)
+class TextFlags:
+    """The text."""
+
+    data: str | None = None
+    """One of the paper's corpora, downloaded once: enwik8, text8, wikitext-103, wikitext-2, ptb or lm1b."""
+    text: Path | None = None
+    """Your own text, a file or a folder; without it and data, the source of Python's standard library."""
+    unit: Unit = "bytes"
+    """What the tokens of your own text are."""
+
+    def corpus(self) -> Corpus:
+        if self.data is not None and self.text is not None:
+            raise ValueError(f"data must not be given where text is, got {self.data} and {self.text}")
+        if self.data is not None:
+            return datasets.load(self.data)
+        if self.text is None:
+            return corpora.embedded()
+        if self.text.is_dir():
+            return datasets.from_folder(self.text, self.unit)
+        return (
+            corpora.from_file(self.text)
+            if self.unit == "bytes"
+            else datasets.from_files([self.text], self.unit)
+        )
+
+
+def spelling_of(corpus: Corpus) -> Spelling:
+    return corpus.spelling if isinstance(corpus, Stored) else Spelling()
+
+
+def load_run(folder: Path, device: str) -> tuple[TransformerLM, TrainConfig]:
+    """The model of a run, and how it was trained."""
+    checkpoint = folder / training.CHECKPOINT
+    if not checkpoint.exists():
+        raise ValueError(f"{folder} must hold a run of minitxl train, got no {training.CHECKPOINT}")
+    model = checkpoints.load_model(checkpoint, device=device)
+    return model, TrainConfig(**checkpoints.read(checkpoint)[1]["train"])
+
+
+def device_of(asked: Device) -> str:
+    if asked == "cuda" and not torch.cuda.is_available():
+        raise ValueError("device must be cpu or auto where there is no CUDA GPU, got cuda")
+    return ("cuda" if torch.cuda.is_available() else "cpu") if asked == "auto" else asked
+
+
+@contextmanager
+def bars() -> Iterator[Report]:
+    """A progress bar for each label that reports steps, with its last validation."""
+    bars: dict[str, tqdm] = {}
+
+    def report(label: str, steps: int, record: Record) -> None:
+        if label not in bars:
+            bars[label] = tqdm(
+                desc=label, total=steps, initial=record.step - 1, unit="step", position=len(bars)
+            )
+        bars[label].update()
+        if record.valid_bits is not None:
+            bars[label].set_postfix_str(f"{record.valid_bits:.3f} bits per token on validation text")
+
+    try:
+        yield report
+    finally:
+        for bar in bars.values():
+            bar.close()
