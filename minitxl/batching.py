@@ -24,10 +24,18 @@ class Lanes:
 
     Tokens left over at the stream's end (fewer than ``batch``) and at each lane's end
     (fewer than ``seg_len``) are not used, so every segment has the same shape. The first
-    token of a lane is never a target: nothing stands before it.
+    token of a lane is never a target: nothing stands before it. With ``rows``, only those
+    lanes are read: the share of one process of several.
     """
 
-    def __init__(self, stream: Integer[Tensor, " time"], *, batch: int, seg_len: int) -> None:
+    def __init__(
+        self,
+        stream: Integer[Tensor, " time"],
+        *,
+        batch: int,
+        seg_len: int,
+        rows: slice = slice(None),
+    ) -> None:
         lane = len(stream) // batch
         if lane < seg_len + 1:
             raise ValueError(
@@ -35,7 +43,7 @@ class Lanes:
                 f"{batch} · ({seg_len} + 1) = {batch * (seg_len + 1)} tokens or more, got {len(stream)}"
             )
         self.seg_len = seg_len
-        self.lanes = rearrange(stream[: batch * lane], "(batch time) -> batch time", batch=batch)
+        self.lanes = rearrange(stream[: batch * lane], "(batch time) -> batch time", batch=batch)[rows]
 
     def __len__(self) -> int:
         return (self.lanes.shape[1] - 1) // self.seg_len

@@ -130,17 +130,22 @@ class TrainConfig:
     """Steps between validations."""
     validate_tokens: int = 8192
     """Tokens of the validation text scored at each validation."""
-    checkpoint_every: int = 300
-    """Steps between checkpoints."""
-    log_every: int = 10
-    """Steps between lines of the log."""
+    validate_attention_lens: tuple[int, ...] = ()
+    """Further lengths to validate at, each with a memory in which every query sees that many keys."""
+    spike: float | None = 3.0
+    """Stop where a loss is this many bits above the mean of the last 100; none means never."""
     seed: int = 0
     """Seed of the weights and of dropout."""
 
     def __post_init__(self) -> None:
         _check_lengths(self.seg_len, self.mem_len, self.window, self.clamp_len)
-        for name in ("batch", "steps", "validate_every", "validate_tokens", "checkpoint_every", "log_every"):
+        for name in ("batch", "steps", "validate_every", "validate_tokens"):
             _require(getattr(self, name) >= 1, f"{name} must be 1 or more", getattr(self, name))
+        lengths = self.validate_attention_lens
+        _require(
+            all(length >= 1 for length in lengths), "validate_attention_lens must be 1 or more each", lengths
+        )
+        _require(self.spike is None or self.spike > 0, "spike must be positive", self.spike)
         _require(self.learning_rate > 0, "learning_rate must be positive", self.learning_rate)
         _require(0 <= self.warmup <= self.steps, f"warmup must lie in 0 … steps = {self.steps}", self.warmup)
         _require(self.weight_decay >= 0, "weight_decay must be 0 or more", self.weight_decay)
@@ -149,6 +154,31 @@ class TrainConfig:
         _one_of("precision", self.precision, ("float32", "bfloat16"))
         first = self.average_from
         _require(first is None or 0 <= first < self.steps, "average_from must lie in 0 … steps - 1", first)
+
+
+@dataclass(frozen=True)
+class KeepConfig:
+    """How a run is carried out and what it keeps. None of it decides what is learned, so it may
+    change when a run goes on."""
+
+    accumulate: int = 1
+    """Parts that the lanes of a process are taken in, one after another, to need less memory."""
+    checkpoint_every: int = 300
+    """Steps between checkpoints."""
+    checkpoint_minutes: float | None = None
+    """Minutes after which there is a checkpoint in any case; none means steps alone decide."""
+    keep: int = 2
+    """Checkpoints that are kept, the newest ones."""
+    log_every: int = 10
+    """Steps between lines of the log."""
+    tensorboard: bool = False
+    """Write what is logged for TensorBoard too."""
+
+    def __post_init__(self) -> None:
+        for name in ("accumulate", "checkpoint_every", "keep", "log_every"):
+            _require(getattr(self, name) >= 1, f"{name} must be 1 or more", getattr(self, name))
+        minutes = self.checkpoint_minutes
+        _require(minutes is None or minutes > 0, "checkpoint_minutes must be positive", minutes)
 
 
 @dataclass(frozen=True)
@@ -198,8 +228,6 @@ def _published(
         learning_rate=2.5e-4,
         clip=0.25,
         validate_every=4000,
-        checkpoint_every=4000,
-        log_every=200,
     )
     return Preset(model, train, EvaluateConfig(test_seg, test_mem, window=test_mem, clamp_len=test_clamp))
 

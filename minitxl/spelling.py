@@ -17,6 +17,9 @@ from minitxl import vocabulary
 from minitxl.tokens import Unit
 from minitxl.vocabulary import EOS, Vocabulary
 
+KEPT: tuple[Unit, ...] = ("characters", "words")
+"""Units that need a vocabulary."""
+
 
 @dataclass(frozen=True)
 class Spelling:
@@ -49,23 +52,31 @@ class Spelling:
             (symbol,) = self.vocabulary.decode([token])
             yield symbol if self.unit == "characters" else "\n" if symbol == EOS else f"{symbol} "
 
-    def write(self, folder: Path) -> None:
-        """Beside the checkpoint of the run; one that is there must be the same."""
-        if self.vocabulary is None:
-            return
-        if (held := read(folder)).vocabulary is not None and held != self:
+    @property
+    def name(self) -> str:
+        """What its tokens are, counted where they are a vocabulary."""
+        return self.unit if self.vocabulary is None else f"{len(self.vocabulary)} {self.unit}"
+
+    def check(self, folder: Path) -> None:
+        """That it is the one of the run in this folder."""
+        if (held := read(folder)) != self:
             raise ValueError(
-                f"the text must have the {len(held.vocabulary)} {held.unit} of the run in {folder}, "
-                f"got {len(self.vocabulary)} {self.unit}; for another text use another folder"
+                f"the text must have the {held.name} of the run in {folder}, "
+                f"got {self.name}; for another text use another folder"
             )
+
+    def write(self, folder: Path) -> None:
+        """Beside the checkpoints of a run that begins."""
         folder.mkdir(parents=True, exist_ok=True)
-        self.vocabulary.write(folder / f"{self.unit}.json")
+        for unit in KEPT:
+            (folder / f"{unit}.json").unlink(missing_ok=True)
+        if self.vocabulary is not None:
+            self.vocabulary.write(folder / f"{self.unit}.json")
 
 
 def read(folder: Path) -> Spelling:
     """That of the run in this folder."""
-    units: tuple[Unit, ...] = ("characters", "words")
-    for unit in units:
+    for unit in KEPT:
         if (path := folder / f"{unit}.json").exists():
             return Spelling(unit, vocabulary.read(path))
     return Spelling()

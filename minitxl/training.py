@@ -3,38 +3,34 @@
     run = start(model_config, settings)
     for record in steps(run, lanes): ...
 
-Runs share nothing, their random numbers included, so two may be stepped in turn, and one
-that is stopped anywhere, saved and resumed ends with the same weights, bit for bit.
+Runs share nothing, their random numbers included, so two may be stepped in turn. Under
+``torchrun`` each process has a run of its own, with the same weights and its own lanes.
 """
 
-import json
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from math import cos, isfinite, log, pi
-from pathlib import Path
-from typing import NamedTuple, cast
+from statistics import mean
+from typing import Any, NamedTuple, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_
-from torch.optim import AdamW
+from torch.optim import AdamW, Optimizer
 from torch.optim.swa_utils import AveragedModel
 
-from minitxl import checkpoints
-from minitxl.batching import Lanes
+from minitxl import ranks
+from minitxl.batching import Lanes, Segment
 from minitxl.config import EvaluateConfig, ModelConfig, TrainConfig
-from minitxl.evaluation import cached
-from minitxl.files import replacing
+from minitxl.evaluation import Score, cached
 from minitxl.memory import extend
 from minitxl.model import TransformerLM
 
-CHECKPOINT = "checkpoint.safetensors"
-LOG = "log.jsonl"
-MOMENTS = ("exp_avg", "exp_avg_sq", "step")
+RECENT = 100
+"""Steps whose mean loss tells a spike."""
 
 
 @dataclass
@@ -46,10 +42,17 @@ class Run:
     settings: TrainConfig
     step: int
     memory: Tensor | None
+    """[layer batch mem model], of this process's lanes."""
     random: dict[str, Tensor]
     """State of the generators, by device type."""
     average: AveragedModel | None
     """Mean of the weights after each step since ``average_from``; None where that is never."""
+    losses: nn.Module
+    """``model.token_losses``, its gradients averaged over all processes."""
+    accumulate: int
+    """Parts that the lanes are taken in."""
+    recent: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT))
+    """Bits of the last steps."""
 
     @property
     def device(self) -> torch.device:
@@ -73,25 +76,50 @@ class Record(NamedTuple):
     gradient_norm: float
     """Before clipping."""
     tokens: int
+    """Read by all processes together."""
     seconds: float
     valid_bits: float | None = None
     """Bits per token on the validation text after the step, where it was the time for it."""
+    valid_bits_at: dict[int, float] | None = None
+    """The same at each of ``validate_attention_lens``."""
 
 
-def start(config: ModelConfig, settings: TrainConfig, *, device: torch.device | str = "cpu") -> Run:
-    """A run at step 0, its weights and later its dropout decided by ``settings.seed``."""
+class TokenLosses(nn.Module):
+    """``model.token_losses`` as a forward, which DistributedDataParallel can stand around."""
+
+    def __init__(self, model: TransformerLM) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(
+        self, tokens: Tensor, targets: Tensor, memory: Tensor | None, **how: Any
+    ) -> tuple[Tensor, Tensor]:
+        return self.model.token_losses(tokens, targets, memory, **how)
+
+
+def start(
+    config: ModelConfig, settings: TrainConfig, *, device: torch.device | str = "cpu", accumulate: int = 1
+) -> Run:
+    """A run at step 0, its weights and later its dropout decided by ``settings.seed``.
+
+    With ``accumulate``, a step takes its lanes in that many parts: the same gradient in less memory.
+    """
     device = torch.device(device)
     if settings.precision == "bfloat16" and device.type != "cuda":
         raise ValueError(f"precision must be float32 where there is no CUDA GPU, got bfloat16 on {device}")
+    ranks.share(settings.batch, parts=accumulate)
     with torch.random.fork_rng(devices=_cuda_index(device)):
         torch.manual_seed(settings.seed)
         model = TransformerLM(config).to(device)
+        if ranks.rank():
+            torch.manual_seed(settings.seed + (ranks.rank() << 32))
         random = _random_state(device)
     optimizer = AdamW(
         model.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=True
     )
     average = None if settings.average_from is None else AveragedModel(model)
-    return Run(model.train(), optimizer, settings, 0, None, random, average)
+    losses = ranks.parallel(TokenLosses(model), ragged=bool(config.cutoffs))
+    return Run(model.train(), optimizer, settings, 0, None, random, average, losses, accumulate)
 
 
 def learning_rate(step: int, settings: TrainConfig) -> float:
@@ -110,131 +138,111 @@ def steps(run: Run, lanes: Lanes, valid: Tensor | None = None) -> Iterator[Recor
     settings = run.settings
     while run.step < settings.steps:
         record = advance(run, lanes)
-        if valid is not None and _due(run, settings.validate_every):
-            record = record._replace(valid_bits=validate(run, valid))
+        if valid is not None and due(run, settings.validate_every):
+            longer = {length: validate(run, valid, length) for length in settings.validate_attention_lens}
+            record = record._replace(valid_bits=validate(run, valid), valid_bits_at=longer or None)
         yield record
+
+
+def due(run: Run, every: int) -> bool:
+    """Whether something is to be done now that is done every so many steps, and at the end."""
+    return run.step % every == 0 or run.step == run.settings.steps
 
 
 def advance(run: Run, lanes: Lanes) -> Record:
     """One step on the next segment of every lane. A pass over the lanes starts without memory."""
     began, settings = time.perf_counter(), run.settings
     index = run.step % len(lanes)
-    tokens, targets = (ids.to(run.device) for ids in lanes[index])
-    rate = learning_rate(run.step + 1, settings)
-    for group in run.optimizer.param_groups:
-        group["lr"] = rate
-    autocast = torch.autocast("cuda", torch.bfloat16, enabled=settings.precision == "bfloat16")
-    with _own_randomness(run), autocast:
-        losses, states = run.model.token_losses(
-            tokens,
-            targets,
-            run.memory if index else None,
-            window=settings.window,
-            clamp_len=settings.clamp_len,
-            path="fused",
-        )
-        first = losses.shape[1] // 2 if settings.loss == "half" else 0
-        loss = losses[:, first:].mean()
     run.optimizer.zero_grad()
-    loss.backward()
-    norm = clip_grad_norm_(run.model.parameters(), settings.clip)
-    if not (isfinite(loss.item()) and isfinite(norm.item())):
-        raise ValueError(
-            f"loss and gradient must be finite, got loss {loss.item()} and gradient norm {norm.item()} "
-            f"at step {run.step + 1}: a lower learning_rate than {settings.learning_rate} may help"
-        )
-    run.optimizer.step()
-    run.memory = extend(run.memory if index else None, states, mem_len=settings.mem_len)
+    with _own_randomness(run):
+        bits, memory = _backward(run, lanes[index], run.memory if index else None)
+    _refuse_spike(run, bits)
+    rate = learning_rate(run.step + 1, settings)
+    norm = update(run.model, run.optimizer, rate=rate, clip=settings.clip)
+    run.memory = memory
     run.step += 1
+    run.recent.append(bits)
     if run.average is not None and run.step > (settings.average_from or 0):
         run.average.update_parameters(run.model)
-    return Record(
-        run.step, loss.item() / log(2), rate, norm.item(), tokens.numel(), time.perf_counter() - began
-    )
+    tokens = settings.batch * settings.seg_len
+    return Record(run.step, bits, rate, norm, tokens, time.perf_counter() - began)
 
 
-def validate(run: Run, stream: Tensor) -> float:
-    """Bits per token on the start of ``stream``, read in lanes and lengths as in training."""
+def _backward(run: Run, segment: Segment, memory: Tensor | None) -> tuple[float, Tensor]:
+    """Leave the mean loss's gradient on the parameters; that loss in bits, and the next memory."""
+    settings, parts = run.settings, run.accumulate
+    tokens, targets = (ids.to(run.device).chunk(parts) for ids in segment)
+    memories = [None] * parts if memory is None else memory.chunk(parts, dim=1)
+    autocast = torch.autocast("cuda", torch.bfloat16, enabled=settings.precision == "bfloat16")
+    nats, extended = 0.0, []
+    for part, before in enumerate(memories):
+        with ranks.apart(run.losses, when=part < parts - 1):
+            with autocast:
+                losses, states = run.losses(
+                    tokens[part],
+                    targets[part],
+                    before,
+                    window=settings.window,
+                    clamp_len=settings.clamp_len,
+                    path="fused",
+                )
+                first = losses.shape[1] // 2 if settings.loss == "half" else 0
+                loss = losses[:, first:].mean() / parts
+            loss.backward()
+        nats += loss.item()
+        extended.append(extend(before, states, mem_len=settings.mem_len))
+    (nats,) = ranks.summed([nats / ranks.size()])
+    return nats / log(2), torch.cat(extended, dim=1)
+
+
+def update(model: nn.Module, optimizer: Optimizer, *, rate: float, clip: float) -> float:
+    """Step at this learning rate with the gradients that are there; their norm before clipping."""
+    norm = clip_grad_norm_(model.parameters(), clip).item()
+    if not isfinite(norm):
+        raise ValueError(f"the gradient must be finite, got norm {norm} at learning rate {rate:.3g}")
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+    optimizer.step()
+    return norm
+
+
+def _refuse_spike(run: Run, bits: float) -> None:
+    """Before it reaches the weights."""
+    step, peak = run.step + 1, run.settings.learning_rate
+    if not isfinite(bits):
+        raise ValueError(
+            f"the loss must be finite, got {bits} at step {step}: a lower learning_rate than {peak} may help"
+        )
+    spike = run.settings.spike
+    if spike is None or len(run.recent) < RECENT:
+        return
+    if bits > (usual := mean(run.recent)) + spike:
+        raise ValueError(
+            f"the loss must stay within spike = {spike} bits of its recent mean {usual:.2f}, got {bits:.2f} "
+            f"at step {step}: a lower learning_rate than {peak}, or a longer warmup, may help"
+        )
+
+
+def validate(run: Run, stream: Tensor, attention_len: int | None = None) -> float:
+    """Bits per token on the start of ``stream``, read in as many lanes as in training.
+
+    Segment, memory and window are those of training or, with an ``attention_len``, a memory in
+    which every query sees that many keys. Each process reads its share of the lanes.
+    """
     s = run.settings
     settings = EvaluateConfig(s.seg_len, s.mem_len, s.window, s.clamp_len)
-    return cached(run.evaluated, stream[: s.validate_tokens + 1], settings, batch=s.batch).bits_per_token
-
-
-def train(
-    run: Run,
-    lanes: Lanes,
-    *,
-    valid: Tensor,
-    folder: Path,
-    report: Callable[[Record], None] = lambda record: None,
-) -> bool:
-    """Train to the end, or to an interruption: Ctrl-C ends the step, saves, and returns False.
-
-    ``folder`` gets ``checkpoint.safetensors`` and ``log.jsonl``, a record every
-    ``log_every`` steps and at each validation; ``report`` is called with every record.
-    """
-    settings = run.settings
-    _trim_log(folder / LOG, run.step)
-    with _interruption() as interrupted, (folder / LOG).open("a") as log_file:
-        for record in steps(run, lanes, valid):
-            if _due(run, settings.log_every) or record.valid_bits is not None:
-                log_file.write(json.dumps(record._asdict()) + "\n")
-                log_file.flush()
-            report(record)
-            if _due(run, settings.checkpoint_every) or interrupted.is_set():
-                save(run, folder / CHECKPOINT)
-            if interrupted.is_set():
-                break
-    return run.step == settings.steps
-
-
-def _due(run: Run, every: int) -> bool:
-    return run.step % every == 0 or run.step == run.settings.steps
-
-
-def save(run: Run, path: Path) -> None:
-    """Write the whole run, atomically."""
-    tensors = checkpoints.model_tensors(run.model)
-    for name, parameter in run.model.named_parameters():
-        for moment, value in run.optimizer.state.get(parameter, {}).items():
-            tensors[f"optimizer.{moment}.{name}"] = value
-    tensors |= {f"random.{device}": state for device, state in run.random.items()}
-    if run.average is not None:
-        tensors |= checkpoints.model_tensors(run.average.module, checkpoints.AVERAGE)
-        tensors["averaged"] = run.average.n_averaged
-    if run.memory is not None:
-        tensors["memory"] = run.memory
-    about = {"model": asdict(run.model.config), "train": asdict(run.settings), "step": run.step}
-    checkpoints.write(path, tensors, about)
-
-
-def resume(path: Path, *, device: torch.device | str = "cpu") -> Run:
-    """The run that ``save`` wrote, as it was."""
-    tensors, about = checkpoints.read(path)
-    if "train" not in about:
-        raise ValueError(f"{path} holds a model, and no run that could be resumed")
-    model = checkpoints.model_config(about["model"])
-    run = start(model, TrainConfig(**about["train"]), device=device)
-    checkpoints.copy_model_tensors(tensors, run.model)
-    for name, parameter in run.model.named_parameters():
-        state = {m: tensors[f"optimizer.{m}.{name}"] for m in MOMENTS if f"optimizer.{m}.{name}" in tensors}
-        if state:
-            run.optimizer.state[parameter] = {m: value.to(device) for m, value in state.items()}
-    run.step = about["step"]
-    if "memory" in tensors:  # copied: how a product rounds depends on where its numbers begin
-        run.memory = tensors["memory"].to(device, copy=True)
-    if run.average is not None:
-        checkpoints.copy_model_tensors(tensors, run.average.module, checkpoints.AVERAGE)
-        run.average.n_averaged.copy_(tensors["averaged"])
-    run.random = {kind: tensors.get(f"random.{kind}", state) for kind, state in run.random.items()}
-    return run
-
-
-def _trim_log(path: Path, step: int) -> None:
-    """Drop what a run wrote after the checkpoint it is resumed from."""
-    lines = path.read_text().splitlines() if path.exists() else []
-    with replacing(path) as temporary:
-        temporary.write_text("".join(f"{line}\n" for line in lines if json.loads(line)["step"] <= step))
+    if attention_len is not None:
+        settings = EvaluateConfig(s.seg_len, attention_len - 1, attention_len, s.clamp_len)
+    targets = min(s.validate_tokens, len(stream) - 1)
+    rows = min(s.batch, targets)
+    lane = targets // rows
+    first, end = (rows * rank // ranks.size() for rank in (ranks.rank(), ranks.rank() + 1))
+    score = Score(0.0, 0)
+    if first < end:
+        part = stream[first * lane : end * lane + 1]
+        score = cached(run.evaluated, part, settings, batch=end - first)
+    nats, tokens = ranks.summed([score.nats, float(score.tokens)])
+    return Score(nats, int(tokens)).bits_per_token
 
 
 def _cuda_index(device: torch.device) -> list[int]:
@@ -259,22 +267,3 @@ def _own_randomness(run: Run) -> Iterator[None]:
             torch.cuda.set_rng_state(run.random["cuda"], run.device)
         yield
         run.random = _random_state(run.device)
-
-
-@contextmanager
-def _interruption() -> Iterator[threading.Event]:
-    """An event that Ctrl-C sets; a second Ctrl-C stops at once, as it always does."""
-    event = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield event
-        return
-
-    def once(number: int, frame: object) -> None:
-        event.set()
-        signal.signal(signal.SIGINT, before)
-
-    before = signal.signal(signal.SIGINT, once)
-    try:
-        yield event
-    finally:
-        signal.signal(signal.SIGINT, before)

@@ -33,14 +33,21 @@ def test_a_line_break_is_the_word_eos_and_an_unknown_word_is_unk():
 
 @pytest.mark.parametrize("spelled", [Spelling(), LETTERS, WORDS])
 def test_a_run_keeps_its_spelling_and_refuses_another(spelled, tmp_path):
-    spelled.write(tmp_path / "run")
-    spelled.write(tmp_path / "run")
-    assert spelling.read(tmp_path / "run") == spelled
-    if spelled.vocabulary is not None:
-        other = Spelling("words", Vocabulary(("<eos>", "else")))
-        with pytest.raises(ValueError, match=f"must have the 4 {spelled.unit} of the run in .*, got 2 words"):
-            other.write(tmp_path / "run")
-        assert spelling.read(tmp_path / "run") == spelled
+    spelled.write(tmp_path)
+    spelled.check(tmp_path)
+    assert spelling.read(tmp_path) == spelled
+    for other in (Spelling(), LETTERS, Spelling("words", Vocabulary(("<eos>", "else")))):
+        if other != spelled:
+            sentence = f"must have the {spelled.name} of the run in .*, got {other.name}; for another"
+            with pytest.raises(ValueError, match=sentence):
+                other.check(tmp_path)
+    assert [one.name for one in (Spelling(), LETTERS, WORDS)] == ["bytes", "4 characters", "4 words"]
+
+
+def test_a_run_that_begins_in_a_folder_leaves_no_other_spelling_there(tmp_path):
+    for spelled in (WORDS, LETTERS, Spelling()):
+        spelled.write(tmp_path)
+        assert spelling.read(tmp_path) == spelled
 
 
 def test_a_token_is_called_a_word_or_a_character():

@@ -1,9 +1,3 @@
-import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from dataclasses import replace
 from math import cos, log, pi
 
@@ -13,14 +7,11 @@ from models import ENCODINGS, NORMS, VOCAB, small_config, some_tokens
 
 from minitxl import training
 from minitxl.batching import Lanes
-from minitxl.checkpoints import load_model, save_model
 from minitxl.config import EvaluateConfig, TrainConfig
 from minitxl.evaluation import cached
 from minitxl.memory import extend
 
-SETTINGS = TrainConfig(
-    seg_len=4, mem_len=5, batch=3, steps=12, warmup=3, validate_every=4, checkpoint_every=5, log_every=2
-)
+SETTINGS = TrainConfig(seg_len=4, mem_len=5, batch=3, steps=12, warmup=3, validate_every=4)
 STREAM = some_tokens(1, 80)[0]
 LANES = Lanes(STREAM, batch=3, seg_len=4)  # 6 segments: 12 steps are two passes
 
@@ -107,28 +98,6 @@ def test_training_does_not_touch_the_global_random_state():
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def whole_and_resumed(settings, stop, path):
-    """Two runs at their end: one in one piece, one saved after ``stop`` steps and resumed."""
-    whole, stopped = new_run(settings), new_run(settings)
-    for _ in training.steps(whole, LANES):
-        pass
-    for _ in range(stop):
-        training.advance(stopped, LANES)
-    training.save(stopped, path)
-    resumed = training.resume(path)
-    for _ in training.steps(resumed, LANES):
-        pass
-    return whole, resumed
-
-
-@pytest.mark.parametrize("stop", range(13))
-def test_a_run_resumed_from_any_step_ends_bit_identical(stop, tmp_path):
-    whole, resumed = whole_and_resumed(SETTINGS, stop, tmp_path / "run")
-    assert_same_weights(weights(whole), weights(resumed))
-    assert torch.equal(whole.memory, resumed.memory)
-    assert resumed.step == 12
-
-
 @pytest.mark.parametrize("encoding", ENCODINGS)
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("mem_len", [0, 6])
@@ -146,100 +115,56 @@ def test_a_loss_that_is_not_a_number_stops_before_it_reaches_the_weights():
     with torch.no_grad():
         run.model.output.tables[0].bias[0] = float("nan")
     before = weights(run)
-    with pytest.raises(ValueError, match=r"loss and gradient must be finite, got loss nan .* at step 1"):
+    with pytest.raises(ValueError, match="loss must be finite, got nan at step 1"):
         training.advance(run, LANES)
     assert run.step == 0
     assert all(torch.equal(before[n], w) for n, w in weights(run).items() if "bias" not in n)
 
 
+def test_a_loss_far_above_the_recent_ones_stops_before_it_reaches_the_weights():
+    settings = replace(SETTINGS, steps=200, spike=0.5)
+    run = new_run(settings)
+    for _ in range(training.RECENT):
+        training.advance(run, LANES)
+    usual = sum(run.recent) / training.RECENT
+    wrong = Lanes((STREAM * 7 + 3) % VOCAB, batch=3, seg_len=4)
+    for parameter in run.model.output.parameters():
+        parameter.data *= 30
+    before = weights(run)
+    with pytest.raises(
+        ValueError, match=rf"within spike = 0.5 bits of its recent mean {usual:.2f}, got .* 101"
+    ):
+        training.advance(run, wrong)
+    assert run.step == training.RECENT
+    assert_same_weights(before, weights(run))
+
+
+def test_no_loss_is_a_spike_before_there_are_recent_ones_or_where_none_is_asked_for():
+    run = new_run(replace(SETTINGS, steps=200, spike=1e-6))
+    for _ in range(training.RECENT):
+        training.advance(run, LANES)
+    never = new_run(replace(SETTINGS, steps=200, spike=None))
+    never.recent.extend([0.0] * training.RECENT)
+    assert training.advance(never, LANES).bits > 1
+
+
+def test_validation_at_an_attention_length_gives_every_query_as_many_keys():
+    run = new_run(replace(SETTINGS, validate_attention_lens=(2, 9)))
+    records = list(training.steps(run, LANES, STREAM))
+    assert [record.step for record in records if record.valid_bits_at] == [4, 8, 12]
+    assert records[-1].valid_bits_at == {
+        length: pytest.approx(
+            cached(run.model, STREAM[:79], EvaluateConfig(4, length - 1, length), batch=3).bits_per_token
+        )
+        for length in (2, 9)
+    }
+
+
 def test_validation_is_cached_evaluation_with_the_training_lengths():
     run = new_run()
-    expected = cached(run.model, STREAM, EvaluateConfig(4, 5), batch=3).bits_per_token
+    expected = cached(run.model, STREAM[:79], EvaluateConfig(4, 5), batch=3).bits_per_token
     assert training.validate(run, STREAM) == pytest.approx(expected)
     assert run.model.training
-
-
-def read_log(folder):
-    return [json.loads(line) for line in (folder / training.LOG).read_text().splitlines()]
-
-
-def test_train_writes_a_log_and_a_checkpoint_and_validates_on_time(tmp_path):
-    seen = []
-    assert training.train(new_run(), LANES, valid=STREAM, folder=tmp_path, report=seen.append)
-    log_lines = read_log(tmp_path)
-    assert [line["step"] for line in log_lines] == [2, 4, 6, 8, 10, 12]
-    assert [line["step"] for line in log_lines if line["valid_bits"] is not None] == [4, 8, 12]
-    assert [record.step for record in seen] == list(range(1, 13))
-    assert training.resume(tmp_path / training.CHECKPOINT).step == 12
-
-
-def test_a_log_that_ran_ahead_of_its_checkpoint_is_cut_back(tmp_path):
-    training.train(new_run(), LANES, valid=STREAM, folder=tmp_path)
-    first = read_log(tmp_path)
-    run = new_run()
-    for _ in range(5):
-        training.advance(run, LANES)
-    training.train(run, LANES, valid=STREAM, folder=tmp_path)
-    second = read_log(tmp_path)
-    timeless = [{**line, "seconds": 0} for line in first]
-    assert [{**line, "seconds": 0} for line in second] == timeless
-
-
-def test_a_model_without_its_run_cannot_be_resumed(tmp_path):
-    save_model(tmp_path / "model", new_run().model)
-    with pytest.raises(ValueError, match="holds a model, and no run that could be resumed"):
-        training.resume(tmp_path / "model")
-
-
-def test_an_interruption_finishes_the_step_saves_and_gives_ctrl_c_back(tmp_path):
-    whole, run = new_run(), new_run()
-    for _ in training.steps(whole, LANES):
-        pass
-    handler = signal.getsignal(signal.SIGINT)
-
-    def interrupt(record):
-        if record.step == 7:
-            os.kill(os.getpid(), signal.SIGINT)
-
-    assert not training.train(run, LANES, valid=STREAM, folder=tmp_path, report=interrupt)
-    assert signal.getsignal(signal.SIGINT) is handler
-    resumed = training.resume(tmp_path / training.CHECKPOINT)
-    assert resumed.step == 7
-    assert training.train(resumed, LANES, valid=STREAM, folder=tmp_path)
-    assert_same_weights(weights(whole), weights(resumed))
-
-
-def test_ctrl_c_at_the_command_line_saves_and_the_same_command_goes_on(tmp_path):
-    text = tmp_path / "text"
-    text.write_bytes(bytes(range(256)) * 40)
-    arguments = f"train {{}} --text {text} --n-layer 1 --d-model 16 --steps 500 --validate-every 500".split()
-
-    def command(folder):
-        given = [str(tmp_path / folder) if word == "{}" else word for word in arguments]
-        return [sys.executable, "-m", "minitxl", *given]
-
-    one_thread = {**os.environ, "OMP_NUM_THREADS": "1"}
-
-    def start():
-        return subprocess.Popen(
-            command("stopped"), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=one_thread
-        )
-
-    process = start()
-    log_file = tmp_path / "stopped" / training.LOG
-    deadline = time.monotonic() + 120
-    while not (log_file.exists() and log_file.read_text()):
-        assert process.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    process.send_signal(signal.SIGINT)
-    said, _ = process.communicate(timeout=120)
-    assert process.returncode == 130
-    assert "stopped and saved at step" in said
-    for folder in ("stopped", "whole"):
-        subprocess.run(command(folder), capture_output=True, check=True, env=one_thread)
-    one, other = (training.resume(tmp_path / folder / training.CHECKPOINT) for folder in ("stopped", "whole"))
-    assert_same_weights(weights(one), weights(other))
 
 
 def test_half_loss_trains_on_the_later_half_of_a_segment():
@@ -259,17 +184,6 @@ def test_averaged_weights_are_the_mean_of_the_weights_since_the_step_named():
     expected = {name: torch.stack([each[name] for each in seen]).mean(0) for name in seen[0]}
     for name, parameter in run.evaluated.named_parameters():
         torch.testing.assert_close(parameter.detach(), expected[name], rtol=0, atol=1e-6)
-
-
-@pytest.mark.parametrize("stop", [5, 8, 10])
-def test_averaging_goes_on_bit_identical_after_a_resume_and_is_what_is_evaluated(stop, tmp_path):
-    whole, resumed = whole_and_resumed(replace(SETTINGS, average_from=7), stop, tmp_path / "run")
-    one, other = whole.evaluated.state_dict(), resumed.evaluated.state_dict()
-    assert all(torch.equal(one[name], other[name]) for name in one)
-    assert training.validate(whole, STREAM) == training.validate(resumed, STREAM)
-    training.save(resumed, tmp_path / "run")
-    loaded = load_model(tmp_path / "run")
-    assert all(torch.equal(one[name], tensor) for name, tensor in loaded.state_dict().items())
 
 
 def test_bfloat16_is_for_cuda_alone():

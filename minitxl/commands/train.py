@@ -1,30 +1,53 @@
 """``minitxl train``."""
 
 import sys
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
 from pathlib import Path
+from typing import Literal, get_args
 
+import torch
 import tyro
 from tyro.conf import Positional
 
-from minitxl import training
+from minitxl import config, ranks, runs, training
 from minitxl.batching import Lanes
 from minitxl.commands.shared import Device, TextFlags, bars, device_of, spelling_of
-from minitxl.config import ModelConfig, TrainConfig
+from minitxl.config import KeepConfig, ModelConfig, Preset, TrainConfig
+from minitxl.spelling import Spelling
+
+PresetName = Literal[
+    "enwik8-base",
+    "enwik8-large",
+    "text8-base",
+    "text8-large",
+    "wikitext103-base",
+    "wikitext103-large",
+    "one-billion-words-base",
+    "one-billion-words-large",
+    "penn-treebank",
+]
 
 
 @dataclass(frozen=True)
 class ModelFlags(ModelConfig):
     """The architecture."""
 
+    vocab_size: int | None = None  # type: ignore[assignment]
+    """Number of token ids; none means those of the text."""
     clamp_len: tyro.conf.Suppress[int | None] = None
     """Training's flag of that name decides."""
 
     def __post_init__(self) -> None:
         """``checked`` checks, where an error can be told in a sentence."""
 
-    def checked(self) -> ModelConfig:
-        return ModelConfig(**asdict(self))
+    def checked(self, tokens: int) -> ModelConfig:
+        """For a text that has so many different tokens."""
+        size = tokens if self.vocab_size is None else self.vocab_size
+        if size < tokens:
+            raise ValueError(f"vocab_size must be {tokens} or more for this text, got {size}")
+        return ModelConfig(**{**asdict(self), "vocab_size": size})
 
 
 @dataclass(frozen=True)
@@ -39,47 +62,66 @@ class TrainFlags(TrainConfig):
 
 
 @dataclass(frozen=True)
+class KeepFlags(KeepConfig):
+    """How the run is carried out and what it keeps; all of this may change when it goes on."""
+
+    def __post_init__(self) -> None:
+        """``checked`` checks, where an error can be told in a sentence."""
+
+    def checked(self) -> KeepConfig:
+        return KeepConfig(**asdict(self))
+
+
+@dataclass(frozen=True)
 class Train:
     """Train a language model; the same command goes on with a run that was stopped.
 
-    Ctrl-C finishes the step, saves, and stops.
+    Ctrl-C finishes the step, saves, and stops. Started by torchrun, as in
+    torchrun --nproc-per-node 4 -m minitxl train, the processes share the batch.
     """
 
     folder: Positional[Path]
-    """Where the checkpoint and the log are written."""
+    """Where checkpoints and the log are written."""
+    preset: PresetName | None = None
+    """A published configuration that the other flags start from."""
     model: ModelFlags = ModelFlags()
     train: TrainFlags = TrainFlags()
+    keeping: KeepFlags = KeepFlags()
     source: TextFlags = TextFlags()
     device: Device = "auto"
     """cpu, cuda, or the better one that is there."""
 
     def __call__(self) -> None:
-        model, settings, corpus = self.model.checked(), self.train.checked(), self.source.corpus()
-        if model.vocab_size < corpus.vocab_size:
-            raise ValueError(
-                f"vocab_size must be {corpus.vocab_size} or more for this text, got {model.vocab_size}"
-            )
-        lanes = Lanes(corpus.train, batch=settings.batch, seg_len=settings.seg_len)
-        run = self._run(model, settings)
-        spelling_of(corpus).write(self.folder)
-        with bars() as report:
-            whole = training.train(
-                run,
-                lanes,
-                valid=corpus.valid,
-                folder=self.folder,
-                report=lambda record: report("training", settings.steps, record),
-            )
-        if not whole:
-            print(f"stopped and saved at step {run.step}; the same command goes on from there")
-            sys.exit(130)
-        print(f"trained for {run.step} steps; next: minitxl evaluate {self.folder}")
+        settings, keeping = self.train.checked(), self.keeping.checked()
+        with ranks.joined(device_of(self.device)) as device:
+            with ranks.first_here():
+                corpus = self.source.corpus()
+            model, rows = self.model.checked(corpus.vocab_size), ranks.share(settings.batch)
+            lanes = Lanes(corpus.train, batch=settings.batch, seg_len=settings.seg_len, rows=rows)
+            with runs.held(self.folder):
+                run = self._run(model, settings, keeping, spelling_of(corpus), device)
+                whole = self._steps(run, lanes, corpus.valid, keeping)
+            if ranks.rank() == 0:
+                tell(run, self.folder)
+            if not whole:
+                sys.exit(130)
 
-    def _run(self, model: ModelConfig, settings: TrainConfig) -> training.Run:
-        checkpoint = self.folder / training.CHECKPOINT
-        if not checkpoint.exists():
-            return training.start(model, settings, device=device_of(self.device))
-        run = training.resume(checkpoint, device=device_of(self.device))
+    def _run(
+        self,
+        model: ModelConfig,
+        settings: TrainConfig,
+        keeping: KeepConfig,
+        spelled: Spelling,
+        device: torch.device,
+    ) -> training.Run:
+        """The one in the folder, if it was asked for the same; a new one where there is none."""
+        checkpoint = runs.newest(self.folder)
+        if checkpoint is None:
+            if ranks.rank() == 0:
+                spelled.write(self.folder)
+            return training.start(model, settings, device=device, accumulate=keeping.accumulate)
+        spelled.check(self.folder)
+        run = runs.resume(checkpoint, device=device, accumulate=keeping.accumulate)
         here, asked = (
             {**asdict(run.model.config), **asdict(run.settings)},
             {**asdict(model), **asdict(settings)},
@@ -90,5 +132,36 @@ class Train:
                     f"{name} must be {value} as in the run in {self.folder}, got {asked[name]}; "
                     f"for other settings use another folder"
                 )
-        print(f"going on with {self.folder} at step {run.step} of {settings.steps}")
+        if ranks.rank() == 0:
+            print(f"going on with {self.folder} at step {run.step} of {settings.steps}")
         return run
+
+    def _steps(self, run: training.Run, lanes: Lanes, valid: torch.Tensor, keeping: KeepConfig) -> bool:
+        with bars(silent=ranks.rank() > 0) as report:
+            return runs.train(
+                run,
+                lanes,
+                valid=valid,
+                folder=self.folder,
+                keeping=keeping,
+                report=lambda record: report("training", run.settings.steps, record),
+            )
+
+
+def tell(run: training.Run, folder: Path) -> None:
+    """What has been done, and what comes next."""
+    if run.step < run.settings.steps:
+        print(f"stopped and saved at step {run.step}; the same command goes on from there")
+    else:
+        print(f"trained for {run.step} steps; next: minitxl evaluate {folder}")
+
+
+def from_preset(arguments: Sequence[str]) -> Train | None:
+    """What the flags start from, where ``arguments`` name a preset."""
+    words = [part for word in arguments for part in word.split("=", 1)]
+    names = [after for word, after in pairwise(words) if word == "--preset"]
+    if not names or names[-1] not in get_args(PresetName):
+        return None
+    preset: Preset = getattr(config, names[-1].replace("-", "_"))()
+    model = replace(ModelFlags(**asdict(preset.model)), vocab_size=None)
+    return Train(tyro.MISSING, model=model, train=TrainFlags(**asdict(preset.train)))

@@ -16,7 +16,6 @@ from time import perf_counter
 from typing import Any, Literal
 
 import torch
-from torch.nn.utils import clip_grad_norm_
 from torch.optim import AdamW
 
 from minitxl import checkpoints, training
@@ -28,7 +27,7 @@ from minitxl.experiments.ablation import equal_parameters
 from minitxl.experiments.parts import Report
 from minitxl.model import TransformerLM
 from minitxl.results import code_digest
-from minitxl.training import Record, learning_rate
+from minitxl.training import Record, learning_rate, update
 
 Model = TransformerLM | LSTMLM
 System = Literal["xl_memory", "shaw_memory", "xl", "absolute", "lstm"]
@@ -126,14 +125,11 @@ def lstm_steps(lstm: LSTMLM, lanes: Lanes, settings: TrainConfig) -> Iterator[Re
     for step in range(1, settings.steps + 1):
         began, index = perf_counter(), (step - 1) % len(lanes)
         tokens, targets = (ids.to(device) for ids in lanes[index])
-        rate = learning_rate(step, settings)
-        for group in optimizer.param_groups:
-            group["lr"] = rate
         losses, state = lstm.token_losses(tokens, targets, state if index else None)
         loss = losses.mean()
         optimizer.zero_grad()
         loss.backward()
-        norm = clip_grad_norm_(lstm.parameters(), settings.clip)
-        optimizer.step()
+        rate = learning_rate(step, settings)
+        norm = update(lstm, optimizer, rate=rate, clip=settings.clip)
         seconds = perf_counter() - began
-        yield Record(step, loss.item() / log(2), rate, norm.item(), tokens.numel(), seconds)
+        yield Record(step, loss.item() / log(2), rate, norm, tokens.numel(), seconds)

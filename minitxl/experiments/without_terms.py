@@ -15,7 +15,6 @@ from typing import Any
 import torch
 from einops import einsum, rearrange
 from torch import Tensor
-from torch.nn.utils import clip_grad_norm_
 from torch.optim import AdamW
 
 from minitxl.attention import Memory, Scores, Segment, XLAttention
@@ -29,7 +28,7 @@ from minitxl.experiments.parts import Part, Report, summary
 from minitxl.memory import extend
 from minitxl.model import Block, TransformerLM
 from minitxl.positions import rel_shift
-from minitxl.training import Record, learning_rate
+from minitxl.training import Record, learning_rate, update
 
 SEEDS = [0, 1, 2]
 MISSING = ["none", "a", "b", "c", "d"]
@@ -115,19 +114,16 @@ def steps(model: TransformerLM, lanes: Lanes, settings: TrainConfig) -> Iterator
     for step in range(1, settings.steps + 1):
         began, index = perf_counter(), (step - 1) % len(lanes)
         tokens, targets = (ids.to(device) for ids in lanes[index])
-        rate = learning_rate(step, settings)
-        for group in optimizer.param_groups:
-            group["lr"] = rate
         memory = memory if index else None
         losses, states = model.token_losses(tokens, targets, memory)
         loss = losses.mean()
         optimizer.zero_grad()
         loss.backward()
-        norm = clip_grad_norm_(model.parameters(), settings.clip)
-        optimizer.step()
+        rate = learning_rate(step, settings)
+        norm = update(model, optimizer, rate=rate, clip=settings.clip)
         memory = extend(memory, states, mem_len=settings.mem_len)
         seconds = perf_counter() - began
-        yield Record(step, loss.item() / log(2), rate, norm.item(), tokens.numel(), seconds)
+        yield Record(step, loss.item() / log(2), rate, norm, tokens.numel(), seconds)
 
 
 def explicit_losses(model: TransformerLM, stream: Tensor, settings: EvaluateConfig) -> Tensor:

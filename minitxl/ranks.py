@@ -1,0 +1,111 @@
+"""Ranks: the processes of one training, as ``torchrun`` starts them. Without it there is one.
+
+Each rank reads its own lanes with its own memory. Gradients are averaged over the ranks by
+DistributedDataParallel, sums and flags by the functions here; with one rank all of them
+return what they are given.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from datetime import timedelta
+
+import torch
+from torch import Tensor, distributed, nn
+from torch.nn.parallel import DistributedDataParallel
+
+PATIENCE = timedelta(hours=12)
+"""How long a rank waits for the others; a corpus may be downloaded meanwhile."""
+
+
+def size() -> int:
+    """How many ranks there are."""
+    return distributed.get_world_size() if distributed.is_initialized() else 1
+
+
+def rank() -> int:
+    """Which one this is, from 0; rank 0 alone writes and tells."""
+    return distributed.get_rank() if distributed.is_initialized() else 0
+
+
+@contextmanager
+def joined(device: str) -> Iterator[torch.device]:
+    """Join the processes that ``torchrun`` started, if it did; the device of this one."""
+    if not distributed.is_torchelastic_launched():
+        yield torch.device(device)
+        return
+    here = torch.device(f"cuda:{os.environ['LOCAL_RANK']}" if device == "cuda" else device)
+    if here.type == "cuda":
+        torch.cuda.set_device(here)
+    distributed.init_process_group("nccl" if here.type == "cuda" else "gloo", timeout=PATIENCE)
+    try:
+        yield here
+    finally:
+        distributed.destroy_process_group()
+
+
+@contextmanager
+def first_here() -> Iterator[None]:
+    """The first rank of each machine goes ahead, the others follow when it is through."""
+    ahead = int(os.environ.get("LOCAL_RANK", "0")) == 0
+    if size() > 1 and not ahead:
+        distributed.barrier()
+    yield
+    if size() > 1 and ahead:
+        distributed.barrier()
+
+
+def share(lanes: int, *, parts: int = 1) -> slice:
+    """The lanes of this rank, of ``lanes`` in all; each rank takes its own in ``parts``."""
+    if lanes % (size() * parts):
+        raise ValueError(
+            f"batch must be a multiple of {size()} processes · accumulate = {size() * parts}, got {lanes}"
+        )
+    each = lanes // size()
+    return slice(rank() * each, (rank() + 1) * each)
+
+
+def parallel(module: nn.Module, *, ragged: bool = False) -> nn.Module:
+    """The module, its gradients averaged over the ranks; ``ragged`` if some may be missing in a step."""
+    if size() == 1:
+        return module
+    return DistributedDataParallel(module, find_unused_parameters=ragged)
+
+
+def apart(module: nn.Module, *, when: bool) -> AbstractContextManager:
+    """While gradients are added up, they need not be averaged yet."""
+    return module.no_sync() if when and isinstance(module, DistributedDataParallel) else nullcontext()
+
+
+def summed(values: list[float]) -> list[float]:
+    """The sum over the ranks of each value."""
+    return _reduced(values, distributed.ReduceOp.SUM)
+
+
+def largest(value: int) -> int:
+    """The largest of the ranks' values."""
+    return int(_reduced([float(value)], distributed.ReduceOp.MAX)[0])
+
+
+def gathered(tensor: Tensor, *, dim: int) -> Tensor:
+    """The tensors of all ranks, of one shape, joined along ``dim`` in the order of the ranks."""
+    if size() == 1:
+        return tensor
+    here = tensor.to(_carrier()).contiguous()
+    found = [torch.empty_like(here) for _ in range(size())]
+    distributed.all_gather(found, here)
+    return torch.cat(found, dim=dim)
+
+
+def _reduced(values: list[float], how: distributed.ReduceOp.RedOpType) -> list[float]:
+    if size() == 1:
+        return values
+    tensor = torch.tensor(values, dtype=torch.float64, device=_carrier())
+    distributed.all_reduce(tensor, how)
+    return tensor.tolist()
+
+
+def _carrier() -> torch.device:
+    """Where tensors must be that are sent."""
+    on_gpu = distributed.get_backend() == "nccl"
+    return torch.device("cuda", torch.cuda.current_device()) if on_gpu else torch.device("cpu")
