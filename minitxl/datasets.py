@@ -158,17 +158,22 @@ def load(name: str) -> Stored:
     return _stored(name, ready, source.rule.unit)
 
 
-def from_files(paths: Iterable[Path], unit: Unit = "bytes", *, min_count: int = 2) -> Stored:
+def from_files(
+    paths: Iterable[Path], unit: Unit = "bytes", *, min_count: int = 2, held: Vocabulary | None = None
+) -> Stored:
     """Texts of your own, one after the other in the order of their paths.
 
     Files called train, valid and test, whatever their suffix, are the parts; else the whole
     is cut 90/5/5. Words are counted over the training text, or the whole that is cut; rarer
-    than ``min_count`` they are ``<unk>``. A line ends with ``<eos>``.
+    than ``min_count`` they are ``<unk>``. A line ends with ``<eos>``. With the vocabulary
+    ``held`` nothing is counted, and the tokens are its ids.
     """
     chosen = sorted(paths)
     part_of = _parts_of(chosen)
     rule = Rule(unit)
-    if unit == "words":
+    if unit == "words" and held is not None:
+        rule = SENTENCES if "<S>" in held.ids else LINES
+    elif unit == "words":
         first = (EOS, "<unk>") if min_count > 1 else (EOS,)
         rule = Rule(unit, after=(EOS,), first=first, unknown="<unk>", min_count=min_count)
     try:
@@ -176,7 +181,7 @@ def from_files(paths: Iterable[Path], unit: Unit = "bytes", *, min_count: int = 
     except OSError as error:
         raise ValueError(f"the text {error.filename} can't be read: {error.strerror}") from error
     name = chosen[0].name if len(chosen) == 1 else chosen[0].parent.name
-    ready = _place("own", rule, *digests)
+    ready = _place("own", rule, *digests, *([] if held is None else [repr(held)]))
     if not ready.is_dir():
 
         def texts() -> Iterator[Text]:
@@ -184,17 +189,19 @@ def from_files(paths: Iterable[Path], unit: Unit = "bytes", *, min_count: int = 
                 for _, blocks in plain(path):
                     yield part_of[path], str(path), blocks
 
-        _prepare(ready, name, texts, tuple(dict.fromkeys(part_of.values())), rule)
+        _prepare(ready, name, texts, tuple(dict.fromkeys(part_of.values())), rule, held=held)
     return _stored(name, ready, unit)
 
 
-def from_folder(folder: Path, unit: Unit = "bytes", *, min_count: int = 2) -> Stored:
+def from_folder(
+    folder: Path, unit: Unit = "bytes", *, min_count: int = 2, held: Vocabulary | None = None
+) -> Stored:
     """``from_files`` of all that lies in a folder and its folders, but what is hidden."""
     found = [path.relative_to(folder) for path in folder.rglob("*") if path.is_file()]
     shown = [folder / path for path in found if not any(name.startswith(".") for name in path.parts)]
     if not shown:
         raise ValueError(f"{folder} must be a folder that holds texts, got none")
-    return from_files(shown, unit, min_count=min_count)
+    return from_files(shown, unit, min_count=min_count, held=held)
 
 
 def _parts_of(paths: list[Path]) -> dict[Path, Part]:
@@ -229,11 +236,13 @@ def _prepare(
     parts: tuple[Part, ...],
     rule: Rule,
     vocab_size: int | None = None,
+    held: Vocabulary | None = None,
 ) -> None:
     """Write the tokens of every part, and the vocabulary, into the folder ``ready``."""
     try:
         with _appearing(ready) as folder:
-            held = None if rule.unit == "bytes" else _count(name, texts, rule)
+            if held is None and rule.unit != "bytes":
+                held = _count(name, texts, rule)
             if held is not None:
                 if vocab_size not in (None, len(held)):
                     raise ValueError(f"{name} must have {vocab_size} different symbols, got {len(held)}")

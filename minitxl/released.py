@@ -13,14 +13,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
+from zipfile import BadZipFile
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
+from minitxl import pickled
 from minitxl.checkpoints import MODEL, copy_model_tensors
 from minitxl.config import EvaluateConfig, ModelConfig
+from minitxl.hub import VOCABULARIES, WEIGHTS, folder_of
 from minitxl.model import TransformerLM
 
 ClusterOrder = Literal["original", "released"]
@@ -28,7 +31,7 @@ ClusterOrder = Literal["original", "released"]
 first in the Hugging Face and TensorFlow code, and so in the released weights."""
 
 IGNORED = {"tgt_len", "ext_len", "mem_len", "same_length", "sample_softmax", "attn_type"}
-WEIGHTS = ("model.safetensors", "pytorch_model.bin")
+NEEDED = ("vocab_size", "cutoffs", "mem_len", "n_layer", "n_head", "d_model", "d_head", "d_inner")
 
 
 @dataclass(frozen=True)
@@ -111,8 +114,10 @@ def load_released(path_or_repo: str | Path) -> tuple[TransformerLM, EvaluateConf
     Weights are read as safetensors, or by ``torch.load(weights_only=True)``: nothing in them
     can run code. The evaluation window is mem_len where the settings say same_length.
     """
-    folder = _folder_of(path_or_repo)
+    folder = folder_of(path_or_repo)
     settings = _json_of(folder / "config.json")
+    if missing := [name for name in NEEDED if name not in settings]:
+        raise ValueError(f"{folder / 'config.json'} must be that of a Transformer-XL, got no {missing[0]}")
     state = {name.removeprefix("transformer."): tensor for name, tensor in _weights_in(folder).items()}
     renamed = {
         **settings,
@@ -128,20 +133,33 @@ def load_released(path_or_repo: str | Path) -> tuple[TransformerLM, EvaluateConf
     return model, EvaluateConfig(seg_len=128, mem_len=memory, window=window)
 
 
-def load_released_vocabulary(path: Path) -> list[str]:
-    """The words of a released vocabulary in the order of their ids, read as plain containers.
+def vocabulary_in(path_or_repo: str | Path) -> list[str] | None:
+    """The words of the folder's or repository's vocabulary; None where it holds none."""
+    folder = folder_of(path_or_repo)
+    path = next((folder / name for name in VOCABULARIES if (folder / name).exists()), None)
+    return None if path is None else load_released_vocabulary(path)
 
-    A file that names any function or class beyond dictionaries, lists, counters and texts is
-    refused unread: it could run code.
+
+def load_released_vocabulary(path: Path) -> list[str]:
+    """The words of a released vocabulary in the order of their ids. Nothing in the file is run.
+
+    It is read instruction by instruction and not unpickled, whether ``pickle`` or ``torch``
+    wrote it. The released words were counted by Python 2, byte by byte: their UTF-8 is put
+    together again, and equally frequent ones stand in the order of its dictionaries.
     """
     try:
-        vocabulary = torch.load(path, weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError, OSError) as error:
+        held = [value for value in pickled.every(path) if isinstance(value, dict)]
+    except (ValueError, OSError, BadZipFile) as error:
         raise ValueError(f"{path} is not a vocabulary of plain containers, and is not read") from error
-    words = vocabulary.get("idx2sym") if isinstance(vocabulary, dict) else None
-    if not isinstance(words, list):
+    if not held:
+        raise ValueError(f"{path} is not a vocabulary of plain containers, and is not read")
+    words = next((value["idx2sym"] for value in held if "idx2sym" in value), None)
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
         raise ValueError(f"{path} must hold a list of words named idx2sym")
-    return words
+    try:
+        return [word.encode("latin-1").decode() for word in words]
+    except UnicodeError:
+        return words
 
 
 SETTINGS: dict[str, str] = {
@@ -241,20 +259,6 @@ def _clusters_ordered(tensors: Mapping[str, Tensor], order: ClusterOrder) -> dic
     }
 
 
-def _folder_of(path_or_repo: str | Path) -> Path:
-    if Path(path_or_repo).is_dir():
-        return Path(path_or_repo)
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
-
-    try:
-        return Path(snapshot_download(str(path_or_repo), allow_patterns=["config.json", *WEIGHTS]))
-    except (HfHubHTTPError, HFValidationError, OSError) as error:
-        raise ValueError(
-            f"{path_or_repo} is neither a folder nor a hub repository that can be reached"
-        ) from error
-
-
 def _json_of(path: Path) -> dict[str, Any]:
     try:
         return json.loads(path.read_text("utf-8"))
@@ -269,4 +273,5 @@ def _weights_in(folder: Path) -> dict[str, Tensor]:
     try:
         return load_file(path) if path.suffix == ".safetensors" else torch.load(path, weights_only=True)
     except (SafetensorError, pickle.UnpicklingError, RuntimeError, EOFError, OSError) as error:
-        raise ValueError(f"{path} is not a whole file of plain tensors: {error}") from error
+        why = next(iter(str(error).splitlines()), type(error).__name__)
+        raise ValueError(f"{path} is not a whole file of plain tensors: {why}") from error

@@ -66,7 +66,8 @@ def from_counts(
     """The symbols ``first``, then those counted ``min_count`` times or more, the frequent before the rare.
 
     Equally frequent ones stand as ``counts`` has them: counted text by text, that is by first
-    appearance, as in the original code, whose released weights know words by these ids.
+    appearance, as in the original PyTorch code. The released weights know such words by other
+    ids, those of Python 2's dictionaries, which only their own vocabulary tells.
     ``unknown`` is dropped where no such symbol comes out.
     """
     kept = [symbol for symbol, count in counts.items() if count >= min_count and symbol not in first]

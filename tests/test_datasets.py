@@ -11,6 +11,7 @@ from test_downloads import filling_up
 from minitxl import corpora, datasets, downloads, training
 from minitxl.batching import Lanes
 from minitxl.config import TrainConfig
+from minitxl.vocabulary import Vocabulary
 
 LM1B = "1-billion-word-language-modeling-benchmark-r13output"
 TRAINING = f"{LM1B}/training-monolingual.tokenized.shuffled"
@@ -373,4 +374,32 @@ def test_empty_missing_and_foreign_texts_of_yours_are_one_sentence(folder, tmp_p
         datasets.from_files([])
     with pytest.raises(ValueError, match=r"nowhere must be a folder that holds texts, got none"):
         datasets.from_folder(tmp_path / "nowhere")
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("symbols", "unknown", "expected"),
+    [
+        (("<eos>", "<unk>", "be"), "<unk>", "be <unk> <eos> <eos> <unk> be <eos>"),
+        (("<unk>", "or", "be", "<eos>"), "<unk>", "be or <eos> <eos> or be <eos>"),
+        (("<S>", "<UNK>", "or"), "<UNK>", "<S> <UNK> or <S> <S> <S> <S> or <UNK> <S>"),
+    ],
+)
+def test_a_text_of_your_own_is_read_with_the_vocabulary_that_is_given(
+    folder, tmp_path, symbols, unknown, expected
+):
+    for part in datasets.PARTS:
+        (tmp_path / part).write_text("be or\n\nor be\n")
+    held = Vocabulary(symbols, unknown)
+    files = [tmp_path / part for part in datasets.PARTS]
+    counted = datasets.from_files(files, "words", min_count=1)
+    corpus = datasets.from_files(files, "words", held=held)
+    assert corpus.spelling.vocabulary == held != counted.spelling.vocabulary
+    assert words(corpus) == [expected] * 3
+
+
+def test_a_text_that_a_given_vocabulary_can_not_spell_is_refused_by_its_first_stranger(folder, tmp_path):
+    (tmp_path / "text").write_text("abcab")
+    with pytest.raises(ValueError, match="made of the vocabulary's 2 symbols, got 'c'"):
+        datasets.from_files([tmp_path / "text"], "characters", held=Vocabulary(("a", "b")))
     assert list(folder.iterdir()) == []

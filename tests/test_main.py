@@ -7,7 +7,7 @@ import sys
 import pytest
 import torch
 
-from minitxl import checkpoints, generation, results, training
+from minitxl import checkpoints, generation, results, runs
 from minitxl.__main__ import main
 from minitxl.config import EvaluateConfig
 from minitxl.evaluation import cached, sliding
@@ -31,7 +31,7 @@ def test_train_then_evaluate_on_your_own_text(text, tmp_path, capsys):
     folder = tmp_path / "run"
     call("train", folder, "--text", text, SHORT)
     assert f"next: minitxl evaluate {folder}" in capsys.readouterr().out
-    run = training.resume(folder / training.CHECKPOINT)
+    run = runs.resume(runs.newest(folder))
     assert (run.step, run.model.config.d_model, run.settings.mem_len) == (6, 16, 8)
     test = torch.frombuffer(bytearray(text.read_bytes()), dtype=torch.uint8)[
         text.stat().st_size * 95 // 100 :
@@ -54,7 +54,7 @@ def test_generate_goes_on_with_a_prompt(text, tmp_path, capsys, attention):
     capsys.readouterr()
     call("generate", tmp_path, "--prompt Thé --length 30 --seed 4")
     told = capsys.readouterr().out
-    model, most = checkpoints.load_model(tmp_path / training.CHECKPOINT), 7 if attention == "absolute" else 16
+    model, most = checkpoints.load_model(runs.newest(tmp_path)), 7 if attention == "absolute" else 16
     prompt = torch.tensor(list("Thé".encode()))
     drawn = generation.sample(model, [prompt], length=30, mem_len=most, seed=4)[0]
     assert told == "Thé" + bytes(drawn.tolist()).decode(errors="replace") + "\n"
@@ -76,7 +76,7 @@ def test_generate_writes_the_texts_of_several_prompts_one_after_another(run, cap
         run,
         "--prompt Thé --prompt 'and again' --length 20 --repetition 1.3 --repetition-window 9",
     )
-    model = checkpoints.load_model(run / training.CHECKPOINT)
+    model = checkpoints.load_model(runs.newest(run))
     prompts = [torch.tensor(list(text.encode())) for text in ("Thé", "and again")]
     drawn = generation.sample(model, prompts, length=20, mem_len=16, repetition=1.3, repetition_window=9)
     one, other = (bytes(row.tolist()).decode(errors="replace") for row in drawn)
@@ -86,7 +86,7 @@ def test_generate_writes_the_texts_of_several_prompts_one_after_another(run, cap
 @pytest.mark.parametrize("prompts", ["--prompt T", "--prompt T --prompt T"])
 def test_generate_ends_each_text_before_a_stop(run, capsys, prompts):
     call("generate", run, prompts, "--length 300 --stop e --stop a")
-    model = checkpoints.load_model(run / training.CHECKPOINT)
+    model = checkpoints.load_model(runs.newest(run))
     prompt, texts = torch.tensor([ord("T")]), []
     for seed in range(prompts.count("--prompt")):
         drawn = bytes(generation.sample(model, [prompt], length=300, mem_len=16, seed=seed)[0].tolist())
@@ -133,7 +133,7 @@ def test_generate_prints_nothing_of_what_can_not_be_asked(run, capsys, wrong, se
 
 def test_a_run_trained_in_bfloat16_is_evaluated_without_a_gpu(text, tmp_path, capsys):
     call("train", tmp_path, "--text", text, SHORT)
-    path = tmp_path / training.CHECKPOINT
+    path = runs.newest(tmp_path)
     tensors, about = checkpoints.read(path)
     checkpoints.write(path, tensors, {**about, "train": {**about["train"], "precision": "bfloat16"}})
     call("evaluate", tmp_path, "--text", text, "--device cpu")
@@ -156,7 +156,7 @@ def test_the_same_command_goes_on_and_other_settings_are_refused(text, tmp_path,
         ("train {folder} --steps 0", "minitxl: steps must be 1 or more, got 0\n"),
         ("train {folder} --text {folder}/none", "can't be read: No such file or directory\n"),
         ("generate {folder} --length 0", "minitxl: length must be 1 or more, got 0\n"),
-        ("generate {folder}", "must hold a run of minitxl train, got no checkpoint.safetensors\n"),
+        ("generate {folder}", "must hold a run of minitxl train, got no checkpoint\n"),
         (
             "train {folder} --text {text} --batch 5000",
             "must hold 5000 · (32 + 1) = 165000 tokens or more, got 2916\n",
@@ -165,7 +165,7 @@ def test_the_same_command_goes_on_and_other_settings_are_refused(text, tmp_path,
             "train {folder} --text {text} --vocab-size 9",
             "vocab_size must be 256 or more for this text, got 9\n",
         ),
-        ("evaluate {folder}", "must hold a run of minitxl train, got no checkpoint.safetensors\n"),
+        ("evaluate {folder}", "must hold a run of minitxl train, got no checkpoint\n"),
         ("demo --steps 0", "steps must be 1 or more, got 0\n"),
     ],
 )
@@ -273,11 +273,14 @@ def test_a_text_with_other_words_than_the_run_is_refused(books, text, tmp_path, 
     folder = tmp_path / "run"
     call("train", folder, "--text", books, "--unit words", SHORT)
     with pytest.raises(SystemExit):
-        call("evaluate", folder, "--text", text, "--unit words")
-    assert f"must be the one that {folder} was trained on, got text" in capsys.readouterr().err
+        call("evaluate", folder, "--text", text, "--unit characters")
+    assert f"unit must be words as in {folder}, got characters" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         call("train", folder, "--text", text, "--unit words", SHORT)
-    assert f"must have the 7 words of the run in {folder}" in capsys.readouterr().err
+    assert f"must have the 7 words of the run in {folder}, got 11 words" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        call("train", folder, "--text", text, SHORT)
+    assert f"must have the 7 words of the run in {folder}, got bytes" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         call("train", folder, "--text", text, "--data enwik8")
     assert "data must not be given where text is, got enwik8" in capsys.readouterr().err

@@ -2,11 +2,12 @@ import json
 import os
 import pickle
 from collections import Counter, OrderedDict
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from models import VOCAB, in_segments, small_config, some_tokens
+from models import in_segments, small_config, some_tokens
 from safetensors.torch import save_file
 
 from minitxl.config import EvaluateConfig
@@ -161,19 +162,27 @@ def test_a_model_the_original_has_no_names_for_is_refused():
             to_original(TransformerLM(small_config(**settings)))
 
 
-@pytest.fixture
-def released(tmp_path):
-    """A folder in the hub's format, and the model in it."""
-    model = random_model("narrowing clusters", torch.float32)
+def write_released(folder, model, *, file=None, mem_len=5):
+    """Settings, and weights if ``file`` is named, in the hub's format; returns the weights by name."""
     config, state = to_original(model, cluster_order="released")
     settings = {
         name: value for name, value in config.items() if name not in ("n_token", "tie_weight", "tie_projs")
     }
-    settings |= {"vocab_size": VOCAB, "tie_word_embeddings": True, "proj_share_all_but_first": True}
-    settings |= {"mem_len": 5, "same_length": True, "model_type": "transfo-xl", "eos_token_id": 0}
-    (tmp_path / "config.json").write_text(json.dumps(settings))
+    settings |= {"vocab_size": model.config.vocab_size, "tie_word_embeddings": True}
+    settings |= {"proj_share_all_but_first": True, "mem_len": mem_len, "same_length": True}
+    settings |= {"model_type": "transfo-xl", "eos_token_id": 0}
+    (folder / "config.json").write_text(json.dumps(settings))
     named = {name if name.startswith("crit") else f"transformer.{name}": t for name, t in state.items()}
-    return tmp_path, model, named
+    if file is not None:
+        (save_file if file.endswith("safetensors") else torch.save)(named, folder / file)
+    return named
+
+
+@pytest.fixture
+def released(tmp_path):
+    """A folder in the hub's format without weights, the model, and its weights."""
+    model = random_model("narrowing clusters", torch.float32)
+    return tmp_path, model, write_released(tmp_path, model)
 
 
 @pytest.mark.parametrize("file", ["model.safetensors", "pytorch_model.bin"])
@@ -214,30 +223,70 @@ def test_a_hostile_pickle_is_refused_and_does_not_run(released, tmp_path):
     torch.save({"transformer.x": Hostile(trace)}, folder / "pytorch_model.bin")
     with pytest.raises(ValueError, match="is not a whole file of plain tensors"):
         load_released(folder)
-    for write in (lambda path: torch.save({"idx2sym": Hostile(trace)}, path), _plain_pickle(Hostile(trace))):
-        write(tmp_path / "vocab.bin")
-        with pytest.raises(ValueError, match="is not a vocabulary of plain containers"):
-            load_released_vocabulary(tmp_path / "vocab.bin")
+    for value in ({"idx2sym": Hostile(trace)}, {"idx2sym": ["a", Hostile(trace)]}, Hostile(trace)):
+        for write in WRITERS.values():
+            write(value, tmp_path / "vocab.bin")
+            with pytest.raises(ValueError, match=r"is not a vocabulary of plain|must hold a list of words"):
+                load_released_vocabulary(tmp_path / "vocab.bin")
     assert not trace.exists()
 
 
-def _plain_pickle(value):
-    return lambda path: path.write_bytes(pickle.dumps(value, protocol=2))
+def pickled_by(protocol):
+    return lambda value, path: path.write_bytes(pickle.dumps(value, protocol))
 
 
-def test_a_released_vocabulary_is_read_in_the_order_of_its_ids(tmp_path):
-    words = ["<eos>", "the", "of"]
+WRITERS = {f"pickle {protocol}": pickled_by(protocol) for protocol in range(pickle.HIGHEST_PROTOCOL + 1)}
+WRITERS |= {
+    "torch": torch.save,
+    "torch before 1.6": lambda value, path: torch.save(value, path, _use_new_zipfile_serialization=False),
+}
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_a_released_vocabulary_is_read_in_the_order_of_its_ids(tmp_path, writer, monkeypatch):
+    words = ["<eos>", "the", "of", "Senjō", *(f"word {number}" for number in range(2500))]
     stored = {
         "counter": Counter({"the": 5}),
         "special": ["<eos>"],
+        "max_size": None,
+        "lower_case": False,
         "sym2idx": OrderedDict((word, index) for index, word in enumerate(words)),
         "idx2sym": words,
+        "unk_idx": 24,
+        "odd": [{1, 2}, frozenset(), (1, 2, 3), b"bytes", 1.5, 1 << 100, Path("x"), ("a",), ()],
     }
-    torch.save(stored, tmp_path / "vocab.bin")
-    assert load_released_vocabulary(tmp_path / "vocab.bin") == words
-    torch.save({"words": words}, tmp_path / "vocab.bin")
+    WRITERS[writer](stored, tmp_path / "vocab")
+    WRITERS[writer]({"words": words}, tmp_path / "other")
+    for module in (pickle, torch):
+        monkeypatch.setattr(module, "load", None)
+    assert load_released_vocabulary(tmp_path / "vocab") == words
     with pytest.raises(ValueError, match="must hold a list of words named idx2sym"):
+        load_released_vocabulary(tmp_path / "other")
+
+
+@pytest.mark.parametrize("words", [["<eos>", "'Enquêtes", "日本"], ["<eos>", "Ãªté", "日本"], ["<eos>", "é"]])
+def test_words_that_python_2_kept_as_bytes_are_put_together_again(tmp_path, words):
+    """As the released ones are: their UTF-8 was read as Latin-1."""
+    torch.save({"idx2sym": [word.encode().decode("latin-1") for word in words]}, tmp_path / "bytes")
+    torch.save({"idx2sym": words}, tmp_path / "texts")
+    assert load_released_vocabulary(tmp_path / "bytes") == words
+    assert load_released_vocabulary(tmp_path / "texts") == words
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"no pickle", b".", b"0.", b"h\x05.", b"(u.", b"]a.", b"\x80\x04", b"PK"]
+)
+def test_a_file_that_is_no_vocabulary_is_refused(tmp_path, content):
+    (tmp_path / "vocab.bin").write_bytes(content)
+    with pytest.raises(ValueError, match=r"vocab\.bin is not a vocabulary of plain containers"):
         load_released_vocabulary(tmp_path / "vocab.bin")
+
+
+def test_the_settings_of_another_kind_of_model_are_refused(released):
+    folder, _, _ = released
+    (folder / "config.json").write_text('{"model_type": "bert", "vocab_size": 3}')
+    with pytest.raises(ValueError, match=r"config\.json must be that of a Transformer-XL, got no cutoffs$"):
+        load_released(folder)
 
 
 def test_a_name_that_is_no_folder_and_no_repository_is_refused(monkeypatch):

@@ -9,7 +9,7 @@ from typing import Literal
 import torch
 from tqdm import tqdm
 
-from minitxl import checkpoints, corpora, datasets, training
+from minitxl import corpora, datasets, runs
 from minitxl.config import TrainConfig
 from minitxl.corpora import Corpus
 from minitxl.datasets import Stored
@@ -33,7 +33,10 @@ class TextFlags:
     unit: Unit = "bytes"
     """What the tokens of your own text are."""
 
-    def corpus(self) -> Corpus:
+    def corpus(self, spelled: Spelling | None = None) -> Corpus:
+        """The text; one of your own in the units and the vocabulary of ``spelled``, where that has any."""
+        held = None if spelled is None else spelled.vocabulary
+        unit = self.unit if spelled is None or held is None else spelled.unit
         if self.data is not None and self.text is not None:
             raise ValueError(f"data must not be given where text is, got {self.data} and {self.text}")
         if self.data is not None:
@@ -41,11 +44,11 @@ class TextFlags:
         if self.text is None:
             return corpora.embedded()
         if self.text.is_dir():
-            return datasets.from_folder(self.text, self.unit)
+            return datasets.from_folder(self.text, unit, held=held)
         return (
             corpora.from_file(self.text)
-            if self.unit == "bytes"
-            else datasets.from_files([self.text], self.unit)
+            if unit == "bytes"
+            else datasets.from_files([self.text], unit, held=held)
         )
 
 
@@ -55,11 +58,7 @@ def spelling_of(corpus: Corpus) -> Spelling:
 
 def load_run(folder: Path, device: str) -> tuple[TransformerLM, TrainConfig]:
     """The model of a run, and how it was trained."""
-    checkpoint = folder / training.CHECKPOINT
-    if not checkpoint.exists():
-        raise ValueError(f"{folder} must hold a run of minitxl train, got no {training.CHECKPOINT}")
-    model = checkpoints.load_model(checkpoint, device=device)
-    return model, TrainConfig(**checkpoints.read(checkpoint)[1]["train"])
+    return runs.trained(folder, device=device)
 
 
 def device_of(asked: Device) -> str:
@@ -69,14 +68,19 @@ def device_of(asked: Device) -> str:
 
 
 @contextmanager
-def bars() -> Iterator[Report]:
+def bars(*, silent: bool = False) -> Iterator[Report]:
     """A progress bar for each label that reports steps, with its last validation."""
     bars: dict[str, tqdm] = {}
 
     def report(label: str, steps: int, record: Record) -> None:
         if label not in bars:
             bars[label] = tqdm(
-                desc=label, total=steps, initial=record.step - 1, unit="step", position=len(bars)
+                desc=label,
+                total=steps,
+                initial=record.step - 1,
+                unit="step",
+                position=len(bars),
+                disable=silent,
             )
         bars[label].update()
         if record.valid_bits is not None:
