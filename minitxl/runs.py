@@ -98,7 +98,7 @@ def resume(path: Path, *, device: torch.device | str = "cpu", accumulate: int = 
     try:
         tensors, about = checkpoints.read(path)
     except ValueError as error:
-        raise ValueError(f"{error}; without it the run goes on from the checkpoint before") from error
+        raise ValueError(f"{error}; without it the run goes on from the one before") from error
     config, settings = checkpoints.model_config(about["model"]), _settings(path, about)
     run = start(config, settings, device=device, accumulate=accumulate)
     checkpoints.copy_model_tensors(tensors, run.model)

@@ -8,31 +8,13 @@ from dataclasses import replace
 
 import pytest
 import torch
-from models import small_config, some_tokens
+from small_runs import LANES, SETTINGS, STREAM, assert_same_weights, new_run, weights
 
 from minitxl import logs, runs, training
-from minitxl.batching import Lanes
 from minitxl.checkpoints import load_model, save_model
-from minitxl.config import KeepConfig, TrainConfig
+from minitxl.config import KeepConfig
 
-SETTINGS = TrainConfig(seg_len=4, mem_len=5, batch=3, steps=12, warmup=3, validate_every=4)
-STREAM = some_tokens(1, 80)[0]
 KEEPING = KeepConfig(checkpoint_every=5, log_every=2)
-LANES = Lanes(STREAM, batch=3, seg_len=4)  # 6 segments: 12 steps are two passes
-
-
-def new_run(settings=SETTINGS, **config):
-    return training.start(small_config(dropout=0.2, **config), settings)
-
-
-def weights(run):
-    return {name: parameter.detach().clone() for name, parameter in run.model.named_parameters()}
-
-
-def assert_same_weights(one, other):
-    assert one.keys() == other.keys()
-    for name in one:
-        assert torch.equal(one[name], other[name]), name
 
 
 def whole_and_resumed(settings, stop, path):
@@ -188,7 +170,9 @@ def test_a_damaged_checkpoint_is_refused_and_the_one_before_goes_on(tmp_path):
     damaged = bytearray(whole)
     damaged[-1] ^= 1
     runs.newest(tmp_path).write_bytes(damaged)
-    with pytest.raises(ValueError, match=r"is damaged.*without it the run goes on from the checkpoint before"):
+    with pytest.raises(
+        ValueError, match=r"is damaged.*without it the run goes on from the one before"
+    ):
         runs.resume(runs.newest(tmp_path))
     runs.newest(tmp_path).unlink()
     run = runs.resume(runs.newest(tmp_path))
@@ -210,7 +194,7 @@ def test_a_folder_is_held_by_one_at_a_time(tmp_path):
 
 
 def test_who_holds_a_folder_removes_what_a_killed_process_left(tmp_path):
-    (tmp_path / ".checkpoint-00000003.safetensors.abc").write_bytes(b"half")
+    (tmp_path / ".checkpoint-00000003.safetensors.a1b2c3d4").write_bytes(b"half")
     (tmp_path / "notes.txt").write_text("mine")
     with runs.held(tmp_path):
         assert {path.name for path in tmp_path.iterdir()} == {".lock", "notes.txt"}

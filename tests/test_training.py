@@ -3,31 +3,14 @@ from math import cos, log, pi
 
 import pytest
 import torch
-from models import ENCODINGS, NORMS, VOCAB, small_config, some_tokens
+from models import ENCODINGS, NORMS, VOCAB, small_config
+from small_runs import LANES, SETTINGS, STREAM, assert_same_weights, new_run, weights
 
 from minitxl import training
 from minitxl.batching import Lanes
 from minitxl.config import EvaluateConfig, TrainConfig
 from minitxl.evaluation import cached
 from minitxl.memory import extend
-
-SETTINGS = TrainConfig(seg_len=4, mem_len=5, batch=3, steps=12, warmup=3, validate_every=4)
-STREAM = some_tokens(1, 80)[0]
-LANES = Lanes(STREAM, batch=3, seg_len=4)  # 6 segments: 12 steps are two passes
-
-
-def new_run(settings=SETTINGS, **config):
-    return training.start(small_config(dropout=0.2, **config), settings)
-
-
-def weights(run):
-    return {name: parameter.detach().clone() for name, parameter in run.model.named_parameters()}
-
-
-def assert_same_weights(one, other):
-    assert one.keys() == other.keys()
-    for name in one:
-        assert torch.equal(one[name], other[name]), name
 
 
 def test_the_rate_rises_in_a_line_and_falls_as_a_cosine_to_zero():

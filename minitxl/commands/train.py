@@ -80,7 +80,7 @@ class Train:
     torchrun --nproc-per-node 4 -m minitxl train, the processes share the batch.
     """
 
-    folder: Positional[Path]
+    folder: Positional[Path] = tyro.MISSING
     """Where checkpoints and the log are written."""
     preset: PresetName | None = None
     """A published configuration that the other flags start from."""
@@ -164,4 +164,4 @@ def from_preset(arguments: Sequence[str]) -> Train | None:
         return None
     preset: Preset = getattr(config, names[-1].replace("-", "_"))()
     model = replace(ModelFlags(**asdict(preset.model)), vocab_size=None)
-    return Train(tyro.MISSING, model=model, train=TrainFlags(**asdict(preset.train)))
+    return Train(model=model, train=TrainFlags(**asdict(preset.train)))
