@@ -3,13 +3,14 @@
     dashboard = Dashboard(run, lanes, corpus.valid, every=25)
     display(dashboard)
     dashboard.start()            # returns at once
-    dashboard.wait()             # until the run is done or was stopped
+    await dashboard.finished()   # until the run is done or was stopped
 
 A kernel that runs a cell hears no button, so training has a thread of its own. It stops after a
 whole step: the run can be evaluated, saved, or started again. Until then leave the run, and
 torch's global random state, alone.
 """
 
+import asyncio
 from html import escape
 from math import log
 from statistics import mean
@@ -102,8 +103,21 @@ class Dashboard:
         if self._thread is not None:
             self._thread.join()
 
+    async def finished(self) -> None:
+        """``wait``, awaited: meanwhile the kernel hears the button."""
+        try:
+            while self.running:
+                await asyncio.sleep(0.05)
+        except (KeyboardInterrupt, asyncio.CancelledError):
+            self.stop()
+            raise
+        self.wait()
+
     def wait(self) -> None:
-        """Return when training is done or stopped; raise what went wrong in it. Ctrl-C stops it."""
+        """Return when training is done or stopped; raise what went wrong in it. Ctrl-C stops it.
+
+        The kernel hears no button until then.
+        """
         try:
             if self._thread is not None:
                 self._thread.join()
@@ -161,9 +175,14 @@ class Dashboard:
 
     def _show(self, action: str, trouble: str = "") -> None:
         """What a click does next, and where the run stands."""
-        finished = self.run.step >= self.run.settings.steps
-        self.button.description, self.button.disabled = action, finished
-        self.words.value = f"<b>{escape(trouble)}</b>" if trouble else "done" if finished else ""
+        step, steps = self.run.step, self.run.settings.steps
+        self.button.description, self.button.disabled = action, step >= steps
+        if trouble:
+            self.words.value = f"<b>{escape(trouble)}</b>"
+        elif step >= steps:
+            self.words.value = "done"
+        else:
+            self.words.value = f"stopped after {step:,} of {steps:,} steps" if action == "Go on" else ""
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         return with_fallback(self.box, self.drawn, **kwargs)

@@ -2,8 +2,10 @@
 
     explore(draw, n_layer=range(1, 6), mem_len=[0, 8, 16])
 
-``draw(n_layer=, mem_len=)`` returns a ``Picture``. Tab and arrow keys move every control. Where
-there is no kernel, or no widgets, the picture of the first setting is shown instead.
+``draw(n_layer=, mem_len=)`` returns a ``Picture``. Tab leads to every control; arrow keys move a
+slider, Space presses a button or ticks a box. There are no drop-down lists: JupyterLab takes their
+arrow keys for itself. Where there is no kernel, or no widgets, the picture of the first setting is
+shown instead.
 """
 
 from base64 import b64encode
@@ -41,6 +43,7 @@ class Explorer:
         self.picture = ipw.HTML()
         self.box = ipw.VBox([*self.controls.values(), self.picture])
         for control in self.controls.values():
+            control.style.description_width = "initial"  # or long names are cut
             control.observe(self._redraw, names="value")
         self._redraw()
 
@@ -64,7 +67,7 @@ def explore(
     labels: Mapping[str, str] | None = None,
     **choices: Iterable[Any],
 ) -> Explorer:
-    """A control for each argument of ``draw``: a slider over its values, a box where they are two booleans.
+    """A control for each argument of ``draw``: a slider over numbers, a box for two booleans, else buttons.
 
     ``start`` names other values to begin with than the first; ``labels`` other names than the arguments'.
     """
@@ -80,19 +83,14 @@ def explore(
         elif all(isinstance(option, int | float) for option in options):
             controls[name] = _slider(options, value=value, description=label)
         else:
-            controls[name] = ipw.Dropdown(
-                options=options, value=value, description=label, style={"description_width": "initial"}
-            )
+            style = {"button_width": "auto"}
+            controls[name] = ipw.ToggleButtons(options=options, value=value, description=label, style=style)
     return Explorer(draw, controls)
 
 
 def _slider(options: list[Any], **about: Any) -> ipw.Widget:
     """Over equal steps the number beside it can be typed too, where an application takes the arrow keys."""
-    about |= {
-        "continuous_update": False,
-        "style": {"description_width": "initial"},
-        "layout": {"width": "60%"},
-    }
+    about |= {"continuous_update": False, "layout": {"width": "60%"}}
     steps = {after - before for before, after in pairwise(options)}
     if len(steps) == 1 and all(isinstance(option, int) for option in options):
         return ipw.IntSlider(min=options[0], max=options[-1], step=steps.pop(), **about)

@@ -1,5 +1,6 @@
 """A run that is watched is the run that is not; it stops, goes on, and says what went wrong."""
 
+import asyncio
 from dataclasses import replace
 
 import pytest
@@ -86,8 +87,10 @@ def test_a_click_stops_after_the_step_and_another_goes_on_to_the_same_weights(mo
         assert board.button.description == "Stop"
         board.wait()
     assert (board.run.step, board.running, board.button.description) == (3, False, "Go on")
+    assert board.words.value == "stopped after 3 of 10 steps"
     assert board.data["step"] == 3
     board.button.click()
+    assert board.words.value == ""
     board.wait()
     assert board.run.step == 10
     assert_as_if_unwatched(board.run)
@@ -134,6 +137,52 @@ def test_an_interruption_stops_the_training_and_is_passed_on(monkeypatch):
     monkeypatch.setattr(board._thread, "join", interrupted)
     with pytest.raises(KeyboardInterrupt):
         board.wait()
+    assert not board.running
+    assert board.run.step < 1000
+
+
+def test_who_awaits_it_lets_others_work_until_it_is_done_or_stopped():
+    board = watched(steps=1000)
+    order = []
+
+    async def click():
+        order.append("click")
+        board.button.click()
+
+    async def cell():
+        board.start()
+        clicking = asyncio.create_task(click())
+        await board.finished()
+        order.append("finished")
+        await clicking
+
+    asyncio.run(cell())
+    assert order == ["click", "finished"]
+    assert not board.running
+    assert 1 <= board.run.step < 1000
+
+
+def test_who_awaits_it_is_told_what_went_wrong_and_stops_it_by_an_interruption(monkeypatch):
+    def fail():
+        raise ValueError("the text is gone")
+
+    board = watched()
+    with monkeypatch.context() as patched:
+        when_step(2, patched, fail)
+        board.start()
+        with pytest.raises(ValueError, match="the text is gone"):
+            asyncio.run(board.finished())
+
+    async def cell():
+        awaited = asyncio.create_task(board.finished())
+        await asyncio.sleep(0)
+        awaited.cancel()
+        await awaited
+
+    board = watched(steps=1000)
+    board.start()
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(cell())
     assert not board.running
     assert board.run.step < 1000
 

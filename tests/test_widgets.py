@@ -20,9 +20,10 @@ def explorer():
 
 def test_each_argument_has_a_control_that_the_keyboard_moves(explorer):
     kinds = {name: type(control) for name, control in explorer.controls.items()}
-    assert kinds == {"n_layer": ipw.IntSlider, "causal": ipw.Checkbox, "kind": ipw.Dropdown}
+    assert kinds == {"n_layer": ipw.IntSlider, "causal": ipw.Checkbox, "kind": ipw.ToggleButtons}
     assert explorer.controls["n_layer"].description == "layers N"
     assert not explorer.controls["n_layer"].continuous_update
+    assert {control.style.description_width for control in explorer.controls.values()} == {"initial"}
     assert explorer.chosen == {"n_layer": 2, "causal": True, "kind": "xl"}
 
 

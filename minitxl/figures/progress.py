@@ -26,7 +26,7 @@ def progress(data: Data) -> Picture:
 
 def _loss(axes: Axes, data: Data) -> str:
     told = []
-    for name, line, colour in (("training", "-", BLUE), ("validation", "o--", ORANGE)):
+    for name, line, colour in (("training", ".-", BLUE), ("validation", "o--", ORANGE)):
         curve = data[name]
         axes.plot(curve["step"], curve["bits"], line, color=colour, label=name)
         told += [f"{name} {curve['bits'][-1]:.2f}"] if curve["bits"] else []

@@ -50,7 +50,7 @@ def add_math_as_mathml(app: Sphinx) -> None:
 def prepare(app: Sphinx, name: str, source: list[str]) -> None:
     """Links to results and code lead to the site's own copies; images get their words; nothing to install."""
     if app.env.doc2path(name).suffix != ".ipynb":
-        source[0] = with_links(source[0])
+        source[0] = with_links(source[0], depth=name.count("/"))
         return
     notebook = json.loads(source[0])
     notebook["cells"] = [cell for cell in notebook["cells"] if cell["id"] != "install"]
@@ -63,13 +63,25 @@ def prepare(app: Sphinx, name: str, source: list[str]) -> None:
     source[0] = json.dumps(notebook)
 
 
-def with_links(text: str) -> str:
-    """Relative links out of the course, as links that the site can follow."""
+def with_links(text: str, depth: int = 0) -> str:
+    """Relative links out of the course, as links that the site can follow from so many folders down."""
     for folder, (origin, _) in COPIED.items():
-        text = re.sub(
-            rf"\[([^\]]+)\]\(\.\./{origin}/([^)#]+)(#[^)]*)?\)", rf'<a href="{folder}/\2\3">\1</a>', text
-        )
+        link = rf"(?<!!)\[([^\]]+)\]\((?:\.\./)+{origin}/([^)#]+)(#[^)]*)?\)"
+        text = re.sub(link, rf'<a href="{"../" * depth}{folder}/\2\3">\1</a>', text)
     return text
+
+
+SCROLLS = re.compile(r"<pre(?=>)|<div(?= class=\"(?:math|table)-wrapper)")
+"""What may be wider than the page, and then scrolls within itself."""
+
+
+def for_keyboards_and_readers(
+    app: Sphinx, page: str, template: str, context: dict[str, Any], *_: Any
+) -> None:
+    """What scrolls can be reached by Tab, and scrolled by keys; a heading of the contents has a level."""
+    for part in ("body", "furo_navigation_tree"):
+        html = context.get(part, "").replace('role="heading"', 'role="heading" aria-level="2"')
+        context[part] = SCROLLS.sub(r'\g<0> tabindex="0"', html)
 
 
 def copy_linked(app: Sphinx, error: Exception | None) -> None:
@@ -87,4 +99,5 @@ def setup(app: Sphinx) -> None:
     """Called by Sphinx."""
     add_math_as_mathml(app)
     app.connect("source-read", prepare)
+    app.connect("html-page-context", for_keyboards_and_readers, priority=900)  # once furo has done its part
     app.connect("build-finished", copy_linked)

@@ -1,4 +1,4 @@
-"""A headless Chromium, and a folder served on the loopback."""
+"""A headless Chromium, a folder served on the loopback, JupyterLab, and what they look like."""
 
 import shutil
 from functools import partial
@@ -6,9 +6,11 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 
+import lab as jupyter
 import pytest
 from playwright.sync_api import sync_playwright
 
+SCREENSHOTS = Path(__file__).parent.parent.parent / "build" / "screenshots"
 QUIET = (
     "--no-sandbox",
     "--disable-gpu",
@@ -54,3 +56,26 @@ def serve():
     for server in servers:
         server.shutdown()
         server.server_close()
+
+
+@pytest.fixture(scope="session")
+def lab(browser, tmp_path_factory):
+    """JupyterLab with a copy of the course, open in a window."""
+    folder = tmp_path_factory.mktemp("lab")
+    with jupyter.serving(folder) as address:
+        context = browser.new_context(viewport={"width": 1280, "height": 1100})
+        yield jupyter.Lab(context, address, folder / "course")
+        context.close()
+
+
+@pytest.fixture
+def keep():
+    """Keep a picture of a page, for who wants to see what was tested."""
+
+    def screenshot(page, name, near="body"):
+        """What is in the window, once the first such element is."""
+        for element in page.locator(near).all()[:1]:
+            element.scroll_into_view_if_needed()
+        page.screenshot(path=SCREENSHOTS / f"{name}.png")
+
+    return screenshot

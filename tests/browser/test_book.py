@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from importlib.resources import files
 from pathlib import Path
 from urllib.parse import urldefrag, urljoin
 
@@ -10,6 +11,34 @@ import pytest
 
 ROOT = Path(__file__).parent.parent.parent
 NOTEBOOKS = sorted(path.stem for path in (ROOT / "notebooks").glob("[0-9]*.ipynb"))
+RECIPES = sorted(f"recipes/{path.stem}" for path in (ROOT / "notebooks/recipes").glob("*.md"))
+PAGES = [*NOTEBOOKS, *RECIPES, "glossary", "index"]
+AXE = (files("axe_playwright_python") / "axe.min.js").read_text("utf-8")
+EACH_COLOUR_ONCE = """() => {
+    const seen = new Set();
+    for (const word of document.querySelectorAll(".highlight span")) {
+        if (seen.has(word.className)) word.replaceWith(word.textContent);
+        seen.add(word.className);
+    }
+}"""
+"""Code has some thousands of words on a page, in a few colours; axe looks at each word."""
+TOO_WIDE = """() => {
+    const scrolls = element => ["auto", "scroll"].includes(getComputedStyle(element).overflowX);
+    const boxes = element => element.matches("article") ? [] : [element, ...boxes(element.parentElement)];
+    const right = document.documentElement.clientWidth + 1;
+    return [...document.querySelectorAll("article *")]
+        .filter(element => element.getBoundingClientRect().right > right && !boxes(element).some(scrolls))
+        .map(element => element.outerHTML.slice(0, 100));
+}"""
+"""What sticks out of the page and is not in a box that scrolls."""
+BACKGROUNDS = """images => images.map(image => {
+    const canvas = document.createElement("canvas");
+    [canvas.width, canvas.height] = [1, 1];
+    const corner = canvas.getContext("2d");
+    corner.drawImage(image, 0, 0, 1, 1, 0, 0, 1, 1);
+    return corner.getImageData(0, 0, 1, 1).data[3];
+})"""
+"""How opaque the corner of each image is, of 255."""
 MAKE_ABSOLUTE = "nodes => nodes.map(node => node.href || node.src)"
 
 
@@ -36,6 +65,7 @@ def visit(browser, serve, site):
 
     def open_page(name):
         page = context.new_page()
+        page.set_viewport_size({"width": 1280, "height": 1100})
         page.on("console", lambda said: errors.append(said.text) if said.type == "error" else None)
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.on("request", lambda request: asked.append(request.url))
@@ -53,10 +83,15 @@ def visit(browser, serve, site):
 
 def test_the_whole_course_is_listed(visit):
     listed = visit("index").eval_on_selector_all(".sidebar-tree a", MAKE_ABSOLUTE)
-    assert [Path(link).stem for link in listed] == [*NOTEBOOKS, "glossary"]
+    found = [link.removeprefix(f"{visit.home}/").removesuffix(".html") for link in listed]
+    assert found[: len(NOTEBOOKS)] == NOTEBOOKS
+    assert sorted([*found, "index"]) == sorted(PAGES)
 
 
-@pytest.mark.parametrize("name", [*NOTEBOOKS, "glossary", "index"])
+each_page = pytest.mark.parametrize("name", PAGES)
+
+
+@each_page
 def test_a_page_has_its_equations_and_images_and_complains_of_nothing(visit, name):
     page = visit(name)
     assert visit.errors == []
@@ -68,11 +103,45 @@ def test_a_page_has_its_equations_and_images_and_complains_of_nothing(visit, nam
     if name in NOTEBOOKS:
         assert page.query_selector("article img")
         assert page.query_selector("math")
+    assert not page.query_selector("article .math:not(:has(math)), article mjx-container, article .katex")
+
+
+@each_page
+def test_on_a_phone_nothing_sticks_out_of_the_page(visit, keep, name):
+    page = visit(name)
+    page.set_viewport_size({"width": 390, "height": 844})
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    assert page.evaluate(TOO_WIDE) == []
+    keep(page, f"book-{name}-phone", near="article img")
+
+
+@each_page
+def test_a_page_is_accessible_in_light_and_in_dark(visit, keep, name):
+    page = visit(name)
+    for scheme, kept in (("light", ""), ("dark", "-dark")):
+        page.emulate_media(color_scheme=scheme)
+        keep(page, f"book-{name}{kept}", near="article img")
+    page.evaluate(EACH_COLOUR_ONCE)
+    page.evaluate(AXE)
+    backgrounds, found = set(), []
+    for scheme, what in (("light", {}), ("dark", {"runOnly": ["color-contrast"]})):
+        page.emulate_media(color_scheme=scheme)
+        backgrounds.add(page.evaluate("getComputedStyle(document.body).backgroundColor"))
+        violations = page.evaluate("async what => (await axe.run(what)).violations", what)
+        found += [
+            f"{scheme}, {one['id']}: {node['html']}"
+            for one in violations
+            for node in one["nodes"]
+            if one["impact"] in ("serious", "critical")
+        ]
+    assert found == []
+    assert len(backgrounds) == 2
+    assert set(page.eval_on_selector_all("article img[src$='.png']", BACKGROUNDS)) <= {255}
 
 
 def test_no_link_leads_nowhere(visit):
     pages, broken = {}, []
-    for name in [*NOTEBOOKS, "glossary", "index"]:
+    for name in PAGES:
         page = visit(name)
         links = page.eval_on_selector_all("article a[href], .sidebar-tree a[href]", MAKE_ABSOLUTE)
         for link in links:

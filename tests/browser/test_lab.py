@@ -1,0 +1,209 @@
+"""The course in JupyterLab, as a reader with a keyboard meets it."""
+
+import re
+from base64 import b64encode
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import ipywidgets as ipw
+import nbformat
+import pytest
+import torch
+from excerpt import calls, code_of, excerpt, value_of
+from lab import complaints
+from playwright.sync_api import Locator, expect
+
+from minitxl.figures import Picture
+
+NOTEBOOKS = sorted((Path(__file__).parent.parent.parent / "notebooks").glob("[0-9]*.ipynb"))
+WIDGETS = [
+    (path.stem, cell)
+    for path in NOTEBOOKS
+    for cell, source in code_of(path).items()
+    if calls(source, "explore", "Explorer")
+]
+WHOLE = ["01_attention", "06_dependency_reach", "09_relative_shift"]
+WAIT = "await dashboard.finished()\ndashboard.drawn"
+SLIDERS = ipw.IntSlider, ipw.FloatSlider, ipw.SelectionSlider
+SECONDS = 20_000  # milliseconds
+
+
+@dataclass(frozen=True)
+class Control:
+    """One control of a widget: what the kernel was told to make, and what the reader got."""
+
+    made: ipw.Widget
+    got: Locator
+
+    @property
+    def handles(self) -> Locator:
+        """What Tab stops at, in a slider apart from its number."""
+        return self.got.locator(".noUi-handle, input, button")
+
+    @property
+    def readout(self) -> Locator:
+        return self.got.locator(".widget-readout")
+
+    @property
+    def value(self) -> Any:
+        """As it is shown, not as it was asked for."""
+        if isinstance(self.made, ipw.Checkbox):
+            return self.handles.is_checked()
+        if isinstance(self.made, ipw.IntSlider | ipw.FloatSlider):
+            return type(self.made.value)(self.readout.inner_text())
+        if isinstance(self.made, ipw.SelectionSlider):
+            label = self.readout.inner_text()
+        else:
+            label = self.got.locator("button.mod-active").inner_text()
+        return {str(option): option for option in self.made.options}[label]
+
+    def moves(self) -> Iterator[None]:
+        """From where Tab led, by every kind of key, and back to the start; a picture is due after each."""
+        keyboard, start = self.got.page.keyboard, self.made.value
+        if isinstance(self.made, ipw.Checkbox):
+            for _ in range(2):
+                keyboard.press("Space")
+                yield
+        elif isinstance(self.made, ipw.ToggleButtons):
+            at = self.made.options.index(start)
+            for place in ({0, 1} - {at}).pop(), at:
+                self.handles.nth(place).focus()
+                keyboard.press("Space")
+                yield
+            self.handles.last.focus()
+        else:
+            for key in ("ArrowRight", "ArrowLeft"):
+                keyboard.press(key)
+                yield
+            keyboard.press("Tab")
+            if not isinstance(self.made, ipw.SelectionSlider):
+                for number in (max(self.made.min, self.made.max, key=lambda end: abs(end - start)), start):
+                    keyboard.press("Control+A")
+                    keyboard.type(str(number))
+                    keyboard.press("Enter")
+                    yield
+                    self.readout.focus()
+
+
+@dataclass(frozen=True)
+class Screen:
+    """A widget of the course on the screen, and the same in this process, to compare with."""
+
+    panel: Locator
+    explorer: Any
+    drawn: dict[tuple, Picture] = field(default_factory=dict)
+
+    @property
+    def controls(self) -> list[Control]:
+        boxes = self.panel.locator(".widget-vbox > :not(.widget-html)")
+        expect(boxes).to_have_count(len(self.explorer.controls))
+        return [Control(made, boxes.nth(i)) for i, made in enumerate(self.explorer.controls.values())]
+
+    def assert_shows_what_is_chosen(self) -> str:
+        """Wait for the picture that the package draws for the values shown; what it shows."""
+        values = tuple(one.value for one in self.controls)
+        chosen = dict(zip(self.explorer.controls, values, strict=True))
+        if values not in self.drawn:
+            self.drawn[values] = self.explorer.draw(**chosen)
+        picture = self.drawn[values]
+        image = self.panel.locator(".widget-html img")
+        expect(image, f"the picture of {chosen}").to_have_attribute("alt", picture.alt, timeout=SECONDS)
+        self.panel.page.wait_for_function(
+            "src => document.querySelector('.jp-NotebookPanel .widget-html img').src === src",
+            arg=f"data:image/png;base64,{b64encode(picture.png).decode()}",
+            timeout=SECONDS,
+        )
+        return picture.alt
+
+
+@pytest.fixture
+def screen(lab, monkeypatch):
+    """Show a widget of the course, alone with the cells that it needs."""
+
+    def show(stem, cell):
+        sources = excerpt(lab.folder / "notebooks" / f"{stem}.ipynb", cell)
+        panel = lab.show(f"{stem}-{cell}", sources)
+        monkeypatch.setenv("MINITXL_PROFILE", "quick")
+        monkeypatch.chdir(lab.folder / "notebooks")
+        torch.manual_seed(0)
+        explorer = value_of(sources)
+        lab.finish()
+        expect(complaints(panel)).to_have_count(0)
+        return Screen(panel, explorer)
+
+    return show
+
+
+def test_every_notebook_has_a_widget():
+    assert [stem for stem, _ in WIDGETS] == [path.stem for path in NOTEBOOKS]
+
+
+@pytest.mark.parametrize(("stem", "cell"), WIDGETS)
+def test_each_control_obeys_the_keyboard_and_the_picture_is_of_what_the_controls_show(
+    screen, keep, lab, stem, cell
+):
+    shown = screen(stem, cell)
+    first = shown.assert_shows_what_is_chosen()
+    shown.controls[0].handles.first.focus()
+    for control in shown.controls:
+        expect(control.handles.first).to_be_focused()
+        seen = {first} | {shown.assert_shows_what_is_chosen() for _ in control.moves()}
+        assert len(seen) > 1, f"{control.made.description} changes nothing"
+        lab.page.keyboard.press("Tab")
+    expect(complaints(shown.panel)).to_have_count(0)
+    keep(lab.page, f"lab-{stem}", near=".jp-NotebookPanel .widget-html img")
+
+
+@pytest.mark.parametrize("stem", WHOLE)
+def test_a_notebook_runs_whole_without_a_complaint(lab, keep, stem):
+    path = lab.folder / "notebooks" / f"{stem}.ipynb"
+    notebook = nbformat.read(path, as_version=4)
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+    nbformat.write(notebook, path)
+    panel = lab.open(path)
+    lab.run_all()
+    lab.finish()
+    expect(panel.locator(".widget-html img")).to_have_count(sum(one == stem for one, _ in WIDGETS))
+    for image in panel.locator(".jp-OutputArea img").all():
+        assert image.evaluate("image => image.complete && image.naturalWidth > 0")
+    assert not panel.get_by_text("Error displaying widget").count()
+    keep(lab.page, f"lab-{stem}-whole", near=".jp-NotebookPanel .widget-html img")
+    lab.leave()
+    code = [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
+    assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1))
+    outputs = [output for cell in code for output in cell.outputs]
+    assert [one for one in outputs if one.output_type == "error" or one.get("name") == "stderr"] == []
+
+
+def test_the_dashboards_button_stops_training_and_goes_on_with_it(lab, keep):
+    course = lab.folder / "notebooks" / "10_training.ipynb"
+    sources = [*excerpt(course, "train"), WAIT, "print(run.step, dashboard.running)"]
+    panel = lab.show("10_training-dashboard", sources)
+    button, words = panel.locator(".widget-button"), panel.locator(".widget-hbox .widget-html")
+    bar, printed = panel.locator(".progress-bar"), panel.locator(".jp-OutputArea-output pre").last
+
+    def stop():
+        """Press Stop once a step has been made since; how many there are then."""
+        before = bar.get_attribute("style")
+        expect(button).to_have_text("Stop")
+        expect(bar).not_to_have_attribute("style", before, timeout=SECONDS)
+        button.press("Space")
+        expect(words).to_contain_text("stopped after", timeout=SECONDS)
+        expect(button).to_have_text("Go on")
+        return int(words.inner_text().split()[2])
+
+    steps = stop()
+    lab.finish()  # the cell that waits, too
+    assert 0 < steps < 250
+    expect(words).to_have_text(f"stopped after {steps} of 250 steps")
+    expect(panel.locator("img[alt]").last).to_have_attribute("alt", re.compile(f"Step {steps} of 250"))
+    expect(printed).to_have_text(f"{steps} False")
+    keep(lab.page, "lab-10_training-dashboard", near=".jp-NotebookPanel .widget-hbox")
+    button.press("Space")
+    more = stop()
+    assert steps < more < 250
+    expect(complaints(panel)).to_have_count(0)
