@@ -12,7 +12,7 @@ READY := $(VENV)/ready
 TORCH := $(shell sed -n '/^torch==/p' constraints.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo lab test test-unit test-notebooks test-browser test-classroom lint figures figures-check notebooks book assignments classroom-check bench parity clean
+.PHONY: help setup demo lab test test-unit test-notebooks test-browser test-classroom soak lint figures figures-check notebooks book assignments classroom-check bench parity clean
 
 help:  ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,7 +40,7 @@ test: lint test-unit test-notebooks test-browser test-classroom  ## all tests, a
 test-unit: $(READY)  ## tests of the package and of the course
 	@$(BIN)/pytest --ignore=tests/browser --ignore=tests/classroom
 
-test-browser: $(READY)  ## the static site in a headless Chromium
+test-browser: $(READY)  ## the course in JupyterLab and as a static site, in a headless Chromium
 	@$(BIN)/pytest tests/browser
 
 test-notebooks: $(READY)  ## run every notebook from top to bottom, in the quick profile
@@ -48,6 +48,9 @@ test-notebooks: $(READY)  ## run every notebook from top to bottom, in the quick
 
 test-classroom: $(READY)  ## one assignment through the real nbgrader, from release to grades
 	@$(BIN)/pytest tests/classroom -k 3_memory
+
+soak: $(READY)  ## long tests: a training killed at 50 random moments goes on to the same bytes
+	@MINITXL_KILLS=50 $(BIN)/pytest tests/test_faults.py -k random_moments
 
 lint: $(READY)  ## format, lint and types
 	@$(BIN)/ruff format --check --quiet .
