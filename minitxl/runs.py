@@ -9,10 +9,12 @@ import re
 import signal
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 import torch
@@ -26,6 +28,8 @@ from minitxl.model import TransformerLM
 from minitxl.training import Record, Run, due, start, steps
 
 NAME = re.compile(r"checkpoint-(\d+)\.safetensors")
+RECENT = 100
+"""Steps whose mean loss tells a spike."""
 MOMENTS = ("exp_avg", "exp_avg_sq", "step")
 HALF_WRITTEN = (".*.safetensors.????????", ".*.json.????????", ".*.jsonl.????????", ".tmp??????")
 """What a killed process may leave: ``files``' temporaries, and the one of safetensors beside them."""
@@ -45,7 +49,7 @@ def train(
     The caller holds the folder (``held``), and gives ``lanes`` of this process's share of the batch.
     A loss that is no number, or a spike, is a ValueError; the last checkpoint stays.
     """
-    saved = time.monotonic()
+    saved, recent = time.monotonic(), deque[float](maxlen=RECENT)
     with _interruption() as interrupted, _log(run, folder, keeping) as write:
         if ranks.rank() == 0:
             _prune(folder, keeping.keep)
@@ -53,6 +57,7 @@ def train(
             if due(run, keeping.log_every) or record.valid_bits is not None:
                 write(record)
             report(record)
+            _refuse_spike(record, recent, keeping.spike)
             late = keeping.checkpoint_minutes is not None and (
                 time.monotonic() - saved >= 60 * keeping.checkpoint_minutes
             )
@@ -65,6 +70,15 @@ def train(
             if asked == 2:
                 break
     return run.step == run.settings.steps
+
+
+def _refuse_spike(record: Record, recent: deque[float], spike: float | None) -> None:
+    if spike is not None and len(recent) == RECENT and record.bits > (usual := mean(recent)) + spike:
+        raise ValueError(
+            f"the loss must stay within spike = {spike} bits of its recent mean {usual:.2f}, got "
+            f"{record.bits:.2f} at step {record.step}: a lower learning_rate or a longer warmup may help"
+        )
+    recent.append(record.bits)
 
 
 def save(run: Run, path: Path) -> None:
@@ -85,7 +99,6 @@ def save(run: Run, path: Path) -> None:
             "model": asdict(run.model.config),
             "train": asdict(run.settings),
             "step": run.step,
-            "recent": list(run.recent),
         }
         checkpoints.write(path, tensors, about)
 
@@ -107,7 +120,6 @@ def resume(path: Path, *, device: torch.device | str = "cpu", accumulate: int = 
         if state:
             run.optimizer.state[parameter] = {m: value.to(device) for m, value in state.items()}
     run.step = about["step"]
-    run.recent.extend(about["recent"])
     if "memory" in tensors:  # copied: how a product rounds depends on where its numbers begin
         run.memory = tensors["memory"][:, ranks.share(settings.batch)].to(device, copy=True)
     if run.average is not None:

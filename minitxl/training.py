@@ -8,12 +8,10 @@ Runs share nothing, their random numbers included, so two may be stepped in turn
 """
 
 import time
-from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import cos, isfinite, log, pi
-from statistics import mean
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -28,9 +26,6 @@ from minitxl.config import EvaluateConfig, ModelConfig, TrainConfig
 from minitxl.evaluation import Score, cached
 from minitxl.memory import extend
 from minitxl.model import TransformerLM
-
-RECENT = 100
-"""Steps whose mean loss tells a spike."""
 
 
 @dataclass
@@ -51,8 +46,6 @@ class Run:
     """``model.token_losses``, its gradients averaged over all processes."""
     accumulate: int
     """Parts that the lanes are taken in."""
-    recent: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT))
-    """Bits of the last steps."""
 
     @property
     def device(self) -> torch.device:
@@ -156,12 +149,15 @@ def advance(run: Run, lanes: Lanes) -> Record:
     run.optimizer.zero_grad()
     with _own_randomness(run):
         bits, memory = _backward(run, lanes[index], run.memory if index else None)
-    _refuse_spike(run, bits)
+    if not isfinite(bits):
+        raise ValueError(
+            f"the loss must be finite, got {bits} at step {run.step + 1}: "
+            f"a lower learning_rate than {settings.learning_rate} may help"
+        )
     rate = learning_rate(run.step + 1, settings)
     norm = update(run.model, run.optimizer, rate=rate, clip=settings.clip)
     run.memory = memory
     run.step += 1
-    run.recent.append(bits)
     if run.average is not None and run.step > (settings.average_from or 0):
         run.average.update_parameters(run.model)
     tokens = settings.batch * settings.seg_len
@@ -204,23 +200,6 @@ def update(model: nn.Module, optimizer: Optimizer, *, rate: float, clip: float) 
         group["lr"] = rate
     optimizer.step()
     return norm
-
-
-def _refuse_spike(run: Run, bits: float) -> None:
-    """Before it reaches the weights."""
-    step, peak = run.step + 1, run.settings.learning_rate
-    if not isfinite(bits):
-        raise ValueError(
-            f"the loss must be finite, got {bits} at step {step}: a lower learning_rate than {peak} may help"
-        )
-    spike = run.settings.spike
-    if spike is None or len(run.recent) < RECENT:
-        return
-    if bits > (usual := mean(run.recent)) + spike:
-        raise ValueError(
-            f"the loss must stay within spike = {spike} bits of its recent mean {usual:.2f}, got {bits:.2f} "
-            f"at step {step}: a lower learning_rate than {peak}, or a longer warmup, may help"
-        )
 
 
 def validate(run: Run, stream: Tensor, attention_len: int | None = None) -> float:

@@ -7,11 +7,12 @@ from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
 
 from minitxl import corpora
 from minitxl.attention import visible
-from minitxl.config import EvaluateConfig, enwik8_base
+from minitxl.config import EvaluateConfig
 from minitxl.evaluation import cached_losses, sliding_losses
 from minitxl.experiments import evaluation_cost as experiment
 from minitxl.experiments.parts import compute
 from minitxl.figures import evaluation_cost as draw
+from minitxl.presets import enwik8_base
 
 CORPUS = corpora.from_bytes("no", b"text matters")
 LENGTHS = [(24, 8), (20, 8), (8, 8), (13, 5)]

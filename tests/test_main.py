@@ -3,6 +3,7 @@ import re
 import shlex
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from minitxl import checkpoints, generation, results, runs
 from minitxl.__main__ import main
 from minitxl.config import EvaluateConfig
 from minitxl.evaluation import cached, sliding
+from minitxl.presets import enwik8_large
 
 TINY = "--n-layer 1 --d-model 16 --n-head 2 --d-head 8 --d-inner 32 --batch 4 --seg-len 8 --mem-len 8"
 SHORT = f"{TINY} --steps 6 --warmup 2 --validate-every 3 --validate-tokens 100"
@@ -287,3 +289,29 @@ def test_a_text_with_other_words_than_the_run_is_refused(books, text, tmp_path, 
     with pytest.raises(SystemExit):
         call("train", folder, "--data ptp")
     assert "must be one of enwik8, text8, wikitext-103" in capsys.readouterr().err
+
+
+def test_a_preset_is_what_the_flags_start_from(text, tmp_path, capsys):
+    tiny = "--n-layer 1 --d-model 16 --n-head 2 --d-head 8 --d-inner 32 --batch 4 --seg-len 8"
+    tiny += " --steps 2 --warmup 1"
+    for order in (f"--preset enwik8-large {tiny}", f"{tiny} --preset=enwik8-large"):
+        folder = tmp_path / order[:4]
+        call("train", folder, "--text", text, order)
+        run, preset = runs.resume(runs.newest(folder)), enwik8_large()
+        assert run.model.config == replace(
+            preset.model, vocab_size=256, n_layer=1, d_model=16, n_head=2, d_head=8, d_inner=32
+        )
+        assert run.settings == replace(preset.train, batch=4, seg_len=8, steps=2, warmup=1)
+    with pytest.raises(SystemExit):
+        call("train", tmp_path / "none", "--preset enwik9-large")
+    assert "enwik9-large" in capsys.readouterr().err
+
+
+def test_the_size_of_the_vocabulary_is_the_texts_unless_a_larger_one_is_asked_for(text, tmp_path, capsys):
+    for asked, size in (("", 11), ("--vocab-size 20", 20)):
+        folder = tmp_path / f"run{size}"
+        call("train", folder, "--text", text, "--unit words", SHORT, asked)
+        assert runs.resume(runs.newest(folder)).model.config.vocab_size == size
+    with pytest.raises(SystemExit):
+        call("train", tmp_path / "small", "--text", text, "--vocab-size 200", SHORT)
+    assert "vocab_size must be 256 or more for this text, got 200" in capsys.readouterr().err

@@ -23,6 +23,7 @@ ON_TOP = {"__main__", "commands", "experiments"}
 MAY_IMPORT = {
     "files": set(),
     "config": set(),
+    "presets": {"config"},
     "positions": set(),
     "memory": set(),
     "corpora": set(),

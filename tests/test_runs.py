@@ -170,9 +170,7 @@ def test_a_damaged_checkpoint_is_refused_and_the_one_before_goes_on(tmp_path):
     damaged = bytearray(whole)
     damaged[-1] ^= 1
     runs.newest(tmp_path).write_bytes(damaged)
-    with pytest.raises(
-        ValueError, match=r"is damaged.*without it the run goes on from the one before"
-    ):
+    with pytest.raises(ValueError, match=r"is damaged.*without it the run goes on from the one before"):
         runs.resume(runs.newest(tmp_path))
     runs.newest(tmp_path).unlink()
     run = runs.resume(runs.newest(tmp_path))
@@ -200,7 +198,7 @@ def test_who_holds_a_folder_removes_what_a_killed_process_left(tmp_path):
         assert {path.name for path in tmp_path.iterdir()} == {".lock", "notes.txt"}
 
 
-def test_a_stop_for_a_spike_leaves_the_last_checkpoint(tmp_path, monkeypatch):
+def test_a_stop_for_a_loss_that_is_no_number_leaves_the_last_checkpoint(tmp_path, monkeypatch):
     run, advance = new_run(), training.advance
 
     def poisoned(run, lanes):
@@ -218,3 +216,23 @@ def test_a_stop_for_a_spike_leaves_the_last_checkpoint(tmp_path, monkeypatch):
     assert runs.train(resumed, LANES, valid=STREAM, folder=tmp_path, keeping=KEEPING)
     runs.train(new_run(), LANES, valid=STREAM, folder=tmp_path / "whole", keeping=KEEPING)
     assert runs.newest(tmp_path).read_bytes() == runs.newest(tmp_path / "whole").read_bytes()
+
+
+def test_a_loss_far_above_the_recent_ones_stops_the_run_before_it_is_saved(tmp_path, monkeypatch):
+    settings = replace(SETTINGS, steps=130)
+    keeping = replace(KEEPING, spike=1.0)
+    advance = training.advance
+
+    def jumping(run, lanes):
+        record = advance(run, lanes)
+        return record._replace(bits=record.bits + 3) if record.step in (40, 115) else record
+
+    monkeypatch.setattr(training, "advance", jumping)
+    usual = sum(record.bits for record in list(training.steps(new_run(settings), LANES))[14:114]) / 100
+    with pytest.raises(
+        ValueError, match=rf"within spike = 1.0 bits of its recent mean {usual:.2f}, got .* 115"
+    ):
+        runs.train(new_run(settings), LANES, valid=STREAM, folder=tmp_path, keeping=keeping)
+    resumed = runs.resume(runs.newest(tmp_path))
+    assert resumed.step == 110
+    assert runs.train(resumed, LANES, valid=STREAM, folder=tmp_path, keeping=replace(keeping, spike=None))

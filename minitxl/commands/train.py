@@ -5,29 +5,17 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Literal, get_args
 
 import torch
 import tyro
 from tyro.conf import Positional
 
-from minitxl import config, ranks, runs, training
+from minitxl import presets, ranks, runs, training
 from minitxl.batching import Lanes
 from minitxl.commands.shared import Device, TextFlags, bars, device_of, spelling_of
-from minitxl.config import KeepConfig, ModelConfig, Preset, TrainConfig
+from minitxl.config import KeepConfig, ModelConfig, TrainConfig
+from minitxl.presets import PRESETS
 from minitxl.spelling import Spelling
-
-PresetName = Literal[
-    "enwik8-base",
-    "enwik8-large",
-    "text8-base",
-    "text8-large",
-    "wikitext103-base",
-    "wikitext103-large",
-    "one-billion-words-base",
-    "one-billion-words-large",
-    "penn-treebank",
-]
 
 
 @dataclass(frozen=True)
@@ -82,7 +70,7 @@ class Train:
 
     folder: Positional[Path] = tyro.MISSING
     """Where checkpoints and the log are written."""
-    preset: PresetName | None = None
+    preset: presets.Name | None = None
     """A published configuration that the other flags start from."""
     model: ModelFlags = ModelFlags()
     train: TrainFlags = TrainFlags()
@@ -160,8 +148,9 @@ def from_preset(arguments: Sequence[str]) -> Train | None:
     """What the flags start from, where ``arguments`` name a preset."""
     words = [part for word in arguments for part in word.split("=", 1)]
     names = [after for word, after in pairwise(words) if word == "--preset"]
-    if not names or names[-1] not in get_args(PresetName):
+    named = [preset for name, preset in PRESETS.items() if names and name == names[-1]]
+    if not named:
         return None
-    preset: Preset = getattr(config, names[-1].replace("-", "_"))()
+    preset = named[0]()
     model = replace(ModelFlags(**asdict(preset.model)), vocab_size=None)
     return Train(model=model, train=TrainFlags(**asdict(preset.train)))

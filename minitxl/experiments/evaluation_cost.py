@@ -26,12 +26,13 @@ from torch import Tensor
 
 from minitxl import decoding
 from minitxl.checkpoints import model_config
-from minitxl.config import ModelConfig, enwik8_base, enwik8_large
+from minitxl.config import ModelConfig
 from minitxl.corpora import Corpus
 from minitxl.decoding import evaluating
 from minitxl.evaluation import Stream
 from minitxl.experiments.parts import Part, Report
 from minitxl.model import TransformerLM
+from minitxl.presets import enwik8_base, enwik8_large
 
 Losses = Float[Tensor, " target"]
 Pairs = Literal["seen", "all"]
