@@ -12,8 +12,8 @@ from torch import Tensor
 from tqdm import tqdm
 from tyro.conf import Positional
 
-from minitxl import hub, released, spelling
-from minitxl.commands.shared import Device, TextFlags, device_of, load_run, spelling_of
+from minitxl import hub, released, runs, spelling
+from minitxl.commands.shared import Device, TextFlags, device_of, spelling_of
 from minitxl.config import EvaluateConfig
 from minitxl.corpora import Corpus
 from minitxl.evaluation import Score, cached, sliding
@@ -83,7 +83,7 @@ class Evaluate:
 
     def _subject(self, device: str) -> Subject:
         if self.folder is not None and self.released is None:
-            model, trained = load_run(self.folder, device)
+            model, trained = runs.trained(self.folder, device=device)
             lengths = EvaluateConfig(trained.seg_len, trained.mem_len, trained.window, trained.clamp_len)
             return Subject(str(self.folder), model, self._asked(lengths), spelling.read(self.folder))
         if self.folder is not None or self.released is None:

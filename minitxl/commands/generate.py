@@ -9,8 +9,8 @@ import torch
 import tyro
 from tyro.conf import Positional
 
-from minitxl import generation, spelling
-from minitxl.commands.shared import Device, device_of, load_run
+from minitxl import generation, runs, spelling
+from minitxl.commands.shared import Device, device_of
 from minitxl.drawing import Ways
 from minitxl.spelling import Spelling
 
@@ -47,7 +47,7 @@ class Generate:
     def __call__(self) -> None:
         if self.length < 1:
             raise ValueError(f"length must be 1 or more, got {self.length}")
-        model, trained = load_run(self.folder, device_of(self.device))
+        model, trained = runs.trained(self.folder, device=device_of(self.device))
         most = (
             trained.seg_len - 1 if model.config.attention == "absolute" else trained.seg_len + trained.mem_len
         )

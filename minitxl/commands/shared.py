@@ -9,12 +9,10 @@ from typing import Literal
 import torch
 from tqdm import tqdm
 
-from minitxl import corpora, datasets, runs
-from minitxl.config import TrainConfig
+from minitxl import corpora, datasets
 from minitxl.corpora import Corpus
 from minitxl.datasets import Stored
 from minitxl.experiments.parts import Report
-from minitxl.model import TransformerLM
 from minitxl.spelling import Spelling
 from minitxl.tokens import Unit
 from minitxl.training import Record
@@ -54,11 +52,6 @@ class TextFlags:
 
 def spelling_of(corpus: Corpus) -> Spelling:
     return corpus.spelling if isinstance(corpus, Stored) else Spelling()
-
-
-def load_run(folder: Path, device: str) -> tuple[TransformerLM, TrainConfig]:
-    """The model of a run, and how it was trained."""
-    return runs.trained(folder, device=device)
 
 
 def device_of(asked: Device) -> str:
