@@ -97,6 +97,8 @@ def _difference(got: Any, expected: Any) -> str:
             return f"the result has the shape {list(got.shape)}, and should have {list(expected.shape)}"
         if got.dtype != expected.dtype:
             return f"the result holds {got.dtype}, and should hold {expected.dtype}"
+    elif type(got) is not type(expected):
+        return f"the result is of type {type(got).__name__}, and should be of type {type(expected).__name__}"
     return "the values differ from the right ones"
 
 

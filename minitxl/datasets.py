@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Literal
+from typing import Literal, get_args
 
 import pooch
 from tqdm import tqdm
@@ -168,6 +168,8 @@ def from_files(
     than ``min_count`` they are ``<unk>``. A line ends with ``<eos>``. With the vocabulary
     ``held`` nothing is counted, and the tokens are its ids.
     """
+    if unit not in get_args(Unit):
+        raise ValueError(f"unit must be bytes, characters or words, got {unit}")
     chosen = sorted(paths)
     part_of = _parts_of(chosen)
     rule = Rule(unit)

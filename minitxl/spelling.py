@@ -31,7 +31,7 @@ class Spelling:
     @property
     def token(self) -> str:
         """What to call one of its tokens."""
-        return "word" if self.unit == "words" else "character"
+        return self.unit.removesuffix("s")
 
     def encode(self, text: str) -> Int64[Tensor, "_"]:
         """As it was typed, also where that is no UTF-8; a line break is the word ``<eos>``."""

@@ -27,6 +27,7 @@ def test_an_attempt_that_equals_the_reference_is_right():
         (lambda x: x**2, "that is the square"),
         (lambda x: 3 * x, "given a tensor [3], the values differ"),
         (lambda x: x[:1] * 2, "the result has the shape [1], and should have [3]"),
+        (lambda x: (2 * x).tolist(), "the result is of type list, and should be of type Tensor"),
         (lambda x: None, "it returns nothing"),
         (lambda x: ..., "it returns nothing"),
         (lambda x: x.mul_(2), "it changes what it was given, in place"),

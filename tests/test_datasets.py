@@ -1,6 +1,7 @@
 import hashlib
 import tarfile
 from dataclasses import replace
+from inspect import unwrap
 
 import pytest
 import sites
@@ -313,6 +314,11 @@ def test_files_of_yours_are_bytes_in_the_order_of_their_paths(folder, tmp_path):
     assert (corpus.name, corpus.vocab_size) == ("mine", 256)
     again = datasets.from_files([texts / "c" / "a", texts / "b", texts / "a"])
     assert again.sha256 == corpus.sha256
+
+
+def test_another_unit_than_bytes_characters_and_words_is_refused(folder, tmp_path):
+    with pytest.raises(ValueError, match="unit must be bytes, characters or words, got syllables"):
+        unwrap(datasets.from_files)([tmp_path / "text.txt"], "syllables")  # types are checked in tests alone
 
 
 def test_a_text_of_yours_is_characters_or_words(folder, tmp_path):

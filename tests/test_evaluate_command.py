@@ -432,7 +432,7 @@ def test_a_run_in_words_reads_another_text_with_its_own(book, other, tmp_path, c
         f"unit must be words as in {run}, got characters"
     )
     assert refusal(capsys, "evaluate", run) == (
-        f"the text must have the 7 words of {run}, got Python's standard library with 256 bytes"
+        f"text or data must be given for {run}, which reads words, got neither"
     )
     assert refusal(capsys, "evaluate", run, "--data wikitext-103").endswith(
         f"got wikitext-103 with {len(by_the_original_rule(PARTS['train']))} words"

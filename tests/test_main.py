@@ -32,7 +32,7 @@ def call(*words: object) -> None:
 def test_train_then_evaluate_on_your_own_text(text, tmp_path, capsys):
     folder = tmp_path / "run"
     call("train", folder, "--text", text, SHORT)
-    assert f"next: minitxl evaluate {folder}" in capsys.readouterr().out
+    assert f"next: minitxl evaluate {folder} --text {text}\n" in capsys.readouterr().out
     run = runs.resume(runs.newest(folder))
     assert (run.step, run.model.config.d_model, run.settings.mem_len) == (6, 16, 8)
     test = torch.frombuffer(bytearray(text.read_bytes()), dtype=torch.uint8)[
@@ -42,12 +42,13 @@ def test_train_then_evaluate_on_your_own_text(text, tmp_path, capsys):
     call("evaluate", folder, "--text", text)
     expected = cached(run.model, test, EvaluateConfig(8, 8))
     out = capsys.readouterr().out
-    assert f"{expected.bits_per_token:.4f} bits per character, perplexity {expected.perplexity:.3f}" in out
+    assert f"{expected.bits_per_token:.4f} bits per byte, perplexity {expected.perplexity:.3f}" in out
     assert f"{len(test) - 1:,} tokens" in out
+    assert f"next: minitxl generate {folder} --prompt TEXT\n" in out
 
     call("evaluate", folder, "--text", text, "--way sliding --attention-len 12 --stride 3 --tokens 50")
     expected = sliding(run.model, test[:51], attention_len=12, stride=3)
-    assert f"{expected.bits_per_token:.4f} bits per character" in capsys.readouterr().out
+    assert f"{expected.bits_per_token:.4f} bits per byte" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("attention", ["xl", "absolute"])
@@ -139,7 +140,7 @@ def test_a_run_trained_in_bfloat16_is_evaluated_without_a_gpu(text, tmp_path, ca
     tensors, about = checkpoints.read(path)
     checkpoints.write(path, tensors, {**about, "train": {**about["train"], "precision": "bfloat16"}})
     call("evaluate", tmp_path, "--text", text, "--device cpu")
-    assert "bits per character, perplexity" in capsys.readouterr().out
+    assert "bits per byte, perplexity" in capsys.readouterr().out
 
 
 def test_the_same_command_goes_on_and_other_settings_are_refused(text, tmp_path, capsys):
@@ -169,11 +170,22 @@ def test_the_same_command_goes_on_and_other_settings_are_refused(text, tmp_path,
         ),
         ("evaluate {folder}", "must hold a run of minitxl train, got no checkpoint\n"),
         ("demo --steps 0", "steps must be 1 or more, got 0\n"),
+        ("evaluate {folder} --tokens 0", "minitxl: tokens must be 1 or more, got 0\n"),
+        (
+            "train {folder} --unit words",
+            "unit must be given with a text of your own, got words without text\n",
+        ),
+        (
+            "train {folder} --text {tiny} --batch 1 --seg-len 4",
+            "validation text of tiny must hold 2 tokens or more, got 1\n",
+        ),
     ],
 )
 def test_what_is_wrong_is_told_in_one_sentence_with_exit_code_2(command, sentence, text, tmp_path, capsys):
+    tiny = tmp_path / "tiny"
+    tiny.write_bytes(b"twenty bytes of text")
     with pytest.raises(SystemExit) as stop:
-        call(command.format(folder=tmp_path / "run", text=text))
+        call(command.format(folder=tmp_path / "run", text=text, tiny=tiny))
     assert stop.value.code == 2
     said = capsys.readouterr().err
     assert said.startswith("minitxl: ")
@@ -269,6 +281,16 @@ def test_a_folder_of_texts_is_read_in_words_or_characters_from_training_to_writi
     told = capsys.readouterr().out
     assert told.startswith(prompt)
     assert set(told.split()) <= {"the", "cat", "dog", "sat", "ran"} or unit == "characters"
+
+
+def test_a_run_that_can_not_read_the_usual_prompt_asks_for_one(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("MINITXL_DATA", str(tmp_path / "data"))
+    text = tmp_path / "chinese.txt"
+    text.write_text("记忆和位置" * 100, "utf-8")
+    call("train", tmp_path / "run", "--text", text, "--unit characters", SHORT)
+    with pytest.raises(SystemExit):
+        call("generate", tmp_path / "run")
+    assert "minitxl: prompt must be given where the run can't read" in capsys.readouterr().err
 
 
 def test_a_text_with_other_words_than_the_run_is_refused(books, text, tmp_path, capsys):

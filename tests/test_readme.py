@@ -183,7 +183,7 @@ CALLS = {
     "train": Call(
         {
             *("--text", "--mem-len", "--preset", "--data", "--precision"),
-            *("--checkpoint-minutes", "--keep", "--tensorboard"),
+            *("--checkpoint-every", "--checkpoint-minutes", "--keep", "--tensorboard"),
         },
         TINY,
         r"trained for 6 steps; next: minitxl evaluate runs/",
@@ -303,8 +303,10 @@ def for_researchers(downloads, tmp_path, monkeypatch) -> Iterator[dict[str, Any]
     monkeypatch.chdir(tmp_path)
     Path("texts").mkdir()
     Path("texts", "mine.txt").write_text("one word and one more\n" * 30)
-    names: dict[str, Any] = {}
+    config, state = to_original(random_model("plain"))
+    names: dict[str, Any] = {"config": config, "state": state}
     yield names
+    assert names["original"].config.n_layer == config["n_layer"]
     assert names["model"].config.vocab_size == names["corpus"].vocab_size
     assert (names["settings"].mem_len, names["settings"].window) == (5, 5)
     assert names["mine"].spelling.unit == "words"

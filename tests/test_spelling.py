@@ -50,5 +50,5 @@ def test_a_run_that_begins_in_a_folder_leaves_no_other_spelling_there(tmp_path):
         assert spelling.read(tmp_path) == spelled
 
 
-def test_a_token_is_called_a_word_or_a_character():
-    assert [one.token for one in (Spelling(), LETTERS, WORDS)] == ["character", "character", "word"]
+def test_a_token_is_called_what_it_is():
+    assert [one.token for one in (Spelling(), LETTERS, WORDS)] == ["byte", "character", "word"]

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from shlex import quote
 from time import perf_counter
 from typing import Any, Literal
 
@@ -64,6 +65,8 @@ class Evaluate:
     """cpu, cuda, or the better one that is there."""
 
     def __call__(self) -> None:
+        if isinstance(self.tokens, int) and self.tokens < 1:
+            raise ValueError(f"tokens must be 1 or more, got {self.tokens}")
         subject = self._subject(device_of(self.device))
         corpus, vocabulary, ids = text_for(subject, self._source())
         stream = corpus.valid if self.part == "valid" else corpus.test
@@ -80,6 +83,8 @@ class Evaluate:
         print(f"vocabulary: {vocabulary}{_unknown_in(stream, subject.spelled)}")
         print(f"{score.bits_per_token:.4f} bits per {token}, perplexity {score.perplexity:.3f}")
         print(f"{score.tokens:,} tokens, {seconds / score.tokens * 1e6:,.1f} µs per token")
+        if self.folder is not None:
+            print(f"next: minitxl generate {quote(str(self.folder))} --prompt TEXT")
 
     def _subject(self, device: str) -> Subject:
         if self.folder is not None and self.released is None:
@@ -114,7 +119,9 @@ class Evaluate:
     def _score(self, subject: Subject, stream: Tensor) -> tuple[Score, str]:
         settings, total = subject.settings, len(stream) - 1
         if self.way == "sliding":
-            length = self.attention_len or settings.seg_len + settings.mem_len
+            length = self.attention_len
+            if length is None:
+                length = settings.seg_len + settings.mem_len
             with progress(subject.model, total, stride=self.stride):
                 score = sliding(subject.model, stream, attention_len=length, stride=self.stride)
             return score, f"sliding window of {length} tokens, stride {self.stride}"
@@ -134,6 +141,10 @@ def text_for(subject: Subject, source: TextFlags) -> tuple[Corpus, str, Tensor |
             )
         return corpus, f"as counted in {corpus.name}; {subject.name} holds none", None
     told = f"that of {subject.name}, {_described(spelled)}"
+    if spelled.vocabulary is not None and source.text is None and source.data is None:
+        raise ValueError(
+            f"text or data must be given for {subject.name}, which reads {spelled.unit}, got neither"
+        )
     if source.text is not None and source.unit not in ("bytes", spelled.unit):
         raise ValueError(f"unit must be {spelled.unit} as in {subject.name}, got {source.unit}")
     corpus = source.corpus(spelled)

@@ -14,6 +14,9 @@ from minitxl.commands.shared import Device, device_of
 from minitxl.drawing import Ways
 from minitxl.spelling import Spelling
 
+DEFAULT = "def "
+"""How a text begins for which there is no prompt."""
+
 
 @dataclass(frozen=True)
 class Generate:
@@ -34,9 +37,9 @@ class Generate:
     top_p: float | None = None
     """Draw from the fewest likeliest tokens that have this probability together."""
     repetition: float = 1.0
-    """Above 1 makes bytes less likely that occur in the recent text, below 1 likelier."""
+    """Above 1 makes tokens less likely that occur in the recent text, below 1 likelier."""
     repetition_window: int | None = 64
-    """How many of the last bytes, the prompt's included, are recent; none means all."""
+    """How many of the last tokens, the prompt's included, are recent; none means all."""
     stop: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
     """End a text before this, which is not printed, as in --stop $'\\n\\n'. May be given several times."""
     seed: int = 0
@@ -61,7 +64,7 @@ class Generate:
             "seed": self.seed,
         }
         spelled = spelling.read(self.folder)
-        prompts = [spelled.encode(text) for text in self.prompt or ("def ",)]
+        prompts = [spelled.encode(text) for text in self.prompt] or [_default_prompt(spelled)]
         stop = [spelled.encode(text) for text in self.stop]
         if len(prompts) == 1:
             drawn = generation.stream(model, prompts, mem_len=mem_len, **ways)
@@ -73,6 +76,13 @@ class Generate:
             if row:
                 print("-" * 72)
             tell(spelled, prompt, text.tolist())
+
+
+def _default_prompt(spelled: Spelling) -> torch.Tensor:
+    try:
+        return spelled.encode(DEFAULT)
+    except ValueError as error:
+        raise ValueError(f'prompt must be given where the run can\'t read "{DEFAULT}": {error}') from error
 
 
 def tell(spelled: Spelling, prompt: torch.Tensor, tokens: Iterable[int]) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Literal
 
 import torch
@@ -31,12 +32,19 @@ class TextFlags:
     unit: Unit = "bytes"
     """What the tokens of your own text are."""
 
+    def flags(self) -> str:
+        """The words that give the same text to another command, which takes the unit from the run."""
+        named = {"--data": self.data, "--text": self.text}
+        return "".join(f" {flag} {quote(str(of))}" for flag, of in named.items() if of is not None)
+
     def corpus(self, spelled: Spelling | None = None) -> Corpus:
         """The text; one of your own in the units and the vocabulary of ``spelled``, where that has any."""
         held = None if spelled is None else spelled.vocabulary
         unit = self.unit if spelled is None or held is None else spelled.unit
         if self.data is not None and self.text is not None:
             raise ValueError(f"data must not be given where text is, got {self.data} and {self.text}")
+        if self.text is None and self.unit != "bytes":
+            raise ValueError(f"unit must be given with a text of your own, got {self.unit} without text")
         if self.data is not None:
             return datasets.load(self.data)
         if self.text is None:

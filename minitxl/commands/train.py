@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from pathlib import Path
+from shlex import quote
 
 import torch
 import tyro
@@ -84,13 +85,19 @@ class Train:
         with ranks.joined(device_of(self.device)) as device:
             with ranks.first_here():
                 corpus = self.source.corpus()
+            if len(corpus.valid) < 2:
+                raise ValueError(
+                    f"validation text of {corpus.name} must hold 2 tokens or more, got {len(corpus.valid)}"
+                )
             model, rows = self.model.checked(corpus.vocab_size), ranks.share(settings.batch)
             lanes = Lanes(corpus.train, batch=settings.batch, seg_len=settings.seg_len, rows=rows)
             with runs.held(self.folder):
                 run = self._run(model, settings, keeping, spelling_of(corpus), device)
                 whole = self._steps(run, lanes, corpus.valid, keeping)
             if ranks.rank() == 0:
-                tell(run, self.folder)
+                tell(run, self.folder, self.source)
+                if keeping.tensorboard:
+                    print(f"curves: tensorboard --logdir {quote(str(self.folder))}")
             if not whole:
                 sys.exit(130)
 
@@ -136,12 +143,12 @@ class Train:
             )
 
 
-def tell(run: training.Run, folder: Path) -> None:
+def tell(run: training.Run, folder: Path, source: TextFlags) -> None:
     """What has been done, and what comes next."""
     if run.step < run.settings.steps:
         print(f"stopped and saved at step {run.step}; the same command goes on from there")
     else:
-        print(f"trained for {run.step} steps; next: minitxl evaluate {folder}")
+        print(f"trained for {run.step} steps; next: minitxl evaluate {quote(str(folder))}{source.flags()}")
 
 
 def from_preset(arguments: Sequence[str]) -> Train | None:
