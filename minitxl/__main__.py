@@ -6,7 +6,7 @@ from importlib import import_module
 from pathlib import Path
 from time import perf_counter
 from types import ModuleType
-from typing import Literal, get_args
+from typing import Annotated, Literal, get_args
 
 import torch
 import tyro
@@ -17,7 +17,7 @@ from minitxl import bench, corpora, figures, results
 from minitxl.commands.evaluate import Evaluate
 from minitxl.commands.generate import Generate
 from minitxl.commands.shared import Device, TextFlags, bars, device_of
-from minitxl.commands.train import Train
+from minitxl.commands.train import Train, from_preset
 from minitxl.config import TrainConfig
 from minitxl.experiments import conclusions, demo
 from minitxl.experiments.parts import compute
@@ -34,8 +34,10 @@ Experiment = Literal[
     "attention_over_memory",
     "samples",
     "evaluation_cost",
+    "generation_cost",
     "shaw_clipping",
     "without_terms",
+    "scaling",
 ]
 EXPERIMENTS: tuple[Experiment, ...] = get_args(Experiment)
 
@@ -44,7 +46,7 @@ EXPERIMENTS: tuple[Experiment, ...] = get_args(Experiment)
 class Demo:
     """Train a vanilla segment model and Transformer-XL side by side, and compare them."""
 
-    folder: Path = Path("figures")
+    folder: Path = Path("runs/demo")
     """Where demo.svg and its data, demo.json, are written."""
     steps: int = TrainConfig.steps
     """Training steps of each."""
@@ -207,8 +209,10 @@ class Bench:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run a command; what is wrong with its input is told in one sentence, with exit code 2."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    preset = tyro.conf.subcommand(default=from_preset(arguments) or tyro.MISSING_NONPROP)
     command = tyro.cli(
-        Train | Evaluate | Generate | Demo | Figures | Bench,
+        Annotated[Train, preset] | Evaluate | Generate | Demo | Figures | Bench,
         args=arguments,
         prog="minitxl",
         description="Transformer-XL: train it, score it, see what its memory buys.",

@@ -12,7 +12,8 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-PAGES = [*NOTEBOOKS, ROOT / "README.md", ROOT / "notebooks" / "assignments" / "README.md"]
+RECIPES = sorted((ROOT / "notebooks" / "recipes").glob("*.md"))
+PAGES = [*NOTEBOOKS, ROOT / "README.md", ROOT / "notebooks" / "assignments" / "README.md", *RECIPES]
 
 spec = importlib.util.spec_from_file_location("execute", ROOT / "notebooks" / "execute.py")
 execute = importlib.util.module_from_spec(spec)

@@ -50,6 +50,13 @@ def _change(data: Data, system: str, how: str, ages: list[int]) -> Data:
     return found
 
 
+def _efficiency_of_most(data: Data, link: str) -> float:
+    """Without overlap, of as many GPUs as the large model was reckoned on."""
+    rows = data["presets"]["wikitext103-large"]["scaling"]["assumed"][link]
+    found: float = rows[-1]["apart"]["efficiency"]
+    return found
+
+
 CONCLUSIONS: dict[str, Sentences] = {
     "dependency": {
         "formula, propagation, perturbation and gradient agree in every case": lambda data: all(
@@ -213,6 +220,29 @@ CONCLUSIONS: dict[str, Sentences] = {
         ),
         "the measured ratio is at least half of the counted one": lambda data: all(
             row["ratio"]["median"] > row["counted"]["computed"] / 2 for row in data["lengths"]
+        ),
+    },
+    "scaling": {
+        "presets run at rates within five times of each other": lambda data: (
+            max(rates := [one["operations_per_second"] for one in data["timed"]]) < 5 * min(rates)
+        ),
+        "with its whole batch on one GPU, every preset holds most for the backward pass": lambda data: all(
+            row["gigabytes"][0]["activations"] > row["gigabytes"][0]["whole"] / 2
+            for row in data["presets"].values()
+        ),
+        "over NVLink 64 GPUs are worth twice as many as over 10-gigabit Ethernet": lambda data: (
+            _efficiency_of_most(data, "nvlink") > 2 * _efficiency_of_most(data, "ethernet")
+        ),
+    },
+    "generation_cost": {
+        "with a full memory, a token takes as long whatever the text's length": lambda data: (
+            0.8 < data["last_over_full"]["median"] < 1.25
+        ),
+        "what is kept stops growing once the memory is full": lambda data: (
+            len({row["bytes"] for row in data["kept"] if row["length"] > 4 * data["mem_len"]}) == 1
+        ),
+        "read anew, a text of 4,096 tokens takes more than ten times as long": lambda data: (
+            data["anew"][-1]["milliseconds"]["median"] > 10 * data["kept"][-1]["milliseconds"]["median"]
         ),
     },
 }

@@ -121,3 +121,35 @@ def _in_words(data: Data) -> str:
         f"a window would need {row['exact_window']:,} tokens to give Transformer-XL's where each query sees "
         f"{row['attention_len']:,} keys in each of {data['n_layer']} layers."
     )
+
+
+def generation_cost(data: Data) -> Picture:
+    """Left: time of the next token by the length of the text. Right: what its cache holds."""
+    blocks, anew = data["kept"], data["anew"]
+    lengths = [block["length"] for block in blocks]
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(7.5, 3.4), layout="constrained")
+        time, held = figure.subplots(1, 2)
+        ways = (("all read anew", "s--", BLUE), ("keys and values kept", "o-", ORANGE))
+        for rows, way in zip((anew, blocks), ways, strict=True):
+            _medians(time, [row["length"] for row in rows], [row["milliseconds"] for row in rows], way)
+        time.set(title="The next token", ylabel="milliseconds", yscale="log")
+        time.legend()
+        held.plot(lengths, [block["bytes"] / 1e6 for block in blocks], "o-", color=ORANGE)
+        held.set(title="What is kept", ylabel="MB", ylim=(0, None))
+        for axes in (time, held):
+            axes.axvline(data["mem_len"], color="black", lw=1, ls=":", zorder=0)
+            axes.set(xlabel="length of the text, tokens")
+    first, last = blocks[0], blocks[-1]
+    ratio = data["last_over_full"]
+    low, high = ratio["quartiles"]
+    read = "; ".join(f"{row['milliseconds']['median']:,.0f} at {row['length']:,}" for row in anew)
+    return Picture(
+        figure,
+        f"Time of the next token by the length of the text. With keys and values of the last "
+        f"{data['mem_len']:,} tokens kept: {first['milliseconds']['median']:.1f} milliseconds up to token "
+        f"{first['length']:,}, {last['milliseconds']['median']:.1f} up to {last['length']:,}; from the first "
+        f"block with a full memory (dotted line) to the last the factor is {ratio['median']:.2f} (quartiles "
+        f"{low:.2f} and {high:.2f}), and the cache holds {last['bytes'] / 1e6:,.0f} MB at the end. "
+        f"With all of the text read anew: {read}.",
+    )

@@ -1,0 +1,111 @@
+"""What does one more token of a long text take: with keys and values kept, or all read anew?
+
+With a cache a token sees the ``mem_len`` before it, however long the text has become: time
+and memory stay the same. Without one, all of the text is read again for its next token, as a
+model without memory has to. Weights and tokens are random, for no time depends on them.
+"""
+
+from dataclasses import asdict
+from functools import partial
+from time import perf_counter
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from minitxl import decoding
+from minitxl.checkpoints import model_config
+from minitxl.corpora import Corpus
+from minitxl.decoding import evaluating
+from minitxl.experiments.evaluation_cost import spread
+from minitxl.experiments.parts import Part, Report
+from minitxl.model import TransformerLM
+from minitxl.presets import enwik8_base, enwik8_large
+
+SEEDS = [0]
+
+
+def settings(profile: str, corpus: Corpus) -> dict[str, Any]:
+    """All that decides the numbers, but for the seed; no text does."""
+    del corpus
+    full = profile == "full"
+    return {
+        "profile": profile,
+        "model": asdict((enwik8_large() if full else enwik8_base()).model),
+        "mem_len": 512,
+        "length": 65_536 if full else 4096,
+        "block": 256,
+        "anew": [256, 512, 1024, 2048, 4096],
+        "passes": 5 if full else 3,
+    }
+
+
+def parts(asked: dict[str, Any], corpus: Corpus, *, seeds: list[int], device: str) -> dict[str, Part]:
+    """A whole text, and the next token of texts read anew, again in each pass."""
+    del corpus
+    config, (seed,) = model_config(asked["model"]), seeds
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = TransformerLM(config).to(device)
+        text = torch.randint(config.vocab_size, (max(asked["anew"]),)).to(device)
+    return {
+        f"{what}, pass {number}": partial(measure, asked, model, text)
+        for number in range(1, asked["passes"] + 1)
+        for what, measure in (("kept", kept), ("anew", anew))
+    }
+
+
+def kept(asked: dict[str, Any], model: TransformerLM, text: Tensor, report: Report) -> list[dict[str, Any]]:
+    """Of each block of a text: seconds per token, drawn one by one, and the bytes of the cache at its end."""
+    del report
+    generator = torch.Generator(text.device).manual_seed(0)
+    cache = decoding.start(model, batch=1, mem_len=asked["mem_len"], window=asked["mem_len"] + 1)
+    tokens, blocks = text[None, :1], []
+    for _ in range(asked["length"] // asked["block"]):
+        began = perf_counter()
+        for _ in range(asked["block"]):
+            log_probs, cache = decoding.step(model, tokens, cache)
+            tokens = log_probs[:, -1].exp().multinomial(1, generator=generator)
+        tokens.tolist()
+        seconds = (perf_counter() - began) / asked["block"]
+        held = sum(one.nbytes for one in (cache.buffers, cache.distances))
+        blocks.append({"seconds": seconds, "bytes": held})
+    return blocks
+
+
+def anew(asked: dict[str, Any], model: TransformerLM, text: Tensor, report: Report) -> list[float]:
+    """Seconds that the next token takes after texts of each length, all of it read again."""
+    del report
+    found = []
+    for length in asked["anew"]:
+        began = perf_counter()
+        with evaluating(model):
+            hidden, _ = model.hidden(text[None, :length], last=1, path="fused")
+            model.output.log_probs(hidden).argmax().item()
+        found.append(perf_counter() - began)
+    return found
+
+
+def collect(asked: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dict[str, Any]:
+    """Milliseconds and bytes by the length of the text; ``last_over_full`` compares, in each pass,
+    the last block with the first that began with a full memory."""
+    del corpus
+    texts = [part for name, part in found.items() if name.startswith("kept, ")]
+    tokens = [part for name, part in found.items() if name.startswith("anew, ")]
+    full = -(-asked["mem_len"] // asked["block"])
+    return {
+        "mem_len": asked["mem_len"],
+        "kept": [
+            {
+                "length": (index + 1) * asked["block"],
+                "milliseconds": spread([1e3 * block["seconds"] for block in blocks]),
+                "bytes": blocks[0]["bytes"],
+            }
+            for index, blocks in enumerate(zip(*texts, strict=True))
+        ],
+        "last_over_full": spread([text[-1]["seconds"] / text[full]["seconds"] for text in texts]),
+        "anew": [
+            {"length": length, "milliseconds": spread([1e3 * seconds[index] for seconds in tokens])}
+            for index, length in enumerate(asked["anew"])
+        ],
+    }

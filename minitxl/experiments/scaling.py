@@ -1,0 +1,284 @@
+"""What would the published configurations take: time on one device, time on N of them, memory on each?
+
+Measured: the seconds of a training step of some presets, at a batch that this device can take,
+and the rate of an all-reduce between two processes of this machine. Counted: the operations of
+a step, and the bytes that a process holds when its backward pass begins. Assumed, and taken from
+nothing but the settings: rates of other links, and a GPU's operations a second.
+
+N processes have 1/N of the batch each, and so 1/N of the time of a step; no part of it is taken
+to be fixed. Then each has to know the mean of all gradients. A ring sends 2 (N - 1) / N times
+their bytes over each link, before the optimizer can go on (``apart``: an upper bound on the
+time) or, at best, while the backward pass still computes (``overlapped``: a lower bound).
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
+from typing import Any
+
+import torch
+from torch import distributed
+from torch.multiprocessing.spawn import spawn
+
+from minitxl import training
+from minitxl.batching import Lanes
+from minitxl.bench import rounded, spread
+from minitxl.checkpoints import model_config
+from minitxl.config import ModelConfig, TrainConfig
+from minitxl.corpora import Corpus
+from minitxl.experiments.counted import FLOAT, held, parameters, step_operations
+from minitxl.experiments.parts import Part, Report
+from minitxl.presets import PRESETS
+
+SEEDS = [0]
+QUICK = {"enwik8-base": 1, "wikitext103-base": 10, "penn-treebank": 20}
+FULL = {
+    "enwik8-base": 22,
+    "enwik8-large": 16,
+    "wikitext103-base": 60,
+    "wikitext103-large": 32,
+    "one-billion-words-base": 56,
+    "one-billion-words-large": 32,
+    "penn-treebank": 20,
+}
+"""Batches that are timed: on two cores a part of the published one; what 80 GB of a GPU can hold."""
+LINKS = {"ethernet": 1.25, "pcie": 25, "nvlink": 450}
+"""Assumed: gigabytes a second that each process sends while it receives as many, by 10-gigabit Ethernet,
+PCIe 4.0 with 16 lanes, and NVLink."""
+ASSUMED = {"teraflops": 312, "utilisation": 0.2}
+"""Assumed: a GPU's peak in bfloat16, 10^12 operations a second, and the share that is reached of it."""
+GIGA, TERA, EXA, DAY = 1e9, 1e12, 1e18, 86_400
+
+
+def settings(profile: str, corpus: Corpus) -> dict[str, Any]:
+    """All that decides the numbers, but for the seed; no text does."""
+    del corpus
+    full = profile == "full"
+    published = {name: preset() for name, preset in PRESETS.items()}
+    return {
+        "profile": profile,
+        "presets": {
+            name: {"model": asdict(preset.model), "train": asdict(preset.train)}
+            for name, preset in published.items()
+        },
+        "timed": FULL if full else QUICK,
+        "precisions": ["float32", "bfloat16"] if full else ["float32"],
+        "passes": 3,
+        "warm_up": 2,
+        "steps": 10 if full else 2,
+        "reduced": {"processes": 2, "bytes": 2**28 if full else 2**26, "rounds": 9},
+        "gpus": [1, 2, 4, 8, 16, 32, 64],
+        "links": LINKS,
+        "assumed": ASSUMED,
+    }
+
+
+def parts(asked: dict[str, Any], corpus: Corpus, *, seeds: list[int], device: str) -> dict[str, Part]:
+    """Time each preset, all of them again in each pass; then the all-reduce."""
+    del corpus
+    (seed,) = seeds
+    timed = {
+        _part(name, precision, number): partial(_steps, asked, name, precision, seed, device)
+        for number in range(asked["passes"])
+        for name in asked["timed"]
+        for precision in asked["precisions"]
+    }
+    return {**timed, "all-reduce": partial(_reduced, asked["reduced"], device)}
+
+
+def _part(name: str, precision: str, number: int) -> str:
+    return f"{name}, {precision}, pass {number + 1}"
+
+
+def _preset(asked: Mapping[str, Any], name: str, **changes: Any) -> tuple[ModelConfig, TrainConfig]:
+    described = asked["presets"][name]
+    lengths = {"validate_attention_lens": tuple(described["train"]["validate_attention_lens"])}
+    return model_config(described["model"]), TrainConfig(**{**described["train"], **lengths, **changes})
+
+
+def _steps(
+    asked: dict[str, Any], name: str, precision: str, seed: int, device: str, report: Report
+) -> dict[str, Any]:
+    """Seconds of each timed step, with a full memory; on a GPU also the most bytes it has held."""
+    model, train = _preset(asked, name, batch=asked["timed"][name], precision=precision, seed=seed)
+    count = asked["warm_up"] + asked["steps"]
+    random = torch.Generator().manual_seed(seed)
+    text = torch.multinomial(
+        1 / torch.arange(1.0, model.vocab_size + 1),
+        train.batch * (train.seg_len * count + 1),
+        replacement=True,
+        generator=random,
+    )
+    run = training.start(model, train, device=device)
+    lanes, seconds = Lanes(text, batch=train.batch, seg_len=train.seg_len), []
+    for _ in range(count):
+        began = perf_counter()
+        record = training.advance(run, lanes)
+        if device == "cuda":
+            torch.cuda.synchronize()
+        seconds.append(perf_counter() - began)
+        report(f"{name}, {precision}", count, record)
+    most = None
+    if device == "cuda":
+        most = rounded(torch.cuda.max_memory_allocated() / GIGA)
+        torch.cuda.reset_peak_memory_stats()
+    return {"seconds": seconds[asked["warm_up"] :], "gigabytes": most}
+
+
+def _reduced(asked: dict[str, Any], device: str, report: Report) -> dict[str, Any]:
+    """Seconds of each all-reduce: between GPUs by NCCL where there are as many, else by gloo."""
+    del report
+    on_gpus = device == "cuda" and torch.cuda.device_count() >= asked["processes"]
+    backend = "nccl" if on_gpus else "gloo"
+    with TemporaryDirectory() as folder:
+        spawn(_reduce, (backend, asked, folder), nprocs=asked["processes"])
+        seconds = json.loads(Path(folder, "seconds.json").read_text("utf-8"))
+    return {"backend": backend, "seconds": seconds}
+
+
+def _reduce(rank: int, backend: str, asked: dict[str, Any], folder: str) -> None:
+    """What each of the processes does; the first round is not counted."""
+    torch.set_num_threads(1)
+    distributed.init_process_group(
+        backend, init_method=f"file://{folder}/store", rank=rank, world_size=asked["processes"]
+    )
+    device = torch.device("cuda", rank) if backend == "nccl" else torch.device("cpu")
+    numbers, seconds = torch.zeros(asked["bytes"] // FLOAT, device=device), []
+    for _ in range(asked["rounds"] + 1):
+        began = perf_counter()
+        distributed.all_reduce(numbers)
+        numbers[0].item()
+        seconds.append(perf_counter() - began)
+    if rank == 0:
+        Path(folder, "seconds.json").write_text(json.dumps(seconds[1:]), "utf-8")
+    distributed.destroy_process_group()
+
+
+def collect(asked: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dict[str, Any]:
+    """What was timed; then for each preset its size, its cost, and what N processes make of it."""
+    del corpus
+    timed = [
+        _timed(asked, name, precision, found) for name in asked["timed"] for precision in asked["precisions"]
+    ]
+    link = _link(asked["reduced"], found["all-reduce"])
+    links = {"measured": link["gigabytes_per_second"], **asked["links"]}
+    return {
+        "timed": timed,
+        "link": link,
+        "links": links,
+        "assumed": asked["assumed"],
+        "presets": {name: _row(asked, name, timed, links) for name in asked["presets"]},
+    }
+
+
+def _timed(asked: dict[str, Any], name: str, precision: str, found: dict[str, Any]) -> dict[str, Any]:
+    model, train = _preset(asked, name, batch=asked["timed"][name])
+    passes = [found[_part(name, precision, number)] for number in range(asked["passes"])]
+    seconds = spread([one for each in passes for one in each["seconds"]])
+    needed = step_operations(model, train)
+    return {
+        "preset": name,
+        "precision": precision,
+        "batch": train.batch,
+        "published_batch": _preset(asked, name)[1].batch,
+        "operations": needed,
+        "seconds": seconds,
+        "operations_per_second": rounded(needed / seconds["median"]),
+        "gigaflops": rounded(needed / seconds["median"] / GIGA),
+        "tokens_per_second": rounded(train.batch * train.seg_len / seconds["median"]),
+        "gigabytes": passes[0]["gigabytes"],
+        "gigabytes_counted": rounded(sum(held(model, train, parts=1).values()) / GIGA),
+    }
+
+
+def _link(asked: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
+    seconds = spread(found["seconds"])
+    sent = ring_bytes(asked["bytes"], asked["processes"])
+    return {
+        "processes": asked["processes"],
+        "backend": found["backend"],
+        "bytes": asked["bytes"],
+        "seconds": seconds,
+        "gigabytes_per_second": rounded(sent / seconds["median"] / GIGA),
+    }
+
+
+def _row(
+    asked: dict[str, Any], name: str, timed: Sequence[Mapping[str, Any]], links: Mapping[str, float]
+) -> dict[str, Any]:
+    """A preset; one that was not timed runs at the rate of that which is nearest in size."""
+    model, train = _preset(asked, name)
+    assumed = asked["assumed"]["teraflops"] * asked["assumed"]["utilisation"] * TERA
+    step, numbers = step_operations(model, train), parameters(model)
+    sizes = {other: parameters(_preset(asked, other)[0]) for other in asked["timed"]}
+    like = min(sizes, key=lambda other: max(sizes[other] / numbers, numbers / sizes[other]))
+    measured = max(one["operations_per_second"] for one in timed if one["preset"] == like)
+    rates = {"measured": measured, "assumed": assumed}
+    seconds = {kind: step * train.steps / rate for kind, rate in rates.items()}
+    shares = [parts for parts in asked["gpus"] if train.batch % parts == 0]
+    return {
+        "parameters": numbers,
+        "millions": rounded(numbers / 1e6),
+        "batch": train.batch,
+        "steps": train.steps,
+        "tokens": train.batch * train.seg_len * train.steps,
+        "operations_per_step": step,
+        "operations": step * train.steps,
+        "exaoperations": rounded(step * train.steps / EXA),
+        "rate_of": like,
+        "gigaflops": rounded(measured / GIGA),
+        "cost": {
+            kind: {
+                "hours": rounded(value / 3600),
+                "days": rounded(value / DAY),
+                "years": rounded(value / DAY / 365.25),
+            }
+            for kind, value in seconds.items()
+        },
+        "gigabytes": [{"gpus": parts, **_gigabytes(held(model, train, parts=parts))} for parts in shares],
+        "scaling": {
+            kind: {
+                link: [
+                    {
+                        "gpus": parts,
+                        **several(step / rate, numbers * FLOAT, train, parts=parts, rate=speed * GIGA),
+                    }
+                    for parts in shares
+                ]
+                for link, speed in links.items()
+            }
+            for kind, rate in rates.items()
+        },
+    }
+
+
+def _gigabytes(counted: Mapping[str, int]) -> dict[str, float]:
+    return {
+        **{name: rounded(value / GIGA) for name, value in counted.items()},
+        "whole": rounded(sum(counted.values()) / GIGA),
+    }
+
+
+def several(
+    seconds: float, gradient_bytes: int, train: TrainConfig, *, parts: int, rate: float
+) -> dict[str, dict[str, float]]:
+    """What ``parts`` processes make of a step of ``seconds``, with links of ``rate`` bytes a second."""
+    computing, sending = seconds / parts, ring_bytes(gradient_bytes, parts) / rate
+    times = {"apart": computing + sending, "overlapped": max(computing, sending)}
+    return {
+        way: {
+            "seconds": rounded(time),
+            "efficiency": rounded(computing / time),
+            "tokens_per_second": rounded(train.batch * train.seg_len / time),
+        }
+        for way, time in times.items()
+    }
+
+
+def ring_bytes(size: int, processes: int) -> float:
+    """Bytes that each process sends in a ring's all-reduce: an N-th of them in each of 2 (N - 1) steps."""
+    return 2 * (processes - 1) / processes * size
