@@ -22,7 +22,8 @@ exec(
     "import torch\nfrom itertools import product\nfrom einops import rearrange\n"
     "from minitxl import evaluation, memory\nfrom minitxl.experiments import evaluation_cost as cost\n"
     "from minitxl.config import EvaluateConfig, ModelConfig\n"
-    "from minitxl.figures import work\nfrom minitxl.model import TransformerLM\n",
+    "from minitxl.figures import work\nfrom minitxl.model import TransformerLM\n"
+    "from minitxl.presets import enwik8_base, enwik8_large\n",
     PAGE.names,
 )
 
