@@ -54,7 +54,8 @@ def load_original(
     """
     given = {name: torch.as_tensor(value) for name, value in state.items() if "inv_freq" not in name}
     model = TransformerLM(_from_original(config))
-    model = model.to(next(value.dtype for value in given.values() if value.is_floating_point()))
+    dtypes = (value.dtype for value in given.values() if value.is_floating_point())
+    model = model.to(next(dtypes, torch.float32))
     places = original_places(model)
     tensors = {}
     for ours, place in places.items():

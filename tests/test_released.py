@@ -136,6 +136,8 @@ def test_weights_that_do_not_fit_are_refused_by_name():
     without = {key: value for key, value in state.items() if key != name}
     with pytest.raises(ValueError, match=f"^tensor {name} is missing from the weights$"):
         load_original(config, without)
+    with pytest.raises(ValueError, match=r"^tensor .* is missing from the weights$"):
+        load_original(config, {})
     with pytest.raises(ValueError, match=rf"^tensor {name} must have shape \(6, 8\), got \(6, 7\)$"):
         load_original(config, {**state, name: torch.zeros(6, 7).double()})
     with pytest.raises(ValueError, match=r"^tensor layers\.9\.x has no place in a model of these settings$"):

@@ -24,6 +24,7 @@ def asked_of(experiment, **changes):
     asked = experiment.settings("quick", CORPUS)
     asked["model"] |= SMALL
     asked["train"] |= SHORT | {"validate_tokens": 16}
+    asked["train"].pop("validate_attention_lens")  # a tuple, which JSON makes a list
     return json.loads(json.dumps(asked | changes))
 
 
