@@ -24,7 +24,7 @@ WIDGETS = [
     for cell, source in code_of(path).items()
     if calls(source, "explore", "Explorer")
 ]
-WHOLE = ["01_attention", "06_dependency_reach", "09_relative_shift"]
+WHOLE = ["01_attention", "07_shaw", "09_relative_shift"]
 WAIT = "await dashboard.finished()\ndashboard.drawn"
 SLIDERS = ipw.IntSlider, ipw.FloatSlider, ipw.SelectionSlider
 SECONDS = 20_000  # milliseconds
