@@ -51,12 +51,19 @@ def running() -> Iterator[Site]:
         def log_message(self, *_: object) -> None:
             pass
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        site = Site(f"http://127.0.0.1:{server.server_address[1]}")
+    with serving(Handler) as address:
+        site = Site(address)
+        yield site
+
+
+@contextmanager
+def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
+    """The address of a server on this machine that answers with ``handler``."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:
-            yield site
+            yield f"http://127.0.0.1:{server.server_address[1]}"
         finally:
             server.shutdown()
             thread.join()
@@ -88,3 +95,9 @@ def targz_of(files: dict[str, bytes], *odd: tarfile.TarInfo) -> bytes:
             member.size = len(content)
             archive.addfile(member, io.BytesIO(content))
     return stream.getvalue()
+
+
+def wikitext_of(texts: dict[str, bytes], name: str = "wikitext-103") -> dict[str, bytes]:
+    """WikiText as its site has it, with these texts as its parts."""
+    files = {f"{name}/wiki.{part}.tokens": text for part, text in texts.items()}
+    return {f"{name}-v1.zip": zip_of({f"{name}/": b"", **files})}

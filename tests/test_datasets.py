@@ -25,16 +25,8 @@ WIKI = {
 SMALL = {
     "enwik8": {"enwik8.zip": sites.zip_of({"enwik8": bytes(range(200))})},
     "text8": {"text8.zip": sites.zip_of({"text8": b" anarchism originated as a term" * 10})},
-    "wikitext-103": {
-        "wikitext-103-v1.zip": sites.zip_of(
-            {"wikitext-103/": b""} | {f"wikitext-103/wiki.{part}.tokens": text for part, text in WIKI.items()}
-        )
-    },
-    "wikitext-2": {
-        "wikitext-2-v1.zip": sites.zip_of(
-            {"wikitext-2/": b""} | {f"wikitext-2/wiki.{part}.tokens": text for part, text in WIKI.items()}
-        )
-    },
+    "wikitext-103": sites.wikitext_of(WIKI, "wikitext-103"),
+    "wikitext-2": sites.wikitext_of(WIKI, "wikitext-2"),
     "ptb": {
         "ptb.train.txt": b" aer banknote N \n the <unk> the N \n",
         "ptb.valid.txt": b" the banknote \n",

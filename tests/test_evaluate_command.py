@@ -8,10 +8,9 @@ import socket
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from math import exp
 from random import Random
-from threading import Thread
 from types import SimpleNamespace
 
 import pytest
@@ -44,6 +43,7 @@ def some_text(seed: int, lines: int) -> str:
 
 
 PARTS = {"train": some_text(1, 40), "valid": some_text(2, 20), "test": some_text(3, 120)}
+WIKITEXT = sites.wikitext_of({part: text.encode() for part, text in PARTS.items()})
 
 
 def by_the_original_rule(text: str) -> list[str]:
@@ -98,9 +98,8 @@ def site(tmp_path, monkeypatch) -> Iterator[sites.Site]:
     """A small WikiText-103 at an address of this machine, and a data folder of the test's own."""
     monkeypatch.setenv("MINITXL_DATA", str(tmp_path / "data"))
     sites.ask_without_delay(monkeypatch)
-    files = {f"wikitext-103/wiki.{part}.tokens": text.encode() for part, text in PARTS.items()}
     with sites.running() as site:
-        serve(site, monkeypatch, "wikitext-103", {"wikitext-103-v1.zip": sites.zip_of(files)})
+        serve(site, monkeypatch, "wikitext-103", WIKITEXT)
         yield site
 
 
@@ -279,15 +278,9 @@ def running() -> Iterator[Hub]:
         def log_message(self, *_: object) -> None:
             pass
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        hub = Hub(f"http://127.0.0.1:{server.server_address[1]}")
-        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield hub
-        finally:
-            server.shutdown()
-            thread.join()
+    with sites.serving(Handler) as address:
+        hub = Hub(address)
+        yield hub
 
 
 def ask(hub_address: str, monkeypatch, folder) -> None:

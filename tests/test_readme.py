@@ -17,7 +17,7 @@ import torch
 import yaml
 from models import in_segments, small_model, some_tokens
 from test_datasets import SMALL, serve
-from test_evaluate_command import PARTS, a_model, by_the_original_rule
+from test_evaluate_command import PARTS, WIKITEXT, a_model, by_the_original_rule
 from test_released import random_model, write_released
 
 from minitxl import datasets, decoding, generation
@@ -291,9 +291,8 @@ def downloads(tmp_path, monkeypatch) -> Iterator[None]:
     torch.save({"idx2sym": words}, kept / "vocab.bin")
     monkeypatch.setenv("MINITXL_DATA", str(tmp_path / "data"))
     sites.ask_without_delay(monkeypatch)
-    files = {f"wikitext-103/wiki.{part}.tokens": text.encode() for part, text in PARTS.items()}
     with sites.running() as site:
-        serve(site, monkeypatch, "wikitext-103", {"wikitext-103-v1.zip": sites.zip_of(files)})
+        serve(site, monkeypatch, "wikitext-103", WIKITEXT)
         serve(site, monkeypatch, "enwik8", SMALL["enwik8"])
         yield
 

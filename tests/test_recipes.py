@@ -80,11 +80,7 @@ WORDS = {"train": some_words(1, 20), "valid": some_words(2, 8), "test": some_wor
 CORPORA = {
     "enwik8": {"enwik8.zip": sites.zip_of({"enwik8": bytes(range(256)) * 10})},
     "text8": {"text8.zip": sites.zip_of({"text8": b" anarchism originated as a term" * 80})},
-    "wikitext-103": {
-        "wikitext-103-v1.zip": sites.zip_of(
-            {f"wikitext-103/wiki.{part}.tokens": text for part, text in WORDS.items()}
-        )
-    },
+    "wikitext-103": sites.wikitext_of(WORDS),
     "ptb": {f"ptb.{part}.txt": text for part, text in WORDS.items()},
     "lm1b": {
         f"{LM1B}.tar.gz": sites.targz_of(
