@@ -57,10 +57,10 @@ lint: $(READY)  ## format, lint and types
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy
 
-TRAINED := ablation memory_and_positions every_system copying short_dependency segment_copying shaw_clipping without_terms
+TRAINED := ablation every_system copying memory_and_positions shaw_clipping without_terms short_dependency segment_copying
 
 figures: $(READY)  ## rebuild results and figures that are missing or out of date
-	@OMP_NUM_THREADS=1 $(MAKE) --no-print-directory --jobs=2 $(TRAINED:%=figure-%) figure-samples
+	@OMP_NUM_THREADS=1 $(MAKE) --no-print-directory --jobs=2 figure-samples $(TRAINED:%=figure-%)
 	@$(BIN)/minitxl figures
 
 figure-%: $(READY)

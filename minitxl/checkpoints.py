@@ -16,7 +16,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from minitxl.config import ModelConfig
+from minitxl.config import ModelConfig, TrainConfig
 from minitxl.files import replacing
 from minitxl.model import TransformerLM
 
@@ -26,11 +26,17 @@ MODEL, AVERAGE = "model.", "average."
 
 
 def write(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
-    """Write a checkpoint whole or not at all; ``about`` is anything JSON can hold."""
+    """Write a checkpoint whole or not at all; ``about`` is anything JSON can hold.
+
+    What the system says against it, a full disk among others, is an OSError.
+    """
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     described = json.dumps({**about, "sha256": _digest(plain)}, sort_keys=True)
-    with replacing(path) as temporary:
-        save_file(plain, temporary, metadata={"minitxl": described})
+    try:
+        with replacing(path) as temporary:
+            save_file(plain, temporary, metadata={"minitxl": described})
+    except SafetensorError as error:
+        raise OSError(f"{path} can't be written: {error}") from error
 
 
 def read(path: Path) -> tuple[Tensors, dict[str, Any]]:
@@ -55,11 +61,14 @@ def save_model(path: Path, model: TransformerLM) -> None:
 
 
 def load_model(path: Path, *, device: torch.device | str = "cpu") -> TransformerLM:
-    """The model of a checkpoint, of ``save_model`` or of a run, ready to be evaluated.
+    """The model of a checkpoint, of ``save_model`` or of a run, ready to be evaluated."""
+    return model_of(*read(path), device=device)
 
-    Of a run that averages its weights, it is the average, once there is one.
-    """
-    tensors, about = read(path)
+
+def model_of(
+    tensors: Tensors, about: Mapping[str, Any], *, device: torch.device | str = "cpu"
+) -> TransformerLM:
+    """The model in what ``read`` gave; of a run that averages its weights the average, once there is one."""
     prefix = AVERAGE if tensors.get("averaged", torch.tensor(0)) > 0 else MODEL
     dtype = next(tensor.dtype for name, tensor in tensors.items() if name.startswith(prefix))
     model = TransformerLM(model_config(about["model"])).to(device, dtype)
@@ -69,8 +78,16 @@ def load_model(path: Path, *, device: torch.device | str = "cpu") -> Transformer
 
 def model_config(described: Mapping[str, Any]) -> ModelConfig:
     """The configuration that JSON has turned into lists and numbers."""
-    tuples = {name: tuple(value) for name, value in described.items() if isinstance(value, list)}
-    return ModelConfig(**{**described, **tuples})
+    return ModelConfig(**_with_tuples(described))
+
+
+def train_config(described: Mapping[str, Any]) -> TrainConfig:
+    """The settings of a training that JSON has turned into lists and numbers."""
+    return TrainConfig(**_with_tuples(described))
+
+
+def _with_tuples(described: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in described.items()}
 
 
 def model_tensors(model: nn.Module, prefix: str = MODEL) -> Tensors:

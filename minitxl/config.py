@@ -97,6 +97,23 @@ def _check_lengths(seg_len: int, mem_len: int, window: int | None, clamp_len: in
 
 
 @dataclass(frozen=True)
+class EvaluateConfig:
+    """How a stream is scored with memory."""
+
+    seg_len: int = 32
+    """Tokens of a segment, L; with a window it changes the speed and not the losses."""
+    mem_len: int = 32
+    """Tokens of memory, M."""
+    window: int | None = None
+    """Most keys a query sees, itself included; the original's same_length is window = mem_len."""
+    clamp_len: int | None = None
+    """Distance beyond which all keys count as equally far (xl)."""
+
+    def __post_init__(self) -> None:
+        _check_lengths(self.seg_len, self.mem_len, self.window, self.clamp_len)
+
+
+@dataclass(frozen=True)
 class TrainConfig:
     """How a model is trained. The defaults suit the small models of the course."""
 
@@ -152,6 +169,11 @@ class TrainConfig:
         first = self.average_from
         _require(first is None or 0 <= first < self.steps, "average_from must lie in 0 … steps - 1", first)
 
+    @property
+    def evaluation(self) -> EvaluateConfig:
+        """How a stream is scored as the model was trained."""
+        return EvaluateConfig(self.seg_len, self.mem_len, self.window, self.clamp_len)
+
 
 @dataclass(frozen=True)
 class KeepConfig:
@@ -179,20 +201,3 @@ class KeepConfig:
         minutes = self.checkpoint_minutes
         _require(minutes is None or minutes > 0, "checkpoint_minutes must be positive", minutes)
         _require(self.spike is None or self.spike > 0, "spike must be positive", self.spike)
-
-
-@dataclass(frozen=True)
-class EvaluateConfig:
-    """How a stream is scored with memory."""
-
-    seg_len: int = 32
-    """Tokens of a segment, L; with a window it changes the speed and not the losses."""
-    mem_len: int = 32
-    """Tokens of memory, M."""
-    window: int | None = None
-    """Most keys a query sees, itself included; the original's same_length is window = mem_len."""
-    clamp_len: int | None = None
-    """Distance beyond which all keys count as equally far (xl)."""
-
-    def __post_init__(self) -> None:
-        _check_lengths(self.seg_len, self.mem_len, self.window, self.clamp_len)

@@ -61,7 +61,7 @@ class Dashboard:
             raise ValueError(f"every must be 1 step or more, got {every}")
         self.run, self.lanes, self.valid, self.every = run, lanes, valid, every
         s = run.settings
-        self._memory = EvaluateConfig(s.seg_len, s.mem_len, s.window, s.clamp_len)
+        self._memory = s.evaluation
         self._probe = valid[: PROBE_LANES * ((-(-s.mem_len // s.seg_len) + PROBE_SEGMENTS) * s.seg_len + 1)]
         self._records: list[Record] = []
         self._thread: Thread | None = None

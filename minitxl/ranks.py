@@ -59,7 +59,7 @@ def share(lanes: int, *, parts: int = 1) -> slice:
     """The lanes of this rank, of ``lanes`` in all; each rank takes its own in ``parts``."""
     if lanes % (size() * parts):
         raise ValueError(
-            f"batch must be a multiple of {size()} processes · accumulate = {size() * parts}, got {lanes}"
+            f"batch must be a multiple of processes · accumulate = {size()} · {parts}, got {lanes}"
         )
     each = lanes // size()
     return slice(rank() * each, (rank() + 1) * each)

@@ -19,7 +19,6 @@ from typing import Any
 
 import torch
 from filelock import FileLock, Timeout
-from safetensors import SafetensorError
 
 from minitxl import checkpoints, logs, ranks
 from minitxl.batching import Lanes
@@ -143,7 +142,8 @@ def trained(folder: Path, *, device: torch.device | str = "cpu") -> tuple[Transf
     path = newest(folder)
     if path is None:
         raise ValueError(f"{folder} must hold a run of minitxl train, got no checkpoint")
-    return checkpoints.load_model(path, device=device), _settings(path, checkpoints.read(path)[1])
+    tensors, about = checkpoints.read(path)
+    return checkpoints.model_of(tensors, about, device=device), _settings(path, about)
 
 
 @contextmanager
@@ -165,17 +165,14 @@ def held(folder: Path) -> Iterator[None]:
         raise ValueError(
             f"{folder} must be trained in by one process at a time, got another that is at it"
         ) from None
-    except (OSError, SafetensorError) as error:
+    except OSError as error:
         raise OSError(f"training in {folder} can't go on: {error}; what is saved there stays") from error
 
 
 def _settings(path: Path, about: Mapping[str, Any]) -> TrainConfig:
     if "train" not in about:
         raise ValueError(f"{path} holds a model, and no run that could be resumed")
-    described = about["train"]
-    return TrainConfig(
-        **{**described, "validate_attention_lens": tuple(described["validate_attention_lens"])}
-    )
+    return checkpoints.train_config(about["train"])
 
 
 def _checkpoints(folder: Path) -> list[Path]:

@@ -10,7 +10,7 @@ Runs share nothing, their random numbers included, so two may be stepped in turn
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import cos, isfinite, log, pi
 from typing import Any, NamedTuple, cast
 
@@ -22,7 +22,7 @@ from torch.optim.swa_utils import AveragedModel
 
 from minitxl import ranks
 from minitxl.batching import Lanes, Segment
-from minitxl.config import EvaluateConfig, ModelConfig, TrainConfig
+from minitxl.config import ModelConfig, TrainConfig
 from minitxl.evaluation import Score, cached
 from minitxl.memory import extend
 from minitxl.model import TransformerLM
@@ -208,12 +208,11 @@ def validate(run: Run, stream: Tensor, attention_len: int | None = None) -> floa
     Segment, memory and window are those of training or, with an ``attention_len``, a memory in
     which every query sees that many keys. Each process reads its share of the lanes.
     """
-    s = run.settings
-    settings = EvaluateConfig(s.seg_len, s.mem_len, s.window, s.clamp_len)
+    settings = run.settings.evaluation
     if attention_len is not None:
-        settings = EvaluateConfig(s.seg_len, attention_len - 1, attention_len, s.clamp_len)
-    targets = min(s.validate_tokens, len(stream) - 1)
-    rows = min(s.batch, targets)
+        settings = replace(settings, mem_len=attention_len - 1, window=attention_len)
+    targets = min(run.settings.validate_tokens, len(stream) - 1)
+    rows = min(run.settings.batch, targets)
     lane = targets // rows
     first, end = (rows * rank // ranks.size() for rank in (ranks.rank(), ranks.rank() + 1))
     score = Score(0.0, 0)

@@ -68,7 +68,7 @@ def test_without_torchrun_there_is_one_rank():
 
 
 def test_a_batch_that_can_not_be_shared_is_refused():
-    sentence = r"batch must be a multiple of 1 processes · accumulate = 3, got 8"
+    sentence = r"batch must be a multiple of processes · accumulate = 1 · 3, got 8"
     with pytest.raises(ValueError, match=sentence):
         training.start(ModelConfig(), SETTINGS, accumulate=3)
 

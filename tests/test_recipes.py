@@ -261,7 +261,7 @@ def test_a_page_with_an_unknown_flag_fails(here, capsys):
 
 def test_a_page_whose_processes_do_not_share_the_batch_would_be_found(monkeypatch):
     monkeypatch.setattr(ranks, "size", lambda: 8)
-    with pytest.raises(ValueError, match="batch must be a multiple of 8 processes"):
+    with pytest.raises(ValueError, match="batch must be a multiple of processes · accumulate = 8 · 1"):
         ranks.share(enwik8_base().train.batch)
 
 

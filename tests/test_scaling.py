@@ -1,9 +1,10 @@
 from dataclasses import asdict, replace
+from functools import partial
 from typing import get_args
 
 import pytest
 import torch
-from torch.autograd.graph import saved_tensors_hooks
+from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from minitxl import bench, corpora, figures
@@ -12,6 +13,7 @@ from minitxl.config import ModelConfig, TrainConfig
 from minitxl.experiments import counted
 from minitxl.experiments import scaling as experiment
 from minitxl.experiments.parts import compute
+from minitxl.experiments.saved import saved_bytes
 from minitxl.model import TransformerLM
 from minitxl.presets import PRESETS, Name, enwik8_base
 
@@ -123,16 +125,16 @@ def kept_on_meta(model, train):
         whole = TransformerLM(replace(model, attention_dropout=0.0)).train()
         tokens = torch.zeros(train.batch, train.seg_len, dtype=torch.int64)
         memory = torch.zeros(model.n_layer, train.batch, train.mem_len, model.d_model)
-    kept = {counted.StorageWeakRef(one.untyped_storage()): 0 for one in whole.parameters()}
+    return saved_bytes(partial(whole.token_losses, tokens, tokens, memory, path="fused"), whole.parameters())
 
-    def keep(tensor):
-        storage = tensor.untyped_storage()
-        kept.setdefault(counted.StorageWeakRef(storage), storage.nbytes())
-        return tensor
 
-    with saved_tensors_hooks(keep, lambda tensor: tensor):
-        whole.token_losses(tokens, tokens, memory, path="fused")
-    return sum(kept.values())
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_a_linear_layer_keeps_its_input_once_and_a_relu_its_output(device):
+    layer = nn.Linear(5, 7, device=device)
+    x = torch.zeros(3, 5, device=device, requires_grad=True)
+    assert saved_bytes(lambda: layer(x), layer.parameters()) == 3 * 5 * 4
+    assert saved_bytes(lambda: layer(x) + layer(x), layer.parameters()) == 3 * 5 * 4
+    assert saved_bytes(lambda: layer(x).relu(), layer.parameters()) == 3 * (5 + 7) * 4
 
 
 @pytest.mark.parametrize("batch", [1, 3])

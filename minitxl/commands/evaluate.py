@@ -89,8 +89,8 @@ class Evaluate:
     def _subject(self, device: str) -> Subject:
         if self.folder is not None and self.released is None:
             model, trained = runs.trained(self.folder, device=device)
-            lengths = EvaluateConfig(trained.seg_len, trained.mem_len, trained.window, trained.clamp_len)
-            return Subject(str(self.folder), model, self._asked(lengths), spelling.read(self.folder))
+            lengths = self._asked(trained.evaluation)
+            return Subject(str(self.folder), model, lengths, spelling.read(self.folder))
         if self.folder is not None or self.released is None:
             got = "neither" if self.folder is None else f"{self.folder} and {self.released}"
             raise ValueError(f"either the folder of a run or released must be given, got {got}")

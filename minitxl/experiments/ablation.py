@@ -19,15 +19,15 @@ from typing import Any
 import torch
 from einops import reduce
 from torch import Tensor
-from torch.autograd.graph import saved_tensors_hooks
 
 from minitxl import training
 from minitxl.batching import Lanes
-from minitxl.checkpoints import model_config
+from minitxl.checkpoints import model_config, train_config
 from minitxl.config import EvaluateConfig, ModelConfig, TrainConfig
 from minitxl.corpora import Corpus
 from minitxl.evaluation import cached, cached_losses, sliding
 from minitxl.experiments.parts import Part, Report, summary
+from minitxl.experiments.saved import saved_bytes
 from minitxl.model import TransformerLM
 
 SEEDS = [0, 1, 2]
@@ -60,7 +60,7 @@ def settings(profile: str, corpus: Corpus) -> dict[str, Any]:
         "encodings": ENCODINGS,
         "systems": [*systems, longer],
         "memory_lens": [1, 1.5, 2, 3, 4, 6, 8],
-        "window_lens": [1, 1.5, 2, 3],
+        "window_lens": [1, 2],
         "test_tokens": 8192,
     }
 
@@ -92,7 +92,7 @@ def train_and_score(
 ) -> dict[str, Any]:
     """One system: its size, its loss by offset as trained, and its loss at each attention length."""
     config = equal_parameters(replace(model_config(asked["model"]), **asked["encodings"][system["encoding"]]))
-    train = replace(TrainConfig(**asked["train"]), loss=system["loss"], seed=seed)
+    train = replace(train_config(asked["train"]), loss=system["loss"], seed=seed)
     if system["equal_memory"]:
         train = replace(train, seg_len=affordable_seg_len(config, train), mem_len=0)
     elif not system["recurrence"]:
@@ -106,7 +106,7 @@ def train_and_score(
         "parameters": sum(parameter.numel() for parameter in run.model.parameters()),
         "seg_len": train.seg_len,
         "mem_len": train.mem_len,
-        "bits_by_offset": bits_by_offset(run.model, test, EvaluateConfig(train.seg_len, train.mem_len)),
+        "bits_by_offset": bits_by_offset(run.model, test, train.evaluation),
         "scores": [
             {"attention_len": length, "bits": _bits(run.model, test, train, length)}
             for length in _attention_lens(asked, config, train)
@@ -130,7 +130,7 @@ def _bits(model: TransformerLM, test: Tensor, train: TrainConfig, attention_len:
     if not train.mem_len:
         return sliding(model, test, attention_len=attention_len, stride=1).bits_per_token
     if model.config.attention == "absolute":
-        return cached(model, test, EvaluateConfig(train.seg_len, train.mem_len)).bits_per_token
+        return cached(model, test, train.evaluation).bits_per_token
     memory = EvaluateConfig(train.seg_len, mem_len=attention_len - 1, window=attention_len)
     return cached(model, test, memory).bits_per_token
 
@@ -154,18 +154,10 @@ def bytes_kept(config: ModelConfig, train: TrainConfig) -> int:
     """Bytes that one training step keeps for its backward pass, its memory among them."""
     with torch.random.fork_rng(devices=[]):
         model = TransformerLM(config)
-    kept = {parameter.untyped_storage().data_ptr(): 0 for parameter in model.parameters()}
-
-    def keep(tensor: Tensor) -> Tensor:
-        storage = tensor.untyped_storage()
-        kept.setdefault(storage.data_ptr(), storage.nbytes())
-        return tensor
-
     tokens = torch.zeros(train.batch, train.seg_len, dtype=torch.int64)
     memory = torch.zeros(config.n_layer, train.batch, train.mem_len, config.d_model)
-    with saved_tensors_hooks(keep, lambda tensor: tensor):
-        model.token_losses(tokens, tokens, memory, path="fused")
-    return sum(kept.values())
+    forward = partial(model.token_losses, tokens, tokens, memory, path="fused")
+    return saved_bytes(forward, model.parameters())
 
 
 def collect(asked: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dict[str, Any]:

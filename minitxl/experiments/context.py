@@ -14,7 +14,8 @@ from typing import Any
 import torch
 
 from minitxl import context
-from minitxl.config import EvaluateConfig, TrainConfig
+from minitxl.checkpoints import train_config
+from minitxl.config import EvaluateConfig
 from minitxl.corpora import Corpus
 from minitxl.experiments import trained
 from minitxl.experiments.ablation import bits_by_offset
@@ -65,7 +66,7 @@ def _measure(
     report: Report,
 ) -> dict[str, Any]:
     model = trained.model(asked, corpus, system, seed, device=device, models=models, report=report)
-    train = TrainConfig(**asked["train"])
+    train = train_config(asked["train"])
     test = corpus.test[: asked["test_tokens"] + 1]
     found: dict[str, Any] = {
         "parameters": sum(parameter.numel() for parameter in model.parameters()),

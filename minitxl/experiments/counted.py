@@ -1,16 +1,15 @@
 """What a training step of a configuration takes, counted and not measured: parameters, operations, bytes."""
 
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 
 import torch
-from torch import Tensor
-from torch.autograd.graph import saved_tensors_hooks
-from torch.multiprocessing.reductions import StorageWeakRef
 
 from minitxl.adaptive import Partition
 from minitxl.bench import operations
 from minitxl.config import ModelConfig, TrainConfig
+from minitxl.experiments.saved import saved_bytes
 from minitxl.model import TransformerLM
 from minitxl.peers import Size
 
@@ -87,16 +86,8 @@ def layer_bytes(model: ModelConfig, train: TrainConfig) -> int:
         (block,) = TransformerLM(alone).blocks
         x = torch.empty(train.batch, train.seg_len, model.d_model, requires_grad=True)
         memory = torch.empty(train.batch, train.mem_len, model.d_model)
-    kept = {StorageWeakRef(parameter.untyped_storage()): 0 for parameter in block.parameters()}
-
-    def keep(tensor: Tensor) -> Tensor:
-        storage = tensor.untyped_storage()
-        kept.setdefault(StorageWeakRef(storage), storage.nbytes())
-        return tensor
-
-    with saved_tensors_hooks(keep, lambda tensor: tensor):
-        block(x, memory, path="fused", window=train.window, clamp_len=train.clamp_len)
-    return sum(kept.values())
+    sight = {"window": train.window, "clamp_len": train.clamp_len}
+    return saved_bytes(partial(block, x, memory, path="fused", **sight), block.parameters())
 
 
 def output_bytes(model: ModelConfig, train: TrainConfig) -> int:

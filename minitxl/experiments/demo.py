@@ -14,8 +14,8 @@ from torch import Tensor
 
 from minitxl import training
 from minitxl.batching import Lanes
-from minitxl.checkpoints import model_config
-from minitxl.config import EvaluateConfig, TrainConfig
+from minitxl.checkpoints import model_config, train_config
+from minitxl.config import EvaluateConfig
 from minitxl.corpora import Corpus
 from minitxl.evaluation import Score, cached, sliding
 from minitxl.experiments.memory_and_positions import SHORT, SMALL
@@ -63,7 +63,7 @@ def describe(
 
 def pair(asked: dict[str, Any], *, seed: int, device: str) -> dict[str, Run]:
     """The two runs at step 0. The vanilla model has absolute positions and no memory."""
-    model, train = model_config(asked["model"]), replace(TrainConfig(**asked["train"]), seed=seed)
+    model, train = model_config(asked["model"]), replace(train_config(asked["train"]), seed=seed)
     vanilla = replace(model, attention="absolute"), replace(train, mem_len=0)
     return {
         "vanilla": training.start(*vanilla, device=device),

@@ -54,7 +54,7 @@ def settings(profile: str, corpus: Corpus) -> dict[str, Any]:
         "attention_lens": [128, 512, 800, 1800, 2800, 3800],
         "window_tokens": 65_536 if full else 2048,
         "passes": 3,
-        "rounds": 5 if full else 3,
+        "rounds": 5 if full else 2,
     }
 
 

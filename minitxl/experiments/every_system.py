@@ -14,8 +14,8 @@ from torch import Tensor
 
 from minitxl import training
 from minitxl.batching import Lanes
-from minitxl.checkpoints import model_config
-from minitxl.config import EvaluateConfig, TrainConfig
+from minitxl.checkpoints import model_config, train_config
+from minitxl.config import EvaluateConfig
 from minitxl.corpora import Corpus
 from minitxl.evaluation import cached
 from minitxl.experiments.memory_and_positions import SHORT, SMALL
@@ -70,7 +70,7 @@ def _train_and_score(
 ) -> dict[str, Any]:
     fields, changes = asked["encodings"][encoding], asked["norms"][norm]
     config = replace(model_config(asked["model"]), **(fields | {"norm": norm}))
-    train = replace(TrainConfig(**asked["train"]), mem_len=mem_len, seed=seed, **changes)
+    train = replace(train_config(asked["train"]), mem_len=mem_len, seed=seed, **changes)
     lanes = Lanes(corpus.train, batch=train.batch, seg_len=train.seg_len)
     ready = training.start(config, train, device=device)
     label = f"{encoding}, {norm}-norm, memory {mem_len}, seed {seed}"

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from minitxl import training
 from minitxl.batching import Lanes
-from minitxl.checkpoints import model_config
+from minitxl.checkpoints import model_config, train_config
 from minitxl.config import EvaluateConfig, ModelConfig, TrainConfig
 from minitxl.corpora import Corpus
 from minitxl.evaluation import cached
@@ -78,7 +78,7 @@ def _train_and_score(
 
 
 def _system(asked: dict[str, Any], name: str) -> tuple[ModelConfig, TrainConfig]:
-    chosen, train = asked["systems"][name], TrainConfig(**asked["train"])
+    chosen, train = asked["systems"][name], train_config(asked["train"])
     config = replace(model_config(asked["model"]), attention=chosen["attention"])
     return config, train if chosen["memory"] else replace(train, mem_len=0)
 

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from minitxl.config import EvaluateConfig, TrainConfig
+from minitxl.checkpoints import train_config
 from minitxl.corpora import Corpus
 from minitxl.evaluation import cached
 from minitxl.experiments import trained
@@ -45,8 +45,7 @@ def parts(
 def _write(
     asked: dict[str, Any], corpus: Corpus, seeds: list[int], device: str, models: Path, report: Report
 ) -> dict[str, Any]:
-    train, scored = TrainConfig(**asked["train"]), []
-    memory = EvaluateConfig(train.seg_len, train.mem_len)
+    memory, scored = train_config(asked["train"]).evaluation, []
     for seed in seeds:
         model = trained.model(asked, corpus, "xl_memory", seed, device=device, models=models, report=report)
         assert isinstance(model, TransformerLM)

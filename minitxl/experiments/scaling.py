@@ -27,7 +27,7 @@ from torch.multiprocessing.spawn import spawn
 from minitxl import training
 from minitxl.batching import Lanes
 from minitxl.bench import rounded, spread
-from minitxl.checkpoints import model_config
+from minitxl.checkpoints import model_config, train_config
 from minitxl.config import ModelConfig, TrainConfig
 from minitxl.corpora import Corpus
 from minitxl.experiments.counted import FLOAT, held, parameters, step_operations
@@ -96,8 +96,7 @@ def _part(name: str, precision: str, number: int) -> str:
 
 def _preset(asked: Mapping[str, Any], name: str, **changes: Any) -> tuple[ModelConfig, TrainConfig]:
     described = asked["presets"][name]
-    lengths = {"validate_attention_lens": tuple(described["train"]["validate_attention_lens"])}
-    return model_config(described["model"]), TrainConfig(**{**described["train"], **lengths, **changes})
+    return model_config(described["model"]), train_config({**described["train"], **changes})
 
 
 def _steps(

@@ -16,8 +16,8 @@ from torch.nn.functional import cosine_similarity
 from minitxl import training
 from minitxl.attention import ShawAttention
 from minitxl.batching import Lanes
-from minitxl.checkpoints import model_config
-from minitxl.config import EvaluateConfig, TrainConfig
+from minitxl.checkpoints import model_config, train_config
+from minitxl.config import EvaluateConfig
 from minitxl.corpora import Corpus
 from minitxl.evaluation import cached
 from minitxl.experiments import ablation
@@ -62,7 +62,7 @@ def _train_and_score(
     asked: dict[str, Any], corpus: Corpus, max_distance: int, seed: int, device: str, report: Report
 ) -> dict[str, Any]:
     config = replace(model_config(asked["model"]), max_distance=max_distance)
-    train = replace(TrainConfig(**asked["train"]), seed=seed)
+    train = replace(train_config(asked["train"]), seed=seed)
     run = training.start(config, train, device=device)
     lanes = Lanes(corpus.train, batch=train.batch, seg_len=train.seg_len)
     for record in training.steps(run, lanes, corpus.valid):

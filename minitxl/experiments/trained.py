@@ -101,7 +101,7 @@ def new(config: ModelConfig | LSTMConfig) -> Model:
 def _train(
     asked: dict[str, Any], corpus: Corpus, system: System, seed: int, device: str, report: Report
 ) -> Model:
-    config, train = config_of(asked, system), replace(TrainConfig(**asked["train"]), seed=seed)
+    config, train = config_of(asked, system), replace(checkpoints.train_config(asked["train"]), seed=seed)
     lanes = Lanes(corpus.train, batch=train.batch, seg_len=train.seg_len)
     if isinstance(config, LSTMConfig):
         with torch.random.fork_rng(devices=[]):

@@ -19,7 +19,7 @@ from torch.optim import AdamW
 
 from minitxl.attention import Memory, Scores, Segment, XLAttention
 from minitxl.batching import Lanes
-from minitxl.checkpoints import model_config
+from minitxl.checkpoints import model_config, train_config
 from minitxl.config import EvaluateConfig, ModelConfig, TrainConfig
 from minitxl.corpora import Corpus
 from minitxl.decoding import evaluating
@@ -85,7 +85,7 @@ def train_and_score(
     asked: dict[str, Any], corpus: Corpus, missing: str, seed: int, device: str, report: Report
 ) -> dict[str, Any]:
     """Bits per character on the test text, read segment by segment with the memory of training."""
-    train = replace(TrainConfig(**asked["train"]), seed=seed)
+    train = replace(train_config(asked["train"]), seed=seed)
     with torch.random.fork_rng(devices=range(torch.cuda.device_count()) if device == "cuda" else []):
         torch.manual_seed(seed)
         model = new(model_config(asked["model"]), missing).to(device)
@@ -93,7 +93,7 @@ def train_and_score(
         for record in steps(model.train(), lanes, train):
             report(f"{label(missing)}, seed {seed}", train.steps, record)
     test = corpus.test[: asked["test_tokens"] + 1]
-    nats = explicit_losses(model, test, EvaluateConfig(train.seg_len, train.mem_len))
+    nats = explicit_losses(model, test, train.evaluation)
     return {"bits": nats.double().mean().item() / log(2)}
 
 
