@@ -12,6 +12,7 @@ from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping
 from html import escape
 from itertools import pairwise
+from threading import Lock
 from typing import Any
 
 import ipywidgets as ipw
@@ -41,6 +42,8 @@ class Explorer:
     ) -> None:
         self.draw, self.controls = draw, dict(controls)
         self.picture = ipw.HTML()
+        self._drawing = Lock()
+        self._drawn_for: dict[str, Any] | None = None
         self.box = ipw.VBox([*self.controls.values(), self.picture])
         for control in self.controls.values():
             control.style.description_width = "initial"  # or long names are cut
@@ -53,8 +56,11 @@ class Explorer:
         return {name: control.value for name, control in self.controls.items()}
 
     def _redraw(self, _: Any = None) -> None:
-        self.drawn = self.draw(**self.chosen)
-        self.picture.value = image(self.drawn)
+        """Controls may be heard in threads of their own: the last picture is of what is chosen last."""
+        with self._drawing:
+            if (chosen := self.chosen) != self._drawn_for:
+                self.drawn, self._drawn_for = self.draw(**chosen), chosen
+                self.picture.value = image(self.drawn)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         return with_fallback(self.box, self.drawn, **kwargs)

@@ -1,5 +1,8 @@
+from threading import Event, Thread
+
 import ipywidgets as ipw
 import pytest
+from ipywidgets.embed import dependency_state
 from matplotlib.figure import Figure
 
 from minitxl.figures import Picture
@@ -36,11 +39,43 @@ def test_moving_a_control_redraws_the_picture_of_what_is_chosen(explorer):
     assert 'alt="3 layers, causal True, &lt;shaw&gt;"' in explorer.picture.value
 
 
+def test_of_two_moves_at_once_the_later_one_is_shown():
+    at_work, go_on = Event(), Event()
+
+    def slow(n_layer, causal, kind):
+        if n_layer == 3 and causal:
+            at_work.set()
+            go_on.wait(10)
+        return draw(n_layer, causal, kind)
+
+    explorer = explore(slow, n_layer=range(1, 4), causal=[True, False], kind=["xl", "shaw"])
+    first, second = (
+        Thread(target=setattr, args=(explorer.controls[name], "value", value))
+        for name, value in (("n_layer", 3), ("causal", False))
+    )
+    first.start()
+    assert at_work.wait(10)
+    second.start()
+    second.join(0.1)
+    go_on.set()
+    first.join()
+    second.join()
+    assert explorer.drawn.alt == "3 layers, causal False, <xl>"
+    assert explorer.drawn.alt.replace("<xl>", "&lt;xl&gt;") in explorer.picture.value
+
+
 def test_where_widgets_are_not_drawn_the_picture_is(explorer):
     data, metadata = explorer._repr_mimebundle_()
     assert "application/vnd.jupyter.widget-view+json" in data
     assert data["image/png"].startswith(b"\x89PNG")
     assert data["text/plain"] == metadata["image/png"]["alt"] == explorer.drawn.alt
+
+
+def test_it_is_made_of_what_every_front_end_has_built_in():
+    choices = {"n_layer": range(1, 4), "causal": [True, False], "kind": [0.5, 1.0, 4.0]}
+    of_each_kind = [explore(draw, **choices).box, explore(draw, **choices | {"kind": ["xl", "shaw"]}).box]
+    parts = dependency_state(of_each_kind).values()
+    assert {part["model_module"] for part in parts} == {"@jupyter-widgets/base", "@jupyter-widgets/controls"}
 
 
 def test_a_start_that_is_no_choice_is_refused():
