@@ -146,7 +146,11 @@ def test_losses_that_are_not_finite_have_no_cost():
 def toy(**changes) -> dict:
     asked = experiment.settings("quick", CORPUS)
     asked["model"] |= {"n_layer": 2, "d_model": 16, "n_head": 2, "d_head": 8, "d_inner": 32}
-    return asked | {"seg_len": 8, "attention_lens": [16, 20], "window_tokens": 32, "passes": 2} | changes
+    return (
+        asked
+        | {"seg_len": 8, "attention_lens": [16, 20], "window_tokens": 32, "passes": 2, "rounds": 3}
+        | changes
+    )
 
 
 def test_a_ratio_is_taken_within_a_round():

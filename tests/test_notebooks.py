@@ -62,6 +62,25 @@ def test_every_stored_image_has_alternative_text_with_numbers(path):
         assert output.data["text/plain"] == output.metadata["image/png"]["alt"]
 
 
+def words_of(cell: nbformat.NotebookNode) -> float:
+    """As read: what is folded away and addresses of links are not, a word of code counts half."""
+    if cell.cell_type == "code":
+        return len(cell.source.split()) / 2
+    unfolded = re.sub(r"<details>.*?</details>", "", cell.source, flags=re.DOTALL)
+    return len(re.sub(r"\]\([^)]*\)", "]", unfolded).split())
+
+
+@every_notebook
+def test_two_minutes_of_reading_bring_a_picture(path):
+    read, longest = 0.0, 0.0
+    for cell in nbformat.read(path, as_version=4).cells:
+        read += words_of(cell) if cell.id != "install" else 0
+        longest = max(longest, read)
+        if any("image/png" in output.get("data", {}) for output in cell.get("outputs", [])):
+            read = 0
+    assert longest <= 600
+
+
 @every_notebook
 def test_a_notebook_can_be_started_alone_from_the_tagged_version(path):
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

@@ -5,6 +5,7 @@ from typing import get_args
 import pytest
 import torch
 from torch import nn
+from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.flop_counter import FlopCounterMode
 
 from minitxl import bench, corpora, figures

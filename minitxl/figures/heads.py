@@ -6,11 +6,54 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 from minitxl.figures.picture import BLUE, GREEN, ORANGE, STYLE, Data, Picture
 
 LARGEST = 3
 """How many of the weights the words of a picture name."""
+
+
+def matrices(data: Data) -> Picture:
+    """Small matrices in a row, with their numbers, and ``signs`` between them.
+
+    ``matrices[title]`` is [row column]. The first row of those in ``framed`` is framed. Colours span each
+    matrix's own values, or ``scale``, the lowest and highest, where it is given.
+    """
+    shown, signs = data["matrices"], [*data["signs"], ""]
+    written = {
+        title: [[f"{value:.2f}".rstrip("0").rstrip(".") for value in row] for row in matrix]
+        for title, matrix in shown.items()
+    }
+    tallest = max(len(matrix) for matrix in shown.values())
+    widths = [len(matrix[0]) for matrix in shown.values()]
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(10, 8.6 * tallest / sum(widths) + 0.6), layout="constrained")
+        panels = figure.subplots(1, len(shown), width_ratios=widths, squeeze=False)[0]
+        for axes, (title, matrix), sign in zip(panels, shown.items(), signs, strict=True):
+            low, high = data.get("scale") or (min(map(min, matrix)), max(map(max, matrix)))
+            axes.imshow(matrix, cmap="cividis", vmin=low, vmax=high)
+            for row, values in enumerate(matrix):
+                for column, value in enumerate(values):
+                    ink = "black" if value - low > 0.55 * (high - low) else "white"
+                    words = written[title][row][column]
+                    axes.text(column, row, words, ha="center", va="center", color=ink)
+            axes.text(-0.5, -0.6, title, va="bottom", fontweight="bold")
+            middle = (len(matrix) - 1) / 2
+            axes.set(xticks=[], yticks=[], ylim=(middle + tallest / 2, middle - tallest / 2))
+            axes.spines[:].set_visible(False)
+            axes.annotate(
+                sign, (1, 0.5), (8, 0), xycoords="axes fraction", textcoords="offset points", va="center",
+                fontsize=14, ha="left",
+            )  # fmt: skip
+            if title in data.get("framed", ()):
+                frame = Rectangle((-0.5, -0.5), len(matrix[0]), 1, fill=False)
+                frame.set(edgecolor=ORANGE, lw=3, clip_on=False, zorder=3)
+                axes.add_patch(frame)
+    told = "; ".join(
+        f"{title.replace(chr(10), ' ')}: {', '.join(map(' '.join, rows))}" for title, rows in written.items()
+    )
+    return Picture(figure, f"Matrices, row by row. {told}.")
 
 
 def one_query(data: Data) -> Picture:

@@ -1,6 +1,8 @@
 """How far a prediction can be told of things: the cone of states, the map of reach, the gradient's end."""
 
 from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
 
 import matplotlib as mpl
 from matplotlib.collections import LineCollection
@@ -10,12 +12,23 @@ from minitxl.figures.picture import BLUE, GREEN, ORANGE, PURPLE, STYLE, Data, Pi
 from minitxl.figures.reach import GRADIENTS
 
 GUESSES = {"N·(M + L)": (PURPLE, ":"), "N·M": (GREEN, "--")}
+LOOKS: list[tuple[str, Any, str]] = [
+    (ORANGE, "-", "o"),
+    (BLUE, "--", "s"),
+    (GREEN, "-.", "^"),
+    (PURPLE, ":", "v"),
+    ("black", (0, (5, 1)), "D"),
+]
+"""Colour, dashes and marker of each model, in the order given."""
 
 
 def cone(graph: Data) -> Picture:
-    """All states the query rests on, layer by layer: its own segment's, and those of memory."""
+    """All states the query rests on, layer by layer: its own segment's, those of memory, the farthest way."""
     last, begin = graph["time"] - 1, graph["time"] - 1 - graph["offset"]
     reached = {tuple(node) for node in graph["reached"]}
+    depths = range(graph["n_layer"], -1, -1)
+    oldest = [min(time for depth, time in reached if depth == layer) for layer in depths]
+    way = [later - earlier for later, earlier in pairwise(oldest)]
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(10, 0.8 * graph["n_layer"] + 1.9), layout="constrained")
         axes = figure.subplots()
@@ -36,6 +49,13 @@ def cone(graph: Data) -> Picture:
             chosen = [(t, n) for t, n in nodes if kind == ((n, t) in reached) * (1 + (t >= begin))]
             x, y = zip(*chosen, strict=True) if chosen else ((), ())
             axes.plot(x, y, mark, ms=6, color=fill, markeredgecolor=edge, label=label, zorder=3)
+        axes.plot(oldest, depths, "-", color="black", lw=1.8, label="the farthest way", zorder=2.5)
+        for hop, start, layer in zip(way, oldest, depths, strict=False):
+            if hop:
+                axes.text(
+                    start - hop / 2, layer - 0.5, f"{hop}", ha="center", va="center", fontweight="bold",
+                    bbox={"facecolor": "white", "edgecolor": "black", "pad": 2}, zorder=5,
+                )  # fmt: skip
         for cut in range(graph["seg_len"], graph["time"], graph["seg_len"]):
             axes.axvline(cut - 0.5, color="black", lw=1, ls=":", zorder=0)
         _back_from(axes, last, [0, graph["offset"], graph["reach"]])
@@ -46,13 +66,14 @@ def cone(graph: Data) -> Picture:
         axes.margins(x=0.02, y=0.1)
         axes.spines[["left", "bottom"]].set_visible(False)
         axes.tick_params(length=0)
-        figure.legend(loc="outside lower center", ncols=3, handletextpad=0.2)
+        figure.legend(loc="outside lower center", ncols=4, handletextpad=0.4, columnspacing=1.2, fontsize=9)
     window = f", window {graph['window']}" if graph["window"] else ""
     return Picture(
         figure,
-        f"{graph['n_layer']} layers, segments of {graph['seg_len']}, memory {graph['mem_len']}{window}: the "
-        f"query at offset {graph['offset']} rests on {len(reached)} states and can be told of "
-        f"{graph['reach']} tokens before it. A gradient takes it {graph['gradient_reach']} tokens back.",
+        f"{graph['n_layer']} layer{'s' * (graph['n_layer'] > 1)}, segments of {graph['seg_len']}, memory "
+        f"{graph['mem_len']}{window}: the query at offset {graph['offset']} rests on {len(reached)} states "
+        f"and can be told of {graph['reach']} tokens before it. A gradient takes it "
+        f"{graph['gradient_reach']} tokens back. The hops of the farthest way: {', '.join(map(str, way))}.",
     )
 
 
@@ -161,3 +182,43 @@ def influence(data: Data) -> Picture:
         f"A token is replaced: by how many nats the prediction changes, queries averaged: {data['queries']}. "
         f"Mean over the tokens of each part, in nats: {told}. The reach is {data['reach']} tokens.",
     )
+
+
+def effective_lengths(data: Data) -> Picture:
+    """Loss against context, a curve a model and a panel a group; each ends its walk at a large mark.
+
+    ``panels[title][name]`` has ``lengths``, ``loss`` at each and ``recl``, the lengths where the walk stops.
+    """
+    panels = data["panels"]
+    names = dict.fromkeys(name for group in panels.values() for name in group)
+    looks = dict(zip(names, LOOKS, strict=False))
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(max(7.0, 3.2 * len(panels)), 3.4), layout="constrained")
+        plots = figure.subplots(1, len(panels), sharex=True, sharey=True, squeeze=False)[0]
+        for axes, (title, group) in zip(plots, panels.items(), strict=True):
+            for name, one in group.items():
+                colour, line, mark = looks[name]
+                axes.plot(one["lengths"], one["loss"], marker=mark, ms=3, ls=line, color=colour, lw=1.3)
+                stops = [one["loss"][one["lengths"].index(recl)] for recl in one["recl"]]
+                axes.plot(one["recl"], stops, mark, ms=10, color=colour, mec="black", zorder=4)
+                if all(len(set(other["recl"])) == 1 for other in group.values()):
+                    words = axes.annotate(
+                        f"{one['recl'][0]}", (one["recl"][0], stops[0]), (7, 4), textcoords="offset points"
+                    )
+                    words.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 0.5})
+            axes.set(title=title, xlabel="context, tokens")
+        plots[0].set_ylabel(data["unit"])
+        handles = [
+            mpl.lines.Line2D([], [], color=colour, ls=line, marker=mark, ms=7, mec="black", label=name)
+            for name, (colour, line, mark) in looks.items()
+        ]
+        figure.legend(handles=handles, title="large mark: RECL", loc="outside right upper")
+    told = "; ".join(
+        f"{title}: "
+        + ", ".join(
+            f"{name} {' / '.join(map(str, dict.fromkeys(one['recl'])))} ({one['loss'][-1]:.2f} in the end)"
+            for name, one in group.items()
+        )
+        for title, group in panels.items()
+    )
+    return Picture(figure, f"{data['unit'].capitalize()} against context, and RECL in tokens. {told}.")

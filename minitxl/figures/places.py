@@ -151,3 +151,31 @@ def shifted(data: Data) -> Picture:
         f"Attention weights in a word of {len(tokens)} letters, {data['kind']}, moved by {shift} places: "
         f"the weights change by at most {data['changes'][at]:.2f}.",
     )
+
+
+def one_vector(data: Data) -> Picture:
+    """How far apart the vectors of all keys are, a panel a way to number them; rings where they are one.
+
+    ``panels[name]`` has distances [key key] and places, the number each key was given.
+    """
+    tokens, told = data["tokens"], []
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(10.5, 3.9), layout="constrained")
+        row = figure.subplots(1, len(data["panels"]), sharey=True)
+        for axes, (name, panel) in zip(row, data["panels"].items(), strict=True):
+            apart = np.array(panel["distances"])
+            image = axes.imshow(apart, cmap="cividis")
+            same = np.argwhere((apart < data["rounding"]) & ~np.eye(len(tokens), dtype=bool))
+            axes.plot(same[:, 1], same[:, 0], "s", ms=7, mfc="none", mec=ORANGE, mew=2)
+            for side in (axes.axvline, axes.axhline):
+                side(data["mem_len"] - 0.5, color="white", lw=2)
+            given = [f"{t}\n{p}" for t, p in zip(tokens, panel["places"], strict=True)]
+            axes.set_xticks(range(len(tokens)), given, fontsize=8)
+            axes.set_yticks(range(len(tokens)), tokens, fontsize=8)
+            axes.set(title=f"{name}:\n{len(same) // 2} pairs are one vector", xlabel="memory | segment")
+            axes.tick_params(length=0)
+            told.append(f"{name}: {len(same) // 2}")
+        figure.colorbar(image, ax=row, label="distance of the vectors", shrink=0.7)
+    return Picture(
+        figure, f"Pairs of {len(tokens)} keys that are one vector, by the numbers given: {'; '.join(told)}."
+    )

@@ -1,8 +1,10 @@
-"""Recurrence: what memory holds at each step, and where the gradient ends."""
+"""Recurrence: what is computed and what memory holds at each step, and where the gradient ends."""
 
+from collections import Counter
 from typing import Any
 
 import matplotlib as mpl
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
@@ -11,6 +13,14 @@ from matplotlib.patches import Rectangle
 from minitxl.figures.picture import BLUE, ORANGE, STYLE, Data, Picture
 
 CELLS = {"memory": "in memory", "now": "read now", "past": "forgotten", "ahead": "not read yet, or not seen"}
+PALE = 0.4
+"""How opaque a cell is that has a letter in it."""
+READ = {
+    "now": "computed",
+    "again": "computed again",
+    "memory": "kept: read, not computed",
+    "hidden": "hidden from every query",
+}
 
 
 def cut_edges(graph: Data, lengths: Data) -> Picture:
@@ -142,6 +152,8 @@ def _patch(x: int, y: int, kind: str, label: str = "") -> Rectangle:
         "now": (BLUE, "white", ""),
         "past": ("#CCCCCC", "white", ""),
         "ahead": ("white", "#CCCCCC", ""),
+        "again": ("#A6CEE3", BLUE, "...."),
+        "hidden": ("white", "#808080", "xxxx"),
     }[kind]
     side = 0.88
     return Rectangle(
@@ -163,3 +175,109 @@ def _span(tokens: list[int]) -> str:
         if tokens
         else "nothing"
     )
+
+
+def passes(data: Data) -> Picture:
+    """A row for each time the model runs: the tokens it computes, and those whose states it finds kept.
+
+    ``panels[name]`` is a list of rows: a name, the columns that are now computed, and those of memory,
+    hidden or framed, if any; ``letters``, one a column, are written into the cells. With ``counted``,
+    rows follow in time: what an earlier one has computed is computed again, and each column is added up.
+    """
+    panels, told, kinds = data["panels"], [], dict[str, None]()
+    deepest = max(map(len, panels.values())) + ("counted" in data)
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(max(7, 5 * len(panels)), 0.28 * deepest + 1.5), layout="constrained")
+        for axes, (name, rows) in zip(
+            figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True
+        ):
+            times, labels = Counter[int](), [row["name"] for row in rows]
+            for y, row in enumerate(rows):
+                of = {kind: row.get(kind, []) for kind in ("now", "memory", "hidden")}
+                if "counted" in data:
+                    of["again"] = [column for column in row["now"] if times[column]]
+                    of["now"] = [column for column in row["now"] if not times[column]]
+                times.update(row["now"])
+                _row(axes, y, row, of)
+                kinds |= dict.fromkeys(kind for kind, columns in of.items() if columns)
+            if "counted" in data:
+                for column in range(data["columns"]):
+                    axes.text(column, len(rows), times[column], ha="center", va="center", weight="bold")
+                labels.append(data["counted"])
+            axes.set_yticks(range(len(labels)), labels)
+            axes.set(title=name, xlabel=data.get("xlabel", "token of the stream"))
+            axes.set(xlim=(-0.6, data["columns"] - 0.4), ylim=(deepest - 0.4, -0.6))
+            axes.set_xticks(range(0, data["columns"], 1 if data["columns"] <= 16 else 4))
+            axes.spines[:].set_visible(False)
+            axes.tick_params(length=0)
+            found = [f"{len(rows)} rows, {sum(times.values())} tokens computed"]
+            found += [f"each at most {max(times.values())}×"] if "counted" in data else []
+            found += [
+                f"{sum(len(row.get(kind, [])) for row in rows)} {words}"
+                for kind, words in (("memory", "kept"), ("hidden", "hidden"), ("framed", "framed"))
+                if any(row.get(kind) for row in rows)
+            ]
+            told.append(f"{name}: {', '.join(found)}")
+        handles = [_patch(0, 0, kind, label=READ[kind]) for kind in READ if kind in kinds]
+        for handle in handles:
+            handle.set_alpha(PALE if "letters" in row else None)
+        handles += [_frame(0, 0, label=data["framed"])] if "framed" in data else []
+        figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), fontsize=9)
+    meaning = f" A frame: {data['framed']}." if "framed" in data else ""
+    return Picture(figure, f"Which tokens are computed, row by row. {'; '.join(told)}.{meaning}")
+
+
+def _row(axes: Axes, y: int, row: Data, of: dict[str, list[int]]) -> None:
+    """The cells of one row, pale where a letter has to be read."""
+    letters = row.get("letters", "").replace("\n", "↵")
+    for kind, columns in of.items():
+        for column in columns:
+            axes.add_patch(_patch(column, y, kind)).set_alpha(PALE if letters else None)
+    for column, letter in enumerate(letters):
+        axes.text(column, y, letter, ha="center", va="center", fontsize=9, family="monospace")
+    for column in row.get("framed", []):
+        axes.add_patch(_frame(column, y))
+
+
+def _frame(x: int, y: int, label: str = "") -> Rectangle:
+    return Rectangle((x - 0.42, y - 0.42), 0.84, 0.84, fill=False, edgecolor="black", lw=2, label=label)
+
+
+def sides(data: Data) -> Picture:
+    """Values [row column], and in each row a line before column ``cuts[row]``.
+
+    None is a cell that has no value. ``sides`` names what is to the left of the line, and to the right.
+    """
+    cells = np.array([[np.nan if one is None else one for one in row] for row in data["values"]])
+    with mpl.rc_context(STYLE):
+        figure = Figure(
+            figsize=(min(10, 0.42 * cells.shape[1] + 2.4), 0.36 * len(cells) + 1.3), layout="constrained"
+        )
+        axes = figure.subplots()
+        image = axes.imshow(cells, cmap="cividis", aspect="auto", vmin=0)
+        middle = 0.55 * np.nanmax(cells)
+        for (y, x), value in np.ndenumerate(cells):
+            if not np.isnan(value):
+                shown = "1" if value == 1 else f"{value:.2f}".lstrip("0") if value > 0.005 else "0"
+                ink = "black" if value > middle else "white"
+                axes.text(x, y, shown, ha="center", va="center", color=ink, fontsize=8)
+        cuts = data["cuts"]
+        axes.step([one - 0.5 for one in (*cuts, cuts[-1])], np.arange(len(cells) + 1) - 0.5, color=ORANGE)
+        axes.set_yticks(range(len(cells)), data["rows"])
+        axes.set_xticks(range(len(data["columns"])), data["columns"])
+        axes.set(title=data["title"], xlabel=data["xlabel"])
+        axes.spines[:].set_visible(False)
+        axes.tick_params(length=0)
+        figure.colorbar(image, ax=axes, label=data["label"])
+    told = "; ".join(
+        f"{name}: {_range(row[:cut])} {data['sides'][0]}, {_range(row[cut:])} {data['sides'][1]}"
+        for name, row, cut in zip(data["rows"], cells, cuts, strict=True)
+    )
+    return Picture(figure, f"{data['title']}, {data['label']}. {told}.")
+
+
+def _range(values: Any) -> str:
+    """The smallest and the largest of these that have a value."""
+    known = values[~np.isnan(values)]
+    ends = sorted({f"{known.min():.2f}", f"{known.max():.2f}"}) if len(known) else ["none"]
+    return " to ".join(ends)

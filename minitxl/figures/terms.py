@@ -117,6 +117,44 @@ def maps(data: Data) -> Picture:
     )
 
 
+def side_by_side(data: Data) -> Picture:
+    """A line of panels for each of ``lines``, by its name; None leaves a place empty, as the one above.
+
+    A panel is its ``name``, its ``formula`` and ``matrix`` [query key], from its lowest value,
+    dark, to its highest, bright; NaN is not drawn. A line parts ``mem_len`` keys from the others.
+    """
+    keys, queries, lines = _characters(data["keys"]), _characters(data["queries"]), data["lines"]
+    columns, told = max(map(len, lines.values())), []
+    width, height = columns * (0.5 + 0.13 * len(keys)), len(lines) * (0.6 + 0.1 * len(queries))
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(0.6 + width, 0.5 + height), layout="constrained")
+        grid = figure.subplots(len(lines), columns, sharex=True, sharey=True, squeeze=False)
+        for row, (label, line) in zip(grid, lines.items(), strict=True):
+            row[0].set_ylabel(label, fontweight="bold")
+            for axes, panel in zip(row, line, strict=True):
+                axes.tick_params(length=0, labelsize=7)
+                axes.spines[:].set_visible(False)
+                if panel is None:
+                    axes.tick_params(labelleft=False)
+                    axes.text(0.5, 0.5, "as above", transform=axes.transAxes, ha="center", color="#606060")
+                    continue
+                matrix = np.array(panel["matrix"], dtype=float)
+                low, high = np.nanmin(matrix), np.nanmax(matrix)
+                axes.imshow(matrix, cmap="cividis", vmin=low, vmax=high, aspect="auto")
+                axes.axvline(data.get("mem_len", 0) - 0.5, color="white", lw=2.5)
+                formula = panel["formula"].replace("·", r"\cdot")
+                axes.set_title(f"{panel['name']}\n${formula}$")
+                told.append(f"{label}{', ' if label else ''}{panel['name']}: {low:.2f} to {high:.2f}")
+        grid[0, 0].set_xticks(range(len(keys)), keys, family="monospace")
+        grid[0, 0].set_yticks(range(len(queries)), queries, family="monospace")
+        figure.align_ylabels(grid[:, 0])
+        parted = ": memory, then segment" if "mem_len" in data else ""
+        figure.supxlabel(f"key{parted} (each panel: dark its lowest score, bright its highest)", fontsize=9)
+        figure.supylabel("query", fontsize=9)
+    words = f"Scores of {len(keys)} keys for each of {len(queries)} queries"
+    return Picture(figure, f"{words}. {'; '.join(told)}.")
+
+
 def shift_frames(data: Data) -> Picture:
     """The frames of pad, reshape and slice, each a matrix of tickets.
 

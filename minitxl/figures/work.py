@@ -5,7 +5,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from minitxl.figures.cost import WAYS
-from minitxl.figures.picture import BLUE, GREEN, ORANGE, PURPLE, STYLE, Data, Picture
+from minitxl.figures.picture import BITS, BLUE, GREEN, ORANGE, PURPLE, STYLE, Data, Picture
 
 FLOOR = 1e-17
 """Where a difference of exactly 0 is drawn on a log scale."""
@@ -58,6 +58,29 @@ def _by_attention(axes: Axes, lengths: list[int]) -> None:
     axes.set(xscale="log", yscale="log", xlabel="attention length A, tokens")
     axes.set_xticks(lengths, [f"{length:,}" for length in lengths], rotation=45)
     axes.set_xticks([], minor=True)
+
+
+def shape(data: Data) -> Picture:
+    """The ratio of both ways divided by attention length: ``curves`` by model, between its two limits."""
+    lengths, told = data["attention_len"], []
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(8, 3.1), layout="constrained")
+        axes = figure.subplots()
+        for (name, curve), (line, colour) in zip(
+            data["curves"].items(), (("o-", GREEN), ("s--", PURPLE)), strict=True
+        ):
+            axes.plot(lengths, curve, line, color=colour, label=name)
+            told.append(f"{name} {curve[0]:.2f} at {lengths[0]:,}, {curve[-1]:.2f} at {lengths[-1]:,}")
+        limits = (
+            (1, "A: attention weighs nothing, and a window does everything A times", lengths[-1], "right"),
+            (1 / 3, "A/3: attention outweighs all else", lengths[0], "left"),
+        )
+        for level, words, place, side in limits:
+            axes.axhline(level, color="black", lw=1, ls=":")
+            axes.annotate(f"ratio = {words}", (place, level), (0, 4), textcoords="offset points", ha=side)
+        axes.set(xscale="log", xlabel="attention length A, tokens", ylabel="ratio / A", ylim=(0.2, 1.12))
+        axes.legend()
+    return Picture(figure, f"Sliding over cached operations, divided by A: {'; '.join(told)}.")
 
 
 def calculator(data: Data) -> Picture:
@@ -146,3 +169,37 @@ def recomputed(data: Data) -> Picture:
         f"query sees {attention} keys: {at[attention]:.1g} nats with a window of {attention} tokens, "
         f"{at[exact - 1]:.1g} with {exact - 1}, {at[exact]:.1g} with {exact}.",
     )
+
+
+def readings(data: Data) -> Picture:
+    """Left: how many keys the predictions of each reading see, fewest to most. Right: what it scores."""
+    names, told = list(data), []
+    most = max(found["keys"][1] for found in data.values())
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(9.5, 0.36 * len(names) + 1.2), layout="constrained")
+        keys, score = figure.subplots(1, 2, sharey=True)
+        for place, (name, found) in enumerate(data.items()):
+            low, high = found["keys"]
+            kept = name.startswith("cached")
+            mark, colour = ("o", ORANGE) if kept else ("s", BLUE)
+            keys.plot([low, high], [place, place], f"{mark}-", color=colour, ms=6)
+            span = f"{low} … {high}" if low < high else str(high)
+            keys.annotate(span, (high, place), (7, 0), textcoords="offset points", va="center")
+            score.plot(found["bits"], place, mark, color=colour, ms=8)
+            score.annotate(
+                f"{found['bits']:.2f}",
+                (found["bits"], place),
+                (8, 0),
+                textcoords="offset points",
+                va="center",
+            )
+            told.append(f"{name}, {span} keys: {found['bits']:.3f}")
+        keys.set_yticks(range(len(names)), names)
+        keys.set(title="What a prediction sees", xlabel="keys that its query sees (memory is full)")
+        keys.set_xlim(-0.05 * most, 1.4 * most)
+        score.set(title="The score", xlabel=BITS)
+        score.margins(x=0.25)
+        for axes in (keys, score):
+            axes.grid(axis="y", color="#E8E8E8")
+        keys.set_ylim(len(names) - 0.5, -0.5)
+    return Picture(figure, f"One model, one text, in {BITS}: {'; '.join(told)}.")

@@ -6,8 +6,9 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from minitxl import figures, results
+from minitxl import figures, memory, results
 from minitxl.checks.start import check_choice, check_prediction
+from minitxl.figures.segments import readable
 from minitxl.widgets import explore
 
 ROOT = Path(__file__).parents[2]
@@ -15,6 +16,45 @@ CELLS = {
     cell.id: cell.source
     for cell in nbformat.read(ROOT / "notebooks" / "00_start_here.ipynb", as_version=4).cells
 }
+
+
+@pytest.mark.parametrize(
+    ("names", "seg_len", "how"),
+    [
+        ("memories", 16, [{"mem_len": 0, "n_layer": 1}, {"mem_len": 16, "n_layer": 1}]),
+        ("depths", 8, [{"mem_len": 8, "n_layer": n} for n in (1, 2, 3)]),
+    ],
+)
+def test_the_line_of_code_shows_what_the_package_says_can_be_seen(names, seg_len, how):
+    given: dict = {}
+    exec(CELLS["seen"], given)
+    exec(CELLS["layers"], given)
+    line, rows = given["line"], given[names]
+    reaches = [memory.reach((len(line) - 1) % seg_len, seg_len=seg_len, **one) for one in how]
+    assert [sum(told) for told in rows.values()] == [reach + 1 for reach in reaches]
+    picture = readable({"tokens": line, "seg_len": seg_len, "rows": rows})
+    (axes,) = picture.figure.axes
+    written = [words.get_text() for words in axes.texts]
+    for row, reach in enumerate(reaches):
+        shown = written[row * (len(line) + 1) :][: len(line) + 1]
+        assert shown[-1] == "?"
+        assert "".join(shown[:-1]) == line[-reach - 1 :].replace(" ", "␣")
+        assert shown[: len(line) - reach - 1] == [""] * (len(line) - reach - 1)
+        looks = [box.get_hatch() for box in axes.patches[row * (len(line) + 1) :][: len(line)]]
+        assert looks == ["" if text else "////" for text in shown[:-1]]
+    for name, reach in zip(rows, reaches, strict=True):
+        assert f"{name}: from the last {reach + 1}" in picture.alt
+
+
+def test_a_good_guess_needs_the_memory():
+    given: dict = {}
+    exec(CELLS["seen"], given)
+    seen = {
+        name: "".join(token for token, one in zip(given["line"], told, strict=True) if one)
+        for name, told in given["memories"].items()
+    }
+    assert "height" in seen["memory of 16"]
+    assert "height" not in seen["no memory"]
 
 
 def test_the_prediction_is_judged_answer_by_answer():

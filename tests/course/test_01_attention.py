@@ -1,5 +1,6 @@
 """Notebook 01: its solutions, its checks, its pieces and its widget."""
 
+from itertools import chain
 from math import sqrt
 
 import pytest
@@ -8,7 +9,7 @@ from page import Page
 
 from minitxl.attention import MultiHeadAttention
 from minitxl.checks import attention as checks
-from minitxl.figures.heads import maps
+from minitxl.figures.heads import maps, matrices
 
 PAGE = Page("01_attention")
 
@@ -129,6 +130,24 @@ def test_maps_draw_the_weights_and_leave_what_is_hidden_white():
     assert shown.mask.tolist() == [[False, True], [False, False]]
     assert shown.data.tolist() == weights
     assert "0% of the weight on later letters" in drawn.alt
+
+
+def test_matrices_show_their_numbers_and_frame_the_first_row():
+    shown = {"Q": [[2.0, 0.5]], "heads": [[1, 2, 3], [4, 5, 6]]}
+    picture = matrices({"matrices": shown, "signs": ["→"], "framed": ["Q"]})
+    for axes, (title, matrix) in zip(picture.figure.axes, shown.items(), strict=True):
+        assert axes.images[0].get_array().tolist() == matrix
+        words = [text.get_text() for text in axes.texts]
+        assert [float(word) for word in words[: len(matrix) * len(matrix[0])]] == [*chain(*matrix)]
+        assert title in words
+        assert len(axes.patches) == (title == "Q")
+    assert "Q: 2 0.5; heads: 1 2 3, 4 5 6" in picture.alt
+
+
+def test_the_numbered_heads_are_those_of_the_solution():
+    names = PAGE.after_setup("exercise-split-picture", change=("matrices(", "dict("))
+    split = PAGE.solutions()["split_heads"](names["x_numbered"][None], 2)[0]
+    assert names["heads_of"] == split.tolist() != names["mixed"]
 
 
 def test_scores_are_divided_by_the_root_of_the_heads_width():

@@ -152,6 +152,7 @@ def test_words_that_the_check_calls_alike_are_so_to_the_package_and_no_others(se
             "result[row, m], result[row, half + m]",
             "result[row, 2 * m], result[row, 2 * m + 1]",
         ),
+        ("bag", "weights @ values}", "weights @ values.cumsum(0)}"),
         ("shares", '("ab", "aabb")', '("ab", "aab")'),
         ("count", "clock.W_v.weight.fill_(1.0)", "clock.W_v.weight.fill_(2.0)"),
     ],
@@ -161,6 +162,21 @@ def test_a_hand_built_piece_is_right_or_the_notebook_stops(cell, old, new):
     PAGE.after_setup(*cells)
     with pytest.raises(AssertionError):
         PAGE.after_setup(*cells, change=(old, new), within=cell)
+
+
+def test_the_two_sums_in_the_frames_are_those_of_attention_and_equal():
+    names = PAGE.after_setup("bag")
+    sums = [torch.tensor(names["shown"][name])[0] for name in names["framed"]]
+    head, letters = names["head"], names["letters"]
+    with torch.no_grad():
+        head.W_v.weight.copy_(torch.eye(4))
+        head.W_o.weight.copy_(torch.eye(4))
+        for found, word in zip(sums, ("AcB?", "BcA?"), strict=True):
+            x = letters[["ABc?".index(letter) for letter in word]][None]
+            torch.testing.assert_close(found, head.attend(x)[0, -1])
+    torch.testing.assert_close(*sums)
+    first, second = (weights for name, weights in names["shown"].items() if name.endswith("weights"))
+    assert first != second
 
 
 def test_a_word_and_its_swap_hold_the_same_tokens_and_opposite_answers():

@@ -125,6 +125,51 @@ def test_the_figures_show_the_numbers_of_their_data():
     assert "2.000 at the best offset, 1" in picture.alt
 
 
+def test_one_trained_system_is_drawn_alone():
+    curve = [{"mean": accuracy, "seeds": [accuracy]} for accuracy in (0.1, 0.9)]
+    before, inside = ({"mean": accuracy} for accuracy in (0.1, 0.9))
+    system = {"by_offset": curve, "token_in_segment_before": before, "token_in_segment": inside}
+    task = {"systems": {"vanilla": system}, "distance": 1, "seg_len": 2, "chance": 0.25}
+    picture = figures.segment_copying(task)
+    assert picture.figure.axes[0].lines[0].get_ydata().tolist() == [0.1, 0.9]
+    assert "mean of 1 seed;" in picture.alt
+    assert picture.alt.endswith("absolute, no memory: 0.10 at offsets below 1, 0.90 from there on.")
+
+
+def test_the_cut_text_shows_what_the_package_says_is_seen():
+    shown = []
+    PAGE.run("count", "seen-by-each", seen=shown.append)
+    (data,) = shown
+    graph = reach.propagate(3, n_layer=1, seg_len=4, mem_len=0, n_segment=4)
+    assert data["sees"] == graph.sees.tolist()
+    assert data["tokens"][1:] == data["targets"][:-1]
+    picture = drawn.seen(data)
+    grid, counts = picture.figure.axes
+    looks = [(box.get_facecolor()[:3], box.get_hatch()) for box in grid.patches]
+    blue = [fill for fill, hatch in looks if not hatch and fill != (1, 1, 1)]
+    lost = sum(bool(hatch) for _, hatch in looks)
+    assert (len(looks), len(blue), lost) == (16 * 16, 4 * 10, 16 * 17 // 2 - 4 * 10)
+    assert [bar.get_width() for bar in counts.patches[16:]] == 4 * [1, 2, 3, 4]
+    assert counts.lines[0].get_xdata()[0] == 2.5
+    assert "take away 96 of 136 pairs" in picture.alt
+
+
+def test_lanes_are_drawn_as_the_package_cuts_them():
+    shown = []
+    PAGE.run("exercise-lanes-picture", Lanes=Lanes, lanes=shown.append)
+    picture = drawn.lanes(shown[0])
+    (axes,) = picture.figure.axes
+    looks = {}
+    for box, words in zip(axes.patches, axes.texts, strict=True):
+        looks.setdefault((box.get_facecolor(), box.get_hatch()), []).append(int(words.get_text()))
+    first, second, targets, unused = looks.values()
+    pairs = list(Lanes(torch.arange(32), batch=3, seg_len=4))
+    assert [sorted(tokens.flatten().tolist()) for tokens, _ in pairs] == [first, second]
+    assert targets == pairs[-1][1][:, -1].tolist()
+    assert sorted(first + second + targets + unused) == list(range(32))
+    assert "segment 1 reads 4 to 7 and 14 to 17 and 24 to 27" in picture.alt
+
+
 def test_segment_copying_runs_end_to_end_at_toy_size():
     asked = segment_copying.settings("quick", NO_TEXT)
     asked |= {"seg_len": 4, "mem_len": 4, "distances": [2], "steps": 2, "batch": 2, "test_streams": 8}

@@ -145,3 +145,13 @@ def test_cut_edges_shows_each_edge_once_and_the_lengths():
     assert all(line[1][0] < 8 for line in behind)
     assert [bar.get_height() for bar in bars.patches] == [1.0, 1.5, 1.0, 0.0]
     assert memory.longest_reach(n_layer=2, seg_len=4, mem_len=4) == 11
+
+
+def test_sides_shows_each_value_and_tells_both_sides_of_the_line():
+    data = {"title": "T", "label": "accuracy", "xlabel": "offset", "sides": ("before", "after")}
+    data |= {"rows": ["M = 0", "M = 2"], "columns": range(3), "cuts": [2, 0]}
+    picture = drawn.sides(data | {"values": [[0.1, 0.2, 1.0], [1.0, 1.0, None]]})
+    axes, _ = picture.figure.axes
+    assert [text.get_text() for text in axes.texts] == [".10", ".20", "1", "1", "1"]
+    assert axes.lines[0].get_xdata().tolist() == [1.5, -0.5, -0.5]
+    assert "M = 0: 0.10 to 0.20 before, 1.00 after; M = 2: none before, 1.00 after" in picture.alt

@@ -9,6 +9,7 @@ from page import Page
 
 from minitxl.checks import collisions as checks
 from minitxl.config import ModelConfig
+from minitxl.figures.places import one_vector
 from minitxl.memory import extend
 from minitxl.model import TransformerLM
 
@@ -125,3 +126,23 @@ def test_the_widget_draws_the_scores_behind_the_packages_weights():
             (positions == "absolute" and in_memory == in_segment) or positions == "Shaw, k = 2"
         )
         assert axes.lines[2].get_xdata().tolist() == [in_memory, 8 + in_segment]
+
+
+def test_one_vector_rings_each_pair_of_keys_at_no_distance():
+    near, apart = [[0.0, 0.0], [0.0, 0.0]], [[0.0, 2.0], [2.0, 0.0]]
+    panels = {
+        "restarted": {"distances": near, "places": [0, 0]},
+        "on": {"distances": apart, "places": [0, 1]},
+    }
+    picture = one_vector({"panels": panels, "tokens": "aa", "mem_len": 1, "rounding": 1e-5})
+    restarted, on, _ = picture.figure.axes
+    assert sorted(map(tuple, restarted.lines[0].get_xydata().tolist())) == [(0, 1), (1, 0)]
+    assert len(on.lines[0].get_xydata()) == 0
+    assert [label.get_text() for label in on.get_xticklabels()] == ["a\n0", "a\n1"]
+    assert "restarted: 1; on: 0" in picture.alt
+
+
+def test_restarted_numbers_make_a_letter_one_vector_with_its_copy_in_memory():
+    source = PAGE.cells["numbers"].replace("\none_vector(", "\ndrawn = one_vector(")
+    titles = [axes.get_title(loc="left") for axes in PAGE.run("setup", source)["drawn"].figure.axes]
+    assert [int(title.split("\n")[1].split()[0]) for title in titles if title] == [16, 0, 8]

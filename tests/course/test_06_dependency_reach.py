@@ -66,7 +66,7 @@ def test_the_hand_built_equals_the_packages_or_the_notebook_stops(cell, right, w
 def test_the_cone_shows_the_states_that_the_package_says_are_reached(
     n_layer, seg_len, mem_len, offset, window
 ):
-    draw = PAGE.run(PAGE.cells["widget"].partition("\n\n\nexplore(")[0])["cone"]
+    draw = PAGE.run("one-hop-cone")["cone"]
     picture = draw(n_layer, seg_len, mem_len, offset, window)
     offset, window = min(offset, seg_len - 1), None if window == "none" else window
     lengths = {"n_layer": n_layer, "seg_len": seg_len, "mem_len": mem_len, "window": window}
@@ -87,6 +87,23 @@ def test_the_cone_shows_the_states_that_the_package_says_are_reached(
     gradient = memory.reach(offset, **lengths | {"mem_len": 0})
     assert max(last - time for time, _ in own) == gradient
     assert f"takes it {gradient} tokens back" in picture.alt
+    farthest = [last - time for time in picture.figure.axes[0].lines[3].get_xdata()]
+    assert farthest == [reach.farthest(row) for row in graph.reached.flip(0)]
+
+
+def test_large_marks_stand_on_the_curves_where_the_walk_stops():
+    shown = []
+    figures = type("Figures", (), {"effective_lengths": lambda data: shown.append(data)})
+    space = PAGE.run("recl-relative-code", hops=figures)
+    picture = hops.effective_lengths(shown[0])
+    for axes, (title, group) in zip(picture.figure.axes, space["groups"].items(), strict=True):
+        found = context.recl(group, r=1.0)
+        for (name, losses), line, mark in zip(group.items(), axes.lines[::2], axes.lines[1::2], strict=True):
+            curve = {length: loss.mean().item() for length, loss in losses.items()}
+            assert dict(line.get_xydata().tolist()) == curve
+            assert mark.get_xydata().tolist() == [[found[name].tokens, curve[found[name].tokens]]]
+        told = ", ".join(f"{name} {one.tokens} (" for name, one in found.items()).split(", ")
+        assert all(f"{title}: " in picture.alt and words in picture.alt for words in told)
 
 
 def test_the_map_shows_the_formula():

@@ -14,7 +14,7 @@ from minitxl.attention import ShawAttention, visible
 from minitxl.checks import shaw as checks
 from minitxl.experiments import shaw_clipping
 from minitxl.experiments.parts import compute
-from minitxl.figures import encodings
+from minitxl.figures import clipping, encodings
 
 PAGE = Page("07_shaw")
 STORED = results.read(NOTEBOOKS.parent / "figures" / "shaw_clipping.json").data
@@ -104,6 +104,38 @@ def test_the_hand_built_attention_equals_the_packages_or_the_notebook_stops(chan
 
 def test_the_hand_built_attention_equals_the_packages():
     PAGE.after_setup("rows", "loops", "gather", "efficient", "equal")
+
+
+def test_the_first_picture_shows_the_row_of_each_pair_and_hatches_the_future():
+    scope = PAGE.after_setup("rows", "rows-picture")
+    k, rows, seen = scope["k"], scope["rows"], scope["seen"]
+    asked = {"max_distance": k, "rows": rows.tolist(), "seen": seen.tolist(), "mem_len": scope["mem_len"]}
+    picture = clipping.which_vector(asked)
+    table, pairs = picture.figure.axes
+    package = ShawAttention(4, 1, 4, max_distance=k).rows(torch.zeros(1, 1, *rows.shape), None)[0, 0]
+    assert [int(number.get_text()) for number in pairs.texts] == package.flatten().tolist()
+    assert [not box.get_hatch() for box in pairs.patches] == seen.flatten().tolist()
+    assert [not box.get_hatch() for box in table.patches] == [row <= k for row in range(2 * k + 1)]
+    assert (
+        f"{k + 1} of {2 * k + 1} rows are used; row 0, 3 back and more, by {(rows == 0).sum()}" in picture.alt
+    )
+
+
+def test_the_picture_of_one_query_shows_what_the_lookup_gives():
+    scope = PAGE.after_setup("rows", "rows-picture", "by-row")
+    k, row, q, table, found = (scope[name] for name in ("k", "row", "q", "table", "numbers"))
+    scores = (scope["keys"] + table[row]) @ q / 2
+    torch.testing.assert_close(found["weights"], scores.softmax(0))
+    torch.testing.assert_close(scope["added"] @ table, scores.softmax(0) @ table[row])
+    numbers = {name: values.tolist() for name, values in found.items()}
+    picture = clipping.by_row({"max_distance": k, "rows": row.tolist()} | numbers)
+    drawn = dict(zip(("met", "looked_up", "added", "weights"), picture.figure.axes, strict=True))
+    for name, axes in drawn.items():
+        assert [bar.get_height() for bar in axes.patches] == numbers[name]
+    assert [label.get_text() for label in drawn["weights"].get_xticklabels()] == [
+        str(r) for r in row.tolist()
+    ]
+    assert f"added up by row: {numbers['added'][0]:.2f}, " in picture.alt
 
 
 def test_the_widget_draws_the_packages_rows_and_the_stored_losses():

@@ -13,7 +13,7 @@ from minitxl.config import EvaluateConfig
 from minitxl.evaluation import cached_losses
 from minitxl.experiments import without_terms
 from minitxl.experiments.parts import compute
-from minitxl.figures.terms import maps
+from minitxl.figures.terms import maps, side_by_side
 
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "08_xl_four_terms.ipynb"
 FIGURES = NOTEBOOK.parents[1] / "figures"
@@ -112,6 +112,47 @@ def test_the_changes_do_what_the_table_says_or_the_notebook_stops():
     names = run(*cells[:3], change=("if change == 1 else", "if change < 3 else"))
     with pytest.raises(AssertionError):
         exec(CELLS["moved"], names)
+
+
+def test_panels_side_by_side_draw_the_scores_they_are_given():
+    here = {"name": "(a)", "formula": "q · k", "matrix": [[0.5, float("nan")], [-0.25, 0.75]]}
+    there = here | {"name": "(b)", "matrix": [[1.0, 0.0], [0.0, 2.0]]}
+    lines = {"before": [here, there], "after": [there, None]}
+    picture = side_by_side({"lines": lines, "keys": "a ", "queries": "a ", "mem_len": 1})
+    panels = [panel for line in lines.values() for panel in line]
+    for axes, panel in zip(picture.figure.axes, panels, strict=True):
+        if panel is None:
+            assert not axes.images
+            assert [text.get_text() for text in axes.texts] == ["as above"]
+            continue
+        assert axes.get_title(loc="left") == f"{panel['name']}\n$q \\cdot k$"
+        drawn = torch.tensor(axes.images[0].get_array().filled(float("nan")))
+        torch.testing.assert_close(drawn, torch.tensor(panel["matrix"]).double(), equal_nan=True)
+    assert "before, (a): -0.25 to 0.75; before, (b): 0.00 to 2.00; after, (b): 0.00 to 2.00." in picture.alt
+
+
+def test_the_two_products_that_are_drawn_are_those_of_the_package():
+    names = run("setup", "multiply", "multiply-picture", "by-hand", "terms-picture")
+    x, past = names["embed"](names["now"])[None], names["embed"](names["past"])[None]
+    head, hidden = names["one_head"], names["future"]
+    a, b, c, d = head.terms(x, past)
+    for line, expected in (("content", (a, c, a + c)), ("distance", (b, d, b + d))):
+        for panel, term in zip(names["lines"][line], expected, strict=True):
+            shown = torch.tensor(panel["matrix"], dtype=torch.float64)
+            term = term.expand(1, 1, *hidden.shape)[0, 0].masked_fill(hidden, float("nan"))
+            torch.testing.assert_close(shown, term, equal_nan=True)
+
+
+def test_each_change_draws_the_terms_that_it_touches_and_no_others():
+    lines = run("setup", "multiply", "multiply-picture", "three-changes-code", "moved", "moved-picture")[
+        "lines"
+    ]
+    drawn = {label: [panel and panel["name"] for panel in line] for label, line in lines.items()}
+    assert drawn["change 1"] == [None, "(b) moves by 0.00", None, drawn["change 1"][3]]
+    assert drawn["change 2"] == [None, None, "(c) moves by 0.00", "(d) moves by 0.00"]
+    stripes, diagonals = (torch.tensor(panel["matrix"]) for panel in lines["change 3"][2:])
+    torch.testing.assert_close(stripes[1:], stripes[:-1])
+    torch.testing.assert_close(diagonals[1:, 1:], diagonals[:-1, :-1])
 
 
 def test_a_head_of_one_term_does_its_task_alone_or_the_notebook_stops():

@@ -8,8 +8,9 @@ from torch.nn.functional import pad
 
 from minitxl.attention import visible
 from minitxl.checks import shift as checks
+from minitxl.figures.rectangle import numbered
 from minitxl.figures.terms import products
-from minitxl.positions import rel_shift
+from minitxl.positions import distances, rel_shift
 
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "09_relative_shift.ipynb"
 CELLS = {cell.id: cell.source for cell in nbformat.read(NOTEBOOK, as_version=4).cells}
@@ -118,3 +119,30 @@ def test_the_stepper_shows_what_the_package_computes(query, memory):
     for i in range(query):  # along each row the distance falls to 0 at the query's own place
         own = memory + i
         assert words[5][i * key : i * key + own + 1] == [f"q{i} d{own - j}" for j in range(own + 1)]
+
+
+def test_the_pictures_of_distances_hold_what_the_shift_puts_in_place():
+    found = run("setup", "pairs-picture", "misplaced-picture")
+    product, pairs = torch.tensor(found["product"]["numbers"]), found["pairs"]
+    query, key = product.shape
+    assert torch.equal(product, distances(key).expand(query, key))
+    seen, moved = visible(query, key)[0], rel_shift(product.float())
+    wanted = [
+        [number if see else None for number, see in zip(*rows, strict=True)]
+        for rows in zip(moved.tolist(), seen.tolist(), strict=True)
+    ]
+    assert pairs["numbers"] == wanted
+    assert found["seen"] == seen.sum()
+    assert found["product"]["notes"] == [f"← by {query - 1 - i}" for i in range(query)]
+    for panel in (pairs, found["product"], found["once"]):
+        assert {panel["numbers"][row][column] for row, column in panel["framed"]} == {3}
+
+
+def test_a_picture_of_pairs_writes_each_number_and_hatches_the_future():
+    panels = {"one": {"numbers": [[1, 0, None], [2, 1, 0]], "rows": "query", "columns": "key", "mem_len": 1}}
+    picture = numbered({"panels": panels})
+    (axes,) = picture.figure.axes
+    assert [words.get_text() for words in axes.texts if words.get_text()] == ["1", "0", "2", "1", "0"]
+    assert [bool(box.get_hatch()) for box in axes.patches] == [False, False, True, False, False, False]
+    assert list(axes.lines[0].get_xdata()) == [1, 1]
+    assert "one: 1 0 –, 2 1 0." in picture.alt

@@ -15,7 +15,7 @@ from minitxl.batching import Lanes
 from minitxl.checks import memory as check
 from minitxl.config import EvaluateConfig
 from minitxl.experiments import attention_over_memory
-from minitxl.figures import browser
+from minitxl.figures import browser, rectangle
 from minitxl.widgets import explore
 
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "11_attention_over_memory.ipynb"
@@ -34,6 +34,7 @@ TOOLS = {
     "EvaluateConfig": EvaluateConfig,
     "attention_over_memory": attention_over_memory,
     "browser": browser,
+    "rectangle": rectangle,
     "extend": memory.extend,
     "explore": explore,
 }
@@ -277,3 +278,37 @@ def test_the_offset_figure_and_the_heads_say_what_they_hold():
     heads = browser.heads_by_distance(weights)
     assert torch.equal(torch.tensor(heads.figure.axes[0].images[0].get_array().data), weights.flatten(0, 1))
     assert "layer 2 head 1 has 90%" in heads.alt
+
+
+def test_age_and_distance_are_those_of_the_picture():
+    names = dict(TOOLS)
+    exec(CELLS["rectangle-picture"], names)
+    for offset, (away, ages) in enumerate(zip(names["distance"], names["ages"], strict=True)):
+        assert [one for one in away if one is not None] == list(range(6 + offset, -1, -1))
+        assert [one - offset for one in away[:6]] == ages == [6, 5, 4, 3, 2, 1]
+
+
+def test_states_taken_away_are_drawn_with_what_they_still_get():
+    names = read_in_small()
+    for cell in ("readings", "hide-by-hand", "whole-by-hand", "wrong-picture"):
+        exec(small_ages(CELLS[cell]), names)
+    whole, hidden, zeroed, cut = names["ways"].values()
+    assert names["marked"] == [False] * 2 + [True] * 4 + [False] * 3
+    for weights in (whole, hidden, zeroed):
+        assert weights.sum().item() == pytest.approx(1)
+    assert (hidden[2:6] == 0).all()
+    assert (zeroed[2:6] > 0).all()
+    assert cut[2:6].isnan().all()
+    assert cut.nansum().item() == pytest.approx(1)
+
+
+def test_the_picture_of_states_taken_away_holds_its_weights():
+    ways = {"as it was": [0.5, 0.3, 0.2], "cut out": [0.6, None, 0.4]}
+    asked = {"ways": ways, "keys": ["2", "1", "itself"], "taken": [False, True, False], "label": "age"}
+    picture = rectangle.taken(asked)
+    first, second = picture.figure.axes
+    assert [bar.get_height() for bar in first.patches[:3]] == [0.5, 0.3, 0.2]
+    assert [bar.get_height() for bar in second.patches[:3]] == [0.6, 0, 0.4]
+    assert [bool(bar.get_hatch()) for bar in first.patches[:3]] == [False, True, False]
+    assert [words.get_text() for words in second.texts] == ["×"]
+    assert "as it was 30.0%; cut out 0.0%" in picture.alt

@@ -9,6 +9,7 @@ from minitxl.checks import cost as judges
 from minitxl.config import ModelConfig
 from minitxl.experiments import evaluation_cost
 from minitxl.figures import work
+from minitxl.figures.recurrence import passes
 from minitxl.memory import extend
 from minitxl.model import TransformerLM
 
@@ -22,7 +23,8 @@ exec(
     "import torch\nfrom itertools import product\nfrom einops import rearrange\n"
     "from minitxl import evaluation, memory\nfrom minitxl.experiments import evaluation_cost as cost\n"
     "from minitxl.config import EvaluateConfig, ModelConfig\n"
-    "from minitxl.figures import work\nfrom minitxl.model import TransformerLM\n"
+    "from minitxl.figures import work\nfrom minitxl.figures.recurrence import passes\n"
+    "from minitxl.model import TransformerLM\n"
     "from minitxl.presets import enwik8_base, enwik8_large\n",
     PAGE.names,
 )
@@ -117,3 +119,55 @@ def test_the_key_figure_shows_the_numbers_of_its_data():
     assert (
         "at 800, 200 and 2 microseconds, a ratio of 100, by operations 120, in the paper 363" in picture.alt
     )
+
+
+def counts_below(axes) -> list[int]:
+    return [int(text.get_text()) for text in axes.texts]
+
+
+def test_a_window_computes_a_token_again_for_each_loss_and_the_cache_never():
+    source = PAGE.cells["two-ways-code"].replace("\npasses(", "\ndrawn = passes(")
+    sliding, cached = PAGE.run(source)["drawn"].figure.axes
+    assert counts_below(sliding) == [1, 2, 3, *[4] * 6, 3, 2, 1]
+    assert counts_below(cached) == [1] * 12
+
+
+def test_passes_marks_what_an_earlier_row_computed_what_is_kept_and_what_is_framed():
+    rows = [
+        {"name": "first", "now": [0, 1], "framed": [1]},
+        {"name": "second", "now": [1, 2], "memory": [0], "framed": [2]},
+    ]
+    data = {"panels": {"One": rows}, "columns": 3, "framed": "scored", "counted": "times"}
+    picture = passes(data)
+    (axes,) = picture.figure.axes
+    drawn = [(round(one.get_x() + 0.44), round(one.get_y() + 0.44), one.get_hatch()) for one in axes.patches]
+    assert drawn.count((1, 1, "....")) == 1
+    assert drawn.count((0, 1, "////")) == 1
+    assert sum(not one.get_fill() for one in axes.patches) == 2
+    assert counts_below(axes) == [1, 2, 1]
+    assert (
+        "One: 2 rows, 4 tokens computed, each at most 2×, 1 kept, 2 framed. A frame: scored." in picture.alt
+    )
+    alike = passes({"panels": {"One": [row | {"letters": "a b"} for row in rows]}, "columns": 3})
+    assert not [one for one in alike.figure.axes[0].patches if one.get_hatch() == "...."]
+    assert "".join(text.get_text() for text in alike.figure.axes[0].texts) == "a ba b"
+
+
+def test_the_shape_of_the_ratio_is_drawn_by_model_between_its_limits():
+    curves = {"small": [0.9, 0.5], "large": [0.8, 0.4]}
+    picture = work.shape({"attention_len": [10, 1000], "curves": curves})
+    drawn = [line.get_ydata() for line in picture.figure.axes[0].lines]
+    assert [list(line) for line in drawn] == [*curves.values(), [1, 1], [1 / 3, 1 / 3]]
+    assert "small 0.90 at 10, 0.50 at 1,000" in picture.alt
+
+
+def test_readings_shows_the_keys_and_the_score_of_each():
+    data = {
+        "isolated segments": {"bits": 2.5, "keys": (1, 8)},
+        "cached, memory 4": {"bits": 2.25, "keys": (5, 12)},
+    }
+    picture = work.readings(data)
+    keys, score = picture.figure.axes
+    assert [list(line.get_xdata()) for line in keys.lines] == [[1, 8], [5, 12]]
+    assert [line.get_xdata()[0] for line in score.lines] == [2.5, 2.25]
+    assert "cached, memory 4, 5 … 12 keys: 2.250" in picture.alt

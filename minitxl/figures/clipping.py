@@ -1,0 +1,111 @@
+"""Which of Shaw's vectors a pair gets, and how few products the pairs of one query need."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from minitxl.figures.picture import STYLE, Data, Picture
+
+
+def which_vector(data: Data) -> Picture:
+    """Left: the table of 2k+1 vectors. Right: ``rows`` [query key], the number of each pair's vector.
+
+    Pairs that are not in ``seen`` [query key] are of the future, and hatched.
+    """
+    k, rows, seen, mem_len = data["max_distance"], data["rows"], data["seen"], data["mem_len"]
+    words = [f"{k} back and more", *(f"{back} back" for back in range(k - 1, 0, -1)), "itself"]
+    words += [*(f"{ahead} ahead" for ahead in range(1, k)), f"{k} ahead and more"]
+    used = {
+        row for line, see in zip(rows, seen, strict=True) for row, is_ in zip(line, see, strict=True) if is_
+    }
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(9.5, 3.4), layout="constrained")
+        table, pairs = figure.subplots(1, 2, width_ratios=[1, 3.2])
+        for row, meaning in enumerate(words):
+            _box(table, 0, row, row, k, hatched=row not in used)
+            table.text(1.15, row + 0.5, meaning, va="center", fontsize=9)
+        table.set(xlim=(0, 3.6), ylim=(2 * k + 1, 0), title=f"The table, k = {k}")
+        table.set_axis_off()
+        for y, (line, see) in enumerate(zip(rows, seen, strict=True)):
+            for x, (row, is_seen) in enumerate(zip(line, see, strict=True)):
+                _box(pairs, x, y, row, k, hatched=not is_seen)
+        pairs.axvline(mem_len, color="black", lw=2.5)
+        places = range(len(rows[0]))
+        pairs.set_xticks([place + 0.5 for place in places], [str(place) for place in places])
+        pairs.set_yticks([y + 0.5 for y in range(len(rows))], [str(mem_len + y) for y in range(len(rows))])
+        pairs.spines[:].set_visible(False)
+        pairs.tick_params(length=0)
+        pairs.set(
+            title="The row of each pair; hatched: the future, never seen",
+            xlabel="place j of the key: memory, then segment",
+            ylabel="place i of the query",
+            xlim=(0, len(places)),
+            ylim=(len(rows), 0),
+        )
+    count = sum(row == 0 for line in rows for row in line)
+    return Picture(
+        figure,
+        f"Rows of the table for {len(rows)} queries and {len(places)} keys, {mem_len} of them memory, "
+        f"k = {k}. {len(used)} of {2 * k + 1} rows are used; row 0, {words[0]}, by {count} pairs. "
+        f"The last query reads {' '.join(str(row) for row in rows[-1])}.",
+    )
+
+
+def _box(axes: Axes, x: int, y: int, row: int, k: int, *, hatched: bool) -> None:
+    """A cell with the number of its row."""
+    fill, ink = _colours(row, k)
+    if hatched:
+        fill, ink = "white", "#707070"
+    axes.add_patch(
+        Rectangle((x, y), 1, 1, facecolor=fill, edgecolor="#B0B0B0", lw=0.8, hatch="////" if hatched else "")
+    )
+    number = axes.text(x + 0.5, y + 0.5, str(row), ha="center", va="center", color=ink, fontsize=9)
+    if hatched:
+        number.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 1})
+
+
+def _colours(row: int, k: int) -> tuple[Any, str]:
+    """Of a row of the past, and of what is written on it."""
+    return mpl.colormaps["cividis"](row / max(k, 1)), "white" if row < 0.6 * k else "black"
+
+
+def by_row(data: Data) -> Picture:
+    """How one query gets by with a number for each row, clockwise.
+
+    ``met`` and ``added`` are [row], rows of the past alone; ``looked_up`` and ``weights`` are [key],
+    and ``rows`` holds the row of each key.
+    """
+    rows, k = data["rows"], data["max_distance"]
+    by_row, by_key = list(range(k + 1)), list(rows)
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(9.5, 4.6), layout="constrained")
+        grid = figure.subplots(2, 2, width_ratios=[k + 1, len(rows)], sharex="col", sharey="row")
+        _bars(grid[0, 0], data["met"], by_row, k, f"1. q meets {k + 1} rows of a_K")
+        _bars(grid[0, 1], data["looked_up"], by_key, k, f"2. each of {len(rows)} keys looks its number up")
+        _bars(grid[1, 1], data["weights"], by_key, k, "3. scores, softmax: a weight for each key")
+        _bars(grid[1, 0], data["added"], by_row, k, "4. added up by row, for a_V")
+        grid[0, 0].set(ylabel="product with q")
+        grid[1, 0].set(ylabel="weight", xlabel="row")
+        grid[1, 1].set(xlabel="row of the key, from the farthest to the query itself")
+    return Picture(
+        figure,
+        f"One query and {len(rows)} keys, k = {k}. Products with rows 0 to {k}: {_told(data['met'])}; "
+        f"looked up by the keys: {_told(data['looked_up'])}; their weights: {_told(data['weights'])}; "
+        f"added up by row: {_told(data['added'])}.",
+    )
+
+
+def _bars(axes: Axes, heights: Sequence[float], rows: Sequence[int], k: int, title: str) -> None:
+    axes.bar(range(len(rows)), heights, color=[_colours(row, k)[0] for row in rows], edgecolor="#707070")
+    axes.axhline(0, color="black", lw=0.8)
+    axes.set_xticks(range(len(rows)), [str(row) for row in rows])
+    axes.tick_params(axis="x", length=0, labelbottom=True)
+    axes.set_title(title)
+
+
+def _told(values: Sequence[float]) -> str:
+    return ", ".join(f"{value:.2f}" for value in values)
