@@ -1,10 +1,7 @@
-"""A headless Chromium, a folder served on the loopback, JupyterLab, and what they look like."""
+"""A headless Chromium, JupyterLab, and what they look like."""
 
 import shutil
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 
 import lab as jupyter
 import pytest
@@ -34,28 +31,6 @@ def browser():
         browser = playwright.chromium.launch(executable_path=found, args=QUIET)
         yield browser
         browser.close()
-
-
-class Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, *_):
-        pass
-
-
-@pytest.fixture
-def serve():
-    """Serve a folder; its address."""
-    servers = []
-
-    def begin(folder):
-        server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
-        Thread(target=server.serve_forever, daemon=True).start()
-        servers.append(server)
-        return f"http://127.0.0.1:{server.server_port}"
-
-    yield begin
-    for server in servers:
-        server.shutdown()
-        server.server_close()
 
 
 @pytest.fixture(scope="session")

@@ -3,8 +3,11 @@
 import re
 import subprocess
 import sys
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
 from pathlib import Path
+from threading import Thread
 from urllib.parse import urldefrag, urljoin
 
 import pytest
@@ -44,9 +47,14 @@ KEPT = ("index", "01_attention", "10_training", "recipes/scaling")
 MAKE_ABSOLUTE = "nodes => nodes.map(node => node.href || node.src)"
 
 
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+
 @pytest.fixture(scope="module")
-def site(tmp_path_factory):
-    """Built with every warning an error, as `make book` does."""
+def home(tmp_path_factory):
+    """The address of the site, built with every warning an error, as `make book` does."""
     folder = tmp_path_factory.mktemp("book")
     command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-d", folder / "trees"]
     built = subprocess.run(
@@ -56,18 +64,26 @@ def site(tmp_path_factory):
         check=False,
     )
     assert built.returncode == 0, built.stderr
-    return folder / "html"
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder / "html"))) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.fixture(scope="module")
+def window(browser):
+    context = browser.new_context(viewport={"width": 1280, "height": 1100})
+    yield context
+    context.close()
 
 
 @pytest.fixture
-def visit(browser, serve, site):
+def visit(window, home):
     """Open a page; what its console and its requests complained of, and who was asked."""
-    home, context = serve(site), browser.new_context()
     errors, asked = [], []
 
     def open_page(name, until="load"):
-        page = context.new_page()
-        page.set_viewport_size({"width": 1280, "height": 1100})
+        page = window.new_page()
         page.on("console", lambda said: errors.append(said.text) if said.type == "error" else None)
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.on("request", lambda request: asked.append(request.url))
@@ -80,7 +96,8 @@ def visit(browser, serve, site):
 
     open_page.errors, open_page.asked, open_page.home = errors, asked, home
     yield open_page
-    context.close()
+    for page in window.pages:
+        page.close()
 
 
 def test_the_whole_course_is_listed(visit):
