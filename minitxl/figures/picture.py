@@ -34,6 +34,11 @@ STYLE: dict[Any, Any] = {
 BITS = "bits per character"
 
 
+def printed(text: str) -> str:
+    """The same characters, blanks and ends of lines such that they can be seen."""
+    return text.replace(" ", "␣").replace("\n", "↵")
+
+
 def _with_counted_clips(svg: str) -> str:
     """Clip paths numbered in their order: their names hash a layout whose last digits vary."""
     names = re.findall(r'<clipPath id="(\w+)"', svg)

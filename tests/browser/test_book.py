@@ -4,13 +4,13 @@ import re
 import subprocess
 import sys
 from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import SimpleHTTPRequestHandler
 from importlib.resources import files
 from pathlib import Path
-from threading import Thread
 from urllib.parse import urldefrag, urljoin
 
 import pytest
+import sites
 
 ROOT = Path(__file__).parent.parent.parent
 NOTEBOOKS = sorted(path.stem for path in (ROOT / "notebooks").glob("[0-9]*.ipynb"))
@@ -64,10 +64,8 @@ def home(tmp_path_factory):
         check=False,
     )
     assert built.returncode == 0, built.stderr
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder / "html"))) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
+    with sites.serving(partial(Quiet, directory=str(folder / "html"))) as address:
+        yield address
 
 
 @pytest.fixture(scope="module")

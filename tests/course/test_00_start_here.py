@@ -8,7 +8,7 @@ import pytest
 
 from minitxl import figures, memory, results
 from minitxl.checks.start import check_choice, check_prediction
-from minitxl.figures.segments import readable
+from minitxl.figures.cells import readable
 from minitxl.widgets import explore
 
 ROOT = Path(__file__).parents[2]

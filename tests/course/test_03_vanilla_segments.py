@@ -13,6 +13,7 @@ from minitxl.checks import segments as judges
 from minitxl.config import EvaluateConfig, ModelConfig
 from minitxl.experiments import segment_copying
 from minitxl.experiments.parts import compute
+from minitxl.figures import cells
 from minitxl.figures import segments as drawn
 from minitxl.model import TransformerLM
 
@@ -143,7 +144,7 @@ def test_the_cut_text_shows_what_the_package_says_is_seen():
     graph = reach.propagate(3, n_layer=1, seg_len=4, mem_len=0, n_segment=4)
     assert data["sees"] == graph.sees.tolist()
     assert data["tokens"][1:] == data["targets"][:-1]
-    picture = drawn.seen(data)
+    picture = cells.seen(data)
     grid, counts = picture.figure.axes
     looks = [(box.get_facecolor()[:3], box.get_hatch()) for box in grid.patches]
     blue = [fill for fill, hatch in looks if not hatch and fill != (1, 1, 1)]
@@ -157,7 +158,7 @@ def test_the_cut_text_shows_what_the_package_says_is_seen():
 def test_lanes_are_drawn_as_the_package_cuts_them():
     shown = []
     PAGE.run("exercise-lanes-picture", Lanes=Lanes, lanes=shown.append)
-    picture = drawn.lanes(shown[0])
+    picture = cells.lanes(shown[0])
     (axes,) = picture.figure.axes
     looks = {}
     for box, words in zip(axes.patches, axes.texts, strict=True):
