@@ -4,7 +4,7 @@ Every field is a keyword of ``dataclasses.replace`` and a flag of the command li
 an ablation is one ``replace(config, attention="absolute")``.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 
@@ -111,6 +111,10 @@ class EvaluateConfig:
 
     def __post_init__(self) -> None:
         _check_lengths(self.seg_len, self.mem_len, self.window, self.clamp_len)
+
+    def attending(self, attention_len: int) -> "EvaluateConfig":
+        """The same with a memory in which every query sees that many keys, itself included."""
+        return replace(self, mem_len=attention_len - 1, window=attention_len)
 
 
 @dataclass(frozen=True)

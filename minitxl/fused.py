@@ -17,19 +17,19 @@ from math import sqrt
 from typing import Any, Unpack
 
 import torch
-from einops import einsum, pack, rearrange, repeat
+from einops import pack, rearrange, repeat
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import scaled_dot_product_attention
 
+from minitxl import kernels
 from minitxl.attention import (
     Heads,
     Keep,
     Keys,
     Memory,
     MultiHeadAttention,
-    Seen,
     Segment,
     ShawAttention,
     Sight,
@@ -39,12 +39,12 @@ from minitxl.attention import (
     visible,
 )
 from minitxl.dropout import factor
-from minitxl.positions import distances, rel_shift, sinusoids
+from minitxl.kernels import Distances
+from minitxl.positions import distances, sinusoids
 
 BLOCK, SCORES = 128, 2**20
 """Queries, and about how many scores, that are computed at once."""
 
-Distances = Float[Tensor, "head dist dim"]
 Rows = Float[Tensor, "row query dim"]
 KeyRows = Float[Tensor, "row key dim"]
 """A row for each head of each text, (batch head)."""
@@ -115,8 +115,7 @@ def relative(
         flat = (rearrange(part, "batch head pos dim -> (batch head) pos dim") for part in (q_u, q_v, k, v))
         rows = Blocks.apply(*flat, r, rate, window, keep)  # type: ignore[no-untyped-call]
         return rearrange(rows, "(batch head) query dim -> batch head query dim", batch=len(q))
-    seen = visible(q.shape[2], k.shape[2], window=window, keep=keep, device=q.device)
-    return biased(q_u, q_v, k, v, r, rate, seen)
+    return kernels.relative(q_u, q_v, k, v, r, rate, window, keep)
 
 
 def with_biases(attention: XLAttention, q: Heads) -> tuple[Heads, Heads]:
@@ -223,11 +222,3 @@ def _shift(padded: Float[Tensor, "row query dist"]) -> Float[Tensor, "row query 
 
 def _dropped(alpha: Tensor, noise: Tensor | None) -> Tensor:
     return alpha if noise is None else alpha * noise
-
-
-def biased(q_u: Heads, q_v: Heads, k: Keys, v: Keys, r: Distances, rate: float, seen: Seen) -> Heads:
-    """``relative`` where PyTorch has a kernel that takes a bias: the terms (b) + (d) are that bias."""
-    distance = einsum(q_v, r[:, 1:], "batch head query dim, head dist dim -> batch head query dist")
-    hidden = rearrange(~seen, "batch query key -> batch 1 query key")
-    bias = rel_shift(distance).masked_fill(hidden, float("-inf"))
-    return scaled_dot_product_attention(q_u, k, v, attn_mask=bias, dropout_p=rate, scale=1.0)

@@ -7,9 +7,11 @@ earlier segments, and SG, the stop-gradient, is taken here. It is neither keys n
 values, so the W_k and W_v of today do learn from it; the states of yesterday do not.
 """
 
-from einops import pack
-from jaxtyping import Float
+import torch
+from einops import pack, repeat
+from jaxtyping import Bool, Float
 from torch import Tensor
+from torch.nn.functional import pad
 
 
 def empty(states: Float[Tensor, "layer batch seg model"]) -> Float[Tensor, "layer batch 0 model"]:
@@ -37,6 +39,21 @@ def extend(
     new = states[:, :, max(0, forgotten - memory.shape[2]) :]
     joined, _ = pack([old, new], "layer batch * model")
     return joined.detach()
+
+
+def padded(
+    memory: Float[Tensor, "layer batch mem model"], *, mem_len: int, seg_len: int
+) -> tuple[Float[Tensor, "layer batch mem_len model"], Bool[Tensor, "batch key"]]:
+    """``memory`` behind zeros up to ``mem_len`` tokens, and the ``keep`` that hides the zeros.
+
+    With that ``keep`` for memory and segment the numbers are those of ``memory`` alone, but
+    all segments have one shape: what is compiled for it is compiled once, while memory fills.
+    """
+    held = memory.shape[2]
+    if held > mem_len:
+        raise ValueError(f"memory must hold at most mem_len = {mem_len} tokens, got {held}")
+    keep = torch.arange(mem_len + seg_len, device=memory.device) >= mem_len - held
+    return pad(memory, (0, 0, mem_len - held, 0)), repeat(keep, "key -> batch key", batch=memory.shape[1])
 
 
 def reach(offset: int, *, n_layer: int, seg_len: int, mem_len: int, window: int | None = None) -> int:

@@ -200,6 +200,11 @@ class TransformerLM(nn.Module):
             [block.attention.weights(block.read(x), block.read(past), **sight) for block, x, past in layers]
         )
 
+    def no_memory(self, batch: int) -> Memory:
+        """The memory of so many rows before their first segment: zero tokens long."""
+        c = self.config
+        return next(self.parameters()).new_zeros(c.n_layer, batch, 0, c.d_model)
+
     def check(self, tokens: Tokens) -> None:
         """Refuse ids that are not in the vocabulary, and a segment beyond a learned table."""
         self._check_ids(tokens, "tokens")
@@ -214,8 +219,7 @@ class TransformerLM(nn.Module):
         if sight.get("clamp_len") is None:
             sight = {**sight, "clamp_len": c.clamp_len}
         if memory is None:
-            first = next(self.parameters())
-            return first.new_zeros(c.n_layer, batch, 0, c.d_model), sight
+            return self.no_memory(batch), sight
         layer, rows, _, width = memory.shape
         if (layer, width) != (c.n_layer, c.d_model):
             raise ValueError(

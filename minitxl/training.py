@@ -10,7 +10,7 @@ Runs share nothing, their random numbers included, so two may be stepped in turn
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import cos, isfinite, log, pi
 from typing import Any, NamedTuple, cast
 
@@ -24,7 +24,7 @@ from minitxl import ranks
 from minitxl.batching import Lanes, Segment
 from minitxl.config import ModelConfig, TrainConfig
 from minitxl.evaluation import Score, cached
-from minitxl.memory import extend
+from minitxl.memory import extend, padded
 from minitxl.model import TransformerLM
 
 
@@ -168,18 +168,22 @@ def _backward(run: Run, segment: Segment, memory: Tensor | None) -> tuple[float,
     """Leave the mean loss's gradient on the parameters; that loss in bits, and the next memory."""
     settings, parts = run.settings, run.accumulate
     tokens, targets = (ids.to(run.device).chunk(parts) for ids in segment)
-    memories = [None] * parts if memory is None else memory.chunk(parts, dim=1)
+    memories = (run.model.no_memory(len(segment[0])) if memory is None else memory).chunk(parts, dim=1)
     autocast = torch.autocast("cuda", torch.bfloat16, enabled=settings.precision == "bfloat16")
     nats, extended = 0.0, []
     for part, before in enumerate(memories):
         with ranks.apart(run.losses, when=part < parts - 1):
+            read, keep = before, None
+            if settings.mem_len and compiles(run):
+                read, keep = padded(before, mem_len=settings.mem_len, seg_len=settings.seg_len)
             with autocast:
                 losses, states = run.losses(
                     tokens[part],
                     targets[part],
-                    before,
+                    read,
                     window=settings.window,
                     clamp_len=settings.clamp_len,
+                    keep=keep,
                     path="fused",
                 )
                 first = losses.shape[1] // 2 if settings.loss == "half" else 0
@@ -189,6 +193,11 @@ def _backward(run: Run, segment: Segment, memory: Tensor | None) -> tuple[float,
         extended.append(extend(before, states, mem_len=settings.mem_len))
     (nats,) = ranks.summed([nats / ranks.size()])
     return nats / log(2), torch.cat(extended, dim=1)
+
+
+def compiles(run: Run) -> bool:
+    """Whether ``kernels`` may compile this run's attention, which wants memory of constant length."""
+    return run.device.type == "cuda" and run.model.config.attention == "xl"
 
 
 def update(model: nn.Module, optimizer: Optimizer, *, rate: float, clip: float) -> float:
@@ -210,7 +219,7 @@ def validate(run: Run, stream: Tensor, attention_len: int | None = None) -> floa
     """
     settings = run.settings.evaluation
     if attention_len is not None:
-        settings = replace(settings, mem_len=attention_len - 1, window=attention_len)
+        settings = settings.attending(attention_len)
     targets = min(run.settings.validate_tokens, len(stream) - 1)
     rows = min(run.settings.batch, targets)
     lane = targets // rows

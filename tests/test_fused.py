@@ -10,8 +10,8 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.flop_counter import FlopCounterMode
 
 from minitxl import fused
-from minitxl.attention import MultiHeadAttention, ShawAttention, XLAttention, visible
-from minitxl.fused import Blocks, attend, biased
+from minitxl.attention import MultiHeadAttention, ShawAttention, XLAttention
+from minitxl.fused import attend
 from minitxl.memory import extend
 
 KINDS = [MultiHeadAttention, ShawAttention, XLAttention]
@@ -165,25 +165,3 @@ def test_gradients_are_right_under_dropout(small_blocks):
         return attend(attention, x, memory, window=6)
 
     assert torch.autograd.gradcheck(drawn_again, x.requires_grad_())
-
-
-@given(shape=shapes, window=windows, hide=st.booleans())
-def test_the_distance_terms_as_a_bias_give_the_same(shape, window, hide):
-    n_head, d_head, batch, query, mem = shape
-    generator = torch.Generator().manual_seed(0)
-    key = query + mem
-    lengths = [(batch, n_head, n, d_head) for n in (query, query, key, key)] + [(n_head, key + 1, d_head)]
-    given = [
-        torch.randn(size, generator=generator, dtype=torch.float64, requires_grad=True) for size in lengths
-    ]
-    keep = torch.rand(batch, key, generator=generator) < 0.6 if hide else None
-    seen = visible(query, key, window=window, keep=keep)
-    flat = [tensor.flatten(0, 1) for tensor in given[:4]]
-    one = Blocks.apply(*flat, given[4], 0.0, window, keep).unflatten(0, (batch, n_head))
-    other = biased(*given, 0.0, seen)
-    torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-10)
-    weight = torch.randn(one.shape, generator=generator, dtype=torch.float64)
-    for ours, theirs in zip(
-        *(torch.autograd.grad((out * weight).sum(), given) for out in (one, other)), strict=True
-    ):
-        torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-10)

@@ -6,7 +6,7 @@ import torch
 from models import ENCODINGS, NORMS, VOCAB, small_config
 from small_runs import LANES, SETTINGS, STREAM, assert_same_weights, new_run, weights
 
-from minitxl import training
+from minitxl import kernels, training
 from minitxl.batching import Lanes
 from minitxl.config import EvaluateConfig, TrainConfig
 from minitxl.evaluation import cached
@@ -147,6 +147,40 @@ def test_bfloat16_is_for_cuda_alone():
         ValueError, match="precision must be float32 where there is no CUDA GPU, got bfloat16 on cpu"
     ):
         new_run(replace(SETTINGS, precision="bfloat16"))
+
+
+@pytest.mark.parametrize("accumulate", [1, 3])
+def test_memory_of_constant_length_trains_alike(monkeypatch, accumulate):
+    """As on a GPU, where what is compiled must not be compiled again while memory fills."""
+    settings, seen, found = replace(SETTINGS, mem_len=20, steps=6), set(), []
+    for compiles in (False, True):
+        monkeypatch.setattr(training, "compiles", lambda run, answer=compiles: answer)
+        run = training.start(small_config(), settings, accumulate=accumulate)
+        read = run.model.hidden
+
+        def watched(tokens, memory, read=read, compiles=compiles, **how):
+            seen.add((compiles, memory.shape[2], how["keep"] is None))
+            return read(tokens, memory, **how)
+
+        monkeypatch.setattr(run.model, "hidden", watched)
+        found.append([record.bits for record in training.steps(run, LANES)])
+        assert run.memory.shape[2] == 20
+    assert {length for compiles, length, _ in seen if compiles} == {20}
+    assert len({length for compiles, length, _ in seen if not compiles}) > 2
+    assert found[0] == pytest.approx(found[1], rel=1e-5)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+def test_on_a_gpu_attention_is_compiled_once_while_memory_fills():
+    """With scores enough that the forms are timed, and every shape but one would be a graph more."""
+    config = small_config(d_model=64, n_head=2, d_head=32)
+    settings = replace(SETTINGS, seg_len=256, mem_len=1024, batch=8, steps=6)
+    kernels.timed.cache_clear()
+    run = training.start(config, settings, device="cuda")
+    text = torch.randint(config.vocab_size, (8 * 256 * 7 + 1,), generator=torch.Generator().manual_seed(0))
+    records = list(training.steps(run, Lanes(text, batch=8, seg_len=256)))
+    assert kernels.timed.cache_info().misses == 1
+    assert len(records) == 6
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")

@@ -131,8 +131,7 @@ def _bits(model: TransformerLM, test: Tensor, train: TrainConfig, attention_len:
         return sliding(model, test, attention_len=attention_len, stride=1).bits_per_token
     if model.config.attention == "absolute":
         return cached(model, test, train.evaluation).bits_per_token
-    memory = EvaluateConfig(train.seg_len, mem_len=attention_len - 1, window=attention_len)
-    return cached(model, test, memory).bits_per_token
+    return cached(model, test, train.evaluation.attending(attention_len)).bits_per_token
 
 
 def bits_by_offset(model: TransformerLM, test: Tensor, settings: EvaluateConfig) -> list[float]:

@@ -15,7 +15,6 @@ from torch import Tensor
 from minitxl import training
 from minitxl.batching import Lanes
 from minitxl.checkpoints import model_config, train_config
-from minitxl.config import EvaluateConfig
 from minitxl.corpora import Corpus
 from minitxl.evaluation import Score, cached, sliding
 from minitxl.experiments.memory_and_positions import SHORT, SMALL
@@ -84,7 +83,7 @@ def ways(vanilla: Run, xl: Run) -> list[Way]:
     """Each model read cheaply, and by a window that slides one token at a time."""
     short = xl.settings.seg_len
     long = short + xl.settings.mem_len
-    memory = EvaluateConfig(short, mem_len=long - 1, window=long)
+    memory = xl.settings.evaluation.attending(long)
 
     def slide(run: Run, length: int, stride: int) -> Callable[[Tensor], Score]:
         return lambda part: sliding(run.model, part, attention_len=length, stride=stride)

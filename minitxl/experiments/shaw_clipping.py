@@ -17,7 +17,6 @@ from minitxl import training
 from minitxl.attention import ShawAttention
 from minitxl.batching import Lanes
 from minitxl.checkpoints import model_config, train_config
-from minitxl.config import EvaluateConfig
 from minitxl.corpora import Corpus
 from minitxl.evaluation import cached
 from minitxl.experiments import ablation
@@ -69,16 +68,12 @@ def _train_and_score(
         report(label(max_distance, seed), train.steps, record)
     test = corpus.test[: asked["test_tokens"] + 1]
     lengths = [int(train.seg_len * factor) for factor in asked["memory_lens"]]
+    longer = [train.evaluation.attending(length) for length in lengths]
     return {
         "parameters": sum(parameter.numel() for parameter in run.model.parameters()),
-        "bits": [_bits(run.model, test, train.seg_len, length) for length in lengths],
+        "bits": [cached(run.model, test, settings).bits_per_token for settings in longer],
         "vectors": vectors(run.model) if max_distance == SHOWN else None,
     }
-
-
-def _bits(model: TransformerLM, test: Tensor, seg_len: int, attention_len: int) -> float:
-    memory = EvaluateConfig(seg_len, mem_len=attention_len - 1, window=attention_len)
-    return cached(model, test, memory).bits_per_token
 
 
 def vectors(model: TransformerLM) -> list[dict[str, Any]]:
