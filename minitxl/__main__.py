@@ -21,6 +21,7 @@ from minitxl.commands.train import Train, from_preset
 from minitxl.config import TrainConfig
 from minitxl.experiments import conclusions, demo
 from minitxl.experiments.parts import compute
+from minitxl.peers import Precision
 
 Experiment = Literal[
     "dependency",
@@ -171,11 +172,18 @@ class Bench:
     """Seed of weights, text and dropout."""
     device: Device = "auto"
     """cpu, cuda, or the better one that is there."""
+    precision: Precision = "float32"
+    """Of the matrix products: bfloat16 on a CUDA GPU alone."""
 
     def __call__(self) -> None:
         device, there = device_of(self.device), self.peers.exists()
         settings = bench.settings(
-            self.items, rounds=self.rounds, warm_up=self.warm_up, threads=self.threads, peers=there
+            self.items,
+            rounds=self.rounds,
+            warm_up=self.warm_up,
+            threads=self.threads,
+            peers=there,
+            precision=self.precision,
         )
         if not there:
             print(f"{self.peers} is missing, so no other library is timed: make bench installs them")

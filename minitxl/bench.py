@@ -6,24 +6,21 @@ round begins with another. What slows the machine down for a while so slows all 
 taken within each round before its median is.
 """
 
-import json
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from math import prod
-from os import environ
 from pathlib import Path
 from statistics import median, quantiles
-from subprocess import PIPE, Popen
-from tempfile import TemporaryFile
 from time import sleep
-from typing import IO, Any, Literal, cast, get_args
+from typing import Any, Literal, get_args
 
 from minitxl.fused import BLOCK
 from minitxl.ours import PRODUCTS, product_repeats, product_shape
-from minitxl.peers import Job, Size
+from minitxl.peers import Job, Precision, Size
+from minitxl.workers import Worker, step, worker
 
 Trained = Literal["training-S", "training-M3", "training-M", "training-large"]
 Read = Literal["evaluation-S", "evaluation-M", "generation-M"]
@@ -51,67 +48,9 @@ PAUSE = 0.05
 those of LLVM's for as long as KMP_BLOCKTIME says."""
 PROCESSES, MEMORY_STEPS = 3, 1
 """Peak memory: how many processes of each system, and how many turns of each process."""
-WORKER = Path(__file__).with_name("peers.py")
 
 Times = Mapping[str, Sequence[float]]
 Report = Callable[[str, int], None]
-
-
-class Worker:
-    """A process that runs one system; an error of it, or its end, is told in a sentence."""
-
-    def __init__(self, job: Job, process: Popen[bytes], words: IO[bytes]) -> None:
-        self.job, self.process, self.words = job, process, words
-        self.questions, self.answers = cast(IO[bytes], process.stdin), cast(IO[bytes], process.stdout)
-        self.say(asdict(job))
-
-    def say(self, question: Mapping[str, Any]) -> None:
-        with suppress(BrokenPipeError):  # the answer, or its absence, says why
-            self.questions.write(json.dumps(question).encode() + b"\n")
-
-    def hear(self) -> dict[str, Any]:
-        """The answer to what was said longest ago; the first is to the job itself."""
-        line = self.answers.readline()
-        answer = json.loads(line) if line else {"error": self._last_words()}
-        if "error" in answer:
-            error = answer["error"].strip().partition("\n")[0]
-            raise ValueError(f"{self.job.system} must finish its {self.job.work}, got {error}")
-        return answer
-
-    def ask(self, what: str) -> dict[str, Any]:
-        self.say({"do": what})
-        return self.hear()
-
-    def _last_words(self) -> str:
-        code = self.process.wait()
-        self.words.seek(0)
-        lines = self.words.read().decode(errors="replace").split("\n")
-        last = next((line for line in reversed(lines) if line.strip()), "no word of why")
-        return f"exit code {code} and {last}"
-
-
-@contextmanager
-def worker(job: Job, python: str) -> Iterator[Worker]:
-    """A worker that is told its job and not heard yet; its process is over when the block is."""
-    threads = str(job.threads)
-    settings = {**environ, "OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads, "KMP_BLOCKTIME": "10"}
-    command = [python, "-P", str(WORKER)]  # -P: this package's files are no top-level modules
-    with (
-        TemporaryFile() as words,
-        Popen(command, bufsize=0, stdin=PIPE, stdout=PIPE, stderr=words, env=settings) as process,
-    ):
-        try:
-            yield Worker(job, process, words)
-        finally:
-            process.kill()
-
-
-def step(worker: Worker, name: str) -> float:
-    """Seconds of one iteration, the mean of a turn."""
-    answer = worker.ask("step")
-    if not answer["finite"]:
-        raise ValueError(f"{name} must return finite numbers, got others")
-    return answer["seconds"]
 
 
 def rounds(
@@ -188,7 +127,13 @@ def systems_of(work: str) -> tuple[str, ...]:
 
 
 def settings(
-    names: Sequence[Name] = DEFAULT, *, rounds: int, warm_up: int, threads: int, peers: bool
+    names: Sequence[Name] = DEFAULT,
+    *,
+    rounds: int,
+    warm_up: int,
+    threads: int,
+    peers: bool,
+    precision: Precision = "float32",
 ) -> dict[str, Any]:
     """What is asked for. Without peers, minitxl's explicit path is the reference."""
     for label, value, least in (("rounds", rounds, 2), ("warm_up", warm_up, 0), ("threads", threads, 1)):
@@ -199,6 +144,7 @@ def settings(
         "rounds": rounds,
         "warm_up": warm_up,
         "threads": threads,
+        "precision": precision,
         "reference": "transformers" if peers else "minitxl-explicit",
     }
 
@@ -211,11 +157,13 @@ class Machine:
     """The Python that has the peers' libraries."""
     threads: int
     device: str
+    precision: Precision
     seed: int
 
     def worker(self, system: str, work: str, size: Size) -> AbstractContextManager[Worker]:
         python = str(self.peers) if system in PEERS else sys.executable
-        return worker(Job(system, work, size, self.threads, self.device, self.seed), python)
+        job = Job(system, work, size, self.threads, self.device, self.precision, self.seed)
+        return worker(job, python)
 
 
 def run(
@@ -227,7 +175,9 @@ def run(
     report: Report = lambda label, total: None,
 ) -> dict[str, Any]:
     """Measure every item of ``settings``; ``report`` gets its label and its number of rounds after each."""
-    machine = Machine(peers, settings["threads"], device, seed)
+    if settings["precision"] == "bfloat16" and device != "cuda":
+        raise ValueError(f"precision must be float32 where there is no CUDA GPU, got bfloat16 on {device}")
+    machine = Machine(peers, settings["threads"], device, settings["precision"], seed)
     rows, versions = list[Any](), dict[str, Any]()
     for name in settings["items"]:
         work, size_name, size = item(name)

@@ -31,6 +31,7 @@ def our_training(job: Job) -> AtWork:
         batch=size.batch,
         learning_rate=LEARNING_RATE,
         clip=CLIP,
+        precision=job.precision,
         seed=job.seed,
     )
     run = start(config(size), settings, device=job.device)
@@ -111,7 +112,8 @@ def build_vanilla(job: Job) -> AtWork:
 def build_product(job: Job) -> AtWork:
     """A matrix product, as often as an iteration has the operations of 2048 × 2048 × 2048."""
     m, k, n = product_shape(job.system, job.size)
-    a, b = torch.randn(m, k, device=job.device), torch.randn(k, n, device=job.device)
+    dtype = torch.bfloat16 if job.precision == "bfloat16" else torch.float32
+    a, b = (torch.randn(size, dtype=dtype, device=job.device) for size in ((m, k), (k, n)))
 
     def products() -> Iterator[Tensor]:
         while True:

@@ -26,7 +26,7 @@ from math import ceil
 from pathlib import Path
 from statistics import mean
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -40,6 +40,7 @@ TURN, LONG = 0.5, 2.0
 """Seconds that a turn is timed for, at least, and of an iteration that is a turn by itself."""
 LEARNING_RATE, CLIP = 2.5e-4, 1.0
 OURS = "minitxl.ours"
+Precision = Literal["float32", "bfloat16"]
 TRANSFO_XL = "transformers.models.deprecated.transfo_xl.modeling_transfo_xl"
 
 
@@ -71,7 +72,12 @@ class Job:
     size: Size
     threads: int
     device: str
+    precision: Precision
+    """float32, or bfloat16 for the matrix products of a CUDA GPU."""
     seed: int
+
+    def autocast(self) -> torch.autocast:
+        return torch.autocast("cuda", torch.bfloat16, enabled=self.precision == "bfloat16")
 
 
 class System(NamedTuple):
@@ -199,7 +205,8 @@ def training(system: System, job: Job) -> Iterator[Tensor]:
     parameters = list(system.model.train().parameters())
     optimizer, memory = AdamW(parameters, lr=LEARNING_RATE, fused=True), system.memory
     for tokens, targets in segments(job):
-        loss, memory = system.read(tokens, targets, memory)
+        with job.autocast():
+            loss, memory = system.read(tokens, targets, memory)
         optimizer.zero_grad()
         loss.backward()
         clip_grad_norm_(parameters, CLIP)
@@ -211,7 +218,7 @@ def evaluation(system: System, job: Job) -> Iterator[Tensor]:
     system.model.eval()
     memory = system.memory
     for tokens, targets in segments(job):
-        with torch.inference_mode():
+        with torch.inference_mode(), job.autocast():
             loss, memory = system.read(tokens, targets, memory)
         yield loss
 
@@ -221,7 +228,7 @@ def generation(system: System, job: Job) -> Iterator[Tensor]:
     system.model.eval()
     tokens, memory = text(job)[:, : job.size.mem_len].to(job.device, torch.int64), system.memory
     while True:
-        with torch.inference_mode():
+        with torch.inference_mode(), job.autocast():
             scores, memory = system.read(tokens, None, memory)
             tokens = scores[:, -1:].argmax(-1)
         yield scores
@@ -320,6 +327,8 @@ def serve(questions: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         if question["do"] == "fill":
             needed = 1 if job.work == "generation" else ceil(job.size.mem_len / job.size.seg_len)
             yield {"filled": len(list(islice(iterations, needed)))}
+            if job.device == "cuda":  # what was held to choose a kernel is not held by a step
+                torch.cuda.reset_peak_memory_stats()
         elif question["do"] == "step":
             yield timed(iterations, job.device)
         else:

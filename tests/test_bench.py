@@ -10,10 +10,11 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from minitxl import bench, ours, peers
+from minitxl import bench, ours, peers, workers
 from minitxl.figures import bench as draw
 from minitxl.model import TransformerLM
 from minitxl.peers import Job, Size
+from minitxl.workers import Worker, step, worker
 
 ROOT = Path(__file__).parent.parent
 PEERS = ROOT / ".venv-peers" / "bin" / "python"
@@ -22,10 +23,10 @@ WORKS = ("training", "cached evaluation", "generation")
 
 
 def job(system: str, work: str = "training", size: Size = TINY) -> Job:
-    return Job(system, work, size, threads=1, device="cpu", seed=0)
+    return Job(system, work, size, threads=1, device="cpu", precision="float32", seed=0)
 
 
-class Stand(bench.Worker):
+class Stand(Worker):
     """A worker that takes ``seconds`` of its own choice, and notes its turns."""
 
     def __init__(self, name: str, turns: list[str], seconds: Iterator[float]) -> None:
@@ -46,7 +47,7 @@ def test_every_round_times_every_system_once_and_begins_with_the_next(monkeypatc
 
 
 def test_what_is_not_finite_is_refused_by_name():
-    class Broken(bench.Worker):
+    class Broken(Worker):
         def __init__(self):
             pass
 
@@ -54,7 +55,7 @@ def test_what_is_not_finite_is_refused_by_name():
             return {"seconds": 1.0, "finite": False}
 
     with pytest.raises(ValueError, match=r"^labml-nn must return finite numbers, got others$"):
-        bench.step(Broken(), "labml-nn")
+        step(Broken(), "labml-nn")
 
 
 def test_medians_quartiles_and_range():
@@ -179,6 +180,19 @@ def run(settings, **changes):
     return bench.run(settings, **{"peers": Path("none"), "device": "cpu", "seed": 0, **changes})
 
 
+def test_bfloat16_is_for_cuda_alone():
+    with pytest.raises(ValueError, match="must be float32 where there is no CUDA GPU, got bfloat16 on cpu"):
+        run(asked(("training-S",), precision="bfloat16"))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_a_small_benchmark_on_a_gpu(small, precision):
+    items = ("training-S", "evaluation-S", "generation-M", "memory-S")
+    data = run(asked(items, precision=precision), device="cuda")
+    assert [row["work"] for row in data["items"]] == [bench.item(name)[0] for name in items]
+
+
 def test_a_small_benchmark_of_our_systems(small):
     labels = []
     data = run(asked(("generation-M", "memory-S")), report=lambda label, total: labels.append((label, total)))
@@ -249,7 +263,7 @@ def test_an_error_of_a_worker_is_one_sentence_and_no_process_survives(
             super().__init__(*arguments, **options)
             started.append(self)
 
-    monkeypatch.setattr(bench, "Popen", Noted)
+    monkeypatch.setattr(workers, "Popen", Noted)
     monkeypatch.setattr(sys, "executable", str(stand_in(tmp_path, "ours", READY, STEPS)))
     monkeypatch.setattr(bench, "systems_of", lambda work: ("minitxl", "transformers", "vanilla"))
     with pytest.raises(ValueError, match=r"transformers") as told:
@@ -267,10 +281,10 @@ def test_a_peer_that_is_not_installed_is_told_by_name():
         "^transformers must finish its training, got ModuleNotFoundError: No module named 'transformers'$"
     )
     with (
-        bench.worker(job("transformers"), sys.executable) as worker,
+        worker(job("transformers"), sys.executable) as one,
         pytest.raises(ValueError, match=sentence),
     ):
-        worker.hear()
+        one.hear()
 
 
 def test_what_a_library_prints_does_not_reach_the_answers():
@@ -305,7 +319,7 @@ import torch, peers
 peers.at_work = lambda system, job: system
 size = peers.Size(2, 64, 2, 32, 128, batch=2, seg_len=8, mem_len=16, dropout=0.0)
 for name, (build, _, _) in peers.SYSTEMS.items():
-    system = build(peers.Job(name, "cached evaluation", size, threads=1, device="cpu", seed=0))
+    system = build(peers.Job(name, "cached evaluation", size, 1, "cpu", "float32", seed=0))
     ids, memory, parts = torch.randint(205, (2, 24)), system.memory, []
     with torch.inference_mode():
         system.model.eval()
