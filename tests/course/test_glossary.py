@@ -1,7 +1,6 @@
 """The glossary: complete, without doubles, and every term leads to its notebook."""
 
 import re
-from itertools import groupby
 from pathlib import Path
 
 GLOSSARY = Path(__file__).parents[2] / "notebooks" / "glossary.md"
@@ -22,35 +21,35 @@ NOTEBOOKS = {
     "13_generation_and_scale",
 }
 TEXT = GLOSSARY.read_text("utf-8")
-HEAD, RULE, *ROWS = [
-    [cell.strip() for cell in line.strip("|").split(" | ")]
-    for line in TEXT.splitlines()
-    if line.startswith("|")
+TABLES = [
+    [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
+    for lines in (part.strip().splitlines() for part in re.split(r"\n## .+\n", TEXT)[1:])
 ]
+ROWS = [row for _, _, *rows in TABLES for row in rows]
 
 
-def test_there_is_one_table_of_45_complete_rows_or_more():
-    assert re.search(r"\n\|[^\n]*(\n\|[^\n]*)*\n*\Z", TEXT)
+def test_each_idea_is_a_table_of_complete_rows_45_or_more_together():
+    assert len(TABLES) == len(set(re.findall(r"\n## (.+)\n", TEXT)))
     assert len(ROWS) >= 45
-    assert [name.strip() for name in HEAD] == [
-        "idea", "term", "中文", "symbol", "shape", "section", "notebook"
-    ]  # fmt: skip
+    for head, *_ in TABLES:
+        assert head == ["term", "中文", "meaning", "symbol", "shape", "section", "notebook"]
     for row in ROWS:
-        assert len(row) == len(HEAD), row
+        assert len(row) == 7, row
         assert all(row), row
-        assert row[1] != "–", row
-        assert re.search(r"[\u4e00-\u9fff]", row[2]), row
+        assert row[0] != "–", row
+        assert re.search(r"[\u4e00-\u9fff]", row[1]), row
+
+
+def test_each_meaning_is_one_short_sentence():
+    for row in ROWS:
+        assert re.fullmatch(r"[A-Z][^.]+\.", row[2]), row
+        assert len(row[2].split()) <= 25, row
 
 
 def test_no_term_stands_there_twice():
-    for column in (1, 2):
+    for column in (0, 1, 2):
         terms = [row[column].lower() for row in ROWS]
         assert len(set(terms)) == len(terms), sorted({term for term in terms if terms.count(term) > 1})
-
-
-def test_ideas_stand_together():
-    ideas = [idea for idea, _ in groupby(row[0] for row in ROWS)]
-    assert len(set(ideas)) == len(ideas)
 
 
 def test_every_link_leads_to_a_notebook_of_the_course_and_all_are_named():
