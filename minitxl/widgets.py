@@ -3,9 +3,9 @@
     explore(draw, n_layer=range(1, 6), mem_len=[0, 8, 16])
 
 ``draw(n_layer=, mem_len=)`` returns a ``Picture``. Tab leads to every control; arrow keys move a
-slider, Space presses a button or ticks a box. There are no drop-down lists: JupyterLab takes their
-arrow keys for itself. Where there is no kernel, or no widgets, the picture of the first setting is
-shown instead.
+slider, or its number is typed; Space presses a button or ticks a box. There are no drop-down lists:
+JupyterLab takes their arrow keys for itself, and Notebook 7 those of sliders. Where there is no
+kernel, or no widgets, the picture of the first setting is shown instead.
 """
 
 from base64 import b64encode
@@ -73,7 +73,8 @@ def explore(
     labels: Mapping[str, str] | None = None,
     **choices: Iterable[Any],
 ) -> Explorer:
-    """A control for each argument of ``draw``: a slider over numbers, a box for two booleans, else buttons.
+    """A control for each argument of ``draw``: a slider over whole numbers in equal steps, a box for two
+    booleans, else buttons.
 
     ``start`` names other values to begin with than the first; ``labels`` other names than the arguments'.
     """
@@ -86,18 +87,20 @@ def explore(
             raise ValueError(f"{name} must start at one of {options}, got {value!r}")
         if set(options) == {True, False} and all(isinstance(option, bool) for option in options):
             controls[name] = ipw.Checkbox(value=value, description=label)
-        elif all(isinstance(option, int | float) for option in options):
-            controls[name] = _slider(options, value=value, description=label)
+        elif (step := _step(options)) is not None:
+            ends = {"min": options[0], "max": options[-1], "step": step}
+            about = {"continuous_update": False, "layout": {"width": "60%"}}
+            controls[name] = ipw.IntSlider(value, **ends, description=label, **about)
         else:
             style = {"button_width": "auto"}
             controls[name] = ipw.ToggleButtons(options=options, value=value, description=label, style=style)
     return Explorer(draw, controls)
 
 
-def _slider(options: list[Any], **about: Any) -> ipw.Widget:
-    """Over equal steps the number beside it can be typed too, where an application takes the arrow keys."""
-    about |= {"continuous_update": False, "layout": {"width": "60%"}}
+def _step(options: list[Any]) -> int | None:
+    """From each to the next, if all are whole numbers and as far apart. A slider over others could not be
+    typed into, where an application takes the arrow keys."""
+    if not all(isinstance(option, int) for option in options):
+        return None
     steps = {after - before for before, after in pairwise(options)}
-    if len(steps) == 1 and all(isinstance(option, int) for option in options):
-        return ipw.IntSlider(min=options[0], max=options[-1], step=steps.pop(), **about)
-    return ipw.SelectionSlider(options=options, **about)
+    return steps.pop() if len(steps) == 1 else None

@@ -97,7 +97,7 @@ def by_place(data: Data) -> Picture:
         axes = figure.subplots()
         if "before" in data:
             axes.axvspan(places[0] - 0.5, data["before"] - 0.5, color=HIDDEN, lw=0, label=data["shaded"])
-        others = iter((LINES[0], LINES[1], LINES[3]))
+        others = iter((LINES[0], LINES[3], LINES[1]))
         for name, curve in data["curves"].items():
             colour, line = LINES[2] if name.startswith("XL") else next(others)
             axes.plot(places, curve, line, color=colour, label=name)

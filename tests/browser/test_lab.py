@@ -26,7 +26,6 @@ WIDGETS = [
 ]
 WHOLE = ["01_attention", "07_shaw", "09_relative_shift"]
 WAIT = "await dashboard.finished()\ndashboard.drawn"
-SLIDERS = ipw.IntSlider, ipw.FloatSlider, ipw.SelectionSlider
 SECONDS = 20_000  # milliseconds
 
 
@@ -53,10 +52,7 @@ class Control:
             return self.handles.is_checked()
         if isinstance(self.made, ipw.IntSlider | ipw.FloatSlider):
             return type(self.made.value)(self.readout.inner_text())
-        if isinstance(self.made, ipw.SelectionSlider):
-            label = self.readout.inner_text()
-        else:
-            label = self.got.locator("button.mod-active").inner_text()
+        label = self.got.locator("button.mod-active").inner_text()
         return {str(option): option for option in self.made.options}[label]
 
     def moves(self) -> Iterator[None]:
@@ -77,10 +73,9 @@ class Control:
             yield
             keyboard.press("ArrowLeft")
             keyboard.press("Tab")
-            if not isinstance(self.made, ipw.SelectionSlider):
-                self._type(max(self.made.min, self.made.max, key=lambda end: abs(end - start)))
-                yield
-                self._type(start)
+            self._type(max(self.made.min, self.made.max, key=lambda end: abs(end - start)))
+            yield
+            self._type(start)
         assert self.value == start
 
     def _choose(self, place: int) -> None:
