@@ -52,7 +52,7 @@ def stacked(data: Data) -> Picture:
     ``terms`` holds a list for each term that is on, ``weights`` the softmax of their sum and
     ``whole`` that of all four.
     """
-    keys, terms, weights = list(printed(data["keys"])), data["terms"], np.array(data["weights"])
+    keys, terms, weights = [printed(key) for key in data["keys"]], data["terms"], np.array(data["weights"])
     places = np.arange(len(keys))
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(9, 4.4), layout="constrained")
@@ -90,7 +90,11 @@ def maps(data: Data) -> Picture:
 
     Where no value is negative, the scale is that of square roots, so that small ones can be seen.
     """
-    keys, queries, panels = list(printed(data["keys"])), list(printed(data["queries"])), data["panels"]
+    keys, queries, panels = (
+        [printed(key) for key in data["keys"]],
+        [printed(query) for query in data["queries"]],
+        data["panels"],
+    )
     matrices = {title: np.array(matrix, dtype=float) for title, matrix in panels.items()}
     columns = 1 if len(keys) > 48 else 2
     rows = -(-len(panels) // columns)
@@ -123,7 +127,11 @@ def side_by_side(data: Data) -> Picture:
     A panel is its ``name``, its ``formula`` and ``matrix`` [query key], from its lowest value,
     dark, to its highest, bright; NaN is not drawn. A line parts ``mem_len`` keys from the others.
     """
-    keys, queries, lines = list(printed(data["keys"])), list(printed(data["queries"])), data["lines"]
+    keys, queries, lines = (
+        [printed(key) for key in data["keys"]],
+        [printed(query) for query in data["queries"]],
+        data["lines"],
+    )
     columns, told = max(map(len, lines.values())), []
     width, height = columns * (0.5 + 0.13 * len(keys)), len(lines) * (0.6 + 0.1 * len(queries))
     with mpl.rc_context(STYLE):
