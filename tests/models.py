@@ -39,6 +39,19 @@ def small_model(seed: int = 0, **settings) -> TransformerLM:
     return model
 
 
+def gradients(out: torch.Tensor, of: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+    """Of a sum of ``out`` in which no two elements weigh the same."""
+    weight = torch.linspace(-1, 1, out.numel(), dtype=out.dtype, device=out.device).view_as(out)
+    return torch.autograd.grad((out * weight).sum(), of)
+
+
+def assert_mean(draws: torch.Tensor, expected: torch.Tensor) -> None:
+    """The draws differ, and their mean is the expected within what chance allows."""
+    error = draws.std(dim=0) / len(draws) ** 0.5
+    assert (draws[0] != draws[1]).any()
+    assert ((draws.mean(dim=0) - expected).abs() < 5 * error).all()
+
+
 def some_tokens(batch: int, time: int, seed: int = 0) -> torch.Tensor:
     return torch.randint(VOCAB, (batch, time), generator=torch.Generator().manual_seed(seed))
 

@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from models import assert_mean, gradients
 from test_attention import shapes, windows
 from torch._dynamo.testing import CompileCounterWithBackend
 
@@ -33,11 +34,6 @@ def some_parts(n_head, d_head, batch, query, mem, *, device="cpu", dtype=torch.f
 def some_flags(parts, *, hide):
     flags = torch.rand(len(parts[2]), parts[2].shape[2], generator=torch.Generator().manual_seed(1))
     return (flags < 0.6).to(parts[0].device) if hide else None
-
-
-def gradients(out, parts):
-    weight = torch.linspace(-1, 1, out.numel(), dtype=out.dtype, device=out.device).view_as(out)
-    return torch.autograd.grad((out * weight).sum(), parts)
 
 
 def on_a_cpu(parts, window, keep):
@@ -79,9 +75,7 @@ def test_dropped_weights_leave_the_mean_as_it_was(name):
     with torch.no_grad():
         draws = torch.stack([form(*parts, 0.25, None, None) for _ in range(3000)])
         expected = form(*parts, 0.0, None, None)
-    error = draws.std(dim=0) / len(draws) ** 0.5
-    assert (draws[0] != draws[1]).any()
-    assert ((draws.mean(dim=0) - expected).abs() < 5 * error).all()
+    assert_mean(draws, expected)
 
 
 def read_on(padded):

@@ -152,21 +152,21 @@ def test_bfloat16_is_for_cuda_alone():
 @pytest.mark.parametrize("accumulate", [1, 3])
 def test_memory_of_constant_length_trains_alike(monkeypatch, accumulate):
     """As on a GPU, where what is compiled must not be compiled again while memory fills."""
-    settings, seen, found = replace(SETTINGS, mem_len=20, steps=6), set(), []
+    settings, lengths, found = replace(SETTINGS, mem_len=20, steps=6), {False: set(), True: set()}, []
     for compiles in (False, True):
         monkeypatch.setattr(training, "compiles", lambda run, answer=compiles: answer)
         run = training.start(small_config(), settings, accumulate=accumulate)
         read = run.model.hidden
 
         def watched(tokens, memory, read=read, compiles=compiles, **how):
-            seen.add((compiles, memory.shape[2], how["keep"] is None))
+            lengths[compiles].add(memory.shape[2])
             return read(tokens, memory, **how)
 
         monkeypatch.setattr(run.model, "hidden", watched)
         found.append([record.bits for record in training.steps(run, LANES)])
         assert run.memory.shape[2] == 20
-    assert {length for compiles, length, _ in seen if compiles} == {20}
-    assert len({length for compiles, length, _ in seen if not compiles}) > 2
+    assert lengths[True] == {20}
+    assert len(lengths[False]) > 2
     assert found[0] == pytest.approx(found[1], rel=1e-5)
 
 

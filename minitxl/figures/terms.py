@@ -90,11 +90,8 @@ def maps(data: Data) -> Picture:
 
     Where no value is negative, the scale is that of square roots, so that small ones can be seen.
     """
-    keys, queries, panels = (
-        [printed(key) for key in data["keys"]],
-        [printed(query) for query in data["queries"]],
-        data["panels"],
-    )
+    keys, queries = ([printed(label) for label in data[axis]] for axis in ("keys", "queries"))
+    panels = data["panels"]
     matrices = {title: np.array(matrix, dtype=float) for title, matrix in panels.items()}
     columns = 1 if len(keys) > 48 else 2
     rows = -(-len(panels) // columns)
@@ -127,11 +124,8 @@ def side_by_side(data: Data) -> Picture:
     A panel is its ``name``, its ``formula`` and ``matrix`` [query key], from its lowest value,
     dark, to its highest, bright; NaN is not drawn. A line parts ``mem_len`` keys from the others.
     """
-    keys, queries, lines = (
-        [printed(key) for key in data["keys"]],
-        [printed(query) for query in data["queries"]],
-        data["lines"],
-    )
+    keys, queries = ([printed(label) for label in data[axis]] for axis in ("keys", "queries"))
+    lines = data["lines"]
     columns, told = max(map(len, lines.values())), []
     width, height = columns * (0.5 + 0.13 * len(keys)), len(lines) * (0.6 + 0.1 * len(queries))
     with mpl.rc_context(STYLE):

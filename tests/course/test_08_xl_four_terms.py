@@ -185,6 +185,14 @@ def test_the_widget_draws_what_the_model_computes(on):
     assert [label.get_text() for label in weights.get_xticklabels()][-1] == names["TEXT"][122]
 
 
+def test_labels_may_be_characters_or_longer():
+    panels = [{"name": "scores", "formula": "q", "matrix": [[0.0, 1.0]]}]
+    for keys, shown in (("a ", ["a", "␣"]), (["9", "10"], ["9", "10"])):
+        picture = side_by_side({"lines": {"": panels}, "keys": keys, "queries": keys[1:], "mem_len": 1})
+        labels = [label.get_text() for label in picture.figure.axes[0].get_xticklabels()]
+        assert labels == shown
+
+
 def test_maps_draw_the_values_they_are_given():
     panels = {"one": [[0.5, float("nan")], [0.25, 0.75]], "other": [[1.0, 0.0], [0.0, 1.0]]}
     picture = maps({"panels": panels, "keys": "a ", "queries": "a ", "quantity": "weight"})
