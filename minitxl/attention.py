@@ -13,6 +13,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from minitxl.dropout import Dropout
+from minitxl.linear import Linear
 from minitxl.positions import distances, rel_shift, sinusoids
 
 Segment = Float[Tensor, "batch query model"]
@@ -110,10 +111,10 @@ class MultiHeadAttention(nn.Module):
     def __init__(self, d_model: int, n_head: int, d_head: int, *, attention_dropout: float = 0.0) -> None:
         super().__init__()
         self.n_head, self.d_head = n_head, d_head
-        self.W_q = nn.Linear(d_model, n_head * d_head, bias=False)
-        self.W_k = nn.Linear(d_model, n_head * d_head, bias=False)
-        self.W_v = nn.Linear(d_model, n_head * d_head, bias=False)
-        self.W_o = nn.Linear(n_head * d_head, d_model, bias=False)
+        self.W_q = Linear(d_model, n_head * d_head, bias=False)
+        self.W_k = Linear(d_model, n_head * d_head, bias=False)
+        self.W_v = Linear(d_model, n_head * d_head, bias=False)
+        self.W_o = Linear(n_head * d_head, d_model, bias=False)
         self.drop = Dropout(attention_dropout)
 
     def weigh(self, x: Segment, context: Context | None = None, mask: Seen | None = None) -> Scores:
@@ -159,10 +160,10 @@ class ShawAttention(nn.Module):
     ) -> None:
         super().__init__()
         self.n_head, self.d_head, self.max_distance = n_head, d_head, max_distance
-        self.W_q = nn.Linear(d_model, n_head * d_head, bias=False)
-        self.W_k = nn.Linear(d_model, n_head * d_head, bias=False)
-        self.W_v = nn.Linear(d_model, n_head * d_head, bias=False)
-        self.W_o = nn.Linear(n_head * d_head, d_model, bias=False)
+        self.W_q = Linear(d_model, n_head * d_head, bias=False)
+        self.W_k = Linear(d_model, n_head * d_head, bias=False)
+        self.W_v = Linear(d_model, n_head * d_head, bias=False)
+        self.W_o = Linear(n_head * d_head, d_model, bias=False)
         self.a_K = nn.Parameter(torch.zeros(2 * max_distance + 1, d_head))
         self.a_V = nn.Parameter(torch.zeros(2 * max_distance + 1, d_head))
         self.drop = Dropout(attention_dropout)
@@ -259,11 +260,11 @@ class XLAttention(nn.Module):
     ) -> None:
         super().__init__()
         self.d_model, self.n_head, self.d_head = d_model, n_head, d_head
-        self.W_q = nn.Linear(d_model, n_head * d_head, bias=False)
-        self.W_kE = nn.Linear(d_model, n_head * d_head, bias=False)
-        self.W_kR = nn.Linear(d_model, n_head * d_head, bias=False)
-        self.W_v = nn.Linear(d_model, n_head * d_head, bias=False)
-        self.W_o = nn.Linear(n_head * d_head, d_model, bias=False)
+        self.W_q = Linear(d_model, n_head * d_head, bias=False)
+        self.W_kE = Linear(d_model, n_head * d_head, bias=False)
+        self.W_kR = Linear(d_model, n_head * d_head, bias=False)
+        self.W_v = Linear(d_model, n_head * d_head, bias=False)
+        self.W_o = Linear(n_head * d_head, d_model, bias=False)
         self.u = nn.Parameter(torch.zeros(n_head, d_head)) if u is None else u
         self.v = nn.Parameter(torch.zeros(n_head, d_head)) if v is None else v
         self.drop_positions = Dropout(dropout)

@@ -14,7 +14,9 @@ import torch
 from einops import rearrange
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy, linear
+from torch.nn.functional import cross_entropy
+
+from minitxl.linear import linear
 
 Tokens = Int[Tensor, "batch seg"]
 State = Float[Tensor, "2 layer batch model"]

@@ -276,7 +276,7 @@ def table(data: Mapping[str, Any]) -> str:
             lines.append(
                 f"  minitxl: {row['operations'] / 1e9:,.1f} GFLOP an iteration, "
                 f"{row['fraction_of_matrix_rate']:.0%} of the {row['matrix_rate'] / 1e9:,.0f} GFLOP/s "
-                f"of the best matrix product"
+                f"of PyTorch's own matrix product"
             )
     lines.append(f"\nmedians (and quartiles); × is the speed of {data['reference']}, taken round by round")
     return "\n".join(lines[1:])

@@ -3,7 +3,7 @@
 The identity. Some queries of a segment and the keys up to the last of them are a shorter
 segment behind a longer memory: the same attention. So a segment is done block by block.
 Keys that no query of a block may see are never touched, and a block of scores is shifted,
-softened and averaged while it is still near.
+softened and averaged while it is still near; where memory is long, a few heads at a time.
 
 Two more. The product of q + v with one distance more than there are keys lies in memory as
 the padded matrix of Appendix B does, so ``rel_shift`` is a view that begins ``query``
@@ -140,23 +140,26 @@ class Blocks(torch.autograd.Function):
         window: int | None,
         keep: Keep | None,
     ) -> Rows:
-        hidden = ~visible(q_u.shape[1], k.shape[1], window=window, keep=keep)
+        plain = window is None and keep is None
+        hidden = ~visible(q_u.shape[1], q_u.shape[1] if plain else k.shape[1], window=window, keep=keep)
         if keep is not None:
             hidden = repeat(hidden, "batch query key -> (batch head) query key", head=len(r))
+        learns = ctx.needs_input_grad[0]
         out, saved = torch.empty_like(q_u), []
+        products, room = _room(q_u, k, r), None if learns else _room(q_u, k, r)
         for rows, queries, keys, r_rows in _blocks(q_u, k, r, window):
-            mask = hidden[rows if keep is not None else slice(None), queries, keys]
-            if keep is None and window is None:
-                mask = mask[..., queries.start - queries.stop :]
-            distance = _shift(torch.bmm(q_v[rows, queries], r_rows.mT))
-            scores = torch.baddbmm(distance, q_u[rows, queries], k[rows, keys].mT)
+            mask = hidden[slice(None) if keep is None else rows, queries, queries if plain else keys]
+            row, query, key = len(r_rows), queries.stop - queries.start, keys.stop - keys.start
+            padded = torch.bmm(q_v[rows, queries], r_rows.mT, out=_part(products, row, query, key + 1))
+            reused = None if room is None else _part(room, row, query, key)
+            scores = torch.baddbmm(_shift(padded), q_u[rows, queries], k[rows, keys].mT, out=reused)
             scores[..., -mask.shape[2] :].masked_fill_(mask, torch.finfo(scores.dtype).min)
             alpha = torch.softmax(scores, dim=-1, out=scores)
             if keep is not None:
                 alpha.masked_fill_(mask, 0.0)
             noise = factor(alpha, rate) if rate else None
             torch.bmm(_dropped(alpha, noise), v[rows, keys], out=out[rows, queries])
-            if ctx.needs_input_grad[0]:
+            if learns:
                 saved += [alpha, noise]
         ctx.save_for_backward(q_u, q_v, k, v, r, out, *saved)
         ctx.window = window
@@ -167,7 +170,8 @@ class Blocks(torch.autograd.Function):
     def backward(ctx: Any, d_out: Rows) -> tuple[Tensor | None, ...]:
         q_u, q_v, k, v, r, out, *saved = ctx.saved_tensors
         dq_u, dq_v, dk, dv = (torch.zeros_like(tensor) for tensor in (q_u, q_v, k, v))
-        dr = r.new_zeros(_group(q_u, k, r), *r.shape)
+        dr = r.new_zeros(max(1, _group(q_u, k, r) // len(r)), *r.shape)
+        products = _room(q_u, k, r)
         mean = (d_out * out).sum(dim=-1, keepdim=True)
         weights = iter(saved)
         for rows, queries, keys, r_rows in _blocks(q_u, k, r, ctx.window):
@@ -177,21 +181,24 @@ class Blocks(torch.autograd.Function):
             if noise is not None:
                 d_alpha.mul_(noise)
             row, query, key = alpha.shape
-            padded = alpha.new_empty(row, query, key + 1)
+            padded = _part(products, row, query, key + 1)
             padded[:, 0, :query] = 0.0
             d_scores = torch.mul(d_alpha.sub_(mean[rows, queries]), alpha, out=_shift(padded))
             torch.bmm(d_scores, k[rows, keys], out=dq_u[rows, queries])
             torch.bmm(padded, r_rows, out=dq_v[rows, queries])
             dv[rows, keys].baddbmm_(_dropped(alpha, noise).mT, here)
             dk[rows, keys].baddbmm_(d_scores.mT, q_u[rows, queries])
-            dr.flatten(0, 1)[:row, -(key + 1) :].baddbmm_(padded.mT, q_v[rows, queries])
+            head = rows.start % len(r)
+            dr.flatten(0, 1)[head : head + row, -(key + 1) :].baddbmm_(padded.mT, q_v[rows, queries])
         return dq_u, dq_v, dk, dv, dr.sum(dim=0), None, None, None
 
 
 def _group(q: Rows, k: KeyRows, r: Distances) -> int:
-    """How many rows of the batch are computed at once: as many as have ``SCORES`` scores in a block."""
-    batch, scores = len(q) // len(r), len(r) * min(BLOCK, q.shape[1]) * k.shape[1]
-    return max(1, min(batch, SCORES // scores))
+    """Rows that are computed at once, those of whole texts or some of one: about ``SCORES`` in a block."""
+    head, rows = len(r), max(1, SCORES // (min(BLOCK, q.shape[1]) * k.shape[1]))
+    if rows < head:
+        return max(some for some in range(1, rows + 1) if head % some == 0)
+    return min(rows // head * head, len(q))
 
 
 def _blocks(
@@ -199,19 +206,29 @@ def _blocks(
 ) -> Iterator[tuple[slice, slice, slice, Float[Tensor, "row dist dim"]]]:
     """For each block its rows, its queries, the keys they may see, and r for one distance more."""
     query, key, head, group = q.shape[1], k.shape[1], len(r), _group(q, k, r)
-    for row in range(0, len(q), group * head):
-        rows = slice(row, min(row + group * head, len(q)))
+    for row in range(0, len(q), group):
+        rows = slice(row, min(row + group, len(q)))
+        of_heads = r[row % head : row % head + group]
         for first in range(0, query, BLOCK):
             last = min(first + BLOCK, query)
             near = key - query + last
             far = 0 if window is None else max(0, key - query + first + 1 - window)
-            places = r[:, key - (near - far) :]
+            places = of_heads[:, key - (near - far) :]
             yield (
                 rows,
                 slice(first, last),
                 slice(far, near),
-                places.expand((rows.stop - row) // head, -1, -1, -1).flatten(0, 1),
+                places.expand((rows.stop - row) // len(places), -1, -1, -1).flatten(0, 1),
             )
+
+
+def _room(q: Rows, k: KeyRows, r: Distances) -> Float[Tensor, " number"]:
+    """Where any block's products with its distances fit; new memory for each would first be mapped."""
+    return q.new_empty(_group(q, k, r) * min(BLOCK, q.shape[1]) * (k.shape[1] + 1))
+
+
+def _part(room: Float[Tensor, " number"], row: int, query: int, dist: int) -> Float[Tensor, "row query dist"]:
+    return room[: row * query * dist].view(row, query, dist)
 
 
 def _shift(padded: Float[Tensor, "row query dist"]) -> Float[Tensor, "row query key"]:

@@ -50,7 +50,7 @@ def relative(
 ) -> Heads:
     """The heads' outputs, with dropout of the weights at ``rate``; r has one distance more than keys."""
     given, sight = (q_u, q_v, k, v, r), (rate, window, keep)
-    if not q_u.requires_grad or prod(q_u.shape[:3]) * k.shape[2] < WORTH_TIMING:
+    if q_u.is_meta or not q_u.requires_grad or prod(q_u.shape[:3]) * k.shape[2] < WORTH_TIMING:
         return biased(*given, *sight)
     problem = Problem(
         q_u.device, tuple((part.shape, part.dtype) for part in given), rate, window, keep is not None

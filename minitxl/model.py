@@ -21,6 +21,7 @@ from minitxl.adaptive import AdaptiveEmbedding, AdaptiveSoftmax
 from minitxl.attention import MultiHeadAttention, ShawAttention, Sight, XLAttention, join
 from minitxl.config import ModelConfig
 from minitxl.dropout import Dropout, VariationalDropout, factor
+from minitxl.linear import Linear
 from minitxl.positions import sinusoids
 
 Tokens = Int[Tensor, "batch seg"]
@@ -43,10 +44,10 @@ class Block(nn.Module):
         self.norm_attention = nn.LayerNorm(config.d_model)
         self.norm_inner = nn.LayerNorm(config.d_model)
         self.inner = nn.Sequential(
-            nn.Linear(config.d_model, config.d_inner),
+            Linear(config.d_model, config.d_inner),
             nn.ReLU(inplace=True) if config.activation == "relu" else nn.GELU(),
             dropout_kind(config.dropout),
-            nn.Linear(config.d_inner, config.d_model),
+            Linear(config.d_inner, config.d_model),
         )
         self.drop = dropout_kind(config.dropout)
 

@@ -1,20 +1,16 @@
 """What a training step of a configuration takes, counted and not measured: parameters, operations, bytes."""
 
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
-from typing import cast
 
 import torch
-from torch import Tensor
 
 from minitxl.adaptive import Partition
-from minitxl.attention import XLAttention, merge, split
 from minitxl.bench import operations
 from minitxl.config import ModelConfig, TrainConfig
 from minitxl.experiments.saved import saved_bytes
-from minitxl.fused import project, project_distances, with_biases
-from minitxl.kernels import biased
-from minitxl.model import Block, TransformerLM
+from minitxl.model import TransformerLM
 from minitxl.peers import Size
 
 FLOAT = 4
@@ -86,21 +82,13 @@ def layer_bytes(model: ModelConfig, train: TrainConfig) -> int:
     which form is fastest only a GPU can tell. Dropout of attention weights is left out: that form
     draws it once more in the backward pass, and keeps none.
     """
+    alone = replace(model, n_layer=1, attention_dropout=0.0)
     with torch.device("meta"):
-        block = cast(Block, TransformerLM(replace(model, n_layer=1)).blocks[0])
+        (block,) = TransformerLM(alone).blocks
         x = torch.empty(train.batch, train.seg_len, model.d_model, requires_grad=True)
         memory = torch.empty(train.batch, train.mem_len, model.d_model)
-    attention = cast(XLAttention, block.attention)
-
-    def run() -> Tensor:
-        past, now = block.read(memory), block.read(x)
-        q = split(attention.W_q(now), model.n_head)
-        k, v = (project(W, past, now, model.n_head) for W in (attention.W_kE, attention.W_v))
-        r = project_distances(attention, k.shape[2], now, train.clamp_len)
-        heads = biased(*with_biases(attention, q), k, v, r, 0.0, train.window, None)
-        return block.around(x, attention.W_o(merge(heads)))
-
-    return saved_bytes(run, block.parameters())
+    sight = {"window": train.window, "clamp_len": train.clamp_len}
+    return saved_bytes(partial(block, x, memory, path="fused", **sight), block.parameters())
 
 
 def output_bytes(model: ModelConfig, train: TrainConfig) -> int:

@@ -1,0 +1,94 @@
+"""y = x Wᵀ + b, where most of the time goes: the product that is fastest on the device.
+
+    Linear(d_model, d_inner)(x), linear(x, W, b)
+
+PyTorch gives float32 products on a CPU to one library, and brings a second one along, oneDNN,
+which does large products in less time. For a handful of rows, as when a text is continued
+token by token, reading W is the whole cost; both libraries leave it to one thread, unless
+W comes as two matrices of half the rows: a batch is shared by all threads.
+"""
+
+from math import prod
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.utils.flop_counter import register_flop_formula
+
+ONEDNN = torch.backends.mkldnn.is_available()
+HANDFUL = 4
+"""Most rows whose product is done by halves of the matrix."""
+LARGE, LARGE_FOR_A_HANDFUL = 2**26, 2**18
+"""Multiplications from which on a product gains more than it costs to go another way."""
+
+Rows = Float[Tensor, "row input"]
+Matrix = Float[Tensor, "output input"]
+Bias = Float[Tensor, " output"]
+
+
+class Linear(nn.Linear):
+    """``nn.Linear``, computed by ``linear``."""
+
+    def forward(self, input: Float[Tensor, "*rows input"]) -> Float[Tensor, "*rows output"]:
+        return linear(input, self.weight, self.bias)
+
+
+def linear(
+    x: Float[Tensor, "*rows input"], weight: Matrix, bias: Bias | None = None
+) -> Float[Tensor, "*rows output"]:
+    """``torch.nn.functional.linear``: the same product, summed in another order."""
+    rows = x.numel() // max(1, x.shape[-1])
+    large = rows * weight.numel() >= (LARGE_FOR_A_HANDFUL if rows <= HANDFUL else LARGE)
+    if not large or not _for_onednn(x, weight):
+        return functional.linear(x, weight, bias)
+    multiply = Product.apply if torch.is_grad_enabled() else product
+    y = multiply(x.reshape(-1, x.shape[-1]), weight, bias)
+    return torch.ops.aten._unsafe_view(y, (*x.shape[:-1], len(weight)))
+
+
+def _for_onednn(x: Tensor, weight: Tensor) -> bool:
+    """What is of other numbers, on another device, compiled, or does not fit is left to PyTorch."""
+    if not ONEDNN or torch.compiler.is_compiling() or torch.is_autocast_enabled("cpu"):
+        return False
+    return (
+        x.device.type == "cpu" and x.dtype == weight.dtype == torch.float32 and x.shape[-1] == weight.shape[1]
+    )
+
+
+class Product(torch.autograd.Function):
+    """``product`` and its gradients: dx = dy W, dW = dyᵀ x, db = Σ dy."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Rows, weight: Matrix, bias: Bias | None) -> Float[Tensor, "row output"]:
+        return product(x, weight, bias)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor | None, ...], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs[:2])
+
+    @staticmethod
+    def backward(ctx: Any, dy: Float[Tensor, "row output"]) -> tuple[Tensor | None, ...]:
+        x, weight = ctx.saved_tensors
+        dx = linear(dy, weight.mT) if ctx.needs_input_grad[0] else None
+        dw = dy.mT @ x if ctx.needs_input_grad[1] else None
+        return dx, dw, dy.sum(dim=0) if ctx.needs_input_grad[2] else None
+
+
+def product(x: Rows, weight: Matrix, bias: Bias | None) -> Float[Tensor, "row output"]:
+    if len(x) > HANDFUL or len(weight) % 2 or not weight.is_contiguous():
+        return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
+    halves = weight.view(2, -1, weight.shape[1])
+    y = torch.bmm(halves, x.mT.expand(2, -1, -1)).flatten(0, 1).mT
+    return y if bias is None else y + bias
+
+
+if ONEDNN:
+
+    @register_flop_formula(torch.ops.mkldnn._linear_pointwise)
+    def operations(x: torch.Size, weight: torch.Size, *_: Any, **__: Any) -> int:
+        """What ``FlopCounterMode`` counts for oneDNN's product, as for any other."""
+        return prod(x) * weight[0] * 2
