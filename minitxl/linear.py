@@ -4,8 +4,8 @@
 
 PyTorch gives float32 products on a CPU to one library, and brings a second one along, oneDNN,
 which does large products in less time. For a handful of rows, as when a text is continued
-token by token, reading W is the whole cost; both libraries leave it to one thread, unless
-W comes as two matrices of half the rows: a batch is shared by all threads.
+token by token, reading W is the whole cost, and PyTorch leaves one row to one thread. If W
+comes as two matrices of half its rows, the threads share them, and it is read fastest.
 """
 
 from math import prod

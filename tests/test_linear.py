@@ -4,11 +4,13 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from models import gradients, small_model, some_tokens
 from torch import nn
 from torch.func import functional_call, grad, vmap
 from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
 
+from minitxl import decoding
 from minitxl import linear as room
 from minitxl.linear import HANDFUL, Linear, linear
 
@@ -44,11 +46,10 @@ def test_it_is_pytorchs_product_and_so_are_its_gradients(rows, inputs, outputs, 
     found, expected = ours(x), theirs(x.double())
     close(found, expected)
     pull = some(*rows, outputs, seed=1)
-    gradients = torch.autograd.grad(found, [x, *ours.parameters()], pull)
-    for mine, its in zip(
-        gradients, torch.autograd.grad(expected, [x, *theirs.parameters()], pull.double()), strict=True
-    ):
-        close(mine, its.double())
+    mine = torch.autograd.grad(found, [x, *ours.parameters()], pull)
+    its = torch.autograd.grad(expected, [x, *theirs.parameters()], pull.double())
+    for one, other in zip(mine, its, strict=True):
+        close(one, other.double())
 
 
 @pytest.mark.parametrize("row", [1, HANDFUL, HANDFUL + 1])
@@ -105,6 +106,22 @@ def test_every_row_may_have_a_gradient_of_its_own():
     found, expected = each(ours), each(theirs)
     for name in expected:
         close(found[name].detach(), expected[name].detach())
+
+
+@pytest.mark.parametrize("batch", [1, 2, 3, 9])
+def test_a_model_reads_on_by_it_as_by_pytorchs(monkeypatch, batch):
+    """A token at a time: with up to ``HANDFUL`` rows the results lie in memory column by column."""
+    model, tokens, found = small_model(n_layer=2).float(), some_tokens(batch, 7), []
+    for onednn in (True, False):
+        monkeypatch.setattr(room, "ONEDNN", onednn)
+        cache, read = decoding.start(model, batch=batch, mem_len=4), []
+        for token in tokens.split(1, dim=1):
+            log_probs, cache = decoding.step(model, token, cache)
+            read.append(log_probs)
+        losses, _ = model.token_losses(tokens, tokens, path="fused")
+        found.append([*read, *gradients(losses, list(model.parameters()))])
+    for mine, its in zip(*found, strict=True):
+        torch.testing.assert_close(mine, its, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("row", [1, 9])
