@@ -5,11 +5,10 @@ segment behind a longer memory: the same attention. So a segment is done block b
 Keys that no query of a block may see are never touched, and a block of scores is shifted,
 softened and averaged while it is still near; where memory is long, a few heads at a time.
 
-Two more. The product of q + v with one distance more than there are keys lies in memory as
+One more. The product of q + v with one distance more than there are keys lies in memory as
 the padded matrix of Appendix B does, so ``rel_shift`` is a view that begins ``query``
-numbers later; what the spare column leaves in the future is masked. And with O the output
-of a head and dO its gradient, the gradient of a score is α_ij (dO_i · v_j - dO_i · O_i): the
-backward pass keeps the weights α and nothing else of their size.
+numbers later; what the spare column leaves in the future is masked. The backward pass keeps
+the weights α and nothing else of their size.
 """
 
 from collections.abc import Iterator
@@ -42,8 +41,11 @@ from minitxl.dropout import factor
 from minitxl.kernels import Distances
 from minitxl.positions import distances, sinusoids
 
-BLOCK, SCORES = 128, 2**20
+BLOCK, SCORES = 128, 2**19
 """Queries, and about how many scores, that are computed at once."""
+
+softmax_backward = torch.ops.aten._softmax_backward_data.out
+"""α_ij (dα_ij - Σ_l α_il dα_il) of weights α and their gradient dα."""
 
 Rows = Float[Tensor, "row query dim"]
 KeyRows = Float[Tensor, "row key dim"]
@@ -146,33 +148,32 @@ class Blocks(torch.autograd.Function):
             hidden = repeat(hidden, "batch query key -> (batch head) query key", head=len(r))
         learns = ctx.needs_input_grad[0]
         out, saved = torch.empty_like(q_u), []
-        products, room = _room(q_u, k, r), None if learns else _room(q_u, k, r)
+        products, room = _room(q_u, k, r), _room(q_u, k, r)
         for rows, queries, keys, r_rows in _blocks(q_u, k, r, window):
             mask = hidden[slice(None) if keep is None else rows, queries, queries if plain else keys]
             row, query, key = len(r_rows), queries.stop - queries.start, keys.stop - keys.start
             padded = torch.bmm(q_v[rows, queries], r_rows.mT, out=_part(products, row, query, key + 1))
-            reused = None if room is None else _part(room, row, query, key)
+            reused = None if learns else _part(room, row, query, key)
             scores = torch.baddbmm(_shift(padded), q_u[rows, queries], k[rows, keys].mT, out=reused)
             scores[..., -mask.shape[2] :].masked_fill_(mask, torch.finfo(scores.dtype).min)
             alpha = torch.softmax(scores, dim=-1, out=scores)
             if keep is not None:
                 alpha.masked_fill_(mask, 0.0)
             noise = factor(alpha, rate) if rate else None
-            torch.bmm(_dropped(alpha, noise), v[rows, keys], out=out[rows, queries])
+            out[rows, queries] = torch.bmm(_dropped(alpha, noise), v[rows, keys])
             if learns:
                 saved += [alpha, noise]
-        ctx.save_for_backward(q_u, q_v, k, v, r, out, *saved)
+        ctx.save_for_backward(q_u, q_v, k, v, r, *saved)
         ctx.window = window
         return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_out: Rows) -> tuple[Tensor | None, ...]:
-        q_u, q_v, k, v, r, out, *saved = ctx.saved_tensors
+        q_u, q_v, k, v, r, *saved = ctx.saved_tensors
         dq_u, dq_v, dk, dv = (torch.zeros_like(tensor) for tensor in (q_u, q_v, k, v))
         dr = r.new_zeros(max(1, _group(q_u, k, r) // len(r)), *r.shape)
         products = _room(q_u, k, r)
-        mean = (d_out * out).sum(dim=-1, keepdim=True)
         weights = iter(saved)
         for rows, queries, keys, r_rows in _blocks(q_u, k, r, ctx.window):
             alpha, noise = next(weights), next(weights)
@@ -180,12 +181,13 @@ class Blocks(torch.autograd.Function):
             d_alpha = torch.bmm(here, v[rows, keys].mT)
             if noise is not None:
                 d_alpha.mul_(noise)
+            d_scores = softmax_backward(d_alpha, alpha, -1, alpha.dtype, grad_input=d_alpha)
             row, query, key = alpha.shape
             padded = _part(products, row, query, key + 1)
             padded[:, 0, :query] = 0.0
-            d_scores = torch.mul(d_alpha.sub_(mean[rows, queries]), alpha, out=_shift(padded))
-            torch.bmm(d_scores, k[rows, keys], out=dq_u[rows, queries])
-            torch.bmm(padded, r_rows, out=dq_v[rows, queries])
+            _shift(padded).copy_(d_scores)
+            dq_u[rows, queries] = torch.bmm(d_scores, k[rows, keys])
+            dq_v[rows, queries] = torch.bmm(padded, r_rows)
             dv[rows, keys].baddbmm_(_dropped(alpha, noise).mT, here)
             dk[rows, keys].baddbmm_(d_scores.mT, q_u[rows, queries])
             head = rows.start % len(r)
@@ -194,8 +196,8 @@ class Blocks(torch.autograd.Function):
 
 
 def _group(q: Rows, k: KeyRows, r: Distances) -> int:
-    """Rows that are computed at once, those of whole texts or some of one: about ``SCORES`` in a block."""
-    head, rows = len(r), max(1, SCORES // (min(BLOCK, q.shape[1]) * k.shape[1]))
+    """Rows that are computed at once, of whole texts or two or more of one: about ``SCORES`` in a block."""
+    head, rows = len(r), max(2, SCORES // (min(BLOCK, q.shape[1]) * k.shape[1]))
     if rows < head:
         return max(some for some in range(1, rows + 1) if head % some == 0)
     return min(rows // head * head, len(q))

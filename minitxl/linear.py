@@ -20,7 +20,7 @@ from torch.utils.flop_counter import register_flop_formula
 ONEDNN = torch.backends.mkldnn.is_available()
 HANDFUL = 4
 """Most rows whose product is done by halves of the matrix."""
-LARGE, LARGE_FOR_A_HANDFUL = 2**26, 2**18
+LARGE, LARGE_FOR_A_HANDFUL = 2**25, 2**18
 """Multiplications from which on a product gains more than it costs to go another way."""
 
 Rows = Float[Tensor, "row input"]
