@@ -230,7 +230,7 @@ def test_hiding_each_state_alone_is_what_the_widget_and_the_cloud_show():
 
 def assert_browser_shows(names: dict) -> None:
     """Colours of the boxes, against weights and costs taken from the model anew."""
-    exec(CELLS["widget"].replace('"head": 2, "token": 9', '"head": 2, "token": 1'), names)
+    exec(CELLS["widget"].replace('"head": 4, "token": 6', '"head": 2, "token": 1'), names)
     (tokens, _), past = names["later"]
     with torch.inference_mode():
         weights = names["model"].attention_weights(tokens, past)[:, 4]
