@@ -15,6 +15,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 Profile = Literal["quick", "full"]
 NOTHING = "there is nothing here yet"
 
+LARGER = {"n_layer": 4, "d_model": 192, "n_head": 6, "d_inner": 768}
+"""The model that is trained in the full profile."""
+
 
 def show(piece: Any) -> Code:
     """The source of a function, class or module of the package, as it stands there."""
