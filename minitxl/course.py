@@ -16,7 +16,7 @@ Profile = Literal["quick", "full"]
 NOTHING = "there is nothing here yet"
 
 LARGER = {"n_layer": 4, "d_model": 192, "n_head": 6, "d_inner": 768}
-"""The model that is trained in the full profile."""
+"""Sizes of the models that notebooks train in the full profile."""
 
 
 def show(piece: Any) -> Code:
