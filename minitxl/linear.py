@@ -8,6 +8,7 @@ token by token, reading W is the whole cost, and PyTorch leaves one row to one t
 comes as two matrices of half its rows, the threads share them, and it is read fastest.
 """
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -20,7 +21,7 @@ from torch.utils.flop_counter import register_flop_formula
 ONEDNN = torch.backends.mkldnn.is_available()
 HANDFUL = 4
 """Most rows whose product is done by halves of the matrix."""
-LARGE, LARGE_FOR_A_HANDFUL = 2**25, 2**18
+LARGE, LARGE_FOR_A_HANDFUL = 2**29, 2**18
 """Multiplications from which on a product gains more than it costs to go another way."""
 
 Rows = Float[Tensor, "row input"]
@@ -48,17 +49,20 @@ def linear(
     return torch.ops.aten._unsafe_view(y, (*x.shape[:-1], len(weight)))
 
 
+def eager_on_cpu(x: Tensor) -> bool:
+    """Whether it is on a CPU, and PyTorch neither compiles nor chooses other numbers."""
+    compiled = torch.compiler.is_compiling()
+    return x.device.type == "cpu" and not compiled and not torch.is_autocast_enabled("cpu")
+
+
 def _for_onednn(x: Tensor, weight: Tensor) -> bool:
-    """What is of other numbers, on another device, compiled, or does not fit is left to PyTorch."""
-    if not ONEDNN or torch.compiler.is_compiling() or torch.is_autocast_enabled("cpu"):
-        return False
-    return (
-        x.device.type == "cpu" and x.dtype == weight.dtype == torch.float32 and x.shape[-1] == weight.shape[1]
-    )
+    """What is of other numbers, or does not fit, is left to PyTorch."""
+    fits = x.dtype == weight.dtype == torch.float32 and x.shape[-1] == weight.shape[1]
+    return ONEDNN and fits and eager_on_cpu(x)
 
 
 class Product(torch.autograd.Function):
-    """``product`` and its gradients: dx = dy W, dW = dyᵀ x, db = Σ dy."""
+    """``product`` and its gradients."""
 
     generate_vmap_rule = True
 
@@ -73,9 +77,16 @@ class Product(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, dy: Float[Tensor, "row output"]) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
-        dx = linear(dy, weight.mT) if ctx.needs_input_grad[0] else None
-        dw = dy.mT @ x if ctx.needs_input_grad[1] else None
-        return dx, dw, dy.sum(dim=0) if ctx.needs_input_grad[2] else None
+        return gradients(dy, x, weight, ctx.needs_input_grad)
+
+
+def gradients(
+    dy: Float[Tensor, "row output"], x: Rows, weight: Matrix, needed: Sequence[bool]
+) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+    """Those of x, W and b that are needed: dx = dy W, dW = dyᵀ x, db = Σ dy."""
+    dx = linear(dy, weight.mT) if needed[0] else None
+    dw = dy.mT @ x if needed[1] else None
+    return dx, dw, dy.sum(dim=0) if needed[2] else None
 
 
 def product(x: Rows, weight: Matrix, bias: Bias | None) -> Float[Tensor, "row output"]:

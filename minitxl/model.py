@@ -21,6 +21,7 @@ from minitxl.adaptive import AdaptiveEmbedding, AdaptiveSoftmax
 from minitxl.attention import MultiHeadAttention, ShawAttention, Sight, XLAttention, join
 from minitxl.config import ModelConfig
 from minitxl.dropout import Dropout, VariationalDropout, factor
+from minitxl.feedforward import feed_forward
 from minitxl.linear import Linear
 from minitxl.positions import sinusoids
 
@@ -30,7 +31,7 @@ States = Float[Tensor, "layer batch seg model"]
 Memory = Float[Tensor, "layer batch mem model"]
 Attention = MultiHeadAttention | ShawAttention | XLAttention
 Path = Literal["explicit", "fused"]
-"""The einsum text of ``attention``, or the same numbers faster, by ``fused``."""
+"""The einsum text of ``attention``, or the same numbers faster, by ``fused`` and ``feedforward``."""
 
 
 class Block(nn.Module):
@@ -64,16 +65,17 @@ class Block(nn.Module):
         **sight: Unpack[Sight],
     ) -> Hidden:
         attend = partial(fused.attend, self.attention) if path == "fused" else self.attention
-        return self.around(x, attend(self.read(x), self.read(memory), **sight))
+        return self.around(x, attend(self.read(x), self.read(memory), **sight), path=path)
 
-    def around(self, x: Hidden, attended: Hidden) -> Hidden:
+    def around(self, x: Hidden, attended: Hidden, *, path: Path = "explicit") -> Hidden:
         """The layer's output: residuals, norms and the feed-forward layer around its attention's."""
+        inner = partial(feed_forward, self.inner) if path == "fused" else self.inner
         attended = self.drop(attended)
         if self.pre:
             x = x + attended
-            return x + self.drop(self.inner(self.norm_inner(x)))
+            return x + self.drop(inner(self.norm_inner(x)))
         x = self.norm_attention(x + attended)
-        return self.norm_inner(x + self.drop(self.inner(x)))
+        return self.norm_inner(x + self.drop(inner(x)))
 
 
 class TransformerLM(nn.Module):
