@@ -1,7 +1,8 @@
 import pytest
 import torch
 
-from minitxl.dropout import Dropout, VariationalDropout, factor
+from minitxl import dropout as room
+from minitxl.dropout import Dropout, VariationalDropout, drop_, factor
 
 
 @pytest.mark.parametrize("rate", [0.001, 0.1, 0.5, 0.95])
@@ -23,6 +24,19 @@ def test_every_sixteen_bits_are_drawn_anew():
     words = (factor(torch.empty(200_000), 0.5) > 0).view(-1, 4).double()
     assert (torch.corrcoef(words.T) - torch.eye(4)).abs().max() < 0.02
     assert (words.mean(dim=0) - 0.5).abs().max() < 0.01
+
+
+def test_drawing_in_pieces_draws_the_same_and_overwrites_what_it_is_given(monkeypatch):
+    x, found = torch.randn(7, 13), []
+    for piece in (room.PIECE, 8):
+        monkeypatch.setattr(room, "PIECE", piece)
+        torch.manual_seed(0)
+        dropped = x.clone()
+        assert drop_(dropped, 0.3) is dropped
+        found.append((dropped, torch.get_rng_state()))
+    assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
+    torch.manual_seed(0)
+    assert torch.equal(found[0][0], x * factor(x, 0.3))
 
 
 def test_dropout_follows_the_seed_and_rests_in_evaluation():
