@@ -3,9 +3,9 @@
     Linear(d_model, d_inner)(x), linear(x, W, b)
 
 PyTorch gives float32 products on a CPU to one library, and brings a second one along, oneDNN,
-which does large products in less time. For a handful of rows, as when a text is continued
-token by token, reading W is the whole cost, and PyTorch leaves one row to one thread. If W
-comes as two matrices of half its rows, the threads share them, and it is read fastest.
+which on some CPUs does large products in less time. For a handful of rows, as when a text is
+continued token by token, reading W is the whole cost, and on some CPUs PyTorch leaves one row
+to one thread. If W comes as two matrices of half its rows, the threads share them.
 """
 
 from collections.abc import Sequence

@@ -26,10 +26,20 @@ def some(*shape, dtype=torch.float64):
 
 
 def of(made, x, path):
-    """Output and all gradients, of one and the same mask."""
+    """Output and all gradients, by name, of one and the same mask."""
     torch.manual_seed(2)
-    y = path(made, x)
-    return [y, *gradients(y, [x, *made.parameters()])]
+    y, learned = path(made, x), {"x": x, **dict(made.named_parameters())}
+    return {"output": y, **dict(zip(learned, gradients(y, list(learned.values())), strict=True))}
+
+
+def assert_same(made, x, tolerance):
+    ours, theirs = of(made, x, feed_forward), of(made, x, called)
+    for name, expected in theirs.items():
+        size = max(1.0, expected.abs().max().item())
+        where = f"{name} of the layers: {{}}".format
+        torch.testing.assert_close(
+            ours[name] / size, expected / size, rtol=tolerance, atol=tolerance, msg=where
+        )
 
 
 def called(made, x):
@@ -47,9 +57,7 @@ def called(made, x):
 def test_output_and_all_gradients_are_those_of_the_layers(batch, seg, rate, wide, single, training):
     dtype, tolerance = (torch.float32, 1e-5) if single else (torch.float64, 1e-10)
     made, x = layers(wide, rate=rate, dtype=dtype).train(training), some(batch, seg, 5, dtype=dtype)
-    for ours, theirs in zip(of(made, x, feed_forward), of(made, x, called), strict=True):
-        size = max(1.0, theirs.abs().max().item())
-        torch.testing.assert_close(ours / size, theirs / size, rtol=tolerance, atol=tolerance)
+    assert_same(made, x, tolerance)
 
 
 @pytest.mark.parametrize("rows", [1, 4, 5])
@@ -57,8 +65,7 @@ def test_a_handful_of_rows_of_a_wide_layer(rows):
     """Whose products lie in memory column by column."""
     made = nn.Sequential(Linear(512, 1024), nn.ReLU(), Dropout(0.3), Linear(1024, 512))
     x = torch.randn(rows, 1, 512).requires_grad_()
-    for ours, theirs in zip(of(made, x, feed_forward), of(made, x, called), strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
+    assert_same(made, x, 1e-5)
 
 
 def test_the_wide_middle_is_all_that_is_kept_beside_the_input():
@@ -77,8 +84,9 @@ def test_the_wide_middle_is_all_that_is_kept_beside_the_input():
 @pytest.mark.parametrize("other", [{"function": nn.GELU}, {"drop": VariationalDropout}])
 def test_what_has_no_faster_form_is_called_as_it_is(other):
     made, x = layers(rate=0.4, **other), some(3, 4, 5)
-    for ours, theirs in zip(of(made, x, feed_forward), of(made, x, called), strict=True):
-        assert torch.equal(ours, theirs)
+    ours, theirs = of(made, x, feed_forward), of(made, x, called)
+    for name, expected in theirs.items():
+        assert torch.equal(ours[name], expected), name
 
 
 @pytest.mark.parametrize("frozen", ["0.weight", "0.bias", "3.weight", "3.bias"])
