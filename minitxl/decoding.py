@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import torch
-from einops import einsum
+from einops import rearrange
 from jaxtyping import Bool, Float
 from torch import Tensor
 
@@ -24,7 +24,6 @@ from minitxl.attention import (
     MultiHeadAttention,
     ShawAttention,
     XLAttention,
-    average,
     merge,
     softmax_seen,
     split,
@@ -166,11 +165,11 @@ def relative_to_one(
 ) -> Float[Tensor, "batch head 1 dim"]:
     """``relative`` for a single query, whose distances key-1 … 0 are in the keys' order already."""
     q_u, q_v = with_biases(attention, q)
-    ac = einsum(q_u, k, "batch head query dim, batch head key dim -> batch head query key")
-    bd = einsum(q_v, r[:, 1:], "batch head query dim, head key dim -> batch head query key")
+    bd = rearrange(q_v, "batch head 1 dim -> head batch dim") @ r[:, 1:].mT
+    scores = q_u @ k.mT + rearrange(bd, "head batch key -> batch head 1 key")
     hides = keep is not None or (window is not None and window < k.shape[2])
     seen = visible(1, k.shape[2], window=window, keep=keep, device=k.device) if hides else None
-    return average(softmax_seen(ac + bd, seen), v)
+    return softmax_seen(scores, seen) @ v
 
 
 def _with_room(cache: Cache, seg: int) -> Cache:

@@ -80,8 +80,10 @@ def is_stale(path: Path, *, settings: Mapping[str, Any], seeds: list[int], code:
 def provenance(device: torch.device | str, *, seconds: float) -> dict[str, Any]:
     """The machine and versions of a measurement that took ``seconds`` and ends now."""
     cuda = torch.device(device).type == "cuda"
+    model = torch.cpu.get_capabilities().get("cpu_name")
+    cpu = f"CPU ({', '.join(filter(None, [model, platform.machine()]))})"
     return {
-        "device": torch.cuda.get_device_name(device) if cuda else f"CPU ({platform.machine()})",
+        "device": torch.cuda.get_device_name(device) if cuda else cpu,
         "threads": torch.get_num_threads(),
         "python": platform.python_version(),
         "torch": torch.__version__,

@@ -1,5 +1,8 @@
 """The fast product is the product: its numbers, its gradients, and what is left to PyTorch."""
 
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 from hypothesis import given
@@ -12,11 +15,12 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from minitxl import decoding
 from minitxl import linear as room
-from minitxl.linear import HANDFUL, Linear, linear
+from minitxl.linear import HANDFUL, INTEL, Linear, linear
 
 
 @pytest.fixture(autouse=True)
 def none_is_too_small(monkeypatch):
+    monkeypatch.setattr(room, "INTEL", False)
     monkeypatch.setattr(room, "LARGE", 0)
     monkeypatch.setattr(room, "LARGE_FOR_A_HANDFUL", 0)
 
@@ -138,7 +142,8 @@ def test_what_it_is_not_made_for_is_left_to_pytorch(monkeypatch):
     with torch.autocast("cpu", dtype=torch.float16):
         assert linear(x, weight).dtype == torch.float16
     assert linear(x.to("meta"), weight.to("meta")).shape == (9, 10)
-    for holder, name, value in ((torch.compiler, "is_compiling", lambda: True), (room, "ONEDNN", False)):
+    compiling = torch.compiler, "is_compiling", lambda: True
+    for holder, name, value in (compiling, (room, "ONEDNN", False), (room, "INTEL", True)):
         with monkeypatch.context() as patch:
             patch.setattr(holder, name, value)
             assert torch.equal(linear(x, weight), functional.linear(x, weight))
@@ -147,6 +152,7 @@ def test_what_it_is_not_made_for_is_left_to_pytorch(monkeypatch):
 @pytest.mark.parametrize(("row", "width"), [(1, 511), (4, 255), (5, 2590), (0, 9)])
 def test_small_products_are_left_to_pytorch(monkeypatch, row, width):
     monkeypatch.undo()
+    monkeypatch.setattr(room, "INTEL", False)
     monkeypatch.setattr(room, "product", None)
     with torch.inference_mode():
         assert linear(some(row, width), some(width, width)).shape == (row, width)
@@ -156,3 +162,8 @@ def test_small_products_are_left_to_pytorch(monkeypatch, row, width):
 def test_a_width_that_does_not_fit_is_named(row, as_users_run_it):
     with pytest.raises(RuntimeError, match=rf"cannot be multiplied \({row}x5 and 6x10\)"):
         Linear(6, 10)(some(row, 5))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="no other system tells it in a file")
+def test_whether_the_cpu_is_intels_is_known():
+    assert ("GenuineIntel" in Path("/proc/cpuinfo").read_text()) == INTEL

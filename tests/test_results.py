@@ -4,6 +4,7 @@ from math import isfinite
 from pathlib import Path
 
 import pytest
+import torch
 
 from minitxl import results
 from minitxl.results import Result, code_digest, is_stale, provenance, read, write, write_csv
@@ -64,7 +65,8 @@ def test_provenance_names_machine_versions_and_time():
     told = provenance("cpu", seconds=1.25)
     assert {"device", "threads", "python", "torch", "minitxl", "finished", "seconds"} == told.keys()
     assert told["seconds"] == 1.2
-    assert told["device"].startswith("CPU")
+    assert told["device"].startswith("CPU (")
+    assert torch.cpu.get_capabilities()["cpu_name"] in told["device"]
 
 
 def test_stored_experiment_memory_helps_xl_and_hurts_absolute_positions_in_every_seed():
