@@ -8,10 +8,12 @@ softened and averaged while it is still near; where memory is long, a few heads 
 One more. The product of q + v with one distance more than there are keys lies in memory as
 the padded matrix of Appendix B does, so ``rel_shift`` is a view that begins ``query``
 numbers later; what the spare column leaves in the future is masked. The backward pass keeps
-the weights α and nothing else of their size.
+the weights α and nothing else of their size; the gradients of keys, values and distances are
+summed up transposed, because those products take less time.
 """
 
 from collections.abc import Iterator
+from itertools import cycle, islice
 from math import sqrt
 from typing import Any, Unpack
 
@@ -50,6 +52,8 @@ softmax_backward = torch.ops.aten._softmax_backward_data.out
 Rows = Float[Tensor, "row query dim"]
 KeyRows = Float[Tensor, "row key dim"]
 """A row for each head of each text, (batch head)."""
+DistanceRows = Float[Tensor, "some dist dim"]
+"""A row for each head, or for each head of as many texts as are computed at once."""
 
 
 def attend(
@@ -112,23 +116,40 @@ def relative(
     keep: Keep | None = None,
 ) -> Heads:
     """softmax([(q_i + u) · k_j + (q_i + v) · r_{i-j}] / √d_head) v_j."""
-    q_u, q_v = with_biases(attention, q)
     if q.device.type == "cpu":
-        flat = (rearrange(part, "batch head pos dim -> (batch head) pos dim") for part in (q_u, q_v, k, v))
-        rows = Blocks.apply(*flat, r, rate, window, keep)  # type: ignore[no-untyped-call]
-        return rearrange(rows, "(batch head) query dim -> batch head query dim", batch=len(q))
-    return kernels.relative(q_u, q_v, k, v, r, rate, window, keep)
+        return in_blocks(*with_biases(attention, q.contiguous()), k, v, r, rate, window, keep)
+    return kernels.relative(*with_biases(attention, q), k, v, r, rate, window, keep)
 
 
 def with_biases(attention: XLAttention, q: Heads) -> tuple[Heads, Heads]:
     """(q + u) / √d_head for the keys and (q + v) / √d_head for the distances."""
     scale = 1 / sqrt(attention.d_head)
     u, v = (rearrange(bias * scale, "head dim -> head 1 dim") for bias in (attention.u, attention.v))
-    return q * scale + u, q * scale + v
+    return torch.add(u, q, alpha=scale), torch.add(v, q, alpha=scale)
+
+
+def in_blocks(
+    q_u: Heads, q_v: Heads, k: Keys, v: Keys, r: Distances, rate: float, window: int | None, keep: Keep | None
+) -> Heads:
+    """The form of ``kernels`` for a CPU."""
+    flat = (rearrange(part, "batch head pos dim -> (batch head) pos dim") for part in (q_u, q_v, k, v))
+    rows = rows_at_once(q_u, k)
+    r = repeat(r, "head dist dim -> (text head) dist dim", text=max(1, rows // len(r)))
+    out = Blocks.apply(*flat, r, rows, rate, window, keep)  # type: ignore[no-untyped-call]
+    return rearrange(out, "(batch head) query dim -> batch head query dim", batch=len(q_u))
+
+
+def rows_at_once(q: Heads, k: Keys) -> int:
+    """Heads of one text, or of several, that have about ``SCORES`` scores in a block; two where there are."""
+    batch, head, query, _ = q.shape
+    most = max(2, SCORES // max(1, min(BLOCK, query) * k.shape[2]))
+    if most < head:
+        return max(rows for rows in range(1, most + 1) if head % rows == 0)
+    return head * max(texts for texts in range(1, batch + 1) if batch % texts == 0 and texts * head <= most)
 
 
 class Blocks(torch.autograd.Function):
-    """``relative`` on a CPU; the queries come with u or v added, and scaled."""
+    """``relative`` on a CPU, ``rows`` at once; the queries come with u or v added, and scaled."""
 
     @staticmethod
     def forward(
@@ -137,96 +158,97 @@ class Blocks(torch.autograd.Function):
         q_v: Rows,
         k: KeyRows,
         v: KeyRows,
-        r: Distances,
+        r: DistanceRows,
+        rows: int,
         rate: float,
         window: int | None,
         keep: Keep | None,
     ) -> Rows:
-        plain = window is None and keep is None
-        hidden = ~visible(q_u.shape[1], q_u.shape[1] if plain else k.shape[1], window=window, keep=keep)
-        if keep is not None:
-            hidden = repeat(hidden, "batch query key -> (batch head) query key", head=len(r))
         learns = ctx.needs_input_grad[0]
         out, saved = torch.empty_like(q_u), []
-        products, room = _room(q_u, k, r), _room(q_u, k, r)
-        for rows, queries, keys, r_rows in _blocks(q_u, k, r, window):
-            mask = hidden[slice(None) if keep is None else rows, queries, queries if plain else keys]
-            row, query, key = len(r_rows), queries.stop - queries.start, keys.stop - keys.start
-            padded = torch.bmm(q_v[rows, queries], r_rows.mT, out=_part(products, row, query, key + 1))
-            reused = None if learns else _part(room, row, query, key)
-            scores = torch.baddbmm(_shift(padded), q_u[rows, queries], k[rows, keys].mT, out=reused)
-            scores[..., -mask.shape[2] :].masked_fill_(mask, torch.finfo(scores.dtype).min)
-            alpha = torch.softmax(scores, dim=-1, out=scores)
-            if keep is not None:
-                alpha.masked_fill_(mask, 0.0)
-            noise = factor(alpha, rate) if rate else None
-            out[rows, queries] = torch.bmm(_dropped(alpha, noise), v[rows, keys])
-            if learns:
-                saved += [alpha, noise]
+        products, room = (_room(q_u, k, rows) for _ in range(2))
+        for queries, keys, dists in _blocks(q_u, k, window):
+            query, key = queries.stop - queries.start, keys.stop - keys.start
+            bias = _bias(q_u, queries, keys, window, keep)
+            padded = _part(products, rows, query, key + 1)
+            reused = None if learns else _part(room, rows, query, key)
+            here = (out[:, queries], q_u[:, queries], q_v[:, queries], k[:, keys], v[:, keys], r[:, dists])
+            for to, q_k, q_r, k_, v_, r_, bias_ in _some(rows, *here, bias):
+                torch.bmm(q_r, r_.mT, out=padded)
+                scores = torch.baddbmm(_shift(padded), q_k, k_.mT, out=reused)
+                scores[..., -bias.shape[2] :].add_(bias_)
+                alpha = torch.softmax(scores, dim=-1, out=scores)
+                if keep is not None:
+                    alpha.masked_fill_(bias_ < 0, 0.0)
+                noise = factor(alpha, rate) if rate else None
+                to.copy_(torch.bmm(_dropped(alpha, noise), v_))
+                if learns:
+                    saved += [alpha, noise]
         ctx.save_for_backward(q_u, q_v, k, v, r, *saved)
-        ctx.window = window
+        ctx.window, ctx.rows = window, rows
         return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_out: Rows) -> tuple[Tensor | None, ...]:
         q_u, q_v, k, v, r, *saved = ctx.saved_tensors
-        dq_u, dq_v, dk, dv = (torch.zeros_like(tensor) for tensor in (q_u, q_v, k, v))
-        dr = r.new_zeros(max(1, _group(q_u, k, r) // len(r)), *r.shape)
-        products = _room(q_u, k, r)
-        weights = iter(saved)
-        for rows, queries, keys, r_rows in _blocks(q_u, k, r, ctx.window):
-            alpha, noise = next(weights), next(weights)
-            here = d_out[rows, queries]
-            d_alpha = torch.bmm(here, v[rows, keys].mT)
-            if noise is not None:
-                d_alpha.mul_(noise)
-            d_scores = softmax_backward(d_alpha, alpha, -1, alpha.dtype, grad_input=d_alpha)
-            row, query, key = alpha.shape
-            padded = _part(products, row, query, key + 1)
-            padded[:, 0, :query] = 0.0
-            _shift(padded).copy_(d_scores)
-            dq_u[rows, queries] = torch.bmm(d_scores, k[rows, keys])
-            dq_v[rows, queries] = torch.bmm(padded, r_rows)
-            dv[rows, keys].baddbmm_(_dropped(alpha, noise).mT, here)
-            dk[rows, keys].baddbmm_(d_scores.mT, q_u[rows, queries])
-            head = rows.start % len(r)
-            dr.flatten(0, 1)[head : head + row, -(key + 1) :].baddbmm_(padded.mT, q_v[rows, queries])
-        return dq_u, dq_v, dk, dv, dr.sum(dim=0), None, None, None
+        rows, weights = ctx.rows, iter(saved)
+        dq_u, dq_v = torch.empty_like(q_u), torch.empty_like(q_v)
+        dk, dv, dr = (tensor.new_zeros(tensor.mT.shape) for tensor in (k, v, r))
+        products, room, sums = (_room(q_u, k, rows) for _ in range(3))
+        for queries, keys, dists in _blocks(q_u, k, ctx.window):
+            query, key = queries.stop - queries.start, keys.stop - keys.start
+            padded = _part(products, rows, query, key + 1)
+            here = (d_out[:, queries], q_u[:, queries], q_v[:, queries], k[:, keys], v[:, keys], r[:, dists])
+            d_room = _part(room, rows, query, key)
+            sum_k, sum_r = (_part(sums, rows, k.shape[2], length) for length in (key, key + 1))
+            theirs = (dq_u[:, queries], dq_v[:, queries], dk[..., keys], dv[..., keys], dr[..., dists])
+            for d_, q_k, q_r, k_, v_, r_, dq_k, dq_r, dk_, dv_, dr_ in _some(rows, *here, *theirs):
+                alpha, noise = next(weights), next(weights)
+                d_alpha = torch.bmm(d_, v_.mT, out=d_room)
+                if noise is not None:
+                    d_alpha.mul_(noise)
+                d_scores = softmax_backward(d_alpha, alpha, -1, alpha.dtype, grad_input=d_alpha)
+                padded[:, 0, :query] = 0.0
+                _shift(padded).copy_(d_scores)
+                dq_k.copy_(torch.bmm(d_scores, k_))
+                dq_r.copy_(torch.bmm(padded, r_))
+                dv_.add_(torch.bmm(d_.mT, _dropped(alpha, noise), out=sum_k))
+                dk_.add_(torch.bmm(q_k.mT, d_scores, out=sum_k))
+                dr_.add_(torch.bmm(q_r.mT, padded, out=sum_r))
+        return dq_u, dq_v, dk.mT.contiguous(), dv.mT.contiguous(), dr.mT, None, None, None, None
 
 
-def _group(q: Rows, k: KeyRows, r: Distances) -> int:
-    """Rows that are computed at once, of whole texts or two or more of one: about ``SCORES`` in a block."""
-    head, rows = len(r), max(2, SCORES // (min(BLOCK, q.shape[1]) * k.shape[1]))
-    if rows < head:
-        return max(some for some in range(1, rows + 1) if head % some == 0)
-    return min(rows // head * head, len(q))
+def _blocks(q: Rows, k: KeyRows, window: int | None) -> Iterator[tuple[slice, slice, slice]]:
+    """For each block its queries, the keys they may see, and of r one distance more."""
+    query, key = q.shape[1], k.shape[1]
+    for first in range(0, query, BLOCK):
+        last = min(first + BLOCK, query)
+        near = key - query + last
+        far = 0 if window is None else max(0, key - query + first + 1 - window)
+        yield slice(first, last), slice(far, near), slice(key - (near - far), key + 1)
 
 
-def _blocks(
-    q: Rows, k: KeyRows, r: Distances, window: int | None
-) -> Iterator[tuple[slice, slice, slice, Float[Tensor, "row dist dim"]]]:
-    """For each block its rows, its queries, the keys they may see, and r for one distance more."""
-    query, key, head, group = q.shape[1], k.shape[1], len(r), _group(q, k, r)
-    for row in range(0, len(q), group):
-        rows = slice(row, min(row + group, len(q)))
-        of_heads = r[row % head : row % head + group]
-        for first in range(0, query, BLOCK):
-            last = min(first + BLOCK, query)
-            near = key - query + last
-            far = 0 if window is None else max(0, key - query + first + 1 - window)
-            places = of_heads[:, key - (near - far) :]
-            yield (
-                rows,
-                slice(first, last),
-                slice(far, near),
-                places.expand((rows.stop - row) // len(places), -1, -1, -1).flatten(0, 1),
-            )
+def _some(rows: int, *tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
+    """So many rows of each tensor at a time; those that have fewer begin anew."""
+    parts = [tensor.split(rows) for tensor in tensors]
+    return islice(zip(*map(cycle, parts), strict=False), max(map(len, parts)))
 
 
-def _room(q: Rows, k: KeyRows, r: Distances) -> Float[Tensor, " number"]:
-    """Where any block's products with its distances fit; new memory for each would first be mapped."""
-    return q.new_empty(_group(q, k, r) * min(BLOCK, q.shape[1]) * (k.shape[1] + 1))
+def _bias(
+    q: Rows, queries: slice, keys: slice, window: int | None, keep: Keep | None
+) -> Float[Tensor, "#row block seen"]:
+    """What is added to a block's last scores: 0 where a key is seen, else the lowest number."""
+    query, key = queries.stop - queries.start, keys.stop - keys.start
+    if keep is not None:
+        keep = repeat(keep[:, keys], "batch key -> (batch head) key", head=len(q) // len(keep))
+    seen = visible(query, query if window is None and keep is None else key, window=window, keep=keep)
+    return q.new_zeros(seen.shape).masked_fill_(~seen, torch.finfo(q.dtype).min)
+
+
+def _room(q: Rows, k: KeyRows, rows: int) -> Float[Tensor, " number"]:
+    """Where any of a block's products fits; new memory for each would first be mapped."""
+    return q.new_empty(rows * max(min(BLOCK, q.shape[1]), q.shape[2]) * (k.shape[1] + 1))
 
 
 def _part(room: Float[Tensor, " number"], row: int, query: int, dist: int) -> Float[Tensor, "row query dist"]:

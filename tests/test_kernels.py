@@ -12,7 +12,7 @@ from test_attention import shapes, windows
 from torch._dynamo.testing import CompileCounterWithBackend
 
 from minitxl import kernels, memory
-from minitxl.fused import Blocks
+from minitxl.fused import in_blocks
 
 PASSES = ["biased", "explicit"]
 """Forms that have a backward pass on a CPU."""
@@ -36,18 +36,13 @@ def some_flags(parts, *, hide):
     return (flags < 0.6).to(parts[0].device) if hide else None
 
 
-def on_a_cpu(parts, window, keep):
-    flat = [part.flatten(0, 1) for part in parts[:4]]
-    return Blocks.apply(*flat, parts[4], 0.0, window, keep).unflatten(0, parts[0].shape[:2])
-
-
 @pytest.mark.parametrize("name", PASSES)
 @given(shape=shapes, window=windows, hide=st.booleans())
 def test_each_form_has_the_numbers_and_gradients_of_the_blocks_on_a_cpu(name, shape, window, hide):
     parts = some_parts(*shape)
     keep = some_flags(parts, hide=hide)
     ours = getattr(kernels, name)(*parts, 0.0, window, keep)
-    theirs = on_a_cpu(parts, window, keep)
+    theirs = in_blocks(*parts, 0.0, window, keep)
     torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-10)
     for one, other in zip(gradients(ours, parts), gradients(theirs, parts), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-10)
@@ -60,7 +55,7 @@ def test_flex_attention_looks_distances_up_where_the_shift_puts_them(shape, wind
     parts = [part.detach() for part in some_parts(*shape)]
     keep = some_flags(parts, hide=hide)
     ours = kernels.flexible(*parts, 0.0, window, keep)
-    torch.testing.assert_close(ours, on_a_cpu(parts, window, keep), rtol=1e-10, atol=1e-10)
+    torch.testing.assert_close(ours, in_blocks(*parts, 0.0, window, keep), rtol=1e-10, atol=1e-10)
 
 
 def test_flex_attention_has_no_dropout():
@@ -128,7 +123,7 @@ def test_the_fastest_form_is_used_and_timed_once_for_a_shape(watched, caplog):
     parts, keep = some_parts(2, 4, 3, 4, 6), None
     with caplog.at_level("INFO"):
         out = kernels.relative(*parts, 0.0, None, keep)
-    torch.testing.assert_close(out, on_a_cpu(parts, None, keep), rtol=1e-10, atol=1e-10)
+    torch.testing.assert_close(out, in_blocks(*parts, 0.0, None, keep), rtol=1e-10, atol=1e-10)
     assert "can't be broken here: no kernel for this device" in caplog.messages[0]
     before = dict(watched)
     kernels.relative(*some_parts(2, 4, 3, 4, 6), 0.0, None, keep)
