@@ -38,7 +38,7 @@ lab: $(READY)  ## open the course in JupyterLab
 test: lint test-unit test-notebooks test-browser test-classroom  ## all tests, as CI runs them
 
 test-unit: $(READY)  ## tests of the package and of the course
-	@$(BIN)/pytest --ignore=tests/browser --ignore=tests/classroom
+	@OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses=logical --maxprocesses=8 --dist=loadfile --ignore=tests/browser --ignore=tests/classroom
 
 test-browser: $(READY)  ## the course in JupyterLab and as a static site, in a headless Chromium
 	@$(BIN)/pytest tests/browser

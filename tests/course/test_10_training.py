@@ -50,7 +50,7 @@ def test_the_solution_is_right_and_nobodys_random_numbers_change(cell, name, che
     assert torch.equal(torch.get_rng_state(), state)
 
 
-@pytest.mark.parametrize("bugs", judges._subsets(judges.BUGS), ids="+".join)
+@pytest.mark.parametrize("bugs", judges._subsets(judges.BUGS), ids=lambda bugs: "+".join(sorted(bugs)))
 def test_the_check_names_the_bugs_that_are_there_and_no_other(bugs):
     verdict = judges.check_trainer(judges._with_bugs(bugs))
     assert not verdict.right
