@@ -237,8 +237,8 @@ def assert_browser_shows(names: dict) -> None:
     exec(CELLS["widget"], names)
     (tokens, _), past = names["later"]
     with torch.inference_mode():
-        weights = names["model"].attention_weights(tokens, past)[:, 4]
-    costs = names["costs"][4]
+        weights = names["model"].attention_weights(tokens, past)[:, 0]
+    costs = names["costs"][0]
     for layer, head, token in [(1, 1, 0), (2, 1, 3), (1, 2, 2)]:
         seen = weights[layer - 1, head - 1, token]
         shades = (seen[: 8 + token + 1] / seen.max()) ** 0.5
