@@ -44,6 +44,15 @@ BACKGROUNDS = """images => images.map(image => {
 """How opaque the corner of each image is, of 255."""
 KEPT = ("index", "01_attention", "10_training", "recipes/scaling")
 """Pages of which there are screenshots."""
+BROKEN_WORDS = """() => [...document.querySelectorAll("td:nth-child(2) p")].flatMap(({firstChild: text}) =>
+    [...text.data.matchAll(/\\p{Script=Han}+/gu)].filter(word => {
+        const range = document.createRange();
+        range.setStart(text, word.index);
+        range.setEnd(text, word.index + word[0].length);
+        return range.getClientRects().length > 1;
+    }).map(word => word[0])
+)"""
+"""Chinese words of a table's second column that stand on more than one line."""
 MAKE_ABSOLUTE = "nodes => nodes.map(node => node.href || node.src)"
 
 
@@ -174,6 +183,12 @@ def test_no_link_leads_nowhere(visit):
                 broken.append(f"{name}: {link}")
         page.close()
     assert broken == []
+
+
+def test_a_chinese_word_stands_on_one_line(visit):
+    page = visit("glossary")
+    assert "注意力" in page.inner_text("td:nth-child(2) >> nth=0")
+    assert page.evaluate(BROKEN_WORDS) == []
 
 
 def test_search_finds_a_term(visit):
