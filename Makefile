@@ -9,6 +9,7 @@ VENV := .venv
 PEERS := .venv-peers
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
+SIDE_BY_SIDE := --numprocesses=logical --maxprocesses=8 --dist=loadfile
 TORCH := $(shell sed -n '/^torch==/p' constraints.txt)
 
 .DEFAULT_GOAL := help
@@ -38,13 +39,13 @@ lab: $(READY)  ## open the course in JupyterLab
 test: lint test-unit test-notebooks test-browser test-classroom  ## all tests, as CI runs them
 
 test-unit: $(READY)  ## tests of the package and of the course
-	@OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses=logical --maxprocesses=8 --dist=loadfile --ignore=tests/browser --ignore=tests/classroom
+	@OMP_NUM_THREADS=1 $(BIN)/pytest $(SIDE_BY_SIDE) --ignore=tests/browser --ignore=tests/classroom
 
 test-browser: $(READY)  ## the course in JupyterLab and as a static site, in a headless Chromium
-	@$(BIN)/pytest tests/browser
+	@$(BIN)/pytest $(SIDE_BY_SIDE) tests/browser
 
 test-notebooks: $(READY)  ## run every notebook from top to bottom, in the quick profile
-	@MINITXL_PROFILE=quick $(BIN)/pytest --nbval-lax --nbval-current-env --nbval-cell-timeout=300 -p no:cacheprovider notebooks/*.ipynb
+	@MINITXL_PROFILE=quick OMP_NUM_THREADS=1 $(BIN)/pytest $(SIDE_BY_SIDE) --nbval-lax --nbval-current-env --nbval-cell-timeout=300 -p no:cacheprovider notebooks/*.ipynb
 
 test-classroom: $(READY)  ## one assignment through the real nbgrader, from release to grades
 	@$(BIN)/pytest tests/classroom -k 3_memory
