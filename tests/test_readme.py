@@ -113,7 +113,8 @@ def test_every_block_is_a_command_or_a_snippet():
 
 RECIPES = {
     "demo": r"bin/minitxl demo$",
-    "test": r"ruff check.*mypy.*pytest .*--ignore.*nbval-lax.*notebooks/\*.*tests/browser.*tests/classroom",
+    "test": r"ruff check.*mypy.*pytest --num\S+ --max\S+ --dist=loadfile --ignore"
+    r".*nbval-lax.*notebooks/\*.*tests/browser.*tests/classroom",
     "lab": r"bin/jupyter lab .*00_start_here\.ipynb$",
     "help": r"awk .*Makefile$",
     "book": r"sphinx-build .* build/book$",
