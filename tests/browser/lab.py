@@ -25,13 +25,21 @@ SETTINGS = {
     "notebook-extension/tracker": {"windowingMode": "none"},
 }
 """No news from outside, and every cell in the page, seen or not."""
-FRESH = """%reset -f
-import ipywidgets
-import torch
+SEED = """import torch
 
-ipywidgets.Widget.close_all()
 torch.manual_seed(0);"""
-"""A kernel as good as new, that need not load torch again."""
+EXECUTE = """async ([model, code]) => {
+    const kernel = jupyterapp.serviceManager.kernels.connectTo({ model, handleComms: false });
+    const reply = await kernel.requestExecute({ code, store_history: false }).done;
+    kernel.dispose();
+    if (reply.content.status !== "ok") throw new Error(reply.content.evalue);
+}"""
+FORGET = """%reset -f
+import ipywidgets
+
+ipywidgets.Widget.close_all()"""
+"""It leaves a kernel as good as new, that need not load torch again. No notebook may be open: JupyterLab
+deletes the kernel's thread for widgets with the last of them, and may have given it to a new one by then."""
 RAN = """() => {
     const { content, sessionContext } = jupyterapp.shell.currentWidget;
     const cells = [...content.model.cells].filter(cell => cell.type === "code");
@@ -114,8 +122,7 @@ class Lab:
 
     def open(self, path: Path, *, kernel: str | None = None) -> Locator:
         """Save what is shown, and show a notebook instead."""
-        self.save()
-        self.page.evaluate("jupyterapp.commands.execute('application:close-all')")
+        self.close()
         asked: dict[str, Any] = {
             "path": str(path.relative_to(self.folder)),
             "kernel": {"id": kernel} if kernel else {"name": "python3"},
@@ -129,6 +136,11 @@ class Lab:
             asked,
         )
         return self.page.locator(".jp-NotebookPanel:not(.lm-mod-hidden)")
+
+    def close(self) -> None:
+        """Save what is shown, and show nothing."""
+        self.save()
+        self.page.evaluate("jupyterapp.commands.execute('application:close-all')")
 
     def save(self) -> None:
         self.page.evaluate("jupyterapp.shell.currentWidget?.context?.save()")
@@ -145,8 +157,11 @@ class Lab:
     def show(self, name: str, sources: Sequence[str]) -> Locator:
         """Run these cells, in the kernel that excerpts share, as a notebook beside the course's."""
         path = self.folder / "notebooks" / f"{name}.ipynb"
-        cells = [new_code_cell(source) for source in (FRESH, *sources)]
+        cells = [new_code_cell(source) for source in (SEED, *sources)]
         nbformat.write(new_notebook(cells=cells), path)
+        self.close()
+        if self.kernel:
+            self.page.evaluate(EXECUTE, [{"id": self.kernel, "name": "python3"}, FORGET])
         panel = self.open(path, kernel=self.kernel)
         self.kernel = self.page.evaluate("jupyterapp.shell.currentWidget.sessionContext.session.kernel.id")
         self.run_all()
