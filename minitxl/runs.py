@@ -2,9 +2,11 @@
 
 checkpoint-00000300.safetensors   the run after step 300; the newest few are kept
 log.jsonl                         a record a line
+text.json                         which text it learns
 .lock                             held by the process that trains
 """
 
+import json
 import re
 import signal
 import threading
@@ -23,12 +25,14 @@ from filelock import FileLock, Timeout
 from minitxl import checkpoints, logs, ranks
 from minitxl.batching import Lanes
 from minitxl.config import KeepConfig, TrainConfig
+from minitxl.files import replacing
 from minitxl.model import TransformerLM
 from minitxl.training import Record, Run, due, start, steps
 
 NAME = re.compile(r"checkpoint-(\d+)\.safetensors")
 RECENT = 100
 """Steps whose mean loss tells a spike."""
+TEXT = "text.json"
 MOMENTS = ("exp_avg", "exp_avg_sq", "step")
 HALF_WRITTEN = (".*.safetensors.????????", ".*.json.????????", ".*.jsonl.????????", ".tmp??????")
 """What a killed process may leave: ``files``' temporaries, and the one of safetensors beside them."""
@@ -129,6 +133,32 @@ def resume(path: Path, *, device: torch.device | str = "cpu", accumulate: int = 
         if ranks.rank() < len(states):
             run.random[kind] = states[ranks.rank()].clone()
     return run
+
+
+def write_text(folder: Path, name: str, sha256: str) -> None:
+    """Beside the checkpoints of a run that begins: which text it learns."""
+    with replacing(folder / TEXT) as temporary:
+        temporary.write_text(json.dumps({"name": name, "sha256": sha256}, ensure_ascii=False), "utf-8")
+
+
+def check_text(folder: Path, name: str, sha256: str) -> None:
+    """That the run in this folder learns the text of this digest, whatever it is called.
+
+    A run that was begun before minitxl wrote the digest down learns any.
+    """
+    path = folder / TEXT
+    if not path.exists():
+        return
+    try:
+        held = json.loads(path.read_text("utf-8"))
+        known = f"{held['name']} (sha256 {held['sha256']:.12})"
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{path} does not say which text the run learns: {error}") from error
+    if held["sha256"] != sha256:
+        raise ValueError(
+            f"the text must be that of the run in {folder}, {known}, got {name} (sha256 {sha256:.12}); "
+            f"for another text use another folder"
+        )
 
 
 def newest(folder: Path) -> Path | None:

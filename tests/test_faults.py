@@ -34,7 +34,7 @@ MOMENTS = {
     "os.remove checkpoint-N.safetensors",
 } | {
     f"{change} .{name}.tmp"
-    for name in ("checkpoint-N.safetensors", "log.jsonl", "words.json")
+    for name in ("checkpoint-N.safetensors", "log.jsonl", "text.json", "words.json")
     for change in ("tempfile.mkstemp", "half of", "os.chmod", "os.rename")
 }
 CASES = {

@@ -1,3 +1,4 @@
+import hashlib
 import json
 import re
 import shlex
@@ -311,6 +312,32 @@ def test_a_text_with_other_words_than_the_run_is_refused(books, text, tmp_path, 
     with pytest.raises(SystemExit):
         call("train", folder, "--data ptp")
     assert "must be one of enwik8, text8, wikitext-103" in capsys.readouterr().err
+
+
+def test_a_run_goes_on_with_its_text_whatever_that_is_called_and_with_no_other(text, tmp_path, capsys):
+    folder, first = tmp_path / "run", text.read_bytes()
+    call("train", folder, "--text", text, SHORT)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    text.write_bytes(first.replace(b"others", b"change"))
+    with pytest.raises(SystemExit):
+        call("train", folder, "--text", text, SHORT)
+    shas = [hashlib.sha256(one).hexdigest()[:12] for one in (first, text.read_bytes())]
+    expected = f"the run in {folder}, text (sha256 {shas[0]}), got text (sha256 {shas[1]}); for another text"
+    assert expected in capsys.readouterr().err
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+    moved = tmp_path / "moved"
+    moved.write_bytes(first)
+    call("train", folder, "--text", moved, SHORT)
+    assert "at step 6 of 6" in capsys.readouterr().out
+
+    (folder / "text.json").write_text("[]")
+    with pytest.raises(SystemExit):
+        call("train", folder, "--text", moved, SHORT)
+    assert f"{folder / 'text.json'} does not say which text the run learns" in capsys.readouterr().err
+    (folder / "text.json").unlink()
+    call("train", folder, "--text", text, SHORT)
+    assert "at step 6 of 6" in capsys.readouterr().out
 
 
 def test_a_preset_is_what_the_flags_start_from(text, tmp_path, capsys):

@@ -52,7 +52,7 @@ MAY_IMPORT = {
     "ranks": set(),
     "training": {"model", "memory", "batching", "config", "evaluation", "ranks"},
     "logs": {"files", "training"},
-    "runs": {"batching", "checkpoints", "config", "logs", "model", "ranks", "training"},
+    "runs": {"batching", "checkpoints", "config", "files", "logs", "model", "ranks", "training"},
     "baselines": {"config", "dropout", "linear"},
     "reach": {"decoding", "memory", "model"},
     "context": {"baselines", "batching", "config", "decoding", "evaluation", "memory", "model", "reach"},

@@ -15,8 +15,8 @@ from minitxl import presets, ranks, runs, training
 from minitxl.batching import Lanes
 from minitxl.commands.shared import Device, TextFlags, bars, device_of, spelling_of
 from minitxl.config import KeepConfig, ModelConfig, TrainConfig
+from minitxl.corpora import Corpus
 from minitxl.presets import PRESETS
-from minitxl.spelling import Spelling
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Train:
             model, rows = self.model.checked(corpus.vocab_size), ranks.share(settings.batch)
             lanes = Lanes(corpus.train, batch=settings.batch, seg_len=settings.seg_len, rows=rows)
             with runs.held(self.folder):
-                run = self._run(model, settings, keeping, spelling_of(corpus), device)
+                run = self._run(model, settings, keeping, corpus, device)
                 whole = self._steps(run, lanes, corpus.valid, keeping)
             if ranks.rank() == 0:
                 tell(run, self.folder, self.source)
@@ -106,16 +106,18 @@ class Train:
         model: ModelConfig,
         settings: TrainConfig,
         keeping: KeepConfig,
-        spelled: Spelling,
+        corpus: Corpus,
         device: torch.device,
     ) -> training.Run:
         """The one in the folder, if it was asked for the same; a new one where there is none."""
-        checkpoint = runs.newest(self.folder)
+        checkpoint, spelled = runs.newest(self.folder), spelling_of(corpus)
         if checkpoint is None:
             if ranks.rank() == 0:
                 spelled.write(self.folder)
+                runs.write_text(self.folder, corpus.name, corpus.sha256)
             return training.start(model, settings, device=device, accumulate=keeping.accumulate)
         spelled.check(self.folder)
+        runs.check_text(self.folder, corpus.name, corpus.sha256)
         run = runs.resume(checkpoint, device=device, accumulate=keeping.accumulate)
         here, asked = (
             {**asdict(run.model.config), **asdict(run.settings)},
