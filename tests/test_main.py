@@ -331,9 +331,15 @@ def test_a_run_goes_on_with_its_text_whatever_that_is_called_and_with_no_other(t
     call("train", folder, "--text", moved, SHORT)
     assert "at step 6 of 6" in capsys.readouterr().out
 
+
+def test_a_run_that_does_not_say_its_text_is_refused_where_that_is_damaged_and_goes_on_where_it_is_old(
+    text, tmp_path, capsys
+):
+    folder = tmp_path / "run"
+    call("train", folder, "--text", text, SHORT)
     (folder / "text.json").write_text("[]")
     with pytest.raises(SystemExit):
-        call("train", folder, "--text", moved, SHORT)
+        call("train", folder, "--text", text, SHORT)
     assert f"{folder / 'text.json'} does not say which text the run learns" in capsys.readouterr().err
     (folder / "text.json").unlink()
     call("train", folder, "--text", text, SHORT)

@@ -28,7 +28,8 @@ SETTINGS = {
 SEED = """import torch
 
 torch.manual_seed(0);"""
-EXECUTE = """async ([model, code]) => {
+EXECUTE = """async ([id, code]) => {
+    const model = { id, name: "python3" };
     const kernel = jupyterapp.serviceManager.kernels.connectTo({ model, handleComms: false });
     const reply = await kernel.requestExecute({ code, store_history: false }).done;
     kernel.dispose();
@@ -121,8 +122,11 @@ class Lab:
         self.page.wait_for_function("window.jupyterapp?.restored.then(() => true)")
 
     def open(self, path: Path, *, kernel: str | None = None) -> Locator:
-        """Save what is shown, and show a notebook instead."""
-        self.close()
+        """Save what is shown, and show a notebook instead; a kernel that is given forgets what it knew."""
+        self.save()
+        self.page.evaluate("jupyterapp.commands.execute('application:close-all')")
+        if kernel:
+            self.page.evaluate(EXECUTE, [kernel, FORGET])
         asked: dict[str, Any] = {
             "path": str(path.relative_to(self.folder)),
             "kernel": {"id": kernel} if kernel else {"name": "python3"},
@@ -136,11 +140,6 @@ class Lab:
             asked,
         )
         return self.page.locator(".jp-NotebookPanel:not(.lm-mod-hidden)")
-
-    def close(self) -> None:
-        """Save what is shown, and show nothing."""
-        self.save()
-        self.page.evaluate("jupyterapp.commands.execute('application:close-all')")
 
     def save(self) -> None:
         self.page.evaluate("jupyterapp.shell.currentWidget?.context?.save()")
@@ -159,9 +158,6 @@ class Lab:
         path = self.folder / "notebooks" / f"{name}.ipynb"
         cells = [new_code_cell(source) for source in (SEED, *sources)]
         nbformat.write(new_notebook(cells=cells), path)
-        self.close()
-        if self.kernel:
-            self.page.evaluate(EXECUTE, [{"id": self.kernel, "name": "python3"}, FORGET])
         panel = self.open(path, kernel=self.kernel)
         self.kernel = self.page.evaluate("jupyterapp.shell.currentWidget.sessionContext.session.kernel.id")
         self.run_all()
