@@ -19,7 +19,7 @@ from minitxl.commands.generate import Generate
 from minitxl.commands.shared import Device, TextFlags, bars, device_of
 from minitxl.commands.train import Train, from_preset
 from minitxl.config import TrainConfig
-from minitxl.experiments import conclusions, demo
+from minitxl.experiments import conclusions, demo, fingerprints
 from minitxl.experiments.parts import compute
 from minitxl.peers import Precision
 
@@ -68,7 +68,7 @@ class Demo:
             name="demo",
             settings=settings,
             seeds=[self.seed],
-            code=results.code_digest(demo.__name__),
+            fingerprint=fingerprints.compute("demo"),
             data=data,
             provenance=results.provenance(device, seconds=perf_counter() - began),
         )
@@ -109,19 +109,23 @@ class Figures:
         for name in self.names:
             experiment = import_module(f"minitxl.experiments.{name}")
             settings, seeds = experiment.settings(profile, corpus), experiment.SEEDS
-            code = results.code_digest(experiment.__name__)
+            fingerprint = fingerprints.compute(name) if name in fingerprints.TINY else None
             path = self.folder / f"{name}.json"
-            if self.again or results.is_stale(path, settings=settings, seeds=seeds, code=code):
+            if (
+                self.again
+                or results.asks_otherwise(path, settings=settings, seeds=seeds)
+                or not fingerprints.same(results.read(path).fingerprint, fingerprint)
+            ):
                 began = perf_counter()
                 parts = experiment.parts(
                     settings, corpus, seeds=seeds, device=device, **self._models(experiment)
                 )
-                kept, about = path.with_suffix(".parts"), [settings, seeds, code, device]
+                kept, about = path.with_suffix(".parts"), [settings, seeds, fingerprint, device]
                 with bars() as report, tqdm(desc=name, total=len(parts), unit="part") as bar:
                     found = compute(parts, report=report, done=lambda _: bar.update(), kept=kept, about=about)
                 data = experiment.collect(settings, corpus, found)
                 told = results.provenance(device, seconds=perf_counter() - began)
-                results.write(results.Result(name, settings, seeds, code, data, told), self.folder)
+                results.write(results.Result(name, settings, seeds, fingerprint, data, told), self.folder)
                 kept.unlink()
             data = results.read(path).data
             results.write_csv(data, path.with_suffix(".csv"))
@@ -203,7 +207,7 @@ class Bench:
                 name="bench",
                 settings=settings,
                 seeds=[self.seed],
-                code=results.code_digest(bench.__name__),
+                fingerprint=None,
                 data=data,
                 provenance=told | {"threads": self.threads, "systems": data["versions"]},
             ),

@@ -1,15 +1,13 @@
 """Results: numbers that were measured, with all it takes to measure them again."""
 
-import ast
 import csv
-import hashlib
 import json
 import platform
+import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +26,11 @@ class Result:
     settings: Mapping[str, Any]
     """What was asked for: models, training, evaluation, the text's digest."""
     seeds: list[int]
-    code: str
-    """Digest of the code that computed it."""
+    fingerprint: Mapping[str, Any] | None
+    """Numbers of the experiment's tiny run (``experiments.fingerprints``); None where times are measured."""
     data: Mapping[str, Any]
     provenance: Mapping[str, Any]
-    """Where and when it was computed, and with which versions."""
+    """Where and when it was computed, at which commit, and with which versions."""
 
 
 def write(result: Result, folder: Path) -> Path:
@@ -48,14 +46,14 @@ def write_csv(data: Any, path: Path) -> None:
     with replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
         lines = csv.writer(file, lineterminator="\n")
         lines.writerow(["key", "value"])
-        lines.writerows(_leaves("data", data))
+        lines.writerows(leaves("data", data))
 
 
-def _leaves(key: str, value: Any) -> Iterator[tuple[str, Any]]:
+def leaves(key: str, value: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(value, Mapping | list):
         inner = value.items() if isinstance(value, Mapping) else enumerate(value)
         for name, one in inner:
-            yield from _leaves(f"{key}.{name}", one)
+            yield from leaves(f"{key}.{name}", one)
     else:
         yield key, value
 
@@ -68,13 +66,13 @@ def read(path: Path) -> Result:
         raise ValueError(f"{path} is not a result that minitxl wrote: {error}") from error
 
 
-def is_stale(path: Path, *, settings: Mapping[str, Any], seeds: list[int], code: str) -> bool:
-    """Whether the experiment has to be run: no result, or one of other settings, seeds or code."""
+def asks_otherwise(path: Path, *, settings: Mapping[str, Any], seeds: list[int]) -> bool:
+    """True if there is no result, or one of other settings or seeds."""
     if not path.exists():
         return True
     stored = read(path)
-    asked = json.loads(json.dumps(settings))
-    return (stored.settings, stored.seeds, stored.code) != (asked, seeds, code)
+    wanted = json.loads(json.dumps(settings))
+    return (stored.settings, stored.seeds) != (wanted, seeds)
 
 
 def provenance(device: torch.device | str, *, seconds: float) -> dict[str, Any]:
@@ -88,42 +86,23 @@ def provenance(device: torch.device | str, *, seconds: float) -> dict[str, Any]:
         "python": platform.python_version(),
         "torch": torch.__version__,
         PACKAGE: version(PACKAGE),
+        "commit": _commit(),
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "seconds": round(seconds, 1),
     }
 
 
-def code_digest(module: str) -> str:
-    """Digest of a module of this package and of all it imports from the package.
+def _commit() -> str | None:
+    """Return the commit of the checkout that the package runs from, "+" behind it where files differ.
 
-    Docstrings, comments and layout do not count: they can't change a number.
+    None where the package was installed without its history.
     """
-    sources: dict[str, str] = {}
-    pending = [module]
-    while pending:
-        name = pending.pop()
-        spec = find_spec(name)
-        if name in sources or spec is None or spec.origin is None:
-            continue
-        tree = ast.parse(Path(spec.origin).read_text("utf-8"))
-        pending += _imports(tree)
-        sources[name] = ast.dump(_Bare().visit(tree))
-    return hashlib.sha256(repr(sorted(sources.items())).encode()).hexdigest()
-
-
-def _imports(tree: ast.AST) -> list[str]:
-    """Modules of this package that a module's text imports."""
-    names = []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.module == PACKAGE:
-            names += [f"{PACKAGE}.{alias.name}" for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module and node.module.startswith(f"{PACKAGE}."):
-            names.append(node.module)
-    return names
-
-
-class _Bare(ast.NodeTransformer):
-    """Removes every expression that is only a text."""
-
-    def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
-        return None if isinstance(node.value, ast.Constant) else node
+    git = ["git", "-C", str(Path(__file__).parent)]
+    try:
+        commit, changed = (
+            subprocess.run([*git, *command], capture_output=True, check=True, text=True).stdout.strip()
+            for command in (["rev-parse", "--short=12", "HEAD"], ["status", "--porcelain", "--", "."])
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return f"{commit}+" if changed else commit

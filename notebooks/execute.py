@@ -142,7 +142,7 @@ def _record(name: str, profile: str, measured: dict[str, float]) -> None:
         "device": provenance["device"],
         "threads": provenance["threads"],
     }
-    results.write(results.Result("notebooks", {}, [], "", data, provenance), FIGURES)
+    results.write(results.Result("notebooks", {}, [], None, data, provenance), FIGURES)
 
 
 def main() -> None:

@@ -1,5 +1,5 @@
 import json
-import sys
+import re
 from math import isfinite
 from pathlib import Path
 
@@ -7,10 +7,12 @@ import pytest
 import torch
 
 from minitxl import results
-from minitxl.results import Result, code_digest, is_stale, provenance, read, write, write_csv
+from minitxl.results import Result, asks_otherwise, provenance, read, write, write_csv
 
 FIGURES = Path(__file__).parent.parent / "figures"
-RESULT = Result("name", {"steps": 3, "sizes": [1, 2]}, [0, 1], "code", {"bits": 2.5}, {"device": "CPU"})
+RESULT = Result(
+    "name", {"steps": 3, "sizes": [1, 2]}, [0, 1], {"losses": [2.5]}, {"bits": 2.5}, {"device": "CPU"}
+)
 
 
 def test_a_result_comes_back_as_it_was_written(tmp_path):
@@ -18,14 +20,14 @@ def test_a_result_comes_back_as_it_was_written(tmp_path):
     assert read(tmp_path / "name.json") == RESULT
 
 
-def test_a_result_is_stale_when_settings_seeds_or_code_differ(tmp_path):
+def test_a_result_of_other_settings_or_seeds_has_to_be_computed(tmp_path):
     path = tmp_path / "name.json"
-    same = {"settings": {"steps": 3, "sizes": (1, 2)}, "seeds": [0, 1], "code": "code"}
-    assert is_stale(path, **same)
+    same = {"settings": {"steps": 3, "sizes": (1, 2)}, "seeds": [0, 1]}
+    assert asks_otherwise(path, **same)
     write(RESULT, tmp_path)
-    assert not is_stale(path, **same)
-    for other in ({"settings": {"steps": 4}}, {"seeds": [0]}, {"code": "other"}):
-        assert is_stale(path, **{**same, **other})
+    assert not asks_otherwise(path, **same)
+    for other in ({"settings": {"steps": 4}}, {"seeds": [0]}):
+        assert asks_otherwise(path, **{**same, **other})
 
 
 def test_a_file_that_is_no_result_is_refused(tmp_path):
@@ -36,37 +38,18 @@ def test_a_file_that_is_no_result_is_refused(tmp_path):
             read(path)
 
 
-@pytest.fixture
-def package(tmp_path, monkeypatch):
-    """A package of three modules, where ``top`` imports ``middle`` and nothing imports ``alone``."""
-    folder = tmp_path / "tiny"
-    folder.mkdir()
-    (folder / "__init__.py").touch()
-    (folder / "top.py").write_text("from tiny import middle\nprint(middle)\n")
-    (folder / "middle.py").write_text('"""Words."""\nX = 1  # more words\n')
-    (folder / "alone.py").write_text("Y = 1\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(results, "PACKAGE", "tiny")
-    yield folder
-    for name in [name for name in sys.modules if name.startswith("tiny")]:
-        del sys.modules[name]
-
-
-def test_the_digest_of_code_changes_with_what_it_does_and_with_nothing_else(package):
-    before = code_digest("tiny.top")
-    (package / "middle.py").write_text('"""Other words."""\n\nX = 1\n')
-    (package / "alone.py").write_text("Y = 2\n")
-    assert code_digest("tiny.top") == before
-    (package / "middle.py").write_text("X = 2\n")
-    assert code_digest("tiny.top") != before
-
-
 def test_provenance_names_machine_versions_and_time():
     told = provenance("cpu", seconds=1.25)
-    assert {"device", "threads", "python", "torch", "minitxl", "finished", "seconds"} == told.keys()
+    assert {"device", "threads", "python", "torch", "minitxl", "commit", "finished", "seconds"} == told.keys()
+    assert re.fullmatch(r"[0-9a-f]{12}\+?", told["commit"])
     assert told["seconds"] == 1.2
     assert told["device"].startswith("CPU (")
     assert torch.cpu.get_capabilities()["cpu_name"] in told["device"]
+
+
+def test_without_a_history_provenance_has_no_commit(monkeypatch, tmp_path):
+    monkeypatch.setattr(results, "__file__", str(tmp_path / "results.py"))
+    assert provenance("cpu", seconds=0.0)["commit"] is None
 
 
 def test_stored_experiment_memory_helps_xl_and_hurts_absolute_positions_in_every_seed():

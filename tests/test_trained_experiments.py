@@ -10,7 +10,15 @@ import torch
 from minitxl import checkpoints, corpora, results
 from minitxl.config import EvaluateConfig, ModelConfig, TrainConfig
 from minitxl.evaluation import cached_losses
-from minitxl.experiments import ablation, attention_over_memory, context, samples, short_dependency, trained
+from minitxl.experiments import (
+    ablation,
+    attention_over_memory,
+    context,
+    fingerprints,
+    samples,
+    short_dependency,
+    trained,
+)
 from minitxl.experiments.parts import compute
 from minitxl.model import TransformerLM
 
@@ -212,7 +220,9 @@ def test_the_kept_models_are_small_and_those_of_the_results():
     assert sum(path.stat().st_size for path in kept if path.stem in names) < 5e6
     for path in kept:
         about = checkpoints.read(path)[1]
-        assert about["code"] == results.code_digest(trained.__name__), path
+        assert fingerprints.same(about["fingerprint"], trained.fingerprint(path.stem.removesuffix("-0"))), (
+            path
+        )
         assert about["trained"] == {name: stored[name] for name in ("corpus", "train")}
         system = path.stem.removesuffix("-0")
         assert about["model"] == json.loads(json.dumps(asdict(trained.config_of(asked, system))))

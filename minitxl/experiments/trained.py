@@ -2,14 +2,15 @@
 
     model = trained.model(asked, corpus, "xl_memory", seed, device=, models=, report=)
 
-A kept model is trained anew where its settings, its text or the code of its training are other
-ones. Weights are rounded to float16 before anything is measured, so that a small file is the
-very model of the numbers.
+A kept model is trained anew where its settings or its text are other ones, and where the code of
+today no longer repeats its tiny run (``fingerprints``). Weights are rounded to float16 before
+anything is measured, so that a small file is the very model of the numbers.
 """
 
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, replace
+from functools import cache
 from math import log
 from pathlib import Path
 from time import perf_counter
@@ -24,9 +25,9 @@ from minitxl.batching import Lanes
 from minitxl.config import ModelConfig, TrainConfig
 from minitxl.corpora import Corpus
 from minitxl.experiments.ablation import equal_parameters
+from minitxl.experiments.fingerprints import TRAINED, exact, merged, same, tiny_corpus
 from minitxl.experiments.parts import Report
 from minitxl.model import TransformerLM
-from minitxl.results import code_digest
 from minitxl.training import Record, learning_rate, update
 
 Model = TransformerLM | LSTMLM
@@ -71,9 +72,9 @@ def model(
         "model": asdict(config),
         "trained": {name: asked[name] for name in ("corpus", "train")},
         "seed": seed,
-        "code": code_digest(__name__),
+        "fingerprint": fingerprint(system),
     }
-    if not path.exists() or checkpoints.read(path)[1] != json.loads(json.dumps(about)):
+    if not path.exists() or not same(checkpoints.read(path)[1], json.loads(json.dumps(about))):
         fresh = _train(asked, corpus, system, seed, device, report)
         tensors = checkpoints.model_tensors(fresh)
         models.mkdir(parents=True, exist_ok=True)
@@ -81,6 +82,16 @@ def model(
     kept = new(config).to(device)
     checkpoints.copy_model_tensors(checkpoints.read(path)[0], kept)
     return kept.eval()
+
+
+@cache
+def fingerprint(system: System) -> list[float]:
+    """Return the training loss of every step of the system's tiny run, in bits."""
+    corpus, losses = tiny_corpus(), list[float]()
+    asked = merged(settings("quick", corpus), {name: TRAINED[name] for name in ("model", "train")})
+    with exact():
+        _train(asked, corpus, system, 0, "cpu", lambda label, steps, record: losses.append(record.bits))
+    return losses
 
 
 def config_of(asked: dict[str, Any], system: System) -> ModelConfig | LSTMConfig:
