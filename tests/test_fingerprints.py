@@ -1,14 +1,15 @@
 """A stored result holds as long as the code of today repeats its tiny run."""
 
 import json
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 import torch
 
 from minitxl import attention, decoding, dropout, fused, memory, positions, results, training
-from minitxl.__main__ import EXPERIMENTS
-from minitxl.experiments import fingerprints, without_terms
+from minitxl.__main__ import EXPERIMENTS, main
+from minitxl.experiments import dependency, fingerprints, without_terms
 from minitxl.experiments.fingerprints import MEASURED, TINY, compute, same
 
 FIGURES = Path(__file__).parent.parent / "figures"
@@ -123,3 +124,27 @@ def test_a_changed_sign_window_or_scale_breaks_the_fingerprint(changed, monkeypa
     for module, attribute, wrong in replaced:
         monkeypatch.setattr(module, attribute, wrong)
     assert not same(stored(name).fingerprint, fingerprints.compute(name))
+
+
+def test_figures_computes_a_result_anew_only_where_its_tiny_run_is_not_repeated(tmp_path, monkeypatch):
+    monkeypatch.setattr(dependency, "CASES", dependency.CASES[:1])
+
+    def finished():
+        main(["figures", "dependency", "--folder", str(tmp_path)])
+        return results.read(tmp_path / "dependency.json").provenance["finished"]
+
+    monkeypatch.setattr(results, "datetime", Clock())
+    first = finished()
+    assert finished() == first
+    monkeypatch.setattr(fingerprints, "compute", lambda name: {"losses": {}, "data": {"b": [1, 2.0]}})
+    assert finished() != first
+
+
+class Clock:
+    """A clock that is a second later whenever it is read."""
+
+    seconds = 0
+
+    def now(self, zone):
+        self.seconds += 1
+        return datetime(2026, 1, 1, second=self.seconds, tzinfo=zone)
