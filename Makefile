@@ -51,7 +51,7 @@ test-classroom: $(READY)  ## one assignment through the real nbgrader, from rele
 	@$(BIN)/pytest tests/classroom -k 3_memory
 
 soak: $(READY)  ## long tests: a training killed at 50 random moments goes on to the same bytes
-	@MINITXL_KILLS=50 $(BIN)/pytest tests/test_faults.py -k random_moments
+	@MINITXL_KILLS=50 $(BIN)/pytest tests/training/test_faults.py -k random_moments
 
 lint: $(READY)  ## format, lint and types
 	@$(BIN)/ruff format --check --quiet .
@@ -98,8 +98,8 @@ bench: $(READY) $(PEERS)/ready  ## time minitxl and its peers side by side
 	@$(BIN)/minitxl bench
 
 parity: $(READY) $(PEERS)/ready  ## compute the Hugging Face port's numbers anew, and compare with them
-	@$(PEERS)/bin/python tests/parity/make_vectors.py
-	@$(BIN)/pytest tests/test_parity.py
+	@$(PEERS)/bin/python tests/pretrained/parity/make_vectors.py
+	@$(BIN)/pytest tests/pretrained/test_parity.py
 
 clean:  ## remove what was installed and built
 	rm -rf $(VENV) $(PEERS) *.egg-info build .pytest_cache .ruff_cache .mypy_cache .hypothesis

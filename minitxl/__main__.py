@@ -13,15 +13,17 @@ import tyro
 from tqdm import tqdm
 from tyro.conf import Positional
 
-from minitxl import bench, corpora, figures, results
+from minitxl import figures
+from minitxl.benchmark import bench
+from minitxl.benchmark.peers import Precision
 from minitxl.commands.evaluate import Evaluate
 from minitxl.commands.generate import Generate
 from minitxl.commands.shared import Device, TextFlags, bars, device_of
 from minitxl.commands.train import Train, from_preset
 from minitxl.config import TrainConfig
-from minitxl.experiments import conclusions, demo, fingerprints
-from minitxl.experiments.parts import compute
-from minitxl.peers import Precision
+from minitxl.data import corpora
+from minitxl.experiments import conclusions, demo, fingerprints, results
+from minitxl.experiments.runner import compute
 
 Experiment = Literal[
     "dependency",

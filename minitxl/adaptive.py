@@ -18,7 +18,7 @@ from einops import pack, parse_shape, rearrange
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from minitxl.linear import Linear, linear
+from minitxl.fast.linear import Linear, linear
 
 
 @dataclass(frozen=True)

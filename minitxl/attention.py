@@ -12,8 +12,8 @@ from einops import einsum, pack, rearrange
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from minitxl.dropout import Dropout
-from minitxl.linear import Linear
+from minitxl.fast.dropout import Dropout
+from minitxl.fast.linear import Linear
 from minitxl.positions import distances, rel_shift, sinusoids
 
 Segment = Float[Tensor, "batch query model"]

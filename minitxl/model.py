@@ -16,13 +16,13 @@ from einops import rearrange
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from minitxl import fused
 from minitxl.adaptive import AdaptiveEmbedding, AdaptiveSoftmax
 from minitxl.attention import MultiHeadAttention, ShawAttention, Sight, XLAttention, join
 from minitxl.config import ModelConfig
-from minitxl.dropout import Dropout, VariationalDropout, factor
-from minitxl.feedforward import feed_forward
-from minitxl.linear import Linear
+from minitxl.fast import cpu_attention
+from minitxl.fast.dropout import Dropout, VariationalDropout, factor
+from minitxl.fast.feed_forward import feed_forward
+from minitxl.fast.linear import Linear
 from minitxl.positions import sinusoids
 
 Tokens = Int[Tensor, "batch seg"]
@@ -31,7 +31,7 @@ States = Float[Tensor, "layer batch seg model"]
 Memory = Float[Tensor, "layer batch mem model"]
 Attention = MultiHeadAttention | ShawAttention | XLAttention
 Path = Literal["explicit", "fused"]
-"""The einsum text of ``attention``, or the same numbers faster, by ``fused`` and ``feedforward``."""
+"""The einsum text of ``attention``, or the same numbers faster, by ``cpu_attention`` and ``feed_forward``."""
 
 
 class Block(nn.Module):
@@ -64,7 +64,7 @@ class Block(nn.Module):
         path: Path = "explicit",
         **sight: Unpack[Sight],
     ) -> Hidden:
-        attend = partial(fused.attend, self.attention) if path == "fused" else self.attention
+        attend = partial(cpu_attention.attend, self.attention) if path == "fused" else self.attention
         return self.around(x, attend(self.read(x), self.read(memory), **sight), path=path)
 
     def around(self, x: Hidden, attended: Hidden, *, path: Path = "explicit") -> Hidden:

@@ -26,7 +26,7 @@ from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_markdown_cell
 from tqdm import tqdm
 
-from minitxl import results
+from minitxl.experiments import results
 from minitxl.files import replacing
 
 HERE = Path(__file__).parent

@@ -4,7 +4,6 @@ import ast
 import re
 import subprocess
 import tomllib
-from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -13,81 +12,59 @@ from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "minitxl"
-ROOMS = {path.stem: path for path in PACKAGE.glob("*.py") if path.stem != "__init__"}
-HALLS = {
-    folder: sorted((PACKAGE / folder).glob("*.py"))
-    for folder in ("commands", "experiments", "figures", "checks")
-}
-"""Rooms of several files: a command, an experiment, a kind of picture, a notebook's exercises each."""
-ON_TOP = {"__main__", "commands", "experiments"}
+PAPER = {"config", "positions", "attention", "memory", "adaptive", "model"}
+READ_ALONE = ("positions", "attention", "memory", "model")
+"""The modules of the mathematics: einops alone moves axes, and together they fit one evening."""
 MAY_IMPORT = {
     "files": set(),
-    "config": set(),
-    "presets": {"config"},
-    "positions": set(),
-    "memory": set(),
-    "corpora": set(),
-    "batching": set(),
-    "downloads": set(),
-    "vocabulary": {"files"},
-    "tokens": {"files"},
-    "spelling": {"tokens", "vocabulary"},
-    "datasets": {"corpora", "downloads", "spelling", "tokens", "vocabulary"},
-    "dropout": set(),
-    "linear": set(),
-    "feedforward": {"dropout", "linear"},
-    "attention": {"positions", "dropout", "linear"},
-    "kernels": {"positions", "attention", "dropout"},
-    "fused": {"positions", "attention", "dropout", "kernels"},
-    "model": {"positions", "attention", "fused", "feedforward", "adaptive", "dropout", "linear", "config"},
-    "decoding": {"model", "attention", "fused"},
-    "drawing": set(),
-    "generation": {"model", "decoding", "drawing"},
-    "checkpoints": {"model", "config", "files"},
-    "hub": set(),
-    "pickled": set(),
-    "released": {"checkpoints", "config", "hub", "model", "pickled"},
-    "adaptive": {"linear"},
-    "evaluation": {"model", "decoding", "config"},
-    "ranks": set(),
-    "training": {"model", "memory", "batching", "config", "evaluation", "ranks"},
-    "logs": {"files", "training"},
-    "runs": {"batching", "checkpoints", "config", "files", "logs", "model", "ranks", "training"},
-    "baselines": {"config", "dropout", "linear"},
-    "reach": {"decoding", "memory", "model"},
-    "context": {"baselines", "batching", "config", "decoding", "evaluation", "memory", "model", "reach"},
-    "peers": set(),
-    "ours": {"peers", "decoding", "batching", "config", "memory", "model", "training"},
-    "workers": {"peers"},
-    "bench": {"ours", "peers", "fused", "workers"},
-    "results": {"files"},
-    "course": set(),
-    "grading": {"course"},
-    "widgets": {"figures"},
-    "dashboard": {
-        "attention",
-        "batching",
-        "config",
-        "context",
-        "figures",
-        "memory",
-        "model",
-        "reach",
-        "training",
-        "widgets",
+    "paper": set(),
+    "fast": {"paper"},
+    "data": {"files"},
+    "inference": {"paper", "fast", "data"},
+    "training": {"inference", "paper", "fast", "data", "files"},
+    "pretrained": {"training", "inference", "paper", "fast", "data", "files"},
+    "analysis": {"training", "inference", "paper", "fast", "data", "files"},
+    "experiments": {"pretrained", "analysis", "training", "inference", "paper", "fast", "data", "files"},
+    "figures": {"files"},
+    "benchmark": {
+        *("experiments", "pretrained", "analysis", "training", "inference", "paper", "fast", "data", "files"),
+    },
+    "course": {
+        *("figures", "experiments", "pretrained", "analysis", "training", "inference", "paper", "fast"),
+        *("data", "files"),
     },
 }
-TO_BE_READ_ALONE = ("positions", "attention", "memory", "model")
+"""Folders of the package and the folders each may import. ``paper`` is the six modules at the top.
+
+The command line, ``commands`` and ``__main__``, may import everything.
+"""
+PAPER_MAY_IMPORT = {
+    "config": set(),
+    "positions": set(),
+    "memory": set(),
+    "attention": {"positions"},
+    "adaptive": set(),
+    "model": {"config", "positions", "attention", "adaptive"},
+}
+ON_TOP = {"commands", "__main__", "__init__"}
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+
+def folder_of(module: str) -> str:
+    """Return the folder of MAY_IMPORT that a module such as "fast.linear" belongs to."""
+    top = module.split(".")[0]
+    return "paper" if top in PAPER else top
 
 
 def imports_of(path: Path) -> set[str]:
-    rooms = set()
+    """Return the package's modules that a file imports, such as "fast.linear", without "minitxl."."""
+    found = set()
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module == "minitxl":
-            rooms |= {alias.name for alias in node.names}
+            found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("minitxl."):
-            rooms.add(node.module.split(".")[1])
-    return rooms
+            found.add(node.module.removeprefix("minitxl."))
+    return found
 
 
 def lines_of_code(path: Path) -> int:
@@ -101,25 +78,40 @@ def lines_of_code(path: Path) -> int:
     return sum(number not in words and bool(line.split("#")[0].strip()) for number, line in lines)
 
 
-def test_imports_point_down_only():
-    assert ROOMS.keys() - ON_TOP == MAY_IMPORT.keys()
-    for room, allowed in MAY_IMPORT.items():
-        assert imports_of(ROOMS[room]) <= allowed, room
-    for path in HALLS["figures"]:
-        assert imports_of(path) <= {"figures", "files"}, path
-    for path in HALLS["checks"]:
-        assert not imports_of(path) & {"checks", "experiments", "__main__", "commands"}, path
+def test_every_folder_of_the_package_is_in_the_table():
+    tops = {path.relative_to(PACKAGE).parts[0].removesuffix(".py") for path in MODULES}
+    assert {folder_of(top) for top in tops} - ON_TOP == MAY_IMPORT.keys()
+    assert tops >= PAPER
 
 
-def test_a_room_is_one_sitting():
-    for path in (*ROOMS.values(), *chain(*HALLS.values())):
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_imports_follow_the_table(path):
+    own = folder_of(path.relative_to(PACKAGE).parts[0].removesuffix(".py"))
+    if own not in ON_TOP:
+        assert {folder_of(module) for module in imports_of(path)} <= MAY_IMPORT[own] | {own}
+
+
+@pytest.mark.parametrize("module", sorted(PAPER))
+def test_the_papers_modules_import_each_other_in_one_direction(module):
+    assert imports_of(PACKAGE / f"{module}.py") <= PAPER_MAY_IMPORT[module]
+
+
+def test_the_table_has_no_circle():
+    order = list(MAY_IMPORT)
+    for folder, allowed in MAY_IMPORT.items():
+        assert all(order.index(other) < order.index(folder) for other in allowed), folder
+
+
+def test_no_module_is_longer_than_one_sitting():
+    for path in MODULES:
         assert lines_of_code(path) <= 250, path
-    assert sum(lines_of_code(ROOMS[room]) for room in TO_BE_READ_ALONE) < 500
+    assert sum(lines_of_code(PACKAGE / f"{module}.py") for module in READ_ALONE) < 500
 
 
-def test_axes_move_by_einops_alone_in_the_rooms_of_the_mathematics():
-    for room in TO_BE_READ_ALONE:
-        assert not re.search(r"\.(view|reshape|transpose|permute|unsqueeze)\(", ROOMS[room].read_text()), room
+def test_axes_move_by_einops_alone_in_the_modules_of_the_mathematics():
+    for module in READ_ALONE:
+        text = (PACKAGE / f"{module}.py").read_text()
+        assert not re.search(r"\.(view|reshape|transpose|permute|unsqueeze)\(", text), module
 
 
 def test_no_file_speaks_of_one_machine():

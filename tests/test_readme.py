@@ -20,14 +20,16 @@ from test_datasets import SMALL, serve
 from test_evaluate_command import PARTS, WIKITEXT, a_model, by_the_original_rule
 from test_released import random_model, write_released
 
-from minitxl import datasets, decoding, generation
 from minitxl.__main__ import main
-from minitxl.batching import Lanes
 from minitxl.config import EvaluateConfig, TrainConfig
-from minitxl.evaluation import Score, cached, sliding
+from minitxl.data import datasets
+from minitxl.data.batching import Lanes
+from minitxl.fast import kv_cache
+from minitxl.inference import generation
+from minitxl.inference.evaluation import Score, cached, sliding
 from minitxl.memory import extend, reach
 from minitxl.positions import rel_shift
-from minitxl.released import load_original, load_released_vocabulary, to_original
+from minitxl.pretrained.released import load_original, load_released_vocabulary, to_original
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
@@ -121,7 +123,7 @@ RECIPES = {
     "figures": r"minitxl figures ablation$.*minitxl figures$",
     "figures-check": r"minitxl figures --check$",
     "bench": r"peers/bin/python -m pip install.*bin/minitxl bench$",
-    "parity": r"peers/bin/python tests/parity/make_vectors\.py$.*pytest tests/test_parity\.py$",
+    "parity": r"peers/bin/python .*/make_vectors\.py$.*pytest .*/test_parity\.py$",
     "assignments": r"notebooks/assignments/build\.py build/classroom$",
 }
 """What ``make --dry-run`` shows of what the README says of a target."""
@@ -355,11 +357,11 @@ def differ(found: torch.Tensor, expected: torch.Tensor) -> bool:
 @answers("How do I generate text?")
 def test_a_prefix_fed_with_its_memory_counts_twice():
     model, text = small_model(), some_tokens(1, 9)
-    _, cache = decoding.step(model, text[:, :8], decoding.start(model, batch=1, mem_len=20))
-    once, _ = decoding.step(model, text[:, 8:], cache)
+    _, cache = kv_cache.step(model, text[:, :8], kv_cache.start(model, batch=1, mem_len=20))
+    once, _ = kv_cache.step(model, text[:, 8:], cache)
     assert same(once[:, -1], model(text)[0][:, -1])
-    _, cache = decoding.step(model, text[:, :8], decoding.start(model, batch=1, mem_len=20))
-    twice, _ = decoding.step(model, text, cache)
+    _, cache = kv_cache.step(model, text[:, :8], kv_cache.start(model, batch=1, mem_len=20))
+    twice, _ = kv_cache.step(model, text, cache)
     assert differ(twice[:, -1], once[:, -1])
 
 

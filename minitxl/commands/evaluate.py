@@ -13,14 +13,16 @@ from torch import Tensor
 from tqdm import tqdm
 from tyro.conf import Positional
 
-from minitxl import hub, released, runs, spelling
 from minitxl.commands.shared import Device, TextFlags, device_of, spelling_of
 from minitxl.config import EvaluateConfig
-from minitxl.corpora import Corpus
-from minitxl.evaluation import Score, cached, sliding
+from minitxl.data import tokenizer
+from minitxl.data.corpora import Corpus
+from minitxl.data.tokenizer import Spelling
+from minitxl.data.vocabulary import Vocabulary
+from minitxl.inference.evaluation import Score, cached, sliding
 from minitxl.model import TransformerLM
-from minitxl.spelling import Spelling
-from minitxl.vocabulary import Vocabulary
+from minitxl.pretrained import hub, released
+from minitxl.training import run_folder
 
 
 @dataclass(frozen=True)
@@ -88,9 +90,9 @@ class Evaluate:
 
     def _subject(self, device: str) -> Subject:
         if self.folder is not None and self.released is None:
-            model, trained = runs.trained(self.folder, device=device)
+            model, trained = run_folder.trained(self.folder, device=device)
             lengths = self._asked(trained.evaluation)
-            return Subject(str(self.folder), model, lengths, spelling.read(self.folder))
+            return Subject(str(self.folder), model, lengths, tokenizer.read(self.folder))
         if self.folder is not None or self.released is None:
             got = "neither" if self.folder is None else f"{self.folder} and {self.released}"
             raise ValueError(f"either the folder of a run or released must be given, got {got}")

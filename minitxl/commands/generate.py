@@ -9,10 +9,12 @@ import torch
 import tyro
 from tyro.conf import Positional
 
-from minitxl import generation, runs, spelling
 from minitxl.commands.shared import Device, device_of
-from minitxl.drawing import Ways
-from minitxl.spelling import Spelling
+from minitxl.data import tokenizer
+from minitxl.data.tokenizer import Spelling
+from minitxl.inference import generation
+from minitxl.inference.sampling import Ways
+from minitxl.training import run_folder
 
 DEFAULT = "def "
 """How a text begins for which there is no prompt."""
@@ -50,7 +52,7 @@ class Generate:
     def __call__(self) -> None:
         if self.length < 1:
             raise ValueError(f"length must be 1 or more, got {self.length}")
-        model, trained = runs.trained(self.folder, device=device_of(self.device))
+        model, trained = run_folder.trained(self.folder, device=device_of(self.device))
         most = (
             trained.seg_len - 1 if model.config.attention == "absolute" else trained.seg_len + trained.mem_len
         )
@@ -63,7 +65,7 @@ class Generate:
             "repetition_window": self.repetition_window,
             "seed": self.seed,
         }
-        spelled = spelling.read(self.folder)
+        spelled = tokenizer.read(self.folder)
         prompts = [spelled.encode(text) for text in self.prompt] or [_default_prompt(spelled)]
         stop = [spelled.encode(text) for text in self.stop]
         if len(prompts) == 1:

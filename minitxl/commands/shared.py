@@ -10,13 +10,13 @@ from typing import Literal
 import torch
 from tqdm import tqdm
 
-from minitxl import corpora, datasets
-from minitxl.corpora import Corpus
-from minitxl.datasets import Stored
-from minitxl.experiments.parts import Report
-from minitxl.spelling import Spelling
-from minitxl.tokens import Unit
-from minitxl.training import Record
+from minitxl.data import corpora, datasets
+from minitxl.data.corpora import Corpus
+from minitxl.data.datasets import Stored
+from minitxl.data.token_file import Unit
+from minitxl.data.tokenizer import Spelling
+from minitxl.experiments.runner import Report
+from minitxl.training.loop import Record
 
 Device = Literal["auto", "cpu", "cuda"]
 

@@ -11,12 +11,13 @@ import torch
 import tyro
 from tyro.conf import Positional
 
-from minitxl import presets, ranks, runs, training
-from minitxl.batching import Lanes
 from minitxl.commands.shared import Device, TextFlags, bars, device_of, spelling_of
 from minitxl.config import KeepConfig, ModelConfig, TrainConfig
-from minitxl.corpora import Corpus
-from minitxl.presets import PRESETS
+from minitxl.data.batching import Lanes
+from minitxl.data.corpora import Corpus
+from minitxl.pretrained import presets
+from minitxl.pretrained.presets import PRESETS
+from minitxl.training import distributed, loop, run_folder
 
 
 @dataclass(frozen=True)
@@ -82,19 +83,19 @@ class Train:
 
     def __call__(self) -> None:
         settings, keeping = self.train.checked(), self.keeping.checked()
-        with ranks.joined(device_of(self.device)) as device:
-            with ranks.first_here():
+        with distributed.joined(device_of(self.device)) as device:
+            with distributed.first_here():
                 corpus = self.source.corpus()
             if len(corpus.valid) < 2:
                 raise ValueError(
                     f"validation text of {corpus.name} must hold 2 tokens or more, got {len(corpus.valid)}"
                 )
-            model, rows = self.model.checked(corpus.vocab_size), ranks.share(settings.batch)
+            model, rows = self.model.checked(corpus.vocab_size), distributed.share(settings.batch)
             lanes = Lanes(corpus.train, batch=settings.batch, seg_len=settings.seg_len, rows=rows)
-            with runs.held(self.folder):
+            with run_folder.held(self.folder):
                 run = self._run(model, settings, keeping, corpus, device)
                 whole = self._steps(run, lanes, corpus.valid, keeping)
-            if ranks.rank() == 0:
+            if distributed.rank() == 0:
                 tell(run, self.folder, self.source)
                 if keeping.tensorboard:
                     print(f"curves: tensorboard --logdir {quote(str(self.folder))}")
@@ -108,17 +109,17 @@ class Train:
         keeping: KeepConfig,
         corpus: Corpus,
         device: torch.device,
-    ) -> training.Run:
+    ) -> loop.Run:
         """The one in the folder, if it was asked for the same; a new one where there is none."""
-        checkpoint, spelled = runs.newest(self.folder), spelling_of(corpus)
+        checkpoint, spelled = run_folder.newest(self.folder), spelling_of(corpus)
         if checkpoint is None:
-            if ranks.rank() == 0:
+            if distributed.rank() == 0:
                 spelled.write(self.folder)
-                runs.write_text(self.folder, corpus.name, corpus.sha256)
-            return training.start(model, settings, device=device, accumulate=keeping.accumulate)
+                run_folder.write_text(self.folder, corpus.name, corpus.sha256)
+            return loop.start(model, settings, device=device, accumulate=keeping.accumulate)
         spelled.check(self.folder)
-        runs.check_text(self.folder, corpus.name, corpus.sha256)
-        run = runs.resume(checkpoint, device=device, accumulate=keeping.accumulate)
+        run_folder.check_text(self.folder, corpus.name, corpus.sha256)
+        run = run_folder.resume(checkpoint, device=device, accumulate=keeping.accumulate)
         here, asked = (
             {**asdict(run.model.config), **asdict(run.settings)},
             {**asdict(model), **asdict(settings)},
@@ -129,13 +130,13 @@ class Train:
                     f"{name} must be {value} as in the run in {self.folder}, got {asked[name]}; "
                     f"for other settings use another folder"
                 )
-        if ranks.rank() == 0:
+        if distributed.rank() == 0:
             print(f"going on with {self.folder} at step {run.step} of {settings.steps}")
         return run
 
-    def _steps(self, run: training.Run, lanes: Lanes, valid: torch.Tensor, keeping: KeepConfig) -> bool:
-        with bars(silent=ranks.rank() > 0) as report:
-            return runs.train(
+    def _steps(self, run: loop.Run, lanes: Lanes, valid: torch.Tensor, keeping: KeepConfig) -> bool:
+        with bars(silent=distributed.rank() > 0) as report:
+            return run_folder.train(
                 run,
                 lanes,
                 valid=valid,
@@ -145,7 +146,7 @@ class Train:
             )
 
 
-def tell(run: training.Run, folder: Path, source: TextFlags) -> None:
+def tell(run: loop.Run, folder: Path, source: TextFlags) -> None:
     """What has been done, and what comes next."""
     if run.step < run.settings.steps:
         print(f"stopped and saved at step {run.step}; the same command goes on from there")

@@ -20,15 +20,15 @@ import torch
 from einops import reduce
 from torch import Tensor
 
-from minitxl import training
-from minitxl.batching import Lanes
-from minitxl.checkpoints import model_config, train_config
+from minitxl.analysis.saved_tensors import saved_bytes
 from minitxl.config import EvaluateConfig, ModelConfig, TrainConfig
-from minitxl.corpora import Corpus
-from minitxl.evaluation import cached, cached_losses, sliding
-from minitxl.experiments.parts import Part, Report, summary
-from minitxl.experiments.saved import saved_bytes
+from minitxl.data.batching import Lanes
+from minitxl.data.corpora import Corpus
+from minitxl.experiments.runner import Part, Report, summary
+from minitxl.inference.evaluation import cached, cached_losses, sliding
 from minitxl.model import TransformerLM
+from minitxl.training import loop
+from minitxl.training.checkpoints import model_config, train_config
 
 SEEDS = [0, 1, 2]
 ENCODINGS: dict[str, dict[str, Any]] = {
@@ -97,9 +97,9 @@ def train_and_score(
         train = replace(train, seg_len=affordable_seg_len(config, train), mem_len=0)
     elif not system["recurrence"]:
         train = replace(train, mem_len=0)
-    run = training.start(config, train, device=device)
+    run = loop.start(config, train, device=device)
     lanes = Lanes(corpus.train, batch=train.batch, seg_len=train.seg_len)
-    for record in training.steps(run, lanes, corpus.valid):
+    for record in loop.steps(run, lanes, corpus.valid):
         report(f"{label(system)}, seed {seed}", train.steps, record)
     test = corpus.test[: asked["test_tokens"] + 1]
     return {

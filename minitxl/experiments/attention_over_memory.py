@@ -16,13 +16,13 @@ from einops import einsum, rearrange, reduce
 from jaxtyping import Float
 from torch import Tensor
 
+from minitxl.analysis.context_length import mean_change, memory_changes
 from minitxl.attention import XLAttention
-from minitxl.batching import Lanes
 from minitxl.config import EvaluateConfig
-from minitxl.context import mean_change, memory_changes
-from minitxl.corpora import Corpus
+from minitxl.data.batching import Lanes
+from minitxl.data.corpora import Corpus
 from minitxl.experiments import trained
-from minitxl.experiments.parts import Part, Report, summary
+from minitxl.experiments.runner import Part, Report, summary
 from minitxl.memory import extend
 from minitxl.model import Block, Memory, TransformerLM
 

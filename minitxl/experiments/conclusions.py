@@ -9,8 +9,8 @@ from importlib import import_module
 from statistics import mean
 from typing import Any
 
-from minitxl.corpora import Corpus
-from minitxl.experiments.parts import Report, compute
+from minitxl.data.corpora import Corpus
+from minitxl.experiments.runner import Report, compute
 
 Data = Mapping[str, Any]
 Sentences = Mapping[str, Callable[[Data], bool]]

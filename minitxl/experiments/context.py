@@ -13,14 +13,14 @@ from typing import Any
 
 import torch
 
-from minitxl import context
-from minitxl.checkpoints import train_config
+from minitxl.analysis import context_length
 from minitxl.config import EvaluateConfig
-from minitxl.corpora import Corpus
+from minitxl.data.corpora import Corpus
 from minitxl.experiments import trained
 from minitxl.experiments.ablation import bits_by_offset
-from minitxl.experiments.parts import Part, Report, summary
+from minitxl.experiments.runner import Part, Report, summary
 from minitxl.model import TransformerLM
+from minitxl.training.checkpoints import train_config
 
 SEEDS = [0, 1, 2]
 MODELS = trained.SYSTEMS
@@ -78,7 +78,9 @@ def _measure(
     return found
 
 
-def _losses(model: trained.Model, corpus: Corpus, asked: dict[str, Any], context_len: int) -> context.Losses:
+def _losses(
+    model: trained.Model, corpus: Corpus, asked: dict[str, Any], context_len: int
+) -> context_length.Losses:
     """Losses after exactly so much context, of the last targets of each passage of the test text.
 
     Absolute positions end with the longest they know.
@@ -86,7 +88,7 @@ def _losses(model: trained.Model, corpus: Corpus, asked: dict[str, Any], context
     if isinstance(model, TransformerLM) and model.config.attention == "absolute":
         context_len = min(context_len, model.config.max_seg_len)
     passages = corpus.test.tensor_split(asked["passages"])
-    read = partial(context.context_losses, model, context_len=context_len, targets=asked["targets"])
+    read = partial(context_length.context_losses, model, context_len=context_len, targets=asked["targets"])
     return torch.cat([read(passage) for passage in passages])
 
 
@@ -97,7 +99,7 @@ def collect(asked: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dic
     by_system = {
         system: [part for name, part in found.items() if name.startswith(f"{system}, ")] for system in MODELS
     }
-    measured: list[dict[str, context.Lengths]] = [
+    measured: list[dict[str, context_length.Lengths]] = [
         {
             system: dict(zip(lengths, map(torch.tensor, by_system[system][seed]["losses"]), strict=True))
             for system in MODELS
@@ -116,7 +118,7 @@ def collect(asked: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dic
                     for length in lengths
                 ],
                 "effective_context_length": [
-                    context.effective_context_length(one[system])._asdict() for one in measured
+                    context_length.effective_context_length(one[system])._asdict() for one in measured
                 ],
                 "bits_by_offset": [
                     summary(list(values))
@@ -130,21 +132,23 @@ def collect(asked: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dic
     }
 
 
-def _recl(asked: dict[str, Any], members: list[str], measured: Sequence[context.Group]) -> dict[str, Any]:
+def _recl(
+    asked: dict[str, Any], members: list[str], measured: Sequence[context_length.Group]
+) -> dict[str, Any]:
     """RECL of each member in tokens, by share of the hardest targets: the values of all seeds."""
     group = [{system: one[system] for system in members} for one in measured]
     return {
         system: {
-            str(share): [context.recl(one, r=share)[system]._asdict() for one in group]
+            str(share): [context_length.recl(one, r=share)[system]._asdict() for one in group]
             for share in asked["shares"]
         }
         for system in members
     }
 
 
-def _gains(measured: Sequence[context.Group]) -> dict[str, list[dict[str, Any]]]:
+def _gains(measured: Sequence[context_length.Group]) -> dict[str, list[dict[str, Any]]]:
     """What each model's longer contexts add to the best of all with a shorter one, in perplexity."""
-    by_seed = [context.gains(one, r=1.0) for one in measured]
+    by_seed = [context_length.gains(one, r=1.0) for one in measured]
     return {
         system: [
             {

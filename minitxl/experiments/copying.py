@@ -17,14 +17,14 @@ from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 from torch.optim import AdamW
 
-from minitxl.checkpoints import model_config
+from minitxl.analysis.dependency_reach import joined
 from minitxl.config import ModelConfig
-from minitxl.corpora import Corpus
-from minitxl.experiments.parts import Part, Report, summary
+from minitxl.data.corpora import Corpus
+from minitxl.experiments.runner import Part, Report, summary
 from minitxl.memory import extend, reach
 from minitxl.model import TransformerLM
-from minitxl.reach import joined
-from minitxl.training import Record
+from minitxl.training.checkpoints import model_config
+from minitxl.training.loop import Record
 
 SEEDS = [0, 1, 2]
 UPDATES: dict[str, Callable[..., Tensor]] = {"stopped": extend, "flowing": joined}

@@ -12,18 +12,18 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from minitxl import training
-from minitxl.batching import Lanes
-from minitxl.checkpoints import model_config, train_config
-from minitxl.corpora import Corpus
-from minitxl.evaluation import Score, cached, sliding
+from minitxl.data.batching import Lanes
+from minitxl.data.corpora import Corpus
 from minitxl.experiments.memory_and_positions import SHORT, SMALL
-from minitxl.experiments.parts import Report
-from minitxl.figures.training import NAMES
+from minitxl.experiments.runner import Report
+from minitxl.inference.evaluation import Score, cached, sliding
 from minitxl.memory import longest_reach
-from minitxl.training import Record, Run
+from minitxl.training import loop
+from minitxl.training.checkpoints import model_config, train_config
+from minitxl.training.loop import Record, Run
 
 SEEDS = [0]
+NAMES = {"vanilla": "vanilla segments", "xl": "Transformer-XL"}
 PARTS = 4
 
 
@@ -43,7 +43,7 @@ def run(asked: dict[str, Any], corpus: Corpus, *, seed: int, device: str, report
     settings = runs["xl"].settings
     lanes = Lanes(corpus.train, batch=settings.batch, seg_len=settings.seg_len)
     records: dict[str, list[Record]] = {name: [] for name in runs}
-    for both in zip(*(training.steps(run, lanes, corpus.valid) for run in runs.values()), strict=True):
+    for both in zip(*(loop.steps(run, lanes, corpus.valid) for run in runs.values()), strict=True):
         for name, record in zip(runs, both, strict=True):
             records[name].append(record)
             report(name, settings.steps, record)
@@ -65,8 +65,8 @@ def pair(asked: dict[str, Any], *, seed: int, device: str) -> dict[str, Run]:
     model, train = model_config(asked["model"]), replace(train_config(asked["train"]), seed=seed)
     vanilla = replace(model, attention="absolute"), replace(train, mem_len=0)
     return {
-        "vanilla": training.start(*vanilla, device=device),
-        "xl": training.start(replace(model, attention="xl"), train, device=device),
+        "vanilla": loop.start(*vanilla, device=device),
+        "xl": loop.start(replace(model, attention="xl"), train, device=device),
     }
 
 

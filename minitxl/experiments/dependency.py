@@ -11,13 +11,13 @@ from typing import Any
 
 import torch
 
-from minitxl.checkpoints import model_config
+from minitxl.analysis.dependency_reach import changes, farthest, gradients, joined, propagate
 from minitxl.config import ModelConfig
-from minitxl.corpora import Corpus
-from minitxl.experiments.parts import Part, Report
+from minitxl.data.corpora import Corpus
+from minitxl.experiments.runner import Part, Report
 from minitxl.memory import extend, reach
 from minitxl.model import TransformerLM
-from minitxl.reach import changes, farthest, gradients, joined, propagate
+from minitxl.training.checkpoints import model_config
 
 SEEDS = [0, 1, 2]
 TINY = ModelConfig(vocab_size=11, d_model=8, n_head=2, d_head=4, d_inner=16, dropout=0.0)

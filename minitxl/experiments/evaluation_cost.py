@@ -15,7 +15,6 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from functools import partial
 from math import ceil, isfinite
-from statistics import quantiles
 from time import perf_counter
 from typing import Any, Literal
 
@@ -24,15 +23,15 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor
 
-from minitxl import decoding
-from minitxl.checkpoints import model_config
 from minitxl.config import ModelConfig
-from minitxl.corpora import Corpus
-from minitxl.decoding import evaluating
-from minitxl.evaluation import Stream
-from minitxl.experiments.parts import Part, Report
+from minitxl.data.corpora import Corpus
+from minitxl.experiments.runner import Part, Report, spread
+from minitxl.fast import kv_cache
+from minitxl.fast.kv_cache import evaluating
+from minitxl.inference.evaluation import Stream
 from minitxl.model import TransformerLM
-from minitxl.presets import enwik8_base, enwik8_large
+from minitxl.pretrained.presets import enwik8_base, enwik8_large
+from minitxl.training.checkpoints import model_config
 
 Losses = Float[Tensor, " target"]
 Pairs = Literal["seen", "all"]
@@ -132,7 +131,7 @@ class Cached:
 
     def __init__(self, model: TransformerLM, stream: Stream, *, mem_len: int, seg_len: int) -> None:
         self.model, self.seg_len = model, seg_len
-        self.cache = decoding.start(model, batch=1, mem_len=mem_len)
+        self.cache = kv_cache.start(model, batch=1, mem_len=mem_len)
         filled = seg_len * ceil(mem_len / seg_len)
         turn = filled + seg_len * (mem_len // seg_len + 1)
         self.read(stream[: filled + 1])
@@ -150,7 +149,7 @@ class Cached:
             stream[None, 1:].split(self.seg_len, dim=1),
             strict=True,
         ):
-            loss, self.cache = decoding.token_losses(self.model, segment, ahead, self.cache)
+            loss, self.cache = kv_cache.token_losses(self.model, segment, ahead, self.cache)
             losses.append(loss)
         return rearrange(torch.cat(losses, dim=1), "1 time -> time")
 
@@ -240,12 +239,6 @@ def counted(model: ModelConfig, *, attention_len: int, seg_len: int) -> dict[str
 def exact_window(model: ModelConfig, attention_len: int) -> int:
     """Tokens a prediction rests on where every query of every layer sees ``attention_len`` keys."""
     return model.n_layer * (attention_len - 1) + 1
-
-
-def spread(values: list[float]) -> dict[str, Any]:
-    """Median and quartiles."""
-    low, middle, high = quantiles(values, n=4, method="inclusive")
-    return {"median": middle, "quartiles": [low, high]}
 
 
 def _pairs(query: int, key: int, pairs: Pairs) -> int:

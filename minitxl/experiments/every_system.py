@@ -12,14 +12,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from minitxl import training
-from minitxl.batching import Lanes
-from minitxl.checkpoints import model_config, train_config
 from minitxl.config import EvaluateConfig
-from minitxl.corpora import Corpus
-from minitxl.evaluation import cached
+from minitxl.data.batching import Lanes
+from minitxl.data.corpora import Corpus
 from minitxl.experiments.memory_and_positions import SHORT, SMALL
-from minitxl.experiments.parts import Part, Report
+from minitxl.experiments.runner import Part, Report
+from minitxl.inference.evaluation import cached
+from minitxl.training import loop
+from minitxl.training.checkpoints import model_config, train_config
 
 SEEDS = [0]
 ENCODINGS = {
@@ -72,9 +72,9 @@ def _train_and_score(
     config = replace(model_config(asked["model"]), **(fields | {"norm": norm}))
     train = replace(train_config(asked["train"]), mem_len=mem_len, seed=seed, **changes)
     lanes = Lanes(corpus.train, batch=train.batch, seg_len=train.seg_len)
-    ready = training.start(config, train, device=device)
+    ready = loop.start(config, train, device=device)
     label = f"{encoding}, {norm}-norm, memory {mem_len}, seed {seed}"
-    for record in training.steps(ready, lanes, corpus.valid):
+    for record in loop.steps(ready, lanes, corpus.valid):
         report(label, train.steps, record)
     test = corpus.test[: asked["test_tokens"] + 1]
     score, emptied = (

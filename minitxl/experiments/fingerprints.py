@@ -25,11 +25,11 @@ from typing import Any
 
 import torch
 
-from minitxl import corpora
-from minitxl.experiments.parts import Report
-from minitxl.experiments.parts import compute as compute_parts
-from minitxl.results import leaves
-from minitxl.training import Record
+from minitxl.data import corpora
+from minitxl.experiments.results import leaves
+from minitxl.experiments.runner import Report
+from minitxl.experiments.runner import compute as compute_parts
+from minitxl.training.loop import Record
 
 Fingerprint = Mapping[str, Any]
 RELATIVE = 1e-6

@@ -13,14 +13,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from minitxl import decoding
-from minitxl.checkpoints import model_config
-from minitxl.corpora import Corpus
-from minitxl.decoding import evaluating
-from minitxl.experiments.evaluation_cost import spread
-from minitxl.experiments.parts import Part, Report
+from minitxl.data.corpora import Corpus
+from minitxl.experiments.runner import Part, Report, spread
+from minitxl.fast import kv_cache
+from minitxl.fast.kv_cache import evaluating
 from minitxl.model import TransformerLM
-from minitxl.presets import enwik8_base, enwik8_large
+from minitxl.pretrained.presets import enwik8_base, enwik8_large
+from minitxl.training.checkpoints import model_config
 
 SEEDS = [0]
 
@@ -59,12 +58,12 @@ def kept(asked: dict[str, Any], model: TransformerLM, text: Tensor, report: Repo
     """Of each block of a text: seconds per token, drawn one by one, and the bytes of the cache at its end."""
     del report
     generator = torch.Generator(text.device).manual_seed(0)
-    cache = decoding.start(model, batch=1, mem_len=asked["mem_len"], window=asked["mem_len"] + 1)
+    cache = kv_cache.start(model, batch=1, mem_len=asked["mem_len"], window=asked["mem_len"] + 1)
     tokens, blocks = text[None, :1], []
     for _ in range(asked["length"] // asked["block"]):
         began = perf_counter()
         for _ in range(asked["block"]):
-            log_probs, cache = decoding.step(model, tokens, cache)
+            log_probs, cache = kv_cache.step(model, tokens, cache)
             tokens = log_probs[:, -1].exp().multinomial(1, generator=generator)
         tokens.tolist()
         seconds = (perf_counter() - began) / asked["block"]

@@ -11,15 +11,15 @@ from typing import Any
 
 from torch import Tensor
 
-from minitxl import training
-from minitxl.batching import Lanes
-from minitxl.checkpoints import model_config, train_config
 from minitxl.config import EvaluateConfig, ModelConfig, TrainConfig
-from minitxl.corpora import Corpus
-from minitxl.evaluation import cached
-from minitxl.experiments.parts import Part, Report, summary
+from minitxl.data.batching import Lanes
+from minitxl.data.corpora import Corpus
+from minitxl.experiments.runner import Part, Report, summary
+from minitxl.inference.evaluation import cached
 from minitxl.memory import longest_reach
 from minitxl.model import TransformerLM
+from minitxl.training import loop
+from minitxl.training.checkpoints import model_config, train_config
 
 SEEDS = [0, 1, 2]
 SYSTEMS = {
@@ -62,9 +62,9 @@ def _train_and_score(
 ) -> dict[str, Any]:
     config, train = _system(asked, name)
     lanes = Lanes(corpus.train, batch=train.batch, seg_len=train.seg_len)
-    ready = training.start(config, replace(train, seed=seed), device=device)
+    ready = loop.start(config, replace(train, seed=seed), device=device)
     curve: dict[str, list[float]] = {"step": [], "bits": []}
-    for record in training.steps(ready, lanes, corpus.valid):
+    for record in loop.steps(ready, lanes, corpus.valid):
         report(f"{name}, seed {seed}", train.steps, record)
         if record.valid_bits is not None:
             curve["step"].append(record.step)

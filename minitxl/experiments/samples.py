@@ -9,13 +9,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from minitxl.checkpoints import train_config
-from minitxl.corpora import Corpus
-from minitxl.evaluation import cached
+from minitxl.data.corpora import Corpus
 from minitxl.experiments import trained
-from minitxl.experiments.parts import Part, Report
-from minitxl.generation import sample
+from minitxl.experiments.runner import Part, Report
+from minitxl.inference.evaluation import cached
+from minitxl.inference.generation import sample
 from minitxl.model import TransformerLM
+from minitxl.training.checkpoints import train_config
 
 SEEDS = [0, 1, 2]
 MODELS: tuple[trained.System, ...] = ("xl_memory",)

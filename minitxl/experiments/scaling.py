@@ -24,15 +24,15 @@ import torch
 from torch import distributed
 from torch.multiprocessing.spawn import spawn
 
-from minitxl import training
-from minitxl.batching import Lanes
-from minitxl.bench import rounded, spread
-from minitxl.checkpoints import model_config, train_config
+from minitxl.analysis.flops import parameters, step_operations
+from minitxl.analysis.saved_tensors import FLOAT, held
 from minitxl.config import ModelConfig, TrainConfig
-from minitxl.corpora import Corpus
-from minitxl.experiments.counted import FLOAT, held, parameters, step_operations
-from minitxl.experiments.parts import Part, Report
-from minitxl.presets import PRESETS
+from minitxl.data.batching import Lanes
+from minitxl.data.corpora import Corpus
+from minitxl.experiments.runner import Part, Report, rounded, spread
+from minitxl.pretrained.presets import PRESETS
+from minitxl.training import loop
+from minitxl.training.checkpoints import model_config, train_config
 
 SEEDS = [0]
 QUICK = {"enwik8-base": 1, "wikitext103-base": 10, "penn-treebank": 20}
@@ -112,11 +112,11 @@ def _steps(
         replacement=True,
         generator=random,
     )
-    run = training.start(model, train, device=device)
+    run = loop.start(model, train, device=device)
     lanes, seconds = Lanes(text, batch=train.batch, seg_len=train.seg_len), []
     for _ in range(count):
         began = perf_counter()
-        record = training.advance(run, lanes)
+        record = loop.advance(run, lanes)
         if device == "cuda":
             torch.cuda.synchronize()
         seconds.append(perf_counter() - began)

@@ -9,10 +9,10 @@ either, shows that it is the memory that helps. Model and training are those of 
 from functools import partial
 from typing import Any
 
-from minitxl.corpora import Corpus
+from minitxl.data.corpora import Corpus
 from minitxl.experiments import copying
-from minitxl.experiments.parts import Part, Report, summary
-from minitxl.training import Record
+from minitxl.experiments.runner import Part, Report, summary
+from minitxl.training.loop import Record
 
 SEEDS = [0, 1, 2]
 SYSTEMS: dict[str, dict[str, Any]] = {

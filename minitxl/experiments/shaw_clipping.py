@@ -13,15 +13,15 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
-from minitxl import training
 from minitxl.attention import ShawAttention
-from minitxl.batching import Lanes
-from minitxl.checkpoints import model_config, train_config
-from minitxl.corpora import Corpus
-from minitxl.evaluation import cached
+from minitxl.data.batching import Lanes
+from minitxl.data.corpora import Corpus
 from minitxl.experiments import ablation
-from minitxl.experiments.parts import Part, Report, summary
+from minitxl.experiments.runner import Part, Report, summary
+from minitxl.inference.evaluation import cached
 from minitxl.model import TransformerLM
+from minitxl.training import loop
+from minitxl.training.checkpoints import model_config, train_config
 
 SEEDS = [0, 1, 2]
 SHOWN = 16
@@ -62,9 +62,9 @@ def _train_and_score(
 ) -> dict[str, Any]:
     config = replace(model_config(asked["model"]), max_distance=max_distance)
     train = replace(train_config(asked["train"]), seed=seed)
-    run = training.start(config, train, device=device)
+    run = loop.start(config, train, device=device)
     lanes = Lanes(corpus.train, batch=train.batch, seg_len=train.seg_len)
-    for record in training.steps(run, lanes, corpus.valid):
+    for record in loop.steps(run, lanes, corpus.valid):
         report(label(max_distance, seed), train.steps, record)
     test = corpus.test[: asked["test_tokens"] + 1]
     lengths = [int(train.seg_len * factor) for factor in asked["memory_lens"]]

@@ -10,10 +10,10 @@ from typing import Any
 
 import torch
 
-from minitxl import corpora
-from minitxl.corpora import Corpus
+from minitxl.data import corpora
+from minitxl.data.corpora import Corpus
 from minitxl.experiments import ablation
-from minitxl.experiments.parts import Part
+from minitxl.experiments.runner import Part
 
 SEEDS = [0, 1, 2]
 SYSTEMS = [("XL", True), ("Shaw", True), ("XL", False), ("absolute, per layer", False)]

@@ -19,16 +19,16 @@ from typing import Any, Literal
 import torch
 from torch.optim import AdamW
 
-from minitxl import checkpoints, training
-from minitxl.baselines import LSTMLM, LSTMConfig, config_near
-from minitxl.batching import Lanes
+from minitxl.analysis.lstm import LSTMLM, LSTMConfig, config_near
 from minitxl.config import ModelConfig, TrainConfig
-from minitxl.corpora import Corpus
+from minitxl.data.batching import Lanes
+from minitxl.data.corpora import Corpus
 from minitxl.experiments.ablation import equal_parameters
 from minitxl.experiments.fingerprints import TRAINED, exact, merged, same, tiny_corpus
-from minitxl.experiments.parts import Report
+from minitxl.experiments.runner import Report
 from minitxl.model import TransformerLM
-from minitxl.training import Record, learning_rate, update
+from minitxl.training import checkpoints, loop
+from minitxl.training.loop import Record, learning_rate, update
 
 Model = TransformerLM | LSTMLM
 System = Literal["xl_memory", "shaw_memory", "xl", "absolute", "lstm"]
@@ -123,8 +123,8 @@ def _train(
         return lstm
     if not TRANSFORMERS[system]["memory"]:
         train = replace(train, mem_len=0)
-    run = training.start(config, train, device=device)
-    for record in training.steps(run, lanes, corpus.valid):
+    run = loop.start(config, train, device=device)
+    for record in loop.steps(run, lanes, corpus.valid):
         report(f"{system}, seed {seed}", train.steps, record)
     return run.evaluated
 

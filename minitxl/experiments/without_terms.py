@@ -18,17 +18,17 @@ from torch import Tensor
 from torch.optim import AdamW
 
 from minitxl.attention import Memory, Scores, Segment, XLAttention
-from minitxl.batching import Lanes
-from minitxl.checkpoints import model_config, train_config
 from minitxl.config import EvaluateConfig, ModelConfig, TrainConfig
-from minitxl.corpora import Corpus
-from minitxl.decoding import evaluating
+from minitxl.data.batching import Lanes
+from minitxl.data.corpora import Corpus
 from minitxl.experiments.ablation import LARGE, LONG, SHORT, SMALL
-from minitxl.experiments.parts import Part, Report, summary
+from minitxl.experiments.runner import Part, Report, summary
+from minitxl.fast.kv_cache import evaluating
 from minitxl.memory import extend
 from minitxl.model import Block, TransformerLM
 from minitxl.positions import rel_shift
-from minitxl.training import Record, learning_rate, update
+from minitxl.training.checkpoints import model_config, train_config
+from minitxl.training.loop import Record, learning_rate, update
 
 SEEDS = [0, 1, 2]
 MISSING = ["none", "a", "b", "c", "d"]
@@ -108,7 +108,7 @@ def new(config: ModelConfig, missing: str) -> TransformerLM:
 
 
 def steps(model: TransformerLM, lanes: Lanes, settings: TrainConfig) -> Iterator[Record]:
-    """Train as ``training.steps`` does, by the explicit path."""
+    """Train as ``loop.steps`` does, by the explicit path."""
     optimizer = AdamW(model.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay)
     device, memory = next(model.parameters()).device, None
     for step in range(1, settings.steps + 1):

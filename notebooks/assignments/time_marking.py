@@ -15,7 +15,7 @@ from time import perf_counter
 from build import HERE, build
 from tqdm import tqdm
 
-from minitxl import results
+from minitxl.experiments import results
 
 ROUNDS = 3
 

@@ -9,7 +9,7 @@ import nbformat
 
 SOURCES = Path(__file__).parents[2] / "notebooks" / "assignments"
 WRONG = Path(__file__).parent / "wrong"
-ISOLATED = "reload(minitxl.grading).grade("
+ISOLATED = "reload(minitxl.course.grading).grade("
 """How a graded cell calls the grader; in process, its trial judges the attempt directly."""
 
 

@@ -51,7 +51,7 @@ def careless(solved):
     first, second, third, *_ = solutions
     for cell, body in ((first, "return 0"), (second, "while True:\n        pass"), (third, "return 0")):
         cell.source = re.sub(r"\):\n.*", f"):\n    {body}", cell.source, count=1, flags=re.DOTALL)
-    third.source += "\n\n\nimport minitxl.grading\n\nminitxl.grading.grade = print"
+    third.source += "\n\n\nimport minitxl.course.grading\n\nminitxl.grading.grade = print"
     cells[f"{third.id}-test"].source = "pass"
     return {f"{cell.id}-test" for cell in (first, second, third)}
 

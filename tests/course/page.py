@@ -1,5 +1,6 @@
 """A notebook of the course, cell by cell, for tests of its pieces and of its exercises."""
 
+import ast
 import re
 from pathlib import Path
 
@@ -9,13 +10,22 @@ import torch
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 
 
+def imported(source):
+    """The names that the import statements of a cell bind."""
+    kinds = ast.Import, ast.ImportFrom
+    statements = [node for node in ast.parse(source).body if isinstance(node, kinds)]
+    names = {}
+    exec(compile(ast.Module(statements, type_ignores=[]), "imports", "exec"), names)
+    return names
+
+
 class Page:
-    """Cells by id, run with the names that its set-up would have given them."""
+    """Cells by id, run with the names that the notebook imports, some of them replaced by ``names``."""
 
     def __init__(self, stem, **names):
         cells = nbformat.read(NOTEBOOKS / f"{stem}.ipynb", as_version=4).cells
         self.cells = {cell.id: cell.source for cell in cells}
-        self.names = names
+        self.names = imported(self.cells["setup"]) | names
 
     def run(self, *cells, **names):
         """The names after these cells, given by id or as text."""

@@ -6,10 +6,11 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from minitxl import figures, memory, results
-from minitxl.checks.start import check_choice, check_prediction
-from minitxl.figures.cells import readable
-from minitxl.widgets import explore
+from minitxl import figures, memory
+from minitxl.course.checks.start import check_choice, check_prediction
+from minitxl.course.widgets import explore
+from minitxl.experiments import results
+from minitxl.figures.recurrence.masks import readable
 
 ROOT = Path(__file__).parents[2]
 CELLS = {

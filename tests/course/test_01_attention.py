@@ -8,8 +8,8 @@ import torch
 from page import Page
 
 from minitxl.attention import MultiHeadAttention
-from minitxl.checks import attention as checks
-from minitxl.figures.heads import maps, matrices
+from minitxl.course.checks import attention as checks
+from minitxl.figures.attention.heads import maps, matrices
 
 PAGE = Page("01_attention")
 

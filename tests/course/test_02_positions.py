@@ -8,8 +8,8 @@ import torch
 from page import Page
 
 from minitxl.attention import MultiHeadAttention
-from minitxl.checks import positions as checks
-from minitxl.figures.places import by_offset, changed
+from minitxl.course.checks import positions as checks
+from minitxl.figures.positions.sinusoids import by_offset, changed
 from minitxl.positions import sinusoids
 
 PAGE = Page("02_positions")

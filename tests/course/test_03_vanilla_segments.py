@@ -1,37 +1,25 @@
 """Notebook 03: its experiment, its checks, its widget, and its hand-built pieces."""
 
-from itertools import pairwise
-
 import pytest
 import torch
-from einops import rearrange, reduce
+from einops import rearrange
 from page import NOTEBOOKS, Page, assert_each_mistake_gets_its_own_sentence
 
-from minitxl import corpora, evaluation, figures, reach, results
-from minitxl.batching import Lanes
-from minitxl.checks import segments as judges
-from minitxl.config import EvaluateConfig, ModelConfig
-from minitxl.experiments import segment_copying
-from minitxl.experiments.parts import compute
-from minitxl.figures import cells
-from minitxl.figures import segments as drawn
+from minitxl import figures
+from minitxl.analysis import dependency_reach
+from minitxl.config import ModelConfig
+from minitxl.course.checks import segments as judges
+from minitxl.data import corpora
+from minitxl.data.batching import Lanes
+from minitxl.experiments import results, segment_copying
+from minitxl.experiments.runner import compute
+from minitxl.figures.recurrence import masks
+from minitxl.figures.recurrence import segments as drawn
+from minitxl.inference import evaluation
 from minitxl.model import TransformerLM
 
 EXERCISES = {"exercise-lanes": judges.check_lanes, "exercise-context": judges.check_context_of}
-PAGE = Page(
-    "03_vanilla_segments",
-    EvaluateConfig=EvaluateConfig,
-    ModelConfig=ModelConfig,
-    TransformerLM=TransformerLM,
-    context_lengths=drawn.context_lengths,
-    evaluation=evaluation,
-    explore=lambda draw, **choices: choices,
-    pairwise=pairwise,
-    reach=reach,
-    rearrange=rearrange,
-    reduce=reduce,
-    torch=torch,
-)
+PAGE = Page("03_vanilla_segments", explore=lambda draw, **choices: choices)
 TINY = ModelConfig(vocab_size=5, n_layer=1, d_model=8, n_head=1, d_head=8, d_inner=8, dropout=0.0)
 NO_TEXT = corpora.from_bytes("none", b"x")
 
@@ -141,10 +129,10 @@ def test_the_cut_text_shows_what_the_package_says_is_seen():
     shown = []
     PAGE.run("count", "seen-by-each", seen=shown.append)
     (data,) = shown
-    graph = reach.propagate(3, n_layer=1, seg_len=4, mem_len=0, n_segment=4)
+    graph = dependency_reach.propagate(3, n_layer=1, seg_len=4, mem_len=0, n_segment=4)
     assert data["sees"] == graph.sees.tolist()
     assert data["tokens"][1:] == data["targets"][:-1]
-    picture = cells.seen(data)
+    picture = masks.seen(data)
     grid, counts = picture.figure.axes
     looks = [(box.get_facecolor()[:3], box.get_hatch()) for box in grid.patches]
     blue = [fill for fill, hatch in looks if not hatch and fill != (1, 1, 1)]
@@ -158,7 +146,7 @@ def test_the_cut_text_shows_what_the_package_says_is_seen():
 def test_lanes_are_drawn_as_the_package_cuts_them():
     shown = []
     PAGE.run("exercise-lanes-picture", Lanes=Lanes, lanes=shown.append)
-    picture = cells.lanes(shown[0])
+    picture = masks.lanes(shown[0])
     (axes,) = picture.figure.axes
     looks = {}
     for box, words in zip(axes.patches, axes.texts, strict=True):

@@ -1,38 +1,17 @@
 """Notebook 04: its checks, its widget, and its hand-built pieces."""
 
-from collections import deque
-
 import pytest
 import torch
-from einops import einsum, pack, rearrange, repeat
 from page import Page, assert_each_mistake_gets_its_own_sentence
 
-from minitxl import memory, reach
-from minitxl.attention import MultiHeadAttention, visible
-from minitxl.checks import recurrence as judges
-from minitxl.config import ModelConfig
-from minitxl.figures import recurrence as drawn
+from minitxl import memory
+from minitxl.analysis import dependency_reach
+from minitxl.course.checks import recurrence as judges
+from minitxl.figures.recurrence import memory as drawn
 from minitxl.memory import extend
-from minitxl.model import TransformerLM
 
 EXERCISES = {"exercise-extend": judges.check_extend, "exercise-keep": judges.check_keep}
-PAGE = Page(
-    "04_recurrence",
-    ModelConfig=ModelConfig,
-    MultiHeadAttention=MultiHeadAttention,
-    TransformerLM=TransformerLM,
-    deque=deque,
-    einsum=einsum,
-    explore=lambda draw, **choices: choices,
-    extend=extend,
-    memory_step=drawn.memory_step,
-    pack=pack,
-    reach=reach,
-    rearrange=rearrange,
-    repeat=repeat,
-    torch=torch,
-    visible=visible,
-)
+PAGE = Page("04_recurrence", explore=lambda draw, **choices: choices)
 
 
 @pytest.mark.parametrize("cell", EXERCISES)
@@ -48,7 +27,10 @@ def test_each_mistake_gets_its_own_sentence(check, monkeypatch):
 @pytest.mark.parametrize(
     ("attempt", "sentence"),
     [
-        (lambda old, new, mem_len: reach.joined(old, new, mem_len=mem_len), "stop-gradient is missing"),
+        (
+            lambda old, new, mem_len: dependency_reach.joined(old, new, mem_len=mem_len),
+            "stop-gradient is missing",
+        ),
         (lambda old, new, mem_len: extend(old, new, mem_len=mem_len).requires_grad_(), "stop-gradient"),
         (
             lambda old, new, mem_len: (
@@ -93,7 +75,9 @@ def test_the_widget_shows_the_memory_and_the_sight_of_the_package(seg_len, mem_l
     space = PAGE.run("widget")
     for step in range(space["STEPS"]):
         data = space["step_data"](step, seg_len, mem_len)
-        graph = reach.propagate(seg_len - 1, n_layer=1, seg_len=seg_len, mem_len=mem_len, n_segment=step + 1)
+        graph = dependency_reach.propagate(
+            seg_len - 1, n_layer=1, seg_len=seg_len, mem_len=mem_len, n_segment=step + 1
+        )
         last = graph.sees[-seg_len:]
         assert data["sees"] == [row.nonzero()[:, 0].tolist() for row in last]
         states, seen = space["draw"](step, seg_len, mem_len).figure.axes
@@ -128,13 +112,13 @@ def test_a_hand_built_piece_is_right_or_the_notebook_stops(cell, right, wrong):
 
 
 def test_without_the_stop_gradient_the_old_states_get_one_and_the_notebook_stops():
-    needed = ["read", "invariant", PAGE.cells["gradient"].replace("extend(", "reach.joined(")]
+    needed = ["read", "invariant", PAGE.cells["gradient"].replace("extend(", "dependency_reach.joined(")]
     with pytest.raises(AssertionError):
         PAGE.run(*needed, "gradient-split")
 
 
 def test_cut_edges_shows_each_edge_once_and_the_lengths():
-    graph = reach.propagate(3, n_layer=2, seg_len=4, mem_len=4, n_segment=3)
+    graph = dependency_reach.propagate(3, n_layer=2, seg_len=4, mem_len=4, n_segment=3)
     data = {"n_layer": 2, "seg_len": 4, "mem_len": 4, "time": 12}
     data |= {"edges": [graph.edges(n).tolist() for n in range(2)], "reached": graph.reached.tolist()}
     lengths = {"W_k": {"segment": 2.0, "memory": 3.0}, "states": {"segment": 1.0, "memory": 0.0}}

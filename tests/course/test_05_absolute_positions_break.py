@@ -7,9 +7,9 @@ import pytest
 import torch
 from page import Page
 
-from minitxl.checks import collisions as checks
 from minitxl.config import ModelConfig
-from minitxl.figures.places import one_vector
+from minitxl.course.checks import collisions as checks
+from minitxl.figures.positions.sinusoids import one_vector
 from minitxl.memory import extend
 from minitxl.model import TransformerLM
 

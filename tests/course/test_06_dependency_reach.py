@@ -1,32 +1,19 @@
 """Notebook 06: its checks, its widget, and its hand-built pieces."""
 
-from itertools import product
-
 import pytest
-import torch
-from einops import rearrange, reduce
 from page import Page, assert_each_mistake_gets_its_own_sentence
 
-from minitxl import context, memory, reach
-from minitxl.checks import reach as judges
-from minitxl.figures import hops
+from minitxl import memory
+from minitxl.analysis import context_length, dependency_reach
+from minitxl.course.checks import reach as judges
+from minitxl.figures.recurrence import dependency_graph
 
 EXERCISES = {
     "exercise-reach": judges.check_reach,
     "exercise-gradient": judges.check_gradient_reach,
     "exercise-recl": judges.check_recl,
 }
-PAGE = Page(
-    "06_dependency_reach",
-    context=context,
-    hops=hops,
-    memory=memory,
-    product=product,
-    reach=reach,
-    rearrange=rearrange,
-    reduce=reduce,
-    torch=torch,
-)
+PAGE = Page("06_dependency_reach")
 
 
 @pytest.mark.parametrize("cell", EXERCISES)
@@ -70,7 +57,7 @@ def test_the_cone_shows_the_states_that_the_package_says_are_reached(
     picture = draw(n_layer, seg_len, mem_len, offset, window)
     offset, window = min(offset, seg_len - 1), None if window == "none" else window
     lengths = {"n_layer": n_layer, "seg_len": seg_len, "mem_len": mem_len, "window": window}
-    graph = reach.propagate(offset, **lengths)
+    graph = dependency_reach.propagate(offset, **lengths)
     hidden, through_memory, own = (
         {tuple(node) for node in line.get_xydata().astype(int).tolist()}
         for line in picture.figure.axes[0].lines[:3]
@@ -88,16 +75,16 @@ def test_the_cone_shows_the_states_that_the_package_says_are_reached(
     assert max(last - time for time, _ in own) == gradient
     assert f"takes it {gradient} tokens back" in picture.alt
     farthest = [last - time for time in picture.figure.axes[0].lines[3].get_xdata()]
-    assert farthest == [reach.farthest(row) for row in graph.reached.flip(0)]
+    assert farthest == [dependency_reach.farthest(row) for row in graph.reached.flip(0)]
 
 
 def test_large_marks_stand_on_the_curves_where_the_walk_stops():
     shown = []
     figures = type("Figures", (), {"effective_lengths": lambda data: shown.append(data)})
-    space = PAGE.run("recl-relative-code", hops=figures)
-    picture = hops.effective_lengths(shown[0])
+    space = PAGE.run("recl-relative-code", dependency_graph=figures)
+    picture = dependency_graph.effective_lengths(shown[0])
     for axes, (title, group) in zip(picture.figure.axes, space["groups"].items(), strict=True):
-        found = context.recl(group, r=1.0)
+        found = context_length.recl(group, r=1.0)
         for (name, losses), line, mark in zip(group.items(), axes.lines[::2], axes.lines[1::2], strict=True):
             curve = {length: loss.mean().item() for length, loss in losses.items()}
             assert dict(line.get_xydata().tolist()) == curve
@@ -108,9 +95,9 @@ def test_large_marks_stand_on_the_curves_where_the_walk_stops():
 
 def test_the_map_shows_the_formula():
     shown = []
-    PAGE.run("map", hops=type("Figures", (), {"reach_map": lambda data: shown.append(data)}))
+    PAGE.run("map", dependency_graph=type("Figures", (), {"reach_map": lambda data: shown.append(data)}))
     (data,) = shown
-    grid, line, _ = hops.reach_map(data).figure.axes
+    grid, line, _ = dependency_graph.reach_map(data).figure.axes
     for row, n_layer in enumerate(data["layers"]):
         for column, ratio in enumerate(data["ratios"]):
             expected = memory.longest_reach(n_layer=n_layer, seg_len=64, mem_len=int(64 * ratio))

@@ -9,12 +9,12 @@ import torch
 from einops import einsum, rearrange
 from page import NOTEBOOKS, Page
 
-from minitxl import corpora, results
 from minitxl.attention import ShawAttention, visible
-from minitxl.checks import shaw as checks
-from minitxl.experiments import shaw_clipping
-from minitxl.experiments.parts import compute
-from minitxl.figures import clipping, encodings
+from minitxl.course.checks import shaw as checks
+from minitxl.data import corpora
+from minitxl.experiments import results, shaw_clipping
+from minitxl.experiments.runner import compute
+from minitxl.figures.positions import clipping, encodings
 
 PAGE = Page("07_shaw")
 STORED = results.read(NOTEBOOKS.parent / "figures" / "shaw_clipping.json").data

@@ -5,15 +5,16 @@ import nbformat
 import pytest
 import torch
 
-from minitxl import corpora, figures, results
+from minitxl import figures
 from minitxl.attention import XLAttention, softmax_seen, visible
-from minitxl.checkpoints import model_config
-from minitxl.checks import terms as checks
 from minitxl.config import EvaluateConfig
-from minitxl.evaluation import cached_losses
-from minitxl.experiments import without_terms
-from minitxl.experiments.parts import compute
-from minitxl.figures.terms import maps, side_by_side
+from minitxl.course.checks import terms as checks
+from minitxl.data import corpora
+from minitxl.experiments import results, without_terms
+from minitxl.experiments.runner import compute
+from minitxl.figures.positions.terms import maps, side_by_side
+from minitxl.inference.evaluation import cached_losses
+from minitxl.training.checkpoints import model_config
 
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "08_xl_four_terms.ipynb"
 FIGURES = NOTEBOOK.parents[1] / "figures"

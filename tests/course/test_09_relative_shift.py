@@ -7,9 +7,9 @@ import torch
 from torch.nn.functional import pad
 
 from minitxl.attention import visible
-from minitxl.checks import shift as checks
-from minitxl.figures.rectangle import numbered
-from minitxl.figures.terms import products
+from minitxl.course.checks import shift as checks
+from minitxl.figures.positions.query_key_grid import numbered
+from minitxl.figures.positions.terms import products
 from minitxl.positions import distances, rel_shift
 
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "09_relative_shift.ipynb"

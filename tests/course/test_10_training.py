@@ -8,8 +8,8 @@ import pytest
 import torch
 from matplotlib.colors import same_color
 
-from minitxl.checks import training as judges
-from minitxl.figures import progress
+from minitxl.course.checks import training as judges
+from minitxl.figures.training import progress
 
 ROOT = Path(__file__).parent.parent.parent
 CELLS = {

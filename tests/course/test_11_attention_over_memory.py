@@ -7,37 +7,18 @@ from pathlib import Path
 import nbformat
 import pytest
 import torch
-from einops import einsum, pack, rearrange, reduce, repeat
+from einops import einsum, rearrange
 from models import small_model, some_tokens
+from page import imported
 
-from minitxl import attention, context, memory
-from minitxl.batching import Lanes
-from minitxl.checks import memory as check
-from minitxl.config import EvaluateConfig
-from minitxl.experiments import attention_over_memory
-from minitxl.figures import browser, rectangle
-from minitxl.widgets import explore
+from minitxl.course.checks import memory as check
+from minitxl.course.widgets import explore
+from minitxl.figures.attention import browser
+from minitxl.figures.positions import query_key_grid
 
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "11_attention_over_memory.ipynb"
 CELLS = {cell.id: cell.source for cell in nbformat.read(NOTEBOOK, as_version=4).cells}
-TOOLS = {
-    "torch": torch,
-    "log": log,
-    "einsum": einsum,
-    "pack": pack,
-    "rearrange": rearrange,
-    "reduce": reduce,
-    "repeat": repeat,
-    "attention": attention,
-    "context": context,
-    "Lanes": Lanes,
-    "EvaluateConfig": EvaluateConfig,
-    "attention_over_memory": attention_over_memory,
-    "browser": browser,
-    "rectangle": rectangle,
-    "extend": memory.extend,
-    "explore": explore,
-}
+TOOLS = imported(CELLS["setup"])
 EXERCISES = {
     "attend_without": (check.check_attend_without, "exercise-attend"),
     "keep_for_ages": (check.check_keep_for_ages, "exercise-ages-code"),
@@ -309,7 +290,7 @@ def test_states_taken_away_are_drawn_with_what_they_still_get():
 def test_the_picture_of_states_taken_away_holds_its_weights():
     ways = {"as it was": [0.5, 0.3, 0.2], "cut out": [0.6, None, 0.4]}
     asked = {"ways": ways, "keys": ["2", "1", "itself"], "taken": [False, True, False], "label": "age"}
-    picture = rectangle.taken(asked)
+    picture = query_key_grid.taken(asked)
     first, second = picture.figure.axes
     assert [bar.get_height() for bar in first.patches[:3]] == [0.5, 0.3, 0.2]
     assert [bar.get_height() for bar in second.patches[:3]] == [0.6, 0, 0.4]

@@ -7,10 +7,10 @@ import nbformat
 import pytest
 import torch
 
-from minitxl import drawing, generation
-from minitxl.checks import generation as judges
 from minitxl.config import ModelConfig
-from minitxl.figures.generation import MOST
+from minitxl.course.checks import generation as judges
+from minitxl.figures.cost.generation import MOST
+from minitxl.inference import generation, sampling
 from minitxl.model import TransformerLM
 
 ROOT = Path(__file__).parent.parent.parent
@@ -121,7 +121,7 @@ def test_the_sampling_controls_show_what_the_package_draws_from(ways, model):
     drawn = space["draw"](temperature, top_k, top_p)
     chosen = {"temperature": temperature, "top_k": top_k or None, "top_p": top_p}
     log_probs = space["log_probs"]
-    probs = drawing.keep_likely(log_probs, **chosen)[0]
+    probs = sampling.keep_likely(log_probs, **chosen)[0]
     order = log_probs[0].argsort(descending=True)[:MOST]
     bars, page = drawn.figure.axes
     heights = [bar.get_height() for bar in bars.patches]

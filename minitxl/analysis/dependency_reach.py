@@ -1,0 +1,182 @@
+"""How far back a token can matter, found in four ways that agree.
+
+By formula, ``memory.reach``; by following which state reads which, ``propagate``; by changing
+a token and looking for a change of the output, ``changes``; and by the gradient, ``gradients``,
+where memory is ``joined`` with its graph. With ``memory.extend``, which stops the gradient, the
+last of them ends at the start of the segment: that is as far as anything is ever learned.
+
+All of these ask what a query can be told at most. What a trained model makes of it is in
+``context``. A query is the last token of its stream, and the stream is cut into segments from
+its first token on.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from einops import pack, rearrange, repeat
+from jaxtyping import Bool, Float, Int, Integer, Num
+from torch import Tensor, nn
+
+from minitxl.fast.kv_cache import evaluating
+from minitxl.memory import check_query, empty, extend
+from minitxl.model import Memory, States, TransformerLM
+
+Stream = Integer[Tensor, " time"]
+
+
+@dataclass(frozen=True)
+class Propagation:
+    """Who reads whom in a stream, and what of it the query, its last token, can be told.
+
+    Depth 0 is the input tokens, depth n the output of layer n. Layer n of 0 … N-1 reads depth n
+    and writes depth n + 1. These are the nodes and edges of the paper's figures 1 and 2.
+    """
+
+    seg_len: int
+    """Tokens of a segment: an edge to an earlier one reads memory, and no gradient takes it."""
+    sees: Bool[Tensor, "time time"]
+    """Whether a query (row) reads a key (column), alike in every layer: all edges there are."""
+    reached: Bool[Tensor, "depth time"]
+    """Whether what stands there can influence the query's output."""
+
+    def edges(self, layer: int) -> Int[Tensor, "edge 2"]:
+        """Times (query, key) of what this layer reads on the way to the query's output."""
+        return (self.sees & rearrange(self.reached[layer + 1], "time -> time 1")).nonzero()
+
+
+def propagate(
+    offset: int,
+    *,
+    n_layer: int,
+    seg_len: int,
+    mem_len: int,
+    window: int | None = None,
+    n_segment: int | None = None,
+) -> Propagation:
+    """Follow the query at ``offset`` of the last segment down through the layers.
+
+    The stream holds ``n_segment`` segments, the last one up to the query; without a number, so
+    many that its first token is out of reach, whatever reach may be.
+
+    >>> propagate(0, n_layer=2, seg_len=2, mem_len=2, n_segment=3).reached.int().tolist()
+    [[1, 1, 1, 1, 1], [0, 0, 1, 1, 1], [0, 0, 0, 0, 1]]
+    """
+    check_query(offset, seg_len=seg_len, mem_len=mem_len, window=window)
+    if n_segment is None:
+        n_segment = 2 + n_layer * -(-(mem_len + seg_len) // seg_len)
+    if n_segment < 1:
+        raise ValueError(f"n_segment must be 1 or more, got {n_segment}")
+    time = torch.arange((n_segment - 1) * seg_len + offset + 1)
+    query, key = rearrange(time, "query -> query 1"), rearrange(time, "key -> 1 key")
+    first_kept = query - query % seg_len - mem_len
+    sees = (key <= query) & (key >= first_kept) & (query - key < (window or len(time)))
+    reached = [time == len(time) - 1]
+    for _ in range(n_layer):
+        reached.insert(0, (sees & rearrange(reached[0], "query -> query 1")).any(dim=0))
+    return Propagation(seg_len, sees, torch.stack(reached))
+
+
+def farthest(influence: Num[Tensor, " time"] | Bool[Tensor, " time"]) -> int:
+    """Tokens from the last back to the first that is not zero.
+
+    >>> farthest(torch.tensor([0.0, 0.3, 0.0, 1.0]))
+    2
+    """
+    return len(influence) - 1 - int(influence.nonzero().min())
+
+
+def joined(
+    memory: Memory | None, states: States, *, mem_len: int
+) -> Float[Tensor, "layer batch new_mem model"]:
+    """``extend`` without its stop-gradient: the same values, still part of the graph.
+
+    It is for measuring what the stop-gradient cuts. Training with it would keep the graph of
+    the whole stream.
+    """
+    if mem_len < 0:
+        raise ValueError(f"mem_len must be 0 or more, got {mem_len}")
+    context, _ = pack([empty(states) if memory is None else memory, states], "layer batch * model")
+    return context[:, :, max(0, context.shape[2] - mem_len) :]
+
+
+def changes(
+    model: TransformerLM, tokens: Stream, *, seg_len: int, mem_len: int, window: int | None = None
+) -> Float[Tensor, " time"]:
+    """For each token, the largest change of the query's log-probabilities, in nats, if it is another.
+
+    Row t of a batch has token t replaced by the next id. It is compared with the same row of an
+    equal batch without replacements, so that no influence is a difference of exactly 0.
+    """
+    rows = repeat(_on_device(tokens, model), "time -> row time", row=len(tokens))
+    other = (rows + torch.eye(len(tokens), dtype=rows.dtype, device=rows.device)) % model.config.vocab_size
+    with evaluating(model):
+        before, after = (
+            _at_query(model, batch, extend, seg_len=seg_len, mem_len=mem_len, window=window)
+            for batch in (rows, other)
+        )
+    return (after - before).abs().amax(dim=1)
+
+
+def gradients(
+    model: TransformerLM,
+    tokens: Stream,
+    *,
+    seg_len: int,
+    mem_len: int,
+    window: int | None = None,
+    update: Callable[..., Memory] = joined,
+) -> Float[Tensor, " time"]:
+    """For each token, how long the gradient with respect to its embedding is.
+
+    It is that of the largest log-probability at the query. ``update`` makes the memory:
+    ``joined`` or ``extend``.
+    """
+    embedded: list[Tensor] = []
+
+    def keep(module: nn.Module, inputs: object, output: Tensor) -> Tensor:
+        embedded.append(output.detach().requires_grad_())
+        return embedded[-1]
+
+    hook = model.embedding.register_forward_hook(keep)
+    try:
+        with resting(model), torch.enable_grad():
+            batch = rearrange(_on_device(tokens, model), "time -> 1 time")
+            found = _at_query(model, batch, update, seg_len=seg_len, mem_len=mem_len, window=window)
+        slopes = torch.autograd.grad(found.max(), embedded, materialize_grads=True)
+    finally:
+        hook.remove()
+    return pack(slopes, "batch * model")[0].norm(dim=2)[0]
+
+
+def _on_device(tokens: Stream, model: TransformerLM) -> Int[Tensor, " time"]:
+    return tokens.to(next(model.parameters()).device, torch.int64)
+
+
+def _at_query(
+    model: TransformerLM,
+    tokens: Int[Tensor, "batch time"],
+    update: Callable[..., Memory],
+    *,
+    seg_len: int,
+    mem_len: int,
+    window: int | None,
+) -> Float[Tensor, "batch vocab"]:
+    """Log-probabilities after the last token of streams that are read segment after segment."""
+    memory = None
+    for segment in tokens.split(seg_len, dim=1):
+        hidden, states = model.hidden(segment, memory, window=window)
+        memory = update(memory, states, mem_len=mem_len)
+    return rearrange(model.output.log_probs(hidden[:, -1:]), "batch 1 vocab -> batch vocab")
+
+
+@contextmanager
+def resting(model: nn.Module) -> Iterator[None]:
+    """No dropout inside; the model's mode is as before afterwards."""
+    training = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(training)

@@ -1,0 +1,73 @@
+"""Parameters and operations of a training step, counted from its configuration and not measured."""
+
+from itertools import pairwise
+
+import torch
+
+from minitxl.adaptive import Partition
+from minitxl.config import ModelConfig, TrainConfig
+from minitxl.model import TransformerLM
+
+
+def parameters(model: ModelConfig) -> int:
+    """How many numbers are learned."""
+    with torch.device("meta"):
+        return sum(parameter.numel() for parameter in TransformerLM(model).parameters())
+
+
+def layer_operations(
+    model: ModelConfig, *, batch: int, seg_len: int, mem_len: int, training: bool, block: int
+) -> int:
+    """Return the floating point operations of the layers' matrix products for one segment.
+
+    A product of [m k] and [k n] has 2 m k n. Scores, distances and means are computed for
+    ``block`` queries at once and for all keys up to the block's last, of which the causal
+    mask then hides some; that is what the work takes, and more than what it uses. A product
+    has two gradients, as large as itself each: of its weights, and of its input. The keys
+    and values of memory and the projected distances have the first alone, their inputs are
+    constants. Without training, those come from a cache.
+    """
+    wide = model.n_head * model.d_head
+    lasts = [min(first + block, seg_len) for first in range(0, seg_len, block)]
+    pairs = sum((last - first) * (mem_len + last) for first, last in zip([0, *lasts], lasts, strict=False))
+    tokens, past = batch * seg_len, batch * mem_len
+    projected = 4 * tokens * model.d_model * wide
+    attended = 3 * batch * pairs * wide
+    inner = 2 * tokens * model.d_model * model.d_inner
+    segment = model.n_layer * (projected + attended + inner)
+    if not training:
+        return 2 * segment
+    constant = model.n_layer * (2 * past + mem_len + seg_len) * model.d_model * wide
+    return 2 * (3 * segment + 2 * constant)
+
+
+def step_operations(model: ModelConfig, train: TrainConfig) -> float:
+    """Return the operations of the matrix products that a training step needs, pairs of the past alone.
+
+    The output's words may lie in clusters: a tail is computed for its own targets alone, of
+    which there are as many as Zipf's law says.
+    """
+    lengths = {"batch": train.batch, "seg_len": train.seg_len, "mem_len": train.mem_len}
+    layers = layer_operations(model, **lengths, training=True, block=1)
+    cut = partition(model)
+    products = 0.0
+    for tokens, entries, width, share in clusters(cut, train):
+        read = share * model.d_model * width if cut.projected else 0.0
+        products += tokens * width * (entries + (model.d_model if cut.projected else 0)) + read
+    return layers + 6 * products
+
+
+def partition(model: ModelConfig) -> Partition:
+    width = model.d_embed or model.d_model
+    return Partition(model.vocab_size, width, model.d_model, model.cutoffs, model.div_val)
+
+
+def clusters(cut: Partition, train: TrainConfig) -> list[tuple[float, int, int, float]]:
+    """Of each cluster: tokens it is scored for, its entries and width, and how many tokens are its own."""
+    tokens, edges = train.batch * train.seg_len, [*cut.starts, cut.vocab_size]
+    harmonic = (1 / torch.arange(1, cut.vocab_size + 1, dtype=torch.float64)).cumsum(0)
+    below = [0.0, *(harmonic[edge - 1].item() / harmonic[-1].item() for edge in edges[1:])]
+    own = [tokens * (high - low) for low, high in pairwise(below)]
+    entries = [cut.sizes[0] + len(cut.cutoffs), *cut.sizes[1:]]
+    scored = [float(tokens), *own[1:]]
+    return list(zip(scored, entries, cut.widths, own, strict=True))

@@ -1,0 +1,143 @@
+"""The LSTM of the comparisons: state goes in, new state comes out.
+
+    losses, state = model.token_losses(tokens, targets, state)
+
+The calls are the Transformer's as far as they go. There is no ``extend``: however long the
+text, the state is two vectors a layer. It comes out detached, so learning goes back to the
+start of a segment, as it does in Transformer-XL.
+"""
+
+from dataclasses import dataclass
+from math import isqrt
+
+import torch
+from einops import rearrange
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from minitxl.fast.linear import linear
+
+Tokens = Int[Tensor, "batch seg"]
+State = Float[Tensor, "2 layer batch model"]
+
+
+@dataclass(frozen=True)
+class LSTMConfig:
+    """The architecture. The embedding is as wide as the state, because it is the output's too."""
+
+    vocab_size: int = 256
+    """Number of token ids; bytes by default."""
+    n_layer: int = 2
+    """Number of layers."""
+    d_model: int = 256
+    """Width of the embedding, and of the state of every layer."""
+    dropout: float = 0.1
+    """Rate on embeddings, between layers, and on the last layer's output."""
+
+    def __post_init__(self) -> None:
+        for name in ("vocab_size", "n_layer", "d_model"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be 1 or more, got {getattr(self, name)}")
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"dropout must lie in [0, 1), got {self.dropout}")
+
+    @property
+    def n_parameter(self) -> int:
+        """Parameters of the model: the tied table with its biases, and eight matrices a layer."""
+        return self.vocab_size * (self.d_model + 1) + self.n_layer * (8 * self.d_model**2 + 8 * self.d_model)
+
+
+def config_near(
+    n_parameter: int, *, vocab_size: int = 256, n_layer: int = 2, dropout: float = 0.1
+) -> LSTMConfig:
+    """The configuration whose number of parameters is nearest to ``n_parameter``.
+
+    For an LSTM beside a Transformer, that is ``sum(p.numel() for p in model.parameters())``.
+    """
+    a, b, c = 8 * n_layer, vocab_size + 8 * n_layer, vocab_size - n_parameter  # a d² + b d + c = 0
+    below = max(1, (isqrt(max(0, b**2 - 4 * a * c)) - b) // (2 * a))
+    around = [LSTMConfig(vocab_size, n_layer, width, dropout) for width in (below, below + 1)]
+    return min(around, key=lambda config: abs(config.n_parameter - n_parameter))
+
+
+class LSTMLM(nn.Module):
+    """Embedding, LSTM layers, and a softmax whose matrix is the embedding's."""
+
+    def __init__(self, config: LSTMConfig) -> None:
+        super().__init__()
+        self.config = config
+        between = config.dropout if config.n_layer > 1 else 0.0
+        self.embedding = nn.Embedding(config.vocab_size, config.d_model)
+        self.lstm = nn.LSTM(config.d_model, config.d_model, config.n_layer, dropout=between, batch_first=True)
+        self.drop = nn.Dropout(config.dropout)
+        self.bias = nn.Parameter(torch.empty(config.vocab_size))
+        self.initialise()
+
+    def initialise(self) -> None:
+        """Embeddings N(0, .5), matrices U(±1/√d_model), biases 0, but 1 for the forget gates.
+
+        The state lies in (-1, 1), so a tied matrix must be large for logits to be: with .1 and
+        less, usual where it is not tied, learning begins several times more slowly. With a
+        forget bias of 1 a new LSTM remembers (Jozefowicz et al. 2015); PyTorch adds two biases,
+        and one of them is 1.
+        """
+        width = self.config.d_model
+        nn.init.normal_(self.embedding.weight, std=0.5)
+        nn.init.zeros_(self.bias)
+        for name, parameter in self.lstm.named_parameters():
+            if name.startswith("weight"):
+                nn.init.uniform_(parameter, -(width**-0.5), width**-0.5)
+            else:
+                nn.init.zeros_(parameter)
+                if name.startswith("bias_ih"):
+                    nn.init.ones_(parameter[width : 2 * width])
+
+    def hidden(
+        self, tokens: Tokens, state: State | None = None, *, last: int | None = None
+    ) -> tuple[Float[Tensor, "batch last model"], State]:
+        """The last layer's output, of the ``last`` positions where only those are wanted; the state."""
+        self._check_ids(tokens, "tokens")
+        if state is None:
+            n_layer, width = self.config.n_layer, self.config.d_model
+            state = self.embedding.weight.new_zeros(2, n_layer, len(tokens), width)
+        self._check_state(state, len(tokens))
+        h, c = state
+        x = self.drop(self.embedding(tokens))
+        x, (h, c) = self.lstm(x, (h.contiguous(), c.contiguous()))
+        return self.drop(x if last is None else x[:, -last:]), torch.stack([h, c]).detach()
+
+    def forward(
+        self, tokens: Tokens, state: State | None = None
+    ) -> tuple[Float[Tensor, "batch seg vocab"], State]:
+        """Log-probabilities of each next token, normalised, in nats; and the state after the last."""
+        hidden, state = self.hidden(tokens, state)
+        return self._logits(hidden).log_softmax(dim=-1), state
+
+    def token_losses(
+        self, tokens: Tokens, targets: Tokens, state: State | None = None
+    ) -> tuple[Float[Tensor, "batch seg"], State]:
+        """-log p(target) of each token in nats, in token order; and the state, detached."""
+        hidden, state = self.hidden(tokens, state)
+        return self.losses(hidden, targets), state
+
+    def losses(self, hidden: Float[Tensor, "batch seg model"], targets: Tokens) -> Float[Tensor, "batch seg"]:
+        """-log p(target) in nats from what ``hidden`` returned."""
+        self._check_ids(targets, "targets")
+        logits = rearrange(self._logits(hidden), "batch seg vocab -> batch vocab seg")
+        return cross_entropy(logits, targets, reduction="none")
+
+    def _logits(self, hidden: Float[Tensor, "batch seg model"]) -> Float[Tensor, "batch seg vocab"]:
+        return linear(hidden, self.embedding.weight, self.bias)
+
+    def _check_state(self, state: State, batch: int) -> None:
+        expected = 2, self.config.n_layer, batch, self.config.d_model
+        if state.shape != expected:
+            raise ValueError(f"state must have the shape {expected}, got {tuple(state.shape)}")
+
+    def _check_ids(self, ids: Tokens, name: str) -> None:
+        if ids.numel() and ids.device.type == "cpu":  # elsewhere reading one value waits for the device
+            low, high = ids.aminmax()
+            if low < 0 or high >= self.config.vocab_size:
+                worst = (low if low < 0 else high).item()
+                raise ValueError(f"{name} must lie in 0 … {self.config.vocab_size - 1}, got {worst}")

@@ -1,0 +1,81 @@
+"""Bytes that a training step holds: what autograd saves for the backward pass, and all else."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.graph import saved_tensors_hooks
+from torch.multiprocessing.reductions import StorageWeakRef
+
+from minitxl.analysis.flops import clusters, parameters, partition
+from minitxl.config import ModelConfig, TrainConfig
+from minitxl.model import TransformerLM
+
+FLOAT = 4
+"""Bytes of a number: weights, gradients, and all that is kept, in float32."""
+
+
+def saved_bytes(forward: Callable[[], object], parameters: Iterable[nn.Parameter]) -> int:
+    """Bytes of all storages that autograd keeps of ``forward()``, but for those of the parameters.
+
+    Tensors may be on the meta device, with shapes and no numbers.
+    """
+    kept = {StorageWeakRef(parameter.untyped_storage()): 0 for parameter in parameters}
+
+    def keep(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        kept.setdefault(StorageWeakRef(storage), storage.nbytes())
+        return tensor
+
+    with saved_tensors_hooks(keep, lambda tensor: tensor):
+        forward()
+    return sum(kept.values())
+
+
+def held(model: ModelConfig, train: TrainConfig, *, parts: int) -> dict[str, int]:
+    """Bytes that one of ``parts`` GPUs holds in float32 when its backward pass begins, by what they are.
+
+    ``buckets`` are those in which gradients are sent, ``average`` the averaged weights, ``states``
+    what the next memory is made of.
+    """
+    numbers, share = parameters(model) * FLOAT, replace(train, batch=train.batch // parts)
+    return {
+        "weights": numbers,
+        "gradients": numbers,
+        "moments": 2 * numbers,
+        "buckets": numbers if parts > 1 else 0,
+        "average": numbers if train.average_from is not None else 0,
+        "states": FLOAT * model.n_layer * share.batch * share.seg_len * model.d_model,
+        "activations": model.n_layer * layer_bytes(model, share) + output_bytes(model, share),
+    }
+
+
+def layer_bytes(model: ModelConfig, train: TrainConfig) -> int:
+    """Bytes that a layer keeps for its backward pass on a GPU, its memory among them.
+
+    It is run on tensors that have shapes and no numbers, its attention as ``gpu_attention.biased``, since
+    which form is fastest only a GPU can tell. Dropout of attention weights is left out: that form
+    draws it once more in the backward pass, and keeps none.
+    """
+    alone = replace(model, n_layer=1, attention_dropout=0.0)
+    with torch.device("meta"):
+        (block,) = TransformerLM(alone).blocks
+        x = torch.empty(train.batch, train.seg_len, model.d_model, requires_grad=True)
+        memory = torch.empty(train.batch, train.mem_len, model.d_model)
+    sight = {"window": train.window, "clamp_len": train.clamp_len}
+    return saved_bytes(partial(block, x, memory, path="fused", **sight), block.parameters())
+
+
+def output_bytes(model: ModelConfig, train: TrainConfig) -> int:
+    """Bytes kept around the layers: two masks of dropout, what the output reads, its log-probabilities."""
+    cut, width = partition(model), model.d_model
+    (tokens, *_), *tails = clusters(cut, train)
+    kept = tokens * width * (1 + 2 * bool(model.dropout and not model.variational))
+    kept += sum(own * width for own, *_ in tails)
+    for scored, entries, narrow, _ in clusters(cut, train):
+        kept += scored * (entries + (narrow if cut.projected else 0))
+    if cut.cutoffs:
+        kept += (cut.sizes[0] + len(cut.cutoffs)) * cut.widths[0]
+    return round(FLOAT * kept)

@@ -1,0 +1,1 @@
+"""Races against other libraries, each system in a process of its own."""

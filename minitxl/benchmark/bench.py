@@ -1,0 +1,268 @@
+"""The benchmark: systems of the same shapes at the same work, timed side by side.
+
+Each system works in a process of its own, because their libraries exclude each other, and
+the processes take turns: in every round each works for half a second or more, and the next
+round begins with another. What slows the machine down for a while so slows all of them, and a ratio is
+taken within each round before its median is.
+"""
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from math import prod
+from pathlib import Path
+from statistics import median
+from time import sleep
+from typing import Any, Literal, get_args
+
+from minitxl.analysis.flops import layer_operations
+from minitxl.benchmark.peers import Job, Precision, Size
+from minitxl.benchmark.systems import PRODUCTS, product_repeats, product_shape
+from minitxl.benchmark.workers import Worker, step, worker
+from minitxl.config import ModelConfig
+from minitxl.experiments.runner import rounded, spread
+from minitxl.fast.cpu_attention import BLOCK
+
+Trained = Literal["training-S", "training-M3", "training-M", "training-large"]
+Read = Literal["evaluation-S", "evaluation-M", "generation-M"]
+Held = Literal["memory-S", "memory-M3", "memory-M", "memory-large"]
+Name = Trained | Read | Held
+"""A work item: what is done, and at which size."""
+DEFAULT: tuple[Name, ...] = ("training-S", "training-M3", *get_args(Read), "memory-S", "memory-M3")
+M = Size(12, 512, 8, 64, 2048, batch=4, seg_len=512, mem_len=512, dropout=0.0)
+SIZES = {
+    "S": Size(4, 256, 4, 64, 1024, batch=8, seg_len=128, mem_len=128, dropout=0.1),
+    "M3": replace(M, n_layer=3),
+    "M": M,
+    "large": Size(24, 1024, 8, 128, 3072, batch=8, seg_len=768, mem_len=768, dropout=0.0),
+}
+"""``large`` has the shapes of the enwik8 model of that name, and wants a GPU."""
+WORKS = {"evaluation": "cached evaluation", "memory": "peak memory"}
+LENGTHS = {
+    "evaluation": {"batch": 4, "seg_len": 128, "mem_len": 512},
+    "generation": {"batch": 1, "seg_len": 1, "mem_len": 512},
+}
+OURS = ("minitxl", "minitxl-explicit")
+PEERS = ("transformers", "labml-nn", "x-transformers", "x-transformers-cache")
+PAUSE = 0.05
+"""Seconds before each turn: idle threads of GNU's OpenMP spin for 10 ms after their last product, and
+those of LLVM's for as long as KMP_BLOCKTIME says."""
+PROCESSES, MEMORY_STEPS = 3, 1
+"""Peak memory: how many processes of each system, and how many turns of each process."""
+
+Times = Mapping[str, Sequence[float]]
+Report = Callable[[str, int], None]
+
+
+def rounds(
+    workers: Mapping[str, Worker], count: int, *, report: Callable[[], None] = lambda: None
+) -> dict[str, list[float]]:
+    """Seconds of each worker in each round; each round begins with the next worker."""
+    names = list(workers)
+    times: dict[str, list[float]] = {name: [] for name in names}
+    for number in range(count):
+        first = number % len(names)
+        for name in names[first:] + names[:first]:
+            sleep(PAUSE)
+            times[name].append(step(workers[name], name))
+        report()
+    return times
+
+
+def speeds(times: Times, reference: str) -> dict[str, list[float]]:
+    """How many times faster than the reference each was, in each round."""
+    return {
+        name: [theirs / own for theirs, own in zip(times[reference], seconds, strict=True)]
+        for name, seconds in times.items()
+    }
+
+
+def operations(size: Size, work: str, *, block: int = BLOCK) -> int:
+    """Floating point operations of the matrix products of one iteration of minitxl's fast path."""
+    model = ModelConfig(
+        vocab_size=size.vocab_size,
+        n_layer=size.n_layer,
+        d_model=size.d_model,
+        n_head=size.n_head,
+        d_head=size.d_head,
+        d_inner=size.d_inner,
+    )
+    training = work == "training"
+    lengths = {"batch": size.batch, "seg_len": size.seg_len, "mem_len": size.mem_len}
+    output = 2 * size.batch * size.seg_len * size.d_model * size.vocab_size
+    passes = 3 if training else 1
+    return layer_operations(model, **lengths, training=training, block=block) + passes * output
+
+
+def item(name: Name) -> tuple[str, str, Size]:
+    """The work, the name of the size, and the size."""
+    kind, size = name.split("-")
+    return WORKS.get(kind, kind), size, replace(SIZES[size], **LENGTHS.get(kind, {}))
+
+
+def systems_of(work: str) -> tuple[str, ...]:
+    """A model without memory has nothing to generate from but all its text anew, and is left out there."""
+    return (*OURS, *PEERS) if work == "generation" else (*OURS, *PEERS[:-1], "vanilla")
+
+
+def settings(
+    names: Sequence[Name] = DEFAULT,
+    *,
+    rounds: int,
+    warm_up: int,
+    threads: int,
+    peers: bool,
+    precision: Precision = "float32",
+) -> dict[str, Any]:
+    """What is asked for. Without peers, minitxl's explicit path is the reference."""
+    for label, value, least in (("rounds", rounds, 2), ("warm_up", warm_up, 0), ("threads", threads, 1)):
+        if value < least:
+            raise ValueError(f"{label} must be {least} or more, got {value}")
+    return {
+        "items": {name: asdict(item(name)[2]) for name in names},
+        "rounds": rounds,
+        "warm_up": warm_up,
+        "threads": threads,
+        "precision": precision,
+        "reference": "transformers" if peers else "minitxl-explicit",
+    }
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What all workers of a run have in common."""
+
+    peers: Path
+    """The Python that has the peers' libraries."""
+    threads: int
+    device: str
+    precision: Precision
+    seed: int
+
+    def worker(self, system: str, work: str, size: Size) -> AbstractContextManager[Worker]:
+        python = str(self.peers) if system in PEERS else sys.executable
+        job = Job(system, work, size, self.threads, self.device, self.precision, self.seed)
+        return worker(job, python)
+
+
+def run(
+    settings: Mapping[str, Any],
+    *,
+    peers: Path,
+    device: str,
+    seed: int,
+    report: Report = lambda label, total: None,
+) -> dict[str, Any]:
+    """Measure every item of ``settings``; ``report`` gets its label and its number of rounds after each."""
+    if settings["precision"] == "bfloat16" and device != "cuda":
+        raise ValueError(f"precision must be float32 where there is no CUDA GPU, got bfloat16 on {device}")
+    machine = Machine(peers, settings["threads"], device, settings["precision"], seed)
+    rows, versions = list[Any](), dict[str, Any]()
+    for name in settings["items"]:
+        work, size_name, size = item(name)
+        systems = [one for one in systems_of(work) if one not in PEERS or settings["reference"] in PEERS]
+        held = work == "peak memory"
+        note = partial(report, f"{work}, {size_name}", PROCESSES if held else settings["rounds"])
+        if held:
+            row = remember(machine, systems, size, report=note)
+        else:
+            row = race(machine, systems, work, size, settings, report=note)
+        versions |= {name: told.pop("versions") for name, told in row["systems"].items()}
+        rows.append({"work": work, "size": size_name, **row})
+    return {"reference": settings["reference"], "items": rows, "versions": versions}
+
+
+def race(
+    machine: Machine,
+    systems: Sequence[str],
+    work: str,
+    size: Size,
+    settings: Mapping[str, Any],
+    *,
+    report: Callable[[], None],
+) -> dict[str, Any]:
+    """Seconds and speeds of the systems, and what part of the matrix products' rate minitxl reaches.
+
+    Not in generation: a product with one row waits for its matrix and not for arithmetic.
+    """
+    products = () if work == "generation" else PRODUCTS
+    with ExitStack() as stack:
+        workers = {
+            name: stack.enter_context(machine.worker(name, work, size)) for name in (*systems, *products)
+        }
+        about = {name: one.hear() for name, one in workers.items()}
+        for one in workers.values():
+            one.ask("fill")
+        rounds(workers, settings["warm_up"])
+        times = rounds(workers, settings["rounds"], report=report)
+    speed = speeds(times, settings["reference"])
+    found: dict[str, Any] = {
+        name: {**about[name], "seconds": spread(times[name]), "speed": spread(speed[name])}
+        for name in systems
+    }
+    if not products:
+        return {"systems": found}
+    needed, rate = operations(size, work), matrix_rate(times, size)
+    return {
+        "systems": found,
+        "operations": needed,
+        "matrix_rate": rounded(rate),
+        "fraction_of_matrix_rate": rounded(needed / median(times["minitxl"]) / rate),
+    }
+
+
+def matrix_rate(times: Times, size: Size) -> float:
+    """Floating point operations a second of the fastest of ``PRODUCTS``, by its median."""
+    return max(
+        2 * prod(product_shape(name, size)) * product_repeats(name, size) / median(times[name])
+        for name in PRODUCTS
+    )
+
+
+def remember(
+    machine: Machine, systems: Sequence[str], size: Size, *, report: Callable[[], None]
+) -> dict[str, Any]:
+    """MB that training holds at most, beyond what was held before the model, in fresh processes."""
+    about: dict[str, Any] = {}
+    held: dict[str, list[float]] = {name: [] for name in systems}
+    for _ in range(PROCESSES):
+        for name in systems:
+            with machine.worker(name, "training", size) as one:
+                about[name] = one.hear()
+                one.ask("fill")
+                for _ in range(MEMORY_STEPS):
+                    step(one, name)
+                held[name].append(one.ask("memory")["bytes"] / 1e6)
+        report()
+    return {"systems": {name: {**about[name], "megabytes": spread(held[name])} for name in systems}}
+
+
+def table(data: Mapping[str, Any]) -> str:
+    """The result as text, an item after the other."""
+    lines = []
+    for row in data["items"]:
+        lines += ["", f"{row['work']}, size {row['size']}"]
+        for name, told in row["systems"].items():
+            line = f"  {name:32} {told['parameters'] / 1e6:6.1f}M parameters"
+            if "megabytes" in told:
+                line += _numbers(told["megabytes"], 1.0, "9,.0f", " MB")
+            else:
+                line += _numbers(told["seconds"], 1e3, "9,.1f", " ms") + _numbers(
+                    told["speed"], 1.0, "6.2f", "×"
+                )
+            lines.append(line)
+        if "operations" in row:
+            lines.append(
+                f"  minitxl: {row['operations'] / 1e9:,.1f} GFLOP an iteration, "
+                f"{row['fraction_of_matrix_rate']:.0%} of the {row['matrix_rate'] / 1e9:,.0f} GFLOP/s "
+                f"of PyTorch's own matrix product"
+            )
+    lines.append(f"\nmedians (and quartiles); × is the speed of {data['reference']}, taken round by round")
+    return "\n".join(lines[1:])
+
+
+def _numbers(values: Mapping[str, Any], scale: float, form: str, unit: str) -> str:
+    low, high = (f"{scale * value:{form}}".strip() for value in values["quartiles"])
+    return f" {scale * values['median']:{form}}{unit} ({low} – {high})"

@@ -1,0 +1,153 @@
+"""The benchmark's systems that need this package and torch alone; the worker is ``peers``."""
+
+from collections.abc import Iterator
+from itertools import count
+from math import ceil, prod
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from minitxl.benchmark.peers import (
+    CLIP,
+    LEARNING_RATE,
+    AtWork,
+    Job,
+    Size,
+    System,
+    at_work,
+    loss_or_scores,
+    text,
+)
+from minitxl.config import ModelConfig, TrainConfig
+from minitxl.data.batching import Lanes
+from minitxl.fast import kv_cache
+from minitxl.memory import extend
+from minitxl.model import TransformerLM
+from minitxl.training.loop import advance, start
+
+
+def build_minitxl(job: Job) -> AtWork:
+    """Trained as ``minitxl train`` does it; scored and continued with a cache."""
+    return our_training(job) if job.work == "training" else our_decoding(job)
+
+
+def our_training(job: Job) -> AtWork:
+    size = job.size
+    settings = TrainConfig(
+        size.seg_len,
+        size.mem_len,
+        batch=size.batch,
+        learning_rate=LEARNING_RATE,
+        clip=CLIP,
+        precision=job.precision,
+        seed=job.seed,
+    )
+    run = start(config(size), settings, device=job.device)
+    lanes = Lanes(text(job).flatten(), batch=size.batch, seg_len=size.seg_len)
+    return run.model, (torch.tensor(advance(run, lanes).bits) for _ in count())
+
+
+def our_decoding(job: Job) -> AtWork:
+    model = TransformerLM(config(job.size)).to(job.device)
+
+    def read(tokens: Tensor, targets: Tensor | None, cache: Any) -> tuple[Tensor, Any]:
+        if targets is None:
+            return kv_cache.step(model, tokens, cache)
+        losses, cache = kv_cache.token_losses(model, tokens, targets, cache)
+        return losses.mean(), cache
+
+    empty = kv_cache.start(model, batch=job.size.batch, mem_len=job.size.mem_len)
+    return at_work(System(model, empty, read), job)
+
+
+def build_explicit(job: Job) -> AtWork:
+    """The formulas as they are written, whatever the work."""
+    model = TransformerLM(config(job.size)).to(job.device)
+
+    def read(tokens: Tensor, targets: Tensor | None, memory: Any) -> tuple[Tensor, Any]:
+        if targets is None:
+            scores, states = model(tokens, memory, path="explicit")
+        else:
+            losses, states = model.token_losses(tokens, targets, memory, path="explicit")
+            scores = losses.mean()
+        return scores, extend(memory, states, mem_len=job.size.mem_len)
+
+    return at_work(System(model, None, read), job)
+
+
+def config(size: Size) -> ModelConfig:
+    names = ("vocab_size", "n_layer", "d_model", "n_head", "d_head", "d_inner", "dropout")
+    return ModelConfig(**{name: getattr(size, name) for name in names})
+
+
+class VanillaBlock(nn.Module):
+    """Attention and a feed-forward layer, post-norm, by torch's own fused attention."""
+
+    def __init__(self, size: Size) -> None:
+        super().__init__()
+        self.n_head, wide = size.n_head, size.n_head * size.d_head
+        self.qkv = nn.Linear(size.d_model, 3 * wide, bias=False)
+        self.out = nn.Linear(wide, size.d_model, bias=False)
+        enter, leave = nn.Linear(size.d_model, size.d_inner), nn.Linear(size.d_inner, size.d_model)
+        self.drop = nn.Dropout(size.dropout)
+        self.inner = nn.Sequential(enter, nn.ReLU(), self.drop, leave)
+        self.norms = nn.ModuleList([nn.LayerNorm(size.d_model), nn.LayerNorm(size.d_model)])
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = self.qkv(x).unflatten(2, (3, self.n_head, -1)).permute(2, 0, 3, 1, 4)
+        attended = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = self.norms[0](x + self.drop(self.out(attended.transpose(1, 2).flatten(2))))
+        return self.norms[1](x + self.drop(self.inner(x)))
+
+
+def build_vanilla(job: Job) -> AtWork:
+    """No memory and absolute positions: what the shapes cost at the least."""
+    size = job.size
+    embedding, positions = (nn.Embedding(rows, size.d_model) for rows in (size.vocab_size, size.seg_len))
+    blocks = nn.Sequential(*(VanillaBlock(size) for _ in range(size.n_layer)))
+    drop = nn.Dropout(size.dropout)
+    for table in (embedding, positions):
+        nn.init.normal_(table.weight, std=0.02)
+    model = nn.ModuleList([embedding, positions, blocks, drop]).to(job.device)
+
+    def read(tokens: Tensor, targets: Tensor | None, memory: Any) -> tuple[Tensor, Any]:
+        hidden = drop(blocks(drop(embedding(tokens) + positions.weight)))
+        return loss_or_scores(functional.linear(hidden, embedding.weight), targets), None
+
+    return at_work(System(model, None, read), job)
+
+
+def build_product(job: Job) -> AtWork:
+    """A matrix product, as often as an iteration has the operations of 2048 × 2048 × 2048."""
+    m, k, n = product_shape(job.system, job.size)
+    dtype = torch.bfloat16 if job.precision == "bfloat16" else torch.float32
+    a, b = (torch.randn(size, dtype=dtype, device=job.device) for size in ((m, k), (k, n)))
+
+    def products() -> Iterator[Tensor]:
+        while True:
+            for _ in range(product_repeats(job.system, job.size)):
+                c = a @ b
+            yield c
+
+    return nn.Module(), products()
+
+
+def product_shape(system: str, size: Size) -> tuple[int, int, int]:
+    """Rows, inner length and columns of the product that one of ``PRODUCTS`` times."""
+    rows = size.batch * size.seg_len
+    return (2048, 2048, 2048) if system == PRODUCTS[0] else (rows, size.d_model, size.d_inner)
+
+
+def product_repeats(system: str, size: Size) -> int:
+    return ceil(2048**3 / prod(product_shape(system, size)))
+
+
+PRODUCTS = ("matrix product, 2048 × 2048 × 2048", "matrix product, feed-forward layer")
+SYSTEMS = {
+    "minitxl": (build_minitxl, "minitxl", __name__),
+    "minitxl-explicit": (build_explicit, "minitxl", __name__),
+    "vanilla": (build_vanilla, "torch", "torch"),
+    **dict.fromkeys(PRODUCTS, (build_product, "torch", "torch")),
+}

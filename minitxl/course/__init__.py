@@ -1,0 +1,1 @@
+"""The course beside its notebooks: exercises and their checks, widgets, the dashboard, grading."""

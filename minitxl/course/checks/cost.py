@@ -1,0 +1,144 @@
+"""Judges the exercises of notebook 12: operations with hidden states kept, a fair scorer, exact windows."""
+
+from collections.abc import Callable
+from functools import partial
+from math import log
+from statistics import mean
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from minitxl.course.exercises import Verdict, judge
+
+LogProbs = Float[Tensor, "token next"]
+Stream = Int[Tensor, " time"]
+
+
+def check_cost(attempt: Callable[..., Any]) -> Verdict:
+    """``attempt(n_layer, d_model, d_inner, mem_len, seg_len)``: operations of the layers for one token."""
+    mistakes: dict[str, Callable[..., float]] = {
+        "this is the cost of a whole segment: divide it by the tokens it scores, L": partial(_layers, of=1),
+        "keys and values of the memory are missing: W_k and W_v of M states, anew in every segment": (
+            partial(_layers, remembered=0)
+        ),
+        "the memory has values as well as keys: two products for each of its states": partial(
+            _layers, remembered=2
+        ),
+        "memory is not a longer segment: it has no queries, no W_o and no feed-forward layer": partial(
+            _layers, remembered=None
+        ),
+        "W_kR is missing: it projects one R for each of the M + L distances": partial(_layers, placed=False),
+        "each query meets M + L keys, not M": partial(_layers, keys_of_segment=False),
+        "a pair has three products: with the key, with the distance, and in the mean of the values": partial(
+            _layers, products=2
+        ),
+    }
+    cases = [
+        (2, 8, 32, 6, 4),
+        (1, 4, 4, 0, 3),
+        (12, 512, 2048, 3800, 128),
+        (3, 128, 512, 64, 64),
+        (2, 10, 7, 5, 1),
+    ]
+    return judge(attempt, reference=_layers, cases=cases, mistakes=mistakes, praise="right in every case")
+
+
+def _layers(
+    n_layer: int,
+    d_model: int,
+    d_inner: int,
+    mem_len: int,
+    seg_len: int,
+    *,
+    of: int | None = None,
+    remembered: int | None = 4,
+    placed: bool = True,
+    keys_of_segment: bool = True,
+    products: int = 3,
+) -> float:
+    """Operations for a token where memory holds hidden states; ``remembered`` is per d_model², None all."""
+    square, key = d_model * d_model, mem_len + seg_len
+    token = 8 * square + 4 * d_model * d_inner
+    memory = mem_len * (token if remembered is None else remembered * square)
+    distances = 2 * square * key if placed else 0
+    attended = 2 * products * d_model * seg_len * (key if keys_of_segment else mem_len)
+    return n_layer * (seg_len * token + memory + distances + attended) / (of or seg_len)
+
+
+def check_bits(attempt: Callable[..., Any]) -> Verdict:
+    """``attempt(log_probs, stream, seg_len)``: bits per token of a table of bigrams, read in segments."""
+    mistakes: dict[str, Callable[..., float]] = {
+        "the first token of each segment is never scored: the last token of the segment before predicts it": (
+            lambda log_probs, stream, seg_len: _mean(_scored(log_probs, stream, seg_len, targets=(1, 0)))
+        ),
+        "the first token of each segment is scored twice: the segments overlap by one target too many": (
+            lambda log_probs, stream, seg_len: _mean(_scored(log_probs, stream, seg_len, targets=(-1, 1)))
+        ),
+        "a mean of means: the last segment is shorter and counts as much; add up nats and tokens": (
+            lambda log_probs, stream, seg_len: mean(
+                _mean([one]) for one in _scored(log_probs, stream, seg_len)
+            )
+        ),
+        "the targets differ with seg_len: the last, shorter segment is dropped": (
+            lambda log_probs, stream, seg_len: _mean(
+                [one for one in _scored(log_probs, stream, seg_len) if len(one) == seg_len]
+            )
+        ),
+        "these are nats: divide by log 2": (
+            lambda log_probs, stream, seg_len: _mean(_scored(log_probs, stream, seg_len)) * log(2)
+        ),
+    }
+    random = torch.Generator().manual_seed(12)
+    cases = []
+    for time, seg_len in ((50, 7), (33, 8), (12, 5), (40, 3)):
+        table = torch.randn(9, 9, generator=random, dtype=torch.float64).mul(2).log_softmax(dim=1)
+        cases.append((table, torch.randint(9, (time,), generator=random), seg_len))
+    praise = "every token but the first is scored once, wherever the text is cut"
+    return judge(attempt, reference=_bits, cases=cases, mistakes=mistakes, praise=praise)
+
+
+def _bits(log_probs: LogProbs, stream: Stream, seg_len: int) -> float:
+    """All targets at once: cuts can't matter to a model that needs one token of context."""
+    return -log_probs[stream[:-1], stream[1:]].mean().item() / log(2)
+
+
+def _scored(
+    log_probs: LogProbs, stream: Stream, seg_len: int, *, targets: tuple[int, int] = (0, 1)
+) -> list[Tensor]:
+    """Losses of each segment in nats; ``targets`` move its first input and its last target."""
+    first, last = targets[0], targets[1]
+    losses = []
+    for begin in range(0, len(stream) - 1, seg_len):
+        piece = stream[max(0, begin + min(first, 0)) : begin + seg_len + last]
+        losses.append(-log_probs[piece[:-1], piece[1:]])
+    return [one for one in losses if len(one)]
+
+
+def _mean(losses: list[Tensor]) -> float:
+    """Bits of a token."""
+    return torch.cat(losses).mean().item() / log(2)
+
+
+def check_exact_window(attempt: Callable[..., Any]) -> Verdict:
+    """``attempt(n_layer, attention_len)``: tokens that repeat one prediction exactly."""
+    mistakes: dict[str, Callable[..., int]] = {
+        "this repeats what one layer attends to; the states it reads rest on older tokens": (
+            lambda n_layer, attention_len: attention_len
+        ),
+        "a query sees itself too, so each layer adds A - 1 older tokens": (
+            lambda n_layer, attention_len: n_layer * attention_len
+        ),
+        "the token itself belongs into the window: one more": (
+            lambda n_layer, attention_len: n_layer * (attention_len - 1)
+        ),
+    }
+    cases = [(1, 1), (1, 8), (3, 4), (12, 3800), (24, 3800), (16, 640)]
+    return judge(
+        attempt,
+        reference=lambda n_layer, attention_len: n_layer * (attention_len - 1) + 1,
+        cases=cases,
+        mistakes=mistakes,
+        praise="right in every case",
+    )

@@ -1,0 +1,171 @@
+"""Judges the exercises of notebook 11: hiding states, counting their age, summing attention by age."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from einops import einsum, rearrange, reduce, repeat
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from minitxl.attention import average, softmax_seen
+from minitxl.course.exercises import Verdict, judge
+
+Scores = Float[Tensor, "batch head query key"]
+Values = Float[Tensor, "batch head key dim"]
+Keep = Bool[Tensor, "batch key"]
+Weights = Float[Tensor, "layer batch head query key"]
+Ages = list[tuple[int, int]]
+
+
+def check_attend_without(attempt: Callable[..., Any]) -> Verdict:
+    """``attempt(scores, values, keep)``: [batch head query dim], without the keys where keep is False."""
+
+    def right(scores: Scores, values: Values, keep: Keep) -> Tensor:
+        seen = repeat(keep, "batch key -> batch query key", query=scores.shape[2])
+        return average(softmax_seen(scores, seen), values)
+
+    def shown(keep: Keep) -> Tensor:
+        return rearrange(keep, "batch key -> batch 1 1 key").float()
+
+    def not_shared(scores: Scores, values: Values, keep: Keep) -> Tensor:
+        return average(scores.softmax(-1) * shown(keep), values)
+
+    def zeroed(scores: Scores, values: Values, keep: Keep) -> Tensor:
+        gone = rearrange(keep, "batch key -> batch 1 key 1")
+        return average((scores * shown(keep)).softmax(-1), values * gone)
+
+    def zero_scores(scores: Scores, values: Values, keep: Keep) -> Tensor:
+        return average((scores * shown(keep)).softmax(-1), values)
+
+    def softmax_again(scores: Scores, values: Values, keep: Keep) -> Tensor:
+        return average((scores.softmax(-1) * shown(keep)).softmax(-1), values)
+
+    mistakes: dict[str, Callable[..., Tensor]] = {
+        "the weight of the hidden keys is lost: divide what is left by its sum, so that each row sums to 1": (
+            not_shared
+        ),
+        "that is a state of zeros, and zeros are keys too: a score of 0 counts as exp(0) = 1 in the softmax. "
+        "Fill the hidden scores with a very low number instead": zeroed,
+        "a score of 0 is not a weight of 0, since exp(0) = 1: fill hidden scores with a very low number": (
+            zero_scores
+        ),
+        "the softmax is taken twice: to renormalise is to divide by the sum": softmax_again,
+        "it keeps what is to be hidden: keep is True for a key that is seen": (
+            lambda scores, values, keep: right(scores, values, ~keep)
+        ),
+        "nothing is hidden yet: keep has no effect": (
+            lambda scores, values, keep: average(scores.softmax(-1), values)
+        ),
+    }
+    random = torch.Generator().manual_seed(11)
+    cases = []
+    for batch, head, query, key, dim in [(1, 1, 2, 5, 3), (2, 3, 4, 9, 2), (3, 2, 1, 7, 4)]:
+        scores = 3 * torch.randn(batch, head, query, key, generator=random)
+        values = torch.randn(batch, head, key, dim, generator=random)
+        keep = torch.rand(batch, key, generator=random) < 0.6
+        keep[:, 0], keep[:, 1] = True, False
+        cases.append((scores, values, keep))
+    return judge(attempt, reference=right, cases=cases, mistakes=mistakes)
+
+
+def check_keep_for_ages(attempt: Callable[..., Any]) -> Verdict:
+    """``attempt(mem_len, seg_len, first, last)``: flags [key], False for memory of these ages."""
+
+    def slots(mem_len: int, seg_len: int, begin: int, end: int) -> Tensor:
+        """True but for the keys begin … end - 1."""
+        keep = torch.ones(mem_len + seg_len, dtype=torch.bool)
+        keep[max(begin, 0) : max(end, 0)] = False
+        return keep
+
+    def right(mem_len: int, seg_len: int, first: int, last: int) -> Tensor:
+        return slots(mem_len, seg_len, mem_len - last, mem_len - first + 1)
+
+    mistakes: dict[str, Callable[..., Tensor]] = {
+        "that counts from the wrong end: the first slot of memory is the oldest, of age mem_len": (
+            lambda mem_len, seg_len, first, last: slots(mem_len, seg_len, first - 1, last)
+        ),
+        "that takes the age for an index: slot 0 is the oldest, and the youngest has age 1, not 0": (
+            lambda mem_len, seg_len, first, last: slots(mem_len, seg_len, first, last + 1)
+        ),
+        "one too young: the youngest state has age 1 and slot mem_len - 1": (
+            lambda mem_len, seg_len, first, last: slots(mem_len, seg_len, mem_len - 1 - last, mem_len - first)
+        ),
+        "the age of `last` is still there: both ends are included": (
+            lambda mem_len, seg_len, first, last: slots(
+                mem_len, seg_len, mem_len - last + 1, mem_len - first + 1
+            )
+        ),
+        "the age of `first` is still there: both ends are included": (
+            lambda mem_len, seg_len, first, last: slots(mem_len, seg_len, mem_len - last, mem_len - first)
+        ),
+        "that counts back from the end of the segment: age starts where the segment does": (
+            lambda mem_len, seg_len, first, last: slots(
+                mem_len, seg_len, mem_len + seg_len - last, mem_len + seg_len - first + 1
+            )
+        ),
+        "these are the flags of memory alone: the segment's own keys need one each too, all True": (
+            lambda mem_len, seg_len, first, last: right(mem_len, 0, first, last)
+        ),
+        "True and False are swapped: keep is False for what is hidden": (lambda *case: ~right(*case)),
+    }
+    random = torch.Generator().manual_seed(12)
+    cases = [(8, 4, 1, 3), (8, 4, 6, 8), (5, 7, 2, 4), (6, 2, 1, 6)]
+    for _ in range(20):
+        mem_len, seg_len = (int(torch.randint(3, 20, (), generator=random)) for _ in range(2))
+        first = int(torch.randint(1, mem_len, (), generator=random))
+        last = int(torch.randint(first, mem_len + 1, (), generator=random))
+        cases.append((mem_len, seg_len, first, last))
+    return judge(attempt, reference=right, cases=cases, mistakes=mistakes)
+
+
+def check_share_by_age(attempt: Callable[..., Any]) -> Verdict:
+    """``attempt(weights, mem_len, ages)``: the part of each head's attention by age, [layer head age]."""
+
+    def by_age(weights: Weights, mem_len: int) -> Tensor:
+        """Sum over slots comes later: [layer head mem], the youngest first."""
+        return reduce(weights[..., :mem_len], "layer batch head query mem -> layer head mem", "mean").flip(-1)
+
+    def total(found: Tensor, ages: Ages, how: str = "sum") -> Tensor:
+        parts = [getattr(found[..., first - 1 : last], how)(-1) for first, last in ages]
+        return torch.stack(parts, dim=-1)
+
+    def right(weights: Weights, mem_len: int, ages: Ages) -> Tensor:
+        return total(by_age(weights, mem_len), ages)
+
+    def of_memory(weights: Weights, mem_len: int, ages: Ages) -> Tensor:
+        found = by_age(weights, mem_len)
+        return total(found / found.sum(-1, keepdim=True), ages)
+
+    def summed(weights: Weights, mem_len: int, ages: Ages) -> Tensor:
+        count = weights.shape[1] * weights.shape[3]
+        return right(weights, mem_len, ages) * count
+
+    def off_by_one(weights: Weights, mem_len: int, ages: Ages) -> Tensor:
+        found = by_age(weights, mem_len)
+        return torch.stack([found[..., first:last].sum(-1) for first, last in ages], dim=-1)
+
+    def over_heads(weights: Weights, mem_len: int, ages: Ages) -> Tensor:
+        return einsum(right(weights, mem_len, ages), "layer head age -> age") / weights[:, 0, :, 0, 0].numel()
+
+    mistakes: dict[str, Callable[..., Tensor]] = {
+        "that counts from the wrong end: slot 0 of memory is the oldest, so turn the axis round": (
+            lambda weights, mem_len, ages: total(by_age(weights, mem_len).flip(-1), ages)
+        ),
+        "that counts back from the last key: those are the segment's own. Cut memory out first": (
+            lambda weights, mem_len, ages: total(by_age(weights, weights.shape[-1]), ages)
+        ),
+        "that is the mean weight of a slot; the share of an age is the sum over its slots": (
+            lambda weights, mem_len, ages: total(by_age(weights, mem_len), ages, "mean")
+        ),
+        "that is the share of what memory gets; the whole of attention, the segment's too, is 1": of_memory,
+        "that adds up over queries and rows; a share is their mean": summed,
+        "the first slot of every age is missing: age 1 has index 0": off_by_one,
+        "the heads are averaged too: keep layer and head apart": over_heads,
+    }
+    random = torch.Generator().manual_seed(13)
+    cases: list[tuple[Tensor, int, Ages]] = []
+    for shape, mem_len in [((1, 1, 2, 3, 9), 6), ((2, 3, 2, 4, 16), 12), ((3, 2, 4, 5, 21), 16)]:
+        weights = torch.randn(*shape, generator=random).softmax(-1)
+        cases.append((weights, mem_len, [(1, 2), (3, mem_len - 2), (mem_len - 1, mem_len)]))
+    return judge(attempt, reference=right, cases=cases, mistakes=mistakes)

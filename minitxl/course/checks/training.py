@@ -1,0 +1,191 @@
+"""Checks of notebook 10: the broken trainer, bits over unequal segments, which scores compare."""
+
+from collections.abc import Callable, Iterable, Mapping
+from itertools import chain, combinations
+from math import exp, log
+from typing import Any
+
+import torch
+from einops import pack
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn.utils import clip_grad_norm_
+
+from minitxl.config import ModelConfig
+from minitxl.course.exercises import NOTHING, Verdict, judge
+from minitxl.data.batching import Segment
+from minitxl.memory import extend
+from minitxl.model import TransformerLM
+
+Trainer = Callable[..., list[float]]
+BUGS = {
+    "graph": "memory carries its graph into the next step, so backward wants a graph that is gone",
+    "rate": "the rate is set after the step, so the first step runs at the peak and each other one step late",
+    "clip": "gradients are clipped before backward has made them: zeros are clipped, the real ones never",
+    "rows": "rows change places, so each reads the memory of a stranger: row b must go on in row b",
+}
+"""What can be wrong with the trainer of the exercise, and why it matters."""
+GONE = "the graph is gone"
+"""The outcome of a trainer that stops because of the first of them."""
+
+
+def check_trainer(attempt: Trainer) -> Verdict:
+    """Which of the planted bugs ``attempt(model, segments, rates, mem_len=, clip=)`` still has."""
+    one, many = _task(steps=1), _task(steps=4)
+    try:
+        after_one, after_many = _outcome(attempt, one), _outcome(attempt, many)
+    except NotImplementedError:
+        return Verdict(False, NOTHING)
+    except Exception as error:
+        return Verdict(False, f"it raised {type(error).__name__}: {error}")
+    if _close(after_many, _outcome(_with_bugs(set()), many)):
+        return Verdict(True, "all four are gone, and every weight is as it should be after each step")
+    for bugs in _subsets(BUGS):
+        if _close(after_one, _outcome(_with_bugs(bugs), one)) and _close(
+            after_many, _outcome(_with_bugs(bugs), many)
+        ):
+            told = "; ".join(BUGS[bug] for bug in BUGS if bug in bugs)
+            hidden = "graph" in bugs and "; it stops at step 2, so look again once it runs"
+            return Verdict(False, f"still there: {told}{hidden or ''}")
+    return Verdict(False, "it is wrong in a way of its own: compare it with step_by_hand, line by line")
+
+
+def _task(steps: int) -> dict[str, Any]:
+    """A model, the segments it is trained on, and how."""
+    generator = torch.Generator().manual_seed(10)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(10)
+        config = ModelConfig(11, n_layer=2, d_model=8, n_head=2, d_head=4, d_inner=16, dropout=0.0)
+        model = TransformerLM(config).double()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(5 if parameter.ndim > 1 else 1)
+    stream = torch.randint(11, (3, 5 * steps + 1), generator=generator)
+    pieces = zip(stream[:, :-1].split(5, dim=1), stream[:, 1:].split(5, dim=1), strict=True)
+    rates = [0.1 * step for step in range(1, steps + 1)]
+    return {"model": model, "segments": [Segment(*piece) for piece in pieces], "rates": rates}
+
+
+def _outcome(trainer: Trainer, task: Mapping[str, Any]) -> tuple[Any, list[Tensor]]:
+    """What it returns and the weights it leaves; where it meets the graph of the step before, that."""
+    with torch.random.fork_rng(devices=[]):
+        model = TransformerLM(task["model"].config).double()
+        model.load_state_dict(task["model"].state_dict())
+        torch.manual_seed(1)
+        returned: Any = GONE
+        try:
+            returned = trainer(model, list(task["segments"]), list(task["rates"]), mem_len=6, clip=0.5)
+        except RuntimeError as error:
+            if "backward through the graph" not in str(error) and "inplace operation" not in str(error):
+                raise
+    return returned, [parameter.detach() for parameter in model.parameters()]
+
+
+def _close(one: tuple[Any, list[Tensor]], other: tuple[Any, list[Tensor]]) -> bool:
+    try:
+        torch.testing.assert_close(one[1], other[1])
+        torch.testing.assert_close(one[0], other[0])
+    except (AssertionError, TypeError, ValueError):
+        return bool(one[0] == other[0] == GONE)
+    return True
+
+
+def _subsets(names: Iterable[str]) -> list[set[str]]:
+    """All of them, small ones first."""
+    names = list(names)
+    return [set(one) for one in chain.from_iterable(combinations(names, n) for n in range(1, len(names) + 1))]
+
+
+def _with_bugs(bugs: set[str]) -> Trainer:
+    """The trainer that has these bugs, and no other."""
+
+    def train(
+        model: TransformerLM, segments: list[Segment], rates: list[float], *, mem_len: int, clip: float
+    ) -> list[float]:
+        optimizer, memory, losses = torch.optim.SGD(model.parameters(), lr=1.0), None, []
+        for segment, rate in zip(segments, rates, strict=True):
+            rows = torch.randperm(len(segment.tokens)) if "rows" in bugs else slice(None)
+            found, states = model.token_losses(segment.tokens[rows], segment.targets[rows], memory)
+            loss = found.mean()
+            optimizer.zero_grad()
+            if "clip" in bugs:
+                clip_grad_norm_(model.parameters(), clip)
+            loss.backward()
+            if "clip" not in bugs:
+                clip_grad_norm_(model.parameters(), clip)
+            if "rate" not in bugs:
+                optimizer.param_groups[0]["lr"] = rate
+            optimizer.step()
+            if "rate" in bugs:
+                optimizer.param_groups[0]["lr"] = rate
+            memory = (_attached if "graph" in bugs else extend)(memory, states, mem_len=mem_len)
+            losses.append(loss.item())
+        return losses
+
+    return train
+
+
+def _attached(memory: Tensor | None, states: Tensor, *, mem_len: int) -> Tensor:
+    """``extend`` with its graph."""
+    joined = states if memory is None else pack([memory, states], "layer batch * model")[0]
+    return joined[:, :, -mem_len:]
+
+
+def bits_per_token(segments: list[Float[Tensor, "_"]]) -> float:
+    """Mean bits over all tokens of segments with losses in nats, whatever their lengths."""
+    return torch.cat(segments).mean().item() / log(2)
+
+
+def check_bits(attempt: Callable[..., float]) -> Verdict:
+    """``attempt(segments)`` is given losses in nats, a tensor a segment, the last of them shorter."""
+    generator = torch.Generator().manual_seed(11)
+
+    def losses(*lengths: int) -> list[Tensor]:
+        return [4 * torch.rand(length, generator=generator, dtype=torch.float64) for length in lengths]
+
+    def of_segments(segments: list[Tensor]) -> float:
+        return sum(segment.mean().item() for segment in segments) / len(segments) / log(2)
+
+    return judge(
+        attempt,
+        reference=bits_per_token,
+        cases=[(losses(7, 7, 2),), (losses(5),), (losses(9, 9, 9, 1),)],
+        mistakes={
+            "a short segment counts as much as a long one: sum over all tokens, then divide": of_segments,
+            "these are nats: a bit is log 2 of them": lambda segments: torch.cat(segments).mean().item(),
+            "that is the perplexity, and bits are its logarithm to the base 2": lambda segments: exp(
+                torch.cat(segments).mean().item()
+            ),
+            "that is a sum: divide it by the number of tokens": lambda segments: (
+                torch.cat(segments).sum().item() / log(2)
+            ),
+        },
+        praise="every token counts once, and the unit is a bit",
+    )
+
+
+FAIR = {
+    "A and B": (True, "the same targets, tokens and context, another model: that is what a comparison is"),
+    "A and C": (
+        False,
+        "C predicts from 640 tokens and A from 128: the same weights would score better with more context",
+    ),
+    "A and D": (
+        False,
+        "D skips the targets at the start of each segment, the hard ones: both must score the same tokens",
+    ),
+    "A and E": (
+        False,
+        "a word is several characters: perplexities per token of other tokens do not compare, total bits do",
+    ),
+}
+"""Which pairs of scores compare, and why."""
+
+
+def check_comparisons(answers: Mapping[str, object]) -> Verdict:
+    """``answers`` says of each pair whether its perplexities compare."""
+    missing = [pair for pair in FAIR if not isinstance(answers.get(pair), bool)]
+    if missing:
+        return Verdict(False, f"{', '.join(missing)}: answer with True or False")
+    wrong = [f"{pair}: {why}" for pair, (fair, why) in FAIR.items() if answers[pair] is not fair]
+    return Verdict(not wrong, "; ".join(wrong) or "the same targets, the same tokens, the same context")

@@ -1,0 +1,1 @@
+"""Text to batches: corpora, downloads, tokenizers, token files."""

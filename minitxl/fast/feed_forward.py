@@ -1,0 +1,62 @@
+"""The fast path of the feed-forward layer, W_2 drop(relu(W_1 x + b_1)) + b_2, on a CPU.
+
+The identity. What ReLU and dropout leave of the wide middle is positive where a gradient
+passes and 0 where none does, and all that pass are scaled alike. So neither dropout's mask
+nor what came before is kept, and each pass overwrites the one wide tensor that it has.
+"""
+
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from minitxl.fast.dropout import Dropout, drop_, kept_scale
+from minitxl.fast.linear import eager_on_cpu, gradients, linear
+
+Rows = Float[Tensor, "row model"]
+
+
+def feed_forward(layers: nn.Sequential, x: Float[Tensor, "*rows model"]) -> Float[Tensor, "*rows model"]:
+    """``layers(x)``; without ReLU, or with a mask for several tokens, they are called as they are."""
+    enter, function, drop, leave = layers
+    if not (isinstance(function, nn.ReLU) and isinstance(drop, Dropout) and eager_on_cpu(x)):
+        return layers(x)
+    rate = drop.p if drop.training else 0.0
+    rows = x.reshape(-1, x.shape[-1])
+    y = Overwritten.apply(rows, enter.weight, enter.bias, leave.weight, leave.bias, rate)  # type: ignore[no-untyped-call]
+    return y.reshape(x.shape)
+
+
+class Overwritten(torch.autograd.Function):
+    """The layer of rows, and its gradients."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Rows,
+        W_1: Float[Tensor, "wide model"],
+        b_1: Float[Tensor, " wide"],
+        W_2: Float[Tensor, "model wide"],
+        b_2: Float[Tensor, " model"],
+        rate: float,
+    ) -> Rows:
+        middle = linear(x, W_1, b_1).contiguous().relu_()
+        if rate:
+            drop_(middle, rate)
+        ctx.save_for_backward(x, W_1, middle, W_2)
+        ctx.rate = rate
+        return linear(middle, W_2, b_2)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, dy: Rows) -> tuple[Tensor | None, ...]:
+        x, W_1, middle, W_2 = ctx.saved_tensors
+        needed = ctx.needs_input_grad
+        _, dW_2, db_2 = gradients(dy, middle, W_2, (False, *needed[3:5]))
+        d_middle = linear(dy, W_2.mT)
+        torch.ops.aten.threshold_backward.grad_input(d_middle, middle, 0, grad_input=d_middle)
+        if ctx.rate:
+            d_middle.mul_(kept_scale(ctx.rate))
+        return *gradients(d_middle, x, W_1, needed[:3]), dW_2, db_2, None

@@ -1,0 +1,262 @@
+"""Attention over memory beside what memory is worth: by age, cell by cell, and on the text itself.
+
+Layers and heads are counted from 1 in words, from 0 in data. An age is how many tokens a state
+of memory stands before the segment; 1 is the youngest.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap, LogNorm
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from numpy.typing import ArrayLike, NDArray
+
+from minitxl.figures.attention.memory_use import CHANGES
+from minitxl.figures.picture import BITS, BLUE, ORANGE, STYLE, Data, Picture
+
+SHADES = LinearSegmentedColormap.from_list("white to blue", ["white", BLUE, "#00213A"])
+SHADINGS = ("attention", "loss change")
+"""What the browser's boxes show: weights of one head, or bits where one state is hidden from all heads."""
+DARKEST = 0.1
+"""Bits from which on a box is as dark as can be."""
+
+
+def heads_by_distance(weights: ArrayLike) -> Picture:
+    """The paper's Figure 5 in small, from [layer head dist]: mean weight, a row a head."""
+    by_head = np.asarray(weights)
+    layers, heads, _ = by_head.shape
+    rows = by_head.reshape(layers * heads, -1)
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(8, 0.24 * len(rows) + 1.3), layout="constrained")
+        axes = figure.subplots()
+        drawn = axes.imshow(
+            rows, cmap="cividis", aspect="auto", norm=LogNorm(1e-4, 1), interpolation="nearest"
+        )
+        axes.set_yticks(range(len(rows)), [f"{n // heads + 1}.{n % heads + 1}" for n in range(len(rows))])
+        for layer in range(1, layers):
+            axes.axhline(layer * heads - 0.5, color="white", lw=2)
+        axes.set(xlabel="distance, tokens back from the query", ylabel="layer.head")
+        figure.colorbar(drawn, ax=axes, label="mean weight, log scale")
+    near = rows[:, :9].sum(1)
+    widest, nearest = near.argmin(), near.argmax()
+    return Picture(
+        figure,
+        f"Mean attention weight by distance, {len(rows)} heads. Within 8 tokens: "
+        f"layer {nearest // heads + 1} head {nearest % heads + 1} has {near[nearest]:.0%} of its weight, "
+        f"layer {widest // heads + 1} head {widest % heads + 1} has {near[widest]:.0%}, "
+        f"the mean head {near.mean():.0%}.",
+    )
+
+
+def wide_heads(text: Data, wide: Sequence[Sequence[int]]) -> Picture:
+    """Figure 6 in small: queries and what stands before them, a panel a head; memory left of the line."""
+    shown, memory = _printed(text["characters"]), text["memory"]
+    told = []
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(10, 1.75 * len(wide) + 0.3), layout="constrained")
+        panels = figure.subplots(len(wide), 1, sharex=True, squeeze=False)[:, 0]
+        for axes, (layer, head), matrix in zip(panels, wide, text["weights"], strict=True):
+            rows = np.asarray(matrix)
+            axes.imshow(rows**0.5, cmap="cividis", aspect="auto", interpolation="nearest")
+            axes.axvline(memory - 0.5, color="white", lw=2, ls="--")
+            axes.set_ylabel(f"layer {layer + 1}\nhead {head + 1}", rotation=0, ha="right", va="center")
+            axes.set_yticks([])
+            axes.tick_params(length=0)
+            told.append(
+                f"layer {layer + 1} head {head + 1} gives {rows[:, :memory].sum(1).mean():.2f} of a query's "
+                "weight to it"
+            )
+        panels[-1].set_xticks(range(len(shown)), shown, family="monospace", fontsize=7)
+        panels[-1].set_xlabel(
+            "keys: memory, and right of the dashed line the segment, whose characters are also the rows"
+        )
+    return Picture(figure, f"Of memory, the last {memory} characters are shown: {'; '.join(told)}.")
+
+
+def share_and_change(ages: Sequence[Sequence[int]], seeds: Sequence[Data]) -> Picture:
+    """How much attention each age gets, beside the bits that its states are worth.
+
+    A seed holds ``share`` [age], and for each of ``hide`` and ``shuffle`` [age] of (mean, low, high).
+    """
+    names = [f"{first}–{last}" for first, last in ages]
+    share = np.array([seed["share"] for seed in seeds]).mean(0)
+    places = np.arange(len(ages))
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(9, 3.4), layout="constrained")
+        looked, cost = figure.subplots(1, 2, sharey=True)
+        bars = looked.barh(places, 100 * share, color="#999999", height=0.6)
+        looked.bar_label(bars, fmt="%.1f %%", padding=4)
+        looked.set(title="How bright: attention it gets", xlabel="share of all attention, per cent")
+        looked.set(ylabel="age of the states, tokens")
+        looked.set_yticks(places, names)
+        looked.invert_yaxis()
+        looked.margins(x=0.2)
+        for way, (label, colour, mark) in CHANGES.items():
+            for number, seed in enumerate(seeds):
+                shift = {"hide": -0.12, "shuffle": 0.12}[way] + 0.07 * (number - (len(seeds) - 1) / 2)
+                for place, (mean, low, high) in enumerate(seed[way]):
+                    cost.plot([low, high], [place + shift] * 2, "-", color=colour, lw=1.5)
+                    first = label if number == place == 0 else None
+                    cost.plot(mean, place + shift, mark, color=colour, ms=5, label=first)
+        cost.axvline(0, color="black", lw=0.8)
+        cost.set(title="How important: bits it costs", xlabel=f"change of {BITS}, 95 % interval")
+        cost.legend(loc="lower right")
+    means = {way: np.array([[row[0] for row in seed[way]] for seed in seeds]).mean(0) for way in CHANGES}
+    told = "; ".join(
+        f"ages {name}: {100 * part:.1f} % of attention, hidden {hidden:+.4f}, shuffled {shuffled:+.4f} bits"
+        for name, part, hidden, shuffled in zip(names, share, means["hide"], means["shuffle"], strict=True)
+    )
+    return Picture(figure, f"Attention by age of memory beside the change of {BITS}. {told}.")
+
+
+def change_by_offset(bits: ArrayLike) -> Picture:
+    """What all of memory is worth to each query of a segment, from [seg] in bits."""
+    worth = np.asarray(bits)
+    eighth = -(-len(worth) // 8)
+    part = worth[:eighth].sum() / worth.sum()
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(7, 2.6), layout="constrained")
+        axes = figure.subplots()
+        axes.bar(range(len(worth)), worth, color=ORANGE, width=0.8)
+        axes.axhline(0, color="black", lw=0.8)
+        axes.set(
+            xlabel="offset of the query in its segment, tokens", ylabel=f"more {BITS},\nall memory hidden"
+        )
+    return Picture(
+        figure,
+        f"Without memory the first query of a segment costs {worth[0]:.2f} bits more. The first {eighth} of "
+        f"{len(worth)} offsets bear {part:.0%} of all that is lost; the mean of the others is "
+        f"{worth[eighth:].mean():.3f} bits.",
+    )
+
+
+def cell_by_cell(weights: ArrayLike, changes: ArrayLike) -> Picture:
+    """A dot a query and state, both [query mem]: its mean weight, and the bits where it is hidden."""
+    bright, cost = np.asarray(weights), np.asarray(changes)
+    rows, brightest = np.arange(len(bright)), bright.argmax(1)
+    harmless = int((cost[rows, brightest] <= 0).sum())
+    hit = int((brightest == cost.argmax(1)).sum())
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(7, 3.6), layout="constrained")
+        axes = figure.subplots()
+        axes.plot(
+            bright.ravel(), cost.ravel(), ".", color="#999999", ms=3, label="a state, for one prediction"
+        )
+        label = "the brightest state of a prediction"
+        axes.plot(bright[rows, brightest], cost[rows, brightest], "D", color=ORANGE, ms=4, label=label)
+        axes.axhline(0, color="black", lw=0.8)
+        axes.set_xscale("log")
+        axes.set_yscale("symlog", linthresh=0.01)
+        axes.set_ylim(2 * cost.min() - 0.05, 4 * cost.max() + 0.05)
+        axes.set(xlabel="weight, mean of all heads, log scale", ylabel="more bits where it is hidden")
+        axes.legend(loc="upper left", fontsize=8)
+    return Picture(
+        figure,
+        f"{bright.size} pairs of a prediction and a state of memory. In {hit} of {len(bright)} predictions "
+        f"the brightest state is the one that costs most; in {harmless} hiding it costs nothing or helps. "
+        f"Largest cost {cost.max():.2f} bits, largest gain {-cost.min():.2f}.",
+    )
+
+
+def browser(reading: Data, *, layer: int, head: int, query: int, shading: str = "attention") -> Picture:
+    """A text as boxes, memory above its segment, as one query sees it; layer and head from 1.
+
+    ``reading`` holds ``characters``, how many of them are ``memory``, ``weights`` [layer head query
+    key] and ``changes`` [query mem] in bits.
+    """
+    text, memory = _printed(reading["characters"]), reading["memory"]
+    here = memory + query
+    goal = f"after {_quoted(text[here])}"
+    if here + 1 < len(text):
+        goal += f", to predict {_quoted(text[here + 1])}"
+    if shading == "attention":
+        values = np.asarray(reading["weights"][layer - 1][head - 1][query])[: here + 1]
+        shades = (values / values.max()) ** 0.5
+        title = f"layer {layer}, head {head}: where it looks {goal}"
+    else:
+        values = np.asarray(reading["changes"][query])
+        shades = np.clip(values / DARKEST, -1, 1)
+        title = f"what hiding each state of memory costs {goal}; darkest: {DARKEST} bits or more"
+    columns = memory // 4
+    rows = -(-len(text) // columns)
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(10, 0.42 * rows + 1.5), layout="constrained")
+        axes = figure.subplots()
+        for place, character in enumerate(text):
+            shade = float(shades[place]) if place < len(shades) else 0.0
+            _box(axes, _where(place, memory, columns), character, shade, future=place > here)
+        x, y = _where(here, memory, columns)
+        axes.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, fill=False, ec=ORANGE, lw=3, zorder=4))
+        axes.axhline(3.8, color="black", lw=1, ls="--")
+        starts = range(0, len(text), columns)
+        axes.set_yticks(
+            [_where(place, memory, columns)[1] for place in starts],
+            [_row_name(place, memory, columns) for place in starts],
+        )
+        axes.set_xticks([])
+        axes.set(xlim=(-0.6, columns - 0.4), ylim=(_where(len(text) - 1, memory, columns)[1] + 0.6, -0.6))
+        axes.spines[["left", "bottom"]].set_visible(False)
+        axes.tick_params(length=0)
+        said = _strongest(text, values, memory, here, shading)
+        axes.set(title=title)
+        axes.set_xlabel(said.replace(" Strongest", "\nStrongest").replace(" Costliest", "\nCostliest"))
+    return Picture(figure, f"Offset {query} of its segment, {title}. {said}")
+
+
+def _box(axes: Axes, at: tuple[float, float], character: str, shade: float, *, future: bool) -> None:
+    """A character on its shade, -1 … 1; negative ones are hatched too."""
+    axes.add_patch(
+        Rectangle(
+            (at[0] - 0.5, at[1] - 0.5),
+            1,
+            1,
+            facecolor="#EEEEEE" if future else SHADES(abs(shade)),
+            edgecolor="#BBBBBB",
+            lw=0.5,
+            hatch="\\\\\\" if shade < -0.1 else None,
+        )
+    )
+    ink = "#AAAAAA" if future else "white" if abs(shade) > 0.6 else "black"
+    axes.text(*at, character, color=ink, family="monospace", fontsize=9, ha="center", va="center")
+
+
+def _where(place: int, memory: int, columns: int) -> tuple[float, float]:
+    """Column and row of a character; the segment stands a little below the memory."""
+    return float(place % columns), place // columns + (0.6 if place >= memory else 0.0)
+
+
+def _row_name(place: int, memory: int, columns: int) -> str:
+    if place < memory:
+        return f"memory, ages {memory - place}–{memory - place - columns + 1}"
+    return f"segment, offsets {place - memory}–{place - memory + columns - 1}"
+
+
+def _strongest(text: str, values: NDArray[Any], memory: int, here: int, shading: str) -> str:
+    """The three largest in words, and the sum over memory."""
+    largest = np.argsort(-values)[:3]
+    listed = ", ".join(
+        f"{_quoted(text[place])} {values[place]:{'.2f' if shading == 'attention' else '+.3f'}} "
+        f"({f'age {memory - place}' if place < memory else f'{here - place} back in the segment'})"
+        for place in largest
+    )
+    if shading == "attention":
+        return f"{values[:memory].sum():.2f} of its weight lies on memory. Strongest: {listed}."
+    harmless = int((values <= 0).sum())
+    return (
+        f"Of the {memory} states, hiding one costs nothing or helps (hatched) for {harmless}. "
+        f"Costliest, in bits: {listed}."
+    )
+
+
+def _quoted(character: str) -> str:
+    return {"·": "a space", "↵": "a line's end"}.get(character, f"“{character}”")
+
+
+def _printed(characters: str) -> str:
+    """One visible mark for each character."""
+    marks = {" ": "·", "\n": "↵", "\t": "→"}
+    return "".join(marks.get(one, one if one.isprintable() else "¤") for one in characters)

@@ -1,0 +1,1 @@
+"""Figures of operations, times and bytes."""

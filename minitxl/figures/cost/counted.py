@@ -1,0 +1,205 @@
+"""What scoring one token takes, two ways, and whether both give the same answer."""
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from minitxl.figures.cost.measured import WAYS
+from minitxl.figures.picture import BITS, BLUE, GREEN, ORANGE, PURPLE, STYLE, Data, Picture
+
+FLOOR = 1e-17
+"""Where a difference of exactly 0 is drawn on a log scale."""
+
+
+def cost_per_token(data: Data) -> Picture:
+    """Left: time per token, measured and predicted by operations. Right: the ratio, beside the paper's."""
+    rows, predicted = data["lengths"], data["predicted"]
+    lengths = [row["attention_len"] for row in rows]
+    published = [row for row in rows if row["paper"]]
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(10, 4.2), layout="constrained")
+        cost, ratio = figure.subplots(1, 2)
+        for side, (label, line, colour) in WAYS.items():
+            measured = [row["microseconds_per_token"][side] for row in rows]
+            cost.plot(predicted["attention_len"], predicted[side], line[1:], color=colour, lw=1.2)
+            bars = [[abs(one["median"] - one["quartiles"][end]) for one in measured] for end in (0, 1)]
+            medians = [one["median"] for one in measured]
+            cost.errorbar(lengths, medians, bars, fmt=line[0], ms=6, color=colour, label=label, capsize=3)
+        cost.plot([], [], "-", color="#606060", lw=1.2, label="lines: operations ÷ one speed")
+        longest = predicted["attention_len"]
+        ratio.fill_between(longest, [a / 3 for a in longest], longest, color="#E8E8E8", label="A/3 … A")
+        ratio.plot(longest, predicted["ratio"], "--", color=PURPLE, label="operations")
+        ratio.plot(lengths, [row["ratio"]["median"] for row in rows], "ko", ms=6, label="time, measured here")
+        ratio.plot(
+            [row["attention_len"] for row in published],
+            [row["paper"] for row in published],
+            "^",
+            color=GREEN,
+            ms=7,
+            label="the paper's Table 9",
+        )
+        cost.set(title="Cost of scoring one token", ylabel="microseconds")
+        ratio.set(title="Sliding over cached", ylabel="times")
+        for axes in (cost, ratio):
+            _by_attention(axes, lengths)
+            axes.legend()
+    told = "; ".join(
+        f"at {row['attention_len']:,}, {row['microseconds_per_token']['sliding']['median']:,.0f} and "
+        f"{row['microseconds_per_token']['cached']['median']:,.0f} microseconds, a ratio of "
+        f"{row['ratio']['median']:,.0f}, by operations {row['counted']['computed']:,.0f}"
+        + (f", in the paper {row['paper']:,}" if row["paper"] else "")
+        for row in rows
+    )
+    return Picture(figure, f"Time to score one token, sliding and cached, by attention length: {told}.")
+
+
+def _by_attention(axes: Axes, lengths: list[int]) -> None:
+    """Both axes logarithmic, ticks where something was measured."""
+    axes.set(xscale="log", yscale="log", xlabel="attention length A, tokens")
+    axes.set_xticks(lengths, [f"{length:,}" for length in lengths], rotation=45)
+    axes.set_xticks([], minor=True)
+
+
+def shape(data: Data) -> Picture:
+    """The ratio of both ways divided by attention length: ``curves`` by model, between its two limits."""
+    lengths, told = data["attention_len"], []
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(8, 3.1), layout="constrained")
+        axes = figure.subplots()
+        for (name, curve), (line, colour) in zip(
+            data["curves"].items(), (("o-", GREEN), ("s--", PURPLE)), strict=True
+        ):
+            axes.plot(lengths, curve, line, color=colour, label=name)
+            told.append(f"{name} {curve[0]:.2f} at {lengths[0]:,}, {curve[-1]:.2f} at {lengths[-1]:,}")
+        limits = (
+            (1, "A: attention weighs nothing, and a window does everything A times", lengths[-1], "right"),
+            (1 / 3, "A/3: attention outweighs all else", lengths[0], "left"),
+        )
+        for level, words, place, side in limits:
+            axes.axhline(level, color="black", lw=1, ls=":")
+            axes.annotate(f"ratio = {words}", (place, level), (0, 4), textcoords="offset points", ha=side)
+        axes.set(xscale="log", xlabel="attention length A, tokens", ylabel="ratio / A", ylim=(0.2, 1.12))
+        axes.legend()
+    return Picture(figure, f"Sliding over cached operations, divided by A: {'; '.join(told)}.")
+
+
+def calculator(data: Data) -> Picture:
+    """Operations for one token both ways, and the ratio at every attention length."""
+    curve, totals = data["curve"], data["operations"]
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(10, 2.9), layout="constrained")
+        bars, ratio = figure.subplots(1, 2, width_ratios=[1.2, 1])
+        for place, (side, (_, _, colour)) in enumerate(WAYS.items()):
+            bars.barh(
+                place, totals[side], color=colour, height=0.5, hatch="//" if side == "sliding" else None
+            )
+            bars.annotate(f" {_count(totals[side])}", (totals[side], place), va="center")
+        bars.set_yticks(range(len(WAYS)), ["sliding\nwindow", "cached"])
+        bars.set(xscale="log", xlim=(1e5, 1e15), xlabel="operations for one token, log scale", title="Work")
+        bars.invert_yaxis()
+        lengths, values = curve["attention_len"], curve["ratio"]
+        ratio.fill_between(lengths, [a / 3 for a in lengths], lengths, color="#E8E8E8", label="A/3 … A")
+        ratio.plot(lengths, values, "--", color=PURPLE)
+        ratio.plot(data["attention_len"], data["ratio"], "o", ms=9, color=ORANGE)
+        ratio.set(xscale="log", yscale="log", xlabel="attention length A, tokens", ylabel="times")
+        ratio.set(title=f"Sliding over cached: {data['ratio']:,.0f} times")
+        ratio.legend()
+    return Picture(
+        figure,
+        f"{data['n_layer']} layers of width {data['d_model']}, attention length {data['attention_len']:,}, "
+        f"segments of {data['seg_len']}: {_count(totals['sliding'])} operations for a token by a window, "
+        f"{_count(totals['cached'])} cached, {data['ratio']:,.0f} times.",
+    )
+
+
+def _count(number: float | int) -> str:
+    """Three digits of a large number, and a word."""
+    for size, word in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million")):
+        if number >= size:
+            return f"{number / size:.3g} {word}" if number < 1000 * size else f"{number / size:,.0f} {word}"
+    return f"{number:,.0f}"
+
+
+def cuts(data: Data) -> Picture:
+    """Largest difference between the losses of a text cut into pieces of T, and those of T = 1."""
+    kinds = {
+        "changes": ("no window: a query sees memory and segment", "s--", BLUE),
+        "equal": ("one window for every query", "o-", ORANGE),
+    }
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(7.5, 3), layout="constrained")
+        axes = figure.subplots()
+        for name, (label, line, colour) in kinds.items():
+            axes.plot(data["cut"], [max(one, FLOOR) for one in data[name]], line, color=colour, label=label)
+        axes.set(
+            yscale="log", ylim=(FLOOR / 3, 30), xlabel="tokens read at once, T", ylabel="difference, nats"
+        )
+        axes.legend(loc="center right")
+    worst, least = max(data["equal"]), min(data["changes"])
+    return Picture(
+        figure,
+        f"Largest difference of any token's loss from reading token by token, for T = {data['cut'][0]} … "
+        f"{data['cut'][-1]} tokens at once: with one window for every query at most {worst:.0e} nats, "
+        f"without a window at least {least:.0e} nats.",
+    )
+
+
+def recomputed(data: Data) -> Picture:
+    """How far a loss that is computed anew from some tokens is from the cached one."""
+    exact, attention = data["exact_window"], data["attention_len"]
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(7.5, 3), layout="constrained")
+        axes = figure.subplots()
+        axes.plot(data["tokens"], [max(one, FLOOR) for one in data["difference"]], "o-", color=BLUE)
+        for place, label, align in (
+            (attention, f"equal attention: {attention}", "left"),
+            (exact, f"equal answer: {exact}", "right"),
+        ):
+            axes.axvline(place, color=ORANGE, lw=1.2, ls=":" if place == attention else "--")
+            offset = (4, 0) if align == "left" else (-4, 0)
+            axes.annotate(
+                label, (place, 10), offset, textcoords="offset points", ha=align, va="top", color="black"
+            )
+        axes.set(yscale="log", ylim=(FLOOR / 3, 30), ylabel="difference, nats")
+        axes.set(xlabel="tokens in the window that is computed anew")
+    at = dict(zip(data["tokens"], data["difference"], strict=True))
+    return Picture(
+        figure,
+        f"Difference of a loss that is computed anew from the cached one, {data['n_layer']} layers, every "
+        f"query sees {attention} keys: {at[attention]:.1g} nats with a window of {attention} tokens, "
+        f"{at[exact - 1]:.1g} with {exact - 1}, {at[exact]:.1g} with {exact}.",
+    )
+
+
+def readings(data: Data) -> Picture:
+    """Left: how many keys the predictions of each reading see, fewest to most. Right: what it scores."""
+    names, told = list(data), []
+    most = max(found["keys"][1] for found in data.values())
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(9.5, 0.36 * len(names) + 1.2), layout="constrained")
+        keys, score = figure.subplots(1, 2, sharey=True)
+        for place, (name, found) in enumerate(data.items()):
+            low, high = found["keys"]
+            kept = name.startswith("cached")
+            mark, colour = ("o", ORANGE) if kept else ("s", BLUE)
+            keys.plot([low, high], [place, place], f"{mark}-", color=colour, ms=6)
+            span = f"{low} … {high}" if low < high else str(high)
+            keys.annotate(span, (high, place), (7, 0), textcoords="offset points", va="center")
+            score.plot(found["bits"], place, mark, color=colour, ms=8)
+            score.annotate(
+                f"{found['bits']:.2f}",
+                (found["bits"], place),
+                (8, 0),
+                textcoords="offset points",
+                va="center",
+            )
+            told.append(f"{name}, {span} keys: {found['bits']:.3f}")
+        keys.set_yticks(range(len(names)), names)
+        keys.set(title="What a prediction sees", xlabel="keys that its query sees (memory is full)")
+        keys.set_xlim(-0.05 * most, 1.4 * most)
+        score.set(title="The score", xlabel=BITS)
+        score.margins(x=0.25)
+        for axes in (keys, score):
+            axes.grid(axis="y", color="#E8E8E8")
+        keys.set_ylim(len(names) - 0.5, -0.5)
+    return Picture(figure, f"One model, one text, in {BITS}: {'; '.join(told)}.")

@@ -1,0 +1,77 @@
+"""Writing: what a token costs as the text grows, and what is drawn from."""
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+
+from minitxl.figures.picture import BLUE, GREEN, ORANGE, STYLE, Data, Picture
+
+WAYS = {
+    "memory": ("with memory", "o-", ORANGE),
+    "anew": ("the whole text read anew", "s--", BLUE),
+}
+MOST = 24
+"""Tokens shown of the distribution."""
+
+
+def throughput(data: Data) -> Picture:
+    """Left: milliseconds a new token takes, by the length of the text so far. Right: tokens a second."""
+    lengths = data["lengths"]
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(9, 3.4), layout="constrained")
+        cost, speed = figure.subplots(1, 2)
+        for name, (label, line, colour) in WAYS.items():
+            seconds = data[name]
+            cost.plot(lengths, [1e3 * one for one in seconds], line, color=colour, label=label)
+            speed.plot(lengths, [1 / one for one in seconds], line, color=colour, label=label)
+        cost.set(title="One more token costs", ylabel="milliseconds")
+        speed.set(title="Throughput", ylabel="tokens per second")
+        for axes in (cost, speed):
+            axes.set(xscale="log", yscale="log", xlabel="tokens in the text so far")
+            axes.set_xticks(lengths, [f"{length:,}" for length in lengths], rotation=45)
+            axes.set_xticks([], minor=True)
+        cost.legend()
+    told = "; ".join(
+        f"{label} {1e3 * data[name][0]:.3g} at {lengths[0]:,}, {1e3 * data[name][-1]:.3g} at {lengths[-1]:,}"
+        for name, (label, _, _) in WAYS.items()
+    )
+    return Picture(figure, f"Milliseconds for one more token, by tokens in the text so far: {told}.")
+
+
+def what_memory_holds(data: Data) -> Picture:
+    """For each slot of memory, oldest first, which token of the text it holds: a panel a way of reading."""
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(9, 3), layout="constrained")
+        panels = figure.subplots(1, len(data), sharex=True, sharey=True)
+        marks = (("o", ORANGE), ("s", BLUE))
+        for axes, (mark, colour), (name, slots) in zip(panels, marks, data.items(), strict=True):
+            axes.plot(range(-len(slots), 0), slots, mark, color=colour, ms=3)
+            axes.set(title=name, xlabel="slot of memory, the youngest at the right")
+        panels[0].set_ylabel("place in the text")
+    told = "; ".join(
+        f"{name}: {len(slots)} slots hold {len(set(slots))} tokens of the text"
+        for name, slots in data.items()
+    )
+    return Picture(figure, f"What memory holds. {told}.")
+
+
+def sampling_distribution(data: Data) -> Picture:
+    """The next token's probabilities, as the model gives them and as they are drawn from; a text below."""
+    names, model, drawn = (data[name][:MOST] for name in ("names", "model", "drawn"))
+    text = "".join(one if one == "\n" or " " <= one <= "~" else "�" for one in data["text"])
+    places = range(len(names))
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(9, 4.6), layout="constrained")
+        bars, page = figure.subplots(2, 1, height_ratios=[1.4, 1])
+        bars.bar(places, drawn, color=ORANGE, width=0.8, label="drawn from")
+        bars.bar(places, model, fill=False, edgecolor=BLUE, ls="--", lw=1.2, width=0.8, label="the model's")
+        bars.set_xticks(places, names, family="monospace")
+        bars.set(ylabel="probability", title=f"After {data['after']!r}, the next character")
+        bars.legend()
+        page.text(0, 1, text, va="top", family="monospace", fontsize=8.5, parse_math=False)
+        page.text(0, 1.06, "and on it goes", va="bottom", fontsize=9, color=GREEN)
+        page.set_axis_off()
+    return Picture(
+        figure,
+        f"Drawn from {data['kept']} of {data['vocab']} characters; the likeliest is {names[0]}, "
+        f"{model[0]:.2f} by the model and {drawn[0]:.2f} as drawn. The text: {text}",
+    )

@@ -1,0 +1,1 @@
+"""Figures of positions and of their terms in the score."""

@@ -1,0 +1,1 @@
+"""Figures of segments, memory and dependency reach."""

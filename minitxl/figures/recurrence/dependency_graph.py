@@ -1,0 +1,224 @@
+"""How far a prediction can be told of things: the cone of states, the map of reach, the gradient's end."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+
+from minitxl.figures.picture import BLUE, GREEN, ORANGE, PURPLE, STYLE, Data, Picture
+from minitxl.figures.recurrence.reach import GRADIENTS
+
+GUESSES = {"N·(M + L)": (PURPLE, ":"), "N·M": (GREEN, "--")}
+LOOKS: list[tuple[str, Any, str]] = [
+    (ORANGE, "-", "o"),
+    (BLUE, "--", "s"),
+    (GREEN, "-.", "^"),
+    (PURPLE, ":", "v"),
+    ("black", (0, (5, 1)), "D"),
+]
+"""Colour, dashes and marker of each model, in the order given."""
+
+
+def cone(graph: Data) -> Picture:
+    """All states the query rests on, layer by layer: its own segment's, those of memory, the farthest way."""
+    last, begin = graph["time"] - 1, graph["time"] - 1 - graph["offset"]
+    reached = {tuple(node) for node in graph["reached"]}
+    depths = range(graph["n_layer"], -1, -1)
+    oldest = [min(time for depth, time in reached if depth == layer) for layer in depths]
+    way = [later - earlier for later, earlier in pairwise(oldest)]
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(10, 0.8 * graph["n_layer"] + 1.9), layout="constrained")
+        axes = figure.subplots()
+        for layer, edges in enumerate(graph["edges"]):
+            own = [[(key, layer), (query, layer + 1)] for query, key in edges if key >= begin]
+            past = [[(key, layer), (query, layer + 1)] for query, key in edges if key < begin]
+            axes.add_collection(
+                LineCollection(past, colors=ORANGE, linewidths=0.6, linestyles="--", zorder=1)
+            )
+            axes.add_collection(LineCollection(own, colors=BLUE, linewidths=1.0, zorder=2))
+        nodes = [(time, layer) for layer in range(graph["n_layer"] + 1) for time in range(graph["time"])]
+        kinds = {
+            "not seen by the query": ("o", "white", "#909090"),
+            "seen through memory: no gradient": ("o", ORANGE, ORANGE),
+            "seen in its own segment: gradient": ("s", BLUE, BLUE),
+        }
+        for kind, (label, (mark, fill, edge)) in enumerate(kinds.items()):
+            chosen = [(t, n) for t, n in nodes if kind == ((n, t) in reached) * (1 + (t >= begin))]
+            x, y = zip(*chosen, strict=True) if chosen else ((), ())
+            axes.plot(x, y, mark, ms=6, color=fill, markeredgecolor=edge, label=label, zorder=3)
+        axes.plot(oldest, depths, "-", color="black", lw=1.8, label="the farthest way", zorder=2.5)
+        for hop, start, layer in zip(way, oldest, depths, strict=False):
+            if hop:
+                axes.text(
+                    start - hop / 2, layer - 0.5, f"{hop}", ha="center", va="center", fontweight="bold",
+                    bbox={"facecolor": "white", "edgecolor": "black", "pad": 2}, zorder=5,
+                )  # fmt: skip
+        for cut in range(graph["seg_len"], graph["time"], graph["seg_len"]):
+            axes.axvline(cut - 0.5, color="black", lw=1, ls=":", zorder=0)
+        _back_from(axes, last, [0, graph["offset"], graph["reach"]])
+        axes.set_yticks(
+            range(graph["n_layer"] + 1), ["input", *(f"layer {n + 1}" for n in range(graph["n_layer"]))]
+        )
+        axes.set(xlabel="tokens back from the query", title=f"reach {graph['reach']} tokens")
+        axes.margins(x=0.02, y=0.1)
+        axes.spines[["left", "bottom"]].set_visible(False)
+        axes.tick_params(length=0)
+        figure.legend(loc="outside lower center", ncols=4, handletextpad=0.4, columnspacing=1.2, fontsize=9)
+    window = f", window {graph['window']}" if graph["window"] else ""
+    return Picture(
+        figure,
+        f"{graph['n_layer']} layer{'s' * (graph['n_layer'] > 1)}, segments of {graph['seg_len']}, memory "
+        f"{graph['mem_len']}{window}: the query at offset {graph['offset']} rests on {len(reached)} states "
+        f"and can be told of {graph['reach']} tokens before it. A gradient takes it "
+        f"{graph['gradient_reach']} tokens back. The hops of the farthest way: {', '.join(map(str, way))}.",
+    )
+
+
+def _back_from(axes: mpl.axes.Axes, last: int, distances: Sequence[int]) -> None:
+    """Ticks at these distances from the last place, where they don't collide."""
+    shown: list[int] = []
+    for distance in sorted(distances, reverse=True):
+        if all(abs(distance - one) > 1 for one in shown):
+            shown.append(distance)
+    axes.set_xticks([last - distance for distance in shown], [str(distance) for distance in shown])
+
+
+def reach_map(data: Data) -> Picture:
+    """Left: reach by layers and M / L. Right: one number of layers, and what is often taken for it."""
+    layers, ratios, curve = data["layers"], data["ratios"], data["curve"]
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(10, 3.8), layout="constrained")
+        grid, line = figure.subplots(1, 2)
+        image = grid.imshow(data["reach"], cmap="cividis", aspect="auto", origin="lower")
+        brightest = max(map(max, data["reach"]))
+        for row, values in enumerate(data["reach"]):
+            for column, value in enumerate(values):
+                ink = "black" if value > 0.55 * brightest else "white"
+                grid.text(column, row, f"{value:,}", ha="center", va="center", color=ink, fontsize=9)
+        grid.set_xticks(range(len(ratios)), [f"{ratio:g}" for ratio in ratios])
+        grid.set_yticks(range(len(layers)), [str(n) for n in layers])
+        grid.spines[:].set_visible(False)
+        grid.tick_params(length=0)
+        grid.set(xlabel="M / L", ylabel="layers N", title=f"Reach of the last query, L = {data['seg_len']}")
+        figure.colorbar(image, ax=grid, label="tokens back")
+        for name, (colour, dashes) in GUESSES.items():
+            line.plot(curve["ratio"], curve["guesses"][name], dashes, color=colour, label=f"guess {name}")
+        line.plot(curve["ratio"], curve["reach"], "-", color=ORANGE, label="exact")
+        line.set(
+            xlabel="M / L", ylabel="tokens back", title=f"N = {curve['n_layer']}: a step at each M = k·L"
+        )
+        line.legend()
+    told = "; ".join(
+        f"{n} layers: {', '.join(f'{value:,}' for value in row)}"
+        for n, row in zip(layers, data["reach"], strict=True)
+    )
+    ends = ", ".join(f"{name} {values[-1]:,}" for name, values in curve["guesses"].items())
+    return Picture(
+        figure,
+        f"Reach in tokens of the last query of a segment of {data['seg_len']}, at M / L of "
+        f"{', '.join(f'{ratio:g}' for ratio in ratios)}. {told}. With {curve['n_layer']} layers and "
+        f"M / L = {curve['ratio'][-1]:g} the exact reach is {curve['reach'][-1]:,}; guesses: {ends}.",
+    )
+
+
+def gradient_lengths(data: Data) -> Picture:
+    """How long the gradient of one prediction is at each token before it, stopped and flowing."""
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(7.5, 3.2), layout="constrained")
+        axes = figure.subplots()
+        for name in reversed(GRADIENTS):
+            label, colour, line = GRADIENTS[name]
+            back = [distance for distance, value in enumerate(data[name]) if value]
+            axes.plot(
+                back,
+                [data[name][d] for d in back],
+                line,
+                color=colour,
+                label=label,
+                lw=1.2,
+                ms=5,
+                clip_on=False,
+            )
+        axes.axvline(data["offset"] + 0.5, color="black", lw=1, ls=":")
+        axes.annotate(
+            "segment begins", (data["offset"] + 0.7, 1), xycoords=("data", "axes fraction"), va="top"
+        )
+        axes.set(yscale="log", xlabel="tokens back from the query", ylabel="length of the gradient")
+        axes.legend(title="gradient at memory")
+    ends = {name: max(d for d, value in enumerate(data[name]) if value) for name in GRADIENTS}
+    return Picture(
+        figure,
+        f"Length of the gradient of one prediction with respect to each token's embedding. Its segment "
+        f"begins {data['offset']} tokens back. Stopped at memory, the gradient ends "
+        f"{ends['stopped']} tokens back; flowing through memory, {ends['flowing']} tokens back.",
+    )
+
+
+def influence(data: Data) -> Picture:
+    """How much a trained model's prediction changes when one token does, by how far back that is."""
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(7.5, 3.2), layout="constrained")
+        axes = figure.subplots()
+        edges = [0, data["offset"] + 0.5, data["one_hop"] + 0.5, data["reach"] + 0.5]
+        names = ["own segment", "one hop", "only by relay"]
+        fills = ["white", "#EEEEEE", "#DDDDDD"]
+        for low, high, name, fill in zip(edges, edges[1:], names, fills, strict=False):
+            axes.axvspan(low, high, color=fill, zorder=0, lw=0)
+            axes.annotate(
+                name, ((low + high) / 2, 0.98), xycoords=("data", "axes fraction"), ha="center", va="top"
+            )
+        back = [distance for distance, value in enumerate(data["change"]) if value and distance]
+        axes.plot(back, [data["change"][distance] for distance in back], "o", color=ORANGE, ms=3)
+        axes.set(
+            yscale="log", xlabel="tokens back from the query", ylabel="change of a log-probability, nats"
+        )
+        axes.margins(x=0.01, y=0.12)
+    told = ", ".join(f"{name} {mean:.2g}" for name, mean in zip(names, data["means"], strict=True))
+    return Picture(
+        figure,
+        f"A token is replaced: by how many nats the prediction changes, queries averaged: {data['queries']}. "
+        f"Mean over the tokens of each part, in nats: {told}. The reach is {data['reach']} tokens.",
+    )
+
+
+def effective_lengths(data: Data) -> Picture:
+    """Loss against context, a curve a model and a panel a group; each ends its walk at a large mark.
+
+    ``panels[title][name]`` has ``lengths``, ``loss`` at each and ``recl``, the lengths where the walk stops.
+    """
+    panels = data["panels"]
+    names = dict.fromkeys(name for group in panels.values() for name in group)
+    looks = dict(zip(names, LOOKS, strict=False))
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(max(7.0, 3.2 * len(panels)), 3.4), layout="constrained")
+        plots = figure.subplots(1, len(panels), sharex=True, sharey=True, squeeze=False)[0]
+        for axes, (title, group) in zip(plots, panels.items(), strict=True):
+            for name, one in group.items():
+                colour, line, mark = looks[name]
+                axes.plot(one["lengths"], one["loss"], marker=mark, ms=3, ls=line, color=colour, lw=1.3)
+                stops = [one["loss"][one["lengths"].index(recl)] for recl in one["recl"]]
+                axes.plot(one["recl"], stops, mark, ms=10, color=colour, mec="black", zorder=4)
+                if all(len(set(other["recl"])) == 1 for other in group.values()):
+                    words = axes.annotate(
+                        f"{one['recl'][0]}", (one["recl"][0], stops[0]), (7, 4), textcoords="offset points"
+                    )
+                    words.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 0.5})
+            axes.set(title=title, xlabel="context, tokens")
+        plots[0].set_ylabel(data["unit"])
+        handles = [
+            mpl.lines.Line2D([], [], color=colour, ls=line, marker=mark, ms=7, mec="black", label=name)
+            for name, (colour, line, mark) in looks.items()
+        ]
+        figure.legend(handles=handles, title="large mark: RECL", loc="outside right upper")
+    told = "; ".join(
+        f"{title}: "
+        + ", ".join(
+            f"{name} {' / '.join(map(str, dict.fromkeys(one['recl'])))} ({one['loss'][-1]:.2f} in the end)"
+            for name, one in group.items()
+        )
+        for title, group in panels.items()
+    )
+    return Picture(figure, f"{data['unit'].capitalize()} against context, and RECL in tokens. {told}.")

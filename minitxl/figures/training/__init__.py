@@ -1,0 +1,1 @@
+"""Figures of training runs and of what they came to."""

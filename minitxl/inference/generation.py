@@ -1,0 +1,221 @@
+"""Text that goes on: the prompt is read once, and then one token at a time is drawn.
+
+    tokens = sample(model, [prompt], length=200, mem_len=512, seed=0)
+
+Prompts may be of different lengths, and each row is drawn as if it were alone. A text ends
+after ``length`` tokens, or before where a stop is complete:
+
+    texts = sample(model, prompts, length=200, mem_len=512, stop=[newline])
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Unpack, overload
+
+import torch
+from einops import rearrange
+from jaxtyping import Int
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from minitxl.fast import kv_cache
+from minitxl.fast.kv_cache import evaluating
+from minitxl.inference import sampling
+from minitxl.inference.sampling import LogProbs, Ways, discourage, keep_likely
+from minitxl.model import TransformerLM
+
+PIECE = 128
+"""Tokens of a prompt that are read at once."""
+
+Prompt = Int[Tensor, "_"]
+Stops = list[list[int]]
+
+
+@overload
+def sample(
+    model: TransformerLM,
+    prompts: Iterable[Prompt],
+    *,
+    length: int,
+    mem_len: int,
+    stop: None = None,
+    **ways: Unpack[Ways],
+) -> Int[Tensor, "batch length"]: ...
+
+
+@overload
+def sample(
+    model: TransformerLM,
+    prompts: Iterable[Prompt],
+    *,
+    length: int,
+    mem_len: int,
+    stop: Iterable[Prompt],
+    **ways: Unpack[Ways],
+) -> list[Prompt]: ...
+
+
+def sample(
+    model: TransformerLM,
+    prompts: Iterable[Prompt],
+    *,
+    length: int,
+    mem_len: int,
+    stop: Iterable[Prompt] | None = None,
+    **ways: Unpack[Ways],
+) -> Int[Tensor, "batch length"] | list[Prompt]:
+    """``length`` tokens after each prompt; arguments as in ``stream``.
+
+    With ``stop``, a list of texts, which may be shorter: a text ends where any of the stops
+    is complete in what was drawn, and does not contain it. One of ``length`` met none.
+    """
+    if length < 1:
+        raise ValueError(f"length must be 1 or more, got {length}")
+    prompts, stops = list(prompts), None if stop is None else _stops(stop)
+    drawn = islice(stream(model, prompts, mem_len=mem_len, **ways), length)
+    if stops is None:
+        return torch.stack(list(drawn), dim=1)
+    device = next(model.parameters()).device
+    texts = _ended(drawn, stops, rows=len(prompts))
+    return [torch.tensor(text, dtype=torch.int64, device=device) for text in texts]
+
+
+def stream(
+    model: TransformerLM,
+    prompts: Iterable[Prompt],
+    *,
+    mem_len: int,
+    temperature: float | int = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    repetition: float | int = 1.0,
+    repetition_window: int | None = 64,
+    seed: int = 0,
+) -> Iterator[Int[Tensor, " batch"]]:
+    """The next token of every text, without end; ``until`` ends it.
+
+    A token is predicted from the ``mem_len`` before the last and the last. ``temperature``
+    0 takes the likeliest; ``top_k`` leaves the k likeliest to draw from, ``top_p`` the
+    fewest likeliest that have this probability together. Row b draws from a generator of
+    its own, seeded with ``seed`` + b: no row depends on the others.
+
+    ``repetition`` above 1, before all these, makes tokens less likely that occur among the
+    row's last ``repetition_window``, prompt included (None is all): see ``discourage``. Its
+    default is llama.cpp's; Hugging Face takes all, but a long text has used most characters.
+
+    A model with absolute positions keeps no cache: it reads its last ``mem_len`` + 1
+    tokens anew for each token, as in training, from position 0.
+    """
+    prompts = list(prompts)
+    _check(prompts, mem_len)
+    sampling.check(temperature, top_k, top_p, repetition, repetition_window)
+    device = next(model.parameters()).device
+    generators = [torch.Generator(device).manual_seed(seed + row) for row in range(len(prompts))]
+    texts = [prompt.to(device, torch.int64) for prompt in prompts]
+    window = slice(None if repetition_window is None else -repetition_window, None)
+    recent = [text[window] for text in texts]
+
+    def draw(log_probs: LogProbs) -> Int[Tensor, " batch"]:
+        nonlocal recent
+        scores = discourage(log_probs, recent, repetition=repetition)
+        likely = keep_likely(scores, temperature=temperature, top_k=top_k, top_p=top_p)
+        rows = zip(likely, generators, strict=True)
+        drawn = [torch.multinomial(row, 1, generator=generator) for row, generator in rows]
+        if repetition != 1:
+            recent = [torch.cat(pair)[window] for pair in zip(recent, drawn, strict=True)]
+        return torch.cat(drawn)
+
+    return (_slide if model.config.attention == "absolute" else _remember)(model, texts, mem_len, draw)
+
+
+def until(tokens: Iterable[int], stop: Iterable[Prompt]) -> Iterator[int]:
+    """One text's tokens up to where a stop is complete, each as soon as no stop can take it back."""
+    return _hold_back(tokens, _stops(stop))
+
+
+def _hold_back(tokens: Iterable[int], stops: Stops) -> Iterator[int]:
+    held: list[int] = []
+    for token in tokens:
+        held.append(token)
+        if complete := _complete(held, stops):
+            yield from held[:-complete]
+            return
+        sure = len(held) - _begun(held, stops)
+        yield from held[:sure]
+        del held[:sure]
+    yield from held
+
+
+def _ended(drawn: Iterable[Tensor], stops: Stops, *, rows: int) -> list[list[int]]:
+    """Each row up to where a stop is complete; nothing more is drawn once all have ended."""
+    texts: list[list[int]] = [[] for _ in range(rows)]
+    going = set(range(rows))
+    for tokens in drawn:
+        given = tokens.tolist()
+        for row in sorted(going):
+            texts[row].append(given[row])
+            if complete := _complete(texts[row], stops):
+                del texts[row][-complete:]
+                going.remove(row)
+        if not going:
+            break
+    return texts
+
+
+def _complete(text: Sequence[int], stops: Stops) -> int:
+    """Tokens of the longest stop that the text ends with; 0 where there is none."""
+    return max((len(stop) for stop in stops if text[-len(stop) :] == stop), default=0)
+
+
+def _begun(text: Sequence[int], stops: Stops) -> int:
+    """Tokens of the longest end of the text that a stop begins with."""
+    return _complete(text, [stop[:size] for stop in stops for size in range(1, len(stop))])
+
+
+def _remember(
+    model: TransformerLM, prompts: list[Prompt], mem_len: int, draw: Callable[[LogProbs], Tensor]
+) -> Iterator[Tensor]:
+    """With keys and values kept. The window makes it the same however the prompt is cut."""
+    tokens = pad_sequence(prompts, batch_first=True, padding_side="left")
+    keep = pad_sequence(
+        [torch.ones_like(prompt, dtype=torch.bool) for prompt in prompts],
+        batch_first=True,
+        padding_side="left",
+    )
+    cache = kv_cache.start(model, batch=len(prompts), mem_len=mem_len, window=mem_len + 1)
+    for piece, seen in zip(tokens.split(PIECE, dim=1), keep.split(PIECE, dim=1), strict=True):
+        log_probs, cache = kv_cache.step(model, piece, cache, keep=None if keep.all() else seen)
+    while True:
+        drawn = draw(log_probs[:, -1])
+        yield drawn
+        log_probs, cache = kv_cache.step(model, rearrange(drawn, "batch -> batch 1"), cache)
+
+
+def _slide(
+    model: TransformerLM, texts: list[Prompt], mem_len: int, draw: Callable[[LogProbs], Tensor]
+) -> Iterator[Tensor]:
+    """With every text's last tokens read anew, from position 0."""
+    while True:
+        with evaluating(model):
+            windows = [rearrange(text[-(mem_len + 1) :], "time -> 1 time") for text in texts]
+            hidden = [model.hidden(window, last=1, path="fused")[0] for window in windows]
+            log_probs = model.output.log_probs(torch.cat(hidden))
+        drawn = draw(log_probs[:, -1])
+        yield drawn
+        texts = [torch.cat([text, token]) for text, token in zip(texts, drawn.split(1), strict=True)]
+
+
+def _check(prompts: list[Prompt], mem_len: int) -> None:
+    if not prompts or not all(len(prompt) for prompt in prompts):
+        lengths = [len(prompt) for prompt in prompts]
+        raise ValueError(f"each prompt must hold 1 token or more, got prompts of {lengths} tokens")
+    if mem_len < 0:
+        raise ValueError(f"mem_len must be 0 or more, got {mem_len}")
+
+
+def _stops(stop: Iterable[Prompt]) -> Stops:
+    stops = list(stop)
+    for one in stops:
+        if one.ndim != 1 or not len(one):
+            raise ValueError(f"each stop must be a row of 1 token or more, got shape {list(one.shape)}")
+    return [one.tolist() for one in stops]

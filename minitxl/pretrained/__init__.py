@@ -1,0 +1,1 @@
+"""Published settings and published weights."""

@@ -1,0 +1,1 @@
+"""Train, stop and resume."""

@@ -1,0 +1,256 @@
+"""Training as a value: a ``Run`` is all that a step changes, and all that a checkpoint holds.
+
+    run = start(model_config, settings)
+    for record in steps(run, lanes): ...
+
+Runs share nothing, their random numbers included, so two may be stepped in turn. Under
+``torchrun`` each process has a run of its own, with the same weights and its own lanes.
+"""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import cos, isfinite, log, pi
+from typing import Any, NamedTuple, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import clip_grad_norm_
+from torch.optim import AdamW, Optimizer
+from torch.optim.swa_utils import AveragedModel
+
+from minitxl.config import ModelConfig, TrainConfig
+from minitxl.data.batching import Lanes, Segment
+from minitxl.inference.evaluation import Score, cached
+from minitxl.memory import extend, padded
+from minitxl.model import TransformerLM
+from minitxl.training import distributed
+
+
+@dataclass
+class Run:
+    """A model in training and everything that decides its next step."""
+
+    model: TransformerLM
+    optimizer: AdamW
+    settings: TrainConfig
+    step: int
+    memory: Tensor | None
+    """[layer batch mem model], of this process's lanes."""
+    random: dict[str, Tensor]
+    """State of the generators, by device type."""
+    average: AveragedModel | None
+    """Mean of the weights after each step since ``average_from``; None where that is never."""
+    losses: nn.Module
+    """``model.token_losses``, its gradients averaged over all processes."""
+    accumulate: int
+    """Parts that the lanes are taken in."""
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.model.parameters()).device
+
+    @property
+    def evaluated(self) -> TransformerLM:
+        """The model to evaluate: the averaged one as soon as there is an average."""
+        if self.average is None or not self.average.n_averaged:
+            return self.model
+        return cast(TransformerLM, self.average.module)
+
+
+class Record(NamedTuple):
+    """What one step did."""
+
+    step: int
+    bits: float
+    """Training loss in bits per token, before the step."""
+    learning_rate: float
+    gradient_norm: float
+    """Before clipping."""
+    tokens: int
+    """Read by all processes together."""
+    seconds: float
+    valid_bits: float | None = None
+    """Bits per token on the validation text after the step, where it was the time for it."""
+    valid_bits_at: dict[int, float] | None = None
+    """The same at each of ``validate_attention_lens``."""
+
+
+class TokenLosses(nn.Module):
+    """``model.token_losses`` as a forward, which DistributedDataParallel can stand around."""
+
+    def __init__(self, model: TransformerLM) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(
+        self, tokens: Tensor, targets: Tensor, memory: Tensor | None, **how: Any
+    ) -> tuple[Tensor, Tensor]:
+        return self.model.token_losses(tokens, targets, memory, **how)
+
+
+def start(
+    config: ModelConfig, settings: TrainConfig, *, device: torch.device | str = "cpu", accumulate: int = 1
+) -> Run:
+    """A run at step 0, its weights and later its dropout decided by ``settings.seed``.
+
+    With ``accumulate``, a step takes its lanes in that many parts: the same gradient in less memory.
+    """
+    device = torch.device(device)
+    if settings.precision == "bfloat16" and device.type != "cuda":
+        raise ValueError(f"precision must be float32 where there is no CUDA GPU, got bfloat16 on {device}")
+    distributed.share(settings.batch, parts=accumulate)
+    with torch.random.fork_rng(devices=_cuda_index(device)):
+        torch.manual_seed(settings.seed)
+        model = TransformerLM(config).to(device)
+        if distributed.rank():
+            torch.manual_seed(settings.seed + (distributed.rank() << 32))
+        random = _random_state(device)
+    optimizer = AdamW(
+        model.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=True
+    )
+    average = None if settings.average_from is None else AveragedModel(model)
+    losses = distributed.parallel(TokenLosses(model), ragged=bool(config.cutoffs))
+    return Run(model.train(), optimizer, settings, 0, None, random, average, losses, accumulate)
+
+
+def learning_rate(step: int, settings: TrainConfig) -> float:
+    """The rate of step 1, 2, …: linear to the peak, then a cosine to 0 at the last step."""
+    if step <= settings.warmup:
+        return settings.learning_rate * step / settings.warmup
+    progress = (step - settings.warmup) / max(1, settings.steps - settings.warmup)
+    return settings.learning_rate * (1 + cos(pi * progress)) / 2
+
+
+def steps(run: Run, lanes: Lanes, valid: Tensor | None = None) -> Iterator[Record]:
+    """Step until ``settings.steps`` are done; the run is whole whenever a record is out.
+
+    With a validation text, it is scored every ``validate_every`` steps and after the last.
+    """
+    settings = run.settings
+    while run.step < settings.steps:
+        record = advance(run, lanes)
+        if valid is not None and due(run, settings.validate_every):
+            longer = {length: validate(run, valid, length) for length in settings.validate_attention_lens}
+            record = record._replace(valid_bits=validate(run, valid), valid_bits_at=longer or None)
+        yield record
+
+
+def due(run: Run, every: int) -> bool:
+    """Whether something is to be done now that is done every so many steps, and at the end."""
+    return run.step % every == 0 or run.step == run.settings.steps
+
+
+def advance(run: Run, lanes: Lanes) -> Record:
+    """One step on the next segment of every lane. A pass over the lanes starts without memory."""
+    began, settings = time.perf_counter(), run.settings
+    index = run.step % len(lanes)
+    run.optimizer.zero_grad()
+    with _own_randomness(run):
+        bits, memory = _backward(run, lanes[index], run.memory if index else None)
+    if not isfinite(bits):
+        raise ValueError(
+            f"the loss must be finite, got {bits} at step {run.step + 1}: "
+            f"a lower learning_rate than {settings.learning_rate} may help"
+        )
+    rate = learning_rate(run.step + 1, settings)
+    norm = update(run.model, run.optimizer, rate=rate, clip=settings.clip)
+    run.memory = memory
+    run.step += 1
+    if run.average is not None and run.step > (settings.average_from or 0):
+        run.average.update_parameters(run.model)
+    tokens = settings.batch * settings.seg_len
+    return Record(run.step, bits, rate, norm, tokens, time.perf_counter() - began)
+
+
+def _backward(run: Run, segment: Segment, memory: Tensor | None) -> tuple[float, Tensor]:
+    """Leave the mean loss's gradient on the parameters; that loss in bits, and the next memory."""
+    settings, parts = run.settings, run.accumulate
+    tokens, targets = (ids.to(run.device).chunk(parts) for ids in segment)
+    memories = (run.model.no_memory(len(segment[0])) if memory is None else memory).chunk(parts, dim=1)
+    autocast = torch.autocast("cuda", torch.bfloat16, enabled=settings.precision == "bfloat16")
+    nats, extended = 0.0, []
+    for part, before in enumerate(memories):
+        with distributed.apart(run.losses, when=part < parts - 1):
+            read, keep = before, None
+            if settings.mem_len and compiles(run):
+                read, keep = padded(before, mem_len=settings.mem_len, seg_len=settings.seg_len)
+            with autocast:
+                losses, states = run.losses(
+                    tokens[part],
+                    targets[part],
+                    read,
+                    window=settings.window,
+                    clamp_len=settings.clamp_len,
+                    keep=keep,
+                    path="fused",
+                )
+                first = losses.shape[1] // 2 if settings.loss == "half" else 0
+                loss = losses[:, first:].mean() / parts
+            loss.backward()
+        nats += loss.item()
+        extended.append(extend(before, states, mem_len=settings.mem_len))
+    (nats,) = distributed.summed([nats / distributed.size()])
+    return nats / log(2), torch.cat(extended, dim=1)
+
+
+def compiles(run: Run) -> bool:
+    """Whether ``gpu_attention`` may compile this run's attention, which wants memory of constant length."""
+    return run.device.type == "cuda" and run.model.config.attention == "xl"
+
+
+def update(model: nn.Module, optimizer: Optimizer, *, rate: float, clip: float) -> float:
+    """Step at this learning rate with the gradients that are there; their norm before clipping."""
+    norm = clip_grad_norm_(model.parameters(), clip).item()
+    if not isfinite(norm):
+        raise ValueError(f"the gradient must be finite, got norm {norm} at learning rate {rate:.3g}")
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+    optimizer.step()
+    return norm
+
+
+def validate(run: Run, stream: Tensor, attention_len: int | None = None) -> float:
+    """Bits per token on the start of ``stream``, read in as many lanes as in training.
+
+    Segment, memory and window are those of training or, with an ``attention_len``, a memory in
+    which every query sees that many keys. Each process reads its share of the lanes.
+    """
+    settings = run.settings.evaluation
+    if attention_len is not None:
+        settings = settings.attending(attention_len)
+    targets = min(run.settings.validate_tokens, len(stream) - 1)
+    rows = min(run.settings.batch, targets)
+    lane = targets // rows
+    first, end = (rows * rank // distributed.size() for rank in (distributed.rank(), distributed.rank() + 1))
+    score = Score(0.0, 0)
+    if first < end:
+        part = stream[first * lane : end * lane + 1]
+        score = cached(run.evaluated, part, settings, batch=end - first)
+    nats, tokens = distributed.summed([score.nats, float(score.tokens)])
+    return Score(nats, int(tokens)).bits_per_token
+
+
+def _cuda_index(device: torch.device) -> list[int]:
+    if device.type != "cuda":
+        return []
+    return [torch.cuda.current_device() if device.index is None else device.index]
+
+
+def _random_state(device: torch.device) -> dict[str, Tensor]:
+    states = {"cpu": torch.get_rng_state()}
+    if device.type == "cuda":
+        states["cuda"] = torch.cuda.get_rng_state(device)
+    return states
+
+
+@contextmanager
+def _own_randomness(run: Run) -> Iterator[None]:
+    """Draw from the run's own generators, and leave everybody else's alone."""
+    with torch.random.fork_rng(devices=_cuda_index(run.device)):
+        torch.set_rng_state(run.random["cpu"])
+        if run.device.type == "cuda":
+            torch.cuda.set_rng_state(run.random["cuda"], run.device)
+        yield
+        run.random = _random_state(run.device)

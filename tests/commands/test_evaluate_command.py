@@ -1,0 +1,460 @@
+"""``minitxl evaluate``: a released model from hub to perplexity, and runs on other texts than their own."""
+
+import hashlib
+import os
+import re
+import shlex
+import socket
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler
+from math import exp
+from random import Random
+from types import SimpleNamespace
+
+import pytest
+import sites
+import torch
+from huggingface_hub import constants
+from models import small_model
+from test_datasets import serve
+from test_released import write_released
+
+from minitxl.__main__ import main
+from minitxl.commands import evaluate
+from minitxl.config import EvaluateConfig
+from minitxl.data import datasets
+from minitxl.inference import evaluation
+from minitxl.memory import extend
+from minitxl.model import TransformerLM
+
+WORDS = ["the", ",", "naïve", "Senjō", "of", "@-@", "<unk>", "cat", "dog", "日本", "sat", "ran", "élan", "x"]
+COMMIT = "0123456789abcdef" * 2 + "01234567"
+TINY = "--n-layer 1 --d-model 16 --n-head 2 --d-head 8 --d-inner 32 --batch 2 --seg-len 8 --mem-len 8"
+SHORT = f"{TINY} --steps 2 --warmup 1 --validate-every 3 --validate-tokens 100"
+
+
+def some_text(seed: int, lines: int) -> str:
+    """As WikiText has it: blanks at both ends of a line, lines of nothing else, commoner and rarer words."""
+    random = Random(seed)
+    common = [word for number, word in enumerate(WORDS) for _ in range(1 + (len(WORDS) - number) // 3)]
+    drawn = (" ".join(random.choices(common, k=random.randrange(7))) for _ in range(lines))
+    return "".join(f" {line} \n" if line else " \n" for line in drawn)
+
+
+PARTS = {"train": some_text(1, 40), "valid": some_text(2, 20), "test": some_text(3, 120)}
+WIKITEXT = sites.wikitext_of({part: text.encode() for part, text in PARTS.items()})
+
+
+def by_the_original_rule(text: str) -> list[str]:
+    """``<eos>``, then the training text's words from the commonest on, the sooner seen before the later."""
+    ids = ["<eos>"]
+    counts = Counter(word for line in text.splitlines() for word in line.strip().split())
+    for word, _ in counts.most_common():
+        if word not in ids:
+            ids.append(word)
+    return ids
+
+
+def encoded(text: str, words: list[str]) -> torch.Tensor:
+    lines = [[*line.strip().split(), "<eos>"] for line in text.splitlines()]
+    return torch.tensor([words.index(word) for line in lines for word in line])
+
+
+def perplexity(model: TransformerLM, stream: torch.Tensor, seg_len: int = 128, **sight) -> float:
+    """By nothing but the model and ``extend``."""
+    model, memory, losses = model.double(), None, []
+    inputs, targets = stream[None, :-1].split(seg_len, dim=1), stream[None, 1:].split(seg_len, dim=1)
+    for tokens, ahead in zip(inputs, targets, strict=True):
+        log_probs, states = model(tokens, memory, window=sight["window"])
+        memory = extend(memory, states, mem_len=sight["mem_len"])
+        losses.append(-log_probs.detach().gather(2, ahead[:, :, None]).flatten())
+    return exp(torch.cat(losses).mean())
+
+
+def call(*words: object) -> None:
+    main(shlex.split(" ".join(str(word) for word in words)))
+
+
+def told(capsys) -> str:
+    return capsys.readouterr().out
+
+
+def told_perplexity(out: str) -> float:
+    return float(re.search(r"perplexity ([\d.]+)", out)[1])
+
+
+def refusal(capsys, *words: object) -> str:
+    with pytest.raises(SystemExit) as stop:
+        call(*words)
+    assert stop.value.code == 2
+    *_, said = capsys.readouterr().err.strip().splitlines()
+    assert said.startswith("minitxl: ")
+    return said.removeprefix("minitxl: ")
+
+
+@pytest.fixture(autouse=True)
+def site(tmp_path, monkeypatch) -> Iterator[sites.Site]:
+    """A small WikiText-103 at an address of this machine, and a data folder of the test's own."""
+    monkeypatch.setenv("MINITXL_DATA", str(tmp_path / "data"))
+    sites.ask_without_delay(monkeypatch)
+    with sites.running() as site:
+        serve(site, monkeypatch, "wikitext-103", WIKITEXT)
+        yield site
+
+
+def test_lines_and_ids_of_wikitext_are_those_of_the_original_code():
+    corpus = datasets.load("wikitext-103")
+    words = by_the_original_rule(PARTS["train"])
+    assert corpus.spelling.vocabulary.symbols == tuple(words)
+    for part, text in PARTS.items():
+        assert getattr(corpus, part).tolist() == encoded(text, words).tolist()
+
+
+def a_model(vocab_size: int) -> TransformerLM:
+    """Released in small: narrowing clusters, a pair u, v in each layer, a clamp that bites, a tied head."""
+    model = small_model(
+        vocab_size=vocab_size,
+        attention="xl",
+        share_uv=False,
+        cutoffs=(4, 9),
+        div_val=2,
+        tie_projections=(False, True, True),
+        clamp_len=9,
+        d_model=16,
+    )
+    return model.float()
+
+
+@pytest.fixture
+def released(tmp_path):
+    """A folder in the hub's format with a model of the corpus's words, and the model."""
+    folder = tmp_path / "released"
+    folder.mkdir()
+    model = a_model(len(by_the_original_rule(PARTS["train"])))
+    write_released(folder, model, file="model.safetensors", mem_len=24)
+    return folder, model
+
+
+@pytest.mark.parametrize("file", ["model.safetensors", "pytorch_model.bin"])
+def test_a_released_folder_is_scored_as_model_and_extend_score_the_original_codes_ids(
+    tmp_path, released, capsys, file
+):
+    folder, model = released
+    (folder / "model.safetensors").unlink()
+    write_released(folder, model, file=file, mem_len=24)
+    call("evaluate --released", folder)
+    out = told(capsys)
+    stream = encoded(PARTS["test"], by_the_original_rule(PARTS["train"]))
+    assert told_perplexity(out) == pytest.approx(perplexity(model, stream, window=24, mem_len=24), abs=1e-3)
+    assert f"{len(stream) - 1:,} tokens" in out
+    assert len(stream) > 300
+    assert out.startswith(
+        "test part of wikitext-103, cached: EvaluateConfig(seg_len=128, mem_len=24, window=24,"
+    )
+    assert f"vocabulary: as counted in wikitext-103; {folder} holds none" in out
+    assert "bits per word" in out
+
+
+@pytest.mark.parametrize("name", ["vocab.bin", "vocab.pkl"])
+def test_the_released_vocabulary_decides_the_ids_where_there_is_one(tmp_path, released, capsys, name):
+    folder, model = released
+    first, *rest = by_the_original_rule(PARTS["train"])
+    words = [first, *Random(0).sample(rest, len(rest))]
+    torch.save({"idx2sym": [word.encode().decode("latin-1") for word in words]}, folder / name)
+    call("evaluate --released", folder)
+    out = told(capsys)
+    expected = perplexity(model, encoded(PARTS["test"], words), window=24, mem_len=24)
+    assert told_perplexity(out) == pytest.approx(expected, abs=1e-3)
+    assert f"vocabulary: that of {folder}, {len(words)} words; " in out
+    assert re.search(r"; \d\.\d\d% of the text is <unk>", out)
+
+    mine = tmp_path / "mine.txt"
+    mine.write_text("the cat never sat\n\nthe dog\n" * 100)
+    call("evaluate --released", folder, "--text", mine)
+    cut = [words.index(word if word in words else "<unk>") for word in _words(mine.read_text())]
+    stream = torch.tensor(cut[len(cut) * 95 // 100 :])
+    expected = perplexity(model, stream, window=24, mem_len=24)
+    assert told_perplexity(told(capsys)) == pytest.approx(expected, abs=1e-3)
+
+
+def _words(text: str) -> list[str]:
+    return text.replace("\n", " <eos> ").split()
+
+
+def test_settings_of_ones_own_hold_for_a_released_model_too(released, capsys):
+    folder, model = released
+    stream = encoded(PARTS["test"], by_the_original_rule(PARTS["train"]))
+    call("evaluate --released", folder, "--seg-len 16 --mem-len 40 --tokens 90 --data wikitext-103")
+    out = told(capsys)
+    expected = perplexity(model, stream[:91], seg_len=16, window=40, mem_len=40)
+    assert told_perplexity(out) == pytest.approx(expected, abs=1e-3)
+    assert "90 tokens" in out
+    call("evaluate --released", folder, "--mem-len 0 --part valid --tokens None")
+    valid = encoded(PARTS["valid"], by_the_original_rule(PARTS["train"]))
+    expected = perplexity(model, valid, window=None, mem_len=0)
+    assert told_perplexity(told(capsys)) == pytest.approx(expected, abs=1e-3)
+    call("evaluate --released", folder, "--way sliding --attention-len 6 --stride 2 --tokens 30")
+    score = evaluation.sliding(model, stream[:31], attention_len=6, stride=2)
+    assert told_perplexity(told(capsys)) == pytest.approx(score.perplexity, abs=1e-3)
+
+
+def test_a_text_with_another_number_of_words_than_the_model_is_refused(
+    released, tmp_path, capsys, monkeypatch
+):
+    folder, model = released
+    count = model.config.vocab_size
+    mine = tmp_path / "mine.txt"
+    mine.write_text("the the cat cat\n" * 20)
+    assert refusal(capsys, "evaluate --released", folder, "--text", mine, "--unit words") == (
+        f"the text must have the {count} words of {folder}, got mine.txt with 4"
+    )
+    torch.save({"idx2sym": ["<eos>", "<unk>"]}, folder / "vocab.bin")
+    assert refusal(capsys, "evaluate --released", folder) == (
+        f"the vocabulary of {folder} must hold the model's {count} words, got 2"
+    )
+    torch.save({"idx2sym": [f"w{number}" for number in range(count)]}, folder / "vocab.bin")
+    assert refusal(capsys, "evaluate --released", folder) == (
+        f"the text must have the {count} words of {folder}, "
+        f"got wikitext-103 with {count} words, not all the same"
+    )
+
+
+def test_either_a_run_or_a_released_model_is_scored(capsys, tmp_path):
+    assert refusal(capsys, "evaluate") == "either the folder of a run or released must be given, got neither"
+    assert refusal(capsys, "evaluate a --released b").endswith("must be given, got a and b")
+    assert refusal(capsys, "evaluate", tmp_path, "--released b").endswith(f"got {tmp_path} and b")
+    with pytest.raises(SystemExit) as stop:
+        call("evaluate --help")
+    assert stop.value.code == 0
+    assert "--released" in told(capsys)
+
+
+def test_a_model_that_is_not_there_is_told_before_any_text_is_asked_for(tmp_path, site, capsys):
+    assert "must hold a run of minitxl train" in refusal(
+        capsys, "evaluate", tmp_path / "none --data wikitext-103"
+    )
+    (tmp_path / "empty").mkdir()
+    assert "config.json must be" in refusal(capsys, "evaluate --released", tmp_path / "empty")
+    assert site.asked == []
+
+
+class Hub:
+    """A hub on this machine that holds ``files`` of the one repository me/small, at one commit."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.files: dict[str, bytes] = {}
+        self.asked: list[tuple[str, str]] = []
+        """Method and file of each request for one of the repository."""
+
+
+@contextmanager
+def running() -> Iterator[Hub]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_HEAD(self) -> None:
+            self.do_GET()
+
+        def do_GET(self) -> None:
+            found = re.fullmatch(rf"/me/small/resolve/(main|{COMMIT})/(.*)", self.path)
+            if found:
+                hub.asked.append((self.command, found[2]))
+            if not found or found[2] not in hub.files:
+                self.send_response(404)
+                self.send_header("X-Error-Code", "EntryNotFound" if found else "RepoNotFound")
+                self.send_header("X-Repo-Commit", COMMIT)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+                return
+            content = hub.files[found[2]]
+            self.send_response(200)
+            self.send_header("ETag", f'"{hashlib.sha256(content).hexdigest()}"')
+            self.send_header("X-Repo-Commit", COMMIT)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            if self.command == "GET":
+                self.wfile.write(content)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with sites.serving(Handler) as address:
+        hub = Hub(address)
+        yield hub
+
+
+def ask(hub_address: str, monkeypatch, folder) -> None:
+    """Of this hub alone, without delay, with a cache of the test's own and nobody's token."""
+    for name, value in {
+        "ENDPOINT": hub_address,
+        "HUGGINGFACE_CO_URL_TEMPLATE": f"{hub_address}/{{repo_id}}/resolve/{{revision}}/{{filename}}",
+        "HF_HUB_CACHE": str(folder),
+        "HF_HUB_OFFLINE": False,
+        "HF_HUB_DISABLE_IMPLICIT_TOKEN": True,
+    }.items():
+        monkeypatch.setattr(constants, name, value)
+    without = SimpleNamespace(sleep=lambda seconds: None)
+    monkeypatch.setattr("huggingface_hub.utils._http.time", without)
+
+
+@pytest.fixture
+def hub(tmp_path, monkeypatch) -> Iterator[Hub]:
+    with running() as hub:
+        ask(hub.address, monkeypatch, tmp_path / "hub")
+        yield hub
+
+
+@pytest.mark.parametrize("weights", ["model.safetensors", "pytorch_model.bin"])
+@pytest.mark.parametrize("vocabulary", [None, "vocab.bin", "vocab.pkl"])
+def test_a_hub_repository_is_downloaded_once_and_scored_like_its_folder(
+    hub, released, capsys, monkeypatch, weights, vocabulary
+):
+    folder, model = released
+    (folder / "model.safetensors").unlink()
+    write_released(folder, model, file=weights, mem_len=24)
+    if vocabulary is not None:
+        words = by_the_original_rule(PARTS["train"])
+        torch.save({"idx2sym": words}, folder / vocabulary)
+    hub.files = {path.name: path.read_bytes() for path in folder.iterdir()}
+    hub.files["tf_model.h5"] = b"a gigabyte that nobody asks for"
+    call("evaluate --released", folder)
+    expected = told(capsys).replace(str(folder), "me/small").splitlines()[:3]
+    call("evaluate --released me/small")
+    assert told(capsys).splitlines()[:3] == expected
+    fetched = Counter(name for method, name in hub.asked if method == "GET")
+    assert fetched == {name: 1 for name in hub.files if name != "tf_model.h5"}
+
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    hub.asked.clear()
+    call("evaluate --released me/small")
+    assert told(capsys).splitlines()[:3] == expected
+    assert hub.asked == []
+
+
+def test_safetensors_are_taken_where_a_repository_has_both(hub, released, capsys):
+    folder, model = released
+    write_released(folder, model, file="pytorch_model.bin", mem_len=24)
+    hub.files = {path.name: path.read_bytes() for path in folder.iterdir()}
+    call("evaluate --released me/small")
+    assert "perplexity" in told(capsys)
+    assert ("GET", "model.safetensors") in hub.asked
+    assert ("HEAD", "pytorch_model.bin") not in hub.asked
+
+
+def test_a_repository_without_the_files_is_refused(hub, released, capsys, site):
+    refused = refusal(capsys, "evaluate --released me/small")
+    assert refused == "the repository me/small must hold config.json, got none"
+    hub.files["config.json"] = (released[0] / "config.json").read_bytes()
+    refused = refusal(capsys, "evaluate --released me/small")
+    assert refused == "the repository me/small must hold model.safetensors or pytorch_model.bin, got none"
+    for name in ("me/other", "no such place/at all"):
+        refused = refusal(capsys, "evaluate --released", f"'{name}'")
+        assert refused == f"{name} is neither a folder nor a hub repository that can be reached"
+    assert site.asked == []
+
+
+def test_without_a_network_the_sentence_says_what_to_do(tmp_path, monkeypatch, capsys, site):
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{unused.getsockname()[1]}"
+    ask(address, monkeypatch, tmp_path / "hub")
+    expected = (
+        "me/small can't be downloaded from the hub: try again with a connection, or put its config.json, "
+        "model.safetensors or pytorch_model.bin, and vocab.bin or vocab.pkl into a folder by hand"
+    )
+    assert refusal(capsys, "evaluate --released me/small") == expected
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    assert refusal(capsys, "evaluate --released me/small") == expected
+    assert site.asked == []
+
+
+class Hostile:
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.path),)
+
+
+def test_weights_and_vocabularies_that_would_run_code_are_refused_and_do_not(
+    hub, released, tmp_path, capsys, monkeypatch
+):
+    folder, _ = released
+    hub.files["config.json"] = (folder / "config.json").read_bytes()
+    for name in ("vocab.bin", "pytorch_model.bin"):
+        torch.save({"idx2sym": Hostile(tmp_path / "trace")}, tmp_path / name)
+        hub.files[name] = (tmp_path / name).read_bytes()
+    hub.files["model.safetensors"] = (folder / "model.safetensors").read_bytes()
+    assert "vocab.bin must hold a list of words" in refusal(capsys, "evaluate --released me/small")
+    del hub.files["vocab.bin"], hub.files["model.safetensors"]
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "empty"))
+    refused = refusal(capsys, "evaluate --released me/small")
+    assert "pytorch_model.bin is not a whole file of plain tensors" in refused
+    assert not (tmp_path / "trace").exists()
+
+
+@pytest.fixture
+def book(tmp_path):
+    path = tmp_path / "book.txt"
+    path.write_text("the cat sat\nthe dog ran\n" * 80)
+    return path
+
+
+@pytest.fixture
+def other(tmp_path):
+    path = tmp_path / "other.txt"
+    path.write_text("the dog sat\nthe owl ran\n" * 90)
+    return path
+
+
+def test_a_run_in_words_reads_another_text_with_its_own(book, other, tmp_path, capsys):
+    run = tmp_path / "run"
+    call("train", run, "--text", book, "--unit words", SHORT)
+    told(capsys)
+    call("evaluate", run, "--text", other)
+    out = told(capsys)
+    assert out.startswith("test part of other.txt, ")
+    assert f"vocabulary: that of {run}, 7 words; 13.89% of the text is <unk>" in out
+    assert "bits per word" in out
+
+    same = tmp_path / "same.txt"
+    same.write_text(other.read_text().replace("owl", "bird"))
+    call("evaluate", run, "--text", same, "--unit words")
+    assert told_perplexity(told(capsys)) == told_perplexity(out)
+    assert refusal(capsys, "evaluate", run, "--text", other, "--unit characters") == (
+        f"unit must be words as in {run}, got characters"
+    )
+    assert refusal(capsys, "evaluate", run) == (
+        f"text or data must be given for {run}, which reads words, got neither"
+    )
+    assert refusal(capsys, "evaluate", run, "--data wikitext-103").endswith(
+        f"got wikitext-103 with {len(by_the_original_rule(PARTS['train']))} words"
+    )
+
+
+def test_a_run_in_characters_names_the_character_that_it_lacks(book, other, tmp_path, capsys):
+    run, data = tmp_path / "run", tmp_path / "data"
+    call("train", run, "--text", book, "--unit characters", SHORT)
+    told(capsys)
+    before = set(data.iterdir())
+    sentence = "a text must be made of the vocabulary's 13 symbols, got 'w'"
+    assert refusal(capsys, "evaluate", run, "--text", other) == sentence
+    assert set(data.iterdir()) == before
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "a.txt").write_text(book.read_text()[::-1])
+    call("evaluate", run, "--text", folder)
+    assert f"vocabulary: that of {run}, 13 characters\n" in told(capsys)
+
+
+def test_the_bar_counts_every_target_once_in_both_ways(capsys):
+    model, stream = small_model(), torch.arange(50) % 11
+    with evaluate.progress(model, 49):
+        evaluation.cached(model, stream, EvaluateConfig(8, 8))
+    assert "49.0/49.0" in capsys.readouterr().err
+    for stride in (1, 3, 7):
+        with evaluate.progress(model, 49, stride=stride):
+            evaluation.sliding(model, stream, attention_len=7, stride=stride, batch=4)
+        assert "49.0/49.0" in capsys.readouterr().err
+    assert not model.embedding._forward_hooks

@@ -1,0 +1,128 @@
+from math import log2
+
+import pytest
+import torch
+
+from minitxl.data import corpora
+from minitxl.experiments import copying, dependency, every_system
+from minitxl.experiments import memory_and_positions as experiment
+from minitxl.experiments.runner import compute, summary
+
+NO_TEXT = corpora.from_bytes("none", b"x")
+
+
+def test_memory_and_positions_runs_end_to_end_at_toy_size():
+    corpus = corpora.from_bytes("toy", b"some words that come again and again " * 400)
+    asked = experiment.settings("quick", corpus)
+    asked["model"] |= {"n_layer": 1, "d_model": 16, "n_head": 2, "d_head": 8, "d_inner": 32}
+    asked["train"] |= {"steps": 4, "warmup": 1, "validate_every": 2, "validate_tokens": 64}
+    asked |= {"test_tokens": 200, "memories": [0, 32, 64]}
+    told = []
+    found = compute(
+        experiment.parts(asked, corpus, seeds=[0, 1], device="cpu"),
+        report=lambda label, steps, record: told.append((label, record.step)),
+    )
+    data = experiment.collect(asked, corpus, found)
+    assert list(data) == ["absolute", "absolute_memory", "xl", "xl_memory"]
+    assert len(told) == 4 * 2 * 4
+    assert told[-1] == ("xl_memory, seed 1", 4)
+    for name, system in data.items():
+        assert system["mem_len"] == (32 if "memory" in name else 0)
+        assert len(system["bits"]["seeds"]) == 2
+        assert system["validation"]["step"] == [2, 4]
+        assert [row["mem_len"] for row in system["by_memory"]] == [0, 32, 64]
+    assert data["xl"]["longest_reach"] == 31
+    assert data["xl_memory"]["by_memory"][2]["longest_reach"] == 31 + 64
+
+
+def test_the_systems_differ_in_positions_and_memory_alone():
+    assert experiment.SYSTEMS["xl"] == {"attention": "xl", "memory": False}
+    quick, full = (
+        experiment.settings(profile, corpora.from_bytes("x", b"x")) for profile in ("quick", "full")
+    )
+    assert quick["model"]["n_layer"] < full["model"]["n_layer"]
+    assert quick["systems"] == full["systems"]
+
+
+def test_a_summary_holds_mean_and_spread():
+    assert summary([1.0, 2.0, 6.0]) == {"seeds": [1.0, 2.0, 6.0], "mean": 3.0, "spread": 5.0}
+
+
+def test_every_system_runs_end_to_end_at_toy_size():
+    corpus = corpora.from_bytes("toy", b"some words that come again and again " * 400)
+    asked = every_system.settings("quick", corpus)
+    asked["model"] |= {"n_layer": 1, "d_model": 16, "n_head": 2, "d_head": 8, "d_inner": 32}
+    asked["train"] |= {"steps": 2, "warmup": 1, "validate_every": 2, "validate_tokens": 64}
+    asked |= {"test_tokens": 700, "norms": {"pre": {}, "post": {"learning_rate": 1e-3}}}
+    found = compute(every_system.parts(asked, corpus, seeds=[0], device="cpu"))
+    data = every_system.collect(asked, corpus, found)
+    assert len(data["systems"]) == 5 * 2 * 2
+    for row in data["systems"]:
+        assert (row["bits"] == row["bits_with_memory_emptied"]) == (row["mem_len"] == 0)
+
+
+def test_a_bigram_model_is_counted_with_one_added_to_each_pair():
+    train, test = torch.tensor([0, 1, 0, 1, 0, 2]), torch.tensor([0, 1, 1])
+    p_1_after_0, p_1_after_1 = (2 + 1) / (3 + 3), (0 + 1) / (2 + 3)
+    expected = -(log2(p_1_after_0) + log2(p_1_after_1)) / 2
+    assert every_system.bigram_bits(train, test, 3) == pytest.approx(expected)
+
+
+def test_an_interrupted_experiment_goes_on_with_the_part_it_was_in(tmp_path):
+    computed, done = [], []
+
+    def part(name, value):
+        def compute_it(report):
+            if value is None:
+                raise KeyboardInterrupt
+            computed.append(name)
+            return {"value": value}
+
+        return compute_it
+
+    same = {"kept": tmp_path / "kept.json", "about": {"steps": (1, 2)}, "done": done.append}
+    with pytest.raises(KeyboardInterrupt):
+        compute({"a": part("a", 1), "b": part("b", None)}, **same)
+    assert compute({"a": part("a", 1), "b": part("b", 2)}, **same) == {"a": {"value": 1}, "b": {"value": 2}}
+    assert computed == ["a", "b"]
+    assert done == ["a", "a", "b"]
+    compute({"a": part("a", 1)}, **{**same, "about": {"steps": (1, 3)}})
+    assert computed == ["a", "b", "a"]
+
+
+def test_the_four_ways_to_measure_reach_agree_in_every_case():
+    asked = dependency.settings("quick", NO_TEXT)
+    asked["cases"] = [case for case in asked["cases"] if case["seg_len"] == 4]
+    found = compute(dependency.parts(asked, NO_TEXT, seeds=[0, 1], device="cpu"))
+    data = dependency.collect(asked, NO_TEXT, found)
+    for row in data["cases"]:
+        assert row["propagation"] == row["formula"]
+        assert row["perturbation"] == row["gradient"] == [row["formula"]]
+        assert row["stopped_gradient"] == [min(3, row["formula"])]
+    graph = data["graphs"]["Transformer-XL"]
+    assert min(time for depth, time in graph["reached"] if depth == 0) == graph["time"] - 1 - graph["reach"]
+
+
+def test_copying_runs_end_to_end_at_toy_size():
+    asked = copying.settings("quick", NO_TEXT)
+    asked |= {"seg_len": 4, "mem_len": 4, "distances": [3, 7], "steps": 2, "batch": 2, "test_streams": 8}
+    told = []
+    found = compute(
+        copying.parts(asked, NO_TEXT, seeds=[0, 1], device="cpu"),
+        report=lambda label, steps, record: told.append((label, record.step)),
+    )
+    data = copying.collect(asked, NO_TEXT, found)
+    assert len(told) == 2 * 2 * 2 * 2
+    assert [row["hops"] for row in data["rows"]] == [[1, 1, 1, 1], [2, 2, 2, 1]]
+    for row in data["rows"]:
+        for update in ("stopped", "flowing"):
+            assert [len(one["seeds"]) for one in row[update]["by_offset"]] == [2] * 4
+    far = data["rows"][1]["stopped"]
+    assert far["2_hop"]["seeds"][0] == pytest.approx(sum(one["seeds"][0] for one in far["by_offset"][:3]) / 3)
+
+
+def test_a_copy_task_is_learned_where_one_hop_reaches():
+    asked = copying.settings("quick", NO_TEXT)
+    asked |= {"seg_len": 4, "mem_len": 4, "distances": [3], "steps": 150, "updates": ["stopped"]}
+    (part,) = compute(copying.parts(asked, NO_TEXT, seeds=[0], device="cpu")).values()
+    assert min(part["accuracy"]) > 0.9

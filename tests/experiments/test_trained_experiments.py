@@ -1,0 +1,230 @@
+"""The experiments that train models of text, end to end at toy size."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+import torch
+
+from minitxl.config import EvaluateConfig, ModelConfig, TrainConfig
+from minitxl.data import corpora
+from minitxl.experiments import (
+    ablation,
+    attention_over_memory,
+    context,
+    fingerprints,
+    results,
+    samples,
+    short_dependency,
+    trained,
+)
+from minitxl.experiments.runner import compute
+from minitxl.inference.evaluation import cached_losses
+from minitxl.model import TransformerLM
+from minitxl.training import checkpoints
+
+FIGURES = Path(__file__).parents[2] / "figures"
+CORPUS = corpora.from_bytes("toy", b"some words that come again and again\n" * 400)
+SMALL = {"n_layer": 2, "d_model": 16, "n_head": 2, "d_head": 8, "d_inner": 32, "max_seg_len": 8}
+SHORT = {"seg_len": 8, "mem_len": 8, "batch": 2, "steps": 2, "warmup": 1, "validate_every": 2}
+
+
+def asked_of(experiment, **changes):
+    asked = experiment.settings("quick", CORPUS)
+    asked["model"] |= SMALL
+    asked["train"] |= SHORT | {"validate_tokens": 16}
+    asked["train"].pop("validate_attention_lens")  # a tuple, which JSON makes a list
+    return json.loads(json.dumps(asked | changes))
+
+
+def run(experiment, asked, *, seeds=(0, 1), report=lambda *told: None, **where):
+    found = compute(experiment.parts(asked, CORPUS, seeds=list(seeds), device="cpu", **where), report=report)
+    return experiment.collect(asked, CORPUS, found)
+
+
+def test_the_ablation_scores_every_system_as_trained_and_at_other_lengths():
+    told = []
+    data = run(ablation, asked_of(ablation, test_tokens=100), report=lambda *one: told.append(one[0]))
+    rows = {row["label"]: row for row in data["systems"]}
+    assert len(rows) == 4 * 2 * 2 + 1
+    assert len(set(told)) == 2 * len(rows)
+    xl, vanilla = rows["XL, memory, full loss"], rows["absolute, sinusoidal, no memory, half loss"]
+    assert [one["attention_len"] for one in xl["by_length"]] == [8, 12, 16, 24, 32, 48, 64]
+    assert (xl["trained"]["attention_len"], vanilla["trained"]["attention_len"]) == (16, 8)
+    assert [one["attention_len"] for one in vanilla["by_length"]] == [8]
+    assert xl["best"]["bits"]["mean"] <= xl["trained"]["bits"]["mean"]
+    assert xl["best"]["attention_len"] >= 16
+    for row in rows.values():
+        assert len(row["bits_by_offset"]) == row["seg_len"]
+        assert len(row["best"]["bits"]["seeds"]) == 2
+    longer = rows["XL, no memory, longer segments, full loss"]
+    assert longer["seg_len"] > 8
+    assert longer["mem_len"] == 0
+
+
+def test_xl_pays_for_its_position_keys_with_a_narrower_inner_layer():
+    sizes = {}
+    for name, fields in ablation.ENCODINGS.items():
+        config = ablation.equal_parameters(ModelConfig(**{**fields, "max_seg_len": 32}))
+        sizes[name] = sum(parameter.numel() for parameter in TransformerLM(config).parameters())
+    assert max(sizes.values()) / min(sizes.values()) < 1.02
+    plain = ModelConfig(attention="xl")
+    assert ablation.equal_parameters(plain).d_inner == plain.d_inner - plain.n_head * plain.d_head // 2
+
+
+def test_the_longest_affordable_segment_keeps_as_many_bytes_as_memory_does():
+    config, train = ModelConfig(**SMALL), TrainConfig(**SHORT)
+    length = ablation.affordable_seg_len(config, train)
+    budget = ablation.bytes_kept(config, train)
+
+    def kept(seg_len):
+        return ablation.bytes_kept(config, TrainConfig(**SHORT | {"seg_len": seg_len, "mem_len": 0}))
+
+    assert kept(length) <= budget < kept(length + 1)
+
+
+def test_bits_by_offset_are_the_means_of_every_segments_token_at_that_offset():
+    model = TransformerLM(ModelConfig(**SMALL)).eval()
+    stream = CORPUS.test[:30]
+    found = ablation.bits_by_offset(model, stream, EvaluateConfig(8, 8))
+    losses = cached_losses(model, stream[:25], EvaluateConfig(8, 8)) / torch.tensor(2.0).log()
+    assert found == pytest.approx([losses[offset::8].mean().item() for offset in range(8)])
+
+
+def test_shuffled_lines_are_the_same_lines_and_do_not_cross_the_parts():
+    text = corpora.from_bytes("numbers", b"".join(b"line %d\n" % number for number in range(1000)))
+    shuffled = short_dependency.shuffle_lines(text, seed=0)
+    for part in ("train", "valid", "test"):
+        before, after = (bytes(getattr(one, part).tolist()) for one in (text, shuffled))
+        assert before != after
+        assert sorted(before.split(b"\n")) == sorted(after.split(b"\n"))
+    again = short_dependency.shuffle_lines(text, seed=0)
+    assert torch.equal(again.train, shuffled.train)
+
+
+def test_short_dependency_trains_on_shuffled_lines():
+    data = run(short_dependency, asked_of(short_dependency, test_tokens=100), seeds=[0])
+    assert [row["recurrence"] for row in data["systems"]] == [True, True, False, False]
+    assert all(len(row["bits_by_offset"]) == 8 for row in data["systems"])
+
+
+def test_kept_models_are_trained_once_and_anew_when_asked_for_others(tmp_path):
+    told = []
+
+    def model(**changes):
+        asked = asked_of(context)
+        asked["train"] |= changes
+        return trained.model(
+            asked, CORPUS, "xl_memory", 0, device="cpu", models=tmp_path, report=lambda *one: told.append(one)
+        )
+
+    first = model()
+    assert len(told) == 2
+    again = model()
+    assert len(told) == 2
+    for one, other in zip(first.parameters(), again.parameters(), strict=True):
+        assert torch.equal(one, other)
+        assert torch.equal(one, one.half().float())
+    model(learning_rate=1e-4)
+    assert len(told) == 4
+
+
+def test_all_kept_models_are_about_as_large():
+    asked = context.settings("quick", CORPUS)
+    sizes = [
+        sum(parameter.numel() for parameter in trained.new(trained.config_of(asked, system)).parameters())
+        for system in trained.SYSTEMS
+    ]
+    assert max(sizes) / min(sizes) < 1.02
+
+
+def test_context_gives_each_model_the_same_targets_and_each_group_its_recl(tmp_path):
+    asked = asked_of(context, context_lens=[4, 8, 12], passages=3, targets=20, test_tokens=100)
+    data = run(context, asked, models=tmp_path)
+    assert list(data["systems"]) == list(trained.SYSTEMS)
+    assert data["targets"] == 60
+    absolute = data["systems"]["absolute"]["bits"]
+    assert absolute[1] == absolute[2] != absolute[0]
+    assert len(data["systems"]["xl"]["bits_by_offset"]) == 8
+    assert data["systems"]["lstm"]["bits_by_offset"] == []
+    for name, members in context.GROUPS.items():
+        assert list(data["recl"][name]) == list(members)
+        for found in data["recl"][name].values():
+            assert {one["tokens"] for share in found.values() for one in share} <= {4, 8, 12}
+            assert [len(share) for share in found.values()] == [2, 2, 2]
+    assert [(gain["short"], gain["long"]) for gain in data["gains"]["xl"]] == [(4, 8), (4, 12), (8, 12)]
+
+
+def test_attention_over_memory_looks_into_heads_and_takes_memory_away(tmp_path):
+    asked = asked_of(attention_over_memory, mem_len=16, ages=[[1, 8], [9, 16]], test_tokens=400, lanes=2)
+    asked |= {"shown_segment": 1, "shown_queries": 4, "shown_memory": 6, "wide_heads": 2}
+    data = run(attention_over_memory, asked, models=tmp_path)
+    weights = torch.tensor(data["weight_by_distance"])
+    assert weights.shape == (2, 2, 17)
+    torch.testing.assert_close(weights.sum(-1), torch.ones(2, 2), rtol=0, atol=1e-5)
+    shares = [one["share"]["seeds"][0] for one in data["share_by_distance"]]
+    assert sum(shares) == pytest.approx(1, abs=1e-5)
+    text = data["text"]
+    assert len(text["characters"]) == 10
+    assert torch.tensor(text["weights"]).shape == (2, 4, 10)
+    assert torch.tensor(text["terms"]).shape == (4, 4, 10)
+    assert text["characters"] in CORPUS.test.numpy().tobytes().decode()
+    for rows in data["changes"].values():
+        assert [(row["how"], row["ages"]) for row in rows] == [
+            (how, ages) for how in ("hide", "shuffle") for ages in ([1, 8], [9, 16], [1, 16])
+        ]
+        assert all(
+            low <= mean <= high
+            for row in rows
+            for mean, (low, high) in [(row["bits"]["seeds"][0], row["intervals"][0])]
+        )
+
+
+def test_pairs_are_sorted_by_distance():
+    query, key = 3, 8
+    i, j = torch.arange(key - query, key)[:, None], torch.arange(key)[None]
+    found = attention_over_memory.by_distance((i - j).double(), 4)
+    assert torch.equal(found, torch.arange(5).double().expand(query, 5))
+
+
+def test_the_widest_heads_look_farthest_back():
+    heads = torch.zeros(2, 2, 5)
+    for layer, head, away in ((0, 0, 1), (0, 1, 4), (1, 0, 0), (1, 1, 3)):
+        heads[layer, head, away] = 0.5
+    assert attention_over_memory.widest(heads, 2) == [[0, 1], [1, 1]]
+
+
+def test_samples_go_on_from_their_prompts_with_the_best_model(tmp_path):
+    asked = asked_of(samples, prompts=[0, 50], prompt_len=12, length=20, valid_tokens=100)
+    data = run(samples, asked, models=tmp_path)
+    assert data["model_seed"] in (0, 1)
+    text = bytes(CORPUS.test.tolist()).decode()
+    for begin, row in zip((0, 50), data["samples"], strict=True):
+        assert row["prompt"] == text[begin : begin + 12]
+        assert row["original"]["text"] == text[begin + 12 : begin + 32]
+        assert row["original"]["known_words"] >= row["original"]["words"] - 2  # cut at both ends
+        assert row["original"]["longest_copy"] == 20
+        assert 0 <= row["sample"]["longest_copy"] <= 20
+
+
+def test_the_longest_copy_is_the_longest_piece_that_is_there():
+    assert samples.longest_copy(b"xxabcdyabz", b"..abcd..yab..") == 4
+    assert samples.longest_copy(b"xyz", b"abc") == 0
+
+
+def test_the_kept_models_are_small_and_those_of_the_results():
+    asked = context.settings("quick", corpora.embedded())
+    stored = results.read(FIGURES / "context.json").settings
+    kept = sorted((FIGURES / "models").glob("*-0.safetensors"))
+    names = {"xl_memory-0", "absolute-0", "lstm-0"}
+    assert names <= {path.stem for path in kept}
+    assert sum(path.stat().st_size for path in kept if path.stem in names) < 5e6
+    for path in kept:
+        about = checkpoints.read(path)[1]
+        assert fingerprints.same(about["fingerprint"], trained.fingerprint(path.stem.removesuffix("-0"))), (
+            path
+        )
+        assert about["trained"] == {name: stored[name] for name in ("corpus", "train")}
+        system = path.stem.removesuffix("-0")
+        assert about["model"] == json.loads(json.dumps(asdict(trained.config_of(asked, system))))

@@ -1,0 +1,62 @@
+import pytest
+import torch
+
+from minitxl.fast import dropout as room
+from minitxl.fast.dropout import Dropout, VariationalDropout, drop_, factor
+
+
+@pytest.mark.parametrize("rate", [0.001, 0.1, 0.5, 0.95])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_rate_is_met_and_the_mean_is_one(rate, dtype):
+    torch.manual_seed(0)
+    n = 400_003
+    drawn = factor(torch.empty(n, dtype=dtype), rate)
+    assert drawn.dtype == dtype
+    deviation = (rate * (1 - rate) / n) ** 0.5
+    assert abs((drawn == 0).double().mean().item() - rate) < 5 * deviation + 1 / 65536
+    assert abs(drawn.double().mean().item() - 1) < 5 * deviation / (1 - rate)
+    assert drawn.unique().numel() == 2
+
+
+def test_every_sixteen_bits_are_drawn_anew():
+    """Four elements come from one word: they must not go together."""
+    torch.manual_seed(0)
+    words = (factor(torch.empty(200_000), 0.5) > 0).view(-1, 4).double()
+    assert (torch.corrcoef(words.T) - torch.eye(4)).abs().max() < 0.02
+    assert (words.mean(dim=0) - 0.5).abs().max() < 0.01
+
+
+def test_drawing_in_pieces_draws_the_same_and_overwrites_what_it_is_given(monkeypatch):
+    x, found = torch.randn(7, 13), []
+    for piece in (room.PIECE, 8):
+        monkeypatch.setattr(room, "PIECE", piece)
+        torch.manual_seed(0)
+        dropped = x.clone()
+        assert drop_(dropped, 0.3) is dropped
+        found.append((dropped, torch.rand(())))
+    (whole, next_whole), (pieces, next_pieces) = found
+    assert torch.equal(pieces, whole)
+    assert next_pieces == next_whole
+    torch.manual_seed(0)
+    assert torch.equal(whole, x * factor(x, 0.3))
+
+
+def test_dropout_follows_the_seed_and_rests_in_evaluation():
+    x = torch.ones(3, 5, 7)
+    drop = Dropout(0.5)
+    draws = []
+    for seed in (0, 0, 1):
+        torch.manual_seed(seed)
+        draws.append(drop(x))
+    assert torch.equal(draws[0], draws[1])
+    assert not torch.equal(draws[0], draws[2])
+    assert set(draws[0].flatten().tolist()) == {0.0, 2.0}
+    assert drop.eval()(x) is x
+
+
+def test_variational_dropout_draws_one_mask_for_a_segment():
+    torch.manual_seed(0)
+    dropped = VariationalDropout(0.5)(torch.ones(3, 5, 40))
+    assert (dropped == dropped[:, :1]).all()
+    assert not torch.equal(dropped[0], dropped[1])
+    assert set(dropped.flatten().tolist()) == {0.0, 2.0}

@@ -1,0 +1,126 @@
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from matplotlib.figure import Figure
+
+from minitxl import figures
+from minitxl.experiments import results
+from minitxl.figures import picture
+from minitxl.figures.training import curves
+
+FIGURES = Path(__file__).parents[2] / "figures"
+DRAWN = {
+    "ablation": figures.ablation,
+    "attention_over_memory": figures.attention_over_memory,
+    "bench": figures.bench,
+    "context": figures.context,
+    "copying": figures.copying,
+    "demo": figures.demo,
+    "dependency": figures.dependency,
+    "evaluation_cost": figures.evaluation_cost,
+    "generation_cost": figures.generation_cost,
+    "memory_and_positions": figures.memory_and_positions,
+    "every_system": figures.every_system,
+    "samples": figures.samples,
+    "scaling": figures.scaling,
+    "segment_copying": figures.segment_copying,
+    "shaw_clipping": figures.shaw_clipping,
+    "short_dependency": figures.short_dependency,
+    "without_terms": figures.without_terms,
+}
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_a_stored_figure_is_redrawn_from_its_data(name, tmp_path):
+    """Byte for byte, but for the sixth decimal of a coordinate, which differs between CPUs."""
+    drawn = DRAWN[name](results.read(FIGURES / f"{name}.json").data)
+    drawn.save(tmp_path / f"{name}.svg")
+    again, stored = ((folder / f"{name}.svg").read_text() for folder in (tmp_path, FIGURES))
+    texts, coordinates = zip(*(split_at_decimals(svg) for svg in (again, stored)), strict=True)
+    assert texts[0] == texts[1]
+    assert coordinates[0] == pytest.approx(coordinates[1], rel=0, abs=2e-6)
+
+
+def split_at_decimals(svg):
+    """The text between numbers of six decimals, and those numbers."""
+    decimal = re.compile(r"-?\d+\.\d{6}(?!\d)")
+    return decimal.split(svg), [float(number) for number in decimal.findall(svg)]
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_a_figure_carries_its_numbers_in_words(name):
+    words = ElementTree.parse(FIGURES / f"{name}.svg").find(
+        ".//{http://purl.org/dc/elements/1.1/}description"
+    )
+    drawn = DRAWN[name](results.read(FIGURES / f"{name}.json").data)
+    assert words.text == drawn.alt
+
+
+def test_the_demo_shows_the_numbers_of_its_data():
+    data = results.read(FIGURES / "demo.json").data
+    learned, cost, reach = figures.demo(data).figure.axes
+    for line, name in zip(learned.lines, ("vanilla", "xl"), strict=True):
+        assert list(line.get_ydata()) == data["systems"][name]["validation"]["bits"]
+    shown = [text.get_text() for text in cost.texts]
+    assert shown == [f"{row['microseconds_per_token']:,.0f}" for row in data["evaluation"]]
+    heights = [bar.get_height() for bar in reach.patches]
+    assert heights == [system["longest_reach"] for system in data["systems"].values()]
+
+
+def test_a_chosen_memory_is_marked_at_its_measured_values():
+    system = results.read(FIGURES / "memory_and_positions.json").data["xl_memory"]
+    for row in system["by_memory"]:
+        bits, reach, _ = figures.memory_choice(system, mem_len=row["mem_len"]).figure.axes
+        assert bits.lines[1].get_xydata().tolist() == [[row["mem_len"], row["bits"]["mean"]]]
+        assert reach.lines[1].get_xydata().tolist() == [[row["mem_len"], row["longest_reach"]]]
+
+
+def test_a_picture_in_a_notebook_has_alternative_text():
+    drawn = figures.learning({"xl": {"step": [1, 2], "bits": [4.0, 3.0]}}, steps=2)
+    bundle, metadata = drawn._repr_mimebundle_()
+    assert bundle["image/png"].startswith(b"\x89PNG")
+    assert bundle["text/plain"] == metadata["image/png"]["alt"] == drawn.alt
+    assert "Transformer-XL 3.00" in drawn.alt
+
+
+def luminance(colour: str) -> float:
+    red, green, blue = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in (red, green, blue)]
+    return sum(weight * c for weight, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+PALE = {"#00213A", "#A6CEE3", "#B8E0C8", "#E8E8B0", "#E9C9DD", "#FDD0A2"}
+"""Grounds and fills, each beside a label or a hatch that says the same."""
+
+
+@pytest.mark.parametrize(
+    "path", sorted(Path(picture.__file__).parent.rglob("*.py")), ids=lambda path: path.stem
+)
+def test_colours_are_those_that_everybody_can_tell_apart_or_greys(path):
+    text = path.read_text("utf-8")
+    okabe_ito = {picture.BLUE, picture.ORANGE, picture.GREEN, picture.PURPLE}
+    for colour in re.findall(r'"(#[0-9A-Fa-f]{6})"', text):
+        assert colour in okabe_ito | PALE or colour[1:3] == colour[3:5] == colour[5:7], colour
+    assert set(re.findall(r'cmap="(\w+)"', text)) <= {"cividis"}
+
+
+def test_colours_stand_out_from_white_and_are_never_the_only_cue():
+    lines = list(curves.SYSTEMS.values())
+    assert len({line for _, _, line in lines}) == len({colour for _, colour, _ in lines}) == len(lines)
+    assert len(set(curves.LINES.values())) == len(curves.COLOURS)
+    for colour in (*curves.COLOURS.values(), picture.GREEN, picture.PURPLE):
+        assert 1.05 / (luminance(colour) + 0.05) > 2.5
+
+
+def test_every_reference_of_a_saved_figure_leads_to_something_in_it(tmp_path):
+    figure = Figure()
+    figure.subplots(1, 2)[0].bar([1], [2], hatch="//")
+    figure.axes[1].plot([1, 2])
+    picture.Picture(figure, "2 panels").save(tmp_path / "saved.svg")
+    for path in (tmp_path / "saved.svg", *FIGURES.glob("*.svg")):
+        text = path.read_text("utf-8")
+        asked = set(re.findall(r"url\(#(\w+)\)", text))
+        assert asked <= set(re.findall(r'id="(\w+)"', text)), path
+    assert any(name.startswith("clip") for name in asked)

@@ -1,0 +1,108 @@
+from math import exp, log
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from models import ENCODINGS, small_model, some_tokens
+
+from minitxl.config import EvaluateConfig
+from minitxl.inference.evaluation import Score, cached, cached_losses, evaluating, sliding, sliding_losses
+
+STREAM = some_tokens(1, 40)[0]
+
+
+def loss_after(model, context: torch.Tensor, target: torch.Tensor) -> float:
+    return -model(context[None])[0][0, -1, target].item()
+
+
+@settings(max_examples=25)
+@given(time=st.integers(2, 40), attention_len=st.integers(1, 9), batch=st.integers(1, 5), data=st.data())
+def test_sliding_scores_each_target_once_from_the_window_it_falls_in(time, attention_len, batch, data):
+    stride = data.draw(st.integers(1, attention_len))
+    model, stream = small_model(), STREAM[:time]
+    found = sliding_losses(model, stream, attention_len=attention_len, stride=stride, batch=batch)
+    expected = []
+    for target in range(1, time):
+        window = max(0, -(-(target - attention_len) // stride))  # the first window that reaches it
+        context = stream[window * stride : target]
+        expected.append(loss_after(model, context, stream[target]))
+    torch.testing.assert_close(found, torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-10)
+
+
+def test_stride_1_gives_every_token_all_the_context_the_window_holds():
+    model = small_model(attention="absolute")
+    found = sliding_losses(model, STREAM, attention_len=5, stride=1)
+    for target in range(1, 40):
+        context = STREAM[max(0, target - 5) : target]
+        assert found[target - 1].item() == pytest.approx(
+            loss_after(model, context, STREAM[target]), abs=1e-10
+        )
+
+
+def test_stride_of_a_whole_window_is_cached_evaluation_without_memory():
+    for encoding in ENCODINGS.values():
+        model = small_model(**encoding)
+        isolated = sliding_losses(model, STREAM, attention_len=7, stride=7)
+        no_memory = cached_losses(model, STREAM, EvaluateConfig(seg_len=7, mem_len=0))
+        torch.testing.assert_close(isolated, no_memory, rtol=0, atol=1e-10)
+
+
+@given(seg_len=st.integers(1, 45), window=st.integers(1, 12), spare=st.integers(0, 5))
+def test_cached_losses_with_a_window_do_not_depend_on_the_cut(seg_len, window, spare):
+    model = small_model(attention="xl")
+    found = cached_losses(model, STREAM, EvaluateConfig(seg_len, window - 1 + spare, window))
+    whole = cached_losses(model, STREAM, EvaluateConfig(len(STREAM), window - 1, window))
+    torch.testing.assert_close(found, whole, rtol=0, atol=1e-10)
+
+
+def test_cached_evaluation_with_long_memory_equals_sliding_over_everything():
+    model = small_model(attention="xl")
+    found = cached_losses(model, STREAM, EvaluateConfig(seg_len=6, mem_len=40))
+    everything = sliding_losses(model, STREAM, attention_len=40, stride=1)
+    torch.testing.assert_close(found, everything, rtol=0, atol=1e-10)
+
+
+@given(time=st.integers(2, 40), seg_len=st.integers(1, 9), batch=st.integers(1, 6))
+def test_lanes_score_every_target_once_and_start_with_an_empty_memory(time, seg_len, batch):
+    model, stream, how = small_model(attention="xl"), STREAM[:time], EvaluateConfig(seg_len, 4)
+    found = cached_losses(model, stream, how, batch=batch)
+    lane = -(-(time - 1) // batch)
+    alone = [
+        cached_losses(model, stream[start : start + lane + 1], how) for start in range(0, time - 1, lane)
+    ]
+    torch.testing.assert_close(found, torch.cat(alone), rtol=0, atol=1e-10)
+
+
+@given(time=st.integers(2, 40))
+def test_both_evaluations_score_the_same_targets(time):
+    model, stream = small_model(attention="xl"), STREAM[:time]
+    one, other = (
+        sliding(model, stream, attention_len=5, stride=2),
+        cached(model, stream, EvaluateConfig(5, 5)),
+    )
+    assert one.tokens == other.tokens == time - 1
+
+
+def test_scores_are_sums_and_add_up():
+    score = Score(2.0, 3) + Score(4.0, 5)
+    assert score == Score(6.0, 8)
+    assert score.bits_per_token == pytest.approx(6 / 8 / log(2))
+    assert score.perplexity == pytest.approx(exp(6 / 8))
+
+
+def test_evaluation_has_no_dropout_and_leaves_the_model_as_it_was():
+    model = small_model(dropout=0.5).train()
+    one, other = (cached(model, STREAM, EvaluateConfig(5, 5)) for _ in range(2))
+    assert one == other
+    assert model.training
+    with pytest.raises(RuntimeError, match="stop"), evaluating(model.eval()):
+        raise RuntimeError("stop")
+    assert not model.training
+
+
+def test_a_text_without_a_target_and_an_impossible_stride_are_refused():
+    with pytest.raises(ValueError, match="2 tokens or more, got 1"):
+        cached(small_model(), STREAM[:1], EvaluateConfig())
+    with pytest.raises(ValueError, match="stride must lie in 1 … attention_len = 4, got 5"):
+        sliding(small_model(), STREAM, attention_len=4, stride=5)

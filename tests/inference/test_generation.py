@@ -1,0 +1,275 @@
+"""Continuations: the model's own, drawn as asked, and no row in the way of another."""
+
+from itertools import islice
+from math import inf, log, nan
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from models import ENCODINGS, RELATIVE, VOCAB, small_model, some_tokens
+
+from minitxl.fast import kv_cache
+from minitxl.inference import generation
+from minitxl.inference.generation import sample, stream, until
+from minitxl.inference.sampling import discourage, keep_likely
+
+PROMPT = some_tokens(1, 9)[0]
+every_encoding = pytest.mark.parametrize("encoding", ENCODINGS.values(), ids=ENCODINGS)
+tokens = st.lists(st.integers(0, 2), max_size=30)
+stops = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=5), max_size=3)
+
+
+def tensors(texts):
+    return [torch.tensor(text) for text in texts]
+
+
+def cut(text, stops):
+    """Up to where the first stop is complete, and the longest of those that are: read anew each time."""
+    for end in range(1, len(text) + 1):
+        found = [len(stop) for stop in stops if end >= len(stop) and text[end - len(stop) : end] == stop]
+        if found:
+            return text[: end - max(found)]
+    return text
+
+
+@every_encoding
+def test_greedy_takes_what_the_model_itself_finds_likeliest(encoding):
+    model, text = small_model(**encoding), PROMPT
+    drawn = sample(model, [PROMPT], length=7, mem_len=40, temperature=0)[0]
+    for token in drawn:
+        log_probs, _ = model(text[None])
+        assert token == log_probs[0, -1].argmax()
+        text = torch.cat([text, token[None]])
+
+
+@every_encoding
+def test_a_token_sees_itself_and_mem_len_before_it(encoding):
+    """One layer, so that what is seen is all that reaches."""
+    model = small_model(n_layer=1, **encoding)
+    other = PROMPT.clone()
+    other[:4] = (other[:4] + 1) % 11
+
+    def first(text, mem_len):
+        return next(stream(model, [text], mem_len=mem_len, seed=3))
+
+    assert torch.equal(first(PROMPT, 4), first(other, 4))
+    texts = [sample(model, [text], length=20, mem_len=4, seed=3) for text in (PROMPT, other)]
+    assert torch.equal(*texts)
+    log_probs, _ = model(PROMPT[None, -5:])
+    drawn = torch.cat(
+        [sample(model, [PROMPT], length=1, mem_len=4, seed=seed)[0] for seed in range(300)]
+    ).bincount(minlength=11)
+    likely = log_probs[0, -1].exp()
+    assert ((drawn / 300 - likely).abs() < 5 * (likely * (1 - likely) / 300).sqrt() + 1e-9).all()
+
+
+@every_encoding
+def test_a_row_does_not_depend_on_the_others(encoding):
+    model = small_model(**encoding)
+    prompts = [PROMPT, PROMPT[:2], PROMPT[3:8]]
+    together = sample(model, prompts, length=12, mem_len=6, seed=5)
+    for row, prompt in enumerate(prompts):
+        assert torch.equal(sample(model, [prompt], length=12, mem_len=6, seed=5 + row)[0], together[row])
+
+
+@pytest.mark.parametrize("encoding", RELATIVE.values(), ids=RELATIVE)
+def test_how_a_prompt_is_cut_changes_nothing(encoding, monkeypatch):
+    model, prompts = small_model(**encoding), list(some_tokens(2, 23))
+    whole = sample(model, prompts, length=10, mem_len=5)
+    monkeypatch.setattr(generation, "PIECE", 3)
+    assert torch.equal(sample(model, prompts, length=10, mem_len=5), whole)
+
+
+def test_the_same_seed_gives_the_same_text_and_another_another():
+    model = small_model()
+    one, same, other = (sample(model, [PROMPT], length=30, mem_len=6, seed=seed) for seed in (1, 1, 2))
+    assert torch.equal(one, same)
+    assert not torch.equal(one, other)
+
+
+def test_sample_is_the_start_of_the_stream():
+    model = small_model()
+    streamed = torch.stack(list(islice(stream(model, [PROMPT, PROMPT[:4]], mem_len=6), 8)), dim=1)
+    assert torch.equal(sample(model, [PROMPT, PROMPT[:4]], length=8, mem_len=6), streamed)
+
+
+def test_temperature_top_k_and_top_p_shape_the_probabilities():
+    probs = torch.tensor([[0.1, 0.4, 0.2, 0.3]], dtype=torch.float64)
+
+    def kept(**settings):
+        return keep_likely(probs.log(), **settings)[0].tolist()
+
+    assert kept() == pytest.approx([0.1, 0.4, 0.2, 0.3])
+    assert kept(temperature=0) == [0, 1, 0, 0]
+    assert kept(temperature=0.5) == pytest.approx([1 / 30, 16 / 30, 4 / 30, 9 / 30])
+    assert kept(top_k=2) == pytest.approx([0, 4 / 7, 0, 3 / 7])
+    assert kept(top_k=9) == pytest.approx([0.1, 0.4, 0.2, 0.3])
+    assert kept(top_p=0.6) == pytest.approx([0, 4 / 7, 0, 3 / 7])
+    assert kept(top_p=0.75) == pytest.approx([0, 4 / 9, 2 / 9, 3 / 9])
+    assert kept(top_p=0.01) == [0, 1, 0, 0]
+    assert kept(top_p=1.0) == pytest.approx([0.1, 0.4, 0.2, 0.3])
+    assert kept(top_k=2, top_p=0.5) == [0, 1, 0, 0]
+
+
+def test_repetition_divides_scores_above_chance_and_multiplies_those_below():
+    probs = torch.tensor([[1 / 2, 1 / 4, 1 / 8, 1 / 8], [1 / 2, 1 / 4, 1 / 8, 1 / 8]], dtype=torch.float64)
+    recent = [torch.tensor([2, 0, 2, 1]), torch.tensor([3])]
+    scores = discourage(probs.log(), recent, repetition=2) + log(4)
+    expected = [[2**0.5, 1, 1 / 4, 1 / 2], [2, 1, 1 / 2, 1 / 4]]
+    assert torch.allclose(scores.exp(), torch.tensor(expected, dtype=torch.float64), rtol=1e-12)
+
+
+@given(st.integers(0, 99), st.floats(1.001, 5))
+def test_repetition_lowers_what_is_recent_and_nothing_else_and_keeps_its_order(seed, repetition):
+    log_probs = torch.randn(1, 20, generator=torch.Generator().manual_seed(seed)).double().log_softmax(-1)
+    recent = torch.arange(0, 20, 2)
+    scores = discourage(log_probs, [recent], repetition=repetition)
+    assert (scores[:, recent] < log_probs[:, recent]).all()
+    assert torch.equal(scores[:, 1::2], log_probs[:, 1::2])
+    assert torch.equal(scores[:, recent].argsort(), log_probs[:, recent].argsort())
+    assert (
+        discourage(log_probs, [recent], repetition=1 / repetition)[:, recent] > log_probs[:, recent]
+    ).all()
+
+
+def test_repetition_flattens_where_everything_is_recent():
+    """A power of the probabilities would do the contrary."""
+    probs = torch.tensor([[0.6, 0.4] + [1e-9] * 8], dtype=torch.float64)
+    drawn = keep_likely(discourage(probs.log(), [torch.arange(10)], repetition=1.5))[0]
+    assert 1 < drawn[0] / drawn[1] < 0.6 / 0.4
+
+
+def test_repetition_of_1_changes_no_bit():
+    log_probs = small_model()(PROMPT[None])[0][:, -1]
+    assert discourage(log_probs, [PROMPT], repetition=1.0) is log_probs
+
+
+@every_encoding
+@pytest.mark.parametrize("window", [None, 1, 5])
+def test_recent_are_a_rows_own_last_tokens_and_no_padding(encoding, window):
+    """Greedy, and token by token against the definition; no prompt but the first holds a 0, the padding."""
+    model = small_model(tie_embeddings=False, **encoding)
+    prompts = [PROMPT, torch.tensor([3, 4]), torch.tensor([5, 5, 1])]
+    drawn = sample(
+        model, prompts, length=9, mem_len=40, temperature=0, repetition=3.0, repetition_window=window
+    )
+    for prompt, row in zip(prompts, drawn, strict=True):
+        text = prompt.tolist()
+        for token in row.tolist():
+            log_probs = model(torch.tensor([text]))[0][0, -1].tolist()
+            scores = [log_prob + log(VOCAB) for log_prob in log_probs]
+            for recent in set(text if window is None else text[-window:]):
+                scores[recent] = scores[recent] / 3 if scores[recent] > 0 else scores[recent] * 3
+            assert token == scores.index(max(scores))
+            text.append(token)
+    assert not torch.equal(drawn, sample(model, prompts, length=9, mem_len=40, temperature=0))
+
+
+@given(
+    st.lists(st.lists(st.integers(0, VOCAB - 1), min_size=1, max_size=7), min_size=1, max_size=4),
+    st.lists(st.lists(st.integers(0, VOCAB - 1), min_size=1, max_size=2), max_size=3),
+    st.sampled_from([0.7, 1.0, 1.3, 4.0]),
+    st.sampled_from([None, 1, 4, 64]),
+    st.sampled_from(list(ENCODINGS.values())),
+)
+@settings(max_examples=15)
+def test_a_batch_is_its_rows_one_by_one_with_repetition_and_stops(
+    prompts, stop, repetition, window, encoding
+):
+    model = small_model(tie_embeddings=False, **encoding)
+    ways = {"length": 10, "mem_len": 4, "repetition": repetition, "repetition_window": window}
+    prompts, stop = tensors(prompts), tensors(stop)
+    together = sample(model, prompts, stop=stop, seed=2, **ways)
+    assert len(together) == len(prompts)
+    for row, prompt in enumerate(prompts):
+        (alone,) = sample(model, [prompt], stop=stop, seed=2 + row, **ways)
+        assert torch.equal(alone, together[row])
+
+
+@given(stops)
+@settings(max_examples=15)
+def test_a_row_ends_where_a_stop_is_complete_and_the_others_go_on(stop):
+    model, prompts = small_model(tie_embeddings=False), [PROMPT, PROMPT[:1], PROMPT[2:5]]
+    ways = {"length": 25, "mem_len": 6, "top_k": 3, "temperature": 2.0}
+    whole = sample(model, prompts, **ways)
+    kept = whole.unique()[:3]
+    stop = [kept[torch.tensor(one)] for one in stop]
+    rows = sample(model, prompts, stop=stop, **ways)
+    expected = [cut(row, [one.tolist() for one in stop]) for row in whole.tolist()]
+    assert [row.tolist() for row in rows] == expected
+
+
+def test_nothing_is_drawn_once_every_row_has_ended(monkeypatch):
+    model, prompts, read = small_model(), [PROMPT, PROMPT[:4]], []
+    whole = sample(model, prompts, length=6, mem_len=6)
+
+    def step(model, tokens, cache, **ways):
+        read.append(tokens.shape[1])
+        return decoded(model, tokens, cache, **ways)
+
+    decoded = kv_cache.step
+    monkeypatch.setattr(kv_cache, "step", step)
+    rows = sample(model, prompts, length=1000, mem_len=6, stop=list(whole[:, :6]))
+    assert [row.tolist() for row in rows] == [cut(row, whole.tolist()) for row in whole.tolist()] == [[], []]
+    assert read == [9, 1, 1, 1, 1, 1]
+
+
+def test_a_stop_does_not_begin_in_the_prompt():
+    model = small_model()
+    first = sample(model, [PROMPT], length=1, mem_len=6)[0]
+    spanning = torch.cat([PROMPT[-1:], first])
+    (row,) = sample(model, [PROMPT], length=1, mem_len=6, stop=[spanning, PROMPT])
+    assert torch.equal(row, first)
+
+
+@given(tokens, stops)
+def test_until_gives_every_token_as_soon_as_no_stop_can_take_it_back(text, stop):
+    taken, given = [], []
+
+    def coming():
+        for token in text:
+            could = max(
+                (n for one in stop for n in range(len(one)) if taken[len(taken) - n :] == one[:n]), default=0
+            )
+            assert given == taken[: len(taken) - could]
+            taken.append(token)
+            yield token
+
+    for token in until(coming(), tensors(stop)):
+        given.append(token)
+    assert given == cut(text, stop)
+    assert len(given) == len(text) or cut(taken, stop) != taken == text[: len(taken)]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ({"prompts": []}, r"each prompt must hold 1 token or more, got prompts of \[\] tokens"),
+        ({"prompts": [PROMPT, PROMPT[:0]]}, r"each prompt must hold 1 token .* \[9, 0\] tokens"),
+        ({"length": 0}, "length must be 1 or more, got 0"),
+        ({"mem_len": -1}, "mem_len must be 0 or more, got -1"),
+        ({"temperature": -0.1}, "temperature must be 0 or more, got -0.1"),
+        ({"top_k": 0}, "top_k must be 1 or more, got 0"),
+        ({"top_p": 0.0}, r"top_p must lie in \(0, 1\], got 0.0"),
+        ({"repetition": 0}, "repetition must be above 0 and finite, got 0"),
+        ({"repetition": inf}, "repetition must be above 0 and finite, got inf"),
+        ({"repetition": nan}, "repetition must be above 0 and finite, got nan"),
+        ({"repetition_window": 0}, "repetition_window must be 1 or more, got 0"),
+        ({"stop": [PROMPT, PROMPT[:0]]}, r"each stop must be a row of 1 token or more, got shape \[0\]"),
+    ],
+)
+def test_what_can_not_be_asked_is_refused(wrong, sentence):
+    asked = {"prompts": PROMPT[None], "length": 3, "mem_len": 4, **wrong}
+    with pytest.raises(ValueError, match=sentence):
+        sample(small_model(), asked.pop("prompts"), **asked)
+
+
+@pytest.mark.usefixtures("as_users_run_it")
+def test_one_stop_instead_of_a_list_of_stops_is_refused():
+    for call in (
+        lambda: sample(small_model(), [PROMPT], length=3, mem_len=4, stop=PROMPT),
+        lambda: until([1], PROMPT),
+    ):
+        with pytest.raises(ValueError, match=r"each stop must be a row of 1 token or more, got shape \[\]"):
+            call()

@@ -1,0 +1,120 @@
+"""Several processes on the CPU, by torchrun and gloo: the numbers are those of one."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from itertools import pairwise
+
+import psutil
+import pytest
+import torch
+from ranks_at_work import CASES, SETTINGS, all_outcomes
+
+from minitxl.config import ModelConfig
+from minitxl.training import distributed, loop, metrics_log, run_folder
+
+ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+
+
+@pytest.fixture(scope="module")
+def alone():
+    return all_outcomes()
+
+
+@pytest.fixture(scope="module", params=[2, 4])
+def together(request, tmp_path_factory):
+    """What each process of several has found."""
+    folder = tmp_path_factory.mktemp("ranks")
+    command = [
+        *TORCHRUN,
+        "--nproc-per-node",
+        str(request.param),
+        "tests/training/ranks_at_work.py",
+        str(folder),
+    ]
+    done = subprocess.run(command, env=ONE_THREAD, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return [torch.load(folder / f"{rank}.pt") for rank in range(request.param)]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_processes_share_the_batch_and_get_the_losses_and_weights_of_one(case, alone, together):
+    expected = alone[case]
+    for rank, found in enumerate(each[case] for each in together):
+        for name in ("bits", "norms", "valid", "valid at"):
+            assert found[name] == pytest.approx(expected[name], rel=0, abs=1e-10), (rank, name)
+        torch.testing.assert_close(found["weights"], expected["weights"], rtol=0, atol=1e-10)
+        torch.testing.assert_close(found["memory"], expected["memory"], rtol=0, atol=1e-10)
+        assert found["own memory"] == 8 // len(together)
+        assert found["tokens"] == expected["tokens"] == [8 * 5] * 9
+    for one, other in pairwise(together):
+        assert all(torch.equal(one[case]["weights"][n], w) for n, w in other[case]["weights"].items())
+
+
+def test_the_cases_differ_and_learn(alone):
+    losses = [tuple(found["bits"]) for found in alone.values()]
+    assert len({bits[-1] for bits in losses}) >= len(CASES) - 3
+    assert all(bits[-1] < bits[0] for bits in losses)
+
+
+def test_taking_the_lanes_in_parts_changes_nothing_but_rounding(alone):
+    for whole, parted in (("plain", "in parts"), ("rare words", "rare words in parts")):
+        torch.testing.assert_close(alone[whole]["weights"], alone[parted]["weights"], rtol=0, atol=1e-12)
+
+
+def test_without_torchrun_there_is_one_rank():
+    assert (distributed.size(), distributed.rank(), distributed.share(6)) == (1, 0, slice(0, 6))
+    with distributed.joined("cpu") as device:
+        assert device == torch.device("cpu")
+        assert distributed.summed([1.5]) == [1.5]
+
+
+def test_a_batch_that_can_not_be_shared_is_refused():
+    sentence = r"batch must be a multiple of processes · accumulate = 1 · 3, got 8"
+    with pytest.raises(ValueError, match=sentence):
+        loop.start(ModelConfig(), SETTINGS, accumulate=3)
+
+
+def command(folder, text, processes, *more):
+    shape = "--n-layer 1 --d-model 16 --batch 4 --seg-len 8 --mem-len 8 --steps 150 --checkpoint-every 5"
+    train = ["-m", "minitxl", "train", folder, "--text", text, *shape.split(), *more]
+    return [*TORCHRUN, "--nproc-per-node", str(processes), *map(str, train)]
+
+
+@pytest.fixture
+def text(tmp_path):
+    path = tmp_path / "text"
+    path.write_bytes(bytes(range(256)) * 20)
+    return path
+
+
+def test_a_training_whose_process_is_killed_goes_on_to_the_same_bytes(text, tmp_path):
+    subprocess.run(command(tmp_path / "whole", text, 2), env=ONE_THREAD, capture_output=True, check=True)
+    process = subprocess.Popen(
+        command(tmp_path / "killed", text, 2), env=ONE_THREAD, stderr=subprocess.PIPE, text=True
+    )
+    deadline = time.monotonic() + 120
+    while not (tmp_path / "killed").exists() or run_folder.newest(tmp_path / "killed") is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    victim = max(psutil.Process(process.pid).children(), key=lambda child: child.pid)
+    victim.send_signal(signal.SIGKILL)
+    process.communicate(timeout=120)
+    assert process.returncode != 0
+    reached = run_folder.resume(run_folder.newest(tmp_path / "killed")).step
+    assert 0 < reached < 150
+
+    done = subprocess.run(
+        command(tmp_path / "killed", text, 2), env=ONE_THREAD, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.count(f"at step {reached} of 150") == 1
+    one, other = (run_folder.newest(tmp_path / name).read_bytes() for name in ("whole", "killed"))
+    assert one == other
+    steps = [
+        json.loads(line)["step"] for line in (tmp_path / "killed" / metrics_log.LOG).read_text().splitlines()
+    ]
+    assert steps == list(range(10, 151, 10))

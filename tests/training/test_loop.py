@@ -1,0 +1,196 @@
+from dataclasses import replace
+from math import cos, log, pi
+
+import pytest
+import torch
+from models import ENCODINGS, NORMS, VOCAB, small_config
+from small_runs import LANES, SETTINGS, STREAM, assert_same_weights, new_run, weights
+
+from minitxl.config import EvaluateConfig, TrainConfig
+from minitxl.data.batching import Lanes
+from minitxl.fast import gpu_attention
+from minitxl.inference.evaluation import cached
+from minitxl.memory import extend
+from minitxl.training import loop
+
+
+def test_the_rate_rises_in_a_line_and_falls_as_a_cosine_to_zero():
+    settings = replace(SETTINGS, learning_rate=1.0)
+    rates = [loop.learning_rate(step, settings) for step in range(1, 13)]
+    assert rates[:3] == pytest.approx([1 / 3, 2 / 3, 1])
+    assert rates[3:] == pytest.approx([(1 + cos(pi * step / 9)) / 2 for step in range(1, 10)])
+    assert rates[-1] == 0
+
+
+def test_the_first_step_is_taken_at_the_warm_up_rate():
+    record = next(loop.steps(new_run(), LANES))
+    assert record.learning_rate == pytest.approx(SETTINGS.learning_rate / 3)
+
+
+def test_a_step_is_adam_on_the_mean_loss_with_the_gradient_clipped():
+    settings = replace(SETTINGS, clip=0.01)
+    run = loop.start(small_config(), settings)
+    twin = loop.start(small_config(), settings)
+    record = loop.advance(run, LANES)
+    losses, states = twin.model.token_losses(*LANES[0])
+    losses.mean().backward()
+    norm = torch.nn.utils.clip_grad_norm_(twin.model.parameters(), 0.01)
+    torch.optim.Adam(twin.model.parameters(), loop.learning_rate(1, settings)).step()
+    assert record.bits == pytest.approx(losses.mean().item() / log(2))
+    assert record.gradient_norm == pytest.approx(norm.item())
+    assert norm > 0.01
+    for one, other in zip(weights(run).values(), weights(twin).values(), strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-7)
+    torch.testing.assert_close(run.memory, extend(None, states, mem_len=5))
+
+
+def test_memory_flows_from_segment_to_segment_and_is_emptied_at_each_pass():
+    run, lengths = new_run(), []
+    for _ in loop.steps(run, LANES):
+        lengths.append(run.memory.shape[2])
+    assert lengths == [4, 5, 5, 5, 5, 5] * 2
+
+
+def test_the_loss_that_is_trained_on_is_the_one_with_memory():
+    run = loop.start(small_config(), SETTINGS)
+    loop.advance(run, LANES)
+    expected = run.model.token_losses(*LANES[1], run.memory)[0].mean().item() / log(2)
+    without = run.model.token_losses(*LANES[1])[0].mean().item() / log(2)
+    assert loop.advance(run, LANES).bits == pytest.approx(expected, abs=1e-6)
+    assert abs(expected - without) > 1e-6
+
+
+def test_the_seed_decides_everything_and_nothing_else_does():
+    one = new_run()
+    torch.manual_seed(99)
+    other = new_run()
+    before = torch.get_rng_state()
+    for _ in zip(loop.steps(one, LANES), loop.steps(other, LANES), strict=True):
+        torch.rand(3)
+    torch.set_rng_state(before)
+    assert_same_weights(weights(one), weights(other))
+    different = new_run(replace(SETTINGS, seed=1))
+    assert not torch.equal(
+        different.model.embedding.tables[0].weight, new_run().model.embedding.tables[0].weight
+    )
+
+
+def test_training_does_not_touch_the_global_random_state():
+    before = torch.get_rng_state()
+    for _ in loop.steps(new_run(), LANES):
+        pass
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("mem_len", [0, 6])
+def test_every_system_learns_a_repeating_text(encoding, norm, mem_len):
+    stream = torch.arange(400) % VOCAB
+    settings = TrainConfig(seg_len=6, mem_len=mem_len, batch=4, steps=80, warmup=5, learning_rate=1e-2)
+    run = loop.start(small_config(norm=norm, d_model=32, d_inner=64, **ENCODINGS[encoding]), settings)
+    records = list(loop.steps(run, Lanes(stream, batch=4, seg_len=6)))
+    assert records[0].bits > 3.2
+    assert records[-1].bits < 1.0
+
+
+def test_a_loss_that_is_not_a_number_stops_before_it_reaches_the_weights():
+    run = new_run()
+    with torch.no_grad():
+        run.model.output.tables[0].bias[0] = float("nan")
+    before = weights(run)
+    with pytest.raises(ValueError, match="loss must be finite, got nan at step 1"):
+        loop.advance(run, LANES)
+    assert run.step == 0
+    assert all(torch.equal(before[n], w) for n, w in weights(run).items() if "bias" not in n)
+
+
+def test_validation_at_an_attention_length_gives_every_query_as_many_keys():
+    run = new_run(replace(SETTINGS, validate_attention_lens=(2, 9)))
+    records = list(loop.steps(run, LANES, STREAM))
+    assert [record.step for record in records if record.valid_bits_at] == [4, 8, 12]
+    assert records[-1].valid_bits_at == {
+        length: pytest.approx(
+            cached(run.model, STREAM[:79], EvaluateConfig(4, length - 1, length), batch=3).bits_per_token
+        )
+        for length in (2, 9)
+    }
+
+
+def test_validation_is_cached_evaluation_with_the_training_lengths():
+    run = new_run()
+    expected = cached(run.model, STREAM[:79], EvaluateConfig(4, 5), batch=3).bits_per_token
+    assert loop.validate(run, STREAM) == pytest.approx(expected)
+    assert run.model.training
+
+
+def test_half_loss_trains_on_the_later_half_of_a_segment():
+    run = loop.start(small_config(), replace(SETTINGS, loss="half"))
+    losses, _ = run.model.token_losses(*LANES[0])
+    assert loop.advance(run, LANES).bits == pytest.approx(losses[:, 2:].mean().item() / log(2))
+    assert losses[:, 2:].mean() != losses.mean()
+
+
+def test_averaged_weights_are_the_mean_of_the_weights_since_the_step_named():
+    run, seen = new_run(replace(SETTINGS, average_from=8)), []
+    for record in loop.steps(run, LANES):
+        if record.step <= 8:
+            assert run.evaluated is run.model
+        else:
+            seen.append(weights(run))
+    expected = {name: torch.stack([each[name] for each in seen]).mean(0) for name in seen[0]}
+    for name, parameter in run.evaluated.named_parameters():
+        torch.testing.assert_close(parameter.detach(), expected[name], rtol=0, atol=1e-6)
+
+
+def test_bfloat16_is_for_cuda_alone():
+    with pytest.raises(
+        ValueError, match="precision must be float32 where there is no CUDA GPU, got bfloat16 on cpu"
+    ):
+        new_run(replace(SETTINGS, precision="bfloat16"))
+
+
+@pytest.mark.parametrize("accumulate", [1, 3])
+def test_memory_of_constant_length_trains_alike(monkeypatch, accumulate):
+    """As on a GPU, where what is compiled must not be compiled again while memory fills."""
+    settings, lengths, found = replace(SETTINGS, mem_len=20, steps=6), {False: set(), True: set()}, []
+    for compiles in (False, True):
+        monkeypatch.setattr(loop, "compiles", lambda run, answer=compiles: answer)
+        run = loop.start(small_config(), settings, accumulate=accumulate)
+        read = run.model.hidden
+
+        def watched(tokens, memory, read=read, compiles=compiles, **how):
+            lengths[compiles].add(memory.shape[2])
+            return read(tokens, memory, **how)
+
+        monkeypatch.setattr(run.model, "hidden", watched)
+        found.append([record.bits for record in loop.steps(run, LANES)])
+        assert run.memory.shape[2] == 20
+    assert lengths[True] == {20}
+    assert len(lengths[False]) > 2
+    assert found[0] == pytest.approx(found[1], rel=1e-5)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+def test_on_a_gpu_attention_is_compiled_once_while_memory_fills():
+    """With scores enough that the forms are timed, and every shape but one would be a graph more."""
+    config = small_config(d_model=64, n_head=2, d_head=32)
+    settings = replace(SETTINGS, seg_len=256, mem_len=1024, batch=8, steps=6)
+    gpu_attention.timed.cache_clear()
+    run = loop.start(config, settings, device="cuda")
+    text = torch.randint(config.vocab_size, (8 * 256 * 7 + 1,), generator=torch.Generator().manual_seed(0))
+    records = list(loop.steps(run, Lanes(text, batch=8, seg_len=256)))
+    assert gpu_attention.timed.cache_info().misses == 1
+    assert len(records) == 6
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_bfloat16_trains_every_encoding_on_cuda_as_float32_does(encoding):
+    bits = {}
+    for precision in ("float32", "bfloat16"):
+        settings = replace(SETTINGS, steps=60, precision=precision)
+        run = loop.start(small_config(d_model=32, d_inner=64, **ENCODINGS[encoding]), settings, device="cuda")
+        bits[precision] = [record.bits for record in loop.steps(run, LANES)]
+        assert {parameter.dtype for parameter in run.model.parameters()} == {torch.float32}
+    assert bits["bfloat16"] == pytest.approx(bits["float32"], abs=0.1)
