@@ -1,5 +1,34 @@
-"""Transformer-XL from its parts: one room per idea, in the order of the paper.
+"""Transformer-XL from its parts.
 
-positions → attention → model ← config; memory; batching → training; evaluation.
-Start with ``notebooks/00_start_here.ipynb``, or with ``minitxl demo``.
+    from minitxl import ModelConfig, TransformerLM, extend
+
+The modules of the paper lie at the top and read in this order, one idea a file:
+
+    positions        sinusoids, distances, and the relative shift
+    attention        multi-head attention, Shaw's, and Transformer-XL's
+    memory           segment recurrence: ``extend``, and how far it reaches
+    adaptive         embedding and softmax for large vocabularies
+    config, model    the settings, and the language model of all these parts
+
+Everything else is in folders, each with one purpose:
+
+    fast             the same numbers in less time and memory; the key-value cache
+    data             text to batches: corpora, downloads, tokenizers, token files
+    inference        score a text, write a text
+    training         train, stop and resume
+    pretrained       published settings and published weights
+    analysis         what a model uses and what it costs
+    experiments      one file, one question, one stored result
+    figures          results to pictures
+    course           exercises, checks, widgets, the dashboard, grading
+    benchmark        races against other libraries
+    commands         the command line
+
+Begin with ``notebooks/00_start_here.ipynb``, or with ``minitxl demo``.
 """
+
+from minitxl.config import ModelConfig
+from minitxl.memory import extend
+from minitxl.model import TransformerLM
+
+__all__ = ["ModelConfig", "TransformerLM", "extend"]

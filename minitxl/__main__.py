@@ -20,10 +20,10 @@ from minitxl.commands.evaluate import Evaluate
 from minitxl.commands.generate import Generate
 from minitxl.commands.shared import Device, TextFlags, bars, device_of
 from minitxl.commands.train import Train, from_preset
-from minitxl.config import TrainConfig
 from minitxl.data import corpora
 from minitxl.experiments import conclusions, demo, fingerprints, results
 from minitxl.experiments.runner import compute
+from minitxl.training.config import TrainConfig
 
 Experiment = Literal[
     "dependency",

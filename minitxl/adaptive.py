@@ -17,8 +17,7 @@ import torch
 from einops import pack, parse_shape, rearrange
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-
-from minitxl.fast.linear import Linear, linear
+from torch.nn import functional
 
 
 @dataclass(frozen=True)
@@ -75,7 +74,7 @@ class Partition:
 
 
 def _projections(widths: list[int], d_model: int) -> nn.ModuleList:
-    return nn.ModuleList(Linear(width, d_model, bias=False) for width in widths)
+    return nn.ModuleList(nn.Linear(width, d_model, bias=False) for width in widths)
 
 
 class AdaptiveEmbedding(nn.Module):
@@ -141,8 +140,8 @@ class AdaptiveSoftmax(nn.Module):
     ) -> None:
         super().__init__()
         self.partition = part = Partition(vocab_size, d_embed, d_model, cutoffs, div_val)
-        self.tables = nn.ModuleList(Linear(width, size) for size, width in part.tables)
-        self.clusters = Linear(part.widths[0], len(cutoffs)) if cutoffs else None
+        self.tables = nn.ModuleList(nn.Linear(width, size) for size, width in part.tables)
+        self.clusters = nn.Linear(part.widths[0], len(cutoffs)) if cutoffs else None
         self.projections = _projections(part.widths if part.projected else [], d_model)
 
     def tie(
@@ -196,7 +195,7 @@ class AdaptiveSoftmax(nn.Module):
 
     def _rows(self) -> list[tuple[Tensor, Tensor]]:
         """Weight and bias of each cluster's words; behind those of the shortlist, the tail clusters'."""
-        tables = cast(list[Linear], self.tables)  # a ModuleList has no type for what it holds
+        tables = cast(list[nn.Linear], self.tables)  # a ModuleList has no type for what it holds
         weights, biases = [table.weight for table in tables], [table.bias for table in tables]
         if len(tables) == 1:  # split, not sliced: its gradient is written once, not once a slice
             weights = list(weights[0].split(self.partition.sizes))
@@ -211,9 +210,18 @@ class AdaptiveSoftmax(nn.Module):
     ) -> Float[Tensor, "*token entry"]:
         """Log-softmax over the rows of cluster i, which reads ``hidden`` through its projection."""
         if self.projections:
-            weight = cast(Linear, self.projections[i]).weight
-            hidden = linear(hidden, rearrange(weight, "model embed -> embed model"))
-        return linear(hidden, *rows).log_softmax(dim=-1)
+            weight = cast(nn.Linear, self.projections[i]).weight
+            hidden = self.product(hidden, rearrange(weight, "model embed -> embed model"))
+        return self.product(hidden, *rows).log_softmax(dim=-1)
+
+    def product(
+        self,
+        x: Float[Tensor, "*token input"],
+        weight: Float[Tensor, "output input"],
+        bias: Float[Tensor, " output"] | None = None,
+    ) -> Float[Tensor, "*token output"]:
+        """Return x Wᵀ + b."""
+        return functional.linear(x, weight, bias)
 
 
 def _pick(scores: Float[Tensor, "token entry"], entries: Int[Tensor, " token"]) -> Float[Tensor, " token"]:

@@ -44,16 +44,16 @@ def extend(
 def padded(
     memory: Float[Tensor, "layer batch mem model"], *, mem_len: int, seg_len: int
 ) -> tuple[Float[Tensor, "layer batch mem_len model"], Bool[Tensor, "batch key"]]:
-    """``memory`` behind zeros up to ``mem_len`` tokens, and the ``keep`` that hides the zeros.
+    """``memory`` behind zeros up to ``mem_len`` tokens, and the ``key_mask`` that hides the zeros.
 
-    With that ``keep`` for memory and segment the numbers are those of ``memory`` alone, but
+    With that ``key_mask`` for memory and segment the numbers are those of ``memory`` alone, but
     all segments have one shape: what is compiled for it is compiled once, while memory fills.
     """
     held = memory.shape[2]
     if held > mem_len:
         raise ValueError(f"memory must hold at most mem_len = {mem_len} tokens, got {held}")
-    keep = torch.arange(mem_len + seg_len, device=memory.device) >= mem_len - held
-    return pad(memory, (0, 0, mem_len - held, 0)), repeat(keep, "key -> batch key", batch=memory.shape[1])
+    key_mask = torch.arange(mem_len + seg_len, device=memory.device) >= mem_len - held
+    return pad(memory, (0, 0, mem_len - held, 0)), repeat(key_mask, "key -> batch key", batch=memory.shape[1])
 
 
 def reach(offset: int, *, n_layer: int, seg_len: int, mem_len: int, window: int | None = None) -> int:

@@ -3,26 +3,28 @@
     log_probs, states = model(tokens, memory)
     memory = extend(memory, states, mem_len=M)
 
-``states[n]`` is what layer n read on this segment, before any norm. It is what layer n
-of the next segment reads as memory, so there are N entries, and the output is not one.
+``states[n]`` is the input of layer n on this segment, before any norm. Layer n of the next
+segment reads it as memory, so there are N entries, and the model's output is not one of them.
 """
 
-from functools import partial
 from math import sqrt
-from typing import Literal, Unpack, get_args
+from typing import Unpack
 
 import torch
 from einops import rearrange
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.nn import functional
 
 from minitxl.adaptive import AdaptiveEmbedding, AdaptiveSoftmax
-from minitxl.attention import MultiHeadAttention, ShawAttention, Sight, XLAttention, join
+from minitxl.attention import (
+    AttentionOptions,
+    MultiHeadAttention,
+    ShawAttention,
+    XLAttention,
+    concat_memory,
+)
 from minitxl.config import ModelConfig
-from minitxl.fast import cpu_attention
-from minitxl.fast.dropout import Dropout, VariationalDropout, factor
-from minitxl.fast.feed_forward import feed_forward
-from minitxl.fast.linear import Linear
 from minitxl.positions import sinusoids
 
 Tokens = Int[Tensor, "batch seg"]
@@ -30,56 +32,67 @@ Hidden = Float[Tensor, "batch seg model"]
 States = Float[Tensor, "layer batch seg model"]
 Memory = Float[Tensor, "layer batch mem model"]
 Attention = MultiHeadAttention | ShawAttention | XLAttention
-Path = Literal["explicit", "fused"]
-"""The einsum text of ``attention``, or the same numbers faster, by ``cpu_attention`` and ``feed_forward``."""
+
+
+class VariationalDropout(nn.Dropout):
+    """Dropout with one mask for all tokens of a segment (Gal and Ghahramani 2016)."""
+
+    def forward(self, x: Float[Tensor, "batch seg width"]) -> Float[Tensor, "batch seg width"]:
+        return x * functional.dropout(torch.ones_like(x[:, :1]), self.p, self.training)
+
+
+class FeedForward(nn.Sequential):
+    """W_2 drop(relu(W_1 x + b_1)) + b_2 for each position by itself; GELU in place of ReLU if configured."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        dropout_kind = VariationalDropout if config.variational else nn.Dropout
+        super().__init__(
+            nn.Linear(config.d_model, config.d_inner),
+            nn.ReLU(inplace=True) if config.activation == "relu" else nn.GELU(),
+            dropout_kind(config.dropout),
+            nn.Linear(config.d_inner, config.d_model),
+        )
 
 
 class Block(nn.Module):
-    """Attention, then a feed-forward layer, each inside a residual and a LayerNorm."""
+    """Attention, then a feed-forward layer, each with a residual connection and a LayerNorm."""
 
     def __init__(self, config: ModelConfig, attention: Attention) -> None:
         super().__init__()
-        dropout_kind = VariationalDropout if config.variational else Dropout
         self.pre = config.norm == "pre"
         self.attention = attention
         self.norm_attention = nn.LayerNorm(config.d_model)
         self.norm_inner = nn.LayerNorm(config.d_model)
-        self.inner = nn.Sequential(
-            Linear(config.d_model, config.d_inner),
-            nn.ReLU(inplace=True) if config.activation == "relu" else nn.GELU(),
-            dropout_kind(config.dropout),
-            Linear(config.d_inner, config.d_model),
-        )
-        self.drop = dropout_kind(config.dropout)
+        self.inner = FeedForward(config)
+        self.drop = VariationalDropout(config.dropout) if config.variational else nn.Dropout(config.dropout)
 
-    def read(self, states: Float[Tensor, "batch pos model"]) -> Float[Tensor, "batch pos model"]:
-        """What attention is given of a segment, and alike of its memory: normed before, or as it is."""
+    def attention_input(self, states: Float[Tensor, "batch pos model"]) -> Float[Tensor, "batch pos model"]:
+        """Return LayerNorm of the states if pre-norm, else the states; for a segment and its memory alike."""
         return self.norm_attention(states) if self.pre else states
 
     def forward(
-        self,
-        x: Hidden,
-        memory: Float[Tensor, "batch mem model"],
-        *,
-        path: Path = "explicit",
-        **sight: Unpack[Sight],
+        self, x: Hidden, memory: Float[Tensor, "batch mem model"], **options: Unpack[AttentionOptions]
     ) -> Hidden:
-        attend = partial(cpu_attention.attend, self.attention) if path == "fused" else self.attention
-        return self.around(x, attend(self.read(x), self.read(memory), **sight), path=path)
+        """Return the layer's output; ``memory`` is this layer's, of states like x."""
+        attended = self.attention(self.attention_input(x), self.attention_input(memory), **options)
+        return self.residual_sublayers(x, attended)
 
-    def around(self, x: Hidden, attended: Hidden, *, path: Path = "explicit") -> Hidden:
-        """The layer's output: residuals, norms and the feed-forward layer around its attention's."""
-        inner = partial(feed_forward, self.inner) if path == "fused" else self.inner
+    def residual_sublayers(self, x: Hidden, attended: Hidden) -> Hidden:
+        """Return the layer's output from its input and the attention's output.
+
+        Pre-norm:  x + attended, then x + inner(norm(x)).
+        Post-norm: norm(x + attended), then norm(x + inner(x)), as in the paper.
+        """
         attended = self.drop(attended)
         if self.pre:
             x = x + attended
-            return x + self.drop(inner(self.norm_inner(x)))
+            return x + self.drop(self.inner(self.norm_inner(x)))
         x = self.norm_attention(x + attended)
-        return self.norm_inner(x + self.drop(inner(x)))
+        return self.norm_inner(x + self.drop(self.inner(x)))
 
 
 class TransformerLM(nn.Module):
-    """One model for every system: ``attention`` is the only switch, no memory is vanilla."""
+    """One model for every system: ``config.attention`` chooses it, and vanilla is without memory."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -97,7 +110,7 @@ class TransformerLM(nn.Module):
         self.final_norm = (
             nn.LayerNorm(config.d_model) if config.norm == "pre" and config.norm_output else nn.Identity()
         )
-        self.drop = VariationalDropout(config.dropout) if config.variational else Dropout(config.dropout)
+        self.drop = VariationalDropout(config.dropout) if config.variational else nn.Dropout(config.dropout)
         self.output = AdaptiveSoftmax(*words, cutoffs=config.cutoffs, div_val=config.div_val)
         self.output.tie(self.embedding, tables=config.tie_embeddings, projections=config.tie_projections)
         self.apply(initialise)
@@ -114,32 +127,34 @@ class TransformerLM(nn.Module):
                 max_distance=c.max_distance,
                 attention_dropout=c.attention_dropout,
             )
-        shared = self.blocks[0].attention if c.share_uv and self.blocks else None
-        return XLAttention(
-            c.d_model,
-            c.n_head,
-            c.d_head,
-            dropout=c.dropout,
-            attention_dropout=c.attention_dropout,
-            u=getattr(shared, "u", None),
-            v=getattr(shared, "v", None),
-        )
+        if c.attention == "xl":
+            first = self.blocks[0].attention if c.share_biases and self.blocks else None
+            return XLAttention(
+                c.d_model,
+                c.n_head,
+                c.d_head,
+                dropout=c.dropout,
+                attention_dropout=c.attention_dropout,
+                u=getattr(first, "u", None),
+                v=getattr(first, "v", None),
+            )
+        raise ValueError(f"attention must be absolute, shaw or xl, got {c.attention!r}")
 
     def embed(self, tokens: Tokens) -> Hidden:
-        """√d_model E[token], and where absolute the segment's U_0 … U_{L-1}: the first layer's input."""
+        """Return √d_model E[token], plus U_0 … U_{L-1} where absolute: the first layer's input."""
         x = self.embedding(tokens) * sqrt(self.config.d_model)
         if self.training and self.config.word_dropout:
-            words = factor(x.new_empty(self.config.vocab_size), self.config.word_dropout)
+            words = functional.dropout(x.new_ones(self.config.vocab_size), self.config.word_dropout)
             x = x * rearrange(words[tokens], "batch seg -> batch seg 1")
-        return self.drop(self.place(x, layer=0))
+        return self.drop(self.add_positions(x, layer=0))
 
-    def place(self, x: Hidden, *, layer: int) -> Hidden:
-        """x as this layer reads it: absolute positions restart at each segment, the rest adds none."""
-        place = torch.arange(x.shape[1], device=x.device)
+    def add_positions(self, x: Hidden, *, layer: int) -> Hidden:
+        """Return x plus this layer's absolute positions, if it has any; they restart at each segment."""
+        position = torch.arange(x.shape[1], device=x.device)
         if layer < len(self.positions):
-            return x + self.positions[layer](place)
+            return x + self.positions[layer](position)
         if layer == 0 and self.config.attention == "absolute":
-            return x + sinusoids(place.to(x.dtype), self.config.d_model)
+            return x + sinusoids(position.to(x.dtype), self.config.d_model)
         return x
 
     def hidden(
@@ -148,30 +163,28 @@ class TransformerLM(nn.Module):
         memory: Memory | None = None,
         *,
         last: int | None = None,
-        path: Path = "explicit",
-        **sight: Unpack[Sight],
+        **options: Unpack[AttentionOptions],
     ) -> tuple[Float[Tensor, "batch last model"], States]:
-        """The last layer's output, and each layer's input: what all other calls stand on.
+        """Return the last layer's output, and each layer's input, which the next segment remembers.
 
-        Where only the ``last`` positions are wanted, the last layer has no other queries.
+        With ``last``, only the last so many positions come out, and the last layer has no other queries.
         """
-        if path not in get_args(Path):
-            raise ValueError(f"path must be explicit or fused, got {path!r}")
-        memory, sight = self._checked(tokens, memory, sight)
+        memory, options = self._checked(tokens, memory, options)
         x, states = self.embed(tokens), []
-        for layer, (block, past) in enumerate(zip(self.blocks, memory, strict=True)):
-            x = self.place(x, layer=layer) if layer else x
+        for layer, (block, layer_memory) in enumerate(zip(self.blocks, memory, strict=True)):
+            x = self.add_positions(x, layer=layer) if layer else x
             states.append(x)
             if last is not None and layer == self.config.n_layer - 1:
-                past, x = join(past, x[:, :-last]), x[:, -last:]
-            x = block(x, past, path=path, **sight)
+                # The other positions are keys only, as memory is: attention can't tell them from it.
+                layer_memory, x = concat_memory(layer_memory, x[:, :-last]), x[:, -last:]
+            x = block(x, layer_memory, **options)
         return self.drop(self.final_norm(x)), torch.stack(states)
 
     def forward(
-        self, tokens: Tokens, memory: Memory | None = None, *, path: Path = "explicit", **sight: Unpack[Sight]
+        self, tokens: Tokens, memory: Memory | None = None, **options: Unpack[AttentionOptions]
     ) -> tuple[Float[Tensor, "batch seg vocab"], States]:
-        """Log-probabilities of each next token, normalised, in nats; and the states."""
-        hidden, states = self.hidden(tokens, memory, path=path, **sight)
+        """Return log-probabilities of each next token in nats, normalised; and the states."""
+        hidden, states = self.hidden(tokens, memory, **options)
         return self.output.log_probs(hidden), states
 
     def token_losses(
@@ -179,50 +192,51 @@ class TransformerLM(nn.Module):
         tokens: Tokens,
         targets: Tokens,
         memory: Memory | None = None,
-        *,
-        path: Path = "explicit",
-        **sight: Unpack[Sight],
+        **options: Unpack[AttentionOptions],
     ) -> tuple[Float[Tensor, "batch seg"], States]:
-        """-log p(target) of each token in nats, in token order; and the states."""
-        hidden, states = self.hidden(tokens, memory, path=path, **sight)
+        """Return -log p(target) of each token in nats, in token order; and the states."""
+        hidden, states = self.hidden(tokens, memory, **options)
         return self.losses(hidden, targets), states
 
     def losses(self, hidden: Hidden, targets: Tokens) -> Float[Tensor, "batch seg"]:
-        """-log p(target) in nats from what ``hidden`` returned, or from some of its positions."""
+        """Return -log p(target) in nats from what ``hidden`` returned, or from some of its positions."""
         self._check_ids(targets, "targets")
         return self.output.losses(hidden, targets)
 
     def attention_weights(
-        self, tokens: Tokens, memory: Memory | None = None, **sight: Unpack[Sight]
+        self, tokens: Tokens, memory: Memory | None = None, **options: Unpack[AttentionOptions]
     ) -> Float[Tensor, "layer batch head query key"]:
-        """The softmax weights of every layer and head."""
-        _, states = self.hidden(tokens, memory, **sight)
-        memory, sight = self._checked(tokens, memory, sight)
-        layers = zip(self.blocks, states, memory, strict=True)
-        return torch.stack(
-            [block.attention.weights(block.read(x), block.read(past), **sight) for block, x, past in layers]
-        )
+        """Return the softmax weights of every layer and head."""
+        _, states = self.hidden(tokens, memory, **options)
+        memory, options = self._checked(tokens, memory, options)
+        weights = []
+        for block, x, layer_memory in zip(self.blocks, states, memory, strict=True):
+            inputs = block.attention_input(x), block.attention_input(layer_memory)
+            weights.append(block.attention.attention_weights(*inputs, **options))
+        return torch.stack(weights)
 
     def no_memory(self, batch: int) -> Memory:
-        """The memory of so many rows before their first segment: zero tokens long."""
+        """Return the memory of ``batch`` rows before their first segment: zero tokens long."""
         c = self.config
         return next(self.parameters()).new_zeros(c.n_layer, batch, 0, c.d_model)
 
     def check(self, tokens: Tokens) -> None:
-        """Refuse ids that are not in the vocabulary, and a segment beyond a learned table."""
+        """Raise a ValueError for ids outside the vocabulary and for a segment beyond a learned table."""
         self._check_ids(tokens, "tokens")
         most, seg = self.config.max_seg_len, tokens.shape[1]
         if self.positions and seg > most:
             raise ValueError(f"a segment may have max_seg_len = {most} learned positions, got {seg}")
 
-    def _checked(self, tokens: Tokens, memory: Memory | None, sight: Sight) -> tuple[Memory, Sight]:
-        """The memory, zero tokens long where there is none, and the sight with the model's own clamp."""
+    def _checked(
+        self, tokens: Tokens, memory: Memory | None, options: AttentionOptions
+    ) -> tuple[Memory, AttentionOptions]:
+        """Check tokens and memory; fill in an empty memory for None, and the model's own clamp_len."""
         self.check(tokens)
         c, batch = self.config, len(tokens)
-        if sight.get("clamp_len") is None:
-            sight = {**sight, "clamp_len": c.clamp_len}
+        if options.get("clamp_len") is None:
+            options = {**options, "clamp_len": c.clamp_len}
         if memory is None:
-            return self.no_memory(batch), sight
+            return self.no_memory(batch), options
         layer, rows, _, width = memory.shape
         if (layer, width) != (c.n_layer, c.d_model):
             raise ValueError(
@@ -231,10 +245,10 @@ class TransformerLM(nn.Module):
             )
         if rows != batch:
             raise ValueError(f"memory must have a row for each row of tokens, {batch}, got {rows}")
-        return memory, sight
+        return memory, options
 
     def _check_ids(self, ids: Tokens, name: str) -> None:
-        if ids.numel() and ids.device.type == "cpu":  # elsewhere reading one value waits for the device
+        if ids.numel() and ids.device.type == "cpu":  # on a GPU, reading one value would wait for all work
             low, high = ids.aminmax()
             if low < 0 or high >= self.config.vocab_size:
                 worst = (low if low < 0 else high).item()
@@ -242,8 +256,11 @@ class TransformerLM(nn.Module):
 
 
 def initialise(module: nn.Module) -> None:
-    """The original code's: weights and u, v N(0, .02), projections of embeddings N(0, .01),
-    LayerNorm gains N(1, .02), biases 0."""
+    """Draw a module's own parameters as the original code does.
+
+    Weights, u and v from N(0, .02), projections of embeddings from N(0, .01), LayerNorm gains
+    from N(1, .02); biases are 0.
+    """
     for name, parameter in module.named_parameters(recurse=False):
         if name == "bias":
             nn.init.zeros_(parameter)

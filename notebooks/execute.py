@@ -27,7 +27,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell
 from tqdm import tqdm
 
 from minitxl.experiments import results
-from minitxl.files import replacing
+from minitxl.files import atomic_write
 
 HERE = Path(__file__).parent
 FIGURES = HERE.parent / "figures"
@@ -126,7 +126,7 @@ def execute(path: Path, profile: str) -> None:
         "megabytes": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024,
     }
     _record(path.stem, profile, measured)
-    with replacing(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_text(text_of(canonical(notebook, path.stem)), "utf-8")
 
 

@@ -14,8 +14,8 @@ ENCODINGS = {
     "absolute learned": {"attention": "absolute", "positions": "learned"},
     "absolute per layer": {"attention": "absolute", "positions": "per-layer"},
     "shaw": {"attention": "shaw", "max_distance": 4},
-    "xl": {"attention": "xl", "share_uv": True},
-    "xl with u and v per layer": {"attention": "xl", "share_uv": False},
+    "xl": {"attention": "xl", "share_biases": True},
+    "xl with u and v per layer": {"attention": "xl", "share_biases": False},
 }
 RELATIVE = {name: encoding for name, encoding in ENCODINGS.items() if encoding["attention"] != "absolute"}
 ABSOLUTE = {name: encoding for name, encoding in ENCODINGS.items() if encoding["attention"] == "absolute"}
@@ -63,12 +63,12 @@ def in_segments(
     *,
     mem_len: int,
     update: Callable = extend,
-    **sight: Any,
+    **options: Any,
 ) -> torch.Tensor:
     """Log-probabilities [batch time vocab] of a text that is read segment after segment."""
     memory, found = None, []
     for segment in tokens.split(seg_lens, dim=1):
-        log_probs, states = model(segment, memory, **sight)
+        log_probs, states = model(segment, memory, **options)
         memory = update(memory, states, mem_len=mem_len)
         found.append(log_probs)
     return torch.cat(found, dim=1)

@@ -21,15 +21,16 @@ from test_evaluate_command import PARTS, WIKITEXT, a_model, by_the_original_rule
 from test_released import random_model, write_released
 
 from minitxl.__main__ import main
-from minitxl.config import EvaluateConfig, TrainConfig
 from minitxl.data import datasets
-from minitxl.data.batching import Lanes
+from minitxl.data.batching import ContiguousBatches
 from minitxl.fast import kv_cache
 from minitxl.inference import generation
+from minitxl.inference.config import EvaluateConfig
 from minitxl.inference.evaluation import Score, cached, sliding
 from minitxl.memory import extend, reach
 from minitxl.positions import rel_shift
 from minitxl.pretrained.released import load_original, load_released_vocabulary, to_original
+from minitxl.training.config import TrainConfig
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
@@ -186,7 +187,7 @@ CALLS = {
     "train": Call(
         {
             *("--text", "--mem-len", "--preset", "--data", "--precision"),
-            *("--checkpoint-every", "--checkpoint-minutes", "--keep", "--tensorboard"),
+            *("--checkpoint-every", "--checkpoint-minutes", "--checkpoints", "--tensorboard"),
         },
         TINY,
         r"trained for 6 steps; next: minitxl evaluate runs/",
@@ -367,14 +368,14 @@ def test_a_prefix_fed_with_its_memory_counts_twice():
 
 @answers("How do I feed memory to the next batch?")
 def test_rows_go_on_where_they_stopped_and_one_begins_anew_by_keep():
-    lanes = Lanes(torch.arange(47), batch=4, seg_len=3)
+    lanes = ContiguousBatches(torch.arange(47), batch=4, seg_len=3)
     assert {segment.tokens.shape for segment in lanes} == {(4, 3)}
     assert torch.equal(lanes[1].tokens[:, 0], lanes[0].tokens[:, -1] + 1)
     model, tokens = small_model(), some_tokens(2, 4)
     memory = extend(None, model(some_tokens(2, 5, seed=1))[1], mem_len=5)
-    keep = torch.ones(2, 9, dtype=torch.bool)
-    keep[1, :5] = False
-    found = model(tokens, memory, keep=keep)[0]
+    key_mask = torch.ones(2, 9, dtype=torch.bool)
+    key_mask[1, :5] = False
+    found = model(tokens, memory, key_mask=key_mask)[0]
     assert same(found[0], model(tokens, memory)[0][0])
     assert same(found[1], model(tokens)[0][1])
 

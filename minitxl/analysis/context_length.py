@@ -19,11 +19,10 @@ from jaxtyping import Bool, Float, Integer
 from torch import Tensor
 from torch.nn.functional import pad
 
-from minitxl.analysis.dependency_reach import resting
 from minitxl.analysis.lstm import LSTMLM
-from minitxl.config import EvaluateConfig
-from minitxl.data.batching import Lanes, Segment
-from minitxl.fast import kv_cache
+from minitxl.data.batching import ContiguousBatches, Segment
+from minitxl.fast import evaluating, kv_cache
+from minitxl.inference.config import EvaluateConfig
 from minitxl.inference.evaluation import sliding_losses
 from minitxl.memory import extend
 from minitxl.model import Memory, States, Tokens, TransformerLM
@@ -57,15 +56,15 @@ def context_losses(
             f"tokens, got {context_len} and {targets}"
         )
     stream = stream[len(stream) - context_len - targets :]
-    if isinstance(model, LSTMLM):
-        read = partial(_after_reading, model)
-    elif settings is None:
+    if settings is None and isinstance(model, TransformerLM):
         losses = sliding_losses(model, stream, attention_len=context_len, stride=1, batch=batch)
         return losses[context_len - 1 :]
-    else:
-        read = partial(_after_segments, model, settings)
     windows = stream.to(next(model.parameters()).device, torch.int64).unfold(0, context_len + 1, 1)
-    with resting(model), torch.inference_mode():
+    with evaluating(model) as fast_model:
+        if isinstance(fast_model, LSTMLM):
+            read = partial(_after_reading, fast_model)
+        elif settings is not None:
+            read = partial(_after_segments, fast_model, settings)
         return torch.cat([read(rows[:, :-1], rows[:, 1:]) for rows in windows.split(batch)])
 
 
@@ -217,7 +216,9 @@ def memory_changes(
         raise ValueError(f"ages must be two numbers with 1 ≤ first ≤ last, got {ages}")
     if how not in ("hide", "shuffle"):
         raise ValueError(f"how must be hide or shuffle, got {how!r}")
-    lanes = Lanes(stream.to(next(model.parameters()).device), batch=batch, seg_len=settings.seg_len)
+    lanes = ContiguousBatches(
+        stream.to(next(model.parameters()).device), batch=batch, seg_len=settings.seg_len
+    )
     if (len(lanes) - 1) * settings.seg_len < settings.mem_len:
         raise ValueError(
             f"each of the {batch} lanes must fill the memory of {settings.mem_len} tokens before its last "
@@ -227,7 +228,7 @@ def memory_changes(
     touched = (youngest <= age) & (age <= oldest)
     generator = torch.Generator().manual_seed(seed)
     memory, found = None, []
-    with resting(model), torch.inference_mode():
+    with evaluating(model) as model:
         for index in range(len(lanes)):
             losses, states = _read(model, lanes[index], memory, settings)
             if memory is not None and memory.shape[2] == settings.mem_len:
@@ -250,9 +251,9 @@ def _read(
     batch, seg = segment.tokens.shape
     if hidden is None:
         hidden = segment.tokens.new_zeros(0 if memory is None else memory.shape[2], dtype=torch.bool)
-    keep = repeat(~pad(hidden, (0, seg)), "key -> batch key", batch=batch)
+    key_mask = repeat(~pad(hidden, (0, seg)), "key -> batch key", batch=batch)
     return model.token_losses(
-        *segment, memory, path="fused", window=settings.window, clamp_len=settings.clamp_len, keep=keep
+        *segment, memory, window=settings.window, clamp_len=settings.clamp_len, key_mask=key_mask
     )
 
 

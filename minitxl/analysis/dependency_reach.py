@@ -10,8 +10,7 @@ All of these ask what a query can be told at most. What a trained model makes of
 its first token on.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -19,7 +18,7 @@ from einops import pack, rearrange, repeat
 from jaxtyping import Bool, Float, Int, Integer, Num
 from torch import Tensor, nn
 
-from minitxl.fast.kv_cache import evaluating
+from minitxl.fast import evaluating, restore
 from minitxl.memory import check_query, empty, extend
 from minitxl.model import Memory, States, TransformerLM
 
@@ -87,7 +86,7 @@ def farthest(influence: Num[Tensor, " time"] | Bool[Tensor, " time"]) -> int:
     return len(influence) - 1 - int(influence.nonzero().min())
 
 
-def joined(
+def extend_with_gradient(
     memory: Memory | None, states: States, *, mem_len: int
 ) -> Float[Tensor, "layer batch new_mem model"]:
     """``extend`` without its stop-gradient: the same values, still part of the graph.
@@ -111,9 +110,9 @@ def changes(
     """
     rows = repeat(_on_device(tokens, model), "time -> row time", row=len(tokens))
     other = (rows + torch.eye(len(tokens), dtype=rows.dtype, device=rows.device)) % model.config.vocab_size
-    with evaluating(model):
+    with evaluating(model) as fast_model:
         before, after = (
-            _at_query(model, batch, extend, seg_len=seg_len, mem_len=mem_len, window=window)
+            _at_query(fast_model, batch, extend, seg_len=seg_len, mem_len=mem_len, window=window)
             for batch in (rows, other)
         )
     return (after - before).abs().amax(dim=1)
@@ -126,7 +125,7 @@ def gradients(
     seg_len: int,
     mem_len: int,
     window: int | None = None,
-    update: Callable[..., Memory] = joined,
+    update: Callable[..., Memory] = extend_with_gradient,
 ) -> Float[Tensor, " time"]:
     """For each token, how long the gradient with respect to its embedding is.
 
@@ -139,9 +138,10 @@ def gradients(
         embedded.append(output.detach().requires_grad_())
         return embedded[-1]
 
+    model = restore(model).eval()  # the modules of the paper: their gradients reach every embedding
     hook = model.embedding.register_forward_hook(keep)
     try:
-        with resting(model), torch.enable_grad():
+        with torch.enable_grad():
             batch = rearrange(_on_device(tokens, model), "time -> 1 time")
             found = _at_query(model, batch, update, seg_len=seg_len, mem_len=mem_len, window=window)
         slopes = torch.autograd.grad(found.max(), embedded, materialize_grads=True)
@@ -169,14 +169,3 @@ def _at_query(
         hidden, states = model.hidden(segment, memory, window=window)
         memory = update(memory, states, mem_len=mem_len)
     return rearrange(model.output.log_probs(hidden[:, -1:]), "batch 1 vocab -> batch vocab")
-
-
-@contextmanager
-def resting(model: nn.Module) -> Iterator[None]:
-    """No dropout inside; the model's mode is as before afterwards."""
-    training = model.training
-    model.eval()
-    try:
-        yield
-    finally:
-        model.train(training)

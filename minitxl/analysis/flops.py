@@ -5,8 +5,9 @@ from itertools import pairwise
 import torch
 
 from minitxl.adaptive import Partition
-from minitxl.config import ModelConfig, TrainConfig
+from minitxl.config import ModelConfig
 from minitxl.model import TransformerLM
+from minitxl.training.config import TrainConfig
 
 
 def parameters(model: ModelConfig) -> int:

@@ -10,8 +10,10 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from minitxl.analysis.flops import clusters, parameters, partition
-from minitxl.config import ModelConfig, TrainConfig
+from minitxl.config import ModelConfig
+from minitxl.fast import optimize
 from minitxl.model import TransformerLM
+from minitxl.training.config import TrainConfig
 
 FLOAT = 4
 """Bytes of a number: weights, gradients, and all that is kept, in float32."""
@@ -55,17 +57,17 @@ def held(model: ModelConfig, train: TrainConfig, *, parts: int) -> dict[str, int
 def layer_bytes(model: ModelConfig, train: TrainConfig) -> int:
     """Bytes that a layer keeps for its backward pass on a GPU, its memory among them.
 
-    It is run on tensors that have shapes and no numbers, its attention as ``gpu_attention.biased``, since
+    It is run on tensors that have shapes and no numbers, its attention as ``gpu_attention.sdpa_bias``, since
     which form is fastest only a GPU can tell. Dropout of attention weights is left out: that form
     draws it once more in the backward pass, and keeps none.
     """
     alone = replace(model, n_layer=1, attention_dropout=0.0)
     with torch.device("meta"):
-        (block,) = TransformerLM(alone).blocks
+        (block,) = optimize(TransformerLM(alone)).blocks
         x = torch.empty(train.batch, train.seg_len, model.d_model, requires_grad=True)
         memory = torch.empty(train.batch, train.mem_len, model.d_model)
-    sight = {"window": train.window, "clamp_len": train.clamp_len}
-    return saved_bytes(partial(block, x, memory, path="fused", **sight), block.parameters())
+    options = {"window": train.window, "clamp_len": train.clamp_len}
+    return saved_bytes(partial(block, x, memory, **options), block.parameters())
 
 
 def output_bytes(model: ModelConfig, train: TrainConfig) -> int:

@@ -20,12 +20,13 @@ from minitxl.benchmark.peers import (
     loss_or_scores,
     text,
 )
-from minitxl.config import ModelConfig, TrainConfig
-from minitxl.data.batching import Lanes
+from minitxl.config import ModelConfig
+from minitxl.data.batching import ContiguousBatches
 from minitxl.fast import kv_cache
 from minitxl.memory import extend
 from minitxl.model import TransformerLM
-from minitxl.training.loop import advance, start
+from minitxl.training.config import TrainConfig
+from minitxl.training.loop import start, train_step
 
 
 def build_minitxl(job: Job) -> AtWork:
@@ -45,8 +46,8 @@ def our_training(job: Job) -> AtWork:
         seed=job.seed,
     )
     run = start(config(size), settings, device=job.device)
-    lanes = Lanes(text(job).flatten(), batch=size.batch, seg_len=size.seg_len)
-    return run.model, (torch.tensor(advance(run, lanes).bits) for _ in count())
+    lanes = ContiguousBatches(text(job).flatten(), batch=size.batch, seg_len=size.seg_len)
+    return run.model, (torch.tensor(train_step(run, lanes).bits) for _ in count())
 
 
 def our_decoding(job: Job) -> AtWork:
@@ -68,9 +69,9 @@ def build_explicit(job: Job) -> AtWork:
 
     def read(tokens: Tensor, targets: Tensor | None, memory: Any) -> tuple[Tensor, Any]:
         if targets is None:
-            scores, states = model(tokens, memory, path="explicit")
+            scores, states = model(tokens, memory)
         else:
-            losses, states = model.token_losses(tokens, targets, memory, path="explicit")
+            losses, states = model.token_losses(tokens, targets, memory)
             scores = losses.mean()
         return scores, extend(memory, states, mem_len=job.size.mem_len)
 

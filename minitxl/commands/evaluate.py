@@ -14,11 +14,11 @@ from tqdm import tqdm
 from tyro.conf import Positional
 
 from minitxl.commands.shared import Device, TextFlags, device_of, spelling_of
-from minitxl.config import EvaluateConfig
 from minitxl.data import tokenizer
 from minitxl.data.corpora import Corpus
-from minitxl.data.tokenizer import Spelling
+from minitxl.data.tokenizer import Tokenizer
 from minitxl.data.vocabulary import Vocabulary
+from minitxl.inference.config import EvaluateConfig
 from minitxl.inference.evaluation import Score, cached, sliding
 from minitxl.model import TransformerLM
 from minitxl.pretrained import hub, released
@@ -32,7 +32,7 @@ class Subject:
     name: str
     model: TransformerLM
     settings: EvaluateConfig
-    spelled: Spelling | None
+    spelled: Tokenizer | None
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class Evaluate:
                 f"the vocabulary of {self.released} must hold the model's {model.config.vocab_size:,} words, "
                 f"got {len(words):,}"
             )
-        spelled = None if words is None else Spelling("words", _with_unknown(words))
+        spelled = None if words is None else Tokenizer("words", _with_unknown(words))
         return Subject(self.released, model.to(device), lengths, spelled)
 
     def _asked(self, lengths: EvaluateConfig) -> EvaluateConfig:
@@ -183,11 +183,11 @@ def _with_unknown(words: list[str]) -> Vocabulary:
     return Vocabulary(tuple(words), next((word for word in ("<unk>", "<UNK>") if word in words), None))
 
 
-def _described(spelled: Spelling) -> str:
+def _described(spelled: Tokenizer) -> str:
     return f"{256 if spelled.vocabulary is None else len(spelled.vocabulary):,} {spelled.unit}"
 
 
-def _unknown_in(stream: Tensor, spelled: Spelling | None) -> str:
+def _unknown_in(stream: Tensor, spelled: Tokenizer | None) -> str:
     held = None if spelled is None else spelled.vocabulary
     if held is None or held.unknown is None:
         return ""

@@ -11,9 +11,9 @@ from tyro.conf import Positional
 
 from minitxl.commands.shared import Device, device_of
 from minitxl.data import tokenizer
-from minitxl.data.tokenizer import Spelling
+from minitxl.data.tokenizer import Tokenizer
 from minitxl.inference import generation
-from minitxl.inference.sampling import Ways
+from minitxl.inference.sampling import SamplingOptions
 from minitxl.training import run_folder
 
 DEFAULT = "def "
@@ -57,7 +57,7 @@ class Generate:
             trained.seg_len - 1 if model.config.attention == "absolute" else trained.seg_len + trained.mem_len
         )
         mem_len = most if self.mem_len is None else self.mem_len
-        ways: Ways = {
+        ways: SamplingOptions = {
             "temperature": self.temperature,
             "top_k": self.top_k,
             "top_p": self.top_p,
@@ -80,14 +80,14 @@ class Generate:
             tell(spelled, prompt, text.tolist())
 
 
-def _default_prompt(spelled: Spelling) -> torch.Tensor:
+def _default_prompt(spelled: Tokenizer) -> torch.Tensor:
     try:
         return spelled.encode(DEFAULT)
     except ValueError as error:
         raise ValueError(f'prompt must be given where the run can\'t read "{DEFAULT}": {error}') from error
 
 
-def tell(spelled: Spelling, prompt: torch.Tensor, tokens: Iterable[int]) -> None:
+def tell(spelled: Tokenizer, prompt: torch.Tensor, tokens: Iterable[int]) -> None:
     """Print a text as it comes."""
     for piece in spelled.decode(chain(prompt.tolist(), tokens)):
         print(piece, end="", flush=True)

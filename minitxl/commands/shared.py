@@ -14,7 +14,7 @@ from minitxl.data import corpora, datasets
 from minitxl.data.corpora import Corpus
 from minitxl.data.datasets import Stored
 from minitxl.data.token_file import Unit
-from minitxl.data.tokenizer import Spelling
+from minitxl.data.tokenizer import Tokenizer
 from minitxl.experiments.runner import Report
 from minitxl.training.loop import Record
 
@@ -37,7 +37,7 @@ class TextFlags:
         named = {"--data": self.data, "--text": self.text}
         return "".join(f" {flag} {quote(str(of))}" for flag, of in named.items() if of is not None)
 
-    def corpus(self, spelled: Spelling | None = None) -> Corpus:
+    def corpus(self, spelled: Tokenizer | None = None) -> Corpus:
         """The text; one of your own in the units and the vocabulary of ``spelled``, where that has any."""
         held = None if spelled is None else spelled.vocabulary
         unit = self.unit if spelled is None or held is None else spelled.unit
@@ -58,8 +58,8 @@ class TextFlags:
         )
 
 
-def spelling_of(corpus: Corpus) -> Spelling:
-    return corpus.spelling if isinstance(corpus, Stored) else Spelling()
+def spelling_of(corpus: Corpus) -> Tokenizer:
+    return corpus.spelling if isinstance(corpus, Stored) else Tokenizer()
 
 
 def device_of(asked: Device) -> str:

@@ -12,12 +12,13 @@ import tyro
 from tyro.conf import Positional
 
 from minitxl.commands.shared import Device, TextFlags, bars, device_of, spelling_of
-from minitxl.config import KeepConfig, ModelConfig, TrainConfig
-from minitxl.data.batching import Lanes
+from minitxl.config import ModelConfig
+from minitxl.data.batching import ContiguousBatches
 from minitxl.data.corpora import Corpus
 from minitxl.pretrained import presets
 from minitxl.pretrained.presets import PRESETS
 from minitxl.training import distributed, loop, run_folder
+from minitxl.training.config import RunConfig, TrainConfig
 
 
 @dataclass(frozen=True)
@@ -52,14 +53,14 @@ class TrainFlags(TrainConfig):
 
 
 @dataclass(frozen=True)
-class KeepFlags(KeepConfig):
+class KeepFlags(RunConfig):
     """How the run is carried out and what it keeps; all of this may change when it goes on."""
 
     def __post_init__(self) -> None:
         """``checked`` checks, where an error can be told in a sentence."""
 
-    def checked(self) -> KeepConfig:
-        return KeepConfig(**asdict(self))
+    def checked(self) -> RunConfig:
+        return RunConfig(**asdict(self))
 
 
 @dataclass(frozen=True)
@@ -76,13 +77,13 @@ class Train:
     """A published configuration that the other flags start from."""
     model: ModelFlags = ModelFlags()
     train: TrainFlags = TrainFlags()
-    keeping: KeepFlags = KeepFlags()
+    run_config: KeepFlags = KeepFlags()
     source: TextFlags = TextFlags()
     device: Device = "auto"
     """cpu, cuda, or the better one that is there."""
 
     def __call__(self) -> None:
-        settings, keeping = self.train.checked(), self.keeping.checked()
+        settings, run_config = self.train.checked(), self.run_config.checked()
         with distributed.joined(device_of(self.device)) as device:
             with distributed.first_here():
                 corpus = self.source.corpus()
@@ -91,13 +92,13 @@ class Train:
                     f"validation text of {corpus.name} must hold 2 tokens or more, got {len(corpus.valid)}"
                 )
             model, rows = self.model.checked(corpus.vocab_size), distributed.share(settings.batch)
-            lanes = Lanes(corpus.train, batch=settings.batch, seg_len=settings.seg_len, rows=rows)
-            with run_folder.held(self.folder):
-                run = self._run(model, settings, keeping, corpus, device)
-                whole = self._steps(run, lanes, corpus.valid, keeping)
+            lanes = ContiguousBatches(corpus.train, batch=settings.batch, seg_len=settings.seg_len, rows=rows)
+            with run_folder.run_lock(self.folder):
+                run = self._run(model, settings, run_config, corpus, device)
+                whole = self._steps(run, lanes, corpus.valid, run_config)
             if distributed.rank() == 0:
                 tell(run, self.folder, self.source)
-                if keeping.tensorboard:
+                if run_config.tensorboard:
                     print(f"curves: tensorboard --logdir {quote(str(self.folder))}")
             if not whole:
                 sys.exit(130)
@@ -106,7 +107,7 @@ class Train:
         self,
         model: ModelConfig,
         settings: TrainConfig,
-        keeping: KeepConfig,
+        run_config: RunConfig,
         corpus: Corpus,
         device: torch.device,
     ) -> loop.Run:
@@ -116,10 +117,10 @@ class Train:
             if distributed.rank() == 0:
                 spelled.write(self.folder)
                 run_folder.write_text(self.folder, corpus.name, corpus.sha256)
-            return loop.start(model, settings, device=device, accumulate=keeping.accumulate)
+            return loop.start(model, settings, device=device, accumulate=run_config.accumulate)
         spelled.check(self.folder)
         run_folder.check_text(self.folder, corpus.name, corpus.sha256)
-        run = run_folder.resume(checkpoint, device=device, accumulate=keeping.accumulate)
+        run = run_folder.resume(checkpoint, device=device, accumulate=run_config.accumulate)
         here, asked = (
             {**asdict(run.model.config), **asdict(run.settings)},
             {**asdict(model), **asdict(settings)},
@@ -134,14 +135,16 @@ class Train:
             print(f"going on with {self.folder} at step {run.step} of {settings.steps}")
         return run
 
-    def _steps(self, run: loop.Run, lanes: Lanes, valid: torch.Tensor, keeping: KeepConfig) -> bool:
+    def _steps(
+        self, run: loop.Run, lanes: ContiguousBatches, valid: torch.Tensor, run_config: RunConfig
+    ) -> bool:
         with bars(silent=distributed.rank() > 0) as report:
             return run_folder.train(
                 run,
                 lanes,
                 valid=valid,
                 folder=self.folder,
-                keeping=keeping,
+                run_config=run_config,
                 report=lambda record: report("training", run.settings.steps, record),
             )
 

@@ -23,13 +23,13 @@ from jaxtyping import Float, Integer
 from torch import Tensor
 
 from minitxl.analysis.context_length import mean_change, memory_changes
-from minitxl.analysis.dependency_reach import resting
-from minitxl.attention import Sight
-from minitxl.config import EvaluateConfig
+from minitxl.attention import AttentionOptions
 from minitxl.course.widgets import image, with_fallback
-from minitxl.data.batching import Lanes
+from minitxl.data.batching import ContiguousBatches
+from minitxl.fast import evaluating
 from minitxl.figures import Picture
 from minitxl.figures.training.progress import progress
+from minitxl.inference.config import EvaluateConfig
 from minitxl.memory import extend
 from minitxl.model import TransformerLM
 from minitxl.training import loop
@@ -56,7 +56,9 @@ class Dashboard:
     cheap enough to repeat, and noisier than ``minitxl.analysis.context_length`` is on a whole text.
     """
 
-    def __init__(self, run: Run, lanes: Lanes, valid: Integer[Tensor, " time"], *, every: int = 25) -> None:
+    def __init__(
+        self, run: Run, lanes: ContiguousBatches, valid: Integer[Tensor, " time"], *, every: int = 25
+    ) -> None:
         if every < 1:
             raise ValueError(f"every must be 1 step or more, got {every}")
         self.run, self.lanes, self.valid, self.every = run, lanes, valid, every
@@ -135,7 +137,7 @@ class Dashboard:
 
     def _train(self) -> None:
         try:
-            for record in loop.steps(self.run, self.lanes, self.valid):
+            for record in loop.train_steps(self.run, self.lanes, self.valid):
                 self._keep(record)
                 if self._asked_to_stop.is_set():
                     break
@@ -207,14 +209,16 @@ def _weights(
     model: TransformerLM, text: Integer[Tensor, " time"], settings: EvaluateConfig
 ) -> Float[Tensor, "layer batch head query key"]:
     """The weights in each lane's last segment."""
-    lanes = Lanes(text.to(next(model.parameters()).device), batch=PROBE_LANES, seg_len=settings.seg_len)
-    sight: Sight = {"window": settings.window, "clamp_len": settings.clamp_len}
+    lanes = ContiguousBatches(
+        text.to(next(model.parameters()).device), batch=PROBE_LANES, seg_len=settings.seg_len
+    )
+    options: AttentionOptions = {"window": settings.window, "clamp_len": settings.clamp_len}
     memory = None
-    with resting(model), torch.inference_mode():
+    with evaluating(model) as model:
         for index in range(len(lanes) - 1):
-            _, states = model.hidden(lanes[index].tokens[:LOOKED_AT], memory, path="fused", **sight)
+            _, states = model.hidden(lanes[index].tokens[:LOOKED_AT], memory, **options)
             memory = extend(memory, states, mem_len=settings.mem_len)
-        return model.attention_weights(lanes[len(lanes) - 1].tokens[:LOOKED_AT], memory, **sight)
+        return model.attention_weights(lanes[len(lanes) - 1].tokens[:LOOKED_AT], memory, **options)
 
 
 def learned_reach(

@@ -19,7 +19,7 @@ class Segment(NamedTuple):
     targets: Int[Tensor, "batch seg"]
 
 
-class Lanes:
+class ContiguousBatches:
     """``batch`` lanes of a stream, in segments of ``seg_len``; a sequence of segments.
 
     Tokens left over at the stream's end (fewer than ``batch``) and at each lane's end

@@ -23,8 +23,8 @@ from tqdm import tqdm
 from minitxl.data import vocabulary
 from minitxl.data.corpora import Corpus
 from minitxl.data.downloads import BROKEN, Download, fetch, members, plain
-from minitxl.data.token_file import Rule, Tokens, Unit, mapped, symbols, writing
-from minitxl.data.tokenizer import Spelling
+from minitxl.data.token_file import TokenizerSpec, Tokens, Unit, mapped, symbols, writing
+from minitxl.data.tokenizer import Tokenizer
 from minitxl.data.vocabulary import EOS, Vocabulary
 
 Part = Literal["train", "valid", "test", "whole"]
@@ -42,7 +42,7 @@ class Stored(Corpus):
     train: Tokens
     valid: Tokens
     test: Tokens
-    spelling: Spelling
+    spelling: Tokenizer
     """Which text the tokens stand for."""
 
 
@@ -53,13 +53,13 @@ class Source:
     downloads: tuple[Download, ...]
     parts: dict[str, Part]
     """Which part the files of these names are; the first pattern that fits decides."""
-    rule: Rule
+    rule: TokenizerSpec
     vocab_size: int | None = None
     """How many symbols the rule must find, where that is known."""
 
 
-LINES = Rule("words", after=(EOS,), first=(EOS,), unknown="<unk>")
-SENTENCES = Rule(
+LINES = TokenizerSpec("words", after=(EOS,), first=(EOS,), unknown="<unk>")
+SENTENCES = TokenizerSpec(
     "words", before=("<S>",), after=("<S>",), first=("<S>", "<UNK>"), unknown="<UNK>", min_count=3
 )
 
@@ -84,7 +84,7 @@ SOURCES = {
             ),
         ),
         {"enwik8": "whole"},
-        Rule("bytes"),
+        TokenizerSpec("bytes"),
     ),
     "text8": Source(
         (
@@ -94,7 +94,7 @@ SOURCES = {
             ),
         ),
         {"text8": "whole"},
-        Rule("characters"),
+        TokenizerSpec("characters"),
         vocab_size=27,
     ),
     "wikitext-103": _wikitext("wikitext-103", "md5:9ddaacaf6af0710eda8c456decff7832", 267_735),
@@ -172,12 +172,12 @@ def from_files(
         raise ValueError(f"unit must be bytes, characters or words, got {unit}")
     chosen = sorted(paths)
     part_of = _parts_of(chosen)
-    rule = Rule(unit)
+    rule = TokenizerSpec(unit)
     if unit == "words" and held is not None:
         rule = SENTENCES if "<S>" in held.ids else LINES
     elif unit == "words":
         first = (EOS, "<unk>") if min_count > 1 else (EOS,)
-        rule = Rule(unit, after=(EOS,), first=first, unknown="<unk>", min_count=min_count)
+        rule = TokenizerSpec(unit, after=(EOS,), first=first, unknown="<unk>", min_count=min_count)
     try:
         digests = [part_of[path] + _sha256(path) for path in chosen]
     except OSError as error:
@@ -220,7 +220,7 @@ def _parts_of(paths: list[Path]) -> dict[Path, Part]:
     return named
 
 
-def _place(name: str, rule: Rule, *digests: str) -> Path:
+def _place(name: str, rule: TokenizerSpec, *digests: str) -> Path:
     """The folder of the tokens that this rule makes of these texts."""
     made_of = hashlib.sha256(repr((rule, digests)).encode()).hexdigest()
     return data_folder() / f"{name}-{made_of[:16]}"
@@ -236,7 +236,7 @@ def _prepare(
     name: str,
     texts: Texts,
     parts: tuple[Part, ...],
-    rule: Rule,
+    rule: TokenizerSpec,
     vocab_size: int | None = None,
     held: Vocabulary | None = None,
 ) -> None:
@@ -256,7 +256,7 @@ def _prepare(
         raise ValueError(f"{name} can't be prepared in {ready.parent}: {error.strerror}") from error
 
 
-def _count(name: str, texts: Texts, rule: Rule) -> Vocabulary:
+def _count(name: str, texts: Texts, rule: TokenizerSpec) -> Vocabulary:
     """Words of the training text, or of the whole that is cut; characters of all parts."""
     counts: Counter[str] = Counter()
     for part, text, blocks in tqdm(texts(), desc=f"counting {name}", unit="file", disable=None):
@@ -267,7 +267,12 @@ def _count(name: str, texts: Texts, rule: Rule) -> Vocabulary:
 
 
 def _encode(
-    name: str, texts: Texts, parts: tuple[Part, ...], rule: Rule, held: Vocabulary | None, folder: Path
+    name: str,
+    texts: Texts,
+    parts: tuple[Part, ...],
+    rule: TokenizerSpec,
+    held: Vocabulary | None,
+    folder: Path,
 ) -> None:
     size, sizes = (256 if held is None else len(held)), dict.fromkeys(parts, 0)
     with ExitStack() as files:
@@ -298,7 +303,7 @@ def _stored(name: str, ready: Path, unit: Unit) -> Stored:
     else:
         parts = [mapped(ready / f"{part}.npy") for part in PARTS]
     size = 256 if held is None else len(held)
-    return Stored(name, parts[0], parts[1], parts[2], size, Spelling(unit, held))
+    return Stored(name, parts[0], parts[1], parts[2], size, Tokenizer(unit, held))
 
 
 @contextmanager

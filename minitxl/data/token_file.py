@@ -14,14 +14,14 @@ import torch
 from jaxtyping import UInt
 from torch import Tensor
 
-from minitxl.files import replacing
+from minitxl.files import atomic_write
 
 Unit = Literal["bytes", "characters", "words"]
 Tokens = UInt[Tensor, "_"]
 
 
 @dataclass(frozen=True)
-class Rule:
+class TokenizerSpec:
     """How a text becomes symbols, and which of them a vocabulary holds."""
 
     unit: Unit
@@ -38,7 +38,7 @@ class Rule:
     """Rarer symbols are not held."""
 
 
-def symbols(blocks: Iterable[bytes], name: str, rule: Rule) -> Iterator[Iterable[str]]:
+def symbols(blocks: Iterable[bytes], name: str, rule: TokenizerSpec) -> Iterator[Iterable[str]]:
     """The characters or words of a UTF-8 text that comes block by block, wherever it is cut."""
     texts = _decoded(blocks, name)
     return texts if rule.unit == "characters" else _words(texts, rule)
@@ -51,7 +51,7 @@ def writing(path: Path, vocab_size: int) -> Iterator[Callable[[Any], None]]:
     The file is there once the block has ended well.
     """
     dtype, total = np.min_scalar_type(vocab_size - 1), 0
-    with replacing(path) as temporary, temporary.open("wb") as file:
+    with atomic_write(path) as temporary, temporary.open("wb") as file:
 
         def write_header() -> None:
             described = {"descr": dtype.str, "fortran_order": False, "shape": (total,)}
@@ -92,7 +92,7 @@ def _decoded(blocks: Iterable[bytes], name: str) -> Iterator[str]:
             yield text
 
 
-def _words(texts: Iterator[str], rule: Rule) -> Iterator[list[str]]:
+def _words(texts: Iterator[str], rule: TokenizerSpec) -> Iterator[list[str]]:
     rest = ""
     for text in texts:
         *lines, rest = (rest + text).split("\n")

@@ -22,7 +22,7 @@ KEPT: tuple[Unit, ...] = ("characters", "words")
 
 
 @dataclass(frozen=True)
-class Spelling:
+class Tokenizer:
     """What a token is; the vocabulary is None for bytes."""
 
     unit: Unit = "bytes"
@@ -74,9 +74,9 @@ class Spelling:
             self.vocabulary.write(folder / f"{self.unit}.json")
 
 
-def read(folder: Path) -> Spelling:
+def read(folder: Path) -> Tokenizer:
     """That of the run in this folder."""
     for unit in KEPT:
         if (path := folder / f"{unit}.json").exists():
-            return Spelling(unit, vocabulary.read(path))
-    return Spelling()
+            return Tokenizer(unit, vocabulary.read(path))
+    return Tokenizer()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from minitxl.files import replacing
+from minitxl.files import atomic_write
 
 EOS = "<eos>"
 
@@ -51,7 +51,7 @@ class Vocabulary:
 
     def write(self, path: Path) -> None:
         """As JSON: the symbols in order, and which stands for the unknown."""
-        with replacing(path) as temporary:
+        with atomic_write(path) as temporary:
             described = {"unknown": self.unknown, "symbols": self.symbols}
             temporary.write_text(json.dumps(described, ensure_ascii=False, indent=0), "utf-8")
 

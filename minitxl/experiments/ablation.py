@@ -21,14 +21,17 @@ from einops import reduce
 from torch import Tensor
 
 from minitxl.analysis.saved_tensors import saved_bytes
-from minitxl.config import EvaluateConfig, ModelConfig, TrainConfig
-from minitxl.data.batching import Lanes
+from minitxl.config import ModelConfig
+from minitxl.data.batching import ContiguousBatches
 from minitxl.data.corpora import Corpus
 from minitxl.experiments.runner import Part, Report, summary
+from minitxl.fast import optimize
+from minitxl.inference.config import EvaluateConfig
 from minitxl.inference.evaluation import cached, cached_losses, sliding
 from minitxl.model import TransformerLM
 from minitxl.training import loop
 from minitxl.training.checkpoints import model_config, train_config
+from minitxl.training.config import TrainConfig
 
 SEEDS = [0, 1, 2]
 ENCODINGS: dict[str, dict[str, Any]] = {
@@ -98,8 +101,8 @@ def train_and_score(
     elif not system["recurrence"]:
         train = replace(train, mem_len=0)
     run = loop.start(config, train, device=device)
-    lanes = Lanes(corpus.train, batch=train.batch, seg_len=train.seg_len)
-    for record in loop.steps(run, lanes, corpus.valid):
+    lanes = ContiguousBatches(corpus.train, batch=train.batch, seg_len=train.seg_len)
+    for record in loop.train_steps(run, lanes, corpus.valid):
         report(f"{label(system)}, seed {seed}", train.steps, record)
     test = corpus.test[: asked["test_tokens"] + 1]
     return {
@@ -155,7 +158,7 @@ def bytes_kept(config: ModelConfig, train: TrainConfig) -> int:
         model = TransformerLM(config)
     tokens = torch.zeros(train.batch, train.seg_len, dtype=torch.int64)
     memory = torch.zeros(config.n_layer, train.batch, train.mem_len, config.d_model)
-    forward = partial(model.token_losses, tokens, tokens, memory, path="fused")
+    forward = partial(optimize(model).token_losses, tokens, tokens, memory)
     return saved_bytes(forward, model.parameters())
 
 

@@ -18,11 +18,11 @@ from torch import Tensor
 
 from minitxl.analysis.context_length import mean_change, memory_changes
 from minitxl.attention import XLAttention
-from minitxl.config import EvaluateConfig
-from minitxl.data.batching import Lanes
+from minitxl.data.batching import ContiguousBatches
 from minitxl.data.corpora import Corpus
 from minitxl.experiments import trained
 from minitxl.experiments.runner import Part, Report, summary
+from minitxl.inference.config import EvaluateConfig
 from minitxl.memory import extend
 from minitxl.model import Block, Memory, TransformerLM
 
@@ -114,7 +114,7 @@ def _readings(
 ) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
     """Tokens from memory to segment, weights, and terms, of every segment whose memory is full."""
     seg_len, mem_len = asked["train"]["seg_len"], asked["mem_len"]
-    lanes = Lanes(corpus.test[: asked["test_tokens"]], batch=asked["lanes"], seg_len=seg_len)
+    lanes = ContiguousBatches(corpus.test[: asked["test_tokens"]], batch=asked["lanes"], seg_len=seg_len)
     device, memory = next(model.parameters()).device, None
     for index in range(len(lanes)):
         tokens = lanes[index].tokens.to(device)
@@ -142,7 +142,9 @@ def all_terms(
     for block, x, past in zip(model.blocks, states, memory, strict=True):
         assert isinstance(block, Block)
         assert isinstance(block.attention, XLAttention)
-        found.append(torch.stack(block.attention.terms(block.read(x), block.read(past))))
+        found.append(
+            torch.stack(block.attention.terms(block.attention_input(x), block.attention_input(past)))
+        )
     return torch.stack(found, dim=1)
 
 

@@ -14,11 +14,11 @@ from typing import Any
 import torch
 
 from minitxl.analysis import context_length
-from minitxl.config import EvaluateConfig
 from minitxl.data.corpora import Corpus
 from minitxl.experiments import trained
 from minitxl.experiments.ablation import bits_by_offset
 from minitxl.experiments.runner import Part, Report, summary
+from minitxl.inference.config import EvaluateConfig
 from minitxl.model import TransformerLM
 from minitxl.training.checkpoints import train_config
 

@@ -17,17 +17,18 @@ from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 from torch.optim import AdamW
 
-from minitxl.analysis.dependency_reach import joined
+from minitxl.analysis.dependency_reach import extend_with_gradient
 from minitxl.config import ModelConfig
 from minitxl.data.corpora import Corpus
 from minitxl.experiments.runner import Part, Report, summary
+from minitxl.fast import optimize
 from minitxl.memory import extend, reach
 from minitxl.model import TransformerLM
 from minitxl.training.checkpoints import model_config
 from minitxl.training.loop import Record
 
 SEEDS = [0, 1, 2]
-UPDATES: dict[str, Callable[..., Tensor]] = {"stopped": extend, "flowing": joined}
+UPDATES: dict[str, Callable[..., Tensor]] = {"stopped": extend, "flowing": extend_with_gradient}
 """The gradient at memory: the paper's stop-gradient, or none."""
 SMALL = ModelConfig(vocab_size=16, n_layer=2, d_model=64, n_head=4, d_head=16, d_inner=128, dropout=0.0)
 
@@ -67,7 +68,7 @@ def _train(
     random = torch.Generator().manual_seed(seed)
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        model = TransformerLM(model_config(asked["model"])).to(device)
+        model = optimize(TransformerLM(model_config(asked["model"]))).to(device)
     optimizer = AdamW(model.parameters(), lr=asked["learning_rate"], weight_decay=0.0, fused=True)
     for step in range(1, asked["steps"] + 1):
         stream = _streams(asked, asked["batch"], random).to(device)
@@ -100,7 +101,7 @@ def _read(
     """Log-probabilities [batch time vocab] of streams read segment after segment."""
     memory, found = None, []
     for segment in stream.split(asked["seg_len"], dim=1):
-        log_probs, states = model(segment, memory, path="fused")
+        log_probs, states = model(segment, memory)
         memory = update(memory, states, mem_len=asked["mem_len"])
         found.append(log_probs)
     return torch.cat(found, dim=1)

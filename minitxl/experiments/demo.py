@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from minitxl.data.batching import Lanes
+from minitxl.data.batching import ContiguousBatches
 from minitxl.data.corpora import Corpus
 from minitxl.experiments.memory_and_positions import SHORT, SMALL
 from minitxl.experiments.runner import Report
@@ -41,9 +41,9 @@ def run(asked: dict[str, Any], corpus: Corpus, *, seed: int, device: str, report
     """Train both in turn, step by step, then evaluate each cheaply and carefully."""
     runs = pair(asked, seed=seed, device=device)
     settings = runs["xl"].settings
-    lanes = Lanes(corpus.train, batch=settings.batch, seg_len=settings.seg_len)
+    lanes = ContiguousBatches(corpus.train, batch=settings.batch, seg_len=settings.seg_len)
     records: dict[str, list[Record]] = {name: [] for name in runs}
-    for both in zip(*(loop.steps(run, lanes, corpus.valid) for run in runs.values()), strict=True):
+    for both in zip(*(loop.train_steps(run, lanes, corpus.valid) for run in runs.values()), strict=True):
         for name, record in zip(runs, both, strict=True):
             records[name].append(record)
             report(name, settings.steps, record)

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from minitxl.analysis.dependency_reach import changes, farthest, gradients, joined, propagate
+from minitxl.analysis.dependency_reach import changes, extend_with_gradient, farthest, gradients, propagate
 from minitxl.config import ModelConfig
 from minitxl.data.corpora import Corpus
 from minitxl.experiments.runner import Part, Report
@@ -71,7 +71,7 @@ def _measure(
         tokens = torch.randint(config.vocab_size, (time,), device=device)
     return {
         "perturbation": farthest(changes(model, tokens, **lengths)),
-        "gradient": farthest(gradients(model, tokens, update=joined, **lengths)),
+        "gradient": farthest(gradients(model, tokens, update=extend_with_gradient, **lengths)),
         "stopped_gradient": farthest(gradients(model, tokens, update=extend, **lengths)),
     }
 

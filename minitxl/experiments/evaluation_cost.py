@@ -26,8 +26,7 @@ from torch import Tensor
 from minitxl.config import ModelConfig
 from minitxl.data.corpora import Corpus
 from minitxl.experiments.runner import Part, Report, spread
-from minitxl.fast import kv_cache
-from minitxl.fast.kv_cache import evaluating
+from minitxl.fast import kv_cache, optimize
 from minitxl.inference.evaluation import Stream
 from minitxl.model import TransformerLM
 from minitxl.pretrained.presets import enwik8_base, enwik8_large
@@ -162,15 +161,15 @@ class Sliding:
     """
 
     def __init__(self, model: TransformerLM, stream: Stream, *, attention_len: int, windows: int) -> None:
-        self.model = model
+        self.model = optimize(model).eval()
         self.inputs = stream[: attention_len + windows - 1].unfold(0, attention_len, 1)
         self.targets = rearrange(stream[attention_len : attention_len + windows], "window -> window 1")
         self()
 
     def __call__(self) -> Losses:
         """Loss in nats of the token after each window."""
-        with evaluating(self.model):
-            hidden, _ = self.model.hidden(self.inputs, last=1, path="fused")
+        with torch.inference_mode():
+            hidden, _ = self.model.hidden(self.inputs, last=1)
             return rearrange(self.model.losses(hidden, self.targets), "window 1 -> window")
 
 

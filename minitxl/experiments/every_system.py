@@ -12,11 +12,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from minitxl.config import EvaluateConfig
-from minitxl.data.batching import Lanes
+from minitxl.data.batching import ContiguousBatches
 from minitxl.data.corpora import Corpus
 from minitxl.experiments.memory_and_positions import SHORT, SMALL
 from minitxl.experiments.runner import Part, Report
+from minitxl.inference.config import EvaluateConfig
 from minitxl.inference.evaluation import cached
 from minitxl.training import loop
 from minitxl.training.checkpoints import model_config, train_config
@@ -71,10 +71,10 @@ def _train_and_score(
     fields, changes = asked["encodings"][encoding], asked["norms"][norm]
     config = replace(model_config(asked["model"]), **(fields | {"norm": norm}))
     train = replace(train_config(asked["train"]), mem_len=mem_len, seed=seed, **changes)
-    lanes = Lanes(corpus.train, batch=train.batch, seg_len=train.seg_len)
+    lanes = ContiguousBatches(corpus.train, batch=train.batch, seg_len=train.seg_len)
     ready = loop.start(config, train, device=device)
     label = f"{encoding}, {norm}-norm, memory {mem_len}, seed {seed}"
-    for record in loop.steps(ready, lanes, corpus.valid):
+    for record in loop.train_steps(ready, lanes, corpus.valid):
         report(label, train.steps, record)
     test = corpus.test[: asked["test_tokens"] + 1]
     score, emptied = (

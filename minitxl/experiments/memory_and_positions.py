@@ -11,15 +11,17 @@ from typing import Any
 
 from torch import Tensor
 
-from minitxl.config import EvaluateConfig, ModelConfig, TrainConfig
-from minitxl.data.batching import Lanes
+from minitxl.config import ModelConfig
+from minitxl.data.batching import ContiguousBatches
 from minitxl.data.corpora import Corpus
 from minitxl.experiments.runner import Part, Report, summary
+from minitxl.inference.config import EvaluateConfig
 from minitxl.inference.evaluation import cached
 from minitxl.memory import longest_reach
 from minitxl.model import TransformerLM
 from minitxl.training import loop
 from minitxl.training.checkpoints import model_config, train_config
+from minitxl.training.config import TrainConfig
 
 SEEDS = [0, 1, 2]
 SYSTEMS = {
@@ -61,10 +63,10 @@ def _train_and_score(
     asked: dict[str, Any], corpus: Corpus, name: str, seed: int, device: str, report: Report
 ) -> dict[str, Any]:
     config, train = _system(asked, name)
-    lanes = Lanes(corpus.train, batch=train.batch, seg_len=train.seg_len)
+    lanes = ContiguousBatches(corpus.train, batch=train.batch, seg_len=train.seg_len)
     ready = loop.start(config, replace(train, seed=seed), device=device)
     curve: dict[str, list[float]] = {"step": [], "bits": []}
-    for record in loop.steps(ready, lanes, corpus.valid):
+    for record in loop.train_steps(ready, lanes, corpus.valid):
         report(f"{name}, seed {seed}", train.steps, record)
         if record.valid_bits is not None:
             curve["step"].append(record.step)

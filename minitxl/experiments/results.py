@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from minitxl.files import replacing
+from minitxl.files import atomic_write
 
 PACKAGE = __name__.partition(".")[0]
 
@@ -36,14 +36,14 @@ class Result:
 def write(result: Result, folder: Path) -> Path:
     """Write ``folder/NAME.json``, whole or not at all."""
     path = folder / f"{result.name}.json"
-    with replacing(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_text(json.dumps(asdict(result), indent=1, ensure_ascii=False) + "\n", "utf-8")
     return path
 
 
 def write_csv(data: Any, path: Path) -> None:
     """Every value of ``data`` in a line of its own, after its key: that which a sentence cites it by."""
-    with replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+    with atomic_write(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
         lines = csv.writer(file, lineterminator="\n")
         lines.writerow(["key", "value"])
         lines.writerows(leaves("data", data))

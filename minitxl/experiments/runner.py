@@ -16,7 +16,7 @@ from pathlib import Path
 from statistics import mean, quantiles
 from typing import Any
 
-from minitxl.files import replacing
+from minitxl.files import atomic_write
 from minitxl.training.loop import Record
 
 Report = Callable[[str, int, Record], None]
@@ -43,7 +43,7 @@ def compute(
         if name not in found:
             found[name] = json.loads(json.dumps(part(report)))
             if kept is not None:
-                with replacing(kept) as temporary:
+                with atomic_write(kept) as temporary:
                     temporary.write_text(json.dumps({"about": about, "parts": found}), "utf-8")
         done(name)
     return {name: found[name] for name in parts}

@@ -26,13 +26,14 @@ from torch.multiprocessing.spawn import spawn
 
 from minitxl.analysis.flops import parameters, step_operations
 from minitxl.analysis.saved_tensors import FLOAT, held
-from minitxl.config import ModelConfig, TrainConfig
-from minitxl.data.batching import Lanes
+from minitxl.config import ModelConfig
+from minitxl.data.batching import ContiguousBatches
 from minitxl.data.corpora import Corpus
 from minitxl.experiments.runner import Part, Report, rounded, spread
 from minitxl.pretrained.presets import PRESETS
 from minitxl.training import loop
 from minitxl.training.checkpoints import model_config, train_config
+from minitxl.training.config import TrainConfig
 
 SEEDS = [0]
 QUICK = {"enwik8-base": 1, "wikitext103-base": 10, "penn-treebank": 20}
@@ -113,10 +114,10 @@ def _steps(
         generator=random,
     )
     run = loop.start(model, train, device=device)
-    lanes, seconds = Lanes(text, batch=train.batch, seg_len=train.seg_len), []
+    lanes, seconds = ContiguousBatches(text, batch=train.batch, seg_len=train.seg_len), []
     for _ in range(count):
         began = perf_counter()
-        record = loop.advance(run, lanes)
+        record = loop.train_step(run, lanes)
         if device == "cuda":
             torch.cuda.synchronize()
         seconds.append(perf_counter() - began)

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
 from minitxl.attention import ShawAttention
-from minitxl.data.batching import Lanes
+from minitxl.data.batching import ContiguousBatches
 from minitxl.data.corpora import Corpus
 from minitxl.experiments import ablation
 from minitxl.experiments.runner import Part, Report, summary
@@ -63,8 +63,8 @@ def _train_and_score(
     config = replace(model_config(asked["model"]), max_distance=max_distance)
     train = replace(train_config(asked["train"]), seed=seed)
     run = loop.start(config, train, device=device)
-    lanes = Lanes(corpus.train, batch=train.batch, seg_len=train.seg_len)
-    for record in loop.steps(run, lanes, corpus.valid):
+    lanes = ContiguousBatches(corpus.train, batch=train.batch, seg_len=train.seg_len)
+    for record in loop.train_steps(run, lanes, corpus.valid):
         report(label(max_distance, seed), train.steps, record)
     test = corpus.test[: asked["test_tokens"] + 1]
     lengths = [int(train.seg_len * factor) for factor in asked["memory_lens"]]

@@ -20,15 +20,16 @@ import torch
 from torch.optim import AdamW
 
 from minitxl.analysis.lstm import LSTMLM, LSTMConfig, config_near
-from minitxl.config import ModelConfig, TrainConfig
-from minitxl.data.batching import Lanes
+from minitxl.config import ModelConfig
+from minitxl.data.batching import ContiguousBatches
 from minitxl.data.corpora import Corpus
 from minitxl.experiments.ablation import equal_parameters
 from minitxl.experiments.fingerprints import TRAINED, exact, merged, same, tiny_corpus
 from minitxl.experiments.runner import Report
 from minitxl.model import TransformerLM
 from minitxl.training import checkpoints, loop
-from minitxl.training.loop import Record, learning_rate, update
+from minitxl.training.config import TrainConfig
+from minitxl.training.loop import Record, learning_rate, optimizer_step
 
 Model = TransformerLM | LSTMLM
 System = Literal["xl_memory", "shaw_memory", "xl", "absolute", "lstm"]
@@ -113,7 +114,7 @@ def _train(
     asked: dict[str, Any], corpus: Corpus, system: System, seed: int, device: str, report: Report
 ) -> Model:
     config, train = config_of(asked, system), replace(checkpoints.train_config(asked["train"]), seed=seed)
-    lanes = Lanes(corpus.train, batch=train.batch, seg_len=train.seg_len)
+    lanes = ContiguousBatches(corpus.train, batch=train.batch, seg_len=train.seg_len)
     if isinstance(config, LSTMConfig):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
@@ -124,12 +125,12 @@ def _train(
     if not TRANSFORMERS[system]["memory"]:
         train = replace(train, mem_len=0)
     run = loop.start(config, train, device=device)
-    for record in loop.steps(run, lanes, corpus.valid):
+    for record in loop.train_steps(run, lanes, corpus.valid):
         report(f"{system}, seed {seed}", train.steps, record)
     return run.evaluated
 
 
-def lstm_steps(lstm: LSTMLM, lanes: Lanes, settings: TrainConfig) -> Iterator[Record]:
+def lstm_steps(lstm: LSTMLM, lanes: ContiguousBatches, settings: TrainConfig) -> Iterator[Record]:
     """Train as Transformers are: the same lanes, schedule and clipping, the state carried on."""
     optimizer = AdamW(lstm.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay)
     device, state = next(lstm.parameters()).device, None
@@ -141,6 +142,6 @@ def lstm_steps(lstm: LSTMLM, lanes: Lanes, settings: TrainConfig) -> Iterator[Re
         optimizer.zero_grad()
         loss.backward()
         rate = learning_rate(step, settings)
-        norm = update(lstm, optimizer, rate=rate, clip=settings.clip)
+        norm = optimizer_step(lstm, optimizer, rate=rate, clip=settings.clip)
         seconds = perf_counter() - began
         yield Record(step, loss.item() / log(2), rate, norm, tokens.numel(), seconds)

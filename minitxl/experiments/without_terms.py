@@ -13,29 +13,30 @@ from time import perf_counter
 from typing import Any
 
 import torch
-from einops import einsum, rearrange
+from einops import rearrange
 from torch import Tensor
 from torch.optim import AdamW
 
-from minitxl.attention import Memory, Scores, Segment, XLAttention
-from minitxl.config import EvaluateConfig, ModelConfig, TrainConfig
-from minitxl.data.batching import Lanes
+from minitxl.attention import LayerMemory, Scores, Segment, XLAttention, content_scores, distance_scores
+from minitxl.config import ModelConfig
+from minitxl.data.batching import ContiguousBatches
 from minitxl.data.corpora import Corpus
 from minitxl.experiments.ablation import LARGE, LONG, SHORT, SMALL
 from minitxl.experiments.runner import Part, Report, summary
-from minitxl.fast.kv_cache import evaluating
+from minitxl.fast import evaluating
+from minitxl.inference.config import EvaluateConfig
 from minitxl.memory import extend
 from minitxl.model import Block, TransformerLM
-from minitxl.positions import rel_shift
 from minitxl.training.checkpoints import model_config, train_config
-from minitxl.training.loop import Record, learning_rate, update
+from minitxl.training.config import TrainConfig
+from minitxl.training.loop import Record, learning_rate, optimizer_step
 
 SEEDS = [0, 1, 2]
 MISSING = ["none", "a", "b", "c", "d"]
 
 
 class AllButOne(XLAttention):
-    """``XLAttention`` whose scores lack the term ``missing``, on the explicit path alone."""
+    """``XLAttention`` whose scores lack the term ``missing``; a fast model runs it as it is written."""
 
     def __init__(self, whole: XLAttention, missing: str) -> None:
         drops = {"dropout": whole.drop_positions.p, "attention_dropout": whole.drop.p}
@@ -44,14 +45,14 @@ class AllButOne(XLAttention):
             setattr(self, name, getattr(whole, name))
         self.has = {term: float(term != missing) for term in "abcd"}
 
-    def scores(self, x: Segment, memory: Memory | None = None, *, clamp_len: int | None = None) -> Scores:
+    def scores(
+        self, x: Segment, memory: LayerMemory | None = None, *, clamp_len: int | None = None
+    ) -> Scores:
         """The terms there are; a, b, c and d are 1, and 0 where the term is missing."""
         q, k, r = self.projections(x, memory, clamp_len)
         u, v = (rearrange(bias, "head dim -> head 1 dim") for bias in (self.u, self.v))
         a, b, c, d = self.has.values()
-        ac = einsum(a * q + c * u, k, "batch head query dim, batch head key dim -> batch head query key")
-        bd = einsum(b * q + d * v, r, "batch head query dim, head dist dim -> batch head query dist")
-        return (ac + rel_shift(bd)) / sqrt(self.d_head)
+        return (content_scores(a * q + c * u, k) + distance_scores(b * q + d * v, r)) / sqrt(self.d_head)
 
 
 def settings(profile: str, corpus: Corpus) -> dict[str, Any]:
@@ -89,7 +90,7 @@ def train_and_score(
     with torch.random.fork_rng(devices=range(torch.cuda.device_count()) if device == "cuda" else []):
         torch.manual_seed(seed)
         model = new(model_config(asked["model"]), missing).to(device)
-        lanes = Lanes(corpus.train, batch=train.batch, seg_len=train.seg_len)
+        lanes = ContiguousBatches(corpus.train, batch=train.batch, seg_len=train.seg_len)
         for record in steps(model.train(), lanes, train):
             report(f"{label(missing)}, seed {seed}", train.steps, record)
     test = corpus.test[: asked["test_tokens"] + 1]
@@ -107,7 +108,7 @@ def new(config: ModelConfig, missing: str) -> TransformerLM:
     return model
 
 
-def steps(model: TransformerLM, lanes: Lanes, settings: TrainConfig) -> Iterator[Record]:
+def steps(model: TransformerLM, lanes: ContiguousBatches, settings: TrainConfig) -> Iterator[Record]:
     """Train as ``loop.steps`` does, by the explicit path."""
     optimizer = AdamW(model.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay)
     device, memory = next(model.parameters()).device, None
@@ -120,7 +121,7 @@ def steps(model: TransformerLM, lanes: Lanes, settings: TrainConfig) -> Iterator
         optimizer.zero_grad()
         loss.backward()
         rate = learning_rate(step, settings)
-        norm = update(model, optimizer, rate=rate, clip=settings.clip)
+        norm = optimizer_step(model, optimizer, rate=rate, clip=settings.clip)
         memory = extend(memory, states, mem_len=settings.mem_len)
         seconds = perf_counter() - began
         yield Record(step, loss.item() / log(2), rate, norm, tokens.numel(), seconds)
@@ -129,7 +130,7 @@ def steps(model: TransformerLM, lanes: Lanes, settings: TrainConfig) -> Iterator
 def explicit_losses(model: TransformerLM, stream: Tensor, settings: EvaluateConfig) -> Tensor:
     """Loss of each target in nats: what ``evaluation.cached_losses`` would give a whole model."""
     stream, memory, found = stream.to(next(model.parameters()).device, torch.int64), None, []
-    with evaluating(model):
+    with evaluating(model) as model:
         for begin in range(0, len(stream) - 1, settings.seg_len):
             segment = stream[None, begin : begin + settings.seg_len + 1]
             losses, states = model.token_losses(segment[:, :-1], segment[:, 1:], memory)

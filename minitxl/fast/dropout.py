@@ -1,51 +1,53 @@
-"""Dropout as a factor: 0 where an element is dropped, 1 / (1 - rate) where it is kept."""
+"""Dropout that draws 16 random bits for each element, where PyTorch draws a random float.
+
+On a CPU, drawing random floats is what makes dropout slow. The rate is met to 1 in 65,536.
+"""
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-STEPS = 2**16
-PIECE = 2**16
-"""Elements that are drawn for at once; new memory for each large tensor would first be mapped."""
+from minitxl import model as paper
+
+LEVELS = 2**16
+"""Values of 16 bits: the rate is a whole number of them."""
+CHUNK = 2**16
+"""Chunk size of the reused random buffer; one as large as the tensor would be mapped anew each time."""
 
 
-def factor(x: Float[Tensor, "*shape"], rate: float) -> Float[Tensor, "*shape"]:
-    """What dropout multiplies ``x`` by; its mean is 1."""
-    return drop_(torch.ones_like(x, memory_format=torch.contiguous_format), rate)
+def dropout_mask(x: Float[Tensor, "*shape"], rate: float) -> Float[Tensor, "*shape"]:
+    """Return a tensor like x of 0, where an element is dropped, and 1 / (1 - rate); its mean is 1."""
+    return dropout_(torch.ones_like(x, memory_format=torch.contiguous_format), rate)
 
 
-def drop_(x: Float[Tensor, "*shape"], rate: float) -> Float[Tensor, "*shape"]:
-    """``x`` itself, contiguous, with dropout done to it.
-
-    On a CPU, drawing random floats is what makes dropout slow: 16 random bits an element
-    decide as well, and the rate is met to 1 in 65,536.
-    """
+def dropout_(x: Float[Tensor, "*shape"], rate: float) -> Float[Tensor, "*shape"]:
+    """Drop elements of ``x``, which is contiguous, in place, and return it."""
     if x.device.type != "cpu":
         return functional.dropout(x, rate, inplace=True)
-    dropped, scale = round(rate * STEPS), x.new_tensor(kept_scale(rate))
-    words = torch.empty(-(-min(PIECE, x.numel()) // 4), dtype=torch.int64)
-    for piece in x.view(-1).split(PIECE):
-        drawn = words[: -(-len(piece) // 4)].random_(-(2**63), None)
-        bits = drawn.view(torch.int16)[: len(piece)]
-        piece.mul_(torch.where(bits >= dropped - STEPS // 2, scale, 0.0))
+    dropped, scale = round(rate * LEVELS), x.new_tensor(inverse_keep_rate(rate))
+    words = torch.empty(-(-min(CHUNK, x.numel()) // 4), dtype=torch.int64)
+    for chunk in x.view(-1).split(CHUNK):
+        drawn = words[: -(-len(chunk) // 4)].random_(-(2**63), None)
+        bits = drawn.view(torch.int16)[: len(chunk)]
+        chunk.mul_(torch.where(bits >= dropped - LEVELS // 2, scale, 0.0))
     return x
 
 
-def kept_scale(rate: float) -> float:
-    """What is kept is multiplied by: 1 / (1 - rate), of the rate that is met."""
-    return STEPS / (STEPS - round(rate * STEPS))
+def inverse_keep_rate(rate: float) -> float:
+    """Return 1 / (1 - rate) for the rate that 16 bits can meet."""
+    return LEVELS / (LEVELS - round(rate * LEVELS))
 
 
 class Dropout(nn.Dropout):
-    """Each element dropped by itself, in training only."""
+    """``nn.Dropout`` with 16 random bits for each element."""
 
     def forward(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        return x * factor(x, self.p) if self.training and self.p else x
+        return x * dropout_mask(x, self.p) if self.training and self.p else x
 
 
-class VariationalDropout(nn.Dropout):
-    """A mask drawn once for all tokens of a segment (Gal and Ghahramani 2016)."""
+class VariationalDropout(paper.VariationalDropout):
+    """The model's ``VariationalDropout`` with 16 random bits for each element of its mask."""
 
     def forward(self, x: Float[Tensor, "batch seg width"]) -> Float[Tensor, "batch seg width"]:
-        return x * factor(x[:, :1], self.p) if self.training and self.p else x
+        return x * dropout_mask(x[:, :1], self.p) if self.training and self.p else x

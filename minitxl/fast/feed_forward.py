@@ -12,21 +12,26 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from minitxl.fast.dropout import Dropout, drop_, kept_scale
-from minitxl.fast.linear import eager_on_cpu, gradients, linear
+from minitxl.fast.dropout import Dropout, dropout_, inverse_keep_rate
+from minitxl.fast.linear import Linear, eager_on_cpu, gradients, linear
+from minitxl.model import FeedForward
 
 Rows = Float[Tensor, "row model"]
 
 
-def feed_forward(layers: nn.Sequential, x: Float[Tensor, "*rows model"]) -> Float[Tensor, "*rows model"]:
-    """``layers(x)``; without ReLU, or with a mask for several tokens, they are called as they are."""
-    enter, function, drop, leave = layers
-    if not (isinstance(function, nn.ReLU) and isinstance(drop, Dropout) and eager_on_cpu(x)):
-        return layers(x)
-    rate = drop.p if drop.training else 0.0
-    rows = x.reshape(-1, x.shape[-1])
-    y = Overwritten.apply(rows, enter.weight, enter.bias, leave.weight, leave.bias, rate)  # type: ignore[no-untyped-call]
-    return y.reshape(x.shape)
+class FastFeedForward(FeedForward):
+    """``FeedForward`` in one function with its own backward pass, where it has ReLU."""
+
+    def forward(self, x: Float[Tensor, "*rows model"]) -> Float[Tensor, "*rows model"]:
+        """Return the layer's output; another non-linearity or dropout runs module by module."""
+        enter, function, drop, leave = self
+        kinds = type(enter), type(function), type(drop), type(leave)
+        if kinds != (Linear, nn.ReLU, Dropout, Linear) or not eager_on_cpu(x):
+            return super().forward(x)  # type: ignore[no-untyped-call]
+        rate = drop.p if drop.training else 0.0
+        rows = x.reshape(-1, x.shape[-1])
+        y = Overwritten.apply(rows, enter.weight, enter.bias, leave.weight, leave.bias, rate)  # type: ignore[no-untyped-call]
+        return y.reshape(x.shape)
 
 
 class Overwritten(torch.autograd.Function):
@@ -44,7 +49,7 @@ class Overwritten(torch.autograd.Function):
     ) -> Rows:
         middle = linear(x, W_1, b_1).contiguous().relu_()
         if rate:
-            drop_(middle, rate)
+            dropout_(middle, rate)
         ctx.save_for_backward(x, W_1, middle, W_2)
         ctx.rate = rate
         return linear(middle, W_2, b_2)
@@ -58,5 +63,5 @@ class Overwritten(torch.autograd.Function):
         d_middle = linear(dy, W_2.mT)
         torch.ops.aten.threshold_backward.grad_input(d_middle, middle, 0, grad_input=d_middle)
         if ctx.rate:
-            d_middle.mul_(kept_scale(ctx.rate))
+            d_middle.mul_(inverse_keep_rate(ctx.rate))
         return *gradients(d_middle, x, W_1, needed[:3]), dW_2, db_2, None

@@ -1,4 +1,4 @@
-"""Reading on where weights are fixed: keys and values are kept instead of hidden states.
+"""The key-value cache: where weights are fixed, keys and values are kept instead of hidden states.
 
     cache = start(model, batch=1, mem_len=512)
     log_probs, cache = step(model, tokens, cache)
@@ -9,8 +9,7 @@ newest is valid, and none is once a weight has changed. All runs in evaluation m
 without gradients.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
@@ -19,24 +18,29 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from minitxl.attention import (
-    Keep,
+    Heads,
+    KeyMask,
     Keys,
     MultiHeadAttention,
     ShawAttention,
     XLAttention,
-    merge,
-    softmax_seen,
-    split,
-    visible,
+    attention_mask,
+    masked_softmax,
+    merge_heads,
+    split_heads,
 )
-from minitxl.fast.cpu_attention import absolute, project_distances, relative, with_biases
+from minitxl.fast.attention import FastMultiHeadAttention, FastXLAttention, absolute, relative
+from minitxl.fast.convert import optimize
+from minitxl.fast.inputs import Distances, project_distances, with_biases
 from minitxl.model import Attention, Hidden, Tokens, TransformerLM
 
 
 @dataclass(frozen=True)
 class Cache:
-    """What is kept of the texts read so far: tokens ``begin`` to ``end`` of the room."""
+    """Keys and values of the texts read so far: tokens ``begin`` to ``end`` of the buffers."""
 
+    model: TransformerLM
+    """The fast model, in evaluation mode, around the parameters of the one that the cache is for."""
     mem_len: int
     """Tokens of memory, at most."""
     window: int | None
@@ -45,7 +49,7 @@ class Cache:
     """Distance beyond which all keys count as equally far."""
     buffers: Float[Tensor, "layer 2 batch head room dim"]
     """Keys and values of every layer."""
-    keep: Bool[Tensor, "batch mem"] | None
+    key_mask: Bool[Tensor, "batch mem"] | None
     """False for a token of the memory that no query sees; None where all are seen."""
     distances: Float[Tensor, "layer head dist dim"]
     """W_kR R of every layer for the distances dist-1 … 0 (xl); none elsewhere."""
@@ -66,67 +70,58 @@ def start(
         raise ValueError(f"mem_len must be 0 or more, got {mem_len}")
     c, weight = model.config, next(model.parameters())
     return Cache(
+        optimize(model).eval(),
         mem_len,
         window,
         c.clamp_len if clamp_len is None else clamp_len,
         buffers=weight.new_empty(c.n_layer, 2, batch, c.n_head, 0, c.d_head),
-        keep=None,
+        key_mask=None,
         distances=weight.new_empty(c.n_layer, c.n_head, 0, c.d_head),
     )
 
 
 def step(
-    model: TransformerLM, tokens: Tokens, cache: Cache, *, keep: Bool[Tensor, "batch seg"] | None = None
+    model: TransformerLM, tokens: Tokens, cache: Cache, *, key_mask: Bool[Tensor, "batch seg"] | None = None
 ) -> tuple[Float[Tensor, "batch seg vocab"], Cache]:
-    """Log-probabilities of each next token, in nats; False in ``keep`` hides a token for good."""
-    with evaluating(model):
-        hidden, cache = _read(model, tokens, cache, keep)
-        return model.output.log_probs(hidden), cache
+    """Log-probabilities of each next token, in nats; False in ``key_mask`` hides a token for good."""
+    with torch.inference_mode():
+        hidden, cache = _read(model, tokens, cache, key_mask)
+        return cache.model.output.log_probs(hidden), cache
 
 
 def token_losses(
     model: TransformerLM, tokens: Tokens, targets: Tokens, cache: Cache
 ) -> tuple[Float[Tensor, "batch seg"], Cache]:
     """-log p(target) of each token in nats, in token order."""
-    with evaluating(model):
+    with torch.inference_mode():
         hidden, cache = _read(model, tokens, cache, None)
-        return model.losses(hidden, targets), cache
-
-
-@contextmanager
-def evaluating(model: TransformerLM) -> Iterator[None]:
-    """No dropout and no gradients inside; the model's mode is as before afterwards."""
-    training = model.training
-    if training:
-        model.eval()
-    try:
-        with torch.inference_mode():
-            yield
-    finally:
-        if training:
-            model.train()
+        return cache.model.losses(hidden, targets), cache
 
 
 def _read(
-    model: TransformerLM, tokens: Tokens, cache: Cache, keep: Bool[Tensor, "batch seg"] | None
+    model: TransformerLM, tokens: Tokens, cache: Cache, key_mask: Bool[Tensor, "batch seg"] | None
 ) -> tuple[Hidden, Cache]:
-    """The last layer's output, and the cache with these tokens in it."""
+    """Return the last layer's output, and the cache with these tokens in it."""
+    if next(model.parameters()) is not next(cache.model.parameters()):
+        raise ValueError("cache must be one that start made for this model, got another model's")
+    model = cache.model
     model.check(tokens)
     if len(tokens) != cache.buffers.shape[2]:
         raise ValueError(f"tokens must have the cache's {cache.buffers.shape[2]} rows, got {len(tokens)}")
     cache = _with_room(cache, tokens.shape[1])
     cache = replace(
-        cache, keep=_joined(cache, tokens, keep), distances=_distances(model, cache, tokens.shape[1])
+        cache, key_mask=_joined(cache, tokens, key_mask), distances=_distances(model, cache, tokens.shape[1])
     )
     end = cache.end + tokens.shape[1]
     x = model.embed(tokens)
     for layer, block in enumerate(model.blocks):
-        x = model.place(x, layer=layer) if layer else x
+        x = model.add_positions(x, layer=layer) if layer else x
         buffers = cache.buffers[layer, :, :, :, cache.begin : end]
-        x = block.around(x, _attend(block.attention, block.read(x), buffers, cache.distances[layer], cache))
+        attended = _attend(block.attention, block.attention_input(x), buffers, cache.distances[layer], cache)
+        x = block.residual_sublayers(x, attended)
     begin = max(cache.begin, end - cache.mem_len)
-    kept = None if cache.keep is None else cache.keep[:, begin - cache.begin :]
-    return model.drop(model.final_norm(x)), replace(cache, keep=kept, begin=begin, end=end)
+    kept = None if cache.key_mask is None else cache.key_mask[:, begin - cache.begin :]
+    return model.drop(model.final_norm(x)), replace(cache, key_mask=kept, begin=begin, end=end)
 
 
 def _attend(
@@ -136,21 +131,48 @@ def _attend(
     r: Float[Tensor, "head dist dim"],
     cache: Cache,
 ) -> Float[Tensor, "batch query model"]:
-    """One layer's attention. The keys and values of ``x`` are written where the buffers end."""
+    """Return one layer's attention; the keys and values of ``x`` are written where the buffers end."""
+    heads_of = HEADS.get(type(attention))
+    if heads_of is None:
+        raise ValueError(
+            f"the key-value cache must know the attention, got {type(attention).__name__}: "
+            "score with model and extend, or add the attention to kv_cache.HEADS"
+        )
     W_k = attention.W_kE if isinstance(attention, XLAttention) else attention.W_k
-    q, new_k, new_v = (split(W(x), attention.n_head) for W in (attention.W_q, W_k, attention.W_v))
+    q, new_k, new_v = (split_heads(W(x), attention.n_head) for W in (attention.W_q, W_k, attention.W_v))
     k, v = buffers
     k[:, :, -x.shape[1] :], v[:, :, -x.shape[1] :] = new_k, new_v
-    window, keep = cache.window, cache.keep
-    if isinstance(attention, MultiHeadAttention):
-        heads = absolute(q, k, v, window=window, keep=keep)
-    elif isinstance(attention, ShawAttention):
-        seen = visible(q.shape[2], k.shape[2], window=window, keep=keep, device=x.device)
-        heads = attention.collect(attention.align(q, k, seen, cache.clamp_len), v, cache.clamp_len)
-    else:
-        call = relative if q.shape[2] > 1 else relative_to_one
-        heads = call(attention, q, k, v, r[:, -k.shape[2] - 1 :], window=window, keep=keep)
-    return attention.W_o(merge(heads))
+    return attention.W_o(merge_heads(heads_of(attention, q, k, v, r, cache)))
+
+
+def _absolute_heads(
+    attention: MultiHeadAttention, q: Heads, k: Keys, v: Keys, r: Distances, cache: Cache
+) -> Heads:
+    return absolute(q, k, v, window=cache.window, key_mask=cache.key_mask)
+
+
+def _shaw_heads(attention: ShawAttention, q: Heads, k: Keys, v: Keys, r: Distances, cache: Cache) -> Heads:
+    query, key = q.shape[2], k.shape[2]
+    mask = attention_mask(query, key, window=cache.window, key_mask=cache.key_mask, device=q.device)
+    weights = attention.shaw_weights(q, k, mask, cache.clamp_len)
+    return attention.shaw_values(weights, v, cache.clamp_len)
+
+
+def _xl_heads(attention: XLAttention, q: Heads, k: Keys, v: Keys, r: Distances, cache: Cache) -> Heads:
+    r = r[:, -k.shape[2] - 1 :]
+    if q.shape[2] == 1:
+        return relative_to_one(attention, q, k, v, r, window=cache.window, key_mask=cache.key_mask)
+    return relative(attention, q, k, v, r, window=cache.window, key_mask=cache.key_mask)
+
+
+HEADS: dict[type, Callable[..., Heads]] = {
+    MultiHeadAttention: _absolute_heads,
+    FastMultiHeadAttention: _absolute_heads,
+    ShawAttention: _shaw_heads,
+    XLAttention: _xl_heads,
+    FastXLAttention: _xl_heads,
+}
+"""How each attention, of exactly this class, computes its heads from the cache's keys and values."""
 
 
 def relative_to_one(
@@ -158,18 +180,20 @@ def relative_to_one(
     q: Float[Tensor, "batch head 1 dim"],
     k: Keys,
     v: Keys,
-    r: Float[Tensor, "head dist dim"],
+    r: Distances,
     *,
     window: int | None,
-    keep: Keep | None,
+    key_mask: KeyMask | None,
 ) -> Float[Tensor, "batch head 1 dim"]:
-    """``relative`` for a single query, whose distances key-1 … 0 are in the keys' order already."""
+    """Return ``relative`` for a single query, whose distances key-1 … 0 are in the keys' order already."""
     q_u, q_v = with_biases(attention, q)
     bd = rearrange(q_v, "batch head 1 dim -> head batch dim") @ r[:, 1:].mT
     scores = q_u @ k.mT + rearrange(bd, "head batch key -> batch head 1 key")
-    hides = keep is not None or (window is not None and window < k.shape[2])
-    seen = visible(1, k.shape[2], window=window, keep=keep, device=k.device) if hides else None
-    return softmax_seen(scores, seen) @ v
+    masked = key_mask is not None or (window is not None and window < k.shape[2])
+    mask = (
+        attention_mask(1, k.shape[2], window=window, key_mask=key_mask, device=k.device) if masked else None
+    )
+    return masked_softmax(scores, mask) @ v
 
 
 def _with_room(cache: Cache, seg: int) -> Cache:
@@ -185,14 +209,16 @@ def _with_room(cache: Cache, seg: int) -> Cache:
 
 
 def _joined(
-    cache: Cache, tokens: Tokens, keep: Bool[Tensor, "batch seg"] | None
+    cache: Cache, tokens: Tokens, key_mask: Bool[Tensor, "batch seg"] | None
 ) -> Bool[Tensor, "batch key"] | None:
     """Flags of memory and segment, where there are any."""
-    if cache.keep is None and keep is None:
+    if cache.key_mask is None and key_mask is None:
         return None
     held = cache.end - cache.begin
-    past = tokens.new_ones(len(tokens), held, dtype=torch.bool) if cache.keep is None else cache.keep
-    return torch.cat([past, torch.ones_like(tokens, dtype=torch.bool) if keep is None else keep], dim=1)
+    past = tokens.new_ones(len(tokens), held, dtype=torch.bool) if cache.key_mask is None else cache.key_mask
+    return torch.cat(
+        [past, torch.ones_like(tokens, dtype=torch.bool) if key_mask is None else key_mask], dim=1
+    )
 
 
 def _distances(model: TransformerLM, cache: Cache, seg: int) -> Float[Tensor, "layer head dist dim"]:

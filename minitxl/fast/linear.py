@@ -19,6 +19,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.flop_counter import register_flop_formula
 
+from minitxl.adaptive import AdaptiveSoftmax
+
 INTEL = str(torch.cpu.get_capabilities().get("cpu_name")).startswith("Intel")
 ONEDNN = torch.backends.mkldnn.is_available()
 HANDFUL = 4
@@ -36,6 +38,16 @@ class Linear(nn.Linear):
 
     def forward(self, input: Float[Tensor, "*rows input"]) -> Float[Tensor, "*rows output"]:
         return linear(input, self.weight, self.bias)
+
+
+class FastAdaptiveSoftmax(AdaptiveSoftmax):
+    """``AdaptiveSoftmax``, its products computed by ``linear``."""
+
+    def product(
+        self, x: Float[Tensor, "*rows input"], weight: Matrix, bias: Bias | None = None
+    ) -> Float[Tensor, "*rows output"]:
+        """Return x Wᵀ + b."""
+        return linear(x, weight, bias)
 
 
 def linear(

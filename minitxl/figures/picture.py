@@ -15,7 +15,7 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from minitxl.files import replacing
+from minitxl.files import atomic_write
 
 Data = Mapping[str, Any]
 BLUE, ORANGE, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
@@ -58,7 +58,7 @@ class Picture:
         drawn = StringIO()
         with mpl.rc_context(STYLE):
             self.figure.savefig(drawn, format="svg", metadata={"Date": None, "Description": self.alt})
-        with replacing(path) as temporary:
+        with atomic_write(path) as temporary:
             temporary.write_text(_with_counted_clips(drawn.getvalue()), "utf-8")
 
     @cached_property

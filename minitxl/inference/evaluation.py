@@ -15,9 +15,8 @@ from jaxtyping import Float, Integer
 from torch import Tensor
 from torch.nn.functional import pad
 
-from minitxl.config import EvaluateConfig
-from minitxl.fast import kv_cache
-from minitxl.fast.kv_cache import evaluating
+from minitxl.fast import evaluating, kv_cache
+from minitxl.inference.config import EvaluateConfig
 from minitxl.model import TransformerLM
 
 Stream = Integer[Tensor, " time"]
@@ -71,11 +70,11 @@ def sliding_losses(
     inputs, targets = _inputs_and_targets(model, stream)
 
     def last(windows: Ids, wanted: Ids) -> Losses:
-        hidden, _ = model.hidden(windows, last=wanted.shape[1], path="fused")
-        losses = model.losses(hidden, wanted)
+        hidden, _ = fast_model.hidden(windows, last=wanted.shape[1])
+        losses = fast_model.losses(hidden, wanted)
         return rearrange(losses, "window seg -> (window seg)")
 
-    with evaluating(model):
+    with evaluating(model) as fast_model:
         done = min(attention_len, len(inputs))
         losses = [last(inputs[None, :done], targets[None, :done])]
         while done < len(inputs):

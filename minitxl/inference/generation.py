@@ -18,10 +18,9 @@ from jaxtyping import Int
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from minitxl.fast import kv_cache
-from minitxl.fast.kv_cache import evaluating
+from minitxl.fast import kv_cache, optimize
 from minitxl.inference import sampling
-from minitxl.inference.sampling import LogProbs, Ways, discourage, keep_likely
+from minitxl.inference.sampling import LogProbs, SamplingOptions, repetition_penalty, top_k_top_p
 from minitxl.model import TransformerLM
 
 PIECE = 128
@@ -39,7 +38,7 @@ def sample(
     length: int,
     mem_len: int,
     stop: None = None,
-    **ways: Unpack[Ways],
+    **ways: Unpack[SamplingOptions],
 ) -> Int[Tensor, "batch length"]: ...
 
 
@@ -51,7 +50,7 @@ def sample(
     length: int,
     mem_len: int,
     stop: Iterable[Prompt],
-    **ways: Unpack[Ways],
+    **ways: Unpack[SamplingOptions],
 ) -> list[Prompt]: ...
 
 
@@ -62,7 +61,7 @@ def sample(
     length: int,
     mem_len: int,
     stop: Iterable[Prompt] | None = None,
-    **ways: Unpack[Ways],
+    **ways: Unpack[SamplingOptions],
 ) -> Int[Tensor, "batch length"] | list[Prompt]:
     """``length`` tokens after each prompt; arguments as in ``stream``.
 
@@ -117,8 +116,8 @@ def stream(
 
     def draw(log_probs: LogProbs) -> Int[Tensor, " batch"]:
         nonlocal recent
-        scores = discourage(log_probs, recent, repetition=repetition)
-        likely = keep_likely(scores, temperature=temperature, top_k=top_k, top_p=top_p)
+        scores = repetition_penalty(log_probs, recent, repetition=repetition)
+        likely = top_k_top_p(scores, temperature=temperature, top_k=top_k, top_p=top_p)
         rows = zip(likely, generators, strict=True)
         drawn = [torch.multinomial(row, 1, generator=generator) for row, generator in rows]
         if repetition != 1:
@@ -177,14 +176,14 @@ def _remember(
 ) -> Iterator[Tensor]:
     """With keys and values kept. The window makes it the same however the prompt is cut."""
     tokens = pad_sequence(prompts, batch_first=True, padding_side="left")
-    keep = pad_sequence(
+    key_mask = pad_sequence(
         [torch.ones_like(prompt, dtype=torch.bool) for prompt in prompts],
         batch_first=True,
         padding_side="left",
     )
     cache = kv_cache.start(model, batch=len(prompts), mem_len=mem_len, window=mem_len + 1)
-    for piece, seen in zip(tokens.split(PIECE, dim=1), keep.split(PIECE, dim=1), strict=True):
-        log_probs, cache = kv_cache.step(model, piece, cache, keep=None if keep.all() else seen)
+    for piece, seen in zip(tokens.split(PIECE, dim=1), key_mask.split(PIECE, dim=1), strict=True):
+        log_probs, cache = kv_cache.step(model, piece, cache, key_mask=None if key_mask.all() else seen)
     while True:
         drawn = draw(log_probs[:, -1])
         yield drawn
@@ -195,10 +194,11 @@ def _slide(
     model: TransformerLM, texts: list[Prompt], mem_len: int, draw: Callable[[LogProbs], Tensor]
 ) -> Iterator[Tensor]:
     """With every text's last tokens read anew, from position 0."""
+    model = optimize(model).eval()
     while True:
-        with evaluating(model):
+        with torch.inference_mode():
             windows = [rearrange(text[-(mem_len + 1) :], "time -> 1 time") for text in texts]
-            hidden = [model.hidden(window, last=1, path="fused")[0] for window in windows]
+            hidden = [model.hidden(window, last=1)[0] for window in windows]
             log_probs = model.output.log_probs(torch.cat(hidden))
         drawn = draw(log_probs[:, -1])
         yield drawn

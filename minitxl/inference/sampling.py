@@ -16,7 +16,7 @@ from torch.nn.functional import one_hot
 LogProbs = Float[Tensor, "batch vocab"]
 
 
-class Ways(TypedDict, total=False):
+class SamplingOptions(TypedDict, total=False):
     """How tokens are drawn: the keyword arguments of ``generation.sample`` and ``stream``."""
 
     temperature: float | int
@@ -53,7 +53,7 @@ def check(
         raise ValueError(f"repetition_window must be 1 or more, got {repetition_window}")
 
 
-def discourage(
+def repetition_penalty(
     log_probs: LogProbs, recent: Sequence[Int[Tensor, "_"]], *, repetition: float | int
 ) -> LogProbs:
     """Scores, in nats up to a constant, with the tokens of each row's ``recent`` text less likely.
@@ -78,7 +78,7 @@ def discourage(
     return torch.where(occurs, torch.where(x > 0, x / repetition, x * repetition) - chance, log_probs)
 
 
-def keep_likely(
+def top_k_top_p(
     log_probs: LogProbs,
     *,
     temperature: float | int = 1.0,

@@ -4,7 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from minitxl.config import EvaluateConfig, ModelConfig, TrainConfig
+from minitxl.config import ModelConfig
+from minitxl.inference.config import EvaluateConfig
+from minitxl.training.config import TrainConfig
 
 Name = Literal[
     "enwik8-base",
@@ -120,7 +122,7 @@ def wikitext103_large(vocab_size: int = 267_735) -> Preset:
         n_head=16,
         d_head=64,
         d_inner=4096,
-        share_uv=False,
+        share_biases=False,
         cutoffs=(20_000, 40_000, 200_000),
         div_val=4,
         tie_projections=(False, True, True, True),
@@ -146,7 +148,7 @@ def one_billion_words_base(vocab_size: int = 793_471) -> Preset:
         n_head=8,
         d_head=128,
         d_inner=4096,
-        share_uv=False,
+        share_biases=False,
         cutoffs=(60_000, 100_000, 640_000),
         div_val=4,
         tie_embeddings=False,
@@ -166,7 +168,7 @@ def one_billion_words_large(vocab_size: int = 793_471) -> Preset:
         n_head=16,
         d_head=80,
         d_inner=8192,
-        share_uv=False,
+        share_biases=False,
         cutoffs=(60_000, 100_000, 640_000),
         div_val=4,
         tie_projections=(False, True, True, True),

@@ -20,7 +20,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
-from minitxl.config import EvaluateConfig, ModelConfig
+from minitxl.config import ModelConfig
+from minitxl.inference.config import EvaluateConfig
 from minitxl.model import TransformerLM
 from minitxl.pretrained import pickled
 from minitxl.pretrained.hub import VOCABULARIES, WEIGHTS, folder_of
@@ -101,7 +102,7 @@ def to_original(
         "tie_weight": c.tie_embeddings,
         "tie_projs": list(c.tie_projections),
         "pre_lnorm": c.norm == "pre",
-        "untie_r": not c.share_uv,
+        "untie_r": not c.share_biases,
         "clamp_len": -1 if c.clamp_len is None else c.clamp_len,
         "dropout": c.dropout,
         "dropatt": c.attention_dropout,
@@ -176,7 +177,7 @@ SETTINGS: dict[str, str] = {
     "tie_weight": "tie_embeddings",
     "tie_projs": "tie_projections",
     "pre_lnorm": "norm",
-    "untie_r": "share_uv",
+    "untie_r": "share_biases",
     "clamp_len": "clamp_len",
     "dropout": "dropout",
     "dropatt": "attention_dropout",
@@ -202,7 +203,7 @@ def _from_original(config: Mapping[str, Any]) -> ModelConfig:
             "tie_projections": ties if any(ties) else (),
             "norm": "pre" if ours.get("norm") else "post",
             "norm_output": False,
-            "share_uv": not ours.get("share_uv", False),
+            "share_biases": not ours.get("share_biases", False),
             "clamp_len": clamp_len if clamp_len > 0 else None,
         }
     )
@@ -233,7 +234,7 @@ def original_places(model: TransformerLM) -> dict[str, Place]:
         name = ours
         for pattern, replacement in RENAMED:
             name = re.sub(pattern, replacement, name)
-        if model.config.share_uv and name.endswith("_bias") and "dec_attn.r_" in name:
+        if model.config.share_biases and name.endswith("_bias") and "dec_attn.r_" in name:
             name = name.split(".")[-1]
         part = next((PARTS[weight] for weight in PARTS if f".{weight}." in name), None)
         if part is None:

@@ -16,12 +16,15 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from minitxl.config import ModelConfig, TrainConfig
-from minitxl.files import replacing
+from minitxl.config import ModelConfig
+from minitxl.files import atomic_write
 from minitxl.model import TransformerLM
+from minitxl.training.config import TrainConfig
 
 Tensors = dict[str, Tensor]
 MODEL, AVERAGE = "model.", "average."
+RENAMED = {"share_uv": "share_biases"}
+"""Settings that were stored under another name."""
 """Prefixes of a model's tensors: as trained, and as averaged over steps."""
 
 
@@ -33,7 +36,7 @@ def write(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     described = json.dumps({**about, "sha256": _digest(plain)}, sort_keys=True)
     try:
-        with replacing(path) as temporary:
+        with atomic_write(path) as temporary:
             save_file(plain, temporary, metadata={"minitxl": described})
     except SafetensorError as error:
         raise OSError(f"{path} can't be written: {error}") from error
@@ -52,6 +55,8 @@ def read(path: Path) -> tuple[Tensors, dict[str, Any]]:
     about = json.loads(described)
     if about.pop("sha256") != _digest(tensors):
         raise ValueError(f"{path} is damaged: its tensors do not match their SHA-256")
+    if "model" in about:
+        about["model"] = {RENAMED.get(name, name): value for name, value in about["model"].items()}
     return tensors, about
 
 

@@ -20,12 +20,14 @@ from torch.nn.utils import clip_grad_norm_
 from torch.optim import AdamW, Optimizer
 from torch.optim.swa_utils import AveragedModel
 
-from minitxl.config import ModelConfig, TrainConfig
-from minitxl.data.batching import Lanes, Segment
+from minitxl.config import ModelConfig
+from minitxl.data.batching import ContiguousBatches, Segment
+from minitxl.fast import optimize
 from minitxl.inference.evaluation import Score, cached
 from minitxl.memory import extend, padded
 from minitxl.model import TransformerLM
 from minitxl.training import distributed
+from minitxl.training.config import TrainConfig
 
 
 @dataclass
@@ -103,7 +105,7 @@ def start(
     distributed.share(settings.batch, parts=accumulate)
     with torch.random.fork_rng(devices=_cuda_index(device)):
         torch.manual_seed(settings.seed)
-        model = TransformerLM(config).to(device)
+        model = optimize(TransformerLM(config)).to(device)
         if distributed.rank():
             torch.manual_seed(settings.seed + (distributed.rank() << 32))
         random = _random_state(device)
@@ -123,26 +125,26 @@ def learning_rate(step: int, settings: TrainConfig) -> float:
     return settings.learning_rate * (1 + cos(pi * progress)) / 2
 
 
-def steps(run: Run, lanes: Lanes, valid: Tensor | None = None) -> Iterator[Record]:
+def train_steps(run: Run, lanes: ContiguousBatches, valid: Tensor | None = None) -> Iterator[Record]:
     """Step until ``settings.steps`` are done; the run is whole whenever a record is out.
 
     With a validation text, it is scored every ``validate_every`` steps and after the last.
     """
     settings = run.settings
     while run.step < settings.steps:
-        record = advance(run, lanes)
-        if valid is not None and due(run, settings.validate_every):
+        record = train_step(run, lanes)
+        if valid is not None and is_due(run, settings.validate_every):
             longer = {length: validate(run, valid, length) for length in settings.validate_attention_lens}
             record = record._replace(valid_bits=validate(run, valid), valid_bits_at=longer or None)
         yield record
 
 
-def due(run: Run, every: int) -> bool:
+def is_due(run: Run, every: int) -> bool:
     """Whether something is to be done now that is done every so many steps, and at the end."""
     return run.step % every == 0 or run.step == run.settings.steps
 
 
-def advance(run: Run, lanes: Lanes) -> Record:
+def train_step(run: Run, lanes: ContiguousBatches) -> Record:
     """One step on the next segment of every lane. A pass over the lanes starts without memory."""
     began, settings = time.perf_counter(), run.settings
     index = run.step % len(lanes)
@@ -155,7 +157,7 @@ def advance(run: Run, lanes: Lanes) -> Record:
             f"a lower learning_rate than {settings.learning_rate} may help"
         )
     rate = learning_rate(run.step + 1, settings)
-    norm = update(run.model, run.optimizer, rate=rate, clip=settings.clip)
+    norm = optimizer_step(run.model, run.optimizer, rate=rate, clip=settings.clip)
     run.memory = memory
     run.step += 1
     if run.average is not None and run.step > (settings.average_from or 0):
@@ -173,9 +175,9 @@ def _backward(run: Run, segment: Segment, memory: Tensor | None) -> tuple[float,
     nats, extended = 0.0, []
     for part, before in enumerate(memories):
         with distributed.apart(run.losses, when=part < parts - 1):
-            read, keep = before, None
+            read, key_mask = before, None
             if settings.mem_len and compiles(run):
-                read, keep = padded(before, mem_len=settings.mem_len, seg_len=settings.seg_len)
+                read, key_mask = padded(before, mem_len=settings.mem_len, seg_len=settings.seg_len)
             with autocast:
                 losses, states = run.losses(
                     tokens[part],
@@ -183,8 +185,7 @@ def _backward(run: Run, segment: Segment, memory: Tensor | None) -> tuple[float,
                     read,
                     window=settings.window,
                     clamp_len=settings.clamp_len,
-                    keep=keep,
-                    path="fused",
+                    key_mask=key_mask,
                 )
                 first = losses.shape[1] // 2 if settings.loss == "half" else 0
                 loss = losses[:, first:].mean() / parts
@@ -200,7 +201,7 @@ def compiles(run: Run) -> bool:
     return run.device.type == "cuda" and run.model.config.attention == "xl"
 
 
-def update(model: nn.Module, optimizer: Optimizer, *, rate: float, clip: float) -> float:
+def optimizer_step(model: nn.Module, optimizer: Optimizer, *, rate: float, clip: float) -> float:
     """Step at this learning rate with the gradients that are there; their norm before clipping."""
     norm = clip_grad_norm_(model.parameters(), clip).item()
     if not isfinite(norm):

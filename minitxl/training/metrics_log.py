@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from minitxl.files import replacing
+from minitxl.files import atomic_write
 from minitxl.training.loop import Record
 
 LOG = "log.jsonl"
@@ -37,7 +37,7 @@ def _cut(path: Path, step: int) -> None:
         except ValueError:
             break
         kept.append(f"{line}\n")
-    with replacing(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_text("".join(kept), "utf-8")
 
 

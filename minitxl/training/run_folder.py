@@ -22,12 +22,12 @@ from typing import Any
 import torch
 from filelock import FileLock, Timeout
 
-from minitxl.config import KeepConfig, TrainConfig
-from minitxl.data.batching import Lanes
-from minitxl.files import replacing
+from minitxl.data.batching import ContiguousBatches
+from minitxl.files import atomic_write
 from minitxl.model import TransformerLM
 from minitxl.training import checkpoints, distributed, metrics_log
-from minitxl.training.loop import Record, Run, due, start, steps
+from minitxl.training.config import RunConfig, TrainConfig
+from minitxl.training.loop import Record, Run, is_due, start, train_steps
 
 NAME = re.compile(r"checkpoint-(\d+)\.safetensors")
 RECENT = 100
@@ -40,11 +40,11 @@ HALF_WRITTEN = (".*.safetensors.????????", ".*.json.????????", ".*.jsonl.???????
 
 def train(
     run: Run,
-    lanes: Lanes,
+    lanes: ContiguousBatches,
     *,
     valid: torch.Tensor,
     folder: Path,
-    keeping: KeepConfig = KeepConfig(),  # noqa: B008
+    run_config: RunConfig = RunConfig(),  # noqa: B008
     report: Callable[[Record], None] = lambda record: None,
 ) -> bool:
     """Train to the end, or to an interruption: Ctrl-C or SIGTERM ends the step, saves, returns False.
@@ -53,22 +53,22 @@ def train(
     A loss that is no number, or a spike, is a ValueError; the last checkpoint stays.
     """
     saved, recent = time.monotonic(), deque[float](maxlen=RECENT)
-    with _interruption() as interrupted, _log(run, folder, keeping) as write:
+    with _interruption() as interrupted, _log(run, folder, run_config) as write:
         if distributed.rank() == 0:
-            _prune(folder, keeping.keep)
-        for record in steps(run, lanes, valid):
-            if due(run, keeping.log_every) or record.valid_bits is not None:
+            _prune(folder, run_config.checkpoints)
+        for record in train_steps(run, lanes, valid):
+            if is_due(run, run_config.log_every) or record.valid_bits is not None:
                 write(record)
             report(record)
-            _refuse_spike(record, recent, keeping.spike)
-            late = keeping.checkpoint_minutes is not None and (
-                time.monotonic() - saved >= 60 * keeping.checkpoint_minutes
+            _refuse_spike(record, recent, run_config.spike)
+            late = run_config.checkpoint_minutes is not None and (
+                time.monotonic() - saved >= 60 * run_config.checkpoint_minutes
             )
             asked = distributed.largest(2 if interrupted.is_set() else int(late))
-            if asked or due(run, keeping.checkpoint_every):
+            if asked or is_due(run, run_config.checkpoint_every):
                 save(run, folder / f"checkpoint-{run.step:08}.safetensors")
                 if distributed.rank() == 0:
-                    _prune(folder, keeping.keep)
+                    _prune(folder, run_config.checkpoints)
                 saved = time.monotonic()
             if asked == 2:
                 break
@@ -137,7 +137,7 @@ def resume(path: Path, *, device: torch.device | str = "cpu", accumulate: int = 
 
 def write_text(folder: Path, name: str, sha256: str) -> None:
     """Beside the checkpoints of a run that begins: which text it learns."""
-    with replacing(folder / TEXT) as temporary:
+    with atomic_write(folder / TEXT) as temporary:
         temporary.write_text(json.dumps({"name": name, "sha256": sha256}, ensure_ascii=False), "utf-8")
 
 
@@ -150,11 +150,11 @@ def check_text(folder: Path, name: str, sha256: str) -> None:
     if not path.exists():
         return
     try:
-        held = json.loads(path.read_text("utf-8"))
-        known = f"{held['name']} (sha256 {held['sha256']:.12})"
+        run_lock = json.loads(path.read_text("utf-8"))
+        known = f"{run_lock['name']} (sha256 {run_lock['sha256']:.12})"
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{path} does not say which text the run learns: {error}") from error
-    if held["sha256"] != sha256:
+    if run_lock["sha256"] != sha256:
         raise ValueError(
             f"the text must be that of the run in {folder}, {known}, got {name} (sha256 {sha256:.12}); "
             f"for another text use another folder"
@@ -177,7 +177,7 @@ def trained(folder: Path, *, device: torch.device | str = "cpu") -> tuple[Transf
 
 
 @contextmanager
-def held(folder: Path) -> Iterator[None]:
+def run_lock(folder: Path) -> Iterator[None]:
     """Have the folder to oneself; what a killed process left half-written is removed.
 
     What the system says against a file of it is an OSError that names the folder.
@@ -212,17 +212,17 @@ def _checkpoints(folder: Path) -> list[Path]:
     return sorted(steps_of, key=lambda path: steps_of[path])
 
 
-def _prune(folder: Path, keep: int) -> None:
-    for old in _checkpoints(folder)[:-keep]:
+def _prune(folder: Path, checkpoints: int) -> None:
+    for old in _checkpoints(folder)[:-checkpoints]:
         old.unlink()
 
 
 @contextmanager
-def _log(run: Run, folder: Path, keeping: KeepConfig) -> Iterator[metrics_log.Write]:
+def _log(run: Run, folder: Path, run_config: RunConfig) -> Iterator[metrics_log.Write]:
     if distributed.rank():
         yield lambda record: None
         return
-    with metrics_log.writing(folder, after=run.step, tensorboard=keeping.tensorboard) as write:
+    with metrics_log.writing(folder, after=run.step, tensorboard=run_config.tensorboard) as write:
         yield write
 
 

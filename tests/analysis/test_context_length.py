@@ -19,7 +19,7 @@ from minitxl.analysis.context_length import (
     memory_changes,
     recl,
 )
-from minitxl.config import EvaluateConfig
+from minitxl.inference.config import EvaluateConfig
 from minitxl.memory import extend
 
 STREAM = some_tokens(1, 60)[0]
@@ -256,9 +256,9 @@ def test_ages_are_counted_back_from_the_segment_and_hidden_alone(data, mem_len, 
     tokens, targets = rows[:, -seg_len - 1 : -1], rows[:, -seg_len:]
     plain, _ = model.token_losses(tokens, targets, memory)
 
-    keep = torch.ones(batch, mem_len + seg_len, dtype=torch.bool)
-    keep[:, mem_len - ages[1] : mem_len - ages[0] + 1] = False
-    hidden, _ = model.token_losses(tokens, targets, memory, keep=keep)
+    key_mask = torch.ones(batch, mem_len + seg_len, dtype=torch.bool)
+    key_mask[:, mem_len - ages[1] : mem_len - ages[0] + 1] = False
+    hidden, _ = model.token_losses(tokens, targets, memory, key_mask=key_mask)
     found = memory_changes(model, stream, settings, ages=ages, how="hide", batch=batch)
     torch.testing.assert_close(found, (hidden - plain).detach(), rtol=0, atol=1e-10)
 

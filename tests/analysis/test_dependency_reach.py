@@ -7,10 +7,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from models import ENCODINGS, NORMS, small_model, some_tokens
-from torch import nn
 
 from minitxl.analysis import dependency_reach as reach_room
-from minitxl.analysis.dependency_reach import changes, farthest, gradients, joined, propagate, resting
+from minitxl.analysis.dependency_reach import changes, extend_with_gradient, farthest, gradients, propagate
 from minitxl.memory import extend, reach
 
 windows = st.none() | st.integers(1, 14)
@@ -123,7 +122,10 @@ def test_joined_holds_what_extend_holds_and_lets_the_gradient_through(seg_lens, 
     states = [torch.randn(2, 3, seg, 4, requires_grad=True) for seg in seg_lens]
     memory = graph = None
     for segment in states:
-        memory, graph = extend(memory, segment, mem_len=mem_len), joined(graph, segment, mem_len=mem_len)
+        memory, graph = (
+            extend(memory, segment, mem_len=mem_len),
+            extend_with_gradient(graph, segment, mem_len=mem_len),
+        )
         assert torch.equal(memory, graph)
     graph.sum().backward()
     read = torch.cat([segment.grad for segment in states], dim=2)
@@ -148,7 +150,7 @@ def test_gradients_are_those_of_the_largest_log_probability():
                 )
             )
             _, states = model(tokens[None, :4])
-            log_probs, _ = model(tokens[None, 4:], joined(None, states, mem_len=4))
+            log_probs, _ = model(tokens[None, 4:], extend_with_gradient(None, states, mem_len=4))
             hook.remove()
             ends.append(log_probs[0, -1].max())
         slopes.append((ends[0] - ends[1]) / 2e-5)
@@ -169,16 +171,6 @@ def test_measuring_leaves_the_model_as_it_was(measure):
     assert all(parameter.grad is None for parameter in model.parameters())
 
 
-def test_resting_ends_also_where_something_fails():
-    model = nn.Dropout()
-    with pytest.raises(ZeroDivisionError), resting(model):
-        1 / int(model.training)
-    assert model.training
-    with resting(model.eval()):
-        pass
-    assert not model.training
-
-
 def test_impossible_lengths_are_refused():
     lengths = {"n_layer": 1, "seg_len": 5}
     with pytest.raises(ValueError, match=r"offset must lie in 0 … seg_len - 1 = 4, got 5"):
@@ -190,4 +182,4 @@ def test_impossible_lengths_are_refused():
     with pytest.raises(ValueError, match="n_segment must be 1 or more, got 0"):
         propagate(0, **lengths, mem_len=0, n_segment=0)
     with pytest.raises(ValueError, match="mem_len must be 0 or more, got -1"):
-        joined(None, torch.zeros(1, 1, 2, 4), mem_len=-1)
+        extend_with_gradient(None, torch.zeros(1, 1, 2, 4), mem_len=-1)

@@ -85,12 +85,12 @@ def test_the_rate_is_that_of_the_best_product():
 
 @pytest.mark.parametrize("size", [TINY, replace(TINY, mem_len=0), replace(TINY, seg_len=5, mem_len=3)])
 def test_operations_are_those_a_counter_counts(size):
-    """On the explicit path, which is one block, and which alone computes a gradient of the
+    """In the eager model, which is one block, and which alone computes a gradient of the
     memory's keys and values to throw it away."""
     model, ids = TransformerLM(systems.config(size)), torch.randint(37, (size.batch, size.seg_len))
     memory = torch.randn(size.n_layer, size.batch, size.mem_len, size.d_model)
     with FlopCounterMode(display=False) as counter:
-        losses, _ = model.token_losses(ids, ids, memory, path="explicit")
+        losses, _ = model.token_losses(ids, ids, memory)
         forward = counter.get_total_flops()
         losses.mean().backward()
     past = 2 * size.batch * size.mem_len * size.d_model * size.n_head * size.d_head
@@ -148,13 +148,13 @@ def test_our_two_ways_read_the_same(work):
 
 
 def test_every_system_reads_the_same_text():
-    """That of ``Lanes`` for training, and the start of it to generate from."""
+    """That of ``ContiguousBatches`` for training, and the start of it to generate from."""
     segments = peers.segments(job("vanilla"))
     (first, after), (second, _) = next(segments), next(segments)
     ids = peers.text(job("vanilla")).long()
     assert torch.equal(torch.cat([first, second], dim=1), ids[:, :12])
     assert torch.equal(after, ids[:, 1:7])
-    lanes = systems.Lanes(ids.flatten(), batch=3, seg_len=6)
+    lanes = systems.ContiguousBatches(ids.flatten(), batch=3, seg_len=6)
     assert torch.equal(lanes[1].tokens, second)
     assert len(lanes) == peers.SEGMENTS
 

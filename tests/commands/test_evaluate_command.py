@@ -23,9 +23,9 @@ from test_released import write_released
 
 from minitxl.__main__ import main
 from minitxl.commands import evaluate
-from minitxl.config import EvaluateConfig
 from minitxl.data import datasets
 from minitxl.inference import evaluation
+from minitxl.inference.config import EvaluateConfig
 from minitxl.memory import extend
 from minitxl.model import TransformerLM
 
@@ -62,13 +62,13 @@ def encoded(text: str, words: list[str]) -> torch.Tensor:
     return torch.tensor([words.index(word) for line in lines for word in line])
 
 
-def perplexity(model: TransformerLM, stream: torch.Tensor, seg_len: int = 128, **sight) -> float:
+def perplexity(model: TransformerLM, stream: torch.Tensor, seg_len: int = 128, **options) -> float:
     """By nothing but the model and ``extend``."""
     model, memory, losses = model.double(), None, []
     inputs, targets = stream[None, :-1].split(seg_len, dim=1), stream[None, 1:].split(seg_len, dim=1)
     for tokens, ahead in zip(inputs, targets, strict=True):
-        log_probs, states = model(tokens, memory, window=sight["window"])
-        memory = extend(memory, states, mem_len=sight["mem_len"])
+        log_probs, states = model(tokens, memory, window=options["window"])
+        memory = extend(memory, states, mem_len=options["mem_len"])
         losses.append(-log_probs.detach().gather(2, ahead[:, :, None]).flatten())
     return exp(torch.cat(losses).mean())
 
@@ -117,7 +117,7 @@ def a_model(vocab_size: int) -> TransformerLM:
     model = small_model(
         vocab_size=vocab_size,
         attention="xl",
-        share_uv=False,
+        share_biases=False,
         cutoffs=(4, 9),
         div_val=2,
         tie_projections=(False, True, True),

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from minitxl.__main__ import main
-from minitxl.config import EvaluateConfig
 from minitxl.experiments import results
 from minitxl.inference import generation
+from minitxl.inference.config import EvaluateConfig
 from minitxl.inference.evaluation import cached, sliding
 from minitxl.pretrained.presets import enwik8_large
 from minitxl.training import checkpoints, run_folder

@@ -110,7 +110,7 @@ def test_the_widget_draws_what_the_package_computes(temperature, causal):
     colder.load_state_dict(reader.state_dict())
     with torch.no_grad():
         colder.W_q.weight.div_(temperature)
-    weights = colder.weights(x) if causal else colder.weigh(x)
+    weights = colder.attention_weights(x) if causal else colder.context_weights(x)
     for query, head in [(0, "same"), (4, "vowel"), (10, "near")]:
         drawn = names["one_head"](query, head, temperature, causal)
         scores, bars, values, result, _ = drawn.figure.axes

@@ -204,11 +204,11 @@ def test_the_widget_draws_what_the_package_computes(shift):
     for start in (0, shift):
         P = sinusoids(torch.arange(start, start + length), width)
         expected[start] = {
-            "added": layer.weights(letters + P)[0, 0],
-            "no positions": layer.weights(letters)[0, 0],
+            "added": layer.attention_weights(letters + P)[0, 0],
+            "no positions": layer.attention_weights(letters)[0, 0],
             "P·P alone": (P @ P.T / width**0.5 - torch.ones(length, length).triu(1) * 1e9).softmax(-1),
-            "P W·P W alone": layer.weights(P[None])[0, 0],
-            "distances": names["relative"].weights(letters)[0, 0],
+            "P W·P W alone": layer.attention_weights(P[None])[0, 0],
+            "distances": names["relative"].attention_weights(letters)[0, 0],
         }
     for kind in names["KINDS"]:
         drawn = names["shift_word"](shift, kind)

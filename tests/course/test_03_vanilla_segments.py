@@ -10,7 +10,7 @@ from minitxl.analysis import dependency_reach
 from minitxl.config import ModelConfig
 from minitxl.course.checks import segments as judges
 from minitxl.data import corpora
-from minitxl.data.batching import Lanes
+from minitxl.data.batching import ContiguousBatches
 from minitxl.experiments import results, segment_copying
 from minitxl.experiments.runner import compute
 from minitxl.figures.recurrence import masks
@@ -48,7 +48,9 @@ def test_shuffled_windows_are_found_out_whatever_their_order_and_leave_randomnes
     verdict = judges.check_lanes(shuffled)
     assert (verdict.right, verdict.message) == (False, judges.SHUFFLED)
     assert torch.equal(torch.get_rng_state(), state)
-    assert judges.check_lanes(lambda *case: list(Lanes(case[0], batch=case[1], seg_len=case[2]))).right
+    assert judges.check_lanes(
+        lambda *case: list(ContiguousBatches(case[0], batch=case[1], seg_len=case[2]))
+    ).right
 
 
 @pytest.mark.parametrize(("attention_len", "stride"), [(4, 4), (4, 1), (6, 4), (1, 1)])
@@ -145,14 +147,14 @@ def test_the_cut_text_shows_what_the_package_says_is_seen():
 
 def test_lanes_are_drawn_as_the_package_cuts_them():
     shown = []
-    PAGE.run("exercise-lanes-picture", Lanes=Lanes, lanes=shown.append)
+    PAGE.run("exercise-lanes-picture", Lanes=ContiguousBatches, lanes=shown.append)
     picture = masks.lanes(shown[0])
     (axes,) = picture.figure.axes
     looks = {}
     for box, words in zip(axes.patches, axes.texts, strict=True):
         looks.setdefault((box.get_facecolor(), box.get_hatch()), []).append(int(words.get_text()))
     first, second, targets, unused = looks.values()
-    pairs = list(Lanes(torch.arange(32), batch=3, seg_len=4))
+    pairs = list(ContiguousBatches(torch.arange(32), batch=3, seg_len=4))
     assert [sorted(tokens.flatten().tolist()) for tokens, _ in pairs] == [first, second]
     assert targets == pairs[-1][1][:, -1].tolist()
     assert sorted(first + second + targets + unused) == list(range(32))

@@ -28,7 +28,7 @@ def test_each_mistake_gets_its_own_sentence(check, monkeypatch):
     ("attempt", "sentence"),
     [
         (
-            lambda old, new, mem_len: dependency_reach.joined(old, new, mem_len=mem_len),
+            lambda old, new, mem_len: dependency_reach.extend_with_gradient(old, new, mem_len=mem_len),
             "stop-gradient is missing",
         ),
         (lambda old, new, mem_len: extend(old, new, mem_len=mem_len).requires_grad_(), "stop-gradient"),
@@ -53,7 +53,7 @@ def test_the_keep_of_the_check_equals_an_empty_memory_grown_by_the_present_text(
     model, small = space["model"], space["small"]
     past = torch.randn(small.n_layer, 3, 4, small.d_model).double()
     tokens, read = torch.randint(16, (3, 3)), torch.tensor([0, 2, 9])
-    found, _ = model(tokens, past, keep=judges.keep_flags(read, 4, 3))
+    found, _ = model(tokens, past, key_mask=judges.keep_flags(read, 4, 3))
     for lane, length in enumerate(read.clamp(max=4).tolist()):
         alone, _ = model(tokens[lane : lane + 1], past[:, lane : lane + 1, 4 - length :])
         torch.testing.assert_close(found[lane], alone[0], rtol=0, atol=1e-12)
@@ -112,7 +112,11 @@ def test_a_hand_built_piece_is_right_or_the_notebook_stops(cell, right, wrong):
 
 
 def test_without_the_stop_gradient_the_old_states_get_one_and_the_notebook_stops():
-    needed = ["read", "invariant", PAGE.cells["gradient"].replace("extend(", "dependency_reach.joined(")]
+    needed = [
+        "read",
+        "invariant",
+        PAGE.cells["gradient"].replace("extend(", "dependency_reach.extend_with_gradient("),
+    ]
     with pytest.raises(AssertionError):
         PAGE.run(*needed, "gradient-split")
 

@@ -120,7 +120,7 @@ def test_the_widget_draws_the_scores_behind_the_packages_weights():
         letters[in_memory] = letters[8 + in_segment] = "X"
         model, ids = scope["tried"][positions], scope["ids"]("".join(letters))
         attention = model.blocks[0].attention
-        weights = attention.weights(model.embed(ids[:, 8:]), model.embed(ids[:, :8]))[0, 0, -1]
+        weights = attention.attention_weights(model.embed(ids[:, 8:]), model.embed(ids[:, :8]))[0, 0, -1]
         torch.testing.assert_close(drawn.float().softmax(0), weights)
         assert ("one score for both" in axes.get_title(loc="left")) == (
             (positions == "absolute" and in_memory == in_segment) or positions == "Shaw, k = 2"

@@ -9,7 +9,7 @@ import torch
 from einops import einsum, rearrange
 from page import NOTEBOOKS, Page
 
-from minitxl.attention import ShawAttention, visible
+from minitxl.attention import ShawAttention, attention_mask
 from minitxl.course.checks import shaw as checks
 from minitxl.data import corpora
 from minitxl.experiments import results, shaw_clipping
@@ -80,9 +80,9 @@ def test_the_references_of_the_checks_are_the_packages_attention():
     torch.nn.init.normal_(attention.a_V)
     q, k, v = torch.randn(1, 2, 3, 4), torch.randn(1, 2, 7, 4), torch.randn(1, 2, 7, 4)
     rows = checks.rows(3, 7, 2)
-    weights = attention.align(q, k, None, None)
+    weights = attention.shaw_weights(q, k, None, None)
     torch.testing.assert_close(checks.scores(q[0], k[0], attention.a_K, rows).softmax(-1), weights[0])
-    expected = attention.collect(weights, v, None)[0]
+    expected = attention.shaw_values(weights, v, None)[0]
     torch.testing.assert_close(checks.values(weights[0], v[0], attention.a_V, rows), expected)
 
 
@@ -112,7 +112,7 @@ def test_the_first_picture_shows_the_row_of_each_pair_and_hatches_the_future():
     asked = {"max_distance": k, "rows": rows.tolist(), "seen": seen.tolist(), "mem_len": scope["mem_len"]}
     picture = clipping.which_vector(asked)
     table, pairs = picture.figure.axes
-    package = ShawAttention(4, 1, 4, max_distance=k).rows(torch.zeros(1, 1, *rows.shape), None)[0, 0]
+    package = ShawAttention(4, 1, 4, max_distance=k).table_rows(torch.zeros(1, 1, *rows.shape), None)[0, 0]
     assert [int(number.get_text()) for number in pairs.texts] == package.flatten().tolist()
     assert [not box.get_hatch() for box in pairs.patches] == seen.flatten().tolist()
     assert [not box.get_hatch() for box in table.patches] == [row <= k for row in range(2 * k + 1)]
@@ -145,8 +145,8 @@ def test_the_widget_draws_the_packages_rows_and_the_stored_losses():
     for k in scope["ks"]:
         pairs, plateau, loss = scope["draw"](k=k).figure.axes[:3]
         drawn = torch.tensor(pairs.images[0].get_array().filled(torch.nan))
-        seen = visible(32, 64)[0]
-        package = ShawAttention(4, 1, 4, max_distance=k).rows(torch.zeros(1, 1, 32, 64), None)[0, 0] - k
+        seen = attention_mask(32, 64)[0]
+        package = ShawAttention(4, 1, 4, max_distance=k).table_rows(torch.zeros(1, 1, 32, 64), None)[0, 0] - k
         assert torch.equal(~drawn.isnan(), seen)
         assert torch.equal(drawn[seen].long(), package[seen])
         assert len(set(plateau.lines[0].get_ydata()[k:])) <= 1

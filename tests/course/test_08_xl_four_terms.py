@@ -6,14 +6,15 @@ import pytest
 import torch
 
 from minitxl import figures
-from minitxl.attention import XLAttention, softmax_seen, visible
-from minitxl.config import EvaluateConfig
+from minitxl.attention import XLAttention, attention_mask, masked_softmax
 from minitxl.course.checks import terms as checks
 from minitxl.data import corpora
 from minitxl.experiments import results, without_terms
 from minitxl.experiments.runner import compute
 from minitxl.figures.positions.terms import maps, side_by_side
+from minitxl.inference.config import EvaluateConfig
 from minitxl.inference.evaluation import cached_losses
+from minitxl.model import TransformerLM
 from minitxl.training.checkpoints import model_config
 
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "08_xl_four_terms.ipynb"
@@ -175,9 +176,9 @@ def test_the_widget_draws_what_the_model_computes(on):
         _, states = model.hidden(ids)
         whole = model.attention_weights(ids)[2, 0, 0, 122, 93:123]
         block, x = model.blocks[2], states[2]
-        found = block.attention.terms(block.read(x), block.read(x[:, :0]))._asdict()
+        found = block.attention.terms(block.attention_input(x), block.attention_input(x[:, :0]))._asdict()
         kept = sum((found[name] for name in on), torch.zeros(1, 4, 128, 128))
-        expected = softmax_seen(kept, visible(128, 128))[0, 0, 122, 93:123]
+        expected = masked_softmax(kept, attention_mask(128, 128))[0, 0, 122, 93:123]
     heights = torch.tensor([bar.get_height() for bar in weights.patches]).float()
     torch.testing.assert_close(heights, expected, rtol=1e-4, atol=1e-6)
     drawn = torch.tensor(weights.lines[0].get_ydata()).float()
@@ -246,12 +247,15 @@ def test_without_terms_runs_end_to_end_at_toy_size():
     assert means == [row["bits"]["mean"] for row in data["missing"].values()]
 
 
-def test_the_explicit_path_gives_a_whole_model_what_the_fast_one_does():
+def test_a_model_that_lacks_no_term_scores_as_the_whole_model_does():
     corpus, asked = toy()
+    torch.manual_seed(0)
     model = without_terms.new(model_config(asked["model"]), "none")
+    torch.manual_seed(0)
+    whole = TransformerLM(model_config(asked["model"]))
     settings = EvaluateConfig(seg_len=8, mem_len=12)
-    slowly = without_terms.explicit_losses(model, corpus.test[:71], settings)
-    torch.testing.assert_close(slowly, cached_losses(model, corpus.test[:71], settings))
+    found = without_terms.explicit_losses(model, corpus.test[:71], settings)
+    torch.testing.assert_close(found, cached_losses(whole, corpus.test[:71], settings))
 
 
 def test_the_stored_figure_is_that_of_the_stored_data(tmp_path):

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn.functional import pad
 
-from minitxl.attention import visible
+from minitxl.attention import attention_mask
 from minitxl.course.checks import shift as checks
 from minitxl.figures.positions.query_key_grid import numbered
 from minitxl.figures.positions.terms import products
@@ -112,7 +112,7 @@ def test_the_stepper_shows_what_the_package_computes(query, memory):
     label = {t: f"q{(t - 1) // key} d{key - 1 - (t - 1) % key}" for t in range(1, query * key + 1)} | {0: "0"}
     assert words[0] == [label[t] for t in range(1, query * key + 1)]
     assert words[4] == [label[t] for t in last]
-    seen = visible(query, key).flatten().tolist()
+    seen = attention_mask(query, key).flatten().tolist()
     assert words[5] == [label[t] if see else "" for t, see in zip(last, seen, strict=True)]
     hatched = [bool(box.get_hatch()) for box in shown[4].patches]
     assert hatched == [not see for see in seen]
@@ -126,7 +126,7 @@ def test_the_pictures_of_distances_hold_what_the_shift_puts_in_place():
     product, pairs = torch.tensor(found["product"]["numbers"]), found["pairs"]
     query, key = product.shape
     assert torch.equal(product, distances(key).expand(query, key))
-    seen, moved = visible(query, key)[0], rel_shift(product.float())
+    seen, moved = attention_mask(query, key)[0], rel_shift(product.float())
     wanted = [
         [number if see else None for number, see in zip(*rows, strict=True)]
         for rows in zip(moved.tolist(), seen.tolist(), strict=True)

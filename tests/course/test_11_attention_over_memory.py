@@ -52,8 +52,8 @@ def test_the_solution_is_right_and_the_stub_is_not_yet(name, solutions):
     assert not judged(lambda *case: ...).right
 
 
-def attend(scores, keep, values):
-    hidden = rearrange(~keep, "batch key -> batch 1 1 key")
+def attend(scores, key_mask, values):
+    hidden = rearrange(~key_mask, "batch key -> batch 1 1 key")
     return einsum(
         scores.masked_fill(hidden, float("-inf")).softmax(-1),
         values,
@@ -61,8 +61,8 @@ def attend(scores, keep, values):
     )
 
 
-def gone(keep):
-    return rearrange(keep, "batch key -> batch 1 1 key")
+def gone(key_mask):
+    return rearrange(key_mask, "batch key -> batch 1 1 key")
 
 
 @pytest.mark.parametrize(
@@ -73,8 +73,8 @@ def gone(keep):
         (lambda s, v, k: (s * gone(k)).softmax(-1) @ (v * gone(k).mT), "zeros are keys too"),
         (lambda s, v, k: (s * gone(k)).softmax(-1) @ v, "a score of 0 is not a weight of 0"),
         (lambda s, v, k: (s.softmax(-1) * gone(k)).softmax(-1) @ v, "softmax is taken twice"),
-        (lambda s, v, k: attend(s, ~k, v), "keep is True for a key that is seen"),
-        (lambda s, v, k: s.softmax(-1) @ v, "keep has no effect"),
+        (lambda s, v, k: attend(s, ~k, v), "key_mask is True for a key that is seen"),
+        (lambda s, v, k: s.softmax(-1) @ v, "key_mask has no effect"),
     ],
 )
 def test_a_wrong_way_to_hide_is_named(attempt, sentence):
@@ -199,10 +199,10 @@ def test_hiding_each_state_alone_is_what_the_widget_and_the_cloud_show():
     exec(CELLS["one-by-one"].replace("tqdm(range(8), desc=", "list(range(8)) or ("), names)
     (tokens, targets), past = names["later"]
     for slot in range(8):
-        keep = torch.ones(8, 12, dtype=torch.bool)
-        keep[:, slot] = False
+        key_mask = torch.ones(8, 12, dtype=torch.bool)
+        key_mask[:, slot] = False
         with torch.inference_mode():
-            hidden, _ = names["model"].token_losses(tokens, targets, past, keep=keep)
+            hidden, _ = names["model"].token_losses(tokens, targets, past, key_mask=key_mask)
             plain, _ = names["model"].token_losses(tokens, targets, past)
         expected = (hidden - plain) / log(2)
         torch.testing.assert_close(names["costs"][..., slot], expected, atol=1e-4, rtol=0)

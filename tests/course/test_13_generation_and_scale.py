@@ -19,7 +19,7 @@ CELLS = {
     for cell in nbformat.read(ROOT / "notebooks" / "13_generation_and_scale.ipynb", as_version=4).cells
 }
 SETUP = CELLS["setup"].partition("corpus = ")[0]
-NAMES = CELLS["setup"].partition("\n\n\n")[2].rpartition("\n\n\n")[0]
+NAMES = CELLS["tokens-and-text"]
 SOLUTIONS = {"exercise-generate": "my_write", "exercise-nucleus": "my_nucleus", "exercise-reads": "my_reads"}
 
 
@@ -121,7 +121,7 @@ def test_the_sampling_controls_show_what_the_package_draws_from(ways, model):
     drawn = space["draw"](temperature, top_k, top_p)
     chosen = {"temperature": temperature, "top_k": top_k or None, "top_p": top_p}
     log_probs = space["log_probs"]
-    probs = sampling.keep_likely(log_probs, **chosen)[0]
+    probs = sampling.top_k_top_p(log_probs, **chosen)[0]
     order = log_probs[0].argsort(descending=True)[:MOST]
     bars, page = drawn.figure.axes
     heights = [bar.get_height() for bar in bars.patches]

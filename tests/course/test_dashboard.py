@@ -7,11 +7,12 @@ import pytest
 import torch
 
 from minitxl.analysis import context_length
-from minitxl.config import ModelConfig, TrainConfig
+from minitxl.config import ModelConfig
 from minitxl.course import dashboard
 from minitxl.course.dashboard import Dashboard
-from minitxl.data.batching import Lanes
+from minitxl.data.batching import ContiguousBatches
 from minitxl.training import loop
+from minitxl.training.config import TrainConfig
 
 MODEL = ModelConfig(11, n_layer=2, d_model=8, n_head=2, d_head=4, d_inner=16, dropout=0.1)
 SETTINGS = TrainConfig(
@@ -22,25 +23,25 @@ TEXT = torch.randint(11, (600,), generator=torch.Generator().manual_seed(0))
 
 def watched(every: int = 4, **change) -> Dashboard:
     settings = replace(SETTINGS, **change)
-    lanes = Lanes(TEXT, batch=settings.batch, seg_len=settings.seg_len)
+    lanes = ContiguousBatches(TEXT, batch=settings.batch, seg_len=settings.seg_len)
     return Dashboard(loop.start(MODEL, settings), lanes, TEXT, every=every)
 
 
 def when_step(number: int, monkeypatch, what) -> None:
     """Do something while that step is being made."""
-    advance = loop.advance
+    advance = loop.train_step
 
     def with_something(run, lanes):
         if run.step + 1 == number:
             what()
         return advance(run, lanes)
 
-    monkeypatch.setattr(loop, "advance", with_something)
+    monkeypatch.setattr(loop, "train_step", with_something)
 
 
 def assert_as_if_unwatched(run) -> None:
     alone = loop.start(MODEL, run.settings)
-    for _ in loop.steps(alone, Lanes(TEXT, batch=3, seg_len=4), TEXT):
+    for _ in loop.train_steps(alone, ContiguousBatches(TEXT, batch=3, seg_len=4), TEXT):
         pass
     for one, other in zip(run.model.parameters(), alone.model.parameters(), strict=True):
         assert torch.equal(one, other)
@@ -250,7 +251,7 @@ def test_a_run_without_memory_has_no_reach_into_it():
 
 
 def test_what_it_is_given_is_checked():
-    lanes = Lanes(TEXT, batch=3, seg_len=4)
+    lanes = ContiguousBatches(TEXT, batch=3, seg_len=4)
     with pytest.raises(ValueError, match="every must be 1 step or more, got 0"):
         Dashboard(loop.start(MODEL, SETTINGS), lanes, TEXT, every=0)
     with pytest.raises(ValueError, match="must hold"):

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
-from minitxl.attention import softmax_seen
+from minitxl.attention import masked_softmax
 from minitxl.course import grading
 from minitxl.course.grading import grade, grade_numbers, variant
 
@@ -138,7 +138,7 @@ def persuading(x, how):
         (forging, "it ended the process it ran in"),
         (looking_up, "it raised LookupError: no answer anywhere"),
         (importing, "it raised ImportError: it uses minitxl, which holds the answer"),
-        (lambda x, how: softmax_seen(x, None), "it cannot be run by itself: it uses minitxl"),
+        (lambda x, how: masked_softmax(x, None), "it cannot be run by itself: it uses minitxl"),
         (lambda x, how: scaled_dot_product_attention(x[None], x[None], x[None]), "PyTorch's own attention"),
         (
             lambda x, how: torch.nn.MultiheadAttention(3, 1)(x[None], x[None], x[None]),

@@ -9,11 +9,11 @@ import torch
 from models import small_config
 from test_downloads import filling_up
 
-from minitxl.config import TrainConfig
 from minitxl.data import corpora, datasets, downloads
-from minitxl.data.batching import Lanes
+from minitxl.data.batching import ContiguousBatches
 from minitxl.data.vocabulary import Vocabulary
 from minitxl.training import loop
+from minitxl.training.config import TrainConfig
 
 LM1B = "1-billion-word-language-modeling-benchmark-r13output"
 TRAINING = f"{LM1B}/training-monolingual.tokenized.shuffled"
@@ -200,10 +200,10 @@ def test_tokens_are_prepared_anew_for_another_text_or_another_rule(site, monkeyp
 def test_a_step_is_trained_on_tokens_that_stay_on_disk(site, name):
     corpus = datasets.load(name)
     assert isinstance(corpus, corpora.Corpus)
-    lanes = Lanes(corpus.train, batch=2, seg_len=2)
+    lanes = ContiguousBatches(corpus.train, batch=2, seg_len=2)
     assert lanes.lanes.data_ptr() == corpus.train.data_ptr()
     run = loop.start(small_config(vocab_size=corpus.vocab_size), TrainConfig(seg_len=2, batch=2, steps=20))
-    record = next(loop.steps(run, lanes, corpus.valid))
+    record = next(loop.train_steps(run, lanes, corpus.valid))
     assert record.tokens == 4
     assert loop.validate(run, corpus.valid[:3]) > 0
 

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from minitxl.data.batching import Lanes
-from minitxl.data.token_file import Rule, mapped, symbols, writing
+from minitxl.data.batching import ContiguousBatches
+from minitxl.data.token_file import TokenizerSpec, mapped, symbols, writing
 
 
-def all_symbols(text: bytes, rule: Rule, size: int = 1000) -> list[str]:
+def all_symbols(text: bytes, rule: TokenizerSpec, size: int = 1000) -> list[str]:
     blocks = [text[begin : begin + size] for begin in range(0, len(text), size)]
     return [symbol for block in symbols(blocks, "text", rule) for symbol in block]
 
@@ -16,13 +16,13 @@ def all_symbols(text: bytes, rule: Rule, size: int = 1000) -> list[str]:
 @pytest.mark.parametrize("size", [1, 2, 3, 1000])
 def test_blocks_cut_neither_characters_nor_words_nor_lines(size):
     text = "  één woord\n\nzwei 𝔴örter \n \n end"
-    assert all_symbols(text.encode(), Rule("characters"), size) == list(text)
+    assert all_symbols(text.encode(), TokenizerSpec("characters"), size) == list(text)
     expected = ["één", "woord", ".", ".", "zwei", "𝔴örter", ".", ".", "end", "."]
-    assert all_symbols(text.encode(), Rule("words", after=(".",)), size) == expected
+    assert all_symbols(text.encode(), TokenizerSpec("words", after=(".",)), size) == expected
 
 
 def test_words_stand_between_what_is_put_before_and_after_each_line():
-    rule = Rule("words", before=("<S>",), after=("</S>",))
+    rule = TokenizerSpec("words", before=("<S>",), after=("</S>",))
     assert all_symbols(b"a b\nc\n", rule) == ["<S>", "a", "b", "</S>", "<S>", "c", "</S>"]
 
 
@@ -40,7 +40,7 @@ def test_text_that_is_not_utf_8_is_refused_by_file_and_byte(text, offset, byte, 
     with pytest.raises(
         ValueError, match=f"^text must be UTF-8 text, got the byte 0x{byte} at offset {offset}$"
     ):
-        all_symbols(text, Rule("words"))
+        all_symbols(text, TokenizerSpec("words"))
 
 
 @pytest.mark.parametrize(
@@ -77,5 +77,5 @@ def test_a_text_larger_than_memory_is_mapped_and_cut_into_lanes(tmp_path):
             file, {"descr": "|u1", "fortran_order": False, "shape": (2 * memory,)}
         )
         file.truncate(file.tell() + 2 * memory)  # a hole: nothing but zeros, and hardly any disk
-    lanes = Lanes(mapped(path), batch=4, seg_len=8)
+    lanes = ContiguousBatches(mapped(path), batch=4, seg_len=8)
     assert lanes[len(lanes) - 1].tokens.shape == (4, 8)

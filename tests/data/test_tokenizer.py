@@ -3,11 +3,11 @@
 import pytest
 
 from minitxl.data import tokenizer
-from minitxl.data.tokenizer import Spelling
+from minitxl.data.tokenizer import Tokenizer
 from minitxl.data.vocabulary import Vocabulary
 
-WORDS = Spelling("words", Vocabulary(("<eos>", "<unk>", "the", "cat"), "<unk>"))
-LETTERS = Spelling("characters", Vocabulary(tuple(" aé\n")))
+WORDS = Tokenizer("words", Vocabulary(("<eos>", "<unk>", "the", "cat"), "<unk>"))
+LETTERS = Tokenizer("characters", Vocabulary(tuple(" aé\n")))
 
 
 def there_and_back(spelled, text):
@@ -15,9 +15,9 @@ def there_and_back(spelled, text):
 
 
 def test_bytes_come_back_as_they_were_typed_whatever_they_are():
-    assert Spelling().encode("é\udcff").tolist() == [0xC3, 0xA9, 0xFF]
-    assert there_and_back(Spelling(), "née\nfoo") == "née\nfoo"
-    assert list(Spelling().decode([0xC3, 0xA9, 0xC3])) == ["", "é", "", "\ufffd"]
+    assert Tokenizer().encode("é\udcff").tolist() == [0xC3, 0xA9, 0xFF]
+    assert there_and_back(Tokenizer(), "née\nfoo") == "née\nfoo"
+    assert list(Tokenizer().decode([0xC3, 0xA9, 0xC3])) == ["", "é", "", "\ufffd"]
 
 
 def test_characters_come_back_and_others_are_refused():
@@ -31,24 +31,24 @@ def test_a_line_break_is_the_word_eos_and_an_unknown_word_is_unk():
     assert there_and_back(WORDS, "the dog\nthe cat") == "the <unk> \nthe cat "
 
 
-@pytest.mark.parametrize("spelled", [Spelling(), LETTERS, WORDS])
+@pytest.mark.parametrize("spelled", [Tokenizer(), LETTERS, WORDS])
 def test_a_run_keeps_its_spelling_and_refuses_another(spelled, tmp_path):
     spelled.write(tmp_path)
     spelled.check(tmp_path)
     assert tokenizer.read(tmp_path) == spelled
-    for other in (Spelling(), LETTERS, Spelling("words", Vocabulary(("<eos>", "else")))):
+    for other in (Tokenizer(), LETTERS, Tokenizer("words", Vocabulary(("<eos>", "else")))):
         if other != spelled:
             sentence = f"must have the {spelled.name} of the run in .*, got {other.name}; for another"
             with pytest.raises(ValueError, match=sentence):
                 other.check(tmp_path)
-    assert [one.name for one in (Spelling(), LETTERS, WORDS)] == ["bytes", "4 characters", "4 words"]
+    assert [one.name for one in (Tokenizer(), LETTERS, WORDS)] == ["bytes", "4 characters", "4 words"]
 
 
 def test_a_run_that_begins_in_a_folder_leaves_no_other_spelling_there(tmp_path):
-    for spelled in (WORDS, LETTERS, Spelling()):
+    for spelled in (WORDS, LETTERS, Tokenizer()):
         spelled.write(tmp_path)
         assert tokenizer.read(tmp_path) == spelled
 
 
 def test_a_token_is_called_what_it_is():
-    assert [one.token for one in (Spelling(), LETTERS, WORDS)] == ["byte", "character", "word"]
+    assert [one.token for one in (Tokenizer(), LETTERS, WORDS)] == ["byte", "character", "word"]

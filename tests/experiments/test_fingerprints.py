@@ -11,7 +11,8 @@ from minitxl import attention, memory, positions
 from minitxl.__main__ import EXPERIMENTS, main
 from minitxl.experiments import dependency, fingerprints, results, without_terms
 from minitxl.experiments.fingerprints import MEASURED, TINY, compute, same
-from minitxl.fast import cpu_attention, dropout, kv_cache
+from minitxl.fast import attention as fast_attention
+from minitxl.fast import cpu_attention, dropout, inputs, kv_cache
 from minitxl.training import loop
 
 FIGURES = Path(__file__).parents[2] / "figures"
@@ -65,12 +66,12 @@ def minus(function):
     return lambda *given, **named: -function(*given, **named)
 
 
-def negative_v(attention, q, right=cpu_attention.with_biases):
+def negative_v(attention, q, right=inputs.with_biases):
     q_u, _ = right(attention, q)
     return q_u, right(attention, -q)[1]
 
 
-def one_key_fewer(query, key, *, window=None, right=attention.visible, **named):
+def one_key_fewer(query, key, *, window=None, right=attention.attention_mask, **named):
     return right(query, key, window=None if window is None else window - 1, **named)
 
 
@@ -87,25 +88,25 @@ def undropped(x, rate):
 
 
 MUTATIONS = {
-    "the scale of scores in the fast path": ("memory_and_positions", [(cpu_attention, "sqrt", lambda x: x)]),
+    "the scale of scores in the fast path": ("memory_and_positions", [(inputs, "sqrt", lambda x: x)]),
     "the scale of scores in the text": ("attention_over_memory", [(attention, "sqrt", lambda x: x)]),
     "the sign of the queries that meet distances": (
         "memory_and_positions",
-        [(cpu_attention, "with_biases", negative_v), (kv_cache, "with_biases", negative_v)],
+        [(fast_attention, "with_biases", negative_v), (kv_cache, "with_biases", negative_v)],
     ),
     "the sign of the shifted scores": (
         "without_terms",
-        [(without_terms, "rel_shift", minus(positions.rel_shift))],
+        [(without_terms, "distance_scores", minus(attention.distance_scores))],
     ),
-    "the window in training": ("samples", [(cpu_attention, "visible", one_key_fewer)]),
-    "the window in the text": ("attention_over_memory", [(attention, "visible", one_key_fewer)]),
+    "the window in training": ("samples", [(cpu_attention, "attention_mask", one_key_fewer)]),
+    "the window in the text": ("attention_over_memory", [(attention, "attention_mask", one_key_fewer)]),
     "the length of memory in training": ("context", [(loop, "extend", one_token_fewer)]),
-    "the distances": ("ablation", [(cpu_attention, "distances", one_distance_more)]),
+    "the distances": ("ablation", [(inputs, "distances", one_distance_more)]),
     "the size of a block, at its edge": (
         "copying",
         [(cpu_attention, "_shift", lambda padded: padded[..., 1:])],
     ),
-    "the dropout of attention weights": ("shaw_clipping", [(dropout, "factor", undropped)]),
+    "the dropout of attention weights": ("shaw_clipping", [(dropout, "dropout_mask", undropped)]),
     "the gradient of scores": (
         "every_system",
         [

@@ -13,12 +13,14 @@ from minitxl.adaptive import AdaptiveSoftmax
 from minitxl.analysis import flops, saved_tensors
 from minitxl.analysis.saved_tensors import saved_bytes
 from minitxl.benchmark import bench
-from minitxl.config import ModelConfig, TrainConfig
+from minitxl.config import ModelConfig
 from minitxl.data import corpora
 from minitxl.experiments import scaling as experiment
 from minitxl.experiments.runner import compute
+from minitxl.fast import optimize
 from minitxl.model import TransformerLM
 from minitxl.pretrained.presets import PRESETS, Name, enwik8_base
+from minitxl.training.config import TrainConfig
 
 CORPUS = corpora.from_bytes("no", b"text matters")
 SMALL = ModelConfig(vocab_size=30, n_layer=2, d_model=16, n_head=2, d_head=8, d_inner=32)
@@ -128,7 +130,7 @@ def kept_on_meta(model, train):
         whole = TransformerLM(replace(model, attention_dropout=0.0)).train()
         tokens = torch.zeros(train.batch, train.seg_len, dtype=torch.int64)
         memory = torch.zeros(model.n_layer, train.batch, train.mem_len, model.d_model)
-    return saved_bytes(partial(whole.token_losses, tokens, tokens, memory, path="fused"), whole.parameters())
+    return saved_bytes(partial(optimize(whole).token_losses, tokens, tokens, memory), whole.parameters())
 
 
 @pytest.mark.parametrize("device", ["cpu", "meta"])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from minitxl.config import EvaluateConfig, ModelConfig, TrainConfig
+from minitxl.config import ModelConfig
 from minitxl.data import corpora
 from minitxl.experiments import (
     ablation,
@@ -20,9 +20,11 @@ from minitxl.experiments import (
     trained,
 )
 from minitxl.experiments.runner import compute
+from minitxl.inference.config import EvaluateConfig
 from minitxl.inference.evaluation import cached_losses
 from minitxl.model import TransformerLM
 from minitxl.training import checkpoints
+from minitxl.training.config import TrainConfig
 
 FIGURES = Path(__file__).parents[2] / "figures"
 CORPUS = corpora.from_bytes("toy", b"some words that come again and again\n" * 400)

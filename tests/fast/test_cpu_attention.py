@@ -12,8 +12,7 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.flop_counter import FlopCounterMode
 
 from minitxl.attention import MultiHeadAttention, ShawAttention, XLAttention
-from minitxl.fast import cpu_attention
-from minitxl.fast.cpu_attention import attend
+from minitxl.fast import cpu_attention, optimize
 from minitxl.memory import extend
 
 KINDS = [MultiHeadAttention, ShawAttention, XLAttention]
@@ -25,14 +24,14 @@ def small_blocks(monkeypatch):
     monkeypatch.setattr(cpu_attention, "BLOCK", 3)
 
 
-def assert_same(attention, x, memory, tolerance, **sight):
-    """The explicit text is computed in float64, so that its own rounding is not taken for a difference."""
+def assert_same(attention, x, memory, tolerance, **options):
+    """The eager text is computed in float64, so that its own rounding is not taken for a difference."""
     x = x.requires_grad_()
     exact, x64 = deepcopy(attention).double(), x.detach().double().requires_grad_()
-    fast, explicit = attend(attention, x, memory, **sight), exact(x64, memory.double(), **sight)
-    torch.testing.assert_close(fast.double(), explicit, rtol=tolerance, atol=tolerance)
+    fast, eager = optimize(attention)(x, memory, **options), exact(x64, memory.double(), **options)
+    torch.testing.assert_close(fast.double(), eager, rtol=tolerance, atol=tolerance)
     found = gradients(fast, [x, *attention.parameters()])
-    for ours, theirs in zip(found, gradients(explicit, [x64, *exact.parameters()]), strict=True):
+    for ours, theirs in zip(found, gradients(eager, [x64, *exact.parameters()]), strict=True):
         size = max(1.0, theirs.abs().max().item())
         torch.testing.assert_close(ours.double() / size, theirs / size, rtol=tolerance, atol=tolerance)
 
@@ -47,20 +46,28 @@ def assert_same(attention, x, memory, tolerance, **sight):
     hide=st.booleans(),
     single=st.booleans(),
 )
-def test_fast_equals_explicit_and_so_do_all_gradients(
+def test_fast_equals_eager_and_so_do_all_gradients(
     kind, shape, block, scores, window, clamp_len, hide, single
 ):
     n_head, d_head, batch, query, mem = shape
     attention = random_attention(kind, n_head, d_head)
     x, memory = context(batch, query, mem)
-    keep = torch.rand(batch, mem + query, generator=torch.Generator().manual_seed(1)) < 0.6 if hide else None
+    key_mask = (
+        torch.rand(batch, mem + query, generator=torch.Generator().manual_seed(1)) < 0.6 if hide else None
+    )
     if single:  # with scores of the size that trained models have
         attention, x, memory = attention.float(), x.float() / 2, memory.float() / 2
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cpu_attention, "BLOCK", block)
         patch.setattr(cpu_attention, "SCORES", scores)
         assert_same(
-            attention, x, memory, 1e-5 if single else 1e-10, window=window, clamp_len=clamp_len, keep=keep
+            attention,
+            x,
+            memory,
+            1e-5 if single else 1e-10,
+            window=window,
+            clamp_len=clamp_len,
+            key_mask=key_mask,
         )
 
 
@@ -68,28 +75,24 @@ def test_fast_equals_explicit_and_so_do_all_gradients(
 def test_no_memory_is_the_empty_memory(kind, small_blocks):
     attention = random_attention(kind, 2, 3)
     x, empty = context(2, 7, 0)
-    assert torch.equal(attend(attention, x), attend(attention, x, empty))
+    fast = optimize(attention)
+    assert torch.equal(fast(x), fast(x, empty))
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
 @pytest.mark.parametrize("encoding", ENCODINGS.values(), ids=ENCODINGS)
-def test_a_model_reads_a_text_alike_on_both_paths(encoding, norm, small_blocks):
+def test_a_fast_model_reads_a_text_as_the_model_does(encoding, norm, small_blocks):
     model, tokens = small_model(norm=norm, **encoding), some_tokens(2, 21)
     found = {}
-    for path in ("explicit", "fused"):
+    for name, reader in (("eager", model), ("fast", optimize(model))):
         memory, total = None, 0.0
         for segment in tokens.split(5, dim=1):  # memory is empty, filling and full
-            losses, states = model.token_losses(segment, segment, memory, path=path, window=6)
+            losses, states = reader.token_losses(segment, segment, memory, window=6)
             memory, total = extend(memory, states, mem_len=8), total + losses.sum()
-        found[path] = torch.autograd.grad(total, list(model.parameters())), memory
-    for ours, theirs in zip(found["fused"][0], found["explicit"][0], strict=True):
+        found[name] = torch.autograd.grad(total, list(model.parameters())), memory
+    for ours, theirs in zip(found["fast"][0], found["eager"][0], strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-10)
-    torch.testing.assert_close(found["fused"][1], found["explicit"][1], rtol=1e-10, atol=1e-10)
-
-
-def test_a_path_that_does_not_exist_is_refused(as_users_run_it):
-    with pytest.raises(ValueError, match="path must be explicit or fused, got 'fast'"):
-        small_model()(some_tokens(1, 3), path="fast")
+    torch.testing.assert_close(found["fast"][1], found["eager"][1], rtol=1e-10, atol=1e-10)
 
 
 def test_memory_that_was_never_written_is_never_read(small_blocks):
@@ -99,8 +102,8 @@ def test_memory_that_was_never_written_is_never_read(small_blocks):
     torch.use_deterministic_algorithms(True)
     try:
         assert torch.empty(3).isnan().all()
-        for keep in (None, torch.ones(2, 11, dtype=torch.bool)):
-            out = attend(attention, x.requires_grad_(), memory, window=5, keep=keep)
+        for key_mask in (None, torch.ones(2, 11, dtype=torch.bool)):
+            out = optimize(attention)(x.requires_grad_(), memory, window=5, key_mask=key_mask)
             assert out.isfinite().all()
             assert all(gradient.isfinite().all() for gradient in gradients(out, [x, *attention.parameters()]))
     finally:
@@ -111,7 +114,7 @@ def test_keys_that_no_query_of_a_block_may_see_are_never_touched(small_blocks):
     attention = random_attention(XLAttention, 2, 3)
     x, memory = context(2, 7, 6)
     memory[:, :2] = float("nan")
-    assert attend(attention, x, memory, window=5).isfinite().all()
+    assert optimize(attention)(x, memory, window=5).isfinite().all()
     assert not attention(x, memory, window=5).isfinite().all()
 
 
@@ -119,14 +122,14 @@ def test_blocks_skip_the_future(small_blocks):
     attention = random_attention(XLAttention, 2, 3)
     x, memory = context(2, 12, 4)
     counted = []
-    for call in (attend, lambda attention, *args: attention(*args)):
+    for call in (optimize(attention), attention):
         with FlopCounterMode(display=False) as counter:
-            call(attention, x, memory)
+            call(x, memory)
         counted.append(counter.get_total_flops())
     assert counted[0] < counted[1]
 
 
-def test_the_backward_pass_keeps_fewer_numbers_than_the_explicit_path(small_blocks):
+def test_the_backward_pass_keeps_fewer_numbers_than_the_eager_text(small_blocks):
     def kept(call) -> int:
         storages = {}
 
@@ -141,7 +144,7 @@ def test_the_backward_pass_keeps_fewer_numbers_than_the_explicit_path(small_bloc
 
     attention = random_attention(XLAttention, 2, 3)
     x, memory = context(4, 30, 30)
-    assert kept(lambda: attend(attention, x, memory)) < 0.7 * kept(lambda: attention(x, memory))
+    assert kept(lambda: optimize(attention)(x, memory)) < 0.7 * kept(lambda: attention(x, memory))
 
 
 @pytest.mark.parametrize("kind", [MultiHeadAttention, XLAttention])
@@ -149,17 +152,18 @@ def test_dropped_weights_leave_the_mean_as_it_was(kind, small_blocks):
     attention = random_attention(kind, 2, 3, attention_dropout=0.25)
     x, memory = context(1, 5, 4)
     torch.manual_seed(0)
-    draws = torch.stack([attend(attention, x, memory) for _ in range(3000)])
-    expected = attend(attention.eval(), x, memory)
+    fast = optimize(attention)
+    draws = torch.stack([fast(x, memory) for _ in range(3000)])
+    expected = fast.eval()(x, memory)
     assert_mean(draws, expected)
 
 
 def test_gradients_are_right_under_dropout(small_blocks):
-    attention = random_attention(XLAttention, 2, 3, dropout=0.2, attention_dropout=0.3)
+    fast = optimize(random_attention(XLAttention, 2, 3, dropout=0.2, attention_dropout=0.3))
     x, memory = context(2, 5, 4)
 
     def drawn_again(x):
         torch.manual_seed(0)
-        return attend(attention, x, memory, window=6)
+        return fast(x, memory, window=6)
 
     assert torch.autograd.gradcheck(drawn_again, x.requires_grad_())

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from minitxl.fast import dropout as room
-from minitxl.fast.dropout import Dropout, VariationalDropout, drop_, factor
+from minitxl.fast.dropout import Dropout, VariationalDropout, dropout_, dropout_mask
 
 
 @pytest.mark.parametrize("rate", [0.001, 0.1, 0.5, 0.95])
@@ -10,7 +10,7 @@ from minitxl.fast.dropout import Dropout, VariationalDropout, drop_, factor
 def test_the_rate_is_met_and_the_mean_is_one(rate, dtype):
     torch.manual_seed(0)
     n = 400_003
-    drawn = factor(torch.empty(n, dtype=dtype), rate)
+    drawn = dropout_mask(torch.empty(n, dtype=dtype), rate)
     assert drawn.dtype == dtype
     deviation = (rate * (1 - rate) / n) ** 0.5
     assert abs((drawn == 0).double().mean().item() - rate) < 5 * deviation + 1 / 65536
@@ -21,24 +21,24 @@ def test_the_rate_is_met_and_the_mean_is_one(rate, dtype):
 def test_every_sixteen_bits_are_drawn_anew():
     """Four elements come from one word: they must not go together."""
     torch.manual_seed(0)
-    words = (factor(torch.empty(200_000), 0.5) > 0).view(-1, 4).double()
+    words = (dropout_mask(torch.empty(200_000), 0.5) > 0).view(-1, 4).double()
     assert (torch.corrcoef(words.T) - torch.eye(4)).abs().max() < 0.02
     assert (words.mean(dim=0) - 0.5).abs().max() < 0.01
 
 
 def test_drawing_in_pieces_draws_the_same_and_overwrites_what_it_is_given(monkeypatch):
     x, found = torch.randn(7, 13), []
-    for piece in (room.PIECE, 8):
-        monkeypatch.setattr(room, "PIECE", piece)
+    for piece in (room.CHUNK, 8):
+        monkeypatch.setattr(room, "CHUNK", piece)
         torch.manual_seed(0)
         dropped = x.clone()
-        assert drop_(dropped, 0.3) is dropped
+        assert dropout_(dropped, 0.3) is dropped
         found.append((dropped, torch.rand(())))
     (whole, next_whole), (pieces, next_pieces) = found
     assert torch.equal(pieces, whole)
     assert next_pieces == next_whole
     torch.manual_seed(0)
-    assert torch.equal(whole, x * factor(x, 0.3))
+    assert torch.equal(whole, x * dropout_mask(x, 0.3))
 
 
 def test_dropout_follows_the_seed_and_rests_in_evaluation():

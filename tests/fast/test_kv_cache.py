@@ -16,21 +16,21 @@ every_encoding = pytest.mark.parametrize("encoding", ENCODINGS.values(), ids=ENC
 lengths = st.lists(st.integers(1, 6), min_size=1, max_size=8)
 
 
-def read_with_cache(model, tokens, seg_lens, keep=None, **settings):
+def read_with_cache(model, tokens, seg_lens, key_mask=None, **settings):
     cache, found = kv_cache.start(model, batch=len(tokens), **settings), []
-    flags = [None] * len(seg_lens) if keep is None else keep.split(seg_lens, dim=1)
+    flags = [None] * len(seg_lens) if key_mask is None else key_mask.split(seg_lens, dim=1)
     for segment, flag in zip(tokens.split(seg_lens, dim=1), flags, strict=True):
-        log_probs, cache = kv_cache.step(model, segment, cache, keep=flag)
+        log_probs, cache = kv_cache.step(model, segment, cache, key_mask=flag)
         found.append(log_probs)
     return torch.cat(found, dim=1)
 
 
-def read_with_memory(model, tokens, seg_lens, *, mem_len, keep=None, **sight):
+def read_with_memory(model, tokens, seg_lens, *, mem_len, key_mask=None, **options):
     memory, found, read = None, [], 0
     for segment in tokens.split(seg_lens, dim=1):
         held = 0 if memory is None else memory.shape[2]
-        flags = None if keep is None else keep[:, read - held : read + segment.shape[1]]
-        log_probs, states = model(segment, memory, keep=flags, **sight)
+        flags = None if key_mask is None else key_mask[:, read - held : read + segment.shape[1]]
+        log_probs, states = model(segment, memory, key_mask=flags, **options)
         memory, read = extend(memory, states, mem_len=mem_len), read + segment.shape[1]
         found.append(log_probs)
     return torch.cat(found, dim=1)
@@ -50,10 +50,10 @@ def test_steps_give_what_the_model_and_extend_give(
     encoding, seg_lens, batch, mem_len, window, clamp_len, norm, hide
 ):
     model, tokens = small_model(norm=norm, **encoding), some_tokens(batch, sum(seg_lens))
-    keep = None
+    key_mask = None
     if hide:
-        keep = torch.rand(tokens.shape, generator=torch.Generator().manual_seed(1)) < 0.7
-    settings = {"mem_len": mem_len, "window": window, "clamp_len": clamp_len, "keep": keep}
+        key_mask = torch.rand(tokens.shape, generator=torch.Generator().manual_seed(1)) < 0.7
+    settings = {"mem_len": mem_len, "window": window, "clamp_len": clamp_len, "key_mask": key_mask}
     torch.testing.assert_close(
         read_with_cache(model, tokens, seg_lens, **settings),
         read_with_memory(model, tokens, seg_lens, **settings),
@@ -96,7 +96,7 @@ def test_the_memory_is_never_projected_again(monkeypatch):
     weight.register_forward_hook(lambda module, inputs, output: rows.append(inputs[0].shape[1]))
     tables = []
     monkeypatch.setattr(
-        "minitxl.fast.cpu_attention.sinusoids",
+        "minitxl.fast.inputs.sinusoids",
         lambda *given: tables.append(len(given[0])) or sinusoids(*given),
     )
     read_with_cache(model, some_tokens(1, 20), [3, 3, 3, 3, 3, 3, 2], mem_len=6)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from models import ENCODINGS, small_model, some_tokens
 
-from minitxl.config import EvaluateConfig
+from minitxl.inference.config import EvaluateConfig
 from minitxl.inference.evaluation import Score, cached, cached_losses, evaluating, sliding, sliding_losses
 
 STREAM = some_tokens(1, 40)[0]

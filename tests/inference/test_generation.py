@@ -12,7 +12,7 @@ from models import ENCODINGS, RELATIVE, VOCAB, small_model, some_tokens
 from minitxl.fast import kv_cache
 from minitxl.inference import generation
 from minitxl.inference.generation import sample, stream, until
-from minitxl.inference.sampling import discourage, keep_likely
+from minitxl.inference.sampling import repetition_penalty, top_k_top_p
 
 PROMPT = some_tokens(1, 9)[0]
 every_encoding = pytest.mark.parametrize("encoding", ENCODINGS.values(), ids=ENCODINGS)
@@ -98,7 +98,7 @@ def test_temperature_top_k_and_top_p_shape_the_probabilities():
     probs = torch.tensor([[0.1, 0.4, 0.2, 0.3]], dtype=torch.float64)
 
     def kept(**settings):
-        return keep_likely(probs.log(), **settings)[0].tolist()
+        return top_k_top_p(probs.log(), **settings)[0].tolist()
 
     assert kept() == pytest.approx([0.1, 0.4, 0.2, 0.3])
     assert kept(temperature=0) == [0, 1, 0, 0]
@@ -115,7 +115,7 @@ def test_temperature_top_k_and_top_p_shape_the_probabilities():
 def test_repetition_divides_scores_above_chance_and_multiplies_those_below():
     probs = torch.tensor([[1 / 2, 1 / 4, 1 / 8, 1 / 8], [1 / 2, 1 / 4, 1 / 8, 1 / 8]], dtype=torch.float64)
     recent = [torch.tensor([2, 0, 2, 1]), torch.tensor([3])]
-    scores = discourage(probs.log(), recent, repetition=2) + log(4)
+    scores = repetition_penalty(probs.log(), recent, repetition=2) + log(4)
     expected = [[2**0.5, 1, 1 / 4, 1 / 2], [2, 1, 1 / 2, 1 / 4]]
     assert torch.allclose(scores.exp(), torch.tensor(expected, dtype=torch.float64), rtol=1e-12)
 
@@ -124,25 +124,25 @@ def test_repetition_divides_scores_above_chance_and_multiplies_those_below():
 def test_repetition_lowers_what_is_recent_and_nothing_else_and_keeps_its_order(seed, repetition):
     log_probs = torch.randn(1, 20, generator=torch.Generator().manual_seed(seed)).double().log_softmax(-1)
     recent = torch.arange(0, 20, 2)
-    scores = discourage(log_probs, [recent], repetition=repetition)
+    scores = repetition_penalty(log_probs, [recent], repetition=repetition)
     assert (scores[:, recent] < log_probs[:, recent]).all()
     assert torch.equal(scores[:, 1::2], log_probs[:, 1::2])
     assert torch.equal(scores[:, recent].argsort(), log_probs[:, recent].argsort())
     assert (
-        discourage(log_probs, [recent], repetition=1 / repetition)[:, recent] > log_probs[:, recent]
+        repetition_penalty(log_probs, [recent], repetition=1 / repetition)[:, recent] > log_probs[:, recent]
     ).all()
 
 
 def test_repetition_flattens_where_everything_is_recent():
     """A power of the probabilities would do the contrary."""
     probs = torch.tensor([[0.6, 0.4] + [1e-9] * 8], dtype=torch.float64)
-    drawn = keep_likely(discourage(probs.log(), [torch.arange(10)], repetition=1.5))[0]
+    drawn = top_k_top_p(repetition_penalty(probs.log(), [torch.arange(10)], repetition=1.5))[0]
     assert 1 < drawn[0] / drawn[1] < 0.6 / 0.4
 
 
 def test_repetition_of_1_changes_no_bit():
     log_probs = small_model()(PROMPT[None])[0][:, -1]
-    assert discourage(log_probs, [PROMPT], repetition=1.0) is log_probs
+    assert repetition_penalty(log_probs, [PROMPT], repetition=1.0) is log_probs
 
 
 @every_encoding

@@ -19,16 +19,16 @@ Parameters = dict[str, Array]
 
 
 @dataclass(frozen=True)
-class Sight:
+class Options:
     """What a query uses of its context, in one row of a batch."""
 
     window: int | None
     clamp_len: int | None
-    keep: Array | None
+    key_mask: Array | None
 
     def sees(self, i: int, j: int) -> bool:
         near = j <= i and (self.window is None or i - j < self.window)
-        return near and (self.keep is None or bool(self.keep[j]))
+        return near and (self.key_mask is None or bool(self.key_mask[j]))
 
     def distance(self, i: int, j: int) -> int:
         return i - j if self.clamp_len is None else min(i - j, self.clamp_len)
@@ -42,7 +42,7 @@ def forward(
     *,
     window: int | None = None,
     clamp_len: int | None = None,
-    keep: Array | None = None,
+    key_mask: Array | None = None,
 ) -> tuple[Array, Array]:
     """``log_probs`` [batch seg vocab] and ``states`` [layer batch seg model], float64."""
     if memory is None:
@@ -50,15 +50,15 @@ def forward(
     clamp_len = config.clamp_len if clamp_len is None else clamp_len
     log_probs, states = [], []
     for b in range(len(tokens)):  # rows of a batch know nothing of each other
-        sight = Sight(window, clamp_len, None if keep is None else keep[b])
-        of_row, states_of_row = forward_row(parameters, config, tokens[b], memory[:, b], sight)
+        options = Options(window, clamp_len, None if key_mask is None else key_mask[b])
+        of_row, states_of_row = forward_row(parameters, config, tokens[b], memory[:, b], options)
         log_probs.append(of_row)
         states.append(states_of_row)
     return np.stack(log_probs), np.stack(states, axis=1)
 
 
 def forward_row(
-    p: Parameters, config: ModelConfig, tokens: Array, memory: Array, sight: Sight
+    p: Parameters, config: ModelConfig, tokens: Array, memory: Array, options: Options
 ) -> tuple[Array, Array]:
     """√d_model E[token], layer by layer, then the vocabulary; and what each layer read."""
     x = np.stack([sqrt(config.d_model) * embed(p, config, token) for token in tokens])
@@ -66,7 +66,7 @@ def forward_row(
     for n in range(config.n_layer):
         x = np.stack([x[i] + absolute_position(p, config, layer=n, place=i) for i in range(len(x))])
         states.append(x)
-        x = block(p, config, n, x, memory[n], sight)
+        x = block(p, config, n, x, memory[n], options)
     if config.norm == "pre" and config.norm_output:
         x = np.stack([layer_norm(x_i, within(p, "final_norm")) for x_i in x])
     return np.stack([vocabulary(p, config, x_i) for x_i in x]), np.stack(states)
@@ -99,19 +99,19 @@ def absolute_position(p: Parameters, config: ModelConfig, *, layer: int, place: 
 # A layer
 
 
-def block(p: Parameters, config: ModelConfig, n: int, x: Array, memory: Array, sight: Sight) -> Array:
+def block(p: Parameters, config: ModelConfig, n: int, x: Array, memory: Array, options: Options) -> Array:
     """Post-norm: x + f(x), then normed. Pre-norm: x + f(x normed), and memory normed like x."""
     here = within(p, f"blocks.{n}")
     first, second, inner = (within(here, name) for name in ("norm_attention", "norm_inner", "inner"))
     attention = within(here, "attention")
-    if config.attention == "xl" and config.share_uv:
+    if config.attention == "xl" and config.share_biases:
         attention |= {name: p[f"blocks.0.attention.{name}"] for name in ("u", "v")}
     attend = {"absolute": attend_absolute, "shaw": attend_shaw, "xl": attend_xl}[config.attention]
     h, mem = np.concatenate([memory, x]), len(memory)
     if config.norm == "pre":
-        x = x + attend(attention, config, np.stack([layer_norm(h_j, first) for h_j in h]), mem, sight)
+        x = x + attend(attention, config, np.stack([layer_norm(h_j, first) for h_j in h]), mem, options)
         return np.stack([x_i + feed_forward(inner, config, layer_norm(x_i, second)) for x_i in x])
-    x = np.stack([layer_norm(x_i, first) for x_i in x + attend(attention, config, h, mem, sight)])
+    x = np.stack([layer_norm(x_i, first) for x_i in x + attend(attention, config, h, mem, options)])
     return np.stack([layer_norm(x_i + feed_forward(inner, config, x_i), second) for x_i in x])
 
 
@@ -140,7 +140,7 @@ def gelu(x: float) -> float:
 # Attention
 
 
-def attend_absolute(p: Parameters, config: ModelConfig, h: Array, mem: int, sight: Sight) -> Array:
+def attend_absolute(p: Parameters, config: ModelConfig, h: Array, mem: int, options: Options) -> Array:
     """e_ij = (W_q h_i) · (W_k h_j) / √d_head,  z_i = Σ_j α_ij W_v h_j (Vaswani et al., equation 1)."""
 
     def energy(head: int, i: int, j: int) -> float:
@@ -150,10 +150,10 @@ def attend_absolute(p: Parameters, config: ModelConfig, h: Array, mem: int, sigh
     def value(head: int, i: int, j: int) -> Array:
         return of_head(p["W_v.weight"], head, config) @ h[j]
 
-    return multi_head(p, config, h, mem, sight, energy, value)
+    return multi_head(p, config, h, mem, options, energy, value)
 
 
-def attend_shaw(p: Parameters, config: ModelConfig, h: Array, mem: int, sight: Sight) -> Array:
+def attend_shaw(p: Parameters, config: ModelConfig, h: Array, mem: int, options: Options) -> Array:
     """e_ij = x_i W_q (x_j W_k + a^K_ij)ᵀ / √d_head,  z_i = Σ_j α_ij (x_j W_v + a^V_ij),
 
     a_ij = w[clip(j - i, -k, k)], and all heads have the same (Shaw et al., equations 3 and 4).
@@ -161,7 +161,7 @@ def attend_shaw(p: Parameters, config: ModelConfig, h: Array, mem: int, sight: S
 
     def row(i: int, j: int) -> int:
         k = config.max_distance
-        return max(-k, min(k, -sight.distance(i, j))) + k  # w[-k] is row 0
+        return max(-k, min(k, -options.distance(i, j))) + k  # w[-k] is row 0
 
     def energy(head: int, i: int, j: int) -> float:
         W_q, W_k = (of_head(p[f"{name}.weight"], head, config) for name in ("W_q", "W_k"))
@@ -170,10 +170,10 @@ def attend_shaw(p: Parameters, config: ModelConfig, h: Array, mem: int, sight: S
     def value(head: int, i: int, j: int) -> Array:
         return of_head(p["W_v.weight"], head, config) @ h[j] + p["a_V"][row(i, j)]
 
-    return multi_head(p, config, h, mem, sight, energy, value)
+    return multi_head(p, config, h, mem, options, energy, value)
 
 
-def attend_xl(p: Parameters, config: ModelConfig, h: Array, mem: int, sight: Sight) -> Array:
+def attend_xl(p: Parameters, config: ModelConfig, h: Array, mem: int, options: Options) -> Array:
     """e_ij = [(a) q·k + (b) q·r + (c) u·k + (d) v·r] / √d_head with q = W_q h_i, k = W_kE h_j,
 
     r = W_kR R_{i-j}, and z_i = Σ_j α_ij W_v h_j (Dai et al., section 3.3).
@@ -182,22 +182,28 @@ def attend_xl(p: Parameters, config: ModelConfig, h: Array, mem: int, sight: Sig
     def energy(head: int, i: int, j: int) -> float:
         W_q, W_kE, W_kR = (of_head(p[f"{name}.weight"], head, config) for name in ("W_q", "W_kE", "W_kR"))
         u, v = p["u"][head], p["v"][head]
-        q, k, r = W_q @ h[i], W_kE @ h[j], W_kR @ sinusoid(sight.distance(i, j), config.d_model)
+        q, k, r = W_q @ h[i], W_kE @ h[j], W_kR @ sinusoid(options.distance(i, j), config.d_model)
         return (q @ k + q @ r + u @ k + v @ r) / sqrt(config.d_head)
 
     def value(head: int, i: int, j: int) -> Array:
         return of_head(p["W_v.weight"], head, config) @ h[j]
 
-    return multi_head(p, config, h, mem, sight, energy, value)
+    return multi_head(p, config, h, mem, options, energy, value)
 
 
 def multi_head(
-    p: Parameters, config: ModelConfig, h: Array, mem: int, sight: Sight, energy: Callable, value: Callable
+    p: Parameters,
+    config: ModelConfig,
+    h: Array,
+    mem: int,
+    options: Options,
+    energy: Callable,
+    value: Callable,
 ) -> Array:
     """W_o [z of head 0 ‖ z of head 1 ‖ …] for each query; z is zero where it sees no key."""
     outputs = []
     for i in range(mem, len(h)):
-        keys = [j for j in range(len(h)) if sight.sees(i, j)]
+        keys = [j for j in range(len(h)) if options.sees(i, j)]
         heads = []
         for head in range(config.n_head):
             alpha = softmax([energy(head, i, j) for j in keys])

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn.functional import scaled_dot_product_attention
 
-from minitxl.attention import MultiHeadAttention, ShawAttention, XLAttention, split, visible
+from minitxl.attention import MultiHeadAttention, ShawAttention, XLAttention, attention_mask, split_heads
 from minitxl.course.exercises import Largest
 from minitxl.positions import sinusoids
 
@@ -38,7 +38,7 @@ def context(batch: int, query: int, mem: int, seed: int = 0):
 
 @given(query=st.integers(1, 6), mem=st.integers(0, 6), window=windows)
 def test_a_query_sees_itself_and_at_most_window_keys_before_it(query, mem, window):
-    seen = visible(query, mem + query, window=window)[0]
+    seen = attention_mask(query, mem + query, window=window)[0]
     for i in range(query):
         for j in range(mem + query):
             distance = mem + i - j
@@ -46,17 +46,17 @@ def test_a_query_sees_itself_and_at_most_window_keys_before_it(query, mem, windo
 
 
 def test_keep_hides_a_key_of_its_own_row_from_every_query():
-    keep = torch.tensor([[True, False, True], [True, True, True]])
-    seen = visible(2, 3, keep=keep)
+    key_mask = torch.tensor([[True, False, True], [True, True, True]])
+    seen = attention_mask(2, 3, key_mask=key_mask)
     assert seen[0].tolist() == [[True, False, False], [True, False, True]]
     assert seen[1].tolist() == [[True, True, False], [True, True, True]]
 
 
 def test_a_window_of_no_keys_and_a_keep_of_another_length_are_refused():
     with pytest.raises(ValueError, match=r"window must be 1 or more, .* got 0"):
-        visible(2, 3, window=0)
+        attention_mask(2, 3, window=0)
     with pytest.raises(ValueError, match="one flag for each of the 3 keys, got 2"):
-        visible(2, 3, keep=torch.ones(1, 2, dtype=torch.bool))
+        attention_mask(2, 3, key_mask=torch.ones(1, 2, dtype=torch.bool))
 
 
 @given(shape=shapes, window=windows)
@@ -65,8 +65,10 @@ def test_multi_head_attention_equals_torchs_own(shape, window):
     attention = random_attention(MultiHeadAttention, n_head, d_head)
     x, memory = context(batch, query, mem)
     h = torch.cat([memory, x], dim=1)
-    q, k, v = (split(w(a), n_head) for w, a in ((attention.W_q, x), (attention.W_k, h), (attention.W_v, h)))
-    seen = visible(query, mem + query, window=window)
+    q, k, v = (
+        split_heads(w(a), n_head) for w, a in ((attention.W_q, x), (attention.W_k, h), (attention.W_v, h))
+    )
+    seen = attention_mask(query, mem + query, window=window)
     heads = scaled_dot_product_attention(q, k, v, attn_mask=seen[:, None])
     expected = attention.W_o(heads.transpose(1, 2).flatten(2))
     torch.testing.assert_close(attention(x, memory, window=window), expected, rtol=0, atol=1e-10)
@@ -115,7 +117,7 @@ def test_the_four_terms_sum_to_the_scores_where_a_query_may_look(shape, clamp_le
     batch, n_head, d_head, query, mem = shape
     attention = random_attention(XLAttention, n_head, d_head)
     x, memory = context(batch, query, mem)
-    seen = visible(query, mem + query)
+    seen = attention_mask(query, mem + query)
     total = sum(attention.terms(x, memory, clamp_len=clamp_len))
     scores = attention.scores(x, memory, clamp_len=clamp_len)
     torch.testing.assert_close(total * seen, scores * seen, rtol=0, atol=1e-10)
@@ -128,7 +130,7 @@ def test_each_term_depends_on_its_own_half_of_the_context():
     other = attention.terms(x.flip(1) * 2, memory)
     assert torch.equal(terms.d, other.d)  # (d) knows no content
     assert (terms.c[:, :, 0] == terms.c[:, :, 3]).all()  # (c) does not ask which query
-    seen = visible(4, 7)
+    seen = attention_mask(4, 7)
     shifted = (terms.b * seen)[0, 0]
     assert not torch.allclose(shifted[3].roll(-1)[:4], shifted[2][:4])  # (b) asks which query
 
@@ -137,11 +139,14 @@ def test_each_term_depends_on_its_own_half_of_the_context():
 def test_hidden_keys_lose_their_weight_to_the_others(kind):
     attention = random_attention(kind, n_head=2, d_head=3)
     x, memory = context(2, 3, 4)
-    keep = torch.ones(2, 7, dtype=torch.bool)
-    keep[0, 1] = False
-    whole, masked = attention.weights(x, memory), attention.weights(x, memory, keep=keep)
+    key_mask = torch.ones(2, 7, dtype=torch.bool)
+    key_mask[0, 1] = False
+    whole, masked = (
+        attention.attention_weights(x, memory),
+        attention.attention_weights(x, memory, key_mask=key_mask),
+    )
     assert (masked[0, :, :, 1] == 0).all()
-    rest = whole[0] * keep[0]
+    rest = whole[0] * key_mask[0]
     torch.testing.assert_close(masked[0], rest / rest.sum(-1, keepdim=True), rtol=0, atol=1e-12)
     assert torch.equal(masked[1], whole[1])
 
@@ -151,8 +156,8 @@ def test_a_query_with_no_key_gets_zeros_and_finite_gradients(kind):
     attention = random_attention(kind, n_head=2, d_head=3)
     x, _ = context(1, 3, 0)
     x.requires_grad_()
-    keep = torch.tensor([[False, True, True]])
-    output = attention(x, keep=keep)
+    key_mask = torch.tensor([[False, True, True]])
+    output = attention(x, key_mask=key_mask)
     assert (output[0, 0] == 0).all()
     output.sum().backward()
     assert x.grad.isfinite().all()
@@ -203,13 +208,13 @@ def test_cross_attention_equals_torchs_own_with_any_mask(shape, other, masked):
     x, context_of_another = context(batch, query, other)
     mask = torch.rand(batch, query, other, generator=torch.Generator().manual_seed(1)) < 0.5
     mask[:, :, 0] = True
-    q = split(attention.W_q(x), n_head)
-    k, v = (split(w(context_of_another), n_head) for w in (attention.W_k, attention.W_v))
+    q = split_heads(attention.W_q(x), n_head)
+    k, v = (split_heads(w(context_of_another), n_head) for w in (attention.W_k, attention.W_v))
     heads = scaled_dot_product_attention(q, k, v, attn_mask=mask[:, None] if masked else None)
     expected = attention.W_o(heads.transpose(1, 2).flatten(2))
     found = attention.attend(x, context_of_another, mask if masked else None)
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-10)
-    weights = attention.weigh(x, context_of_another, mask if masked else None)
+    weights = attention.context_weights(x, context_of_another, mask if masked else None)
     assert weights.shape == (batch, n_head, query, other)
     if masked:
         assert (weights.transpose(0, 1)[:, ~mask] == 0).all()  # the mask is the same for all heads
@@ -261,10 +266,10 @@ def test_bidirectional_shaw_attention_equals_the_papers_equations(shape, k):
 def test_shaw_has_2k_plus_1_vectors_for_all_heads_and_treats_clipped_distances_alike():
     attention = random_attention(ShawAttention, n_head=2, d_head=3, max_distance=2)
     assert attention.a_K.shape == attention.a_V.shape == (5, 3)
-    rows = attention.rows(torch.zeros(1, 1, 7, 7), None)[0, 0]
+    rows = attention.table_rows(torch.zeros(1, 1, 7, 7), None)[0, 0]
     assert rows[3].tolist() == [0, 0, 1, 2, 3, 4, 4]
     same = torch.ones(1, 6, D_MODEL, dtype=torch.float64)
-    weights = attention.weights(same)[0, :, 5]
+    weights = attention.attention_weights(same)[0, :, 5]
     assert (weights[:, :4] == weights[:, :1]).all()  # distances 5, 4, 3 and 2
     assert (weights[:, 4] != weights[:, 3]).all()
 
@@ -286,5 +291,5 @@ def test_shaw_builds_no_tensor_of_query_key_and_dim():
         attention.attend(x).sum().backward()
     assert seen.numbers < query * key * 64
     with Largest() as seen:
-        attention.a_K[attention.rows(torch.zeros(1, 1, query, key), None)]
+        attention.a_K[attention.table_rows(torch.zeros(1, 1, query, key), None)]
     assert seen.numbers == query * key * 64

@@ -2,7 +2,9 @@ from dataclasses import FrozenInstanceError, replace
 
 import pytest
 
-from minitxl.config import EvaluateConfig, ModelConfig, TrainConfig
+from minitxl.config import ModelConfig
+from minitxl.inference.config import EvaluateConfig
+from minitxl.training.config import TrainConfig
 
 
 @pytest.mark.usefixtures("as_users_run_it")

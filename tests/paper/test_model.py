@@ -18,7 +18,8 @@ from models import (
 from torch.nn.functional import cross_entropy
 
 from minitxl.config import ModelConfig
-from minitxl.fast.dropout import Dropout, VariationalDropout
+from minitxl.fast import optimize, restore
+from minitxl.fast.dropout import VariationalDropout
 from minitxl.memory import extend
 from minitxl.model import TransformerLM
 
@@ -68,9 +69,9 @@ def test_absolute_positions_with_memory_do_not_equal_one_long_segment(encoding, 
 )
 def test_same_window_makes_loss_independent_of_the_cut(encoding, window, spare, seg_lens, clamp_len):
     model, tokens = small_model(**RELATIVE[encoding]), some_tokens(2, sum(seg_lens))
-    sight = {"window": window, "clamp_len": clamp_len}
-    whole, _ = model(tokens, **sight)
-    found = in_segments(model, tokens, seg_lens, mem_len=window - 1 + spare, **sight)
+    options = {"window": window, "clamp_len": clamp_len}
+    whole, _ = model(tokens, **options)
+    found = in_segments(model, tokens, seg_lens, mem_len=window - 1 + spare, **options)
     torch.testing.assert_close(found, whole, rtol=0, atol=1e-10)
 
 
@@ -103,7 +104,7 @@ def test_no_gradient_crosses_a_segment_but_keys_and_values_learn_from_memory(enc
     old.retain_grad()
     memory = extend(None, old, mem_len=5)
     _, new = model.hidden(second, memory)
-    hidden, _ = model.hidden(second, memory, keep=torch.tensor([[True] * 5 + [False]]))
+    hidden, _ = model.hidden(second, memory, key_mask=torch.tensor([[True] * 5 + [False]]))
     hidden.square().sum().backward()
     assert old.grad is None
     assert new.requires_grad
@@ -133,7 +134,7 @@ def test_attention_weights_are_those_the_layers_use(encoding):
     assert weights.shape == (2, 2, 2, 4, 7)
     _, states = model.hidden(tokens, memory)
     for layer, block in enumerate(model.blocks):
-        expected = block.attention.weights(states[layer], memory[layer])
+        expected = block.attention.attention_weights(states[layer], memory[layer])
         torch.testing.assert_close(weights[layer], expected, rtol=0, atol=1e-12)
 
 
@@ -141,9 +142,13 @@ def test_attention_weights_are_those_the_layers_use(encoding):
 def test_a_memory_hidden_by_keep_is_an_empty_memory(encoding):
     model, tokens = small_model(**ENCODINGS[encoding]), some_tokens(2, 4)
     memory = torch.randn(2, 2, 3, 8).double()
-    keep = torch.ones(2, 7, dtype=torch.bool)
-    keep[0, :3] = False
-    masked, fresh, whole = model(tokens, memory, keep=keep)[0], model(tokens)[0], model(tokens, memory)[0]
+    key_mask = torch.ones(2, 7, dtype=torch.bool)
+    key_mask[0, :3] = False
+    masked, fresh, whole = (
+        model(tokens, memory, key_mask=key_mask)[0],
+        model(tokens)[0],
+        model(tokens, memory)[0],
+    )
     torch.testing.assert_close(masked[0], fresh[0], rtol=0, atol=1e-12)
     torch.testing.assert_close(masked[1], whole[1], rtol=0, atol=1e-12)
 
@@ -166,7 +171,7 @@ def test_absolute_positions_restart_and_add_to_the_scaled_embedding():
 def test_tied_weights_are_one_parameter_and_shared_uv_are_one_pair():
     tied, apart = (
         small_model(attention="xl"),
-        small_model(attention="xl", tie_embeddings=False, share_uv=False),
+        small_model(attention="xl", tie_embeddings=False, share_biases=False),
     )
     assert tied.output.tables[0].weight is tied.embedding.tables[0].weight
     assert tied.blocks[0].attention.u is tied.blocks[1].attention.u
@@ -189,7 +194,7 @@ def test_the_attention_is_the_only_difference_between_two_systems():
 
 def test_initialisation_is_the_papers():
     torch.manual_seed(0)
-    model = TransformerLM(ModelConfig(vocab_size=1000, d_model=256, d_inner=512, share_uv=False))
+    model = TransformerLM(ModelConfig(vocab_size=1000, d_model=256, d_inner=512, share_biases=False))
     for name, parameter in model.named_parameters():
         if name.endswith("bias"):
             assert (parameter == 0).all(), name
@@ -302,7 +307,7 @@ def test_variational_dropout_draws_one_mask_for_all_tokens_of_a_segment():
 def test_a_variational_model_has_no_dropout_of_the_other_kind_on_its_residual_stream():
     model = TransformerLM(small_config(variational=True, dropout=0.5))
     kinds = [type(module) for name, module in model.named_modules() if isinstance(module, torch.nn.Dropout)]
-    plain = [kind for kind in kinds if kind is Dropout]
+    plain = [kind for kind in kinds if kind is torch.nn.Dropout]
     assert len(plain) == 2 * model.config.n_layer  # of attention weights, and of R: neither runs over tokens
     assert len(kinds) - len(plain) == 2 * model.config.n_layer + 1
 
@@ -348,14 +353,14 @@ def test_attention_dropout_and_residual_dropout_have_their_rates(encoding, norm)
 
 
 @every_encoding
-@pytest.mark.parametrize("path", ["explicit", "fused"])
-def test_the_last_positions_alone_are_what_they_are_among_all(encoding, path):
-    model, tokens = small_model(**ENCODINGS[encoding]), some_tokens(2, 12)
+@pytest.mark.parametrize("implementation", [restore, optimize])
+def test_the_last_positions_alone_are_what_they_are_among_all(encoding, implementation):
+    model, tokens = implementation(small_model(**ENCODINGS[encoding])), some_tokens(2, 12)
     _, memory = model.hidden(tokens[:, :4])
-    keep = torch.rand(2, 12, generator=torch.Generator().manual_seed(0)) < 0.7
-    sight = {"window": 5, "clamp_len": 3, "keep": keep}
-    hidden, states = model.hidden(tokens[:, 4:], memory, path=path, **sight)
+    key_mask = torch.rand(2, 12, generator=torch.Generator().manual_seed(0)) < 0.7
+    options = {"window": 5, "clamp_len": 3, "key_mask": key_mask}
+    hidden, states = model.hidden(tokens[:, 4:], memory, **options)
     for last in (1, 3, 8):
-        some, same = model.hidden(tokens[:, 4:], memory, last=last, path=path, **sight)
+        some, same = model.hidden(tokens[:, 4:], memory, last=last, **options)
         torch.testing.assert_close(some, hidden[:, -last:], rtol=1e-10, atol=1e-10)
         assert torch.equal(same, states)

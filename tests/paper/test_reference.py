@@ -34,16 +34,16 @@ def arrays(model) -> dict[str, np.ndarray]:
     return {name: parameter.detach().numpy().copy() for name, parameter in model.named_parameters()}
 
 
-def assert_equals_the_reference(model, tokens, seg_len, *, mem_len, keep=None, **sight):
+def assert_equals_the_reference(model, tokens, seg_len, *, mem_len, key_mask=None, **options):
     parameters, memory, remembered = arrays(model), None, None
     for segment in tokens.split(seg_len, dim=1):
         key = segment.shape[1] + (0 if memory is None else memory.shape[2])
-        kept = None if keep is None else keep[:, :key]
+        kept = None if key_mask is None else key_mask[:, :key]
         log_probs, states = model(
-            segment, memory, keep=None if kept is None else torch.from_numpy(kept), **sight
+            segment, memory, key_mask=None if kept is None else torch.from_numpy(kept), **options
         )
         expected, expected_states = reference.forward(
-            parameters, model.config, segment.numpy(), remembered, keep=kept, **sight
+            parameters, model.config, segment.numpy(), remembered, key_mask=kept, **options
         )
         np.testing.assert_allclose(log_probs.detach().numpy(), expected, rtol=0, atol=1e-10)
         np.testing.assert_allclose(states.detach().numpy(), expected_states, rtol=0, atol=1e-10)
@@ -70,8 +70,8 @@ def test_the_model_equals_the_equations_with_a_window(encoding, mem_len):
 @every_norm
 def test_the_model_equals_the_equations_where_keys_are_hidden(encoding, norm):
     model = arbitrary_model(norm=norm, **ENCODINGS[encoding])
-    keep = np.array([[1, 0, 1, 1, 1, 0, 1], [0, 1, 1, 0, 1, 1, 1]], dtype=bool)
-    assert_equals_the_reference(model, some_tokens(2, 9), 3, mem_len=4, keep=keep)
+    key_mask = np.array([[1, 0, 1, 1, 1, 0, 1], [0, 1, 1, 0, 1, 1, 1]], dtype=bool)
+    assert_equals_the_reference(model, some_tokens(2, 9), 3, mem_len=4, key_mask=key_mask)
 
 
 @pytest.mark.parametrize("encoding", RELATIVE)
@@ -127,11 +127,11 @@ def test_gradients_equal_finite_differences_of_the_equations(settings):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("sight", [{}, {"window": 3, "clamp_len": 1}], ids=["all", "window and clamp"])
-def test_each_attention_passes_gradcheck_for_segment_and_memory(kind, sight):
+@pytest.mark.parametrize("options", [{}, {"window": 3, "clamp_len": 1}], ids=["all", "window and clamp"])
+def test_each_attention_passes_gradcheck_for_segment_and_memory(kind, options):
     torch.manual_seed(0)
     attention = kind(4, 2, 3, **KINDS[kind]).double()
     for parameter in attention.parameters():
         torch.nn.init.normal_(parameter)
     x, memory = (torch.randn(2, length, 4, dtype=torch.float64, requires_grad=True) for length in (3, 2))
-    assert gradcheck(lambda x, memory: attention(x, memory, **sight), (x, memory))
+    assert gradcheck(lambda x, memory: attention(x, memory, **options), (x, memory))

@@ -12,19 +12,20 @@ from minitxl.attention import (
     MultiHeadAttention,
     ShawAttention,
     XLAttention,
-    average,
-    join,
-    merge,
-    softmax_seen,
-    split,
-    visible,
+    attention_mask,
+    concat_memory,
+    masked_softmax,
+    merge_heads,
+    split_heads,
+    weighted_mean,
 )
-from minitxl.config import EvaluateConfig, TrainConfig
-from minitxl.data.batching import Lanes
+from minitxl.data.batching import ContiguousBatches
+from minitxl.inference.config import EvaluateConfig
 from minitxl.inference.evaluation import cached
 from minitxl.memory import extend
 from minitxl.positions import rel_shift, sinusoids
-from minitxl.training.loop import advance, learning_rate, start
+from minitxl.training.config import TrainConfig
+from minitxl.training.loop import learning_rate, start, train_step
 
 every_encoding = pytest.mark.parametrize("encoding", ENCODINGS)
 every_relative_encoding = pytest.mark.parametrize("encoding", RELATIVE)
@@ -81,7 +82,7 @@ def same_length(query: int, mem: int, *, mem_len: int) -> torch.Tensor:
 def test_same_length_never_reads_the_oldest_slot_of_memory():
     attention, x, memory = random_attention(XLAttention)
     for mem in range(4):
-        assert torch.equal(same_length(4, mem, mem_len=3), visible(4, mem + 4, window=3))
+        assert torch.equal(same_length(4, mem, mem_len=3), attention_mask(4, mem + 4, window=3))
 
     def gradient_of_the_oldest_slot(window):
         slots = memory.clone().requires_grad_()
@@ -97,10 +98,10 @@ def test_same_length_without_memory_hides_everything():
     assert hidden.all()
     scores = torch.randn(1, 2, 4, 4)
     assert scores.masked_fill(hidden[:, None], -inf).softmax(-1).isnan().all()
-    assert (softmax_seen(scores, ~hidden) == 0).all()
-    assert torch.equal(visible(4, 4, window=1)[0], torch.eye(4, dtype=torch.bool))
+    assert (masked_softmax(scores, ~hidden) == 0).all()
+    assert torch.equal(attention_mask(4, 4, window=1)[0], torch.eye(4, dtype=torch.bool))
     with pytest.raises(ValueError, match="window must be 1 or more"):
-        visible(4, 4, window=0)
+        attention_mask(4, 4, window=0)
 
 
 # 3. The two free invariants
@@ -154,12 +155,12 @@ def test_rel_shift_leaves_the_next_row_in_its_upper_triangle():
 
 def test_rel_shift_without_a_causal_mask_reads_another_query():
     attention, x, _ = random_attention(XLAttention)
-    seen = visible(4, 4)[0]
+    seen = attention_mask(4, 4)[0]
 
     def by_pair(x):
         """(q_i + v) · W_kR R_{i-j} for every i and j, with the future's negative distances."""
-        q = split(attention.W_q(x), 2)[0] + attention.v[:, None]
-        r = split(attention.W_kR(sinusoids(torch.arange(-3.0, 4).double(), 6))[None], 2)[0]
+        q = split_heads(attention.W_q(x), 2)[0] + attention.v[:, None]
+        r = split_heads(attention.W_kR(sinusoids(torch.arange(-3.0, 4).double(), 6))[None], 2)[0]
         distance = torch.arange(4)[:, None] - torch.arange(4)
         return einsum(q, r[:, distance + 3], "head i dim, head i j dim -> head i j")
 
@@ -205,13 +206,15 @@ def test_pre_norm_of_keys_and_values_alone_makes_attention_depend_on_the_streams
     x, past = torch.randn(2, 2, 4, 8, dtype=torch.float64)
 
     def right(x, past):
-        return block.attention.weights(block.read(x), block.read(past))
+        return block.attention.attention_weights(block.attention_input(x), block.attention_input(past))
 
     def queries_not_normed(x, past):
-        return block.attention.weigh(x, block.norm_attention(join(past, x)), visible(4, 8))
+        return block.attention.context_weights(
+            x, block.norm_attention(concat_memory(past, x)), attention_mask(4, 8)
+        )
 
     def memory_not_normed(x, past):
-        return block.attention.weights(block.norm_attention(x), past)
+        return block.attention.attention_weights(block.norm_attention(x), past)
 
     assert same(right(5 * x, 5 * past), right(x, past))
     for faulty in (queries_not_normed, memory_not_normed):
@@ -259,8 +262,8 @@ def test_zero_memory_is_not_empty_memory(encoding):
     zeros, empty = (torch.zeros(2, 2, mem, 8, dtype=torch.float64) for mem in (3, 0))
     assert torch.equal(model(tokens, empty)[0], model(tokens)[0])
     assert differ(model(tokens, zeros)[0], model(tokens)[0])
-    keep = torch.tensor([[False] * 3 + [True] * 4] * 2)
-    assert same(model(tokens, zeros, keep=keep)[0], model(tokens)[0])
+    key_mask = torch.tensor([[False] * 3 + [True] * 4] * 2)
+    assert same(model(tokens, zeros, key_mask=key_mask)[0], model(tokens)[0])
 
 
 # 9. The schedule
@@ -285,7 +288,7 @@ def test_a_schedule_applied_after_the_step_takes_step_1_at_full_rate():
     assert first_move([]) == pytest.approx(peak, rel=1e-2)
     run = start(small_config(), settings)
     before = [parameter.clone() for parameter in run.model.parameters()]
-    advance(run, Lanes(some_tokens(1, 30)[0], batch=2, seg_len=4))
+    train_step(run, ContiguousBatches(some_tokens(1, 30)[0], batch=2, seg_len=4))
     moves = [(new - old).abs().max() for new, old in zip(run.model.parameters(), before, strict=True)]
     assert max(moves).item() == pytest.approx(warm, rel=1e-2)
 
@@ -300,7 +303,9 @@ def test_lanes_whose_first_token_is_never_scored_make_the_result_depend_on_their
     alone, together = cached(model, stream, settings), cached(model, stream, settings, batch=batch)
     assert alone.tokens == together.tokens == 39
     assert together.nats == pytest.approx(alone.nats, abs=1e-10)
-    faulty, _ = model.token_losses(*Lanes(stream, batch=batch, seg_len=40 // batch - 1)[0], window=1)
+    faulty, _ = model.token_losses(
+        *ContiguousBatches(stream, batch=batch, seg_len=40 // batch - 1)[0], window=1
+    )
     assert faulty.numel() == 40 - batch
     assert abs(faulty.sum().item() - alone.nats) > 1
 
@@ -360,13 +365,13 @@ def test_memory_concatenated_without_a_stop_gradient_trains_the_segment_before(e
 @pytest.mark.parametrize("kind", [MultiHeadAttention, ShawAttention, XLAttention])
 def test_an_additive_mask_that_takes_1_for_hidden_shows_the_future_alone(kind):
     attention, x, memory = random_attention(kind, **({"max_distance": 2} if kind is ShawAttention else {}))
-    seen = visible(4, 7)
+    seen = attention_mask(4, 7)
     scores = torch.randn(1, 2, 4, 7)
     future = ~seen[0, :3]  # the last query has none
     faulty = (scores + seen[:, None] * -1e9).softmax(-1)[:, :, :3]
     assert (faulty[:, :, ~future] == 0).all()
-    assert (softmax_seen(scores, seen)[:, :, :3][:, :, future] == 0).all()
-    assert (attention.weights(x, memory)[:, :, :3][:, :, future] == 0).all()
+    assert (masked_softmax(scores, seen)[:, :, :3][:, :, future] == 0).all()
+    assert (attention.attention_weights(x, memory)[:, :, :3][:, :, future] == 0).all()
 
 
 # Tutorials: axes of the weights
@@ -375,12 +380,12 @@ def test_an_additive_mask_that_takes_1_for_hidden_shows_the_future_alone(kind):
 def test_head_and_query_axes_swapped_give_a_query_the_weights_of_another():
     attention, x, _ = random_attention(MultiHeadAttention)
     x = x[:, :2]  # as many queries as heads: no shape disagrees
-    weights, v = attention.weights(x), split(attention.W_v(x), 2)
+    weights, v = attention.attention_weights(x), split_heads(attention.W_v(x), 2)
     swapped = einsum(weights, v, "batch query head key, batch head key dim -> batch head query dim")
     itself = attention.W_o(attention.W_v(x[:, 0]))  # all that the first query can see
-    assert same(attention.W_o(merge(average(weights, v)))[:, 0], itself)
+    assert same(attention.W_o(merge_heads(weighted_mean(weights, v)))[:, 0], itself)
     assert same(attention(x)[:, 0], itself)
-    assert differ(attention.W_o(merge(swapped))[:, 0], itself)
+    assert differ(attention.W_o(merge_heads(swapped))[:, 0], itself)
 
 
 # Tutorials: half of Shaw's attention
@@ -404,12 +409,12 @@ def test_shaws_formulas_with_the_keys_and_values_of_token_i_see_no_other_token()
 
     def formulas(x, index):
         """Equations 3 and 4 with the keys and values of x_j, or of x_i."""
-        q, k, v = (split(W(x), 2) for W in (attention.W_q, attention.W_k, attention.W_v))
+        q, k, v = (split_heads(W(x), 2) for W in (attention.W_q, attention.W_k, attention.W_v))
         one = {"j": "batch head j dim -> batch head 1 j dim", "i": "batch head i dim -> batch head i 1 dim"}
         keys, values = rearrange(k, one[index]) + a_K, rearrange(v, one[index]) + a_V
         e = einsum(q, keys, "batch head i dim, batch head i j dim -> batch head i j") / sqrt(3)
         z = einsum(e.softmax(-1), values, "batch head i j, batch head i j dim -> batch head i dim")
-        return attention.W_o(merge(z))
+        return attention.W_o(merge_heads(z))
 
     assert same(attention.attend(x), formulas(x, "j"))
     other = x.clone()

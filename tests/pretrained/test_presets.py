@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from minitxl.data.batching import Lanes
+from minitxl.data.batching import ContiguousBatches
 from minitxl.model import TransformerLM
 from minitxl.pretrained import presets
 from minitxl.training import loop
@@ -55,6 +55,6 @@ def test_a_preset_takes_its_first_steps_from_any_seed(name):
     for seed in range(3):
         text = torch.randint(24, (20 * 25,), generator=torch.Generator().manual_seed(seed))
         run = loop.start(preset.model, replace(preset.train, seed=seed))
-        lanes = Lanes(text, batch=20, seg_len=8)
-        bits = [loop.advance(run, lanes).bits for _ in range(2)]
+        lanes = ContiguousBatches(text, batch=20, seg_len=8)
+        bits = [loop.train_step(run, lanes).bits for _ in range(2)]
         assert all(2 < one < 8 for one in bits)

@@ -19,12 +19,12 @@ from test_released import write_released
 from minitxl.__main__ import EXPERIMENTS, Figures, main
 from minitxl.commands.evaluate import Evaluate
 from minitxl.commands.train import Train
-from minitxl.config import TrainConfig
 from minitxl.data import datasets
 from minitxl.experiments import results
 from minitxl.pretrained import hub
 from minitxl.pretrained.presets import PRESETS, Preset, enwik8_base
 from minitxl.training import distributed, run_folder
+from minitxl.training.config import TrainConfig
 
 RECIPES = Path(__file__).parents[2] / "notebooks" / "recipes"
 PAGES = {path.stem: path.read_text("utf-8") for path in sorted(RECIPES.glob("*.md"))}
@@ -155,7 +155,7 @@ def test_a_page_trains_each_preset_of_its_table_by_one_process_or_several_and_sc
             preset, batch = preset_of(words), command.train.batch
             assert command.train.checked() == replaced(preset.train, precision=command.train.precision)
             assert command.model.checked(preset.model.vocab_size) == preset.model
-            parts = processes * command.keeping.accumulate
+            parts = processes * command.run_config.accumulate
             assert batch % parts == 0, f"{batch} lanes in {parts} parts: {words}"
         elif command.folder is not None:
             scored.add(command.folder)

@@ -10,13 +10,13 @@ import torch
 from models import in_segments, small_config, some_tokens
 from safetensors.torch import save_file
 
-from minitxl.config import EvaluateConfig
+from minitxl.inference.config import EvaluateConfig
 from minitxl.model import TransformerLM
 from minitxl.pretrained.released import load_original, load_released, load_released_vocabulary, to_original
 
 KINDS = {
     "plain": {},
-    "u and v per layer": {"share_uv": False},
+    "u and v per layer": {"share_biases": False},
     "pre-norm": {"norm": "pre", "norm_output": False},
     "embedding apart": {"tie_embeddings": False},
     "narrow embedding": {"d_embed": 6},

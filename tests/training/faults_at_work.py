@@ -35,7 +35,7 @@ def train(arguments: list[str], said: Path, news: Connection, fault: Fault) -> N
         os.dup2(file.fileno(), 2)
     tqdm.set_lock(RLock())  # its own lock, of several processes, a killed one would leave behind
     fault()
-    have, steps = run_folder.held, run_folder.steps
+    have, steps = run_folder.run_lock, run_folder.train_steps
 
     @contextmanager
     def telling(folder: Path) -> Iterator[None]:
@@ -48,7 +48,7 @@ def train(arguments: list[str], said: Path, news: Connection, fault: Fault) -> N
             news.send_bytes(b"step")
             yield record
 
-    run_folder.held, run_folder.steps = telling, telling_steps
+    run_folder.run_lock, run_folder.train_steps = telling, telling_steps
     main(["train", *arguments])
 
 
@@ -112,7 +112,7 @@ def loss_at(step: int, bits: float) -> None:
 
 def at_the_same_moment(ready: Barrier, tried: Barrier) -> None:
     """All ask for the folder at once, and who gets it keeps it until all have asked."""
-    have = run_folder.held
+    have = run_folder.run_lock
 
     @contextmanager
     def racing(folder: Path) -> Iterator[None]:
@@ -124,7 +124,7 @@ def at_the_same_moment(ready: Barrier, tried: Barrier) -> None:
                 tried.wait(60)
             yield
 
-    run_folder.held = racing
+    run_folder.run_lock = racing
 
 
 def _at(number: int, happens: Callable[[str], None]) -> Callable[[str], None]:

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import torch
 
-from minitxl.config import ModelConfig, TrainConfig
-from minitxl.data.batching import Lanes
+from minitxl.config import ModelConfig
+from minitxl.data.batching import ContiguousBatches
 from minitxl.training import distributed, loop
+from minitxl.training.config import TrainConfig
 
 MODEL = ModelConfig(
     vocab_size=23, n_layer=2, d_model=16, n_head=2, d_head=8, d_inner=24, max_distance=3, dropout=0.0
@@ -48,8 +49,8 @@ def outcome(model: ModelConfig, settings: TrainConfig, accumulate: int) -> dict[
     """Losses, weights and memory after all steps, the same in every process."""
     run = loop.start(model, settings, accumulate=accumulate)
     rows = distributed.share(settings.batch)
-    lanes = Lanes(stream(), batch=settings.batch, seg_len=settings.seg_len, rows=rows)
-    records = list(loop.steps(run, lanes, stream()[:60]))
+    lanes = ContiguousBatches(stream(), batch=settings.batch, seg_len=settings.seg_len, rows=rows)
+    records = list(loop.train_steps(run, lanes, stream()[:60]))
     return {
         "bits": [record.bits for record in records],
         "norms": [record.gradient_norm for record in records],

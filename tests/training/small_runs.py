@@ -3,13 +3,13 @@
 import torch
 from models import small_config, some_tokens
 
-from minitxl.config import TrainConfig
-from minitxl.data.batching import Lanes
+from minitxl.data.batching import ContiguousBatches
 from minitxl.training import loop
+from minitxl.training.config import TrainConfig
 
 SETTINGS = TrainConfig(seg_len=4, mem_len=5, batch=3, steps=12, warmup=3, validate_every=4)
 STREAM = some_tokens(1, 80)[0]
-LANES = Lanes(STREAM, batch=3, seg_len=4)
+LANES = ContiguousBatches(STREAM, batch=3, seg_len=4)
 
 
 def new_run(settings=SETTINGS, **config):

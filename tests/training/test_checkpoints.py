@@ -5,7 +5,7 @@ import torch
 from models import ENCODINGS, NORMS, small_model, some_tokens
 from safetensors.torch import save_file
 
-from minitxl.files import replacing
+from minitxl.files import atomic_write
 from minitxl.training import checkpoints
 
 
@@ -76,7 +76,7 @@ def test_an_error_while_writing_leaves_the_old_file_and_nothing_else(tmp_path):
     path.write_text("old")
 
     def write_half():
-        with replacing(path) as temporary:
+        with atomic_write(path) as temporary:
             temporary.write_text("half")
             raise RuntimeError("full")
 

@@ -149,7 +149,7 @@ def whole(request, children, whole_runs, tmp_path_factory):
         words = random.Random(SEED).choices(["to", "be", "or", "not", "that", "is"], k=500)
         text.write_text(" ".join(words + [f"word{n}" for n in range(300)] + words), "utf-8")
         options = [*SMALL.split(), *CASES[case].split(), "--text", str(text)]
-        child = Child(children, [str(folder / "run"), *options, "--keep", "1000"])
+        child = Child(children, [str(folder / "run"), *options, "--checkpoints", "1000"])
         child.wait_for_news(3)
         began = time.monotonic()
         assert child.end() == 0, child.said
@@ -251,7 +251,9 @@ def test_a_folder_that_may_not_be_written_to_is_refused_and_left_alone(whole, ch
 
 def test_a_clock_that_runs_backwards_changes_nothing(whole, children, tmp_path):
     folder = tmp_path / "run"
-    stopped = Child(children, whole.arguments(folder, "--keep", "5"), partial(faults.killed_at, 150, folder))
+    stopped = Child(
+        children, whole.arguments(folder, "--checkpoints", "5"), partial(faults.killed_at, 150, folder)
+    )
     assert stopped.end() == -signal.SIGKILL
     reached = whole.step_reached(folder)
     found = sorted(folder.glob("checkpoint-*"))
@@ -269,7 +271,7 @@ def test_checkpoint_minutes_are_those_of_a_clock_that_never_goes_back(
     minutes, steps, whole, children, tmp_path
 ):
     folder = tmp_path / "run"
-    often = ["--checkpoint-every", "1000", "--checkpoint-minutes", "1", "--keep", "1000"]
+    often = ["--checkpoint-every", "1000", "--checkpoint-minutes", "1", "--checkpoints", "1000"]
     fault = partial(faults.clock_running_backwards, minutes_a_look=minutes)
     assert Child(children, whole.arguments(folder, *often), fault).end() == 0
     found = sorted(folder.glob("checkpoint-*"))

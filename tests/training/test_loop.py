@@ -6,12 +6,13 @@ import torch
 from models import ENCODINGS, NORMS, VOCAB, small_config
 from small_runs import LANES, SETTINGS, STREAM, assert_same_weights, new_run, weights
 
-from minitxl.config import EvaluateConfig, TrainConfig
-from minitxl.data.batching import Lanes
+from minitxl.data.batching import ContiguousBatches
 from minitxl.fast import gpu_attention
+from minitxl.inference.config import EvaluateConfig
 from minitxl.inference.evaluation import cached
 from minitxl.memory import extend
 from minitxl.training import loop
+from minitxl.training.config import TrainConfig
 
 
 def test_the_rate_rises_in_a_line_and_falls_as_a_cosine_to_zero():
@@ -23,7 +24,7 @@ def test_the_rate_rises_in_a_line_and_falls_as_a_cosine_to_zero():
 
 
 def test_the_first_step_is_taken_at_the_warm_up_rate():
-    record = next(loop.steps(new_run(), LANES))
+    record = next(loop.train_steps(new_run(), LANES))
     assert record.learning_rate == pytest.approx(SETTINGS.learning_rate / 3)
 
 
@@ -31,7 +32,7 @@ def test_a_step_is_adam_on_the_mean_loss_with_the_gradient_clipped():
     settings = replace(SETTINGS, clip=0.01)
     run = loop.start(small_config(), settings)
     twin = loop.start(small_config(), settings)
-    record = loop.advance(run, LANES)
+    record = loop.train_step(run, LANES)
     losses, states = twin.model.token_losses(*LANES[0])
     losses.mean().backward()
     norm = torch.nn.utils.clip_grad_norm_(twin.model.parameters(), 0.01)
@@ -46,17 +47,17 @@ def test_a_step_is_adam_on_the_mean_loss_with_the_gradient_clipped():
 
 def test_memory_flows_from_segment_to_segment_and_is_emptied_at_each_pass():
     run, lengths = new_run(), []
-    for _ in loop.steps(run, LANES):
+    for _ in loop.train_steps(run, LANES):
         lengths.append(run.memory.shape[2])
     assert lengths == [4, 5, 5, 5, 5, 5] * 2
 
 
 def test_the_loss_that_is_trained_on_is_the_one_with_memory():
     run = loop.start(small_config(), SETTINGS)
-    loop.advance(run, LANES)
+    loop.train_step(run, LANES)
     expected = run.model.token_losses(*LANES[1], run.memory)[0].mean().item() / log(2)
     without = run.model.token_losses(*LANES[1])[0].mean().item() / log(2)
-    assert loop.advance(run, LANES).bits == pytest.approx(expected, abs=1e-6)
+    assert loop.train_step(run, LANES).bits == pytest.approx(expected, abs=1e-6)
     assert abs(expected - without) > 1e-6
 
 
@@ -65,7 +66,7 @@ def test_the_seed_decides_everything_and_nothing_else_does():
     torch.manual_seed(99)
     other = new_run()
     before = torch.get_rng_state()
-    for _ in zip(loop.steps(one, LANES), loop.steps(other, LANES), strict=True):
+    for _ in zip(loop.train_steps(one, LANES), loop.train_steps(other, LANES), strict=True):
         torch.rand(3)
     torch.set_rng_state(before)
     assert_same_weights(weights(one), weights(other))
@@ -77,7 +78,7 @@ def test_the_seed_decides_everything_and_nothing_else_does():
 
 def test_training_does_not_touch_the_global_random_state():
     before = torch.get_rng_state()
-    for _ in loop.steps(new_run(), LANES):
+    for _ in loop.train_steps(new_run(), LANES):
         pass
     assert torch.equal(torch.get_rng_state(), before)
 
@@ -89,7 +90,7 @@ def test_every_system_learns_a_repeating_text(encoding, norm, mem_len):
     stream = torch.arange(400) % VOCAB
     settings = TrainConfig(seg_len=6, mem_len=mem_len, batch=4, steps=80, warmup=5, learning_rate=1e-2)
     run = loop.start(small_config(norm=norm, d_model=32, d_inner=64, **ENCODINGS[encoding]), settings)
-    records = list(loop.steps(run, Lanes(stream, batch=4, seg_len=6)))
+    records = list(loop.train_steps(run, ContiguousBatches(stream, batch=4, seg_len=6)))
     assert records[0].bits > 3.2
     assert records[-1].bits < 1.0
 
@@ -100,14 +101,14 @@ def test_a_loss_that_is_not_a_number_stops_before_it_reaches_the_weights():
         run.model.output.tables[0].bias[0] = float("nan")
     before = weights(run)
     with pytest.raises(ValueError, match="loss must be finite, got nan at step 1"):
-        loop.advance(run, LANES)
+        loop.train_step(run, LANES)
     assert run.step == 0
     assert all(torch.equal(before[n], w) for n, w in weights(run).items() if "bias" not in n)
 
 
 def test_validation_at_an_attention_length_gives_every_query_as_many_keys():
     run = new_run(replace(SETTINGS, validate_attention_lens=(2, 9)))
-    records = list(loop.steps(run, LANES, STREAM))
+    records = list(loop.train_steps(run, LANES, STREAM))
     assert [record.step for record in records if record.valid_bits_at] == [4, 8, 12]
     assert records[-1].valid_bits_at == {
         length: pytest.approx(
@@ -127,13 +128,13 @@ def test_validation_is_cached_evaluation_with_the_training_lengths():
 def test_half_loss_trains_on_the_later_half_of_a_segment():
     run = loop.start(small_config(), replace(SETTINGS, loss="half"))
     losses, _ = run.model.token_losses(*LANES[0])
-    assert loop.advance(run, LANES).bits == pytest.approx(losses[:, 2:].mean().item() / log(2))
+    assert loop.train_step(run, LANES).bits == pytest.approx(losses[:, 2:].mean().item() / log(2))
     assert losses[:, 2:].mean() != losses.mean()
 
 
 def test_averaged_weights_are_the_mean_of_the_weights_since_the_step_named():
     run, seen = new_run(replace(SETTINGS, average_from=8)), []
-    for record in loop.steps(run, LANES):
+    for record in loop.train_steps(run, LANES):
         if record.step <= 8:
             assert run.evaluated is run.model
         else:
@@ -164,7 +165,7 @@ def test_memory_of_constant_length_trains_alike(monkeypatch, accumulate):
             return read(tokens, memory, **how)
 
         monkeypatch.setattr(run.model, "hidden", watched)
-        found.append([record.bits for record in loop.steps(run, LANES)])
+        found.append([record.bits for record in loop.train_steps(run, LANES)])
         assert run.memory.shape[2] == 20
     assert lengths[True] == {20}
     assert len(lengths[False]) > 2
@@ -179,7 +180,7 @@ def test_on_a_gpu_attention_is_compiled_once_while_memory_fills():
     gpu_attention.timed.cache_clear()
     run = loop.start(config, settings, device="cuda")
     text = torch.randint(config.vocab_size, (8 * 256 * 7 + 1,), generator=torch.Generator().manual_seed(0))
-    records = list(loop.steps(run, Lanes(text, batch=8, seg_len=256)))
+    records = list(loop.train_steps(run, ContiguousBatches(text, batch=8, seg_len=256)))
     assert gpu_attention.timed.cache_info().misses == 1
     assert len(records) == 6
 
@@ -191,6 +192,6 @@ def test_bfloat16_trains_every_encoding_on_cuda_as_float32_does(encoding):
     for precision in ("float32", "bfloat16"):
         settings = replace(SETTINGS, steps=60, precision=precision)
         run = loop.start(small_config(d_model=32, d_inner=64, **ENCODINGS[encoding]), settings, device="cuda")
-        bits[precision] = [record.bits for record in loop.steps(run, LANES)]
+        bits[precision] = [record.bits for record in loop.train_steps(run, LANES)]
         assert {parameter.dtype for parameter in run.model.parameters()} == {torch.float32}
     assert bits["bfloat16"] == pytest.approx(bits["float32"], abs=0.1)

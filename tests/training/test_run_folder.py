@@ -10,23 +10,23 @@ import pytest
 import torch
 from small_runs import LANES, SETTINGS, STREAM, assert_same_weights, new_run, weights
 
-from minitxl.config import KeepConfig
 from minitxl.training import loop, metrics_log, run_folder
 from minitxl.training.checkpoints import load_model, save_model
+from minitxl.training.config import RunConfig
 
-KEEPING = KeepConfig(checkpoint_every=5, log_every=2)
+KEEPING = RunConfig(checkpoint_every=5, log_every=2)
 
 
 def whole_and_resumed(settings, stop, path):
     """Two runs at their end: one in one piece, one saved after ``stop`` steps and resumed."""
     whole, stopped = new_run(settings), new_run(settings)
-    for _ in loop.steps(whole, LANES):
+    for _ in loop.train_steps(whole, LANES):
         pass
     for _ in range(stop):
-        loop.advance(stopped, LANES)
+        loop.train_step(stopped, LANES)
     run_folder.save(stopped, path)
     resumed = run_folder.resume(path)
-    for _ in loop.steps(resumed, LANES):
+    for _ in loop.train_steps(resumed, LANES):
         pass
     return whole, resumed
 
@@ -57,7 +57,7 @@ def read_log(folder):
 def test_train_writes_a_log_and_a_checkpoint_and_validates_on_time(tmp_path):
     seen = []
     assert run_folder.train(
-        new_run(), LANES, valid=STREAM, folder=tmp_path, keeping=KEEPING, report=seen.append
+        new_run(), LANES, valid=STREAM, folder=tmp_path, run_config=KEEPING, report=seen.append
     )
     log_lines = read_log(tmp_path)
     assert [line["step"] for line in log_lines] == [2, 4, 6, 8, 10, 12]
@@ -67,12 +67,12 @@ def test_train_writes_a_log_and_a_checkpoint_and_validates_on_time(tmp_path):
 
 
 def test_a_log_that_ran_ahead_of_its_checkpoint_is_cut_back(tmp_path):
-    run_folder.train(new_run(), LANES, valid=STREAM, folder=tmp_path, keeping=KEEPING)
+    run_folder.train(new_run(), LANES, valid=STREAM, folder=tmp_path, run_config=KEEPING)
     first = read_log(tmp_path)
     run = new_run()
     for _ in range(5):
-        loop.advance(run, LANES)
-    run_folder.train(run, LANES, valid=STREAM, folder=tmp_path, keeping=KEEPING)
+        loop.train_step(run, LANES)
+    run_folder.train(run, LANES, valid=STREAM, folder=tmp_path, run_config=KEEPING)
     second = read_log(tmp_path)
     timeless = [{**line, "seconds": 0} for line in first]
     assert [{**line, "seconds": 0} for line in second] == timeless
@@ -87,7 +87,7 @@ def test_a_model_without_its_run_cannot_be_resumed(tmp_path):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interruption_finishes_the_step_saves_and_gives_the_signal_back(number, tmp_path):
     whole, run = new_run(), new_run()
-    for _ in loop.steps(whole, LANES):
+    for _ in loop.train_steps(whole, LANES):
         pass
     handler = signal.getsignal(number)
 
@@ -95,11 +95,13 @@ def test_an_interruption_finishes_the_step_saves_and_gives_the_signal_back(numbe
         if record.step == 7:
             os.kill(os.getpid(), number)
 
-    assert not run_folder.train(run, LANES, valid=STREAM, folder=tmp_path, keeping=KEEPING, report=interrupt)
+    assert not run_folder.train(
+        run, LANES, valid=STREAM, folder=tmp_path, run_config=KEEPING, report=interrupt
+    )
     assert signal.getsignal(number) is handler
     resumed = run_folder.resume(run_folder.newest(tmp_path))
     assert resumed.step == 7
-    assert run_folder.train(resumed, LANES, valid=STREAM, folder=tmp_path, keeping=KEEPING)
+    assert run_folder.train(resumed, LANES, valid=STREAM, folder=tmp_path, run_config=KEEPING)
     assert_same_weights(weights(whole), weights(resumed))
 
 
@@ -142,8 +144,8 @@ def names(folder):
 
 @pytest.mark.parametrize(("keep", "kept"), [(1, [12]), (2, [10, 12]), (3, [5, 10, 12]), (9, [5, 10, 12])])
 def test_the_newest_checkpoints_are_kept(keep, kept, tmp_path):
-    keeping = replace(KEEPING, keep=keep)
-    run_folder.train(new_run(), LANES, valid=STREAM, folder=tmp_path, keeping=keeping)
+    run_config = replace(KEEPING, checkpoints=keep)
+    run_folder.train(new_run(), LANES, valid=STREAM, folder=tmp_path, run_config=run_config)
     assert names(tmp_path) == [f"checkpoint-{step:08}.safetensors" for step in kept]
     assert run_folder.resume(run_folder.newest(tmp_path)).step == 12
 
@@ -161,13 +163,13 @@ def test_checkpoints_are_as_many_minutes_apart(tmp_path, monkeypatch):
     def report(record):
         now[0] += 25
 
-    keeping = replace(KEEPING, checkpoint_every=100, checkpoint_minutes=2.0, keep=100)
-    run_folder.train(new_run(), LANES, valid=STREAM, folder=tmp_path, keeping=keeping, report=report)
+    run_config = replace(KEEPING, checkpoint_every=100, checkpoint_minutes=2.0, checkpoints=100)
+    run_folder.train(new_run(), LANES, valid=STREAM, folder=tmp_path, run_config=run_config, report=report)
     assert names(tmp_path) == [f"checkpoint-{step:08}.safetensors" for step in (5, 10, 12)]
 
 
 def test_a_damaged_checkpoint_is_refused_and_the_one_before_goes_on(tmp_path):
-    run_folder.train(new_run(), LANES, valid=STREAM, folder=tmp_path, keeping=KEEPING)
+    run_folder.train(new_run(), LANES, valid=STREAM, folder=tmp_path, run_config=KEEPING)
     whole = run_folder.newest(tmp_path).read_bytes()
     damaged = bytearray(whole)
     damaged[-1] ^= 1
@@ -177,31 +179,31 @@ def test_a_damaged_checkpoint_is_refused_and_the_one_before_goes_on(tmp_path):
     run_folder.newest(tmp_path).unlink()
     run = run_folder.resume(run_folder.newest(tmp_path))
     assert run.step == 10
-    run_folder.train(run, LANES, valid=STREAM, folder=tmp_path, keeping=KEEPING)
+    run_folder.train(run, LANES, valid=STREAM, folder=tmp_path, run_config=KEEPING)
     assert run_folder.newest(tmp_path).read_bytes() == whole
 
 
 def test_a_folder_is_held_by_one_at_a_time(tmp_path):
     folder = tmp_path / "new"
     with (
-        run_folder.held(folder),
+        run_folder.run_lock(folder),
         pytest.raises(ValueError, match="must be trained in by one process at a time"),
-        run_folder.held(folder),
+        run_folder.run_lock(folder),
     ):
         pass
-    with run_folder.held(folder):
+    with run_folder.run_lock(folder):
         assert folder.exists()
 
 
 def test_who_holds_a_folder_removes_what_a_killed_process_left(tmp_path):
     (tmp_path / ".checkpoint-00000003.safetensors.a1b2c3d4").write_bytes(b"half")
     (tmp_path / "notes.txt").write_text("mine")
-    with run_folder.held(tmp_path):
+    with run_folder.run_lock(tmp_path):
         assert {path.name for path in tmp_path.iterdir()} == {".lock", "notes.txt"}
 
 
 def test_a_stop_for_a_loss_that_is_no_number_leaves_the_last_checkpoint(tmp_path, monkeypatch):
-    run, advance = new_run(), loop.advance
+    run, advance = new_run(), loop.train_step
 
     def poisoned(run, lanes):
         if run.step == 7:
@@ -209,34 +211,34 @@ def test_a_stop_for_a_loss_that_is_no_number_leaves_the_last_checkpoint(tmp_path
                 next(run.model.parameters()).fill_(float("nan"))
         return advance(run, lanes)
 
-    monkeypatch.setattr(loop, "advance", poisoned)
+    monkeypatch.setattr(loop, "train_step", poisoned)
     with pytest.raises(ValueError, match="the loss must be finite, got nan at step 8"):
-        run_folder.train(run, LANES, valid=STREAM, folder=tmp_path, keeping=KEEPING)
+        run_folder.train(run, LANES, valid=STREAM, folder=tmp_path, run_config=KEEPING)
     assert names(tmp_path) == ["checkpoint-00000005.safetensors"]
-    monkeypatch.setattr(loop, "advance", advance)
+    monkeypatch.setattr(loop, "train_step", advance)
     resumed = run_folder.resume(run_folder.newest(tmp_path))
-    assert run_folder.train(resumed, LANES, valid=STREAM, folder=tmp_path, keeping=KEEPING)
-    run_folder.train(new_run(), LANES, valid=STREAM, folder=tmp_path / "whole", keeping=KEEPING)
+    assert run_folder.train(resumed, LANES, valid=STREAM, folder=tmp_path, run_config=KEEPING)
+    run_folder.train(new_run(), LANES, valid=STREAM, folder=tmp_path / "whole", run_config=KEEPING)
     assert run_folder.newest(tmp_path).read_bytes() == run_folder.newest(tmp_path / "whole").read_bytes()
 
 
 def test_a_loss_far_above_the_recent_ones_stops_the_run_before_it_is_saved(tmp_path, monkeypatch):
     settings = replace(SETTINGS, steps=130)
-    keeping = replace(KEEPING, spike=1.0)
-    advance = loop.advance
+    run_config = replace(KEEPING, spike=1.0)
+    advance = loop.train_step
 
     def jumping(run, lanes):
         record = advance(run, lanes)
         return record._replace(bits=record.bits + 3) if record.step in (40, 115) else record
 
-    monkeypatch.setattr(loop, "advance", jumping)
-    usual = sum(record.bits for record in list(loop.steps(new_run(settings), LANES))[14:114]) / 100
+    monkeypatch.setattr(loop, "train_step", jumping)
+    usual = sum(record.bits for record in list(loop.train_steps(new_run(settings), LANES))[14:114]) / 100
     with pytest.raises(
         ValueError, match=rf"within spike = 1.0 bits of its recent mean {usual:.2f}, got .* 115"
     ):
-        run_folder.train(new_run(settings), LANES, valid=STREAM, folder=tmp_path, keeping=keeping)
+        run_folder.train(new_run(settings), LANES, valid=STREAM, folder=tmp_path, run_config=run_config)
     resumed = run_folder.resume(run_folder.newest(tmp_path))
     assert resumed.step == 110
     assert run_folder.train(
-        resumed, LANES, valid=STREAM, folder=tmp_path, keeping=replace(keeping, spike=None)
+        resumed, LANES, valid=STREAM, folder=tmp_path, run_config=replace(run_config, spike=None)
     )

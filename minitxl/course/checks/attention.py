@@ -6,7 +6,7 @@ import torch
 from einops import rearrange, reduce
 from torch import Tensor
 
-from minitxl.attention import merge, softmax_seen, split, visible
+from minitxl.attention import attention_mask, masked_softmax, merge_heads, split_heads
 from minitxl.course.exercises import Verdict, judge
 
 SIZES = [(2, 3, 5), (1, 4, 4), (3, 2, 6), (2, 1, 3)]
@@ -35,7 +35,7 @@ def check_split(attempt: Callable[[Tensor, int], Tensor]) -> Verdict:
             rearrange(x, "batch pos (head dim) -> batch head dim pos", head=n)
         ),
     }
-    return judge(attempt, reference=split, cases=cases, mistakes=mistakes)
+    return judge(attempt, reference=split_heads, cases=cases, mistakes=mistakes)
 
 
 def check_merge(attempt: Callable[[Tensor], Tensor]) -> Verdict:
@@ -56,7 +56,7 @@ def check_merge(attempt: Callable[[Tensor], Tensor]) -> Verdict:
             heads, "batch head pos dim -> batch pos dim", "mean"
         ),
     }
-    return judge(attempt, reference=merge, cases=cases, mistakes=mistakes)
+    return judge(attempt, reference=merge_heads, cases=cases, mistakes=mistakes)
 
 
 def check_causal_mask(attempt: Callable[[int, int], Tensor]) -> Verdict:
@@ -80,7 +80,7 @@ def check_causal_mask(attempt: Callable[[int, int], Tensor]) -> Verdict:
         "an additive mask, 0 for seen and -inf for hidden: right for adding to the scores, but True "
         "and False are asked for": lambda q, k: torch.full((q, k), float("-inf")).triu(k - q + 1),
     }
-    return judge(attempt, reference=lambda q, k: visible(q, k)[0], cases=cases, mistakes=mistakes)
+    return judge(attempt, reference=lambda q, k: attention_mask(q, k)[0], cases=cases, mistakes=mistakes)
 
 
 def check_masked_weights(attempt: Callable[[Tensor, Tensor], Tensor]) -> Verdict:
@@ -100,7 +100,7 @@ def check_masked_weights(attempt: Callable[[Tensor, Tensor], Tensor]) -> Verdict
     }
     return judge(
         attempt,
-        reference=lambda scores, seen: softmax_seen(scores, seen[None]),
+        reference=lambda scores, seen: masked_softmax(scores, seen[None]),
         cases=list(_masked_scores()),
         mistakes=mistakes,
     )
@@ -111,7 +111,7 @@ def _masked_scores() -> Iterator[tuple[Tensor, Tensor]]:
     draw = torch.Generator().manual_seed(3)
     for query, key in [(4, 4), (3, 5), (1, 6)]:
         scores = 3 * torch.randn(2, 3, query, key, generator=draw)
-        yield scores, visible(query, key)[0]
+        yield scores, attention_mask(query, key)[0]
         seen = torch.rand(query, key, generator=draw) < 0.6
         seen[:, 0] = True
         yield scores, seen

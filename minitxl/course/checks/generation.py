@@ -10,7 +10,7 @@ from torch import Tensor
 from minitxl.config import ModelConfig
 from minitxl.course.exercises import Verdict, judge
 from minitxl.inference.generation import sample
-from minitxl.inference.sampling import keep_likely
+from minitxl.inference.sampling import top_k_top_p
 from minitxl.memory import extend
 from minitxl.model import TransformerLM
 
@@ -124,7 +124,7 @@ def check_nucleus(attempt: Callable[..., Tensor]) -> Verdict:
 
     return judge(
         attempt,
-        reference=lambda log_probs, top_p: keep_likely(log_probs, top_p=top_p),
+        reference=lambda log_probs, top_p: top_k_top_p(log_probs, top_p=top_p),
         cases=cases,
         mistakes={
             "the token that crosses top_p belongs in: compare the sum before it": kept_where(

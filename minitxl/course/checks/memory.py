@@ -8,7 +8,7 @@ from einops import einsum, rearrange, reduce, repeat
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from minitxl.attention import average, softmax_seen
+from minitxl.attention import masked_softmax, weighted_mean
 from minitxl.course.exercises import Verdict, judge
 
 Scores = Float[Tensor, "batch head query key"]
@@ -19,27 +19,27 @@ Ages = list[tuple[int, int]]
 
 
 def check_attend_without(attempt: Callable[..., Any]) -> Verdict:
-    """``attempt(scores, values, keep)``: [batch head query dim], without the keys where keep is False."""
+    """``attempt(scores, values, keep)``: [batch head query dim], without the keys where key_mask is False."""
 
-    def right(scores: Scores, values: Values, keep: Keep) -> Tensor:
-        seen = repeat(keep, "batch key -> batch query key", query=scores.shape[2])
-        return average(softmax_seen(scores, seen), values)
+    def right(scores: Scores, values: Values, key_mask: Keep) -> Tensor:
+        seen = repeat(key_mask, "batch key -> batch query key", query=scores.shape[2])
+        return weighted_mean(masked_softmax(scores, seen), values)
 
-    def shown(keep: Keep) -> Tensor:
-        return rearrange(keep, "batch key -> batch 1 1 key").float()
+    def shown(key_mask: Keep) -> Tensor:
+        return rearrange(key_mask, "batch key -> batch 1 1 key").float()
 
-    def not_shared(scores: Scores, values: Values, keep: Keep) -> Tensor:
-        return average(scores.softmax(-1) * shown(keep), values)
+    def not_shared(scores: Scores, values: Values, key_mask: Keep) -> Tensor:
+        return weighted_mean(scores.softmax(-1) * shown(key_mask), values)
 
-    def zeroed(scores: Scores, values: Values, keep: Keep) -> Tensor:
-        gone = rearrange(keep, "batch key -> batch 1 key 1")
-        return average((scores * shown(keep)).softmax(-1), values * gone)
+    def zeroed(scores: Scores, values: Values, key_mask: Keep) -> Tensor:
+        gone = rearrange(key_mask, "batch key -> batch 1 key 1")
+        return weighted_mean((scores * shown(key_mask)).softmax(-1), values * gone)
 
-    def zero_scores(scores: Scores, values: Values, keep: Keep) -> Tensor:
-        return average((scores * shown(keep)).softmax(-1), values)
+    def zero_scores(scores: Scores, values: Values, key_mask: Keep) -> Tensor:
+        return weighted_mean((scores * shown(key_mask)).softmax(-1), values)
 
-    def softmax_again(scores: Scores, values: Values, keep: Keep) -> Tensor:
-        return average((scores.softmax(-1) * shown(keep)).softmax(-1), values)
+    def softmax_again(scores: Scores, values: Values, key_mask: Keep) -> Tensor:
+        return weighted_mean((scores.softmax(-1) * shown(key_mask)).softmax(-1), values)
 
     mistakes: dict[str, Callable[..., Tensor]] = {
         "the weight of the hidden keys is lost: divide what is left by its sum, so that each row sums to 1": (
@@ -51,11 +51,11 @@ def check_attend_without(attempt: Callable[..., Any]) -> Verdict:
             zero_scores
         ),
         "the softmax is taken twice: to renormalise is to divide by the sum": softmax_again,
-        "it keeps what is to be hidden: keep is True for a key that is seen": (
-            lambda scores, values, keep: right(scores, values, ~keep)
+        "it keeps what is to be hidden: key_mask is True for a key that is seen": (
+            lambda scores, values, key_mask: right(scores, values, ~key_mask)
         ),
-        "nothing is hidden yet: keep has no effect": (
-            lambda scores, values, keep: average(scores.softmax(-1), values)
+        "nothing is hidden yet: key_mask has no effect": (
+            lambda scores, values, key_mask: weighted_mean(scores.softmax(-1), values)
         ),
     }
     random = torch.Generator().manual_seed(11)
@@ -63,9 +63,9 @@ def check_attend_without(attempt: Callable[..., Any]) -> Verdict:
     for batch, head, query, key, dim in [(1, 1, 2, 5, 3), (2, 3, 4, 9, 2), (3, 2, 1, 7, 4)]:
         scores = 3 * torch.randn(batch, head, query, key, generator=random)
         values = torch.randn(batch, head, key, dim, generator=random)
-        keep = torch.rand(batch, key, generator=random) < 0.6
-        keep[:, 0], keep[:, 1] = True, False
-        cases.append((scores, values, keep))
+        key_mask = torch.rand(batch, key, generator=random) < 0.6
+        key_mask[:, 0], key_mask[:, 1] = True, False
+        cases.append((scores, values, key_mask))
     return judge(attempt, reference=right, cases=cases, mistakes=mistakes)
 
 
@@ -74,9 +74,9 @@ def check_keep_for_ages(attempt: Callable[..., Any]) -> Verdict:
 
     def slots(mem_len: int, seg_len: int, begin: int, end: int) -> Tensor:
         """True but for the keys begin … end - 1."""
-        keep = torch.ones(mem_len + seg_len, dtype=torch.bool)
-        keep[max(begin, 0) : max(end, 0)] = False
-        return keep
+        key_mask = torch.ones(mem_len + seg_len, dtype=torch.bool)
+        key_mask[max(begin, 0) : max(end, 0)] = False
+        return key_mask
 
     def right(mem_len: int, seg_len: int, first: int, last: int) -> Tensor:
         return slots(mem_len, seg_len, mem_len - last, mem_len - first + 1)
@@ -107,7 +107,7 @@ def check_keep_for_ages(attempt: Callable[..., Any]) -> Verdict:
         "these are the flags of memory alone: the segment's own keys need one each too, all True": (
             lambda mem_len, seg_len, first, last: right(mem_len, 0, first, last)
         ),
-        "True and False are swapped: keep is False for what is hidden": (lambda *case: ~right(*case)),
+        "True and False are swapped: key_mask is False for what is hidden": (lambda *case: ~right(*case)),
     }
     random = torch.Generator().manual_seed(12)
     cases = [(8, 4, 1, 3), (8, 4, 6, 8), (5, 7, 2, 4), (6, 2, 1, 6)]

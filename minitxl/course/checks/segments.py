@@ -9,7 +9,7 @@ from einops import rearrange
 from torch import Tensor
 
 from minitxl.course.exercises import Verdict, judge
-from minitxl.data.batching import Lanes
+from minitxl.data.batching import ContiguousBatches
 
 Batches = list[tuple[Tensor, Tensor]]
 SHUFFLED = (
@@ -65,8 +65,8 @@ def _lanes(
     gap: int = 0,
     rest: bool = False,
 ) -> Batches:
-    """What ``Lanes`` gives, or that with one thing wrong."""
-    lanes = Lanes(stream, batch=batch, seg_len=seg_len).lanes
+    """What ``ContiguousBatches`` gives, or that with one thing wrong."""
+    lanes = ContiguousBatches(stream, batch=batch, seg_len=seg_len).lanes
     if interleaved:
         lanes = rearrange(stream[: lanes.numel()], "(time batch) -> batch time", batch=batch)
     targets = lanes.roll(-shift, dims=1)

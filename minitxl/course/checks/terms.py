@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from minitxl.attention import visible
+from minitxl.attention import attention_mask
 from minitxl.course.exercises import Verdict, judge
 from minitxl.positions import distances, rel_shift, sinusoids
 
@@ -43,7 +43,7 @@ def _texts(number: int) -> list[Text]:
 
 def _largest(scores: Float[Tensor, "query key"]) -> Bool[Tensor, "query key"]:
     """The keys that share a query's largest score."""
-    seen = visible(*scores.shape)[0]
+    seen = attention_mask(*scores.shape)[0]
     shown = scores.masked_fill(~seen, float("-inf"))
     return shown >= shown.amax(-1, keepdim=True) - 1e-4
 

@@ -1,0 +1,73 @@
+"""The one seam between the modules of the paper and their faster forms: which class stands for which.
+
+A faster class has the parameters, the names and the state dict of the class it stands for, and
+the same outputs and gradients to rounding; only its dropout draws other random numbers.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TypeVar, cast
+
+import torch
+from torch import nn
+
+from minitxl import model as paper
+from minitxl.adaptive import AdaptiveSoftmax
+from minitxl.attention import MultiHeadAttention, XLAttention
+from minitxl.fast.attention import FastMultiHeadAttention, FastXLAttention
+from minitxl.fast.dropout import Dropout, VariationalDropout
+from minitxl.fast.feed_forward import FastFeedForward
+from minitxl.fast.linear import FastAdaptiveSoftmax, Linear
+
+Model = TypeVar("Model", bound=nn.Module)
+
+FAST: dict[type[nn.Module], type[nn.Module]] = {
+    nn.Linear: Linear,
+    nn.Dropout: Dropout,
+    paper.VariationalDropout: VariationalDropout,
+    paper.FeedForward: FastFeedForward,
+    MultiHeadAttention: FastMultiHeadAttention,
+    XLAttention: FastXLAttention,
+    AdaptiveSoftmax: FastAdaptiveSoftmax,
+}
+"""Exact classes only: a subclass that is not in the table runs as it is written."""
+PLAIN = {fast: plain for plain, fast in FAST.items()}
+
+
+def optimize(model: Model) -> Model:
+    """Return a fast model that shares all parameters and buffers with ``model``, which stays as it is.
+
+    Training one trains the other. The mode (training or evaluation) is the model's at this moment.
+    """
+    return _exchanged(model, FAST, {})
+
+
+def restore(model: Model) -> Model:
+    """Return the modules of the paper around the parameters of a fast model: undo ``optimize``."""
+    return _exchanged(model, PLAIN, {})
+
+
+@contextmanager
+def evaluating(model: Model) -> Iterator[Model]:
+    """Yield the fast model in evaluation mode, without gradients; ``model`` stays as it is."""
+    with torch.inference_mode():
+        yield optimize(model).eval()
+
+
+def _exchanged(
+    module: Model, table: Mapping[type[nn.Module], type[nn.Module]], done: dict[int, nn.Module]
+) -> Model:
+    """Return a module with the same attributes, of the table's class, around exchanged children.
+
+    ``done`` has the modules that were exchanged before, so that a shared module stays shared.
+    """
+    if id(module) not in done:
+        kind = table.get(type(module), type(module))
+        done[id(module)] = exchanged = kind.__new__(kind)
+        vars(exchanged).update(vars(module))
+        children = {
+            name: None if child is None else _exchanged(child, table, done)
+            for name, child in module._modules.items()
+        }
+        vars(exchanged)["_modules"] = children
+    return cast(Model, done[id(module)])

@@ -1,0 +1,48 @@
+"""The inputs of relative attention, on every device: projected queries, keys, values and distances."""
+
+from math import sqrt
+from typing import NamedTuple
+
+import torch
+from einops import pack, rearrange
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from minitxl.attention import Heads, KeyMask, Keys, LayerMemory, Segment, XLAttention, split_heads
+from minitxl.positions import distances, sinusoids
+
+Distances = Float[Tensor, "head dist dim"]
+
+
+class Inputs(NamedTuple):
+    """Inputs of softmax(q_u · k_j + q_v · r_{i-j}) v_j; r has one distance more than there are keys."""
+
+    q_u: Heads
+    q_v: Heads
+    k: Keys
+    v: Keys
+    r: Distances
+    rate: float = 0.0
+    """Dropout of the weights."""
+    window: int | None = None
+    key_mask: KeyMask | None = None
+
+
+def project(weight: nn.Linear, memory: LayerMemory, x: Segment, n_head: int) -> Keys:
+    """Return keys or values of memory and of the segment, projected apart: memory needs no gradient."""
+    past, now = (split_heads(weight(states), n_head) for states in (memory, x))
+    return pack([past, now], "batch head * dim")[0]
+
+
+def project_distances(attention: XLAttention, key: int, like: Tensor, clamp_len: int | None) -> Distances:
+    """Return r = W_kR R for the distances key … 0, one more than there are keys."""
+    away = distances(key + 1, clamp_len=clamp_len, device=like.device)
+    R = attention.drop_positions(sinusoids(away.to(like.dtype), attention.d_model))
+    return rearrange(attention.W_kR(R), "dist (head dim) -> head dist dim", head=attention.n_head)
+
+
+def with_biases(attention: XLAttention, q: Heads) -> tuple[Heads, Heads]:
+    """Return q_u = (q + u) / √d_head for the keys and q_v = (q + v) / √d_head for the distances."""
+    scale = 1 / sqrt(attention.d_head)
+    u, v = (rearrange(bias * scale, "head dim -> head 1 dim") for bias in (attention.u, attention.v))
+    return torch.add(u, q, alpha=scale), torch.add(v, q, alpha=scale)

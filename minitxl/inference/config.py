@@ -1,0 +1,37 @@
+"""How a text is scored: lengths of segment and memory."""
+
+from dataclasses import dataclass, replace
+
+from minitxl.config import require
+
+
+def check_lengths(seg_len: int, mem_len: int, window: int | None, clamp_len: int | None) -> None:
+    """Raise a ValueError for lengths that can't be, and for a window longer than memory allows."""
+    require(seg_len >= 1, "seg_len must be 1 or more", seg_len)
+    require(mem_len >= 0, "mem_len must be 0 or more", mem_len)
+    require(window is None or window >= 1, "window must be 1 or more, the query itself counts", window)
+    require(clamp_len is None or clamp_len >= 0, "clamp_len must be 0 or more", clamp_len)
+    needed = 0 if window is None else window - 1
+    rule = f"mem_len must be window - 1 = {needed} or more, so that each query has its window"
+    require(mem_len >= needed, rule, mem_len)
+
+
+@dataclass(frozen=True)
+class EvaluateConfig:
+    """How a stream is scored with memory."""
+
+    seg_len: int = 32
+    """Tokens of a segment, L; with a window it changes the speed and not the losses."""
+    mem_len: int = 32
+    """Tokens of memory, M."""
+    window: int | None = None
+    """Most keys a query sees, itself included; the original's same_length is window = mem_len."""
+    clamp_len: int | None = None
+    """Distance beyond which all keys count as equally far (xl)."""
+
+    def __post_init__(self) -> None:
+        check_lengths(self.seg_len, self.mem_len, self.window, self.clamp_len)
+
+    def attending(self, attention_len: int) -> "EvaluateConfig":
+        """The same with a memory in which every query sees that many keys, itself included."""
+        return replace(self, mem_len=attention_len - 1, window=attention_len)

@@ -1,0 +1,96 @@
+"""How a model is trained (``TrainConfig``), and how its run is carried out (``RunConfig``)."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from minitxl.config import one_of, require
+from minitxl.inference.config import EvaluateConfig, check_lengths
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """How a model is trained. The defaults suit the small models of the course."""
+
+    seg_len: int = 32
+    """Tokens of a segment, L."""
+    mem_len: int = 32
+    """Tokens of memory, M; 0 trains on isolated segments."""
+    window: int | None = None
+    """Most keys a query sees, itself included; none means all of memory and segment."""
+    clamp_len: int | None = None
+    """Distance beyond which all keys count as equally far (xl)."""
+    batch: int = 16
+    """Number of lanes the text is cut into."""
+    steps: int = 900
+    """Optimizer steps, one segment of every lane each."""
+    learning_rate: float = 2e-3
+    """Peak of the schedule."""
+    warmup: int = 20
+    """Steps of linear warm-up; then a cosine falls to zero at the last step."""
+    weight_decay: float = 0.0
+    """Decoupled weight decay; 0 makes AdamW the paper's Adam."""
+    loss: Literal["full", "half"] = "full"
+    """Train on all targets of a segment, or on those of its later half."""
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """bfloat16: matrix products in bfloat16, weights and sums in float32; on a CUDA GPU alone."""
+    average_from: int | None = None
+    """Step from which weights are averaged for evaluation; none means never."""
+    clip: float = 1.0
+    """Largest norm of the gradient."""
+    validate_every: int = 100
+    """Steps between validations."""
+    validate_tokens: int = 8192
+    """Tokens of the validation text scored at each validation."""
+    validate_attention_lens: tuple[int, ...] = ()
+    """Further lengths to validate at, each with a memory in which every query sees that many keys."""
+    seed: int = 0
+    """Seed of the weights and of dropout."""
+
+    def __post_init__(self) -> None:
+        check_lengths(self.seg_len, self.mem_len, self.window, self.clamp_len)
+        for name in ("batch", "steps", "validate_every", "validate_tokens"):
+            require(getattr(self, name) >= 1, f"{name} must be 1 or more", getattr(self, name))
+        lengths = self.validate_attention_lens
+        require(
+            all(length >= 1 for length in lengths), "validate_attention_lens must be 1 or more each", lengths
+        )
+        require(self.learning_rate > 0, "learning_rate must be positive", self.learning_rate)
+        require(0 <= self.warmup <= self.steps, f"warmup must lie in 0 … steps = {self.steps}", self.warmup)
+        require(self.weight_decay >= 0, "weight_decay must be 0 or more", self.weight_decay)
+        require(self.clip > 0, "clip must be positive", self.clip)
+        one_of("loss", self.loss, ("full", "half"))
+        one_of("precision", self.precision, ("float32", "bfloat16"))
+        first = self.average_from
+        require(first is None or 0 <= first < self.steps, "average_from must lie in 0 … steps - 1", first)
+
+    @property
+    def evaluation(self) -> EvaluateConfig:
+        """How a stream is scored as the model was trained."""
+        return EvaluateConfig(self.seg_len, self.mem_len, self.window, self.clamp_len)
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """How a run is carried out and what it stores. Does not affect the weights; may change on resume."""
+
+    accumulate: int = 1
+    """Parts that the lanes of a process are taken in, one after another, to need less memory."""
+    checkpoint_every: int = 300
+    """Steps between checkpoints."""
+    checkpoint_minutes: float | None = None
+    """Minutes after which there is a checkpoint in any case; none means steps alone decide."""
+    checkpoints: int = 2
+    """Number of newest checkpoints to keep."""
+    log_every: int = 10
+    """Steps between lines of the log."""
+    tensorboard: bool = False
+    """Write what is logged for TensorBoard too."""
+    spike: float | None = 3.0
+    """Stop where a loss is this many bits above the mean of the last 100; none means never."""
+
+    def __post_init__(self) -> None:
+        for name in ("accumulate", "checkpoint_every", "checkpoints", "log_every"):
+            require(getattr(self, name) >= 1, f"{name} must be 1 or more", getattr(self, name))
+        minutes = self.checkpoint_minutes
+        require(minutes is None or minutes > 0, "checkpoint_minutes must be positive", minutes)
+        require(self.spike is None or self.spike > 0, "spike must be positive", self.spike)
