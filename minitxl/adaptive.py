@@ -1,12 +1,13 @@
-"""Adaptive embedding and softmax: rare words share what frequent words have to themselves.
+"""Adaptive embedding and softmax, which make a vocabulary of 267,735 words affordable.
 
-The vocabulary, most frequent word first, is cut into clusters [0, c_1), [c_1, c_2), … [c_K, vocab):
-the shortlist and K tails. A tail may be narrower, by ``div_val`` for each cluster (Baevski and Auli
-2019), and its words are scored only where the target is one of them (Grave et al. 2017):
+Most words are rare. The vocabulary, most frequent word first, is therefore cut into clusters
+[0, c_1), [c_1, c_2), … [c_K, vocab): the shortlist and K tails. A tail may have narrower vectors,
+by a factor ``div_val`` for each cluster (Baevski and Auli 2019), and its words are scored only
+where the target is one of them (Grave et al. 2017):
 
     log p(word) = log p(cluster) + log p(word | cluster)
 
-With no cutoffs both are the ordinary embedding and softmax.
+Without cutoffs, embedding and softmax are the ordinary ones.
 """
 
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from torch.nn import functional
 
 @dataclass(frozen=True)
 class Partition:
-    """How the vocabulary is cut. Cluster i has ids ``starts[i]`` on, ``sizes[i]`` of them."""
+    """The clusters of a vocabulary. Cluster i has ``sizes[i]`` ids, from ``starts[i]`` on."""
 
     vocab_size: int
     d_embed: int
@@ -58,18 +59,18 @@ class Partition:
 
     @property
     def tables(self) -> list[tuple[int, int]]:
-        """Rows and width of each table: clusters of one width live in one table."""
+        """Rows and width of each embedding table: clusters of equal width share one table."""
         if self.div_val == 1:
             return [(self.vocab_size, self.d_embed)]
         return list(zip(self.sizes, self.widths, strict=True))
 
     @property
     def projected(self) -> bool:
-        """Whether the tables' widths differ from the model's; by rule they do where ``div_val`` > 1."""
+        """True if the tables need a projection to the model's width, as always with ``div_val`` > 1."""
         return self.div_val > 1 or self.d_embed != self.d_model
 
     def cluster(self, ids: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
-        """The cluster of each id: how many cutoffs it has reached."""
+        """Return the cluster of each id, which is the number of cutoffs at or below it."""
         return sum(((ids >= cutoff).long() for cutoff in self.cutoffs), torch.zeros_like(ids).long())
 
 
@@ -78,10 +79,10 @@ def _projections(widths: list[int], d_model: int) -> nn.ModuleList:
 
 
 class AdaptiveEmbedding(nn.Module):
-    """A vector of width d_model for each token, not yet scaled by √d_model.
+    """The embedding: a vector of width d_model for each token, not yet scaled by √d_model.
 
-    ``tables`` are [size_i, width_i], ``projections`` [d_model, width_i]: with div_val = 1 one
-    table, and one projection where d_embed is not d_model; else both for each cluster.
+    ``tables`` are [size_i, width_i], ``projections`` [d_model, width_i]. With div_val = 1 there
+    is one table, and one projection if d_embed is not d_model; else each cluster has both.
     """
 
     def __init__(
@@ -118,15 +119,16 @@ class AdaptiveEmbedding(nn.Module):
 
 
 class AdaptiveSoftmax(nn.Module):
-    """Log-probabilities in nats: a softmax over shortlist and tail clusters, and one in each tail.
+    """The output layer: a softmax over the shortlist and the tail clusters, and one in each tail.
 
-    ``tables`` are [size_i, width_i] with biases and ``projections`` [d_model, width_i], so that both
-    may be the embedding's; projections are used transposed, model to width. With div_val = 1
-    there is one table, but where d_embed is not d_model a projection for each cluster.
+    ``tables`` are [size_i, width_i] with biases and ``projections`` [d_model, width_i], the
+    embedding's shapes, so that both may be shared with it; projections are used transposed, model
+    to width. With div_val = 1 there is one table, and a projection for each cluster if d_embed
+    is not d_model.
 
     Row i-1 of ``clusters`` is the logit of tail cluster i, as in the Hugging Face and TensorFlow
-    weights; the original PyTorch code reads the rows in the opposite order, so that its weights
-    are turned round when they are loaded.
+    weights. The original PyTorch code reads these rows in the opposite order; loading its weights
+    reverses them.
     """
 
     def __init__(
@@ -147,10 +149,10 @@ class AdaptiveSoftmax(nn.Module):
     def tie(
         self, embedding: AdaptiveEmbedding, *, tables: bool = True, projections: tuple[bool, ...] = ()
     ) -> None:
-        """Use the embedding's own parameters from now on; biases and ``clusters`` stay.
+        """Share the embedding's parameters from now on; biases and ``clusters`` stay apart.
 
-        ``projections[i]`` is for cluster i; with div_val = 1 all share the embedding's only one,
-        and where d_embed is d_model too there is none to share.
+        ``projections[i]`` says whether cluster i shares its projection. With div_val = 1 all of them
+        share the embedding's only one; if d_embed is d_model too, there is none to share.
         """
         if embedding.partition != self.partition:
             raise ValueError(f"embedding must be cut as {self.partition}, got {embedding.partition}")
@@ -167,7 +169,7 @@ class AdaptiveSoftmax(nn.Module):
                 mine.weight = embedding.projections[i if self.partition.div_val > 1 else 0].weight
 
     def log_probs(self, hidden: Float[Tensor, "batch seg model"]) -> Float[Tensor, "batch seg vocab"]:
-        """log p of every word, normalised, in the order of the vocabulary."""
+        """Return log p of every word in nats, normalised, in the order of the vocabulary."""
         head, *tails = [self._log_softmax(i, hidden, rows) for i, rows in enumerate(self._rows())]
         shortlist, *clusters = head.split([self.partition.sizes[0]] + [1] * len(tails), dim=-1)
         words = [cluster + tail for cluster, tail in zip(clusters, tails, strict=True)]
@@ -176,7 +178,7 @@ class AdaptiveSoftmax(nn.Module):
     def losses(
         self, hidden: Float[Tensor, "batch seg model"], targets: Int[Tensor, "batch seg"]
     ) -> Float[Tensor, "batch seg"]:
-        """-log p(target) of each token, in token order. A tail is scored for its own targets alone."""
+        """Return -log p(target) of each token in nats, in token order; a tail scores only its own targets."""
         if targets.shape != hidden.shape[:2]:
             got = f"{tuple(targets.shape)} for {tuple(hidden.shape[:2])}"
             raise ValueError(f"targets must hold one id for each position of hidden, got {got}")
@@ -187,17 +189,17 @@ class AdaptiveSoftmax(nn.Module):
         entry = torch.where(cluster == 0, ids, shortlist - 1 + cluster)
         losses = -_pick(self._log_softmax(0, states, head), entry)
         for i, rows in enumerate(tails, start=1):
-            # A tail without targets is scored too, for no token: its gradient is zero and not missing.
+            # A tail without targets is scored for zero tokens, so that its gradient is zero and not None.
             (at,) = torch.where(cluster == i)
             scores = self._log_softmax(i, states[at], rows)
             losses = losses.index_add(0, at, -_pick(scores, ids[at] - self.partition.starts[i]))
         return rearrange(losses, "(batch seg) -> batch seg", **parse_shape(targets, "batch seg"))
 
     def _rows(self) -> list[tuple[Tensor, Tensor]]:
-        """Weight and bias of each cluster's words; behind those of the shortlist, the tail clusters'."""
+        """Return weight and bias of each cluster; the shortlist's end with the rows of the tail clusters."""
         tables = cast(list[nn.Linear], self.tables)  # a ModuleList has no type for what it holds
         weights, biases = [table.weight for table in tables], [table.bias for table in tables]
-        if len(tables) == 1:  # split, not sliced: its gradient is written once, not once a slice
+        if len(tables) == 1:  # split, not sliced: the gradient is then written once, not once for each slice
             weights = list(weights[0].split(self.partition.sizes))
             biases = list(biases[0].split(self.partition.sizes))
         if self.clusters is not None:
@@ -208,7 +210,7 @@ class AdaptiveSoftmax(nn.Module):
     def _log_softmax(
         self, i: int, hidden: Float[Tensor, "*token model"], rows: tuple[Tensor, Tensor]
     ) -> Float[Tensor, "*token entry"]:
-        """Log-softmax over the rows of cluster i, which reads ``hidden`` through its projection."""
+        """Return the log-softmax over the rows of cluster i, after its projection if it has one."""
         if self.projections:
             weight = cast(nn.Linear, self.projections[i]).weight
             hidden = self.product(hidden, rearrange(weight, "model embed -> embed model"))

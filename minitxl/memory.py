@@ -2,9 +2,9 @@
 
     h~[t+1] = [SG(h[t]) ∘ h[t+1]]          (section 3.2)
 
-Memory is one tensor [layer batch mem model]: entry n holds what layer n read in
-earlier segments, and SG, the stop-gradient, is taken here. It is neither keys nor
-values, so the W_k and W_v of today do learn from it; the states of yesterday do not.
+Memory is one tensor [layer batch mem model]: entry n holds the inputs of layer n in earlier
+segments. SG, the stop-gradient, is taken here, in ``extend``. Memory holds no keys and values:
+those are computed from it anew, so W_k and W_v learn from it, and the old states do not.
 """
 
 import torch
@@ -15,7 +15,7 @@ from torch.nn.functional import pad
 
 
 def empty(states: Float[Tensor, "layer batch seg model"]) -> Float[Tensor, "layer batch 0 model"]:
-    """A memory that holds nothing: zero tokens, which is not the same as tokens of zeros."""
+    """Return the empty memory: zero tokens long, which is not the same as tokens of zeros."""
     return states[:, :, :0].detach()
 
 
@@ -25,11 +25,11 @@ def extend(
     *,
     mem_len: int,
 ) -> Float[Tensor, "layer batch new_mem model"]:
-    """The last ``mem_len`` tokens of memory and states together, as a new, detached value.
+    """Return the last ``mem_len`` tokens of memory and states together, as a new, detached tensor.
 
     ``memory`` None is the empty memory. Nothing is changed in place and no storage is
-    shared, so the caller may keep, reset or branch any memory. There is no minimum
-    length: M = 0 gives the empty memory, and M < seg keeps the end of the segment.
+    shared, so the caller may keep, reset or branch any memory. ``mem_len`` may be 0, which
+    gives the empty memory, and shorter than the segment, whose end is then kept.
     """
     if mem_len < 0:
         raise ValueError(f"mem_len must be 0 or more, got {mem_len}")
@@ -44,10 +44,10 @@ def extend(
 def padded(
     memory: Float[Tensor, "layer batch mem model"], *, mem_len: int, seg_len: int
 ) -> tuple[Float[Tensor, "layer batch mem_len model"], Bool[Tensor, "batch key"]]:
-    """``memory`` behind zeros up to ``mem_len`` tokens, and the ``key_mask`` that hides the zeros.
+    """Return ``memory`` padded with zeros to ``mem_len`` tokens, and the mask that hides the zeros.
 
-    With that ``key_mask`` for memory and segment the numbers are those of ``memory`` alone, but
-    all segments have one shape: what is compiled for it is compiled once, while memory fills.
+    With this ``key_mask`` a model's outputs are those of ``memory`` alone, and every segment has
+    the same shape, so that attention is compiled once and not at every length while memory fills.
     """
     held = memory.shape[2]
     if held > mem_len:
@@ -57,16 +57,17 @@ def padded(
 
 
 def reach(offset: int, *, n_layer: int, seg_len: int, mem_len: int, window: int | None = None) -> int:
-    """How many tokens back a query at ``offset`` of its segment can be influenced, at most.
+    """Return how many tokens back the farthest token is that can influence a query, by N hops.
 
-    A layer reads back to where its memory begins, or to where its window does if that is
-    nearer. Of the states it reads none reads farther back than the first, so the reach is
-    N such hops, each from where the last one landed. Where every hop is of one kind:
+    The query stands at ``offset`` of its segment. A layer's farthest key is the first token of its
+    memory, or of its window if that is nearer. The state of that key depends on the tokens before
+    it by the layer below, so each of the N layers adds one hop, which begins where the last ended.
+    If every hop is of the same kind, the reach has a formula:
 
         o + M + (N - 1) · L · ⌈M / L⌉          without a window
         N · (W - 1)                            with a window of W ≤ M + 1
 
-    With M = L the first is the O(N · L) of section 3.2; with M = 0 it is o.
+    Here o is the offset. With M = L the first is the O(N · L) of section 3.2; with M = 0 it is o.
 
     >>> reach(31, n_layer=3, seg_len=32, mem_len=32)
     127
@@ -82,12 +83,12 @@ def reach(offset: int, *, n_layer: int, seg_len: int, mem_len: int, window: int 
 
 
 def longest_reach(*, n_layer: int, seg_len: int, mem_len: int, window: int | None = None) -> int:
-    """``reach`` of the last query of a segment, in tokens."""
+    """Return the reach of the last query of a segment, in tokens."""
     return reach(seg_len - 1, n_layer=n_layer, seg_len=seg_len, mem_len=mem_len, window=window)
 
 
 def check_query(offset: int, *, seg_len: int, mem_len: int, window: int | None) -> None:
-    """Refuse a query that is not in its segment, and lengths that can't be."""
+    """Raise a ValueError for an offset outside the segment, and for impossible lengths."""
     if not 0 <= offset < seg_len:
         raise ValueError(f"offset must lie in 0 … seg_len - 1 = {seg_len - 1}, got {offset}")
     if mem_len < 0:

@@ -1,8 +1,8 @@
-"""Where the keys are: sinusoids, distances, and the left-shift of Appendix B.
+"""Positions of keys: sinusoids, distances, and the left-shift of Appendix B.
 
 Transformer-XL encodes the *distance* i - j between a query i and a key j, never
-the position itself. A segment of ``query`` tokens behind a memory has ``key``
-keys, so the distances that occur are key-1 … 0: that is the axis ``dist``.
+the position itself. A segment and its memory have ``key`` keys together, so the distances
+that occur are key-1 … 0: that is the axis ``dist``.
 """
 
 import torch
@@ -13,11 +13,11 @@ from torch.nn.functional import pad
 
 
 def sinusoids(positions: Num[Tensor, " pos"], d_model: int) -> Float[Tensor, "pos model"]:
-    """Rows ``sin(p ω_0) … sin(p ω_h) ‖ cos(p ω_0) … cos(p ω_h)``, h = d_model / 2 - 1.
+    """Return for each position p the row sin(p ω_0) … sin(p ω_h), cos(p ω_0) … cos(p ω_h).
 
-    Frequencies ω_m = 10000^(-2m / d_model) (Vaswani et al., section 3.5), sines and
-    cosines concatenated and not interleaved, as in the original Transformer-XL code.
-    The dtype is that of ``positions`` where it is floating, else torch's default.
+    Here h = d_model / 2 - 1, and the frequencies are ω_m = 10000^(-2m / d_model) (Vaswani et al.,
+    section 3.5). Sines and cosines are concatenated and not interleaved, as in the original
+    Transformer-XL code. Floating positions give their own dtype, whole ones torch's default.
 
     >>> sinusoids(torch.arange(2), d_model=4)[0].tolist()
     [0.0, 0.0, 1.0, 1.0]
@@ -34,7 +34,7 @@ def sinusoids(positions: Num[Tensor, " pos"], d_model: int) -> Float[Tensor, "po
 def distances(
     key: int, *, clamp_len: int | None = None, device: torch.device | None = None
 ) -> Num[Tensor, " dist"]:
-    """The distances key-1 … 0, those beyond ``clamp_len`` tokens set to ``clamp_len``.
+    """Return the distances key-1 … 0; larger ones than ``clamp_len`` become ``clamp_len``.
 
     >>> distances(5, clamp_len=3).tolist()
     [3, 3, 2, 1, 0]
@@ -44,13 +44,14 @@ def distances(
 
 
 def rel_shift(scores: Float[Tensor, "*batch query dist"]) -> Float[Tensor, "*batch query key"]:
-    """Turn columns of distance key-1 … 0 into columns of keys 0 … key-1 (Appendix B).
+    """Return the scores with columns of keys 0 … key-1 in place of distances key-1 … 0 (Appendix B).
 
-    Query i of a segment stands at position key - query + i, so its row moves left by
-    query - 1 - i. One zero column in front makes every row one longer; read as one
-    line, less its first ``query`` entries, the rows slide past each other by exactly that.
+    Query i of a segment stands at position key - query + i among the keys, so its row has to
+    move left by query - 1 - i. A zero column in front makes every row one entry longer. Written
+    as one line without its first ``query`` entries, and cut into rows of ``key`` again, each row
+    begins one entry later than the row above it: exactly these moves.
 
-    Entries of the future (j > i) hold values of the next row: they are for the mask.
+    Entries of the future (j > i) hold values of the next row; the mask hides them.
 
     >>> rel_shift(torch.tensor([[0.0, 1, 2], [3, 4, 5]])).tolist()
     [[1.0, 2.0, 0.0], [3.0, 4.0, 5.0]]

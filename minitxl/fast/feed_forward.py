@@ -1,8 +1,9 @@
-"""The fast path of the feed-forward layer, W_2 drop(relu(W_1 x + b_1)) + b_2, on a CPU.
+"""The feed-forward layer on a CPU, W_2 drop(relu(W_1 x + b_1)) + b_2, with one wide tensor in memory.
 
-The identity. What ReLU and dropout leave of the wide middle is positive where a gradient
-passes and 0 where none does, and all that pass are scaled alike. So neither dropout's mask
-nor what came before is kept, and each pass overwrites the one wide tensor that it has.
+After ReLU and dropout, an entry of the hidden layer is positive where a gradient passes, and 0
+where none does; every gradient that passes is scaled by 1 / (1 - rate). So the output of ReLU and
+dropout is enough for the backward pass: neither dropout's mask nor the input of ReLU is saved, and
+each pass overwrites the one wide tensor.
 """
 
 from typing import Any
@@ -20,7 +21,7 @@ Rows = Float[Tensor, "row model"]
 
 
 class FastFeedForward(FeedForward):
-    """``FeedForward`` in one function with its own backward pass, where it has ReLU."""
+    """``FeedForward`` as one function with its own backward pass, if its non-linearity is ReLU."""
 
     def forward(self, x: Float[Tensor, "*rows model"]) -> Float[Tensor, "*rows model"]:
         """Return the layer's output; another non-linearity or dropout runs module by module."""
@@ -30,12 +31,12 @@ class FastFeedForward(FeedForward):
             return super().forward(x)  # type: ignore[no-untyped-call]
         rate = drop.p if drop.training else 0.0
         rows = x.reshape(-1, x.shape[-1])
-        y = Overwritten.apply(rows, enter.weight, enter.bias, leave.weight, leave.bias, rate)  # type: ignore[no-untyped-call]
+        y = InPlaceFeedForward.apply(rows, enter.weight, enter.bias, leave.weight, leave.bias, rate)  # type: ignore[no-untyped-call]
         return y.reshape(x.shape)
 
 
-class Overwritten(torch.autograd.Function):
-    """The layer of rows, and its gradients."""
+class InPlaceFeedForward(torch.autograd.Function):
+    """The feed-forward layer of rows [row model], and its gradients."""
 
     @staticmethod
     def forward(
@@ -47,21 +48,21 @@ class Overwritten(torch.autograd.Function):
         b_2: Float[Tensor, " model"],
         rate: float,
     ) -> Rows:
-        middle = linear(x, W_1, b_1).contiguous().relu_()
+        hidden = linear(x, W_1, b_1).contiguous().relu_()
         if rate:
-            dropout_(middle, rate)
-        ctx.save_for_backward(x, W_1, middle, W_2)
+            dropout_(hidden, rate)
+        ctx.save_for_backward(x, W_1, hidden, W_2)
         ctx.rate = rate
-        return linear(middle, W_2, b_2)
+        return linear(hidden, W_2, b_2)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, dy: Rows) -> tuple[Tensor | None, ...]:
-        x, W_1, middle, W_2 = ctx.saved_tensors
+        x, W_1, hidden, W_2 = ctx.saved_tensors
         needed = ctx.needs_input_grad
-        _, dW_2, db_2 = gradients(dy, middle, W_2, (False, *needed[3:5]))
-        d_middle = linear(dy, W_2.mT)
-        torch.ops.aten.threshold_backward.grad_input(d_middle, middle, 0, grad_input=d_middle)
+        _, dW_2, db_2 = gradients(dy, hidden, W_2, (False, *needed[3:5]))
+        d_hidden = linear(dy, W_2.mT)
+        torch.ops.aten.threshold_backward.grad_input(d_hidden, hidden, 0, grad_input=d_hidden)
         if ctx.rate:
-            d_middle.mul_(inverse_keep_rate(ctx.rate))
-        return *gradients(d_middle, x, W_1, needed[:3]), dW_2, db_2, None
+            d_hidden.mul_(inverse_keep_rate(ctx.rate))
+        return *gradients(d_hidden, x, W_1, needed[:3]), dW_2, db_2, None

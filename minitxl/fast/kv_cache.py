@@ -1,12 +1,12 @@
-"""The key-value cache: where weights are fixed, keys and values are kept instead of hidden states.
+"""The key-value cache: while weights stay as they are, keep keys and values instead of hidden states.
 
     cache = start(model, batch=1, mem_len=512)
     log_probs, cache = step(model, tokens, cache)
 
-The numbers are those of ``model`` and ``extend``, but neither memory nor distances are ever
-projected again. A step writes into the buffers it was given: of a text's caches only the
-newest is valid, and none is once a weight has changed. All runs in evaluation mode and
-without gradients.
+The outputs are those of ``model`` and ``extend``, but neither memory nor distances are ever
+projected twice. A step writes into the buffers of the cache it is given, so only the newest cache
+of a text is valid, and none is valid once a weight has changed. Everything runs in evaluation
+mode and without gradients.
 """
 
 from collections.abc import Callable
@@ -44,15 +44,15 @@ class Cache:
     mem_len: int
     """Tokens of memory, at most."""
     window: int | None
-    """Most keys a query sees, itself included."""
+    """Most keys a query attends to, itself included."""
     clamp_len: int | None
     """Distance beyond which all keys count as equally far."""
     buffers: Float[Tensor, "layer 2 batch head room dim"]
     """Keys and values of every layer."""
     key_mask: Bool[Tensor, "batch mem"] | None
-    """False for a token of the memory that no query sees; None where all are seen."""
+    """False for a token of the memory that is masked for every query; None if none is."""
     distances: Float[Tensor, "layer head dist dim"]
-    """W_kR R of every layer for the distances dist-1 … 0 (xl); none elsewhere."""
+    """W_kR R of every layer for the distances dist-1 … 0; empty but for attention "xl"."""
     begin: int = 0
     end: int = 0
 
@@ -65,7 +65,7 @@ def start(
     window: int | None = None,
     clamp_len: int | None = None,
 ) -> Cache:
-    """The empty cache of ``batch`` texts; without ``clamp_len``, the model's own holds."""
+    """Return the empty cache of ``batch`` texts; ``clamp_len`` None means the model's own."""
     if mem_len < 0:
         raise ValueError(f"mem_len must be 0 or more, got {mem_len}")
     c, weight = model.config, next(model.parameters())
@@ -83,7 +83,10 @@ def start(
 def step(
     model: TransformerLM, tokens: Tokens, cache: Cache, *, key_mask: Bool[Tensor, "batch seg"] | None = None
 ) -> tuple[Float[Tensor, "batch seg vocab"], Cache]:
-    """Log-probabilities of each next token, in nats; False in ``key_mask`` hides a token for good."""
+    """Return log-probabilities of each next token in nats, and the cache with these tokens in it.
+
+    False in ``key_mask`` masks a token of this segment, for its queries and for all later ones.
+    """
     with torch.inference_mode():
         hidden, cache = _read(model, tokens, cache, key_mask)
         return cache.model.output.log_probs(hidden), cache
@@ -92,7 +95,7 @@ def step(
 def token_losses(
     model: TransformerLM, tokens: Tokens, targets: Tokens, cache: Cache
 ) -> tuple[Float[Tensor, "batch seg"], Cache]:
-    """-log p(target) of each token in nats, in token order."""
+    """Return -log p(target) of each token in nats, in token order, and the cache with these tokens."""
     with torch.inference_mode():
         hidden, cache = _read(model, tokens, cache, None)
         return cache.model.losses(hidden, targets), cache
@@ -110,7 +113,9 @@ def _read(
         raise ValueError(f"tokens must have the cache's {cache.buffers.shape[2]} rows, got {len(tokens)}")
     cache = _with_room(cache, tokens.shape[1])
     cache = replace(
-        cache, key_mask=_joined(cache, tokens, key_mask), distances=_distances(model, cache, tokens.shape[1])
+        cache,
+        key_mask=_extended_mask(cache, tokens, key_mask),
+        distances=_distances(model, cache, tokens.shape[1]),
     )
     end = cache.end + tokens.shape[1]
     x = model.embed(tokens)
@@ -197,35 +202,37 @@ def relative_to_one(
 
 
 def _with_room(cache: Cache, seg: int) -> Cache:
-    """Room for ``seg`` more tokens; the memory is moved once in ``mem_len`` tokens at most."""
-    held, room = cache.end - cache.begin, cache.buffers.shape[4]
-    if cache.end + seg <= room:
+    """Return the cache with buffers for ``seg`` more tokens.
+
+    The buffers hold twice the memory, so that it is copied at most once in ``mem_len`` tokens.
+    """
+    length, size = cache.end - cache.begin, cache.buffers.shape[4]
+    if cache.end + seg <= size:
         return cache
     buffers = cache.buffers
-    if cache.begin < held or held + seg > room:
+    if cache.begin < length or length + seg > size:
         buffers = buffers.new_empty(*buffers.shape[:4], 2 * cache.mem_len + seg, buffers.shape[5])
-    buffers[..., :held, :] = cache.buffers[..., cache.begin : cache.end, :]
-    return replace(cache, buffers=buffers, begin=0, end=held)
+    buffers[..., :length, :] = cache.buffers[..., cache.begin : cache.end, :]
+    return replace(cache, buffers=buffers, begin=0, end=length)
 
 
-def _joined(
+def _extended_mask(
     cache: Cache, tokens: Tokens, key_mask: Bool[Tensor, "batch seg"] | None
 ) -> Bool[Tensor, "batch key"] | None:
-    """Flags of memory and segment, where there are any."""
+    """Return the key mask of memory and segment; None if neither has one."""
     if cache.key_mask is None and key_mask is None:
         return None
-    held = cache.end - cache.begin
-    past = tokens.new_ones(len(tokens), held, dtype=torch.bool) if cache.key_mask is None else cache.key_mask
-    return torch.cat(
-        [past, torch.ones_like(tokens, dtype=torch.bool) if key_mask is None else key_mask], dim=1
-    )
+    length = cache.end - cache.begin
+    ones = tokens.new_ones(len(tokens), length + tokens.shape[1], dtype=torch.bool)
+    past = ones[:, :length] if cache.key_mask is None else cache.key_mask
+    return torch.cat([past, ones[:, length:] if key_mask is None else key_mask], dim=1)
 
 
 def _distances(model: TransformerLM, cache: Cache, seg: int) -> Float[Tensor, "layer head dist dim"]:
-    """W_kR R for all distances that occur, projected anew only where segments have become longer."""
+    """Return W_kR R for all distances of this segment, projected anew only if segments became longer."""
     needed = cache.end - cache.begin + seg + 1
-    if model.config.attention != "xl" or cache.distances.shape[2] >= needed:
-        return cache.distances
     attentions = [block.attention for block in model.blocks]
+    if not isinstance(attentions[0], XLAttention) or cache.distances.shape[2] >= needed:
+        return cache.distances
     key = cache.mem_len + seg
     return torch.stack([project_distances(a, key, cache.buffers, cache.clamp_len) for a in attentions])

@@ -1,12 +1,12 @@
-"""y = x Wᵀ + b, where most of the time goes: the product that is fastest on the device.
+"""The product y = x Wᵀ + b, which takes most of a model's time, by the fastest library on a CPU.
 
     Linear(d_model, d_inner)(x), linear(x, W, b)
 
-PyTorch gives float32 products on a CPU to Intel's MKL, and brings a second library along,
-oneDNN. On CPUs of Intel's own the first is as fast or faster at all that is done here. On
-others oneDNN does large products in less time; and for a handful of rows, as when a text is
-continued token by token, where reading W is the whole cost, MKL leaves one row to one thread:
-if W comes as two matrices of half its rows, the threads share them.
+PyTorch gives float32 products on a CPU to Intel's MKL, and contains a second library, oneDNN.
+On Intel's CPUs, MKL is as fast or faster at every shape used here. On other CPUs there are two
+exceptions. Large products take less time in oneDNN. Products of a few rows, as when a text is
+continued token by token, cost the time to read W, and MKL gives one row to one thread: with W
+cut into two matrices of half its rows, two threads share the reading.
 """
 
 from collections.abc import Sequence
@@ -24,9 +24,9 @@ from minitxl.adaptive import AdaptiveSoftmax
 INTEL = str(torch.cpu.get_capabilities().get("cpu_name")).startswith("Intel")
 ONEDNN = torch.backends.mkldnn.is_available()
 HANDFUL = 4
-"""Most rows whose product is done by halves of the matrix."""
+"""Most rows whose product is computed by halves of the matrix."""
 LARGE, LARGE_FOR_A_HANDFUL = 2**29, 2**18
-"""Multiplications from which on a product gains more than it costs to go another way."""
+"""Multiplications from which on another way than PyTorch's own is faster."""
 
 Rows = Float[Tensor, "row input"]
 Matrix = Float[Tensor, "output input"]
@@ -53,7 +53,7 @@ class FastAdaptiveSoftmax(AdaptiveSoftmax):
 def linear(
     x: Float[Tensor, "*rows input"], weight: Matrix, bias: Bias | None = None
 ) -> Float[Tensor, "*rows output"]:
-    """``torch.nn.functional.linear``: the same product, summed in another order."""
+    """Return x Wᵀ + b, as ``torch.nn.functional.linear`` does, summed in another order."""
     rows = x.numel() // max(1, x.shape[-1])
     large = rows * weight.numel() >= (LARGE_FOR_A_HANDFUL if rows <= HANDFUL else LARGE)
     if not large or not _for_onednn(x, weight):
@@ -64,19 +64,19 @@ def linear(
 
 
 def eager_on_cpu(x: Tensor) -> bool:
-    """Whether it is on a CPU, and PyTorch neither compiles nor chooses other numbers."""
+    """True on a CPU where PyTorch neither compiles nor autocasts to another number format."""
     compiled = torch.compiler.is_compiling()
     return x.device.type == "cpu" and not compiled and not torch.is_autocast_enabled("cpu")
 
 
 def _for_onednn(x: Tensor, weight: Tensor) -> bool:
-    """What is of other numbers, or does not fit, is left to PyTorch."""
+    """True for float32 tensors of matching shapes on a CPU where oneDNN is faster than MKL."""
     fits = x.dtype == weight.dtype == torch.float32 and x.shape[-1] == weight.shape[1]
     return ONEDNN and not INTEL and fits and eager_on_cpu(x)
 
 
 class Product(torch.autograd.Function):
-    """``product`` and its gradients."""
+    """``product`` with its gradients."""
 
     generate_vmap_rule = True
 
@@ -97,13 +97,14 @@ class Product(torch.autograd.Function):
 def gradients(
     dy: Float[Tensor, "row output"], x: Rows, weight: Matrix, needed: Sequence[bool]
 ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
-    """Those of x, W and b that are needed: dx = dy W, dW = dyᵀ x, db = Σ dy."""
+    """Return the gradients that are needed: dx = dy W, dW = dyᵀ x, db = Σ dy; None for the others."""
     dx = linear(dy, weight.mT) if needed[0] else None
     dw = dy.mT @ x if needed[1] else None
     return dx, dw, dy.sum(dim=0) if needed[2] else None
 
 
 def product(x: Rows, weight: Matrix, bias: Bias | None) -> Float[Tensor, "row output"]:
+    """Return x Wᵀ + b by oneDNN, or by halves of the matrix for a few rows."""
     if len(x) > HANDFUL or len(weight) % 2 or not weight.is_contiguous():
         return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
     halves = weight.view(2, -1, weight.shape[1])
@@ -115,5 +116,5 @@ if ONEDNN:
 
     @register_flop_formula(torch.ops.mkldnn._linear_pointwise)
     def operations(x: torch.Size, weight: torch.Size, *_: Any, **__: Any) -> int:
-        """What ``FlopCounterMode`` counts for oneDNN's product, as for any other."""
+        """Return the operations of oneDNN's product, so that ``FlopCounterMode`` counts it as any other."""
         return prod(x) * weight[0] * 2
