@@ -27,8 +27,24 @@ Everything else is in folders, each with one purpose:
 Begin with ``notebooks/00_start_here.ipynb``, or with ``minitxl demo``.
 """
 
+from minitxl.attention import MultiHeadAttention, ShawAttention, XLAttention, attention_mask
 from minitxl.config import ModelConfig
+from minitxl.inference.config import EvaluateConfig
 from minitxl.memory import extend
 from minitxl.model import TransformerLM
+from minitxl.positions import rel_shift, sinusoids
+from minitxl.training.config import TrainConfig
 
-__all__ = ["ModelConfig", "TransformerLM", "extend"]
+__all__ = [
+    "EvaluateConfig",
+    "ModelConfig",
+    "MultiHeadAttention",
+    "ShawAttention",
+    "TrainConfig",
+    "TransformerLM",
+    "XLAttention",
+    "attention_mask",
+    "extend",
+    "rel_shift",
+    "sinusoids",
+]
