@@ -309,7 +309,7 @@ class XLAttention(nn.Module):
         """Return q of the segment, k = W_kE h~ of the context, r = W_kR R of the distances."""
         context = concat_memory(memory, x)
         away = distances(context.shape[1], clamp_len=clamp_len, device=x.device)
-        R = self.drop_positions(sinusoids(away.to(x.dtype), self.d_model))
+        R = self.drop_positions(sinusoids(away, self.d_model, dtype=x.dtype))
         r = rearrange(self.W_kR(R), "dist (head dim) -> head dist dim", head=self.n_head)
         return split_heads(self.W_q(x), self.n_head), split_heads(self.W_kE(context), self.n_head), r
 

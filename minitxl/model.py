@@ -154,7 +154,7 @@ class TransformerLM(nn.Module):
         if layer < len(self.positions):
             return x + self.positions[layer](position)
         if layer == 0 and self.config.attention == "absolute":
-            return x + sinusoids(position.to(x.dtype), self.config.d_model)
+            return x + sinusoids(position, self.config.d_model, dtype=x.dtype)
         return x
 
     def hidden(
@@ -248,7 +248,8 @@ class TransformerLM(nn.Module):
         return memory, options
 
     def _check_ids(self, ids: Tokens, name: str) -> None:
-        if ids.numel() and ids.device.type == "cpu":  # on a GPU, reading one value would wait for all work
+        # On a GPU, reading one value would wait for all work; a compiled graph can't read one.
+        if ids.numel() and ids.device.type == "cpu" and not torch.compiler.is_compiling():
             low, high = ids.aminmax()
             if low < 0 or high >= self.config.vocab_size:
                 worst = (low if low < 0 else high).item()

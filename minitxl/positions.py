@@ -12,23 +12,29 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 
-def sinusoids(positions: Num[Tensor, " pos"], d_model: int) -> Float[Tensor, "pos model"]:
+def sinusoids(
+    positions: Num[Tensor, " pos"], d_model: int, *, dtype: torch.dtype | None = None
+) -> Float[Tensor, "pos model"]:
     """Return for each position p the row sin(p ω_0) … sin(p ω_h), cos(p ω_0) … cos(p ω_h).
 
     Here h = d_model / 2 - 1, and the frequencies are ω_m = 10000^(-2m / d_model) (Vaswani et al.,
     section 3.5). Sines and cosines are concatenated and not interleaved, as in the original
-    Transformer-XL code. Floating positions give their own dtype, whole ones torch's default.
+    Transformer-XL code. ``dtype`` is that of the result; by default it is the positions', or
+    torch's default for whole ones. A dtype of fewer bits than float32 is only rounded to at the
+    end: in bfloat16, neither positions above 256 nor their angles would be right.
 
     >>> sinusoids(torch.arange(2), d_model=4)[0].tolist()
     [0.0, 0.0, 1.0, 1.0]
     """
     if d_model % 2:
         raise ValueError(f"d_model must be even to hold sines and cosines, got {d_model}")
-    dtype = positions.dtype if positions.is_floating_point() else torch.get_default_dtype()
-    exponents = torch.arange(0, d_model, 2, dtype=dtype, device=positions.device) / d_model
-    angles = einsum(positions.to(dtype), 10000.0**-exponents, "pos, half -> pos half")
+    if dtype is None:
+        dtype = positions.dtype if positions.is_floating_point() else torch.get_default_dtype()
+    exact = torch.promote_types(dtype, torch.float32)
+    exponents = torch.arange(0, d_model, 2, dtype=exact, device=positions.device) / d_model
+    angles = einsum(positions.to(exact), 10000.0**-exponents, "pos, half -> pos half")
     table, _ = pack([angles.sin(), angles.cos()], "pos *")
-    return table
+    return table.to(dtype)
 
 
 def distances(

@@ -25,6 +25,7 @@ from minitxl.attention import (
 )
 from minitxl.fast import cpu_attention, gpu_attention
 from minitxl.fast.dropout import Dropout
+from minitxl.fast.eager import is_eager
 from minitxl.fast.inputs import Distances, Inputs, project, project_distances, with_biases
 
 
@@ -35,7 +36,7 @@ class FastMultiHeadAttention(MultiHeadAttention):
         self, x: Segment, memory: LayerMemory | None = None, **options: Unpack[AttentionOptions]
     ) -> Segment:
         """Return the attention's output for each query of the segment."""
-        if type(self.drop) is not Dropout:  # another kind may draw another kind of mask
+        if type(self.drop) is not Dropout or not is_eager(x):  # another dropout may draw another mask
             return super().forward(x, memory, **options)
         memory = x[:, :0] if memory is None else memory
         q = split_heads(self.W_q(x), self.n_head)
@@ -53,7 +54,7 @@ class FastXLAttention(XLAttention):
         self, x: Segment, memory: LayerMemory | None = None, **options: Unpack[AttentionOptions]
     ) -> Segment:
         """Return the attention's output for each query of the segment."""
-        if type(self.drop) is not Dropout:  # another kind may draw another kind of mask
+        if type(self.drop) is not Dropout or not is_eager(x):  # another dropout may draw another mask
             return super().forward(x, memory, **options)
         memory = x[:, :0] if memory is None else memory
         q = split_heads(self.W_q(x), self.n_head)

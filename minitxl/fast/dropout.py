@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from minitxl import model as paper
+from minitxl.fast.eager import is_eager
 
 LEVELS = 2**16
 """Values of 16 bits: the rate is a whole number of them."""
@@ -18,7 +19,8 @@ CHUNK = 2**16
 
 def dropout_mask(x: Float[Tensor, "*shape"], rate: float) -> Float[Tensor, "*shape"]:
     """Return a tensor like x of 0, where an element is dropped, and 1 / (1 - rate); its mean is 1."""
-    return dropout_(torch.ones_like(x, memory_format=torch.contiguous_format), rate)
+    ones = torch.ones_like(x, memory_format=torch.contiguous_format)
+    return dropout_(ones, rate) if is_eager(x) else functional.dropout(ones, rate)
 
 
 def dropout_(x: Float[Tensor, "*shape"], rate: float) -> Float[Tensor, "*shape"]:

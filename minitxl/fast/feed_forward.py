@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from minitxl.fast.dropout import Dropout, dropout_, inverse_keep_rate
-from minitxl.fast.linear import Linear, eager_on_cpu, gradients, linear
+from minitxl.fast.eager import is_eager_on_cpu
+from minitxl.fast.linear import Linear, gradients, linear
 from minitxl.model import FeedForward
 
 Rows = Float[Tensor, "row model"]
@@ -27,7 +28,7 @@ class FastFeedForward(FeedForward):
         """Return the layer's output; another non-linearity or dropout runs module by module."""
         enter, function, drop, leave = self
         kinds = type(enter), type(function), type(drop), type(leave)
-        if kinds != (Linear, nn.ReLU, Dropout, Linear) or not eager_on_cpu(x):
+        if kinds != (Linear, nn.ReLU, Dropout, Linear) or not is_eager_on_cpu(x):
             return super().forward(x)  # type: ignore[no-untyped-call]
         rate = drop.p if drop.training else 0.0
         rows = x.reshape(-1, x.shape[-1])

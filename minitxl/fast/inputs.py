@@ -37,7 +37,7 @@ def project(weight: nn.Linear, memory: LayerMemory, x: Segment, n_head: int) -> 
 def project_distances(attention: XLAttention, key: int, like: Tensor, clamp_len: int | None) -> Distances:
     """Return r = W_kR R for the distances key … 0, one more than there are keys."""
     away = distances(key + 1, clamp_len=clamp_len, device=like.device)
-    R = attention.drop_positions(sinusoids(away.to(like.dtype), attention.d_model))
+    R = attention.drop_positions(sinusoids(away, attention.d_model, dtype=like.dtype))
     return rearrange(attention.W_kR(R), "dist (head dim) -> head dist dim", head=attention.n_head)
 
 

@@ -20,6 +20,7 @@ from torch.nn import functional
 from torch.utils.flop_counter import register_flop_formula
 
 from minitxl.adaptive import AdaptiveSoftmax
+from minitxl.fast.eager import is_eager_on_cpu
 
 INTEL = str(torch.cpu.get_capabilities().get("cpu_name")).startswith("Intel")
 ONEDNN = torch.backends.mkldnn.is_available()
@@ -63,16 +64,10 @@ def linear(
     return torch.ops.aten._unsafe_view(y, (*x.shape[:-1], len(weight)))
 
 
-def eager_on_cpu(x: Tensor) -> bool:
-    """True on a CPU where PyTorch neither compiles nor autocasts to another number format."""
-    compiled = torch.compiler.is_compiling()
-    return x.device.type == "cpu" and not compiled and not torch.is_autocast_enabled("cpu")
-
-
 def _for_onednn(x: Tensor, weight: Tensor) -> bool:
     """True for float32 tensors of matching shapes on a CPU where oneDNN is faster than MKL."""
     fits = x.dtype == weight.dtype == torch.float32 and x.shape[-1] == weight.shape[1]
-    return ONEDNN and not INTEL and fits and eager_on_cpu(x)
+    return ONEDNN and not INTEL and fits and is_eager_on_cpu(x)
 
 
 class Product(torch.autograd.Function):

@@ -97,7 +97,7 @@ def test_the_memory_is_never_projected_again(monkeypatch):
     tables = []
     monkeypatch.setattr(
         "minitxl.fast.inputs.sinusoids",
-        lambda *given: tables.append(len(given[0])) or sinusoids(*given),
+        lambda *given, **named: tables.append(len(given[0])) or sinusoids(*given, **named),
     )
     read_with_cache(model, some_tokens(1, 20), [3, 3, 3, 3, 3, 3, 2], mem_len=6)
     assert rows == [3, 3, 3, 3, 3, 3, 2]
