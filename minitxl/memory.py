@@ -7,11 +7,9 @@ segments. SG, the stop-gradient, is taken here, in ``extend``. Memory holds no k
 those are computed from it anew, so W_k and W_v learn from it, and the old states do not.
 """
 
-import torch
-from einops import pack, repeat
-from jaxtyping import Bool, Float
+from einops import pack
+from jaxtyping import Float
 from torch import Tensor
-from torch.nn.functional import pad
 
 
 def empty(states: Float[Tensor, "layer batch seg model"]) -> Float[Tensor, "layer batch 0 model"]:
@@ -39,21 +37,6 @@ def extend(
     new = states[:, :, max(0, forgotten - memory.shape[2]) :]
     joined, _ = pack([old, new], "layer batch * model")
     return joined.detach()
-
-
-def padded(
-    memory: Float[Tensor, "layer batch mem model"], *, mem_len: int, seg_len: int
-) -> tuple[Float[Tensor, "layer batch mem_len model"], Bool[Tensor, "batch key"]]:
-    """Return ``memory`` padded with zeros to ``mem_len`` tokens, and the mask that hides the zeros.
-
-    With this ``key_mask`` a model's outputs are those of ``memory`` alone, and every segment has
-    the same shape, so that attention is compiled once and not at every length while memory fills.
-    """
-    held = memory.shape[2]
-    if held > mem_len:
-        raise ValueError(f"memory must hold at most mem_len = {mem_len} tokens, got {held}")
-    key_mask = torch.arange(mem_len + seg_len, device=memory.device) >= mem_len - held
-    return pad(memory, (0, 0, mem_len - held, 0)), repeat(key_mask, "key -> batch key", batch=memory.shape[1])
 
 
 def reach(offset: int, *, n_layer: int, seg_len: int, mem_len: int, window: int | None = None) -> int:

@@ -192,16 +192,26 @@ class TransformerLM(nn.Module):
         tokens: Tokens,
         targets: Tokens,
         memory: Memory | None = None,
+        *,
+        ignore_index: int | None = None,
         **options: Unpack[AttentionOptions],
     ) -> tuple[Float[Tensor, "batch seg"], States]:
-        """Return -log p(target) of each token in nats, in token order; and the states."""
-        hidden, states = self.hidden(tokens, memory, **options)
-        return self.losses(hidden, targets), states
+        """Return -log p(target) of each token in nats, in token order; and the states.
 
-    def losses(self, hidden: Hidden, targets: Tokens) -> Float[Tensor, "batch seg"]:
+        A target equal to ``ignore_index`` is padding: its loss is 0, without a gradient.
+        """
+        hidden, states = self.hidden(tokens, memory, **options)
+        return self.losses(hidden, targets, ignore_index=ignore_index), states
+
+    def losses(
+        self, hidden: Hidden, targets: Tokens, *, ignore_index: int | None = None
+    ) -> Float[Tensor, "batch seg"]:
         """Return -log p(target) in nats from what ``hidden`` returned, or from some of its positions."""
+        ignored = None if ignore_index is None else targets == ignore_index
+        targets = targets if ignored is None else targets.masked_fill(ignored, 0)
         self._check_ids(targets, "targets")
-        return self.output.losses(hidden, targets)
+        losses = self.output.losses(hidden, targets)
+        return losses if ignored is None else losses.masked_fill(ignored, 0.0)
 
     def attention_weights(
         self, tokens: Tokens, memory: Memory | None = None, **options: Unpack[AttentionOptions]
@@ -232,6 +242,9 @@ class TransformerLM(nn.Module):
     ) -> tuple[Memory, AttentionOptions]:
         """Check tokens and memory; fill in an empty memory for None, and the model's own clamp_len."""
         self.check(tokens)
+        if unknown := set(options) - set(AttentionOptions.__annotations__):
+            known = ", ".join(AttentionOptions.__annotations__)
+            raise TypeError(f"a model's options are {known}, got {', '.join(sorted(unknown))}")
         c, batch = self.config, len(tokens)
         if options.get("clamp_len") is None:
             options = {**options, "clamp_len": c.clamp_len}

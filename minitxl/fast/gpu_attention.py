@@ -128,7 +128,7 @@ def flex_block_mask(query: int, key: int, window: int | None, device: torch.devi
 
 @cache
 def backends() -> dict[str, Backend]:
-    """Return the backends by name. Compiled ones take one shape, as training has: see ``memory.padded``."""
+    """Return the backends by name. A compiled one takes one shape: see ``training.memory_mask.padded``."""
     compiled = partial(torch.compile, dynamic=False)
     return {
         "sdpa_bias": sdpa_bias,

@@ -24,10 +24,11 @@ from minitxl.config import ModelConfig
 from minitxl.data.batching import ContiguousBatches, Segment
 from minitxl.fast import optimize
 from minitxl.inference.evaluation import Score, cached
-from minitxl.memory import extend, padded
+from minitxl.memory import extend
 from minitxl.model import TransformerLM
 from minitxl.training import distributed
 from minitxl.training.config import TrainConfig
+from minitxl.training.memory_mask import padded
 
 
 @dataclass

@@ -15,6 +15,7 @@ from minitxl import memory
 from minitxl.fast import gpu_attention
 from minitxl.fast.cpu_attention import in_blocks
 from minitxl.fast.inputs import Inputs
+from minitxl.training import memory_mask
 
 PASSES = ["sdpa_bias", "eager"]
 """Backends that have a backward pass on a CPU."""
@@ -85,7 +86,7 @@ def read_on(padded):
     held = memory.empty(states)
     found = []
     for _ in range(5):
-        before, key_mask = memory.padded(held, mem_len=10, seg_len=4) if padded else (held, None)
+        before, key_mask = memory_mask.padded(held, mem_len=10, seg_len=4) if padded else (held, None)
         lengths = 4, 4, before.shape[2] + 4, before.shape[2] + 4, before.shape[2] + 5
         cut = [part[..., -length:, :] for part, length in zip(parts, lengths, strict=True)]
         found.append(form(Inputs(*cut, key_mask=key_mask)))

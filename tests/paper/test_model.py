@@ -364,3 +364,23 @@ def test_the_last_positions_alone_are_what_they_are_among_all(encoding, implemen
         some, same = model.hidden(tokens[:, 4:], memory, last=last, **options)
         torch.testing.assert_close(some, hidden[:, -last:], rtol=1e-10, atol=1e-10)
         assert torch.equal(same, states)
+
+
+def test_an_ignored_target_has_no_loss_and_no_gradient():
+    model, tokens = small_model(cutoffs=(4, 8), div_val=2), some_tokens(2, 6)
+    targets = tokens.roll(-1, dims=1)
+    padded = targets.clone()
+    padded[0, 3:], padded[1, 0] = -100, -100
+    expected, _ = model.token_losses(tokens, targets)
+    losses, _ = model.token_losses(tokens, padded, ignore_index=-100)
+    assert torch.equal(losses, expected.masked_fill(padded == -100, 0.0))
+    parameters = list(model.parameters())
+    found = torch.autograd.grad(losses.sum(), parameters)
+    of_the_others = torch.autograd.grad(expected[padded != -100].sum(), parameters)
+    for one, other in zip(found, of_the_others, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-10)
+
+
+def test_an_option_that_does_not_exist_is_named(as_users_run_it):
+    with pytest.raises(TypeError, match="a model's options are window, clamp_len, key_mask, got windw"):
+        small_model()(some_tokens(1, 3), windw=3)

@@ -1,0 +1,69 @@
+"""Masks of memory: for rows that begin a new text, and for memory of constant length.
+
+Memory is one tensor for all rows of a batch. A row that begins a new text, as an episode of an
+agent does, keeps its place in it, and a mask hides what the row must not remember:
+
+    memory, memory_mask = None, None
+    for tokens, begins in episodes:  # [batch seg], [batch]: True for a row that begins here
+        memory_mask = reset(memory, begins, memory_mask)
+        key_mask, memory_mask = remember(memory_mask, batch=batch, seg_len=seg_len, mem_len=mem_len)
+        losses, states = model.token_losses(tokens, targets, memory, key_mask=key_mask)
+        memory = extend(memory, states, mem_len=mem_len)
+"""
+
+import torch
+from einops import pack, repeat
+from jaxtyping import Bool, Float
+from torch import Tensor
+from torch.nn.functional import pad
+
+
+def reset(
+    memory: Float[Tensor, "layer batch mem model"] | None,
+    rows: Bool[Tensor, " batch"],
+    memory_mask: Bool[Tensor, "batch mem"] | None = None,
+) -> Bool[Tensor, "batch mem"] | None:
+    """Return the mask of a memory whose ``rows`` begin a new text: False for all their old tokens.
+
+    Rows share one length of memory, so that a row's memory can't be cut; it is masked instead.
+    ``memory_mask`` is what an earlier call returned and ``remember`` carried on. With the mask that
+    ``remember`` makes of it, a row that was reset reads exactly as one without a memory.
+
+    >>> reset(torch.zeros(1, 2, 3, 4), torch.tensor([True, False])).tolist()
+    [[False, False, False], [True, True, True]]
+    """
+    if memory is None:
+        return None
+    if len(rows) != memory.shape[1]:
+        raise ValueError(f"rows must hold one flag for each of {memory.shape[1]} rows, got {len(rows)}")
+    begins = repeat(rows, "batch -> batch mem", mem=memory.shape[2])
+    return ~begins if memory_mask is None else memory_mask & ~begins
+
+
+def remember(
+    memory_mask: Bool[Tensor, "batch mem"] | None, *, batch: int, seg_len: int, mem_len: int
+) -> tuple[Bool[Tensor, "batch key"] | None, Bool[Tensor, "batch new_mem"] | None]:
+    """Return the ``key_mask`` of memory and a segment, and the mask of the memory after the segment.
+
+    All tokens of the segment are unmasked; None stands for a memory without a masked token.
+    """
+    if memory_mask is None:
+        return None, None
+    segment = memory_mask.new_ones(batch, seg_len)
+    key_mask, _ = pack([memory_mask, segment], "batch *")
+    return key_mask, key_mask[:, max(0, key_mask.shape[1] - mem_len) :]
+
+
+def padded(
+    memory: Float[Tensor, "layer batch mem model"], *, mem_len: int, seg_len: int
+) -> tuple[Float[Tensor, "layer batch mem_len model"], Bool[Tensor, "batch key"]]:
+    """Return ``memory`` padded with zeros to ``mem_len`` tokens, and the mask that hides the zeros.
+
+    With this ``key_mask`` a model's outputs are those of ``memory`` alone, and every segment has
+    the same shape, so that attention is compiled once and not at every length while memory fills.
+    """
+    held = memory.shape[2]
+    if held > mem_len:
+        raise ValueError(f"memory must hold at most mem_len = {mem_len} tokens, got {held}")
+    key_mask = torch.arange(mem_len + seg_len, device=memory.device) >= mem_len - held
+    return pad(memory, (0, 0, mem_len - held, 0)), repeat(key_mask, "key -> batch key", batch=memory.shape[1])

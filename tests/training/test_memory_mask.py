@@ -1,0 +1,59 @@
+import doctest
+
+import pytest
+import torch
+from models import ENCODINGS, small_model, some_tokens
+
+from minitxl.memory import extend
+from minitxl.training import memory_mask as module
+from minitxl.training.memory_mask import padded, remember, reset
+
+
+def test_the_example_holds():
+    assert doctest.testmod(module).failed == 0
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS.values(), ids=ENCODINGS)
+@pytest.mark.parametrize("held", [0, 3, 8])
+def test_padded_memory_reads_as_the_memory_it_holds(encoding, held):
+    model, tokens = small_model(**encoding), some_tokens(2, 5)
+    _, states = model(some_tokens(2, held or 1, seed=1))
+    memory = extend(None, states, mem_len=held)
+    longer, key_mask = padded(memory, mem_len=8, seg_len=5)
+    assert longer.shape[2] == 8
+    assert key_mask.sum(dim=1).tolist() == [held + 5] * 2
+    expected, _ = model(tokens, memory)
+    torch.testing.assert_close(model(tokens, longer, key_mask=key_mask)[0], expected, rtol=1e-10, atol=1e-10)
+
+
+def test_memory_longer_than_mem_len_cannot_be_padded_to_it():
+    with pytest.raises(ValueError, match="at most mem_len = 2 tokens, got 3"):
+        padded(torch.zeros(1, 1, 3, 4), mem_len=2, seg_len=5)
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS.values(), ids=ENCODINGS)
+@pytest.mark.parametrize("mem_len", [0, 3, 7, 20])
+def test_a_row_that_is_reset_reads_as_one_that_begins(encoding, mem_len):
+    """Two rows of texts, cut at random segments, against each text read by itself."""
+    model, tokens = small_model(**encoding), some_tokens(2, 24)
+    begins = torch.tensor([[0, 0, 1, 0, 1, 0], [0, 1, 0, 0, 0, 1]], dtype=torch.bool)
+    memory, memory_mask, read = None, None, []
+    for segment, rows in zip(tokens.split(4, dim=1), begins.T, strict=True):
+        memory_mask = reset(memory, rows, memory_mask)
+        key_mask, memory_mask = remember(memory_mask, batch=2, seg_len=4, mem_len=mem_len)
+        log_probs, states = model(segment, memory, key_mask=key_mask)
+        memory = extend(memory, states, mem_len=mem_len)
+        read.append(log_probs)
+    found = torch.cat(read, dim=1)
+    for row in range(2):
+        alone, memory = [], None
+        for segment, begin in zip(tokens[row : row + 1].split(4, dim=1), begins[row], strict=True):
+            log_probs, states = model(segment, None if begin else memory)
+            memory = extend(None if begin else memory, states, mem_len=mem_len)
+            alone.append(log_probs)
+        torch.testing.assert_close(found[row : row + 1], torch.cat(alone, dim=1), rtol=1e-10, atol=1e-10)
+
+
+def test_a_reset_needs_a_flag_for_each_row(as_users_run_it):
+    with pytest.raises(ValueError, match="rows must hold one flag for each of 2 rows, got 3"):
+        reset(torch.zeros(1, 2, 3, 4), torch.ones(3, dtype=torch.bool))
