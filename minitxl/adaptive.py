@@ -196,7 +196,7 @@ class AdaptiveSoftmax(nn.Module):
         return rearrange(losses, "(batch seg) -> batch seg", **parse_shape(targets, "batch seg"))
 
     def _rows(self) -> list[tuple[Tensor, Tensor]]:
-        """Return weight and bias of each cluster; the shortlist's end with the rows of the tail clusters."""
+        """Return weight and bias of each cluster; behind the shortlist's rows stands one for each tail."""
         tables = cast(list[nn.Linear], self.tables)  # a ModuleList has no type for what it holds
         weights, biases = [table.weight for table in tables], [table.bias for table in tables]
         if len(tables) == 1:  # split, not sliced: the gradient is then written once, not once for each slice
@@ -222,7 +222,7 @@ class AdaptiveSoftmax(nn.Module):
         weight: Float[Tensor, "output input"],
         bias: Float[Tensor, " output"] | None = None,
     ) -> Float[Tensor, "*token output"]:
-        """Return x Wᵀ + b."""
+        """Return x Wᵀ + b. A fast model replaces this method."""
         return functional.linear(x, weight, bias)
 
 

@@ -112,7 +112,7 @@ def distance_scores(q: Heads, r: Float[Tensor, "head dist dim"]) -> Scores:
 
 
 def weighted_mean(weights: Scores, v: Keys) -> Heads:
-    """Return Σ_j α_ij v_j, each query's mean of the values."""
+    """Return Σ_j α_ij v_j for each query."""
     return einsum(weights, v, "batch head query key, batch head key dim -> batch head query dim")
 
 
@@ -120,8 +120,8 @@ class MultiHeadAttention(nn.Module):
     """softmax(q_i · k_j / √d_head) v_j, heads side by side (Vaswani et al., section 3.2).
 
     ``attend`` takes any context and any mask. Called, the module is the language model's
-    attention: causal, over memory and segment. It knows no positions: those are added to x
-    or to nothing, so ``clamp_len`` changes nothing.
+    attention: causal, over memory and segment. It knows no distances: positions, if any,
+    were added to x before, so ``clamp_len`` changes nothing.
     """
 
     def __init__(self, d_model: int, n_head: int, d_head: int, *, attention_dropout: float = 0.0) -> None:

@@ -44,7 +44,7 @@ class ModelConfig:
     max_distance: int = 16
     """Shaw's k: distances beyond it share one vector."""
     clamp_len: int | None = None
-    """Distance beyond which all keys count as equally far, where a call names none (shaw, xl)."""
+    """Distance beyond which all keys count as equally far, the default when a call passes none (shaw, xl)."""
     share_biases: bool = True
     """One u and v for all layers (xl), or a pair for each layer."""
     norm: Literal["post", "pre"] = "post"

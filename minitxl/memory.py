@@ -45,7 +45,7 @@ def reach(offset: int, *, n_layer: int, seg_len: int, mem_len: int, window: int 
     The query stands at ``offset`` of its segment. A layer's farthest key is the first token of its
     memory, or of its window if that is nearer. The state of that key depends on the tokens before
     it by the layer below, so each of the N layers adds one hop, which begins where the last ended.
-    If every hop is of the same kind, the reach has a formula:
+    If all hops are limited by memory, or all by the window, the reach has a formula:
 
         o + M + (N - 1) · L · ⌈M / L⌉          without a window
         N · (W - 1)                            with a window of W ≤ M + 1
@@ -58,7 +58,7 @@ def reach(offset: int, *, n_layer: int, seg_len: int, mem_len: int, window: int 
     93
     """
     check_query(offset, seg_len=seg_len, mem_len=mem_len, window=window)
-    position = offset
+    position = offset  # relative to the segment's first token, so negative in earlier segments
     for _ in range(n_layer):
         first_kept = position - position % seg_len - mem_len
         position = first_kept if window is None else max(first_kept, position - window + 1)

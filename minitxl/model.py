@@ -92,17 +92,17 @@ class Block(nn.Module):
 
 
 class TransformerLM(nn.Module):
-    """One model for every system: ``config.attention`` chooses it, and vanilla is without memory."""
+    """One class for all systems: ``config.attention`` chooses; vanilla is called without memory."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.config = config
-        words = config.vocab_size, config.d_embed or config.d_model, config.d_model
-        self.embedding = AdaptiveEmbedding(*words, cutoffs=config.cutoffs, div_val=config.div_val)
-        tables = {"sinusoidal": 0, "learned": 1, "per-layer": config.n_layer}[config.positions]
+        sizes = config.vocab_size, config.d_embed or config.d_model, config.d_model
+        self.embedding = AdaptiveEmbedding(*sizes, cutoffs=config.cutoffs, div_val=config.div_val)
+        n_tables = {"sinusoidal": 0, "learned": 1, "per-layer": config.n_layer}[config.positions]
         self.positions = nn.ModuleList(
             nn.Embedding(config.max_seg_len, config.d_model)
-            for _ in range(tables if config.attention == "absolute" else 0)
+            for _ in range(n_tables if config.attention == "absolute" else 0)
         )
         self.blocks = nn.ModuleList()
         for _ in range(config.n_layer):
@@ -111,7 +111,7 @@ class TransformerLM(nn.Module):
             nn.LayerNorm(config.d_model) if config.norm == "pre" and config.norm_output else nn.Identity()
         )
         self.drop = VariationalDropout(config.dropout) if config.variational else nn.Dropout(config.dropout)
-        self.output = AdaptiveSoftmax(*words, cutoffs=config.cutoffs, div_val=config.div_val)
+        self.output = AdaptiveSoftmax(*sizes, cutoffs=config.cutoffs, div_val=config.div_val)
         self.output.tie(self.embedding, tables=config.tie_embeddings, projections=config.tie_projections)
         self.apply(initialise)
 
@@ -167,7 +167,8 @@ class TransformerLM(nn.Module):
     ) -> tuple[Float[Tensor, "batch last model"], States]:
         """Return the last layer's output, and each layer's input, which the next segment remembers.
 
-        With ``last``, only the last so many positions come out, and the last layer has no other queries.
+        With ``last``, only the final ``last`` positions are returned, and the last layer computes queries
+        for those alone.
         """
         memory, options = self._checked(tokens, memory, options)
         x, states = self.embed(tokens), []

@@ -1,8 +1,8 @@
 """Positions of keys: sinusoids, distances, and the left-shift of Appendix B.
 
 Transformer-XL encodes the *distance* i - j between a query i and a key j, never
-the position itself. A segment and its memory have ``key`` keys together, so the distances
-that occur are key-1 … 0: that is the axis ``dist``.
+the position itself. With n_key keys, memory and segment together, the distances that occur
+are n_key-1 … 0: that is the axis ``dist``.
 """
 
 import torch
@@ -20,8 +20,8 @@ def sinusoids(
     Here h = d_model / 2 - 1, and the frequencies are ω_m = 10000^(-2m / d_model) (Vaswani et al.,
     section 3.5). Sines and cosines are concatenated and not interleaved, as in the original
     Transformer-XL code. ``dtype`` is that of the result; by default it is the positions', or
-    torch's default for whole ones. A dtype of fewer bits than float32 is only rounded to at the
-    end: in bfloat16, neither positions above 256 nor their angles would be right.
+    torch's default for whole ones. The table is computed in float32 or better and then cast: bfloat16
+    can't represent positions above 256.
 
     >>> sinusoids(torch.arange(2), d_model=4)[0].tolist()
     [0.0, 0.0, 1.0, 1.0]
@@ -52,12 +52,13 @@ def distances(
 def rel_shift(scores: Float[Tensor, "*batch query dist"]) -> Float[Tensor, "*batch query key"]:
     """Return the scores with columns of keys 0 … key-1 in place of distances key-1 … 0 (Appendix B).
 
-    Query i of a segment stands at position key - query + i among the keys, so its row has to
-    move left by query - 1 - i. A zero column in front makes every row one entry longer. Written
-    as one line without its first ``query`` entries, and cut into rows of ``key`` again, each row
+    Row i of a segment is the query at position n_key - n_query + i among the keys, so its row
+    has to move left by n_query - 1 - i. A zero column in front makes every row one entry longer. Written
+    as one line without its first n_query entries, and cut into rows of n_key again, each row
     begins one entry later than the row above it: exactly these moves.
 
-    Entries of the future (j > i) hold values of the next row; the mask hides them.
+    Entries of keys after the query hold the padding zero and values of the next row; the mask
+    hides them.
 
     >>> rel_shift(torch.tensor([[0.0, 1, 2], [3, 4, 5]])).tolist()
     [[1.0, 2.0, 0.0], [3.0, 4.0, 5.0]]

@@ -1,7 +1,7 @@
 """The attentions of a fast model: the paper's classes with another ``forward``.
 
-Each class keeps the parameters and the other methods of the class it stands for. ``absolute`` and
-``relative`` are the products between projected heads; the key-value cache calls them too.
+Each class keeps the parameters and the other methods of the class it stands for. ``dot_product_attention``
+and ``relative_attention`` work on projected heads; the key-value cache calls them too.
 Shaw's attention has no faster form.
 """
 
@@ -36,7 +36,7 @@ class FastMultiHeadAttention(MultiHeadAttention):
         self, x: Segment, memory: LayerMemory | None = None, **options: Unpack[AttentionOptions]
     ) -> Segment:
         """Return the attention's output for each query of the segment."""
-        if type(self.drop) is not Dropout or not is_eager(x):  # another dropout may draw another mask
+        if type(self.drop) is not Dropout or not is_eager(x):  # only that dropout is described by its rate
             return super().forward(x, memory, **options)
         memory = x[:, :0] if memory is None else memory
         q = split_heads(self.W_q(x), self.n_head)
@@ -44,7 +44,9 @@ class FastMultiHeadAttention(MultiHeadAttention):
         k = project(self.W_k, memory, x, self.n_head)
         rate = self.drop.p if self.training else 0.0
         window, key_mask = options.get("window"), options.get("key_mask")
-        return self.W_o(merge_heads(absolute(q, k, v, rate=rate, window=window, key_mask=key_mask)))
+        return self.W_o(
+            merge_heads(dot_product_attention(q, k, v, rate=rate, window=window, key_mask=key_mask))
+        )
 
 
 class FastXLAttention(XLAttention):
@@ -54,7 +56,7 @@ class FastXLAttention(XLAttention):
         self, x: Segment, memory: LayerMemory | None = None, **options: Unpack[AttentionOptions]
     ) -> Segment:
         """Return the attention's output for each query of the segment."""
-        if type(self.drop) is not Dropout or not is_eager(x):  # another dropout may draw another mask
+        if type(self.drop) is not Dropout or not is_eager(x):  # only that dropout is described by its rate
             return super().forward(x, memory, **options)
         memory = x[:, :0] if memory is None else memory
         q = split_heads(self.W_q(x), self.n_head)
@@ -63,10 +65,12 @@ class FastXLAttention(XLAttention):
         r = project_distances(self, k.shape[2], x, options.get("clamp_len"))
         rate = self.drop.p if self.training else 0.0
         window, key_mask = options.get("window"), options.get("key_mask")
-        return self.W_o(merge_heads(relative(self, q, k, v, r, rate=rate, window=window, key_mask=key_mask)))
+        return self.W_o(
+            merge_heads(relative_attention(self, q, k, v, r, rate=rate, window=window, key_mask=key_mask))
+        )
 
 
-def absolute(
+def dot_product_attention(
     q: Heads,
     k: Keys,
     v: Keys,
@@ -83,7 +87,7 @@ def absolute(
     return scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=rate)
 
 
-def relative(
+def relative_attention(
     attention: XLAttention,
     q: Heads,
     k: Keys,
@@ -94,7 +98,7 @@ def relative(
     window: int | None = None,
     key_mask: KeyMask | None = None,
 ) -> Heads:
-    """Return softmax([(q_i + u) · k_j + (q_i + v) · r_{i-j}] / √d_head) v_j."""
+    """Return the heads of ``XLAttention`` from projected queries, keys, values, distances."""
     on_cpu = q.device.type == "cpu"
     q_u, q_v = with_biases(attention, q.contiguous() if on_cpu else q)
     inputs = Inputs(q_u, q_v, k, v, r, rate, window, key_mask)

@@ -1,4 +1,4 @@
-"""The one seam between the modules of the paper and their faster forms: which class stands for which.
+"""The table of classes that have a faster form, and the functions that exchange them.
 
 A faster class has the parameters, the names and the state dict of the class it stands for, and
 the same outputs and gradients to rounding; only its dropout draws other random numbers.
@@ -11,7 +11,7 @@ from typing import TypeVar, cast
 import torch
 from torch import nn
 
-from minitxl import model as paper
+from minitxl import model as lm
 from minitxl.adaptive import AdaptiveSoftmax
 from minitxl.attention import MultiHeadAttention, XLAttention
 from minitxl.fast.attention import FastMultiHeadAttention, FastXLAttention
@@ -24,8 +24,8 @@ Model = TypeVar("Model", bound=nn.Module)
 FAST: dict[type[nn.Module], type[nn.Module]] = {
     nn.Linear: Linear,
     nn.Dropout: Dropout,
-    paper.VariationalDropout: VariationalDropout,
-    paper.FeedForward: FastFeedForward,
+    lm.VariationalDropout: VariationalDropout,
+    lm.FeedForward: FastFeedForward,
     MultiHeadAttention: FastMultiHeadAttention,
     XLAttention: FastXLAttention,
     AdaptiveSoftmax: FastAdaptiveSoftmax,
@@ -39,12 +39,12 @@ def optimize(model: Model) -> Model:
 
     Training one trains the other. The mode (training or evaluation) is the model's at this moment.
     """
-    return _exchanged(model, FAST, {})
+    return _replaced(model, FAST, {})
 
 
 def restore(model: Model) -> Model:
     """Return the modules of the paper around the parameters of a fast model: undo ``optimize``."""
-    return _exchanged(model, PLAIN, {})
+    return _replaced(model, PLAIN, {})
 
 
 @contextmanager
@@ -54,7 +54,7 @@ def evaluating(model: Model) -> Iterator[Model]:
         yield optimize(model).eval()
 
 
-def _exchanged(
+def _replaced(
     module: Model, table: Mapping[type[nn.Module], type[nn.Module]], done: dict[int, nn.Module]
 ) -> Model:
     """Return a module with the same attributes, of the table's class, around exchanged children.
@@ -66,7 +66,7 @@ def _exchanged(
         done[id(module)] = exchanged = kind.__new__(kind)
         vars(exchanged).update(vars(module))
         children = {
-            name: None if child is None else _exchanged(child, table, done)
+            name: None if child is None else _replaced(child, table, done)
             for name, child in module._modules.items()
         }
         vars(exchanged)["_modules"] = children

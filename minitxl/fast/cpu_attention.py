@@ -2,7 +2,7 @@
 
 **Blocks.** A few queries of a segment, with all keys up to the last of them, are themselves a
 segment with memory: the same attention. So queries are processed in blocks of ``BLOCK``. Keys that
-no query of a block may attend to are never touched, and a block's scores are shifted, softened
+no query of a block may attend to are never touched, and a block's scores are shifted, softmaxed
 and averaged while they are in the processor's cache; where memory is long, a few heads at a time.
 
 **The shift as a view.** q + v is multiplied with one distance more than there are keys. These
@@ -66,7 +66,10 @@ def rows_at_once(q: Heads, k: Keys) -> int:
 
 
 class Blocks(torch.autograd.Function):
-    """Relative attention of ``rows`` heads at once; the queries come with u or v added, and scaled."""
+    """Relative attention, ``rows`` at once: a row is one head of one text.
+
+    The queries come with u or v added, and scaled.
+    """
 
     @staticmethod
     def forward(
@@ -81,7 +84,7 @@ class Blocks(torch.autograd.Function):
         window: int | None,
         key_mask: KeyMask | None,
     ) -> Rows:
-        needs_backward = ctx.needs_input_grad[0]
+        needs_backward = any(ctx.needs_input_grad)
         out, saved = torch.empty_like(q_u), []
         products, buffer = (_buffer(q_u, k, rows) for _ in range(2))
         for queries, keys, dists in _blocks(q_u, k, window):
@@ -157,7 +160,7 @@ def _bias(
 ) -> Float[Tensor, "#row block masked"]:
     """Return what is added to a block's last scores: 0, or the lowest number where a key is masked.
 
-    Without window and key mask, only the block's own keys need it: all earlier ones are seen.
+    Without window and key mask only the block's own keys need it: no earlier key is masked.
     """
     query, key = queries.stop - queries.start, keys.stop - keys.start
     if key_mask is not None:

@@ -28,9 +28,9 @@ def dropout_(x: Float[Tensor, "*shape"], rate: float) -> Float[Tensor, "*shape"]
     if x.device.type != "cpu":
         return functional.dropout(x, rate, inplace=True)
     dropped, scale = round(rate * LEVELS), x.new_tensor(inverse_keep_rate(rate))
-    words = torch.empty(-(-min(CHUNK, x.numel()) // 4), dtype=torch.int64)
+    buffer = torch.empty(-(-min(CHUNK, x.numel()) // 4), dtype=torch.int64)
     for chunk in x.view(-1).split(CHUNK):
-        drawn = words[: -(-len(chunk) // 4)].random_(-(2**63), None)
+        drawn = buffer[: -(-len(chunk) // 4)].random_(-(2**63), None)
         bits = drawn.view(torch.int16)[: len(chunk)]
         chunk.mul_(torch.where(bits >= dropped - LEVELS // 2, scale, 0.0))
     return x

@@ -1,9 +1,9 @@
-"""The feed-forward layer on a CPU, W_2 drop(relu(W_1 x + b_1)) + b_2, with one wide tensor in memory.
+"""The feed-forward layer on a CPU, W_2 drop(relu(W_1 x + b_1)) + b_2, which saves its hidden activation once.
 
 After ReLU and dropout, an entry of the hidden layer is positive where a gradient passes, and 0
 where none does; every gradient that passes is scaled by 1 / (1 - rate). So the output of ReLU and
 dropout is enough for the backward pass: neither dropout's mask nor the input of ReLU is saved, and
-each pass overwrites the one wide tensor.
+each pass overwrites the hidden activation.
 """
 
 from typing import Any
@@ -26,13 +26,13 @@ class FastFeedForward(FeedForward):
 
     def forward(self, x: Float[Tensor, "*rows model"]) -> Float[Tensor, "*rows model"]:
         """Return the layer's output; another non-linearity or dropout runs module by module."""
-        enter, function, drop, leave = self
-        kinds = type(enter), type(function), type(drop), type(leave)
+        first, function, drop, second = self
+        kinds = type(first), type(function), type(drop), type(second)
         if kinds != (Linear, nn.ReLU, Dropout, Linear) or not is_eager_on_cpu(x):
             return super().forward(x)  # type: ignore[no-untyped-call]
         rate = drop.p if drop.training else 0.0
         rows = x.reshape(-1, x.shape[-1])
-        y = InPlaceFeedForward.apply(rows, enter.weight, enter.bias, leave.weight, leave.bias, rate)  # type: ignore[no-untyped-call]
+        y = InPlaceFeedForward.apply(rows, first.weight, first.bias, second.weight, second.bias, rate)  # type: ignore[no-untyped-call]
         return y.reshape(x.shape)
 
 

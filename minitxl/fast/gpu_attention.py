@@ -2,7 +2,7 @@
 
     softmax(q_u · k_j + q_v · r_{i-j}) v_j        q_u = (q + u) / √d_head,  q_v = (q + v) / √d_head
 
-``eager`` is the text of ``attention``, which always works. ``compiled`` is that text through
+``eager`` has the formulas of ``attention`` and always works. ``compiled`` is ``eager`` through
 ``torch.compile``. ``sdpa_bias`` hands (b) + (d) to PyTorch's attention as a bias. ``flex`` looks
 (b) + (d) up by distance within FlexAttention, so nothing is shifted and masked blocks are skipped.
 Which backend is fastest depends on device, shapes and number format: where training has work
@@ -73,7 +73,7 @@ def _mask(inputs: Inputs) -> Tensor:
 
 
 def eager(inputs: Inputs) -> Heads:
-    """Return the outputs as the text of ``attention`` computes them."""
+    """Return the outputs by the formulas of ``attention``."""
     q_u, q_v, k, v, r, rate, *_ = inputs
     scores = content_scores(q_u, k) + distance_scores(q_v, r[:, 1:])
     alpha = masked_softmax(scores, rearrange(_mask(inputs), "batch 1 query key -> batch query key"))

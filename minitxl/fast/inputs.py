@@ -15,7 +15,11 @@ Distances = Float[Tensor, "head dist dim"]
 
 
 class Inputs(NamedTuple):
-    """Inputs of softmax(q_u · k_j + q_v · r_{i-j}) v_j; r has one distance more than there are keys."""
+    """Inputs of softmax(q_u · k_j + q_v · r_{i-j}) v_j; r has one distance more than keys.
+
+    The extra distance makes the products q_v · r one column wider than the scores, which is the
+    padding column of the relative shift (see ``cpu_attention``); the other backends drop it.
+    """
 
     q_u: Heads
     q_v: Heads
@@ -29,13 +33,16 @@ class Inputs(NamedTuple):
 
 
 def project(weight: nn.Linear, memory: LayerMemory, x: Segment, n_head: int) -> Keys:
-    """Return keys or values of memory and of the segment, projected apart: memory needs no gradient."""
+    """Return keys or values of memory and of the segment, projected apart.
+
+    Both give the weight a gradient; the states of memory need none, and apart none is computed.
+    """
     past, now = (split_heads(weight(states), n_head) for states in (memory, x))
     return pack([past, now], "batch head * dim")[0]
 
 
 def project_distances(attention: XLAttention, key: int, like: Tensor, clamp_len: int | None) -> Distances:
-    """Return r = W_kR R for the distances key … 0, one more than there are keys."""
+    """Return r = W_kR R for the distances n_key … 0, one more than keys."""
     away = distances(key + 1, clamp_len=clamp_len, device=like.device)
     R = attention.drop_positions(sinusoids(away, attention.d_model, dtype=like.dtype))
     return rearrange(attention.W_kR(R), "dist (head dim) -> head dist dim", head=attention.n_head)

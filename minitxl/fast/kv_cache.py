@@ -29,7 +29,12 @@ from minitxl.attention import (
     merge_heads,
     split_heads,
 )
-from minitxl.fast.attention import FastMultiHeadAttention, FastXLAttention, absolute, relative
+from minitxl.fast.attention import (
+    FastMultiHeadAttention,
+    FastXLAttention,
+    dot_product_attention,
+    relative_attention,
+)
 from minitxl.fast.convert import optimize
 from minitxl.fast.inputs import Distances, project_distances, with_biases
 from minitxl.model import Attention, Hidden, Tokens, TransformerLM
@@ -153,7 +158,7 @@ def _attend(
 def _absolute_heads(
     attention: MultiHeadAttention, q: Heads, k: Keys, v: Keys, r: Distances, cache: Cache
 ) -> Heads:
-    return absolute(q, k, v, window=cache.window, key_mask=cache.key_mask)
+    return dot_product_attention(q, k, v, window=cache.window, key_mask=cache.key_mask)
 
 
 def _shaw_heads(attention: ShawAttention, q: Heads, k: Keys, v: Keys, r: Distances, cache: Cache) -> Heads:
@@ -167,7 +172,7 @@ def _xl_heads(attention: XLAttention, q: Heads, k: Keys, v: Keys, r: Distances, 
     r = r[:, -k.shape[2] - 1 :]
     if q.shape[2] == 1:
         return relative_to_one(attention, q, k, v, r, window=cache.window, key_mask=cache.key_mask)
-    return relative(attention, q, k, v, r, window=cache.window, key_mask=cache.key_mask)
+    return relative_attention(attention, q, k, v, r, window=cache.window, key_mask=cache.key_mask)
 
 
 HEADS: dict[type, Callable[..., Heads]] = {
@@ -190,7 +195,7 @@ def relative_to_one(
     window: int | None,
     key_mask: KeyMask | None,
 ) -> Float[Tensor, "batch head 1 dim"]:
-    """Return ``relative`` for a single query, whose distances key-1 … 0 are in the keys' order already."""
+    """Return ``relative_attention`` for a single query, whose distances are in the keys' order already."""
     q_u, q_v = with_biases(attention, q)
     bd = rearrange(q_v, "batch head 1 dim -> head batch dim") @ r[:, 1:].mT
     scores = q_u @ k.mT + rearrange(bd, "head batch key -> batch head 1 key")

@@ -24,10 +24,10 @@ from minitxl.fast.eager import is_eager_on_cpu
 
 INTEL = str(torch.cpu.get_capabilities().get("cpu_name")).startswith("Intel")
 ONEDNN = torch.backends.mkldnn.is_available()
-HANDFUL = 4
+FEW_ROWS = 4
 """Most rows whose product is computed by halves of the matrix."""
-LARGE, LARGE_FOR_A_HANDFUL = 2**29, 2**18
-"""Multiplications from which on another way than PyTorch's own is faster."""
+LARGE, LARGE_FOR_FEW_ROWS = 2**29, 2**18
+"""Minimum multiplications for leaving PyTorch's own product."""
 
 Rows = Float[Tensor, "row input"]
 Matrix = Float[Tensor, "output input"]
@@ -56,7 +56,7 @@ def linear(
 ) -> Float[Tensor, "*rows output"]:
     """Return x Wᵀ + b, as ``torch.nn.functional.linear`` does, summed in another order."""
     rows = x.numel() // max(1, x.shape[-1])
-    large = rows * weight.numel() >= (LARGE_FOR_A_HANDFUL if rows <= HANDFUL else LARGE)
+    large = rows * weight.numel() >= (LARGE_FOR_FEW_ROWS if rows <= FEW_ROWS else LARGE)
     if not large or not _for_onednn(x, weight):
         return functional.linear(x, weight, bias)
     multiply = Product.apply if torch.is_grad_enabled() else product
@@ -100,7 +100,7 @@ def gradients(
 
 def product(x: Rows, weight: Matrix, bias: Bias | None) -> Float[Tensor, "row output"]:
     """Return x Wᵀ + b by oneDNN, or by halves of the matrix for a few rows."""
-    if len(x) > HANDFUL or len(weight) % 2 or not weight.is_contiguous():
+    if len(x) > FEW_ROWS or len(weight) % 2 or not weight.is_contiguous():
         return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
     halves = weight.view(2, -1, weight.shape[1])
     y = torch.bmm(halves, x.mT.expand(2, -1, -1)).flatten(0, 1).mT

@@ -167,3 +167,15 @@ def test_gradients_are_right_under_dropout(small_blocks):
         return fast(x, memory, window=6)
 
     assert torch.autograd.gradcheck(drawn_again, x.requires_grad_())
+
+
+@pytest.mark.parametrize("kind", [MultiHeadAttention, XLAttention])
+def test_what_is_frozen_gets_no_gradient_and_the_rest_get_theirs(kind, small_blocks):
+    names = [name for name, _ in random_attention(kind, 2, 3).named_parameters()]
+    for learned in names:
+        attention = random_attention(kind, 2, 3).requires_grad_(False)
+        parameter = attention.get_parameter(learned).requires_grad_()
+        x, memory = context(2, 7, 4)
+        (ours,) = gradients(optimize(attention)(x, memory), [parameter])
+        (theirs,) = gradients(attention(x, memory), [parameter])
+        torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-10)

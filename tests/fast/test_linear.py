@@ -15,14 +15,14 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from minitxl.fast import kv_cache, optimize
 from minitxl.fast import linear as room
-from minitxl.fast.linear import HANDFUL, INTEL, Linear, linear
+from minitxl.fast.linear import FEW_ROWS, INTEL, Linear, linear
 
 
 @pytest.fixture(autouse=True)
 def none_is_too_small(monkeypatch):
     monkeypatch.setattr(room, "INTEL", False)
     monkeypatch.setattr(room, "LARGE", 0)
-    monkeypatch.setattr(room, "LARGE_FOR_A_HANDFUL", 0)
+    monkeypatch.setattr(room, "LARGE_FOR_FEW_ROWS", 0)
 
 
 few_rows = st.lists(st.integers(0, 4), max_size=3).map(tuple)
@@ -56,7 +56,7 @@ def test_it_is_pytorchs_product_and_so_are_its_gradients(rows, inputs, outputs, 
         close(one, other.double())
 
 
-@pytest.mark.parametrize("row", [1, HANDFUL, HANDFUL + 1])
+@pytest.mark.parametrize("row", [1, FEW_ROWS, FEW_ROWS + 1])
 @pytest.mark.parametrize("outputs", [7, 8])
 def test_tensors_may_lie_in_memory_in_any_way(row, outputs):
     x, weight = some(5, row).mT, some(5, outputs).mT
@@ -114,7 +114,7 @@ def test_every_row_may_have_a_gradient_of_its_own():
 
 @pytest.mark.parametrize("batch", [1, 2, 3, 9])
 def test_a_model_reads_on_by_it_as_by_pytorchs(monkeypatch, batch):
-    """A token at a time: with up to ``HANDFUL`` rows the results lie in memory column by column."""
+    """A token at a time: with up to ``FEW_ROWS`` rows the results lie in memory column by column."""
     model, tokens, found = small_model(n_layer=2).float(), some_tokens(batch, 7), []
     for onednn in (True, False):
         monkeypatch.setattr(room, "ONEDNN", onednn)
