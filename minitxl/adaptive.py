@@ -213,10 +213,10 @@ class AdaptiveSoftmax(nn.Module):
         """Return the log-softmax over the rows of cluster i, after its projection if it has one."""
         if self.projections:
             weight = cast(nn.Linear, self.projections[i]).weight
-            hidden = self.product(hidden, rearrange(weight, "model embed -> embed model"))
-        return self.product(hidden, *rows).log_softmax(dim=-1)
+            hidden = self.project(hidden, rearrange(weight, "model embed -> embed model"))
+        return self.project(hidden, *rows).log_softmax(dim=-1)
 
-    def product(
+    def project(
         self,
         x: Float[Tensor, "*token input"],
         weight: Float[Tensor, "output input"],

@@ -63,7 +63,7 @@ def attention_mask(
     return mask if key_mask is None else mask & rearrange(key_mask, "batch key -> batch 1 key")
 
 
-def causal_mask(
+def segment_mask(
     x: Segment,
     context: Context,
     *,
@@ -111,7 +111,7 @@ def distance_scores(q: Heads, r: Float[Tensor, "head dist dim"]) -> Scores:
     return rel_shift(einsum(q, r, "batch head query dim, head dist dim -> batch head query dist"))
 
 
-def weighted_mean(weights: Scores, v: Keys) -> Heads:
+def weighted_sum(weights: Scores, v: Keys) -> Heads:
     """Return Σ_j α_ij v_j for each query."""
     return einsum(weights, v, "batch head query key, batch head key dim -> batch head query dim")
 
@@ -146,21 +146,21 @@ class MultiHeadAttention(nn.Module):
         """Return W_o of the heads' weighted means; arguments as in ``context_weights``."""
         v = split_heads(self.W_v(x if context is None else context), self.n_head)
         weights = self.drop(self.context_weights(x, context, mask))
-        return self.W_o(merge_heads(weighted_mean(weights, v)))
+        return self.W_o(merge_heads(weighted_sum(weights, v)))
 
     def attention_weights(
         self, x: Segment, memory: LayerMemory | None = None, **options: Unpack[AttentionOptions]
     ) -> Scores:
         """Return the causal softmax weights; a row sums to 1, or to 0 where the query has no key."""
         context = concat_memory(memory, x)
-        return self.context_weights(x, context, causal_mask(x, context, **options))
+        return self.context_weights(x, context, segment_mask(x, context, **options))
 
     def forward(
         self, x: Segment, memory: LayerMemory | None = None, **options: Unpack[AttentionOptions]
     ) -> Segment:
         """Return the attention's output for each query of the segment."""
         context = concat_memory(memory, x)
-        return self.attend(x, context, causal_mask(x, context, **options))
+        return self.attend(x, context, segment_mask(x, context, **options))
 
 
 class ShawAttention(nn.Module):
@@ -210,7 +210,7 @@ class ShawAttention(nn.Module):
         by_row = weights.new_zeros(*weights.shape[:-1], len(self.a_V))
         by_row = by_row.scatter_add(-1, self.table_rows(weights, clamp_len), weights)
         distance = einsum(by_row, self.a_V, "batch head query row, row dim -> batch head query dim")
-        return weighted_mean(weights, v) + distance  # Σ_j α_ij v_j + Σ_j α_ij a^V_ij
+        return weighted_sum(weights, v) + distance  # Σ_j α_ij v_j + Σ_j α_ij a^V_ij
 
     def context_weights(
         self,
@@ -244,14 +244,14 @@ class ShawAttention(nn.Module):
     ) -> Scores:
         """Return the causal softmax weights; a row sums to 1, or to 0 where the query has no key."""
         context = concat_memory(memory, x)
-        return self.context_weights(x, context, causal_mask(x, context, **options), options.get("clamp_len"))
+        return self.context_weights(x, context, segment_mask(x, context, **options), options.get("clamp_len"))
 
     def forward(
         self, x: Segment, memory: LayerMemory | None = None, **options: Unpack[AttentionOptions]
     ) -> Segment:
         """Return the attention's output for each query of the segment."""
         context = concat_memory(memory, x)
-        return self.attend(x, context, causal_mask(x, context, **options), options.get("clamp_len"))
+        return self.attend(x, context, segment_mask(x, context, **options), options.get("clamp_len"))
 
 
 class Terms(NamedTuple):
@@ -337,7 +337,7 @@ class XLAttention(nn.Module):
         self, x: Segment, memory: LayerMemory | None = None, **options: Unpack[AttentionOptions]
     ) -> Scores:
         """Return the causal softmax weights; a row sums to 1, or to 0 where the query has no key."""
-        mask = causal_mask(x, concat_memory(memory, x), **options)
+        mask = segment_mask(x, concat_memory(memory, x), **options)
         return masked_softmax(self.scores(x, memory, clamp_len=options.get("clamp_len")), mask)
 
     def forward(
@@ -346,4 +346,4 @@ class XLAttention(nn.Module):
         """Return the attention's output for each query of the segment."""
         v = split_heads(self.W_v(concat_memory(memory, x)), self.n_head)
         weights = self.drop(self.attention_weights(x, memory, **options))
-        return self.W_o(merge_heads(weighted_mean(weights, v)))
+        return self.W_o(merge_heads(weighted_sum(weights, v)))

@@ -49,8 +49,8 @@ class ModelConfig:
     """One u and v for all layers (xl), or a pair for each layer."""
     norm: Literal["post", "pre"] = "post"
     """LayerNorm after each sublayer (the paper's), or before it."""
-    norm_output: bool = True
-    """Pre-norm has one more LayerNorm at the end; the released format has none."""
+    final_norm: bool = True
+    """LayerNorm after the last layer of a pre-norm model; the released format has none."""
     activation: Literal["relu", "gelu"] = "relu"
     """Non-linearity of the feed-forward layer."""
     d_embed: int | None = None
@@ -69,7 +69,7 @@ class ModelConfig:
     """Rate on attention weights."""
     word_dropout: float = 0.0
     """Rate at which whole words of the vocabulary lose their input embedding."""
-    variational: bool = False
+    variational_dropout: bool = False
     """Draw each dropout mask once for all tokens of a segment."""
 
     def __post_init__(self) -> None:

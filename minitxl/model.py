@@ -41,15 +41,19 @@ class VariationalDropout(nn.Dropout):
         return x * functional.dropout(torch.ones_like(x[:, :1]), self.p, self.training)
 
 
+def dropout_of(config: ModelConfig) -> nn.Dropout:
+    """Return the configuration's kind of dropout for embeddings and sublayers."""
+    return (VariationalDropout if config.variational_dropout else nn.Dropout)(config.dropout)
+
+
 class FeedForward(nn.Sequential):
     """W_2 drop(relu(W_1 x + b_1)) + b_2 for each position by itself; GELU in place of ReLU if configured."""
 
     def __init__(self, config: ModelConfig) -> None:
-        dropout_kind = VariationalDropout if config.variational else nn.Dropout
         super().__init__(
             nn.Linear(config.d_model, config.d_inner),
             nn.ReLU(inplace=True) if config.activation == "relu" else nn.GELU(),
-            dropout_kind(config.dropout),
+            dropout_of(config),
             nn.Linear(config.d_inner, config.d_model),
         )
 
@@ -64,7 +68,7 @@ class Block(nn.Module):
         self.norm_attention = nn.LayerNorm(config.d_model)
         self.norm_inner = nn.LayerNorm(config.d_model)
         self.inner = FeedForward(config)
-        self.drop = VariationalDropout(config.dropout) if config.variational else nn.Dropout(config.dropout)
+        self.drop = dropout_of(config)
 
     def attention_input(self, states: Float[Tensor, "batch pos model"]) -> Float[Tensor, "batch pos model"]:
         """Return LayerNorm of the states if pre-norm, else the states; for a segment and its memory alike."""
@@ -108,9 +112,9 @@ class TransformerLM(nn.Module):
         for _ in range(config.n_layer):
             self.blocks.append(Block(config, self._new_attention()))
         self.final_norm = (
-            nn.LayerNorm(config.d_model) if config.norm == "pre" and config.norm_output else nn.Identity()
+            nn.LayerNorm(config.d_model) if config.norm == "pre" and config.final_norm else nn.Identity()
         )
-        self.drop = VariationalDropout(config.dropout) if config.variational else nn.Dropout(config.dropout)
+        self.drop = dropout_of(config)
         self.output = AdaptiveSoftmax(*sizes, cutoffs=config.cutoffs, div_val=config.div_val)
         self.output.tie(self.embedding, tables=config.tie_embeddings, projections=config.tie_projections)
         self.apply(initialise)
@@ -226,7 +230,7 @@ class TransformerLM(nn.Module):
             weights.append(block.attention.attention_weights(*inputs, **options))
         return torch.stack(weights)
 
-    def no_memory(self, batch: int) -> Memory:
+    def empty_memory(self, batch: int) -> Memory:
         """Return the memory of ``batch`` rows before their first segment: zero tokens long."""
         c = self.config
         return next(self.parameters()).new_zeros(c.n_layer, batch, 0, c.d_model)
@@ -250,7 +254,7 @@ class TransformerLM(nn.Module):
         if options.get("clamp_len") is None:
             options = {**options, "clamp_len": c.clamp_len}
         if memory is None:
-            return self.no_memory(batch), options
+            return self.empty_memory(batch), options
         layer, rows, _, width = memory.shape
         if (layer, width) != (c.n_layer, c.d_model):
             raise ValueError(

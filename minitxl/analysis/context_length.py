@@ -21,7 +21,7 @@ from torch.nn.functional import pad
 
 from minitxl.analysis.lstm import LSTMLM
 from minitxl.data.batching import ContiguousBatches, Segment
-from minitxl.fast import evaluating, kv_cache
+from minitxl.fast import fast_evaluation, kv_cache
 from minitxl.inference.config import EvaluateConfig
 from minitxl.inference.evaluation import sliding_losses
 from minitxl.memory import extend
@@ -60,7 +60,7 @@ def context_losses(
         losses = sliding_losses(model, stream, attention_len=context_len, stride=1, batch=batch)
         return losses[context_len - 1 :]
     windows = stream.to(next(model.parameters()).device, torch.int64).unfold(0, context_len + 1, 1)
-    with evaluating(model) as fast_model:
+    with fast_evaluation(model) as fast_model:
         if isinstance(fast_model, LSTMLM):
             read = partial(_after_reading, fast_model)
         elif settings is not None:
@@ -228,7 +228,7 @@ def memory_changes(
     touched = (youngest <= age) & (age <= oldest)
     generator = torch.Generator().manual_seed(seed)
     memory, found = None, []
-    with evaluating(model) as model:
+    with fast_evaluation(model) as model:
         for index in range(len(lanes)):
             losses, states = _read(model, lanes[index], memory, settings)
             if memory is not None and memory.shape[2] == settings.mem_len:

@@ -18,7 +18,7 @@ from einops import pack, rearrange, repeat
 from jaxtyping import Bool, Float, Int, Integer, Num
 from torch import Tensor, nn
 
-from minitxl.fast import evaluating, restore
+from minitxl.fast import fast_evaluation, restore
 from minitxl.memory import check_query, empty, extend
 from minitxl.model import Memory, States, TransformerLM
 
@@ -110,7 +110,7 @@ def changes(
     """
     rows = repeat(_on_device(tokens, model), "time -> row time", row=len(tokens))
     other = (rows + torch.eye(len(tokens), dtype=rows.dtype, device=rows.device)) % model.config.vocab_size
-    with evaluating(model) as fast_model:
+    with fast_evaluation(model) as fast_model:
         before, after = (
             _at_query(fast_model, batch, extend, seg_len=seg_len, mem_len=mem_len, window=window)
             for batch in (rows, other)

@@ -74,7 +74,7 @@ def output_bytes(model: ModelConfig, train: TrainConfig) -> int:
     """Bytes kept around the layers: two masks of dropout, what the output reads, its log-probabilities."""
     cut, width = partition(model), model.d_model
     (tokens, *_), *tails = clusters(cut, train)
-    kept = tokens * width * (1 + 2 * bool(model.dropout and not model.variational))
+    kept = tokens * width * (1 + 2 * bool(model.dropout and not model.variational_dropout))
     kept += sum(own * width for own, *_ in tails)
     for scored, entries, narrow, _ in clusters(cut, train):
         kept += scored * (entries + (narrow if cut.projected else 0))

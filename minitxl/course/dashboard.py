@@ -26,7 +26,7 @@ from minitxl.analysis.context_length import mean_change, memory_changes
 from minitxl.attention import AttentionOptions
 from minitxl.course.widgets import image, with_fallback
 from minitxl.data.batching import ContiguousBatches
-from minitxl.fast import evaluating
+from minitxl.fast import fast_evaluation
 from minitxl.figures import Picture
 from minitxl.figures.training.progress import progress
 from minitxl.inference.config import EvaluateConfig
@@ -214,7 +214,7 @@ def _weights(
     )
     options: AttentionOptions = {"window": settings.window, "clamp_len": settings.clamp_len}
     memory = None
-    with evaluating(model) as model:
+    with fast_evaluation(model) as model:
         for index in range(len(lanes) - 1):
             _, states = model.hidden(lanes[index].tokens[:LOOKED_AT], memory, **options)
             memory = extend(memory, states, mem_len=settings.mem_len)

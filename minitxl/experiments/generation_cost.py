@@ -15,7 +15,7 @@ from torch import Tensor
 
 from minitxl.data.corpora import Corpus
 from minitxl.experiments.runner import Part, Report, spread
-from minitxl.fast import evaluating, kv_cache
+from minitxl.fast import fast_evaluation, kv_cache
 from minitxl.model import TransformerLM
 from minitxl.pretrained.presets import enwik8_base, enwik8_large
 from minitxl.training.checkpoints import model_config
@@ -77,7 +77,7 @@ def anew(asked: dict[str, Any], model: TransformerLM, text: Tensor, report: Repo
     found = []
     for length in asked["anew"]:
         began = perf_counter()
-        with evaluating(model) as fast_model:
+        with fast_evaluation(model) as fast_model:
             hidden, _ = fast_model.hidden(text[None, :length], last=1)
             fast_model.output.log_probs(hidden).argmax().item()
         found.append(perf_counter() - began)

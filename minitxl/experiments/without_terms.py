@@ -23,7 +23,7 @@ from minitxl.data.batching import ContiguousBatches
 from minitxl.data.corpora import Corpus
 from minitxl.experiments.ablation import LARGE, LONG, SHORT, SMALL
 from minitxl.experiments.runner import Part, Report, summary
-from minitxl.fast import evaluating
+from minitxl.fast import fast_evaluation
 from minitxl.inference.config import EvaluateConfig
 from minitxl.memory import extend
 from minitxl.model import Block, TransformerLM
@@ -130,7 +130,7 @@ def steps(model: TransformerLM, lanes: ContiguousBatches, settings: TrainConfig)
 def explicit_losses(model: TransformerLM, stream: Tensor, settings: EvaluateConfig) -> Tensor:
     """Loss of each target in nats: what ``evaluation.cached_losses`` would give a whole model."""
     stream, memory, found = stream.to(next(model.parameters()).device, torch.int64), None, []
-    with evaluating(model) as model:
+    with fast_evaluation(model) as model:
         for begin in range(0, len(stream) - 1, settings.seg_len):
             segment = stream[None, begin : begin + settings.seg_len + 1]
             losses, states = model.token_losses(segment[:, :-1], segment[:, 1:], memory)

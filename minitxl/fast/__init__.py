@@ -6,6 +6,6 @@ fast_model = fast.optimize(model)   # the same parameters, other modules around 
 model = fast.restore(fast_model)    # the same parameters, the modules of the paper
 """
 
-from minitxl.fast.convert import evaluating, optimize, restore
+from minitxl.fast.convert import fast_evaluation, optimize, restore
 
-__all__ = ["evaluating", "optimize", "restore"]
+__all__ = ["fast_evaluation", "optimize", "restore"]

@@ -24,7 +24,7 @@ from minitxl.attention import (
     split_heads,
 )
 from minitxl.fast import cpu_attention, gpu_attention
-from minitxl.fast.dropout import Dropout
+from minitxl.fast.dropout import FastDropout
 from minitxl.fast.eager import is_eager
 from minitxl.fast.inputs import Distances, Inputs, project, project_distances, with_biases
 
@@ -36,7 +36,7 @@ class FastMultiHeadAttention(MultiHeadAttention):
         self, x: Segment, memory: LayerMemory | None = None, **options: Unpack[AttentionOptions]
     ) -> Segment:
         """Return the attention's output for each query of the segment."""
-        if type(self.drop) is not Dropout or not is_eager(x):  # only that dropout is described by its rate
+        if type(self.drop) is not FastDropout or not is_eager(x):  # another dropout has more than a rate
             return super().forward(x, memory, **options)
         memory = x[:, :0] if memory is None else memory
         q = split_heads(self.W_q(x), self.n_head)
@@ -56,7 +56,7 @@ class FastXLAttention(XLAttention):
         self, x: Segment, memory: LayerMemory | None = None, **options: Unpack[AttentionOptions]
     ) -> Segment:
         """Return the attention's output for each query of the segment."""
-        if type(self.drop) is not Dropout or not is_eager(x):  # only that dropout is described by its rate
+        if type(self.drop) is not FastDropout or not is_eager(x):  # another dropout has more than a rate
             return super().forward(x, memory, **options)
         memory = x[:, :0] if memory is None else memory
         q = split_heads(self.W_q(x), self.n_head)

@@ -15,16 +15,16 @@ from minitxl import model as lm
 from minitxl.adaptive import AdaptiveSoftmax
 from minitxl.attention import MultiHeadAttention, XLAttention
 from minitxl.fast.attention import FastMultiHeadAttention, FastXLAttention
-from minitxl.fast.dropout import Dropout, VariationalDropout
+from minitxl.fast.dropout import FastDropout, FastVariationalDropout
 from minitxl.fast.feed_forward import FastFeedForward
-from minitxl.fast.linear import FastAdaptiveSoftmax, Linear
+from minitxl.fast.linear import FastAdaptiveSoftmax, FastLinear
 
 Model = TypeVar("Model", bound=nn.Module)
 
 FAST: dict[type[nn.Module], type[nn.Module]] = {
-    nn.Linear: Linear,
-    nn.Dropout: Dropout,
-    lm.VariationalDropout: VariationalDropout,
+    nn.Linear: FastLinear,
+    nn.Dropout: FastDropout,
+    lm.VariationalDropout: FastVariationalDropout,
     lm.FeedForward: FastFeedForward,
     MultiHeadAttention: FastMultiHeadAttention,
     XLAttention: FastXLAttention,
@@ -48,7 +48,7 @@ def restore(model: Model) -> Model:
 
 
 @contextmanager
-def evaluating(model: Model) -> Iterator[Model]:
+def fast_evaluation(model: Model) -> Iterator[Model]:
     """Yield the fast model in evaluation mode, without gradients; ``model`` stays as it is."""
     with torch.inference_mode():
         yield optimize(model).eval()

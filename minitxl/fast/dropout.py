@@ -41,14 +41,14 @@ def inverse_keep_rate(rate: float) -> float:
     return LEVELS / (LEVELS - round(rate * LEVELS))
 
 
-class Dropout(nn.Dropout):
+class FastDropout(nn.Dropout):
     """``nn.Dropout`` with 16 random bits for each element."""
 
     def forward(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         return x * dropout_mask(x, self.p) if self.training and self.p else x
 
 
-class VariationalDropout(paper.VariationalDropout):
+class FastVariationalDropout(paper.VariationalDropout):
     """The model's ``VariationalDropout`` with 16 random bits for each element of its mask."""
 
     def forward(self, x: Float[Tensor, "batch seg width"]) -> Float[Tensor, "batch seg width"]:

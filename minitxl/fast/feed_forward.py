@@ -13,9 +13,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from minitxl.fast.dropout import Dropout, dropout_, inverse_keep_rate
+from minitxl.fast.dropout import FastDropout, dropout_, inverse_keep_rate
 from minitxl.fast.eager import is_eager_on_cpu
-from minitxl.fast.linear import Linear, gradients, linear
+from minitxl.fast.linear import FastLinear, gradients, linear
 from minitxl.model import FeedForward
 
 Rows = Float[Tensor, "row model"]
@@ -28,7 +28,7 @@ class FastFeedForward(FeedForward):
         """Return the layer's output; another non-linearity or dropout runs module by module."""
         first, function, drop, second = self
         kinds = type(first), type(function), type(drop), type(second)
-        if kinds != (Linear, nn.ReLU, Dropout, Linear) or not is_eager_on_cpu(x):
+        if kinds != (FastLinear, nn.ReLU, FastDropout, FastLinear) or not is_eager_on_cpu(x):
             return super().forward(x)  # type: ignore[no-untyped-call]
         rate = drop.p if drop.training else 0.0
         rows = x.reshape(-1, x.shape[-1])

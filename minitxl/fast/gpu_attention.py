@@ -27,7 +27,7 @@ from minitxl.attention import (
     content_scores,
     distance_scores,
     masked_softmax,
-    weighted_mean,
+    weighted_sum,
 )
 from minitxl.fast.dropout import dropout_mask
 from minitxl.fast.inputs import Inputs
@@ -77,7 +77,7 @@ def eager(inputs: Inputs) -> Heads:
     q_u, q_v, k, v, r, rate, *_ = inputs
     scores = content_scores(q_u, k) + distance_scores(q_v, r[:, 1:])
     alpha = masked_softmax(scores, rearrange(_mask(inputs), "batch 1 query key -> batch query key"))
-    return weighted_mean(alpha * dropout_mask(alpha, rate) if rate else alpha, v)
+    return weighted_sum(alpha * dropout_mask(alpha, rate) if rate else alpha, v)
 
 
 def sdpa_bias(inputs: Inputs) -> Heads:

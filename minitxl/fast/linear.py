@@ -34,7 +34,7 @@ Matrix = Float[Tensor, "output input"]
 Bias = Float[Tensor, " output"]
 
 
-class Linear(nn.Linear):
+class FastLinear(nn.Linear):
     """``nn.Linear``, computed by ``linear``."""
 
     def forward(self, input: Float[Tensor, "*rows input"]) -> Float[Tensor, "*rows output"]:
@@ -44,7 +44,7 @@ class Linear(nn.Linear):
 class FastAdaptiveSoftmax(AdaptiveSoftmax):
     """``AdaptiveSoftmax``, its products computed by ``linear``."""
 
-    def product(
+    def project(
         self, x: Float[Tensor, "*rows input"], weight: Matrix, bias: Bias | None = None
     ) -> Float[Tensor, "*rows output"]:
         """Return x Wᵀ + b."""
@@ -59,7 +59,7 @@ def linear(
     large = rows * weight.numel() >= (LARGE_FOR_FEW_ROWS if rows <= FEW_ROWS else LARGE)
     if not large or not _for_onednn(x, weight):
         return functional.linear(x, weight, bias)
-    multiply = Product.apply if torch.is_grad_enabled() else product
+    multiply = LinearFunction.apply if torch.is_grad_enabled() else onednn_linear
     y = multiply(x.reshape(-1, x.shape[-1]), weight, bias)
     return torch.ops.aten._unsafe_view(y, (*x.shape[:-1], len(weight)))
 
@@ -70,14 +70,14 @@ def _for_onednn(x: Tensor, weight: Tensor) -> bool:
     return ONEDNN and not INTEL and fits and is_eager_on_cpu(x)
 
 
-class Product(torch.autograd.Function):
+class LinearFunction(torch.autograd.Function):
     """``product`` with its gradients."""
 
     generate_vmap_rule = True
 
     @staticmethod
     def forward(x: Rows, weight: Matrix, bias: Bias | None) -> Float[Tensor, "row output"]:
-        return product(x, weight, bias)
+        return onednn_linear(x, weight, bias)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor | None, ...], output: Tensor) -> None:
@@ -98,7 +98,7 @@ def gradients(
     return dx, dw, dy.sum(dim=0) if needed[2] else None
 
 
-def product(x: Rows, weight: Matrix, bias: Bias | None) -> Float[Tensor, "row output"]:
+def onednn_linear(x: Rows, weight: Matrix, bias: Bias | None) -> Float[Tensor, "row output"]:
     """Return x Wᵀ + b by oneDNN, or by halves of the matrix for a few rows."""
     if len(x) > FEW_ROWS or len(weight) % 2 or not weight.is_contiguous():
         return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")

@@ -15,7 +15,7 @@ from jaxtyping import Float, Integer
 from torch import Tensor
 from torch.nn.functional import pad
 
-from minitxl.fast import evaluating, kv_cache
+from minitxl.fast import fast_evaluation, kv_cache
 from minitxl.inference.config import EvaluateConfig
 from minitxl.model import TransformerLM
 
@@ -74,7 +74,7 @@ def sliding_losses(
         losses = fast_model.losses(hidden, wanted)
         return rearrange(losses, "window seg -> (window seg)")
 
-    with evaluating(model) as fast_model:
+    with fast_evaluation(model) as fast_model:
         done = min(attention_len, len(inputs))
         losses = [last(inputs[None, :done], targets[None, :done])]
         while done < len(inputs):

@@ -194,7 +194,7 @@ def penn_treebank(vocab_size: int = 10_000) -> Preset:
         d_inner=944,
         dropout=0.5,
         attention_dropout=0.1,
-        variational=True,
+        variational_dropout=True,
     )
     lengths = {"seg_len": 70, "mem_len": 70, "batch": 20, "warmup": 0, "steps": 60_000}
     preset = _published(model, **lengths, test=(64, 640, 400))

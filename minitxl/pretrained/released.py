@@ -80,7 +80,7 @@ def to_original(
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """The original's configuration keys and tensors, tied ones under their first name alone."""
     c = model.config
-    if c.attention != "xl" or (c.norm == "pre" and c.norm_output):
+    if c.attention != "xl" or (c.norm == "pre" and c.final_norm):
         raise ValueError(
             "only a model with XL attention, and no norm after the last layer, has original names"
         )
@@ -202,7 +202,7 @@ def _from_original(config: Mapping[str, Any]) -> ModelConfig:
             "cutoffs": tuple(ours.get("cutoffs") or ()),
             "tie_projections": ties if any(ties) else (),
             "norm": "pre" if ours.get("norm") else "post",
-            "norm_output": False,
+            "final_norm": False,
             "share_biases": not ours.get("share_biases", False),
             "clamp_len": clamp_len if clamp_len > 0 else None,
         }

@@ -171,7 +171,7 @@ def _backward(run: Run, segment: Segment, memory: Tensor | None) -> tuple[float,
     """Leave the mean loss's gradient on the parameters; that loss in bits, and the next memory."""
     settings, parts = run.settings, run.accumulate
     tokens, targets = (ids.to(run.device).chunk(parts) for ids in segment)
-    memories = (run.model.no_memory(len(segment[0])) if memory is None else memory).chunk(parts, dim=1)
+    memories = (run.model.empty_memory(len(segment[0])) if memory is None else memory).chunk(parts, dim=1)
     autocast = torch.autocast("cuda", torch.bfloat16, enabled=settings.precision == "bfloat16")
     nats, extended = 0.0, []
     for part, before in enumerate(memories):

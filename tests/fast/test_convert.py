@@ -28,9 +28,9 @@ def test_a_fast_model_has_the_same_parameters_under_the_same_names(encoding, nor
 
 
 @every_encoding
-@pytest.mark.parametrize("variational", [False, True])
-def test_every_module_that_has_a_faster_form_gets_it_and_restore_gives_it_back(encoding, variational):
-    model = small_model(variational=variational, **ENCODINGS[encoding])
+@pytest.mark.parametrize("variational_dropout", [False, True])
+def test_every_module_that_has_a_faster_form_gets_it_and_restore_gives_it_back(encoding, variational_dropout):
+    model = small_model(variational_dropout=variational_dropout, **ENCODINGS[encoding])
     kinds = {name: type(module) for name, module in model.named_modules()}
     optimized = fast.optimize(model)
     for name, module in optimized.named_modules():
@@ -63,7 +63,7 @@ def test_a_shared_module_stays_shared():
 
 def test_the_mode_of_the_model_is_left_alone():
     model = small_model().train()
-    with fast.evaluating(model) as evaluated:
+    with fast.fast_evaluation(model) as evaluated:
         assert not any(module.training for module in evaluated.modules())
         assert all(module.training for module in model.modules())
 

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from minitxl.fast import dropout as room
-from minitxl.fast.dropout import Dropout, VariationalDropout, dropout_, dropout_mask
+from minitxl.fast.dropout import FastDropout, FastVariationalDropout, dropout_, dropout_mask
 
 
 @pytest.mark.parametrize("rate", [0.001, 0.1, 0.5, 0.95])
@@ -43,7 +43,7 @@ def test_drawing_in_pieces_draws_the_same_and_overwrites_what_it_is_given(monkey
 
 def test_dropout_follows_the_seed_and_rests_in_evaluation():
     x = torch.ones(3, 5, 7)
-    drop = Dropout(0.5)
+    drop = FastDropout(0.5)
     draws = []
     for seed in (0, 0, 1):
         torch.manual_seed(seed)
@@ -56,7 +56,7 @@ def test_dropout_follows_the_seed_and_rests_in_evaluation():
 
 def test_variational_dropout_draws_one_mask_for_a_segment():
     torch.manual_seed(0)
-    dropped = VariationalDropout(0.5)(torch.ones(3, 5, 40))
+    dropped = FastVariationalDropout(0.5)(torch.ones(3, 5, 40))
     assert (dropped == dropped[:, :1]).all()
     assert not torch.equal(dropped[0], dropped[1])
     assert set(dropped.flatten().tolist()) == {0.0, 2.0}

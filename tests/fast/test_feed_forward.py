@@ -9,9 +9,9 @@ from torch import nn
 from torch.autograd.graph import saved_tensors_hooks
 
 from minitxl.fast import optimize
-from minitxl.fast.dropout import Dropout, VariationalDropout
+from minitxl.fast.dropout import FastDropout, FastVariationalDropout
 from minitxl.fast.feed_forward import FastFeedForward
-from minitxl.fast.linear import Linear
+from minitxl.fast.linear import FastLinear
 from minitxl.model import FeedForward
 
 
@@ -28,9 +28,9 @@ def feed_forward(made, x):
     return fast(x)
 
 
-def layers(wide=7, *, rate=0.0, function=nn.ReLU, drop=Dropout, dtype=torch.float64):
+def layers(wide=7, *, rate=0.0, function=nn.ReLU, drop=FastDropout, dtype=torch.float64):
     torch.manual_seed(0)
-    made = as_feed_forward(Linear(5, wide), function(), drop(rate), Linear(wide, 5)).to(dtype)
+    made = as_feed_forward(FastLinear(5, wide), function(), drop(rate), FastLinear(wide, 5)).to(dtype)
     for parameter in made.parameters():
         nn.init.normal_(parameter)
     return made
@@ -78,7 +78,7 @@ def test_output_and_all_gradients_are_those_of_the_layers(batch, seg, rate, wide
 @pytest.mark.parametrize("rows", [1, 4, 5])
 def test_a_handful_of_rows_of_a_wide_layer(rows):
     """Whose products lie in memory column by column."""
-    made = as_feed_forward(Linear(512, 1024), nn.ReLU(), Dropout(0.3), Linear(1024, 512))
+    made = as_feed_forward(FastLinear(512, 1024), nn.ReLU(), FastDropout(0.3), FastLinear(1024, 512))
     x = torch.randn(rows, 1, 512).requires_grad_()
     assert_same(made, x, 1e-5)
 
@@ -96,7 +96,7 @@ def test_the_wide_middle_is_all_that_is_kept_beside_the_input():
     assert sorted(numel for pointer, numel in kept if pointer not in weights) == [12 * 5, 12 * 64]
 
 
-@pytest.mark.parametrize("other", [{"function": nn.GELU}, {"drop": VariationalDropout}])
+@pytest.mark.parametrize("other", [{"function": nn.GELU}, {"drop": FastVariationalDropout}])
 def test_what_has_no_faster_form_is_called_as_it_is(other):
     made, x = layers(rate=0.4, **other), some(3, 4, 5)
     ours, theirs = of(made, x, feed_forward), of(made, x, called)

@@ -15,7 +15,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from minitxl.fast import kv_cache, optimize
 from minitxl.fast import linear as room
-from minitxl.fast.linear import FEW_ROWS, INTEL, Linear, linear
+from minitxl.fast.linear import FEW_ROWS, INTEL, FastLinear, linear
 
 
 @pytest.fixture(autouse=True)
@@ -34,7 +34,7 @@ def some(*size, seed=0, dtype=torch.float32):
 
 def layers(inputs=6, outputs=10, **settings):
     """Ours, and PyTorch's in float64 with the same weights."""
-    ours, theirs = Linear(inputs, outputs, **settings), nn.Linear(inputs, outputs, **settings)
+    ours, theirs = FastLinear(inputs, outputs, **settings), nn.Linear(inputs, outputs, **settings)
     theirs.load_state_dict(ours.state_dict())
     return ours, theirs.double()
 
@@ -136,7 +136,7 @@ def test_its_operations_are_counted(row):
 
 
 def test_what_it_is_not_made_for_is_left_to_pytorch(monkeypatch):
-    monkeypatch.setattr(room, "product", None)
+    monkeypatch.setattr(room, "onednn_linear", None)
     x, weight = some(9, 6), some(10, 6)
     close(linear(x.double(), weight.double()), functional.linear(x.double(), weight.double()))
     with torch.autocast("cpu", dtype=torch.float16):
@@ -153,7 +153,7 @@ def test_what_it_is_not_made_for_is_left_to_pytorch(monkeypatch):
 def test_small_products_are_left_to_pytorch(monkeypatch, row, width):
     monkeypatch.undo()
     monkeypatch.setattr(room, "INTEL", False)
-    monkeypatch.setattr(room, "product", None)
+    monkeypatch.setattr(room, "onednn_linear", None)
     with torch.inference_mode():
         assert linear(some(row, width), some(width, width)).shape == (row, width)
 
@@ -161,7 +161,7 @@ def test_small_products_are_left_to_pytorch(monkeypatch, row, width):
 @pytest.mark.parametrize("row", [1, 9])
 def test_a_width_that_does_not_fit_is_named(row, as_users_run_it):
     with pytest.raises(RuntimeError, match=rf"cannot be multiplied \({row}x5 and 6x10\)"):
-        Linear(6, 10)(some(row, 5))
+        FastLinear(6, 10)(some(row, 5))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="no other system tells it in a file")

@@ -67,7 +67,7 @@ def forward_row(
         x = np.stack([x[i] + absolute_position(p, config, layer=n, place=i) for i in range(len(x))])
         states.append(x)
         x = block(p, config, n, x, memory[n], options)
-    if config.norm == "pre" and config.norm_output:
+    if config.norm == "pre" and config.final_norm:
         x = np.stack([layer_norm(x_i, within(p, "final_norm")) for x_i in x])
     return np.stack([vocabulary(p, config, x_i) for x_i in x]), np.stack(states)
 

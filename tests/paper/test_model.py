@@ -19,7 +19,7 @@ from torch.nn.functional import cross_entropy
 
 from minitxl.config import ModelConfig
 from minitxl.fast import optimize, restore
-from minitxl.fast.dropout import VariationalDropout
+from minitxl.fast.dropout import FastVariationalDropout
 from minitxl.memory import extend
 from minitxl.model import TransformerLM
 
@@ -295,7 +295,7 @@ def test_cross_entropy_of_the_log_probabilities_is_the_loss(window):
 
 
 def test_variational_dropout_draws_one_mask_for_all_tokens_of_a_segment():
-    drop = VariationalDropout(0.5)
+    drop = FastVariationalDropout(0.5)
     torch.manual_seed(0)
     dropped = drop(torch.ones(40, 7, 30))
     assert torch.equal(dropped, dropped[:, :1].expand(40, 7, 30))
@@ -305,7 +305,7 @@ def test_variational_dropout_draws_one_mask_for_all_tokens_of_a_segment():
 
 
 def test_a_variational_model_has_no_dropout_of_the_other_kind_on_its_residual_stream():
-    model = TransformerLM(small_config(variational=True, dropout=0.5))
+    model = TransformerLM(small_config(variational_dropout=True, dropout=0.5))
     kinds = [type(module) for name, module in model.named_modules() if isinstance(module, torch.nn.Dropout)]
     plain = [kind for kind in kinds if kind is torch.nn.Dropout]
     assert len(plain) == 2 * model.config.n_layer  # of attention weights, and of R: neither runs over tokens

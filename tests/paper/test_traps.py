@@ -17,7 +17,7 @@ from minitxl.attention import (
     masked_softmax,
     merge_heads,
     split_heads,
-    weighted_mean,
+    weighted_sum,
 )
 from minitxl.data.batching import ContiguousBatches
 from minitxl.inference.config import EvaluateConfig
@@ -234,7 +234,7 @@ def test_pre_norm_without_a_final_norm_lets_the_streams_scale_through(encoding):
         return (hidden[1].norm() / hidden[0].norm()).item()
 
     assert growth() == pytest.approx(1, abs=1e-2)
-    assert growth(norm_output=False) == pytest.approx(10, rel=0.1)
+    assert growth(final_norm=False) == pytest.approx(10, rel=0.1)
 
 
 # 7. Losses of the adaptive softmax
@@ -383,7 +383,7 @@ def test_head_and_query_axes_swapped_give_a_query_the_weights_of_another():
     weights, v = attention.attention_weights(x), split_heads(attention.W_v(x), 2)
     swapped = einsum(weights, v, "batch query head key, batch head key dim -> batch head query dim")
     itself = attention.W_o(attention.W_v(x[:, 0]))  # all that the first query can see
-    assert same(attention.W_o(merge_heads(weighted_mean(weights, v)))[:, 0], itself)
+    assert same(attention.W_o(merge_heads(weighted_sum(weights, v)))[:, 0], itself)
     assert same(attention(x)[:, 0], itself)
     assert differ(attention.W_o(merge_heads(swapped))[:, 0], itself)
 

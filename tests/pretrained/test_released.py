@@ -17,7 +17,7 @@ from minitxl.pretrained.released import load_original, load_released, load_relea
 KINDS = {
     "plain": {},
     "u and v per layer": {"share_biases": False},
-    "pre-norm": {"norm": "pre", "norm_output": False},
+    "pre-norm": {"norm": "pre", "final_norm": False},
     "embedding apart": {"tie_embeddings": False},
     "narrow embedding": {"d_embed": 6},
     "clusters of one width": {"cutoffs": (4, 7)},
@@ -30,7 +30,7 @@ every_kind = pytest.mark.parametrize("kind", KINDS)
 
 def random_model(kind: str, dtype=torch.float64) -> TransformerLM:
     torch.manual_seed(0)
-    model = TransformerLM(small_config(attention="xl", **{"norm_output": False, **KINDS[kind]})).to(dtype)
+    model = TransformerLM(small_config(attention="xl", **{"final_norm": False, **KINDS[kind]})).to(dtype)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.normal_()

@@ -1,4 +1,5 @@
 import json
+from dataclasses import asdict
 
 import pytest
 import torch
@@ -92,3 +93,11 @@ def test_a_description_is_read_as_it_was_written(tmp_path):
     tensors, read = checkpoints.read(tmp_path / "file")
     assert read == json.loads(json.dumps(about))
     assert torch.equal(tensors["x"], torch.arange(3))
+
+
+def test_settings_that_were_stored_under_another_name_are_read(tmp_path):
+    model = small_model(share_biases=False, norm="pre", final_norm=False, variational_dropout=True)
+    older = {new: old for old, new in checkpoints.RENAMED.items()}
+    about = {older.get(name, name): value for name, value in asdict(model.config).items()}
+    checkpoints.write(tmp_path / "file", checkpoints.model_tensors(model), {"model": about})
+    assert checkpoints.load_model(tmp_path / "file").config == model.config

@@ -8,7 +8,7 @@ from einops import einsum, rearrange, reduce, repeat
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from minitxl.attention import masked_softmax, weighted_mean
+from minitxl.attention import masked_softmax, weighted_sum
 from minitxl.course.exercises import Verdict, judge
 
 Scores = Float[Tensor, "batch head query key"]
@@ -23,23 +23,23 @@ def check_attend_without(attempt: Callable[..., Any]) -> Verdict:
 
     def right(scores: Scores, values: Values, key_mask: Keep) -> Tensor:
         seen = repeat(key_mask, "batch key -> batch query key", query=scores.shape[2])
-        return weighted_mean(masked_softmax(scores, seen), values)
+        return weighted_sum(masked_softmax(scores, seen), values)
 
     def shown(key_mask: Keep) -> Tensor:
         return rearrange(key_mask, "batch key -> batch 1 1 key").float()
 
     def not_shared(scores: Scores, values: Values, key_mask: Keep) -> Tensor:
-        return weighted_mean(scores.softmax(-1) * shown(key_mask), values)
+        return weighted_sum(scores.softmax(-1) * shown(key_mask), values)
 
     def zeroed(scores: Scores, values: Values, key_mask: Keep) -> Tensor:
         gone = rearrange(key_mask, "batch key -> batch 1 key 1")
-        return weighted_mean((scores * shown(key_mask)).softmax(-1), values * gone)
+        return weighted_sum((scores * shown(key_mask)).softmax(-1), values * gone)
 
     def zero_scores(scores: Scores, values: Values, key_mask: Keep) -> Tensor:
-        return weighted_mean((scores * shown(key_mask)).softmax(-1), values)
+        return weighted_sum((scores * shown(key_mask)).softmax(-1), values)
 
     def softmax_again(scores: Scores, values: Values, key_mask: Keep) -> Tensor:
-        return weighted_mean((scores.softmax(-1) * shown(key_mask)).softmax(-1), values)
+        return weighted_sum((scores.softmax(-1) * shown(key_mask)).softmax(-1), values)
 
     mistakes: dict[str, Callable[..., Tensor]] = {
         "the weight of the hidden keys is lost: divide what is left by its sum, so that each row sums to 1": (
@@ -55,7 +55,7 @@ def check_attend_without(attempt: Callable[..., Any]) -> Verdict:
             lambda scores, values, key_mask: right(scores, values, ~key_mask)
         ),
         "nothing is hidden yet: key_mask has no effect": (
-            lambda scores, values, key_mask: weighted_mean(scores.softmax(-1), values)
+            lambda scores, values, key_mask: weighted_sum(scores.softmax(-1), values)
         ),
     }
     random = torch.Generator().manual_seed(11)
