@@ -1,7 +1,7 @@
 """The three attentions, with one signature: ``attention(x, memory, window=, clamp_len=, key_mask=)``.
 
 Queries come from the segment x alone; keys and values come from memory and x together.
-Axes: batch query key mem dist head dim model, where ``dist`` runs key-1 … 0.
+Axes: batch query key mem dist head dim model, where ``dist`` runs n_key-1 … 0.
 """
 
 from math import sqrt
@@ -36,8 +36,8 @@ class AttentionOptions(TypedDict, total=False):
 
 
 def attention_mask(
-    query: int,
-    key: int,
+    n_query: int,
+    n_key: int,
     *,
     window: int | None = None,
     key_mask: KeyMask | None = None,
@@ -45,7 +45,7 @@ def attention_mask(
 ) -> Mask:
     """Return which keys each query may attend to: True where it may.
 
-    The queries are the last ``query`` of the keys. Query i may attend to key j where
+    The queries are the last n_query of the n_key keys. Query i may attend to key j where
     0 ≤ i - j < window and ``key_mask`` is True for j.
 
     >>> attention_mask(2, 4, window=3).int()
@@ -54,11 +54,11 @@ def attention_mask(
     """
     if window is not None and window < 1:
         raise ValueError(f"window must be 1 or more, the query itself counts, got {window}")
-    if key_mask is not None and key_mask.shape[1] != key:
-        raise ValueError(f"key_mask must hold one flag for each of the {key} keys, got {key_mask.shape[1]}")
-    i = rearrange(torch.arange(key - query, key, device=device), "query -> query 1")
-    j = rearrange(torch.arange(key, device=device), "key -> 1 key")
-    near = (j <= i) & (i - j < (window or key))
+    if key_mask is not None and key_mask.shape[1] != n_key:
+        raise ValueError(f"key_mask must hold one flag for each of the {n_key} keys, got {key_mask.shape[1]}")
+    i = rearrange(torch.arange(n_key - n_query, n_key, device=device), "query -> query 1")
+    j = rearrange(torch.arange(n_key, device=device), "key -> 1 key")
+    near = (j <= i) & (i - j < (window or n_key))
     mask = rearrange(near, "query key -> 1 query key")
     return mask if key_mask is None else mask & rearrange(key_mask, "batch key -> batch 1 key")
 
@@ -191,9 +191,9 @@ class ShawAttention(nn.Module):
 
     def table_rows(self, scores: Scores, clamp_len: int | None) -> Int[Tensor, "batch head query key"]:
         """Return each pair's row of the tables: clip(j - i, -k, k) + k, with i among the last keys."""
-        query, key = scores.shape[-2:]
-        i = rearrange(torch.arange(key - query, key, device=scores.device), "query -> query 1")
-        j = rearrange(torch.arange(key, device=scores.device), "key -> 1 key")
+        n_query, n_key = scores.shape[-2:]
+        i = rearrange(torch.arange(n_key - n_query, n_key, device=scores.device), "query -> query 1")
+        j = rearrange(torch.arange(n_key, device=scores.device), "key -> 1 key")
         k = self.max_distance
         clip = k if clamp_len is None else min(k, clamp_len)
         return ((j - i).clamp(-clip, clip) + k).expand_as(scores)

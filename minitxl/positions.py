@@ -38,19 +38,19 @@ def sinusoids(
 
 
 def distances(
-    key: int, *, clamp_len: int | None = None, device: torch.device | None = None
+    n_key: int, *, clamp_len: int | None = None, device: torch.device | None = None
 ) -> Num[Tensor, " dist"]:
-    """Return the distances key-1 … 0; larger ones than ``clamp_len`` become ``clamp_len``.
+    """Return the distances n_key-1 … 0; larger ones than ``clamp_len`` become ``clamp_len``.
 
     >>> distances(5, clamp_len=3).tolist()
     [3, 3, 2, 1, 0]
     """
-    farthest = key if clamp_len is None else clamp_len
-    return torch.arange(key - 1, -1, -1, device=device).clamp(max=farthest)
+    farthest = n_key if clamp_len is None else clamp_len
+    return torch.arange(n_key - 1, -1, -1, device=device).clamp(max=farthest)
 
 
 def rel_shift(scores: Float[Tensor, "*batch query dist"]) -> Float[Tensor, "*batch query key"]:
-    """Return the scores with columns of keys 0 … key-1 in place of distances key-1 … 0 (Appendix B).
+    """Return the scores with columns of keys 0 … n_key-1 for distances n_key-1 … 0 (Appendix B).
 
     Row i of a segment is the query at position n_key - n_query + i among the keys, so its row
     has to move left by n_query - 1 - i. A zero column in front makes every row one entry longer. Written
@@ -63,7 +63,7 @@ def rel_shift(scores: Float[Tensor, "*batch query dist"]) -> Float[Tensor, "*bat
     >>> rel_shift(torch.tensor([[0.0, 1, 2], [3, 4, 5]])).tolist()
     [[1.0, 2.0, 0.0], [3.0, 4.0, 5.0]]
     """
-    query = scores.shape[-2]
+    n_query = scores.shape[-2]
     padded = pad(scores, (1, 0))
-    line = rearrange(padded, "... query dist -> ... (query dist)")[..., query:]
-    return rearrange(line, "... (query key) -> ... query key", query=query)
+    line = rearrange(padded, "... query dist -> ... (query dist)")[..., n_query:]
+    return rearrange(line, "... (query key) -> ... query key", query=n_query)

@@ -7,7 +7,7 @@ and averaged while they are in the processor's cache; where memory is long, a fe
 
 **The shift as a view.** q + v is multiplied with one distance more than there are keys. These
 products lie in the computer's memory, row after row, exactly as the padded matrix of Appendix B
-does, so ``rel_shift`` is a view that begins ``query`` numbers later. The products of the extra
+does, so ``rel_shift`` is a view that begins n_query numbers later. The products of the extra
 column end up at keys of the future, which are masked.
 
 **The backward pass** keeps the weights α and nothing else of their size. The gradients of keys,
@@ -58,8 +58,8 @@ def rows_at_once(q: Heads, k: Keys) -> int:
 
     At least two, where there are two: two threads then have one each.
     """
-    batch, head, query, _ = q.shape
-    most = max(2, SCORES // max(1, min(BLOCK, query) * k.shape[2]))
+    batch, head, n_query, _ = q.shape
+    most = max(2, SCORES // max(1, min(BLOCK, n_query) * k.shape[2]))
     if most < head:
         return max(rows for rows in range(1, most + 1) if head % rows == 0)
     return head * max(texts for texts in range(1, batch + 1) if batch % texts == 0 and texts * head <= most)
@@ -88,10 +88,10 @@ class Blocks(torch.autograd.Function):
         out, saved = torch.empty_like(q_u), []
         products, buffer = (_buffer(q_u, k, rows) for _ in range(2))
         for queries, keys, dists in _blocks(q_u, k, window):
-            query, key = queries.stop - queries.start, keys.stop - keys.start
+            n_query, n_key = queries.stop - queries.start, keys.stop - keys.start
             bias = _bias(q_u, queries, keys, window, key_mask)
-            padded = _slice(products, rows, query, key + 1)
-            reused = None if needs_backward else _slice(buffer, rows, query, key)
+            padded = _slice(products, rows, n_query, n_key + 1)
+            reused = None if needs_backward else _slice(buffer, rows, n_query, n_key)
             here = (out[:, queries], q_u[:, queries], q_v[:, queries], k[:, keys], v[:, keys], r[:, dists])
             for out_, q_k, q_r, k_, v_, r_, bias_ in _in_chunks(rows, *here, bias):
                 torch.bmm(q_r, r_.mT, out=padded)
@@ -117,11 +117,11 @@ class Blocks(torch.autograd.Function):
         dk, dv, dr = (tensor.new_zeros(tensor.mT.shape) for tensor in (k, v, r))
         products, buffer, sums = (_buffer(q_u, k, rows) for _ in range(3))
         for queries, keys, dists in _blocks(q_u, k, ctx.window):
-            query, key = queries.stop - queries.start, keys.stop - keys.start
-            padded = _slice(products, rows, query, key + 1)
+            n_query, n_key = queries.stop - queries.start, keys.stop - keys.start
+            padded = _slice(products, rows, n_query, n_key + 1)
             here = (d_out[:, queries], q_u[:, queries], q_v[:, queries], k[:, keys], v[:, keys], r[:, dists])
-            d_scores_buffer = _slice(buffer, rows, query, key)
-            sum_k, sum_r = (_slice(sums, rows, k.shape[2], length) for length in (key, key + 1))
+            d_scores_buffer = _slice(buffer, rows, n_query, n_key)
+            sum_k, sum_r = (_slice(sums, rows, k.shape[2], length) for length in (n_key, n_key + 1))
             theirs = (dq_u[:, queries], dq_v[:, queries], dk[..., keys], dv[..., keys], dr[..., dists])
             for d_, q_k, q_r, k_, v_, r_, dq_k, dq_r, dk_, dv_, dr_ in _in_chunks(rows, *here, *theirs):
                 alpha, drop = next(weights), next(weights)
@@ -129,7 +129,7 @@ class Blocks(torch.autograd.Function):
                 if drop is not None:
                     d_alpha.mul_(drop)
                 d_scores = softmax_backward(d_alpha, alpha, -1, alpha.dtype, grad_input=d_alpha)
-                padded[:, 0, :query] = 0.0
+                padded[:, 0, :n_query] = 0.0
                 _shift(padded).copy_(d_scores)
                 dq_k.copy_(torch.bmm(d_scores, k_))
                 dq_r.copy_(torch.bmm(padded, r_))
@@ -141,12 +141,12 @@ class Blocks(torch.autograd.Function):
 
 def _blocks(q: Rows, k: KeyRows, window: int | None) -> Iterator[tuple[slice, slice, slice]]:
     """Yield for each block its queries, the keys they may attend to, and one distance more than keys."""
-    query, key = q.shape[1], k.shape[1]
-    for first in range(0, query, BLOCK):
-        last = min(first + BLOCK, query)
-        near = key - query + last
-        far = 0 if window is None else max(0, key - query + first + 1 - window)
-        yield slice(first, last), slice(far, near), slice(key - (near - far), key + 1)
+    n_query, n_key = q.shape[1], k.shape[1]
+    for first in range(0, n_query, BLOCK):
+        last = min(first + BLOCK, n_query)
+        near = n_key - n_query + last
+        far = 0 if window is None else max(0, n_key - n_query + first + 1 - window)
+        yield slice(first, last), slice(far, near), slice(n_key - (near - far), n_key + 1)
 
 
 def _in_chunks(rows: int, *tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
@@ -162,11 +162,11 @@ def _bias(
 
     Without window and key mask only the block's own keys need it: no earlier key is masked.
     """
-    query, key = queries.stop - queries.start, keys.stop - keys.start
+    n_query, n_key = queries.stop - queries.start, keys.stop - keys.start
     if key_mask is not None:
         key_mask = repeat(key_mask[:, keys], "batch key -> (batch head) key", head=len(q) // len(key_mask))
-    masked = query if window is None and key_mask is None else key
-    mask = attention_mask(query, masked, window=window, key_mask=key_mask)
+    masked = n_query if window is None and key_mask is None else n_key
+    mask = attention_mask(n_query, masked, window=window, key_mask=key_mask)
     return q.new_zeros(mask.shape).masked_fill_(~mask, torch.finfo(q.dtype).min)
 
 
@@ -176,15 +176,15 @@ def _buffer(q: Rows, k: KeyRows, rows: int) -> Float[Tensor, " number"]:
 
 
 def _slice(
-    buffer: Float[Tensor, " number"], row: int, query: int, dist: int
+    buffer: Float[Tensor, " number"], row: int, n_query: int, dist: int
 ) -> Float[Tensor, "row query dist"]:
-    return buffer[: row * query * dist].view(row, query, dist)
+    return buffer[: row * n_query * dist].view(row, n_query, dist)
 
 
 def _shift(padded: Float[Tensor, "row query dist"]) -> Float[Tensor, "row query key"]:
     """Return a view of a block's products with one distance too many, each at its key."""
-    row, query, dist = padded.shape
-    return padded.view(row, query * dist)[:, query:].view(row, query, dist - 1)
+    row, n_query, dist = padded.shape
+    return padded.view(row, n_query * dist)[:, n_query:].view(row, n_query, dist - 1)
 
 
 def _dropped(alpha: Tensor, drop: Tensor | None) -> Tensor:

@@ -67,8 +67,10 @@ def workload_of(inputs: Inputs) -> Workload:
 
 def _mask(inputs: Inputs) -> Tensor:
     """Return the attention mask, for each head alike: [batch_or_1 1 query key]."""
-    query, key = inputs.q_u.shape[2], inputs.k.shape[2]
-    mask = attention_mask(query, key, window=inputs.window, key_mask=inputs.key_mask, device=inputs.k.device)
+    n_query, n_key = inputs.q_u.shape[2], inputs.k.shape[2]
+    mask = attention_mask(
+        n_query, n_key, window=inputs.window, key_mask=inputs.key_mask, device=inputs.k.device
+    )
     return rearrange(mask, "batch query key -> batch 1 query key")
 
 
@@ -90,38 +92,38 @@ def sdpa_bias(inputs: Inputs) -> Heads:
 def flex(inputs: Inputs, attend: Callable[..., Tensor] = flex_attention) -> Heads:
     """Return the outputs of FlexAttention, which has no dropout.
 
-    Key j of query i is at distance key - query + i - j, in column query - 1 - i + j.
+    Key j of query i is at distance n_key - n_query + i - j, in column n_query - 1 - i + j.
     """
     q_u, q_v, k, v, r, rate, window, key_mask = inputs
     if rate:
         raise NotImplementedError(f"attention dropout must be 0 in FlexAttention, got {rate}")
-    query, key = q_u.shape[2], k.shape[2]
+    n_query, n_key = q_u.shape[2], k.shape[2]
     bd = einsum(q_v, r[:, 1:], "batch head query dim, head dist dim -> batch head query dist")
-    unmasked = k.new_ones(len(k), key, dtype=torch.bool) if key_mask is None else key_mask
+    unmasked = k.new_ones(len(k), n_key, dtype=torch.bool) if key_mask is None else key_mask
     return attend(
         q_u.to(k.dtype),
         k,
         v,
         score_mod=lambda ac, batch, head, i, j: torch.where(
             unmasked[batch, j],
-            ac + bd[batch, head, i, (query - 1 - i + j).clamp(max=key - 1)],
+            ac + bd[batch, head, i, (n_query - 1 - i + j).clamp(max=n_key - 1)],
             float("-inf"),
         ),
-        block_mask=flex_block_mask(query, key, window, k.device),
+        block_mask=flex_block_mask(n_query, n_key, window, k.device),
         scale=1.0,
     )
 
 
 @cache
-def flex_block_mask(query: int, key: int, window: int | None, device: torch.device) -> BlockMask:
+def flex_block_mask(n_query: int, n_key: int, window: int | None, device: torch.device) -> BlockMask:
     """Return ``attention_mask`` as FlexAttention wants it, without ``key_mask``."""
-    first, reach = key - query, window or key
+    first, reach = n_key - n_query, window or n_key
     return create_block_mask(
         lambda batch, head, i, j: (j <= first + i) & (first + i - j < reach),
         None,
         None,
-        query,
-        key,
+        n_query,
+        n_key,
         device=str(device),
     )
 
@@ -167,8 +169,8 @@ def seconds_of(backend: Backend, workload: Workload) -> float:
     tensors = [
         torch.randn(size, dtype=dtype, device=device, requires_grad=True) for size, dtype in workload.tensors
     ]
-    batch, key = workload.tensors[2][0][0], workload.tensors[2][0][2]
-    key_mask = torch.ones(batch, key, dtype=torch.bool, device=device) if workload.has_key_mask else None
+    batch, n_key = workload.tensors[2][0][0], workload.tensors[2][0][2]
+    key_mask = torch.ones(batch, n_key, dtype=torch.bool, device=device) if workload.has_key_mask else None
     q_u, q_v, k, v, r = tensors
     inputs = Inputs(q_u, q_v, k, v, r, workload.rate, workload.window, key_mask)
 

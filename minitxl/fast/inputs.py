@@ -41,9 +41,9 @@ def project(weight: nn.Linear, memory: LayerMemory, x: Segment, n_head: int) -> 
     return pack([past, now], "batch head * dim")[0]
 
 
-def project_distances(attention: XLAttention, key: int, like: Tensor, clamp_len: int | None) -> Distances:
+def project_distances(attention: XLAttention, n_key: int, like: Tensor, clamp_len: int | None) -> Distances:
     """Return r = W_kR R for the distances n_key … 0, one more than keys."""
-    away = distances(key + 1, clamp_len=clamp_len, device=like.device)
+    away = distances(n_key + 1, clamp_len=clamp_len, device=like.device)
     R = attention.drop_positions(sinusoids(away, attention.d_model, dtype=like.dtype))
     return rearrange(attention.W_kR(R), "dist (head dim) -> head dist dim", head=attention.n_head)
 

@@ -162,8 +162,8 @@ def _absolute_heads(
 
 
 def _shaw_heads(attention: ShawAttention, q: Heads, k: Keys, v: Keys, r: Distances, cache: Cache) -> Heads:
-    query, key = q.shape[2], k.shape[2]
-    mask = attention_mask(query, key, window=cache.window, key_mask=cache.key_mask, device=q.device)
+    n_query, n_key = q.shape[2], k.shape[2]
+    mask = attention_mask(n_query, n_key, window=cache.window, key_mask=cache.key_mask, device=q.device)
     weights = attention.shaw_weights(q, k, mask, cache.clamp_len)
     return attention.shaw_values(weights, v, cache.clamp_len)
 
@@ -239,5 +239,5 @@ def _distances(model: TransformerLM, cache: Cache, seg: int) -> Float[Tensor, "l
     attentions = [block.attention for block in model.blocks]
     if not isinstance(attentions[0], XLAttention) or cache.distances.shape[2] >= needed:
         return cache.distances
-    key = cache.mem_len + seg
-    return torch.stack([project_distances(a, key, cache.buffers, cache.clamp_len) for a in attentions])
+    n_key = cache.mem_len + seg
+    return torch.stack([project_distances(a, n_key, cache.buffers, cache.clamp_len) for a in attentions])
