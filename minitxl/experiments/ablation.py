@@ -68,11 +68,11 @@ def settings(profile: str, corpus: Corpus) -> dict[str, Any]:
     }
 
 
-def parts(asked: dict[str, Any], corpus: Corpus, *, seeds: list[int], device: str) -> dict[str, Part]:
+def parts(settings: dict[str, Any], corpus: Corpus, *, seeds: list[int], device: str) -> dict[str, Part]:
     """Train and score each system with each seed."""
     return {
-        f"{label(system)}, seed {seed}": partial(train_and_score, asked, corpus, system, seed, device)
-        for system in asked["systems"]
+        f"{label(system)}, seed {seed}": partial(train_and_score, settings, corpus, system, seed, device)
+        for system in settings["systems"]
         for seed in seeds
     }
 
@@ -91,11 +91,13 @@ def equal_parameters(config: ModelConfig) -> ModelConfig:
 
 
 def train_and_score(
-    asked: dict[str, Any], corpus: Corpus, system: dict[str, Any], seed: int, device: str, report: Report
+    settings: dict[str, Any], corpus: Corpus, system: dict[str, Any], seed: int, device: str, report: Report
 ) -> dict[str, Any]:
     """One system: its size, its loss by offset as trained, and its loss at each attention length."""
-    config = equal_parameters(replace(model_config(asked["model"]), **asked["encodings"][system["encoding"]]))
-    train = replace(train_config(asked["train"]), loss=system["loss"], seed=seed)
+    config = equal_parameters(
+        replace(model_config(settings["model"]), **settings["encodings"][system["encoding"]])
+    )
+    train = replace(train_config(settings["train"]), loss=system["loss"], seed=seed)
     if system["equal_memory"]:
         train = replace(train, seg_len=affordable_seg_len(config, train), mem_len=0)
     elif not system["recurrence"]:
@@ -104,7 +106,7 @@ def train_and_score(
     lanes = ContiguousBatches(corpus.train, batch=train.batch, seg_len=train.seg_len)
     for record in loop.train_steps(run, lanes, corpus.valid):
         report(f"{label(system)}, seed {seed}", train.steps, record)
-    test = corpus.test[: asked["test_tokens"] + 1]
+    test = corpus.test[: settings["test_tokens"] + 1]
     return {
         "parameters": sum(parameter.numel() for parameter in run.model.parameters()),
         "seg_len": train.seg_len,
@@ -112,15 +114,15 @@ def train_and_score(
         "bits_by_offset": bits_by_offset(run.model, test, train.evaluation),
         "scores": [
             {"attention_len": length, "bits": _bits(run.model, test, train, length)}
-            for length in _attention_lens(asked, config, train)
+            for length in _attention_lens(settings, config, train)
         ],
     }
 
 
-def _attention_lens(asked: dict[str, Any], config: ModelConfig, train: TrainConfig) -> list[int]:
+def _attention_lens(settings: dict[str, Any], config: ModelConfig, train: TrainConfig) -> list[int]:
     """The length trained with, L or L + M, and others where positions are relative."""
     trained = train.seg_len + train.mem_len
-    factors = asked["memory_lens"] if train.mem_len else asked["window_lens"]
+    factors = settings["memory_lens"] if train.mem_len else settings["window_lens"]
     others = [int(train.seg_len * factor) for factor in factors] if config.attention != "absolute" else []
     return sorted({trained, *others})
 
@@ -162,10 +164,10 @@ def bytes_kept(config: ModelConfig, train: TrainConfig) -> int:
     return saved_bytes(forward, model.parameters())
 
 
-def collect(asked: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dict[str, Any]:
+def collect(settings: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dict[str, Any]:
     """Each system at the attention length it was trained with, and at its best one."""
     del corpus
-    return {"systems": [row(system, found) for system in asked["systems"]]}
+    return {"systems": [row(system, found) for system in settings["systems"]]}
 
 
 def row(system: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:

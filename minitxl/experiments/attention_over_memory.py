@@ -48,18 +48,18 @@ def settings(profile: str, corpus: Corpus) -> dict[str, Any]:
 
 
 def parts(
-    asked: dict[str, Any], corpus: Corpus, *, seeds: list[int], device: str, models: Path
+    settings: dict[str, Any], corpus: Corpus, *, seeds: list[int], device: str, models: Path
 ) -> dict[str, Part]:
     """Change the memory of each model, and look into the heads of those whose positions are XL's."""
     return {
-        f"{system}, seed {seed}": partial(_measure, asked, corpus, system, seed, device, models)
+        f"{system}, seed {seed}": partial(_measure, settings, corpus, system, seed, device, models)
         for system in MODELS
         for seed in seeds
     }
 
 
 def _measure(
-    asked: dict[str, Any],
+    settings: dict[str, Any],
     corpus: Corpus,
     system: trained.System,
     seed: int,
@@ -67,54 +67,56 @@ def _measure(
     models: Path,
     report: Report,
 ) -> dict[str, Any]:
-    model = trained.model(asked, corpus, system, seed, device=device, models=models, report=report)
+    model = trained.model(settings, corpus, system, seed, device=device, models=models, report=report)
     assert isinstance(model, TransformerLM)
-    found = {"changes": _changes(asked, model, corpus)}
+    found = {"changes": _changes(settings, model, corpus)}
     if system == "xl_memory":
-        found |= _look(asked, model, corpus)
+        found |= _look(settings, model, corpus)
     return found
 
 
-def _changes(asked: dict[str, Any], model: TransformerLM, corpus: Corpus) -> list[dict[str, Any]]:
+def _changes(settings: dict[str, Any], model: TransformerLM, corpus: Corpus) -> list[dict[str, Any]]:
     """Bits a token that each change costs, with its confidence interval: each age, then all."""
-    settings = EvaluateConfig(asked["train"]["seg_len"], asked["mem_len"])
-    test = corpus.test[: asked["test_tokens"] + asked["lanes"]]
+    evaluate = EvaluateConfig(settings["train"]["seg_len"], settings["mem_len"])
+    test = corpus.test[: settings["test_tokens"] + settings["lanes"]]
     rows = []
-    for how in asked["changes"]:
-        for first, last in [*asked["ages"], [1, asked["mem_len"]]]:
-            nats = memory_changes(model, test, settings, ages=(first, last), how=how, batch=asked["lanes"])
+    for how in settings["changes"]:
+        for first, last in [*settings["ages"], [1, settings["mem_len"]]]:
+            nats = memory_changes(model, test, evaluate, ages=(first, last), how=how, batch=settings["lanes"])
             interval = mean_change(nats / log(2))
             rows.append({"how": how, "ages": [first, last], **interval._asdict()})
     return rows
 
 
-def _look(asked: dict[str, Any], model: TransformerLM, corpus: Corpus) -> dict[str, Any]:
+def _look(settings: dict[str, Any], model: TransformerLM, corpus: Corpus) -> dict[str, Any]:
     """Mean weight by distance of every head; one text seen by the widest; its terms."""
-    mem_len = asked["mem_len"]
+    mem_len = settings["mem_len"]
     sums: list[Tensor] = []
     with torch.inference_mode():
-        for index, (tokens, weights, terms) in enumerate(_readings(asked, model, corpus)):
+        for index, (tokens, weights, terms) in enumerate(_readings(settings, model, corpus)):
             near = by_distance(weights, mem_len), by_distance(terms, mem_len)
             means = [reduce(one, "... batch head query dist -> ... head dist", "mean") for one in near]
             sums = [sum + mean for sum, mean in zip(sums, means, strict=True)] if sums else means
-            if index == asked["shown_segment"]:
+            if index == settings["shown_segment"]:
                 shown = tokens, weights, terms
     heads, by_term = (sum / (index + 1) for sum in sums)
-    wide = widest(heads, asked["wide_heads"])
+    wide = widest(heads, settings["wide_heads"])
     return {
         "weight_by_distance": heads.tolist(),
         "wide": wide,
         "terms_by_distance": [by_term[:, layer, head].tolist() for layer, head in wide],
-        "text": _crop(asked, wide, *shown),
+        "text": _crop(settings, wide, *shown),
     }
 
 
 def _readings(
-    asked: dict[str, Any], model: TransformerLM, corpus: Corpus
+    settings: dict[str, Any], model: TransformerLM, corpus: Corpus
 ) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
     """Tokens from memory to segment, weights, and terms, of every segment whose memory is full."""
-    seg_len, mem_len = asked["train"]["seg_len"], asked["mem_len"]
-    lanes = ContiguousBatches(corpus.test[: asked["test_tokens"]], batch=asked["lanes"], seg_len=seg_len)
+    seg_len, mem_len = settings["train"]["seg_len"], settings["mem_len"]
+    lanes = ContiguousBatches(
+        corpus.test[: settings["test_tokens"]], batch=settings["lanes"], seg_len=seg_len
+    )
     device, memory = next(model.parameters()).device, None
     for index in range(len(lanes)):
         tokens = lanes[index].tokens.to(device)
@@ -157,10 +159,10 @@ def widest(heads: Float[Tensor, "layer head dist"], number: int) -> list[list[in
 
 
 def _crop(
-    asked: dict[str, Any], wide: list[list[int]], tokens: Tensor, weights: Tensor, terms: Tensor
+    settings: dict[str, Any], wide: list[list[int]], tokens: Tensor, weights: Tensor, terms: Tensor
 ) -> dict[str, Any]:
     """The first lane's first queries of one segment, and the keys from a while before to their own."""
-    queries, before, mem_len = asked["shown_queries"], asked["shown_memory"], asked["mem_len"]
+    queries, before, mem_len = settings["shown_queries"], settings["shown_memory"], settings["mem_len"]
     keys = slice(mem_len - before, mem_len + queries)
     (layer, head), *_ = wide
     return {
@@ -175,7 +177,7 @@ def _rounded(matrix: Tensor) -> list[list[float]]:
     return [[round(value, 4) for value in row] for row in matrix.tolist()]
 
 
-def collect(asked: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dict[str, Any]:
+def collect(settings: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dict[str, Any]:
     """Changes by system, way and age; where attention lies by age; the first seed's heads."""
     del corpus
     by_system = {
@@ -183,9 +185,9 @@ def collect(asked: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dic
     }
     looks = by_system["xl_memory"]
     return {
-        "seg_len": asked["train"]["seg_len"],
-        "mem_len": asked["mem_len"],
-        "ages": asked["ages"],
+        "seg_len": settings["train"]["seg_len"],
+        "mem_len": settings["mem_len"],
+        "ages": settings["ages"],
         "changes": {
             system: [
                 {
@@ -203,7 +205,7 @@ def collect(asked: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dic
                 "distances": [first, last],
                 "share": summary([_share(part["weight_by_distance"], first, last) for part in looks]),
             }
-            for first, last in [[0, 0], *asked["ages"]]
+            for first, last in [[0, 0], *settings["ages"]]
         ],
         **{name: looks[0][name] for name in ("weight_by_distance", "wide", "terms_by_distance", "text")},
     }

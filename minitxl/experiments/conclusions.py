@@ -267,7 +267,7 @@ def check(
 ) -> dict[str, bool]:
     """Compute a smaller version of an experiment, and see which of its sentences hold."""
     experiment = import_module(f"minitxl.experiments.{name}")
-    asked = experiment.settings("quick", corpus) | SMALLER[name]
-    parts = experiment.parts(asked, corpus, seeds=experiment.SEEDS[:1], device=device, **where)
+    settings = experiment.settings("quick", corpus) | SMALLER[name]
+    parts = experiment.parts(settings, corpus, seeds=experiment.SEEDS[:1], device=device, **where)
     found = compute(parts, report=report, done=done)
-    return holding(name, experiment.collect(asked, corpus, found))
+    return holding(name, experiment.collect(settings, corpus, found))

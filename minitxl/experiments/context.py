@@ -46,18 +46,18 @@ def settings(profile: str, corpus: Corpus) -> dict[str, Any]:
 
 
 def parts(
-    asked: dict[str, Any], corpus: Corpus, *, seeds: list[int], device: str, models: Path
+    settings: dict[str, Any], corpus: Corpus, *, seeds: list[int], device: str, models: Path
 ) -> dict[str, Part]:
     """Score each model at each context length."""
     return {
-        f"{system}, seed {seed}": partial(_measure, asked, corpus, system, seed, device, models)
+        f"{system}, seed {seed}": partial(_measure, settings, corpus, system, seed, device, models)
         for system in MODELS
         for seed in seeds
     }
 
 
 def _measure(
-    asked: dict[str, Any],
+    settings: dict[str, Any],
     corpus: Corpus,
     system: trained.System,
     seed: int,
@@ -65,12 +65,12 @@ def _measure(
     models: Path,
     report: Report,
 ) -> dict[str, Any]:
-    model = trained.model(asked, corpus, system, seed, device=device, models=models, report=report)
-    train = train_config(asked["train"])
-    test = corpus.test[: asked["test_tokens"] + 1]
+    model = trained.model(settings, corpus, system, seed, device=device, models=models, report=report)
+    train = train_config(settings["train"])
+    test = corpus.test[: settings["test_tokens"] + 1]
     found: dict[str, Any] = {
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
-        "losses": [_losses(model, corpus, asked, length).tolist() for length in asked["context_lens"]],
+        "losses": [_losses(model, corpus, settings, length).tolist() for length in settings["context_lens"]],
     }
     if isinstance(model, TransformerLM):
         memory = train.mem_len if trained.TRANSFORMERS[system]["memory"] else 0
@@ -79,7 +79,7 @@ def _measure(
 
 
 def _losses(
-    model: trained.Model, corpus: Corpus, asked: dict[str, Any], context_len: int
+    model: trained.Model, corpus: Corpus, settings: dict[str, Any], context_len: int
 ) -> context_length.Losses:
     """Losses after exactly so much context, of the last targets of each passage of the test text.
 
@@ -87,15 +87,15 @@ def _losses(
     """
     if isinstance(model, TransformerLM) and model.config.attention == "absolute":
         context_len = min(context_len, model.config.max_seg_len)
-    passages = corpus.test.tensor_split(asked["passages"])
-    read = partial(context_length.context_losses, model, context_len=context_len, targets=asked["targets"])
+    passages = corpus.test.tensor_split(settings["passages"])
+    read = partial(context_length.context_losses, model, context_len=context_len, targets=settings["targets"])
     return torch.cat([read(passage) for passage in passages])
 
 
-def collect(asked: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dict[str, Any]:
+def collect(settings: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dict[str, Any]:
     """Loss by context and by offset; in each group the RECL, and the gain of every pair of lengths."""
     del corpus
-    lengths, seeds = asked["context_lens"], len(found) // len(MODELS)
+    lengths, seeds = settings["context_lens"], len(found) // len(MODELS)
     by_system = {
         system: [part for name, part in found.items() if name.startswith(f"{system}, ")] for system in MODELS
     }
@@ -108,8 +108,8 @@ def collect(asked: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dic
     ]
     return {
         "context_lens": lengths,
-        "targets": asked["passages"] * asked["targets"],
-        "seg_len": asked["train"]["seg_len"],
+        "targets": settings["passages"] * settings["targets"],
+        "seg_len": settings["train"]["seg_len"],
         "systems": {
             system: {
                 "parameters": of[0]["parameters"],
@@ -127,20 +127,20 @@ def collect(asked: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dic
             }
             for system, of in by_system.items()
         },
-        "recl": {name: _recl(asked, members, measured) for name, members in asked["groups"].items()},
+        "recl": {name: _recl(settings, members, measured) for name, members in settings["groups"].items()},
         "gains": _gains(measured),
     }
 
 
 def _recl(
-    asked: dict[str, Any], members: list[str], measured: Sequence[context_length.Group]
+    settings: dict[str, Any], members: list[str], measured: Sequence[context_length.Group]
 ) -> dict[str, Any]:
     """RECL of each member in tokens, by share of the hardest targets: the values of all seeds."""
     group = [{system: one[system] for system in members} for one in measured]
     return {
         system: {
             str(share): [context_length.recl(one, r=share)[system]._asdict() for one in group]
-            for share in asked["shares"]
+            for share in settings["shares"]
         }
         for system in members
     }

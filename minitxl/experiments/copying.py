@@ -50,29 +50,29 @@ def settings(profile: str, corpus: Corpus) -> dict[str, Any]:
     }
 
 
-def parts(asked: dict[str, Any], corpus: Corpus, *, seeds: list[int], device: str) -> dict[str, Part]:
+def parts(settings: dict[str, Any], corpus: Corpus, *, seeds: list[int], device: str) -> dict[str, Part]:
     """Train each model on each distance, with each seed."""
     del corpus
     return {
-        f"{update}, {distance} back, seed {seed}": partial(_train, asked, update, distance, seed, device)
-        for distance in asked["distances"]
-        for update in asked["updates"]
+        f"{update}, {distance} back, seed {seed}": partial(_train, settings, update, distance, seed, device)
+        for distance in settings["distances"]
+        for update in settings["updates"]
         for seed in seeds
     }
 
 
 def _train(
-    asked: dict[str, Any], update: str, distance: int, seed: int, device: str, report: Report
+    settings: dict[str, Any], update: str, distance: int, seed: int, device: str, report: Report
 ) -> dict[str, Any]:
     """Accuracy at each offset of the last segment, after training on all targets there are."""
     random = torch.Generator().manual_seed(seed)
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        model = optimize(TransformerLM(model_config(asked["model"]))).to(device)
-    optimizer = AdamW(model.parameters(), lr=asked["learning_rate"], weight_decay=0.0, fused=True)
-    for step in range(1, asked["steps"] + 1):
-        stream = _streams(asked, asked["batch"], random).to(device)
-        log_probs = _read(model, stream, UPDATES[update], asked)
+        model = optimize(TransformerLM(model_config(settings["model"]))).to(device)
+    optimizer = AdamW(model.parameters(), lr=settings["learning_rate"], weight_decay=0.0, fused=True)
+    for step in range(1, settings["steps"] + 1):
+        stream = _streams(settings, settings["batch"], random).to(device)
+        log_probs = _read(model, stream, UPDATES[update], settings)
         right = log_probs[:, distance:].gather(2, stream[:, :-distance, None])
         loss = -right.mean()
         optimizer.zero_grad()
@@ -80,45 +80,45 @@ def _train(
         norm = clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         label = f"{update}, {distance} back, seed {seed}"
-        report(label, asked["steps"], Record(step, loss.item(), 0.0, norm.item(), stream.numel(), 0.0))
-    stream = _streams(asked, asked["test_streams"], random).to(device)
+        report(label, settings["steps"], Record(step, loss.item(), 0.0, norm.item(), stream.numel(), 0.0))
+    stream = _streams(settings, settings["test_streams"], random).to(device)
     with torch.inference_mode():
-        guessed = _read(model.eval(), stream, extend, asked).argmax(dim=2)
-    last = stream.shape[1] - asked["seg_len"]
+        guessed = _read(model.eval(), stream, extend, settings).argmax(dim=2)
+    last = stream.shape[1] - settings["seg_len"]
     hits = guessed[:, last:] == stream[:, last - distance : -distance]
     return {"accuracy": hits.double().mean(dim=0).tolist()}
 
 
-def _streams(asked: dict[str, Any], rows: int, random: torch.Generator) -> Tensor:
+def _streams(settings: dict[str, Any], rows: int, random: torch.Generator) -> Tensor:
     """Random ids, [rows time]."""
-    time = asked["segments"] * asked["seg_len"]
-    return torch.randint(asked["model"]["vocab_size"], (rows, time), generator=random)
+    time = settings["segments"] * settings["seg_len"]
+    return torch.randint(settings["model"]["vocab_size"], (rows, time), generator=random)
 
 
 def _read(
-    model: TransformerLM, stream: Tensor, update: Callable[..., Tensor], asked: dict[str, Any]
+    model: TransformerLM, stream: Tensor, update: Callable[..., Tensor], settings: dict[str, Any]
 ) -> Tensor:
     """Log-probabilities [batch time vocab] of streams read segment after segment."""
     memory, found = None, []
-    for segment in stream.split(asked["seg_len"], dim=1):
+    for segment in stream.split(settings["seg_len"], dim=1):
         log_probs, states = model(segment, memory)
-        memory = update(memory, states, mem_len=asked["mem_len"])
+        memory = update(memory, states, mem_len=settings["mem_len"])
         found.append(log_probs)
     return torch.cat(found, dim=1)
 
 
-def collect(asked: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dict[str, Any]:
+def collect(settings: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dict[str, Any]:
     """Accuracy by distance, gradient and offset, and how many hops each offset needs."""
     del corpus
-    lengths = {"seg_len": asked["seg_len"], "mem_len": asked["mem_len"]}
+    lengths = {"seg_len": settings["seg_len"], "mem_len": settings["mem_len"]}
     rows = []
-    for distance in asked["distances"]:
+    for distance in settings["distances"]:
         hops = [
             next(n for n in count(1) if reach(offset, n_layer=n, **lengths) >= distance)
-            for offset in range(asked["seg_len"])
+            for offset in range(settings["seg_len"])
         ]
         row: dict[str, Any] = {"distance": distance, "hops": hops}
-        for update in asked["updates"]:
+        for update in settings["updates"]:
             curves = [
                 part["accuracy"] for name, part in found.items() if name.startswith(f"{update}, {distance} ")
             ]
@@ -131,8 +131,8 @@ def collect(asked: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dic
                 row[update][f"{number}_hop"] = summary(means)
         rows.append(row)
     return {
-        "chance": 1 / asked["model"]["vocab_size"],
-        "n_layer": asked["model"]["n_layer"],
+        "chance": 1 / settings["model"]["vocab_size"],
+        "n_layer": settings["model"]["n_layer"],
         **lengths,
         "rows": rows,
     }

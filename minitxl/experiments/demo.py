@@ -37,32 +37,34 @@ def settings(corpus: Corpus, *, steps: int = SHORT.steps, test_tokens: int = 409
     }
 
 
-def run(asked: dict[str, Any], corpus: Corpus, *, seed: int, device: str, report: Report) -> dict[str, Any]:
+def run(
+    settings: dict[str, Any], corpus: Corpus, *, seed: int, device: str, report: Report
+) -> dict[str, Any]:
     """Train both in turn, step by step, then evaluate each cheaply and carefully."""
-    runs = pair(asked, seed=seed, device=device)
-    settings = runs["xl"].settings
-    lanes = ContiguousBatches(corpus.train, batch=settings.batch, seg_len=settings.seg_len)
+    runs = pair(settings, seed=seed, device=device)
+    train = runs["xl"].settings
+    lanes = ContiguousBatches(corpus.train, batch=train.batch, seg_len=train.seg_len)
     records: dict[str, list[Record]] = {name: [] for name in runs}
     for both in zip(*(loop.train_steps(run, lanes, corpus.valid) for run in runs.values()), strict=True):
         for name, record in zip(runs, both, strict=True):
             records[name].append(record)
-            report(name, settings.steps, record)
-    return describe(asked, corpus, runs, records)
+            report(name, train.steps, record)
+    return describe(settings, corpus, runs, records)
 
 
 def describe(
-    asked: dict[str, Any], corpus: Corpus, runs: dict[str, Run], records: dict[str, list[Record]]
+    settings: dict[str, Any], corpus: Corpus, runs: dict[str, Run], records: dict[str, list[Record]]
 ) -> dict[str, Any]:
     """The data of two trained runs: how each learned, and how each evaluates."""
     return {
         "systems": {name: _system(runs[name], records[name]) for name in runs},
-        "evaluation": evaluate(runs, corpus.test[: asked["test_tokens"] + 1]),
+        "evaluation": evaluate(runs, corpus.test[: settings["test_tokens"] + 1]),
     }
 
 
-def pair(asked: dict[str, Any], *, seed: int, device: str) -> dict[str, Run]:
+def pair(settings: dict[str, Any], *, seed: int, device: str) -> dict[str, Run]:
     """The two runs at step 0. The vanilla model has absolute positions and no memory."""
-    model, train = model_config(asked["model"]), replace(train_config(asked["train"]), seed=seed)
+    model, train = model_config(settings["model"]), replace(train_config(settings["train"]), seed=seed)
     vanilla = replace(model, attention="absolute"), replace(train, mem_len=0)
     return {
         "vanilla": loop.start(*vanilla, device=device),

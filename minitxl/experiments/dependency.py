@@ -44,22 +44,22 @@ def settings(profile: str, corpus: Corpus) -> dict[str, Any]:
     return {"model": asdict(TINY), "cases": CASES, "drawn": DRAWN}
 
 
-def parts(asked: dict[str, Any], corpus: Corpus, *, seeds: list[int], device: str) -> dict[str, Part]:
+def parts(settings: dict[str, Any], corpus: Corpus, *, seeds: list[int], device: str) -> dict[str, Part]:
     """Measure the reach of the last query of a segment in every case, with each seed."""
     del corpus
     return {
-        f"case {number}, seed {seed}": partial(_measure, asked, case, seed, device)
-        for number, case in enumerate(asked["cases"])
+        f"case {number}, seed {seed}": partial(_measure, settings, case, seed, device)
+        for number, case in enumerate(settings["cases"])
         for seed in seeds
     }
 
 
 def _measure(
-    asked: dict[str, Any], case: dict[str, Any], seed: int, device: str, report: Report
+    settings: dict[str, Any], case: dict[str, Any], seed: int, device: str, report: Report
 ) -> dict[str, int]:
     """Tokens back, by each way that runs a model."""
     del report
-    config = replace(model_config(asked["model"]), n_layer=case["n_layer"])
+    config = replace(model_config(settings["model"]), n_layer=case["n_layer"])
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         model = TransformerLM(config).double().to(device)
@@ -76,11 +76,11 @@ def _measure(
     }
 
 
-def collect(asked: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dict[str, Any]:
+def collect(settings: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dict[str, Any]:
     """Every case by every way, and the graphs of figures 1 and 2."""
     del corpus
     rows = []
-    for number, case in enumerate(asked["cases"]):
+    for number, case in enumerate(settings["cases"]):
         offset = case["seg_len"] - 1
         seeds = [part for name, part in found.items() if name.startswith(f"case {number}, ")]
         rows.append(
@@ -91,7 +91,7 @@ def collect(asked: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dic
                 **{way: sorted({part[way] for part in seeds}) for way in seeds[0]},
             }
         )
-    return {"cases": rows, "graphs": {name: _graph(**lengths) for name, lengths in asked["drawn"].items()}}
+    return {"cases": rows, "graphs": {name: _graph(**lengths) for name, lengths in settings["drawn"].items()}}
 
 
 def _graph(*, n_layer: int, seg_len: int, mem_len: int) -> dict[str, Any]:

@@ -56,25 +56,25 @@ def settings(profile: str, corpus: Corpus) -> dict[str, Any]:
     }
 
 
-def parts(asked: dict[str, Any], corpus: Corpus, *, seeds: list[int], device: str) -> dict[str, Part]:
+def parts(settings: dict[str, Any], corpus: Corpus, *, seeds: list[int], device: str) -> dict[str, Part]:
     """Time both sides at each length, and all lengths again in each pass."""
     del corpus
-    config, (seed,) = model_config(asked["model"]), seeds
-    most = 2 * (max(asked["attention_lens"]) + asked["seg_len"]) + asked["window_tokens"]
+    config, (seed,) = model_config(settings["model"]), seeds
+    most = 2 * (max(settings["attention_lens"]) + settings["seg_len"]) + settings["window_tokens"]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         cached, sliding = (TransformerLM(replace(config, attention=kind)) for kind in ("xl", "absolute"))
         stream = torch.randint(config.vocab_size, (most,))
     ready = cached.to(device), sliding.to(device), stream.to(device)
     return {
-        f"attention {length}, pass {number}": partial(_race, asked, length, *ready)
-        for number in range(1, asked["passes"] + 1)
-        for length in asked["attention_lens"]
+        f"attention {length}, pass {number}": partial(_race, settings, length, *ready)
+        for number in range(1, settings["passes"] + 1)
+        for length in settings["attention_lens"]
     }
 
 
 def _race(
-    asked: dict[str, Any],
+    settings: dict[str, Any],
     attention_len: int,
     xl: TransformerLM,
     vanilla: TransformerLM,
@@ -83,25 +83,25 @@ def _race(
 ) -> list[dict[str, float]]:
     """Microseconds per scored token of each side in each round, where both take a turn."""
     del report
-    cached = Cached(xl, stream, mem_len=attention_len, seg_len=asked["seg_len"])
-    windows = max(1, asked["window_tokens"] // attention_len)
+    cached = Cached(xl, stream, mem_len=attention_len, seg_len=settings["seg_len"])
+    windows = max(1, settings["window_tokens"] // attention_len)
     sliding = Sliding(vanilla, stream, attention_len=attention_len, windows=windows)
     return [
-        {"cached": microseconds(cached), "sliding": microseconds(sliding)} for _ in range(asked["rounds"])
+        {"cached": microseconds(cached), "sliding": microseconds(sliding)} for _ in range(settings["rounds"])
     ]
 
 
-def collect(asked: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dict[str, Any]:
+def collect(settings: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dict[str, Any]:
     """Cost of a scored token on both sides, and its ratio, measured, counted, and in the paper.
 
     A measured ratio is one within a round. What keeps it from the counted one, ``computed``, are
     ``operations_per_second``: the measured is the counted times that of cached over that of sliding.
     """
     del corpus
-    model, seg_len = model_config(asked["model"]), asked["seg_len"]
+    model, seg_len = model_config(settings["model"]), settings["seg_len"]
     rows = []
-    for length in asked["attention_lens"]:
-        names = [f"attention {length}, pass {number}" for number in range(1, asked["passes"] + 1)]
+    for length in settings["attention_lens"]:
+        names = [f"attention {length}, pass {number}" for number in range(1, settings["passes"] + 1)]
         rounds = [turn for name in names for turn in found[name]]
         times = {side: spread([turn[side] for turn in rounds]) for side in ("cached", "sliding")}
         operations = {

@@ -45,21 +45,21 @@ def settings(profile: str, corpus: Corpus) -> dict[str, Any]:
     }
 
 
-def parts(asked: dict[str, Any], corpus: Corpus, *, seeds: list[int], device: str) -> dict[str, Part]:
+def parts(settings: dict[str, Any], corpus: Corpus, *, seeds: list[int], device: str) -> dict[str, Part]:
     """Train each system, and score it with its memory and with an empty one."""
     return {
         f"{encoding}, {norm}-norm, memory {mem_len}, seed {seed}": partial(
-            _train_and_score, asked, corpus, encoding, norm, mem_len, seed, device
+            _train_and_score, settings, corpus, encoding, norm, mem_len, seed, device
         )
-        for encoding in asked["encodings"]
-        for norm in asked["norms"]
-        for mem_len in (0, asked["train"]["mem_len"])
+        for encoding in settings["encodings"]
+        for norm in settings["norms"]
+        for mem_len in (0, settings["train"]["mem_len"])
         for seed in seeds
     }
 
 
 def _train_and_score(
-    asked: dict[str, Any],
+    settings: dict[str, Any],
     corpus: Corpus,
     encoding: str,
     norm: str,
@@ -68,15 +68,15 @@ def _train_and_score(
     device: str,
     report: Report,
 ) -> dict[str, Any]:
-    fields, changes = asked["encodings"][encoding], asked["norms"][norm]
-    config = replace(model_config(asked["model"]), **(fields | {"norm": norm}))
-    train = replace(train_config(asked["train"]), mem_len=mem_len, seed=seed, **changes)
+    fields, changes = settings["encodings"][encoding], settings["norms"][norm]
+    config = replace(model_config(settings["model"]), **(fields | {"norm": norm}))
+    train = replace(train_config(settings["train"]), mem_len=mem_len, seed=seed, **changes)
     lanes = ContiguousBatches(corpus.train, batch=train.batch, seg_len=train.seg_len)
     ready = loop.start(config, train, device=device)
     label = f"{encoding}, {norm}-norm, memory {mem_len}, seed {seed}"
     for record in loop.train_steps(ready, lanes, corpus.valid):
         report(label, train.steps, record)
-    test = corpus.test[: asked["test_tokens"] + 1]
+    test = corpus.test[: settings["test_tokens"] + 1]
     score, emptied = (
         cached(ready.model, test, EvaluateConfig(train.seg_len, length), batch=train.batch)
         for length in (mem_len, 0)
@@ -92,9 +92,9 @@ def _train_and_score(
     }
 
 
-def collect(asked: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dict[str, Any]:
+def collect(settings: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dict[str, Any]:
     """Test bits per character of each system, beside those of a bigram model."""
-    test = corpus.test[: asked["test_tokens"] + 1]
+    test = corpus.test[: settings["test_tokens"] + 1]
     bigram = bigram_bits(corpus.train, test, corpus.vocab_size)
     return {"bigram_bits": bigram, "systems": list(found.values())}
 

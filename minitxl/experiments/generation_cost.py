@@ -38,44 +38,46 @@ def settings(profile: str, corpus: Corpus) -> dict[str, Any]:
     }
 
 
-def parts(asked: dict[str, Any], corpus: Corpus, *, seeds: list[int], device: str) -> dict[str, Part]:
+def parts(settings: dict[str, Any], corpus: Corpus, *, seeds: list[int], device: str) -> dict[str, Part]:
     """A whole text, and the next token of texts read anew, again in each pass."""
     del corpus
-    config, (seed,) = model_config(asked["model"]), seeds
+    config, (seed,) = model_config(settings["model"]), seeds
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = TransformerLM(config).to(device)
-        text = torch.randint(config.vocab_size, (max(asked["anew"]),)).to(device)
+        text = torch.randint(config.vocab_size, (max(settings["anew"]),)).to(device)
     return {
-        f"{what}, pass {number}": partial(measure, asked, model, text)
-        for number in range(1, asked["passes"] + 1)
+        f"{what}, pass {number}": partial(measure, settings, model, text)
+        for number in range(1, settings["passes"] + 1)
         for what, measure in (("kept", kept), ("anew", anew))
     }
 
 
-def kept(asked: dict[str, Any], model: TransformerLM, text: Tensor, report: Report) -> list[dict[str, Any]]:
+def kept(
+    settings: dict[str, Any], model: TransformerLM, text: Tensor, report: Report
+) -> list[dict[str, Any]]:
     """Of each block of a text: seconds per token, drawn one by one, and the bytes of the cache at its end."""
     del report
     generator = torch.Generator(text.device).manual_seed(0)
-    cache = kv_cache.start(model, batch=1, mem_len=asked["mem_len"], window=asked["mem_len"] + 1)
+    cache = kv_cache.start(model, batch=1, mem_len=settings["mem_len"], window=settings["mem_len"] + 1)
     tokens, blocks = text[None, :1], []
-    for _ in range(asked["length"] // asked["block"]):
+    for _ in range(settings["length"] // settings["block"]):
         began = perf_counter()
-        for _ in range(asked["block"]):
+        for _ in range(settings["block"]):
             log_probs, cache = kv_cache.step(model, tokens, cache)
             tokens = log_probs[:, -1].exp().multinomial(1, generator=generator)
         tokens.tolist()
-        seconds = (perf_counter() - began) / asked["block"]
+        seconds = (perf_counter() - began) / settings["block"]
         held = sum(one.nbytes for one in (cache.buffers, cache.distances))
         blocks.append({"seconds": seconds, "bytes": held})
     return blocks
 
 
-def anew(asked: dict[str, Any], model: TransformerLM, text: Tensor, report: Report) -> list[float]:
+def anew(settings: dict[str, Any], model: TransformerLM, text: Tensor, report: Report) -> list[float]:
     """Seconds that the next token takes after texts of each length, all of it read again."""
     del report
     found = []
-    for length in asked["anew"]:
+    for length in settings["anew"]:
         began = perf_counter()
         with fast_evaluation(model) as fast_model:
             hidden, _ = fast_model.hidden(text[None, :length], last=1)
@@ -84,18 +86,18 @@ def anew(asked: dict[str, Any], model: TransformerLM, text: Tensor, report: Repo
     return found
 
 
-def collect(asked: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dict[str, Any]:
+def collect(settings: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dict[str, Any]:
     """Milliseconds and bytes by the length of the text; ``last_over_full`` compares, in each pass,
     the last block with the first that began with a full memory."""
     del corpus
     texts = [part for name, part in found.items() if name.startswith("kept, ")]
     tokens = [part for name, part in found.items() if name.startswith("anew, ")]
-    full = -(-asked["mem_len"] // asked["block"])
+    full = -(-settings["mem_len"] // settings["block"])
     return {
-        "mem_len": asked["mem_len"],
+        "mem_len": settings["mem_len"],
         "kept": [
             {
-                "length": (index + 1) * asked["block"],
+                "length": (index + 1) * settings["block"],
                 "milliseconds": spread([1e3 * block["seconds"] for block in blocks]),
                 "bytes": blocks[0]["bytes"],
             }
@@ -104,6 +106,6 @@ def collect(asked: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dic
         "last_over_full": spread([text[-1]["seconds"] / text[full]["seconds"] for text in texts]),
         "anew": [
             {"length": length, "milliseconds": spread([1e3 * seconds[index] for seconds in tokens])}
-            for index, length in enumerate(asked["anew"])
+            for index, length in enumerate(settings["anew"])
         ],
     }

@@ -50,19 +50,19 @@ def settings(profile: str, corpus: Corpus) -> dict[str, Any]:
     }
 
 
-def parts(asked: dict[str, Any], corpus: Corpus, *, seeds: list[int], device: str) -> dict[str, Part]:
+def parts(settings: dict[str, Any], corpus: Corpus, *, seeds: list[int], device: str) -> dict[str, Part]:
     """Train each system with each seed, and score it with each memory."""
     return {
-        f"{name}, seed {seed}": partial(_train_and_score, asked, corpus, name, seed, device)
-        for name in asked["systems"]
+        f"{name}, seed {seed}": partial(_train_and_score, settings, corpus, name, seed, device)
+        for name in settings["systems"]
         for seed in seeds
     }
 
 
 def _train_and_score(
-    asked: dict[str, Any], corpus: Corpus, name: str, seed: int, device: str, report: Report
+    settings: dict[str, Any], corpus: Corpus, name: str, seed: int, device: str, report: Report
 ) -> dict[str, Any]:
-    config, train = _system(asked, name)
+    config, train = _system(settings, name)
     lanes = ContiguousBatches(corpus.train, batch=train.batch, seg_len=train.seg_len)
     ready = loop.start(config, replace(train, seed=seed), device=device)
     curve: dict[str, list[float]] = {"step": [], "bits": []}
@@ -71,26 +71,26 @@ def _train_and_score(
         if record.valid_bits is not None:
             curve["step"].append(record.step)
             curve["bits"].append(record.valid_bits)
-    test = corpus.test[: asked["test_tokens"] + 1]
+    test = corpus.test[: settings["test_tokens"] + 1]
     return {
         "parameters": sum(parameter.numel() for parameter in ready.model.parameters()),
         "validation": curve,
-        "scores": [_score(ready.model, test, train.seg_len, length) for length in asked["memories"]],
+        "scores": [_score(ready.model, test, train.seg_len, length) for length in settings["memories"]],
     }
 
 
-def _system(asked: dict[str, Any], name: str) -> tuple[ModelConfig, TrainConfig]:
-    chosen, train = asked["systems"][name], train_config(asked["train"])
-    config = replace(model_config(asked["model"]), attention=chosen["attention"])
+def _system(settings: dict[str, Any], name: str) -> tuple[ModelConfig, TrainConfig]:
+    chosen, train = settings["systems"][name], train_config(settings["train"])
+    config = replace(model_config(settings["model"]), attention=chosen["attention"])
     return config, train if chosen["memory"] else replace(train, mem_len=0)
 
 
-def collect(asked: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dict[str, Any]:
+def collect(settings: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dict[str, Any]:
     """Bits per character on the test text, and the way there."""
     del corpus
     data = {}
-    for name in asked["systems"]:
-        config, train = _system(asked, name)
+    for name in settings["systems"]:
+        config, train = _system(settings, name)
         seeds = [part for label, part in found.items() if label.startswith(f"{name}, ")]
         by_memory = [
             {
@@ -99,7 +99,7 @@ def collect(asked: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dic
                 "bits": summary([part["scores"][index]["bits"] for part in seeds]),
                 "microseconds_per_token": summary([part["scores"][index]["microseconds"] for part in seeds]),
             }
-            for index, length in enumerate(asked["memories"])
+            for index, length in enumerate(settings["memories"])
         ]
         data[name] = {
             **next(row for row in by_memory if row["mem_len"] == train.mem_len),

@@ -3,9 +3,9 @@
 An experiment's file has
 
     SEEDS                                              of the weights, and of what else is drawn
-    settings(profile, corpus) -> asked                 all that decides the numbers, but for the seeds
-    parts(asked, corpus, seeds=, device=) -> parts     name to function; each part is independent
-    collect(asked, corpus, found) -> data              from the parts' values to the result's data
+    settings(profile, corpus) -> settings               all that decides the numbers, but for the seeds
+    parts(settings, corpus, seeds=, device=) -> parts     name to function; each part is independent
+    collect(settings, corpus, found) -> data              from the parts' values to the result's data
 
 A part that was computed is kept until the result is whole, so an interruption costs one part.
 """

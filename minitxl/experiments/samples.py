@@ -36,30 +36,32 @@ def settings(profile: str, corpus: Corpus) -> dict[str, Any]:
 
 
 def parts(
-    asked: dict[str, Any], corpus: Corpus, *, seeds: list[int], device: str, models: Path
+    settings: dict[str, Any], corpus: Corpus, *, seeds: list[int], device: str, models: Path
 ) -> dict[str, Part]:
     """One part: the choice of the model needs all of them."""
-    return {"samples": partial(_write, asked, corpus, seeds, device, models)}
+    return {"samples": partial(_write, settings, corpus, seeds, device, models)}
 
 
 def _write(
-    asked: dict[str, Any], corpus: Corpus, seeds: list[int], device: str, models: Path, report: Report
+    settings: dict[str, Any], corpus: Corpus, seeds: list[int], device: str, models: Path, report: Report
 ) -> dict[str, Any]:
-    memory, scored = train_config(asked["train"]).evaluation, []
+    memory, scored = train_config(settings["train"]).evaluation, []
     for seed in seeds:
-        model = trained.model(asked, corpus, "xl_memory", seed, device=device, models=models, report=report)
+        model = trained.model(
+            settings, corpus, "xl_memory", seed, device=device, models=models, report=report
+        )
         assert isinstance(model, TransformerLM)
-        score = cached(model, corpus.valid[: asked["valid_tokens"] + 1], memory)
+        score = cached(model, corpus.valid[: settings["valid_tokens"] + 1], memory)
         scored.append((score.bits_per_token, seed, model))
     bits, seed, best = min(scored, key=lambda one: one[:2])
-    prompts = [corpus.test[begin : begin + asked["prompt_len"]].long() for begin in asked["prompts"]]
-    ways = {name: asked[name] for name in ("length", "mem_len", "temperature", "top_p", "seed")}
+    prompts = [corpus.test[begin : begin + settings["prompt_len"]].long() for begin in settings["prompts"]]
+    ways = {name: settings[name] for name in ("length", "mem_len", "temperature", "top_p", "seed")}
     drawn = sample(best, prompts, **ways)
     known, trained_on = set(words(_text(corpus.train))), bytes(corpus.train.tolist())
     rows = []
-    for begin, prompt, text in zip(asked["prompts"], prompts, drawn, strict=True):
-        after = begin + asked["prompt_len"]
-        texts = {"sample": text, "original": corpus.test[after : after + asked["length"]]}
+    for begin, prompt, text in zip(settings["prompts"], prompts, drawn, strict=True):
+        after = begin + settings["prompt_len"]
+        texts = {"sample": text, "original": corpus.test[after : after + settings["length"]]}
         rows.append(
             {"prompt": _text(prompt)}
             | {name: _described(bytes(ids.tolist()), known, trained_on) for name, ids in texts.items()}
@@ -96,8 +98,8 @@ def _text(ids: Any) -> str:
     return bytes(ids.tolist()).decode("utf-8", "replace")
 
 
-def collect(asked: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dict[str, Any]:
+def collect(settings: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dict[str, Any]:
     """The samples with what they were drawn by."""
     del corpus
     ways = ("prompt_len", "length", "mem_len", "temperature", "top_p", "seed")
-    return {name: asked[name] for name in ways} | found["samples"]
+    return {name: settings[name] for name in ways} | found["samples"]

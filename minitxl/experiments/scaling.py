@@ -78,34 +78,34 @@ def settings(profile: str, corpus: Corpus) -> dict[str, Any]:
     }
 
 
-def parts(asked: dict[str, Any], corpus: Corpus, *, seeds: list[int], device: str) -> dict[str, Part]:
+def parts(settings: dict[str, Any], corpus: Corpus, *, seeds: list[int], device: str) -> dict[str, Part]:
     """Time each preset, all of them again in each pass; then the all-reduce."""
     del corpus
     (seed,) = seeds
     timed = {
-        _part(name, precision, number): partial(_steps, asked, name, precision, seed, device)
-        for number in range(asked["passes"])
-        for name in asked["timed"]
-        for precision in asked["precisions"]
+        _part(name, precision, number): partial(_steps, settings, name, precision, seed, device)
+        for number in range(settings["passes"])
+        for name in settings["timed"]
+        for precision in settings["precisions"]
     }
-    return {**timed, "all-reduce": partial(_reduced, asked["reduced"], device)}
+    return {**timed, "all-reduce": partial(_reduced, settings["reduced"], device)}
 
 
 def _part(name: str, precision: str, number: int) -> str:
     return f"{name}, {precision}, pass {number + 1}"
 
 
-def _preset(asked: Mapping[str, Any], name: str, **changes: Any) -> tuple[ModelConfig, TrainConfig]:
-    described = asked["presets"][name]
+def _preset(settings: Mapping[str, Any], name: str, **changes: Any) -> tuple[ModelConfig, TrainConfig]:
+    described = settings["presets"][name]
     return model_config(described["model"]), train_config({**described["train"], **changes})
 
 
 def _steps(
-    asked: dict[str, Any], name: str, precision: str, seed: int, device: str, report: Report
+    settings: dict[str, Any], name: str, precision: str, seed: int, device: str, report: Report
 ) -> dict[str, Any]:
     """Seconds of each timed step, with a full memory; on a GPU also the most bytes it has held."""
-    model, train = _preset(asked, name, batch=asked["timed"][name], precision=precision, seed=seed)
-    count = asked["warm_up"] + asked["steps"]
+    model, train = _preset(settings, name, batch=settings["timed"][name], precision=precision, seed=seed)
+    count = settings["warm_up"] + settings["steps"]
     random = torch.Generator().manual_seed(seed)
     text = torch.multinomial(
         1 / torch.arange(1.0, model.vocab_size + 1),
@@ -126,29 +126,29 @@ def _steps(
     if device == "cuda":
         most = rounded(torch.cuda.max_memory_allocated() / GIGA)
         torch.cuda.reset_peak_memory_stats()
-    return {"seconds": seconds[asked["warm_up"] :], "gigabytes": most}
+    return {"seconds": seconds[settings["warm_up"] :], "gigabytes": most}
 
 
-def _reduced(asked: dict[str, Any], device: str, report: Report) -> dict[str, Any]:
+def _reduced(settings: dict[str, Any], device: str, report: Report) -> dict[str, Any]:
     """Seconds of each all-reduce: between GPUs by NCCL where there are as many, else by gloo."""
     del report
-    on_gpus = device == "cuda" and torch.cuda.device_count() >= asked["processes"]
+    on_gpus = device == "cuda" and torch.cuda.device_count() >= settings["processes"]
     backend = "nccl" if on_gpus else "gloo"
     with TemporaryDirectory() as folder:
-        spawn(_reduce, (backend, asked, folder), nprocs=asked["processes"])
+        spawn(_reduce, (backend, settings, folder), nprocs=settings["processes"])
         seconds = json.loads(Path(folder, "seconds.json").read_text("utf-8"))
     return {"backend": backend, "seconds": seconds}
 
 
-def _reduce(rank: int, backend: str, asked: dict[str, Any], folder: str) -> None:
+def _reduce(rank: int, backend: str, settings: dict[str, Any], folder: str) -> None:
     """What each of the processes does; the first round is not counted."""
     torch.set_num_threads(1)
     distributed.init_process_group(
-        backend, init_method=f"file://{folder}/store", rank=rank, world_size=asked["processes"]
+        backend, init_method=f"file://{folder}/store", rank=rank, world_size=settings["processes"]
     )
     device = torch.device("cuda", rank) if backend == "nccl" else torch.device("cpu")
-    numbers, seconds = torch.zeros(asked["bytes"] // FLOAT, device=device), []
-    for _ in range(asked["rounds"] + 1):
+    numbers, seconds = torch.zeros(settings["bytes"] // FLOAT, device=device), []
+    for _ in range(settings["rounds"] + 1):
         began = perf_counter()
         distributed.all_reduce(numbers)
         numbers[0].item()
@@ -158,33 +158,35 @@ def _reduce(rank: int, backend: str, asked: dict[str, Any], folder: str) -> None
     distributed.destroy_process_group()
 
 
-def collect(asked: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dict[str, Any]:
+def collect(settings: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dict[str, Any]:
     """What was timed; then for each preset its size, its cost, and what N processes make of it."""
     del corpus
     timed = [
-        _timed(asked, name, precision, found) for name in asked["timed"] for precision in asked["precisions"]
+        _timed(settings, name, precision, found)
+        for name in settings["timed"]
+        for precision in settings["precisions"]
     ]
-    link = _link(asked["reduced"], found["all-reduce"])
-    links = {"measured": link["gigabytes_per_second"], **asked["links"]}
+    link = _link(settings["reduced"], found["all-reduce"])
+    links = {"measured": link["gigabytes_per_second"], **settings["links"]}
     return {
         "timed": timed,
         "link": link,
         "links": links,
-        "assumed": asked["assumed"],
-        "presets": {name: _row(asked, name, timed, links) for name in asked["presets"]},
+        "assumed": settings["assumed"],
+        "presets": {name: _row(settings, name, timed, links) for name in settings["presets"]},
     }
 
 
-def _timed(asked: dict[str, Any], name: str, precision: str, found: dict[str, Any]) -> dict[str, Any]:
-    model, train = _preset(asked, name, batch=asked["timed"][name])
-    passes = [found[_part(name, precision, number)] for number in range(asked["passes"])]
+def _timed(settings: dict[str, Any], name: str, precision: str, found: dict[str, Any]) -> dict[str, Any]:
+    model, train = _preset(settings, name, batch=settings["timed"][name])
+    passes = [found[_part(name, precision, number)] for number in range(settings["passes"])]
     seconds = spread([one for each in passes for one in each["seconds"]])
     needed = step_operations(model, train)
     return {
         "preset": name,
         "precision": precision,
         "batch": train.batch,
-        "published_batch": _preset(asked, name)[1].batch,
+        "published_batch": _preset(settings, name)[1].batch,
         "operations": needed,
         "seconds": seconds,
         "operations_per_second": rounded(needed / seconds["median"]),
@@ -195,31 +197,31 @@ def _timed(asked: dict[str, Any], name: str, precision: str, found: dict[str, An
     }
 
 
-def _link(asked: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
+def _link(settings: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
     seconds = spread(found["seconds"])
-    sent = ring_bytes(asked["bytes"], asked["processes"])
+    sent = ring_bytes(settings["bytes"], settings["processes"])
     return {
-        "processes": asked["processes"],
+        "processes": settings["processes"],
         "backend": found["backend"],
-        "bytes": asked["bytes"],
+        "bytes": settings["bytes"],
         "seconds": seconds,
         "gigabytes_per_second": rounded(sent / seconds["median"] / GIGA),
     }
 
 
 def _row(
-    asked: dict[str, Any], name: str, timed: Sequence[Mapping[str, Any]], links: Mapping[str, float]
+    settings: dict[str, Any], name: str, timed: Sequence[Mapping[str, Any]], links: Mapping[str, float]
 ) -> dict[str, Any]:
     """A preset; one that was not timed runs at the rate of that which is nearest in size."""
-    model, train = _preset(asked, name)
-    assumed = asked["assumed"]["teraflops"] * asked["assumed"]["utilisation"] * TERA
+    model, train = _preset(settings, name)
+    assumed = settings["assumed"]["teraflops"] * settings["assumed"]["utilisation"] * TERA
     step, numbers = step_operations(model, train), parameters(model)
-    sizes = {other: parameters(_preset(asked, other)[0]) for other in asked["timed"]}
+    sizes = {other: parameters(_preset(settings, other)[0]) for other in settings["timed"]}
     like = min(sizes, key=lambda other: max(sizes[other] / numbers, numbers / sizes[other]))
     measured = max(one["operations_per_second"] for one in timed if one["preset"] == like)
     rates = {"measured": measured, "assumed": assumed}
     seconds = {kind: step * train.steps / rate for kind, rate in rates.items()}
-    shares = [parts for parts in asked["gpus"] if train.batch % parts == 0]
+    shares = [parts for parts in settings["gpus"] if train.batch % parts == 0]
     return {
         "parameters": numbers,
         "millions": rounded(numbers / 1e6),

@@ -33,20 +33,20 @@ def settings(profile: str, corpus: Corpus) -> dict[str, Any]:
     }
 
 
-def parts(asked: dict[str, Any], corpus: Corpus, *, seeds: list[int], device: str) -> dict[str, Part]:
+def parts(settings: dict[str, Any], corpus: Corpus, *, seeds: list[int], device: str) -> dict[str, Part]:
     """Train each system with each seed."""
     return {
         f"{system}, {name}": partial(_named, system, part)
-        for system in asked["systems"]
-        for name, part in copying.parts(_task(asked, system), corpus, seeds=seeds, device=device).items()
+        for system in settings["systems"]
+        for name, part in copying.parts(_task(settings, system), corpus, seeds=seeds, device=device).items()
     }
 
 
-def _task(asked: dict[str, Any], system: str) -> dict[str, Any]:
+def _task(settings: dict[str, Any], system: str) -> dict[str, Any]:
     """What ``copying`` is asked for this system."""
-    chosen = asked["systems"][system]
-    model = asked["model"] | {"attention": chosen["attention"]}
-    return asked | {"model": model, "mem_len": asked["mem_len"] if chosen["memory"] else 0}
+    chosen = settings["systems"][system]
+    model = settings["model"] | {"attention": chosen["attention"]}
+    return settings | {"model": model, "mem_len": settings["mem_len"] if chosen["memory"] else 0}
 
 
 def _named(system: str, part: Part, report: Report) -> Any:
@@ -58,24 +58,24 @@ def _named(system: str, part: Part, report: Report) -> Any:
     return part(told)
 
 
-def collect(asked: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dict[str, Any]:
+def collect(settings: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dict[str, Any]:
     """Accuracy by offset, and its means before and from the offset whose token is in the segment."""
     del corpus
-    (distance,) = asked["distances"]
+    (distance,) = settings["distances"]
     systems = {}
-    for system, chosen in asked["systems"].items():
+    for system, chosen in settings["systems"].items():
         curves = [part["accuracy"] for name, part in found.items() if name.startswith(f"{system}, ")]
         systems[system] = {
             "attention": chosen["attention"],
-            "mem_len": _task(asked, system)["mem_len"],
+            "mem_len": _task(settings, system)["mem_len"],
             "by_offset": [summary(list(values)) for values in zip(*curves, strict=True)],
             "token_in_segment_before": summary([_mean(curve[:distance]) for curve in curves]),
             "token_in_segment": summary([_mean(curve[distance:]) for curve in curves]),
         }
     return {
-        "chance": 1 / asked["model"]["vocab_size"],
+        "chance": 1 / settings["model"]["vocab_size"],
         "distance": distance,
-        "seg_len": asked["seg_len"],
+        "seg_len": settings["seg_len"],
         "systems": systems,
     }
 

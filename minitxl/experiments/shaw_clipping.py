@@ -43,11 +43,11 @@ def settings(profile: str, corpus: Corpus) -> dict[str, Any]:
     }
 
 
-def parts(asked: dict[str, Any], corpus: Corpus, *, seeds: list[int], device: str) -> dict[str, Part]:
+def parts(settings: dict[str, Any], corpus: Corpus, *, seeds: list[int], device: str) -> dict[str, Part]:
     """Train and score a model for each k and seed."""
     return {
-        label(k, seed): partial(_train_and_score, asked, corpus, k, seed, device)
-        for k in asked["max_distances"]
+        label(k, seed): partial(_train_and_score, settings, corpus, k, seed, device)
+        for k in settings["max_distances"]
         for seed in seeds
     }
 
@@ -58,20 +58,20 @@ def label(max_distance: int, seed: int) -> str:
 
 
 def _train_and_score(
-    asked: dict[str, Any], corpus: Corpus, max_distance: int, seed: int, device: str, report: Report
+    settings: dict[str, Any], corpus: Corpus, max_distance: int, seed: int, device: str, report: Report
 ) -> dict[str, Any]:
-    config = replace(model_config(asked["model"]), max_distance=max_distance)
-    train = replace(train_config(asked["train"]), seed=seed)
+    config = replace(model_config(settings["model"]), max_distance=max_distance)
+    train = replace(train_config(settings["train"]), seed=seed)
     run = loop.start(config, train, device=device)
     lanes = ContiguousBatches(corpus.train, batch=train.batch, seg_len=train.seg_len)
     for record in loop.train_steps(run, lanes, corpus.valid):
         report(label(max_distance, seed), train.steps, record)
-    test = corpus.test[: asked["test_tokens"] + 1]
-    lengths = [int(train.seg_len * factor) for factor in asked["memory_lens"]]
+    test = corpus.test[: settings["test_tokens"] + 1]
+    lengths = [int(train.seg_len * factor) for factor in settings["memory_lens"]]
     longer = [train.evaluation.attending(length) for length in lengths]
     return {
         "parameters": sum(parameter.numel() for parameter in run.model.parameters()),
-        "bits": [cached(run.model, test, settings).bits_per_token for settings in longer],
+        "bits": [cached(run.model, test, evaluate).bits_per_token for evaluate in longer],
         "vectors": vectors(run.model) if max_distance == SHOWN else None,
     }
 
@@ -95,13 +95,13 @@ def _rounded(values: Tensor) -> list[float]:
     return [round(value, 3) for value in values.to(torch.float64).tolist()]
 
 
-def collect(asked: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dict[str, Any]:
+def collect(settings: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dict[str, Any]:
     """Each k's loss by attention length, and the vectors of one model."""
     del corpus
-    train = asked["train"]
-    lengths = [int(train["seg_len"] * factor) for factor in asked["memory_lens"]]
+    train = settings["train"]
+    lengths = [int(train["seg_len"] * factor) for factor in settings["memory_lens"]]
     rows = []
-    for k in asked["max_distances"]:
+    for k in settings["max_distances"]:
         seeds = [part for name, part in found.items() if name.startswith(f"k = {k}, ")]
         by_length = [
             {"attention_len": length, "bits": summary([part["bits"][index] for part in seeds])}

@@ -34,10 +34,10 @@ def settings(profile: str, corpus: Corpus) -> dict[str, Any]:
     }
 
 
-def parts(asked: dict[str, Any], corpus: Corpus, *, seeds: list[int], device: str) -> dict[str, Part]:
+def parts(settings: dict[str, Any], corpus: Corpus, *, seeds: list[int], device: str) -> dict[str, Part]:
     """Train and score each system with each seed."""
-    shuffled = shuffle_lines(corpus, seed=asked["order"])
-    return ablation.parts(asked, shuffled, seeds=seeds, device=device)
+    shuffled = shuffle_lines(corpus, seed=settings["order"])
+    return ablation.parts(settings, shuffled, seeds=seeds, device=device)
 
 
 def shuffle_lines(corpus: Corpus, *, seed: int) -> Corpus:
@@ -53,6 +53,6 @@ def shuffle_lines(corpus: Corpus, *, seed: int) -> Corpus:
     return replace(corpus, name=f"{corpus.name}, lines shuffled", train=train, valid=valid, test=test)
 
 
-def collect(asked: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dict[str, Any]:
+def collect(settings: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dict[str, Any]:
     """Each system's loss, whole and by offset in the segment."""
-    return ablation.collect(asked, corpus, found)
+    return ablation.collect(settings, corpus, found)

@@ -1,6 +1,6 @@
 """The models that several experiments look into: trained once, kept as checkpoints.
 
-    model = trained.model(asked, corpus, "xl_memory", seed, device=, models=, report=)
+    model = trained.model(settings, corpus, "xl_memory", seed, device=, models=, report=)
 
 A kept model is trained anew where its settings or its text are other ones, and where the code of
 today no longer repeats its tiny run (``fingerprints``). Weights are rounded to float16 before
@@ -58,7 +58,7 @@ def settings(profile: str, corpus: Corpus) -> dict[str, Any]:
 
 
 def model(
-    asked: dict[str, Any],
+    settings: dict[str, Any],
     corpus: Corpus,
     system: System,
     seed: int,
@@ -68,20 +68,21 @@ def model(
     report: Report,
 ) -> Model:
     """The system's model, from ``models/SYSTEM-SEED.safetensors``, which is trained if need be."""
-    path, config = models / f"{system}-{seed}.safetensors", config_of(asked, system)
+    path, config = models / f"{system}-{seed}.safetensors", config_of(settings, system)
     about = {
         "model": asdict(config),
-        "trained": {name: asked[name] for name in ("corpus", "train")},
+        "trained": {name: settings[name] for name in ("corpus", "train")},
         "seed": seed,
         "fingerprint": fingerprint(system),
     }
-    if not path.exists() or not same(checkpoints.read(path)[1], json.loads(json.dumps(about))):
-        fresh = _train(asked, corpus, system, seed, device, report)
-        tensors = checkpoints.model_tensors(fresh)
+    tensors, stored_about = checkpoints.read(path) if path.exists() else ({}, None)
+    if not same(stored_about, json.loads(json.dumps(about))):
+        fresh = _train(settings, corpus, system, seed, device, report)
+        tensors = {name: tensor.half() for name, tensor in checkpoints.model_tensors(fresh).items()}
         models.mkdir(parents=True, exist_ok=True)
-        checkpoints.write(path, {name: tensor.half() for name, tensor in tensors.items()}, about)
+        checkpoints.write(path, tensors, about)
     kept = new(config).to(device)
-    checkpoints.copy_model_tensors(checkpoints.read(path)[0], kept)
+    checkpoints.copy_model_tensors(tensors, kept)
     return kept.eval()
 
 
@@ -89,15 +90,15 @@ def model(
 def fingerprint(system: System) -> list[float]:
     """Return the training loss of every step of the system's tiny run, in bits."""
     corpus, losses = tiny_corpus(), list[float]()
-    asked = merged(settings("quick", corpus), {name: TRAINED[name] for name in ("model", "train")})
+    tiny = merged(settings("quick", corpus), {name: TRAINED[name] for name in ("model", "train")})
     with exact():
-        _train(asked, corpus, system, 0, "cpu", lambda label, steps, record: losses.append(record.bits))
+        _train(tiny, corpus, system, 0, "cpu", lambda label, steps, record: losses.append(record.bits))
     return losses
 
 
-def config_of(asked: dict[str, Any], system: System) -> ModelConfig | LSTMConfig:
+def config_of(settings: dict[str, Any], system: System) -> ModelConfig | LSTMConfig:
     """All have about the parameters of Transformer-XL."""
-    base = checkpoints.model_config(asked["model"])
+    base = checkpoints.model_config(settings["model"])
     if system != "lstm":
         return equal_parameters(replace(base, attention=TRANSFORMERS[system]["attention"]))
     with torch.random.fork_rng(devices=[]):
@@ -111,9 +112,12 @@ def new(config: ModelConfig | LSTMConfig) -> Model:
 
 
 def _train(
-    asked: dict[str, Any], corpus: Corpus, system: System, seed: int, device: str, report: Report
+    settings: dict[str, Any], corpus: Corpus, system: System, seed: int, device: str, report: Report
 ) -> Model:
-    config, train = config_of(asked, system), replace(checkpoints.train_config(asked["train"]), seed=seed)
+    config, train = (
+        config_of(settings, system),
+        replace(checkpoints.train_config(settings["train"]), seed=seed),
+    )
     lanes = ContiguousBatches(corpus.train, batch=train.batch, seg_len=train.seg_len)
     if isinstance(config, LSTMConfig):
         with torch.random.fork_rng(devices=[]):

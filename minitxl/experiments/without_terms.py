@@ -5,17 +5,14 @@ work: the missing term is computed as zero. The fast path and decoding add all f
 themselves, so nothing here uses them: all five are trained and scored by the explicit path.
 """
 
-from collections.abc import Iterator
 from dataclasses import asdict, replace
 from functools import partial
 from math import log, sqrt
-from time import perf_counter
 from typing import Any
 
 import torch
 from einops import rearrange
 from torch import Tensor
-from torch.optim import AdamW
 
 from minitxl.attention import LayerMemory, Scores, Segment, XLAttention, content_scores, distance_scores
 from minitxl.config import ModelConfig
@@ -28,8 +25,7 @@ from minitxl.inference.config import EvaluateConfig
 from minitxl.memory import extend
 from minitxl.model import Block, TransformerLM
 from minitxl.training.checkpoints import model_config, train_config
-from minitxl.training.config import TrainConfig
-from minitxl.training.loop import Record, learning_rate, optimizer_step
+from minitxl.training.loop import start, train_steps
 
 SEEDS = [0, 1, 2]
 MISSING = ["none", "a", "b", "c", "d"]
@@ -68,12 +64,12 @@ def settings(profile: str, corpus: Corpus) -> dict[str, Any]:
     }
 
 
-def parts(asked: dict[str, Any], corpus: Corpus, *, seeds: list[int], device: str) -> dict[str, Part]:
+def parts(settings: dict[str, Any], corpus: Corpus, *, seeds: list[int], device: str) -> dict[str, Part]:
     """Train and score with each seed the whole model, and the four that lack a term."""
     return {
-        f"{label(missing)}, seed {seed}": partial(train_and_score, asked, corpus, missing, seed, device)
+        f"{label(missing)}, seed {seed}": partial(train_and_score, settings, corpus, missing, seed, device)
         for seed in seeds
-        for missing in asked["missing"]
+        for missing in settings["missing"]
     }
 
 
@@ -83,18 +79,16 @@ def label(missing: str) -> str:
 
 
 def train_and_score(
-    asked: dict[str, Any], corpus: Corpus, missing: str, seed: int, device: str, report: Report
+    settings: dict[str, Any], corpus: Corpus, missing: str, seed: int, device: str, report: Report
 ) -> dict[str, Any]:
     """Bits per character on the test text, read segment by segment with the memory of training."""
-    train = replace(train_config(asked["train"]), seed=seed)
-    with torch.random.fork_rng(devices=range(torch.cuda.device_count()) if device == "cuda" else []):
-        torch.manual_seed(seed)
-        model = new(model_config(asked["model"]), missing).to(device)
-        lanes = ContiguousBatches(corpus.train, batch=train.batch, seg_len=train.seg_len)
-        for record in steps(model.train(), lanes, train):
-            report(f"{label(missing)}, seed {seed}", train.steps, record)
-    test = corpus.test[: asked["test_tokens"] + 1]
-    nats = explicit_losses(model, test, train.evaluation)
+    train = replace(train_config(settings["train"]), seed=seed)
+    run = start(model_config(settings["model"]), train, device=device, build=partial(new, missing=missing))
+    lanes = ContiguousBatches(corpus.train, batch=train.batch, seg_len=train.seg_len)
+    for record in train_steps(run, lanes):
+        report(f"{label(missing)}, seed {seed}", train.steps, record)
+    test = corpus.test[: settings["test_tokens"] + 1]
+    nats = losses_with_memory(run.model, test, train.evaluation)
     return {"bits": nats.double().mean().item() / log(2)}
 
 
@@ -108,49 +102,30 @@ def new(config: ModelConfig, missing: str) -> TransformerLM:
     return model
 
 
-def steps(model: TransformerLM, lanes: ContiguousBatches, settings: TrainConfig) -> Iterator[Record]:
-    """Train as ``loop.steps`` does, by the explicit path."""
-    optimizer = AdamW(model.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay)
-    device, memory = next(model.parameters()).device, None
-    for step in range(1, settings.steps + 1):
-        began, index = perf_counter(), (step - 1) % len(lanes)
-        tokens, targets = (ids.to(device) for ids in lanes[index])
-        memory = memory if index else None
-        losses, states = model.token_losses(tokens, targets, memory)
-        loss = losses.mean()
-        optimizer.zero_grad()
-        loss.backward()
-        rate = learning_rate(step, settings)
-        norm = optimizer_step(model, optimizer, rate=rate, clip=settings.clip)
-        memory = extend(memory, states, mem_len=settings.mem_len)
-        seconds = perf_counter() - began
-        yield Record(step, loss.item() / log(2), rate, norm, tokens.numel(), seconds)
-
-
-def explicit_losses(model: TransformerLM, stream: Tensor, settings: EvaluateConfig) -> Tensor:
-    """Loss of each target in nats: what ``evaluation.cached_losses`` would give a whole model."""
+def losses_with_memory(model: TransformerLM, stream: Tensor, evaluate: EvaluateConfig) -> Tensor:
+    """Return the loss of each target in nats, as ``cached_losses`` does for attentions the cache knows."""
     stream, memory, found = stream.to(next(model.parameters()).device, torch.int64), None, []
     with fast_evaluation(model) as model:
-        for begin in range(0, len(stream) - 1, settings.seg_len):
-            segment = stream[None, begin : begin + settings.seg_len + 1]
+        for begin in range(0, len(stream) - 1, evaluate.seg_len):
+            segment = stream[None, begin : begin + evaluate.seg_len + 1]
             losses, states = model.token_losses(segment[:, :-1], segment[:, 1:], memory)
-            memory = extend(memory, states, mem_len=settings.mem_len)
+            memory = extend(memory, states, mem_len=evaluate.mem_len)
             found.append(losses[0])
     return torch.cat(found)
 
 
-def collect(asked: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dict[str, Any]:
+def collect(settings: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dict[str, Any]:
     """Test bits per character by what is missing, and what its absence costs seed by seed."""
     del corpus
     bits = {
         missing: [part["bits"] for name, part in found.items() if name.startswith(f"{label(missing)}, ")]
-        for missing in asked["missing"]
+        for missing in settings["missing"]
     }
     return {
-        "steps": asked["train"]["steps"],
-        "seg_len": asked["train"]["seg_len"],
-        "mem_len": asked["train"]["mem_len"],
-        "test_tokens": asked["test_tokens"],
+        "steps": settings["train"]["steps"],
+        "seg_len": settings["train"]["seg_len"],
+        "mem_len": settings["train"]["mem_len"],
+        "test_tokens": settings["test_tokens"],
         "missing": {
             missing: {
                 "bits": summary(values),

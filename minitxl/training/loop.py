@@ -8,7 +8,7 @@ Runs share nothing, their random numbers included, so two may be stepped in turn
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import cos, isfinite, log, pi
@@ -94,11 +94,17 @@ class TokenLosses(nn.Module):
 
 
 def start(
-    config: ModelConfig, settings: TrainConfig, *, device: torch.device | str = "cpu", accumulate: int = 1
+    config: ModelConfig,
+    settings: TrainConfig,
+    *,
+    device: torch.device | str = "cpu",
+    accumulate: int = 1,
+    build: Callable[[ModelConfig], TransformerLM] = TransformerLM,
 ) -> Run:
     """A run at step 0, its weights and later its dropout decided by ``settings.seed``.
 
     With ``accumulate``, a step takes its lanes in that many parts: the same gradient in less memory.
+    ``build`` makes the model of the configuration, for one that differs from ``TransformerLM``.
     """
     device = torch.device(device)
     if settings.precision == "bfloat16" and device.type != "cuda":
@@ -106,7 +112,7 @@ def start(
     distributed.share(settings.batch, parts=accumulate)
     with torch.random.fork_rng(devices=_cuda_index(device)):
         torch.manual_seed(settings.seed)
-        model = optimize(TransformerLM(config)).to(device)
+        model = optimize(build(config)).to(device)
         if distributed.rank():
             torch.manual_seed(settings.seed + (distributed.rank() << 32))
         random = _random_state(device)

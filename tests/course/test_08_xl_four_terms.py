@@ -254,7 +254,7 @@ def test_a_model_that_lacks_no_term_scores_as_the_whole_model_does():
     torch.manual_seed(0)
     whole = TransformerLM(model_config(asked["model"]))
     settings = EvaluateConfig(seg_len=8, mem_len=12)
-    found = without_terms.explicit_losses(model, corpus.test[:71], settings)
+    found = without_terms.losses_with_memory(model, corpus.test[:71], settings)
     torch.testing.assert_close(found, cached_losses(whole, corpus.test[:71], settings))
 
 
