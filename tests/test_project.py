@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from conftest import LONGEST_FIRST
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parent.parent
@@ -255,6 +256,10 @@ def test_the_menus_of_nbgrader_are_for_teachers(tmp_path):
     assert menus("lab") == []
     assert menus("test") == ["disable"]
     assert menus("assignments") == ["enable"]
+
+
+def test_the_files_that_run_first_exist():
+    assert all((ROOT / name).is_file() for name in LONGEST_FIRST)
 
 
 def test_ci_runs_the_readmes_test_command():
