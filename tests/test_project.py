@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from conftest import LONGEST_FIRST
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parent.parent
@@ -258,8 +257,9 @@ def test_the_menus_of_nbgrader_are_for_teachers(tmp_path):
     assert menus("assignments") == ["enable"]
 
 
-def test_the_files_that_run_first_exist():
-    assert all((ROOT / name).is_file() for name in LONGEST_FIRST)
+def test_the_files_that_run_first_exist(pytestconfig):
+    shared = pytestconfig.pluginmanager.get_plugin(str(ROOT / "tests" / "conftest.py"))
+    assert all((ROOT / name).is_file() for name in shared.LONGEST_FIRST)
 
 
 def test_ci_runs_the_readmes_test_command():
