@@ -8,8 +8,15 @@ PYTHON ?= python3
 VENV := .venv
 PEERS := .venv-peers
 BIN := $(VENV)/bin
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 READY := $(VENV)/ready
-SIDE_BY_SIDE := --numprocesses=logical --maxprocesses=8 --dist=loadfile
+READY_TEST := $(VENV)/ready-test
+READY_BOOK := $(VENV)/ready-book
+READY_CLASSROOM := $(VENV)/ready-classroom
+PYTEST := MINITXL_PROFILE=quick OMP_NUM_THREADS=1 $(BIN)/pytest
+IN_PARALLEL := --numprocesses=logical --maxprocesses=8 --dist=loadfile --no-loadscope-reorder
+NBVAL := --nbval-lax --nbval-current-env --nbval-cell-timeout=300 -p no:cacheprovider
+NBGRADER_MENUS := @jupyter/nbgrader
 TORCH := $(shell sed -n '/^torch==/p' constraints.txt)
 
 .DEFAULT_GOAL := help
@@ -18,7 +25,7 @@ TORCH := $(shell sed -n '/^torch==/p' constraints.txt)
 help:  ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(READY)  ## create .venv and install the tested versions, once
+setup: $(READY)  ## create .venv and install what the course needs, in the tested versions, once
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
@@ -26,8 +33,23 @@ $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
 		echo "minitxl needs Python's venv module, which '$(PYTHON)' lacks: on Debian or Ubuntu, 'apt-get install python3-venv' brings it" >&2; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) '$(TORCH)'
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[test,book,classroom]'
+	$(PIP_INSTALL) $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) '$(TORCH)'
+	$(PIP_INSTALL) --constraint constraints.txt --editable .
+	@touch $@
+
+$(READY_BOOK): $(READY)
+	$(PIP_INSTALL) --constraint constraints.txt --editable '.[book]'
+	@touch $@
+
+# nbgrader's menus in JupyterLab are for teachers: the tests use nbgrader without them.
+$(READY_TEST): $(READY)
+	$(PIP_INSTALL) --constraint constraints.txt --editable '.[test,book,classroom]'
+	@test -e $(READY_CLASSROOM) || $(BIN)/jupyter labextension disable --level=sys_prefix $(NBGRADER_MENUS)
+	@touch $@
+
+$(READY_CLASSROOM): $(READY)
+	$(PIP_INSTALL) --constraint constraints.txt --editable '.[classroom]'
+	@$(BIN)/jupyter labextension enable --level=sys_prefix $(NBGRADER_MENUS)
 	@touch $@
 
 demo: $(READY)  ## train a vanilla model and Transformer-XL side by side, and draw the difference
@@ -36,24 +58,25 @@ demo: $(READY)  ## train a vanilla model and Transformer-XL side by side, and dr
 lab: $(READY)  ## open the course in JupyterLab
 	@$(BIN)/jupyter lab --LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb
 
-test: lint test-unit test-notebooks test-browser test-classroom  ## all tests, as CI runs them
+test: lint $(READY_TEST)  ## all tests, as CI runs them
+	@$(PYTEST) $(IN_PARALLEL) $(NBVAL) -m 'not every_assignment' tests notebooks/*.ipynb
 
-test-unit: $(READY)  ## tests of the package and of the course
-	@OMP_NUM_THREADS=1 $(BIN)/pytest $(SIDE_BY_SIDE) --ignore=tests/browser --ignore=tests/classroom
+test-unit: $(READY_TEST)  ## tests of the package and of the course
+	@$(PYTEST) $(IN_PARALLEL) --ignore=tests/browser --ignore=tests/classroom
 
-test-browser: $(READY)  ## the course in JupyterLab and as a static site, in a headless Chromium
-	@$(BIN)/pytest $(SIDE_BY_SIDE) tests/browser
+test-notebooks: $(READY_TEST)  ## run every notebook from top to bottom, in the quick profile
+	@$(PYTEST) $(IN_PARALLEL) $(NBVAL) notebooks/*.ipynb
 
-test-notebooks: $(READY)  ## run every notebook from top to bottom, in the quick profile
-	@MINITXL_PROFILE=quick OMP_NUM_THREADS=1 $(BIN)/pytest $(SIDE_BY_SIDE) --nbval-lax --nbval-current-env --nbval-cell-timeout=300 -p no:cacheprovider notebooks/*.ipynb
+test-browser: $(READY_TEST)  ## the course in JupyterLab and as a static site, in a headless Chromium
+	@$(PYTEST) $(IN_PARALLEL) tests/browser
 
-test-classroom: $(READY)  ## one assignment through the real nbgrader, from release to grades
-	@$(BIN)/pytest tests/classroom -k 3_memory
+test-classroom: $(READY_TEST)  ## one assignment through the real nbgrader, from release to grades
+	@$(PYTEST) -m 'not every_assignment' tests/classroom
 
-soak: $(READY)  ## long tests: a training killed at 50 random moments goes on to the same bytes
-	@MINITXL_KILLS=50 $(BIN)/pytest tests/training/test_faults.py -k random_moments
+soak: $(READY_TEST)  ## long tests: a training killed at 50 random moments goes on to the same bytes
+	@MINITXL_KILLS=50 $(PYTEST) tests/training/test_faults.py -k random_moments
 
-lint: $(READY)  ## format, lint and types
+lint: $(READY_TEST)  ## format, lint and types
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy
@@ -76,17 +99,17 @@ figures-check: $(READY)  ## compute the cheapest experiment of each kind anew: t
 notebooks: $(READY)  ## run the notebooks and store their outputs in canonical form
 	@$(BIN)/python notebooks/execute.py
 
-book: $(READY)  ## the course as a static site, in build/book
+book: $(READY_BOOK)  ## the course as a static site, in build/book
 	@$(BIN)/sphinx-build -q -W --keep-going -c notebooks/book -b html notebooks build/book
 	@echo "open build/book/index.html"
 
 COURSE ?= build/classroom
 
-assignments: $(READY)  ## student, solution and instructor versions, in COURSE=FOLDER
+assignments: $(READY_CLASSROOM)  ## student, solution and instructor versions, in COURSE=FOLDER
 	@$(BIN)/python notebooks/assignments/build.py $(COURSE)
 
-classroom-check: $(READY)  ## every assignment through the real nbgrader
-	@$(BIN)/pytest tests/classroom
+classroom-check: $(READY_TEST)  ## every assignment through the real nbgrader
+	@$(PYTEST) tests/classroom
 
 $(PEERS)/ready: constraints-peers.txt
 	@test -x $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)
@@ -97,7 +120,7 @@ $(PEERS)/ready: constraints-peers.txt
 bench: $(READY) $(PEERS)/ready  ## time minitxl and its peers side by side
 	@$(BIN)/minitxl bench
 
-parity: $(READY) $(PEERS)/ready  ## compute the Hugging Face port's numbers anew, and compare with them
+parity: $(READY_TEST) $(PEERS)/ready  ## compute the Hugging Face port's numbers anew, and compare with them
 	@$(PEERS)/bin/python tests/pretrained/parity/make_vectors.py
 	@$(BIN)/pytest tests/pretrained/test_parity.py
 

@@ -1,4 +1,6 @@
-"""Every shape in a signature is checked while the tests run."""
+"""Every shape in a signature is checked while the tests run, and the longest files run first."""
+
+from pathlib import Path
 
 import jaxtyping
 import pytest
@@ -9,6 +11,29 @@ jaxtyping.install_import_hook("minitxl", "beartype.beartype")
 torch.set_num_threads(1)  # the tensors are tiny
 settings.register_profile("minitxl", deadline=None, max_examples=60)
 settings.load_profile("minitxl")
+
+
+ROOT = Path(__file__).parent.parent
+LONGEST_FIRST = (
+    "tests/browser/test_lab.py",
+    "tests/classroom/test_round_trip.py",
+    "tests/browser/test_book.py",
+    "tests/assignments/test_wrong_solutions.py",
+    "tests/assignments/test_sheets.py",
+    "tests/training/test_faults.py",
+    "tests/experiments/test_fingerprints.py",
+    "tests/experiments/test_trained_experiments.py",
+    "notebooks/00_start_here.ipynb",
+    "notebooks/10_training.ipynb",
+    "notebooks/05_absolute_positions_break.ipynb",
+    "notebooks/11_attention_over_memory.ipynb",
+)
+"""Files that take longest, the longest first, so that no processor is left with one of them at the end."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    order = {ROOT / name: place for place, name in enumerate(LONGEST_FIRST)}
+    items.sort(key=lambda item: order.get(item.path, len(order)))
 
 
 @pytest.fixture

@@ -158,13 +158,13 @@ def test_the_conda_environment_holds_the_same_pins(project):
     assert conda == ["python=3.11", "pip"]
     assert Requirement(f"python{project['requires-python']}").specifier.contains("3.11")
     options = [line for line in pip["pip"] if line.startswith("--")]
-    assert options == ["--constraint constraints.txt", "--editable .[test,book,classroom]"]
-    listed = {Requirement(line) for line in pip["pip"] if not line.startswith("--")}
+    assert options == ["--constraint constraints.txt", "--editable ."]
+    listed = [Requirement(line) for line in pip["pip"] if not line.startswith("--")]
     assert all(
         pins()[requirement.name.replace("_", "-")] == str(requirement.specifier) for requirement in listed
     )
-    wanted = {"torch", "jupyterlab", "matplotlib", "ipywidgets", "einops", "nbval"}
-    assert wanted <= {requirement.name for requirement in listed}
+    dependencies = {Requirement(text).name for text in project["dependencies"]}
+    assert {requirement.name for requirement in listed} == dependencies
 
 
 def make(*words: str, **variables: str) -> subprocess.CompletedProcess:
@@ -215,6 +215,51 @@ def test_a_second_set_up_installs_nothing(tmp_path):
     done = make("setup", VENV=str(venv))
     assert done.returncode == 0
     assert "install" not in done.stdout
+
+
+EXTRAS = {
+    "setup": [],
+    "demo": [],
+    "lab": [],
+    "figures": [],
+    "notebooks": [],
+    "book": ["book"],
+    "assignments": ["classroom"],
+    "lint": ["test,book,classroom"],
+    "test": ["test,book,classroom"],
+}
+"""Extras of the package that a target installs in an empty environment, beside the dependencies."""
+
+
+@pytest.mark.parametrize("target", EXTRAS)
+def test_a_target_installs_no_more_than_it_needs(target, tmp_path):
+    shown = make("--dry-run", target, VENV=str(tmp_path)).stdout
+    installed = re.findall(
+        r"--constraint constraints\.txt --editable '?\.(?:\[(.*)\])?'?$", shown, re.MULTILINE
+    )
+    assert set(installed) == {"", *EXTRAS[target]}
+
+
+def test_what_a_learner_needs_is_installed_once(tmp_path):
+    for stamp in ("ready", "ready-test"):
+        (tmp_path / stamp).touch()
+    for target in ("demo", "lab", "test"):
+        assert "pip install" not in make("--dry-run", target, VENV=str(tmp_path)).stdout
+
+
+def test_the_menus_of_nbgrader_are_for_teachers(tmp_path):
+    def menus(target):
+        shown = make("--dry-run", target, VENV=str(tmp_path)).stdout
+        return re.findall(r"labextension (\w+) --level=sys_prefix @jupyter/nbgrader", shown)
+
+    assert menus("lab") == []
+    assert menus("test") == ["disable"]
+    assert menus("assignments") == ["enable"]
+
+
+def test_the_files_that_run_first_exist(pytestconfig):
+    shared = pytestconfig.pluginmanager.get_plugin(str(ROOT / "tests" / "conftest.py"))
+    assert all((ROOT / name).is_file() for name in shared.LONGEST_FIRST)
 
 
 def test_ci_runs_the_readmes_test_command():

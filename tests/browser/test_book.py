@@ -3,14 +3,19 @@
 import re
 import subprocess
 import sys
-from functools import partial
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache, partial
 from http.server import SimpleHTTPRequestHandler
 from importlib.resources import files
 from pathlib import Path
-from urllib.parse import urldefrag, urljoin
+from urllib.parse import urldefrag
 
 import pytest
+import requests
 import sites
+from playwright.sync_api import BrowserContext, Page
 
 ROOT = Path(__file__).parent.parent.parent
 NOTEBOOKS = sorted(path.stem for path in (ROOT / "notebooks").glob("[0-9]*.ipynb"))
@@ -53,7 +58,21 @@ BROKEN_WORDS = """() => [...document.querySelectorAll("td:nth-child(2) p")].flat
     }).map(word => word[0])
 )"""
 """Chinese words of a table's second column that stand on more than one line."""
-MAKE_ABSOLUTE = "nodes => nodes.map(node => node.href || node.src)"
+ADDRESSES = "links => links.map(link => link.href)"
+DESKTOP = {"width": 1280, "height": 1100}
+PHONE = {"width": 390, "height": 844}
+
+
+@dataclass(frozen=True)
+class Visit:
+    """A page of the site that was opened, and what happened meanwhile."""
+
+    name: str
+    page: Page
+    errors: list[str] = field(default_factory=list)
+    """Complaints of its console and of its requests."""
+    requested: list[str] = field(default_factory=list)
+    """Addresses that it asked for."""
 
 
 class Quiet(SimpleHTTPRequestHandler):
@@ -77,51 +96,65 @@ def home(tmp_path_factory):
         yield address
 
 
+@contextmanager
+def visiting(window: BrowserContext, home: str, name: str) -> Iterator[Visit]:
+    """Open a page in the window until it asks for nothing more, and close it."""
+    page = window.new_page()
+    visit = Visit(name, page)
+    errors, requested = visit.errors, visit.requested
+    page.on("console", lambda said: errors.append(said.text) if said.type == "error" else None)
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("request", lambda request: requested.append(request.url))
+    page.on("requestfailed", lambda request: errors.append(f"failed: {request.url}"))
+    page.on("response", lambda got: errors.append(f"{got.status}: {got.url}") if got.status > 399 else None)
+    page.goto(f"{home}/{name}.html", wait_until="networkidle")
+    yield visit
+    page.close()
+
+
 @pytest.fixture(scope="module")
 def window(browser):
-    context = browser.new_context(viewport={"width": 1280, "height": 1100})
+    context = browser.new_context(viewport=DESKTOP)
     yield context
     context.close()
 
 
+@pytest.fixture(scope="module", params=PAGES)
+def visit(request, window, home):
+    """Each page in turn, opened once for all tests that take it, which run in the order of this file."""
+    with visiting(window, home, request.param) as visit:
+        yield visit
+
+
 @pytest.fixture
-def visit(window, home):
-    """Open a page; what its console and its requests complained of, and who was asked."""
-    errors, asked = [], []
-
-    def open_page(name, until="load"):
-        page = window.new_page()
-        page.on("console", lambda said: errors.append(said.text) if said.type == "error" else None)
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        page.on("request", lambda request: asked.append(request.url))
-        page.on("requestfailed", lambda request: errors.append(f"failed: {request.url}"))
-        page.on(
-            "response", lambda got: errors.append(f"{got.status}: {got.url}") if got.status > 399 else None
-        )
-        page.goto(f"{home}/{name}.html", wait_until=until)
-        return page
-
-    open_page.errors, open_page.asked, open_page.home = errors, asked, home
-    yield open_page
-    for page in window.pages:
-        page.close()
+def index(window, home):
+    with visiting(window, home, "index") as visit:
+        yield visit
 
 
-def test_the_whole_course_is_listed(visit):
-    listed = visit("index").eval_on_selector_all(".sidebar-tree a", MAKE_ABSOLUTE)
-    found = [link.removeprefix(f"{visit.home}/").removesuffix(".html") for link in listed]
-    assert found[: len(NOTEBOOKS)] == NOTEBOOKS
-    assert sorted([*found, "index"]) == sorted(PAGES)
+@pytest.fixture(scope="module")
+def text_at():
+    """Return the text at an address of the site, or None where there is none. Each is asked for once."""
+
+    @cache
+    def text(address):
+        response = requests.get(address, timeout=60)
+        return response.text if response.ok else None
+
+    return text
 
 
-each_page = pytest.mark.parametrize("name", PAGES)
+def test_the_whole_course_is_listed(index, home):
+    links = index.page.eval_on_selector_all(".sidebar-tree a", ADDRESSES)
+    listed = [link.removeprefix(f"{home}/").removesuffix(".html") for link in links]
+    assert listed[: len(NOTEBOOKS)] == NOTEBOOKS
+    assert sorted([*listed, "index"]) == sorted(PAGES)
 
 
-@each_page
-def test_a_page_has_its_equations_and_images_and_complains_of_nothing(visit, name):
-    page = visit(name, until="networkidle")
+def test_a_page_has_its_equations_and_images_and_complains_of_nothing(visit, home):
+    page, name = visit.page, visit.name
     assert visit.errors == []
-    assert all(url.startswith((visit.home, "data:")) for url in visit.asked)
+    assert all(url.startswith((home, "data:")) for url in visit.requested)
     for image in page.query_selector_all("main img, article img"):
         assert image.evaluate("image => image.complete && image.naturalWidth > 0")
         assert re.search(r"\d", image.get_attribute("alt") or "")
@@ -132,70 +165,63 @@ def test_a_page_has_its_equations_and_images_and_complains_of_nothing(visit, nam
     assert not page.query_selector("article .math:not(:has(math)), article mjx-container, article .katex")
 
 
-@each_page
-def test_on_a_phone_nothing_sticks_out_of_the_page(visit, keep, name):
-    page = visit(name)
-    page.set_viewport_size({"width": 390, "height": 844})
+def test_no_link_leads_nowhere(visit, home, text_at):
+    broken = []
+    for link in visit.page.eval_on_selector_all("article a[href], .sidebar-tree a[href]", ADDRESSES):
+        address, anchor = urldefrag(link)
+        if address.startswith(home):
+            text = text_at(address)
+            if text is None or (anchor and address.endswith(".html") and f'id="{anchor}"' not in text):
+                broken.append(link)
+    assert broken == []
+
+
+def test_on_a_phone_nothing_sticks_out_of_the_page(visit, keep):
+    page, name = visit.page, visit.name
+    page.set_viewport_size(PHONE)
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     assert page.evaluate(TOO_WIDE) == []
     if name in KEPT:
         keep(page, f"book-{name}-phone", near="article img")
 
 
-@each_page
-def test_a_page_is_accessible_in_light_and_in_dark(visit, keep, name):
-    page = visit(name)
+def test_a_page_is_accessible_in_light_and_in_dark(visit, keep):
+    page, name = visit.page, visit.name
+    page.set_viewport_size(DESKTOP)
     for scheme, kept in (("light", ""), ("dark", "-dark")) if name in KEPT else ():
         page.emulate_media(color_scheme=scheme)
         keep(page, f"book-{name}{kept}", near="article img")
     page.evaluate(EACH_COLOUR_ONCE)
     page.evaluate(AXE)
-    backgrounds, found = set(), []
-    for scheme, what in (("light", {}), ("dark", {"runOnly": ["color-contrast"]})):
+    backgrounds, complaints = set(), []
+    for scheme, rules in (("light", {}), ("dark", {"runOnly": ["color-contrast"]})):
         page.emulate_media(color_scheme=scheme)
         backgrounds.add(page.evaluate("getComputedStyle(document.body).backgroundColor"))
-        violations = page.evaluate("async what => (await axe.run(what)).violations", what)
-        found += [
-            f"{scheme}, {one['id']}: {node['html']}"
-            for one in violations
-            for node in one["nodes"]
-            if one["impact"] in ("serious", "critical")
+        options = {"resultTypes": ["violations"], **rules}
+        violations = page.evaluate("async options => (await axe.run(options)).violations", options)
+        complaints += [
+            f"{scheme}, {violation['id']}: {node['html']}"
+            for violation in violations
+            for node in violation["nodes"]
+            if violation["impact"] in ("serious", "critical")
         ]
-    assert found == []
+    assert complaints == []
     assert len(backgrounds) == 2
     assert set(page.eval_on_selector_all("article img[src$='.png']", BACKGROUNDS)) <= {255}
 
 
-def test_no_link_leads_nowhere(visit):
-    pages, broken = {}, []
-    for name in PAGES:
-        page = visit(name, until="domcontentloaded")
-        links = page.eval_on_selector_all("article a[href], .sidebar-tree a[href]", MAKE_ABSOLUTE)
-        for link in links:
-            target, anchor = urldefrag(urljoin(page.url, link))
-            if not target.startswith(visit.home):
-                continue
-            if target not in pages:
-                got = page.request.get(target)
-                pages[target] = got.text() if got.ok else None
-            text = pages[target]
-            if text is None or (anchor and target.endswith(".html") and f'id="{anchor}"' not in text):
-                broken.append(f"{name}: {link}")
-        page.close()
-    assert broken == []
-
-
+@pytest.mark.parametrize("visit", ["glossary"], indirect=True)
 def test_a_chinese_word_stands_on_one_line(visit):
-    page = visit("glossary")
+    page = visit.page
     assert "注意力" in page.inner_text("td:nth-child(2) >> nth=0")
     assert page.evaluate(BROKEN_WORDS) == []
 
 
-def test_search_finds_a_term(visit):
-    page = visit("index", until="networkidle")
+def test_search_finds_a_term(index):
+    page = index.page
     page.fill(".sidebar-search", "stop-gradient")
     page.press(".sidebar-search", "Enter")
     page.wait_for_selector("#search-results li a")
     page.wait_for_load_state("networkidle")
     assert page.query_selector_all("#search-results li a")
-    assert visit.errors == []
+    assert index.errors == []

@@ -13,7 +13,7 @@ import pytest
 import torch
 from excerpt import calls, code_of, excerpt, value_of
 from lab import complaints
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import Locator, TimeoutError, expect
 
 from minitxl.figures import Picture
 
@@ -26,7 +26,12 @@ WIDGETS = [
 ]
 WHOLE = ["01_attention", "07_shaw", "09_relative_shift"]
 WAIT = "await dashboard.finished()\ndashboard.drawn"
-SECONDS = 20_000  # milliseconds
+SHOWN = """([alt, source]) => {
+    const image = document.querySelector(".jp-NotebookPanel .widget-html img");
+    return image?.alt === alt && image.src === source;
+}"""
+"""Whether a widget's picture is this one: asked in the page, in each frame that it draws."""
+MILLISECONDS = 20_000
 
 
 @dataclass(frozen=True)
@@ -109,13 +114,12 @@ class Screen:
         if values not in self.drawn:
             self.drawn[values] = self.explorer.draw(**chosen)
         picture = self.drawn[values]
-        image = self.panel.locator(".widget-html img")
-        expect(image, f"the picture of {chosen}").to_have_attribute("alt", picture.alt, timeout=SECONDS)
-        self.panel.page.wait_for_function(
-            "src => document.querySelector('.jp-NotebookPanel .widget-html img').src === src",
-            arg=f"data:image/png;base64,{b64encode(picture.png).decode()}",
-            timeout=SECONDS,
-        )
+        source = f"data:image/png;base64,{b64encode(picture.png).decode()}"
+        try:
+            self.panel.page.wait_for_function(SHOWN, arg=[picture.alt, source], timeout=MILLISECONDS)
+        except TimeoutError:
+            image = self.panel.locator(".widget-html img")
+            pytest.fail(f"the picture of {chosen} is not shown, but {image.get_attribute('alt')}")
         return picture.alt
 
 
@@ -192,9 +196,9 @@ def test_the_dashboards_button_stops_training_and_goes_on_with_it(lab, keep):
         """Press Stop once a step has been made since; how many there are then."""
         before = bar.get_attribute("style")
         expect(button).to_have_text("Stop")
-        expect(bar).not_to_have_attribute("style", before, timeout=SECONDS)
+        expect(bar).not_to_have_attribute("style", before, timeout=MILLISECONDS)
         button.press("Space")
-        expect(words).to_contain_text("stopped after", timeout=SECONDS)
+        expect(words).to_contain_text("stopped after", timeout=MILLISECONDS)
         expect(button).to_have_text("Go on")
         return int(words.inner_text().split()[2])
 

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from models import ENCODINGS, NORMS, small_model, some_tokens
 
@@ -37,6 +37,7 @@ def read_with_memory(model, tokens, seg_lens, *, mem_len, key_mask=None, **optio
 
 
 @every_encoding
+@settings(max_examples=30)  # for each of six encodings
 @given(
     seg_lens=lengths,
     batch=st.integers(1, 3),
@@ -53,10 +54,10 @@ def test_steps_give_what_the_model_and_extend_give(
     key_mask = None
     if hide:
         key_mask = torch.rand(tokens.shape, generator=torch.Generator().manual_seed(1)) < 0.7
-    settings = {"mem_len": mem_len, "window": window, "clamp_len": clamp_len, "key_mask": key_mask}
+    options = {"mem_len": mem_len, "window": window, "clamp_len": clamp_len, "key_mask": key_mask}
     torch.testing.assert_close(
-        read_with_cache(model, tokens, seg_lens, **settings),
-        read_with_memory(model, tokens, seg_lens, **settings),
+        read_with_cache(model, tokens, seg_lens, **options),
+        read_with_memory(model, tokens, seg_lens, **options),
         rtol=1e-10,
         atol=1e-10,
     )
