@@ -1,7 +1,8 @@
 """Data to pictures. Each function draws one result's ``data``; none computes or trains."""
 
 from minitxl.figures.attention.memory_use import attention_over_memory, context
-from minitxl.figures.cost.measured import bench, evaluation_cost, generation_cost
+from minitxl.figures.cost.bench import bench
+from minitxl.figures.cost.evaluation_cost import evaluation_cost, generation_cost
 from minitxl.figures.cost.scaling import scaling
 from minitxl.figures.picture import Picture
 from minitxl.figures.positions.encodings import shaw_clipping

@@ -8,7 +8,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from minitxl.config import ModelConfig
 from minitxl.course.checks import cost as judges
 from minitxl.experiments import evaluation_cost
-from minitxl.figures.cost import counted
+from minitxl.figures.cost import evaluation_work
 from minitxl.figures.recurrence.memory import passes
 from minitxl.memory import extend
 from minitxl.model import TransformerLM
@@ -102,7 +102,7 @@ def test_the_key_figure_shows_the_numbers_of_its_data():
         for length, paper in ((512, None), (800, 363))
     ]
     predicted = {"attention_len": [500, 900], "cached": [2, 3], "sliding": [190, 300], "ratio": [95, 100]}
-    picture = counted.cost_per_token({"lengths": rows, "predicted": predicted})
+    picture = evaluation_work.cost_per_token({"lengths": rows, "predicted": predicted})
     cost, ratio = picture.figure.axes
     measured = [container.lines[0].get_ydata().tolist() for container in cost.containers]
     assert measured == [[200, 200], [2, 2]]
@@ -146,7 +146,7 @@ def test_passes_marks_what_an_earlier_row_computed_what_is_kept_and_what_is_fram
 
 def test_the_shape_of_the_ratio_is_drawn_by_model_between_its_limits():
     curves = {"small": [0.9, 0.5], "large": [0.8, 0.4]}
-    picture = counted.shape({"attention_len": [10, 1000], "curves": curves})
+    picture = evaluation_work.shape({"attention_len": [10, 1000], "curves": curves})
     drawn = [line.get_ydata() for line in picture.figure.axes[0].lines]
     assert [list(line) for line in drawn] == [*curves.values(), [1, 1], [1 / 3, 1 / 3]]
     assert "small 0.90 at 10, 0.50 at 1,000" in picture.alt
@@ -157,7 +157,7 @@ def test_readings_shows_the_keys_and_the_score_of_each():
         "isolated segments": {"bits": 2.5, "keys": (1, 8)},
         "cached, memory 4": {"bits": 2.25, "keys": (5, 12)},
     }
-    picture = counted.readings(data)
+    picture = evaluation_work.readings(data)
     keys, score = picture.figure.axes
     assert [list(line.get_xdata()) for line in keys.lines] == [[1, 8], [5, 12]]
     assert [line.get_xdata()[0] for line in score.lines] == [2.5, 2.25]

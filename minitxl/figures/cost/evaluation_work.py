@@ -4,7 +4,7 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from minitxl.figures.cost.measured import WAYS
+from minitxl.figures.cost.evaluation_cost import WAYS
 from minitxl.figures.picture import BITS, BLUE, GREEN, ORANGE, PURPLE, STYLE, Data, Picture
 
 FLOOR = 1e-17

@@ -1,0 +1,54 @@
+"""The benchmark: this package beside its peers."""
+
+from math import ceil
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from minitxl.figures.picture import BLUE, GREEN, ORANGE, STYLE, Data, Picture
+
+RACERS = {
+    "minitxl": ("o", ORANGE, ORANGE),
+    "minitxl-explicit": ("o", ORANGE, "white"),
+    "vanilla": ("^", GREEN, GREEN),
+}
+"""Marker, colour and fill of our own systems; the peers are blue squares."""
+
+
+def bench(data: Data) -> Picture:
+    """How much faster than the reference each system is, and what it holds: a panel an item."""
+    items, reference = data["items"], data["reference"]
+    rows = ceil(len(items) / 2)
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(10, 2.4 * rows), layout="constrained")
+        panels = figure.subplots(rows, 2, squeeze=False).ravel()
+        told = [_race(axes, row, reference) for axes, row in zip(panels, items, strict=False)]
+        for axes in panels[len(items) :]:
+            axes.remove()
+    return Picture(figure, " ".join(told))
+
+
+def _race(axes: Axes, row: Data, reference: str) -> str:
+    """Draw an item, one system below the other, and tell it in words."""
+    title, timed, told = f"{row['work']}, size {row['size']}", row["work"] != "peak memory", []
+    what = f"speed, {reference} = 1, more is better" if timed else "MB, less is better"
+    for place, (name, system) in enumerate(row["systems"].items()):
+        measured = system["speed" if timed else "megabytes"]
+        value, (low, high) = measured["median"], measured["quartiles"]
+        number, first, last = (f"{one:.2f}" if timed else f"{one:,.0f}" for one in (value, low, high))
+        mark, colour, fill = RACERS.get(name, ("s", BLUE, BLUE))
+        axes.plot([low, high], [place, place], "-", color=colour)
+        axes.plot(value, place, mark, color=colour, markerfacecolor=fill, ms=7)
+        label = axes.annotate(number, (high, place), (8, 0), textcoords="offset points", va="center")
+        label.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 1})
+        told.append(f"{name} {number} (quartiles {first} and {last})")
+    if timed:
+        axes.axvline(1, color="black", lw=1, ls=":", zorder=0)
+    names = [name.replace("-cache", "\n-cache") for name in row["systems"]]
+    axes.set_yticks(range(len(names)), names)
+    axes.set(title=title, xlabel=what)
+    axes.margins(x=0.2, y=0.12)
+    axes.set_xlim(left=0)
+    axes.invert_yaxis()
+    return f"{title}, {what}: {', '.join(told)}."
