@@ -20,12 +20,10 @@ from typing import Literal, get_args
 import pooch
 from tqdm import tqdm
 
-from minitxl.data import vocabulary
 from minitxl.data.corpora import Corpus
 from minitxl.data.downloads import BROKEN, Download, fetch, members, plain
 from minitxl.data.token_file import TokenizerSpec, Tokens, Unit, mapped, symbols, writing
-from minitxl.data.tokenizer import Tokenizer
-from minitxl.data.vocabulary import EOS, Vocabulary
+from minitxl.data.tokenizer import EOS, Tokenizer, Vocabulary, from_counts, read_vocabulary
 
 Part = Literal["train", "valid", "test", "whole"]
 PARTS: tuple[Part, ...] = ("train", "valid", "test")
@@ -263,7 +261,7 @@ def _count(name: str, texts: Texts, rule: TokenizerSpec) -> Vocabulary:
         if part in ("train", "whole") or rule.unit == "characters":
             for some in symbols(blocks, text, rule):
                 counts.update(some)
-    return vocabulary.from_counts(counts, first=rule.first, unknown=rule.unknown, min_count=rule.min_count)
+    return from_counts(counts, first=rule.first, unknown=rule.unknown, min_count=rule.min_count)
 
 
 def _encode(
@@ -295,7 +293,7 @@ def _encode(
 
 def _stored(name: str, ready: Path, unit: Unit) -> Stored:
     described = ready / "vocabulary.json"
-    held = vocabulary.read(described) if described.exists() else None
+    held = read_vocabulary(described) if described.exists() else None
     if (ready / "whole.npy").exists():
         whole = mapped(ready / "whole.npy")
         train, valid = len(whole) * 90 // 100, len(whole) * 95 // 100

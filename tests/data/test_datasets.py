@@ -12,7 +12,7 @@ from support.disk import fill_disk
 
 from minitxl.data import corpora, datasets, downloads
 from minitxl.data.batching import ContiguousBatches
-from minitxl.data.vocabulary import Vocabulary
+from minitxl.data.tokenizer import Vocabulary
 from minitxl.training import loop
 from minitxl.training.config import TrainConfig
 
