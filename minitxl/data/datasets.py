@@ -22,8 +22,18 @@ from tqdm import tqdm
 
 from minitxl.data.corpora import Corpus
 from minitxl.data.downloads import BROKEN, Download, fetch, members, plain
-from minitxl.data.token_file import TokenizerSpec, Tokens, Unit, mapped, symbols, writing
-from minitxl.data.tokenizer import EOS, Tokenizer, Vocabulary, from_counts, read_vocabulary
+from minitxl.data.token_file import (
+    EOS,
+    LINES,
+    SENTENCES,
+    TokenizerSpec,
+    Tokens,
+    Unit,
+    mapped,
+    symbols,
+    writing,
+)
+from minitxl.data.tokenizer import Tokenizer, Vocabulary, from_counts, read_vocabulary, word_spec
 
 Part = Literal["train", "valid", "test", "whole"]
 PARTS: tuple[Part, ...] = ("train", "valid", "test")
@@ -54,12 +64,6 @@ class Source:
     rule: TokenizerSpec
     vocab_size: int | None = None
     """How many symbols the rule must find, where that is known."""
-
-
-LINES = TokenizerSpec("words", after=(EOS,), first=(EOS,), unknown="<unk>")
-SENTENCES = TokenizerSpec(
-    "words", before=("<S>",), after=("<S>",), first=("<S>", "<UNK>"), unknown="<UNK>", min_count=3
-)
 
 
 def _wikitext(name: str, digest: str, vocab_size: int | None) -> Source:
@@ -172,7 +176,7 @@ def from_files(
     part_of = _parts_of(chosen)
     rule = TokenizerSpec(unit)
     if unit == "words" and held is not None:
-        rule = SENTENCES if "<S>" in held.ids else LINES
+        rule = word_spec(held)
     elif unit == "words":
         first = (EOS, "<unk>") if min_count > 1 else (EOS,)
         rule = TokenizerSpec(unit, after=(EOS,), first=first, unknown="<unk>", min_count=min_count)

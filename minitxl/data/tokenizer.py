@@ -15,10 +15,9 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor
 
-from minitxl.data.token_file import Unit
+from minitxl.data.token_file import EOS, LINES, SENTENCES, TokenizerSpec, Unit
 from minitxl.files import atomic_write
 
-EOS = "<eos>"
 VOCABULARY_UNITS: tuple[Unit, ...] = ("characters", "words")
 """Units that have a vocabulary."""
 
@@ -99,6 +98,11 @@ def from_counts(
     return Vocabulary(symbols, unknown if unknown in symbols else None)
 
 
+def word_spec(vocabulary: Vocabulary) -> TokenizerSpec:
+    """Return how text becomes words of this vocabulary: the rule of One Billion Word, or that of WikiText."""
+    return SENTENCES if "<S>" in vocabulary.ids and EOS not in vocabulary.ids else LINES
+
+
 @dataclass(frozen=True)
 class Tokenizer:
     """The unit of the tokens, and their vocabulary; None for bytes."""
@@ -120,13 +124,14 @@ class Tokenizer:
         return self.unit.removesuffix("s")
 
     def encode(self, text: str) -> Int64[Tensor, "_"]:
-        """Return the ids of a text; a line break is the word ``<eos>``.
+        """Return the ids of a text; a line break is that of the vocabulary's words.
 
         Bytes are those that were typed, even if they are not UTF-8.
         """
         if self.vocabulary is None:
             return torch.tensor(list(text.encode(errors="surrogateescape")), dtype=torch.int64)
-        symbols = text.replace("\n", f" {EOS} ").split() if self.unit == "words" else text
+        line_break = " ".join(word_spec(self.vocabulary).line_break)
+        symbols = text.replace("\n", f" {line_break} ").split() if self.unit == "words" else text
         return torch.tensor(self.vocabulary.encode(symbols), dtype=torch.int64)
 
     def decode(self, tokens: Iterable[int]) -> Iterator[str]:
@@ -137,9 +142,17 @@ class Tokenizer:
                 yield decoder.decode(bytes([token]))
             yield decoder.decode(b"", final=True)
             return
-        for token in tokens:
-            (symbol,) = self.vocabulary.decode([token])
-            yield symbol if self.unit == "characters" else "\n" if symbol == EOS else f"{symbol} "
+        line_break = word_spec(self.vocabulary).line_break
+        matched = 0  # words of a line break before this token
+        for symbol in map(self.vocabulary.symbols.__getitem__, tokens):
+            if self.unit == "characters":
+                yield symbol
+            elif symbol == line_break[matched]:
+                yield "" if matched else "\n"
+                matched = (matched + 1) % len(line_break)
+            else:
+                yield f"{symbol} "
+                matched = 0
 
     def check(self, folder: Path) -> None:
         """Raise a ValueError unless this is the tokenizer of the run in ``folder``."""

@@ -98,6 +98,17 @@ def test_a_billion_words_have_S_at_both_ends_of_a_sentence_and_no_word_rarer_tha
     assert corpus.spelling.vocabulary.symbols == ("<S>", "<UNK>", "to", "be")
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "begin"),
+    [("lm1b", "to be\nto be\n", 7), ("ptb", "aer banknote N\nthe <unk> the N\n", 0)],
+)
+def test_a_prompt_of_several_lines_has_the_tokens_that_the_corpus_has(site, name, text, begin):
+    corpus = datasets.load(name)
+    tokens = corpus.spelling.encode(text).tolist()
+    stream = [*corpus.train.tolist(), *corpus.valid.tolist()]
+    assert tokens == stream[begin : begin + len(tokens)]
+
+
 def test_a_billion_words_are_read_shard_by_shard_and_a_block_at_a_time(site, monkeypatch):
     shard = b"to be or not to be that is the question\n" * 200
     files = {f"{TRAINING}/news.en-{number:05}-of-00100": shard for number in range(1, 6)}
@@ -331,6 +342,7 @@ def test_empty_missing_and_foreign_texts_of_yours_are_one_sentence(folder, tmp_p
     [
         (("<eos>", "<unk>", "be"), "<unk>", "be <unk> <eos> <eos> <unk> be <eos>"),
         (("<unk>", "or", "be", "<eos>"), "<unk>", "be or <eos> <eos> or be <eos>"),
+        (("<eos>", "<unk>", "<S>", "be"), "<unk>", "be <unk> <eos> <eos> <unk> be <eos>"),
         (("<S>", "<UNK>", "or"), "<UNK>", "<S> <UNK> or <S> <S> <S> <S> or <UNK> <S>"),
     ],
 )

@@ -10,6 +10,7 @@ from minitxl.data.tokenizer import Tokenizer, Vocabulary, from_counts, read_toke
 
 WORDS = Tokenizer("words", Vocabulary(("<eos>", "<unk>", "the", "cat"), "<unk>"))
 LETTERS = Tokenizer("characters", Vocabulary(tuple(" aé\n")))
+SENTENCES = Tokenizer("words", Vocabulary(("<S>", "<UNK>", "to", "be"), "<UNK>"))
 
 
 def there_and_back(spelled, text):
@@ -31,6 +32,12 @@ def test_characters_come_back_and_others_are_refused():
 def test_a_line_break_is_the_word_eos_and_an_unknown_word_is_unk():
     assert WORDS.encode("the dog\nthe cat").tolist() == [2, 1, 0, 2, 3]
     assert there_and_back(WORDS, "the dog\nthe cat") == "the <unk> \nthe cat "
+
+
+def test_a_line_break_in_one_billion_words_ends_a_sentence_and_begins_the_next():
+    assert SENTENCES.encode("to be\nbe").tolist() == [2, 3, 0, 0, 3]
+    assert there_and_back(SENTENCES, "to be\nbe") == "to be \nbe "
+    assert "".join(SENTENCES.decode([0, 2, 0, 0, 3, 0])) == "\nto \nbe \n"
 
 
 @pytest.mark.parametrize("spelled", [Tokenizer(), LETTERS, WORDS])
