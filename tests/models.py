@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 
+from minitxl.analysis.lstm import LSTMLM, LSTMConfig
 from minitxl.config import ModelConfig
 from minitxl.memory import extend
 from minitxl.model import TransformerLM
@@ -72,3 +73,10 @@ def in_segments(
         memory = update(memory, states, mem_len=mem_len)
         found.append(log_probs)
     return torch.cat(found, dim=1)
+
+
+def small_lstm(seed: int = 0, **settings) -> LSTMLM:
+    """Return an LSTM of two layers in float64."""
+    torch.manual_seed(seed)
+    small = {"vocab_size": VOCAB, "n_layer": 2, "d_model": 6, "dropout": 0.0}
+    return LSTMLM(LSTMConfig(**{**small, **settings})).double()

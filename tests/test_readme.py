@@ -1,6 +1,5 @@
 """The README is run: its commands, its snippets, and what it answers. What no test here knows fails."""
 
-import os
 import re
 import shlex
 import subprocess
@@ -8,7 +7,6 @@ import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -16,9 +14,9 @@ import sites
 import torch
 import yaml
 from models import in_segments, small_model, some_tokens
-from test_datasets import SMALL, serve
-from test_evaluate_command import PARTS, WIKITEXT, a_model, by_the_original_rule
-from test_released import random_model, write_released
+from support.corpora import SMALL, WIKITEXT_FILES, WIKITEXT_PARTS, original_vocabulary, serve_corpus
+from support.markdown import NO_TEST, Block, blocks_of, commands_of, spans_of, words_of
+from support.released import Hostile, random_model, released_model, write_released
 
 from minitxl.__main__ import main
 from minitxl.data import datasets
@@ -36,60 +34,12 @@ ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
 
 
-@dataclass(frozen=True)
-class Block:
-    section: str
-    """The heading above it."""
-    language: str
-    text: str
-
-
-def blocks_of(page: str) -> list[Block]:
-    """What stands between fences, in the order of the page."""
-    section, fence, found = "", re.compile(r" *(```|~~~)(\w*)"), list[Block]()
-    lines = iter(page.splitlines())
-    for line in lines:
-        if heading := re.match(r"#+ (.+)", line):
-            section = heading[1]
-        elif opening := fence.match(line):
-            inside = list[str]()
-            for line in lines:
-                if line.strip() == opening[1]:
-                    break
-                inside.append(line)
-            found.append(Block(section, opening[2], dedent("\n".join(inside))))
-    return found
-
-
-def commands_of(block: Block) -> list[str]:
-    """One a line, and a line that ends with a backslash goes on; without comments."""
-    lines = block.text.replace("\\\n", " ").splitlines()
-    return [line for line in (re.sub(r"(^|\s)#.*", "", line).strip() for line in lines) if line]
-
-
-def words_of(command: str) -> list[str]:
-    """As bash reads them; of one plain command, since bash would run what follows it."""
-    if re.search(r"[;&|<>`]|\$\(", command):
-        pytest.fail(NO_TEST.format(f"`{command}`"))
-    done = subprocess.run(["bash", "-c", f"printf '%s\\0' {command}"], capture_output=True, check=True)
-    return done.stdout.decode().split("\0")[:-1]
-
-
-def prose_of(page: str) -> str:
-    return re.sub(r"^ *(```|~~~).*?^ *\1$", "", page, flags=re.DOTALL | re.MULTILINE)
-
-
-def spans_of(page: str) -> list[str]:
-    return re.findall(r"`([^`\n]+)`", prose_of(page))
-
-
 BLOCKS = blocks_of(README)
 IN_BLOCKS = [
     (block.section, command) for block in BLOCKS if block.language == "sh" for command in commands_of(block)
 ]
 TOOLS = re.compile(r"(make|minitxl|conda|apt-get|pip|python|git|torchrun|jupyter|bash)\b|\.(venv|ci)/")
 IN_PROSE = [span for span in spans_of(README) if TOOLS.match(span)]
-NO_TEST = "the README has {}, which no test runs: say how in tests/test_readme.py"
 
 
 def test_a_page_is_taken_apart_as_bash_and_markdown_read_it():
@@ -284,7 +234,7 @@ def use_it() -> Iterator[dict[str, Any]]:
 @pytest.fixture
 def downloads(tmp_path, monkeypatch) -> Iterator[None]:
     """A small released model where the hub's client keeps its downloads, and small corpora on the web."""
-    words = by_the_original_rule(PARTS["train"])
+    words = original_vocabulary(WIKITEXT_PARTS["train"])
     hub = tmp_path / "hub" / "models--transfo-xl--transfo-xl-wt103"
     kept = hub / "snapshots" / COMMIT
     kept.mkdir(parents=True)
@@ -292,13 +242,13 @@ def downloads(tmp_path, monkeypatch) -> Iterator[None]:
     (hub / "refs" / "main").write_text(COMMIT)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    write_released(kept, a_model(len(words)), file="model.safetensors", mem_len=5)
+    write_released(kept, released_model(len(words)), file="model.safetensors", mem_len=5)
     torch.save({"idx2sym": words}, kept / "vocab.bin")
     monkeypatch.setenv("MINITXL_DATA", str(tmp_path / "data"))
     sites.ask_without_delay(monkeypatch)
     with sites.running() as site:
-        serve(site, monkeypatch, "wikitext-103", WIKITEXT)
-        serve(site, monkeypatch, "enwik8", SMALL["enwik8"])
+        serve_corpus(site, monkeypatch, "wikitext-103", WIKITEXT_FILES)
+        serve_corpus(site, monkeypatch, "enwik8", SMALL["enwik8"])
         yield
 
 
@@ -474,16 +424,6 @@ def test_the_shift_leaves_the_next_row_above_the_diagonal():
 @answers("Why is my enwik8 not the original's?")
 def test_enwik8_is_read_as_bytes():
     assert datasets.SOURCES["enwik8"].rule.unit == "bytes"
-
-
-class Hostile:
-    """A pickle of it makes a folder where it is unpickled."""
-
-    def __init__(self, trace: Path) -> None:
-        self.trace = trace
-
-    def __reduce__(self) -> tuple[Callable, tuple]:
-        return os.mkdir, (str(self.trace),)
 
 
 @answers("Is it safe to open a released vocabulary?")

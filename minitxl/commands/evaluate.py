@@ -14,10 +14,8 @@ from tqdm import tqdm
 from tyro.conf import Positional
 
 from minitxl.commands.shared import Device, TextFlags, device_of, spelling_of
-from minitxl.data import tokenizer
 from minitxl.data.corpora import Corpus
-from minitxl.data.tokenizer import Tokenizer
-from minitxl.data.vocabulary import Vocabulary
+from minitxl.data.tokenizer import Tokenizer, Vocabulary, read_tokenizer
 from minitxl.inference.config import EvaluateConfig
 from minitxl.inference.evaluation import Score, cached, sliding
 from minitxl.model import TransformerLM
@@ -92,7 +90,7 @@ class Evaluate:
         if self.folder is not None and self.released is None:
             model, trained = run_folder.trained(self.folder, device=device)
             lengths = self._asked(trained.evaluation)
-            return Subject(str(self.folder), model, lengths, tokenizer.read(self.folder))
+            return Subject(str(self.folder), model, lengths, read_tokenizer(self.folder))
         if self.folder is not None or self.released is None:
             got = "neither" if self.folder is None else f"{self.folder} and {self.released}"
             raise ValueError(f"either the folder of a run or released must be given, got {got}")

@@ -10,8 +10,7 @@ import tyro
 from tyro.conf import Positional
 
 from minitxl.commands.shared import Device, device_of
-from minitxl.data import tokenizer
-from minitxl.data.tokenizer import Tokenizer
+from minitxl.data.tokenizer import Tokenizer, read_tokenizer
 from minitxl.inference import generation
 from minitxl.inference.sampling import SamplingOptions
 from minitxl.training import run_folder
@@ -65,7 +64,7 @@ class Generate:
             "repetition_window": self.repetition_window,
             "seed": self.seed,
         }
-        spelled = tokenizer.read(self.folder)
+        spelled = read_tokenizer(self.folder)
         prompts = [spelled.encode(text) for text in self.prompt] or [_default_prompt(spelled)]
         stop = [spelled.encode(text) for text in self.stop]
         if len(prompts) == 1:

@@ -20,12 +20,20 @@ from typing import Literal, get_args
 import pooch
 from tqdm import tqdm
 
-from minitxl.data import vocabulary
 from minitxl.data.corpora import Corpus
 from minitxl.data.downloads import BROKEN, Download, fetch, members, plain
-from minitxl.data.token_file import TokenizerSpec, Tokens, Unit, mapped, symbols, writing
-from minitxl.data.tokenizer import Tokenizer
-from minitxl.data.vocabulary import EOS, Vocabulary
+from minitxl.data.token_file import (
+    EOS,
+    LINES,
+    SENTENCES,
+    TokenizerSpec,
+    Tokens,
+    Unit,
+    mapped,
+    symbols,
+    writing,
+)
+from minitxl.data.tokenizer import Tokenizer, Vocabulary, from_counts, read_vocabulary, word_spec
 
 Part = Literal["train", "valid", "test", "whole"]
 PARTS: tuple[Part, ...] = ("train", "valid", "test")
@@ -56,12 +64,6 @@ class Source:
     rule: TokenizerSpec
     vocab_size: int | None = None
     """How many symbols the rule must find, where that is known."""
-
-
-LINES = TokenizerSpec("words", after=(EOS,), first=(EOS,), unknown="<unk>")
-SENTENCES = TokenizerSpec(
-    "words", before=("<S>",), after=("<S>",), first=("<S>", "<UNK>"), unknown="<UNK>", min_count=3
-)
 
 
 def _wikitext(name: str, digest: str, vocab_size: int | None) -> Source:
@@ -174,7 +176,7 @@ def from_files(
     part_of = _parts_of(chosen)
     rule = TokenizerSpec(unit)
     if unit == "words" and held is not None:
-        rule = SENTENCES if "<S>" in held.ids else LINES
+        rule = word_spec(held)
     elif unit == "words":
         first = (EOS, "<unk>") if min_count > 1 else (EOS,)
         rule = TokenizerSpec(unit, after=(EOS,), first=first, unknown="<unk>", min_count=min_count)
@@ -263,7 +265,7 @@ def _count(name: str, texts: Texts, rule: TokenizerSpec) -> Vocabulary:
         if part in ("train", "whole") or rule.unit == "characters":
             for some in symbols(blocks, text, rule):
                 counts.update(some)
-    return vocabulary.from_counts(counts, first=rule.first, unknown=rule.unknown, min_count=rule.min_count)
+    return from_counts(counts, first=rule.first, unknown=rule.unknown, min_count=rule.min_count)
 
 
 def _encode(
@@ -295,7 +297,7 @@ def _encode(
 
 def _stored(name: str, ready: Path, unit: Unit) -> Stored:
     described = ready / "vocabulary.json"
-    held = vocabulary.read(described) if described.exists() else None
+    held = read_vocabulary(described) if described.exists() else None
     if (ready / "whole.npy").exists():
         whole = mapped(ready / "whole.npy")
         train, valid = len(whole) * 90 // 100, len(whole) * 95 // 100

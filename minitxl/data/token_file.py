@@ -37,6 +37,20 @@ class TokenizerSpec:
     min_count: int = 1
     """Rarer symbols are not held."""
 
+    @property
+    def line_break(self) -> tuple[str, ...]:
+        """Words between two lines: those after the one, then those before the other."""
+        return (*self.after, *self.before)
+
+
+EOS = "<eos>"
+LINES = TokenizerSpec("words", after=(EOS,), first=(EOS,), unknown="<unk>")
+"""Words of WikiText and Penn Treebank."""
+SENTENCES = TokenizerSpec(
+    "words", before=("<S>",), after=("<S>",), first=("<S>", "<UNK>"), unknown="<UNK>", min_count=3
+)
+"""Words of the One Billion Word corpus."""
+
 
 def symbols(blocks: Iterable[bytes], name: str, rule: TokenizerSpec) -> Iterator[Iterable[str]]:
     """The characters or words of a UTF-8 text that comes block by block, wherever it is cut."""

@@ -1,82 +1,179 @@
-"""Between the text that people read and the tokens of a run: bytes, characters or words.
+"""Text to token ids and back: the vocabulary, and the tokenizer of a corpus or of a run.
 
-A run on characters or words keeps its vocabulary beside its checkpoint, in a file named
-after the unit; a run on bytes needs none.
+A token is a byte, a character or a word. Characters and words have a vocabulary, which a run
+keeps beside its checkpoints in a file named after the unit; bytes need none.
 """
 
+import json
 from codecs import getincrementaldecoder
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import torch
 from jaxtyping import Int64
 from torch import Tensor
 
-from minitxl.data import vocabulary
-from minitxl.data.token_file import Unit
-from minitxl.data.vocabulary import EOS, Vocabulary
+from minitxl.data.token_file import EOS, LINES, SENTENCES, TokenizerSpec, Unit
+from minitxl.files import atomic_write
 
-KEPT: tuple[Unit, ...] = ("characters", "words")
-"""Units that need a vocabulary."""
+VOCABULARY_UNITS: tuple[Unit, ...] = ("characters", "words")
+"""Units that have a vocabulary."""
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Symbols, words or characters, in the order of their ids."""
+
+    symbols: tuple[str, ...]
+    unknown: str | None = None
+    """The symbol that all others are read as; None refuses them."""
+
+    def __post_init__(self) -> None:
+        if len(self.ids) != len(self.symbols):
+            raise ValueError(
+                f"a vocabulary must hold each symbol once, got {len(self.symbols)} symbols, "
+                f"{len(self.ids)} of them different"
+            )
+        if self.unknown is not None and self.unknown not in self.ids:
+            raise ValueError(f"unknown must be one of the vocabulary's symbols, got {self.unknown}")
+
+    @cached_property
+    def ids(self) -> dict[str, int]:
+        """The id of each symbol."""
+        return {symbol: number for number, symbol in enumerate(self.symbols)}
+
+    def __len__(self) -> int:
+        return len(self.symbols)
+
+    def encode(self, symbols: Iterable[str]) -> list[int]:
+        """Return the ids of symbols. Raise a ValueError for an unknown one if no symbol stands for it."""
+        if self.unknown is not None:
+            ids, unknown = self.ids, self.ids[self.unknown]
+            return [ids.get(symbol, unknown) for symbol in symbols]
+        try:
+            return [self.ids[symbol] for symbol in symbols]
+        except KeyError as error:
+            raise ValueError(
+                f"a text must be made of the vocabulary's {len(self)} symbols, got {error.args[0]!r}"
+            ) from None
+
+    def decode(self, ids: Iterable[int]) -> list[str]:
+        """Return the symbols of ids."""
+        return [self.symbols[number] for number in ids]
+
+    def write(self, path: Path) -> None:
+        """Write the symbols in order, and the unknown one, as JSON."""
+        with atomic_write(path) as temporary:
+            content = {"unknown": self.unknown, "symbols": self.symbols}
+            temporary.write_text(json.dumps(content, ensure_ascii=False, indent=0), "utf-8")
+
+
+def read_vocabulary(path: Path) -> Vocabulary:
+    """Return the vocabulary of a file that ``Vocabulary.write`` wrote."""
+    try:
+        content = json.loads(path.read_text("utf-8"))
+        return Vocabulary(tuple(content["symbols"]), content["unknown"])
+    except (OSError, json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
+        raise ValueError(f"{path} is not a vocabulary written by minitxl: {error}") from error
+
+
+def from_counts(
+    counts: Mapping[str, int],
+    *,
+    first: tuple[str, ...] = (),
+    unknown: str | None = None,
+    min_count: int = 1,
+) -> Vocabulary:
+    """Return the vocabulary of the symbols ``first``, then of those counted ``min_count`` times or more.
+
+    Frequent symbols come before rare ones. Equally frequent ones come in the order of ``counts``,
+    for a counted text that of first appearance, as in the original PyTorch code. The released
+    weights order such words as Python 2's dictionaries did, which only their own vocabulary tells.
+    ``unknown`` is dropped if it is not among the symbols.
+    """
+    counted = [symbol for symbol, count in counts.items() if count >= min_count and symbol not in first]
+    symbols = (*first, *sorted(counted, key=lambda symbol: -counts[symbol]))
+    return Vocabulary(symbols, unknown if unknown in symbols else None)
+
+
+def word_spec(vocabulary: Vocabulary) -> TokenizerSpec:
+    """Return how text becomes words of this vocabulary: the rule of One Billion Word, or that of WikiText."""
+    return SENTENCES if "<S>" in vocabulary.ids and EOS not in vocabulary.ids else LINES
 
 
 @dataclass(frozen=True)
 class Tokenizer:
-    """What a token is; the vocabulary is None for bytes."""
+    """The unit of the tokens, and their vocabulary; None for bytes."""
 
     unit: Unit = "bytes"
     vocabulary: Vocabulary | None = None
 
+    def __str__(self) -> str:
+        return f"{self.vocab_size:,} {self.unit}"
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of token ids."""
+        return 256 if self.vocabulary is None else len(self.vocabulary)
+
     @property
     def token(self) -> str:
-        """What to call one of its tokens."""
+        """The unit in the singular: byte, character or word."""
         return self.unit.removesuffix("s")
 
     def encode(self, text: str) -> Int64[Tensor, "_"]:
-        """As it was typed, also where that is no UTF-8; a line break is the word ``<eos>``."""
+        """Return the ids of a text; a line break is that of the vocabulary's words.
+
+        Bytes are those that were typed, even if they are not UTF-8.
+        """
         if self.vocabulary is None:
             return torch.tensor(list(text.encode(errors="surrogateescape")), dtype=torch.int64)
-        symbols = text.replace("\n", f" {EOS} ").split() if self.unit == "words" else text
+        line_break = " ".join(word_spec(self.vocabulary).line_break)
+        symbols = text.replace("\n", f" {line_break} ").split() if self.unit == "words" else text
         return torch.tensor(self.vocabulary.encode(symbols), dtype=torch.int64)
 
     def decode(self, tokens: Iterable[int]) -> Iterator[str]:
-        """Pieces of the text as it comes, each character once all its bytes are there."""
+        """Yield the text of each token; a character comes with the last of its bytes."""
         if self.vocabulary is None:
             decoder = getincrementaldecoder("utf-8")(errors="replace")
             for token in tokens:
                 yield decoder.decode(bytes([token]))
             yield decoder.decode(b"", final=True)
             return
-        for token in tokens:
-            (symbol,) = self.vocabulary.decode([token])
-            yield symbol if self.unit == "characters" else "\n" if symbol == EOS else f"{symbol} "
-
-    @property
-    def name(self) -> str:
-        """What its tokens are, counted where they are a vocabulary."""
-        return self.unit if self.vocabulary is None else f"{len(self.vocabulary)} {self.unit}"
+        line_break = word_spec(self.vocabulary).line_break
+        matched = 0  # words of a line break before this token
+        for symbol in map(self.vocabulary.symbols.__getitem__, tokens):
+            if self.unit == "characters":
+                yield symbol
+            elif symbol == line_break[matched]:
+                yield "" if matched else "\n"
+                matched = (matched + 1) % len(line_break)
+            else:
+                yield f"{symbol} "
+                matched = 0
 
     def check(self, folder: Path) -> None:
-        """That it is the one of the run in this folder."""
-        if (held := read(folder)) != self:
+        """Raise a ValueError unless this is the tokenizer of the run in ``folder``."""
+        if (trained := read_tokenizer(folder)) != self:
             raise ValueError(
-                f"the text must have the {held.name} of the run in {folder}, "
-                f"got {self.name}; for another text use another folder"
+                f"the text must have the {trained} of the run in {folder}, "
+                f"got {self}; for another text use another folder"
             )
 
     def write(self, folder: Path) -> None:
-        """Beside the checkpoints of a run that begins."""
+        """Write the vocabulary, if there is one, into the folder of a run that begins."""
         folder.mkdir(parents=True, exist_ok=True)
-        for unit in KEPT:
+        for unit in VOCABULARY_UNITS:
             (folder / f"{unit}.json").unlink(missing_ok=True)
         if self.vocabulary is not None:
             self.vocabulary.write(folder / f"{self.unit}.json")
 
 
-def read(folder: Path) -> Tokenizer:
-    """That of the run in this folder."""
-    for unit in KEPT:
+def read_tokenizer(folder: Path) -> Tokenizer:
+    """Return the tokenizer of the run in ``folder``."""
+    for unit in VOCABULARY_UNITS:
         if (path := folder / f"{unit}.json").exists():
-            return Tokenizer(unit, vocabulary.read(path))
+            return Tokenizer(unit, read_vocabulary(path))
     return Tokenizer()

@@ -6,8 +6,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from models import ENCODINGS, RELATIVE, in_segments, small_model, some_tokens
-from test_lstm import small_lstm
+from models import ENCODINGS, RELATIVE, in_segments, small_lstm, small_model, some_tokens
 
 from minitxl.analysis.context_length import (
     ContextLength,

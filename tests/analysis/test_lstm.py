@@ -4,17 +4,11 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from models import VOCAB, small_model, some_tokens
+from models import VOCAB, small_lstm, small_model, some_tokens
 
 from minitxl.analysis.lstm import LSTMLM, LSTMConfig, config_near
 
 TOKENS = some_tokens(3, 12)
-
-
-def small_lstm(seed: int = 0, **settings) -> LSTMLM:
-    torch.manual_seed(seed)
-    small = {"vocab_size": VOCAB, "n_layer": 2, "d_model": 6, "dropout": 0.0}
-    return LSTMLM(LSTMConfig(**{**small, **settings})).double()
 
 
 @given(seg_lens=st.lists(st.integers(1, 5), min_size=1, max_size=4), n_layer=st.integers(1, 3))

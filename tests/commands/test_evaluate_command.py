@@ -1,7 +1,6 @@
 """``minitxl evaluate``: a released model from hub to perplexity, and runs on other texts than their own."""
 
 import hashlib
-import os
 import re
 import shlex
 import socket
@@ -18,8 +17,8 @@ import sites
 import torch
 from huggingface_hub import constants
 from models import small_model
-from test_datasets import serve
-from test_released import write_released
+from support.corpora import WIKITEXT_FILES, WIKITEXT_PARTS, original_vocabulary, serve_corpus
+from support.released import Hostile, released_model, write_released
 
 from minitxl.__main__ import main
 from minitxl.commands import evaluate
@@ -29,32 +28,9 @@ from minitxl.inference.config import EvaluateConfig
 from minitxl.memory import extend
 from minitxl.model import TransformerLM
 
-WORDS = ["the", ",", "naïve", "Senjō", "of", "@-@", "<unk>", "cat", "dog", "日本", "sat", "ran", "élan", "x"]
 COMMIT = "0123456789abcdef" * 2 + "01234567"
 TINY = "--n-layer 1 --d-model 16 --n-head 2 --d-head 8 --d-inner 32 --batch 2 --seg-len 8 --mem-len 8"
 SHORT = f"{TINY} --steps 2 --warmup 1 --validate-every 3 --validate-tokens 100"
-
-
-def some_text(seed: int, lines: int) -> str:
-    """As WikiText has it: blanks at both ends of a line, lines of nothing else, commoner and rarer words."""
-    random = Random(seed)
-    common = [word for number, word in enumerate(WORDS) for _ in range(1 + (len(WORDS) - number) // 3)]
-    drawn = (" ".join(random.choices(common, k=random.randrange(7))) for _ in range(lines))
-    return "".join(f" {line} \n" if line else " \n" for line in drawn)
-
-
-PARTS = {"train": some_text(1, 40), "valid": some_text(2, 20), "test": some_text(3, 120)}
-WIKITEXT = sites.wikitext_of({part: text.encode() for part, text in PARTS.items()})
-
-
-def by_the_original_rule(text: str) -> list[str]:
-    """``<eos>``, then the training text's words from the commonest on, the sooner seen before the later."""
-    ids = ["<eos>"]
-    counts = Counter(word for line in text.splitlines() for word in line.strip().split())
-    for word, _ in counts.most_common():
-        if word not in ids:
-            ids.append(word)
-    return ids
 
 
 def encoded(text: str, words: list[str]) -> torch.Tensor:
@@ -100,31 +76,16 @@ def site(tmp_path, monkeypatch) -> Iterator[sites.Site]:
     monkeypatch.setenv("MINITXL_DATA", str(tmp_path / "data"))
     sites.ask_without_delay(monkeypatch)
     with sites.running() as site:
-        serve(site, monkeypatch, "wikitext-103", WIKITEXT)
+        serve_corpus(site, monkeypatch, "wikitext-103", WIKITEXT_FILES)
         yield site
 
 
 def test_lines_and_ids_of_wikitext_are_those_of_the_original_code():
     corpus = datasets.load("wikitext-103")
-    words = by_the_original_rule(PARTS["train"])
+    words = original_vocabulary(WIKITEXT_PARTS["train"])
     assert corpus.spelling.vocabulary.symbols == tuple(words)
-    for part, text in PARTS.items():
+    for part, text in WIKITEXT_PARTS.items():
         assert getattr(corpus, part).tolist() == encoded(text, words).tolist()
-
-
-def a_model(vocab_size: int) -> TransformerLM:
-    """Released in small: narrowing clusters, a pair u, v in each layer, a clamp that bites, a tied head."""
-    model = small_model(
-        vocab_size=vocab_size,
-        attention="xl",
-        share_biases=False,
-        cutoffs=(4, 9),
-        div_val=2,
-        tie_projections=(False, True, True),
-        clamp_len=9,
-        d_model=16,
-    )
-    return model.float()
 
 
 @pytest.fixture
@@ -132,7 +93,7 @@ def released(tmp_path):
     """A folder in the hub's format with a model of the corpus's words, and the model."""
     folder = tmp_path / "released"
     folder.mkdir()
-    model = a_model(len(by_the_original_rule(PARTS["train"])))
+    model = released_model(len(original_vocabulary(WIKITEXT_PARTS["train"])))
     write_released(folder, model, file="model.safetensors", mem_len=24)
     return folder, model
 
@@ -146,7 +107,7 @@ def test_a_released_folder_is_scored_as_model_and_extend_score_the_original_code
     write_released(folder, model, file=file, mem_len=24)
     call("evaluate --released", folder)
     out = told(capsys)
-    stream = encoded(PARTS["test"], by_the_original_rule(PARTS["train"]))
+    stream = encoded(WIKITEXT_PARTS["test"], original_vocabulary(WIKITEXT_PARTS["train"]))
     assert told_perplexity(out) == pytest.approx(perplexity(model, stream, window=24, mem_len=24), abs=1e-3)
     assert f"{len(stream) - 1:,} tokens" in out
     assert len(stream) > 300
@@ -160,12 +121,12 @@ def test_a_released_folder_is_scored_as_model_and_extend_score_the_original_code
 @pytest.mark.parametrize("name", ["vocab.bin", "vocab.pkl"])
 def test_the_released_vocabulary_decides_the_ids_where_there_is_one(tmp_path, released, capsys, name):
     folder, model = released
-    first, *rest = by_the_original_rule(PARTS["train"])
+    first, *rest = original_vocabulary(WIKITEXT_PARTS["train"])
     words = [first, *Random(0).sample(rest, len(rest))]
     torch.save({"idx2sym": [word.encode().decode("latin-1") for word in words]}, folder / name)
     call("evaluate --released", folder)
     out = told(capsys)
-    expected = perplexity(model, encoded(PARTS["test"], words), window=24, mem_len=24)
+    expected = perplexity(model, encoded(WIKITEXT_PARTS["test"], words), window=24, mem_len=24)
     assert told_perplexity(out) == pytest.approx(expected, abs=1e-3)
     assert f"vocabulary: that of {folder}, {len(words)} words; " in out
     assert re.search(r"; \d\.\d\d% of the text is <unk>", out)
@@ -185,14 +146,14 @@ def _words(text: str) -> list[str]:
 
 def test_settings_of_ones_own_hold_for_a_released_model_too(released, capsys):
     folder, model = released
-    stream = encoded(PARTS["test"], by_the_original_rule(PARTS["train"]))
+    stream = encoded(WIKITEXT_PARTS["test"], original_vocabulary(WIKITEXT_PARTS["train"]))
     call("evaluate --released", folder, "--seg-len 16 --mem-len 40 --tokens 90 --data wikitext-103")
     out = told(capsys)
     expected = perplexity(model, stream[:91], seg_len=16, window=40, mem_len=40)
     assert told_perplexity(out) == pytest.approx(expected, abs=1e-3)
     assert "90 tokens" in out
     call("evaluate --released", folder, "--mem-len 0 --part valid --tokens None")
-    valid = encoded(PARTS["valid"], by_the_original_rule(PARTS["train"]))
+    valid = encoded(WIKITEXT_PARTS["valid"], original_vocabulary(WIKITEXT_PARTS["train"]))
     expected = perplexity(model, valid, window=None, mem_len=0)
     assert told_perplexity(told(capsys)) == pytest.approx(expected, abs=1e-3)
     call("evaluate --released", folder, "--way sliding --attention-len 6 --stride 2 --tokens 30")
@@ -314,7 +275,7 @@ def test_a_hub_repository_is_downloaded_once_and_scored_like_its_folder(
     (folder / "model.safetensors").unlink()
     write_released(folder, model, file=weights, mem_len=24)
     if vocabulary is not None:
-        words = by_the_original_rule(PARTS["train"])
+        words = original_vocabulary(WIKITEXT_PARTS["train"])
         torch.save({"idx2sym": words}, folder / vocabulary)
     hub.files = {path.name: path.read_bytes() for path in folder.iterdir()}
     hub.files["tf_model.h5"] = b"a gigabyte that nobody asks for"
@@ -369,14 +330,6 @@ def test_without_a_network_the_sentence_says_what_to_do(tmp_path, monkeypatch, c
     assert site.asked == []
 
 
-class Hostile:
-    def __init__(self, path):
-        self.path = path
-
-    def __reduce__(self):
-        return os.mkdir, (str(self.path),)
-
-
 def test_weights_and_vocabularies_that_would_run_code_are_refused_and_do_not(
     hub, released, tmp_path, capsys, monkeypatch
 ):
@@ -429,7 +382,7 @@ def test_a_run_in_words_reads_another_text_with_its_own(book, other, tmp_path, c
         f"text or data must be given for {run}, which reads words, got neither"
     )
     assert refusal(capsys, "evaluate", run, "--data wikitext-103").endswith(
-        f"got wikitext-103 with {len(by_the_original_rule(PARTS['train']))} words"
+        f"got wikitext-103 with {len(original_vocabulary(WIKITEXT_PARTS['train']))} words"
     )
 
 

@@ -307,7 +307,7 @@ def test_a_text_with_other_words_than_the_run_is_refused(books, text, tmp_path, 
     assert f"must have the 7 words of the run in {folder}, got 11 words" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         call("train", folder, "--text", text, SHORT)
-    assert f"must have the 7 words of the run in {folder}, got bytes" in capsys.readouterr().err
+    assert f"must have the 7 words of the run in {folder}, got 256 bytes" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         call("train", folder, "--text", text, "--data enwik8")
     assert "data must not be given where text is, got enwik8" in capsys.readouterr().err

@@ -7,48 +7,14 @@ import pytest
 import sites
 import torch
 from models import small_config
-from test_downloads import filling_up
+from support.corpora import HELD_OUT, LM1B, SMALL, TRAINING, serve_corpus
+from support.disk import fill_disk
 
 from minitxl.data import corpora, datasets, downloads
 from minitxl.data.batching import ContiguousBatches
-from minitxl.data.vocabulary import Vocabulary
+from minitxl.data.tokenizer import Vocabulary
 from minitxl.training import loop
 from minitxl.training.config import TrainConfig
-
-LM1B = "1-billion-word-language-modeling-benchmark-r13output"
-TRAINING = f"{LM1B}/training-monolingual.tokenized.shuffled"
-HELD_OUT = f"{LM1B}/heldout-monolingual.tokenized.shuffled"
-WIKI = {
-    "train": b" \n = Valkyria Chronicles III = \n \n Senj\xc5\x8d no <unk> the the \n the end \n",
-    "valid": b" \n the <unk> \n",
-    "test": b" = end = \n",
-}
-SMALL = {
-    "enwik8": {"enwik8.zip": sites.zip_of({"enwik8": bytes(range(200))})},
-    "text8": {"text8.zip": sites.zip_of({"text8": b" anarchism originated as a term" * 10})},
-    "wikitext-103": sites.wikitext_of(WIKI, "wikitext-103"),
-    "wikitext-2": sites.wikitext_of(WIKI, "wikitext-2"),
-    "ptb": {
-        "ptb.train.txt": b" aer banknote N \n the <unk> the N \n",
-        "ptb.valid.txt": b" the banknote \n",
-        "ptb.test.txt": b" N <unk> \n",
-    },
-    "lm1b": {
-        f"{LM1B}.tar.gz": sites.targz_of(
-            {
-                f"{LM1B}/": b"",
-                f"{LM1B}/README": b"No text, no training.\n",
-                f"{TRAINING}/": b"",
-                f"{TRAINING}/news.en-00002-of-00100": b"to be or not\n",
-                f"{TRAINING}/news.en-00001-of-00100": b"to be\nto be\n",
-                f"{HELD_OUT}/news.en.heldout-00001-of-00050": b"be or\n",
-                f"{HELD_OUT}/news.en.heldout-00000-of-00050": b"to to\n",
-                f"{HELD_OUT}/news.en.heldout-00002-of-00050": b"be\n",
-            }
-        )
-    },
-}
-"""The layouts of the real archives, around a few words."""
 
 
 @pytest.fixture
@@ -63,22 +29,8 @@ def site(folder, monkeypatch):
     sites.ask_without_delay(monkeypatch)
     with sites.running() as site:
         for name, files in SMALL.items():
-            serve(site, monkeypatch, name, files)
+            serve_corpus(site, monkeypatch, name, files)
         yield site
-
-
-def serve(site, monkeypatch, name: str, files: dict[str, bytes]) -> None:
-    source = datasets.SOURCES[name]
-    assert {download.name for download in source.downloads} == files.keys()
-    site.files |= files
-
-    def here(download):
-        kind = download.digest.split(":")[0]
-        digest = hashlib.new(kind, files[download.name]).hexdigest()
-        return replace(download, address=f"{site.address}/{download.name}", digest=f"{kind}:{digest}")
-
-    small = replace(source, downloads=tuple(map(here, source.downloads)), vocab_size=None)
-    monkeypatch.setitem(datasets.SOURCES, name, small)
 
 
 def words(corpus: datasets.Stored) -> list[str]:
@@ -146,11 +98,22 @@ def test_a_billion_words_have_S_at_both_ends_of_a_sentence_and_no_word_rarer_tha
     assert corpus.spelling.vocabulary.symbols == ("<S>", "<UNK>", "to", "be")
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "begin"),
+    [("lm1b", "to be\nto be\n", 7), ("ptb", "aer banknote N\nthe <unk> the N\n", 0)],
+)
+def test_a_prompt_of_several_lines_has_the_tokens_that_the_corpus_has(site, name, text, begin):
+    corpus = datasets.load(name)
+    tokens = corpus.spelling.encode(text).tolist()
+    stream = [*corpus.train.tolist(), *corpus.valid.tolist()]
+    assert tokens == stream[begin : begin + len(tokens)]
+
+
 def test_a_billion_words_are_read_shard_by_shard_and_a_block_at_a_time(site, monkeypatch):
     shard = b"to be or not to be that is the question\n" * 200
     files = {f"{TRAINING}/news.en-{number:05}-of-00100": shard for number in range(1, 6)}
     files |= {f"{HELD_OUT}/news.en.heldout-{number:05}-of-00050": shard for number in range(2)}
-    serve(site, monkeypatch, "lm1b", {f"{LM1B}.tar.gz": sites.targz_of(files)})
+    serve_corpus(site, monkeypatch, "lm1b", {f"{LM1B}.tar.gz": sites.targz_of(files)})
     monkeypatch.setattr(downloads, "BLOCK", 1000)
     opened, asked, extract = [], [], tarfile.TarFile.extractfile
 
@@ -188,7 +151,7 @@ def test_a_second_load_asks_for_nothing_and_gives_the_same(site, name):
 
 def test_tokens_are_prepared_anew_for_another_text_or_another_rule(site, monkeypatch):
     datasets.load("ptb")
-    serve(site, monkeypatch, "ptb", {**SMALL["ptb"], "ptb.test.txt": b"aer \n"})
+    serve_corpus(site, monkeypatch, "ptb", {**SMALL["ptb"], "ptb.test.txt": b"aer \n"})
     assert words(datasets.load("ptb"))[2] == "aer <eos>"
     source = datasets.SOURCES["ptb"]
     lines = replace(source.rule, before=("<S>",))
@@ -247,7 +210,7 @@ def test_without_the_server_the_sentence_names_file_checksum_and_folder(site, fo
 @pytest.mark.parametrize("name", SMALL)
 def test_a_disk_that_fills_up_leaves_no_tokens_behind(site, folder, monkeypatch, name):
     with monkeypatch.context() as patch:
-        filling_up(patch, "")
+        fill_disk(patch, "")
         with pytest.raises(ValueError, match=r"can't be (kept|prepared) in .*: No space left on device"):
             datasets.load(name)
     left = [path.name for path in folder.iterdir()]
@@ -257,7 +220,7 @@ def test_a_disk_that_fills_up_leaves_no_tokens_behind(site, folder, monkeypatch,
 
 def test_an_archive_that_leaves_its_folder_is_refused(site, folder, monkeypatch):
     files = {"../text8": b"a b", "text8": b"a b"}
-    serve(site, monkeypatch, "text8", {"text8.zip": sites.zip_of(files)})
+    serve_corpus(site, monkeypatch, "text8", {"text8.zip": sites.zip_of(files)})
     with pytest.raises(ValueError, match=r"^text8\.zip must hold plain files .* got \.\./text8$"):
         datasets.load("text8")
     assert [path.name for path in folder.iterdir()] == ["text8.zip"]
@@ -268,24 +231,24 @@ def test_an_archive_that_leaves_its_folder_is_refused(site, folder, monkeypatch)
 def test_an_archive_that_is_none_is_refused(site, folder, monkeypatch, name):
     (file,) = SMALL[name]
     for content in (b"no archive", SMALL[name][file][:-30], SMALL[name][file][:60]):
-        serve(site, monkeypatch, name, {file: content})
+        serve_corpus(site, monkeypatch, name, {file: content})
         with pytest.raises(ValueError, match=f"^the archive of {name} is damaged: "):
             datasets.load(name)
         assert [path.name for path in folder.iterdir()] == [file]
 
 
 def test_an_archive_that_lacks_a_part_is_refused(site, monkeypatch):
-    serve(site, monkeypatch, "enwik8", {"enwik8.zip": sites.zip_of({"readme": b"text"})})
+    serve_corpus(site, monkeypatch, "enwik8", {"enwik8.zip": sites.zip_of({"readme": b"text"})})
     with pytest.raises(ValueError, match="enwik8 must hold text, got 0 bytes"):
         datasets.load("enwik8")
     files = {"wikitext-2/wiki.train.tokens": b"a \n", "wikitext-2/wiki.valid.tokens": b"a \n"}
-    serve(site, monkeypatch, "wikitext-2", {"wikitext-2-v1.zip": sites.zip_of(files)})
+    serve_corpus(site, monkeypatch, "wikitext-2", {"wikitext-2-v1.zip": sites.zip_of(files)})
     with pytest.raises(ValueError, match="the test text of wikitext-2 must hold text, got 0 words"):
         datasets.load("wikitext-2")
 
 
 def test_a_text_that_is_not_utf_8_is_refused_by_file_and_byte(site, folder, monkeypatch):
-    serve(site, monkeypatch, "ptb", {**SMALL["ptb"], "ptb.valid.txt": b"caf\xe9 \n"})
+    serve_corpus(site, monkeypatch, "ptb", {**SMALL["ptb"], "ptb.valid.txt": b"caf\xe9 \n"})
     with pytest.raises(ValueError, match=r"^ptb\.valid\.txt must be UTF-8 text, .* 0xe9 at offset 3$"):
         datasets.load("ptb")
     assert all(path.is_file() for path in folder.iterdir())
@@ -379,6 +342,7 @@ def test_empty_missing_and_foreign_texts_of_yours_are_one_sentence(folder, tmp_p
     [
         (("<eos>", "<unk>", "be"), "<unk>", "be <unk> <eos> <eos> <unk> be <eos>"),
         (("<unk>", "or", "be", "<eos>"), "<unk>", "be or <eos> <eos> or be <eos>"),
+        (("<eos>", "<unk>", "<S>", "be"), "<unk>", "be <unk> <eos> <eos> <unk> be <eos>"),
         (("<S>", "<UNK>", "or"), "<UNK>", "<S> <UNK> or <S> <S> <S> <S> or <UNK> <S>"),
     ],
 )

@@ -1,6 +1,4 @@
-import errno
 import hashlib
-import io
 import random
 import socket
 import tarfile
@@ -9,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import sites
+from support.disk import fill_disk
 
 from minitxl.data import downloads
 from minitxl.data.downloads import Download, fetch, members
@@ -119,33 +118,10 @@ def test_without_a_network_the_sentence_says_which_file_to_put_where(monkeypatch
 
 
 def test_a_full_disk_is_one_sentence_and_leaves_nothing_behind(site, monkeypatch, tmp_path):
-    filling_up(monkeypatch, ".part")
+    fill_disk(monkeypatch, ".part")
     with pytest.raises(ValueError, match=r"^text\.zip can't be kept in .*: No space left on device$"):
         fetch(wanted_from(site), tmp_path)
     assert list(tmp_path.iterdir()) == []
-
-
-def filling_up(monkeypatch, ending: str) -> None:
-    """Let the second write to a file of this name's ending find the disk full."""
-    opened = Path.open
-
-    def full(path, mode="r", *rest, **more):
-        file = opened(path, mode, *rest, **more)
-        if str(path).endswith(ending) and mode in ("wb", "ab"):
-            file = FullDisk(file.detach())
-        return file
-
-    monkeypatch.setattr(Path, "open", full)
-
-
-class FullDisk(io.BufferedWriter):
-    written = False
-
-    def write(self, data):
-        if self.written:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        self.written = True
-        return super().write(data)
 
 
 def test_a_folder_that_cannot_be_made_is_one_sentence(site, tmp_path):

@@ -1,13 +1,16 @@
 """Text as tokens and back: bytes, characters, words; and what a run keeps of it."""
 
-import pytest
+from collections import Counter
 
-from minitxl.data import tokenizer
-from minitxl.data.tokenizer import Tokenizer
-from minitxl.data.vocabulary import Vocabulary
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from minitxl.data.tokenizer import Tokenizer, Vocabulary, from_counts, read_tokenizer, read_vocabulary
 
 WORDS = Tokenizer("words", Vocabulary(("<eos>", "<unk>", "the", "cat"), "<unk>"))
 LETTERS = Tokenizer("characters", Vocabulary(tuple(" aé\n")))
+SENTENCES = Tokenizer("words", Vocabulary(("<S>", "<UNK>", "to", "be"), "<UNK>"))
 
 
 def there_and_back(spelled, text):
@@ -31,24 +34,85 @@ def test_a_line_break_is_the_word_eos_and_an_unknown_word_is_unk():
     assert there_and_back(WORDS, "the dog\nthe cat") == "the <unk> \nthe cat "
 
 
+def test_a_line_break_in_one_billion_words_ends_a_sentence_and_begins_the_next():
+    assert SENTENCES.encode("to be\nbe").tolist() == [2, 3, 0, 0, 3]
+    assert there_and_back(SENTENCES, "to be\nbe") == "to be \nbe "
+    assert "".join(SENTENCES.decode([0, 2, 0, 0, 3, 0])) == "\nto \nbe \n"
+
+
 @pytest.mark.parametrize("spelled", [Tokenizer(), LETTERS, WORDS])
 def test_a_run_keeps_its_spelling_and_refuses_another(spelled, tmp_path):
     spelled.write(tmp_path)
     spelled.check(tmp_path)
-    assert tokenizer.read(tmp_path) == spelled
+    assert read_tokenizer(tmp_path) == spelled
     for other in (Tokenizer(), LETTERS, Tokenizer("words", Vocabulary(("<eos>", "else")))):
         if other != spelled:
-            sentence = f"must have the {spelled.name} of the run in .*, got {other.name}; for another"
+            sentence = f"must have the {spelled} of the run in .*, got {other}; for another"
             with pytest.raises(ValueError, match=sentence):
                 other.check(tmp_path)
-    assert [one.name for one in (Tokenizer(), LETTERS, WORDS)] == ["bytes", "4 characters", "4 words"]
+    assert [str(one) for one in (Tokenizer(), LETTERS, WORDS)] == ["256 bytes", "4 characters", "4 words"]
 
 
 def test_a_run_that_begins_in_a_folder_leaves_no_other_spelling_there(tmp_path):
     for spelled in (WORDS, LETTERS, Tokenizer()):
         spelled.write(tmp_path)
-        assert tokenizer.read(tmp_path) == spelled
+        assert read_tokenizer(tmp_path) == spelled
 
 
 def test_a_token_is_called_what_it_is():
     assert [one.token for one in (Tokenizer(), LETTERS, WORDS)] == ["byte", "character", "word"]
+
+
+def test_the_frequent_stand_before_the_rare_and_ties_as_they_first_appear():
+    assert from_counts(Counter(["b", "a", "c", "a", "d", "c", "a"])).symbols == ("a", "c", "b", "d")
+
+
+def test_first_symbols_come_first_however_rare_and_once():
+    held = from_counts(Counter(["a", "a", "<eos>", "b", "b", "b"]), first=("<eos>", "<unk>"))
+    assert held.symbols == ("<eos>", "<unk>", "b", "a")
+
+
+def test_rare_symbols_are_not_held():
+    assert from_counts(Counter(["a", "a", "b"]), first=("<unk>",), min_count=2).symbols == ("<unk>", "a")
+
+
+def test_an_unknown_word_becomes_the_unknown_symbol():
+    held = Vocabulary(("<eos>", "<unk>", "a"), unknown="<unk>")
+    assert held.encode(["a", "b", "<eos>"]) == [2, 1, 0]
+
+
+def test_an_unknown_word_is_refused_where_no_symbol_stands_for_it():
+    held = from_counts(Counter("aab"), unknown="<unk>")
+    assert held.unknown is None
+    with pytest.raises(ValueError, match="must be made of the vocabulary's 2 symbols, got 'c'"):
+        held.encode("abc")
+
+
+@given(st.lists(st.text(), min_size=1))
+def test_what_is_encoded_is_decoded(symbols):
+    held = from_counts(Counter(symbols))
+    assert held.decode(held.encode(symbols)) == symbols
+
+
+@given(symbols=st.sets(st.text(st.characters(codec="utf-8"))))
+def test_a_vocabulary_is_read_back(tmp_path_factory, symbols):
+    path = tmp_path_factory.mktemp("vocabulary") / "vocabulary.json"
+    held = Vocabulary((*symbols, "<none>"), unknown="<none>") if "<none>" not in symbols else None
+    if held is not None:
+        held.write(path)
+        assert read_vocabulary(path) == held
+
+
+@pytest.mark.parametrize("text", ["", "[1]", "{}", '{"symbols": 3, "unknown": null}', "\xff"])
+def test_a_file_that_is_no_vocabulary_is_refused(tmp_path, text):
+    path = tmp_path / "vocabulary.json"
+    path.write_bytes(text.encode("latin-1"))
+    with pytest.raises(ValueError, match=r"vocabulary\.json is not a vocabulary written by minitxl"):
+        read_vocabulary(path)
+
+
+def test_a_symbol_twice_or_an_unknown_that_is_missing_is_refused():
+    with pytest.raises(ValueError, match="each symbol once, got 2 symbols, 1 of them different"):
+        Vocabulary(("a", "a"))
+    with pytest.raises(ValueError, match="unknown must be one of the vocabulary's symbols, got b"):
+        Vocabulary(("a",), unknown="b")

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from models import ENCODINGS, assert_mean, gradients, small_model, some_tokens
-from test_attention import context, random_attention, shapes, windows
+from support.attention import context, random_attention, shapes, windows
 from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.flop_counter import FlopCounterMode
 

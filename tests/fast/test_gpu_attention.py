@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from models import assert_mean, gradients
-from test_attention import shapes, windows
+from support.attention import shapes, windows
 from torch._dynamo.testing import CompileCounterWithBackend
 
 from minitxl import memory

@@ -4,36 +4,14 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.attention import D_MODEL, context, random_attention, shapes, windows
 from torch.nn.functional import scaled_dot_product_attention
 
 from minitxl.attention import MultiHeadAttention, ShawAttention, XLAttention, attention_mask, split_heads
 from minitxl.course.exercises import Largest
 from minitxl.positions import sinusoids
 
-D_MODEL = 6
-shapes = st.tuples(
-    st.integers(1, 3), st.integers(1, 3), st.integers(1, 4), st.integers(1, 5), st.integers(0, 6)
-)
-windows = st.none() | st.integers(1, 8)
 KINDS = [MultiHeadAttention, ShawAttention, XLAttention]
-
-
-def random_attention(kind: type, n_head: int, d_head: int, seed: int = 0, **settings):
-    torch.manual_seed(seed)
-    if kind is ShawAttention:
-        settings = {"max_distance": 3, **settings}
-    attention = kind(D_MODEL, n_head, d_head, **settings).double()
-    with torch.no_grad():
-        for parameter in attention.parameters():
-            parameter.normal_()
-    return attention
-
-
-def context(batch: int, query: int, mem: int, seed: int = 0):
-    generator = torch.Generator().manual_seed(seed)
-    x = torch.randn(batch, query, D_MODEL, dtype=torch.float64, generator=generator)
-    memory = torch.randn(batch, mem, D_MODEL, dtype=torch.float64, generator=generator)
-    return x, memory
 
 
 @given(query=st.integers(1, 6), mem=st.integers(0, 6), window=windows)

@@ -11,10 +11,9 @@ from random import Random
 
 import pytest
 import sites
-from test_datasets import HELD_OUT, LM1B, TRAINING, serve
-from test_evaluate_command import a_model
-from test_readme import blocks_of, commands_of, words_of
-from test_released import write_released
+from support.corpora import HELD_OUT, LM1B, TRAINING, serve_corpus
+from support.markdown import blocks_of, commands_of, words_of
+from support.released import released_model, write_released
 
 from minitxl.__main__ import EXPERIMENTS, Figures, main
 from minitxl.commands.evaluate import Evaluate
@@ -106,7 +105,7 @@ def prepared(tmp_path_factory):
         sites.ask_without_delay(patch)
         places = {name: place(name) for name in CORPORA}
         for name, files in CORPORA.items():
-            serve(site, patch, name, files)
+            serve_corpus(site, patch, name, files)
             datasets.load(name)
             place(name).rename(places[name])
     return folder
@@ -223,7 +222,7 @@ def test_the_released_model_is_scored_by_the_command_of_its_page(here, tmp_path,
 
     monkeypatch.setattr(hub, "folder_of", folder_of)
     (tmp_path / "released").mkdir()
-    model = a_model(datasets.load("wikitext-103").vocab_size)
+    model = released_model(datasets.load("wikitext-103").vocab_size)
     write_released(tmp_path / "released", model, file="model.safetensors")
     main(words)
     assert asked == ["transfo-xl/transfo-xl-wt103"]

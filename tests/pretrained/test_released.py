@@ -1,5 +1,3 @@
-import json
-import os
 import pickle
 from collections import Counter, OrderedDict
 from pathlib import Path
@@ -9,32 +7,13 @@ import pytest
 import torch
 from models import in_segments, small_config, some_tokens
 from safetensors.torch import save_file
+from support.released import KINDS, Hostile, random_model, write_released
 
 from minitxl.inference.config import EvaluateConfig
 from minitxl.model import TransformerLM
 from minitxl.pretrained.released import load_original, load_released, load_released_vocabulary, to_original
 
-KINDS = {
-    "plain": {},
-    "u and v per layer": {"share_biases": False},
-    "pre-norm": {"norm": "pre", "final_norm": False},
-    "embedding apart": {"tie_embeddings": False},
-    "narrow embedding": {"d_embed": 6},
-    "clusters of one width": {"cutoffs": (4, 7)},
-    "narrow clusters of one width": {"cutoffs": (4, 7), "d_embed": 6, "tie_projections": (False, True, True)},
-    "narrowing clusters": {"cutoffs": (4, 7), "div_val": 2, "tie_projections": (False, True, True)},
-    "clamped": {"clamp_len": 3},
-}
 every_kind = pytest.mark.parametrize("kind", KINDS)
-
-
-def random_model(kind: str, dtype=torch.float64) -> TransformerLM:
-    torch.manual_seed(0)
-    model = TransformerLM(small_config(attention="xl", **{"final_norm": False, **KINDS[kind]})).to(dtype)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.normal_()
-    return model.eval()
 
 
 def losses(model, mem_len=5):
@@ -164,22 +143,6 @@ def test_a_model_the_original_has_no_names_for_is_refused():
             to_original(TransformerLM(small_config(**settings)))
 
 
-def write_released(folder, model, *, file=None, mem_len=5):
-    """Settings, and weights if ``file`` is named, in the hub's format; returns the weights by name."""
-    config, state = to_original(model, cluster_order="released")
-    settings = {
-        name: value for name, value in config.items() if name not in ("n_token", "tie_weight", "tie_projs")
-    }
-    settings |= {"vocab_size": model.config.vocab_size, "tie_word_embeddings": True}
-    settings |= {"proj_share_all_but_first": True, "mem_len": mem_len, "same_length": True}
-    settings |= {"model_type": "transfo-xl", "eos_token_id": 0}
-    (folder / "config.json").write_text(json.dumps(settings))
-    named = {name if name.startswith("crit") else f"transformer.{name}": t for name, t in state.items()}
-    if file is not None:
-        (save_file if file.endswith("safetensors") else torch.save)(named, folder / file)
-    return named
-
-
 @pytest.fixture
 def released(tmp_path):
     """A folder in the hub's format without weights, the model, and its weights."""
@@ -207,16 +170,6 @@ def test_a_truncated_or_missing_file_of_weights_is_refused(released):
         path.write_bytes(path.read_bytes()[:-10])
         with pytest.raises(ValueError, match=f"{file} is not a whole file of plain tensors"):
             load_released(folder)
-
-
-class Hostile:
-    """A pickle that runs a command when it is read."""
-
-    def __init__(self, path):
-        self.path = path
-
-    def __reduce__(self):
-        return os.mkdir, (str(self.path),)
 
 
 def test_a_hostile_pickle_is_refused_and_does_not_run(released, tmp_path):
