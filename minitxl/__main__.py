@@ -22,7 +22,7 @@ from minitxl.commands.shared import Device, TextFlags, bars, device_of
 from minitxl.commands.train import Train, from_preset
 from minitxl.data import corpora
 from minitxl.experiments import conclusions, demo, fingerprints, results
-from minitxl.experiments.runner import compute
+from minitxl.experiments.runner import compute, seconds_taken
 from minitxl.training.config import TrainConfig
 
 Experiment = Literal[
@@ -118,15 +118,16 @@ class Figures:
                 or results.asks_otherwise(path, settings=settings, seeds=seeds)
                 or not fingerprints.same(results.read(path).fingerprint, fingerprint)
             ):
-                began = perf_counter()
                 parts = experiment.parts(
                     settings, corpus, seeds=seeds, device=device, **self._models(experiment)
                 )
                 kept, about = path.with_suffix(".parts"), [settings, seeds, fingerprint, device]
                 with bars() as report, tqdm(desc=name, total=len(parts), unit="part") as bar:
-                    found = compute(parts, report=report, done=lambda _: bar.update(), kept=kept, about=about)
+                    found = compute(
+                        parts, report=report, done=lambda _: bar.update(), stored=kept, about=about
+                    )
                 data = experiment.collect(settings, corpus, found)
-                told = results.provenance(device, seconds=perf_counter() - began)
+                told = results.provenance(device, seconds=seconds_taken(kept))
                 results.write(results.Result(name, settings, seeds, fingerprint, data, told), self.folder)
                 kept.unlink()
             data = results.read(path).data

@@ -14,6 +14,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import mean, quantiles
+from time import perf_counter
 from typing import Any
 
 from minitxl.files import atomic_write
@@ -30,30 +31,39 @@ def compute(
     *,
     report: Report = lambda label, steps, record: None,
     done: Callable[[str], None] = lambda name: None,
-    kept: Path | None = None,
+    stored: Path | None = None,
     about: Any = None,
 ) -> dict[str, Any]:
-    """The value of each part; those in the file ``kept`` are taken from it, if of the same ``about``.
+    """Return the value of each part; parts in the file ``stored`` are taken from it, if ``about`` is equal.
 
-    ``done`` is told of every part, also of one that was kept.
+    Each new part is added to that file, with the seconds it took. ``done`` is called after every
+    part, also after one that was stored.
     """
     about = json.loads(json.dumps(about))
-    found = _kept(kept, about)
+    computed = _stored_parts(stored, about)
     for name, part in parts.items():
-        if name not in found:
-            found[name] = json.loads(json.dumps(part(report)))
-            if kept is not None:
-                with atomic_write(kept) as temporary:
-                    temporary.write_text(json.dumps({"about": about, "parts": found}), "utf-8")
+        if name not in computed:
+            began = perf_counter()
+            value = json.loads(json.dumps(part(report)))
+            computed[name] = {"value": value, "seconds": perf_counter() - began}
+            if stored is not None:
+                with atomic_write(stored) as temporary:
+                    temporary.write_text(json.dumps({"about": about, "parts": computed}), "utf-8")
         done(name)
-    return {name: found[name] for name in parts}
+    return {name: computed[name]["value"] for name in parts}
 
 
-def _kept(path: Path | None, about: Any) -> dict[str, Any]:
+def seconds_taken(stored: Path) -> float:
+    """Return the seconds that the stored parts took, over all runs that computed some of them."""
+    parts = json.loads(stored.read_text("utf-8"))["parts"]
+    return sum(part["seconds"] for part in parts.values())
+
+
+def _stored_parts(path: Path | None, about: Any) -> dict[str, Any]:
     if path is None or not path.exists():
         return {}
-    stored = json.loads(path.read_text("utf-8"))
-    return stored["parts"] if stored["about"] == about else {}
+    content = json.loads(path.read_text("utf-8"))
+    return content["parts"] if content["about"] == about else {}
 
 
 def summary(values: list[float]) -> dict[str, Any]:

@@ -1,3 +1,4 @@
+import json
 from math import log2
 
 import pytest
@@ -6,7 +7,7 @@ import torch
 from minitxl.data import corpora
 from minitxl.experiments import copying, dependency, every_system
 from minitxl.experiments import memory_and_positions as experiment
-from minitxl.experiments.runner import compute, summary
+from minitxl.experiments.runner import compute, seconds_taken, summary
 
 NO_TEXT = corpora.from_bytes("none", b"x")
 
@@ -80,12 +81,15 @@ def test_an_interrupted_experiment_goes_on_with_the_part_it_was_in(tmp_path):
 
         return compute_it
 
-    same = {"kept": tmp_path / "kept.json", "about": {"steps": (1, 2)}, "done": done.append}
+    path = tmp_path / "parts.json"
+    same = {"stored": path, "about": {"steps": (1, 2)}, "done": done.append}
     with pytest.raises(KeyboardInterrupt):
         compute({"a": part("a", 1), "b": part("b", None)}, **same)
     assert compute({"a": part("a", 1), "b": part("b", 2)}, **same) == {"a": {"value": 1}, "b": {"value": 2}}
     assert computed == ["a", "b"]
     assert done == ["a", "a", "b"]
+    first, second = (part["seconds"] for part in json.loads(path.read_text())["parts"].values())
+    assert seconds_taken(path) == first + second > 0
     compute({"a": part("a", 1)}, **{**same, "about": {"steps": (1, 3)}})
     assert computed == ["a", "b", "a"]
 
