@@ -9,7 +9,7 @@ from pathlib import Path
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[Path]:
-    """A temporary path beside ``path`` that takes its place if the block ends well.
+    """Yield a temporary path beside ``path`` that takes its place if the block ends well.
 
     After an error nothing is left behind, and what stood at ``path`` still stands there.
     """

@@ -1,4 +1,4 @@
-"""How much context a model uses: not what it could be told (``reach``), but what it makes of it.
+"""How much context a model really uses, as opposed to how far its dependencies can reach.
 
 Two instruments, both in nats. Give models more and more context, and see where it stops to
 help: the effective context length of one model (Khandelwal et al. 2018), and the relative
@@ -43,7 +43,7 @@ def context_losses(
     settings: EvaluateConfig | None = None,
     batch: int = 64,
 ) -> Losses:
-    """Loss in nats of the stream's last ``targets`` tokens, each after exactly ``context_len`` others.
+    """Return loss in nats of the stream's last ``targets`` tokens, each after exactly ``context_len`` others.
 
     Each context is read from an empty memory, or a state of zeros. A Transformer attends to all
     of it at once; with ``settings``, it reads it in segments with the memory those name. To an
@@ -69,7 +69,7 @@ def context_losses(
 
 
 def _after_reading(model: LSTMLM, tokens: Tokens, targets: Tokens) -> Losses:
-    """Loss of each row's last target, from a state of zeros."""
+    """Return loss of each row's last target, from a state of zeros."""
     hidden, _ = model.hidden(tokens, last=1)
     return rearrange(model.losses(hidden, targets[:, -1:]), "target 1 -> target")
 
@@ -77,7 +77,7 @@ def _after_reading(model: LSTMLM, tokens: Tokens, targets: Tokens) -> Losses:
 def _after_segments(
     model: TransformerLM, settings: EvaluateConfig, tokens: Tokens, targets: Tokens
 ) -> Losses:
-    """Loss of each row's last target, from an empty memory."""
+    """Return loss of each row's last target, from an empty memory."""
     s = settings
     cache = kv_cache.start(
         model, batch=len(tokens), mem_len=s.mem_len, window=s.window, clamp_len=s.clamp_len
@@ -88,7 +88,7 @@ def _after_segments(
 
 
 class ContextLength(NamedTuple):
-    """Where more context stops to help."""
+    """The context length beyond which more context does not help."""
 
     tokens: int
     at_least: bool
@@ -107,7 +107,7 @@ class Gain(NamedTuple):
 
 
 def effective_context_length(losses: Lengths, *, threshold: float = 0.01) -> ContextLength:
-    """ECL of one model: the first c where Δ more tokens lower its perplexity by less than 1 %.
+    """Return ECL of one model: the first c where Δ more tokens lower its perplexity by less than 1 %.
 
     That is how section 4.3 sums up Khandelwal et al. The model is its own baseline, so one that
     is good with a short context has less to gain; this is what RECL mends.
@@ -118,7 +118,7 @@ def effective_context_length(losses: Lengths, *, threshold: float = 0.01) -> Con
 
 
 def recl(losses: Group, *, r: float, threshold: float = 0.01) -> dict[str, ContextLength]:
-    """RECL of each model of a group (Appendix C): the first c where g(c, c + Δ) is below 1 %.
+    """Return RECL of each model of a group (Appendix C): the first c where g(c, c + Δ) is below 1 %.
 
     The walk begins at the shortest context given, and Δ is the step from each to the next; in
     the paper both are 100. A length depends on Δ and on the group: state both.
@@ -156,7 +156,7 @@ def gain(losses: Group, name: str, short: int, long: int, *, r: float) -> Gain:
 
 
 def _walk(relative: Mapping[tuple[int, int], float], threshold: float) -> ContextLength:
-    """From one pair (c, c + Δ) to the next while the gain is at least the threshold."""
+    """Return the first c whose gain from c + Δ is below the threshold."""
     for (short, _), gained in relative.items():
         if gained < threshold:
             return ContextLength(short, at_least=False)
@@ -164,7 +164,7 @@ def _walk(relative: Mapping[tuple[int, int], float], threshold: float) -> Contex
 
 
 def _steps(losses: Group) -> list[tuple[int, int]]:
-    """Each context length with the next, all equally far apart."""
+    """Return each context length with the next, all equally far apart."""
     lengths = _lengths(losses)
     if len({long - short for short, long in pairwise(lengths)}) != 1:
         raise ValueError(f"context lengths must be 2 or more at equal steps, got {lengths}")
@@ -172,7 +172,7 @@ def _steps(losses: Group) -> list[tuple[int, int]]:
 
 
 def _lengths(losses: Group) -> list[int]:
-    """The context lengths of a group, which are those of each of its models."""
+    """Return the context lengths of a group, which are those of each of its models."""
     if not losses:
         raise ValueError("a group must hold 1 model or more, got none")
     first, *_ = losses
@@ -200,7 +200,7 @@ def memory_changes(
     batch: int = 1,
     seed: int = 0,
 ) -> Float[Tensor, "segment seg"]:
-    """How many nats each token costs more where memory of these ages is hidden or shuffled.
+    """Return how many nats more each token costs where memory of these ages is hidden or shuffled.
 
     The age of a state is how many tokens it stands before the first of the segment that reads it:
     1 … mem_len, and both ``ages`` are included. Hidden states get no weight, and the rest share
@@ -247,7 +247,7 @@ def _read(
     settings: EvaluateConfig,
     hidden: Bool[Tensor, " mem"] | None = None,
 ) -> tuple[Float[Tensor, "batch seg"], States]:
-    """Losses and states of a segment, always by way of flags, so that equal ones change no digit."""
+    """Return losses and states of a segment, always by way of flags, so that equal ones change no digit."""
     batch, seg = segment.tokens.shape
     if hidden is None:
         hidden = segment.tokens.new_zeros(0 if memory is None else memory.shape[2], dtype=torch.bool)
@@ -277,7 +277,7 @@ class Interval(NamedTuple):
 
 
 def mean_change(changes: Float[Tensor, "segment seg"], *, confidence: float = 0.95) -> Interval:
-    """Mean change in nats per token, with an interval by the normal approximation over segments.
+    """Return mean change in nats per token, with an interval by the normal approximation over segments.
 
     Tokens of a segment share what was done to it, so the segment is what is counted: mean ±
     z · s / √n, where s is the standard deviation of the n segments' means. Segments are taken as

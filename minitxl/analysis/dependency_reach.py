@@ -2,7 +2,7 @@
 
 By formula, ``memory.reach``; by following which state reads which, ``propagate``; by changing
 a token and looking for a change of the output, ``changes``; and by the gradient, ``gradients``,
-where memory is ``joined`` with its graph. With ``memory.extend``, which stops the gradient, the
+where memory is extended with its gradient (``extend_with_gradient``). With ``memory.extend``, which stops the gradient, the
 last of them ends at the start of the segment: that is as far as anything is ever learned.
 
 All of these ask what a query can be told at most. What a trained model makes of it is in
@@ -27,7 +27,7 @@ Stream = Integer[Tensor, " time"]
 
 @dataclass(frozen=True)
 class Propagation:
-    """Who reads whom in a stream, and what of it the query, its last token, can be told.
+    """The dependency graph of a stream, and which states can influence its last token, the query.
 
     Depth 0 is the input tokens, depth n the output of layer n. Layer n of 0 … N-1 reads depth n
     and writes depth n + 1. These are the nodes and edges of the paper's figures 1 and 2.
@@ -36,12 +36,12 @@ class Propagation:
     seg_len: int
     """Tokens of a segment: an edge to an earlier one reads memory, and no gradient takes it."""
     sees: Bool[Tensor, "time time"]
-    """Whether a query (row) reads a key (column), alike in every layer: all edges there are."""
+    """True where a query (row) attends to a key (column); the same in every layer."""
     reached: Bool[Tensor, "depth time"]
-    """Whether what stands there can influence the query's output."""
+    """True where a state can influence the query's output."""
 
     def edges(self, layer: int) -> Int[Tensor, "edge 2"]:
-        """Times (query, key) of what this layer reads on the way to the query's output."""
+        """Return times (query, key) of what this layer reads on the way to the query's output."""
         return (self.sees & rearrange(self.reached[layer + 1], "time -> time 1")).nonzero()
 
 
@@ -78,7 +78,7 @@ def propagate(
 
 
 def farthest(influence: Num[Tensor, " time"] | Bool[Tensor, " time"]) -> int:
-    """Tokens from the last back to the first that is not zero.
+    """Return tokens from the last back to the first that is not zero.
 
     >>> farthest(torch.tensor([0.0, 0.3, 0.0, 1.0]))
     2
@@ -103,7 +103,7 @@ def extend_with_gradient(
 def changes(
     model: TransformerLM, tokens: Stream, *, seg_len: int, mem_len: int, window: int | None = None
 ) -> Float[Tensor, " time"]:
-    """For each token, the largest change of the query's log-probabilities, in nats, if it is another.
+    """Return for each token the largest change, in nats, of the query's log-probabilities if it is replaced.
 
     Row t of a batch has token t replaced by the next id. It is compared with the same row of an
     equal batch without replacements, so that no influence is a difference of exactly 0.
@@ -127,10 +127,10 @@ def gradients(
     window: int | None = None,
     update: Callable[..., Memory] = extend_with_gradient,
 ) -> Float[Tensor, " time"]:
-    """For each token, how long the gradient with respect to its embedding is.
+    """Return for each token the norm of the gradient with respect to its embedding.
 
     It is that of the largest log-probability at the query. ``update`` makes the memory:
-    ``joined`` or ``extend``.
+    ``extend_with_gradient`` or ``extend``.
     """
     embedded: list[Tensor] = []
 
@@ -163,7 +163,7 @@ def _at_query(
     mem_len: int,
     window: int | None,
 ) -> Float[Tensor, "batch vocab"]:
-    """Log-probabilities after the last token of streams that are read segment after segment."""
+    """Return log-probabilities after the last token of streams that are read segment after segment."""
     memory = None
     for segment in tokens.split(seg_len, dim=1):
         hidden, states = model.hidden(segment, memory, window=window)

@@ -11,7 +11,7 @@ from minitxl.training.config import TrainConfig
 
 
 def parameters(model: ModelConfig) -> int:
-    """How many numbers are learned."""
+    """Return the number of learned parameters."""
     with torch.device("meta"):
         return sum(parameter.numel() for parameter in TransformerLM(model).parameters())
 
@@ -64,7 +64,7 @@ def partition(model: ModelConfig) -> Partition:
 
 
 def clusters(cut: Partition, train: TrainConfig) -> list[tuple[float, int, int, float]]:
-    """Of each cluster: tokens it is scored for, its entries and width, and how many tokens are its own."""
+    """Return for each cluster: tokens it is scored for, its entries, its width, and its own tokens."""
     tokens, edges = train.batch * train.seg_len, [*cut.starts, cut.vocab_size]
     harmonic = (1 / torch.arange(1, cut.vocab_size + 1, dtype=torch.float64)).cumsum(0)
     below = [0.0, *(harmonic[edge - 1].item() / harmonic[-1].item() for edge in edges[1:])]

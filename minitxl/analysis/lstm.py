@@ -51,7 +51,7 @@ class LSTMConfig:
 def config_near(
     n_parameter: int, *, vocab_size: int = 256, n_layer: int = 2, dropout: float = 0.1
 ) -> LSTMConfig:
-    """The configuration whose number of parameters is nearest to ``n_parameter``.
+    """Return the configuration whose number of parameters is nearest to ``n_parameter``.
 
     For an LSTM beside a Transformer, that is ``sum(p.numel() for p in model.parameters())``.
     """
@@ -110,19 +110,19 @@ class LSTMLM(nn.Module):
     def forward(
         self, tokens: Tokens, state: State | None = None
     ) -> tuple[Float[Tensor, "batch seg vocab"], State]:
-        """Log-probabilities of each next token, normalised, in nats; and the state after the last."""
+        """Return log-probabilities of each next token, normalised, in nats; and the state after the last."""
         hidden, state = self.hidden(tokens, state)
         return self._logits(hidden).log_softmax(dim=-1), state
 
     def token_losses(
         self, tokens: Tokens, targets: Tokens, state: State | None = None
     ) -> tuple[Float[Tensor, "batch seg"], State]:
-        """-log p(target) of each token in nats, in token order; and the state, detached."""
+        """Return -log p(target) of each token in nats, in token order; and the state, detached."""
         hidden, state = self.hidden(tokens, state)
         return self.losses(hidden, targets), state
 
     def losses(self, hidden: Float[Tensor, "batch seg model"], targets: Tokens) -> Float[Tensor, "batch seg"]:
-        """-log p(target) in nats from what ``hidden`` returned."""
+        """Return -log p(target) in nats from what ``hidden`` returned."""
         self._check_ids(targets, "targets")
         logits = rearrange(self._logits(hidden), "batch seg vocab -> batch vocab seg")
         return cross_entropy(logits, targets, reduction="none")

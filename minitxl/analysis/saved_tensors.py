@@ -20,7 +20,7 @@ FLOAT = 4
 
 
 def saved_bytes(forward: Callable[[], object], parameters: Iterable[nn.Parameter]) -> int:
-    """Bytes of all storages that autograd keeps of ``forward()``, but for those of the parameters.
+    """Return bytes of all storages that autograd keeps of ``forward()``, but for those of the parameters.
 
     Tensors may be on the meta device, with shapes and no numbers.
     """
@@ -55,7 +55,7 @@ def held(model: ModelConfig, train: TrainConfig, *, parts: int) -> dict[str, int
 
 
 def layer_bytes(model: ModelConfig, train: TrainConfig) -> int:
-    """Bytes that a layer keeps for its backward pass on a GPU, its memory among them.
+    """Return bytes that a layer keeps for its backward pass on a GPU, its memory among them.
 
     It is run on tensors that have shapes and no numbers, its attention as ``gpu_attention.sdpa_bias``, since
     which form is fastest only a GPU can tell. Dropout of attention weights is left out: that form

@@ -59,7 +59,7 @@ Report = Callable[[str, int], None]
 def rounds(
     workers: Mapping[str, Worker], count: int, *, report: Callable[[], None] = lambda: None
 ) -> dict[str, list[float]]:
-    """Seconds of each worker in each round; each round begins with the next worker."""
+    """Return seconds of each worker in each round; each round begins with the next worker."""
     names = list(workers)
     times: dict[str, list[float]] = {name: [] for name in names}
     for number in range(count):
@@ -80,7 +80,7 @@ def speeds(times: Times, reference: str) -> dict[str, list[float]]:
 
 
 def operations(size: Size, work: str, *, block: int = BLOCK) -> int:
-    """Floating point operations of the matrix products of one iteration of minitxl's fast path."""
+    """Return floating point operations of the matrix products of one iteration of minitxl's fast path."""
     model = ModelConfig(
         vocab_size=size.vocab_size,
         n_layer=size.n_layer,
@@ -97,7 +97,7 @@ def operations(size: Size, work: str, *, block: int = BLOCK) -> int:
 
 
 def item(name: Name) -> tuple[str, str, Size]:
-    """The work, the name of the size, and the size."""
+    """Return the work, the name of the size, and the size."""
     kind, size = name.split("-")
     return WORKS.get(kind, kind), size, replace(SIZES[size], **LENGTHS.get(kind, {}))
 
@@ -183,7 +183,7 @@ def race(
     *,
     report: Callable[[], None],
 ) -> dict[str, Any]:
-    """Seconds and speeds of the systems, and what part of the matrix products' rate minitxl reaches.
+    """Return seconds and speeds of the systems, and what part of the matrix products' rate minitxl reaches.
 
     Not in generation: a product with one row waits for its matrix and not for arithmetic.
     """
@@ -214,7 +214,7 @@ def race(
 
 
 def matrix_rate(times: Times, size: Size) -> float:
-    """Floating point operations a second of the fastest of ``PRODUCTS``, by its median."""
+    """Return floating point operations a second of the fastest of ``PRODUCTS``, by its median."""
     return max(
         2 * prod(product_shape(name, size)) * product_repeats(name, size) / median(times[name])
         for name in PRODUCTS
@@ -240,7 +240,7 @@ def remember(
 
 
 def table(data: Mapping[str, Any]) -> str:
-    """The result as text, an item after the other."""
+    """Return the result as text, an item after the other."""
     lines = []
     for row in data["items"]:
         lines += ["", f"{row['work']}, size {row['size']}"]

@@ -224,7 +224,7 @@ def evaluation(system: System, job: Job) -> Iterator[Tensor]:
 
 
 def generation(system: System, job: Job) -> Iterator[Tensor]:
-    """Tokens, each the likeliest after those before it; the first fill the memory."""
+    """Yield tokens, each the likeliest after those before it; the first fill the memory."""
     system.model.eval()
     tokens, memory = text(job)[:, : job.size.mem_len].to(job.device, torch.int64), system.memory
     while True:
@@ -235,13 +235,13 @@ def generation(system: System, job: Job) -> Iterator[Tensor]:
 
 
 def text(job: Job) -> Tensor:
-    """Random ids, [batch time]."""
+    """Return random ids, [batch time]."""
     shape, random = (job.size.batch, SEGMENTS * job.size.seg_len + 1), torch.Generator().manual_seed(job.seed)
     return torch.randint(job.size.vocab_size, shape, dtype=torch.uint8, generator=random)
 
 
 def segments(job: Job) -> Iterator[tuple[Tensor, Tensor]]:
-    """Tokens and targets of segment after segment."""
+    """Yield tokens and targets of segment after segment."""
     ids, seg = text(job), job.size.seg_len
     for index in count():
         first = index % SEGMENTS * seg
@@ -259,7 +259,7 @@ SYSTEMS = {
 
 
 def timed(iterations: Iterator[Tensor], device: str) -> dict[str, Any]:
-    """Seconds of one iteration, the mean of a turn's, and whether the last gave finite numbers.
+    """Return seconds of one iteration, the mean of a turn's, and whether the last gave finite numbers.
 
     The first of a turn finds the caches full of another system's work, and is not counted
     where it is short enough to feel that.
@@ -284,7 +284,7 @@ def warm_up(device: str) -> None:
 
 
 def held(device: str, most: bool) -> int:
-    """Bytes of memory held now, or at most so far; on a Mac the most either way."""
+    """Return bytes of memory held now, or at most so far; on a Mac the most either way."""
     if device == "cuda":
         return torch.cuda.max_memory_allocated() if most else torch.cuda.memory_allocated()
     status = Path("/proc/self/status")
@@ -308,7 +308,7 @@ def main() -> None:
 
 
 def serve(questions: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """An answer to each question."""
+    """Yield an answer to each question."""
     asked = next(questions)
     job = Job(**{**asked, "size": Size(**asked["size"])})
     torch.set_num_threads(job.threads)

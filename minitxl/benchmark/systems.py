@@ -64,7 +64,7 @@ def our_decoding(job: Job) -> AtWork:
 
 
 def build_explicit(job: Job) -> AtWork:
-    """The formulas as they are written, whatever the work."""
+    """Return the formulas as they are written, whatever the work."""
     model = TransformerLM(config(job.size)).to(job.device)
 
     def read(tokens: Tensor, targets: Tensor | None, memory: Any) -> tuple[Tensor, Any]:
@@ -121,7 +121,7 @@ def build_vanilla(job: Job) -> AtWork:
 
 
 def build_product(job: Job) -> AtWork:
-    """A matrix product, as often as an iteration has the operations of 2048 × 2048 × 2048."""
+    """Return a matrix product, as often as an iteration has the operations of 2048 × 2048 × 2048."""
     m, k, n = product_shape(job.system, job.size)
     dtype = torch.bfloat16 if job.precision == "bfloat16" else torch.float32
     a, b = (torch.randn(size, dtype=dtype, device=job.device) for size in ((m, k), (k, n)))
@@ -136,7 +136,7 @@ def build_product(job: Job) -> AtWork:
 
 
 def product_shape(system: str, size: Size) -> tuple[int, int, int]:
-    """Rows, inner length and columns of the product that one of ``PRODUCTS`` times."""
+    """Return rows, inner length and columns of the product that one of ``PRODUCTS`` times."""
     rows = size.batch * size.seg_len
     return (2048, 2048, 2048) if system == PRODUCTS[0] else (rows, size.d_model, size.d_inner)
 

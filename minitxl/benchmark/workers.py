@@ -28,7 +28,7 @@ class Worker:
             self.questions.write(json.dumps(question).encode() + b"\n")
 
     def hear(self) -> dict[str, Any]:
-        """The answer to what was said longest ago; the first is to the job itself."""
+        """Return the answer to what was said longest ago; the first is to the job itself."""
         line = self.answers.readline()
         answer = json.loads(line) if line else {"error": self._last_words()}
         if "error" in answer:
@@ -50,7 +50,7 @@ class Worker:
 
 @contextmanager
 def worker(job: Job, python: str) -> Iterator[Worker]:
-    """A worker that is told its job and not heard yet; its process is over when the block is."""
+    """Yield a worker whose job is sent and whose reply is not awaited; its process ends with the block."""
     threads = str(job.threads)
     settings = {**environ, "OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads, "KMP_BLOCKTIME": "10"}
     command = [python, "-P", str(WORKER)]  # -P: this package's files are no top-level modules
@@ -65,7 +65,7 @@ def worker(job: Job, python: str) -> Iterator[Worker]:
 
 
 def step(worker: Worker, name: str) -> float:
-    """Seconds of one iteration, the mean of a turn."""
+    """Return seconds of one iteration, the mean of a turn."""
     answer = worker.ask("step")
     if not answer["finite"]:
         raise ValueError(f"{name} must return finite numbers, got others")

@@ -33,7 +33,7 @@ class TextFlags:
     """What the tokens of your own text are."""
 
     def flags(self) -> str:
-        """The words that give the same text to another command, which takes the unit from the run."""
+        """Return the words that give the same text to another command, which takes the unit from the run."""
         named = {"--data": self.data, "--text": self.text}
         return "".join(f" {flag} {quote(str(of))}" for flag, of in named.items() if of is not None)
 
@@ -70,7 +70,7 @@ def device_of(asked: Device) -> str:
 
 @contextmanager
 def bars(*, silent: bool = False) -> Iterator[Report]:
-    """A progress bar for each label that reports steps, with its last validation."""
+    """Yield a progress bar for each label that reports steps, with its last validation."""
     bars: dict[str, tqdm] = {}
 
     def report(label: str, steps: int, record: Record) -> None:

@@ -111,7 +111,7 @@ class Train:
         corpus: Corpus,
         device: torch.device,
     ) -> loop.Run:
-        """The one in the folder, if it was asked for the same; a new one where there is none."""
+        """Return the one in the folder, if it was asked for the same; a new one where there is none."""
         checkpoint, spelled = run_folder.newest(self.folder), spelling_of(corpus)
         if checkpoint is None:
             if distributed.rank() == 0:

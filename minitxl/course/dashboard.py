@@ -208,7 +208,7 @@ def attention(
 def _weights(
     model: TransformerLM, text: Integer[Tensor, " time"], settings: EvaluateConfig
 ) -> Float[Tensor, "layer batch head query key"]:
-    """The weights in each lane's last segment."""
+    """Return the weights in each lane's last segment."""
     lanes = ContiguousBatches(
         text.to(next(model.parameters()).device), batch=PROBE_LANES, seg_len=settings.seg_len
     )

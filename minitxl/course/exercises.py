@@ -20,7 +20,7 @@ LARGER = {"n_layer": 4, "d_model": 192, "n_head": 6, "d_inner": 768}
 
 
 def show(piece: Any) -> Code:
-    """The source of a function, class or module of the package, as it stands there."""
+    """Return the source of a function, class or module of the package, as it stands there."""
     return Code(inspect.getsource(piece), language="python")  # type: ignore[no-untyped-call]
 
 

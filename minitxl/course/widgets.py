@@ -21,13 +21,13 @@ from minitxl.figures import Picture
 
 
 def image(picture: Picture) -> str:
-    """The picture as HTML, its words as the alternative text."""
+    """Return the picture as HTML, its words as the alternative text."""
     data = b64encode(picture.png).decode()
     return f'<img src="data:image/png;base64,{data}" alt="{escape(picture.alt)}" style="max-width: 100%">'
 
 
 def with_fallback(box: ipw.Widget, picture: Picture, **asked: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The mimebundle of a widget, with the picture for those who don't draw widgets."""
+    """Return the mimebundle of a widget, with the picture for those who don't draw widgets."""
     data, metadata = picture._repr_mimebundle_()
     return box._repr_mimebundle_(**asked) | data, metadata
 

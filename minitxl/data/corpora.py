@@ -33,7 +33,7 @@ class Corpus:
 
 
 def from_bytes(name: str, text: bytes) -> Corpus:
-    """A corpus whose tokens are bytes: 90 % to train, 5 % to validate, the rest to test."""
+    """Return a corpus whose tokens are bytes: 90 % to train, 5 % to validate, the rest to test."""
     if not text:
         raise ValueError(f"{name} must hold text, got 0 bytes")
     tokens = torch.frombuffer(bytearray(text), dtype=torch.uint8)
@@ -42,7 +42,7 @@ def from_bytes(name: str, text: bytes) -> Corpus:
 
 
 def from_file(path: Path) -> Corpus:
-    """A file of yours, as bytes, whatever it is encoded in."""
+    """Return a file of yours, as bytes, whatever it is encoded in."""
     try:
         return from_bytes(path.name, path.read_bytes())
     except OSError as error:
@@ -50,7 +50,7 @@ def from_file(path: Path) -> Corpus:
 
 
 def embedded() -> Corpus:
-    """The source of the running Python's standard library: some 11 MB, on every machine.
+    """Return the source of the running Python's standard library: some 11 MB, on every machine.
 
     Files in the order of their paths, without tests, installed packages, and what the
     build of this Python wrote about itself. Another Python version has another text, so

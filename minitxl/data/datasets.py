@@ -163,7 +163,7 @@ def load(name: str) -> Stored:
 def from_files(
     paths: Iterable[Path], unit: Unit = "bytes", *, min_count: int = 2, held: Vocabulary | None = None
 ) -> Stored:
-    """Texts of your own, one after the other in the order of their paths.
+    """Return texts of your own, one after the other in the order of their paths.
 
     Files called train, valid and test, whatever their suffix, are the parts; else the whole
     is cut 90/5/5. Words are counted over the training text, or the whole that is cut; rarer
@@ -223,7 +223,7 @@ def _parts_of(paths: list[Path]) -> dict[Path, Part]:
 
 
 def _place(name: str, rule: TokenizerSpec, *digests: str) -> Path:
-    """The folder of the tokens that this rule makes of these texts."""
+    """Return the folder of the tokens that this rule makes of these texts."""
     made_of = hashlib.sha256(repr((rule, digests)).encode()).hexdigest()
     return data_folder() / f"{name}-{made_of[:16]}"
 
@@ -259,7 +259,7 @@ def _prepare(
 
 
 def _count(name: str, texts: Texts, rule: TokenizerSpec) -> Vocabulary:
-    """Words of the training text, or of the whole that is cut; characters of all parts."""
+    """Return words of the training text, or of the whole that is cut; characters of all parts."""
     counts: Counter[str] = Counter()
     for part, text, blocks in tqdm(texts(), desc=f"counting {name}", unit="file", disable=None):
         if part in ("train", "whole") or rule.unit == "characters":
@@ -310,7 +310,7 @@ def _stored(name: str, ready: Path, unit: Unit) -> Stored:
 
 @contextmanager
 def _appearing(folder: Path) -> Iterator[Path]:
-    """A folder to fill that is at ``folder`` if the block ends well, and nowhere if not."""
+    """Yield a folder to fill that is at ``folder`` if the block ends well, and nowhere if not."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as temporary:
         filled = Path(temporary) / "filled"

@@ -41,7 +41,7 @@ class Download:
 
 
 def fetch(wanted: Download, folder: Path) -> Path:
-    """The file in ``folder``: what lies there with the right digest, else a download.
+    """Return the file in ``folder``: what lies there with the right digest, else a download.
 
     A download that breaks off leaves a ``.part`` file, and goes on from its end, now or in
     a later call, if the server allows it. What fails its digest is thrown away.
@@ -115,7 +115,7 @@ def _reason(error: requests.RequestException) -> str:
 
 
 def members(path: Path) -> Iterator[Member]:
-    """The files of a zip or tar.gz archive in turn, in the archive's order, block by block.
+    """Yield the files of a zip or tar.gz archive in turn, in the archive's order, block by block.
 
     Each is closed before the next is opened, and nothing is written. A file that is no
     archive is its own only member.
@@ -125,7 +125,7 @@ def members(path: Path) -> Iterator[Member]:
 
 
 def plain(path: Path) -> Iterator[Member]:
-    """A file as it is, as the only member of itself."""
+    """Yield a file as it is, as the only member of itself."""
     with path.open("rb") as file:
         yield path.name, _blocks(file.read)
 

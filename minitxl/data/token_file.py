@@ -53,14 +53,14 @@ SENTENCES = TokenizerSpec(
 
 
 def symbols(blocks: Iterable[bytes], name: str, rule: TokenizerSpec) -> Iterator[Iterable[str]]:
-    """The characters or words of a UTF-8 text that comes block by block, wherever it is cut."""
+    """Yield the characters or words of a UTF-8 text that comes block by block, wherever it is cut."""
     texts = _decoded(blocks, name)
     return texts if rule.unit == "characters" else _words(texts, rule)
 
 
 @contextmanager
 def writing(path: Path, vocab_size: int) -> Iterator[Callable[[Any], None]]:
-    """A function that appends ids to the .npy file at ``path``, of the smallest type that holds them.
+    """Yield a function that appends ids to the .npy file at ``path``, of the smallest type that holds them.
 
     The file is there once the block has ended well.
     """
@@ -84,7 +84,7 @@ def writing(path: Path, vocab_size: int) -> Iterator[Callable[[Any], None]]:
 
 
 def mapped(path: Path) -> Tokens:
-    """The tokens of a .npy file, read from it as they are used. They can't be written to."""
+    """Return the tokens of a .npy file, read from it as they are used. They can't be written to."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The given NumPy array is not writable")
         return torch.from_numpy(np.load(path, mmap_mode="r", allow_pickle=False))

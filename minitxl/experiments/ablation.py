@@ -47,7 +47,7 @@ LONG = TrainConfig(seg_len=128, mem_len=128, batch=32, steps=8000, learning_rate
 
 
 def settings(profile: str, corpus: Corpus) -> dict[str, Any]:
-    """All that decides the numbers, but for the seeds; attention lengths are in segments."""
+    """Return all that decides the numbers, but for the seeds; attention lengths are in segments."""
     model, train = (LARGE, LONG) if profile == "full" else (SMALL, SHORT)
     grid = product(ENCODINGS, (True, False), ("full", "half"))
     systems = [
@@ -120,7 +120,7 @@ def train_and_score(
 
 
 def _attention_lens(settings: dict[str, Any], config: ModelConfig, train: TrainConfig) -> list[int]:
-    """The length trained with, L or L + M, and others where positions are relative."""
+    """Return the length trained with, L or L + M, and others where positions are relative."""
     trained = train.seg_len + train.mem_len
     factors = settings["memory_lens"] if train.mem_len else settings["window_lens"]
     others = [int(train.seg_len * factor) for factor in factors] if config.attention != "absolute" else []
@@ -147,7 +147,7 @@ def bits_by_offset(model: TransformerLM, test: Tensor, settings: EvaluateConfig)
 
 
 def affordable_seg_len(config: ModelConfig, train: TrainConfig) -> int:
-    """The longest segment that, without memory, keeps no more bytes for the backward pass."""
+    """Return the longest segment that, without memory, keeps no more bytes for the backward pass."""
     budget = bytes_kept(config, train)
     longer = (replace(train, seg_len=length, mem_len=0) for length in count(train.seg_len))
     *_, last = takewhile(lambda one: bytes_kept(config, one) <= budget, longer)
@@ -155,7 +155,7 @@ def affordable_seg_len(config: ModelConfig, train: TrainConfig) -> int:
 
 
 def bytes_kept(config: ModelConfig, train: TrainConfig) -> int:
-    """Bytes that one training step keeps for its backward pass, its memory among them."""
+    """Return bytes that one training step keeps for its backward pass, its memory among them."""
     with torch.random.fork_rng(devices=[]):
         model = TransformerLM(config)
     tokens = torch.zeros(train.batch, train.seg_len, dtype=torch.int64)
@@ -165,13 +165,13 @@ def bytes_kept(config: ModelConfig, train: TrainConfig) -> int:
 
 
 def collect(settings: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dict[str, Any]:
-    """Each system at the attention length it was trained with, and at its best one."""
+    """Return each system at the attention length it was trained with, and at its best one."""
     del corpus
     return {"systems": [row(system, found) for system in settings["systems"]]}
 
 
 def row(system: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
-    """A line of the table: mean and spread over the seeds."""
+    """Return a line of the table: mean and spread over the seeds."""
     seeds = [part for name, part in found.items() if name.startswith(f"{label(system)}, seed ")]
     first = seeds[0]
     lengths = [score["attention_len"] for score in first["scores"]]

@@ -31,7 +31,7 @@ MODELS: tuple[trained.System, ...] = ("xl_memory", "shaw_memory")
 
 
 def settings(profile: str, corpus: Corpus) -> dict[str, Any]:
-    """All that decides the numbers, but for the seeds; ages and distances are in tokens."""
+    """Return all that decides the numbers, but for the seeds; ages and distances are in tokens."""
     mem_len = 2 * (trained.LONG if profile == "full" else trained.SHORT).mem_len
     ends = [mem_len >> halvings for halvings in range(4, -1, -1)]
     return trained.settings(profile, corpus) | {
@@ -76,7 +76,7 @@ def _measure(
 
 
 def _changes(settings: dict[str, Any], model: TransformerLM, corpus: Corpus) -> list[dict[str, Any]]:
-    """Bits a token that each change costs, with its confidence interval: each age, then all."""
+    """Return bits a token that each change costs, with its confidence interval: each age, then all."""
     evaluate = EvaluateConfig(settings["train"]["seg_len"], settings["mem_len"])
     test = corpus.test[: settings["test_tokens"] + settings["lanes"]]
     rows = []
@@ -89,7 +89,7 @@ def _changes(settings: dict[str, Any], model: TransformerLM, corpus: Corpus) -> 
 
 
 def _look(settings: dict[str, Any], model: TransformerLM, corpus: Corpus) -> dict[str, Any]:
-    """Mean weight by distance of every head; one text seen by the widest; its terms."""
+    """Return mean weight by distance of every head; one text seen by the widest; its terms."""
     mem_len = settings["mem_len"]
     sums: list[Tensor] = []
     with torch.inference_mode():
@@ -112,7 +112,7 @@ def _look(settings: dict[str, Any], model: TransformerLM, corpus: Corpus) -> dic
 def _readings(
     settings: dict[str, Any], model: TransformerLM, corpus: Corpus
 ) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """Tokens from memory to segment, weights, and terms, of every segment whose memory is full."""
+    """Yield tokens from memory to segment, weights, and terms, of every segment whose memory is full."""
     seg_len, mem_len = settings["train"]["seg_len"], settings["mem_len"]
     lanes = ContiguousBatches(
         corpus.test[: settings["test_tokens"]], batch=settings["lanes"], seg_len=seg_len
@@ -151,7 +151,7 @@ def all_terms(
 
 
 def widest(heads: Float[Tensor, "layer head dist"], number: int) -> list[list[int]]:
-    """Layer and head of those that look farthest back on average."""
+    """Return layer and head of those that look farthest back on average."""
     away = torch.arange(heads.shape[-1], dtype=heads.dtype, device=heads.device)
     mean = einsum(heads, away, "layer head dist, dist -> layer head") / heads.sum(-1)
     order = rearrange(mean, "layer head -> (layer head)").argsort(descending=True)[:number].tolist()
@@ -161,7 +161,7 @@ def widest(heads: Float[Tensor, "layer head dist"], number: int) -> list[list[in
 def _crop(
     settings: dict[str, Any], wide: list[list[int]], tokens: Tensor, weights: Tensor, terms: Tensor
 ) -> dict[str, Any]:
-    """The first lane's first queries of one segment, and the keys from a while before to their own."""
+    """Return the first lane's first queries of one segment, and the keys from a while before to their own."""
     queries, before, mem_len = settings["shown_queries"], settings["shown_memory"], settings["mem_len"]
     keys = slice(mem_len - before, mem_len + queries)
     (layer, head), *_ = wide

@@ -21,18 +21,18 @@ def _rows(data: Data) -> dict[str, Any]:
 
 
 def _apart(lower: Data, higher: Data) -> bool:
-    """Every seed of one below every seed of the other."""
+    """Return every seed of one below every seed of the other."""
     return bool(max(lower["seeds"]) < min(higher["seeds"]))
 
 
 def _full_window(data: Data, label: str) -> Data:
-    """Bits where every target has the attention length of training."""
+    """Return bits where every target has the attention length of training."""
     found: Data = _rows(data)[label]["trained"]["bits"]
     return found
 
 
 def _cut(data: Data, label: str) -> Data:
-    """Bits as the text was cut in training: the mean over the offsets of a segment, by seed."""
+    """Return bits as the text was cut in training: the mean over the offsets of a segment, by seed."""
     by_seed = zip(*(one["seeds"] for one in _rows(data)[label]["bits_by_offset"]), strict=True)
     return {"seeds": [mean(offsets) for offsets in by_seed]}
 
@@ -258,7 +258,7 @@ SMALLER: dict[str, Mapping[str, Any]] = {
 
 
 def holding(name: str, data: Data) -> dict[str, bool]:
-    """Each of the experiment's sentences, and whether its data bear it out."""
+    """Return each of the experiment's sentences, and whether its data bear it out."""
     return {sentence: holds(data) for sentence, holds in CONCLUSIONS[name].items()}
 
 

@@ -33,7 +33,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
 
 
 def settings(profile: str, corpus: Corpus) -> dict[str, Any]:
-    """All that decides the numbers, but for the seeds."""
+    """Return all that decides the numbers, but for the seeds."""
     seg_len = (trained.LONG if profile == "full" else trained.SHORT).seg_len
     return trained.settings(profile, corpus) | {
         "context_lens": [seg_len * eighths // 8 for eighths in range(1, 17)],
@@ -81,7 +81,7 @@ def _measure(
 def _losses(
     model: trained.Model, corpus: Corpus, settings: dict[str, Any], context_len: int
 ) -> context_length.Losses:
-    """Losses after exactly so much context, of the last targets of each passage of the test text.
+    """Return losses after exactly so much context, of the last targets of each passage of the test text.
 
     Absolute positions end with the longest they know.
     """
@@ -93,7 +93,7 @@ def _losses(
 
 
 def collect(settings: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dict[str, Any]:
-    """Loss by context and by offset; in each group the RECL, and the gain of every pair of lengths."""
+    """Return loss by context and by offset; in each group the RECL, and the gain of every pair of lengths."""
     del corpus
     lengths, seeds = settings["context_lens"], len(found) // len(MODELS)
     by_system = {
@@ -135,7 +135,7 @@ def collect(settings: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> 
 def _recl(
     settings: dict[str, Any], members: list[str], measured: Sequence[context_length.Group]
 ) -> dict[str, Any]:
-    """RECL of each member in tokens, by share of the hardest targets: the values of all seeds."""
+    """Return RECL of each member in tokens, by share of the hardest targets: the values of all seeds."""
     group = [{system: one[system] for system in members} for one in measured]
     return {
         system: {

@@ -34,7 +34,7 @@ SMALL = ModelConfig(vocab_size=16, n_layer=2, d_model=64, n_head=4, d_head=16, d
 
 
 def settings(profile: str, corpus: Corpus) -> dict[str, Any]:
-    """All that decides the numbers, but for the seeds. The text is not used."""
+    """Return all that decides the numbers, but for the seeds. The text is not used."""
     del corpus
     return {
         "model": asdict(SMALL),
@@ -64,7 +64,7 @@ def parts(settings: dict[str, Any], corpus: Corpus, *, seeds: list[int], device:
 def _train(
     settings: dict[str, Any], update: str, distance: int, seed: int, device: str, report: Report
 ) -> dict[str, Any]:
-    """Accuracy at each offset of the last segment, after training on all targets there are."""
+    """Return accuracy at each offset of the last segment, after training on all targets there are."""
     random = torch.Generator().manual_seed(seed)
     with torch.random.fork_rng():
         torch.manual_seed(seed)
@@ -90,7 +90,7 @@ def _train(
 
 
 def _streams(settings: dict[str, Any], rows: int, random: torch.Generator) -> Tensor:
-    """Random ids, [rows time]."""
+    """Return random ids, [rows time]."""
     time = settings["segments"] * settings["seg_len"]
     return torch.randint(settings["model"]["vocab_size"], (rows, time), generator=random)
 
@@ -98,7 +98,7 @@ def _streams(settings: dict[str, Any], rows: int, random: torch.Generator) -> Te
 def _read(
     model: TransformerLM, stream: Tensor, update: Callable[..., Tensor], settings: dict[str, Any]
 ) -> Tensor:
-    """Log-probabilities [batch time vocab] of streams read segment after segment."""
+    """Return log-probabilities [batch time vocab] of streams read segment after segment."""
     memory, found = None, []
     for segment in stream.split(settings["seg_len"], dim=1):
         log_probs, states = model(segment, memory)
@@ -108,7 +108,7 @@ def _read(
 
 
 def collect(settings: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dict[str, Any]:
-    """Accuracy by distance, gradient and offset, and how many hops each offset needs."""
+    """Return accuracy by distance, gradient and offset, and how many hops each offset needs."""
     del corpus
     lengths = {"seg_len": settings["seg_len"], "mem_len": settings["mem_len"]}
     rows = []

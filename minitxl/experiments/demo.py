@@ -28,7 +28,7 @@ PARTS = 4
 
 
 def settings(corpus: Corpus, *, steps: int = SHORT.steps, test_tokens: int = 4096) -> dict[str, Any]:
-    """All that decides the numbers, but for the seed; ``model`` and ``train`` are the XL twin's."""
+    """Return all that decides the numbers, but for the seed; ``model`` and ``train`` are the XL twin's."""
     return {
         "corpus": {"name": corpus.name, "sha256": corpus.sha256},
         "model": asdict(SMALL),
@@ -55,7 +55,7 @@ def run(
 def describe(
     settings: dict[str, Any], corpus: Corpus, runs: dict[str, Run], records: dict[str, list[Record]]
 ) -> dict[str, Any]:
-    """The data of two trained runs: how each learned, and how each evaluates."""
+    """Return the data of two trained runs: how each learned, and how each evaluates."""
     return {
         "systems": {name: _system(runs[name], records[name]) for name in runs},
         "evaluation": evaluate(runs, corpus.test[: settings["test_tokens"] + 1]),
@@ -63,7 +63,7 @@ def describe(
 
 
 def pair(settings: dict[str, Any], *, seed: int, device: str) -> dict[str, Run]:
-    """The two runs at step 0. The vanilla model has absolute positions and no memory."""
+    """Return the two runs at step 0. The vanilla model has absolute positions and no memory."""
     model, train = model_config(settings["model"]), replace(train_config(settings["train"]), seed=seed)
     vanilla = replace(model, attention="absolute"), replace(train, mem_len=0)
     return {
@@ -82,7 +82,7 @@ class Way(NamedTuple):
 
 
 def ways(vanilla: Run, xl: Run) -> list[Way]:
-    """Each model read cheaply, and by a window that slides one token at a time."""
+    """Return each model read cheaply, and by a window that slides one token at a time."""
     short = xl.settings.seg_len
     long = short + xl.settings.mem_len
     memory = xl.settings.evaluation.attending(long)
@@ -99,7 +99,7 @@ def ways(vanilla: Run, xl: Run) -> list[Way]:
 
 
 def evaluate(runs: dict[str, Run], test: Tensor) -> list[dict[str, Any]]:
-    """Bits per character and time per token, all over the same targets.
+    """Return bits per character and time per token, all over the same targets.
 
     The ways take turns over parts of the text, so that a change in the machine's speed
     meets them all; the time is the median over the parts.
@@ -129,7 +129,7 @@ def evaluate(runs: dict[str, Run], test: Tensor) -> list[dict[str, Any]]:
 
 
 def table(data: dict[str, Any]) -> str:
-    """The comparison as text, for a terminal."""
+    """Return the comparison as text, for a terminal."""
     lines = [f"{'':18}{'parameters':>12}{'training tokens/s':>20}{'longest reach':>16}"]
     for name, system in data["systems"].items():
         rate, reach = system["training_tokens_per_second"], system["longest_reach"]

@@ -39,7 +39,7 @@ CASES = [
 
 
 def settings(profile: str, corpus: Corpus) -> dict[str, Any]:
-    """All that decides the numbers, but for the seeds. Both profiles ask the same; no text is used."""
+    """Return all that decides the numbers, but for the seeds. Both profiles ask the same; no text is used."""
     del profile, corpus
     return {"model": asdict(TINY), "cases": CASES, "drawn": DRAWN}
 
@@ -57,7 +57,7 @@ def parts(settings: dict[str, Any], corpus: Corpus, *, seeds: list[int], device:
 def _measure(
     settings: dict[str, Any], case: dict[str, Any], seed: int, device: str, report: Report
 ) -> dict[str, int]:
-    """Tokens back, by each way that runs a model."""
+    """Return tokens back, by each way that runs a model."""
     del report
     config = replace(model_config(settings["model"]), n_layer=case["n_layer"])
     with torch.random.fork_rng():
@@ -77,7 +77,7 @@ def _measure(
 
 
 def collect(settings: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dict[str, Any]:
-    """Every case by every way, and the graphs of figures 1 and 2."""
+    """Return every case by every way, and the graphs of figures 1 and 2."""
     del corpus
     rows = []
     for number, case in enumerate(settings["cases"]):

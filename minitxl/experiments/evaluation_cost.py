@@ -42,7 +42,7 @@ PAPER = {800: 363, 1800: 773, 2800: 1409, 3800: 1874}
 
 
 def settings(profile: str, corpus: Corpus) -> dict[str, Any]:
-    """All that decides the numbers, but for the seed; no text does."""
+    """Return all that decides the numbers, but for the seed; no text does."""
     del corpus
     full = profile == "full"
     return {
@@ -81,7 +81,7 @@ def _race(
     stream: Stream,
     report: Report,
 ) -> list[dict[str, float]]:
-    """Microseconds per scored token of each side in each round, where both take a turn."""
+    """Return microseconds per scored token of each side in each round, where both take a turn."""
     del report
     cached = Cached(xl, stream, mem_len=attention_len, seg_len=settings["seg_len"])
     windows = max(1, settings["window_tokens"] // attention_len)
@@ -92,7 +92,7 @@ def _race(
 
 
 def collect(settings: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dict[str, Any]:
-    """Cost of a scored token on both sides, and its ratio, measured, counted, and in the paper.
+    """Return cost of a scored token on both sides, and its ratio, measured, counted, and in the paper.
 
     A measured ratio is one within a round. What keeps it from the counted one, ``computed``, are
     ``operations_per_second``: the measured is the counted times that of cached over that of sliding.
@@ -137,11 +137,11 @@ class Cached:
         self.stream = stream[filled : turn + 1]
 
     def __call__(self) -> Losses:
-        """Loss in nats of every token of the turn."""
+        """Return loss in nats of every token of the turn."""
         return self.read(self.stream)
 
     def read(self, stream: Stream) -> Losses:
-        """Loss in nats of every token but the first."""
+        """Return loss in nats of every token but the first."""
         losses = []
         for segment, ahead in zip(
             stream[None, :-1].split(self.seg_len, dim=1),
@@ -167,14 +167,14 @@ class Sliding:
         self()
 
     def __call__(self) -> Losses:
-        """Loss in nats of the token after each window."""
+        """Return loss in nats of the token after each window."""
         with torch.inference_mode():
             hidden, _ = self.model.hidden(self.inputs, last=1)
             return rearrange(self.model.losses(hidden, self.targets), "window 1 -> window")
 
 
 def microseconds(score: Callable[[], Losses]) -> float:
-    """Microseconds per scored token; reading the sum waits for the device."""
+    """Return microseconds per scored token; reading the sum waits for the device."""
     began = perf_counter()
     losses = score()
     total = losses.sum().item()
@@ -187,7 +187,7 @@ def microseconds(score: Callable[[], Losses]) -> float:
 def sliding_operations(
     model: ModelConfig, *, attention_len: int, pairs: Pairs, whole_last_layer: bool = False
 ) -> int:
-    """Operations of the matrix products that score one token by a window of its own.
+    """Return operations of the matrix products that score one token by a window of its own.
 
     A product of [m k] and [k n] has 2 m k n. A pair of query and key has two of length d_head
     in each head, a score and a mean. The last layer needs keys and values of the window
@@ -202,7 +202,7 @@ def sliding_operations(
 
 
 def cached_operations(model: ModelConfig, *, mem_len: int, seg_len: int, pairs: Pairs) -> float:
-    """Operations of the matrix products that score one token with a full memory.
+    """Return operations of the matrix products that score one token with a full memory.
 
     As ``sliding_operations``, but a pair has three products: with the key, with the distance,
     and the mean. Keys and values of the memory and projected distances are kept, and cost nothing.
@@ -236,16 +236,16 @@ def counted(model: ModelConfig, *, attention_len: int, seg_len: int) -> dict[str
 
 
 def exact_window(model: ModelConfig, attention_len: int) -> int:
-    """Tokens a prediction rests on where every query of every layer sees ``attention_len`` keys."""
+    """Return tokens a prediction rests on where every query of every layer sees ``attention_len`` keys."""
     return model.n_layer * (attention_len - 1) + 1
 
 
 def _pairs(query: int, key: int, pairs: Pairs) -> int:
-    """Pairs of one head, where the queries are the last ``query`` of the keys."""
+    """Return pairs of one head, where the queries are the last ``query`` of the keys."""
     return query * key - (query * (query - 1) // 2 if pairs == "seen" else 0)
 
 
 def _per_token(model: ModelConfig) -> int:
-    """Operations of one layer for one token: its four projections and the feed-forward layer."""
+    """Return operations of one layer for one token: its four projections and the feed-forward layer."""
     wide = model.n_head * model.d_head
     return 2 * (4 * model.d_model * wide + 2 * model.d_model * model.d_inner)

@@ -33,7 +33,7 @@ NORMS = {"pre": {}, "post": {"learning_rate": 1e-3, "warmup": 100}}
 
 
 def settings(profile: str, corpus: Corpus) -> dict[str, Any]:
-    """All that decides the numbers, but for the seed. Both profiles ask the same question."""
+    """Return all that decides the numbers, but for the seed. Both profiles ask the same question."""
     del profile
     return {
         "corpus": {"name": corpus.name, "sha256": corpus.sha256},
@@ -100,7 +100,7 @@ def collect(settings: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> 
 
 
 def bigram_bits(train: Tensor, test: Tensor, vocab_size: int) -> float:
-    """Bits per token of p(next | token) counted on ``train``, one added to each count."""
+    """Return bits per token of p(next | token) counted on ``train``, one added to each count."""
     before, after = train[:-1].long(), train[1:].long()
     counts = torch.bincount(before * vocab_size + after, minlength=vocab_size**2) + 1
     pair = counts.double()[test[:-1].long() * vocab_size + test[1:].long()]

@@ -109,7 +109,7 @@ TINY: dict[str, Mapping[str, Any]] = {
 
 
 def tiny_corpus() -> corpora.Corpus:
-    """A text of lines with numbers, the same on every machine."""
+    """Return a text of lines with numbers, the same on every machine."""
     lines = (b"line %d of the text has %d words\n" % (n, n * n % 97) for n in range(800))
     return corpora.from_bytes("numbered lines", b"".join(lines))
 

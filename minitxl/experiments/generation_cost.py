@@ -24,7 +24,7 @@ SEEDS = [0]
 
 
 def settings(profile: str, corpus: Corpus) -> dict[str, Any]:
-    """All that decides the numbers, but for the seed; no text does."""
+    """Return all that decides the numbers, but for the seed; no text does."""
     del corpus
     full = profile == "full"
     return {
@@ -39,7 +39,7 @@ def settings(profile: str, corpus: Corpus) -> dict[str, Any]:
 
 
 def parts(settings: dict[str, Any], corpus: Corpus, *, seeds: list[int], device: str) -> dict[str, Part]:
-    """A whole text, and the next token of texts read anew, again in each pass."""
+    """Return a whole text, and the next token of texts read anew, again in each pass."""
     del corpus
     config, (seed,) = model_config(settings["model"]), seeds
     with torch.random.fork_rng(devices=[]):
@@ -74,7 +74,7 @@ def kept(
 
 
 def anew(settings: dict[str, Any], model: TransformerLM, text: Tensor, report: Report) -> list[float]:
-    """Seconds that the next token takes after texts of each length, all of it read again."""
+    """Return seconds that the next token takes after texts of each length, all of it read again."""
     del report
     found = []
     for length in settings["anew"]:
@@ -87,7 +87,7 @@ def anew(settings: dict[str, Any], model: TransformerLM, text: Tensor, report: R
 
 
 def collect(settings: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dict[str, Any]:
-    """Milliseconds and bytes by the length of the text; ``last_over_full`` compares, in each pass,
+    """Return milliseconds and bytes by the length of the text; ``last_over_full`` compares, in each pass,
     the last block with the first that began with a full memory."""
     del corpus
     texts = [part for name, part in found.items() if name.startswith("kept, ")]

@@ -37,7 +37,7 @@ LONG = TrainConfig(seg_len=128, mem_len=128, batch=32, steps=8000, learning_rate
 
 
 def settings(profile: str, corpus: Corpus) -> dict[str, Any]:
-    """All that decides the numbers, but for the seeds."""
+    """Return all that decides the numbers, but for the seeds."""
     model, train = (LARGE, LONG) if profile == "full" else (SMALL, SHORT)
     return {
         "profile": profile,
@@ -86,7 +86,7 @@ def _system(settings: dict[str, Any], name: str) -> tuple[ModelConfig, TrainConf
 
 
 def collect(settings: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dict[str, Any]:
-    """Bits per character on the test text, and the way there."""
+    """Return bits per character on the test text, and the way there."""
     del corpus
     data = {}
     for name in settings["systems"]:

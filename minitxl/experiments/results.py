@@ -59,7 +59,7 @@ def leaves(key: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def read(path: Path) -> Result:
-    """The result in a file."""
+    """Return the result in a file."""
     try:
         return Result(**json.loads(path.read_text("utf-8")))
     except (OSError, ValueError, TypeError) as error:
@@ -76,7 +76,7 @@ def asks_otherwise(path: Path, *, settings: Mapping[str, Any], seeds: list[int])
 
 
 def provenance(device: torch.device | str, *, seconds: float) -> dict[str, Any]:
-    """The machine and versions of a measurement that took ``seconds`` and ends now."""
+    """Return the machine and versions of a measurement that took ``seconds`` and ends now."""
     cuda = torch.device(device).type == "cuda"
     model = torch.cpu.get_capabilities().get("cpu_name")
     cpu = f"CPU ({', '.join(filter(None, [model, platform.machine()]))})"

@@ -67,7 +67,7 @@ def _stored_parts(path: Path | None, about: Any) -> dict[str, Any]:
 
 
 def summary(values: list[float]) -> dict[str, Any]:
-    """The values of all seeds, their mean, and their spread (largest less smallest)."""
+    """Return the values of all seeds, their mean, and their spread (largest less smallest)."""
     return {"seeds": values, "mean": mean(values), "spread": max(values) - min(values)}
 
 

@@ -22,7 +22,7 @@ MODELS: tuple[trained.System, ...] = ("xl_memory",)
 
 
 def settings(profile: str, corpus: Corpus) -> dict[str, Any]:
-    """All that decides the text, but for the seeds of the models; lengths in tokens."""
+    """Return all that decides the text, but for the seeds of the models; lengths in tokens."""
     return trained.settings(profile, corpus) | {
         "valid_tokens": 16_384,
         "prompts": [20_000, 120_000, 220_000],
@@ -81,12 +81,12 @@ def _described(text: bytes, known: set[str], trained_on: bytes) -> dict[str, Any
 
 
 def words(text: str) -> list[str]:
-    """Names of three letters or more."""
+    """Return names of three letters or more."""
     return re.findall(r"[A-Za-z_]{3,}", text)
 
 
 def longest_copy(text: bytes, source: bytes) -> int:
-    """Length of the longest piece of ``text`` that stands in ``source``."""
+    """Return length of the longest piece of ``text`` that stands in ``source``."""
     longest = 0
     for begin in range(len(text)):
         while begin + longest < len(text) and text[begin : begin + longest + 1] in source:
@@ -99,7 +99,7 @@ def _text(ids: Any) -> str:
 
 
 def collect(settings: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dict[str, Any]:
-    """The samples with what they were drawn by."""
+    """Return the samples with what they were drawn by."""
     del corpus
     ways = ("prompt_len", "length", "mem_len", "temperature", "top_p", "seed")
     return {name: settings[name] for name in ways} | found["samples"]

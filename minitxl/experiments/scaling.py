@@ -56,7 +56,7 @@ GIGA, TERA, EXA, DAY = 1e9, 1e12, 1e18, 86_400
 
 
 def settings(profile: str, corpus: Corpus) -> dict[str, Any]:
-    """All that decides the numbers, but for the seed; no text does."""
+    """Return all that decides the numbers, but for the seed; no text does."""
     del corpus
     full = profile == "full"
     published = {name: preset() for name, preset in PRESETS.items()}
@@ -103,7 +103,7 @@ def _preset(settings: Mapping[str, Any], name: str, **changes: Any) -> tuple[Mod
 def _steps(
     settings: dict[str, Any], name: str, precision: str, seed: int, device: str, report: Report
 ) -> dict[str, Any]:
-    """Seconds of each timed step, with a full memory; on a GPU also the most bytes it has held."""
+    """Return seconds of each timed step, with a full memory; on a GPU also the most bytes it has held."""
     model, train = _preset(settings, name, batch=settings["timed"][name], precision=precision, seed=seed)
     count = settings["warm_up"] + settings["steps"]
     random = torch.Generator().manual_seed(seed)
@@ -130,7 +130,7 @@ def _steps(
 
 
 def _reduced(settings: dict[str, Any], device: str, report: Report) -> dict[str, Any]:
-    """Seconds of each all-reduce: between GPUs by NCCL where there are as many, else by gloo."""
+    """Return seconds of each all-reduce: between GPUs by NCCL where there are as many, else by gloo."""
     del report
     on_gpus = device == "cuda" and torch.cuda.device_count() >= settings["processes"]
     backend = "nccl" if on_gpus else "gloo"
@@ -212,7 +212,7 @@ def _link(settings: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
 def _row(
     settings: dict[str, Any], name: str, timed: Sequence[Mapping[str, Any]], links: Mapping[str, float]
 ) -> dict[str, Any]:
-    """A preset; one that was not timed runs at the rate of that which is nearest in size."""
+    """Return a preset; one that was not timed runs at the rate of that which is nearest in size."""
     model, train = _preset(settings, name)
     assumed = settings["assumed"]["teraflops"] * settings["assumed"]["utilisation"] * TERA
     step, numbers = step_operations(model, train), parameters(model)

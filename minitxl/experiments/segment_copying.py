@@ -23,7 +23,7 @@ SYSTEMS: dict[str, dict[str, Any]] = {
 
 
 def settings(profile: str, corpus: Corpus) -> dict[str, Any]:
-    """All that decides the numbers, but for the seeds. The text is not used."""
+    """Return all that decides the numbers, but for the seeds. The text is not used."""
     return copying.settings(profile, corpus) | {
         "distances": [8],
         "updates": ["stopped"],
@@ -50,7 +50,7 @@ def _task(settings: dict[str, Any], system: str) -> dict[str, Any]:
 
 
 def _named(system: str, part: Part, report: Report) -> Any:
-    """The part, each of its steps reported under the name of its system too."""
+    """Return the part, each of its steps reported under the name of its system too."""
 
     def told(label: str, steps: int, record: Record) -> None:
         report(f"{system}, {label}", steps, record)
@@ -59,7 +59,7 @@ def _named(system: str, part: Part, report: Report) -> Any:
 
 
 def collect(settings: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dict[str, Any]:
-    """Accuracy by offset, and its means before and from the offset whose token is in the segment."""
+    """Return accuracy by offset, and its means before and from the offset whose token is in the segment."""
     del corpus
     (distance,) = settings["distances"]
     systems = {}

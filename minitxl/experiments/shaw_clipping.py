@@ -29,7 +29,7 @@ SHOWN = 16
 
 
 def settings(profile: str, corpus: Corpus) -> dict[str, Any]:
-    """The ablation's model, training and text; attention lengths are in segments."""
+    """Return the ablation's model, training and text; attention lengths are in segments."""
     base = ablation.settings(profile, corpus)
     train = base["train"]
     return {
@@ -53,7 +53,7 @@ def parts(settings: dict[str, Any], corpus: Corpus, *, seeds: list[int], device:
 
 
 def label(max_distance: int, seed: int) -> str:
-    """The name of a part."""
+    """Return the name of a part."""
     return f"k = {max_distance}, seed {seed}"
 
 
@@ -96,7 +96,7 @@ def _rounded(values: Tensor) -> list[float]:
 
 
 def collect(settings: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dict[str, Any]:
-    """Each k's loss by attention length, and the vectors of one model."""
+    """Return each k's loss by attention length, and the vectors of one model."""
     del corpus
     train = settings["train"]
     lengths = [int(train["seg_len"] * factor) for factor in settings["memory_lens"]]

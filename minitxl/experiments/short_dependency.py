@@ -41,7 +41,7 @@ def parts(settings: dict[str, Any], corpus: Corpus, *, seeds: list[int], device:
 
 
 def shuffle_lines(corpus: Corpus, *, seed: int) -> Corpus:
-    """The same lines in random order, in each part of the corpus for itself."""
+    """Return the same lines in random order, in each part of the corpus for itself."""
     random = torch.Generator().manual_seed(seed)
 
     def shuffled(text: corpora.Part) -> corpora.Part:
@@ -54,5 +54,5 @@ def shuffle_lines(corpus: Corpus, *, seed: int) -> Corpus:
 
 
 def collect(settings: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dict[str, Any]:
-    """Each system's loss, whole and by offset in the segment."""
+    """Return each system's loss, whole and by offset in the segment."""
     return ablation.collect(settings, corpus, found)

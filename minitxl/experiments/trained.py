@@ -47,7 +47,7 @@ LONG = TrainConfig(seg_len=128, mem_len=128, batch=32, steps=16_000, learning_ra
 
 
 def settings(profile: str, corpus: Corpus) -> dict[str, Any]:
-    """All that decides the weights, but for the seed."""
+    """Return all that decides the weights, but for the seed."""
     model, train = (LARGE, LONG) if profile == "full" else (SMALL, SHORT)
     return {
         "profile": profile,
@@ -67,7 +67,7 @@ def model(
     models: Path,
     report: Report,
 ) -> Model:
-    """The system's model, from ``models/SYSTEM-SEED.safetensors``, which is trained if need be."""
+    """Return the system's model, from ``models/SYSTEM-SEED.safetensors``, which is trained if need be."""
     path, config = models / f"{system}-{seed}.safetensors", config_of(settings, system)
     about = {
         "model": asdict(config),
@@ -97,7 +97,7 @@ def fingerprint(system: System) -> list[float]:
 
 
 def config_of(settings: dict[str, Any], system: System) -> ModelConfig | LSTMConfig:
-    """All have about the parameters of Transformer-XL."""
+    """Return the system's configuration, with about as many parameters as Transformer-XL."""
     base = checkpoints.model_config(settings["model"])
     if system != "lstm":
         return equal_parameters(replace(base, attention=TRANSFORMERS[system]["attention"]))
@@ -107,7 +107,7 @@ def config_of(settings: dict[str, Any], system: System) -> ModelConfig | LSTMCon
 
 
 def new(config: ModelConfig | LSTMConfig) -> Model:
-    """A model of random weights."""
+    """Return a model of random weights."""
     return LSTMLM(config) if isinstance(config, LSTMConfig) else TransformerLM(config)
 
 

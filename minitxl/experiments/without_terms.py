@@ -44,7 +44,7 @@ class AllButOne(XLAttention):
     def scores(
         self, x: Segment, memory: LayerMemory | None = None, *, clamp_len: int | None = None
     ) -> Scores:
-        """The terms there are; a, b, c and d are 1, and 0 where the term is missing."""
+        """Return the terms there are; a, b, c and d are 1, and 0 where the term is missing."""
         q, k, r = self.projections(x, memory, clamp_len)
         u, v = (rearrange(bias, "head dim -> head 1 dim") for bias in (self.u, self.v))
         a, b, c, d = self.has.values()
@@ -52,7 +52,7 @@ class AllButOne(XLAttention):
 
 
 def settings(profile: str, corpus: Corpus) -> dict[str, Any]:
-    """All that decides the numbers, but for the seeds."""
+    """Return all that decides the numbers, but for the seeds."""
     model, train = (LARGE, LONG) if profile == "full" else (SMALL, replace(SHORT, steps=500))
     return {
         "profile": profile,
@@ -81,7 +81,7 @@ def label(missing: str) -> str:
 def train_and_score(
     settings: dict[str, Any], corpus: Corpus, missing: str, seed: int, device: str, report: Report
 ) -> dict[str, Any]:
-    """Bits per character on the test text, read segment by segment with the memory of training."""
+    """Return bits per character on the test text, read segment by segment with the memory of training."""
     train = replace(train_config(settings["train"]), seed=seed)
     run = start(model_config(settings["model"]), train, device=device, build=partial(new, missing=missing))
     lanes = ContiguousBatches(corpus.train, batch=train.batch, seg_len=train.seg_len)
@@ -93,7 +93,7 @@ def train_and_score(
 
 
 def new(config: ModelConfig, missing: str) -> TransformerLM:
-    """A model of random weights, the same for all that may be missing."""
+    """Return a model of random weights, the same for all that may be missing."""
     model = TransformerLM(config)
     for block in model.blocks:
         assert isinstance(block, Block)

@@ -35,7 +35,7 @@ BITS = "bits per character"
 
 
 def printed(text: str) -> str:
-    """The same characters, blanks and ends of lines such that they can be seen."""
+    """Return the same characters, blanks and ends of lines such that they can be seen."""
     return text.replace(" ", "␣").replace("\n", "↵")
 
 

@@ -33,5 +33,5 @@ class EvaluateConfig:
         check_lengths(self.seg_len, self.mem_len, self.window, self.clamp_len)
 
     def attending(self, attention_len: int) -> "EvaluateConfig":
-        """The same with a memory in which every query sees that many keys, itself included."""
+        """Return the same with a memory in which every query sees that many keys, itself included."""
         return replace(self, mem_len=attention_len - 1, window=attention_len)

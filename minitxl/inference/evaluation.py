@@ -1,4 +1,4 @@
-"""What a model's predictions cost in nats, scored in two ways over the same targets.
+"""Score a text: a model's losses in nats over the same targets, read in two ways.
 
 Sliding: a window of ``attention_len`` tokens moves ahead by ``stride`` and all of it is
 computed anew; stride 1 is Al-Rfou's evaluation, stride = attention_len isolated segments.
@@ -47,19 +47,19 @@ class Score:
 def sliding(
     model: TransformerLM, stream: Stream, *, attention_len: int, stride: int, batch: int = 64
 ) -> Score:
-    """Sum of ``sliding_losses``."""
+    """Return sum of ``sliding_losses``."""
     return _score(sliding_losses(model, stream, attention_len=attention_len, stride=stride, batch=batch))
 
 
 def cached(model: TransformerLM, stream: Stream, settings: EvaluateConfig, *, batch: int = 1) -> Score:
-    """Sum of ``cached_losses``."""
+    """Return sum of ``cached_losses``."""
     return _score(cached_losses(model, stream, settings, batch=batch))
 
 
 def sliding_losses(
     model: TransformerLM, stream: Stream, *, attention_len: int, stride: int, batch: int = 64
 ) -> Losses:
-    """Loss of each target in nats, in the stream's order, ``batch`` windows at a time.
+    """Return loss of each target in nats, in the stream's order, ``batch`` windows at a time.
 
     The first window scores all its targets, each later one its last ``stride``: each has
     between attention_len - stride + 1 and attention_len tokens of context, fewer only
@@ -90,7 +90,7 @@ def sliding_losses(
 def cached_losses(
     model: TransformerLM, stream: Stream, settings: EvaluateConfig, *, batch: int = 1
 ) -> Losses:
-    """Loss of each target in nats, in the stream's order, read as ``batch`` lanes at once.
+    """Return loss of each target in nats, in the stream's order, read as ``batch`` lanes at once.
 
     One lane is the exact reading. With more, each lane starts with an empty memory, and a
     lane's last token is scored against the next lane's first, so no target is lost.

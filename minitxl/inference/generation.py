@@ -1,4 +1,4 @@
-"""Text that goes on: the prompt is read once, and then one token at a time is drawn.
+"""Generate text: read the prompt once, and then draw one token at a time.
 
     tokens = sample(model, [prompt], length=200, mem_len=512, seed=0)
 
@@ -91,7 +91,7 @@ def stream(
     repetition_window: int | None = 64,
     seed: int = 0,
 ) -> Iterator[Int[Tensor, " batch"]]:
-    """The next token of every text, without end; ``until`` ends it.
+    """Yield the next token of every text, without end; ``until`` ends it.
 
     A token is predicted from the ``mem_len`` before the last and the last. ``temperature``
     0 takes the likeliest; ``top_k`` leaves the k likeliest to draw from, ``top_p`` the
@@ -99,7 +99,7 @@ def stream(
     its own, seeded with ``seed`` + b: no row depends on the others.
 
     ``repetition`` above 1, before all these, makes tokens less likely that occur among the
-    row's last ``repetition_window``, prompt included (None is all): see ``discourage``. Its
+    row's last ``repetition_window``, prompt included (None is all): see ``repetition_penalty``. Its
     default is llama.cpp's; Hugging Face takes all, but a long text has used most characters.
 
     A model with absolute positions keeps no cache: it reads its last ``mem_len`` + 1
@@ -146,7 +146,7 @@ def _hold_back(tokens: Iterable[int], stops: Stops) -> Iterator[int]:
 
 
 def _ended(drawn: Iterable[Tensor], stops: Stops, *, rows: int) -> list[list[int]]:
-    """Each row up to where a stop is complete; nothing more is drawn once all have ended."""
+    """Return each row up to where a stop is complete; nothing more is drawn once all have ended."""
     texts: list[list[int]] = [[] for _ in range(rows)]
     going = set(range(rows))
     for tokens in drawn:
@@ -162,19 +162,19 @@ def _ended(drawn: Iterable[Tensor], stops: Stops, *, rows: int) -> list[list[int
 
 
 def _complete(text: Sequence[int], stops: Stops) -> int:
-    """Tokens of the longest stop that the text ends with; 0 where there is none."""
+    """Return tokens of the longest stop that the text ends with; 0 where there is none."""
     return max((len(stop) for stop in stops if text[-len(stop) :] == stop), default=0)
 
 
 def _begun(text: Sequence[int], stops: Stops) -> int:
-    """Tokens of the longest end of the text that a stop begins with."""
+    """Return tokens of the longest end of the text that a stop begins with."""
     return _complete(text, [stop[:size] for stop in stops for size in range(1, len(stop))])
 
 
 def _remember(
     model: TransformerLM, prompts: list[Prompt], mem_len: int, draw: Callable[[LogProbs], Tensor]
 ) -> Iterator[Tensor]:
-    """With keys and values kept. The window makes it the same however the prompt is cut."""
+    """Yield the next tokens from a key-value cache; the window makes them equal however a prompt is cut."""
     tokens = pad_sequence(prompts, batch_first=True, padding_side="left")
     key_mask = pad_sequence(
         [torch.ones_like(prompt, dtype=torch.bool) for prompt in prompts],
@@ -193,7 +193,7 @@ def _remember(
 def _slide(
     model: TransformerLM, texts: list[Prompt], mem_len: int, draw: Callable[[LogProbs], Tensor]
 ) -> Iterator[Tensor]:
-    """With every text's last tokens read anew, from position 0."""
+    """Yield the next tokens, every text's last tokens read anew from position 0."""
     model = optimize(model).eval()
     while True:
         with torch.inference_mode():

@@ -1,6 +1,6 @@
-"""Which token comes next: what makes it likelier or less likely before it is drawn.
+"""Sampling of the next token: temperature, top-k, top-p and the repetition penalty.
 
-scores = discourage(log_probs, [text[-64:] for text in texts], repetition=1.2)
+scores = repetition_penalty(log_probs, [text[-64:] for text in texts], repetition=1.2)
 probs = keep_likely(scores, temperature=0.8, top_p=0.95)
 """
 
@@ -17,7 +17,7 @@ LogProbs = Float[Tensor, "batch vocab"]
 
 
 class SamplingOptions(TypedDict, total=False):
-    """How tokens are drawn: the keyword arguments of ``generation.sample`` and ``stream``."""
+    """Options of sampling: the keyword arguments of ``generation.sample`` and ``stream``."""
 
     temperature: float | int
     """Scores are divided by it; 0 takes the likeliest token."""
@@ -28,7 +28,7 @@ class SamplingOptions(TypedDict, total=False):
     repetition: float | int
     """Above 1 makes tokens of the recent text less likely, below 1 likelier."""
     repetition_window: int | None
-    """How many of the last tokens, the prompt's included, are recent; None is all."""
+    """Number of last tokens, the prompt's included, that the penalty counts; None for all."""
     seed: int
     """Row b draws from a generator of its own, seeded with ``seed`` + b."""
 
@@ -40,7 +40,7 @@ def check(
     repetition: float | int,
     repetition_window: int | None,
 ) -> None:
-    """Refuse ways that can't be asked for."""
+    """Raise a ValueError for options out of their range."""
     if temperature < 0:
         raise ValueError(f"temperature must be 0 or more, got {temperature}")
     if top_k is not None and top_k < 1:
@@ -56,7 +56,7 @@ def check(
 def repetition_penalty(
     log_probs: LogProbs, recent: Sequence[Int[Tensor, "_"]], *, repetition: float | int
 ) -> LogProbs:
-    """Scores, in nats up to a constant, with the tokens of each row's ``recent`` text less likely.
+    """Return scores, in nats up to a constant, with the tokens of each row's ``recent`` text less likely.
 
     CTRL (Keskar et al. 2019, section 4.1) divides the score x of such a token by θ. That is
     no use on log probabilities: all are negative, and the quotient would be likelier. Scores
@@ -85,7 +85,7 @@ def top_k_top_p(
     top_k: int | None = None,
     top_p: float | None = None,
 ) -> Float[Tensor, "batch vocab"]:
-    """The probabilities to draw from."""
+    """Return the probabilities to draw from."""
     if temperature == 0:
         return one_hot(log_probs.argmax(dim=-1), log_probs.shape[-1]).to(log_probs.dtype)
     probs, order = (log_probs / temperature).softmax(dim=-1).sort(dim=-1, descending=True, stable=True)

@@ -34,7 +34,7 @@ def folder_of(path_or_repo: str | Path) -> Path:
 
 
 def _downloaded(repo: str | Path, names: tuple[str, ...], commit: str | None = None) -> Path | None:
-    """The first of these files that the repository has; None where it has none."""
+    """Return the first of these files that the repository has; None where it has none."""
     from huggingface_hub import hf_hub_download, try_to_load_from_cache
     from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
 

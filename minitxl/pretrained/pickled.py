@@ -18,7 +18,7 @@ _TEXTS = (pickletools.pyunicode, pickletools.pybytes_or_str)
 
 
 def read(file: BufferedReader | BytesIO) -> Any:
-    """The object of the pickle that begins here; the file is left at its end."""
+    """Return the object of the pickle that begins here; the file is left at its end."""
     stack, memo = list[Any](), dict[int, Any]()
     try:
         for code, given, _ in pickletools.genops(file):
@@ -81,7 +81,7 @@ def _follow(code: pickletools.OpcodeInfo, given: Any, stack: list[Any], memo: di
 
 
 def _taken(stack: list[Any]) -> list[Any]:
-    """All above the last mark; they and the mark are taken away."""
+    """Return all above the last mark; they and the mark are taken away."""
     values = list[Any]()
     while (value := stack.pop()) is not _MARK:
         values.append(value)

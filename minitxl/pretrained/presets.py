@@ -40,7 +40,7 @@ def _published(
     steps: int,
     test: tuple[int, int, int | None],
 ) -> Preset:
-    """A preset with what all of the original code's runs have in common (its scripts, 2019)."""
+    """Return a preset with what all of the original code's runs have in common (its scripts, 2019)."""
     test_seg, test_mem, test_clamp = test
     train = TrainConfig(
         seg_len=seg_len,

@@ -47,7 +47,7 @@ class Place:
 def load_original(
     config: Mapping[str, Any], state: Mapping[str, Any], *, cluster_order: ClusterOrder = "original"
 ) -> TransformerLM:
-    """A model from the original PyTorch code's configuration keys and parameter names.
+    """Return a model from the original PyTorch code's configuration keys and parameter names.
 
     ``state`` holds tensors or arrays, whose dtype is kept. ``inv_freq`` and the second names
     of tied tensors are ignored; ``clamp_len`` becomes the model's own. Lengths of training
@@ -78,7 +78,7 @@ def load_original(
 def to_original(
     model: TransformerLM, *, cluster_order: ClusterOrder = "original"
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """The original's configuration keys and tensors, tied ones under their first name alone."""
+    """Return the original's configuration keys and tensors, tied ones under their first name alone."""
     c = model.config
     if c.attention != "xl" or (c.norm == "pre" and c.final_norm):
         raise ValueError(
@@ -136,14 +136,14 @@ def load_released(path_or_repo: str | Path) -> tuple[TransformerLM, EvaluateConf
 
 
 def vocabulary_in(path_or_repo: str | Path) -> list[str] | None:
-    """The words of the folder's or repository's vocabulary; None where it holds none."""
+    """Return the words of the folder's or repository's vocabulary; None where it holds none."""
     folder = folder_of(path_or_repo)
     path = next((folder / name for name in VOCABULARIES if (folder / name).exists()), None)
     return None if path is None else load_released_vocabulary(path)
 
 
 def load_released_vocabulary(path: Path) -> list[str]:
-    """The words of a released vocabulary in the order of their ids. Nothing in the file is run.
+    """Return the words of a released vocabulary in the order of their ids. Nothing in the file is run.
 
     It is read instruction by instruction and not unpickled, whether ``pickle`` or ``torch``
     wrote it. The released words were counted by Python 2, byte by byte: their UTF-8 is put
@@ -245,7 +245,7 @@ def original_places(model: TransformerLM) -> dict[str, Place]:
 
 
 def _second_names(model: TransformerLM) -> set[str]:
-    """Names under which the original and its port store a tensor once more."""
+    """Return names under which the original and its port store a tensor once more."""
     names = {f"crit.out_layers.{i}.weight" for i in range(len(model.output.tables))}
     names |= {f"crit.out_projs.{i}" for i, tied in enumerate(model.config.tie_projections) if tied}
     for layer in range(model.config.n_layer):
@@ -254,7 +254,7 @@ def _second_names(model: TransformerLM) -> set[str]:
 
 
 def _clusters_ordered(tensors: Mapping[str, Tensor], order: ClusterOrder) -> dict[str, Tensor]:
-    """Rows of the cluster logits turned round for the original's order."""
+    """Return rows of the cluster logits turned round for the original's order."""
     return {
         name: tensor.flip(0) if order == "original" and "output.clusters." in name else tensor
         for name, tensor in tensors.items()

@@ -47,7 +47,7 @@ def write(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -
 
 
 def read(path: Path) -> tuple[Tensors, dict[str, Any]]:
-    """The tensors and the description, checked against their digest."""
+    """Return the tensors and the description, checked against their digest."""
     try:
         with safe_open(path, framework="pt") as file:
             described = (file.metadata() or {}).get("minitxl")
@@ -70,7 +70,7 @@ def save_model(path: Path, model: TransformerLM) -> None:
 
 
 def load_model(path: Path, *, device: torch.device | str = "cpu") -> TransformerLM:
-    """The model of a checkpoint, of ``save_model`` or of a run, ready to be evaluated."""
+    """Return the model of a checkpoint, of ``save_model`` or of a run, ready to be evaluated."""
     return model_of(*read(path), device=device)
 
 
@@ -86,12 +86,12 @@ def model_of(
 
 
 def model_config(described: Mapping[str, Any]) -> ModelConfig:
-    """The configuration that JSON has turned into lists and numbers."""
+    """Return the configuration that JSON has turned into lists and numbers."""
     return ModelConfig(**_with_tuples(described))
 
 
 def train_config(described: Mapping[str, Any]) -> TrainConfig:
-    """The settings of a training that JSON has turned into lists and numbers."""
+    """Return the settings of a training that JSON has turned into lists and numbers."""
     return TrainConfig(**_with_tuples(described))
 
 
@@ -100,7 +100,7 @@ def _with_tuples(described: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def model_tensors(model: nn.Module, prefix: str = MODEL) -> Tensors:
-    """Every parameter once, under its first name, so that tied ones stay tied."""
+    """Return every parameter once, under its first name, so that tied ones stay tied."""
     return {prefix + name: parameter.detach() for name, parameter in model.named_parameters()}
 
 

@@ -19,18 +19,18 @@ PATIENCE = timedelta(hours=12)
 
 
 def size() -> int:
-    """How many ranks there are."""
+    """Return the number of ranks."""
     return distributed.get_world_size() if distributed.is_initialized() else 1
 
 
 def rank() -> int:
-    """Which one this is, from 0; rank 0 alone writes and tells."""
+    """Return the number of this rank, from 0; only rank 0 writes and reports."""
     return distributed.get_rank() if distributed.is_initialized() else 0
 
 
 @contextmanager
 def joined(device: str) -> Iterator[torch.device]:
-    """Join the processes that ``torchrun`` started, if it did; the device of this one."""
+    """Join the processes that ``torchrun`` started, if any, and return this one's device."""
     if not distributed.is_torchelastic_launched():
         yield torch.device(device)
         return
@@ -46,7 +46,7 @@ def joined(device: str) -> Iterator[torch.device]:
 
 @contextmanager
 def first_here() -> Iterator[None]:
-    """The first rank of each machine goes ahead, the others follow when it is through."""
+    """Run the block on the first rank of each machine, and then on the others."""
     ahead = int(os.environ.get("LOCAL_RANK", "0")) == 0
     if size() > 1 and not ahead:
         distributed.barrier()
@@ -56,7 +56,7 @@ def first_here() -> Iterator[None]:
 
 
 def share(lanes: int, *, parts: int = 1) -> slice:
-    """The lanes of this rank, of ``lanes`` in all; each rank takes its own in ``parts``."""
+    """Return the lanes of this rank, of ``lanes`` in all; each rank takes its own in ``parts``."""
     if lanes % (size() * parts):
         raise ValueError(
             f"batch must be a multiple of processes · accumulate = {size()} · {parts}, got {lanes}"
@@ -66,29 +66,29 @@ def share(lanes: int, *, parts: int = 1) -> slice:
 
 
 def parallel(module: nn.Module, *, ragged: bool = False) -> nn.Module:
-    """The module, its gradients averaged over the ranks; ``ragged`` if some may be missing in a step."""
+    """Return the module with gradients averaged over the ranks; ``ragged`` if some may be missing."""
     if size() == 1:
         return module
     return DistributedDataParallel(module, find_unused_parameters=ragged)
 
 
 def apart(module: nn.Module, *, when: bool) -> AbstractContextManager:
-    """While gradients are added up, they need not be averaged yet."""
+    """Return a context in which gradients are only summed: they are averaged after the last part."""
     return module.no_sync() if when and isinstance(module, DistributedDataParallel) else nullcontext()
 
 
 def summed(values: list[float]) -> list[float]:
-    """The sum over the ranks of each value."""
+    """Return the sum over the ranks of each value."""
     return _reduced(values, distributed.ReduceOp.SUM)
 
 
 def largest(value: int) -> int:
-    """The largest of the ranks' values."""
+    """Return the largest of the ranks' values."""
     return int(_reduced([float(value)], distributed.ReduceOp.MAX)[0])
 
 
 def gathered(tensor: Tensor, *, dim: int) -> Tensor:
-    """The tensors of all ranks, of one shape, joined along ``dim`` in the order of the ranks."""
+    """Return the tensors of all ranks, of one shape, joined along ``dim`` in the order of the ranks."""
     if size() == 1:
         return tensor
     here = tensor.to(_carrier()).contiguous()
@@ -106,6 +106,6 @@ def _reduced(values: list[float], how: distributed.ReduceOp.RedOpType) -> list[f
 
 
 def _carrier() -> torch.device:
-    """Where tensors must be that are sent."""
+    """Return the device on which tensors are sent."""
     on_gpu = distributed.get_backend() == "nccl"
     return torch.device("cuda", torch.cuda.current_device()) if on_gpu else torch.device("cpu")

@@ -44,11 +44,11 @@ class Run:
     random: dict[str, Tensor]
     """State of the generators, by device type."""
     average: AveragedModel | None
-    """Mean of the weights after each step since ``average_from``; None where that is never."""
+    """Mean of the weights after each step since ``average_from``; None without averaging."""
     losses: nn.Module
     """``model.token_losses``, its gradients averaged over all processes."""
     accumulate: int
-    """Parts that the lanes are taken in."""
+    """Parts into which a step divides its lanes, to need less memory."""
 
     @property
     def device(self) -> torch.device:
@@ -56,32 +56,32 @@ class Run:
 
     @property
     def evaluated(self) -> TransformerLM:
-        """The model to evaluate: the averaged one as soon as there is an average."""
+        """The model to evaluate: the averaged weights' as soon as there is an average."""
         if self.average is None or not self.average.n_averaged:
             return self.model
         return cast(TransformerLM, self.average.module)
 
 
 class Record(NamedTuple):
-    """What one step did."""
+    """The record of one training step."""
 
     step: int
     bits: float
     """Training loss in bits per token, before the step."""
     learning_rate: float
     gradient_norm: float
-    """Before clipping."""
+    """Norm of the gradient before clipping."""
     tokens: int
-    """Read by all processes together."""
+    """Tokens read by all processes together."""
     seconds: float
     valid_bits: float | None = None
-    """Bits per token on the validation text after the step, where it was the time for it."""
+    """Bits per token on the validation text after the step, if it was validated."""
     valid_bits_at: dict[int, float] | None = None
     """The same at each of ``validate_attention_lens``."""
 
 
 class TokenLosses(nn.Module):
-    """``model.token_losses`` as a forward, which DistributedDataParallel can stand around."""
+    """``model.token_losses`` as a module's forward, as DistributedDataParallel needs it."""
 
     def __init__(self, model: TransformerLM) -> None:
         super().__init__()
@@ -101,7 +101,7 @@ def start(
     accumulate: int = 1,
     build: Callable[[ModelConfig], TransformerLM] = TransformerLM,
 ) -> Run:
-    """A run at step 0, its weights and later its dropout decided by ``settings.seed``.
+    """Return a run at step 0, its weights and later its dropout decided by ``settings.seed``.
 
     With ``accumulate``, a step takes its lanes in that many parts: the same gradient in less memory.
     ``build`` makes the model of the configuration, for one that differs from ``TransformerLM``.
@@ -125,7 +125,7 @@ def start(
 
 
 def learning_rate(step: int, settings: TrainConfig) -> float:
-    """The rate of step 1, 2, …: linear to the peak, then a cosine to 0 at the last step."""
+    """Return the rate of step 1, 2, …: linear to the peak, then a cosine to 0 at the last step."""
     if step <= settings.warmup:
         return settings.learning_rate * step / settings.warmup
     progress = (step - settings.warmup) / max(1, settings.steps - settings.warmup)
@@ -133,7 +133,9 @@ def learning_rate(step: int, settings: TrainConfig) -> float:
 
 
 def train_steps(run: Run, lanes: ContiguousBatches, valid: Tensor | None = None) -> Iterator[Record]:
-    """Step until ``settings.steps`` are done; the run is whole whenever a record is out.
+    """Train until ``settings.steps`` steps are done, and yield the record of each.
+
+    Whenever a record is yielded, the run is complete and may be saved.
 
     With a validation text, it is scored every ``validate_every`` steps and after the last.
     """
@@ -147,12 +149,12 @@ def train_steps(run: Run, lanes: ContiguousBatches, valid: Tensor | None = None)
 
 
 def is_due(run: Run, every: int) -> bool:
-    """Whether something is to be done now that is done every so many steps, and at the end."""
+    """Return True at every ``every`` steps and at the last step."""
     return run.step % every == 0 or run.step == run.settings.steps
 
 
 def train_step(run: Run, lanes: ContiguousBatches) -> Record:
-    """One step on the next segment of every lane. A pass over the lanes starts without memory."""
+    """Train on the next segment of every lane, and return the record; a pass starts without memory."""
     began, settings = time.perf_counter(), run.settings
     index = run.step % len(lanes)
     run.optimizer.zero_grad()
@@ -174,7 +176,10 @@ def train_step(run: Run, lanes: ContiguousBatches) -> Record:
 
 
 def _backward(run: Run, segment: Segment, memory: Tensor | None) -> tuple[float, Tensor]:
-    """Leave the mean loss's gradient on the parameters; that loss in bits, and the next memory."""
+    """Run forward and backward and extend the memory; return the loss in bits, and the new memory.
+
+    The gradient of the mean loss is left on the parameters.
+    """
     settings, parts = run.settings, run.accumulate
     tokens, targets = (ids.to(run.device).chunk(parts) for ids in segment)
     memories = (run.model.empty_memory(len(segment[0])) if memory is None else memory).chunk(parts, dim=1)
@@ -204,12 +209,12 @@ def _backward(run: Run, segment: Segment, memory: Tensor | None) -> tuple[float,
 
 
 def compiles(run: Run) -> bool:
-    """Whether ``gpu_attention`` may compile this run's attention, which wants memory of constant length."""
+    """Return True if ``gpu_attention`` may compile this run's attention, for memory of constant length."""
     return run.device.type == "cuda" and run.model.config.attention == "xl"
 
 
 def optimizer_step(model: nn.Module, optimizer: Optimizer, *, rate: float, clip: float) -> float:
-    """Step at this learning rate with the gradients that are there; their norm before clipping."""
+    """Clip the gradients and step at this learning rate; return the gradients' norm before clipping."""
     norm = clip_grad_norm_(model.parameters(), clip).item()
     if not isfinite(norm):
         raise ValueError(f"the gradient must be finite, got norm {norm} at learning rate {rate:.3g}")
@@ -220,7 +225,7 @@ def optimizer_step(model: nn.Module, optimizer: Optimizer, *, rate: float, clip:
 
 
 def validate(run: Run, stream: Tensor, attention_len: int | None = None) -> float:
-    """Bits per token on the start of ``stream``, read in as many lanes as in training.
+    """Return bits per token on the start of ``stream``, read in as many lanes as in training.
 
     Segment, memory and window are those of training or, with an ``attention_len``, a memory in
     which every query sees that many keys. Each process reads its share of the lanes.

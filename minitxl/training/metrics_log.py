@@ -1,4 +1,4 @@
-"""The log of a run: a record a line as JSON and, if asked for, the same for TensorBoard."""
+"""The log of a run: one JSON record a line and, on request, the same for TensorBoard."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -28,7 +28,7 @@ def writing(folder: Path, *, after: int, tensorboard: bool = False) -> Iterator[
 
 
 def _cut(path: Path, step: int) -> None:
-    """A process that was killed may have left half a line, or lines beyond its last checkpoint."""
+    """Remove half a line, and lines beyond the last checkpoint, that a killed process may have left."""
     kept = []
     for line in path.read_text("utf-8").splitlines() if path.exists() else []:
         try:

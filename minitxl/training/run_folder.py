@@ -1,4 +1,4 @@
-"""A run in a folder: stopped at any moment, by anything, it goes on as if it had not been.
+"""A run in a folder, which may be stopped at any moment and resumed to the same weights, bit for bit.
 
 checkpoint-00000300.safetensors   the run after step 300; the newest few are kept
 log.jsonl                         a record a line
@@ -31,11 +31,11 @@ from minitxl.training.loop import Record, Run, is_due, start, train_steps
 
 NAME = re.compile(r"checkpoint-(\d+)\.safetensors")
 RECENT = 100
-"""Steps whose mean loss tells a spike."""
+"""Number of last steps whose mean loss a spike is compared with."""
 TEXT = "text.json"
 MOMENTS = ("exp_avg", "exp_avg_sq", "step")
 HALF_WRITTEN = (".*.safetensors.????????", ".*.json.????????", ".*.jsonl.????????", ".tmp??????")
-"""What a killed process may leave: ``files``' temporaries, and the one of safetensors beside them."""
+"""Names of temporary files that a killed process may leave: those of ``files`` and of safetensors."""
 
 
 def train(
@@ -107,7 +107,7 @@ def save(run: Run, path: Path) -> None:
 
 
 def resume(path: Path, *, device: torch.device | str = "cpu", accumulate: int = 1) -> Run:
-    """The run that ``save`` wrote, as it was; with as many processes, bit for bit.
+    """Return the run that ``save`` wrote, as it was; with as many processes, bit for bit.
 
     With more processes than wrote it, the further ones draw their dropout anew.
     """
@@ -136,13 +136,13 @@ def resume(path: Path, *, device: torch.device | str = "cpu", accumulate: int = 
 
 
 def write_text(folder: Path, name: str, sha256: str) -> None:
-    """Beside the checkpoints of a run that begins: which text it learns."""
+    """Write which text the run learns, beside its checkpoints."""
     with atomic_write(folder / TEXT) as temporary:
         temporary.write_text(json.dumps({"name": name, "sha256": sha256}, ensure_ascii=False), "utf-8")
 
 
 def check_text(folder: Path, name: str, sha256: str) -> None:
-    """That the run in this folder learns the text of this digest, whatever it is called.
+    """Raise a ValueError unless the run in this folder learns the text of this digest, whatever its name.
 
     A run that was begun before minitxl wrote the digest down learns any.
     """
@@ -162,13 +162,13 @@ def check_text(folder: Path, name: str, sha256: str) -> None:
 
 
 def newest(folder: Path) -> Path | None:
-    """The checkpoint of the latest step; None where the folder holds no run."""
+    """Return the checkpoint of the latest step; None where the folder holds no run."""
     found = _checkpoints(folder)
     return found[-1] if found else None
 
 
 def trained(folder: Path, *, device: torch.device | str = "cpu") -> tuple[TransformerLM, TrainConfig]:
-    """The model of a run, ready to be evaluated, and how it was trained."""
+    """Return the model of a run, ready to be evaluated, and how it was trained."""
     path = newest(folder)
     if path is None:
         raise ValueError(f"{folder} must hold a run of minitxl train, got no checkpoint")
@@ -178,7 +178,7 @@ def trained(folder: Path, *, device: torch.device | str = "cpu") -> tuple[Transf
 
 @contextmanager
 def run_lock(folder: Path) -> Iterator[None]:
-    """Have the folder to oneself; what a killed process left half-written is removed.
+    """Lock the folder for this process, and remove what a killed process left half-written.
 
     What the system says against a file of it is an OSError that names the folder.
     """
@@ -206,7 +206,7 @@ def _settings(path: Path, about: Mapping[str, Any]) -> TrainConfig:
 
 
 def _checkpoints(folder: Path) -> list[Path]:
-    """In the order of their steps."""
+    """Return the folder's checkpoints in the order of their steps."""
     found = {path: NAME.fullmatch(path.name) for path in folder.glob("checkpoint-*.safetensors")}
     steps_of = {path: int(match[1]) for path, match in found.items() if match}
     return sorted(steps_of, key=lambda path: steps_of[path])
@@ -228,7 +228,7 @@ def _log(run: Run, folder: Path, run_config: RunConfig) -> Iterator[metrics_log.
 
 @contextmanager
 def _interruption() -> Iterator[threading.Event]:
-    """An event that Ctrl-C and SIGTERM set; a second one stops at once, as it always does."""
+    """Yield an event that Ctrl-C and SIGTERM set; a second one stops at once, as it always does."""
     event = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield event

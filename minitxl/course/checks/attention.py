@@ -107,7 +107,7 @@ def check_masked_weights(attempt: Callable[[Tensor, Tensor], Tensor]) -> Verdict
 
 
 def _masked_scores() -> Iterator[tuple[Tensor, Tensor]]:
-    """Random scores with causal masks and with random ones; every query sees a key."""
+    """Yield random scores with causal masks and with random ones; every query sees a key."""
     draw = torch.Generator().manual_seed(3)
     for query, key in [(4, 4), (3, 5), (1, 6)]:
         scores = 3 * torch.randn(2, 3, query, key, generator=draw)

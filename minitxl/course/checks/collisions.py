@@ -46,7 +46,7 @@ def check_text(text: Any, *, seg_len: int = 6, mem_len: int = 6) -> Verdict:
 
 
 def measured_pairs(text: str, seg_len: int) -> Pairs:
-    """Pairs of keys to which a random head gives one score, seen from the text's last letter."""
+    """Return pairs of keys to which a random head gives one score, seen from the text's last letter."""
     draw, width = torch.Generator().manual_seed(5), 16
     letters = sorted(set(text))
     E = torch.randn(len(letters), width, generator=draw, dtype=torch.float64)
@@ -121,5 +121,5 @@ def check_move(attempt: Callable[[States, Table, Places, Places], States]) -> Ve
 
 
 def move(states: States, table: Table, old: Places, new: Places) -> States:
-    """The states with ``table[new]`` in place of ``table[old]``."""
+    """Return the states with ``table[new]`` in place of ``table[old]``."""
     return states - table[old] + table[new]

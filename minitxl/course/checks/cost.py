@@ -100,14 +100,14 @@ def check_bits(attempt: Callable[..., Any]) -> Verdict:
 
 
 def _bits(log_probs: LogProbs, stream: Stream, seg_len: int) -> float:
-    """All targets at once: cuts can't matter to a model that needs one token of context."""
+    """Return all targets at once: cuts can't matter to a model that needs one token of context."""
     return -log_probs[stream[:-1], stream[1:]].mean().item() / log(2)
 
 
 def _scored(
     log_probs: LogProbs, stream: Stream, seg_len: int, *, targets: tuple[int, int] = (0, 1)
 ) -> list[Tensor]:
-    """Losses of each segment in nats; ``targets`` move its first input and its last target."""
+    """Return losses of each segment in nats; ``targets`` move its first input and its last target."""
     first, last = targets[0], targets[1]
     losses = []
     for begin in range(0, len(stream) - 1, seg_len):
@@ -117,7 +117,7 @@ def _scored(
 
 
 def _mean(losses: list[Tensor]) -> float:
-    """Bits of a token."""
+    """Return bits of a token."""
     return torch.cat(losses).mean().item() / log(2)
 
 

@@ -35,7 +35,7 @@ def check_generate(attempt: Callable[..., Tensor]) -> Verdict:
 
 
 def _model() -> TransformerLM:
-    """Small, and far from uniform, so that each mistake changes the text."""
+    """Return small, and far from uniform, so that each mistake changes the text."""
     config = ModelConfig(
         vocab_size=11,
         n_layer=2,

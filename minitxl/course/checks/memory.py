@@ -123,7 +123,7 @@ def check_share_by_age(attempt: Callable[..., Any]) -> Verdict:
     """``attempt(weights, mem_len, ages)``: the part of each head's attention by age, [layer head age]."""
 
     def by_age(weights: Weights, mem_len: int) -> Tensor:
-        """Sum over slots comes later: [layer head mem], the youngest first."""
+        """Return sum over slots comes later: [layer head mem], the youngest first."""
         return reduce(weights[..., :mem_len], "layer batch head query mem -> layer head mem", "mean").flip(-1)
 
     def total(found: Tensor, ages: Ages, how: str = "sum") -> Tensor:

@@ -70,7 +70,7 @@ SINUSOIDS: dict[str, Callable[..., Tensor]] = {
 
 
 def rotated(rows: Tensor, steps: int) -> Tensor:
-    """The sinusoids ``steps`` places on, from the rows alone: each pair turns by its own angle."""
+    """Return the sinusoids ``steps`` places on, from the rows alone: each pair turns by its own angle."""
     return _turn(rows, steps * _frequencies(rows.shape[1], 1.0))
 
 

@@ -128,7 +128,7 @@ def check_context_of(attempt: Callable[[int, int, int], Any]) -> Verdict:
 
 
 def context_of(t: int, attention_len: int, stride: int) -> int:
-    """Tokens that target t of ``evaluation.sliding_losses`` is predicted from."""
+    """Return tokens that target t of ``evaluation.sliding_losses`` is predicted from."""
     if t < attention_len:
         return t + 1
     return attention_len - stride + 1 + (t - attention_len) % stride

@@ -20,7 +20,7 @@ ANSWERS = {
 
 
 def check_prediction(prediction: Mapping[str, Any]) -> dict[str, Verdict]:
-    """A verdict for each answer, with the reason whether or not it was right."""
+    """Return a verdict for each answer, with the reason whether or not it was right."""
     return {
         name: Verdict(prediction.get(name) == answer, why)
         if prediction.get(name) not in (None, ...)

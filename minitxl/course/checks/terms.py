@@ -35,14 +35,14 @@ def _tokens(text: Text) -> Float[Tensor, "key model"]:
 
 
 def _texts(number: int) -> list[Text]:
-    """Random texts of five tokens that begin with each of them."""
+    """Return random texts of five tokens that begin with each of them."""
     generator = torch.Generator().manual_seed(8)
     begin = torch.arange(5)
     return [torch.cat([begin, torch.randint(5, (KEYS - 5,), generator=generator)]) for _ in range(number)]
 
 
 def _largest(scores: Float[Tensor, "query key"]) -> Bool[Tensor, "query key"]:
-    """The keys that share a query's largest score."""
+    """Return the keys that share a query's largest score."""
     seen = attention_mask(*scores.shape)[0]
     shown = scores.masked_fill(~seen, float("-inf"))
     return shown >= shown.amax(-1, keepdim=True) - 1e-4

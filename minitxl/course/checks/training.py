@@ -51,7 +51,7 @@ def check_trainer(attempt: Trainer) -> Verdict:
 
 
 def _task(steps: int) -> dict[str, Any]:
-    """A model, the segments it is trained on, and how."""
+    """Return a model, the segments it is trained on, and how."""
     generator = torch.Generator().manual_seed(10)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(10)
@@ -91,13 +91,13 @@ def _close(one: tuple[Any, list[Tensor]], other: tuple[Any, list[Tensor]]) -> bo
 
 
 def _subsets(names: Iterable[str]) -> list[set[str]]:
-    """All of them, small ones first."""
+    """Return all of them, small ones first."""
     names = list(names)
     return [set(one) for one in chain.from_iterable(combinations(names, n) for n in range(1, len(names) + 1))]
 
 
 def _with_bugs(bugs: set[str]) -> Trainer:
-    """The trainer that has these bugs, and no other."""
+    """Return the trainer that has these bugs, and no other."""
 
     def train(
         model: TransformerLM, segments: list[Segment], rates: list[float], *, mem_len: int, clip: float
@@ -132,7 +132,7 @@ def _attached(memory: Tensor | None, states: Tensor, *, mem_len: int) -> Tensor:
 
 
 def bits_per_token(segments: list[Float[Tensor, "_"]]) -> float:
-    """Mean bits over all tokens of segments with losses in nats, whatever their lengths."""
+    """Return mean bits over all tokens of segments with losses in nats, whatever their lengths."""
     return torch.cat(segments).mean().item() / log(2)
 
 

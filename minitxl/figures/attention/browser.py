@@ -26,7 +26,7 @@ DARKEST = 0.1
 
 
 def heads_by_distance(weights: ArrayLike) -> Picture:
-    """The paper's Figure 5 in small, from [layer head dist]: mean weight, a row a head."""
+    """Draw the paper's Figure 5 in small, from [layer head dist]: mean weight, a row a head."""
     by_head = np.asarray(weights)
     layers, heads, _ = by_head.shape
     rows = by_head.reshape(layers * heads, -1)
@@ -135,7 +135,7 @@ def change_by_offset(bits: ArrayLike) -> Picture:
 
 
 def cell_by_cell(weights: ArrayLike, changes: ArrayLike) -> Picture:
-    """A dot a query and state, both [query mem]: its mean weight, and the bits where it is hidden."""
+    """Draw a dot a query and state, both [query mem]: its mean weight, and the bits where it is hidden."""
     bright, cost = np.asarray(weights), np.asarray(changes)
     rows, brightest = np.arange(len(bright)), bright.argmax(1)
     harmless = int((cost[rows, brightest] <= 0).sum())
@@ -163,7 +163,7 @@ def cell_by_cell(weights: ArrayLike, changes: ArrayLike) -> Picture:
 
 
 def browser(reading: Data, *, layer: int, head: int, query: int, shading: str = "attention") -> Picture:
-    """A text as boxes, memory above its segment, as one query sees it; layer and head from 1.
+    """Draw a text as boxes, memory above its segment, as one query sees it; layer and head from 1.
 
     ``reading`` holds ``characters``, how many of them are ``memory``, ``weights`` [layer head query
     key] and ``changes`` [query mem] in bits.
@@ -236,7 +236,7 @@ def _row_name(place: int, memory: int, columns: int) -> str:
 
 
 def _strongest(text: str, values: NDArray[Any], memory: int, here: int, shading: str) -> str:
-    """The three largest in words, and the sum over memory."""
+    """Return the three largest in words, and the sum over memory."""
     largest = np.argsort(-values)[:3]
     listed = ", ".join(
         f"{_quoted(text[place])} {values[place]:{'.2f' if shading == 'attention' else '+.3f'}} "

@@ -15,7 +15,7 @@ LARGEST = 3
 
 
 def matrices(data: Data) -> Picture:
-    """Small matrices in a row, with their numbers, and ``signs`` between them.
+    """Draw small matrices in a row, with their numbers, and ``signs`` between them.
 
     ``matrices[title]`` is [row column]. The first row of those in ``framed`` is framed. Colours span each
     matrix's own values, or ``scale``, the lowest and highest, where it is given.
@@ -57,7 +57,7 @@ def matrices(data: Data) -> Picture:
 
 
 def one_query(data: Data) -> Picture:
-    """Scores, weights, values and their mean for ``tokens[query]``, top to bottom by key.
+    """Draw scores, weights, values and their mean for ``tokens[query]``, top to bottom by key.
 
     ``scores`` and ``weights`` are [key], ``values`` [key column], ``result`` [column]; ``columns`` names the
     values' columns. A score of a hidden key is None.
@@ -115,7 +115,7 @@ def _asked(axes: Axes, data: Data, named: str) -> None:
 
 
 def maps(data: Data) -> Picture:
-    """Weights of every query (down) over every key (across): a column a head, a row a mask.
+    """Draw weights of every query (down) over every key (across): a column a head, a row a mask.
 
     A weight of exactly 0, which only a mask makes, is white.
     ``weights[mask][head]`` is [query key]; ``tokens`` are the letters.

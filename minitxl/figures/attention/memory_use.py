@@ -27,7 +27,7 @@ PAPER_RECL = {"recurrent": ["xl_memory", "lstm"], "attentive": ["xl_memory", "sh
 
 
 def context(data: Data) -> Picture:
-    """Loss by offset and by context; RECL; and below, the gain of each pair of context lengths."""
+    """Draw loss by offset and by context; RECL; and below, the gain of each pair of context lengths."""
     lengths, systems = data["context_lens"], data["systems"]
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(10, 6.4), layout="constrained")
@@ -105,7 +105,7 @@ def _at_ends(bits: Sequence[Data], lengths: Sequence[int]) -> str:
 
 
 def _lengths(data: Data, name: str) -> str:
-    """Mean RECL of the seeds at each r, in the group of all."""
+    """Return mean RECL of the seeds at each r, in the group of all."""
     found = data["recl"]["all"][name]
     return " / ".join(f"{_mean_length(found[share]):.0f}" for share in SHARES) + " at r = 0.1 / 0.5 / 1.0"
 
@@ -130,7 +130,7 @@ def against_table_8(data: Data) -> str:
 
 
 def attention_over_memory(data: Data) -> Picture:
-    """Figures 5, 6 and 7 in small, and the loss where memory of some ages is taken away."""
+    """Draw figures 5, 6 and 7 in small, and the loss where memory of some ages is taken away."""
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(10, 9.6), layout="constrained")
         upper, middle, lower = figure.subfigures(3, 1, height_ratios=[1.15, 1.1, 1.0], squeeze=False)[:, 0]

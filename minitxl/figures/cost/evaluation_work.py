@@ -84,7 +84,7 @@ def shape(data: Data) -> Picture:
 
 
 def calculator(data: Data) -> Picture:
-    """Operations for one token both ways, and the ratio at every attention length."""
+    """Draw operations for one token both ways, and the ratio at every attention length."""
     curve, totals = data["curve"], data["operations"]
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(10, 2.9), layout="constrained")

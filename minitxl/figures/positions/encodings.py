@@ -16,7 +16,7 @@ HIDDEN = "#E4E4E4"
 
 
 def indistinguishable(data: Data) -> Picture:
-    """Scores of every query over memory and segment, a panel an encoding; one pair of keys is framed.
+    """Draw scores of every query over memory and segment, a panel an encoding; one pair of keys is framed.
 
     ``data["panels"][name]`` is [query key] with None where a key is in the future; ``tokens``
     are those of the keys, and ``pair`` holds the keys that are compared at ``query``.
@@ -87,7 +87,7 @@ def one_query(data: Data) -> Picture:
 
 
 def by_place(data: Data) -> Picture:
-    """A line for each of ``curves`` over ``places``; ``levels`` are named horizontal lines.
+    """Draw a line for each of ``curves`` over ``places``; ``levels`` are named horizontal lines.
 
     ``before`` shades the places below it, under the name ``shaded``.
     """

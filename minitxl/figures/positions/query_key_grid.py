@@ -70,7 +70,7 @@ def _name_axes(axes: Axes, panel: Data, title: str) -> None:
 
 
 def taken(data: Data) -> Picture:
-    """A query's weights by key, a line a way to take states away; the first way takes none.
+    """Draw a query's weights by key, a line a way to take states away; the first way takes none.
 
     ``ways[name]`` has a weight for each of ``keys``, None where the key is gone; ``taken`` marks the
     states that were to go. A step in each line is the first way again.

@@ -17,7 +17,7 @@ FLOOR = 0.003
 
 
 def order(curves: Data, *, steps: int) -> Picture:
-    """Accuracy of each system, by its name, while it learns: ``{"step": [], "accuracy": []}``."""
+    """Draw accuracy of each system, by its name, while it learns: ``{"step": [], "accuracy": []}``."""
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(8, 3.2), layout="constrained")
         axes = figure.subplots()
@@ -63,7 +63,7 @@ def changed(data: Data) -> Picture:
 
 
 def table(data: Data) -> Picture:
-    """The rows of ``sinusoids`` [pos model] as an image, and three of its sines as curves."""
+    """Draw the rows of ``sinusoids`` [pos model] as an image, and three of its sines as curves."""
     rows, columns = np.array(data["table"]), data["columns"]
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(8, 3), layout="constrained")
@@ -122,7 +122,7 @@ def _short(spread: float) -> str:
 
 
 def shifted(data: Data) -> Picture:
-    """Weights of a word at place 0 and at place ``shift``, and the change at other shifts.
+    """Draw weights of a word at place 0 and at place ``shift``, and the change at other shifts.
 
     ``before`` and ``after`` are [query key]; ``changes`` has one value a shift of ``shifts``.
     """

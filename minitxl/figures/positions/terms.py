@@ -86,7 +86,7 @@ def stacked(data: Data) -> Picture:
 
 
 def maps(data: Data) -> Picture:
-    """A panel for each matrix [query key] of ``panels``, all on one scale; NaN is not drawn.
+    """Draw a panel for each matrix [query key] of ``panels``, all on one scale; NaN is not drawn.
 
     Where no value is negative, the scale is that of square roots, so that small ones can be seen.
     """
@@ -119,7 +119,7 @@ def maps(data: Data) -> Picture:
 
 
 def side_by_side(data: Data) -> Picture:
-    """A line of panels for each of ``lines``, by its name; None leaves a place empty, as the one above.
+    """Draw a line of panels for each of ``lines``, by its name; None leaves a place empty, as the one above.
 
     A panel is its ``name``, its ``formula`` and ``matrix`` [query key], from its lowest value,
     dark, to its highest, bright; NaN is not drawn. A line parts ``mem_len`` keys from the others.
@@ -158,7 +158,7 @@ def side_by_side(data: Data) -> Picture:
 
 
 def shift_frames(data: Data) -> Picture:
-    """The frames of pad, reshape and slice, each a matrix of tickets.
+    """Draw the frames of pad, reshape and slice, each a matrix of tickets.
 
     Ticket i · key + c + 1 is the product of query i with column c, whose distance is key - 1 - c;
     0 is the padding and -1 is not drawn. In ``hidden`` frames the future is hatched or blank.

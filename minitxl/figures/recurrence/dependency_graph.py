@@ -185,7 +185,7 @@ def influence(data: Data) -> Picture:
 
 
 def effective_lengths(data: Data) -> Picture:
-    """Loss against context, a curve a model and a panel a group; each ends its walk at a large mark.
+    """Draw loss against context, a curve a model and a panel a group; each ends its walk at a large mark.
 
     ``panels[title][name]`` has ``lengths``, ``loss`` at each and ``recl``, the lengths where the walk stops.
     """

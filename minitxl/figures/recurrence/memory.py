@@ -178,7 +178,7 @@ def _span(tokens: list[int]) -> str:
 
 
 def passes(data: Data) -> Picture:
-    """A row for each time the model runs: the tokens it computes, and those whose states it finds kept.
+    """Draw a row for each time the model runs: the tokens it computes, and those whose states it finds kept.
 
     ``panels[name]`` is a list of rows: a name, the columns that are now computed, and those of memory,
     hidden or framed, if any; ``letters``, one a column, are written into the cells. With ``counted``,
@@ -277,7 +277,7 @@ def sides(data: Data) -> Picture:
 
 
 def _range(values: Any) -> str:
-    """The smallest and the largest of these that have a value."""
+    """Return the smallest and the largest of these that have a value."""
     known = values[~np.isnan(values)]
     ends = sorted({f"{known.min():.2f}", f"{known.max():.2f}"}) if len(known) else ["none"]
     return " to ".join(ends)

@@ -14,7 +14,7 @@ GRADIENTS = {
 
 
 def dependency(data: Data) -> Picture:
-    """The paper's figures 1 and 2: what the last query is told of, without memory and with it."""
+    """Draw the paper's figures 1 and 2: what the last query is told of, without memory and with it."""
     graphs = data["graphs"]
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(8, 3.2 * len(graphs)), layout="constrained")
@@ -57,7 +57,7 @@ def _draw_graph(axes: Axes, name: str, graph: Data) -> None:
 
 
 def copying(data: Data) -> Picture:
-    """Accuracy by offset, a panel a distance; shaded where one hop is not enough."""
+    """Draw accuracy by offset, a panel a distance; shaded where one hop is not enough."""
     rows = data["rows"]
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(2.6 * len(rows), 2.9), layout="constrained")

@@ -18,7 +18,7 @@ GREY = "#707070"
 
 
 def segment_copying(data: Data) -> Picture:
-    """Accuracy by offset: without memory, what stands in the segment before can't be copied."""
+    """Draw accuracy by offset: without memory, what stands in the segment before can't be copied."""
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(7, 3.4), layout="constrained")
         told = _copied(figure.subplots(), data)
@@ -124,7 +124,7 @@ def context_lengths(data: Data) -> Picture:
 
 
 def offset_curve(data: Data) -> Picture:
-    """Loss of the same characters at each offset; its mean and its last point are two evaluations."""
+    """Draw loss of the same characters at each offset; its mean and its last point are two evaluations."""
     bits = data["bits"]
     mean, last = sum(bits) / len(bits), len(bits) - 1
     with mpl.rc_context(STYLE):

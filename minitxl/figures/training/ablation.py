@@ -165,6 +165,6 @@ def against_table_7(data: Data) -> str:
 
 
 def _as_trained(row: Data) -> list[float]:
-    """Mean over the segment's offsets, of each seed."""
+    """Return mean over the segment's offsets, of each seed."""
     by_seed = zip(*(one["seeds"] for one in row["bits_by_offset"]), strict=True)
     return [mean(offsets) for offsets in by_seed]

@@ -17,7 +17,7 @@ SYSTEMS = {
 
 
 def learning(curves: Data, *, steps: int) -> Picture:
-    """Loss of both twins so far: ``curves[name]`` holds ``step`` and ``bits``."""
+    """Draw loss of both twins so far: ``curves[name]`` holds ``step`` and ``bits``."""
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(6, 3.2), layout="constrained")
         axes = figure.subplots()

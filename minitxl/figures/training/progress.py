@@ -13,7 +13,7 @@ PALE = "#BBBBBB"
 
 
 def progress(data: Data) -> Picture:
-    """A run so far: loss, attention by distance, what hiding memory costs, time per token."""
+    """Draw a run so far: loss, attention by distance, what hiding memory costs, time per token."""
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(10, 5.4), layout="constrained")
         (loss, attention), (reach, cost) = figure.subplots(2, 2)

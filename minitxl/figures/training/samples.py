@@ -11,7 +11,7 @@ WIDTH, LINES = 66, 36
 
 
 def samples(data: Data) -> Picture:
-    """The first sample beside what the text really says there; the prompt's end above both."""
+    """Draw the first sample beside what the text really says there; the prompt's end above both."""
     first = data["samples"][0]
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(9, 4.9), layout="constrained")
