@@ -1,13 +1,15 @@
 """How far back a token can matter, found in four ways that agree.
 
-By formula, ``memory.reach``; by following which state reads which, ``propagate``; by changing
-a token and looking for a change of the output, ``changes``; and by the gradient, ``gradients``,
-where memory is extended with its gradient (``extend_with_gradient``). With ``memory.extend``, which stops the gradient, the
-last of them ends at the start of the segment: that is as far as anything is ever learned.
+- ``memory.reach``: a formula.
+- ``propagate``: follow which state attends to which.
+- ``changes``: replace a token, and look for a change of the output.
+- ``gradients`` with ``extend_with_gradient``: look where the gradient is not zero. With
+  ``memory.extend``, which stops the gradient, it ends at the start of the segment: training never
+  reaches farther.
 
-All of these ask what a query can be told at most. What a trained model makes of it is in
-``context``. A query is the last token of its stream, and the stream is cut into segments from
-its first token on.
+These are limits of what a query can depend on. How much of it a trained model uses is measured in
+``context_length``. A query is the last token of its stream, and the stream is cut into segments
+from its first token on.
 """
 
 from collections.abc import Callable
