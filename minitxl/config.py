@@ -36,7 +36,7 @@ class ModelConfig:
     d_inner: int = 512
     """Width of the feed-forward layer."""
     attention: Literal["absolute", "shaw", "xl"] = "xl"
-    """Where position enters: added to the input, or as a distance in each score."""
+    """How positions enter: added to the input, or as distances in each score."""
     positions: Literal["sinusoidal", "learned", "per-layer"] = "sinusoidal"
     """Positions of attention=absolute: fixed, learned, or learned and added at every layer."""
     max_seg_len: int = 512

@@ -96,7 +96,7 @@ class ContextLength(NamedTuple):
 
 
 class Gain(NamedTuple):
-    """What a model's context of ``long`` tokens adds to the group's best with ``short`` tokens."""
+    """The gain of a model's ``long`` context on the group's best model with a ``short`` one."""
 
     short: int
     long: int

@@ -72,7 +72,7 @@ def rounds(
 
 
 def speeds(times: Times, reference: str) -> dict[str, list[float]]:
-    """How many times faster than the reference each was, in each round."""
+    """Return how many times faster than the reference each system was in each round."""
     return {
         name: [theirs / own for theirs, own in zip(times[reference], seconds, strict=True)]
         for name, seconds in times.items()
@@ -116,7 +116,7 @@ def settings(
     peers: bool,
     precision: Precision = "float32",
 ) -> dict[str, Any]:
-    """What is asked for. Without peers, minitxl's explicit path is the reference."""
+    """Return the settings of a benchmark; without peers, minitxl's own formulas are the reference."""
     for label, value, least in (("rounds", rounds, 2), ("warm_up", warm_up, 0), ("threads", threads, 1)):
         if value < least:
             raise ValueError(f"{label} must be {least} or more, got {value}")
@@ -132,7 +132,7 @@ def settings(
 
 @dataclass(frozen=True)
 class Machine:
-    """What all workers of a run have in common."""
+    """Return the settings that all workers of a run share."""
 
     peers: Path
     """The Python that has the peers' libraries."""

@@ -1,4 +1,4 @@
-"""One system at work, on demand: the worker of the benchmark.
+"""The worker of the benchmark: runs one system on demand.
 
     PYTHON minitxl/benchmark/peers.py        JSON, one object a line, in and out
 
@@ -64,7 +64,7 @@ class Size:
 
 @dataclass(frozen=True)
 class Job:
-    """What a worker does."""
+    """The job of a worker: a system, its work, and its size."""
 
     system: str
     work: str

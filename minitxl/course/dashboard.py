@@ -75,7 +75,7 @@ class Dashboard:
             "validation": {"step": [], "bits": []},
             "cost": {"step": [], "microseconds": []},
         }
-        """What the picture shows."""
+        """The data of the picture."""
         self.bar = ipw.IntProgress(value=run.step, max=s.steps, layout={"width": "50%"})
         self.button = ipw.Button(tooltip="Stop after this step, or go on")
         self.button.on_click(self._clicked)
@@ -86,7 +86,7 @@ class Dashboard:
 
     @property
     def running(self) -> bool:
-        """Whether a step is being made, or will be."""
+        """True while training runs or is about to."""
         return self._thread is not None and self._thread.is_alive()
 
     def start(self) -> None:
@@ -176,7 +176,7 @@ class Dashboard:
         self.image.value = image(self.drawn)
 
     def _show(self, action: str, trouble: str = "") -> None:
-        """What a click does next, and where the run stands."""
+        """Update the button's label and the state of the run."""
         step, steps = self.run.step, self.run.settings.steps
         self.button.description, self.button.disabled = action, step >= steps
         if trouble:

@@ -1,4 +1,4 @@
-"""What every notebook of the course begins with: see the source, know the profile, show a verdict."""
+"""Helpers of every notebook: show source, choose profile and device, judge an attempt."""
 
 import inspect
 import os
@@ -39,7 +39,7 @@ def profile() -> Profile:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a check found, in one sentence for the one who wrote the attempt."""
+    """The verdict of a check: right or not, and one sentence for the learner."""
 
     right: bool
     message: str
@@ -71,7 +71,7 @@ def judge(
 
 
 def _try(attempt: Callable[..., Any], reference: Callable[..., Any], case: tuple[Any, ...]) -> Verdict | None:
-    """What is wrong with the attempt in this case; None where nothing is."""
+    """Return what is wrong with the attempt in this case, or None."""
     given, expected = deepcopy(case), reference(*deepcopy(case))
     try:
         got = attempt(*given)
@@ -106,7 +106,7 @@ def _difference(got: Any, expected: Any) -> str:
 
 
 def _same(attempt: Callable[..., Any], mistake: Callable[..., Any], cases: list[tuple[Any, ...]]) -> bool:
-    """Whether the attempt does as the mistake does, an error included."""
+    """Return True if the attempt does what the mistake does, errors included."""
     return all(_equal(_outcome(attempt, case), _outcome(mistake, case)) for case in cases)
 
 

@@ -50,7 +50,7 @@ def call(attempt: Callable[..., Any], *case: Any) -> Any:
 
 @dataclass(frozen=True)
 class Trial:
-    """What a graded function is held against.
+    """The reference and the cases that a graded function is compared with.
 
     ``mistakes`` are wrong solutions by the sentence that helps who wrote one, ``where`` says where
     to look when none of them fits. ``probe(attempt, *case)`` gives what is compared, by default
@@ -201,7 +201,7 @@ def _ready_made(*_: Any, **__: Any) -> None:
 
 
 def _packed(data: Any) -> bytes:
-    """Without the graph that led to the tensors."""
+    """Return the value with every tensor detached."""
     written = BytesIO()
     torch.save(_detached(data), written)
     return written.getvalue()
@@ -222,7 +222,7 @@ def _unpacked(written: bytes) -> Any:
 
 
 def variant(student: str, **choices: Sequence[int]) -> dict[str, int]:
-    """One of each of the choices, always the same for the same student."""
+    """Return one of each of the choices, always the same for the same student."""
 
     def drawn(name: str, among: Sequence[int]) -> int:
         digest = hashlib.sha256(f"{student.strip().casefold()}/{name}".encode()).digest()

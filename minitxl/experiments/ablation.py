@@ -78,7 +78,7 @@ def parts(settings: dict[str, Any], corpus: Corpus, *, seeds: list[int], device:
 
 
 def label(system: dict[str, Any]) -> str:
-    """What a system is, in words."""
+    """Return the name of a system, as figures and progress bars print it."""
     recurrence = "memory" if system["recurrence"] else "no memory"
     longer = ", longer segments" if system["equal_memory"] else ""
     return f"{system['encoding']}, {recurrence}{longer}, {system['loss']} loss"
@@ -93,7 +93,7 @@ def equal_parameters(config: ModelConfig) -> ModelConfig:
 def train_and_score(
     settings: dict[str, Any], corpus: Corpus, system: dict[str, Any], seed: int, device: str, report: Report
 ) -> dict[str, Any]:
-    """One system: its size, its loss by offset as trained, and its loss at each attention length."""
+    """Train one system; return its size, its loss by offset, and its loss at each attention length."""
     config = equal_parameters(
         replace(model_config(settings["model"]), **settings["encodings"][system["encoding"]])
     )

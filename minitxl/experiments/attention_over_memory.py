@@ -212,5 +212,5 @@ def collect(settings: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> 
 
 
 def _share(heads: list[list[list[float]]], first: int, last: int) -> float:
-    """Of all attention, the part that lies first … last tokens back; mean of all heads."""
+    """Return the share of attention on keys first … last tokens back, as the mean of all heads."""
     return torch.tensor(heads)[:, :, first : last + 1].sum(-1).mean().item()

@@ -1,4 +1,4 @@
-"""What each result says, in sentences that its data bear out or not.
+"""The conclusions of each result: sentences that its data support or not.
 
 A test holds the stored results to them. ``minitxl figures --check`` computes the cheapest real
 experiment of each kind anew, smaller, and demands the same sentences.
@@ -38,7 +38,7 @@ def _cut(data: Data, label: str) -> Data:
 
 
 def _longer(recl: Data, model: str, other: str, share: str) -> bool:
-    """In every seed, one model's RECL is the longer one of its group."""
+    """Return True if in every seed one model's RECL is longer than the other's in its group."""
     pairs = zip(recl[model][share], recl[other][share], strict=True)
     return all(one["tokens"] > two["tokens"] for one, two in pairs)
 
@@ -51,7 +51,7 @@ def _change(data: Data, system: str, how: str, ages: list[int]) -> Data:
 
 
 def _efficiency_of_most(data: Data, link: str) -> float:
-    """Without overlap, of as many GPUs as the large model was reckoned on."""
+    """Return the efficiency without overlap at the number of GPUs of the large model."""
     rows = data["presets"]["wikitext103-large"]["scaling"]["assumed"][link]
     found: float = rows[-1]["apart"]["efficiency"]
     return found
@@ -254,7 +254,7 @@ SMALLER: dict[str, Mapping[str, Any]] = {
     "attention_over_memory": {},
     "evaluation_cost": {"attention_lens": [128, 512], "passes": 1},
 }
-"""One experiment of each kind, and the settings that make it cheaper; it has one seed as well."""
+"""One experiment of each kind with cheaper settings; each has one seed."""
 
 
 def holding(name: str, data: Data) -> dict[str, bool]:

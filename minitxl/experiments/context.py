@@ -147,7 +147,7 @@ def _recl(
 
 
 def _gains(measured: Sequence[context_length.Group]) -> dict[str, list[dict[str, Any]]]:
-    """What each model's longer contexts add to the best of all with a shorter one, in perplexity."""
+    """Return what each model's longer contexts gain on the best model's shorter ones, in perplexity."""
     by_seed = [context_length.gains(one, r=1.0) for one in measured]
     return {
         system: [

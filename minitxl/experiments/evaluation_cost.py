@@ -214,7 +214,7 @@ def cached_operations(model: ModelConfig, *, mem_len: int, seg_len: int, pairs: 
 
 
 def counted(model: ModelConfig, *, attention_len: int, seg_len: int) -> dict[str, float]:
-    """How many times more operations sliding takes for a token, by five conventions.
+    """Return how many times more operations sliding takes for a token, by five conventions.
 
     ``computed``: of a window only pairs of the past, for attention that is told it is causal skips
     the others; of a segment all pairs, for it is one block. ``seen``: pairs of the past on both

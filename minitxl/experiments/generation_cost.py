@@ -56,7 +56,7 @@ def parts(settings: dict[str, Any], corpus: Corpus, *, seeds: list[int], device:
 def kept(
     settings: dict[str, Any], model: TransformerLM, text: Tensor, report: Report
 ) -> list[dict[str, Any]]:
-    """Of each block of a text: seconds per token, drawn one by one, and the bytes of the cache at its end."""
+    """Return for each block of a text the seconds per generated token, and the cache's bytes at its end."""
     del report
     generator = torch.Generator(text.device).manual_seed(0)
     cache = kv_cache.start(model, batch=1, mem_len=settings["mem_len"], window=settings["mem_len"] + 1)

@@ -24,13 +24,13 @@ class Result:
 
     name: str
     settings: Mapping[str, Any]
-    """What was asked for: models, training, evaluation, the text's digest."""
+    """The settings: models, training, evaluation, the text's digest."""
     seeds: list[int]
     fingerprint: Mapping[str, Any] | None
     """Numbers of the experiment's tiny run (``experiments.fingerprints``); None where times are measured."""
     data: Mapping[str, Any]
     provenance: Mapping[str, Any]
-    """Where and when it was computed, at which commit, and with which versions."""
+    """Machine, date, commit and versions of the computation."""
 
 
 def write(result: Result, folder: Path) -> Path:

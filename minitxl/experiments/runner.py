@@ -1,4 +1,4 @@
-"""What all experiments have in common: they are computed part by part.
+"""Run an experiment part by part, and resume it after an interruption.
 
 An experiment's file has
 

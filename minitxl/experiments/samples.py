@@ -38,7 +38,7 @@ def settings(profile: str, corpus: Corpus) -> dict[str, Any]:
 def parts(
     settings: dict[str, Any], corpus: Corpus, *, seeds: list[int], device: str, models: Path
 ) -> dict[str, Part]:
-    """One part: the choice of the model needs all of them."""
+    """Return a single part, because choosing the best model needs all of them."""
     return {"samples": partial(_write, settings, corpus, seeds, device, models)}
 
 

@@ -141,7 +141,7 @@ def _reduced(settings: dict[str, Any], device: str, report: Report) -> dict[str,
 
 
 def _reduce(rank: int, backend: str, settings: dict[str, Any], folder: str) -> None:
-    """What each of the processes does; the first round is not counted."""
+    """Run one process of the measurement; its first round is not counted."""
     torch.set_num_threads(1)
     distributed.init_process_group(
         backend, init_method=f"file://{folder}/store", rank=rank, world_size=settings["processes"]
@@ -159,7 +159,7 @@ def _reduce(rank: int, backend: str, settings: dict[str, Any], folder: str) -> N
 
 
 def collect(settings: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dict[str, Any]:
-    """What was timed; then for each preset its size, its cost, and what N processes make of it."""
+    """Return the timings, and for each preset its size, its cost, and its speed on N processes."""
     del corpus
     timed = [
         _timed(settings, name, precision, found)
@@ -268,7 +268,7 @@ def _gigabytes(counted: Mapping[str, int]) -> dict[str, float]:
 def several(
     seconds: float, gradient_bytes: int, train: TrainConfig, *, parts: int, rate: float
 ) -> dict[str, dict[str, float]]:
-    """What ``parts`` processes make of a step of ``seconds``, with links of ``rate`` bytes a second."""
+    """Return a step's time on ``parts`` processes from its ``seconds`` on one, at ``rate`` bytes a second."""
     computing, sending = seconds / parts, ring_bytes(gradient_bytes, parts) / rate
     times = {"apart": computing + sending, "overlapped": max(computing, sending)}
     return {

@@ -43,7 +43,7 @@ def parts(settings: dict[str, Any], corpus: Corpus, *, seeds: list[int], device:
 
 
 def _task(settings: dict[str, Any], system: str) -> dict[str, Any]:
-    """What ``copying`` is asked for this system."""
+    """Return the settings of ``copying`` for this system."""
     chosen = settings["systems"][system]
     model = settings["model"] | {"attention": chosen["attention"]}
     return settings | {"model": model, "mem_len": settings["mem_len"] if chosen["memory"] else 0}

@@ -77,7 +77,7 @@ def _train_and_score(
 
 
 def vectors(model: TransformerLM) -> list[dict[str, Any]]:
-    """Of each layer's tables, rows -k … k of j - i: norms, and cosines of neighbours, rounded."""
+    """Return the norms of each layer's table rows -k … k, and the cosines of neighbours, rounded."""
     layers = []
     for block in model.blocks:
         assert isinstance(block.attention, ShawAttention)

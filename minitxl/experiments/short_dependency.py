@@ -22,7 +22,7 @@ ORDER = 0
 
 
 def settings(profile: str, corpus: Corpus) -> dict[str, Any]:
-    """As in the ablation, on the shuffled text and on the text as it is."""
+    """Return the parts of the ablation, on the shuffled text and on the text as it is."""
     return ablation.settings(profile, corpus) | {
         "systems": [
             {"encoding": encoding, "recurrence": recurrence, "loss": "full", "equal_memory": False}

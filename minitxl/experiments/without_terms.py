@@ -74,7 +74,7 @@ def parts(settings: dict[str, Any], corpus: Corpus, *, seeds: list[int], device:
 
 
 def label(missing: str) -> str:
-    """What a model has, in words."""
+    """Return the name of a model that lacks this term."""
     return "whole" if missing == "none" else f"without ({missing})"
 
 

@@ -41,7 +41,7 @@ Backend = Callable[[Inputs], Heads]
 
 
 class Workload(NamedTuple):
-    """All that decides which backend is fastest."""
+    """The properties that decide which backend is fastest."""
 
     device: torch.device
     tensors: tuple[tuple[torch.Size, torch.dtype], ...]

@@ -182,7 +182,7 @@ HEADS: dict[type, Callable[..., Heads]] = {
     XLAttention: _xl_heads,
     FastXLAttention: _xl_heads,
 }
-"""How each attention, of exactly this class, computes its heads from the cache's keys and values."""
+"""Functions that compute an attention's heads from the cache's keys and values, by exact class."""
 
 
 def relative_to_one(

@@ -128,7 +128,7 @@ def stream(
 
 
 def until(tokens: Iterable[int], stop: Iterable[Prompt]) -> Iterator[int]:
-    """One text's tokens up to where a stop is complete, each as soon as no stop can take it back."""
+    """Yield one text's tokens up to a complete stop, each as soon as no stop can begin with it."""
     return _hold_back(tokens, _stops(stop))
 
 

@@ -15,7 +15,7 @@ from torch import Tensor, distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
 PATIENCE = timedelta(hours=12)
-"""How long a rank waits for the others; a corpus may be downloaded meanwhile."""
+"""Longest wait of a rank for the others, which may be downloading a corpus."""
 
 
 def size() -> int:

@@ -20,7 +20,7 @@ Pairs = list[tuple[int, int]]
 
 
 def check_text(text: Any, *, seg_len: int = 6, mem_len: int = 6) -> Verdict:
-    """Whether the last query of a text scores exactly one pair of different keys the same."""
+    """Return True if the last query of a text gives exactly one pair of different keys equal scores."""
     if text is Ellipsis or not text:
         return Verdict(False, NOTHING)
     if not isinstance(text, str) or len(text) != seg_len + mem_len:

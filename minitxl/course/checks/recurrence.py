@@ -54,7 +54,7 @@ def check_extend(attempt: Callable[[Tensor, Tensor, int], Any]) -> Verdict:
 def _check_graph(
     attempt: Callable[..., Any], cases: list[tuple[Tensor, Tensor, int]], praise: Verdict
 ) -> Verdict:
-    """Whether what is right in value is cut from the graph, and a tensor of its own."""
+    """Return True if a memory of right values is also detached and a tensor of its own."""
     for memory, states, mem_len in cases:
         old, new = memory.clone().requires_grad_(), states.clone().requires_grad_()
         found = attempt(old, new, mem_len)

@@ -65,7 +65,7 @@ def _lanes(
     gap: int = 0,
     rest: bool = False,
 ) -> Batches:
-    """What ``ContiguousBatches`` gives, or that with one thing wrong."""
+    """Return the segments of ``ContiguousBatches``, or the same with one mistake."""
     lanes = ContiguousBatches(stream, batch=batch, seg_len=seg_len).lanes
     if interleaved:
         lanes = rearrange(stream[: lanes.numel()], "(time batch) -> batch time", batch=batch)
@@ -90,7 +90,7 @@ def _dealt(stream: Tensor, batch: int, seg_len: int) -> Batches:
 
 
 def _strange(attempt: Callable[..., Any], stream: Tensor, batch: int, seg_len: int) -> bool:
-    """Whether whole windows come, but some row does not go on where it was in the segment before."""
+    """Return True if segments are whole, but some row does not continue its previous segment."""
     try:
         found = attempt(stream, batch, seg_len)
         whole = all(torch.equal(targets, tokens + 1) for tokens, targets in found)

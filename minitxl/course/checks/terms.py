@@ -21,7 +21,7 @@ Text = Int[Tensor, " key"]
 
 
 def _then(use: Callable[..., Any], solution: Callable[..., Any]) -> Callable[..., Any]:
-    """What the head does that a solution makes; an answer that is none is handed on."""
+    """Return a function that computes the head an attempt makes; an empty attempt is passed on."""
 
     def head(*case: Any) -> Any:
         answer = solution(*case[:-1])

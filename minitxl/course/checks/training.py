@@ -24,13 +24,13 @@ BUGS = {
     "clip": "gradients are clipped before backward has made them: zeros are clipped, the real ones never",
     "rows": "rows change places, so each reads the memory of a stranger: row b must go on in row b",
 }
-"""What can be wrong with the trainer of the exercise, and why it matters."""
+"""The bugs that can be in the exercise's trainer, and why each matters."""
 GONE = "the graph is gone"
 """The outcome of a trainer that stops because of the first of them."""
 
 
 def check_trainer(attempt: Trainer) -> Verdict:
-    """Which of the planted bugs ``attempt(model, segments, rates, mem_len=, clip=)`` still has."""
+    """Return the verdict on which planted bugs ``attempt(model, segments, rates, mem_len=, clip=)`` has."""
     one, many = _task(steps=1), _task(steps=4)
     try:
         after_one, after_many = _outcome(attempt, one), _outcome(attempt, many)
@@ -67,7 +67,7 @@ def _task(steps: int) -> dict[str, Any]:
 
 
 def _outcome(trainer: Trainer, task: Mapping[str, Any]) -> tuple[Any, list[Tensor]]:
-    """What it returns and the weights it leaves; where it meets the graph of the step before, that."""
+    """Return the trainer's losses and the weights it leaves, or its error about an older graph."""
     with torch.random.fork_rng(devices=[]):
         model = TransformerLM(task["model"].config).double()
         model.load_state_dict(task["model"].state_dict())
@@ -179,7 +179,7 @@ FAIR = {
         "a word is several characters: perplexities per token of other tokens do not compare, total bits do",
     ),
 }
-"""Which pairs of scores compare, and why."""
+"""The pairs of scores that are comparable, and why."""
 
 
 def check_comparisons(answers: Mapping[str, object]) -> Verdict:
