@@ -1,6 +1,7 @@
 """A run that is watched is the run that is not; it stops, goes on, and says what went wrong."""
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -144,6 +145,12 @@ def test_an_interruption_stops_the_training_and_is_passed_on(monkeypatch):
     assert board.run.step < 1000
 
 
+def run_in_own_loop(coroutine):
+    """asyncio.run in a thread of its own: a browser's test may have left a running loop in this one."""
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        return pool.submit(asyncio.run, coroutine).result()
+
+
 def test_who_awaits_it_lets_others_work_until_it_is_done_or_stopped():
     board = watched(steps=1000)
     order = []
@@ -159,7 +166,7 @@ def test_who_awaits_it_lets_others_work_until_it_is_done_or_stopped():
         order.append("finished")
         await clicking
 
-    asyncio.run(cell())
+    run_in_own_loop(cell())
     assert order == ["click", "finished"]
     assert not board.running
     assert 1 <= board.run.step < 1000
@@ -174,7 +181,7 @@ def test_who_awaits_it_is_told_what_went_wrong_and_stops_it_by_an_interruption(m
         when_step(2, patched, fail)
         board.start()
         with pytest.raises(ValueError, match="the text is gone"):
-            asyncio.run(board.finished())
+            run_in_own_loop(board.finished())
 
     async def cell():
         awaited = asyncio.create_task(board.finished())
@@ -185,7 +192,7 @@ def test_who_awaits_it_is_told_what_went_wrong_and_stops_it_by_an_interruption(m
     board = watched(steps=1000)
     board.start()
     with pytest.raises(asyncio.CancelledError):
-        asyncio.run(cell())
+        run_in_own_loop(cell())
     assert not board.running
     assert board.run.step < 1000
 
