@@ -4,7 +4,8 @@ Colours are Okabe and Ito's, and line style or marker says the same again.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from io import BytesIO, StringIO
@@ -37,6 +38,25 @@ BITS = "bits per character"
 def printed(text: str) -> str:
     """Return the same characters, blanks and ends of lines such that they can be seen."""
     return text.replace(" ", "␣").replace("\n", "↵")
+
+
+@contextmanager
+def drawing(width: float | int, height: float | int) -> Iterator[Figure]:
+    """Yield an empty figure of so many inches; what is drawn in the block has the course's style."""
+    with mpl.rc_context(STYLE):
+        yield Figure(figsize=(width, height), layout="constrained")
+
+
+def cut_lines(axes: Axes, seg_len: int, time: int, **style: Any) -> None:
+    """Draw a dotted line wherever ``time`` tokens, token i at x = i, are cut into segments."""
+    for cut in range(seg_len, time, seg_len):
+        axes.axvline(cut - 0.5, **{"color": "black", "lw": 1, "ls": ":", **style})
+
+
+def hide_frame(axes: Axes) -> None:
+    """Hide the axes' lines and ticks, for a grid whose cells are frame enough; labels stay."""
+    axes.spines[:].set_visible(False)
+    axes.tick_params(length=0)
 
 
 def _with_counted_clips(svg: str) -> str:

@@ -7,16 +7,14 @@ of memory stands before the segment; 1 is the youngest.
 from collections.abc import Sequence
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, LogNorm
-from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from numpy.typing import ArrayLike, NDArray
 
 from minitxl.figures.attention.memory_use import CHANGES
-from minitxl.figures.picture import BITS, BLUE, ORANGE, STYLE, Data, Picture
+from minitxl.figures.picture import BITS, BLUE, ORANGE, Data, Picture, drawing
 
 SHADES = LinearSegmentedColormap.from_list("white to blue", ["white", BLUE, "#00213A"])
 SHADINGS = ("attention", "loss change")
@@ -30,8 +28,7 @@ def heads_by_distance(weights: ArrayLike) -> Picture:
     by_head = np.asarray(weights)
     layers, heads, _ = by_head.shape
     rows = by_head.reshape(layers * heads, -1)
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(8, 0.24 * len(rows) + 1.3), layout="constrained")
+    with drawing(8, 0.24 * len(rows) + 1.3) as figure:
         axes = figure.subplots()
         drawn = axes.imshow(
             rows, cmap="cividis", aspect="auto", norm=LogNorm(1e-4, 1), interpolation="nearest"
@@ -56,8 +53,7 @@ def wide_heads(text: Data, wide: Sequence[Sequence[int]]) -> Picture:
     """Figure 6 in small: queries and what stands before them, a panel a head; memory left of the line."""
     shown, memory = _printed(text["characters"]), text["memory"]
     told = []
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(10, 1.75 * len(wide) + 0.3), layout="constrained")
+    with drawing(10, 1.75 * len(wide) + 0.3) as figure:
         panels = figure.subplots(len(wide), 1, sharex=True, squeeze=False)[:, 0]
         for axes, (layer, head), matrix in zip(panels, wide, text["weights"], strict=True):
             rows = np.asarray(matrix)
@@ -85,8 +81,7 @@ def share_and_change(ages: Sequence[Sequence[int]], seeds: Sequence[Data]) -> Pi
     names = [f"{first}–{last}" for first, last in ages]
     share = np.array([seed["share"] for seed in seeds]).mean(0)
     places = np.arange(len(ages))
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(9, 3.4), layout="constrained")
+    with drawing(9, 3.4) as figure:
         looked, cost = figure.subplots(1, 2, sharey=True)
         bars = looked.barh(places, 100 * share, color="#999999", height=0.6)
         looked.bar_label(bars, fmt="%.1f %%", padding=4)
@@ -118,8 +113,7 @@ def change_by_offset(bits: ArrayLike) -> Picture:
     worth = np.asarray(bits)
     eighth = -(-len(worth) // 8)
     part = worth[:eighth].sum() / worth.sum()
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(7, 2.6), layout="constrained")
+    with drawing(7, 2.6) as figure:
         axes = figure.subplots()
         axes.bar(range(len(worth)), worth, color=ORANGE, width=0.8)
         axes.axhline(0, color="black", lw=0.8)
@@ -140,8 +134,7 @@ def cell_by_cell(weights: ArrayLike, changes: ArrayLike) -> Picture:
     rows, brightest = np.arange(len(bright)), bright.argmax(1)
     harmless = int((cost[rows, brightest] <= 0).sum())
     hit = int((brightest == cost.argmax(1)).sum())
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(7, 3.6), layout="constrained")
+    with drawing(7, 3.6) as figure:
         axes = figure.subplots()
         axes.plot(
             bright.ravel(), cost.ravel(), ".", color="#999999", ms=3, label="a state, for one prediction"
@@ -183,8 +176,7 @@ def browser(reading: Data, *, layer: int, head: int, query: int, shading: str = 
         title = f"what hiding each state of memory costs {goal}; darkest: {DARKEST} bits or more"
     columns = memory // 4
     rows = -(-len(text) // columns)
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(10, 0.42 * rows + 1.5), layout="constrained")
+    with drawing(10, 0.42 * rows + 1.5) as figure:
         axes = figure.subplots()
         for place, character in enumerate(text):
             shade = float(shades[place]) if place < len(shades) else 0.0

@@ -2,13 +2,11 @@
 
 from collections.abc import Sequence
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from minitxl.figures.picture import BLUE, GREEN, ORANGE, STYLE, Data, Picture
+from minitxl.figures.picture import BLUE, GREEN, ORANGE, Data, Picture, drawing
 
 LARGEST = 3
 """How many of the weights the words of a picture name."""
@@ -27,8 +25,7 @@ def matrices(data: Data) -> Picture:
     }
     tallest = max(len(matrix) for matrix in shown.values())
     widths = [len(matrix[0]) for matrix in shown.values()]
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(10, 8.6 * tallest / sum(widths) + 0.6), layout="constrained")
+    with drawing(10, 8.6 * tallest / sum(widths) + 0.6) as figure:
         panels = figure.subplots(1, len(shown), width_ratios=widths, squeeze=False)[0]
         for axes, (title, matrix), sign in zip(panels, shown.items(), signs, strict=True):
             low, high = data.get("scale") or (min(map(min, matrix)), max(map(max, matrix)))
@@ -64,8 +61,7 @@ def one_query(data: Data) -> Picture:
     """
     tokens, query = data["tokens"], data["query"]
     keys, named = range(len(tokens)), [f"{token} {place}" for place, token in enumerate(tokens)]
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(9, 4.2), layout="constrained")
+    with drawing(9, 4.2) as figure:
         grid = figure.add_gridspec(2, 3, height_ratios=[5, 1.3], width_ratios=[1, 1, 1.1])
         scores, weights, values = (figure.add_subplot(grid[0, column]) for column in range(3))
         result = figure.add_subplot(grid[1, 2])
@@ -122,8 +118,7 @@ def maps(data: Data) -> Picture:
     """
     tokens, rows = data["tokens"], data["weights"]
     heads, ticks = list(next(iter(rows.values()))), range(len(tokens))
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(2.9 * len(heads), 2.9 * len(rows)), layout="constrained")
+    with drawing(2.9 * len(heads), 2.9 * len(rows)) as figure:
         panels = figure.subplots(len(rows), len(heads), squeeze=False)
         for line, (mask, of_head) in zip(panels, rows.items(), strict=True):
             for axes, head in zip(line, heads, strict=True):
@@ -156,8 +151,7 @@ SCALES = {
 
 def scaling(data: Data) -> Picture:
     """Spread of the scores and the largest weight against ``d_head``, raw and divided by its root."""
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(8, 3), layout="constrained")
+    with drawing(8, 3) as figure:
         spread, largest = figure.subplots(1, 2)
         for name, (label, colour, line) in SCALES.items():
             spread.plot(data["d_head"], data[name]["spread"], line, color=colour, label=label)

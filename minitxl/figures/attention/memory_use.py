@@ -3,14 +3,13 @@
 from collections.abc import Sequence
 from itertools import pairwise
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
-from matplotlib.figure import Figure, FigureBase
+from matplotlib.figure import FigureBase
 from numpy.typing import NDArray
 
-from minitxl.figures.picture import BITS, BLUE, GREEN, ORANGE, PURPLE, STYLE, Data, Picture, seed_band
+from minitxl.figures.picture import BITS, BLUE, GREEN, ORANGE, PURPLE, Data, Picture, drawing, seed_band
 
 SYSTEMS = {
     "xl_memory": ("XL, memory", ORANGE, "-", "o"),
@@ -29,8 +28,7 @@ PAPER_RECL = {"recurrent": ["xl_memory", "lstm"], "attentive": ["xl_memory", "sh
 def context(data: Data) -> Picture:
     """Draw loss by offset and by context; RECL; and below, the gain of each pair of context lengths."""
     lengths, systems = data["context_lens"], data["systems"]
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(10, 6.4), layout="constrained")
+    with drawing(10, 6.4) as figure:
         upper, lower = figure.subfigures(2, 1, height_ratios=[1.5, 1], squeeze=False)[:, 0]
         by_offset, by_length, recl = upper.subplots(1, 3)
         for name, (label, colour, line, _) in SYSTEMS.items():
@@ -131,8 +129,7 @@ def against_table_8(data: Data) -> str:
 
 def attention_over_memory(data: Data) -> Picture:
     """Draw figures 5, 6 and 7 in small, and the loss where memory of some ages is taken away."""
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(10, 9.6), layout="constrained")
+    with drawing(10, 9.6) as figure:
         upper, middle, lower = figure.subfigures(3, 1, height_ratios=[1.15, 1.1, 1.0], squeeze=False)[:, 0]
         heads, changes = upper.subplots(1, 2, width_ratios=[1.1, 1])
         _heads(upper, heads, data)

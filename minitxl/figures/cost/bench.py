@@ -2,11 +2,9 @@
 
 from math import ceil
 
-import matplotlib as mpl
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
-from minitxl.figures.picture import BLUE, GREEN, ORANGE, STYLE, Data, Picture
+from minitxl.figures.picture import BLUE, GREEN, ORANGE, Data, Picture, drawing
 
 RACERS = {
     "minitxl": ("o", ORANGE, ORANGE),
@@ -20,8 +18,7 @@ def bench(data: Data) -> Picture:
     """How much faster than the reference each system is, and what it holds: a panel an item."""
     items, reference = data["items"], data["reference"]
     rows = ceil(len(items) / 2)
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(10, 2.4 * rows), layout="constrained")
+    with drawing(10, 2.4 * rows) as figure:
         panels = figure.subplots(rows, 2, squeeze=False).ravel()
         told = [_race(axes, row, reference) for axes, row in zip(panels, items, strict=False)]
         for axes in panels[len(items) :]:

@@ -2,11 +2,9 @@
 
 from collections.abc import Sequence
 
-import matplotlib as mpl
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
-from minitxl.figures.picture import BLUE, GREEN, ORANGE, PURPLE, STYLE, Data, Picture
+from minitxl.figures.picture import BLUE, GREEN, ORANGE, PURPLE, Data, Picture, drawing
 
 WAYS = {
     "sliding": ("sliding window", "s--", BLUE),
@@ -19,8 +17,7 @@ def evaluation_cost(data: Data) -> Picture:
     rows = data["lengths"]
     lengths = [row["attention_len"] for row in rows]
     published = [row for row in rows if row["paper"]]
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(7.5, 3.6), layout="constrained")
+    with drawing(7.5, 3.6) as figure:
         longer, cost = figure.subplots(1, 2)
         longer.plot(
             lengths, [row["counted"]["computed"] for row in rows], "--", color=PURPLE, label="operations"
@@ -82,8 +79,7 @@ def generation_cost(data: Data) -> Picture:
     """Left: time of the next token by the length of the text. Right: what its cache holds."""
     blocks, anew = data["kept"], data["anew"]
     lengths = [block["length"] for block in blocks]
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(7.5, 3.4), layout="constrained")
+    with drawing(7.5, 3.4) as figure:
         time, held = figure.subplots(1, 2)
         ways = (("all read anew", "s--", BLUE), ("keys and values kept", "o-", ORANGE))
         for rows, way in zip((anew, blocks), ways, strict=True):

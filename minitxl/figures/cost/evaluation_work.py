@@ -1,11 +1,9 @@
 """What scoring one token takes, two ways, and whether both give the same answer."""
 
-import matplotlib as mpl
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from minitxl.figures.cost.evaluation_cost import WAYS
-from minitxl.figures.picture import BITS, BLUE, GREEN, ORANGE, PURPLE, STYLE, Data, Picture
+from minitxl.figures.picture import BITS, BLUE, GREEN, ORANGE, PURPLE, Data, Picture, drawing
 
 FLOOR = 1e-17
 """Where a difference of exactly 0 is drawn on a log scale."""
@@ -16,8 +14,7 @@ def cost_per_token(data: Data) -> Picture:
     rows, predicted = data["lengths"], data["predicted"]
     lengths = [row["attention_len"] for row in rows]
     published = [row for row in rows if row["paper"]]
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(10, 4.2), layout="constrained")
+    with drawing(10, 4.2) as figure:
         cost, ratio = figure.subplots(1, 2)
         for side, (label, line, colour) in WAYS.items():
             measured = [row["microseconds_per_token"][side] for row in rows]
@@ -63,8 +60,7 @@ def _by_attention(axes: Axes, lengths: list[int]) -> None:
 def shape(data: Data) -> Picture:
     """The ratio of both ways divided by attention length: ``curves`` by model, between its two limits."""
     lengths, told = data["attention_len"], []
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(8, 3.1), layout="constrained")
+    with drawing(8, 3.1) as figure:
         axes = figure.subplots()
         for (name, curve), (line, colour) in zip(
             data["curves"].items(), (("o-", GREEN), ("s--", PURPLE)), strict=True
@@ -86,8 +82,7 @@ def shape(data: Data) -> Picture:
 def calculator(data: Data) -> Picture:
     """Draw operations for one token both ways, and the ratio at every attention length."""
     curve, totals = data["curve"], data["operations"]
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(10, 2.9), layout="constrained")
+    with drawing(10, 2.9) as figure:
         bars, ratio = figure.subplots(1, 2, width_ratios=[1.2, 1])
         for place, (side, (_, _, colour)) in enumerate(WAYS.items()):
             bars.barh(
@@ -126,8 +121,7 @@ def cuts(data: Data) -> Picture:
         "changes": ("no window: a query sees memory and segment", "s--", BLUE),
         "equal": ("one window for every query", "o-", ORANGE),
     }
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(7.5, 3), layout="constrained")
+    with drawing(7.5, 3) as figure:
         axes = figure.subplots()
         for name, (label, line, colour) in kinds.items():
             axes.plot(data["cut"], [max(one, FLOOR) for one in data[name]], line, color=colour, label=label)
@@ -147,8 +141,7 @@ def cuts(data: Data) -> Picture:
 def recomputed(data: Data) -> Picture:
     """How far a loss that is computed anew from some tokens is from the cached one."""
     exact, attention = data["exact_window"], data["attention_len"]
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(7.5, 3), layout="constrained")
+    with drawing(7.5, 3) as figure:
         axes = figure.subplots()
         axes.plot(data["tokens"], [max(one, FLOOR) for one in data["difference"]], "o-", color=BLUE)
         for place, label, align in (
@@ -175,8 +168,7 @@ def readings(data: Data) -> Picture:
     """Left: how many keys the predictions of each reading see, fewest to most. Right: what it scores."""
     names, told = list(data), []
     most = max(found["keys"][1] for found in data.values())
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(9.5, 0.36 * len(names) + 1.2), layout="constrained")
+    with drawing(9.5, 0.36 * len(names) + 1.2) as figure:
         keys, score = figure.subplots(1, 2, sharey=True)
         for place, (name, found) in enumerate(data.items()):
             low, high = found["keys"]

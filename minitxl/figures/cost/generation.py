@@ -1,9 +1,6 @@
 """Writing: what a token costs as the text grows, and what is drawn from."""
 
-import matplotlib as mpl
-from matplotlib.figure import Figure
-
-from minitxl.figures.picture import BLUE, GREEN, ORANGE, STYLE, Data, Picture
+from minitxl.figures.picture import BLUE, GREEN, ORANGE, Data, Picture, drawing
 
 WAYS = {
     "memory": ("with memory", "o-", ORANGE),
@@ -16,8 +13,7 @@ MOST = 24
 def throughput(data: Data) -> Picture:
     """Left: milliseconds a new token takes, by the length of the text so far. Right: tokens a second."""
     lengths = data["lengths"]
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(9, 3.4), layout="constrained")
+    with drawing(9, 3.4) as figure:
         cost, speed = figure.subplots(1, 2)
         for name, (label, line, colour) in WAYS.items():
             seconds = data[name]
@@ -39,8 +35,7 @@ def throughput(data: Data) -> Picture:
 
 def what_memory_holds(data: Data) -> Picture:
     """For each slot of memory, oldest first, which token of the text it holds: a panel a way of reading."""
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(9, 3), layout="constrained")
+    with drawing(9, 3) as figure:
         panels = figure.subplots(1, len(data), sharex=True, sharey=True)
         marks = (("o", ORANGE), ("s", BLUE))
         for axes, (mark, colour), (name, slots) in zip(panels, marks, data.items(), strict=True):
@@ -59,8 +54,7 @@ def sampling_distribution(data: Data) -> Picture:
     names, model, drawn = (data[name][:MOST] for name in ("names", "model", "drawn"))
     text = "".join(one if one == "\n" or " " <= one <= "~" else "�" for one in data["text"])
     places = range(len(names))
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(9, 4.6), layout="constrained")
+    with drawing(9, 4.6) as figure:
         bars, page = figure.subplots(2, 1, height_ratios=[1.4, 1])
         bars.bar(places, drawn, color=ORANGE, width=0.8, label="drawn from")
         bars.bar(places, model, fill=False, edgecolor=BLUE, ls="--", lw=1.2, width=0.8, label="the model's")

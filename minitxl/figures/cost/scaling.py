@@ -1,10 +1,8 @@
 """What N GPUs make of a training step, and what each of them holds."""
 
-import matplotlib as mpl
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
-from minitxl.figures.picture import BLUE, GREEN, ORANGE, PURPLE, STYLE, Data, Picture
+from minitxl.figures.picture import BLUE, GREEN, ORANGE, PURPLE, Data, Picture, drawing
 
 SHOWN = "wikitext103-large"
 """The preset of the left panel."""
@@ -26,8 +24,7 @@ LINKS = {
 def scaling(data: Data) -> Picture:
     """Left: efficiency of N GPUs by link, one preset. Right: gigabytes on each GPU, all presets."""
     name = SHOWN if SHOWN in data["presets"] else next(iter(data["presets"]))
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(10, 4.8), layout="constrained")
+    with drawing(10, 4.8) as figure:
         several, each = figure.subplots(1, 2)
         told = [_efficiency(several, data, name), _memory(each, data)]
     return Picture(figure, " ".join(told))

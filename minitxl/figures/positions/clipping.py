@@ -5,10 +5,9 @@ from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from minitxl.figures.picture import STYLE, Data, Picture
+from minitxl.figures.picture import Data, Picture, drawing, hide_frame
 
 
 def which_vector(data: Data) -> Picture:
@@ -22,8 +21,7 @@ def which_vector(data: Data) -> Picture:
     used = {
         row for line, see in zip(rows, seen, strict=True) for row, is_ in zip(line, see, strict=True) if is_
     }
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(9.5, 3.4), layout="constrained")
+    with drawing(9.5, 3.4) as figure:
         table, pairs = figure.subplots(1, 2, width_ratios=[1, 3.2])
         for row, meaning in enumerate(words):
             _box(table, 0, row, row, k, hatched=row not in used)
@@ -37,8 +35,7 @@ def which_vector(data: Data) -> Picture:
         places = range(len(rows[0]))
         pairs.set_xticks([place + 0.5 for place in places], [str(place) for place in places])
         pairs.set_yticks([y + 0.5 for y in range(len(rows))], [str(mem_len + y) for y in range(len(rows))])
-        pairs.spines[:].set_visible(False)
-        pairs.tick_params(length=0)
+        hide_frame(pairs)
         pairs.set(
             title="The row of each pair; hatched: the future, never seen",
             xlabel="place j of the key: memory, then segment",
@@ -81,8 +78,7 @@ def by_row(data: Data) -> Picture:
     """
     rows, k = data["rows"], data["max_distance"]
     by_row, by_key = list(range(k + 1)), list(rows)
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(9.5, 4.6), layout="constrained")
+    with drawing(9.5, 4.6) as figure:
         grid = figure.subplots(2, 2, width_ratios=[k + 1, len(rows)], sharex="col", sharey="row")
         _bars(grid[0, 0], data["met"], by_row, k, f"1. q meets {k + 1} rows of a_K")
         _bars(grid[0, 1], data["looked_up"], by_key, k, f"2. each of {len(rows)} keys looks its number up")

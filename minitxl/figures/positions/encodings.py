@@ -3,13 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from minitxl.figures.picture import BITS, BLUE, GREEN, ORANGE, PURPLE, STYLE, Data, Picture
+from minitxl.figures.picture import BITS, BLUE, GREEN, ORANGE, PURPLE, Data, Picture, drawing
 
 LINES = ((BLUE, "s:"), (GREEN, "^-."), (ORANGE, "o-"), (PURPLE, "D--"))
 HIDDEN = "#E4E4E4"
@@ -23,8 +21,7 @@ def indistinguishable(data: Data) -> Picture:
     """
     panels, tokens, mem_len = data["panels"], data["tokens"], data["mem_len"]
     query, pair, told = data["query"], data["pair"], []
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(10.5, 3.1), layout="constrained")
+    with drawing(10.5, 3.1) as figure:
         all_axes = figure.subplots(1, len(panels), sharey=True)
         for axes, (name, scores) in zip(all_axes, panels.items(), strict=True):
             image = _map(axes, scores)
@@ -56,8 +53,7 @@ def one_query(data: Data) -> Picture:
     first, second = (scores[key] for key in pair)
     apart = abs(first - second)
     verdict = "one score for both" if apart < 1e-4 else f"{apart:.2f} apart"
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(9, 3.2), layout="constrained")
+    with drawing(9, 3.2) as figure:
         axes = figure.subplots()
         memory, segment = slice(0, mem_len), slice(mem_len, len(scores))
         for part, colour, mark, label in ((memory, BLUE, "s", "memory"), (segment, ORANGE, "o", "segment")):
@@ -92,8 +88,7 @@ def by_place(data: Data) -> Picture:
     ``before`` shades the places below it, under the name ``shaded``.
     """
     places, told = data["places"], []
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(7.5, 3.4), layout="constrained")
+    with drawing(7.5, 3.4) as figure:
         axes = figure.subplots()
         if "before" in data:
             axes.axvspan(places[0] - 0.5, data["before"] - 0.5, color=HIDDEN, lw=0, label=data["shaded"])
@@ -116,8 +111,7 @@ def by_place(data: Data) -> Picture:
 def shaw_clipping(data: Data) -> Picture:
     """Left: loss by k at the attention length of training. Right: what longer attention adds to it."""
     rows = data["by_clip"]
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(9.5, 3.5), layout="constrained")
+    with drawing(9.5, 3.5) as figure:
         trained, longer = figure.subplots(1, 2)
         _by_clip(trained, rows)
         for row, (colour, line) in zip(rows, LINES, strict=True):
@@ -165,8 +159,7 @@ def shaw_vectors(data: Data) -> Picture:
     """One model's tables by j - i: how long each vector is, and how alike neighbours are."""
     places, k = data["j_minus_i"], data["max_distance"]
     told = []
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(9.5, 5.2), layout="constrained")
+    with drawing(9.5, 5.2) as figure:
         grid = figure.subplots(2, 2, sharex=True, sharey="row")
         for column, table in enumerate(("a_K", "a_V")):
             norm, cosine = grid[:, column]
@@ -205,8 +198,7 @@ def clip_choice(data: Data) -> Picture:
     ``rows`` is [query key] of clipped j - i, None in the future; ``added`` is by distance 0, 1, ….
     """
     k, added = data["max_distance"], data["added"]
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(10.5, 3), layout="constrained")
+    with drawing(10.5, 3) as figure:
         pairs, plateau, loss = figure.subplots(1, 3, width_ratios=[1.25, 1, 0.9])
         image = _map(pairs, data["rows"])
         figure.colorbar(image, ax=pairs, shrink=0.8, label="clipped j - i")

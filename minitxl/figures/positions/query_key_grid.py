@@ -4,10 +4,9 @@ from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from minitxl.figures.picture import BLUE, ORANGE, STYLE, Data, Picture
+from minitxl.figures.picture import BLUE, ORANGE, Data, Picture, drawing, hide_frame
 
 LOOKS: list[dict[str, Any]] = [{"color": BLUE}, {"facecolor": "white", "edgecolor": ORANGE, "hatch": "////"}]
 """Of a key that stays, and of a state that is to go."""
@@ -23,8 +22,7 @@ def numbered(data: Data) -> Picture:
     most = max(number for panel in panels.values() for row in panel["numbers"] for number in row if number)
     widths = [len(panel["numbers"][0]) + 2.2 * ("notes" in panel) for panel in panels.values()]
     tallest = max(len(panel["numbers"]) for panel in panels.values())
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(9.5, 7.2 * tallest / sum(widths) + 1.35), layout="constrained")
+    with drawing(9.5, 7.2 * tallest / sum(widths) + 1.35) as figure:
         grid = figure.subplots(1, len(panels), width_ratios=widths, squeeze=False)[0]
         for axes, (title, panel), width in zip(grid, panels.items(), widths, strict=True):
             for y, row in enumerate(panel["numbers"]):
@@ -65,8 +63,7 @@ def _name_axes(axes: Axes, panel: Data, title: str) -> None:
     axes.set_xticks([x + 0.5 for x in places[0]], [str(x) for x in places[0]])
     axes.set_yticks([y + 0.5 for y in places[1]], [str(y) for y in places[1]] if panel["rows"] else [])
     axes.set(title=title, xlabel=panel["columns"], ylabel=panel["rows"])
-    axes.spines[:].set_visible(False)
-    axes.tick_params(length=0)
+    hide_frame(axes)
 
 
 def taken(data: Data) -> Picture:
@@ -77,8 +74,7 @@ def taken(data: Data) -> Picture:
     """
     ways, places, gone = data["ways"], range(len(data["keys"])), data["taken"]
     whole, told = next(iter(ways.values())), []
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(9, 1.15 * len(ways) + 0.5), layout="constrained")
+    with drawing(9, 1.15 * len(ways) + 0.5) as figure:
         lines = figure.subplots(len(ways), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
         for axes, (name, weights) in zip(lines, ways.items(), strict=True):
             for place, weight in zip(places, weights, strict=True):

@@ -4,9 +4,8 @@ from typing import Any
 
 import matplotlib as mpl
 import numpy as np
-from matplotlib.figure import Figure
 
-from minitxl.figures.picture import BLUE, GREEN, ORANGE, PURPLE, STYLE, Data, Picture
+from minitxl.figures.picture import BLUE, GREEN, ORANGE, PURPLE, Data, Picture, drawing
 
 LINES = [(GREEN, "o-"), (PURPLE, "^--"), (ORANGE, "s:"), (BLUE, "D-"), ("black", "v-.")]
 """Colour, marker and dashes of each system, in the order given."""
@@ -18,8 +17,7 @@ FLOOR = 0.003
 
 def order(curves: Data, *, steps: int) -> Picture:
     """Draw accuracy of each system, by its name, while it learns: ``{"step": [], "accuracy": []}``."""
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(8, 3.2), layout="constrained")
+    with drawing(8, 3.2) as figure:
         axes = figure.subplots()
         for (name, curve), (colour, line), size in zip(curves.items(), LINES, SIZES, strict=True):
             style: dict[str, Any] = {
@@ -42,8 +40,7 @@ def order(curves: Data, *, steps: int) -> Picture:
 def changed(data: Data) -> Picture:
     """How far the output of each place moves when A and B swap; ``changes[system]`` is [place]."""
     systems, first, second = data["changes"], data["first"], data["second"]
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(2.3 * len(systems), 2.7), layout="constrained")
+    with drawing(2.3 * len(systems), 2.7) as figure:
         panels = figure.subplots(1, len(systems), sharey=True, squeeze=False)[0]
         for axes, (name, change) in zip(panels, systems.items(), strict=True):
             axes.bar(range(len(change)), change, color=BLUE)
@@ -65,8 +62,7 @@ def changed(data: Data) -> Picture:
 def table(data: Data) -> Picture:
     """Draw the rows of ``sinusoids`` [pos model] as an image, and three of its sines as curves."""
     rows, columns = np.array(data["table"]), data["columns"]
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(8, 3), layout="constrained")
+    with drawing(8, 3) as figure:
         image, curves = figure.subplots(1, 2)
         drawn = image.imshow(rows, cmap="cividis", aspect="auto", vmin=-1, vmax=1)
         half = rows.shape[1] // 2
@@ -94,8 +90,7 @@ def by_offset(data: Data) -> Picture:
     ``panels[name]`` has mean, low and high by offset, and spread: the largest high - low.
     """
     panels = data["panels"]
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(3.2 * len(panels), 3.1), layout="constrained")
+    with drawing(3.2 * len(panels), 3.1) as figure:
         plots = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
         for axes, (name, found) in zip(plots, panels.items(), strict=True):
             axes.fill_between(data["offset"], found["low"], found["high"], color=ORANGE, alpha=0.35, lw=0)
@@ -127,8 +122,7 @@ def shifted(data: Data) -> Picture:
     ``before`` and ``after`` are [query key]; ``changes`` has one value a shift of ``shifts``.
     """
     tokens, shift = data["tokens"], data["shift"]
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(9, 3.1), layout="constrained")
+    with drawing(9, 3.1) as figure:
         before, after, curve = figure.subplots(1, 3, width_ratios=[1, 1, 1.15])
         for axes, name, start in ((before, "before", 0), (after, "after", shift)):
             weights = np.ma.masked_equal(data[name], 0)
@@ -159,8 +153,7 @@ def one_vector(data: Data) -> Picture:
     ``panels[name]`` has distances [key key] and places, the number each key was given.
     """
     tokens, told = data["tokens"], []
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(10.5, 3.9), layout="constrained")
+    with drawing(10.5, 3.9) as figure:
         row = figure.subplots(1, len(data["panels"]), sharey=True)
         for axes, (name, panel) in zip(row, data["panels"].items(), strict=True):
             apart = np.array(panel["distances"])

@@ -1,13 +1,11 @@
 """The four terms of Transformer-XL's score, and the shift that puts two of them in place."""
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import Normalize, PowerNorm
-from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from minitxl.figures.picture import BITS, BLUE, GREEN, ORANGE, PURPLE, STYLE, Data, Picture, printed
+from minitxl.figures.picture import BITS, BLUE, GREEN, ORANGE, PURPLE, Data, Picture, drawing, printed
 
 NAMES = {
     "a": "(a) content × content",
@@ -24,8 +22,7 @@ def without_terms(data: Data) -> Picture:
     """Test loss of the whole model and of four that never had one of the terms."""
     rows = data["missing"]
     labels = {missing: f"without {NAMES[missing]}" if missing in NAMES else "all four" for missing in rows}
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(7, 2.8), layout="constrained")
+    with drawing(7, 2.8) as figure:
         axes = figure.subplots()
         axes.axvline(rows["none"]["bits"]["mean"], color="black", lw=1, ls=":")
         for place, (missing, row) in enumerate(rows.items()):
@@ -54,8 +51,7 @@ def stacked(data: Data) -> Picture:
     """
     keys, terms, weights = [printed(key) for key in data["keys"]], data["terms"], np.array(data["weights"])
     places = np.arange(len(keys))
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(9, 4.4), layout="constrained")
+    with drawing(9, 4.4) as figure:
         above, below = figure.subplots(2, 1, sharex=True, height_ratios=[2, 1])
         up, down = np.zeros(len(keys)), np.zeros(len(keys))
         for name, values in terms.items():
@@ -98,8 +94,7 @@ def maps(data: Data) -> Picture:
     low = min(np.nanmin(matrix) for matrix in matrices.values())
     high = max(np.nanmax(matrix) for matrix in matrices.values())
     scale = PowerNorm(0.5, low, high) if low >= 0 else Normalize(low, high)
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(10, rows * max(2.0, 0.155 * len(queries))), layout="constrained")
+    with drawing(10, rows * max(2.0, 0.155 * len(queries))) as figure:
         grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
         for axes, (title, matrix) in zip(grid.flat, matrices.items(), strict=True):
             drawn = axes.imshow(matrix, cmap="cividis", norm=scale, aspect="auto")
@@ -128,8 +123,7 @@ def side_by_side(data: Data) -> Picture:
     lines = data["lines"]
     columns, told = max(map(len, lines.values())), []
     width, height = columns * (0.5 + 0.13 * len(keys)), len(lines) * (0.6 + 0.1 * len(queries))
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(0.6 + width, 0.5 + height), layout="constrained")
+    with drawing(0.6 + width, 0.5 + height) as figure:
         grid = figure.subplots(len(lines), columns, sharex=True, sharey=True, squeeze=False)
         for row, (label, line) in zip(grid, lines.items(), strict=True):
             row[0].set_ylabel(label, fontweight="bold")
@@ -166,10 +160,9 @@ def shift_frames(data: Data) -> Picture:
     query, key, frames = data["query"], data["key"], data["frames"]
     columns = min(3, len(frames))
     rows = -(-len(frames) // columns)
-    with mpl.rc_context(STYLE):
-        width = max(0.62 * (key + 1) * columns, 4.5)
-        tallest = max(len(frame["tickets"]) for frame in frames)
-        figure = Figure(figsize=(width, rows * (0.42 * tallest + 0.75)), layout="constrained")
+    width = max(0.62 * (key + 1) * columns, 4.5)
+    tallest = max(len(frame["tickets"]) for frame in frames)
+    with drawing(width, rows * (0.42 * tallest + 0.75)) as figure:
         grid = figure.subplots(rows, columns, squeeze=False)
         for axes, frame in zip(grid.flat, frames, strict=False):
             _draw_frame(axes, frame, key=key, tallest=tallest)
@@ -211,8 +204,7 @@ def _ticket(ticket: int, key: int) -> str:
 def products(data: Data) -> Picture:
     """How often W_kR is multiplied with a vector, against the number of keys, for each way to do it."""
     keys = data["keys"]
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(6, 3.2), layout="constrained")
+    with drawing(6, 3.2) as figure:
         axes = figure.subplots()
         for way, (label, colour, line) in WAYS.items():
             axes.plot(keys, data[way], line, color=colour, label=label, ms=5)

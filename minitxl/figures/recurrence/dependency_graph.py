@@ -6,9 +6,8 @@ from typing import Any
 
 import matplotlib as mpl
 from matplotlib.collections import LineCollection
-from matplotlib.figure import Figure
 
-from minitxl.figures.picture import BLUE, GREEN, ORANGE, PURPLE, STYLE, Data, Picture
+from minitxl.figures.picture import BLUE, GREEN, ORANGE, PURPLE, Data, Picture, cut_lines, drawing, hide_frame
 from minitxl.figures.recurrence.reach import GRADIENTS
 
 GUESSES = {"N·(M + L)": (PURPLE, ":"), "N·M": (GREEN, "--")}
@@ -29,8 +28,7 @@ def cone(graph: Data) -> Picture:
     depths = range(graph["n_layer"], -1, -1)
     oldest = [min(time for depth, time in reached if depth == layer) for layer in depths]
     way = [later - earlier for later, earlier in pairwise(oldest)]
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(10, 0.8 * graph["n_layer"] + 1.9), layout="constrained")
+    with drawing(10, 0.8 * graph["n_layer"] + 1.9) as figure:
         axes = figure.subplots()
         for layer, edges in enumerate(graph["edges"]):
             own = [[(key, layer), (query, layer + 1)] for query, key in edges if key >= begin]
@@ -56,8 +54,7 @@ def cone(graph: Data) -> Picture:
                     start - hop / 2, layer - 0.5, f"{hop}", ha="center", va="center", fontweight="bold",
                     bbox={"facecolor": "white", "edgecolor": "black", "pad": 2}, zorder=5,
                 )  # fmt: skip
-        for cut in range(graph["seg_len"], graph["time"], graph["seg_len"]):
-            axes.axvline(cut - 0.5, color="black", lw=1, ls=":", zorder=0)
+        cut_lines(axes, graph["seg_len"], graph["time"], zorder=0)
         _back_from(axes, last, [0, graph["offset"], graph["reach"]])
         axes.set_yticks(
             range(graph["n_layer"] + 1), ["input", *(f"layer {n + 1}" for n in range(graph["n_layer"]))]
@@ -89,8 +86,7 @@ def _back_from(axes: mpl.axes.Axes, last: int, distances: Sequence[int]) -> None
 def reach_map(data: Data) -> Picture:
     """Left: reach by layers and M / L. Right: one number of layers, and what is often taken for it."""
     layers, ratios, curve = data["layers"], data["ratios"], data["curve"]
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(10, 3.8), layout="constrained")
+    with drawing(10, 3.8) as figure:
         grid, line = figure.subplots(1, 2)
         image = grid.imshow(data["reach"], cmap="cividis", aspect="auto", origin="lower")
         brightest = max(map(max, data["reach"]))
@@ -100,8 +96,7 @@ def reach_map(data: Data) -> Picture:
                 grid.text(column, row, f"{value:,}", ha="center", va="center", color=ink, fontsize=9)
         grid.set_xticks(range(len(ratios)), [f"{ratio:g}" for ratio in ratios])
         grid.set_yticks(range(len(layers)), [str(n) for n in layers])
-        grid.spines[:].set_visible(False)
-        grid.tick_params(length=0)
+        hide_frame(grid)
         grid.set(xlabel="M / L", ylabel="layers N", title=f"Reach of the last query, L = {data['seg_len']}")
         figure.colorbar(image, ax=grid, label="tokens back")
         for name, (colour, dashes) in GUESSES.items():
@@ -126,8 +121,7 @@ def reach_map(data: Data) -> Picture:
 
 def gradient_lengths(data: Data) -> Picture:
     """How long the gradient of one prediction is at each token before it, stopped and flowing."""
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(7.5, 3.2), layout="constrained")
+    with drawing(7.5, 3.2) as figure:
         axes = figure.subplots()
         for name in reversed(GRADIENTS):
             label, colour, line = GRADIENTS[name]
@@ -159,8 +153,7 @@ def gradient_lengths(data: Data) -> Picture:
 
 def influence(data: Data) -> Picture:
     """How much a trained model's prediction changes when one token does, by how far back that is."""
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(7.5, 3.2), layout="constrained")
+    with drawing(7.5, 3.2) as figure:
         axes = figure.subplots()
         edges = [0, data["offset"] + 0.5, data["one_hop"] + 0.5, data["reach"] + 0.5]
         names = ["own segment", "one hop", "only by relay"]
@@ -192,8 +185,7 @@ def effective_lengths(data: Data) -> Picture:
     panels = data["panels"]
     names = dict.fromkeys(name for group in panels.values() for name in group)
     looks = dict(zip(names, LOOKS, strict=False))
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(max(7.0, 3.2 * len(panels)), 3.4), layout="constrained")
+    with drawing(max(7.0, 3.2 * len(panels)), 3.4) as figure:
         plots = figure.subplots(1, len(panels), sharex=True, sharey=True, squeeze=False)[0]
         for axes, (title, group) in zip(plots, panels.items(), strict=True):
             for name, one in group.items():

@@ -2,11 +2,9 @@
 
 from typing import Any
 
-import matplotlib as mpl
-from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from minitxl.figures.picture import BLUE, ORANGE, STYLE, Data, Picture, printed
+from minitxl.figures.picture import BLUE, ORANGE, Data, Picture, cut_lines, drawing, hide_frame, printed
 
 SEEN = {
     "in its segment: seen": (BLUE, "white", ""),
@@ -30,8 +28,7 @@ def seen(data: Data) -> Picture:
     tokens, sees = [printed(token) for token in data["tokens"]], data["sees"]
     time, contexts = len(tokens), [sum(row) for row in data["sees"]]
     mean, uncut = sum(contexts) / time, (time + 1) / 2
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(9, 4.6), layout="constrained")
+    with drawing(9, 4.6) as figure:
         grid, counts = figure.subplots(1, 2, width_ratios=[1.15, 1])
         for query, row in enumerate(sees):
             for key, one in enumerate(row):
@@ -48,8 +45,7 @@ def seen(data: Data) -> Picture:
                 axes.axhline(cut - 0.5, color="black", lw=1, ls=":")
             axes.set(ylim=(time - 0.4, -1.1), yticks=range(time))
             axes.tick_params(length=0)
-        for cut in range(data["seg_len"], time, data["seg_len"]):
-            grid.axvline(cut - 0.5, color="black", lw=1, ls=":")
+        cut_lines(grid, data["seg_len"], time)
         grid.set_xticks(range(time), tokens, family="monospace")
         grid.set_yticklabels(tokens, family="monospace")
         grid.set(title=f"Cut into segments of {data['seg_len']}", xlim=(-0.6, time - 0.4))
@@ -79,8 +75,7 @@ def readable(data: Data) -> Picture:
     rows, seg_len, time = data["rows"], data["seg_len"], len(data["tokens"])
     begin = time - 1 - (time - 1) % seg_len
     counts = {name: sum(told) for name, told in rows.items()}
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(9.5, 0.3 * len(rows) + 0.8), layout="constrained")
+    with drawing(9.5, 0.3 * len(rows) + 0.8) as figure:
         axes = figure.subplots()
         for y, told in enumerate(rows.values()):
             for x, (token, one) in enumerate(zip([*data["tokens"], "?"], [*told, True], strict=True)):
@@ -92,12 +87,10 @@ def readable(data: Data) -> Picture:
                 words = printed(token) if one else ""
                 centred: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 11}
                 axes.text(x, y, words, color=ink, family="monospace", weight="bold", **centred)
-        for cut in range(seg_len, time, seg_len):
-            axes.axvline(cut - 0.5, color="black", lw=1.5, ls=":")
+        cut_lines(axes, seg_len, time, lw=1.5)
         axes.set(xlim=(-0.6, time + 0.6), ylim=(len(rows) - 0.4, -0.6), xticks=[])
         axes.set_yticks(range(len(rows)), [f"{name}: {count} seen" for name, count in counts.items()])
-        axes.spines[:].set_visible(False)
-        axes.tick_params(length=0)
+        hide_frame(axes)
         handles = [_box(0, 0, look, label=kind) for kind, look in KNOWN.items()]
         figure.legend(handles=handles, loc="outside lower center", ncols=3)
     seen = "; ".join(f"{name}: from the last {count}" for name, count in counts.items())
@@ -119,8 +112,7 @@ def lanes(data: Data) -> Picture:
     inputs = {token: number for number, rows in enumerate(segments) for row in rows for token in row}
     looks = {f"read in segment {number}": KEPT[number % 2] for number in range(len(segments))}
     looks |= {"a target only": TARGET, "not used": UNUSED}
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(9, 0.55 * len(begins) + 1.3), layout="constrained")
+    with drawing(9, 0.55 * len(begins) + 1.3) as figure:
         axes = figure.subplots()
         for token in range(time):
             lane = sum(begin <= token for begin in begins) - 1
@@ -132,12 +124,10 @@ def lanes(data: Data) -> Picture:
             if look is UNUSED:
                 words.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 1})
         width = time - begins[-1]
-        for cut in range(len(segments[0][0]), width, len(segments[0][0])):
-            axes.axvline(cut - 0.5, color="black", lw=1, ls=":")
+        cut_lines(axes, len(segments[0][0]), width)
         axes.set(xlim=(-0.6, width - 0.4), ylim=(len(begins) - 0.4, -0.6), xticks=[])
         axes.set_yticks(range(len(begins)), [f"lane {lane}" for lane in range(len(begins))])
-        axes.spines[:].set_visible(False)
-        axes.tick_params(length=0)
+        hide_frame(axes)
         figure.legend(
             handles=[_box(0, 0, look, label=kind) for kind, look in looks.items()],
             loc="outside lower center",

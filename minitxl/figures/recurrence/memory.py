@@ -3,14 +3,12 @@
 from collections import Counter
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
-from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from minitxl.figures.picture import BLUE, ORANGE, STYLE, Data, Picture
+from minitxl.figures.picture import BLUE, ORANGE, Data, Picture, drawing, hide_frame
 
 CELLS = {"memory": "in memory", "now": "read now", "past": "forgotten", "ahead": "not read yet, or not seen"}
 PALE = 0.4
@@ -25,8 +23,7 @@ READ = {
 
 def cut_edges(graph: Data, lengths: Data) -> Picture:
     """Left: all that the last query rests on, and where the gradient ends. Right: what gets a gradient."""
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(10.5, 4.2), layout="constrained")
+    with drawing(10.5, 4.2) as figure:
         states, weights = figure.subplots(1, 2, width_ratios=[1.9, 1])
         _draw_states(states, graph)
         _draw_lengths(weights, lengths)
@@ -104,8 +101,7 @@ def memory_step(data: Data) -> Picture:
     """Above: which states are kept at this step, a row a layer. Below: which query sees which."""
     step, time, seg_len, n_layer = data["step"], data["time"], data["seg_len"], data["n_layer"]
     now, kept = data["queries"], data["memory"]
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(9, 4.0), layout="constrained")
+    with drawing(9, 4.0) as figure:
         states, seen = figure.subplots(2, 1, sharex=True, height_ratios=[n_layer, seg_len + 0.5])
         for token in range(time):
             if token in kept:
@@ -128,8 +124,7 @@ def memory_step(data: Data) -> Picture:
         states.set(xlim=(-0.6, time - 0.4), ylim=(-0.6, n_layer - 0.4))
         seen.set_xticks(range(time))
         for axes in (states, seen):
-            axes.spines[:].set_visible(False)
-            axes.tick_params(length=0)
+            hide_frame(axes)
         patches = [_patch(0, 0, kind, label=label) for kind, label in CELLS.items()]
         figure.legend(handles=patches, loc="outside lower center", ncols=len(patches), fontsize=9)
     rows = "; ".join(
@@ -186,8 +181,7 @@ def passes(data: Data) -> Picture:
     """
     panels, told, kinds = data["panels"], [], dict[str, None]()
     deepest = max(map(len, panels.values())) + ("counted" in data)
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(max(7, 5 * len(panels)), 0.28 * deepest + 1.5), layout="constrained")
+    with drawing(max(7, 5 * len(panels)), 0.28 * deepest + 1.5) as figure:
         for axes, (name, rows) in zip(
             figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True
         ):
@@ -208,8 +202,7 @@ def passes(data: Data) -> Picture:
             axes.set(title=name, xlabel=data.get("xlabel", "token of the stream"))
             axes.set(xlim=(-0.6, data["columns"] - 0.4), ylim=(deepest - 0.4, -0.6))
             axes.set_xticks(range(0, data["columns"], 1 if data["columns"] <= 16 else 4))
-            axes.spines[:].set_visible(False)
-            axes.tick_params(length=0)
+            hide_frame(axes)
             found = [f"{len(rows)} rows, {sum(times.values())} tokens computed"]
             found += [f"each at most {max(times.values())}×"] if "counted" in data else []
             found += [
@@ -249,10 +242,7 @@ def sides(data: Data) -> Picture:
     None is a cell that has no value. ``sides`` names what is to the left of the line, and to the right.
     """
     cells = np.array([[np.nan if one is None else one for one in row] for row in data["values"]])
-    with mpl.rc_context(STYLE):
-        figure = Figure(
-            figsize=(min(10, 0.42 * cells.shape[1] + 2.4), 0.36 * len(cells) + 1.3), layout="constrained"
-        )
+    with drawing(min(10, 0.42 * cells.shape[1] + 2.4), 0.36 * len(cells) + 1.3) as figure:
         axes = figure.subplots()
         image = axes.imshow(cells, cmap="cividis", aspect="auto", vmin=0)
         middle = 0.55 * np.nanmax(cells)
@@ -266,8 +256,7 @@ def sides(data: Data) -> Picture:
         axes.set_yticks(range(len(cells)), data["rows"])
         axes.set_xticks(range(len(data["columns"])), data["columns"])
         axes.set(title=data["title"], xlabel=data["xlabel"])
-        axes.spines[:].set_visible(False)
-        axes.tick_params(length=0)
+        hide_frame(axes)
         figure.colorbar(image, ax=axes, label=data["label"])
     told = "; ".join(
         f"{name}: {_range(row[:cut])} {data['sides'][0]}, {_range(row[cut:])} {data['sides'][1]}"

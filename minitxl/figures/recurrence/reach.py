@@ -1,11 +1,9 @@
 """How far back a token can matter, and how far back is learned."""
 
-import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
-from matplotlib.figure import Figure
 
-from minitxl.figures.picture import BLUE, GREEN, ORANGE, STYLE, Data, Picture
+from minitxl.figures.picture import BLUE, GREEN, ORANGE, Data, Picture, cut_lines, drawing
 
 GRADIENTS = {
     "stopped": ("stopped, as in the paper", ORANGE, "o-"),
@@ -16,8 +14,7 @@ GRADIENTS = {
 def dependency(data: Data) -> Picture:
     """Draw the paper's figures 1 and 2: what the last query is told of, without memory and with it."""
     graphs = data["graphs"]
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(8, 3.2 * len(graphs)), layout="constrained")
+    with drawing(8, 3.2 * len(graphs)) as figure:
         panels = figure.subplots(len(graphs), 1, squeeze=False)[:, 0]
         for axes, (name, graph) in zip(panels, graphs.items(), strict=True):
             _draw_graph(axes, name, graph)
@@ -42,8 +39,7 @@ def _draw_graph(axes: Axes, name: str, graph: Data) -> None:
             fill = ORANGE if (layer, time) in reached else "white"
             edge = ORANGE if (layer, time) in reached else "#808080"
             axes.plot(time, layer, "o", ms=7, color=fill, markeredgecolor=edge, zorder=3)
-    for cut in range(graph["seg_len"], graph["time"], graph["seg_len"]):
-        axes.axvline(cut - 0.5, color="black", lw=1, ls=":", zorder=0)
+    cut_lines(axes, graph["seg_len"], graph["time"], zorder=0)
     last = graph["time"] - 1
     axes.set_xticks(
         range(last, -1, -graph["seg_len"]), [str(last - t) for t in range(last, -1, -graph["seg_len"])]
@@ -59,8 +55,7 @@ def _draw_graph(axes: Axes, name: str, graph: Data) -> None:
 def copying(data: Data) -> Picture:
     """Draw accuracy by offset, a panel a distance; shaded where one hop is not enough."""
     rows = data["rows"]
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(2.6 * len(rows), 2.9), layout="constrained")
+    with drawing(2.6 * len(rows), 2.9) as figure:
         panels = figure.subplots(1, len(rows), sharey=True, squeeze=False)[0]
         for axes, row in zip(panels, rows, strict=True):
             offsets = range(data["seg_len"])

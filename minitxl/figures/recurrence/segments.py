@@ -2,11 +2,9 @@
 
 from typing import Any
 
-import matplotlib as mpl
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
-from minitxl.figures.picture import BITS, BLUE, GREEN, ORANGE, STYLE, Data, Picture, seed_band
+from minitxl.figures.picture import BITS, BLUE, GREEN, ORANGE, Data, Picture, drawing, seed_band
 
 COPIERS = {
     "vanilla": ("absolute, no memory", BLUE, "s--"),
@@ -19,8 +17,7 @@ GREY = "#707070"
 
 def segment_copying(data: Data) -> Picture:
     """Draw accuracy by offset: without memory, what stands in the segment before can't be copied."""
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(7, 3.4), layout="constrained")
+    with drawing(7, 3.4) as figure:
         told = _copied(figure.subplots(), data)
         figure.legend(loc="outside lower center", ncols=3, fontsize=9)
     return Picture(figure, told)
@@ -71,8 +68,7 @@ def _band(axes: Axes, curve: list[Data], label: str, colour: str, line: str) -> 
 
 def fragmentation(copied: Data, text: Data) -> Picture:
     """Left: the copy task by offset. Right: text by offset. A cut shows at the left edge of both."""
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(10, 3.8), layout="constrained")
+    with drawing(10, 3.8) as figure:
         left, right = figure.subplots(1, 2)
         told = _copied(left, copied)
         for name, (label, colour, line) in READERS.items():
@@ -97,8 +93,7 @@ def context_lengths(data: Data) -> Picture:
     """How many tokens each prediction is made from, and the mean that the loss sees."""
     contexts, most = data["contexts"], data["attention_len"]
     mean = sum(contexts) / len(contexts)
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(9, 2.9), layout="constrained")
+    with drawing(9, 2.9) as figure:
         axes = figure.subplots()
         axes.bar(range(len(contexts)), contexts, width=0.8, color=BLUE)
         axes.axhline(mean, color=ORANGE, ls="--")
@@ -127,8 +122,7 @@ def offset_curve(data: Data) -> Picture:
     """Draw loss of the same characters at each offset; its mean and its last point are two evaluations."""
     bits = data["bits"]
     mean, last = sum(bits) / len(bits), len(bits) - 1
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(7, 3), layout="constrained")
+    with drawing(7, 3) as figure:
         axes = figure.subplots()
         axes.plot(range(len(bits)), bits, ".-", color=BLUE, lw=1.2)
         axes.axhline(mean, color=GREEN, ls="--", label=f"isolated segments: the mean, {mean:.3f}")

@@ -3,11 +3,9 @@
 from itertools import combinations, pairwise
 from statistics import mean
 
-import matplotlib as mpl
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
-from minitxl.figures.picture import BITS, BLUE, GREEN, ORANGE, PURPLE, STYLE, Data, Picture, seed_band
+from minitxl.figures.picture import BITS, BLUE, GREEN, ORANGE, PURPLE, Data, Picture, drawing, seed_band
 
 LOSSES = {"full": ("o", ORANGE), "half": ("s", BLUE)}
 """Marker and colour of training on all targets of a segment, or on its later half."""
@@ -33,8 +31,7 @@ def ablation(data: Data) -> Picture:
     """Left: every system, as trained and at its best attention length. Right: loss by that length."""
     rows = data["systems"]
     kinds = list(dict.fromkeys(_kind(row) for row in rows))
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(10, 4.6), layout="constrained")
+    with drawing(10, 4.6) as figure:
         table, lengths = figure.subplots(1, 2, width_ratios=[1.25, 1])
         for row in rows:
             _mark(table, kinds.index(_kind(row)), row)
@@ -123,8 +120,7 @@ def against_table_6(data: Data) -> str:
 def short_dependency(data: Data) -> Picture:
     """Left: loss by offset in the segment, where no line tells of another. Right: the whole loss."""
     rows = data["systems"]
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(10, 3.6), layout="constrained")
+    with drawing(10, 3.6) as figure:
         by_offset, whole = figure.subplots(1, 2, width_ratios=[1.3, 1])
         for place, row in enumerate(rows):
             line, colour = CURVES[_kind(row)]

@@ -1,9 +1,6 @@
 """What training came to: the demo, memory and positions, every system."""
 
-import matplotlib as mpl
-from matplotlib.figure import Figure
-
-from minitxl.figures.picture import BITS, BLUE, GREEN, ORANGE, PURPLE, STYLE, Data, Picture
+from minitxl.figures.picture import BITS, BLUE, GREEN, ORANGE, PURPLE, Data, Picture, drawing
 
 NAMES = {"vanilla": "vanilla segments", "xl": "Transformer-XL"}
 LINES = {"vanilla": "s--", "xl": "o-"}
@@ -18,8 +15,7 @@ SYSTEMS = {
 
 def learning(curves: Data, *, steps: int) -> Picture:
     """Draw loss of both twins so far: ``curves[name]`` holds ``step`` and ``bits``."""
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(6, 3.2), layout="constrained")
+    with drawing(6, 3.2) as figure:
         axes = figure.subplots()
         for name, curve in curves.items():
             axes.plot(curve["step"], curve["bits"], LINES[name], color=COLOURS[name], label=NAMES[name])
@@ -32,8 +28,7 @@ def learning(curves: Data, *, steps: int) -> Picture:
 def demo(data: Data) -> Picture:
     """Both twins: how well they predict, what a scored token costs, how far they see."""
     systems, rows = data["systems"], data["evaluation"]
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(10, 3.4), layout="constrained")
+    with drawing(10, 3.4) as figure:
         learned, cost, reach = figure.subplots(1, 3, width_ratios=[1.15, 1.15, 0.8])
         for name, line in LINES.items():
             curve = systems[name]["validation"]
@@ -75,8 +70,7 @@ def demo(data: Data) -> Picture:
 
 def memory_and_positions(data: Data) -> Picture:
     """Left: learning curves, a line a seed. Right: loss against the memory at evaluation."""
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(10, 3.8), layout="constrained")
+    with drawing(10, 3.8) as figure:
         learned, memory = figure.subplots(1, 2)
         for name, (label, colour, line) in SYSTEMS.items():
             system, rows = data[name], data[name]["by_memory"]
@@ -120,8 +114,7 @@ def memory_choice(system: Data, *, mem_len: int) -> Picture:
             chosen["microseconds_per_token"]["mean"],
         ),
     }
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(9, 2.8), layout="constrained")
+    with drawing(9, 2.8) as figure:
         for axes, (title, (label, values, value)) in zip(figure.subplots(1, 3), panels.items(), strict=True):
             axes.plot([row["mem_len"] for row in rows], values, ".-", color=BLUE, lw=1.2)
             axes.plot(mem_len, value, "o", color=ORANGE, ms=9)
@@ -144,8 +137,7 @@ def memory_choice(system: Data, *, mem_len: int) -> Picture:
 def every_system(data: Data) -> Picture:
     """Test loss of every system against a bigram model's; open marks are without memory."""
     labels = list(dict.fromkeys(row["encoding"] for row in data["systems"]))
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(8, 3.4), layout="constrained")
+    with drawing(8, 3.4) as figure:
         axes = figure.subplots()
         for row in data["systems"]:
             place = labels.index(row["encoding"]) + (0.15 if row["norm"] == "post" else -0.15)

@@ -2,11 +2,9 @@
 
 from typing import Any
 
-import matplotlib as mpl
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
-from minitxl.figures.picture import BITS, BLUE, GREEN, ORANGE, PURPLE, STYLE, Data, Picture, seed_band
+from minitxl.figures.picture import BITS, BLUE, GREEN, ORANGE, PURPLE, Data, Picture, drawing, seed_band
 
 LAYERS = [("-", BLUE), ("--", ORANGE), ("-.", GREEN), (":", PURPLE)]
 PALE = "#BBBBBB"
@@ -14,8 +12,7 @@ PALE = "#BBBBBB"
 
 def progress(data: Data) -> Picture:
     """Draw a run so far: loss, attention by distance, what hiding memory costs, time per token."""
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(10, 5.4), layout="constrained")
+    with drawing(10, 5.4) as figure:
         (loss, attention), (reach, cost) = figure.subplots(2, 2)
         told = [_loss(loss, data), _attention(attention, data["attention"])]
         told += [_reach(reach, data["reach"]), _cost(cost, data)]
@@ -79,8 +76,7 @@ def one_run(data: Data, *, encoding: str, recurrence: bool, loss: str) -> Pictur
     rows = [row for row in data["systems"] if not row["equal_memory"]]
     asked = {"encoding": encoding, "recurrence": recurrence, "loss": loss}
     chosen = next(row for row in rows if asked.items() <= row.items())
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(10, 3.6), layout="constrained")
+    with drawing(10, 3.6) as figure:
         lengths, offsets = figure.subplots(1, 2, sharey=True)
         for row in [*(row for row in rows if row is not chosen), chosen]:
             style: dict[str, Any] = {"color": ORANGE} if row is chosen else {"color": PALE, "lw": 1, "ms": 3}

@@ -2,10 +2,7 @@
 
 from textwrap import wrap
 
-import matplotlib as mpl
-from matplotlib.figure import Figure
-
-from minitxl.figures.picture import ORANGE, STYLE, Data, Picture
+from minitxl.figures.picture import ORANGE, Data, Picture, drawing
 
 WIDTH, LINES = 66, 36
 
@@ -13,8 +10,7 @@ WIDTH, LINES = 66, 36
 def samples(data: Data) -> Picture:
     """Draw the first sample beside what the text really says there; the prompt's end above both."""
     first = data["samples"][0]
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(9, 4.9), layout="constrained")
+    with drawing(9, 4.9) as figure:
         for axes, (title, name) in zip(
             figure.subplots(1, 2),
             (("The model goes on", "sample"), ("The text goes on", "original")),
