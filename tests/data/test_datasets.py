@@ -10,7 +10,7 @@ from models import small_config
 from support.corpora import HELD_OUT, LM1B, SMALL, TRAINING, serve_corpus
 from support.disk import fill_disk
 
-from minitxl.data import corpora, datasets, downloads
+from minitxl.data import archives, corpora, datasets, downloads
 from minitxl.data.batching import ContiguousBatches
 from minitxl.data.tokenizer import Vocabulary
 from minitxl.training import loop
@@ -40,8 +40,8 @@ def words(corpus: datasets.Stored) -> list[str]:
 
 
 def test_the_table_holds_the_papers_corpora_with_a_checksum_for_each_file():
-    assert list(datasets.SOURCES) == ["enwik8", "text8", "wikitext-103", "wikitext-2", "ptb", "lm1b"]
-    for source in datasets.SOURCES.values():
+    assert list(downloads.SOURCES) == ["enwik8", "text8", "wikitext-103", "wikitext-2", "ptb", "lm1b"]
+    for source in downloads.SOURCES.values():
         for download in source.downloads:
             kind, digest = download.digest.split(":")
             assert len(bytes.fromhex(digest)) == {"sha256": 32, "md5": 16}[kind]
@@ -114,7 +114,7 @@ def test_a_billion_words_are_read_shard_by_shard_and_a_block_at_a_time(site, mon
     files = {f"{TRAINING}/news.en-{number:05}-of-00100": shard for number in range(1, 6)}
     files |= {f"{HELD_OUT}/news.en.heldout-{number:05}-of-00050": shard for number in range(2)}
     serve_corpus(site, monkeypatch, "lm1b", {f"{LM1B}.tar.gz": sites.targz_of(files)})
-    monkeypatch.setattr(downloads, "BLOCK", 1000)
+    monkeypatch.setattr(archives, "BLOCK", 1000)
     opened, asked, extract = [], [], tarfile.TarFile.extractfile
 
     def watched(archive, member):
@@ -132,7 +132,7 @@ def test_a_billion_words_are_read_shard_by_shard_and_a_block_at_a_time(site, mon
 
 
 def test_a_vocabulary_of_another_size_than_the_papers_is_refused(site, folder, monkeypatch):
-    monkeypatch.setitem(datasets.SOURCES, "ptb", replace(datasets.SOURCES["ptb"], vocab_size=10_000))
+    monkeypatch.setitem(downloads.SOURCES, "ptb", replace(downloads.SOURCES["ptb"], vocab_size=10_000))
     with pytest.raises(ValueError, match="ptb must have 10000 different symbols, got 6"):
         datasets.load("ptb")
     assert [path.name for path in folder.iterdir() if path.is_dir()] == []
@@ -153,9 +153,9 @@ def test_tokens_are_prepared_anew_for_another_text_or_another_rule(site, monkeyp
     datasets.load("ptb")
     serve_corpus(site, monkeypatch, "ptb", {**SMALL["ptb"], "ptb.test.txt": b"aer \n"})
     assert words(datasets.load("ptb"))[2] == "aer <eos>"
-    source = datasets.SOURCES["ptb"]
+    source = downloads.SOURCES["ptb"]
     lines = replace(source.rule, before=("<S>",))
-    monkeypatch.setitem(datasets.SOURCES, "ptb", replace(source, rule=lines))
+    monkeypatch.setitem(downloads.SOURCES, "ptb", replace(source, rule=lines))
     assert words(datasets.load("ptb"))[2] == "<S> aer <eos>"
 
 

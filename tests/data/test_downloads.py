@@ -10,7 +10,8 @@ import sites
 from support.disk import fill_disk
 
 from minitxl.data import downloads
-from minitxl.data.downloads import Download, fetch, members
+from minitxl.data.archives import members
+from minitxl.data.downloads import Download, fetch
 
 CONTENT = random.Random(0).randbytes(400_000)
 

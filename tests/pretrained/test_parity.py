@@ -8,7 +8,7 @@ import torch
 from safetensors import safe_open
 
 from minitxl.memory import extend
-from minitxl.pretrained.released import load_original, original_places
+from minitxl.pretrained.original import load_original, original_places
 
 VECTORS = Path(__file__).parent / "parity" / "vectors.safetensors"
 with safe_open(VECTORS, framework="pt") as file:

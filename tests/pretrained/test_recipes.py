@@ -18,7 +18,7 @@ from support.released import released_model, write_released
 from minitxl.__main__ import EXPERIMENTS, Figures, main
 from minitxl.commands.evaluate import Evaluate
 from minitxl.commands.train import Train
-from minitxl.data import datasets
+from minitxl.data import datasets, downloads
 from minitxl.experiments import results
 from minitxl.pretrained import hub
 from minitxl.pretrained.presets import PRESETS, Preset, enwik8_base
@@ -112,7 +112,7 @@ def prepared(tmp_path_factory):
 
 
 def place(name: str) -> Path:
-    source = datasets.SOURCES[name]
+    source = downloads.SOURCES[name]
     return datasets._place(name, source.rule, *(download.digest for download in source.downloads))
 
 

@@ -11,7 +11,8 @@ from support.released import KINDS, Hostile, random_model, write_released
 
 from minitxl.inference.config import EvaluateConfig
 from minitxl.model import TransformerLM
-from minitxl.pretrained.released import load_original, load_released, load_released_vocabulary, to_original
+from minitxl.pretrained.original import load_original, to_original
+from minitxl.pretrained.released import load_released, load_released_vocabulary
 
 every_kind = pytest.mark.parametrize("kind", KINDS)
 

@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from minitxl.model import TransformerLM
-from minitxl.pretrained.released import to_original
+from minitxl.pretrained.original import to_original
 
 KINDS = {
     "plain": {},
