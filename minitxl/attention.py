@@ -1,7 +1,12 @@
 """The three attentions, with one signature: ``attention(x, memory, window=, clamp_len=, key_mask=)``.
 
-Queries come from the segment x alone; keys and values come from memory and x together.
-Axes: batch query key mem dist head dim model, where ``dist`` runs n_key-1 … 0.
+Queries come from the segment x alone; keys and values come from memory and x together, and the
+queries are the last of the keys. Axes: batch query key mem dist head dim model, where ``dist``
+runs n_key-1 … 0.
+
+Every attention keeps one promise: a position that has no query is a key like any other, whether it
+stands in memory or in x. Memory of any length, the key-value cache and ``TransformerLM.hidden(last=)``
+rest on it. So query i of the segment stands at key position n_key - n_query + i, and not at i.
 """
 
 from math import sqrt
@@ -30,7 +35,7 @@ class AttentionOptions(TypedDict, total=False):
     window: int | None
     """Most keys a query attends to, itself included; None for all."""
     clamp_len: int | None
-    """Distance beyond which all keys count as equally far; None for no clamp."""
+    """Distance beyond which all keys count as equally far; None for no clamp, or for a model's own."""
     key_mask: KeyMask | None
     """False masks a key for every query of its row; the weights of the others sum to 1."""
 
@@ -45,8 +50,8 @@ def attention_mask(
 ) -> Mask:
     """Return which keys each query may attend to: True where it may.
 
-    The queries are the last n_query of the n_key keys. Query i may attend to key j where
-    0 ≤ i - j < window and ``key_mask`` is True for j.
+    The queries are the last n_query of the n_key keys. A query that is key i may attend to key j
+    where 0 ≤ i - j < window and ``key_mask`` is True for j.
 
     >>> attention_mask(2, 4, window=3).int()
     tensor([[[1, 1, 1, 0],
@@ -71,7 +76,7 @@ def segment_mask(
     clamp_len: int | None = None,
     key_mask: KeyMask | None = None,
 ) -> Mask:
-    """Return ``attention_mask`` for a segment at the end of its context; clamp_len masks nothing."""
+    """Return ``attention_mask`` for a segment at the end of its context; clamp_len changes no mask."""
     return attention_mask(x.shape[1], context.shape[1], window=window, key_mask=key_mask, device=x.device)
 
 
@@ -272,7 +277,12 @@ class XLAttention(nn.Module):
 
         score_ij = [(q_i + u) · k_j  +  (q_i + v) · W_kR R_{i-j}] / √d_head
 
-    R is sinusoidal and not learned; W_kE makes keys of content, W_kR keys of distance;
+    Where it comes from: with positions U added to the input, a score is the product of W_q (x_i + U_i)
+    and W_k (x_j + U_j), four terms. Three changes make the positions relative. The key's position U_j
+    becomes the distance's R_{i-j}, sinusoidal and not learned. Keys of content and keys of distance get
+    a matrix each, W_kE and W_kR. The query's position W_q U_i, which would differ from place to place,
+    becomes one learned vector for all queries: u beside content, v beside distance.
+
     u and v are [head dim], and may be handed in to be shared with another layer.
     """
 

@@ -36,7 +36,7 @@ class ModelConfig:
     d_inner: int = 512
     """Width of the feed-forward layer."""
     attention: Literal["absolute", "shaw", "xl"] = "xl"
-    """How positions enter: added to the input, or as distances in each score."""
+    """Positions added to the input (absolute); distances in scores and values (shaw), or in scores alone (xl)."""
     positions: Literal["sinusoidal", "learned", "per-layer"] = "sinusoidal"
     """Positions of attention=absolute: fixed, learned, or learned and added at every layer."""
     max_seg_len: int = 512
@@ -62,7 +62,7 @@ class ModelConfig:
     tie_embeddings: bool = True
     """The output layer uses the input embedding's matrix."""
     tie_projections: tuple[bool, ...] = ()
-    """For each cluster, whether its output projection is the input's; none means all apart."""
+    """For each cluster, True if its output projection is the input's; () means none is."""
     dropout: float = 0.1
     """Rate on embeddings, positions, sublayer outputs and the inner layer."""
     attention_dropout: float = 0.0

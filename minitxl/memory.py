@@ -2,9 +2,10 @@
 
     h~[t+1] = [SG(h[t]) ∘ h[t+1]]          (section 3.2)
 
-Memory is one tensor [layer batch mem model]: entry n holds the inputs of layer n in earlier
-segments. SG, the stop-gradient, is taken here, in ``extend``. Memory holds no keys and values:
-those are computed from it anew, so W_k and W_v learn from it, and the old states do not.
+Memory is one tensor [layer batch mem model]: entry n, counted from 0, holds the inputs of layer n in
+earlier segments, which the paper calls h^n: the outputs of the layer below. SG, the stop-gradient, is
+taken here, in ``extend``. Memory holds no keys and values: those are computed from it anew, so W_k and
+W_v learn from it, and the old states do not.
 """
 
 from einops import pack
@@ -42,10 +43,11 @@ def extend(
 def reach(offset: int, *, n_layer: int, seg_len: int, mem_len: int, window: int | None = None) -> int:
     """Return how many tokens back the farthest token is that can influence a query, by N hops.
 
-    The query stands at ``offset`` of its segment. A layer's farthest key is the first token of its
-    memory, or of its window if that is nearer. The state of that key depends on the tokens before
-    it by the layer below, so each of the N layers adds one hop, which begins where the last ended.
-    If all hops are limited by memory, or all by the window, the reach has a formula:
+    The query stands at ``offset`` of its segment. A layer's farthest key is the first token of the
+    memory that the query's segment is read with, or of the query's window if that is nearer. The state
+    of that key depends on the tokens before it by the layer below, so each of the N layers adds one hop,
+    which begins where the last ended. If all hops are limited by memory, or all by the window, the reach
+    has a formula:
 
         o + M + (N - 1) · L · ⌈M / L⌉          without a window
         N · (W - 1)                            with a window of W ≤ M + 1

@@ -96,7 +96,10 @@ class Block(nn.Module):
 
 
 class TransformerLM(nn.Module):
-    """One class for all systems: ``config.attention`` chooses; vanilla is called without memory."""
+    """One class for all systems: ``config.attention`` chooses the attention.
+
+    The vanilla segment model is ``attention="absolute"``, called without memory.
+    """
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()

@@ -21,7 +21,7 @@ def sinusoids(
     section 3.5). Sines and cosines are concatenated and not interleaved, as in the original
     Transformer-XL code. ``dtype`` is that of the result; by default it is the positions', or
     torch's default for whole ones. The table is computed in float32 or better and then cast: bfloat16
-    can't represent positions above 256.
+    can't represent every whole number above 256.
 
     >>> sinusoids(torch.arange(2), d_model=4)[0].tolist()
     [0.0, 0.0, 1.0, 1.0]
@@ -53,9 +53,15 @@ def rel_shift(scores: Float[Tensor, "*batch query dist"]) -> Float[Tensor, "*bat
     """Return the scores with columns of keys 0 … n_key-1 for distances n_key-1 … 0 (Appendix B).
 
     Row i of a segment is the query at position n_key - n_query + i among the keys, so its row
-    has to move left by n_query - 1 - i. A zero column in front makes every row one entry longer. Written
-    as one line without its first n_query entries, and cut into rows of n_key again, each row
-    begins one entry later than the row above it: exactly these moves.
+    has to move left by n_query - 1 - i: the first row most, the last row not at all. With 2 queries,
+    3 keys, and a zero column in front:
+
+        0 a b c        one line, without its        b c 0
+        0 d e f        first 2 entries, in rows     d e f
+                       of 3 again
+
+    A padded row is one entry longer than a row of the result. So each row of the result begins one
+    column further left in the padded matrix than the row above it, and the last begins behind its zero.
 
     Entries of keys after the query hold the padding zero and values of the next row; the mask
     hides them.

@@ -36,7 +36,9 @@ class FastMultiHeadAttention(MultiHeadAttention):
         self, x: Segment, memory: LayerMemory | None = None, **options: Unpack[AttentionOptions]
     ) -> Segment:
         """Return the attention's output for each query of the segment."""
-        if type(self.drop) is not FastDropout or not is_eager(x):  # another dropout has more than a rate
+        if type(self.drop) is not FastDropout or not is_eager(
+            x
+        ):  # another class of dropout is not described by its rate alone
             return super().forward(x, memory, **options)
         memory = x[:, :0] if memory is None else memory
         q = split_heads(self.W_q(x), self.n_head)
@@ -56,7 +58,9 @@ class FastXLAttention(XLAttention):
         self, x: Segment, memory: LayerMemory | None = None, **options: Unpack[AttentionOptions]
     ) -> Segment:
         """Return the attention's output for each query of the segment."""
-        if type(self.drop) is not FastDropout or not is_eager(x):  # another dropout has more than a rate
+        if type(self.drop) is not FastDropout or not is_eager(
+            x
+        ):  # another class of dropout is not described by its rate alone
             return super().forward(x, memory, **options)
         memory = x[:, :0] if memory is None else memory
         q = split_heads(self.W_q(x), self.n_head)
@@ -79,7 +83,7 @@ def dot_product_attention(
     window: int | None = None,
     key_mask: KeyMask | None = None,
 ) -> Heads:
-    """Return softmax(q_i · k_j / √d_head) v_j; told of no mask, PyTorch skips the keys of the future."""
+    """Return softmax(q_i · k_j / √d_head) v_j; with ``is_causal`` and no mask PyTorch skips future keys."""
     if q.shape[2] == k.shape[2] and window is None and key_mask is None:
         return scaled_dot_product_attention(q, k, v, is_causal=True, dropout_p=rate)
     mask = attention_mask(q.shape[2], k.shape[2], window=window, key_mask=key_mask, device=q.device)

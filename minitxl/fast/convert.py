@@ -30,7 +30,7 @@ FAST: dict[type[nn.Module], type[nn.Module]] = {
     XLAttention: FastXLAttention,
     AdaptiveSoftmax: FastAdaptiveSoftmax,
 }
-"""Exact classes only: a subclass that is not in the table runs as it is written."""
+"""Exact classes only: a subclass that is not in the table is left unchanged."""
 PLAIN = {fast: plain for plain, fast in FAST.items()}
 
 
@@ -64,7 +64,7 @@ def _replaced(
     if id(module) not in done:
         kind = table.get(type(module), type(module))
         done[id(module)] = exchanged = kind.__new__(kind)
-        vars(exchanged).update(vars(module))
+        vars(exchanged).update(vars(module))  # the dictionaries of parameters and buffers themselves: shared
         children = {
             name: None if child is None else _replaced(child, table, done)
             for name, child in module._modules.items()

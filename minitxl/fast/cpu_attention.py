@@ -5,13 +5,15 @@ segment with memory: the same attention. So queries are processed in blocks of `
 no query of a block may attend to are never touched, and a block's scores are shifted, softmaxed
 and averaged while they are in the processor's cache; where memory is long, a few heads at a time.
 
-**The shift as a view.** q + v is multiplied with one distance more than there are keys. These
+**The shift as a view.** q + v is multiplied with n_key + 1 distances, one more than there are keys. These
 products lie in the computer's memory, row after row, exactly as the padded matrix of Appendix B
 does, so ``rel_shift`` is a view that begins n_query numbers later. The products of the extra
 column end up at keys of the future, which are masked.
 
-**The backward pass** keeps the weights α and nothing else of their size. The gradients of keys,
-values and distances are summed transposed, because those products take less time.
+**The backward pass** keeps the weights α and nothing else of their size. With dS the gradient of the
+scores and S' = q_v rᵀ their padded product, dS' is dS written through the same view, dq_v = dS' r, and
+dr = dS'ᵀ q_v. The gradients of keys, values and distances are summed transposed, because those products
+take less time.
 """
 
 from collections.abc import Iterator
@@ -56,7 +58,8 @@ def in_blocks(inputs: Inputs) -> Heads:
 def rows_at_once(q: Heads, k: Keys) -> int:
     """Return how many heads, of one text or of several, have about ``SCORES`` scores in a block.
 
-    At least two, where there are two: two threads then have one each.
+    The result divides the heads of a text, or is a multiple of them that divides the rows, so that all
+    chunks are equal. Two where that allows it, even if they have more scores: a thread each.
     """
     batch, head, n_query, _ = q.shape
     most = max(2, SCORES // max(1, min(BLOCK, n_query) * k.shape[2]))
@@ -129,7 +132,7 @@ class Blocks(torch.autograd.Function):
                 if drop is not None:
                     d_alpha.mul_(drop)
                 d_scores = softmax_backward(d_alpha, alpha, -1, alpha.dtype, grad_input=d_alpha)
-                padded[:, 0, :n_query] = 0.0
+                padded[:, 0, :n_query] = 0.0  # these entries precede the view, and have no score
                 _shift(padded).copy_(d_scores)
                 dq_k.copy_(torch.bmm(d_scores, k_))
                 dq_r.copy_(torch.bmm(padded, r_))

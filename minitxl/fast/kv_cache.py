@@ -3,10 +3,11 @@
     cache = start(model, batch=1, mem_len=512)
     log_probs, cache = step(model, tokens, cache)
 
-The outputs are those of ``model`` and ``extend``, but neither memory nor distances are ever
-projected twice. A step writes into the buffers of the cache it is given, so only the newest cache
-of a text is valid, and none is valid once a weight has changed. Everything runs in evaluation
-mode and without gradients.
+The outputs are those of ``model`` and ``extend``, but memory is never projected twice, and distances
+only where a segment is longer than all before. The cache holds the model in its fast form; ``step``
+takes the model again, and refuses the cache of another one. A step writes into the buffers of the cache
+it is given, so only the newest cache of a text is valid, and none is valid once a weight has changed.
+Everything runs in evaluation mode and without gradients.
 """
 
 from collections.abc import Callable
@@ -169,7 +170,7 @@ def _shaw_heads(attention: ShawAttention, q: Heads, k: Keys, v: Keys, r: Distanc
 
 
 def _xl_heads(attention: XLAttention, q: Heads, k: Keys, v: Keys, r: Distances, cache: Cache) -> Heads:
-    r = r[:, -k.shape[2] - 1 :]
+    r = r[:, -k.shape[2] - 1 :]  # distances n_key … 0, one more than keys (fast.inputs)
     if q.shape[2] == 1:
         return relative_to_one(attention, q, k, v, r, window=cache.window, key_mask=cache.key_mask)
     return relative_attention(attention, q, k, v, r, window=cache.window, key_mask=cache.key_mask)
@@ -215,7 +216,9 @@ def _with_room(cache: Cache, seg: int) -> Cache:
     if cache.end + seg <= size:
         return cache
     buffers = cache.buffers
-    if cache.begin < length or length + seg > size:
+    if (
+        cache.begin < length or length + seg > size
+    ):  # moved within the buffers, source and target would overlap
         buffers = buffers.new_empty(*buffers.shape[:4], 2 * cache.mem_len + seg, buffers.shape[5])
     buffers[..., :length, :] = cache.buffers[..., cache.begin : cache.end, :]
     return replace(cache, buffers=buffers, begin=0, end=length)

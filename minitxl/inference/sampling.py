@@ -1,7 +1,7 @@
 """Sampling of the next token: temperature, top-k, top-p and the repetition penalty.
 
 scores = repetition_penalty(log_probs, [text[-64:] for text in texts], repetition=1.2)
-probs = keep_likely(scores, temperature=0.8, top_p=0.95)
+probs = top_k_top_p(scores, temperature=0.8, top_p=0.95)
 """
 
 from collections.abc import Sequence

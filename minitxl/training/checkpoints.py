@@ -23,13 +23,13 @@ from minitxl.training.config import TrainConfig
 
 Tensors = dict[str, Tensor]
 MODEL, AVERAGE = "model.", "average."
+"""Prefixes of a model's tensors: as trained, and as averaged over steps."""
 RENAMED = {
     "share_uv": "share_biases",
     "norm_output": "final_norm",
     "variational": "variational_dropout",
 }
 """Settings that were stored under another name."""
-"""Prefixes of a model's tensors: as trained, and as averaged over steps."""
 
 
 def write(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:

@@ -1,7 +1,7 @@
-"""Training as a value: a ``Run`` is all that a step changes, and all that a checkpoint holds.
+"""Training as a value: a ``Run`` is all that a step changes and needs; a checkpoint holds what changes.
 
     run = start(model_config, settings)
-    for record in steps(run, lanes): ...
+    for record in train_steps(run, lanes): ...
 
 Runs share nothing, their random numbers included, so two may be stepped in turn. Under
 ``torchrun`` each process has a run of its own, with the same weights and its own lanes.
@@ -36,6 +36,7 @@ class Run:
     """A model in training and everything that decides its next step."""
 
     model: TransformerLM
+    """The fast model: the paper's parameters, attended by the modules of ``fast`` (``fast.optimize``)."""
     optimizer: AdamW
     settings: TrainConfig
     step: int
@@ -154,7 +155,7 @@ def is_due(run: Run, every: int) -> bool:
 
 
 def train_step(run: Run, lanes: ContiguousBatches) -> Record:
-    """Train on the next segment of every lane, and return the record; a pass starts without memory."""
+    """Train on the next segment of every lane, and return the record; each epoch starts without memory."""
     began, settings = time.perf_counter(), run.settings
     index = run.step % len(lanes)
     run.optimizer.zero_grad()
@@ -187,14 +188,14 @@ def _backward(run: Run, segment: Segment, memory: Tensor | None) -> tuple[float,
     nats, extended = 0.0, []
     for part, before in enumerate(memories):
         with distributed.apart(run.losses, when=part < parts - 1):
-            read, key_mask = before, None
+            layer_inputs, key_mask = before, None
             if settings.mem_len and compiles(run):
-                read, key_mask = padded(before, mem_len=settings.mem_len, seg_len=settings.seg_len)
+                layer_inputs, key_mask = padded(before, mem_len=settings.mem_len, seg_len=settings.seg_len)
             with autocast:
                 losses, states = run.losses(
                     tokens[part],
                     targets[part],
-                    read,
+                    layer_inputs,
                     window=settings.window,
                     clamp_len=settings.clamp_len,
                     key_mask=key_mask,
@@ -228,7 +229,7 @@ def validate(run: Run, stream: Tensor, attention_len: int | None = None) -> floa
     """Return bits per token on the start of ``stream``, read in as many lanes as in training.
 
     Segment, memory and window are those of training or, with an ``attention_len``, a memory in
-    which every query sees that many keys. Each process reads its share of the lanes.
+    which every query sees that many keys, once the memory is full. Each process reads its share of the lanes.
     """
     settings = run.settings.evaluation
     if attention_len is not None:
