@@ -36,7 +36,7 @@ class ModelConfig:
     d_inner: int = 512
     """Width of the feed-forward layer."""
     attention: Literal["absolute", "shaw", "xl"] = "xl"
-    """Positions added to the input (absolute); distances in scores and values (shaw), or in scores alone (xl)."""
+    """Positions added to the input (absolute), distances in scores and values (shaw) or scores alone (xl)."""
     positions: Literal["sinusoidal", "learned", "per-layer"] = "sinusoidal"
     """Positions of attention=absolute: fixed, learned, or learned and added at every layer."""
     max_seg_len: int = 512
