@@ -7,6 +7,22 @@ an ablation is one ``replace(config, attention="absolute")``.
 from dataclasses import dataclass
 from typing import Literal
 
+from minitxl.fields import check_types
+
+LARGEST = {
+    "vocab_size": 2**31 - 1,
+    "n_layer": 1000,
+    "d_model": 2**20,
+    "n_head": 2**12,
+    "d_head": 2**16,
+    "d_inner": 2**20,
+    "d_embed": 2**20,
+    "max_seg_len": 2**31 - 1,
+    "max_distance": 2**31 - 1,
+    "clamp_len": 2**31 - 1,
+}
+"""Sizes far beyond every model there is, so that a mistyped one is refused before memory is asked for."""
+
 
 def require(holds: bool, rule: str, got: object) -> None:
     """Raise a ValueError that names the rule and the value, unless the rule holds."""
@@ -73,6 +89,10 @@ class ModelConfig:
     """Draw each dropout mask once for all tokens of a segment."""
 
     def __post_init__(self) -> None:
+        check_types(self)
+        for name, largest in LARGEST.items():
+            value = getattr(self, name)
+            require(value is None or value <= largest, f"{name} must be at most {largest:,}", value)
         for name in ("vocab_size", "n_layer", "d_model", "n_head", "d_head", "d_inner"):
             require(getattr(self, name) >= 1, f"{name} must be 1 or more", getattr(self, name))
         require(self.max_seg_len >= 1, "max_seg_len must be 1 or more", self.max_seg_len)

@@ -1,10 +1,68 @@
-"""Files that are whole or not there: written under a temporary name, synced, renamed."""
+"""Files: read within limits, and written whole or not at all.
 
+Whatever is read may be a stranger's: a named pipe that never ends, a text of 100,000 brackets, a
+size beyond all memory. Each is a ValueError of one sentence that names the file.
+"""
+
+import json
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+JSON_BYTES = 2**26
+"""Size of a JSON file that is read, at most: the longest, a vocabulary of 800,000 words, has 12 MB."""
+KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+def plain_file(path: Path | str) -> Path:
+    """Return the path of a file that is there and is neither folder, pipe, socket nor device."""
+    path = Path(path)
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{path} must be a plain file, got none: {_reason(error)}") from error
+    if not stat.S_ISREG(mode):
+        raise ValueError(f"{path} must be a plain file, got {KINDS.get(stat.S_IFMT(mode), 'none')}")
+    return path
+
+
+def read_bytes(path: Path | str, *, at_most: int) -> bytes:
+    """Return the content of a plain file; one of more than ``at_most`` bytes is refused unread."""
+    path = plain_file(path)
+    try:
+        with path.open("rb") as file:
+            content = b"" if path.stat().st_size > at_most else file.read(at_most + 1)
+    except OSError as error:
+        raise ValueError(f"{path} can't be read: {_reason(error)}") from error
+    size = max(len(content), path.stat().st_size)
+    if size > at_most:
+        raise ValueError(f"{path} must have at most {at_most:,} bytes, got {size:,}")
+    return content
+
+
+def read_json(path: Path | str, *, at_most: int = JSON_BYTES) -> Any:
+    """Return the value of a JSON file; see ``fields.checked`` for what it must be."""
+    content = read_bytes(path, at_most=at_most)
+    try:
+        return json.loads(content.decode("utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} must be JSON: {error}") from error
+    except RecursionError as error:
+        raise ValueError(f"{path} must be JSON of a few levels, got too many") from error
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error)
 
 
 @contextmanager

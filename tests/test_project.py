@@ -16,22 +16,44 @@ PAPER = {"config", "positions", "attention", "memory", "adaptive", "model"}
 READ_ALONE = ("positions", "attention", "memory", "model")
 """The modules of the mathematics: einops alone moves axes, and together they fit one evening."""
 MAY_IMPORT = {
+    "fields": set(),
     "files": set(),
-    "paper": set(),
+    "paper": {"fields"},
     "fast": {"paper"},
-    "data": {"files"},
-    "inference": {"paper", "fast", "data"},
-    "training": {"inference", "paper", "fast", "data", "files"},
-    "pretrained": {"training", "inference", "paper", "fast", "data", "files"},
-    "analysis": {"training", "inference", "paper", "fast", "data", "files"},
-    "experiments": {"pretrained", "analysis", "training", "inference", "paper", "fast", "data", "files"},
-    "figures": {"files"},
+    "data": {"files", "fields"},
+    "inference": {"paper", "fast", "data", "fields"},
+    "training": {"inference", "paper", "fast", "data", "files", "fields"},
+    "pretrained": {"training", "inference", "paper", "fast", "data", "files", "fields"},
+    "analysis": {"training", "inference", "paper", "fast", "data", "files", "fields"},
+    "experiments": {
+        "pretrained",
+        "analysis",
+        "training",
+        "inference",
+        "paper",
+        "fast",
+        "data",
+        "files",
+        "fields",
+    },
+    "figures": {"files", "fields"},
     "benchmark": {
-        *("experiments", "pretrained", "analysis", "training", "inference", "paper", "fast", "data", "files"),
+        *(
+            "experiments",
+            "pretrained",
+            "analysis",
+            "training",
+            "inference",
+            "paper",
+            "fast",
+            "data",
+            "files",
+            "fields",
+        ),
     },
     "course": {
         *("figures", "experiments", "pretrained", "analysis", "training", "inference", "paper", "fast"),
-        *("data", "files"),
+        *("data", "files", "fields"),
     },
 }
 """Folders of the package and the folders each may import. ``paper`` is the six modules at the top.
@@ -39,7 +61,7 @@ MAY_IMPORT = {
 The command line, ``commands`` and ``__main__``, may import everything.
 """
 PAPER_MAY_IMPORT = {
-    "config": set(),
+    "config": {"fields"},
     "positions": set(),
     "memory": set(),
     "attention": {"positions"},

@@ -1,0 +1,173 @@
+"""Values that come from outside: the type and range each must have, and errors that name value and file.
+
+A *rule* is a function that returns None for a value that is allowed, and else the requirement it
+breaks: ``whole(1, 8)("x")`` is "be a whole number". A *spec* is a table of rules by name:
+
+    RECORD = {"step": whole(1), "bits": number(0), "note": optional(text())}
+    record = checked(json.loads(line), RECORD, required=("step", "bits"), file=path)
+
+The fields of a dataclass need no table: ``check_types`` and ``made`` read the rules from its annotations.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import fields
+from math import isfinite
+from pathlib import Path
+from reprlib import Repr
+from types import NoneType, UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+Rule = Callable[[object], str | None]
+Spec = Mapping[str, Rule]
+Made = TypeVar("Made")
+
+_short = Repr()
+_short.maxlevel, _short.maxlist, _short.maxtuple, _short.maxdict = 2, 6, 6, 4
+_short.maxstring = _short.maxother = _short.maxlong = 80
+
+
+def whole(low: int | None = None, high: int | None = None) -> Rule:
+    """Return the rule of a whole number from ``low`` to ``high``; True is none."""
+    return lambda value: _outside(value, low, high) if type(value) is int else "be a whole number"
+
+
+def number(low: float | int | None = None, high: float | int | None = None) -> Rule:
+    """Return the rule of a finite number from ``low`` to ``high``, whole or not."""
+
+    def broken(value: object) -> str | None:
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            return "be a number"
+        return _outside(value, low, high) if isfinite(value) else "be finite"
+
+    return broken
+
+
+def flag(value: object) -> str | None:
+    """Return None for True and False."""
+    return None if isinstance(value, bool) else "be true or false"
+
+
+def text(*allowed: str, longest: int | None = None) -> Rule:
+    """Return the rule of a text: any, or one of those allowed; of ``longest`` characters at most."""
+
+    def broken(value: object) -> str | None:
+        if allowed and value not in allowed:
+            return f"be {', '.join(allowed[:-1])} or {allowed[-1]}" if allowed[1:] else f"be {allowed[0]}"
+        if not isinstance(value, str):
+            return "be text"
+        return None if longest is None or len(value) <= longest else f"have at most {longest} characters"
+
+    return broken
+
+
+def optional(rule: Rule) -> Rule:
+    """Return the rule of a value that may also be None, which JSON calls null."""
+    return lambda value: None if value is None else rule(value)
+
+
+def sequence(rule: Rule, *, longest: int | None = None) -> Rule:
+    """Return the rule of a list or tuple, each of whose values meets ``rule``."""
+
+    def broken(value: object) -> str | None:
+        if not isinstance(value, list | tuple):
+            return "be a list"
+        if longest is not None and len(value) > longest:
+            return f"have at most {longest} values"
+        return next((f"{requirement} each" for one in value if (requirement := rule(one))), None)
+
+    return broken
+
+
+def _outside(value: float | int, low: float | int | None, high: float | int | None) -> str | None:
+    if low is not None and value < low:
+        return f"be {low} or more"
+    return f"be at most {high}" if high is not None and value > high else None
+
+
+def check(name: str, value: object, rule: Rule) -> None:
+    """Raise a ValueError that names the value and what it must be, unless the rule holds."""
+    if requirement := rule(value):
+        raise ValueError(f"{name} must {requirement}, got {_short.repr(value)}")
+
+
+def checked(
+    mapping: object,
+    spec: Spec,
+    *,
+    file: Path | str,
+    required: Iterable[str] = (),
+    others: Literal["refused", "dropped"] = "dropped",
+) -> dict[str, Any]:
+    """Return the entries of ``mapping`` that the spec names, each checked.
+
+    Raises a ValueError of one sentence that names the file: for what is no mapping, for a
+    ``required`` name that is missing, for a value that breaks its rule, and with
+    others="refused" for a name the spec does not have.
+    """
+    with naming(file):
+        if not isinstance(mapping, Mapping):
+            raise ValueError(f"the content must be an object of names and values, got {_short.repr(mapping)}")
+        if missing := [name for name in required if name not in mapping]:
+            raise ValueError(f"{missing[0]} must be given, got only {_listed(mapping)}")
+        if others == "refused" and (unknown := [name for name in mapping if name not in spec]):
+            raise ValueError(f"each name must be one of {', '.join(spec)}, got {_short.repr(unknown[0])}")
+        for name, rule in spec.items():
+            if name in mapping:
+                check(name, mapping[name], rule)
+    return {name: mapping[name] for name in spec if name in mapping}
+
+
+def check_types(config: Any) -> None:
+    """Raise a ValueError for a field of a dataclass whose value its annotation does not allow."""
+    for name, rule in rules_of(type(config)).items():
+        check(name, getattr(config, name), rule)
+
+
+def made(
+    cls: type[Made], mapping: object, *, file: Path | str, required: Iterable[str] = (), **more: Any
+) -> Made:
+    """Return the dataclass that a file's names and values describe; lists become tuples.
+
+    ``more`` are further fields. Names the class does not have are refused, and whatever the class
+    itself refuses is told with the file's name.
+    """
+    values = checked(mapping, rules_of(cls), file=file, required=required, others="refused")
+    with naming(file):
+        as_tuples = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in values.items()
+        }
+        return cls(**as_tuples, **more)
+
+
+def rules_of(cls: type) -> dict[str, Rule]:
+    """Return a rule for each field of a dataclass, from its annotation."""
+    hints = get_type_hints(cls)
+    return {field.name: _rule_of(hints[field.name]) for field in fields(cls)}
+
+
+def _rule_of(annotation: Any) -> Rule:
+    origin, args = get_origin(annotation), get_args(annotation)
+    if origin in (Union, UnionType):
+        (inner,) = (arg for arg in args if arg is not NoneType)
+        return optional(_rule_of(inner))
+    if origin is Literal:
+        return text(*args)
+    if origin is tuple:
+        return sequence(_rule_of(args[0]))
+    simple: dict[type, Rule] = {int: whole(), float: number(), bool: flag, str: text()}
+    return simple[annotation]
+
+
+@contextmanager
+def naming(file: Path | str) -> Iterator[None]:
+    """Put the file's name in front of a ValueError of the block."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{file}: {error}") from error
+
+
+def _listed(mapping: Mapping[Any, Any]) -> str:
+    names = [_short.repr(name) for name in list(mapping)[:8]]
+    return ", ".join(names) + (", …" if len(mapping) > 8 else "") if names else "nothing"
