@@ -10,7 +10,7 @@ Recurrence costs memory while training. One more system has none and spends the 
 longer segments (Table 10).
 """
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from itertools import count, product, takewhile
 from math import log
@@ -22,14 +22,13 @@ from torch import Tensor
 
 from minitxl.analysis.saved_tensors import saved_bytes
 from minitxl.config import ModelConfig
-from minitxl.data.batching import ContiguousBatches
 from minitxl.data.corpora import Corpus
-from minitxl.experiments.runner import Part, Report, summary
+from minitxl.experiments import setup
+from minitxl.experiments.runner import Part, Report, named, summaries, summary
 from minitxl.fast import optimize
 from minitxl.inference.config import EvaluateConfig
 from minitxl.inference.evaluation import cached, cached_losses, sliding
 from minitxl.model import TransformerLM
-from minitxl.training import loop
 from minitxl.training.checkpoints import model_config, train_config
 from minitxl.training.config import TrainConfig
 
@@ -40,15 +39,12 @@ ENCODINGS: dict[str, dict[str, Any]] = {
     "absolute, sinusoidal": {"attention": "absolute", "positions": "sinusoidal"},
     "absolute, per layer": {"attention": "absolute", "positions": "per-layer"},
 }
-SMALL = ModelConfig(norm="pre", activation="gelu", dropout=0.0, max_seg_len=32)
-LARGE = replace(SMALL, n_layer=6, d_model=256, n_head=8, d_inner=1024, dropout=0.1, max_seg_len=128)
-SHORT = TrainConfig()
-LONG = TrainConfig(seg_len=128, mem_len=128, batch=32, steps=8000, learning_rate=1e-3, warmup=400)
 
 
 def settings(profile: str, corpus: Corpus) -> dict[str, Any]:
     """Return all that decides the numbers, but for the seeds; attention lengths are in segments."""
-    model, train = (LARGE, LONG) if profile == "full" else (SMALL, SHORT)
+    model, train = setup.sizes(profile)
+    model, train = replace(model, max_seg_len=train.seg_len), replace(train, validate_every=train.steps)
     grid = product(ENCODINGS, (True, False), ("full", "half"))
     systems = [
         {"encoding": encoding, "recurrence": recurrence, "loss": loss, "equal_memory": False}
@@ -57,9 +53,7 @@ def settings(profile: str, corpus: Corpus) -> dict[str, Any]:
     longer = {"encoding": "XL", "recurrence": False, "loss": "full", "equal_memory": True}
     return {
         "profile": profile,
-        "corpus": {"name": corpus.name, "sha256": corpus.sha256},
-        "model": asdict(model),
-        "train": asdict(replace(train, validate_every=train.steps)),
+        **setup.described(corpus, model, train),
         "encodings": ENCODINGS,
         "systems": [*systems, longer],
         "memory_lens": [1, 1.5, 2, 3, 4, 6, 8],
@@ -102,10 +96,8 @@ def train_and_score(
         train = replace(train, seg_len=affordable_seg_len(config, train), mem_len=0)
     elif not system["recurrence"]:
         train = replace(train, mem_len=0)
-    run = loop.start(config, train, device=device)
-    lanes = ContiguousBatches(corpus.train, batch=train.batch, seg_len=train.seg_len)
-    for record in loop.train_steps(run, lanes, corpus.valid):
-        report(f"{label(system)}, seed {seed}", train.steps, record)
+    name = f"{label(system)}, seed {seed}"
+    run, _ = setup.train_on(corpus, config, train, label=name, device=device, report=report)
     test = corpus.test[: settings["test_tokens"] + 1]
     return {
         "parameters": sum(parameter.numel() for parameter in run.model.parameters()),
@@ -164,15 +156,15 @@ def bytes_kept(config: ModelConfig, train: TrainConfig) -> int:
     return saved_bytes(forward, model.parameters())
 
 
-def collect(settings: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dict[str, Any]:
+def collect(settings: dict[str, Any], corpus: Corpus, values: dict[str, Any]) -> dict[str, Any]:
     """Return each system at the attention length it was trained with, and at its best one."""
     del corpus
-    return {"systems": [row(system, found) for system in settings["systems"]]}
+    return {"systems": [row(system, values) for system in settings["systems"]]}
 
 
-def row(system: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
+def row(system: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
     """Return a line of the table: mean and spread over the seeds."""
-    seeds = [part for name, part in found.items() if name.startswith(f"{label(system)}, seed ")]
+    seeds = named(values, label(system))
     first = seeds[0]
     lengths = [score["attention_len"] for score in first["scores"]]
     by_length = [
@@ -189,7 +181,5 @@ def row(system: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
         "trained": by_length[trained],
         "best": min(by_length[trained:], key=lambda one: one["bits"]["mean"]),
         "by_length": by_length,
-        "bits_by_offset": [
-            summary(list(values)) for values in zip(*(part["bits_by_offset"] for part in seeds), strict=True)
-        ],
+        "bits_by_offset": summaries(part["bits_by_offset"] for part in seeds),
     }

@@ -6,7 +6,6 @@ away: states of some ages are hidden or shuffled, and what counts is the change 
 """
 
 from collections.abc import Iterator
-from functools import partial
 from math import log
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from minitxl.attention import XLAttention
 from minitxl.data.batching import ContiguousBatches
 from minitxl.data.corpora import Corpus
 from minitxl.experiments import trained
-from minitxl.experiments.runner import Part, Report, summary
+from minitxl.experiments.runner import Part, named, summary
 from minitxl.inference.config import EvaluateConfig
 from minitxl.memory import extend
 from minitxl.model import Block, Memory, TransformerLM
@@ -32,9 +31,10 @@ MODELS: tuple[trained.System, ...] = ("xl_memory", "shaw_memory")
 
 def settings(profile: str, corpus: Corpus) -> dict[str, Any]:
     """Return all that decides the numbers, but for the seeds; ages and distances are in tokens."""
-    mem_len = 2 * (trained.LONG if profile == "full" else trained.SHORT).mem_len
+    base = trained.settings(profile, corpus)
+    mem_len = 2 * base["train"]["mem_len"]
     ends = [mem_len >> halvings for halvings in range(4, -1, -1)]
-    return trained.settings(profile, corpus) | {
+    return base | {
         "mem_len": mem_len,
         "ages": [[before + 1, end] for before, end in zip([0, *ends], ends, strict=False)],
         "changes": ["hide", "shuffle"],
@@ -51,28 +51,17 @@ def parts(
     settings: dict[str, Any], corpus: Corpus, *, seeds: list[int], device: str, models: Path
 ) -> dict[str, Part]:
     """Change the memory of each model, and look into the heads of those whose positions are XL's."""
-    return {
-        f"{system}, seed {seed}": partial(_measure, settings, corpus, system, seed, device, models)
-        for system in MODELS
-        for seed in seeds
-    }
+    return trained.parts(_measure, MODELS, settings, corpus, seeds=seeds, device=device, models=models)
 
 
 def _measure(
-    settings: dict[str, Any],
-    corpus: Corpus,
-    system: trained.System,
-    seed: int,
-    device: str,
-    models: Path,
-    report: Report,
+    settings: dict[str, Any], corpus: Corpus, system: trained.System, model: trained.Model
 ) -> dict[str, Any]:
-    model = trained.model(settings, corpus, system, seed, device=device, models=models, report=report)
     assert isinstance(model, TransformerLM)
-    found = {"changes": _changes(settings, model, corpus)}
+    measured = {"changes": _changes(settings, model, corpus)}
     if system == "xl_memory":
-        found |= _look(settings, model, corpus)
-    return found
+        measured |= _look(settings, model, corpus)
+    return measured
 
 
 def _changes(settings: dict[str, Any], model: TransformerLM, corpus: Corpus) -> list[dict[str, Any]]:
@@ -129,7 +118,7 @@ def _readings(
 
 
 def by_distance(pairs: Float[Tensor, "*any query key"], mem_len: int) -> Float[Tensor, "*any query dist"]:
-    """Entry (i, d) of the result is that of query i and the key d before it: 0 … mem_len."""
+    """Sort pairs by distance: entry (i, d) is that of query i and the key d before it, 0 … mem_len."""
     query, key = pairs.shape[-2:]
     i = rearrange(torch.arange(key - query, key, device=pairs.device), "query -> query 1")
     away = rearrange(torch.arange(mem_len + 1, device=pairs.device), "dist -> 1 dist")
@@ -139,15 +128,14 @@ def by_distance(pairs: Float[Tensor, "*any query key"], mem_len: int) -> Float[T
 def all_terms(
     model: TransformerLM, states: Tensor, memory: Memory
 ) -> Float[Tensor, "term layer batch head query key"]:
-    """(a) (b) (c) (d) of every layer."""
-    found = []
+    """Return the terms (a) (b) (c) (d) of every layer."""
+    layers = []
     for block, x, past in zip(model.blocks, states, memory, strict=True):
         assert isinstance(block, Block)
         assert isinstance(block.attention, XLAttention)
-        found.append(
-            torch.stack(block.attention.terms(block.attention_input(x), block.attention_input(past)))
-        )
-    return torch.stack(found, dim=1)
+        terms = block.attention.terms(block.attention_input(x), block.attention_input(past))
+        layers.append(torch.stack(terms))
+    return torch.stack(layers, dim=1)
 
 
 def widest(heads: Float[Tensor, "layer head dist"], number: int) -> list[list[int]]:
@@ -177,12 +165,10 @@ def _rounded(matrix: Tensor) -> list[list[float]]:
     return [[round(value, 4) for value in row] for row in matrix.tolist()]
 
 
-def collect(settings: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dict[str, Any]:
-    """Changes by system, way and age; where attention lies by age; the first seed's heads."""
+def collect(settings: dict[str, Any], corpus: Corpus, values: dict[str, Any]) -> dict[str, Any]:
+    """Return changes by system, way and age; attention by age; the first seed's heads."""
     del corpus
-    by_system = {
-        system: [part for name, part in found.items() if name.startswith(f"{system}, ")] for system in MODELS
-    }
+    by_system = {system: named(values, system) for system in MODELS}
     looks = by_system["xl_memory"]
     return {
         "seg_len": settings["train"]["seg_len"],

@@ -17,7 +17,7 @@ from minitxl.analysis import context_length
 from minitxl.data.corpora import Corpus
 from minitxl.experiments import trained
 from minitxl.experiments.ablation import bits_by_offset
-from minitxl.experiments.runner import Part, Report, summary
+from minitxl.experiments.runner import Part, named, summaries, summary
 from minitxl.inference.config import EvaluateConfig
 from minitxl.model import TransformerLM
 from minitxl.training.checkpoints import train_config
@@ -34,8 +34,9 @@ GROUPS: dict[str, tuple[str, ...]] = {
 
 def settings(profile: str, corpus: Corpus) -> dict[str, Any]:
     """Return all that decides the numbers, but for the seeds."""
-    seg_len = (trained.LONG if profile == "full" else trained.SHORT).seg_len
-    return trained.settings(profile, corpus) | {
+    base = trained.settings(profile, corpus)
+    seg_len = base["train"]["seg_len"]
+    return base | {
         "context_lens": [seg_len * eighths // 8 for eighths in range(1, 17)],
         "passages": 8,
         "targets": 128,
@@ -49,33 +50,22 @@ def parts(
     settings: dict[str, Any], corpus: Corpus, *, seeds: list[int], device: str, models: Path
 ) -> dict[str, Part]:
     """Score each model at each context length."""
-    return {
-        f"{system}, seed {seed}": partial(_measure, settings, corpus, system, seed, device, models)
-        for system in MODELS
-        for seed in seeds
-    }
+    return trained.parts(_measure, MODELS, settings, corpus, seeds=seeds, device=device, models=models)
 
 
 def _measure(
-    settings: dict[str, Any],
-    corpus: Corpus,
-    system: trained.System,
-    seed: int,
-    device: str,
-    models: Path,
-    report: Report,
+    settings: dict[str, Any], corpus: Corpus, system: trained.System, model: trained.Model
 ) -> dict[str, Any]:
-    model = trained.model(settings, corpus, system, seed, device=device, models=models, report=report)
     train = train_config(settings["train"])
     test = corpus.test[: settings["test_tokens"] + 1]
-    found: dict[str, Any] = {
+    measured: dict[str, Any] = {
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "losses": [_losses(model, corpus, settings, length).tolist() for length in settings["context_lens"]],
     }
     if isinstance(model, TransformerLM):
         memory = train.mem_len if trained.TRANSFORMERS[system]["memory"] else 0
-        found["bits_by_offset"] = bits_by_offset(model, test, EvaluateConfig(train.seg_len, memory))
-    return found
+        measured["bits_by_offset"] = bits_by_offset(model, test, EvaluateConfig(train.seg_len, memory))
+    return measured
 
 
 def _losses(
@@ -92,19 +82,16 @@ def _losses(
     return torch.cat([read(passage) for passage in passages])
 
 
-def collect(settings: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dict[str, Any]:
+def collect(settings: dict[str, Any], corpus: Corpus, values: dict[str, Any]) -> dict[str, Any]:
     """Return loss by context and by offset; in each group the RECL, and the gain of every pair of lengths."""
     del corpus
-    lengths, seeds = settings["context_lens"], len(found) // len(MODELS)
-    by_system = {
-        system: [part for name, part in found.items() if name.startswith(f"{system}, ")] for system in MODELS
-    }
+    lengths, by_system = settings["context_lens"], {system: named(values, system) for system in MODELS}
     measured: list[dict[str, context_length.Lengths]] = [
         {
-            system: dict(zip(lengths, map(torch.tensor, by_system[system][seed]["losses"]), strict=True))
-            for system in MODELS
+            system: dict(zip(lengths, map(torch.tensor, part["losses"]), strict=True))
+            for system, part in zip(MODELS, of_seed, strict=True)
         }
-        for seed in range(seeds)
+        for of_seed in zip(*by_system.values(), strict=True)
     ]
     return {
         "context_lens": lengths,
@@ -120,10 +107,7 @@ def collect(settings: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> 
                 "effective_context_length": [
                     context_length.effective_context_length(one[system])._asdict() for one in measured
                 ],
-                "bits_by_offset": [
-                    summary(list(values))
-                    for values in zip(*(part.get("bits_by_offset", ()) for part in of), strict=True)
-                ],
+                "bits_by_offset": summaries(part.get("bits_by_offset", ()) for part in of),
             }
             for system, of in by_system.items()
         },

@@ -14,18 +14,16 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.utils import clip_grad_norm_
-from torch.optim import AdamW
 
 from minitxl.analysis.dependency_reach import extend_with_gradient
 from minitxl.config import ModelConfig
 from minitxl.data.corpora import Corpus
-from minitxl.experiments.runner import Part, Report, summary
-from minitxl.fast import optimize
+from minitxl.experiments.runner import Part, Report, named, summaries, summary
 from minitxl.memory import extend, reach
 from minitxl.model import TransformerLM
 from minitxl.training.checkpoints import model_config
-from minitxl.training.loop import Record
+from minitxl.training.config import TrainConfig
+from minitxl.training.loop import Record, optimizer_step, start
 
 SEEDS = [0, 1, 2]
 UPDATES: dict[str, Callable[..., Tensor]] = {"stopped": extend, "flowing": extend_with_gradient}
@@ -66,24 +64,20 @@ def _train(
 ) -> dict[str, Any]:
     """Return accuracy at each offset of the last segment, after training on all targets there are."""
     random = torch.Generator().manual_seed(seed)
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        model = optimize(TransformerLM(model_config(settings["model"]))).to(device)
-    optimizer = AdamW(model.parameters(), lr=settings["learning_rate"], weight_decay=0.0, fused=True)
+    rate, label = settings["learning_rate"], f"{update}, {distance} back, seed {seed}"
+    run = start(model_config(settings["model"]), TrainConfig(learning_rate=rate, seed=seed), device=device)
     for step in range(1, settings["steps"] + 1):
         stream = _streams(settings, settings["batch"], random).to(device)
-        log_probs = _read(model, stream, UPDATES[update], settings)
+        log_probs = _read(run.model, stream, UPDATES[update], settings)
         right = log_probs[:, distance:].gather(2, stream[:, :-distance, None])
         loss = -right.mean()
-        optimizer.zero_grad()
+        run.optimizer.zero_grad()
         loss.backward()
-        norm = clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        label = f"{update}, {distance} back, seed {seed}"
-        report(label, settings["steps"], Record(step, loss.item(), 0.0, norm.item(), stream.numel(), 0.0))
+        norm = optimizer_step(run.model, run.optimizer, rate=rate, clip=1.0)
+        report(label, settings["steps"], Record(step, loss.item(), rate, norm, stream.numel(), 0.0))
     stream = _streams(settings, settings["test_streams"], random).to(device)
     with torch.inference_mode():
-        guessed = _read(model.eval(), stream, extend, settings).argmax(dim=2)
+        guessed = _read(run.model.eval(), stream, extend, settings).argmax(dim=2)
     last = stream.shape[1] - settings["seg_len"]
     hits = guessed[:, last:] == stream[:, last - distance : -distance]
     return {"accuracy": hits.double().mean(dim=0).tolist()}
@@ -99,15 +93,15 @@ def _read(
     model: TransformerLM, stream: Tensor, update: Callable[..., Tensor], settings: dict[str, Any]
 ) -> Tensor:
     """Return log-probabilities [batch time vocab] of streams read segment after segment."""
-    memory, found = None, []
+    memory, read = None, []
     for segment in stream.split(settings["seg_len"], dim=1):
         log_probs, states = model(segment, memory)
         memory = update(memory, states, mem_len=settings["mem_len"])
-        found.append(log_probs)
-    return torch.cat(found, dim=1)
+        read.append(log_probs)
+    return torch.cat(read, dim=1)
 
 
-def collect(settings: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dict[str, Any]:
+def collect(settings: dict[str, Any], corpus: Corpus, values: dict[str, Any]) -> dict[str, Any]:
     """Return accuracy by distance, gradient and offset, and how many hops each offset needs."""
     del corpus
     lengths = {"seg_len": settings["seg_len"], "mem_len": settings["mem_len"]}
@@ -119,10 +113,8 @@ def collect(settings: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> 
         ]
         row: dict[str, Any] = {"distance": distance, "hops": hops}
         for update in settings["updates"]:
-            curves = [
-                part["accuracy"] for name, part in found.items() if name.startswith(f"{update}, {distance} ")
-            ]
-            row[update] = {"by_offset": [summary(list(values)) for values in zip(*curves, strict=True)]}
+            curves = [part["accuracy"] for part in named(values, f"{update}, {distance} back")]
+            row[update] = {"by_offset": summaries(curves)}
             for number in sorted(set(hops)):
                 means = [
                     sum(a for a, h in zip(curve, hops, strict=True) if h == number) / hops.count(number)

@@ -4,7 +4,7 @@ One seed, a minute or two, to see it work. ``memory_and_positions`` is the exper
 """
 
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from itertools import pairwise
 from statistics import median
 from time import perf_counter
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from minitxl.data.batching import ContiguousBatches
 from minitxl.data.corpora import Corpus
-from minitxl.experiments.memory_and_positions import SHORT, SMALL
+from minitxl.experiments import setup
 from minitxl.experiments.runner import Report
 from minitxl.inference.evaluation import Score, cached, sliding
 from minitxl.memory import longest_reach
@@ -27,14 +27,11 @@ NAMES = {"vanilla": "vanilla segments", "xl": "Transformer-XL"}
 PARTS = 4
 
 
-def settings(corpus: Corpus, *, steps: int = SHORT.steps, test_tokens: int = 4096) -> dict[str, Any]:
+def settings(corpus: Corpus, *, steps: int = setup.SHORT.steps, test_tokens: int = 4096) -> dict[str, Any]:
     """Return all that decides the numbers, but for the seed; ``model`` and ``train`` are the XL twin's."""
-    return {
-        "corpus": {"name": corpus.name, "sha256": corpus.sha256},
-        "model": asdict(SMALL),
-        "train": asdict(replace(SHORT, steps=steps, warmup=min(SHORT.warmup, steps))),
-        "test_tokens": test_tokens,
-    }
+    model, train = setup.sizes("quick")
+    train = replace(train, steps=steps, warmup=min(train.warmup, steps))
+    return setup.described(corpus, replace(model, positions="learned"), train) | {"test_tokens": test_tokens}
 
 
 def run(
@@ -111,9 +108,9 @@ def evaluate(runs: dict[str, Run], test: Tensor) -> list[dict[str, Any]]:
     for start, stop in pairwise(cuts):
         for index, way in enumerate(rows):
             began = perf_counter()
-            found = way.score(test[start : stop + 1])
-            costs[index].append((perf_counter() - began) / found.tokens * 1e6)
-            scores[index] += found
+            score = way.score(test[start : stop + 1])
+            costs[index].append((perf_counter() - began) / score.tokens * 1e6)
+            scores[index] += score
     return [
         {
             "system": way.system,
@@ -151,8 +148,5 @@ def _system(run: Run, records: list[Record]) -> dict[str, Any]:
         "longest_reach": longest_reach(
             n_layer=run.model.config.n_layer, seg_len=s.seg_len, mem_len=s.mem_len
         ),
-        "validation": {
-            "step": [record.step for record in records if record.valid_bits is not None],
-            "bits": [record.valid_bits for record in records if record.valid_bits is not None],
-        },
+        "validation": setup.validation_curve(records),
     }

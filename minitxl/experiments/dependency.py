@@ -14,7 +14,7 @@ import torch
 from minitxl.analysis.dependency_reach import changes, extend_with_gradient, farthest, gradients, propagate
 from minitxl.config import ModelConfig
 from minitxl.data.corpora import Corpus
-from minitxl.experiments.runner import Part, Report
+from minitxl.experiments.runner import Part, Report, named
 from minitxl.memory import extend, reach
 from minitxl.model import TransformerLM
 from minitxl.training.checkpoints import model_config
@@ -76,13 +76,13 @@ def _measure(
     }
 
 
-def collect(settings: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dict[str, Any]:
+def collect(settings: dict[str, Any], corpus: Corpus, values: dict[str, Any]) -> dict[str, Any]:
     """Return every case by every way, and the graphs of figures 1 and 2."""
     del corpus
     rows = []
     for number, case in enumerate(settings["cases"]):
         offset = case["seg_len"] - 1
-        seeds = [part for name, part in found.items() if name.startswith(f"case {number}, ")]
+        seeds = named(values, f"case {number}")
         rows.append(
             {
                 **case,
@@ -95,7 +95,7 @@ def collect(settings: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> 
 
 
 def _graph(*, n_layer: int, seg_len: int, mem_len: int) -> dict[str, Any]:
-    """Four segments, the last one whole: who reads whom, and what the last query is told of."""
+    """Return four segments, the last one whole: which state reads which, and what reaches the last query."""
     offset = seg_len - 1
     graph = propagate(offset, n_layer=n_layer, seg_len=seg_len, mem_len=mem_len, n_segment=4)
     return {

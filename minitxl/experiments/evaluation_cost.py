@@ -25,7 +25,7 @@ from torch import Tensor
 
 from minitxl.config import ModelConfig
 from minitxl.data.corpora import Corpus
-from minitxl.experiments.runner import Part, Report, spread
+from minitxl.experiments.runner import Part, Report, named, spread
 from minitxl.fast import kv_cache, optimize
 from minitxl.inference.evaluation import Stream
 from minitxl.model import TransformerLM
@@ -91,7 +91,7 @@ def _race(
     ]
 
 
-def collect(settings: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dict[str, Any]:
+def collect(settings: dict[str, Any], corpus: Corpus, values: dict[str, Any]) -> dict[str, Any]:
     """Return cost of a scored token on both sides, and its ratio, measured, counted, and in the paper.
 
     A measured ratio is one within a round. What keeps it from the counted one, ``computed``, are
@@ -101,8 +101,7 @@ def collect(settings: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> 
     model, seg_len = model_config(settings["model"]), settings["seg_len"]
     rows = []
     for length in settings["attention_lens"]:
-        names = [f"attention {length}, pass {number}" for number in range(1, settings["passes"] + 1)]
-        rounds = [turn for name in names for turn in found[name]]
+        rounds = [turn for turns in named(values, f"attention {length}") for turn in turns]
         times = {side: spread([turn[side] for turn in rounds]) for side in ("cached", "sliding")}
         operations = {
             "cached": cached_operations(model, mem_len=length, seg_len=seg_len, pairs="all"),

@@ -4,7 +4,7 @@ Each is trained for the same number of steps at settings that suit its norm, and
 a bigram model of the same text. Then the memory of those that have one is emptied.
 """
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from math import log
 from typing import Any
@@ -12,13 +12,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from minitxl.data.batching import ContiguousBatches
 from minitxl.data.corpora import Corpus
-from minitxl.experiments.memory_and_positions import SHORT, SMALL
+from minitxl.experiments import setup
 from minitxl.experiments.runner import Part, Report
 from minitxl.inference.config import EvaluateConfig
 from minitxl.inference.evaluation import cached
-from minitxl.training import loop
 from minitxl.training.checkpoints import model_config, train_config
 
 SEEDS = [0]
@@ -35,10 +33,10 @@ NORMS = {"pre": {}, "post": {"learning_rate": 1e-3, "warmup": 100}}
 def settings(profile: str, corpus: Corpus) -> dict[str, Any]:
     """Return all that decides the numbers, but for the seed. Both profiles ask the same question."""
     del profile
+    model, train = setup.sizes("quick")
+    train = replace(train, validate_every=train.steps)
     return {
-        "corpus": {"name": corpus.name, "sha256": corpus.sha256},
-        "model": asdict(SMALL),
-        "train": asdict(replace(SHORT, validate_every=SHORT.steps)),
+        **setup.described(corpus, replace(model, positions="learned"), train),
         "encodings": ENCODINGS,
         "norms": NORMS,
         "test_tokens": 16_384,
@@ -71,14 +69,11 @@ def _train_and_score(
     fields, changes = settings["encodings"][encoding], settings["norms"][norm]
     config = replace(model_config(settings["model"]), **(fields | {"norm": norm}))
     train = replace(train_config(settings["train"]), mem_len=mem_len, seed=seed, **changes)
-    lanes = ContiguousBatches(corpus.train, batch=train.batch, seg_len=train.seg_len)
-    ready = loop.start(config, train, device=device)
     label = f"{encoding}, {norm}-norm, memory {mem_len}, seed {seed}"
-    for record in loop.train_steps(ready, lanes, corpus.valid):
-        report(label, train.steps, record)
+    run, _ = setup.train_on(corpus, config, train, label=label, device=device, report=report)
     test = corpus.test[: settings["test_tokens"] + 1]
     score, emptied = (
-        cached(ready.model, test, EvaluateConfig(train.seg_len, length), batch=train.batch)
+        cached(run.model, test, EvaluateConfig(train.seg_len, length), batch=train.batch)
         for length in (mem_len, 0)
     )
     return {
@@ -92,11 +87,11 @@ def _train_and_score(
     }
 
 
-def collect(settings: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dict[str, Any]:
-    """Test bits per character of each system, beside those of a bigram model."""
+def collect(settings: dict[str, Any], corpus: Corpus, values: dict[str, Any]) -> dict[str, Any]:
+    """Return test bits per character of each system, beside those of a bigram model."""
     test = corpus.test[: settings["test_tokens"] + 1]
     bigram = bigram_bits(corpus.train, test, corpus.vocab_size)
-    return {"bigram_bits": bigram, "systems": list(found.values())}
+    return {"bigram_bits": bigram, "systems": list(values.values())}
 
 
 def bigram_bits(train: Tensor, test: Tensor, vocab_size: int) -> float:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from minitxl.data.corpora import Corpus
-from minitxl.experiments.runner import Part, Report, spread
+from minitxl.experiments.runner import Part, Report, named, spread
 from minitxl.fast import fast_evaluation, kv_cache
 from minitxl.model import TransformerLM
 from minitxl.pretrained.presets import enwik8_base, enwik8_large
@@ -68,30 +68,28 @@ def kept(
             tokens = log_probs[:, -1].exp().multinomial(1, generator=generator)
         tokens.tolist()
         seconds = (perf_counter() - began) / settings["block"]
-        held = sum(one.nbytes for one in (cache.buffers, cache.distances))
-        blocks.append({"seconds": seconds, "bytes": held})
+        blocks.append({"seconds": seconds, "bytes": cache.buffers.nbytes + cache.distances.nbytes})
     return blocks
 
 
 def anew(settings: dict[str, Any], model: TransformerLM, text: Tensor, report: Report) -> list[float]:
     """Return seconds that the next token takes after texts of each length, all of it read again."""
     del report
-    found = []
+    seconds = []
     for length in settings["anew"]:
         began = perf_counter()
         with fast_evaluation(model) as fast_model:
             hidden, _ = fast_model.hidden(text[None, :length], last=1)
             fast_model.output.log_probs(hidden).argmax().item()
-        found.append(perf_counter() - began)
-    return found
+        seconds.append(perf_counter() - began)
+    return seconds
 
 
-def collect(settings: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dict[str, Any]:
+def collect(settings: dict[str, Any], corpus: Corpus, values: dict[str, Any]) -> dict[str, Any]:
     """Return milliseconds and bytes by the length of the text; ``last_over_full`` compares, in each pass,
     the last block with the first that began with a full memory."""
     del corpus
-    texts = [part for name, part in found.items() if name.startswith("kept, ")]
-    tokens = [part for name, part in found.items() if name.startswith("anew, ")]
+    texts, tokens = named(values, "kept"), named(values, "anew")
     full = -(-settings["mem_len"] // settings["block"])
     return {
         "mem_len": settings["mem_len"],

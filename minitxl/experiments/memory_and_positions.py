@@ -4,7 +4,7 @@ Four systems, same steps, same text: positions absolute or relative (XL), with a
 memory. Then each is evaluated with memories of other lengths than it was trained with.
 """
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from time import perf_counter
 from typing import Any
@@ -12,14 +12,13 @@ from typing import Any
 from torch import Tensor
 
 from minitxl.config import ModelConfig
-from minitxl.data.batching import ContiguousBatches
 from minitxl.data.corpora import Corpus
-from minitxl.experiments.runner import Part, Report, summary
+from minitxl.experiments import setup
+from minitxl.experiments.runner import Part, Report, named, summary
 from minitxl.inference.config import EvaluateConfig
 from minitxl.inference.evaluation import cached
 from minitxl.memory import longest_reach
 from minitxl.model import TransformerLM
-from minitxl.training import loop
 from minitxl.training.checkpoints import model_config, train_config
 from minitxl.training.config import TrainConfig
 
@@ -30,20 +29,14 @@ SYSTEMS = {
     "xl": {"attention": "xl", "memory": False},
     "xl_memory": {"attention": "xl", "memory": True},
 }
-SMALL = ModelConfig(positions="learned", norm="pre", activation="gelu", dropout=0.0)
-LARGE = replace(SMALL, n_layer=6, d_model=256, n_head=8, d_inner=1024, dropout=0.1)
-SHORT = TrainConfig()
-LONG = TrainConfig(seg_len=128, mem_len=128, batch=32, steps=8000, learning_rate=1e-3, warmup=400)
 
 
 def settings(profile: str, corpus: Corpus) -> dict[str, Any]:
     """Return all that decides the numbers, but for the seeds."""
-    model, train = (LARGE, LONG) if profile == "full" else (SMALL, SHORT)
+    model, train = setup.sizes(profile)
     return {
         "profile": profile,
-        "corpus": {"name": corpus.name, "sha256": corpus.sha256},
-        "model": asdict(model),
-        "train": asdict(train),
+        **setup.described(corpus, replace(model, positions="learned"), train),
         "systems": SYSTEMS,
         "test_tokens": 16_384,
         "memories": [train.mem_len * quarters // 4 for quarters in (0, 1, 2, 4, 8, 16, 32)],
@@ -63,19 +56,13 @@ def _train_and_score(
     settings: dict[str, Any], corpus: Corpus, name: str, seed: int, device: str, report: Report
 ) -> dict[str, Any]:
     config, train = _system(settings, name)
-    lanes = ContiguousBatches(corpus.train, batch=train.batch, seg_len=train.seg_len)
-    ready = loop.start(config, replace(train, seed=seed), device=device)
-    curve: dict[str, list[float]] = {"step": [], "bits": []}
-    for record in loop.train_steps(ready, lanes, corpus.valid):
-        report(f"{name}, seed {seed}", train.steps, record)
-        if record.valid_bits is not None:
-            curve["step"].append(record.step)
-            curve["bits"].append(record.valid_bits)
+    train, label = replace(train, seed=seed), f"{name}, seed {seed}"
+    run, records = setup.train_on(corpus, config, train, label=label, device=device, report=report)
     test = corpus.test[: settings["test_tokens"] + 1]
     return {
-        "parameters": sum(parameter.numel() for parameter in ready.model.parameters()),
-        "validation": curve,
-        "scores": [_score(ready.model, test, train.seg_len, length) for length in settings["memories"]],
+        "parameters": sum(parameter.numel() for parameter in run.model.parameters()),
+        "validation": setup.validation_curve(records),
+        "scores": [_score(run.model, test, train.seg_len, length) for length in settings["memories"]],
     }
 
 
@@ -85,13 +72,13 @@ def _system(settings: dict[str, Any], name: str) -> tuple[ModelConfig, TrainConf
     return config, train if chosen["memory"] else replace(train, mem_len=0)
 
 
-def collect(settings: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dict[str, Any]:
+def collect(settings: dict[str, Any], corpus: Corpus, values: dict[str, Any]) -> dict[str, Any]:
     """Return bits per character on the test text, and the way there."""
     del corpus
     data = {}
     for name in settings["systems"]:
         config, train = _system(settings, name)
-        seeds = [part for label, part in found.items() if label.startswith(f"{name}, ")]
+        seeds = named(values, name)
         by_memory = [
             {
                 "mem_len": length,

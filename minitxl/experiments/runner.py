@@ -5,13 +5,13 @@ An experiment's file has
     SEEDS                                              of the weights, and of what else is drawn
     settings(profile, corpus) -> settings               all that decides the numbers, but for the seeds
     parts(settings, corpus, seeds=, device=) -> parts     name to function; each part is independent
-    collect(settings, corpus, found) -> data              from the parts' values to the result's data
+    collect(settings, corpus, values) -> data             from the parts' values to the result's data
 
 A part that was computed is kept until the result is whole, so an interruption costs one part.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import mean, quantiles
 from time import perf_counter
@@ -21,7 +21,7 @@ from minitxl.files import atomic_write
 from minitxl.training.loop import Record
 
 Report = Callable[[str, int, Record], None]
-"""Told of each training step: which part, how many steps it has in all, what the step did."""
+"""Called after each training step with the part's name, its number of steps, and the step's record."""
 Part = Callable[[Report], Any]
 """Computes a value that JSON can hold."""
 
@@ -69,6 +69,16 @@ def _stored_parts(path: Path | None, about: Any) -> dict[str, Any]:
 def summary(values: list[float]) -> dict[str, Any]:
     """Return the values of all seeds, their mean, and their spread (largest less smallest)."""
     return {"seeds": values, "mean": mean(values), "spread": max(values) - min(values)}
+
+
+def summaries(curves: Iterable[Sequence[float]]) -> list[dict[str, Any]]:
+    """Return the summary at each place of curves of equal length, one a seed."""
+    return [summary(list(values)) for values in zip(*curves, strict=True)]
+
+
+def named(values: Mapping[str, Any], name: str) -> list[Any]:
+    """Return the values of the parts of this name, one a seed or pass."""
+    return [value for part, value in values.items() if part.startswith(f"{name}, ")]
 
 
 def spread(values: Sequence[float]) -> dict[str, Any]:

@@ -71,11 +71,11 @@ def _write(
 
 def _described(text: bytes, known: set[str], trained_on: bytes) -> dict[str, Any]:
     decoded = text.decode("utf-8", "replace")
-    found = words(decoded)
+    all_words = words(decoded)
     return {
         "text": decoded,
-        "words": len(found),
-        "known_words": sum(word in known for word in found),
+        "words": len(all_words),
+        "known_words": sum(word in known for word in all_words),
         "longest_copy": longest_copy(text, trained_on),
     }
 
@@ -86,7 +86,7 @@ def words(text: str) -> list[str]:
 
 
 def longest_copy(text: bytes, source: bytes) -> int:
-    """Return length of the longest piece of ``text`` that stands in ``source``."""
+    """Return the length of the longest piece of ``text`` that stands in ``source``."""
     longest = 0
     for begin in range(len(text)):
         while begin + longest < len(text) and text[begin : begin + longest + 1] in source:
@@ -98,8 +98,8 @@ def _text(ids: Any) -> str:
     return bytes(ids.tolist()).decode("utf-8", "replace")
 
 
-def collect(settings: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dict[str, Any]:
+def collect(settings: dict[str, Any], corpus: Corpus, values: dict[str, Any]) -> dict[str, Any]:
     """Return the samples with what they were drawn by."""
     del corpus
     ways = ("prompt_len", "length", "mem_len", "temperature", "top_p", "seed")
-    return {name: settings[name] for name in ways} | found["samples"]
+    return {name: settings[name] for name in ways} | values["samples"]

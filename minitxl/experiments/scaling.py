@@ -29,7 +29,7 @@ from minitxl.analysis.saved_tensors import FLOAT, held
 from minitxl.config import ModelConfig
 from minitxl.data.batching import ContiguousBatches
 from minitxl.data.corpora import Corpus
-from minitxl.experiments.runner import Part, Report, rounded, spread
+from minitxl.experiments.runner import Part, Report, named, rounded, spread
 from minitxl.pretrained.presets import PRESETS
 from minitxl.training import loop
 from minitxl.training.checkpoints import model_config, train_config
@@ -83,16 +83,12 @@ def parts(settings: dict[str, Any], corpus: Corpus, *, seeds: list[int], device:
     del corpus
     (seed,) = seeds
     timed = {
-        _part(name, precision, number): partial(_steps, settings, name, precision, seed, device)
-        for number in range(settings["passes"])
+        f"{name}, {precision}, pass {number}": partial(_steps, settings, name, precision, seed, device)
+        for number in range(1, settings["passes"] + 1)
         for name in settings["timed"]
         for precision in settings["precisions"]
     }
     return {**timed, "all-reduce": partial(_reduced, settings["reduced"], device)}
-
-
-def _part(name: str, precision: str, number: int) -> str:
-    return f"{name}, {precision}, pass {number + 1}"
 
 
 def _preset(settings: Mapping[str, Any], name: str, **changes: Any) -> tuple[ModelConfig, TrainConfig]:
@@ -158,15 +154,15 @@ def _reduce(rank: int, backend: str, settings: dict[str, Any], folder: str) -> N
     distributed.destroy_process_group()
 
 
-def collect(settings: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dict[str, Any]:
+def collect(settings: dict[str, Any], corpus: Corpus, values: dict[str, Any]) -> dict[str, Any]:
     """Return the timings, and for each preset its size, its cost, and its speed on N processes."""
     del corpus
     timed = [
-        _timed(settings, name, precision, found)
+        _timed(settings, name, precision, named(values, f"{name}, {precision}"))
         for name in settings["timed"]
         for precision in settings["precisions"]
     ]
-    link = _link(settings["reduced"], found["all-reduce"])
+    link = _link(settings["reduced"], values["all-reduce"])
     links = {"measured": link["gigabytes_per_second"], **settings["links"]}
     return {
         "timed": timed,
@@ -177,9 +173,10 @@ def collect(settings: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> 
     }
 
 
-def _timed(settings: dict[str, Any], name: str, precision: str, found: dict[str, Any]) -> dict[str, Any]:
+def _timed(
+    settings: dict[str, Any], name: str, precision: str, passes: list[dict[str, Any]]
+) -> dict[str, Any]:
     model, train = _preset(settings, name, batch=settings["timed"][name])
-    passes = [found[_part(name, precision, number)] for number in range(settings["passes"])]
     seconds = spread([one for each in passes for one in each["seconds"]])
     needed = step_operations(model, train)
     return {
@@ -197,12 +194,12 @@ def _timed(settings: dict[str, Any], name: str, precision: str, found: dict[str,
     }
 
 
-def _link(settings: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
-    seconds = spread(found["seconds"])
+def _link(settings: dict[str, Any], reduced: dict[str, Any]) -> dict[str, Any]:
+    seconds = spread(reduced["seconds"])
     sent = ring_bytes(settings["bytes"], settings["processes"])
     return {
         "processes": settings["processes"],
-        "backend": found["backend"],
+        "backend": reduced["backend"],
         "bytes": settings["bytes"],
         "seconds": seconds,
         "gigabytes_per_second": rounded(sent / seconds["median"] / GIGA),

@@ -7,12 +7,12 @@ either, shows that it is the memory that helps. Model and training are those of 
 """
 
 from functools import partial
+from statistics import mean
 from typing import Any
 
 from minitxl.data.corpora import Corpus
 from minitxl.experiments import copying
-from minitxl.experiments.runner import Part, Report, summary
-from minitxl.training.loop import Record
+from minitxl.experiments.runner import Part, Report, named, summaries, summary
 
 SEEDS = [0, 1, 2]
 SYSTEMS: dict[str, dict[str, Any]] = {
@@ -52,25 +52,22 @@ def _task(settings: dict[str, Any], system: str) -> dict[str, Any]:
 def _named(system: str, part: Part, report: Report) -> Any:
     """Return the part, each of its steps reported under the name of its system too."""
 
-    def told(label: str, steps: int, record: Record) -> None:
-        report(f"{system}, {label}", steps, record)
-
-    return part(told)
+    return part(lambda label, steps, record: report(f"{system}, {label}", steps, record))
 
 
-def collect(settings: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dict[str, Any]:
+def collect(settings: dict[str, Any], corpus: Corpus, values: dict[str, Any]) -> dict[str, Any]:
     """Return accuracy by offset, and its means before and from the offset whose token is in the segment."""
     del corpus
     (distance,) = settings["distances"]
     systems = {}
     for system, chosen in settings["systems"].items():
-        curves = [part["accuracy"] for name, part in found.items() if name.startswith(f"{system}, ")]
+        curves = [part["accuracy"] for part in named(values, system)]
         systems[system] = {
             "attention": chosen["attention"],
             "mem_len": _task(settings, system)["mem_len"],
-            "by_offset": [summary(list(values)) for values in zip(*curves, strict=True)],
-            "token_in_segment_before": summary([_mean(curve[:distance]) for curve in curves]),
-            "token_in_segment": summary([_mean(curve[distance:]) for curve in curves]),
+            "by_offset": summaries(curves),
+            "token_in_segment_before": summary([mean(curve[:distance]) for curve in curves]),
+            "token_in_segment": summary([mean(curve[distance:]) for curve in curves]),
         }
     return {
         "chance": 1 / settings["model"]["vocab_size"],
@@ -78,7 +75,3 @@ def collect(settings: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> 
         "seg_len": settings["seg_len"],
         "systems": systems,
     }
-
-
-def _mean(values: list[float]) -> float:
-    return sum(values) / len(values)

@@ -14,18 +14,16 @@ from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
 from minitxl.attention import ShawAttention
-from minitxl.data.batching import ContiguousBatches
 from minitxl.data.corpora import Corpus
-from minitxl.experiments import ablation
-from minitxl.experiments.runner import Part, Report, summary
+from minitxl.experiments import ablation, setup
+from minitxl.experiments.runner import Part, Report, named, summaries
 from minitxl.inference.evaluation import cached
 from minitxl.model import TransformerLM
-from minitxl.training import loop
 from minitxl.training.checkpoints import model_config, train_config
 
 SEEDS = [0, 1, 2]
 SHOWN = 16
-"""The k whose vectors are kept, of the first seed."""
+"""Clip distance k whose vectors the result holds, of the first seed."""
 
 
 def settings(profile: str, corpus: Corpus) -> dict[str, Any]:
@@ -62,10 +60,8 @@ def _train_and_score(
 ) -> dict[str, Any]:
     config = replace(model_config(settings["model"]), max_distance=max_distance)
     train = replace(train_config(settings["train"]), seed=seed)
-    run = loop.start(config, train, device=device)
-    lanes = ContiguousBatches(corpus.train, batch=train.batch, seg_len=train.seg_len)
-    for record in loop.train_steps(run, lanes, corpus.valid):
-        report(label(max_distance, seed), train.steps, record)
+    name = label(max_distance, seed)
+    run, _ = setup.train_on(corpus, config, train, label=name, device=device, report=report)
     test = corpus.test[: settings["test_tokens"] + 1]
     lengths = [int(train.seg_len * factor) for factor in settings["memory_lens"]]
     longer = [train.evaluation.attending(length) for length in lengths]
@@ -95,17 +91,17 @@ def _rounded(values: Tensor) -> list[float]:
     return [round(value, 3) for value in values.to(torch.float64).tolist()]
 
 
-def collect(settings: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dict[str, Any]:
+def collect(settings: dict[str, Any], corpus: Corpus, values: dict[str, Any]) -> dict[str, Any]:
     """Return each k's loss by attention length, and the vectors of one model."""
     del corpus
     train = settings["train"]
     lengths = [int(train["seg_len"] * factor) for factor in settings["memory_lens"]]
     rows = []
     for k in settings["max_distances"]:
-        seeds = [part for name, part in found.items() if name.startswith(f"k = {k}, ")]
+        seeds = named(values, f"k = {k}")
         by_length = [
-            {"attention_len": length, "bits": summary([part["bits"][index] for part in seeds])}
-            for index, length in enumerate(lengths)
+            {"attention_len": length, "bits": bits}
+            for length, bits in zip(lengths, summaries(part["bits"] for part in seeds), strict=True)
         ]
         trained = lengths.index(train["seg_len"] + train["mem_len"])
         rows.append(
@@ -117,10 +113,10 @@ def collect(settings: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> 
                 "by_length": by_length,
             }
         )
-    kept = next(part["vectors"] for part in found.values() if part["vectors"] is not None)
+    layers = next(part["vectors"] for part in values.values() if part["vectors"] is not None)
     return {
         "seg_len": train["seg_len"],
         "mem_len": train["mem_len"],
         "by_clip": rows,
-        "vectors": {"max_distance": SHOWN, "j_minus_i": list(range(-SHOWN, SHOWN + 1)), "layers": kept},
+        "vectors": {"max_distance": SHOWN, "j_minus_i": list(range(-SHOWN, SHOWN + 1)), "layers": layers},
     }

@@ -53,6 +53,6 @@ def shuffle_lines(corpus: Corpus, *, seed: int) -> Corpus:
     return replace(corpus, name=f"{corpus.name}, lines shuffled", train=train, valid=valid, test=test)
 
 
-def collect(settings: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dict[str, Any]:
+def collect(settings: dict[str, Any], corpus: Corpus, values: dict[str, Any]) -> dict[str, Any]:
     """Return each system's loss, whole and by offset in the segment."""
-    return ablation.collect(settings, corpus, found)
+    return ablation.collect(settings, corpus, values)

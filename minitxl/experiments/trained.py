@@ -8,9 +8,9 @@ anything is measured, so that a small file is the very model of the numbers.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
-from functools import cache
+from functools import cache, partial
 from math import log
 from pathlib import Path
 from time import perf_counter
@@ -23,11 +23,12 @@ from minitxl.analysis.lstm import LSTMLM, LSTMConfig, config_near
 from minitxl.config import ModelConfig
 from minitxl.data.batching import ContiguousBatches
 from minitxl.data.corpora import Corpus
+from minitxl.experiments import setup
 from minitxl.experiments.ablation import equal_parameters
 from minitxl.experiments.fingerprints import TRAINED, exact, merged, same, tiny_corpus
-from minitxl.experiments.runner import Report
+from minitxl.experiments.runner import Part, Report
 from minitxl.model import TransformerLM
-from minitxl.training import checkpoints, loop
+from minitxl.training import checkpoints
 from minitxl.training.config import TrainConfig
 from minitxl.training.loop import Record, learning_rate, optimizer_step
 
@@ -40,21 +41,38 @@ TRANSFORMERS: dict[str, dict[str, Any]] = {
     "absolute": {"attention": "absolute", "memory": False},
 }
 SYSTEMS: tuple[System, ...] = ("xl_memory", "shaw_memory", "xl", "absolute", "lstm")
-SMALL = ModelConfig(positions="learned", norm="pre", activation="gelu", dropout=0.0, max_seg_len=64)
-LARGE = replace(SMALL, n_layer=6, d_model=256, n_head=8, d_inner=1024, dropout=0.1, max_seg_len=128)
-SHORT = TrainConfig(seg_len=64, mem_len=64, steps=1500)
-LONG = TrainConfig(seg_len=128, mem_len=128, batch=32, steps=16_000, learning_rate=1e-3, warmup=400)
+LONGER: dict[str, dict[str, Any]] = {
+    "quick": {"seg_len": 64, "mem_len": 64, "steps": 1500},
+    "full": {"steps": 16_000},
+}
+"""Changes of the training: longer, and on longer segments."""
 
 
 def settings(profile: str, corpus: Corpus) -> dict[str, Any]:
     """Return all that decides the weights, but for the seed."""
-    model, train = (LARGE, LONG) if profile == "full" else (SMALL, SHORT)
-    return {
-        "profile": profile,
-        "corpus": {"name": corpus.name, "sha256": corpus.sha256},
-        "model": asdict(model),
-        "train": asdict(replace(train, validate_every=train.steps)),
-    }
+    model, train = setup.sizes(profile)
+    train = replace(train, **LONGER[profile])
+    model = replace(model, positions="learned", max_seg_len=train.seg_len)
+    return {"profile": profile, **setup.described(corpus, model, replace(train, validate_every=train.steps))}
+
+
+def parts(
+    measure: Callable[[dict[str, Any], Corpus, System, "Model"], Any],
+    systems: Sequence[System],
+    settings: dict[str, Any],
+    corpus: Corpus,
+    *,
+    seeds: list[int],
+    device: str,
+    models: Path,
+) -> dict[str, Part]:
+    """Return a part for each system and seed: ``measure(settings, corpus, system, model)`` of its model."""
+
+    def measured(system: System, seed: int, report: Report) -> Any:
+        of_system = model(settings, corpus, system, seed, device=device, models=models, report=report)
+        return measure(settings, corpus, system, of_system)
+
+    return {f"{system}, seed {seed}": partial(measured, system, seed) for system in systems for seed in seeds}
 
 
 def model(
@@ -81,9 +99,9 @@ def model(
         tensors = {name: tensor.half() for name, tensor in checkpoints.model_tensors(fresh).items()}
         models.mkdir(parents=True, exist_ok=True)
         checkpoints.write(path, tensors, about)
-    kept = new(config).to(device)
-    checkpoints.copy_model_tensors(tensors, kept)
-    return kept.eval()
+    loaded = new(config).to(device)
+    checkpoints.copy_model_tensors(tensors, loaded)
+    return loaded.eval()
 
 
 @cache
@@ -114,23 +132,19 @@ def new(config: ModelConfig | LSTMConfig) -> Model:
 def _train(
     settings: dict[str, Any], corpus: Corpus, system: System, seed: int, device: str, report: Report
 ) -> Model:
-    config, train = (
-        config_of(settings, system),
-        replace(checkpoints.train_config(settings["train"]), seed=seed),
-    )
-    lanes = ContiguousBatches(corpus.train, batch=train.batch, seg_len=train.seg_len)
+    config, train = config_of(settings, system), checkpoints.train_config({**settings["train"], "seed": seed})
+    label = f"{system}, seed {seed}"
     if isinstance(config, LSTMConfig):
+        lanes = ContiguousBatches(corpus.train, batch=train.batch, seg_len=train.seg_len)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             lstm = LSTMLM(config).to(device).train()
             for record in lstm_steps(lstm, lanes, train):
-                report(f"{system}, seed {seed}", train.steps, record)
+                report(label, train.steps, record)
         return lstm
     if not TRANSFORMERS[system]["memory"]:
         train = replace(train, mem_len=0)
-    run = loop.start(config, train, device=device)
-    for record in loop.train_steps(run, lanes, corpus.valid):
-        report(f"{system}, seed {seed}", train.steps, record)
+    run, _ = setup.train_on(corpus, config, train, label=label, device=device, report=report)
     return run.evaluated
 
 

@@ -5,7 +5,7 @@ work: the missing term is computed as zero. The fast path and decoding add all f
 themselves, so nothing here uses them: all five are trained and scored by the explicit path.
 """
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from math import log, sqrt
 from typing import Any
@@ -16,16 +16,14 @@ from torch import Tensor
 
 from minitxl.attention import LayerMemory, Scores, Segment, XLAttention, content_scores, distance_scores
 from minitxl.config import ModelConfig
-from minitxl.data.batching import ContiguousBatches
 from minitxl.data.corpora import Corpus
-from minitxl.experiments.ablation import LARGE, LONG, SHORT, SMALL
-from minitxl.experiments.runner import Part, Report, summary
+from minitxl.experiments import setup
+from minitxl.experiments.runner import Part, Report, named, summary
 from minitxl.fast import fast_evaluation
 from minitxl.inference.config import EvaluateConfig
 from minitxl.memory import extend
 from minitxl.model import Block, TransformerLM
 from minitxl.training.checkpoints import model_config, train_config
-from minitxl.training.loop import start, train_steps
 
 SEEDS = [0, 1, 2]
 MISSING = ["none", "a", "b", "c", "d"]
@@ -53,12 +51,12 @@ class AllButOne(XLAttention):
 
 def settings(profile: str, corpus: Corpus) -> dict[str, Any]:
     """Return all that decides the numbers, but for the seeds."""
-    model, train = (LARGE, LONG) if profile == "full" else (SMALL, replace(SHORT, steps=500))
+    model, train = setup.sizes(profile)
+    model = replace(model, max_seg_len=train.seg_len)
+    train = train if profile == "full" else replace(train, steps=500)
     return {
         "profile": profile,
-        "corpus": {"name": corpus.name, "sha256": corpus.sha256},
-        "model": asdict(model),
-        "train": asdict(train),
+        **setup.described(corpus, model, train),
         "missing": MISSING,
         "test_tokens": 8192,
     }
@@ -82,11 +80,17 @@ def train_and_score(
     settings: dict[str, Any], corpus: Corpus, missing: str, seed: int, device: str, report: Report
 ) -> dict[str, Any]:
     """Return bits per character on the test text, read segment by segment with the memory of training."""
-    train = replace(train_config(settings["train"]), seed=seed)
-    run = start(model_config(settings["model"]), train, device=device, build=partial(new, missing=missing))
-    lanes = ContiguousBatches(corpus.train, batch=train.batch, seg_len=train.seg_len)
-    for record in train_steps(run, lanes):
-        report(f"{label(missing)}, seed {seed}", train.steps, record)
+    config, train = model_config(settings["model"]), replace(train_config(settings["train"]), seed=seed)
+    run, _ = setup.train_on(
+        corpus,
+        config,
+        train,
+        label=f"{label(missing)}, seed {seed}",
+        device=device,
+        report=report,
+        validate=False,
+        build=partial(new, missing=missing),
+    )
     test = corpus.test[: settings["test_tokens"] + 1]
     nats = losses_with_memory(run.model, test, train.evaluation)
     return {"bits": nats.double().mean().item() / log(2)}
@@ -104,22 +108,21 @@ def new(config: ModelConfig, missing: str) -> TransformerLM:
 
 def losses_with_memory(model: TransformerLM, stream: Tensor, evaluate: EvaluateConfig) -> Tensor:
     """Return the loss of each target in nats, as ``cached_losses`` does for attentions the cache knows."""
-    stream, memory, found = stream.to(next(model.parameters()).device, torch.int64), None, []
+    stream, memory, nats = stream.to(next(model.parameters()).device, torch.int64), None, []
     with fast_evaluation(model) as model:
         for begin in range(0, len(stream) - 1, evaluate.seg_len):
             segment = stream[None, begin : begin + evaluate.seg_len + 1]
             losses, states = model.token_losses(segment[:, :-1], segment[:, 1:], memory)
             memory = extend(memory, states, mem_len=evaluate.mem_len)
-            found.append(losses[0])
-    return torch.cat(found)
+            nats.append(losses[0])
+    return torch.cat(nats)
 
 
-def collect(settings: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> dict[str, Any]:
-    """Test bits per character by what is missing, and what its absence costs seed by seed."""
+def collect(settings: dict[str, Any], corpus: Corpus, values: dict[str, Any]) -> dict[str, Any]:
+    """Return test bits per character by missing term, and the cost of its absence seed by seed."""
     del corpus
     bits = {
-        missing: [part["bits"] for name, part in found.items() if name.startswith(f"{label(missing)}, ")]
-        for missing in settings["missing"]
+        missing: [part["bits"] for part in named(values, label(missing))] for missing in settings["missing"]
     }
     return {
         "steps": settings["train"]["steps"],
@@ -128,9 +131,9 @@ def collect(settings: dict[str, Any], corpus: Corpus, found: dict[str, Any]) -> 
         "test_tokens": settings["test_tokens"],
         "missing": {
             missing: {
-                "bits": summary(values),
-                "cost": summary([one - whole for one, whole in zip(values, bits["none"], strict=True)]),
+                "bits": summary(seeds),
+                "cost": summary([one - whole for one, whole in zip(seeds, bits["none"], strict=True)]),
             }
-            for missing, values in bits.items()
+            for missing, seeds in bits.items()
         },
     }

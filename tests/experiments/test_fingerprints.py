@@ -129,7 +129,12 @@ def test_a_changed_sign_window_or_scale_breaks_the_fingerprint(changed, monkeypa
     name, replaced = MUTATIONS[changed]
     for module, attribute, wrong in replaced:
         monkeypatch.setattr(module, attribute, wrong)
-    assert not same(stored(name).fingerprint, fingerprints.compute(name))
+    try:
+        computed = fingerprints.compute(name)
+    except ValueError as error:  # a wrong gradient may grow without bound, and training refuses it
+        computed = str(error)
+        assert "the gradient must be finite" in computed
+    assert not same(stored(name).fingerprint, computed)
 
 
 def test_figures_computes_a_result_anew_only_where_its_tiny_run_is_not_repeated(tmp_path, monkeypatch):
