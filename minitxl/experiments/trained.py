@@ -30,7 +30,9 @@ from minitxl.experiments.runner import Part, Report
 from minitxl.model import TransformerLM
 from minitxl.training import checkpoints
 from minitxl.training.config import TrainConfig
-from minitxl.training.loop import Record, learning_rate, optimizer_step
+from minitxl.training.loop import Record
+from minitxl.training.optimizer import optimizer_step
+from minitxl.training.schedules import learning_rate
 
 Model = TransformerLM | LSTMLM
 System = Literal["xl_memory", "shaw_memory", "xl", "absolute", "lstm"]

@@ -1,7 +1,7 @@
-"""Checkpoints: named tensors and what they are, in one safetensors file.
+"""Checkpoints: named tensors and a description of them, in one safetensors file.
 
-Nothing here can run code on reading. The file carries a SHA-256 over its tensors, which
-notices what safetensors does not: a flipped byte.
+Nothing here can run code on reading. The file carries a SHA-256 over its tensors and its
+description, so a flipped bit is noticed wherever it lies. Every weight must be finite.
 """
 
 import hashlib
@@ -16,29 +16,26 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from minitxl import fields
 from minitxl.config import ModelConfig
-from minitxl.files import atomic_write
+from minitxl.files import atomic_write, plain_file
 from minitxl.model import TransformerLM
 from minitxl.training.config import TrainConfig
 
 Tensors = dict[str, Tensor]
 MODEL, AVERAGE = "model.", "average."
 """Prefixes of a model's tensors: as trained, and as averaged over steps."""
-RENAMED = {
-    "share_uv": "share_biases",
-    "norm_output": "final_norm",
-    "variational": "variational_dropout",
-}
-"""Settings that were stored under another name."""
+FILE = {"sha256": fields.text(), "about": lambda value: None if isinstance(value, dict) else "be an object"}
+"""Values that a checkpoint's metadata holds: the digest, and the description."""
 
 
 def write(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
-    """Write a checkpoint whole or not at all; ``about`` is anything JSON can hold.
+    """Write a checkpoint whole or not at all; the description ``about`` is anything JSON can hold.
 
     What the system says against it, a full disk among others, is an OSError.
     """
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    described = json.dumps({**about, "sha256": _digest(plain)}, sort_keys=True)
+    described = json.dumps({"about": about, "sha256": _digest(_tensor_digest(plain), about)}, sort_keys=True)
     try:
         with atomic_write(path) as temporary:
             save_file(plain, temporary, metadata={"minitxl": described})
@@ -47,21 +44,32 @@ def write(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -
 
 
 def read(path: Path) -> tuple[Tensors, dict[str, Any]]:
-    """Return the tensors and the description, checked against their digest."""
+    """Return the tensors and the description, checked against their digest. All numbers are finite."""
+    plain_file(path)
     try:
         with safe_open(path, framework="pt") as file:
             described = (file.metadata() or {}).get("minitxl")
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError) as error:
+    except (SafetensorError, OSError, ValueError, RuntimeError) as error:
         raise ValueError(f"{path} is not a whole checkpoint: {error}") from error
     if described is None:
         raise ValueError(f"{path} holds tensors, but was not written by minitxl")
-    about = json.loads(described)
-    if about.pop("sha256") != _digest(tensors):
-        raise ValueError(f"{path} is damaged: its tensors do not match their SHA-256")
-    if "model" in about:
-        about["model"] = {RENAMED.get(name, name): value for name, value in about["model"].items()}
+    about = description(described, _tensor_digest(tensors), path)
+    for name, tensor in tensors.items():
+        if tensor.is_floating_point() and not tensor.isfinite().all():
+            raise ValueError(f"{path}: tensor {name} must be finite, got NaN or infinity in it")
     return tensors, about
+
+
+def description(text: str, tensor_digest: str, path: Path) -> dict[str, Any]:
+    """Return the description in a checkpoint's metadata. Raise a ValueError unless it is what was written."""
+    try:
+        content = fields.checked(json.loads(text), FILE, file=path, required=FILE)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is damaged: its description can't be read: {error}") from error
+    if content["sha256"] != _digest(tensor_digest, content["about"]):
+        raise ValueError(f"{path} is damaged: its content does not match its SHA-256")
+    return content["about"]
 
 
 def save_model(path: Path, model: TransformerLM) -> None:
@@ -71,32 +79,32 @@ def save_model(path: Path, model: TransformerLM) -> None:
 
 def load_model(path: Path, *, device: torch.device | str = "cpu") -> TransformerLM:
     """Return the model of a checkpoint, of ``save_model`` or of a run, ready to be evaluated."""
-    return model_of(*read(path), device=device)
+    return model_of(*read(path), file=path, device=device)
 
 
 def model_of(
-    tensors: Tensors, about: Mapping[str, Any], *, device: torch.device | str = "cpu"
+    tensors: Tensors, about: Mapping[str, Any], *, file: Path, device: torch.device | str = "cpu"
 ) -> TransformerLM:
-    """The model in what ``read`` gave; of a run that averages its weights the average, once there is one."""
+    """Return the model in what ``read`` gave; where there is an average of its weights, that."""
     prefix = AVERAGE if tensors.get("averaged", torch.tensor(0)) > 0 else MODEL
-    dtype = next(tensor.dtype for name, tensor in tensors.items() if name.startswith(prefix))
-    model = TransformerLM(model_config(about["model"])).to(device, dtype)
-    copy_model_tensors(tensors, model, prefix)
+    with fields.naming(file):
+        dtype = next((tensor.dtype for name, tensor in tensors.items() if name.startswith(prefix)), None)
+        if dtype is None or not dtype.is_floating_point:
+            raise ValueError(f"the model's tensors must be floating point, got {dtype}")
+    model = TransformerLM(model_config(about.get("model"), file=file)).to(device, dtype)
+    with fields.naming(file):
+        copy_model_tensors(tensors, model, prefix)
     return model.eval()
 
 
-def model_config(described: Mapping[str, Any]) -> ModelConfig:
-    """Return the configuration that JSON has turned into lists and numbers."""
-    return ModelConfig(**_with_tuples(described))
+def model_config(described: object, *, file: Path | str = "the settings") -> ModelConfig:
+    """Return the model's configuration that JSON has turned into lists and numbers."""
+    return fields.made(ModelConfig, described, file=file)
 
 
-def train_config(described: Mapping[str, Any]) -> TrainConfig:
+def train_config(described: object, *, file: Path | str = "the settings") -> TrainConfig:
     """Return the settings of a training that JSON has turned into lists and numbers."""
-    return TrainConfig(**_with_tuples(described))
-
-
-def _with_tuples(described: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in described.items()}
+    return fields.made(TrainConfig, described, file=file)
 
 
 def model_tensors(model: nn.Module, prefix: str = MODEL) -> Tensors:
@@ -106,9 +114,9 @@ def model_tensors(model: nn.Module, prefix: str = MODEL) -> Tensors:
 
 def copy_model_tensors(tensors: Tensors, model: nn.Module, prefix: str = MODEL) -> None:
     """Copy what ``model_tensors`` gave into a model of the same configuration."""
-    held = {name.removeprefix(prefix) for name in tensors if name.startswith(prefix)}
+    names = {name.removeprefix(prefix) for name in tensors if name.startswith(prefix)}
     parameters: dict[str, nn.Parameter] = dict(model.named_parameters())
-    if stray := held.symmetric_difference(parameters):
+    if stray := names.symmetric_difference(parameters):
         name = min(stray)
         where = "the checkpoint lacks it" if name in parameters else "the model has none of that name"
         raise ValueError(f"tensor {name} does not fit: {where}")
@@ -122,9 +130,16 @@ def copy_model_tensors(tensors: Tensors, model: nn.Module, prefix: str = MODEL) 
             parameter.copy_(tensor)
 
 
-def _digest(tensors: Tensors) -> str:
+def _tensor_digest(tensors: Tensors) -> str:
+    """Return the SHA-256 of names, types, shapes and values."""
     digest = hashlib.sha256()
     for name, tensor in sorted(tensors.items()):
         digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
         digest.update(tensor.flatten().view(torch.uint8).numpy().data)
     return digest.hexdigest()
+
+
+def _digest(tensor_digest: str, about: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of a whole checkpoint: of its tensors' digest, and of the description as JSON."""
+    described = json.dumps(about, sort_keys=True)
+    return hashlib.sha256(f"{tensor_digest} {described}".encode()).hexdigest()

@@ -3,8 +3,12 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from minitxl.config import one_of, require
+from minitxl.config import require
+from minitxl.fields import check_types
 from minitxl.inference.config import EvaluateConfig, check_lengths
+
+LARGEST = 2**31 - 1
+"""Largest length, batch and number of steps: more is a mistyped one."""
 
 
 @dataclass(frozen=True)
@@ -26,9 +30,17 @@ class TrainConfig:
     learning_rate: float = 2e-3
     """Peak of the schedule."""
     warmup: int = 20
-    """Steps of linear warm-up; then a cosine falls to zero at the last step."""
+    """Steps of linear warm-up to the peak."""
+    schedule: Literal["cosine", "constant", "inv_sqrt"] = "cosine"
+    """Then the rate falls as a cosine to eta_min at the last step, stays, or falls as √(warmup / step)."""
+    eta_min: float = 0.0
+    """Lowest rate: the end of the cosine and of a last decay, the floor of the inverse square root."""
+    schedule_steps: int | None = None
+    """Steps over which the cosine falls; none means all."""
+    decay_from: int | None = None
+    """Step after which the rate falls in a line to eta_min at the last step; none means never."""
     weight_decay: float = 0.0
-    """Decoupled weight decay; 0 makes AdamW the paper's Adam."""
+    """Decoupled decay of matrices, not of LayerNorms and biases; 0 makes AdamW the paper's Adam."""
     loss: Literal["full", "half"] = "full"
     """Train on all targets of a segment, or on those of its later half."""
     precision: Literal["float32", "bfloat16"] = "float32"
@@ -47,19 +59,36 @@ class TrainConfig:
     """Seed of the weights and of dropout."""
 
     def __post_init__(self) -> None:
+        check_types(self)
+        for name in ("seg_len", "mem_len", "batch", "steps", "warmup", "validate_every", "validate_tokens"):
+            require(
+                getattr(self, name) <= LARGEST, f"{name} must be at most {LARGEST:,}", getattr(self, name)
+            )
         check_lengths(self.seg_len, self.mem_len, self.window, self.clamp_len)
         for name in ("batch", "steps", "validate_every", "validate_tokens"):
             require(getattr(self, name) >= 1, f"{name} must be 1 or more", getattr(self, name))
         lengths = self.validate_attention_lens
         require(
-            all(length >= 1 for length in lengths), "validate_attention_lens must be 1 or more each", lengths
+            all(1 <= length <= LARGEST for length in lengths),
+            f"validate_attention_lens must lie in 1 … {LARGEST:,} each",
+            lengths,
         )
         require(self.learning_rate > 0, "learning_rate must be positive", self.learning_rate)
         require(0 <= self.warmup <= self.steps, f"warmup must lie in 0 … steps = {self.steps}", self.warmup)
         require(self.weight_decay >= 0, "weight_decay must be 0 or more", self.weight_decay)
         require(self.clip > 0, "clip must be positive", self.clip)
-        one_of("loss", self.loss, ("full", "half"))
-        one_of("precision", self.precision, ("float32", "bfloat16"))
+        low, peak = self.eta_min, self.learning_rate
+        require(0 <= low <= peak, f"eta_min must lie in 0 … learning_rate = {peak}", low)
+        schedule_steps, decay_from = self.schedule_steps, self.decay_from
+        require(
+            schedule_steps is None or schedule_steps >= 1, "schedule_steps must be 1 or more", schedule_steps
+        )
+        require(
+            decay_from is None or 1 <= decay_from < self.steps,
+            f"decay_from must lie in 1 … steps - 1 = {self.steps - 1}",
+            decay_from,
+        )
+        require(0 <= self.seed < 2**63, "seed must lie in 0 … 2**63 - 1", self.seed)
         first = self.average_from
         require(first is None or 0 <= first < self.steps, "average_from must lie in 0 … steps - 1", first)
 
@@ -86,11 +115,16 @@ class RunConfig:
     tensorboard: bool = False
     """Write what is logged for TensorBoard too."""
     spike: float | None = 3.0
-    """Stop where a loss is this many bits above the mean of the last 100; none means never."""
+    """Stop where a loss is this many bits above the mean of the last 100, or where that mean, after
+    warm-up, is worse than a uniform guess; none means never."""
+    patience: int | None = None
+    """Stop after so many validations in a row without a new best; none means never."""
 
     def __post_init__(self) -> None:
+        check_types(self)
         for name in ("accumulate", "checkpoint_every", "checkpoints", "log_every"):
             require(getattr(self, name) >= 1, f"{name} must be 1 or more", getattr(self, name))
         minutes = self.checkpoint_minutes
         require(minutes is None or minutes > 0, "checkpoint_minutes must be positive", minutes)
         require(self.spike is None or self.spike > 0, "spike must be positive", self.spike)
+        require(self.patience is None or self.patience >= 1, "patience must be 1 or more", self.patience)

@@ -11,13 +11,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from math import cos, isfinite, log, pi
+from math import isfinite, log
 from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils import clip_grad_norm_
-from torch.optim import AdamW, Optimizer
+from torch.optim import AdamW
 from torch.optim.swa_utils import AveragedModel
 
 from minitxl.config import ModelConfig
@@ -29,6 +28,8 @@ from minitxl.model import TransformerLM
 from minitxl.training import distributed
 from minitxl.training.config import TrainConfig
 from minitxl.training.memory_mask import padded
+from minitxl.training.optimizer import adamw, optimizer_step
+from minitxl.training.schedules import learning_rate
 
 
 @dataclass
@@ -117,20 +118,10 @@ def start(
         if distributed.rank():
             torch.manual_seed(settings.seed + (distributed.rank() << 32))
         random = _random_state(device)
-    optimizer = AdamW(
-        model.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=True
-    )
+    optimizer = adamw(model, settings)
     average = None if settings.average_from is None else AveragedModel(model)
     losses = distributed.parallel(TokenLosses(model), ragged=bool(config.cutoffs))
     return Run(model.train(), optimizer, settings, 0, None, random, average, losses, accumulate)
-
-
-def learning_rate(step: int, settings: TrainConfig) -> float:
-    """Return the rate of step 1, 2, …: linear to the peak, then a cosine to 0 at the last step."""
-    if step <= settings.warmup:
-        return settings.learning_rate * step / settings.warmup
-    progress = (step - settings.warmup) / max(1, settings.steps - settings.warmup)
-    return settings.learning_rate * (1 + cos(pi * progress)) / 2
 
 
 def train_steps(run: Run, lanes: ContiguousBatches, valid: Tensor | None = None) -> Iterator[Record]:
@@ -212,17 +203,6 @@ def _backward(run: Run, segment: Segment, memory: Tensor | None) -> tuple[float,
 def compiles(run: Run) -> bool:
     """Return True if ``gpu_attention`` may compile this run's attention, for memory of constant length."""
     return run.device.type == "cuda" and run.model.config.attention == "xl"
-
-
-def optimizer_step(model: nn.Module, optimizer: Optimizer, *, rate: float, clip: float) -> float:
-    """Clip the gradients and step at this learning rate; return the gradients' norm before clipping."""
-    norm = clip_grad_norm_(model.parameters(), clip).item()
-    if not isfinite(norm):
-        raise ValueError(f"the gradient must be finite, got norm {norm} at learning rate {rate:.3g}")
-    for group in optimizer.param_groups:
-        group["lr"] = rate
-    optimizer.step()
-    return norm
 
 
 def validate(run: Run, stream: Tensor, attention_len: int | None = None) -> float:

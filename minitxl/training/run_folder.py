@@ -173,7 +173,7 @@ def trained(folder: Path, *, device: torch.device | str = "cpu") -> tuple[Transf
     if path is None:
         raise ValueError(f"{folder} must hold a run of minitxl train, got no checkpoint")
     tensors, about = checkpoints.read(path)
-    return checkpoints.model_of(tensors, about, device=device), _settings(path, about)
+    return checkpoints.model_of(tensors, about, file=path, device=device), _settings(path, about)
 
 
 @contextmanager

@@ -25,7 +25,8 @@ from minitxl.inference.evaluation import cached
 from minitxl.memory import extend
 from minitxl.positions import rel_shift, sinusoids
 from minitxl.training.config import TrainConfig
-from minitxl.training.loop import learning_rate, start, train_step
+from minitxl.training.loop import start, train_step
+from minitxl.training.schedules import learning_rate
 
 every_encoding = pytest.mark.parametrize("encoding", ENCODINGS)
 every_relative_encoding = pytest.mark.parametrize("encoding", RELATIVE)

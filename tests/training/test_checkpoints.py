@@ -1,4 +1,6 @@
 import json
+import os
+import random
 from dataclasses import asdict
 
 import pytest
@@ -50,7 +52,7 @@ def test_a_flipped_bit_is_noticed(saved):
 
 
 def test_a_missing_file_and_a_foreign_one_are_refused(tmp_path):
-    with pytest.raises(ValueError, match="nowhere is not a whole checkpoint"):
+    with pytest.raises(ValueError, match="nowhere must be a plain file, got none"):
         checkpoints.load_model(tmp_path / "nowhere")
     save_file({"a": torch.zeros(1)}, tmp_path / "foreign")
     with pytest.raises(ValueError, match="was not written by minitxl"):
@@ -95,9 +97,98 @@ def test_a_description_is_read_as_it_was_written(tmp_path):
     assert torch.equal(tensors["x"], torch.arange(3))
 
 
-def test_settings_that_were_stored_under_another_name_are_read(tmp_path):
-    model = small_model(share_biases=False, norm="pre", final_norm=False, variational_dropout=True)
-    older = {new: old for old, new in checkpoints.RENAMED.items()}
-    about = {older.get(name, name): value for name, value in asdict(model.config).items()}
-    checkpoints.write(tmp_path / "file", checkpoints.model_tensors(model), {"model": about})
-    assert checkpoints.load_model(tmp_path / "file").config == model.config
+def flips(content, bits):
+    """Each copy of the bytes that differs in one of these bits."""
+    for bit in bits:
+        damaged = bytearray(content)
+        damaged[bit // 8] ^= 1 << bit % 8
+        yield bytes(damaged)
+
+
+def test_every_flipped_bit_of_the_description_is_refused_or_changes_nothing(tmp_path, monkeypatch):
+    about = {
+        "model": asdict(small_model().config),
+        "step": 30,
+        "rate": 1e-3,
+        "text": {"name": "Thé", "unit": None},
+    }
+    written = []
+    monkeypatch.setattr(checkpoints, "save_file", lambda tensors, path, metadata: written.append(metadata))
+    checkpoints.write(tmp_path / "file", {"x": torch.arange(3)}, about)
+    content = written[0]["minitxl"].encode()
+    digest = checkpoints._tensor_digest({"x": torch.arange(3)})
+    about = json.loads(json.dumps(about))
+    assert checkpoints.description(content.decode(), digest, tmp_path) == about
+    refused = 0
+    for damaged in flips(content, range(8 * len(content))):
+        try:
+            text = damaged.decode()  # what is no UTF-8 never comes this far: safetensors refuses the file
+            assert checkpoints.description(text, digest, tmp_path) == about
+        except UnicodeDecodeError:
+            continue
+        except ValueError as error:
+            assert str(error).startswith(f"{tmp_path} is damaged: ")  # noqa: PT017
+            refused += 1
+    assert refused > 6 * len(content)
+
+
+def test_a_flipped_bit_anywhere_in_the_file_is_refused_or_changes_nothing(saved):
+    content, before = saved.read_bytes(), checkpoints.read(saved)
+    draw = random.Random(3)
+    header = 8 * (8 + int.from_bytes(content[:8], "little"))
+    bits = [
+        *range(64),
+        *draw.sample(range(64, header), 400),
+        *draw.sample(range(header, 8 * len(content)), 100),
+    ]
+    for damaged in flips(content, bits):
+        saved.write_bytes(damaged)
+        try:
+            tensors, about = checkpoints.read(saved)
+        except ValueError as error:
+            assert str(saved) in str(error)  # noqa: PT017
+        else:
+            assert about == before[1]
+            assert tensors.keys() == before[0].keys()
+            assert all(torch.equal(tensor, before[0][name]) for name, tensor in tensors.items())
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_weights_that_are_no_numbers_are_refused_by_name(value, tmp_path):
+    model = small_model()
+    with torch.no_grad():
+        model.blocks[1].attention.W_q.weight[2, 1] = value
+    checkpoints.save_model(tmp_path / "model", model)
+    with pytest.raises(ValueError, match=r"model: tensor model.blocks.1.attention.W_q.weight must be finite"):
+        checkpoints.load_model(tmp_path / "model")
+
+
+def test_weights_that_are_whole_numbers_are_refused(tmp_path):
+    model = small_model()
+    tensors = {name: tensor.long() for name, tensor in checkpoints.model_tensors(model).items()}
+    checkpoints.write(tmp_path / "model", tensors, {"model": asdict(model.config)})
+    with pytest.raises(
+        ValueError, match=r"model: the model's tensors must be floating point, got torch.int64"
+    ):
+        checkpoints.load_model(tmp_path / "model")
+
+
+@pytest.mark.parametrize(
+    ("model", "sentence"),
+    [
+        (None, "the content must be an object of names and values, got None"),
+        ({"n_layer": "two"}, "n_layer must be a whole number, got 'two'"),
+        ({"n_layers": 2}, "each name must be one of vocab_size, .*, got 'n_layers'"),
+    ],
+)
+def test_a_description_that_fits_no_model_is_refused_with_its_file(model, sentence, tmp_path):
+    tensors = checkpoints.model_tensors(small_model())
+    checkpoints.write(tmp_path / "file", tensors, {"model": model})
+    with pytest.raises(ValueError, match=f"file: {sentence}"):
+        checkpoints.load_model(tmp_path / "file")
+
+
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ValueError, match="pipe must be a plain file, got a named pipe"):
+        checkpoints.load_model(tmp_path / "pipe")

@@ -1,5 +1,5 @@
 from dataclasses import replace
-from math import cos, log, pi
+from math import log
 
 import pytest
 import torch
@@ -13,14 +13,7 @@ from minitxl.inference.evaluation import cached
 from minitxl.memory import extend
 from minitxl.training import loop
 from minitxl.training.config import TrainConfig
-
-
-def test_the_rate_rises_in_a_line_and_falls_as_a_cosine_to_zero():
-    settings = replace(SETTINGS, learning_rate=1.0)
-    rates = [loop.learning_rate(step, settings) for step in range(1, 13)]
-    assert rates[:3] == pytest.approx([1 / 3, 2 / 3, 1])
-    assert rates[3:] == pytest.approx([(1 + cos(pi * step / 9)) / 2 for step in range(1, 10)])
-    assert rates[-1] == 0
+from minitxl.training.schedules import learning_rate
 
 
 def test_the_first_step_is_taken_at_the_warm_up_rate():
@@ -36,7 +29,7 @@ def test_a_step_is_adam_on_the_mean_loss_with_the_gradient_clipped():
     losses, states = twin.model.token_losses(*LANES[0])
     losses.mean().backward()
     norm = torch.nn.utils.clip_grad_norm_(twin.model.parameters(), 0.01)
-    torch.optim.Adam(twin.model.parameters(), loop.learning_rate(1, settings)).step()
+    torch.optim.Adam(twin.model.parameters(), learning_rate(1, settings)).step()
     assert record.bits == pytest.approx(losses.mean().item() / log(2))
     assert record.gradient_norm == pytest.approx(norm.item())
     assert norm > 0.01

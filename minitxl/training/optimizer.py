@@ -1,0 +1,41 @@
+"""AdamW, with weight decay on matrices alone, and a step with the gradient clipped."""
+
+from math import isfinite
+from typing import Any
+
+from torch import nn
+from torch.nn.utils import clip_grad_norm_
+from torch.optim import AdamW, Optimizer
+
+from minitxl.training.config import TrainConfig
+
+BIASES = ("bias", "u", "v")
+"""Last names of biases: those of layers, and XL's u and v, which hold a vector for each head."""
+
+
+def adamw(model: nn.Module, settings: TrainConfig) -> AdamW:
+    """Return AdamW over the model's parameters; LayerNorms and biases do not decay.
+
+    With a decay of 0 it is the paper's Adam, however the parameters are grouped.
+    """
+    named = list(model.named_parameters())
+    decayed = [parameter for name, parameter in named if decays(name, parameter)]
+    others = [parameter for name, parameter in named if not decays(name, parameter)]
+    groups: list[dict[str, Any]] = [{"params": decayed}, {"params": others, "weight_decay": 0.0}]
+    return AdamW(groups, lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=True)
+
+
+def decays(name: str, parameter: nn.Parameter) -> bool:
+    """Return True for the matrices of layers and embeddings, which weight decay draws to zero."""
+    return parameter.ndim > 1 and name.rpartition(".")[2] not in BIASES
+
+
+def optimizer_step(model: nn.Module, optimizer: Optimizer, *, rate: float, clip: float) -> float:
+    """Clip the gradients and step at this learning rate; return the gradients' norm before clipping."""
+    norm = clip_grad_norm_(model.parameters(), clip).item()
+    if not isfinite(norm):
+        raise ValueError(f"the gradient must be finite, got norm {norm} at learning rate {rate:.3g}")
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+    optimizer.step()
+    return norm
