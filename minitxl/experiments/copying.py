@@ -23,7 +23,8 @@ from minitxl.memory import extend, reach
 from minitxl.model import TransformerLM
 from minitxl.training.checkpoints import model_config
 from minitxl.training.config import TrainConfig
-from minitxl.training.loop import Record, optimizer_step, start
+from minitxl.training.loop import Record, start
+from minitxl.training.optimizer import optimizer_step
 
 SEEDS = [0, 1, 2]
 UPDATES: dict[str, Callable[..., Tensor]] = {"stopped": extend, "flowing": extend_with_gradient}
