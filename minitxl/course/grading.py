@@ -31,7 +31,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from minitxl.course.exercises import NOTHING, Verdict, judge
+from minitxl.course.exercises import NOTHING, Verdict, judge, names_of
 
 STARTING = 15
 """Seconds that the grader's own start may take, on a busy machine."""
@@ -70,7 +70,11 @@ class Trial:
     def _judge(self, probed: Callable[..., Any]) -> Verdict:
         mistakes = {why: partial(self.probe, mistake) for why, mistake in self.mistakes.items()}
         verdict = judge(
-            probed, reference=partial(self.probe, self.reference), cases=self.cases, mistakes=mistakes
+            probed,
+            reference=partial(self.probe, self.reference),
+            cases=self.cases,
+            mistakes=mistakes,
+            names=names_of(self.reference, len(self.cases[0])),
         )
         if verdict.right or verdict.message in mistakes or verdict.message == NOTHING:
             return verdict

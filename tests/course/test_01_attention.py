@@ -29,7 +29,7 @@ def test_the_folded_solution_is_right_and_the_stub_not_yet(name):
     for source in PAGE.cells.values():
         if f"def {name}(" in source and "raise NotImplementedError" in source:
             exec(source.split("\n\n\nprint")[0].split("\n\n\ncheck")[0], stubs)
-    assert repr(CHECKS[name](stubs[name])) == "not yet: there is nothing here yet"
+    assert repr(CHECKS[name](stubs[name])) == "blank: there is nothing here yet"
     assert "nothing" in CHECKS[name](lambda *_: ...).message
     assert torch.equal(torch.get_rng_state(), state)
 

@@ -32,7 +32,7 @@ def test_the_folded_solution_is_right_and_the_stub_not_yet(name):
     )
     names = {}
     exec(re.split(r"^check_", stub, flags=re.MULTILINE)[0], names)
-    assert repr(CHECKS[name](names[name])).startswith("not yet: there is nothing here yet")
+    assert repr(CHECKS[name](names[name])).startswith("blank: there is nothing here yet")
     assert torch.equal(torch.get_rng_state(), state)
 
 

@@ -37,7 +37,7 @@ def test_a_folded_solution_is_right_and_the_stub_is_not_yet(cell):
     exec(solution, found)
     assert check(found[name]).right, check(found[name])
     exec(CELLS[cell], found)
-    assert str(check(found[name])) == "not yet: there is nothing here yet"
+    assert str(check(found[name])) == "blank: there is nothing here yet"
 
 
 def of_line(scores, start, *, sides=(1, 0)):

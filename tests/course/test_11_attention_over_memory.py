@@ -48,7 +48,7 @@ def test_the_solution_is_right_and_the_stub_is_not_yet(name, solutions):
     assert judged(solutions[name]).right
     stub: dict = TOOLS | {"check": check}
     exec(CELLS[cell], stub)
-    assert repr(judged(stub[name])) == "not yet: there is nothing here yet"
+    assert repr(judged(stub[name])) == "blank: there is nothing here yet"
     assert not judged(lambda *case: ...).right
 
 

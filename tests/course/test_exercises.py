@@ -26,9 +26,13 @@ def test_an_attempt_that_equals_the_reference_is_right():
     ("attempt", "told"),
     [
         (lambda x: x**2, "that is the square"),
-        (lambda x: 3 * x, "given a tensor [3], the values differ"),
-        (lambda x: x[:1] * 2, "the result has the shape [1], and should have [3]"),
-        (lambda x: (2 * x).tolist(), "the result is of type list, and should be of type Tensor"),
+        (
+            lambda x: 3 * x,
+            "called with x = [0, 1, 2], you returned [0, 3, 6], right is [0, 2, 4]; "
+            "first difference at [1]: you 3, right 2 (2 of 3 differ)",
+        ),
+        (lambda x: x[:1] * 2, "called with x = [0, 1, 2], you returned the shape [1], right is [3]"),
+        (lambda x: (2 * x).tolist(), "the values are right, but they stand in a list: return a tensor"),
         (lambda x: None, "it returns nothing"),
         (lambda x: ..., "it returns nothing"),
         (lambda x: x.mul_(2), "it changes what it was given, in place"),
@@ -78,3 +82,47 @@ def test_the_profile_is_what_is_asked_for_or_what_the_device_allows(monkeypatch)
     monkeypatch.setenv("MINITXL_PROFILE", "fast")
     with pytest.raises(ValueError, match="must be quick or full, got 'fast'"):
         exercises.profile()
+
+
+def test_whole_numbers_and_shapes_of_one_number_are_compared_by_value():
+    same = {"reference": lambda n: 2.0 * n, "cases": [(3,)], "mistakes": {}}
+    assert judge(lambda n: 6, **same).right
+    assert judge(lambda n: torch.tensor(6.0), **same).right
+    assert judge(lambda n: 7, **same).message == "called with n = 3, you returned 7, right is 6"
+
+
+def test_a_mask_of_numbers_is_not_yet_a_mask():
+    masks = {"reference": lambda x: x > 1, "cases": NUMBERS, "mistakes": {}}
+    assert judge(lambda x: x > 1, **masks).right
+    assert (
+        "the dtype is torch.int64, and must be torch.bool" in judge(lambda x: (x > 1).long(), **masks).message
+    )
+
+
+def test_a_difference_inside_several_values_names_its_place():
+    pairs = {"reference": lambda x: (x, {"twice": 2 * x}), "cases": NUMBERS, "mistakes": {}}
+    message = judge(lambda x: (x, {"twice": 3 * x}), **pairs).message
+    assert "in the value at [1]['twice'], you returned [0, 3, 6], right is [0, 2, 4]" in message
+
+
+def test_the_cells_below_run_on_the_learners_function_only_if_it_is_right(capsys):
+    def check(attempt):
+        return judged(attempt)
+
+    def mine(x):
+        return x + x
+
+    def blank(x):
+        raise NotImplementedError
+
+    assert exercises.use(mine, check, otherwise=double) is mine
+    assert exercises.use(blank, check, otherwise=double) is double
+    assert exercises.use(lambda x: x, check, otherwise=double) is double
+    shown = capsys.readouterr().out
+    assert shown.index("right: ") < shown.index("blank: ") < shown.index("not yet: ")
+
+
+def test_a_verdict_shows_its_word_beside_its_colour_and_escapes_what_it_says():
+    html = exercises.Verdict(False, "M < L")._repr_html_()
+    assert "✗ not yet" in html
+    assert "M &lt; L" in html

@@ -1,0 +1,113 @@
+"""Differences between what a learner's function returned and what is right, in words with numbers."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+SHORT = 12
+"""Numbers of a tensor that are written out; a larger tensor is described by its shape."""
+TOLERANCE = {"rtol": 1e-4, "atol": 1e-5}
+
+
+def equal(one: Any, other: Any) -> bool:
+    """Return True where values agree up to rounding, whatever holds them: 2 is 2.0, a list is its tensor."""
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(equal(one[key], other[key]) for key in one)
+    first, second = as_tensor(one), as_tensor(other)
+    if first is not None and second is not None:
+        return first.shape == second.shape and not _apart(first, second).any()
+    if is_list(one) and is_list(other):
+        return len(one) == len(other) and all(map(equal, one, other))
+    if isinstance(one, Tensor) or isinstance(other, Tensor):
+        return False
+    return bool(one == other)
+
+
+def unusable(got: Any, expected: Any) -> str | None:
+    """Return why a right value would still stop the code that uses it, or None."""
+    if isinstance(expected, Tensor) and not isinstance(got, Tensor) and expected.ndim:
+        return f"the values are right, but they stand in a {type(got).__name__}: return a tensor"
+    if isinstance(expected, Tensor) and isinstance(got, Tensor):
+        if (expected.dtype == torch.bool) != (got.dtype == torch.bool):
+            return f"the values are right, but the dtype is {got.dtype}, and must be {expected.dtype}"
+    elif is_list(expected) and is_list(got):
+        return next(filter(None, map(unusable, got, expected)), None)
+    elif isinstance(expected, Mapping) and isinstance(got, Mapping):
+        return next(filter(None, (unusable(got[key], expected[key]) for key in expected)), None)
+    return None
+
+
+def difference(got: Any, expected: Any, *, at: str = "") -> str:
+    """Return what was returned, what is right, and the first place where they differ."""
+    where = f"in the value at {at}, " if at else ""
+    if isinstance(got, Mapping) and isinstance(expected, Mapping) and got.keys() == expected.keys():
+        key = next(key for key in expected if not equal(got[key], expected[key]))
+        return difference(got[key], expected[key], at=f"{at}[{key!r}]")
+    mine, right = as_tensor(got), as_tensor(expected)
+    if mine is not None and right is not None:
+        return where + _tensors(mine, right)
+    if is_list(got) and is_list(expected):
+        if len(got) != len(expected):
+            return f"{where}you returned {len(got)} values, right are {len(expected)}"
+        place = next(i for i, (a, b) in enumerate(zip(got, expected, strict=True)) if not equal(a, b))
+        return difference(got[place], expected[place], at=f"{at}[{place}]")
+    return f"{where}you returned {written(got)}, right is {written(expected)}"
+
+
+def written(value: Any) -> str:
+    """Return a value as a learner would write it; a large tensor by its shape."""
+    if isinstance(value, Tensor):
+        return f"a tensor {list(value.shape)}" if value.numel() > SHORT else _number(value.tolist())
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key!r}: {written(inside)}" for key, inside in value.items()) + "}"
+    if is_list(value):
+        inside = ", ".join(map(written, value[:SHORT])) + (", …" if len(value) > SHORT else "")
+        return f"({inside})" if isinstance(value, tuple) else f"[{inside}]"
+    if isinstance(value, nn.Module):
+        return f"a {type(value).__name__}"
+    if callable(value):
+        return getattr(value, "__name__", type(value).__name__)
+    return _number(value)
+
+
+def as_tensor(value: Any) -> Tensor | None:
+    """Return numbers, and even lists of numbers, as a tensor; None for anything else."""
+    if isinstance(value, Tensor):
+        return value.detach()
+    if isinstance(value, bool | int | float):
+        return torch.tensor(value, dtype=torch.float64)
+    if not is_list(value) or not value:
+        return None
+    inside = [tensor for tensor in map(as_tensor, value) if tensor is not None]
+    if len(inside) < len(value) or any(tensor.shape != inside[0].shape for tensor in inside):
+        return None
+    return torch.stack([tensor.double() for tensor in inside])
+
+
+def is_list(value: Any) -> bool:
+    """Return True for lists and tuples, and not for text."""
+    return isinstance(value, Sequence) and not isinstance(value, str | bytes)
+
+
+def _apart(one: Tensor, other: Tensor) -> Tensor:
+    return ~torch.isclose(one.double(), other.double(), equal_nan=True, **TOLERANCE)
+
+
+def _tensors(mine: Tensor, right: Tensor) -> str:
+    if mine.shape != right.shape:
+        return f"you returned the shape {list(mine.shape)}, right is {list(right.shape)}"
+    if not right.ndim:
+        return f"you returned {_number(mine.item())}, right is {_number(right.item())}"
+    apart = _apart(mine, right)
+    place = tuple(apart.nonzero()[0].tolist())
+    here = f"you {_number(mine[place].item())}, right {_number(right[place].item())}"
+    both = f"you returned {written(mine)}, right is {written(right)}; " if right.numel() <= SHORT else ""
+    return f"{both}first difference at {list(place)}: {here} ({int(apart.sum())} of {apart.numel()} differ)"
+
+
+def _number(value: Any) -> str:
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_number, value)) + "]"
+    return f"{value:.4g}" if isinstance(value, float) else repr(value)

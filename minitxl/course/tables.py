@@ -1,0 +1,105 @@
+"""Tables of a notebook: rows with names, and small matrices with labelled axes."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+from torch import Tensor
+
+Digits = int | Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Cells as text; HTML in a notebook, aligned text elsewhere. A cell that is None is grey and empty."""
+
+    header: Sequence[str]
+    rows: Sequence[Sequence[str | None]]
+    caption: str = ""
+
+    def __repr__(self) -> str:
+        lines = [list(self.header), *([cell or "" for cell in row] for row in self.rows)]
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        aligned = [
+            "  ".join(
+                cell.ljust(width) if i == 0 else cell.rjust(width) for i, (cell, width) in enumerate(pairs)
+            )
+            for pairs in (list(zip(line, widths, strict=True)) for line in lines)
+        ]
+        return "\n".join(([self.caption] if self.caption else []) + [line.rstrip() for line in aligned])
+
+    def _repr_html_(self) -> str:
+        caption = f'<caption style="{CAPTION}">{escape(self.caption)}</caption>' if self.caption else ""
+        head = "".join(f'<th scope="col" style="{CELL}">{escape(cell)}</th>' for cell in self.header)
+        body = "".join(f"<tr>{self._row(row)}</tr>" for row in self.rows)
+        inside = f"{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
+        return f'<table style="border-collapse: collapse">{inside}</table>'
+
+    @staticmethod
+    def _row(row: Sequence[str | None]) -> str:
+        name, *cells = row
+        values = "".join(
+            f'<td style="{MASKED}"></td>' if cell is None else f'<td style="{CELL}">{escape(cell)}</td>'
+            for cell in cells
+        )
+        return f'<th scope="row" style="{NAME}">{escape(name or "")}</th>{values}'
+
+
+CELL = "text-align: right; padding: 2px 10px; font-variant-numeric: tabular-nums"
+NAME = "text-align: left; padding: 2px 10px; font-weight: normal"
+MASKED = "background: rgba(128, 128, 128, 0.35); padding: 2px 10px"
+CAPTION = "text-align: left; caption-side: top; padding: 2px 10px; font-weight: bold"
+
+
+def table(rows: Sequence[Mapping[str, Any]], *, caption: str = "", digits: Digits = 2) -> Table:
+    """Return a table with a row for each mapping; all have the same names, and the first is the row's name.
+
+    ``digits`` are those of numbers that are not whole: for all columns, or by the column's name.
+    """
+    header = list(rows[0])
+    if odd := next((row for row in rows if list(row) != header), None):
+        raise ValueError(f"all rows must have the columns {', '.join(header)}, got {', '.join(odd)}")
+    cells = [[_cell(value, _digits(digits, name)) for name, value in row.items()] for row in rows]
+    return Table(header, cells, caption)
+
+
+def grid(
+    values: Tensor,
+    *,
+    rows: Sequence[Any] | str = "query",
+    columns: Sequence[Any] | str = "key",
+    caption: str = "",
+    digits: int = 2,
+    mask: Tensor | None = None,
+) -> Table:
+    """Return a small matrix [row column] as a table; False in ``mask`` leaves a cell grey and empty.
+
+    ``rows`` and ``columns`` are labels, or the name of the axis, whose entries are then counted from 0.
+    """
+    if values.ndim != 2:
+        raise ValueError(f"a grid must have rows and columns, got the shape {list(values.shape)}")
+    names = [
+        [f"{labels} {i}" for i in range(size)] if isinstance(labels, str) else list(map(str, labels))
+        for labels, size in zip((rows, columns), values.shape, strict=True)
+    ]
+    shown = [[True] * values.shape[1]] * values.shape[0] if mask is None else mask.tolist()
+    cells = [
+        [name, *(_cell(value, digits) if seen else None for value, seen in zip(row, flags, strict=True))]
+        for name, row, flags in zip(names[0], values.tolist(), shown, strict=True)
+    ]
+    return Table(["", *names[1]], cells, caption)
+
+
+def _digits(digits: Digits, name: str) -> int:
+    return digits if isinstance(digits, int) else digits.get(name, 2)
+
+
+def _cell(value: Any, digits: int) -> str:
+    if isinstance(value, Tensor):
+        value = value.item()
+    if isinstance(value, bool) or value is None:
+        return {True: "yes", False: "no", None: ""}[value]
+    if isinstance(value, float):
+        return f"{value:,.{digits}f}"
+    return f"{value:,}" if isinstance(value, int) else str(value)

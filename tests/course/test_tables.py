@@ -1,0 +1,43 @@
+import pytest
+import torch
+
+from minitxl.course.tables import grid, table
+
+ROWS = [
+    {"system": "absolute", "bits": 2.871, "layers": 3},
+    {"system": "xl <b>", "bits": 12.5, "layers": 1200},
+]
+
+
+def test_a_table_aligns_its_columns_and_rounds_by_column():
+    shown = repr(table(ROWS, caption="Bits", digits={"bits": 1})).splitlines()
+    assert shown == ["Bits", "system    bits  layers", "absolute   2.9       3", "xl <b>    12.5   1,200"]
+
+
+def test_a_table_is_html_with_names_of_rows_and_columns():
+    html = table(ROWS)._repr_html_()
+    assert html.count('scope="col"') == 3
+    assert html.count('scope="row"') == 2
+    assert "xl &lt;b&gt;" in html
+
+
+def test_rows_of_other_columns_are_refused():
+    with pytest.raises(ValueError, match="all rows must have the columns system, bits, layers, got system"):
+        table([ROWS[0], {"system": "one"}])
+
+
+def test_a_grid_labels_its_axes_and_leaves_masked_cells_empty():
+    mask = torch.ones(2, 2).tril().bool()
+    shown = grid(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), mask=mask, digits=1, caption="scores")
+    assert repr(shown).splitlines() == [
+        "scores",
+        "         key 0  key 1",
+        "query 0    1.0",
+        "query 1    3.0    4.0",
+    ]
+    assert shown._repr_html_().count("<td") == 4
+
+
+def test_a_grid_of_another_rank_is_refused():
+    with pytest.raises(ValueError, match=r"a grid must have rows and columns, got the shape \[3\]"):
+        grid(torch.zeros(3))
