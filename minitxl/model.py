@@ -217,7 +217,7 @@ class TransformerLM(nn.Module):
         """Return -log p(target) in nats from what ``hidden`` returned, or from some of its positions."""
         ignored = None if ignore_index is None else targets == ignore_index
         targets = targets if ignored is None else targets.masked_fill(ignored, 0)
-        self._check_ids(targets, "targets")
+        check_ids(targets, "targets", self.config.vocab_size)
         losses = self.output.losses(hidden, targets)
         return losses if ignored is None else losses.masked_fill(ignored, 0.0)
 
@@ -240,7 +240,7 @@ class TransformerLM(nn.Module):
 
     def check(self, tokens: Tokens) -> None:
         """Raise a ValueError for ids outside the vocabulary and for a segment beyond a learned table."""
-        self._check_ids(tokens, "tokens")
+        check_ids(tokens, "tokens", self.config.vocab_size)
         most, seg = self.config.max_seg_len, tokens.shape[1]
         if self.positions and seg > most:
             raise ValueError(f"a segment may have max_seg_len = {most} learned positions, got {seg}")
@@ -268,13 +268,17 @@ class TransformerLM(nn.Module):
             raise ValueError(f"memory must have a row for each row of tokens, {batch}, got {rows}")
         return memory, options
 
-    def _check_ids(self, ids: Tokens, name: str) -> None:
-        # On a GPU, reading one value would wait for all work; a compiled graph can't read one.
-        if ids.numel() and ids.device.type == "cpu" and not torch.compiler.is_compiling():
-            low, high = ids.aminmax()
-            if low < 0 or high >= self.config.vocab_size:
-                worst = (low if low < 0 else high).item()
-                raise ValueError(f"{name} must lie in 0 … {self.config.vocab_size - 1}, got {worst}")
+
+def check_ids(ids: Tokens, name: str, vocab_size: int) -> None:
+    """Raise a ValueError for an id outside the vocabulary, where looking costs nothing.
+
+    On a GPU, reading one value would wait for all work; a compiled graph can't read one.
+    """
+    if ids.numel() and ids.device.type == "cpu" and not torch.compiler.is_compiling():
+        low, high = ids.aminmax()
+        if low < 0 or high >= vocab_size:
+            worst = (low if low < 0 else high).item()
+            raise ValueError(f"{name} must lie in 0 … {vocab_size - 1}, got {worst}")
 
 
 def initialise(module: nn.Module) -> None:

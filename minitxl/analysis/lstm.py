@@ -12,13 +12,14 @@ from math import isqrt
 
 import torch
 from einops import rearrange
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from minitxl.config import require
 from minitxl.fast.linear import linear
+from minitxl.model import Tokens, check_ids
 
-Tokens = Int[Tensor, "batch seg"]
 State = Float[Tensor, "2 layer batch model"]
 
 
@@ -37,10 +38,8 @@ class LSTMConfig:
 
     def __post_init__(self) -> None:
         for name in ("vocab_size", "n_layer", "d_model"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be 1 or more, got {getattr(self, name)}")
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout must lie in [0, 1), got {self.dropout}")
+            require(getattr(self, name) >= 1, f"{name} must be 1 or more", getattr(self, name))
+        require(0 <= self.dropout < 1, "dropout must lie in [0, 1)", self.dropout)
 
     @property
     def n_parameter(self) -> int:
@@ -96,8 +95,8 @@ class LSTMLM(nn.Module):
     def hidden(
         self, tokens: Tokens, state: State | None = None, *, last: int | None = None
     ) -> tuple[Float[Tensor, "batch last model"], State]:
-        """The last layer's output, of the ``last`` positions where only those are wanted; the state."""
-        self._check_ids(tokens, "tokens")
+        """Return the last layer's output, of the ``last`` positions if given, and the state."""
+        check_ids(tokens, "tokens", self.config.vocab_size)
         if state is None:
             n_layer, width = self.config.n_layer, self.config.d_model
             state = self.embedding.weight.new_zeros(2, n_layer, len(tokens), width)
@@ -123,7 +122,7 @@ class LSTMLM(nn.Module):
 
     def losses(self, hidden: Float[Tensor, "batch seg model"], targets: Tokens) -> Float[Tensor, "batch seg"]:
         """Return -log p(target) in nats from what ``hidden`` returned."""
-        self._check_ids(targets, "targets")
+        check_ids(targets, "targets", self.config.vocab_size)
         logits = rearrange(self._logits(hidden), "batch seg vocab -> batch vocab seg")
         return cross_entropy(logits, targets, reduction="none")
 
@@ -134,10 +133,3 @@ class LSTMLM(nn.Module):
         expected = 2, self.config.n_layer, batch, self.config.d_model
         if state.shape != expected:
             raise ValueError(f"state must have the shape {expected}, got {tuple(state.shape)}")
-
-    def _check_ids(self, ids: Tokens, name: str) -> None:
-        if ids.numel() and ids.device.type == "cpu":  # elsewhere reading one value waits for the device
-            low, high = ids.aminmax()
-            if low < 0 or high >= self.config.vocab_size:
-                worst = (low if low < 0 else high).item()
-                raise ValueError(f"{name} must lie in 0 … {self.config.vocab_size - 1}, got {worst}")

@@ -8,6 +8,7 @@ Shaw's attention has no faster form.
 from typing import Unpack
 
 from einops import rearrange
+from torch import nn
 from torch.nn.functional import scaled_dot_product_attention
 
 from minitxl.attention import (
@@ -26,7 +27,7 @@ from minitxl.attention import (
 from minitxl.fast import cpu_attention, gpu_attention
 from minitxl.fast.dropout import FastDropout
 from minitxl.fast.eager import is_eager
-from minitxl.fast.inputs import Distances, Inputs, project, project_distances, with_biases
+from minitxl.fast.inputs import Inputs, project, project_distances, with_biases
 
 
 class FastMultiHeadAttention(MultiHeadAttention):
@@ -36,19 +37,13 @@ class FastMultiHeadAttention(MultiHeadAttention):
         self, x: Segment, memory: LayerMemory | None = None, **options: Unpack[AttentionOptions]
     ) -> Segment:
         """Return the attention's output for each query of the segment."""
-        if type(self.drop) is not FastDropout or not is_eager(
-            x
-        ):  # another class of dropout is not described by its rate alone
+        if not _is_fast(self.drop, x):
             return super().forward(x, memory, **options)
-        memory = x[:, :0] if memory is None else memory
-        q = split_heads(self.W_q(x), self.n_head)
-        v = project(self.W_v, memory, x, self.n_head)
-        k = project(self.W_k, memory, x, self.n_head)
+        q, k, v = _projections(self, self.W_k, x, memory)
         rate = self.drop.p if self.training else 0.0
         window, key_mask = options.get("window"), options.get("key_mask")
-        return self.W_o(
-            merge_heads(dot_product_attention(q, k, v, rate=rate, window=window, key_mask=key_mask))
-        )
+        heads = dot_product_attention(q, k, v, rate=rate, window=window, key_mask=key_mask)
+        return self.W_o(merge_heads(heads))
 
 
 class FastXLAttention(XLAttention):
@@ -58,20 +53,29 @@ class FastXLAttention(XLAttention):
         self, x: Segment, memory: LayerMemory | None = None, **options: Unpack[AttentionOptions]
     ) -> Segment:
         """Return the attention's output for each query of the segment."""
-        if type(self.drop) is not FastDropout or not is_eager(
-            x
-        ):  # another class of dropout is not described by its rate alone
+        if not _is_fast(self.drop, x):
             return super().forward(x, memory, **options)
-        memory = x[:, :0] if memory is None else memory
-        q = split_heads(self.W_q(x), self.n_head)
-        v = project(self.W_v, memory, x, self.n_head)
-        k = project(self.W_kE, memory, x, self.n_head)
+        q, k, v = _projections(self, self.W_kE, x, memory)
         r = project_distances(self, k.shape[2], x, options.get("clamp_len"))
         rate = self.drop.p if self.training else 0.0
-        window, key_mask = options.get("window"), options.get("key_mask")
-        return self.W_o(
-            merge_heads(relative_attention(self, q, k, v, r, rate=rate, window=window, key_mask=key_mask))
-        )
+        q_u, q_v = with_biases(self, q)
+        inputs = Inputs(q_u, q_v, k, v, r, rate, options.get("window"), options.get("key_mask"))
+        return self.W_o(merge_heads(relative_attention(inputs)))
+
+
+def _is_fast(drop: nn.Dropout, x: Segment) -> bool:
+    """True where PyTorch runs eagerly, and the dropout is of the class that its rate alone describes."""
+    return type(drop) is FastDropout and is_eager(x)
+
+
+def _projections(
+    attention: MultiHeadAttention | XLAttention, W_k: nn.Linear, x: Segment, memory: LayerMemory | None
+) -> tuple[Heads, Keys, Keys]:
+    """Return queries of the segment, keys and values of memory and segment."""
+    memory, n_head = x[:, :0] if memory is None else memory, attention.n_head
+    q = split_heads(attention.W_q(x), n_head)
+    v = project(attention.W_v, memory, x, n_head)
+    return q, project(W_k, memory, x, n_head), v
 
 
 def dot_product_attention(
@@ -91,19 +95,7 @@ def dot_product_attention(
     return scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=rate)
 
 
-def relative_attention(
-    attention: XLAttention,
-    q: Heads,
-    k: Keys,
-    v: Keys,
-    r: Distances,
-    *,
-    rate: float = 0.0,
-    window: int | None = None,
-    key_mask: KeyMask | None = None,
-) -> Heads:
-    """Return the heads of ``XLAttention`` from projected queries, keys, values, distances."""
-    on_cpu = q.device.type == "cpu"
-    q_u, q_v = with_biases(attention, q.contiguous() if on_cpu else q)
-    inputs = Inputs(q_u, q_v, k, v, r, rate, window, key_mask)
+def relative_attention(inputs: Inputs) -> Heads:
+    """Return the heads of ``XLAttention`` by the implementation for the inputs' device."""
+    on_cpu = inputs.q_u.device.type == "cpu"
     return cpu_attention.in_blocks(inputs) if on_cpu else gpu_attention.relative(inputs)

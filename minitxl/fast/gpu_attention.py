@@ -23,7 +23,6 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from minitxl.attention import (
     Heads,
-    attention_mask,
     content_scores,
     distance_scores,
     masked_softmax,
@@ -65,27 +64,19 @@ def workload_of(inputs: Inputs) -> Workload:
     return Workload(inputs.q_u.device, tensors, inputs.rate, inputs.window, inputs.key_mask is not None)
 
 
-def _mask(inputs: Inputs) -> Tensor:
-    """Return the attention mask, for each head alike: [batch_or_1 1 query key]."""
-    n_query, n_key = inputs.q_u.shape[2], inputs.k.shape[2]
-    mask = attention_mask(
-        n_query, n_key, window=inputs.window, key_mask=inputs.key_mask, device=inputs.k.device
-    )
-    return rearrange(mask, "batch query key -> batch 1 query key")
-
-
 def eager(inputs: Inputs) -> Heads:
     """Return the outputs by the formulas of ``attention``."""
     q_u, q_v, k, v, r, rate, *_ = inputs
     scores = content_scores(q_u, k) + distance_scores(q_v, r[:, 1:])
-    alpha = masked_softmax(scores, rearrange(_mask(inputs), "batch 1 query key -> batch query key"))
+    alpha = masked_softmax(scores, inputs.mask())
     return weighted_sum(alpha * dropout_mask(alpha, rate) if rate else alpha, v)
 
 
 def sdpa_bias(inputs: Inputs) -> Heads:
     """Return the outputs of PyTorch's attention with (b) + (d) as its bias."""
     q_u, q_v, k, v, r, rate, *_ = inputs
-    bias = distance_scores(q_v, r[:, 1:]).masked_fill(~_mask(inputs), float("-inf"))
+    masked = rearrange(~inputs.mask(), "batch query key -> batch 1 query key")
+    bias = distance_scores(q_v, r[:, 1:]).masked_fill(masked, float("-inf"))
     return scaled_dot_product_attention(q_u, k, v, attn_mask=bias, dropout_p=rate, scale=1.0)
 
 

@@ -8,7 +8,17 @@ from einops import pack, rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from minitxl.attention import Heads, KeyMask, Keys, LayerMemory, Segment, XLAttention, split_heads
+from minitxl.attention import (
+    Heads,
+    KeyMask,
+    Keys,
+    LayerMemory,
+    Mask,
+    Segment,
+    XLAttention,
+    attention_mask,
+    split_heads,
+)
 from minitxl.positions import distances, sinusoids
 
 Distances = Float[Tensor, "head dist dim"]
@@ -31,6 +41,13 @@ class Inputs(NamedTuple):
     window: int | None = None
     key_mask: KeyMask | None = None
 
+    def mask(self) -> Mask:
+        """Return which keys each query may attend to."""
+        n_query, n_key = self.q_u.shape[2], self.k.shape[2]
+        return attention_mask(
+            n_query, n_key, window=self.window, key_mask=self.key_mask, device=self.k.device
+        )
+
 
 def project(weight: nn.Linear, memory: LayerMemory, x: Segment, n_head: int) -> Keys:
     """Return keys or values of memory and of the segment, projected apart.
@@ -50,6 +67,6 @@ def project_distances(attention: XLAttention, n_key: int, like: Tensor, clamp_le
 
 def with_biases(attention: XLAttention, q: Heads) -> tuple[Heads, Heads]:
     """Return q_u = (q + u) / √d_head for the keys and q_v = (q + v) / √d_head for the distances."""
-    scale = 1 / sqrt(attention.d_head)
+    scale, q = 1 / sqrt(attention.d_head), q.contiguous() if q.device.type == "cpu" else q
     u, v = (rearrange(bias * scale, "head dim -> head 1 dim") for bias in (attention.u, attention.v))
     return torch.add(u, q, alpha=scale), torch.add(v, q, alpha=scale)

@@ -20,7 +20,6 @@ from torch import Tensor
 
 from minitxl.attention import (
     Heads,
-    KeyMask,
     Keys,
     MultiHeadAttention,
     ShawAttention,
@@ -37,7 +36,7 @@ from minitxl.fast.attention import (
     relative_attention,
 )
 from minitxl.fast.convert import optimize
-from minitxl.fast.inputs import Distances, project_distances, with_biases
+from minitxl.fast.inputs import Distances, Inputs, project_distances, with_biases
 from minitxl.model import Attention, Hidden, Tokens, TransformerLM
 
 
@@ -131,8 +130,8 @@ def _read(
         attended = _attend(block.attention, block.attention_input(x), buffers, cache.distances[layer], cache)
         x = block.residual_sublayers(x, attended)
     begin = max(cache.begin, end - cache.mem_len)
-    kept = None if cache.key_mask is None else cache.key_mask[:, begin - cache.begin :]
-    return model.drop(model.final_norm(x)), replace(cache, key_mask=kept, begin=begin, end=end)
+    key_mask = None if cache.key_mask is None else cache.key_mask[:, begin - cache.begin :]
+    return model.drop(model.final_norm(x)), replace(cache, key_mask=key_mask, begin=begin, end=end)
 
 
 def _attend(
@@ -171,9 +170,9 @@ def _shaw_heads(attention: ShawAttention, q: Heads, k: Keys, v: Keys, r: Distanc
 
 def _xl_heads(attention: XLAttention, q: Heads, k: Keys, v: Keys, r: Distances, cache: Cache) -> Heads:
     r = r[:, -k.shape[2] - 1 :]  # distances n_key … 0, one more than keys (fast.inputs)
-    if q.shape[2] == 1:
-        return relative_to_one(attention, q, k, v, r, window=cache.window, key_mask=cache.key_mask)
-    return relative_attention(attention, q, k, v, r, window=cache.window, key_mask=cache.key_mask)
+    q_u, q_v = with_biases(attention, q)
+    inputs = Inputs(q_u, q_v, k, v, r, window=cache.window, key_mask=cache.key_mask)
+    return relative_to_one(inputs) if q.shape[2] == 1 else relative_attention(inputs)
 
 
 HEADS: dict[type, Callable[..., Heads]] = {
@@ -186,25 +185,13 @@ HEADS: dict[type, Callable[..., Heads]] = {
 """Functions that compute an attention's heads from the cache's keys and values, by exact class."""
 
 
-def relative_to_one(
-    attention: XLAttention,
-    q: Float[Tensor, "batch head 1 dim"],
-    k: Keys,
-    v: Keys,
-    r: Distances,
-    *,
-    window: int | None,
-    key_mask: KeyMask | None,
-) -> Float[Tensor, "batch head 1 dim"]:
+def relative_to_one(inputs: Inputs) -> Float[Tensor, "batch head 1 dim"]:
     """Return ``relative_attention`` for a single query, whose distances are in the keys' order already."""
-    q_u, q_v = with_biases(attention, q)
+    q_u, q_v, k, v, r, _, window, key_mask = inputs
     bd = rearrange(q_v, "batch head 1 dim -> head batch dim") @ r[:, 1:].mT
     scores = q_u @ k.mT + rearrange(bd, "head batch key -> batch head 1 key")
     masked = key_mask is not None or (window is not None and window < k.shape[2])
-    mask = (
-        attention_mask(1, k.shape[2], window=window, key_mask=key_mask, device=k.device) if masked else None
-    )
-    return masked_softmax(scores, mask) @ v
+    return masked_softmax(scores, inputs.mask() if masked else None) @ v
 
 
 def _with_room(cache: Cache, seg: int) -> Cache:
@@ -216,9 +203,8 @@ def _with_room(cache: Cache, seg: int) -> Cache:
     if cache.end + seg <= size:
         return cache
     buffers = cache.buffers
-    if (
-        cache.begin < length or length + seg > size
-    ):  # moved within the buffers, source and target would overlap
+    overlapping = cache.begin < length  # source and target, if moved within the buffers
+    if overlapping or length + seg > size:
         buffers = buffers.new_empty(*buffers.shape[:4], 2 * cache.mem_len + seg, buffers.shape[5])
     buffers[..., :length, :] = cache.buffers[..., cache.begin : cache.end, :]
     return replace(cache, buffers=buffers, begin=0, end=length)
