@@ -16,7 +16,7 @@ WRONG = {
         "project",
         PROJECT + "(x @ W).view(*x.shape[:2], n_head, x.shape[-1] // n_head).transpose(1, 2)",
     ),
-    "should have": ("project", PROJECT + "x"),
+    "you returned the shape [": ("project", PROJECT + "x"),
     # seen
     "inverted": (
         "seen",

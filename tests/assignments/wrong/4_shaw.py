@@ -38,7 +38,7 @@ WRONG = {
         "return (i - j).clamp(0, farthest)",
         "return (i - j).clamp(0, farthest).T",
     ),
-    "should have [": ("rows", ROWS + "return torch.zeros(query, query, dtype=torch.int64)"),
+    "you returned the shape [": ("rows", ROWS + "return torch.zeros(query, query, dtype=torch.int64)"),
     # scores
     "right, but not efficient: it builds a vector for each pair. Let q meet": (
         "scores",
