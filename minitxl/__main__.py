@@ -47,12 +47,12 @@ EXPERIMENTS: tuple[Experiment, ...] = get_args(Experiment)
 
 @dataclass(frozen=True)
 class Demo:
-    """Train a vanilla segment model and Transformer-XL side by side, and compare them."""
+    """Train a vanilla segment model, then with relative positions, then with memory as well; compare them."""
 
     folder: Path = Path("runs/demo")
     """Where demo.svg and its data, demo.json, are written."""
     steps: int = TrainConfig.steps
-    """Training steps of each."""
+    """Training steps of each model."""
     seed: int = 0
     """Seed of the weights."""
     text: Path | None = None

@@ -1,6 +1,8 @@
-"""The demo: a vanilla segment model and its Transformer-XL twin, trained side by side.
+"""The demo: from a vanilla segment model to Transformer-XL in two steps, one change each.
 
-One seed, a minute or two, to see it work. ``memory_and_positions`` is the experiment.
+Three models are trained side by side. The first has absolute positions and no memory, the second
+relative positions in their place, the third memory as well. So what positions buy and what memory
+buys are told apart. One seed, some minutes, to see it work; ``memory_and_positions`` is the experiment.
 """
 
 from collections.abc import Callable
@@ -23,12 +25,16 @@ from minitxl.training.checkpoints import model_config, train_config
 from minitxl.training.loop import Record, Run
 
 SEEDS = [0]
-NAMES = {"vanilla": "vanilla segments", "xl": "Transformer-XL"}
+NAMES = {
+    "vanilla": "vanilla segments",
+    "relative": "relative positions",
+    "xl": "relative positions + memory",
+}
 PARTS = 4
 
 
 def settings(corpus: Corpus, *, steps: int = setup.SHORT.steps, test_tokens: int = 4096) -> dict[str, Any]:
-    """Return all that decides the numbers, but for the seed; ``model`` and ``train`` are the XL twin's."""
+    """Return all that decides the numbers, but for the seed; ``model`` and ``train`` are Transformer-XL's."""
     model, train = setup.sizes("quick")
     train = replace(train, steps=steps, warmup=min(train.warmup, steps))
     return setup.described(corpus, replace(model, positions="learned"), train) | {"test_tokens": test_tokens}
@@ -37,13 +43,14 @@ def settings(corpus: Corpus, *, steps: int = setup.SHORT.steps, test_tokens: int
 def run(
     settings: dict[str, Any], corpus: Corpus, *, seed: int, device: str, report: Report
 ) -> dict[str, Any]:
-    """Train both in turn, step by step, then evaluate each cheaply and carefully."""
-    runs = pair(settings, seed=seed, device=device)
+    """Train all three in turn, step by step, then evaluate each."""
+    runs = one_change_apart(settings, seed=seed, device=device)
     train = runs["xl"].settings
     lanes = ContiguousBatches(corpus.train, batch=train.batch, seg_len=train.seg_len)
     records: dict[str, list[Record]] = {name: [] for name in runs}
-    for both in zip(*(loop.train_steps(run, lanes, corpus.valid) for run in runs.values()), strict=True):
-        for name, record in zip(runs, both, strict=True):
+    steps = (loop.train_steps(run, lanes, corpus.valid) for run in runs.values())
+    for step in zip(*steps, strict=True):
+        for name, record in zip(runs, step, strict=True):
             records[name].append(record)
             report(name, train.steps, record)
     return describe(settings, corpus, runs, records)
@@ -52,20 +59,34 @@ def run(
 def describe(
     settings: dict[str, Any], corpus: Corpus, runs: dict[str, Run], records: dict[str, list[Record]]
 ) -> dict[str, Any]:
-    """Return the data of two trained runs: how each learned, and how each evaluates."""
+    """Return the data of trained runs: how each learned, how each evaluates, and what each change gains."""
+    rows = evaluate(runs, corpus.test[: settings["test_tokens"] + 1])
     return {
         "systems": {name: _system(runs[name], records[name]) for name in runs},
-        "evaluation": evaluate(runs, corpus.test[: settings["test_tokens"] + 1]),
+        "evaluation": rows,
+        "gains": gains(rows),
     }
 
 
-def pair(settings: dict[str, Any], *, seed: int, device: str) -> dict[str, Run]:
-    """Return the two runs at step 0. The vanilla model has absolute positions and no memory."""
+def one_change_apart(settings: dict[str, Any], *, seed: int, device: str) -> dict[str, Run]:
+    """Return the three runs at step 0; each differs from the one before in one setting."""
     model, train = model_config(settings["model"]), replace(train_config(settings["train"]), seed=seed)
-    vanilla = replace(model, attention="absolute"), replace(train, mem_len=0)
+    absolute, relative = replace(model, attention="absolute"), replace(model, attention="xl")
+    no_memory = replace(train, mem_len=0)
     return {
-        "vanilla": loop.start(*vanilla, device=device),
-        "xl": loop.start(replace(model, attention="xl"), train, device=device),
+        "vanilla": loop.start(absolute, no_memory, device=device),
+        "relative": loop.start(relative, no_memory, device=device),
+        "xl": loop.start(relative, train, device=device),
+    }
+
+
+def gains(rows: list[dict[str, Any]]) -> dict[str, float]:
+    """Return how many bits per character each change saves, every model read as it was trained."""
+    as_trained = {"vanilla": "isolated segments", "relative": "isolated segments", "xl": "cached"}
+    bits = {row["system"]: row["bits"] for row in rows if row["evaluation"] == as_trained[row["system"]]}
+    return {
+        "relative_positions": bits["vanilla"] - bits["relative"],
+        "memory": bits["relative"] - bits["xl"],
     }
 
 
@@ -78,18 +99,24 @@ class Way(NamedTuple):
     score: Callable[[Tensor], Score]
 
 
-def ways(vanilla: Run, xl: Run) -> list[Way]:
-    """Return each model read cheaply, and by a window that slides one token at a time."""
+def ways(vanilla: Run, relative: Run, xl: Run) -> list[Way]:
+    """Return each model read as it was trained, and more carefully or more slowly.
+
+    Isolated segments are read 64 at a time. One by one, they cost what cached reading costs but for the
+    keys of the memory: there a segment must wait for the one before it.
+    """
     short = xl.settings.seg_len
     long = short + xl.settings.mem_len
     memory = xl.settings.evaluation.attending(long)
 
-    def slide(run: Run, length: int, stride: int) -> Callable[[Tensor], Score]:
-        return lambda part: sliding(run.model, part, attention_len=length, stride=stride)
+    def slide(run: Run, length: int, stride: int, batch: int = 64) -> Callable[[Tensor], Score]:
+        return lambda part: sliding(run.model, part, attention_len=length, stride=stride, batch=batch)
 
     return [
         Way("vanilla", "isolated segments", short, slide(vanilla, short, stride=short)),
         Way("vanilla", "sliding window", short, slide(vanilla, short, stride=1)),
+        Way("relative", "isolated segments", short, slide(relative, short, stride=short)),
+        Way("relative", "segments one by one", short, slide(relative, short, stride=short, batch=1)),
         Way("xl", "sliding window", long, slide(xl, long, stride=1)),
         Way("xl", "cached", long, lambda part: cached(xl.model, part, memory)),
     ]
@@ -101,7 +128,7 @@ def evaluate(runs: dict[str, Run], test: Tensor) -> list[dict[str, Any]]:
     The ways take turns over parts of the text, so that a change in the machine's speed
     meets them all; the time is the median over the parts.
     """
-    rows = ways(runs["vanilla"], runs["xl"])
+    rows = ways(**runs)
     scores = [Score(0.0, 0)] * len(rows)
     costs: list[list[float]] = [[] for _ in rows]
     cuts = [(len(test) - 1) * part // PARTS for part in range(PARTS + 1)]
@@ -127,16 +154,18 @@ def evaluate(runs: dict[str, Run], test: Tensor) -> list[dict[str, Any]]:
 
 def table(data: dict[str, Any]) -> str:
     """Return the comparison as text, for a terminal."""
-    lines = [f"{'':18}{'parameters':>12}{'training tokens/s':>20}{'longest reach':>16}"]
+    lines = [f"{'':29}{'parameters':>12}{'training tokens/s':>20}{'longest reach':>16}"]
     for name, system in data["systems"].items():
         rate, reach = system["training_tokens_per_second"], system["longest_reach"]
-        lines.append(f"{NAMES[name]:18}{system['parameters']:12,}{rate:20,.0f}{reach:9} tokens")
-    lines += ["", f"{'':18}{'evaluated by':34}{'bits per character':>20}{'µs per token':>14}"]
+        lines.append(f"{NAMES[name]:29}{system['parameters']:12,}{rate:20,.0f}{reach:9} tokens")
+    lines += ["", f"{'':29}{'evaluated by':34}{'bits per character':>20}{'µs per token':>14}"]
     for row in data["evaluation"]:
         way = f"{row['evaluation']}, attention {row['attention_len']}"
         lines.append(
-            f"{NAMES[row['system']]:18}{way:34}{row['bits']:20.3f}{row['microseconds_per_token']:14,.0f}"
+            f"{NAMES[row['system']]:29}{way:34}{row['bits']:20.3f}{row['microseconds_per_token']:14,.0f}"
         )
+    positions, memory = data["gains"]["relative_positions"], data["gains"]["memory"]
+    lines += ["", f"Bits per character saved by relative positions: {positions:.2f}, by memory: {memory:.2f}"]
     return "\n".join(lines)
 
 

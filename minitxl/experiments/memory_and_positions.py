@@ -97,7 +97,21 @@ def collect(settings: dict[str, Any], corpus: Corpus, values: dict[str, Any]) ->
             },
             "by_memory": by_memory,
         }
-    return data
+    return data | {"gains": _gains(data)}
+
+
+def _gains(data: dict[str, Any]) -> dict[str, Any]:
+    """Return bits per character that each change saves, seed by seed; a negative number is a loss."""
+
+    def saved(before: str, after: str) -> dict[str, Any]:
+        pairs = zip(data[before]["bits"]["seeds"], data[after]["bits"]["seeds"], strict=True)
+        return summary([one - other for one, other in pairs])
+
+    return {
+        "relative_positions": saved("absolute", "xl"),
+        "memory_with_relative_positions": saved("xl", "xl_memory"),
+        "memory_with_absolute_positions": saved("absolute", "absolute_memory"),
+    }
 
 
 def _score(model: TransformerLM, test: Tensor, seg_len: int, mem_len: int) -> dict[str, float]:

@@ -234,16 +234,21 @@ def test_help_names_every_command_and_explains_every_flag(capsys):
     assert "Tokens of memory, M" in training_help
 
 
-def test_demo_trains_both_and_writes_its_figure_with_its_data(text, tmp_path, capsys):
+def test_demo_trains_three_models_and_writes_its_figure_with_its_data(text, tmp_path, capsys):
     text.write_bytes(text.read_bytes() * 30)
     call("demo --steps 2 --text", text, "--folder", tmp_path / "out")
     out = capsys.readouterr().out
     assert "vanilla segments" in out
-    assert "bits per character" in out
+    assert "Bits per character saved by relative positions" in out
     assert "00_start_here.ipynb" in out
     result = results.read(tmp_path / "out" / "demo.json")
-    assert result.data["systems"]["vanilla"]["longest_reach"] == 31
-    assert result.data["systems"]["xl"]["longest_reach"] == 127
+    reaches = {name: system["longest_reach"] for name, system in result.data["systems"].items()}
+    assert reaches == {"vanilla": 31, "relative": 31, "xl": 127}
+    bits = {(row["system"], row["evaluation"]): row["bits"] for row in result.data["evaluation"]}
+    vanilla, relative = (bits[name, "isolated segments"] for name in ("vanilla", "relative"))
+    assert result.data["gains"]["relative_positions"] == pytest.approx(vanilla - relative)
+    assert result.data["gains"]["memory"] == pytest.approx(relative - bits["xl", "cached"])
+    assert bits["relative", "segments one by one"] == pytest.approx(relative)
     assert {row["tokens"] for row in result.data["evaluation"]} == {4096}
     assert (tmp_path / "out" / "demo.svg").read_text().startswith("<?xml")
 

@@ -24,7 +24,12 @@ def test_memory_and_positions_runs_end_to_end_at_toy_size():
         report=lambda label, steps, record: told.append((label, record.step)),
     )
     data = experiment.collect(asked, corpus, found)
+    gains = data.pop("gains")
     assert list(data) == ["absolute", "absolute_memory", "xl", "xl_memory"]
+    for seed in (0, 1):
+        absolute, _, xl, xl_memory = (system["bits"]["seeds"][seed] for system in data.values())
+        assert gains["relative_positions"]["seeds"][seed] == pytest.approx(absolute - xl)
+        assert gains["memory_with_relative_positions"]["seeds"][seed] == pytest.approx(xl - xl_memory)
     assert len(told) == 4 * 2 * 4
     assert told[-1] == ("xl_memory, seed 1", 4)
     for name, system in data.items():

@@ -61,7 +61,7 @@ def test_a_figure_carries_its_numbers_in_words(name):
 def test_the_demo_shows_the_numbers_of_its_data():
     data = results.read(FIGURES / "demo.json").data
     learned, cost, reach = figures.demo(data).figure.axes
-    for line, name in zip(learned.lines, ("vanilla", "xl"), strict=True):
+    for line, name in zip(learned.lines, ("vanilla", "relative", "xl"), strict=True):
         assert list(line.get_ydata()) == data["systems"][name]["validation"]["bits"]
     shown = [text.get_text() for text in cost.texts]
     assert shown == [f"{row['microseconds_per_token']:,.0f}" for row in data["evaluation"]]
@@ -82,7 +82,7 @@ def test_a_picture_in_a_notebook_has_alternative_text():
     bundle, metadata = drawn._repr_mimebundle_()
     assert bundle["image/png"].startswith(b"\x89PNG")
     assert bundle["text/plain"] == metadata["image/png"]["alt"] == drawn.alt
-    assert "Transformer-XL 3.00" in drawn.alt
+    assert "relative positions + memory 3.00" in drawn.alt
 
 
 def luminance(colour: str) -> float:

@@ -2,9 +2,14 @@
 
 from minitxl.figures.picture import BITS, BLUE, GREEN, ORANGE, PURPLE, Data, Picture, drawing
 
-NAMES = {"vanilla": "vanilla segments", "xl": "Transformer-XL"}
-LINES = {"vanilla": "s--", "xl": "o-"}
-COLOURS = {"vanilla": BLUE, "xl": ORANGE}
+NAMES = {
+    "vanilla": "vanilla segments",
+    "relative": "relative positions",
+    "xl": "relative positions + memory",
+}
+SHORT_NAMES = {"vanilla": "vanilla", "relative": "relative", "xl": "with memory"}
+LINES = {"vanilla": "s--", "relative": "^-.", "xl": "o-"}
+COLOURS = {"vanilla": BLUE, "relative": GREEN, "xl": ORANGE}
 SYSTEMS = {
     "absolute": ("absolute, no memory", BLUE, "--"),
     "absolute_memory": ("absolute + memory", PURPLE, ":"),
@@ -14,7 +19,7 @@ SYSTEMS = {
 
 
 def learning(curves: Data, *, steps: int) -> Picture:
-    """Draw loss of both twins so far: ``curves[name]`` holds ``step`` and ``bits``."""
+    """Draw loss of each model so far: ``curves[name]`` holds ``step`` and ``bits``."""
     with drawing(6, 3.2) as figure:
         axes = figure.subplots()
         for name, curve in curves.items():
@@ -26,32 +31,33 @@ def learning(curves: Data, *, steps: int) -> Picture:
 
 
 def demo(data: Data) -> Picture:
-    """Both twins: how well they predict, what a scored token costs, how far they see."""
+    """All three models: how well they predict, what a scored token costs, how far they see."""
     systems, rows = data["systems"], data["evaluation"]
-    with drawing(10, 3.4) as figure:
-        learned, cost, reach = figure.subplots(1, 3, width_ratios=[1.15, 1.15, 0.8])
+    with drawing(10, 4.2) as figure:
+        learned, cost, reach = figure.subplots(1, 3, width_ratios=[1.15, 1, 0.95])
         for name, line in LINES.items():
             curve = systems[name]["validation"]
             learned.plot(curve["step"], curve["bits"], line, color=COLOURS[name], label=NAMES[name])
         learned.set(title="Prediction", xlabel="training step", ylabel=f"validation {BITS}")
-        learned.legend()
+        figure.legend(*learned.get_legend_handles_labels(), loc="outside lower center", ncols=3)
         for place, row in enumerate(rows):
             colour, median = COLOURS[row["system"]], row["microseconds_per_token"]
             cost.plot(row["microseconds_range"], [place, place], "-", color=colour)
             cost.plot(median, place, LINES[row["system"]][0], color=colour, ms=6)
             cost.annotate(f"{median:,.0f}", (median, place), (0, 8), textcoords="offset points", ha="center")
-        labels = [f"{NAMES[row['system']]},\n{row['evaluation']}" for row in rows]
+        labels = [f"{SHORT_NAMES[row['system']]},\n{row['evaluation']}" for row in rows]
         cost.set_yticks(range(len(rows)), labels)
         cost.set(title="Cost of scoring one token", xlabel="microseconds, log scale", xscale="log")
         cost.invert_yaxis()
-        cost.margins(x=0.2, y=0.2)
+        cost.margins(x=0.2, y=0.15)
         bars = reach.bar(
-            [NAMES[name].replace(" ", "\n").replace("-", "-\n") for name in systems],
+            [SHORT_NAMES[name].replace(" ", "\n") for name in systems],
             [system["longest_reach"] for system in systems.values()],
             color=[COLOURS[name] for name in systems],
             width=0.5,
         )
         reach.bar_label(bars, padding=4)
+        reach.tick_params(axis="x", labelsize=9, length=0)
         reach.set(title="Longest reach", ylabel="tokens back")
         reach.margins(x=0.3, y=0.15)
     learned_alt = ", ".join(
