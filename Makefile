@@ -52,7 +52,7 @@ $(READY_CLASSROOM): $(READY)
 	@$(BIN)/jupyter labextension enable --level=sys_prefix $(NBGRADER_MENUS)
 	@touch $@
 
-demo: $(READY)  ## train a vanilla model and Transformer-XL side by side, and draw the difference
+demo: $(READY)  ## train a vanilla model, one with relative positions and Transformer-XL, and draw the difference
 	@$(BIN)/minitxl demo
 
 lab: $(READY)  ## open the course in JupyterLab
