@@ -54,7 +54,7 @@ def test_without_a_history_provenance_has_no_commit(monkeypatch, tmp_path):
 
 def test_stored_experiment_memory_helps_xl_and_hurts_absolute_positions_in_every_seed():
     stored = read(FIGURES / "memory_and_positions.json")
-    bits = {name: system["bits"]["seeds"] for name, system in stored.data.items()}
+    bits = {name: stored.data[name]["bits"]["seeds"] for name in stored.settings["systems"]}
     assert stored.seeds == [0, 1, 2]
     assert all(len(values) == 3 for values in bits.values())
     assert max(bits["xl_memory"]) < min(bits["xl"])
