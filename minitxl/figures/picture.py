@@ -4,7 +4,7 @@ Colours are Okabe and Ito's, and line style or marker says the same again.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from minitxl.files import atomic_write
@@ -47,23 +46,11 @@ def drawing(width: float | int, height: float | int) -> Iterator[Figure]:
         yield Figure(figsize=(width, height), layout="constrained")
 
 
-def cut_lines(axes: Axes, seg_len: int, time: int, **style: Any) -> None:
-    """Draw a dotted line wherever ``time`` tokens, token i at x = i, are cut into segments."""
-    for cut in range(seg_len, time, seg_len):
-        axes.axvline(cut - 0.5, **{"color": "black", "lw": 1, "ls": ":", **style})
-
-
-def hide_frame(axes: Axes) -> None:
-    """Hide the axes' lines and ticks, for a grid whose cells are frame enough; labels stay."""
-    axes.spines[:].set_visible(False)
-    axes.tick_params(length=0)
-
-
 def _with_counted_clips(svg: str) -> str:
-    """Clip paths numbered in their order: their names hash a layout whose last digits vary."""
+    """Number clip paths in their order: their names hash a layout whose last digits vary."""
     names = re.findall(r'<clipPath id="(\w+)"', svg)
     numbers = {name: f"clip{number}" for number, name in enumerate(names, start=1)}
-    return re.sub(r"\bp[0-9a-f]{10}\b", lambda found: numbers.get(found[0], found[0]), svg)
+    return re.sub(r"\bp[0-9a-f]{10}\b", lambda name: numbers.get(name[0], name[0]), svg)
 
 
 @dataclass(frozen=True)
@@ -90,10 +77,3 @@ class Picture:
 
     def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         return {"image/png": self.png, "text/plain": self.alt}, {"image/png": {"alt": self.alt}}
-
-
-def seed_band(axes: Axes, x: Sequence[int], found: Sequence[Data], *line: str, **style: Any) -> None:
-    """Means as a line, and around it the range of the seeds."""
-    (drawn,) = axes.plot(x, [one["mean"] for one in found], *line, **style)
-    low, high = ([end(one["seeds"]) for one in found] for end in (min, max))
-    axes.fill_between(x, low, high, color=drawn.get_color(), alpha=0.2, lw=0)

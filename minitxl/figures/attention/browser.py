@@ -14,6 +14,7 @@ from matplotlib.patches import Rectangle
 from numpy.typing import ArrayLike, NDArray
 
 from minitxl.figures.attention.memory_use import CHANGES
+from minitxl.figures.marks import hide_frame
 from minitxl.figures.picture import BITS, BLUE, ORANGE, Data, Picture, drawing
 
 SHADES = LinearSegmentedColormap.from_list("white to blue", ["white", BLUE, "#00213A"])
@@ -52,7 +53,7 @@ def heads_by_distance(weights: ArrayLike) -> Picture:
 def wide_heads(text: Data, wide: Sequence[Sequence[int]]) -> Picture:
     """Figure 6 in small: queries and what stands before them, a panel a head; memory left of the line."""
     shown, memory = _printed(text["characters"]), text["memory"]
-    told = []
+    alt = []
     with drawing(10, 1.75 * len(wide) + 0.3) as figure:
         panels = figure.subplots(len(wide), 1, sharex=True, squeeze=False)[:, 0]
         for axes, (layer, head), matrix in zip(panels, wide, text["weights"], strict=True):
@@ -62,7 +63,7 @@ def wide_heads(text: Data, wide: Sequence[Sequence[int]]) -> Picture:
             axes.set_ylabel(f"layer {layer + 1}\nhead {head + 1}", rotation=0, ha="right", va="center")
             axes.set_yticks([])
             axes.tick_params(length=0)
-            told.append(
+            alt.append(
                 f"layer {layer + 1} head {head + 1} gives {rows[:, :memory].sum(1).mean():.2f} of a query's "
                 "weight to it"
             )
@@ -70,7 +71,7 @@ def wide_heads(text: Data, wide: Sequence[Sequence[int]]) -> Picture:
         panels[-1].set_xlabel(
             "keys: memory, and right of the dashed line the segment, whose characters are also the rows"
         )
-    return Picture(figure, f"Of memory, the last {memory} characters are shown: {'; '.join(told)}.")
+    return Picture(figure, f"Of memory, the last {memory} characters are shown: {'; '.join(alt)}.")
 
 
 def share_and_change(ages: Sequence[Sequence[int]], seeds: Sequence[Data]) -> Picture:
@@ -101,11 +102,11 @@ def share_and_change(ages: Sequence[Sequence[int]], seeds: Sequence[Data]) -> Pi
         cost.set(title="How important: bits it costs", xlabel=f"change of {BITS}, 95 % interval")
         cost.legend(loc="lower right")
     means = {way: np.array([[row[0] for row in seed[way]] for seed in seeds]).mean(0) for way in CHANGES}
-    told = "; ".join(
+    alt = "; ".join(
         f"ages {name}: {100 * part:.1f} % of attention, hidden {hidden:+.4f}, shuffled {shuffled:+.4f} bits"
         for name, part, hidden, shuffled in zip(names, share, means["hide"], means["shuffle"], strict=True)
     )
-    return Picture(figure, f"Attention by age of memory beside the change of {BITS}. {told}.")
+    return Picture(figure, f"Attention by age of memory beside the change of {BITS}. {alt}.")
 
 
 def change_by_offset(bits: ArrayLike) -> Picture:
@@ -191,8 +192,7 @@ def browser(reading: Data, *, layer: int, head: int, query: int, shading: str = 
         )
         axes.set_xticks([])
         axes.set(xlim=(-0.6, columns - 0.4), ylim=(_where(len(text) - 1, memory, columns)[1] + 0.6, -0.6))
-        axes.spines[["left", "bottom"]].set_visible(False)
-        axes.tick_params(length=0)
+        hide_frame(axes)
         said = _strongest(text, values, memory, here, shading)
         axes.set(title=title)
         axes.set_xlabel(said.replace(" Strongest", "\nStrongest").replace(" Costliest", "\nCostliest"))

@@ -6,6 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
+from minitxl.figures.marks import write_numbers
 from minitxl.figures.picture import BLUE, GREEN, ORANGE, Data, Picture, drawing
 
 LARGEST = 3
@@ -30,11 +31,7 @@ def matrices(data: Data) -> Picture:
         for axes, (title, matrix), sign in zip(panels, shown.items(), signs, strict=True):
             low, high = data.get("scale") or (min(map(min, matrix)), max(map(max, matrix)))
             axes.imshow(matrix, cmap="cividis", vmin=low, vmax=high)
-            for row, values in enumerate(matrix):
-                for column, value in enumerate(values):
-                    ink = "black" if value - low > 0.55 * (high - low) else "white"
-                    words = written[title][row][column]
-                    axes.text(column, row, words, ha="center", va="center", color=ink)
+            write_numbers(axes, matrix, written[title], dark=low + 0.55 * (high - low))
             axes.text(-0.5, -0.6, title, va="bottom", fontweight="bold")
             middle = (len(matrix) - 1) / 2
             axes.set(xticks=[], yticks=[], ylim=(middle + tallest / 2, middle - tallest / 2))
@@ -47,10 +44,10 @@ def matrices(data: Data) -> Picture:
                 frame = Rectangle((-0.5, -0.5), len(matrix[0]), 1, fill=False)
                 frame.set(edgecolor=ORANGE, lw=3, clip_on=False, zorder=3)
                 axes.add_patch(frame)
-    told = "; ".join(
+    alt = "; ".join(
         f"{title.replace(chr(10), ' ')}: {', '.join(map(' '.join, rows))}" for title, rows in written.items()
     )
-    return Picture(figure, f"Matrices, row by row. {told}.")
+    return Picture(figure, f"Matrices, row by row. {alt}.")
 
 
 def one_query(data: Data) -> Picture:
@@ -80,18 +77,15 @@ def one_query(data: Data) -> Picture:
         result.imshow([data["result"]], cmap="cividis", aspect="auto", vmin=0, vmax=1)
         result.set(xticks=range(len(data["columns"])), xticklabels=data["columns"], yticks=[])
         result.set(title="4  result = Σ weight · value", xlabel="component of the value, one a letter")
-        for column, amount in enumerate(data["result"]):
-            ink = "black" if amount > 0.5 else "white"
-            result.text(
-                column, 0, f"{amount:.2f}".removeprefix("0"), ha="center", va="center", color=ink, fontsize=7
-            )
-        _asked(figure.add_subplot(grid[1, :2]), data, named[query])
+        texts = [f"{amount:.2f}".removeprefix("0") for amount in data["result"]]
+        write_numbers(result, [data["result"]], [texts], dark=0.5, fontsize=7)
+        _inputs(figure.add_subplot(grid[1, :2]), data, named[query])
     first = sorted(keys, key=lambda key: -data["weights"][key])[:LARGEST]
-    told = ", ".join(f"{named[key]} {data['weights'][key]:.2f}" for key in first)
+    alt = ", ".join(f"{named[key]} {data['weights'][key]:.2f}" for key in first)
     return Picture(
         figure,
         f"Query {named[query]} of {len(tokens)} letters, head {data['head']}, temperature "
-        f"{data['temperature']:g}: the largest weights are {told}; all sum to {sum(data['weights']):.2f}. "
+        f"{data['temperature']:g}: the largest weights are {alt}; all sum to {sum(data['weights']):.2f}. "
         f"The result is the mean of the values with these weights.",
     )
 
@@ -103,8 +97,8 @@ def _bars(axes: Axes, lengths: Sequence[float], colour: str, unit: str) -> None:
     axes.tick_params(axis="y", length=0)
 
 
-def _asked(axes: Axes, data: Data, named: str) -> None:
-    """What is drawn, in words, where nothing else is."""
+def _inputs(axes: Axes, data: Data, named: str) -> None:
+    """Name query, head and temperature in a corner where nothing is drawn."""
     axes.axis("off")
     words = f"query {named}      head {data['head']}      temperature T = {data['temperature']:g}"
     axes.text(0, 0.6, words, va="center", fontsize=12)
@@ -131,15 +125,15 @@ def maps(data: Data) -> Picture:
         for axes in panels[-1]:
             axes.set_xlabel("key")
         figure.colorbar(drawn, ax=panels, label="weight", shrink=0.6)
-    told = []
+    alt = []
     for mask, of_head in rows.items():
         for head, weights in of_head.items():
             ahead = sum(sum(row[place + 1 :]) for place, row in enumerate(weights)) / len(tokens)
-            told.append(f"head {head}, {mask}: {ahead:.0%} of the weight on later letters")
+            alt.append(f"head {head}, {mask}: {ahead:.0%} of the weight on later letters")
     return Picture(
         figure,
         f"Weights of {len(tokens)} queries over {len(tokens)} keys, as maps; hidden keys are white. "
-        f"{'; '.join(told)}.",
+        f"{'; '.join(alt)}.",
     )
 
 
@@ -163,12 +157,12 @@ def scaling(data: Data) -> Picture:
             axes.set_xscale("log", base=2)
             axes.set(xlabel="d_head", xticks=data["d_head"], xticklabels=data["d_head"])
         largest.legend(loc="center right")
-    told = "; ".join(
+    alt = "; ".join(
         f"{label}: standard deviation {data[name]['spread'][0]:.1f} to {data[name]['spread'][-1]:.1f}, "
         f"largest weight {data[name]['largest'][0]:.2f} to {data[name]['largest'][-1]:.2f}"
         for name, (label, _, _) in SCALES.items()
     )
     ends = data["d_head"][0], data["d_head"][-1]
     return Picture(
-        figure, f"Random queries and {data['key']} random keys, d_head from {ends[0]} to {ends[1]}. {told}."
+        figure, f"Random queries and {data['key']} random keys, d_head from {ends[0]} to {ends[1]}. {alt}."
     )

@@ -9,7 +9,8 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import FigureBase
 from numpy.typing import NDArray
 
-from minitxl.figures.picture import BITS, BLUE, GREEN, ORANGE, PURPLE, Data, Picture, drawing, seed_band
+from minitxl.figures.marks import seed_band, ticks_at
+from minitxl.figures.picture import BITS, BLUE, GREEN, ORANGE, PURPLE, Data, Picture, drawing
 
 SYSTEMS = {
     "xl_memory": ("XL, memory", ORANGE, "-", "o"),
@@ -40,17 +41,16 @@ def context(data: Data) -> Picture:
             title="Given exactly this context", xlabel="context, tokens", ylabel=f"test {BITS}", xscale="log"
         )
         ticks = [length for length in lengths if (length // lengths[0]).bit_count() == 1]
-        by_length.set_xticks(ticks, [str(tick) for tick in ticks])
-        by_length.set_xticks([], minor=True)
+        ticks_at(by_length, ticks)
         by_length.legend(fontsize=7.5, loc=(0.42, 0.48))
         _recl(recl, data["recl"])
         _gains(lower, data)
-    told = "; ".join(
+    alt = "; ".join(
         f"{label}: {BITS} {_at_ends(systems[name]['bits'], lengths)}, RECL {_lengths(data, name)}"
         for name, (label, *_) in SYSTEMS.items()
     )
     return Picture(
-        figure, f"Mean of the seeds over {data['targets']} targets. {told}. {against_table_8(data)}"
+        figure, f"Mean of the seeds over {data['targets']} targets. {alt}. {against_table_8(data)}"
     )
 
 
@@ -59,10 +59,10 @@ def _recl(axes: Axes, recl: Data) -> None:
     rows = [(group, name) for group in PAPER_RECL for name in recl[group]]
     for place, (group, name) in enumerate(rows):
         for at, (share, mark) in zip((-0.2, 0, 0.2), SHARES.items(), strict=True):
-            found = [one["tokens"] for one in recl[group][name][share]]
+            tokens = [one["tokens"] for one in recl[group][name][share]]
             colour = SYSTEMS[name][1]
-            axes.plot(found, [place + at] * len(found), "-", color=colour, lw=1)
-            axes.plot(sum(found) / len(found), place + at, mark, color=colour, ms=5)
+            axes.plot(tokens, [place + at] * len(tokens), "-", color=colour, lw=1)
+            axes.plot(sum(tokens) / len(tokens), place + at, mark, color=colour, ms=5)
     for share, mark in SHARES.items():
         axes.plot([], [], mark, color="grey", label=f"r = {share}")
     axes.axhline(len(recl["recurrent"]) - 0.5, color="black", lw=0.8, ls=":")
@@ -104,24 +104,24 @@ def _at_ends(bits: Sequence[Data], lengths: Sequence[int]) -> str:
 
 def _lengths(data: Data, name: str) -> str:
     """Return mean RECL of the seeds at each r, in the group of all."""
-    found = data["recl"]["all"][name]
-    return " / ".join(f"{_mean_length(found[share]):.0f}" for share in SHARES) + " at r = 0.1 / 0.5 / 1.0"
+    recl = data["recl"]["all"][name]
+    return " / ".join(f"{_mean_length(recl[share]):.0f}" for share in SHARES) + " at r = 0.1 / 0.5 / 1.0"
 
 
-def _mean_length(found: Sequence[Data]) -> float:
-    return sum(one["tokens"] for one in found) / len(found)
+def _mean_length(seeds: Sequence[Data]) -> float:
+    return sum(one["tokens"] for one in seeds) / len(seeds)
 
 
 def against_table_8(data: Data) -> str:
     """Whether the order of each group is the paper's, at r = 0.1, and how long it is here."""
-    told = []
+    alt = []
     for group, paper in PAPER_RECL.items():
-        found = {name: _mean_length(data["recl"][group][name]["0.1"]) for name in paper}
-        ordered = all(found[longer] >= found[shorter] for longer, shorter in pairwise(paper))
-        listed = ", ".join(f"{SYSTEMS[name][0]} {found[name]:.0f}" for name in paper)
-        told.append(f"{'' if ordered else 'not '}the order of the paper ({listed})")
+        recl = {name: _mean_length(data["recl"][group][name]["0.1"]) for name in paper}
+        ordered = all(recl[longer] >= recl[shorter] for longer, shorter in pairwise(paper))
+        listed = ", ".join(f"{SYSTEMS[name][0]} {recl[name]:.0f}" for name in paper)
+        alt.append(f"{'' if ordered else 'not '}the order of the paper ({listed})")
     return (
-        f"Against Table 8 at r = 0.1: among recurrent models {told[0]}; among attentive ones {told[1]}. "
+        f"Against Table 8 at r = 0.1: among recurrent models {alt[0]}; among attentive ones {alt[1]}. "
         "The paper's lengths are hundreds of words: models of this size, trained this briefly on characters, "
         "have not learned to use more."
     )
@@ -166,11 +166,9 @@ def _changes(axes: Axes, data: Data) -> None:
     ages = [f"{first}–{last}" for first, last in data["ages"]]
     rows = data["changes"]["xl_memory"]
     for shift, (how, (label, colour, mark)) in zip((-0.1, 0.1), CHANGES.items(), strict=True):
-        found = [row for row in rows if row["how"] == how][: len(ages)]
-        for place, row in enumerate(found):
-            low, high = (
-                end(ends) for end, ends in zip((min, max), zip(*row["intervals"], strict=True), strict=True)
-            )
+        for place, row in enumerate([row for row in rows if row["how"] == how][: len(ages)]):
+            lows, highs = zip(*row["intervals"], strict=True)
+            low, high = min(lows), max(highs)
             axes.plot([place + shift] * 2, [low, high], "-", color=colour, lw=1.5)
             axes.plot(
                 place + shift, row["bits"]["mean"], mark, color=colour, label=label if place == 0 else None

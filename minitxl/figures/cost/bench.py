@@ -20,15 +20,15 @@ def bench(data: Data) -> Picture:
     rows = ceil(len(items) / 2)
     with drawing(10, 2.4 * rows) as figure:
         panels = figure.subplots(rows, 2, squeeze=False).ravel()
-        told = [_race(axes, row, reference) for axes, row in zip(panels, items, strict=False)]
+        alt = [_race(axes, row, reference) for axes, row in zip(panels, items, strict=False)]
         for axes in panels[len(items) :]:
             axes.remove()
-    return Picture(figure, " ".join(told))
+    return Picture(figure, " ".join(alt))
 
 
 def _race(axes: Axes, row: Data, reference: str) -> str:
     """Draw an item, one system below the other, and tell it in words."""
-    title, timed, told = f"{row['work']}, size {row['size']}", row["work"] != "peak memory", []
+    title, timed, alt = f"{row['work']}, size {row['size']}", row["work"] != "peak memory", []
     what = f"speed, {reference} = 1, more is better" if timed else "MB, less is better"
     for place, (name, system) in enumerate(row["systems"].items()):
         measured = system["speed" if timed else "megabytes"]
@@ -39,7 +39,7 @@ def _race(axes: Axes, row: Data, reference: str) -> str:
         axes.plot(value, place, mark, color=colour, markerfacecolor=fill, ms=7)
         label = axes.annotate(number, (high, place), (8, 0), textcoords="offset points", va="center")
         label.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 1})
-        told.append(f"{name} {number} (quartiles {first} and {last})")
+        alt.append(f"{name} {number} (quartiles {first} and {last})")
     if timed:
         axes.axvline(1, color="black", lw=1, ls=":", zorder=0)
     names = [name.replace("-cache", "\n-cache") for name in row["systems"]]
@@ -48,4 +48,4 @@ def _race(axes: Axes, row: Data, reference: str) -> str:
     axes.margins(x=0.2, y=0.12)
     axes.set_xlim(left=0)
     axes.invert_yaxis()
-    return f"{title}, {what}: {', '.join(told)}."
+    return f"{title}, {what}: {', '.join(alt)}."

@@ -1,9 +1,11 @@
 """Measured times: a sliding window beside a memory (Table 9), and generation with a cache."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from matplotlib.axes import Axes
 
+from minitxl.figures.marks import ticks_at
 from minitxl.figures.picture import BLUE, GREEN, ORANGE, PURPLE, Data, Picture, drawing
 
 WAYS = {
@@ -30,35 +32,37 @@ def evaluation_cost(data: Data) -> Picture:
             ms=6,
             label="the paper's Table 9",
         )
-        _medians(longer, lengths, [row["ratio"] for row in rows], ("time, measured", "o-", "black"))
+        draw_medians(longer, lengths, [row["ratio"] for row in rows], ("time, measured", "o-", "black"))
         for side, way in WAYS.items():
-            _medians(cost, lengths, [row["microseconds_per_token"][side] for row in rows], way)
+            draw_medians(cost, lengths, [row["microseconds_per_token"][side] for row in rows], way)
         longer.set(title="Sliding over cached", ylabel="ratio for one token")
         cost.set(title="Scoring one token", ylabel="microseconds")
         for axes in (longer, cost):
             axes.set(xscale="log", yscale="log", xlabel="attention length, tokens")
-            axes.set_xticks(lengths, [f"{length:,}" for length in lengths], rotation=45)
-            axes.set_xticks([], minor=True)
+            ticks_at(axes, lengths, rotation=45)
             axes.legend()
     return Picture(figure, _in_words(data))
 
 
-def _medians(axes: Axes, x: Sequence[int], spreads: Sequence[Data], way: tuple[str, str, str]) -> None:
-    """A line through medians, with a bar from quartile to quartile."""
+def draw_medians(
+    axes: Axes, x: Sequence[int], spreads: Sequence[Data], way: tuple[str, str, str], **style: Any
+) -> None:
+    """Draw a line through medians, with a bar from quartile to quartile."""
     label, line, colour = way
     middles = [one["median"] for one in spreads]
     bars = [[abs(one["median"] - one["quartiles"][end]) for one in spreads] for end in (0, 1)]
-    axes.errorbar(x, middles, bars, fmt=line, color=colour, label=label, capsize=3, elinewidth=1)
+    style = {"capsize": 3, "elinewidth": 1, **style}
+    axes.errorbar(x, middles, bars, fmt=line, color=colour, label=label, **style)
 
 
 def _in_words(data: Data) -> str:
-    """The numbers of both panels, what keeps time from operations, and what the two sides do not share."""
-    told = []
+    """Return the numbers of both panels, and how their ratio differs from that of the operations."""
+    alt = []
     for row in data["lengths"]:
         ratio, times = row["ratio"], row["microseconds_per_token"]
         low, high = (f"{end:,.0f}" for end in ratio["quartiles"])
         paper = f", the paper {row['paper']:,}" if row["paper"] else ""
-        told.append(
+        alt.append(
             f"at {row['attention_len']:,}, time {ratio['median']:,.0f} (quartiles {low} and {high}), "
             f"operations {row['counted']['computed']:,.0f}{paper}, "
             f"from {times['sliding']['median']:,.0f} and {times['cached']['median']:,.0f} microseconds"
@@ -67,7 +71,7 @@ def _in_words(data: Data) -> str:
     share = ratio["median"] / row["counted"]["computed"]
     return (
         f"How much more a sliding window takes to score one token than a cached memory, by attention length: "
-        f"{'; '.join(told)}. At {row['attention_len']:,} the time's ratio is {share:.0%} of the operations': "
+        f"{'; '.join(alt)}. At {row['attention_len']:,} the time's ratio is {share:.0%} of the operations': "
         f"a window is computed at {rate['sliding']:,.0f} billion operations a second, "
         f"a segment with its memory at {rate['cached']:,.0f}. Equal attention is not equal answer: "
         f"a window would need {row['exact_window']:,} tokens to give Transformer-XL's where each query sees "
@@ -80,15 +84,15 @@ def generation_cost(data: Data) -> Picture:
     blocks, anew = data["kept"], data["anew"]
     lengths = [block["length"] for block in blocks]
     with drawing(7.5, 3.4) as figure:
-        time, held = figure.subplots(1, 2)
+        time, cache = figure.subplots(1, 2)
         ways = (("all read anew", "s--", BLUE), ("keys and values kept", "o-", ORANGE))
         for rows, way in zip((anew, blocks), ways, strict=True):
-            _medians(time, [row["length"] for row in rows], [row["milliseconds"] for row in rows], way)
+            draw_medians(time, [row["length"] for row in rows], [row["milliseconds"] for row in rows], way)
         time.set(title="The next token", ylabel="milliseconds", yscale="log")
         time.legend()
-        held.plot(lengths, [block["bytes"] / 1e6 for block in blocks], "o-", color=ORANGE)
-        held.set(title="What is kept", ylabel="MB", ylim=(0, None))
-        for axes in (time, held):
+        cache.plot(lengths, [block["bytes"] / 1e6 for block in blocks], "o-", color=ORANGE)
+        cache.set(title="What is kept", ylabel="MB", ylim=(0, None))
+        for axes in (time, cache):
             axes.axvline(data["mem_len"], color="black", lw=1, ls=":", zorder=0)
             axes.set(xlabel="length of the text, tokens")
     first, last = blocks[0], blocks[-1]

@@ -2,7 +2,8 @@
 
 from matplotlib.axes import Axes
 
-from minitxl.figures.cost.evaluation_cost import WAYS
+from minitxl.figures.cost.evaluation_cost import WAYS, draw_medians
+from minitxl.figures.marks import ticks_at
 from minitxl.figures.picture import BITS, BLUE, GREEN, ORANGE, PURPLE, Data, Picture, drawing
 
 FLOOR = 1e-17
@@ -19,9 +20,7 @@ def cost_per_token(data: Data) -> Picture:
         for side, (label, line, colour) in WAYS.items():
             measured = [row["microseconds_per_token"][side] for row in rows]
             cost.plot(predicted["attention_len"], predicted[side], line[1:], color=colour, lw=1.2)
-            bars = [[abs(one["median"] - one["quartiles"][end]) for one in measured] for end in (0, 1)]
-            medians = [one["median"] for one in measured]
-            cost.errorbar(lengths, medians, bars, fmt=line[0], ms=6, color=colour, label=label, capsize=3)
+            draw_medians(cost, lengths, measured, (label, line[0], colour), ms=6, elinewidth=None)
         cost.plot([], [], "-", color="#606060", lw=1.2, label="lines: operations ÷ one speed")
         longest = predicted["attention_len"]
         ratio.fill_between(longest, [a / 3 for a in longest], longest, color="#E8E8E8", label="A/3 … A")
@@ -40,33 +39,32 @@ def cost_per_token(data: Data) -> Picture:
         for axes in (cost, ratio):
             _by_attention(axes, lengths)
             axes.legend()
-    told = "; ".join(
+    alt = "; ".join(
         f"at {row['attention_len']:,}, {row['microseconds_per_token']['sliding']['median']:,.0f} and "
         f"{row['microseconds_per_token']['cached']['median']:,.0f} microseconds, a ratio of "
         f"{row['ratio']['median']:,.0f}, by operations {row['counted']['computed']:,.0f}"
         + (f", in the paper {row['paper']:,}" if row["paper"] else "")
         for row in rows
     )
-    return Picture(figure, f"Time to score one token, sliding and cached, by attention length: {told}.")
+    return Picture(figure, f"Time to score one token, sliding and cached, by attention length: {alt}.")
 
 
 def _by_attention(axes: Axes, lengths: list[int]) -> None:
     """Both axes logarithmic, ticks where something was measured."""
     axes.set(xscale="log", yscale="log", xlabel="attention length A, tokens")
-    axes.set_xticks(lengths, [f"{length:,}" for length in lengths], rotation=45)
-    axes.set_xticks([], minor=True)
+    ticks_at(axes, lengths, rotation=45)
 
 
 def shape(data: Data) -> Picture:
     """The ratio of both ways divided by attention length: ``curves`` by model, between its two limits."""
-    lengths, told = data["attention_len"], []
+    lengths, alt = data["attention_len"], []
     with drawing(8, 3.1) as figure:
         axes = figure.subplots()
         for (name, curve), (line, colour) in zip(
             data["curves"].items(), (("o-", GREEN), ("s--", PURPLE)), strict=True
         ):
             axes.plot(lengths, curve, line, color=colour, label=name)
-            told.append(f"{name} {curve[0]:.2f} at {lengths[0]:,}, {curve[-1]:.2f} at {lengths[-1]:,}")
+            alt.append(f"{name} {curve[0]:.2f} at {lengths[0]:,}, {curve[-1]:.2f} at {lengths[-1]:,}")
         limits = (
             (1, "A: attention weighs nothing, and a window does everything A times", lengths[-1], "right"),
             (1 / 3, "A/3: attention outweighs all else", lengths[0], "left"),
@@ -76,7 +74,7 @@ def shape(data: Data) -> Picture:
             axes.annotate(f"ratio = {words}", (place, level), (0, 4), textcoords="offset points", ha=side)
         axes.set(xscale="log", xlabel="attention length A, tokens", ylabel="ratio / A", ylim=(0.2, 1.12))
         axes.legend()
-    return Picture(figure, f"Sliding over cached operations, divided by A: {'; '.join(told)}.")
+    return Picture(figure, f"Sliding over cached operations, divided by A: {'; '.join(alt)}.")
 
 
 def calculator(data: Data) -> Picture:
@@ -166,26 +164,20 @@ def recomputed(data: Data) -> Picture:
 
 def readings(data: Data) -> Picture:
     """Left: how many keys the predictions of each reading see, fewest to most. Right: what it scores."""
-    names, told = list(data), []
-    most = max(found["keys"][1] for found in data.values())
+    names, alt = list(data), []
+    most = max(reading["keys"][1] for reading in data.values())
     with drawing(9.5, 0.36 * len(names) + 1.2) as figure:
         keys, score = figure.subplots(1, 2, sharey=True)
-        for place, (name, found) in enumerate(data.items()):
-            low, high = found["keys"]
-            kept = name.startswith("cached")
-            mark, colour = ("o", ORANGE) if kept else ("s", BLUE)
+        for place, (name, reading) in enumerate(data.items()):
+            low, high = reading["keys"]
+            mark, colour = ("o", ORANGE) if name.startswith("cached") else ("s", BLUE)
             keys.plot([low, high], [place, place], f"{mark}-", color=colour, ms=6)
             span = f"{low} … {high}" if low < high else str(high)
             keys.annotate(span, (high, place), (7, 0), textcoords="offset points", va="center")
-            score.plot(found["bits"], place, mark, color=colour, ms=8)
-            score.annotate(
-                f"{found['bits']:.2f}",
-                (found["bits"], place),
-                (8, 0),
-                textcoords="offset points",
-                va="center",
-            )
-            told.append(f"{name}, {span} keys: {found['bits']:.3f}")
+            score.plot(reading["bits"], place, mark, color=colour, ms=8)
+            bits = f"{reading['bits']:.2f}"
+            score.annotate(bits, (reading["bits"], place), (8, 0), textcoords="offset points", va="center")
+            alt.append(f"{name}, {span} keys: {reading['bits']:.3f}")
         keys.set_yticks(range(len(names)), names)
         keys.set(title="What a prediction sees", xlabel="keys that its query sees (memory is full)")
         keys.set_xlim(-0.05 * most, 1.4 * most)
@@ -194,4 +186,4 @@ def readings(data: Data) -> Picture:
         for axes in (keys, score):
             axes.grid(axis="y", color="#E8E8E8")
         keys.set_ylim(len(names) - 0.5, -0.5)
-    return Picture(figure, f"One model, one text, in {BITS}: {'; '.join(told)}.")
+    return Picture(figure, f"One model, one text, in {BITS}: {'; '.join(alt)}.")

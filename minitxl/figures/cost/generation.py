@@ -1,5 +1,6 @@
 """Writing: what a token costs as the text grows, and what is drawn from."""
 
+from minitxl.figures.marks import ticks_at
 from minitxl.figures.picture import BLUE, GREEN, ORANGE, Data, Picture, drawing
 
 WAYS = {
@@ -23,14 +24,13 @@ def throughput(data: Data) -> Picture:
         speed.set(title="Throughput", ylabel="tokens per second")
         for axes in (cost, speed):
             axes.set(xscale="log", yscale="log", xlabel="tokens in the text so far")
-            axes.set_xticks(lengths, [f"{length:,}" for length in lengths], rotation=45)
-            axes.set_xticks([], minor=True)
+            ticks_at(axes, lengths, rotation=45)
         cost.legend()
-    told = "; ".join(
+    alt = "; ".join(
         f"{label} {1e3 * data[name][0]:.3g} at {lengths[0]:,}, {1e3 * data[name][-1]:.3g} at {lengths[-1]:,}"
         for name, (label, _, _) in WAYS.items()
     )
-    return Picture(figure, f"Milliseconds for one more token, by tokens in the text so far: {told}.")
+    return Picture(figure, f"Milliseconds for one more token, by tokens in the text so far: {alt}.")
 
 
 def what_memory_holds(data: Data) -> Picture:
@@ -42,11 +42,11 @@ def what_memory_holds(data: Data) -> Picture:
             axes.plot(range(-len(slots), 0), slots, mark, color=colour, ms=3)
             axes.set(title=name, xlabel="slot of memory, the youngest at the right")
         panels[0].set_ylabel("place in the text")
-    told = "; ".join(
+    alt = "; ".join(
         f"{name}: {len(slots)} slots hold {len(set(slots))} tokens of the text"
         for name, slots in data.items()
     )
-    return Picture(figure, f"What memory holds. {told}.")
+    return Picture(figure, f"What memory holds. {alt}.")
 
 
 def sampling_distribution(data: Data) -> Picture:

@@ -26,14 +26,14 @@ def scaling(data: Data) -> Picture:
     name = SHOWN if SHOWN in data["presets"] else next(iter(data["presets"]))
     with drawing(10, 4.8) as figure:
         several, each = figure.subplots(1, 2)
-        told = [_efficiency(several, data, name), _memory(each, data)]
-    return Picture(figure, " ".join(told))
+        alt = [_efficiency(several, data, name), _memory(each, data)]
+    return Picture(figure, " ".join(alt))
 
 
 def _efficiency(axes: Axes, data: Data, name: str) -> str:
     assumed = data["assumed"]
     rate = assumed["teraflops"] * assumed["utilisation"]
-    told = []
+    alt = []
     for link, (where, mark, colour) in LINKS.items():
         rows = data["presets"][name]["scaling"]["assumed"][link]
         gpus = [row["gpus"] for row in rows]
@@ -43,7 +43,7 @@ def _efficiency(axes: Axes, data: Data, name: str) -> str:
         label = f"{where}, {data['links'][link]:,.3g} GB/s"
         axes.plot(gpus, apart, f"{mark}-", color=colour, label=label)
         axes.plot(gpus, overlapped, "--", color=colour, lw=1)
-        told.append(f"{label}: {apart[-1]:.0f} to {overlapped[-1]:.0f} %")
+        alt.append(f"{label}: {apart[-1]:.0f} to {overlapped[-1]:.0f} %")
     axes.set_xscale("log", base=2)
     axes.set_xticks(gpus, [str(number) for number in gpus])
     axes.set(title=f"{name}, GPUs of {rate:.0f} TFLOP/s (assumed)", xlabel="GPUs", ylabel="efficiency, %")
@@ -51,12 +51,12 @@ def _efficiency(axes: Axes, data: Data, name: str) -> str:
     axes.legend(title="no overlap; dashed: perfect overlap", loc="upper center", bbox_to_anchor=(0.5, -0.16))
     return (
         f"Left: share of {gpus[-1]} times one GPU's speed that {gpus[-1]} GPUs would reach with {name}, "
-        f"without and with overlap, each at an assumed {rate:.0f} TFLOP/s, by link; {'; '.join(told)}."
+        f"without and with overlap, each at an assumed {rate:.0f} TFLOP/s, by link; {'; '.join(alt)}."
     )
 
 
 def _memory(axes: Axes, data: Data) -> str:
-    told = []
+    alt = []
     for place, (name, preset) in enumerate(data["presets"].items()):
         row = [one for one in preset["gigabytes"] if one["gpus"] <= MOST][-1]
         left = 0.0
@@ -73,12 +73,10 @@ def _memory(axes: Axes, data: Data) -> str:
             )
             left += width
         axes.annotate(f"{row['whole']:,.3g}", (left, place), (4, 0), textcoords="offset points", va="center")
-        told.append(f"{name} on {row['gpus']}: {row['whole']:,.3g}")
-    axes.set_yticks(range(len(told)), [one.partition(":")[0] for one in told])
+        alt.append(f"{name} on {row['gpus']}: {row['whole']:,.3g}")
+    axes.set_yticks(range(len(alt)), [one.partition(":")[0] for one in alt])
     axes.set(title="Held by each of so many GPUs", xlabel="GB in float32, published batch")
     axes.margins(x=0.12)
     axes.invert_yaxis()
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16))
-    return (
-        f"Right: gigabytes that each GPU holds in float32 when its backward pass begins; {'; '.join(told)}."
-    )
+    return f"Right: gigabytes that each GPU holds in float32 when its backward pass begins; {'; '.join(alt)}."

@@ -5,9 +5,9 @@ from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
-from matplotlib.patches import Rectangle
 
-from minitxl.figures.picture import Data, Picture, drawing, hide_frame
+from minitxl.figures.marks import box, hide_frame
+from minitxl.figures.picture import Data, Picture, drawing
 
 
 def which_vector(data: Data) -> Picture:
@@ -53,20 +53,13 @@ def which_vector(data: Data) -> Picture:
 
 
 def _box(axes: Axes, x: int, y: int, row: int, k: int, *, hatched: bool) -> None:
-    """A cell with the number of its row."""
-    fill, ink = _colours(row, k)
-    if hatched:
-        fill, ink = "white", "#707070"
-    axes.add_patch(
-        Rectangle((x, y), 1, 1, facecolor=fill, edgecolor="#B0B0B0", lw=0.8, hatch="////" if hatched else "")
-    )
-    number = axes.text(x + 0.5, y + 0.5, str(row), ha="center", va="center", color=ink, fontsize=9)
-    if hatched:
-        number.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 1})
+    """Draw a cell with the number of its row."""
+    fill, ink = ("white", "#707070") if hatched else _colours(row, k)
+    box(axes, x, y, str(row), fill, ink=ink, hatched=hatched)
 
 
 def _colours(row: int, k: int) -> tuple[Any, str]:
-    """Of a row of the past, and of what is written on it."""
+    """Return the colour of a row of the past, and that of the text on it."""
     return mpl.colormaps["cividis"](row / max(k, 1)), "white" if row < 0.6 * k else "black"
 
 
@@ -89,9 +82,9 @@ def by_row(data: Data) -> Picture:
         grid[1, 1].set(xlabel="row of the key, from the farthest to the query itself")
     return Picture(
         figure,
-        f"One query and {len(rows)} keys, k = {k}. Products with rows 0 to {k}: {_told(data['met'])}; "
-        f"looked up by the keys: {_told(data['looked_up'])}; their weights: {_told(data['weights'])}; "
-        f"added up by row: {_told(data['added'])}.",
+        f"One query and {len(rows)} keys, k = {k}. Products with rows 0 to {k}: {_alt(data['met'])}; "
+        f"looked up by the keys: {_alt(data['looked_up'])}; their weights: {_alt(data['weights'])}; "
+        f"added up by row: {_alt(data['added'])}.",
     )
 
 
@@ -103,5 +96,5 @@ def _bars(axes: Axes, heights: Sequence[float], rows: Sequence[int], k: int, tit
     axes.set_title(title)
 
 
-def _told(values: Sequence[float]) -> str:
+def _alt(values: Sequence[float]) -> str:
     return ", ".join(f"{value:.2f}" for value in values)

@@ -7,6 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
+from minitxl.figures.marks import hide_frame
 from minitxl.figures.picture import BITS, BLUE, GREEN, ORANGE, PURPLE, Data, Picture, drawing
 
 LINES = ((BLUE, "s:"), (GREEN, "^-."), (ORANGE, "o-"), (PURPLE, "D--"))
@@ -20,7 +21,7 @@ def indistinguishable(data: Data) -> Picture:
     are those of the keys, and ``pair`` holds the keys that are compared at ``query``.
     """
     panels, tokens, mem_len = data["panels"], data["tokens"], data["mem_len"]
-    query, pair, told = data["query"], data["pair"], []
+    query, pair, alt = data["query"], data["pair"], []
     with drawing(10.5, 3.1) as figure:
         all_axes = figure.subplots(1, len(panels), sharey=True)
         for axes, (name, scores) in zip(all_axes, panels.items(), strict=True):
@@ -33,17 +34,17 @@ def indistinguishable(data: Data) -> Picture:
             axes.set_xticks(range(len(tokens)), tokens)
             axes.set_yticks(range(len(scores)), tokens[mem_len:])
             figure.colorbar(image, ax=axes, shrink=0.7, label="score")
-            told.append(f"{name} {first} and {second}")
+            alt.append(f"{name} {first} and {second}")
         all_axes[0].set(ylabel="query")
     words = f"the key {tokens[pair[0]]!r} in memory and the same letter {pair[1] - pair[0]} later"
-    return Picture(figure, f"Scores of query {query} for {words}: {'; '.join(told)}.")
+    return Picture(figure, f"Scores of query {query} for {words}: {'; '.join(alt)}.")
 
 
 def _map(axes: Axes, rows: Sequence[Sequence[float | int | None]]) -> Any:
     cells = np.array([[np.nan if value is None else value for value in row] for row in rows])
     axes.set_facecolor(HIDDEN)
-    axes.tick_params(length=0, labelsize=8)
-    axes.spines[["left", "bottom"]].set_visible(False)
+    hide_frame(axes)
+    axes.tick_params(labelsize=8)
     return axes.imshow(cells, cmap="cividis", aspect="auto", interpolation="nearest")
 
 
@@ -87,7 +88,7 @@ def by_place(data: Data) -> Picture:
 
     ``before`` shades the places below it, under the name ``shaded``.
     """
-    places, told = data["places"], []
+    places, alt = data["places"], []
     with drawing(7.5, 3.4) as figure:
         axes = figure.subplots()
         if "before" in data:
@@ -96,7 +97,7 @@ def by_place(data: Data) -> Picture:
         for name, curve in data["curves"].items():
             colour, line = LINES[2] if name.startswith("XL") else next(others)
             axes.plot(places, curve, line, color=colour, label=name)
-            told.append(f"{name} {curve[0]:.2f} at {places[0]}, {curve[-1]:.2f} at {places[-1]}")
+            alt.append(f"{name} {curve[0]:.2f} at {places[0]}, {curve[-1]:.2f} at {places[-1]}")
         for name, level in data.get("levels", {}).items():
             axes.axhline(level, color="black", lw=1, ls=(0, (1, 3)))
             axes.annotate(
@@ -105,7 +106,7 @@ def by_place(data: Data) -> Picture:
         axes.set(xlabel=data["xlabel"], ylabel=data["ylabel"], xlim=(places[0] - 0.5, places[-1] + 0.5))
         axes.set_xticks(places if len(places) <= 16 else places[::4])
         axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
-    return Picture(figure, f"{data['ylabel']} by {data['xlabel']}: {'; '.join(told)}.")
+    return Picture(figure, f"{data['ylabel']} by {data['xlabel']}: {'; '.join(alt)}.")
 
 
 def shaw_clipping(data: Data) -> Picture:
@@ -158,7 +159,7 @@ def _by_clip(axes: Axes, rows: Sequence[Data]) -> None:
 def shaw_vectors(data: Data) -> Picture:
     """One model's tables by j - i: how long each vector is, and how alike neighbours are."""
     places, k = data["j_minus_i"], data["max_distance"]
-    told = []
+    alt = []
     with drawing(9.5, 5.2) as figure:
         grid = figure.subplots(2, 2, sharex=True, sharey="row")
         for column, table in enumerate(("a_K", "a_V")):
@@ -170,7 +171,7 @@ def shaw_vectors(data: Data) -> Picture:
                 between = [place + 0.5 for place in places[:-1]]
                 cosine.plot(between, layer[table]["cosine"], line, color=colour, lw=1.4)
                 itself, one_back, farthest = (layer[table]["norm"][row] for row in (k, k - 1, 0))
-                told.append(
+                alt.append(
                     f"{table} layer {number}: norm {itself:.2f} of itself, {one_back:.2f} one back, "
                     f"{farthest:.2f} at {k} and more"
                 )
@@ -189,7 +190,7 @@ def shaw_vectors(data: Data) -> Picture:
         grid[0, 0].set(ylabel="length of the vector")
         grid[1, 0].set(ylabel="cosine with the next one", xticks=range(-k, k + 1, max(1, k // 4)))
         grid[0, 0].legend(loc="upper left")
-    return Picture(figure, f"Learned vectors by distance, k = {k}. {'; '.join(told)}.")
+    return Picture(figure, f"Learned vectors by distance, k = {k}. {'; '.join(alt)}.")
 
 
 def clip_choice(data: Data) -> Picture:

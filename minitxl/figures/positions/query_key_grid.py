@@ -6,7 +6,8 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
-from minitxl.figures.picture import BLUE, ORANGE, Data, Picture, drawing, hide_frame
+from minitxl.figures.marks import box, hide_frame
+from minitxl.figures.picture import BLUE, ORANGE, Data, Picture, drawing
 
 LOOKS: list[dict[str, Any]] = [{"color": BLUE}, {"facecolor": "white", "edgecolor": ORANGE, "hatch": "////"}]
 """Of a key that stays, and of a state that is to go."""
@@ -36,26 +37,24 @@ def numbered(data: Data) -> Picture:
                 axes.plot([panel["mem_len"]] * 2, [-0.2, len(panel["numbers"]) + 0.2], color="black", lw=2.5)
             _name_axes(axes, panel, title)
             axes.set(xlim=(-0.1, width + 0.1), ylim=(tallest + 0.2, -0.2), aspect="equal", anchor="N")
-    told = "; ".join(
+    alt = "; ".join(
         f"{title.replace(chr(10), ' ')}: "
         + ", ".join(
             " ".join("–" if number is None else f"{number}" for number in row) for row in panel["numbers"]
         )
         for title, panel in panels.items()
     )
-    return Picture(figure, f"Numbers row by row, – for the future. {told}.")
+    return Picture(figure, f"Numbers row by row, – for the future. {alt}.")
 
 
 def _pair(axes: Axes, x: int, y: int, number: int | None, most: int) -> None:
-    """A box with its number; colours go from 0, bright, to the largest, dark."""
+    """Draw a number in its box; colours go from 0, bright, to the largest, dark."""
     if number is None:
-        axes.add_patch(Rectangle((x, y), 1, 1, facecolor="white", edgecolor="#B0B0B0", lw=0.8, hatch="////"))
+        box(axes, x, y, "", "white", hatched=True)
         return
     near = 1 - number / most
-    fill = mpl.colormaps["cividis"](near)
-    axes.add_patch(Rectangle((x, y), 1, 1, facecolor=fill, edgecolor="#B0B0B0", lw=0.8))
     ink = "black" if near > 0.5 else "white"
-    axes.text(x + 0.5, y + 0.5, f"{number}", ha="center", va="center", color=ink, fontsize=11)
+    box(axes, x, y, f"{number}", mpl.colormaps["cividis"](near), ink=ink, fontsize=11)
 
 
 def _name_axes(axes: Axes, panel: Data, title: str) -> None:
@@ -73,7 +72,7 @@ def taken(data: Data) -> Picture:
     states that were to go. A step in each line is the first way again.
     """
     ways, places, gone = data["ways"], range(len(data["keys"])), data["taken"]
-    whole, told = next(iter(ways.values())), []
+    whole, alt = next(iter(ways.values())), []
     with drawing(9, 1.15 * len(ways) + 0.5) as figure:
         lines = figure.subplots(len(ways), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
         for axes, (name, weights) in zip(lines, ways.items(), strict=True):
@@ -84,9 +83,9 @@ def taken(data: Data) -> Picture:
             axes.stairs(whole, [place - 0.5 for place in range(len(whole) + 1)], color="black", lw=1)
             left = sum(weight or 0.0 for weight, is_gone in zip(weights, gone, strict=True) if is_gone)
             axes.set_title(f"{name}: the marked states get {left:.1%} of the weight")
-            told.append(f"{name} {left:.1%}")
+            alt.append(f"{name} {left:.1%}")
         lines[-1].set_xticks(places, data["keys"])
         lines[-1].set(xlabel=data["label"])
         figure.supylabel("weight", fontsize=10)
     marked = sum(gone)
-    return Picture(figure, f"What {marked} states of memory get of a query's weight: {'; '.join(told)}.")
+    return Picture(figure, f"What {marked} states of memory get of a query's weight: {'; '.join(alt)}.")

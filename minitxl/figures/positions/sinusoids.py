@@ -32,9 +32,9 @@ def order(curves: Data, *, steps: int) -> Picture:
         axes.set(title="Which came first, A or B?", xlabel="training step", ylabel="accuracy")
         axes.set(xlim=(0, steps * 1.02), ylim=(0.4, 1.03))
         figure.legend(loc="outside right upper")
-    told = ", ".join(f"{name} {curve['accuracy'][-1]:.2f}" for name, curve in curves.items())
+    alt = ", ".join(f"{name} {curve['accuracy'][-1]:.2f}" for name, curve in curves.items())
     last = next(iter(curves.values()))["step"][-1]
-    return Picture(figure, f"Accuracy at step {last} of {steps}, chance 0.50: {told}.")
+    return Picture(figure, f"Accuracy at step {last} of {steps}, chance 0.50: {alt}.")
 
 
 def changed(data: Data) -> Picture:
@@ -51,12 +51,12 @@ def changed(data: Data) -> Picture:
             axes.set(title=name.replace(", ", ",\n"), xticks=list(named), xticklabels=named.values())
             axes.set(xlabel="place", yscale="log", ylim=(FLOOR, 20))
         panels[0].set_ylabel("change of the output (norm)")
-    told = "; ".join(
+    alt = "; ".join(
         f"{name}: moves at {sum(amount >= data['rounding'] for amount in change)} places of {len(change)}, "
         f"by {change[-1]:.2f} at the last"
         for name, change in systems.items()
     )
-    return Picture(figure, f"A at place {first} and B at place {second} are swapped. {told}.")
+    return Picture(figure, f"A at place {first} and B at place {second} are swapped. {alt}.")
 
 
 def table(data: Data) -> Picture:
@@ -92,23 +92,23 @@ def by_offset(data: Data) -> Picture:
     panels = data["panels"]
     with drawing(3.2 * len(panels), 3.1) as figure:
         plots = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
-        for axes, (name, found) in zip(plots, panels.items(), strict=True):
-            axes.fill_between(data["offset"], found["low"], found["high"], color=ORANGE, alpha=0.35, lw=0)
-            axes.plot(data["offset"], found["mean"], color=BLUE, lw=1.5)
-            axes.set(title=f"{name}\nspread {_short(found['spread'])}", xlabel="offset i - j (tokens)")
+        for axes, (name, panel) in zip(plots, panels.items(), strict=True):
+            axes.fill_between(data["offset"], panel["low"], panel["high"], color=ORANGE, alpha=0.35, lw=0)
+            axes.plot(data["offset"], panel["mean"], color=BLUE, lw=1.5)
+            axes.set(title=f"{name}\nspread {_short(panel['spread'])}", xlabel="offset i - j (tokens)")
         plots[0].set_ylabel("product of places i and j")
         handles = [
             mpl.lines.Line2D([], [], color=BLUE, label="mean of all pairs of that offset"),
             mpl.patches.Patch(color=ORANGE, alpha=0.35, label="from the smallest pair to the largest"),
         ]
         figure.legend(handles=handles, loc="outside lower center", ncols=2)
-    told = "; ".join(
-        f"{name.replace(chr(10), ' ')}: {_short(found['spread'])}" for name, found in panels.items()
+    alt = "; ".join(
+        f"{name.replace(chr(10), ' ')}: {_short(panel['spread'])}" for name, panel in panels.items()
     )
     return Picture(
         figure,
         f"Products of {data['places']} sinusoidal positions by offset. Largest spread between pairs of one "
-        f"offset: {told}.",
+        f"offset: {alt}.",
     )
 
 
@@ -152,7 +152,7 @@ def one_vector(data: Data) -> Picture:
 
     ``panels[name]`` has distances [key key] and places, the number each key was given.
     """
-    tokens, told = data["tokens"], []
+    tokens, alt = data["tokens"], []
     with drawing(10.5, 3.9) as figure:
         row = figure.subplots(1, len(data["panels"]), sharey=True)
         for axes, (name, panel) in zip(row, data["panels"].items(), strict=True):
@@ -167,8 +167,8 @@ def one_vector(data: Data) -> Picture:
             axes.set_yticks(range(len(tokens)), tokens, fontsize=8)
             axes.set(title=f"{name}:\n{len(same) // 2} pairs are one vector", xlabel="memory | segment")
             axes.tick_params(length=0)
-            told.append(f"{name}: {len(same) // 2}")
+            alt.append(f"{name}: {len(same) // 2}")
         figure.colorbar(image, ax=row, label="distance of the vectors", shrink=0.7)
     return Picture(
-        figure, f"Pairs of {len(tokens)} keys that are one vector, by the numbers given: {'; '.join(told)}."
+        figure, f"Pairs of {len(tokens)} keys that are one vector, by the numbers given: {'; '.join(alt)}."
     )

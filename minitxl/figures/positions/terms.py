@@ -3,8 +3,8 @@
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import Normalize, PowerNorm
-from matplotlib.patches import Rectangle
 
+from minitxl.figures.marks import box, hide_frame
 from minitxl.figures.picture import BITS, BLUE, GREEN, ORANGE, PURPLE, Data, Picture, drawing, printed
 
 NAMES = {
@@ -35,12 +35,12 @@ def without_terms(data: Data) -> Picture:
         axes.invert_yaxis()
         axes.margins(x=0.15, y=0.15)
         axes.set(xlabel=f"test {BITS}: a circle for each seed, a bar at their mean")
-    told = "; ".join(
+    alt = "; ".join(
         f"{labels[missing]} {row['bits']['mean']:.2f} (spread {row['bits']['spread']:.2f})"
         for missing, row in rows.items()
     )
     seeds = len(rows["none"]["bits"]["seeds"])
-    return Picture(figure, f"Test {BITS} after {data['steps']} steps, mean of {seeds} seeds: {told}.")
+    return Picture(figure, f"Test {BITS} after {data['steps']} steps, mean of {seeds} seeds: {alt}.")
 
 
 def stacked(data: Data) -> Picture:
@@ -105,11 +105,11 @@ def maps(data: Data) -> Picture:
         figure.supxlabel("key", fontsize=10)
         figure.supylabel("query", fontsize=10)
         figure.colorbar(drawn, ax=grid, label=data["quantity"], shrink=0.8, pad=0.01)
-    told = "; ".join(
+    alt = "; ".join(
         f"{title}, {np.nanmin(matrix):.2f} to {np.nanmax(matrix):.2f}" for title, matrix in matrices.items()
     )
     return Picture(
-        figure, f"{data['quantity']} of {len(keys)} keys for each of {len(queries)} queries: {told}."
+        figure, f"{data['quantity']} of {len(keys)} keys for each of {len(queries)} queries: {alt}."
     )
 
 
@@ -121,15 +121,15 @@ def side_by_side(data: Data) -> Picture:
     """
     keys, queries = ([printed(label) for label in data[axis]] for axis in ("keys", "queries"))
     lines = data["lines"]
-    columns, told = max(map(len, lines.values())), []
+    columns, alt = max(map(len, lines.values())), []
     width, height = columns * (0.5 + 0.13 * len(keys)), len(lines) * (0.6 + 0.1 * len(queries))
     with drawing(0.6 + width, 0.5 + height) as figure:
         grid = figure.subplots(len(lines), columns, sharex=True, sharey=True, squeeze=False)
         for row, (label, line) in zip(grid, lines.items(), strict=True):
             row[0].set_ylabel(label, fontweight="bold")
             for axes, panel in zip(row, line, strict=True):
-                axes.tick_params(length=0, labelsize=7)
-                axes.spines[:].set_visible(False)
+                hide_frame(axes)
+                axes.tick_params(labelsize=7)
                 if panel is None:
                     axes.tick_params(labelleft=False)
                     axes.text(0.5, 0.5, "as above", transform=axes.transAxes, ha="center", color="#606060")
@@ -140,7 +140,7 @@ def side_by_side(data: Data) -> Picture:
                 axes.axvline(data.get("mem_len", 0) - 0.5, color="white", lw=2.5)
                 formula = panel["formula"].replace("·", r"\cdot")
                 axes.set_title(f"{panel['name']}\n${formula}$")
-                told.append(f"{label}{', ' if label else ''}{panel['name']}: {low:.2f} to {high:.2f}")
+                alt.append(f"{label}{', ' if label else ''}{panel['name']}: {low:.2f} to {high:.2f}")
         grid[0, 0].set_xticks(range(len(keys)), keys, family="monospace")
         grid[0, 0].set_yticks(range(len(queries)), queries, family="monospace")
         figure.align_ylabels(grid[:, 0])
@@ -148,7 +148,7 @@ def side_by_side(data: Data) -> Picture:
         figure.supxlabel(f"key{parted} (each panel: dark its lowest score, bright its highest)", fontsize=9)
         figure.supylabel("query", fontsize=9)
     words = f"Scores of {len(keys)} keys for each of {len(queries)} queries"
-    return Picture(figure, f"{words}. {'; '.join(told)}.")
+    return Picture(figure, f"{words}. {'; '.join(alt)}.")
 
 
 def shift_frames(data: Data) -> Picture:
@@ -168,12 +168,12 @@ def shift_frames(data: Data) -> Picture:
             _draw_frame(axes, frame, key=key, tallest=tallest)
         for axes in grid.flat[len(frames) :]:
             axes.set_axis_off()
-    told = "; ".join(
+    alt = "; ".join(
         f"{frame['title']}: {len(frame['tickets'])} × {len(frame['tickets'][0])}, first row "
         + " ".join(_ticket(ticket, key) or "blank" for ticket in frame["tickets"][0])
         for frame in frames
     )
-    return Picture(figure, f"{query} queries q and {key} distances d. {told}.")
+    return Picture(figure, f"{query} queries q and {key} distances d. {alt}.")
 
 
 def _draw_frame(axes: Axes, frame: Data, *, key: int, tallest: int) -> None:
@@ -181,12 +181,8 @@ def _draw_frame(axes: Axes, frame: Data, *, key: int, tallest: int) -> None:
         for x, ticket in enumerate(row):
             future = frame["garbage"] is not None and frame["garbage"][y][x]
             fill = "white" if ticket < 1 else ROWS[(ticket - 1) // key % len(ROWS)]
-            hatch = "////" if future and ticket >= 0 else ""
-            box = Rectangle((x, y), 1, 1, facecolor=fill, edgecolor="#707070", lw=0.8, hatch=hatch)
-            axes.add_patch(box)
-            words = axes.text(x + 0.5, y + 0.5, _ticket(ticket, key), ha="center", va="center", fontsize=8)
-            if hatch:
-                words.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 1})
+            hatched = bool(future and ticket >= 0)
+            box(axes, x, y, _ticket(ticket, key), fill, edge="#707070", hatched=hatched, fontsize=8)
     wide = len(frame["tickets"][0])
     axes.set(xlim=(-0.1, max(wide, key + 1) + 0.1), ylim=(tallest + 0.1, -0.1), aspect=0.75)
     axes.set_title(frame["title"], fontsize=9)
@@ -194,7 +190,7 @@ def _draw_frame(axes: Axes, frame: Data, *, key: int, tallest: int) -> None:
 
 
 def _ticket(ticket: int, key: int) -> str:
-    """What a ticket stands for: query and distance."""
+    """Return query and distance of a ticket."""
     if ticket < 1:
         return "0" if ticket == 0 else ""
     query, column = divmod(ticket - 1, key)
@@ -219,5 +215,5 @@ def products(data: Data) -> Picture:
         axes.set(xlabel="keys, half of them memory", ylabel="vectors projected by W_kR")
         axes.margins(x=0.12)
         axes.legend(loc="upper left")
-    told = "; ".join(f"{label} {data[way][0]:,} … {data[way][-1]:,}" for way, (label, *_) in WAYS.items())
-    return Picture(figure, f"Vectors projected by W_kR, with {keys[0]} … {keys[-1]} keys: {told}.")
+    alt = "; ".join(f"{label} {data[way][0]:,} … {data[way][-1]:,}" for way, (label, *_) in WAYS.items())
+    return Picture(figure, f"Vectors projected by W_kR, with {keys[0]} … {keys[-1]} keys: {alt}.")

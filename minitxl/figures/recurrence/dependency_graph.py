@@ -1,4 +1,4 @@
-"""How far a prediction can be told of things: the cone of states, the map of reach, the gradient's end."""
+"""Plots of dependency reach: the cone of states, the map of reach, the gradient's end."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -7,7 +7,8 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.collections import LineCollection
 
-from minitxl.figures.picture import BLUE, GREEN, ORANGE, PURPLE, Data, Picture, cut_lines, drawing, hide_frame
+from minitxl.figures.marks import cut_lines, hide_frame, layer_ticks, write_numbers
+from minitxl.figures.picture import BLUE, GREEN, ORANGE, PURPLE, Data, Picture, drawing
 from minitxl.figures.recurrence.reach import GRADIENTS
 
 GUESSES = {"N·(M + L)": (PURPLE, ":"), "N·M": (GREEN, "--")}
@@ -56,13 +57,10 @@ def cone(graph: Data) -> Picture:
                 )  # fmt: skip
         cut_lines(axes, graph["seg_len"], graph["time"], zorder=0)
         _back_from(axes, last, [0, graph["offset"], graph["reach"]])
-        axes.set_yticks(
-            range(graph["n_layer"] + 1), ["input", *(f"layer {n + 1}" for n in range(graph["n_layer"]))]
-        )
+        layer_ticks(axes, graph["n_layer"])
         axes.set(xlabel="tokens back from the query", title=f"reach {graph['reach']} tokens")
         axes.margins(x=0.02, y=0.1)
-        axes.spines[["left", "bottom"]].set_visible(False)
-        axes.tick_params(length=0)
+        hide_frame(axes)
         figure.legend(loc="outside lower center", ncols=4, handletextpad=0.4, columnspacing=1.2, fontsize=9)
     window = f", window {graph['window']}" if graph["window"] else ""
     return Picture(
@@ -89,11 +87,8 @@ def reach_map(data: Data) -> Picture:
     with drawing(10, 3.8) as figure:
         grid, line = figure.subplots(1, 2)
         image = grid.imshow(data["reach"], cmap="cividis", aspect="auto", origin="lower")
-        brightest = max(map(max, data["reach"]))
-        for row, values in enumerate(data["reach"]):
-            for column, value in enumerate(values):
-                ink = "black" if value > 0.55 * brightest else "white"
-                grid.text(column, row, f"{value:,}", ha="center", va="center", color=ink, fontsize=9)
+        texts = [[f"{value:,}" for value in row] for row in data["reach"]]
+        write_numbers(grid, data["reach"], texts, dark=0.55 * max(map(max, data["reach"])), fontsize=9)
         grid.set_xticks(range(len(ratios)), [f"{ratio:g}" for ratio in ratios])
         grid.set_yticks(range(len(layers)), [str(n) for n in layers])
         hide_frame(grid)
@@ -106,7 +101,7 @@ def reach_map(data: Data) -> Picture:
             xlabel="M / L", ylabel="tokens back", title=f"N = {curve['n_layer']}: a step at each M = k·L"
         )
         line.legend()
-    told = "; ".join(
+    alt = "; ".join(
         f"{n} layers: {', '.join(f'{value:,}' for value in row)}"
         for n, row in zip(layers, data["reach"], strict=True)
     )
@@ -114,7 +109,7 @@ def reach_map(data: Data) -> Picture:
     return Picture(
         figure,
         f"Reach in tokens of the last query of a segment of {data['seg_len']}, at M / L of "
-        f"{', '.join(f'{ratio:g}' for ratio in ratios)}. {told}. With {curve['n_layer']} layers and "
+        f"{', '.join(f'{ratio:g}' for ratio in ratios)}. {alt}. With {curve['n_layer']} layers and "
         f"M / L = {curve['ratio'][-1]:g} the exact reach is {curve['reach'][-1]:,}; guesses: {ends}.",
     )
 
@@ -126,16 +121,8 @@ def gradient_lengths(data: Data) -> Picture:
         for name in reversed(GRADIENTS):
             label, colour, line = GRADIENTS[name]
             back = [distance for distance, value in enumerate(data[name]) if value]
-            axes.plot(
-                back,
-                [data[name][d] for d in back],
-                line,
-                color=colour,
-                label=label,
-                lw=1.2,
-                ms=5,
-                clip_on=False,
-            )
+            style: dict[str, Any] = {"color": colour, "label": label, "lw": 1.2, "ms": 5, "clip_on": False}
+            axes.plot(back, [data[name][distance] for distance in back], line, **style)
         axes.axvline(data["offset"] + 0.5, color="black", lw=1, ls=":")
         axes.annotate(
             "segment begins", (data["offset"] + 0.7, 1), xycoords=("data", "axes fraction"), va="top"
@@ -169,11 +156,11 @@ def influence(data: Data) -> Picture:
             yscale="log", xlabel="tokens back from the query", ylabel="change of a log-probability, nats"
         )
         axes.margins(x=0.01, y=0.12)
-    told = ", ".join(f"{name} {mean:.2g}" for name, mean in zip(names, data["means"], strict=True))
+    alt = ", ".join(f"{name} {mean:.2g}" for name, mean in zip(names, data["means"], strict=True))
     return Picture(
         figure,
         f"A token is replaced: by how many nats the prediction changes, queries averaged: {data['queries']}. "
-        f"Mean over the tokens of each part, in nats: {told}. The reach is {data['reach']} tokens.",
+        f"Mean over the tokens of each part, in nats: {alt}. The reach is {data['reach']} tokens.",
     )
 
 
@@ -205,7 +192,7 @@ def effective_lengths(data: Data) -> Picture:
             for name, (colour, line, mark) in looks.items()
         ]
         figure.legend(handles=handles, title="large mark: RECL", loc="outside right upper")
-    told = "; ".join(
+    alt = "; ".join(
         f"{title}: "
         + ", ".join(
             f"{name} {' / '.join(map(str, dict.fromkeys(one['recl'])))} ({one['loss'][-1]:.2f} in the end)"
@@ -213,4 +200,4 @@ def effective_lengths(data: Data) -> Picture:
         )
         for title, group in panels.items()
     )
-    return Picture(figure, f"{data['unit'].capitalize()} against context, and RECL in tokens. {told}.")
+    return Picture(figure, f"{data['unit'].capitalize()} against context, and RECL in tokens. {alt}.")

@@ -2,9 +2,8 @@
 
 from typing import Any
 
-from matplotlib.patches import Rectangle
-
-from minitxl.figures.picture import BLUE, ORANGE, Data, Picture, cut_lines, drawing, hide_frame, printed
+from minitxl.figures.marks import cell, cut_lines, hide_frame
+from minitxl.figures.picture import BLUE, ORANGE, Data, Picture, drawing, printed
 
 SEEN = {
     "in its segment: seen": (BLUE, "white", ""),
@@ -33,7 +32,7 @@ def seen(data: Data) -> Picture:
         for query, row in enumerate(sees):
             for key, one in enumerate(row):
                 kind = list(SEEN)[2 if key > query else int(not one)]
-                grid.add_patch(_box(key, query, SEEN[kind]))
+                grid.add_patch(cell(key, query, SEEN[kind]))
         counts.barh(range(time), range(1, time + 1), height=0.7, fill=False, edgecolor=ORANGE, hatch="////")
         counts.barh(range(time), contexts, height=0.7, color=BLUE)
         counts.axvline(mean, color="black", lw=1.5, ls="--")
@@ -50,13 +49,13 @@ def seen(data: Data) -> Picture:
         grid.set_yticklabels(tokens, family="monospace")
         grid.set(title=f"Cut into segments of {data['seg_len']}", xlim=(-0.6, time - 0.4))
         grid.set(xlabel="token (key)", ylabel="the last token read (query)")
-        grid.spines[:].set_visible(False)
+        hide_frame(grid)
         counts.yaxis.tick_right()
         counts.set_yticklabels([printed(token) for token in data["targets"]], family="monospace")
         counts.yaxis.set_label_position("right")
         counts.set(title="Predicted from", xlabel="tokens of context", ylabel="to be predicted")
         counts.spines["left"].set_visible(False)
-        handles = [_box(0, 0, look, label=kind) for kind, look in SEEN.items()]
+        handles = [cell(0, 0, look, label=kind) for kind, look in SEEN.items()]
         figure.legend(handles=handles, loc="outside lower center", ncols=3)
     return Picture(
         figure,
@@ -74,15 +73,15 @@ def readable(data: Data) -> Picture:
     """
     rows, seg_len, time = data["rows"], data["seg_len"], len(data["tokens"])
     begin = time - 1 - (time - 1) % seg_len
-    counts = {name: sum(told) for name, told in rows.items()}
+    counts = {name: sum(alt) for name, alt in rows.items()}
     with drawing(9.5, 0.3 * len(rows) + 0.8) as figure:
         axes = figure.subplots()
-        for y, told in enumerate(rows.values()):
-            for x, (token, one) in enumerate(zip([*data["tokens"], "?"], [*told, True], strict=True)):
+        for y, alt in enumerate(rows.values()):
+            for x, (token, one) in enumerate(zip([*data["tokens"], "?"], [*alt, True], strict=True)):
                 look = (
                     list(KNOWN.values())[int(x < begin) if one else 2] if x < time else ("white", "black", "")
                 )
-                axes.add_patch(_box(x, y, look))
+                axes.add_patch(cell(x, y, look))
                 ink = "white" if look[0] == BLUE else "black"
                 words = printed(token) if one else ""
                 centred: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 11}
@@ -91,18 +90,10 @@ def readable(data: Data) -> Picture:
         axes.set(xlim=(-0.6, time + 0.6), ylim=(len(rows) - 0.4, -0.6), xticks=[])
         axes.set_yticks(range(len(rows)), [f"{name}: {count} seen" for name, count in counts.items()])
         hide_frame(axes)
-        handles = [_box(0, 0, look, label=kind) for kind, look in KNOWN.items()]
+        handles = [cell(0, 0, look, label=kind) for kind, look in KNOWN.items()]
         figure.legend(handles=handles, loc="outside lower center", ncols=3)
     seen = "; ".join(f"{name}: from the last {count}" for name, count in counts.items())
     return Picture(figure, f"Guess what follows {time} tokens in segments of {seg_len}. {seen}.")
-
-
-def _box(x: int, y: int, look: tuple[str, str, str], *, label: str = "") -> Rectangle:
-    fill, edge, hatch = look
-    side = 0.86
-    return Rectangle(
-        (x - side / 2, y - side / 2), side, side, facecolor=fill, edgecolor=edge, hatch=hatch, label=label
-    )
 
 
 def lanes(data: Data) -> Picture:
@@ -119,7 +110,7 @@ def lanes(data: Data) -> Picture:
             number = inputs.get(token, -1)
             target = token - 1 in inputs
             look = KEPT[number % 2] if number >= 0 else TARGET if target else UNUSED
-            axes.add_patch(_box(token - begins[lane], lane, look))
+            axes.add_patch(cell(token - begins[lane], lane, look))
             words = axes.text(token - begins[lane], lane, f"{token}", ha="center", va="center", fontsize=9)
             if look is UNUSED:
                 words.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 1})
@@ -129,12 +120,12 @@ def lanes(data: Data) -> Picture:
         axes.set_yticks(range(len(begins)), [f"lane {lane}" for lane in range(len(begins))])
         hide_frame(axes)
         figure.legend(
-            handles=[_box(0, 0, look, label=kind) for kind, look in looks.items()],
+            handles=[cell(0, 0, look, label=kind) for kind, look in looks.items()],
             loc="outside lower center",
             ncols=len(looks),
         )
-    told = "; ".join(
+    alt = "; ".join(
         f"segment {number} reads {' and '.join(f'{row[0]} to {row[-1]}' for row in rows)}"
         for number, rows in enumerate(segments)
     )
-    return Picture(figure, f"A stream of {time} tokens in {len(begins)} lanes: {told}.")
+    return Picture(figure, f"A stream of {time} tokens in {len(begins)} lanes: {alt}.")

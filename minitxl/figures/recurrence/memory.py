@@ -8,9 +8,19 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.patches import Rectangle
 
-from minitxl.figures.picture import BLUE, ORANGE, Data, Picture, drawing, hide_frame
+from minitxl.figures.marks import cell, hide_frame, layer_ticks, write_numbers
+from minitxl.figures.picture import BLUE, ORANGE, Data, Picture, drawing
 
 CELLS = {"memory": "in memory", "now": "read now", "past": "forgotten", "ahead": "not read yet, or not seen"}
+LOOKS = {
+    "memory": (ORANGE, "white", "////"),
+    "now": (BLUE, "white", ""),
+    "past": ("#CCCCCC", "white", ""),
+    "ahead": ("white", "#CCCCCC", ""),
+    "again": ("#A6CEE3", BLUE, "...."),
+    "hidden": ("white", "#808080", "xxxx"),
+}
+"""Fill, edge and hatch of each kind of cell."""
 PALE = 0.4
 """How opaque a cell is that has a letter in it."""
 READ = {
@@ -29,7 +39,7 @@ def cut_edges(graph: Data, lengths: Data) -> Picture:
         _draw_lengths(weights, lengths)
         handles, labels = states.get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=3, handletextpad=0.4, fontsize=9)
-    found = "; ".join(
+    numbers = "; ".join(
         f"{name}: {value['segment']:.3g} through the segment, {value['memory']:.3g} through memory"
         for name, value in lengths.items()
     )
@@ -37,7 +47,7 @@ def cut_edges(graph: Data, lengths: Data) -> Picture:
         figure,
         f"States and what they read: {graph['n_layer']} layers, segments of {graph['seg_len']}, memory "
         f"{graph['mem_len']}. All edges from memory into the last segment are cut for the gradient. "
-        f"Length of the gradient of the loss: {found}.",
+        f"Length of the gradient of the loss: {numbers}.",
     )
 
 
@@ -70,10 +80,9 @@ def _draw_states(axes: Axes, graph: Data) -> None:
         axes.axvline(cut - 0.5, color="black", lw=2 if cut == begin else 1, ls="-" if cut == begin else ":")
     axes.annotate("SG: the gradient ends here", (begin - 0.7, top + 0.28), ha="right", fontsize=9)
     axes.set_xticks(range(graph["time"]))
-    axes.set_yticks(range(top + 1), ["input", *(f"layer {n + 1}" for n in range(top))])
+    layer_ticks(axes, top)
     axes.set(title="What the last query rests on", xlabel="token of the stream", ylim=(-0.25, top + 0.5))
-    axes.spines[["left", "bottom"]].set_visible(False)
-    axes.tick_params(length=0)
+    hide_frame(axes)
 
 
 def _draw_lengths(axes: Axes, lengths: Data) -> None:
@@ -100,23 +109,23 @@ def _draw_lengths(axes: Axes, lengths: Data) -> None:
 def memory_step(data: Data) -> Picture:
     """Above: which states are kept at this step, a row a layer. Below: which query sees which."""
     step, time, seg_len, n_layer = data["step"], data["time"], data["seg_len"], data["n_layer"]
-    now, kept = data["queries"], data["memory"]
+    now, stored = data["queries"], data["memory"]
     with drawing(9, 4.0) as figure:
         states, seen = figure.subplots(2, 1, sharex=True, height_ratios=[n_layer, seg_len + 0.5])
         for token in range(time):
-            if token in kept:
+            if token in stored:
                 kind = "memory"
             elif token in now:
                 kind = "now"
             else:
                 kind = "past" if token < now[0] else "ahead"
             for layer in range(n_layer):
-                _cell(states, token, layer, kind)
+                states.add_patch(_patch(token, layer, kind))
         for row, sees in enumerate(data["sees"]):
-            for key in [*kept, *now]:
-                kind = "ahead" if key not in sees else "memory" if key in kept else "now"
-                _cell(seen, key, row, kind)
-        states.set_title(f"Step {step}: memory holds {_span(kept)}; the model reads {_span(now)}")
+            for key in [*stored, *now]:
+                kind = "ahead" if key not in sees else "memory" if key in stored else "now"
+                seen.add_patch(_patch(key, row, kind))
+        states.set_title(f"Step {step}: memory holds {_span(stored)}; the model reads {_span(now)}")
         states.set_yticks(range(n_layer), [f"into layer {n + 1}" for n in range(n_layer)])
         seen.set_title("What each query sees: memory (hatched), and its own segment up to itself")
         seen.set_yticks(range(len(now)), [f"query {query}" for query in now])
@@ -132,34 +141,13 @@ def memory_step(data: Data) -> Picture:
     )
     return Picture(
         figure,
-        f"Step {step}, segments of {seg_len}, memory {data['mem_len']}: memory holds {_span(kept)}, "
+        f"Step {step}, segments of {seg_len}, memory {data['mem_len']}: memory holds {_span(stored)}, "
         f"a state for each of {n_layer} layers; {rows}.",
     )
 
 
-def _cell(axes: Axes, x: int, y: int, kind: str) -> None:
-    axes.add_patch(_patch(x, y, kind))
-
-
 def _patch(x: int, y: int, kind: str, label: str = "") -> Rectangle:
-    fill, edge, hatch = {
-        "memory": (ORANGE, "white", "////"),
-        "now": (BLUE, "white", ""),
-        "past": ("#CCCCCC", "white", ""),
-        "ahead": ("white", "#CCCCCC", ""),
-        "again": ("#A6CEE3", BLUE, "...."),
-        "hidden": ("white", "#808080", "xxxx"),
-    }[kind]
-    side = 0.88
-    return Rectangle(
-        (x - side / 2, y - side / 2),
-        side,
-        side,
-        facecolor=fill,
-        edgecolor=edge,
-        hatch=hatch,
-        label=label,
-    )
+    return cell(x, y, LOOKS[kind], side=0.88, label=label)
 
 
 def _span(tokens: list[int]) -> str:
@@ -179,7 +167,7 @@ def passes(data: Data) -> Picture:
     hidden or framed, if any; ``letters``, one a column, are written into the cells. With ``counted``,
     rows follow in time: what an earlier one has computed is computed again, and each column is added up.
     """
-    panels, told, kinds = data["panels"], [], dict[str, None]()
+    panels, alt, kinds = data["panels"], [], dict[str, None]()
     deepest = max(map(len, panels.values())) + ("counted" in data)
     with drawing(max(7, 5 * len(panels)), 0.28 * deepest + 1.5) as figure:
         for axes, (name, rows) in zip(
@@ -203,21 +191,21 @@ def passes(data: Data) -> Picture:
             axes.set(xlim=(-0.6, data["columns"] - 0.4), ylim=(deepest - 0.4, -0.6))
             axes.set_xticks(range(0, data["columns"], 1 if data["columns"] <= 16 else 4))
             hide_frame(axes)
-            found = [f"{len(rows)} rows, {sum(times.values())} tokens computed"]
-            found += [f"each at most {max(times.values())}×"] if "counted" in data else []
-            found += [
+            counts = [f"{len(rows)} rows, {sum(times.values())} tokens computed"]
+            counts += [f"each at most {max(times.values())}×"] if "counted" in data else []
+            counts += [
                 f"{sum(len(row.get(kind, [])) for row in rows)} {words}"
                 for kind, words in (("memory", "kept"), ("hidden", "hidden"), ("framed", "framed"))
                 if any(row.get(kind) for row in rows)
             ]
-            told.append(f"{name}: {', '.join(found)}")
+            alt.append(f"{name}: {', '.join(counts)}")
         handles = [_patch(0, 0, kind, label=READ[kind]) for kind in READ if kind in kinds]
         for handle in handles:
             handle.set_alpha(PALE if "letters" in row else None)
         handles += [_frame(0, 0, label=data["framed"])] if "framed" in data else []
         figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), fontsize=9)
     meaning = f" A frame: {data['framed']}." if "framed" in data else ""
-    return Picture(figure, f"Which tokens are computed, row by row. {'; '.join(told)}.{meaning}")
+    return Picture(figure, f"Which tokens are computed, row by row. {'; '.join(alt)}.{meaning}")
 
 
 def _row(axes: Axes, y: int, row: Data, of: dict[str, list[int]]) -> None:
@@ -245,12 +233,8 @@ def sides(data: Data) -> Picture:
     with drawing(min(10, 0.42 * cells.shape[1] + 2.4), 0.36 * len(cells) + 1.3) as figure:
         axes = figure.subplots()
         image = axes.imshow(cells, cmap="cividis", aspect="auto", vmin=0)
-        middle = 0.55 * np.nanmax(cells)
-        for (y, x), value in np.ndenumerate(cells):
-            if not np.isnan(value):
-                shown = "1" if value == 1 else f"{value:.2f}".lstrip("0") if value > 0.005 else "0"
-                ink = "black" if value > middle else "white"
-                axes.text(x, y, shown, ha="center", va="center", color=ink, fontsize=8)
+        texts = [[_short(value) for value in row] for row in cells]
+        write_numbers(axes, cells.tolist(), texts, dark=0.55 * np.nanmax(cells), fontsize=8)
         cuts = data["cuts"]
         axes.step([one - 0.5 for one in (*cuts, cuts[-1])], np.arange(len(cells) + 1) - 0.5, color=ORANGE)
         axes.set_yticks(range(len(cells)), data["rows"])
@@ -258,11 +242,18 @@ def sides(data: Data) -> Picture:
         axes.set(title=data["title"], xlabel=data["xlabel"])
         hide_frame(axes)
         figure.colorbar(image, ax=axes, label=data["label"])
-    told = "; ".join(
+    alt = "; ".join(
         f"{name}: {_range(row[:cut])} {data['sides'][0]}, {_range(row[cut:])} {data['sides'][1]}"
         for name, row, cut in zip(data["rows"], cells, cuts, strict=True)
     )
-    return Picture(figure, f"{data['title']}, {data['label']}. {told}.")
+    return Picture(figure, f"{data['title']}, {data['label']}. {alt}.")
+
+
+def _short(value: float) -> str:
+    """Return two decimals without what a reader can do without; nothing where there is no value."""
+    if np.isnan(value):
+        return ""
+    return "1" if value == 1 else f"{value:.2f}".lstrip("0") if value > 0.005 else "0"
 
 
 def _range(values: Any) -> str:

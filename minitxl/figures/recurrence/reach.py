@@ -3,7 +3,8 @@
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 
-from minitxl.figures.picture import BLUE, GREEN, ORANGE, Data, Picture, cut_lines, drawing
+from minitxl.figures.marks import cut_lines, hide_frame, layer_ticks, seed_band
+from minitxl.figures.picture import BLUE, GREEN, ORANGE, Data, Picture, drawing
 
 GRADIENTS = {
     "stopped": ("stopped, as in the paper", ORANGE, "o-"),
@@ -18,16 +19,16 @@ def dependency(data: Data) -> Picture:
         panels = figure.subplots(len(graphs), 1, squeeze=False)[:, 0]
         for axes, (name, graph) in zip(panels, graphs.items(), strict=True):
             _draw_graph(axes, name, graph)
-    told = "; ".join(
+    alt = "; ".join(
         f"{name}, {graph['n_layer']} layers, segments of {graph['seg_len']}, memory {graph['mem_len']}: "
         f"the last token is told of {graph['reach']} tokens before it"
         for name, graph in graphs.items()
     )
-    return Picture(figure, f"States and what they read, layer by layer. {told}.")
+    return Picture(figure, f"States and what they read, layer by layer. {alt}.")
 
 
 def _draw_graph(axes: Axes, name: str, graph: Data) -> None:
-    """Times across, layers up; what the last query depends on stands out."""
+    """Draw times across, layers up; states that the last query depends on stand out."""
     depth = range(graph["n_layer"])
     every = [[(key, layer), (query, layer + 1)] for layer in depth for query, key in graph["sees"]]
     used = [[(key, layer), (query, layer + 1)] for layer in depth for query, key in graph["edges"][layer]]
@@ -44,12 +45,11 @@ def _draw_graph(axes: Axes, name: str, graph: Data) -> None:
     axes.set_xticks(
         range(last, -1, -graph["seg_len"]), [str(last - t) for t in range(last, -1, -graph["seg_len"])]
     )
-    axes.set_yticks(range(graph["n_layer"] + 1), ["input", *(f"layer {n + 1}" for n in depth)])
+    layer_ticks(axes, graph["n_layer"])
     axes.set(
         title=f"{name}: told of {graph['reach']} tokens before the last", xlabel="tokens back from the last"
     )
-    axes.spines[["left", "bottom"]].set_visible(False)
-    axes.tick_params(length=0)
+    hide_frame(axes)
 
 
 def copying(data: Data) -> Picture:
@@ -60,10 +60,8 @@ def copying(data: Data) -> Picture:
         for axes, row in zip(panels, rows, strict=True):
             offsets = range(data["seg_len"])
             for name, (label, colour, line) in GRADIENTS.items():
-                curve = row[name]["by_offset"]
-                low, high = ([end(one["seeds"]) for one in curve] for end in (min, max))
-                axes.plot(offsets, [one["mean"] for one in curve], line, color=colour, label=label, lw=1.5)
-                axes.fill_between(offsets, low, high, color=colour, alpha=0.25, lw=0)
+                style = {"color": colour, "label": label, "lw": 1.5}
+                seed_band(axes, offsets, row[name]["by_offset"], line, alpha=0.25, **style)
             far = sum(hops > 1 for hops in row["hops"])
             axes.axvspan(-0.5, far - 0.5, color="#EEEEEE", zorder=0)
             axes.axhline(data["chance"], color=GREEN, lw=1, ls=":")
@@ -71,7 +69,7 @@ def copying(data: Data) -> Picture:
         panels[0].set_ylabel("accuracy")
         handles, labels = panels[0].get_legend_handles_labels()
         figure.legend(handles, labels, title="gradient at memory", loc="outside lower center", ncols=2)
-    told = []
+    alt = []
     for row in rows:
         for name, (label, _, _) in GRADIENTS.items():
             by_hop = ", ".join(
@@ -79,11 +77,11 @@ def copying(data: Data) -> Picture:
                 for key, value in row[name].items()
                 if key.endswith("_hop")
             )
-            told.append(f"{row['distance']} back, gradient {label}: {by_hop}")
+            alt.append(f"{row['distance']} back, gradient {label}: {by_hop}")
     seeds = len(rows[0]["stopped"]["by_offset"][0]["seeds"])
     return Picture(
         figure,
         f"Accuracy of copying a random token, mean of {seeds} seeds, by how many hops it takes "
         f"with memory {data['mem_len']} and {data['n_layer']} layers; chance is {data['chance']:.2f}. "
-        f"{'; '.join(told)}.",
+        f"{'; '.join(alt)}.",
     )

@@ -4,7 +4,8 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from minitxl.figures.picture import BITS, BLUE, GREEN, ORANGE, Data, Picture, drawing, seed_band
+from minitxl.figures.marks import seed_band
+from minitxl.figures.picture import BITS, BLUE, GREEN, ORANGE, Data, Picture, drawing
 
 COPIERS = {
     "vanilla": ("absolute, no memory", BLUE, "s--"),
@@ -18,9 +19,9 @@ GREY = "#707070"
 def segment_copying(data: Data) -> Picture:
     """Draw accuracy by offset: without memory, what stands in the segment before can't be copied."""
     with drawing(7, 3.4) as figure:
-        told = _copied(figure.subplots(), data)
+        alt = _copied(figure.subplots(), data)
         figure.legend(loc="outside lower center", ncols=3, fontsize=9)
-    return Picture(figure, told)
+    return Picture(figure, alt)
 
 
 def _copied(axes: Axes, data: Data) -> str:
@@ -47,7 +48,7 @@ def _copied(axes: Axes, data: Data) -> str:
         xlim=(-0.5, data["seg_len"] - 0.5),
         ylim=(0, 1.05),
     )
-    found = "; ".join(
+    numbers = "; ".join(
         f"{label}: {system['token_in_segment_before']['mean']:.2f} at offsets below {distance}, "
         f"{system['token_in_segment']['mean']:.2f} from there on"
         for name, (label, _, _) in shown.items()
@@ -56,7 +57,7 @@ def _copied(axes: Axes, data: Data) -> str:
     seeds = len(curve[0]["seeds"])
     return (
         f"Accuracy of copying a random token {distance} back in segments of {data['seg_len']}, mean of "
-        f"{seeds} seed{'s' * (seeds > 1)}; chance is {data['chance']:.2f}. {found}."
+        f"{seeds} seed{'s' * (seeds > 1)}; chance is {data['chance']:.2f}. {numbers}."
     )
 
 
@@ -70,7 +71,7 @@ def fragmentation(copied: Data, text: Data) -> Picture:
     """Left: the copy task by offset. Right: text by offset. A cut shows at the left edge of both."""
     with drawing(10, 3.8) as figure:
         left, right = figure.subplots(1, 2)
-        told = _copied(left, copied)
+        alt = _copied(left, copied)
         for name, (label, colour, line) in READERS.items():
             _band(right, text["systems"][name]["bits_by_offset"], label, colour, line.strip("so^"))
         right.set(
@@ -79,14 +80,14 @@ def fragmentation(copied: Data, text: Data) -> Picture:
             ylabel=f"test {BITS}",
         )
         figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=9)
-    found = "; ".join(
+    numbers = "; ".join(
         f"{label}: {bits[0]['mean']:.2f} at offset 0, {bits[1]['mean']:.2f} at offset 1, "
         f"{sum(one['mean'] for one in bits[half:]) / half:.2f} on average in the later half"
         for name, (label, _, _) in READERS.items()
         for bits in [text["systems"][name]["bits_by_offset"]]
         for half in [text["seg_len"] // 2]
     )
-    return Picture(figure, f"{told} Test {BITS} by offset in segments of {text['seg_len']}: {found}.")
+    return Picture(figure, f"{alt} Test {BITS} by offset in segments of {text['seg_len']}: {numbers}.")
 
 
 def context_lengths(data: Data) -> Picture:

@@ -5,7 +5,8 @@ from statistics import mean
 
 from matplotlib.axes import Axes
 
-from minitxl.figures.picture import BITS, BLUE, GREEN, ORANGE, PURPLE, Data, Picture, drawing, seed_band
+from minitxl.figures.marks import seed_band, ticks_at
+from minitxl.figures.picture import BITS, BLUE, GREEN, ORANGE, PURPLE, Data, Picture, drawing
 
 LOSSES = {"full": ("o", ORANGE), "half": ("s", BLUE)}
 """Marker and colour of training on all targets of a segment, or on its later half."""
@@ -52,14 +53,13 @@ def ablation(data: Data) -> Picture:
         )
         lengths.set_xscale("log", base=2)
         ticks = [one["attention_len"] for one in rows[0]["by_length"]]
-        lengths.set_xticks(ticks, [str(tick) for tick in ticks], rotation=45)
-        lengths.set_xticks([], minor=True)
+        ticks_at(lengths, ticks, rotation=45)
         lengths.legend(loc=(0.4, 0.38), fontsize=8)
         figure.supxlabel(against_table_6(data), fontsize=8, ha="left", x=0.01)
-    told = "; ".join(_in_words(row) for row in rows)
+    alt = "; ".join(_in_words(row) for row in rows)
     seeds = len(rows[0]["best"]["bits"]["seeds"])
     return Picture(
-        figure, f"Test {BITS}, mean of {seeds} seeds, equal parameters: {told}. {against_table_6(data)}"
+        figure, f"Test {BITS}, mean of {seeds} seeds, equal parameters: {alt}. {against_table_6(data)}"
     )
 
 
@@ -68,7 +68,7 @@ def _kind(row: Data) -> str:
 
 
 def _mark(axes: Axes, place: int, row: Data) -> None:
-    """The seeds' range as a bar, their mean as a mark."""
+    """Draw the seeds' range as a bar, their mean as a mark."""
     mark, colour = LOSSES[row["loss"]]
     height = place + (0.14 if row["loss"] == "half" else -0.14)
     bits = row["trained"]["bits"]
@@ -80,8 +80,8 @@ def _mark(axes: Axes, place: int, row: Data) -> None:
 def _curve(axes: Axes, row: Data) -> None:
     line, colour = CURVES[_kind(row)]
     lengths = [one["attention_len"] for one in row["by_length"]]
-    found = [one["bits"] for one in row["by_length"]]
-    seed_band(axes, lengths, found, line, color=colour, label=_kind(row), marker="o")
+    bits = [one["bits"] for one in row["by_length"]]
+    seed_band(axes, lengths, bits, line, color=colour, label=_kind(row), marker="o")
 
 
 def _in_words(row: Data) -> str:
@@ -104,14 +104,14 @@ def against_table_6(data: Data) -> str:
             reversed_.append(f"{worse} beats {better}")
         elif max(best[better]["seeds"]) >= min(best[worse]["seeds"]):
             level += 1
-    told = (
+    alt = (
         f"Of the {len(pairs)} pairs of systems in the paper's Table 6, "
         f"{len(pairs) - level - len(reversed_)} stand here in its order in all seeds and {level} overlap"
     )
     if not reversed_:
-        return f"{told}; none is reversed."
+        return f"{alt}; none is reversed."
     return (
-        f"{told};\nreversed: {'; '.join(reversed_)}.\n"
+        f"{alt};\nreversed: {'; '.join(reversed_)}.\n"
         "Likely reason: characters, short segments and few steps, so most of what a model gains lies in the "
         "nearest tokens, which every system sees."
     )
@@ -135,27 +135,27 @@ def short_dependency(data: Data) -> Picture:
         whole.set_ylim(len(rows) - 0.5, -0.5)
         whole.set(title="Mean of all offsets", xlabel=f"test {BITS}")
         figure.supxlabel(against_table_7(data), fontsize=8, ha="left", x=0.01)
-    told = "; ".join(
+    alt = "; ".join(
         f"{_kind(row)} {mean(bits):.2f} ({row['bits_by_offset'][0]['mean']:.2f} at offset 0, "
         f"{row['bits_by_offset'][-1]['mean']:.2f} at the last), and {row['trained']['bits']['mean']:.2f} "
         f"where every target has {row['trained']['attention_len']} tokens of attention"
         for row in rows
         for bits in [_as_trained(row)]
     )
-    words = f"Test {BITS} on shuffled lines, read in segments as trained: {told}."
+    words = f"Test {BITS} on shuffled lines, read in segments as trained: {alt}."
     return Picture(figure, f"{words} {against_table_7(data)}")
 
 
 def against_table_7(data: Data) -> str:
     """Whether the paper's order on One Billion Word is the order here, in every seed."""
-    found = {_kind(row): _as_trained(row) for row in data["systems"]}
+    bits = {_kind(row): _as_trained(row) for row in data["systems"]}
     paper = ("XL, memory", "Shaw, memory", "XL, no memory")
-    same = all(max(found[better]) < min(found[worse]) for better, worse in pairwise(paper))
-    told = f"Against the paper's Table 7 (25.2, 25.7 and 27.1 perplexity): {'; '.join(paper)} stand here"
+    same = all(max(bits[better]) < min(bits[worse]) for better, worse in pairwise(paper))
+    alt = f"Against the paper's Table 7 (25.2, 25.7 and 27.1 perplexity): {'; '.join(paper)} stand here"
     if same:
-        return f"{told} in its order in all seeds."
+        return f"{alt} in its order in all seeds."
     return (
-        f"{told}\nin another order, or overlap. Likely reason: lines are short and few steps were made, "
+        f"{alt}\nin another order, or overlap. Likely reason: lines are short and few steps were made, "
         "so the encoding is worth as much as what the cut costs."
     )
 

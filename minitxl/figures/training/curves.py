@@ -1,5 +1,6 @@
 """What training came to: the demo, memory and positions, every system."""
 
+from minitxl.figures.marks import seed_band
 from minitxl.figures.picture import BITS, BLUE, GREEN, ORANGE, PURPLE, Data, Picture, drawing
 
 NAMES = {
@@ -84,9 +85,7 @@ def memory_and_positions(data: Data) -> Picture:
                 step, first = system["validation"]["step"], None if seed else label
                 learned.plot(step, bits, line, color=colour, lw=1.2, label=first)
             lengths = [row["mem_len"] for row in rows]
-            low, high = ([end(row["bits"]["seeds"]) for row in rows] for end in (min, max))
-            memory.plot(lengths, [row["bits"]["mean"] for row in rows], line, color=colour)
-            memory.fill_between(lengths, low, high, color=colour, alpha=0.25, lw=0)
+            seed_band(memory, lengths, [row["bits"] for row in rows], line, color=colour, alpha=0.25)
             memory.plot(system["mem_len"], system["bits"]["mean"], "o", color=colour, ms=6)
         learned.set(
             title="While training, a line a seed", xlabel="training step", ylabel=f"validation {BITS}"
@@ -99,12 +98,12 @@ def memory_and_positions(data: Data) -> Picture:
             xlabel="memory at evaluation, tokens",
             ylabel=f"test {BITS}",
         )
-    found = ", ".join(
+    numbers = ", ".join(
         f"{label} {data[name]['bits']['mean']:.2f} (spread {data[name]['bits']['spread']:.2f})"
         for name, (label, _, _) in SYSTEMS.items()
     )
     seeds = len(data["xl"]["bits"]["seeds"])
-    return Picture(figure, f"Test {BITS}, mean of {seeds} seeds, with the memory trained with: {found}.")
+    return Picture(figure, f"Test {BITS}, mean of {seeds} seeds, with the memory trained with: {numbers}.")
 
 
 def memory_choice(system: Data, *, mem_len: int) -> Picture:
@@ -163,8 +162,8 @@ def every_system(data: Data) -> Picture:
         axes.set_ylim(len(labels) - 0.5, -0.7)
         axes.set(xlabel=f"test {BITS}")
         axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))
-    found = "; ".join(
+    numbers = "; ".join(
         f"{row['encoding']}, {row['norm']}-norm, memory {row['mem_len']}: {row['bits']:.2f}"
         for row in data["systems"]
     )
-    return Picture(figure, f"Test {BITS}; a bigram model needs {data['bigram_bits']:.2f}. {found}.")
+    return Picture(figure, f"Test {BITS}; a bigram model needs {data['bigram_bits']:.2f}. {numbers}.")

@@ -4,7 +4,8 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from minitxl.figures.picture import BITS, BLUE, GREEN, ORANGE, PURPLE, Data, Picture, drawing, seed_band
+from minitxl.figures.marks import seed_band, ticks_at
+from minitxl.figures.picture import BITS, BLUE, GREEN, ORANGE, PURPLE, Data, Picture, drawing
 
 LAYERS = [("-", BLUE), ("--", ORANGE), ("-.", GREEN), (":", PURPLE)]
 PALE = "#BBBBBB"
@@ -14,22 +15,22 @@ def progress(data: Data) -> Picture:
     """Draw a run so far: loss, attention by distance, what hiding memory costs, time per token."""
     with drawing(10, 5.4) as figure:
         (loss, attention), (reach, cost) = figure.subplots(2, 2)
-        told = [_loss(loss, data), _attention(attention, data["attention"])]
-        told += [_reach(reach, data["reach"]), _cost(cost, data)]
+        alt = [_loss(loss, data), _attention(attention, data["attention"])]
+        alt += [_reach(reach, data["reach"]), _cost(cost, data)]
         for axes in (loss, cost):
             axes.set(xlabel="training step", xlim=(0, data["steps"]))
-    return Picture(figure, f"Step {data['step']} of {data['steps']}. {' '.join(told)}")
+    return Picture(figure, f"Step {data['step']} of {data['steps']}. {' '.join(alt)}")
 
 
 def _loss(axes: Axes, data: Data) -> str:
-    told = []
+    alt = []
     for name, line, colour in (("training", ".-", BLUE), ("validation", "o--", ORANGE)):
         curve = data[name]
         axes.plot(curve["step"], curve["bits"], line, color=colour, label=name)
-        told += [f"{name} {curve['bits'][-1]:.2f}"] if curve["bits"] else []
+        alt += [f"{name} {curve['bits'][-1]:.2f}"] if curve["bits"] else []
     axes.set(title="Loss", ylabel=BITS)
     axes.legend()
-    return f"Loss in {BITS}: {', '.join(told) or 'none yet'}."
+    return f"Loss in {BITS}: {', '.join(alt) or 'none yet'}."
 
 
 def _attention(axes: Axes, data: Data) -> str:
@@ -47,19 +48,19 @@ def _attention(axes: Axes, data: Data) -> str:
 
 
 def _reach(axes: Axes, data: Data) -> str:
-    bands, told = data["bands"], []
+    bands, alt = data["bands"], []
     for place, band in enumerate(bands):
         first, last = band["ages"]
         style: dict[str, Any] = {"color": ORANGE} if band["costs"] else {"color": "white", "hatch": "//"}
         axes.bar(place, band["mean"], edgecolor=ORANGE, width=0.6, **style)
         axes.plot([place, place], [band["low"], band["high"]], "-", color="black", lw=1.5)
-        told.append(f"of age {first} to {last} {band['mean']:.3f} ({band['low']:.3f} to {band['high']:.3f})")
+        alt.append(f"of age {first} to {last} {band['mean']:.3f} ({band['low']:.3f} to {band['high']:.3f})")
     axes.axhline(0, color="black", lw=0.8)
     names = [f"{first}–{last}" if first < last else str(last) for first, last in (b["ages"] for b in bands)]
     axes.set_xticks(range(len(bands)), names)
     title = f"Learned reach: {data['tokens']} tokens into memory" if bands else "Learned reach: no memory"
     axes.set(title=title, xlabel="age of the memory that is hidden, tokens", ylabel="bits it costs")
-    return f"{title}. Bits that hiding memory costs: {', '.join(told)}." if bands else f"{title}, 0 tokens."
+    return f"{title}. Bits that hiding memory costs: {', '.join(alt)}." if bands else f"{title}, 0 tokens."
 
 
 def _cost(axes: Axes, data: Data) -> str:
@@ -74,8 +75,8 @@ def _cost(axes: Axes, data: Data) -> str:
 def one_run(data: Data, *, encoding: str, recurrence: bool, loss: str) -> Picture:
     """One system of the ablation, the others pale: loss by attention length, and by offset as trained."""
     rows = [row for row in data["systems"] if not row["equal_memory"]]
-    asked = {"encoding": encoding, "recurrence": recurrence, "loss": loss}
-    chosen = next(row for row in rows if asked.items() <= row.items())
+    system = {"encoding": encoding, "recurrence": recurrence, "loss": loss}
+    chosen = next(row for row in rows if system.items() <= row.items())
     with drawing(10, 3.6) as figure:
         lengths, offsets = figure.subplots(1, 2, sharey=True)
         for row in [*(row for row in rows if row is not chosen), chosen]:
@@ -90,8 +91,7 @@ def one_run(data: Data, *, encoding: str, recurrence: bool, loss: str) -> Pictur
         )
         ticks = sorted({one["attention_len"] for row in rows for one in row["by_length"]})
         lengths.set_xscale("log", base=2)
-        lengths.set_xticks(ticks, [str(tick) for tick in ticks], rotation=45)
-        lengths.set_xticks([], minor=True)
+        ticks_at(lengths, ticks, rotation=45)
         lengths.set(title=chosen["label"], xlabel="attention length, tokens", ylabel=f"test {BITS}")
         offsets.set(title="Read in segments, as trained", xlabel="offset in the segment, tokens")
     first, last = (chosen["bits_by_offset"][place]["mean"] for place in (0, -1))

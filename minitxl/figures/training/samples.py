@@ -44,7 +44,7 @@ def _lines(text: str) -> list[str]:
 
 
 def _in_words(data: Data) -> str:
-    told = "; ".join(
+    alt = "; ".join(
         f"sample {number}: {_share(row['sample'])} (the text itself {_share(row['original'])}), "
         f"longest piece that stands in the training text {row['sample']['longest_copy']} characters"
         for number, row in enumerate(data["samples"], start=1)
@@ -53,7 +53,7 @@ def _in_words(data: Data) -> str:
         f"After a prompt of {data['prompt_len']} characters, {data['length']} more by the best of the models "
         f"({data['valid_bits']:.2f} bits per character on the validation text), memory {data['mem_len']}, "
         f"temperature {data['temperature']}, top-p {data['top_p']}, seed {data['seed']}. "
-        f"Words known from the training text: {told}."
+        f"Words known from the training text: {alt}."
     )
 
 
