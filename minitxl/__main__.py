@@ -1,24 +1,27 @@
 """The command line: ``minitxl --help`` lists the commands; here are those that measure."""
 
+import os
 import sys
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from time import perf_counter
 from types import ModuleType
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal, NoReturn, get_args
 
 import torch
 import tyro
 from tqdm import tqdm
 from tyro.conf import Positional
 
-from minitxl import figures
 from minitxl.benchmark import bench
 from minitxl.benchmark.peers import Precision
 from minitxl.commands.evaluate import Evaluate
 from minitxl.commands.generate import Generate
-from minitxl.commands.shared import Device, TextFlags, bars, device_of
+from minitxl.commands.shared import Device, RefusedFlagError, TextFlags, bars, device_of, make_folder, place
+from minitxl.commands.streams import discard, enduring, open_streams, readable_width
 from minitxl.commands.train import Train, from_preset
 from minitxl.data import corpora
 from minitxl.experiments import conclusions, demo, fingerprints, results
@@ -42,6 +45,8 @@ Experiment = Literal[
     "without_terms",
     "scaling",
 ]
+STOPPED_READING = 128 + 13
+"""Exit code where output was no longer read: that of a program that SIGPIPE ended."""
 EXPERIMENTS: tuple[Experiment, ...] = get_args(Experiment)
 
 
@@ -49,20 +54,24 @@ EXPERIMENTS: tuple[Experiment, ...] = get_args(Experiment)
 class Demo:
     """Train a vanilla segment model, then with relative positions, then with memory as well; compare them."""
 
-    folder: Path = Path("runs/demo")
+    folder: Annotated[Path, place("folder")] = Path("runs/demo")
     """Where demo.svg and its data, demo.json, are written."""
     steps: int = TrainConfig.steps
     """Training steps of each model."""
     seed: int = 0
     """Seed of the weights."""
-    text: Path | None = None
+    text: Annotated[Path, place("text")] | None = None
     """Your own text, read as bytes; without it, the source of Python's standard library."""
     device: Device = "auto"
     """cpu, cuda, or the better one that is there."""
 
     def __call__(self) -> None:
+        from minitxl import figures
+
         corpus, device = TextFlags(text=self.text).corpus(), device_of(self.device)
         settings = demo.settings(corpus, steps=self.steps)
+        make_folder(self.folder)
+        print(corpus.summary(), flush=True)
         began = perf_counter()
         with bars() as report:
             data = demo.run(settings, corpus, seed=self.seed, device=device, report=report)
@@ -88,7 +97,7 @@ class Figures:
 
     names: Positional[tuple[Experiment, ...]] = EXPERIMENTS
     """Which experiments."""
-    folder: Path = Path("figures")
+    folder: Annotated[Path, place("folder")] = Path("figures")
     """Where results and figures are kept."""
     profile: Literal["auto", "quick", "full"] = "auto"
     """quick: two cores and some minutes; full: a GPU; auto: full where there is a GPU."""
@@ -101,12 +110,15 @@ class Figures:
 
     def __call__(self) -> None:
         corpus, device = corpora.embedded(), device_of(self.device)
+        make_folder(self.folder)
         if self.check:
             self._check(corpus, device)
         else:
             self._rebuild(corpus, device)
 
     def _rebuild(self, corpus: corpora.Corpus, device: str) -> None:
+        from minitxl import figures
+
         profile = self.profile if self.profile != "auto" else "full" if device == "cuda" else "quick"
         for name in self.names:
             experiment = import_module(f"minitxl.experiments.{name}")
@@ -136,16 +148,18 @@ class Figures:
             print(f"{path}, its numbers as CSV, and its figure are up to date")
 
     def _check(self, corpus: corpora.Corpus, device: str) -> None:
-        for name in (name for name in self.names if name in conclusions.SMALLER):
+        names = [name for name in self.names if name in conclusions.SMALLER]
+        stored = {name: results.read(self.folder / f"{name}.json").data for name in names}
+        for name in names:
             where = self._models(import_module(f"minitxl.experiments.{name}"))
             with bars() as report, tqdm(desc=name, unit="part") as bar:
                 found = conclusions.check(
                     name, corpus, device=device, report=report, done=lambda _: bar.update(), **where
                 )
-            stored = conclusions.holding(name, results.read(self.folder / f"{name}.json").data)
+            expected = conclusions.holding(name, stored[name])
             for sentence, holds in found.items():
                 print(f"{name}: {sentence}: {'holds' if holds else 'does not hold'}")
-            if changed := [sentence for sentence in found if found[sentence] != stored[sentence]]:
+            if changed := [sentence for sentence in found if found[sentence] != expected[sentence]]:
                 raise ValueError(
                     f"{name} must say again what its result says, got another answer to: {changed}"
                 )
@@ -165,9 +179,9 @@ class Bench:
 
     items: Positional[tuple[bench.Name, ...]] = bench.DEFAULT
     """What is measured, at which size; large wants a GPU."""
-    folder: Path = Path("figures")
+    folder: Annotated[Path, place("folder")] = Path("figures")
     """Where bench.svg and its data, bench.json, are written."""
-    peers: Path = Path(".venv-peers/bin/python")
+    peers: Annotated[Path, place("peers")] = Path(".venv-peers/bin/python")
     """The Python that has the others' libraries."""
     rounds: int = 9
     """How often every system is timed."""
@@ -183,7 +197,11 @@ class Bench:
     """Of the matrix products: bfloat16 on a CUDA GPU alone."""
 
     def __call__(self) -> None:
+        from minitxl import figures
+
         device, there = device_of(self.device), self.peers.exists()
+        if there and not (self.peers.is_file() and os.access(self.peers, os.X_OK)):
+            raise ValueError(f"peers must be a Python that can be run, got {self.peers}")
         settings = bench.settings(
             self.items,
             rounds=self.rounds,
@@ -192,6 +210,7 @@ class Bench:
             peers=there,
             precision=self.precision,
         )
+        make_folder(self.folder)
         if not there:
             print(f"{self.peers} is missing, so no other library is timed: make bench installs them")
         began, bars = perf_counter(), dict[str, tqdm]()
@@ -224,23 +243,61 @@ class Bench:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run a command; what is wrong with its input is told in one sentence, with exit code 2."""
-    arguments = sys.argv[1:] if arguments is None else arguments
-    preset = tyro.conf.subcommand(default=from_preset(arguments) or tyro.MISSING_NONPROP)
-    command = tyro.cli(
-        Annotated[Train, preset] | Evaluate | Generate | Demo | Figures | Bench,
-        args=arguments,
-        prog="minitxl",
-        description="Transformer-XL: train it, score it, see what its memory buys.",
-        config=(tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes),
-    )
+    open_streams()
     try:
-        command()
-    except (ValueError, OSError) as error:
-        print(f"minitxl: {error}", file=sys.stderr)
-        sys.exit(2)
+        _run(_parsed(sys.argv[1:] if arguments is None else arguments))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        sys.exit(STOPPED_READING)
+    except (RefusedFlagError, ValueError, OSError) as error:
+        _fail(str(error), code=2)
+    except (MemoryError, RuntimeError) as error:
+        if not isinstance(error, MemoryError) and "memory" not in str(error).lower():
+            raise
+        _fail(
+            f"there is not enough memory: {str(error).splitlines()[0] if str(error) else 'none is left'}",
+            code=2,
+        )
     except KeyboardInterrupt:
-        print("minitxl: interrupted", file=sys.stderr)
-        sys.exit(130)
+        _fail("interrupted", code=130)
+    finally:
+        _flush()
+
+
+def _parsed(arguments: list[str]) -> Callable[[], None]:
+    preset = tyro.conf.subcommand(default=from_preset(arguments) or tyro.MISSING_NONPROP)
+    with readable_width():
+        return tyro.cli(
+            Annotated[Train, preset] | Evaluate | Generate | Demo | Figures | Bench,
+            args=arguments,
+            prog="minitxl",
+            description="Transformer-XL: train it, score it, see what its memory buys.",
+            config=(tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes),
+        )
+
+
+def _run(command: Callable[[], None]) -> None:
+    """Run a command to its end, also where nobody reads what it says; ``generate`` then stops."""
+    reads = isinstance(command, Generate)
+    with (
+        redirect_stdout(sys.stdout if reads else enduring(sys.stdout)),
+        redirect_stderr(enduring(sys.stderr)),
+    ):
+        command()
+
+
+def _fail(sentence: str, *, code: int) -> NoReturn:
+    print(f"minitxl: {sentence}", file=sys.stderr)
+    sys.exit(code)
+
+
+def _flush() -> None:
+    """Write what is left to be written; what can't be, perhaps because its reader has gone, is dropped."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            discard(stream)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ import io
 import tarfile
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from types import SimpleNamespace
@@ -13,7 +13,11 @@ import pytest
 
 
 class Site:
-    """Serves ``files``; each request takes the next of ``faults``: a status, or where to break off."""
+    """Serves ``files``; each request takes the next of ``faults``.
+
+    A fault is a status, the byte to break off or to stall at, a wrong length, a wrong packing, an
+    answer without an end, or an address to go to: one that is no web address, or itself.
+    """
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -34,6 +38,14 @@ def running() -> Iterator[Site]:
             if fault == "status" or name not in site.files:
                 self.send_error(value or 404)
                 return
+            if fault in ("redirect", "circle"):
+                self.send_response(302)
+                self.send_header("Location", self.path if fault == "circle" else "file:///etc/hostname")
+                self.end_headers()
+                return
+            if fault == "stall" and not value:
+                self.connection.recv(1)
+                return
             content, begin = site.files[name], 0
             if wanted and site.knows_ranges:
                 begin = int(wanted.removeprefix("bytes=").removesuffix("-"))
@@ -44,9 +56,18 @@ def running() -> Iterator[Site]:
                 self.send_header("Content-Range", f"bytes {begin}-{len(content) - 1}/{len(content)}")
             else:
                 self.send_response(200)
-            self.send_header("Content-Length", str(len(content) - begin))
+            if fault == "gzip":
+                self.send_header("Content-Encoding", "gzip")
+            length = {"length": "abc", "endless": None}.get(fault, str(len(content) - begin))
+            if length is not None:
+                self.send_header("Content-Length", length)
             self.end_headers()
-            self.wfile.write(content[begin : value if fault == "break" else None])
+            self.wfile.write(content[begin : value if fault in ("break", "stall") else None])
+            if fault == "stall":
+                self.connection.recv(1)
+            with suppress(OSError):
+                while fault == "endless":
+                    self.wfile.write(content)
 
         def log_message(self, *_: object) -> None:
             pass

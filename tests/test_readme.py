@@ -20,7 +20,7 @@ from support.released import Hostile, random_model, released_model, write_releas
 
 from minitxl.__main__ import main
 from minitxl.data.batching import ContiguousBatches
-from minitxl.data.downloads import SOURCES
+from minitxl.data.sources import SOURCES
 from minitxl.fast import kv_cache
 from minitxl.inference import generation
 from minitxl.inference.config import EvaluateConfig
@@ -264,7 +264,7 @@ def for_researchers(downloads, tmp_path, monkeypatch) -> Iterator[dict[str, Any]
     assert names["original"].config.n_layer == config["n_layer"]
     assert names["model"].config.vocab_size == names["corpus"].vocab_size
     assert (names["settings"].mem_len, names["settings"].window) == (5, 5)
-    assert names["mine"].spelling.unit == "words"
+    assert names["mine"].tokenizer.unit == "words"
 
 
 @pytest.mark.parametrize("section", {block.section: None for block in BLOCKS if block.language == "python"})

@@ -1,18 +1,19 @@
-"""What several commands take or tell."""
+"""Flags that several commands have, and the lines that several print."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
-from typing import Literal
+from tempfile import TemporaryFile
+from typing import Annotated, Any, Literal
 
 import torch
 from tqdm import tqdm
+from tyro.constructors import PrimitiveConstructorSpec
 
 from minitxl.data import corpora, datasets
 from minitxl.data.corpora import Corpus
-from minitxl.data.datasets import Stored
 from minitxl.data.token_file import Unit
 from minitxl.data.tokenizer import Tokenizer
 from minitxl.experiments.runner import Report
@@ -21,51 +22,99 @@ from minitxl.training.loop import Record
 Device = Literal["auto", "cpu", "cuda"]
 
 
+class RefusedFlagError(Exception):
+    """A value of the command line that is refused while it is parsed, in one sentence."""
+
+
+def place(name: str, kind: Callable[[str], Any] = Path) -> PrimitiveConstructorSpec[Any]:
+    """Return how the flag ``name`` is read, a path or what ``kind`` makes of it: it must not be empty.
+
+    An empty one is what an unset variable of the shell leaves, and would be the current folder.
+    """
+
+    def read(words: list[str]) -> Any:
+        (word,) = words
+        if not word:
+            raise RefusedFlagError(f"{name} must be given where it is named, got {word!r}")
+        if not _is_utf_8(word):
+            raise RefusedFlagError(f"{name} must be a name in UTF-8, got {word!r}")
+        return kind(word)
+
+    return PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="PATH",
+        instance_from_str=read,
+        is_instance=lambda value: isinstance(value, Path | str),
+        str_from_instance=lambda value: [str(value)],
+    )
+
+
+def _is_utf_8(word: str) -> bool:
+    try:
+        return bool(word.encode())
+    except UnicodeEncodeError:
+        return False
+
+
 @dataclass(frozen=True)
 class TextFlags:
     """The text."""
 
     data: str | None = None
-    """One of the paper's corpora, downloaded once: enwik8, text8, wikitext-103, wikitext-2, ptb or lm1b."""
-    text: Path | None = None
-    """Your own text, a file or a folder; without it and data, the source of Python's standard library."""
+    """One of the paper's corpora: enwik8, text8, wikitext-103, wikitext-2, ptb or lm1b. Downloaded once, into
+    the folder that the variable MINITXL_DATA names, else the system's place for caches."""
+    text: Annotated[Path, place("text")] | None = None
+    """Your own text, a file or a folder; without it and data, the source of Python's standard library.
+    Files named alike but for train, valid, test, as ptb.train.txt, are its parts; else it is cut 90/5/5."""
     unit: Unit = "bytes"
     """What the tokens of your own text are."""
+    unknown: bool = False
+    """Give characters an <unk>, as words have, which stands for rare ones and for all that training lacks."""
 
     def flags(self) -> str:
         """Return the words that give the same text to another command, which takes the unit from the run."""
         named = {"--data": self.data, "--text": self.text}
         return "".join(f" {flag} {quote(str(of))}" for flag, of in named.items() if of is not None)
 
-    def corpus(self, spelled: Tokenizer | None = None) -> Corpus:
-        """The text; one of your own in the units and the vocabulary of ``spelled``, where that has any."""
-        held = None if spelled is None else spelled.vocabulary
-        unit = self.unit if spelled is None or held is None else spelled.unit
+    def corpus(self, tokenizer: Tokenizer | None = None) -> Corpus:
+        """Return the text; one of your own in the unit and vocabulary of ``tokenizer``, if it has one."""
+        vocabulary = None if tokenizer is None else tokenizer.vocabulary
+        unit = self.unit if tokenizer is None or vocabulary is None else tokenizer.unit
         if self.data is not None and self.text is not None:
             raise ValueError(f"data must not be given where text is, got {self.data} and {self.text}")
         if self.text is None and self.unit != "bytes":
             raise ValueError(f"unit must be given with a text of your own, got {self.unit} without text")
+        if self.unknown and unit != "characters":
+            raise ValueError(f"unknown must be given with unit = characters, got it with {unit}")
         if self.data is not None:
             return datasets.load(self.data)
         if self.text is None:
             return corpora.embedded()
+        unknown = self.unknown and vocabulary is None
         if self.text.is_dir():
-            return datasets.from_folder(self.text, unit, held=held)
-        return (
-            corpora.from_file(self.text)
-            if unit == "bytes"
-            else datasets.from_files([self.text], unit, held=held)
-        )
+            return datasets.from_folder(self.text, unit, unknown=unknown, vocabulary=vocabulary)
+        if unit == "bytes":
+            return corpora.from_file(self.text)
+        return datasets.from_files([self.text], unit, unknown=unknown, vocabulary=vocabulary)
 
 
-def spelling_of(corpus: Corpus) -> Tokenizer:
-    return corpus.spelling if isinstance(corpus, Stored) else Tokenizer()
+def make_folder(folder: Path) -> Path:
+    """Make the folder of a command's results and try to write there, before anything is computed."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):
+            return folder
+    except OSError as error:
+        raise ValueError(
+            f"folder must be one that can be written to, got {folder}: {error.strerror or error}"
+        ) from error
 
 
-def device_of(asked: Device) -> str:
-    if asked == "cuda" and not torch.cuda.is_available():
+def device_of(device: Device) -> str:
+    """Return the device that auto stands for here, or the one that is named."""
+    if device == "cuda" and not torch.cuda.is_available():
         raise ValueError("device must be cpu or auto where there is no CUDA GPU, got cuda")
-    return ("cuda" if torch.cuda.is_available() else "cpu") if asked == "auto" else asked
+    return ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import torch
 import tyro
 from tyro.conf import Positional
 
-from minitxl.commands.shared import Device, TextFlags, bars, device_of, spelling_of
+from minitxl.commands.shared import Device, TextFlags, bars, device_of
 from minitxl.config import ModelConfig
 from minitxl.data.batching import ContiguousBatches
 from minitxl.data.corpora import Corpus
@@ -112,7 +112,7 @@ class Train:
         device: torch.device,
     ) -> loop.Run:
         """Return the one in the folder, if it was asked for the same; a new one where there is none."""
-        checkpoint, spelled = run_folder.newest(self.folder), spelling_of(corpus)
+        checkpoint, spelled = run_folder.newest(self.folder), corpus.tokenizer
         if checkpoint is None:
             if distributed.rank() == 0:
                 spelled.write(self.folder)

@@ -1,17 +1,25 @@
 """Archives, read file by file without being unpacked."""
 
+import lzma
 import re
+import struct
 import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from stat import S_IFMT, S_ISLNK
 
 BLOCK = 1 << 20
 """Bytes of a file that are in memory at a time."""
-BROKEN = (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError)
-"""The errors that reading a damaged archive raises."""
+LEAST, TIMES = 1 << 30, 20
+"""An archive may hold a GiB, and more if it is no more than so many times the archive's own size."""
+BROKEN = (
+    *(zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, struct.error, EOFError, OSError),
+    *(RuntimeError, ValueError, OverflowError),
+)
+"""The errors that reading a damaged or encrypted archive, or one packed in an unknown way, raises."""
 Member = tuple[str, Iterator[bytes]]
 """Name of a file in an archive, and its bytes, block by block."""
 
@@ -21,41 +29,76 @@ def members(path: Path) -> Iterator[Member]:
 
     Each is closed before the next is opened, and nothing is written. A file that is no
     archive is its own only member.
+
+    Raises:
+        ValueError: for an archive that is damaged or encrypted, for one that holds far more than its
+            size lets expect, and for members that lie outside its folder.
     """
     reading: dict[str, Callable[[Path], Iterator[Member]]] = {".zip": _zip, ".gz": _tar}
-    return reading.get(path.suffix, plain)(path)
+    return reading.get(path.suffix, _plain)(path)
 
 
-def plain(path: Path) -> Iterator[Member]:
-    """Yield a file as it is, as the only member of itself."""
+class _Reading:
+    """The blocks of all members of one archive, up to a limit; what goes wrong names the archive."""
+
+    def __init__(self, path: Path) -> None:
+        self.name = path.name
+        self.limit = max(LEAST, TIMES * path.stat().st_size)
+        self.done = 0
+
+    @contextmanager
+    def whole(self) -> Iterator[None]:
+        """Turn the errors of reading the archive into one that names it."""
+        try:
+            yield
+        except _RefusedError:
+            raise
+        except BROKEN as error:
+            raise ValueError(f"the archive {self.name} can't be read: {error}") from error
+
+    def blocks(self, read: Callable[[int], bytes]) -> Iterator[bytes]:
+        """Yield the content of a member, block by block."""
+        with self.whole():
+            while block := read(BLOCK):
+                self.done += len(block)
+                if self.done > self.limit:
+                    raise _RefusedError(
+                        f"the archive {self.name} must unpack to {self.limit:,} bytes or less, got more"
+                    )
+                yield block
+
+
+class _RefusedError(ValueError):
+    """An archive that could be read, and must not be."""
+
+
+def _plain(path: Path) -> Iterator[Member]:
     with path.open("rb") as file:
-        yield path.name, _blocks(file.read)
+        yield path.name, _Reading(path).blocks(file.read)
 
 
 def _zip(path: Path) -> Iterator[Member]:
-    with zipfile.ZipFile(path) as archive:
+    reading = _Reading(path)
+    with reading.whole(), zipfile.ZipFile(path) as archive:
         for member in archive.infolist():
             mode = member.external_attr >> 16
             _refuse_outsider(path, member.filename, is_link=S_ISLNK(S_IFMT(mode)))
             if not member.is_dir():
                 with archive.open(member) as file:
-                    yield member.filename, _blocks(file.read)
+                    yield member.filename, reading.blocks(file.read)
 
 
 def _tar(path: Path) -> Iterator[Member]:
-    with tarfile.open(path, "r|gz") as archive:
+    reading = _Reading(path)
+    with reading.whole(), tarfile.open(path, "r|gz") as archive:
         for member in archive:
             _refuse_outsider(path, member.name, is_link=not (member.isfile() or member.isdir()))
             if (file := archive.extractfile(member)) is not None:
                 with file:
-                    yield member.name, _blocks(file.read)
-
-
-def _blocks(read: Callable[[int], bytes]) -> Iterator[bytes]:
-    return iter(lambda: read(BLOCK), b"")
+                    yield member.name, reading.blocks(file.read)
 
 
 def _refuse_outsider(path: Path, name: str, *, is_link: bool) -> None:
     first, *deeper = re.split(r"[/\\]", name)
     if is_link or not first or ":" in first or ".." in (first, *deeper):
-        raise ValueError(f"{path.name} must hold plain files inside its own folder, got {name}")
+        raise _RefusedError(f"{path.name} must hold plain files inside its own folder, got {name}")

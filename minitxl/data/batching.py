@@ -1,7 +1,7 @@
 """Contiguous lanes: the stream is cut into ``batch`` lanes that are read side by side.
 
 Row b of a segment continues row b of the segment before, which is what makes memory
-mean something. Shuffled windows would hand each row the memory of a stranger.
+mean something. Shuffled windows would hand each row the memory of an unrelated text.
 """
 
 from typing import NamedTuple
@@ -10,6 +10,8 @@ import torch
 from einops import rearrange
 from jaxtyping import Int, Integer
 from torch import Tensor
+
+from minitxl.fields import check, whole
 
 
 class Segment(NamedTuple):
@@ -36,6 +38,10 @@ class ContiguousBatches:
         seg_len: int,
         rows: slice = slice(None),
     ) -> None:
+        check("batch", batch, whole(1))
+        check("seg_len", seg_len, whole(1))
+        if stream.is_floating_point() or stream.is_complex() or stream.dtype == torch.bool:
+            raise ValueError(f"a stream of tokens must hold whole numbers, got {stream.dtype}")
         lane = len(stream) // batch
         if lane < seg_len + 1:
             raise ValueError(
@@ -53,3 +59,29 @@ class ContiguousBatches:
             raise IndexError(f"segment must lie in 0 … {len(self) - 1}, got {index}")
         here = self.lanes[:, index * self.seg_len : (index + 1) * self.seg_len + 1].to(torch.int64)
         return Segment(here[:, :-1], here[:, 1:])
+
+
+def spread_lanes(
+    stream: Integer[Tensor, " time"], *, batch: int, tokens: int, rows: slice = slice(None)
+) -> Int[Tensor, "rows lane"]:
+    """Return ``batch`` lanes with ``tokens`` targets together, from all over a text: a sample to validate on.
+
+    The text is cut into ``batch`` equal lengths, and a lane is the beginning of each. Where
+    ``tokens`` is all there are, the lanes are the whole text, as ``ContiguousBatches`` cuts it.
+
+    Args:
+        stream: the text.
+        batch: number of lanes; fewer where there are not so many targets.
+        tokens: number of targets of all lanes together; what does not fill all lanes is left out.
+        rows: the lanes of this process, where several share them.
+    """
+    check("batch", batch, whole(1))
+    check("tokens", tokens, whole(1))
+    there = len(stream) - 1
+    if there < 1:
+        raise ValueError(f"a text to validate on must hold 2 tokens or more, got {len(stream)}")
+    batch = min(batch, tokens, there)
+    lane, apart = min(tokens, there) // batch, there // batch
+    starts = [number * apart for number in range(batch)][rows]
+    lanes = [stream[start : start + lane + 1].to(torch.int64) for start in starts]
+    return torch.stack(lanes) if lanes else torch.empty(0, lane + 1, dtype=torch.int64)

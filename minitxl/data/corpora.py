@@ -2,26 +2,40 @@
 
 import hashlib
 import sysconfig
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 
 import torch
-from jaxtyping import UInt8
-from torch import Tensor
 
-Part = UInt8[Tensor, "_"]
+from minitxl.data.parts import PARTS, Part, listed
+from minitxl.data.text_file import on_disk, reading
+from minitxl.data.token_file import Tokens
+from minitxl.data.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """One stream of tokens, cut into a training, a validation and a test part, in order."""
+    """A training, a validation and a test part: files of their own, or one stream cut in order."""
 
     name: str
-    train: Part
-    valid: Part
-    test: Part
+    train: Tokens
+    valid: Tokens
+    test: Tokens
     vocab_size: int
+    tokenizer: Tokenizer = field(default_factory=Tokenizer)
+    """Which text the tokens stand for."""
+    stream: Tokens | None = None
+    """The stream that was cut; None where the parts are files of their own."""
+    files: Mapping[Part, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    """Names of the files of each part, or of the "whole" that was cut."""
+
+    @property
+    def whole(self) -> Tokens:
+        """All tokens in order: training, validation and test part."""
+        return torch.cat([self.train, self.valid, self.test]) if self.stream is None else self.stream
 
     @cached_property
     def sha256(self) -> str:
@@ -31,22 +45,47 @@ class Corpus:
             digest.update(part.numpy().data)
         return digest.hexdigest()
 
+    def summary(self) -> str:
+        """Return one line that says which files became which part, with the number of tokens of each."""
+        sizes = {part: len(getattr(self, part)) for part in PARTS}
+        unit = self.tokenizer.unit
+        if self.stream is None:
+            sources = {part: f" ({listed(self.files.get(part, ()))})" if self.files else "" for part in PARTS}
+            parts = ", ".join(f"{part} {size:,}{sources[part]}" for part, size in sizes.items())
+            return f"text {self.name}, in {unit}: {parts}"
+        files = self.files.get("whole", ())
+        several = f" of {len(files):,} files ({listed(files)})" if len(files) > 1 else ""
+        parts = ", ".join(f"{part} {size:,}" for part, size in sizes.items())
+        return f"text {self.name}: {len(self.stream):,} {unit}{several}, cut 90/5/5: {parts}"
+
 
 def from_bytes(name: str, text: bytes) -> Corpus:
     """Return a corpus whose tokens are bytes: 90 % to train, 5 % to validate, the rest to test."""
     if not text:
         raise ValueError(f"{name} must hold text, got 0 bytes")
     tokens = torch.frombuffer(bytearray(text), dtype=torch.uint8)
-    train, valid = len(tokens) * 90 // 100, len(tokens) * 95 // 100
-    return Corpus(name, tokens[:train], tokens[train:valid], tokens[valid:], vocab_size=256)
+    return cut(name, tokens, vocab_size=256, files={"whole": (name,)})
+
+
+def cut(
+    name: str,
+    stream: Tokens,
+    *,
+    vocab_size: int,
+    tokenizer: Tokenizer = Tokenizer(),  # noqa: B008
+    files: Mapping[Part, tuple[str, ...]],
+) -> Corpus:
+    """Return a stream as a corpus: its first 90 %, the next 5 %, and the rest."""
+    train, valid = len(stream) * 90 // 100, len(stream) * 95 // 100
+    parts = stream[:train], stream[train:valid], stream[valid:]
+    return Corpus(name, *parts, vocab_size, tokenizer, stream, files)
 
 
 def from_file(path: Path) -> Corpus:
     """Return a file of yours, as bytes, whatever it is encoded in."""
-    try:
-        return from_bytes(path.name, path.read_bytes())
-    except OSError as error:
-        raise ValueError(f"the text {path} can't be read: {error.strerror}") from error
+    with on_disk(path) as plain, reading(path):
+        text = plain.read_bytes()
+    return from_bytes(path.name, text)
 
 
 def embedded() -> Corpus:

@@ -1,23 +1,27 @@
 """Text to tokens on disk, and tokens mapped from there: neither text nor tokens are ever whole in memory."""
 
-import warnings
+import re
+import sys
 from codecs import getincrementaldecoder
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
+from mmap import MAP_PRIVATE, PROT_READ, PROT_WRITE, mmap
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, BinaryIO, Literal
 
 import numpy as np
 import torch
 from jaxtyping import UInt
 from torch import Tensor
 
-from minitxl.files import atomic_write
+from minitxl.files import atomic_write, plain_file
 
 Unit = Literal["bytes", "characters", "words"]
 Tokens = UInt[Tensor, "_"]
+NO_RESERVE = 0x4000 if sys.platform == "linux" else 0x40
+"""The system's flag for a mapping that may be larger than memory; Python has no name for it before 3.13."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +48,8 @@ class TokenizerSpec:
 
 
 EOS = "<eos>"
-LINES = TokenizerSpec("words", after=(EOS,), first=(EOS,), unknown="<unk>")
+UNKNOWN = "<unk>"
+LINES = TokenizerSpec("words", after=(EOS,), first=(EOS,), unknown=UNKNOWN)
 """Words of WikiText and Penn Treebank."""
 SENTENCES = TokenizerSpec(
     "words", before=("<S>",), after=("<S>",), first=("<S>", "<UNK>"), unknown="<UNK>", min_count=3
@@ -84,10 +89,52 @@ def writing(path: Path, vocab_size: int) -> Iterator[Callable[[Any], None]]:
 
 
 def mapped(path: Path) -> Tokens:
-    """Return the tokens of a .npy file, read from it as they are used. They can't be written to."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "The given NumPy array is not writable")
-        return torch.from_numpy(np.load(path, mmap_mode="r", allow_pickle=False))
+    """Return the tokens of a .npy file, read from it as they are used.
+
+    Whoever writes to them changes pages of its own process, never the file.
+
+    Raises:
+        ValueError: for a file that ``writing`` did not write, or not to its end.
+    """
+    try:
+        with plain_file(path).open("rb") as file:
+            dtype, size, offset = _header(file)
+            content = mmap(file.fileno(), 0, flags=MAP_PRIVATE | NO_RESERVE, prot=PROT_READ | PROT_WRITE)
+        if len(content) != offset + size * dtype.itemsize:
+            raise ValueError(
+                f"{size:,} tokens need {offset + size * dtype.itemsize:,} bytes, got {len(content):,}"
+            )
+    except (ValueError, OSError) as error:
+        raise ValueError(
+            f"{path} is not a whole file of tokens: {error}; without the folder {path.parent} it is made anew"
+        ) from error
+    return torch.from_numpy(np.ndarray(size, dtype, buffer=content, offset=offset))
+
+
+def _header(file: BinaryIO) -> tuple[np.dtype[Any], int, int]:
+    """Return type and number of the tokens of a .npy file, and where they begin."""
+    if np.lib.format.read_magic(file) != (1, 0):
+        raise ValueError("its header must be of version 1.0")
+    shape, in_columns, dtype = np.lib.format.read_array_header_1_0(file)
+    if len(shape) != 1 or in_columns or dtype not in (np.uint8, np.uint16, np.uint32):
+        raise ValueError(f"it must be one row of unsigned numbers, got {dtype} of shape {shape}")
+    return dtype, shape[0], file.tell()
+
+
+def place_of(symbol: str, blocks: Iterable[bytes], name: str, unit: Unit) -> str:
+    """Return line and column where a character or word first occurs in a text, both counted from 1."""
+    alone = re.escape(symbol) if unit == "characters" else rf"(?<!\S){re.escape(symbol)}(?!\S)"
+    line, column = 1, 1
+    for text in _whole_lines(_decoded(blocks, name)) if unit == "words" else _decoded(blocks, name):
+        occurrence = re.search(alone, text)
+        before = text if occurrence is None else text[: occurrence.start()]
+        if breaks := before.count("\n"):
+            line, column = line + breaks, len(before) - before.rfind("\n")
+        else:
+            column += len(before)
+        if occurrence is not None:
+            break
+    return f"line {line:,}, column {column:,}"
 
 
 def _decoded(blocks: Iterable[bytes], name: str) -> Iterator[str]:
@@ -106,10 +153,18 @@ def _decoded(blocks: Iterable[bytes], name: str) -> Iterator[str]:
             yield text
 
 
-def _words(texts: Iterator[str], rule: TokenizerSpec) -> Iterator[list[str]]:
+def _whole_lines(texts: Iterable[str]) -> Iterator[str]:
+    """Yield a text in pieces that end where a line does."""
     rest = ""
     for text in texts:
-        *lines, rest = (rest + text).split("\n")
-        yield [word for line in lines for word in (*rule.before, *line.split(), *rule.after)]
+        lines, line_break, rest = (rest + text).rpartition("\n")
+        if line_break:
+            yield lines + line_break
     if rest:
-        yield [*rule.before, *rest.split(), *rule.after]
+        yield rest
+
+
+def _words(texts: Iterable[str], rule: TokenizerSpec) -> Iterator[list[str]]:
+    for text in _whole_lines(texts):
+        lines = text.removesuffix("\n").split("\n")
+        yield [word for line in lines for word in (*rule.before, *line.split(), *rule.after)]

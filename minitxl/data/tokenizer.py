@@ -15,11 +15,23 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor
 
+from minitxl import fields
 from minitxl.data.token_file import EOS, LINES, SENTENCES, TokenizerSpec, Unit
-from minitxl.files import atomic_write
+from minitxl.files import atomic_write, read_json
+
+
+class UnknownSymbolError(ValueError):
+    """A symbol that a vocabulary lacks, and no symbol stands for."""
+
+    def __init__(self, symbol: str, size: int) -> None:
+        super().__init__(f"a text must be made of the vocabulary's {size} symbols, got {symbol!r}")
+        self.symbol = symbol
+
 
 VOCABULARY_UNITS: tuple[Unit, ...] = ("characters", "words")
 """Units that have a vocabulary."""
+VOCABULARY_FILE = {"symbols": fields.sequence(fields.text()), "unknown": fields.optional(fields.text())}
+"""What a vocabulary's file must hold."""
 
 
 @dataclass(frozen=True)
@@ -48,16 +60,14 @@ class Vocabulary:
         return len(self.symbols)
 
     def encode(self, symbols: Iterable[str]) -> list[int]:
-        """Return the ids of symbols. Raise a ValueError for an unknown one if no symbol stands for it."""
+        """Return the ids of symbols; the first that no symbol stands for is an ``UnknownSymbolError``."""
         if self.unknown is not None:
             ids, unknown = self.ids, self.ids[self.unknown]
             return [ids.get(symbol, unknown) for symbol in symbols]
         try:
             return [self.ids[symbol] for symbol in symbols]
         except KeyError as error:
-            raise ValueError(
-                f"a text must be made of the vocabulary's {len(self)} symbols, got {error.args[0]!r}"
-            ) from None
+            raise UnknownSymbolError(error.args[0], len(self)) from None
 
     def decode(self, ids: Iterable[int]) -> list[str]:
         """Return the symbols of ids."""
@@ -72,11 +82,9 @@ class Vocabulary:
 
 def read_vocabulary(path: Path) -> Vocabulary:
     """Return the vocabulary of a file that ``Vocabulary.write`` wrote."""
-    try:
-        content = json.loads(path.read_text("utf-8"))
+    content = fields.checked(read_json(path), VOCABULARY_FILE, file=path, required=VOCABULARY_FILE)
+    with fields.naming(path):
         return Vocabulary(tuple(content["symbols"]), content["unknown"])
-    except (OSError, json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
-        raise ValueError(f"{path} is not a vocabulary written by minitxl: {error}") from error
 
 
 def from_counts(
@@ -131,8 +139,12 @@ class Tokenizer:
         if self.vocabulary is None:
             return torch.tensor(list(text.encode(errors="surrogateescape")), dtype=torch.int64)
         line_break = " ".join(word_spec(self.vocabulary).line_break)
-        symbols = text.replace("\n", f" {line_break} ").split() if self.unit == "words" else text
-        return torch.tensor(self.vocabulary.encode(symbols), dtype=torch.int64)
+        symbols = text.replace("\n", f" {line_break} ").split() if self.unit == "words" else list(text)
+        try:
+            return torch.tensor(self.vocabulary.encode(symbols), dtype=torch.int64)
+        except UnknownSymbolError as error:
+            place = symbols.index(error.symbol) + 1
+            raise ValueError(f"{error} as {self.token} {place} of {text[:40]!r}") from None
 
     def decode(self, tokens: Iterable[int]) -> Iterator[str]:
         """Yield the text of each token; a character comes with the last of its bytes."""
@@ -173,7 +185,8 @@ class Tokenizer:
 
 def read_tokenizer(folder: Path) -> Tokenizer:
     """Return the tokenizer of the run in ``folder``."""
-    for unit in VOCABULARY_UNITS:
-        if (path := folder / f"{unit}.json").exists():
-            return Tokenizer(unit, read_vocabulary(path))
-    return Tokenizer()
+    paths = {unit: path for unit in VOCABULARY_UNITS if (path := folder / f"{unit}.json").exists()}
+    if len(paths) > 1:
+        names = " and ".join(path.name for path in paths.values())
+        raise ValueError(f"{folder} must hold the vocabulary of one unit, got {names}")
+    return next((Tokenizer(unit, read_vocabulary(path)) for unit, path in paths.items()), Tokenizer())

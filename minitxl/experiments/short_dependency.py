@@ -5,13 +5,12 @@ What memory still mends is the cut itself: without it, the first tokens of a seg
 predicted from nothing, though their own line began before them.
 """
 
-from dataclasses import replace
 from typing import Any
 
 import torch
 
-from minitxl.data import corpora
 from minitxl.data.corpora import Corpus
+from minitxl.data.token_file import Tokens
 from minitxl.experiments import ablation
 from minitxl.experiments.runner import Part
 
@@ -44,13 +43,13 @@ def shuffle_lines(corpus: Corpus, *, seed: int) -> Corpus:
     """Return the same lines in random order, in each part of the corpus for itself."""
     random = torch.Generator().manual_seed(seed)
 
-    def shuffled(text: corpora.Part) -> corpora.Part:
+    def shuffled(text: Tokens) -> Tokens:
         lines = bytes(text.tolist()).split(b"\n")
         order = torch.randperm(len(lines), generator=random).tolist()
         return torch.frombuffer(bytearray(b"\n".join(lines[i] for i in order)), dtype=torch.uint8)
 
     train, valid, test = (shuffled(part) for part in (corpus.train, corpus.valid, corpus.test))
-    return replace(corpus, name=f"{corpus.name}, lines shuffled", train=train, valid=valid, test=test)
+    return Corpus(f"{corpus.name}, lines shuffled", train, valid, test, corpus.vocab_size)
 
 
 def collect(settings: dict[str, Any], corpus: Corpus, values: dict[str, Any]) -> dict[str, Any]:

@@ -3,10 +3,17 @@
 from dataclasses import dataclass, replace
 
 from minitxl.config import require
+from minitxl.fields import check_types
+
+LONGEST = 2**31 - 1
+"""Most tokens of a segment, a memory or a window: more than any text is read at once."""
 
 
 def check_lengths(seg_len: int, mem_len: int, window: int | None, clamp_len: int | None) -> None:
     """Raise a ValueError for lengths that can't be, and for a window longer than memory allows."""
+    lengths = {"seg_len": seg_len, "mem_len": mem_len, "window": window, "clamp_len": clamp_len}
+    for name, length in lengths.items():
+        require(length is None or length <= LONGEST, f"{name} must be at most {LONGEST:,}", length)
     require(seg_len >= 1, "seg_len must be 1 or more", seg_len)
     require(mem_len >= 0, "mem_len must be 0 or more", mem_len)
     require(window is None or window >= 1, "window must be 1 or more, the query itself counts", window)
@@ -30,6 +37,7 @@ class EvaluateConfig:
     """Distance beyond which all keys count as equally far (xl)."""
 
     def __post_init__(self) -> None:
+        check_types(self)
         check_lengths(self.seg_len, self.mem_len, self.window, self.clamp_len)
 
     def attending(self, attention_len: int) -> "EvaluateConfig":

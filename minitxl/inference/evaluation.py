@@ -1,5 +1,8 @@
 """Score a text: a model's losses in nats over the same targets, read in two ways.
 
+    score = cached(model, stream, EvaluateConfig(seg_len=64, mem_len=256))
+    score.bits_per_token, score.perplexity
+
 Sliding: a window of ``attention_len`` tokens moves ahead by ``stride`` and all of it is
 computed anew; stride 1 is Al-Rfou's evaluation, stride = attention_len isolated segments.
 Cached: segment after segment, with the memory of those before. Both score every token
@@ -7,7 +10,7 @@ of a stream but its first, once, and return sums, so that scores of parts add up
 """
 
 from dataclasses import dataclass
-from math import exp, log
+from math import exp, inf, log
 
 import torch
 from einops import rearrange
@@ -16,7 +19,8 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from minitxl.fast import fast_evaluation, kv_cache
-from minitxl.inference.config import EvaluateConfig
+from minitxl.fields import check, optional, whole
+from minitxl.inference.config import LONGEST, EvaluateConfig
 from minitxl.model import TransformerLM
 
 Stream = Integer[Tensor, " time"]
@@ -41,14 +45,27 @@ class Score:
 
     @property
     def perplexity(self) -> float:
-        return exp(self.nats / self.tokens)
+        """Infinite where the loss is beyond what a float can hold the exponential of."""
+        try:
+            return exp(self.nats / self.tokens)
+        except OverflowError:
+            return inf
 
 
 def sliding(
-    model: TransformerLM, stream: Stream, *, attention_len: int, stride: int, batch: int = 64
+    model: TransformerLM,
+    stream: Stream,
+    *,
+    attention_len: int,
+    stride: int,
+    clamp_len: int | None = None,
+    batch: int = 64,
 ) -> Score:
     """Return sum of ``sliding_losses``."""
-    return _score(sliding_losses(model, stream, attention_len=attention_len, stride=stride, batch=batch))
+    losses = sliding_losses(
+        model, stream, attention_len=attention_len, stride=stride, clamp_len=clamp_len, batch=batch
+    )
+    return _score(losses)
 
 
 def cached(model: TransformerLM, stream: Stream, settings: EvaluateConfig, *, batch: int = 1) -> Score:
@@ -56,8 +73,27 @@ def cached(model: TransformerLM, stream: Stream, settings: EvaluateConfig, *, ba
     return _score(cached_losses(model, stream, settings, batch=batch))
 
 
+def cached_lanes(
+    model: TransformerLM, lanes: Integer[Tensor, "batch time"], settings: EvaluateConfig
+) -> Score:
+    """Return the score of several texts of one length, each read from an empty memory.
+
+    ``data.batching.spread_lanes`` takes such texts from all over a longer one.
+    """
+    inputs, targets = (_whole_numbers(ids).to(_device(model)) for ids in (lanes[:, :-1], lanes[:, 1:]))
+    if not inputs.numel():
+        raise ValueError(f"lanes must hold 2 tokens or more each, got shape {list(lanes.shape)}")
+    return _score(rearrange(_lane_losses(model, inputs, targets, settings), "batch time -> (batch time)"))
+
+
 def sliding_losses(
-    model: TransformerLM, stream: Stream, *, attention_len: int, stride: int, batch: int = 64
+    model: TransformerLM,
+    stream: Stream,
+    *,
+    attention_len: int,
+    stride: int,
+    clamp_len: int | None = None,
+    batch: int = 64,
 ) -> Losses:
     """Return loss of each target in nats, in the stream's order, ``batch`` windows at a time.
 
@@ -65,12 +101,15 @@ def sliding_losses(
     between attention_len - stride + 1 and attention_len tokens of context, fewer only
     where the stream began less far back.
     """
+    check("attention_len", attention_len, whole(1, LONGEST))
+    check("clamp_len", clamp_len, optional(whole(0, LONGEST)))
+    check("batch", batch, whole(1, LONGEST))
     if not 1 <= stride <= attention_len:
         raise ValueError(f"stride must lie in 1 … attention_len = {attention_len}, got {stride}")
     inputs, targets = _inputs_and_targets(model, stream)
 
     def last(windows: Ids, wanted: Ids) -> Losses:
-        hidden, _ = fast_model.hidden(windows, last=wanted.shape[1])
+        hidden, _ = fast_model.hidden(windows, last=wanted.shape[1], clamp_len=clamp_len)
         losses = fast_model.losses(hidden, wanted)
         return rearrange(losses, "window seg -> (window seg)")
 
@@ -95,29 +134,54 @@ def cached_losses(
     One lane is the exact reading. With more, each lane starts with an empty memory, and a
     lane's last token is scored against the next lane's first, so no target is lost.
     """
+    check("batch", batch, whole(1, LONGEST))
     inputs, targets = _inputs_and_targets(model, stream)
     lane = -(-len(inputs) // batch)
     rows, wanted = (
         rearrange(pad(ids, (0, batch * lane - len(ids))), "(batch time) -> batch time", batch=batch)
         for ids in (inputs, targets)
     )
+    losses = _lane_losses(model, rows, wanted, settings)
+    return rearrange(losses, "batch time -> (batch time)")[: len(inputs)]
+
+
+def _lane_losses(
+    model: TransformerLM, inputs: Ids, targets: Ids, settings: EvaluateConfig
+) -> Float[Tensor, "batch time"]:
+    """Return the loss of each target of lanes that are read side by side, segment after segment."""
     cache = kv_cache.start(
-        model, batch=batch, mem_len=settings.mem_len, window=settings.window, clamp_len=settings.clamp_len
+        model,
+        batch=len(inputs),
+        mem_len=min(settings.mem_len, inputs.shape[1]),  # room for no more than there will be
+        window=settings.window,
+        clamp_len=settings.clamp_len,
     )
     losses = []
     for segment, ahead in zip(
-        rows.split(settings.seg_len, dim=1), wanted.split(settings.seg_len, dim=1), strict=True
+        inputs.split(settings.seg_len, dim=1), targets.split(settings.seg_len, dim=1), strict=True
     ):
         loss, cache = kv_cache.token_losses(model, segment, ahead, cache)
         losses.append(loss)
-    return rearrange(torch.cat(losses, dim=1), "batch time -> (batch time)")[: len(inputs)]
+    return torch.cat(losses, dim=1)
 
 
 def _inputs_and_targets(model: TransformerLM, stream: Stream) -> tuple[Ids, Ids]:
-    if len(stream) < 2:
-        raise ValueError(f"a text to score must hold 2 tokens or more, got {len(stream)}")
-    stream = stream.to(next(model.parameters()).device, torch.int64)
+    if stream.ndim != 1 or len(stream) < 2:
+        raise ValueError(
+            f"a text to score must hold 2 tokens or more in a row, got shape {list(stream.shape)}"
+        )
+    stream = _whole_numbers(stream).to(_device(model))
     return stream[:-1], stream[1:]
+
+
+def _whole_numbers(ids: Ids) -> Ids:
+    if ids.is_floating_point() or ids.is_complex() or ids.dtype == torch.bool:
+        raise ValueError(f"a text to score must hold whole numbers, got {ids.dtype}")
+    return ids.to(torch.int64)
+
+
+def _device(model: TransformerLM) -> torch.device:
+    return next(model.parameters()).device
 
 
 def _score(losses: Losses) -> Score:

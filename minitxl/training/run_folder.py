@@ -23,7 +23,8 @@ import torch
 from filelock import FileLock, Timeout
 
 from minitxl.data.batching import ContiguousBatches
-from minitxl.files import atomic_write
+from minitxl.fields import checked, text
+from minitxl.files import atomic_write, read_json
 from minitxl.model import TransformerLM
 from minitxl.training import checkpoints, distributed, metrics_log
 from minitxl.training.config import RunConfig, TrainConfig
@@ -146,19 +147,31 @@ def check_text(folder: Path, name: str, sha256: str) -> None:
 
     A run that was begun before minitxl wrote the digest down learns any.
     """
-    path = folder / TEXT
-    if not path.exists():
-        return
-    try:
-        run_lock = json.loads(path.read_text("utf-8"))
-        known = f"{run_lock['name']} (sha256 {run_lock['sha256']:.12})"
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{path} does not say which text the run learns: {error}") from error
-    if run_lock["sha256"] != sha256:
+    learned = _learned_text(folder)
+    if learned is not None and learned["sha256"] != sha256:
+        known = f"{learned['name']} (sha256 {learned['sha256']:.12})"
         raise ValueError(
             f"the text must be that of the run in {folder}, {known}, got {name} (sha256 {sha256:.12}); "
             f"for another text use another folder"
         )
+
+
+def learns(folder: Path, sha256: str) -> bool:
+    """Return True if the run in this folder learns the text of this digest, or does not say which."""
+    learned = _learned_text(folder)
+    return learned is None or learned["sha256"] == sha256
+
+
+def _learned_text(folder: Path) -> dict[str, str] | None:
+    """Return name and SHA-256 of the text that the run in this folder learns."""
+    path = folder / TEXT
+    if not path.exists():
+        return None
+    try:
+        content = read_json(path)
+        return checked(content, {"name": text(), "sha256": text()}, file=path, required=("name", "sha256"))
+    except ValueError as error:
+        raise ValueError(f"{path} does not say which text the run learns: {error}") from error
 
 
 def newest(folder: Path) -> Path | None:

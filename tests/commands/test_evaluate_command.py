@@ -83,7 +83,7 @@ def site(tmp_path, monkeypatch) -> Iterator[sites.Site]:
 def test_lines_and_ids_of_wikitext_are_those_of_the_original_code():
     corpus = datasets.load("wikitext-103")
     words = original_vocabulary(WIKITEXT_PARTS["train"])
-    assert corpus.spelling.vocabulary.symbols == tuple(words)
+    assert corpus.tokenizer.vocabulary.symbols == tuple(words)
     for part, text in WIKITEXT_PARTS.items():
         assert getattr(corpus, part).tolist() == encoded(text, words).tolist()
 

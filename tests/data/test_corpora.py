@@ -37,5 +37,5 @@ def test_an_empty_or_missing_file_is_refused(tmp_path):
     (tmp_path / "empty").touch()
     with pytest.raises(ValueError, match="empty must hold text, got 0 bytes"):
         corpora.from_file(tmp_path / "empty")
-    with pytest.raises(ValueError, match=r"the text .*nowhere can't be read: No such file"):
+    with pytest.raises(ValueError, match=r"nowhere must be a plain file, got none: No such file"):
         corpora.from_file(tmp_path / "nowhere")

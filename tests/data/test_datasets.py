@@ -1,7 +1,9 @@
 import hashlib
+import os
+import re
 import tarfile
 from dataclasses import replace
-from inspect import unwrap
+from pathlib import Path
 
 import pytest
 import sites
@@ -10,7 +12,7 @@ from models import small_config
 from support.corpora import HELD_OUT, LM1B, SMALL, TRAINING, serve_corpus
 from support.disk import fill_disk
 
-from minitxl.data import archives, corpora, datasets, downloads
+from minitxl.data import archives, corpora, datasets, sources, text_file
 from minitxl.data.batching import ContiguousBatches
 from minitxl.data.tokenizer import Vocabulary
 from minitxl.training import loop
@@ -33,15 +35,16 @@ def site(folder, monkeypatch):
         yield site
 
 
-def words(corpus: datasets.Stored) -> list[str]:
+def words(corpus: corpora.Corpus) -> list[str]:
     return [
-        " ".join(corpus.spelling.vocabulary.decode(getattr(corpus, part).tolist())) for part in datasets.PARTS
+        " ".join(corpus.tokenizer.vocabulary.decode(getattr(corpus, part).tolist()))
+        for part in datasets.PARTS
     ]
 
 
 def test_the_table_holds_the_papers_corpora_with_a_checksum_for_each_file():
-    assert list(downloads.SOURCES) == ["enwik8", "text8", "wikitext-103", "wikitext-2", "ptb", "lm1b"]
-    for source in downloads.SOURCES.values():
+    assert list(sources.SOURCES) == ["enwik8", "text8", "wikitext-103", "wikitext-2", "ptb", "lm1b"]
+    for source in sources.SOURCES.values():
         for download in source.downloads:
             kind, digest = download.digest.split(":")
             assert len(bytes.fromhex(digest)) == {"sha256": 32, "md5": 16}[kind]
@@ -52,17 +55,17 @@ def test_enwik8_is_bytes_newlines_among_them_cut_90_5_5(site):
     assert corpus.train.tolist() == list(range(180))
     assert corpus.valid.tolist() == list(range(180, 190))
     assert corpus.test.tolist() == list(range(190, 200))
-    assert (corpus.name, corpus.vocab_size, corpus.spelling.vocabulary) == ("enwik8", 256, None)
+    assert (corpus.name, corpus.vocab_size, corpus.tokenizer.vocabulary) == ("enwik8", 256, None)
 
 
 def test_text8_is_characters_cut_90_5_5(site):
     corpus = datasets.load("text8")
     text = " anarchism originated as a term" * 10
-    assert corpus.spelling.vocabulary.symbols[:2] == (" ", "a")
+    assert corpus.tokenizer.vocabulary.symbols[:2] == (" ", "a")
     assert corpus.vocab_size == len(set(text))
     assert [len(corpus.train), len(corpus.valid), len(corpus.test)] == [279, 15, 16]
     everything = torch.cat([corpus.train, corpus.valid, corpus.test]).tolist()
-    assert "".join(corpus.spelling.vocabulary.decode(everything)) == text
+    assert "".join(corpus.tokenizer.vocabulary.decode(everything)) == text
 
 
 @pytest.mark.parametrize("name", ["wikitext-103", "wikitext-2"])
@@ -74,8 +77,8 @@ def test_a_line_of_wikitext_ends_with_eos_even_where_it_is_empty(site, name):
         "= end = <eos>",
     ]
     expected = ("<eos>", "the", "=", "Valkyria", "Chronicles", "III", "Senjō", "no", "<unk>", "end")
-    assert corpus.spelling.vocabulary.symbols == expected
-    assert corpus.spelling.vocabulary.encode(["never", "seen"]) == [8, 8]
+    assert corpus.tokenizer.vocabulary.symbols == expected
+    assert corpus.tokenizer.vocabulary.encode(["never", "seen"]) == [8, 8]
 
 
 def test_penn_treebank_comes_in_three_files(site):
@@ -85,7 +88,7 @@ def test_penn_treebank_comes_in_three_files(site):
         "the banknote <eos>",
         "N <unk> <eos>",
     ]
-    assert corpus.spelling.vocabulary.symbols == ("<eos>", "N", "the", "aer", "banknote", "<unk>")
+    assert corpus.tokenizer.vocabulary.symbols == ("<eos>", "N", "the", "aer", "banknote", "<unk>")
 
 
 def test_a_billion_words_have_S_at_both_ends_of_a_sentence_and_no_word_rarer_than_three(site):
@@ -95,7 +98,7 @@ def test_a_billion_words_have_S_at_both_ends_of_a_sentence_and_no_word_rarer_tha
         "<S> be <UNK> <S> <S> be <S>",
         "<S> to to <S>",
     ]
-    assert corpus.spelling.vocabulary.symbols == ("<S>", "<UNK>", "to", "be")
+    assert corpus.tokenizer.vocabulary.symbols == ("<S>", "<UNK>", "to", "be")
 
 
 @pytest.mark.parametrize(
@@ -104,7 +107,7 @@ def test_a_billion_words_have_S_at_both_ends_of_a_sentence_and_no_word_rarer_tha
 )
 def test_a_prompt_of_several_lines_has_the_tokens_that_the_corpus_has(site, name, text, begin):
     corpus = datasets.load(name)
-    tokens = corpus.spelling.encode(text).tolist()
+    tokens = corpus.tokenizer.encode(text).tolist()
     stream = [*corpus.train.tolist(), *corpus.valid.tolist()]
     assert tokens == stream[begin : begin + len(tokens)]
 
@@ -132,7 +135,7 @@ def test_a_billion_words_are_read_shard_by_shard_and_a_block_at_a_time(site, mon
 
 
 def test_a_vocabulary_of_another_size_than_the_papers_is_refused(site, folder, monkeypatch):
-    monkeypatch.setitem(downloads.SOURCES, "ptb", replace(downloads.SOURCES["ptb"], vocab_size=10_000))
+    monkeypatch.setitem(sources.SOURCES, "ptb", replace(sources.SOURCES["ptb"], vocab_size=10_000))
     with pytest.raises(ValueError, match="ptb must have 10000 different symbols, got 6"):
         datasets.load("ptb")
     assert [path.name for path in folder.iterdir() if path.is_dir()] == []
@@ -146,16 +149,16 @@ def test_a_second_load_asks_for_nothing_and_gives_the_same(site, name):
     second = datasets.load(name)
     assert site.asked == []
     assert first.sha256 == second.sha256
-    assert first.spelling.vocabulary == second.spelling.vocabulary
+    assert first.tokenizer.vocabulary == second.tokenizer.vocabulary
 
 
 def test_tokens_are_prepared_anew_for_another_text_or_another_rule(site, monkeypatch):
     datasets.load("ptb")
     serve_corpus(site, monkeypatch, "ptb", {**SMALL["ptb"], "ptb.test.txt": b"aer \n"})
     assert words(datasets.load("ptb"))[2] == "aer <eos>"
-    source = downloads.SOURCES["ptb"]
+    source = sources.SOURCES["ptb"]
     lines = replace(source.rule, before=("<S>",))
-    monkeypatch.setitem(downloads.SOURCES, "ptb", replace(source, rule=lines))
+    monkeypatch.setitem(sources.SOURCES, "ptb", replace(source, rule=lines))
     assert words(datasets.load("ptb"))[2] == "<S> aer <eos>"
 
 
@@ -186,8 +189,11 @@ def test_the_data_folder_is_the_variables_or_the_systems(folder, monkeypatch):
 def test_a_wrong_checksum_leaves_nothing_behind(site, folder, name):
     for file in SMALL[name]:
         site.files[file] = b"something else"
-    with pytest.raises(ValueError, match=r"must have the (SHA-256|MD5) \w+, and what .* sends has another"):
+    with pytest.raises(ValueError, match="can't be downloaded") as refusal:
         datasets.load(name)
+    for file in SMALL[name]:
+        wrong = rf"{re.escape(file)} with the (SHA-256|MD5) \w+ from http\S+ \(what it sends has the \1 \w+\)"
+        assert re.search(wrong, str(refusal.value))
     assert list(folder.iterdir()) == []
 
 
@@ -199,10 +205,13 @@ def test_a_server_that_fails_and_recovers_does_not_matter(site, name):
 
 def test_without_the_server_the_sentence_names_file_checksum_and_folder(site, folder):
     site.files.clear()
-    with pytest.raises(ValueError, match="by hand") as caught:
-        datasets.load("text8")
     digest = hashlib.sha256(SMALL["text8"]["text8.zip"]).hexdigest()
-    assert f"put that file, whose SHA-256 is {digest}, into {folder} by hand" in str(caught.value)
+    with pytest.raises(ValueError, match="by hand") as refusal:
+        datasets.load("text8")
+    assert str(refusal.value) == (
+        f"what {folder} lacks can't be downloaded, and may be put there by hand: text8.zip with the "
+        f"SHA-256 {digest} from {site.address}/text8.zip (the server answers 404)"
+    )
     (folder / "text8.zip").write_bytes(SMALL["text8"]["text8.zip"])
     assert datasets.load("text8").name == "text8"
 
@@ -232,7 +241,7 @@ def test_an_archive_that_is_none_is_refused(site, folder, monkeypatch, name):
     (file,) = SMALL[name]
     for content in (b"no archive", SMALL[name][file][:-30], SMALL[name][file][:60]):
         serve_corpus(site, monkeypatch, name, {file: content})
-        with pytest.raises(ValueError, match=f"^the archive of {name} is damaged: "):
+        with pytest.raises(ValueError, match=f"^the archive {re.escape(file)} can't be read: "):
             datasets.load(name)
         assert [path.name for path in folder.iterdir()] == [file]
 
@@ -270,9 +279,9 @@ def test_files_of_yours_are_bytes_in_the_order_of_their_paths(folder, tmp_path):
     assert again.sha256 == corpus.sha256
 
 
-def test_another_unit_than_bytes_characters_and_words_is_refused(folder, tmp_path):
+def test_another_unit_than_bytes_characters_and_words_is_refused(folder, tmp_path, as_users_run_it):
     with pytest.raises(ValueError, match="unit must be bytes, characters or words, got syllables"):
-        unwrap(datasets.from_files)([tmp_path / "text.txt"], "syllables")  # types are checked in tests alone
+        datasets.from_files([tmp_path / "text.txt"], "syllables")
 
 
 def test_a_text_of_yours_is_characters_or_words(folder, tmp_path):
@@ -280,13 +289,13 @@ def test_a_text_of_yours_is_characters_or_words(folder, tmp_path):
     path.write_text("één twee\ntwee één drie\n", "utf-8")
     corpus = datasets.from_files([path], "characters")
     whole = torch.cat([corpus.train, corpus.valid, corpus.test]).tolist()
-    assert "".join(corpus.spelling.vocabulary.decode(whole)) == path.read_text("utf-8")
-    assert (corpus.name, corpus.spelling.vocabulary.unknown) == ("text.txt", None)
+    assert "".join(corpus.tokenizer.vocabulary.decode(whole)) == path.read_text("utf-8")
+    assert (corpus.name, corpus.tokenizer.vocabulary.unknown) == ("text.txt", None)
     corpus = datasets.from_files([path], "words")
     assert words(corpus) == ["één twee <eos> twee één <unk>", "", "<eos>"]
-    assert corpus.spelling.vocabulary.symbols == ("<eos>", "<unk>", "één", "twee")
+    assert corpus.tokenizer.vocabulary.symbols == ("<eos>", "<unk>", "één", "twee")
     corpus = datasets.from_files([path], "words", min_count=1)
-    assert corpus.spelling.vocabulary.symbols == ("<eos>", "één", "twee", "drie")
+    assert corpus.tokenizer.vocabulary.symbols == ("<eos>", "één", "twee", "drie")
 
 
 def named(folder, **texts: str):
@@ -303,13 +312,14 @@ def test_files_called_train_valid_and_test_are_the_parts(folder, tmp_path):
     with pytest.raises(ValueError, match="must be made of the vocabulary's 3 symbols, got 'c'"):
         datasets.from_folder(mine, "words", min_count=1)
     assert bytes(datasets.from_folder(mine).valid.tolist()) == b"a c\n"
-    assert set(datasets.from_folder(mine, "characters").spelling.vocabulary.symbols) == set("abc \n")
+    assert set(datasets.from_folder(mine, "characters").tokenizer.vocabulary.symbols) == set("abc \n")
 
 
 @pytest.mark.parametrize("more", [{}, {"valid": "b"}, {"valid": "b", "test": "c", "notes": "d"}])
 def test_a_train_file_without_both_others_or_beside_more_is_refused(folder, tmp_path, more):
-    with pytest.raises(ValueError, match="beside a file called train there must be one called valid"):
+    with pytest.raises(ValueError, match="must hold one file for each of train, valid and test") as refusal:
         datasets.from_folder(named(tmp_path / "mine", train="a", **more))
+    assert str(refusal.value).endswith(f"got {', '.join(sorted(f'{name}.txt' for name in ['train', *more]))}")
 
 
 def test_a_changed_text_is_read_anew(folder, tmp_path):
@@ -321,7 +331,7 @@ def test_a_changed_text_is_read_anew(folder, tmp_path):
 
 def test_empty_missing_and_foreign_texts_of_yours_are_one_sentence(folder, tmp_path):
     path = tmp_path / "text"
-    with pytest.raises(ValueError, match=r"^the text .*text can't be read: No such file or directory$"):
+    with pytest.raises(ValueError, match=r"text must be a plain file, got none: No such file or directory$"):
         datasets.from_files([path])
     path.touch()
     for unit in ("bytes", "characters", "words"):
@@ -354,13 +364,159 @@ def test_a_text_of_your_own_is_read_with_the_vocabulary_that_is_given(
     held = Vocabulary(symbols, unknown)
     files = [tmp_path / part for part in datasets.PARTS]
     counted = datasets.from_files(files, "words", min_count=1)
-    corpus = datasets.from_files(files, "words", held=held)
-    assert corpus.spelling.vocabulary == held != counted.spelling.vocabulary
+    corpus = datasets.from_files(files, "words", vocabulary=held)
+    assert corpus.tokenizer.vocabulary == held != counted.tokenizer.vocabulary
     assert words(corpus) == [expected] * 3
 
 
-def test_a_text_that_a_given_vocabulary_can_not_spell_is_refused_by_its_first_stranger(folder, tmp_path):
-    (tmp_path / "text").write_text("abcab")
-    with pytest.raises(ValueError, match="made of the vocabulary's 2 symbols, got 'c'"):
-        datasets.from_files([tmp_path / "text"], "characters", held=Vocabulary(("a", "b")))
+@pytest.mark.parametrize("size", [1, 3, 1000])
+@pytest.mark.parametrize(
+    ("unit", "text", "place"),
+    [
+        ("characters", "abca", "'c' at line 1, column 3"),
+        ("characters", "ab\n\naébc", "'é' at line 3, column 2"),
+        ("characters", "ab\n\n c", "' ' at line 3, column 1"),
+        ("words", "a b\nb ab\n a  abc", "'ab' at line 2, column 3"),
+        ("words", "a\n  bab a ba", "'bab' at line 2, column 3"),
+    ],
+)
+def test_the_first_symbol_that_a_vocabulary_lacks_is_named_with_its_place(
+    folder, tmp_path, monkeypatch, unit, text, place, size
+):
+    monkeypatch.setattr(text_file, "BLOCK", size)
+    path = tmp_path / "text"
+    path.write_text(text, "utf-8")
+    vocabulary = Vocabulary(("a", "b", "\n", "<eos>"))
+    with pytest.raises(ValueError, match=f"the vocabulary's 4 symbols, got {place} of {path}$"):
+        datasets.from_files([path], unit, vocabulary=vocabulary)
     assert list(folder.iterdir()) == []
+
+
+def test_characters_have_an_unknown_one_if_it_is_asked_for(folder, tmp_path):
+    mine = named(tmp_path / "mine", train="aabbx\n\n", valid="abé", test="b")
+    plain = datasets.from_folder(mine, "characters")
+    assert (plain.tokenizer.vocabulary.unknown, "é" in plain.tokenizer.vocabulary.ids) == (None, True)
+    corpus = datasets.from_folder(mine, "characters", unknown=True)
+    assert corpus.tokenizer.vocabulary == Vocabulary(("<unk>", "a", "b", "\n"), "<unk>")
+    assert corpus.train.tolist() == [1, 1, 2, 2, 0, 3, 3]  # x is too rare
+    assert corpus.valid.tolist() == [1, 2, 0]
+    assert list(corpus.tokenizer.decode([1, 0])) == ["a", "<unk>"]
+    all_of_training = datasets.from_folder(mine, "characters", unknown=True, min_count=1)
+    assert "x" in all_of_training.tokenizer.vocabulary.ids
+    with pytest.raises(ValueError, match="unknown must be asked for with unit = characters, got words"):
+        datasets.from_folder(mine, "words", unknown=True)
+
+
+def test_a_corpus_says_which_file_became_which_part(site, folder, tmp_path):
+    assert datasets.load("ptb").summary() == (
+        "text ptb, in words: train 9 (ptb.train.txt), valid 3 (ptb.valid.txt), test 3 (ptb.test.txt)"
+    )
+    assert datasets.load("enwik8").summary() == (
+        "text enwik8: 200 bytes, cut 90/5/5: train 180, valid 10, test 10"
+    )
+    mine = named(tmp_path / "mine", train="a" * 4000, valid="b", test="c" * 20)
+    assert datasets.from_folder(mine).summary() == (
+        "text mine, in bytes: train 4,000 (train.txt), valid 1 (valid.txt), test 20 (test.txt)"
+    )
+    books = named(tmp_path / "books", **{f"{number}": "a" * 20 for number in range(8)})
+    assert datasets.from_folder(books, "characters").summary() == (
+        "text books: 160 characters of 8 files (0.txt, 1.txt, 2.txt, 3.txt, 4.txt, 5.txt and 2 more), "
+        "cut 90/5/5: train 144, valid 8, test 8"
+    )
+    (text,) = named(tmp_path / "one", text="a" * 100).iterdir()
+    assert corpora.from_file(text).summary() == (
+        "text text.txt: 100 bytes, cut 90/5/5: train 90, valid 5, test 5"
+    )
+
+
+@pytest.mark.parametrize("split", [True, False])
+def test_the_whole_of_a_corpus_is_its_parts_in_order(folder, tmp_path, split):
+    names = ("train", "valid", "test") if split else ("a", "b", "c")
+    corpus = datasets.from_folder(named(tmp_path / "mine", **dict(zip(names, ("xy", "z", "w"), strict=True))))
+    assert bytes(corpus.whole.tolist()) == b"xyzw"
+    assert (corpus.stream is None) == split
+    assert torch.equal(corpus.whole, torch.cat([corpus.train, corpus.valid, corpus.test]))
+
+
+@pytest.mark.parametrize("unit", ["bytes", "characters", "words"])
+def test_a_text_that_changes_while_it_is_read_is_refused_and_not_kept(folder, tmp_path, monkeypatch, unit):
+    path, digest_of = tmp_path / "text", datasets.sha256_of
+    path.write_text("a b a b")
+
+    def then_changed(*given):
+        digest = digest_of(*given)
+        path.write_text("a b a b c")
+        return digest
+
+    with monkeypatch.context() as patch:
+        patch.setattr(datasets, "sha256_of", then_changed)
+        with pytest.raises(ValueError, match=f"the text {path} must stay as it is while it is read"):
+            datasets.from_files([path], unit)
+    assert list(folder.iterdir()) == []
+    assert len(datasets.from_files([path]).whole) == 9
+
+
+def test_a_download_that_is_exchanged_while_it_is_read_is_refused_and_not_kept(site, folder, monkeypatch):
+    fetch = datasets.fetch
+
+    def then_changed(wanted, data_folder):
+        paths = fetch(wanted, data_folder)
+        paths[0].write_bytes(b"another text\n")
+        return paths
+
+    monkeypatch.setattr(datasets, "fetch", then_changed)
+    with pytest.raises(ValueError, match=r"ptb\.train\.txt must have the MD5 \w+, got MD5 "):
+        datasets.load("ptb")
+    assert all(path.is_file() for path in folder.iterdir())
+
+
+@pytest.mark.parametrize("unit", ["bytes", "characters", "words"])
+def test_devices_named_pipes_and_what_can_not_be_read_are_refused(folder, tmp_path, unit):
+    os.mkfifo(tmp_path / "pipe")
+    for path, sentence in (
+        ("/dev/zero", "/dev/zero must be a plain file, got a device"),
+        (tmp_path / "pipe", "pipe must be a plain file, got a named pipe"),
+        ("/proc/self/mem", "the text /proc/self/mem can't be read: Input/output error"),
+    ):
+        with pytest.raises(ValueError, match=sentence):
+            datasets.from_files([Path(path)], unit)
+        with pytest.raises(ValueError, match=sentence):
+            corpora.from_file(Path(path))
+
+
+def test_a_text_that_the_shell_pipes_is_read_once(folder):
+    for unit, expected in (("bytes", 12), ("characters", 12), ("words", 6)):
+        reader, writer = os.pipe()
+        os.write(writer, b"to be\nor be\n")
+        os.close(writer)
+        corpus = datasets.from_files([Path(f"/dev/fd/{reader}")], unit, min_count=1)
+        os.close(reader)
+        assert len(corpus.whole) == expected
+
+
+def test_writing_to_tokens_changes_neither_the_file_nor_the_next_reader(folder, tmp_path):
+    (tmp_path / "text").write_bytes(b"abc" * 40)
+    corpus = datasets.from_files([tmp_path / "text"])
+    corpus.train[0] = 5
+    corpus.train.numpy()[1] = 6
+    assert corpus.train[:3].tolist() == [5, 6, ord("c")]
+    assert datasets.from_files([tmp_path / "text"]).train[:3].tolist() == list(b"abc")
+
+
+@pytest.mark.parametrize("content", [b"", b"no array", "cut", "long", "columns", "kind"])
+def test_damaged_tokens_are_refused_by_file_and_say_how_they_are_made_anew(folder, tmp_path, content):
+    (tmp_path / "text").write_bytes(b"abc" * 40)
+    datasets.from_files([tmp_path / "text"])
+    (path,) = folder.glob("*/whole.npy")
+    if isinstance(content, str):
+        whole = path.read_bytes()
+        content = {
+            "cut": whole[:-1],
+            "long": whole + b"a",
+            "columns": whole.replace(b"(120,)", b"(12,1)"),
+            "kind": whole.replace(b"|u1", b"|i1"),
+        }[content]
+    path.write_bytes(content)
+    sentence = f"{path} is not a whole file of tokens: .*; without the folder {path.parent} it is made anew"
+    with pytest.raises(ValueError, match=sentence):
+        datasets.from_files([tmp_path / "text"])

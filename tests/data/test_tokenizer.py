@@ -29,6 +29,18 @@ def test_characters_come_back_and_others_are_refused():
         LETTERS.encode("az")
 
 
+def test_an_unknown_character_of_a_prompt_is_named_with_its_place():
+    with pytest.raises(ValueError, match=r"4 symbols, got 'z' as character 3 of 'aéza'$"):
+        LETTERS.encode("aéza")
+
+
+def test_a_run_with_two_vocabularies_is_refused(tmp_path):
+    LETTERS.write(tmp_path)
+    WORDS.vocabulary.write(tmp_path / "words.json")
+    with pytest.raises(ValueError, match=r"one unit, got characters\.json and words\.json"):
+        read_tokenizer(tmp_path)
+
+
 def test_a_line_break_is_the_word_eos_and_an_unknown_word_is_unk():
     assert WORDS.encode("the dog\nthe cat").tolist() == [2, 1, 0, 2, 3]
     assert there_and_back(WORDS, "the dog\nthe cat") == "the <unk> \nthe cat "
@@ -103,11 +115,17 @@ def test_a_vocabulary_is_read_back(tmp_path_factory, symbols):
         assert read_vocabulary(path) == held
 
 
-@pytest.mark.parametrize("text", ["", "[1]", "{}", '{"symbols": 3, "unknown": null}', "\xff"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "[1]", "{}", "\xff", "[" * 100_000, '{"symbols": 3, "unknown": null}'),
+        '{"symbols": ["a", 3], "unknown": null}',
+    ],
+)
 def test_a_file_that_is_no_vocabulary_is_refused(tmp_path, text):
     path = tmp_path / "vocabulary.json"
     path.write_bytes(text.encode("latin-1"))
-    with pytest.raises(ValueError, match=r"vocabulary\.json is not a vocabulary written by minitxl"):
+    with pytest.raises(ValueError, match=r"vocabulary\.json:? .*must be"):
         read_vocabulary(path)
 
 

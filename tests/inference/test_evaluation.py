@@ -8,7 +8,7 @@ from models import ENCODINGS, small_model, some_tokens
 
 from minitxl.fast import fast_evaluation
 from minitxl.inference.config import EvaluateConfig
-from minitxl.inference.evaluation import Score, cached, cached_losses, sliding, sliding_losses
+from minitxl.inference.evaluation import Score, cached, cached_lanes, cached_losses, sliding, sliding_losses
 
 STREAM = some_tokens(1, 40)[0]
 
@@ -102,8 +102,60 @@ def test_evaluation_has_no_dropout_and_leaves_the_model_as_it_was():
     assert model.training
 
 
+def test_lanes_are_scored_as_if_each_were_alone():
+    model, how = small_model(attention="xl"), EvaluateConfig(5, 4)
+    lanes = torch.stack([STREAM[:12], STREAM[20:32]])
+    one, other = (cached(model, lane, how) for lane in lanes)
+    both = cached_lanes(model, lanes, how)
+    assert both.tokens == 22
+    assert both.nats == pytest.approx((one + other).nats, abs=1e-10)
+    with pytest.raises(ValueError, match=r"must hold 2 tokens or more each, got shape \[2, 1\]"):
+        cached_lanes(model, lanes[:, :1], how)
+
+
+def test_a_sliding_window_clamps_distances_where_it_is_told_to():
+    model = small_model(attention="xl")
+    clamped = sliding_losses(model, STREAM, attention_len=7, stride=1, clamp_len=2)
+    configured = small_model(attention="xl", clamp_len=2)
+    configured.load_state_dict(model.state_dict())
+    expected = sliding_losses(configured, STREAM, attention_len=7, stride=1)
+    torch.testing.assert_close(clamped, expected, rtol=0, atol=1e-10)
+    assert not torch.allclose(clamped, sliding_losses(model, STREAM, attention_len=7, stride=1))
+
+
+def test_a_memory_longer_than_the_text_takes_no_more_than_the_text():
+    model = small_model(attention="xl")
+    expected = cached(model, STREAM, EvaluateConfig(5, 40))
+    assert cached(model, STREAM, EvaluateConfig(5, 2**31 - 1)) == expected
+
+
+def test_a_perplexity_beyond_all_numbers_is_infinite():
+    assert Score(1e6, 1).perplexity == float("inf")
+
+
+@pytest.mark.parametrize(
+    ("score", "sentence"),
+    [
+        (lambda model: cached(model, STREAM.double(), EvaluateConfig()), "whole numbers, got torch.float64"),
+        (lambda model: cached(model, STREAM[None], EvaluateConfig()), r"in a row, got shape \[1, 40\]"),
+        (lambda model: cached(model, STREAM, EvaluateConfig(), batch=0), "batch must be 1 or more, got 0"),
+        (
+            lambda model: sliding(model, STREAM, attention_len=0, stride=1),
+            "attention_len must be 1 or more, got 0",
+        ),
+        (
+            lambda model: sliding(model, STREAM, attention_len=3, stride=1, batch=0),
+            "batch must be 1 or more, got 0",
+        ),
+    ],
+)
+def test_what_can_not_be_scored_is_refused(score, sentence, as_users_run_it):
+    with pytest.raises(ValueError, match=sentence):
+        score(small_model())
+
+
 def test_a_text_without_a_target_and_an_impossible_stride_are_refused():
-    with pytest.raises(ValueError, match="2 tokens or more, got 1"):
+    with pytest.raises(ValueError, match=r"2 tokens or more in a row, got shape \[1\]"):
         cached(small_model(), STREAM[:1], EvaluateConfig())
     with pytest.raises(ValueError, match="stride must lie in 1 … attention_len = 4, got 5"):
         sliding(small_model(), STREAM, attention_len=4, stride=5)

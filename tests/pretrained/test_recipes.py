@@ -18,7 +18,7 @@ from support.released import released_model, write_released
 from minitxl.__main__ import EXPERIMENTS, Figures, main
 from minitxl.commands.evaluate import Evaluate
 from minitxl.commands.train import Train
-from minitxl.data import datasets, downloads
+from minitxl.data import datasets, prepare, sources
 from minitxl.experiments import results
 from minitxl.pretrained import hub
 from minitxl.pretrained.presets import PRESETS, Preset, enwik8_base
@@ -112,8 +112,8 @@ def prepared(tmp_path_factory):
 
 
 def place(name: str) -> Path:
-    source = downloads.SOURCES[name]
-    return datasets._place(name, source.rule, *(download.digest for download in source.downloads))
+    source = sources.SOURCES[name]
+    return prepare.place(name, source.rule, *(download.digest for download in source.downloads))
 
 
 @pytest.fixture

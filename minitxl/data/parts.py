@@ -1,0 +1,90 @@
+"""Parts of a text of one's own: which files are training, validation and test text."""
+
+import re
+from collections.abc import Iterable, Sequence
+from os.path import commonpath
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+Part = Literal["train", "valid", "test", "whole"]
+PARTS: tuple[Part, ...] = ("train", "valid", "test")
+NAMED: dict[str, Part] = {
+    "train": "train",
+    "training": "train",
+    "valid": "valid",
+    "validation": "valid",
+    "val": "valid",
+    "dev": "valid",
+    "test": "test",
+}
+"""Words in the names of files and folders that name a part."""
+LISTED = 6
+"""Number of file names that a message lists at most."""
+
+
+class Named(NamedTuple):
+    """The part that a file's name says, and the name without that word."""
+
+    part: Part
+    pattern: str
+
+
+def parts_of(paths: Sequence[Path], *, folder: bool) -> dict[Path, Part]:
+    """Return the part of each file, or "whole" for all of them where no name says one.
+
+    Three files that are named alike but for a word, as ptb.train.txt, ptb.valid.txt and ptb.test.txt,
+    are the parts, or the files of three folders that are named so.
+
+    Args:
+        paths: the files.
+        folder: whether they are all that a folder holds; a file that is named alone is a whole,
+            whatever its name.
+
+    Raises:
+        ValueError: where the names say that the text is split, and the files do not fit.
+    """
+    if not paths:
+        raise ValueError("a corpus must be made of 1 file or more, got 0")
+    if len(paths) == 1 and not folder:
+        return dict.fromkeys(paths, "whole")
+    base = Path(commonpath([path.parent for path in paths]))
+    inside = {path: path.relative_to(base) for path in paths}
+    by_folder = {
+        path: NAMED[name.parts[0].lower()]
+        for path, name in inside.items()
+        if len(name.parts) > 1 and name.parts[0].lower() in NAMED
+    }
+    if len(by_folder) == len(paths) and {*by_folder.values()} == {*PARTS}:
+        return by_folder
+    named = {path: word for path, name in inside.items() if (word := _named(name)) is not None}
+    parts = {path: word.part for path, word in named.items()}
+    patterns = {word.pattern for word in named.values()}
+    if len(named) == len(paths) == len(PARTS) and {*parts.values()} == {*PARTS} and len(patterns) == 1:
+        return parts
+    alike = any(
+        len({word.part for word in named.values() if word.pattern == pattern}) > 1 for pattern in patterns
+    )
+    trains = any(NAMED.get(word) == "train" for path in paths for word in path.name.lower().split("."))
+    foldered = {*by_folder.values()}
+    if alike or trains or (len(foldered) > 1 and "train" in foldered):
+        raise ValueError(
+            f"{base} must hold one file for each of train, valid and test, named alike but for that word, "
+            f"and no other, since names say that it is split; got {listed(map(str, sorted(inside.values())))}"
+        )
+    return dict.fromkeys(paths, "whole")
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return the first names and how many more there are."""
+    names = list(names)
+    more = len(names) - LISTED
+    return ", ".join(names[:LISTED]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def _named(path: Path) -> Named | None:
+    words = re.split(r"([./\-_])", path.as_posix())
+    places = [place for place, word in enumerate(words) if word.lower() in NAMED]
+    if len(places) != 1:
+        return None
+    (place,) = places
+    return Named(NAMED[words[place].lower()], "".join([*words[:place], "{}", *words[place + 1 :]]))

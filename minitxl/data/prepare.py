@@ -1,0 +1,142 @@
+"""Texts to a folder of tokens: counted, encoded, and written whole or not at all."""
+
+import hashlib
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pooch
+from tqdm import tqdm
+
+from minitxl.data.corpora import Corpus, cut
+from minitxl.data.parts import PARTS, Part
+from minitxl.data.token_file import TokenizerSpec, mapped, place_of, symbols, writing
+from minitxl.data.tokenizer import Tokenizer, UnknownSymbolError, Vocabulary, from_counts, read_vocabulary
+
+Text = tuple[Part, str, Iterator[bytes]]
+"""Part and name of a file of a corpus, and its bytes, block by block."""
+Texts = Callable[[], Iterator[Text]]
+"""The files of a corpus in turn; called once for each pass over it."""
+VOCABULARY = "vocabulary.json"
+
+
+def data_folder() -> Path:
+    """Return the folder of downloads and tokens: MINITXL_DATA if it is set, else the system's for caches."""
+    return Path(os.environ.get("MINITXL_DATA") or pooch.os_cache("minitxl"))
+
+
+def place(name: str, spec: TokenizerSpec, *digests: str) -> Path:
+    """Return the folder of the tokens that this tokenizer makes of the texts with these digests."""
+    made_of = hashlib.sha256(repr((spec, digests)).encode()).hexdigest()
+    return data_folder() / f"{name}-{made_of[:16]}"
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """A corpus on its way from texts to tokens on disk."""
+
+    name: str
+    texts: Texts
+    parts: tuple[Part, ...]
+    spec: TokenizerSpec
+    vocabulary: Vocabulary | None = None
+    """One that is given; None counts one, for other units than bytes."""
+    vocab_size: int | None = None
+    """Number of symbols the vocabulary must have, where that is known."""
+
+    def write(self, folder: Path) -> None:
+        """Write the tokens of every part, and the vocabulary, into ``folder``, unless it is there."""
+        if folder.is_dir():
+            return
+        try:
+            with _appearing(folder) as temporary:
+                vocabulary = self._vocabulary()
+                if vocabulary is not None:
+                    vocabulary.write(temporary / VOCABULARY)
+                self._encode(vocabulary, temporary)
+        except OSError as error:
+            why = error.strerror or error
+            raise ValueError(f"{self.name} can't be prepared in {folder.parent}: {why}") from error
+
+    def _vocabulary(self) -> Vocabulary | None:
+        """Return the words of the training text, or of the whole that is cut; the characters of all parts.
+
+        Characters are those of the training text where a symbol stands for all others.
+        """
+        spec = self.spec
+        vocabulary = self.vocabulary
+        if vocabulary is None and spec.unit != "bytes":
+            counts: Counter[str] = Counter()
+            for part, name, blocks in tqdm(
+                self.texts(), desc=f"counting {self.name}", unit="file", disable=None
+            ):
+                counted = part in ("train", "whole") or (spec.unit == "characters" and spec.unknown is None)
+                for some in symbols(blocks, name, spec):
+                    if counted:
+                        counts.update(some)
+            vocabulary = from_counts(counts, first=spec.first, unknown=spec.unknown, min_count=spec.min_count)
+        if vocabulary is not None and self.vocab_size not in (None, len(vocabulary)):
+            raise ValueError(
+                f"{self.name} must have {self.vocab_size} different symbols, got {len(vocabulary)}"
+            )
+        return vocabulary
+
+    def _encode(self, vocabulary: Vocabulary | None, folder: Path) -> None:
+        size, sizes = (256 if vocabulary is None else len(vocabulary)), dict.fromkeys(self.parts, 0)
+        with ExitStack() as files:
+            append = {part: files.enter_context(writing(folder / f"{part}.npy", size)) for part in self.parts}
+            for part, name, blocks in tqdm(
+                self.texts(), desc=f"writing {self.name}", unit="file", disable=None
+            ):
+                for ids in self._ids(name, blocks, vocabulary):
+                    append[part](ids)
+                    sizes[part] += len(ids)
+            for part, tokens in sizes.items():
+                if not tokens:
+                    which = self.name if part == "whole" else f"the {part} text of {self.name}"
+                    raise ValueError(f"{which} must hold text, got 0 {self.spec.unit}")
+
+    def _ids(
+        self, name: str, blocks: Iterator[bytes], vocabulary: Vocabulary | None
+    ) -> Iterator[memoryview | list[int]]:
+        if vocabulary is None:
+            for block in blocks:
+                yield memoryview(block)
+            return
+        for some in symbols(blocks, name, self.spec):
+            try:
+                yield vocabulary.encode(some)
+            except UnknownSymbolError as error:
+                again = next(blocks for _, other, blocks in self.texts() if other == name)
+                where = place_of(error.symbol, again, name, self.spec.unit)
+                raise ValueError(f"{error} at {where} of {name}") from None
+
+
+def stored(name: str, folder: Path, spec: TokenizerSpec, files: Mapping[Part, tuple[str, ...]]) -> Corpus:
+    """Return the corpus that ``Preparation.write`` wrote; its tokens are read from disk as they are used."""
+    path = folder / VOCABULARY
+    tokenizer = Tokenizer(spec.unit, read_vocabulary(path) if path.exists() else None)
+    size = tokenizer.vocab_size
+    if (whole := folder / "whole.npy").exists():
+        return cut(name, mapped(whole), vocab_size=size, tokenizer=tokenizer, files=files)
+    train, valid, test = (mapped(folder / f"{part}.npy") for part in PARTS)
+    return Corpus(name, train, valid, test, size, tokenizer, files=files)
+
+
+@contextmanager
+def _appearing(folder: Path) -> Iterator[Path]:
+    """Yield a folder to fill that is at ``folder`` if the block ends well, and nowhere if not."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as temporary:
+        filled = Path(temporary) / "filled"
+        filled.mkdir()
+        yield filled
+        try:
+            filled.replace(folder)
+        except OSError:
+            if not folder.is_dir():  # else another process was first, with the same tokens
+                raise
