@@ -4,12 +4,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
+from typing import Annotated
 
 import torch
 import tyro
 from tyro.conf import Positional
 
-from minitxl.commands.shared import Device, device_of
+from minitxl.commands.shared import Device, device_of, place
 from minitxl.data.tokenizer import Tokenizer, read_tokenizer
 from minitxl.inference import generation
 from minitxl.inference.sampling import SamplingOptions
@@ -23,7 +24,7 @@ DEFAULT = "def "
 class Generate:
     """Go on with a text, token by token, as a trained model would."""
 
-    folder: Positional[Path]
+    folder: Positional[Annotated[Path, place("folder")]]
     """Folder of the run."""
     prompt: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
     """How the text begins; "def " without one. May be given several times, for as many texts."""

@@ -6,12 +6,13 @@ from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from shlex import quote
+from typing import Annotated
 
 import torch
 import tyro
 from tyro.conf import Positional
 
-from minitxl.commands.shared import Device, TextFlags, bars, device_of
+from minitxl.commands.shared import Device, TextFlags, bars, device_of, place
 from minitxl.config import ModelConfig
 from minitxl.data.batching import ContiguousBatches
 from minitxl.data.corpora import Corpus
@@ -71,7 +72,7 @@ class Train:
     torchrun --nproc-per-node 4 -m minitxl train, the processes share the batch.
     """
 
-    folder: Positional[Path] = tyro.MISSING
+    folder: Positional[Annotated[Path, place("folder")]] = tyro.MISSING
     """Where checkpoints and the log are written."""
     preset: presets.Name | None = None
     """A published configuration that the other flags start from."""
@@ -87,6 +88,8 @@ class Train:
         with distributed.joined(device_of(self.device)) as device:
             with distributed.first_here():
                 corpus = self.source.corpus()
+            if distributed.rank() == 0:
+                print(corpus.summary(), flush=True)
             if len(corpus.valid) < 2:
                 raise ValueError(
                     f"validation text of {corpus.name} must hold 2 tokens or more, got {len(corpus.valid)}"

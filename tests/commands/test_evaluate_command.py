@@ -112,6 +112,8 @@ def test_a_released_folder_is_scored_as_model_and_extend_score_the_original_code
     assert f"{len(stream) - 1:,} tokens" in out
     assert len(stream) > 300
     assert out.startswith(
+        "text wikitext-103, in words: train 172 (wiki.train.tokens), valid 75 (wiki.valid.tokens), "
+        "test 497 (wiki.test.tokens)\n"
         "test part of wikitext-103, cached: EvaluateConfig(seg_len=128, mem_len=24, window=24,"
     )
     assert f"vocabulary: as counted in wikitext-103; {folder} holds none" in out
@@ -134,8 +136,9 @@ def test_the_released_vocabulary_decides_the_ids_where_there_is_one(tmp_path, re
     mine = tmp_path / "mine.txt"
     mine.write_text("the cat never sat\n\nthe dog\n" * 100)
     call("evaluate --released", folder, "--text", mine)
-    cut = [words.index(word if word in words else "<unk>") for word in _words(mine.read_text())]
-    stream = torch.tensor(cut[len(cut) * 95 // 100 :])
+    stream = torch.tensor(
+        [words.index(word if word in words else "<unk>") for word in _words(mine.read_text())]
+    )
     expected = perplexity(model, stream, window=24, mem_len=24)
     assert told_perplexity(told(capsys)) == pytest.approx(expected, abs=1e-3)
 
@@ -151,8 +154,8 @@ def test_settings_of_ones_own_hold_for_a_released_model_too(released, capsys):
     out = told(capsys)
     expected = perplexity(model, stream[:91], seg_len=16, window=40, mem_len=40)
     assert told_perplexity(out) == pytest.approx(expected, abs=1e-3)
-    assert "90 tokens" in out
-    call("evaluate --released", folder, "--mem-len 0 --part valid --tokens None")
+    assert f"90 of {len(stream) - 1} tokens, " in out
+    call("evaluate --released", folder, "--mem-len 0 --part valid")
     valid = encoded(WIKITEXT_PARTS["valid"], original_vocabulary(WIKITEXT_PARTS["train"]))
     expected = perplexity(model, valid, window=None, mem_len=0)
     assert told_perplexity(told(capsys)) == pytest.approx(expected, abs=1e-3)
@@ -367,8 +370,10 @@ def test_a_run_in_words_reads_another_text_with_its_own(book, other, tmp_path, c
     told(capsys)
     call("evaluate", run, "--text", other)
     out = told(capsys)
-    assert out.startswith("test part of other.txt, ")
-    assert f"vocabulary: that of {run}, 7 words; 13.89% of the text is <unk>" in out
+    assert out.startswith(
+        "text other.txt: 720 words, cut 90/5/5: train 648, valid 36, test 36\nwhole of other.txt, "
+    )
+    assert f"vocabulary: that of {run}, 7 words; 12.50% of the text is <unk>" in out
     assert "bits per word" in out
 
     same = tmp_path / "same.txt"
@@ -391,7 +396,7 @@ def test_a_run_in_characters_names_the_character_that_it_lacks(book, other, tmp_
     call("train", run, "--text", book, "--unit characters", SHORT)
     told(capsys)
     before = set(data.iterdir())
-    sentence = "a text must be made of the vocabulary's 13 symbols, got 'w'"
+    sentence = f"a text must be made of the vocabulary's 13 symbols, got 'w' at line 2, column 6 of {other}"
     assert refusal(capsys, "evaluate", run, "--text", other) == sentence
     assert set(data.iterdir()) == before
     folder = tmp_path / "folder"
