@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from time import perf_counter
 from types import ModuleType
-from typing import Annotated, Literal, NoReturn, get_args
+from typing import Annotated, Literal, NoReturn, TextIO, cast, get_args
 
 import torch
 import tyro
@@ -21,7 +21,7 @@ from minitxl.benchmark.peers import Precision
 from minitxl.commands.evaluate import Evaluate
 from minitxl.commands.generate import Generate
 from minitxl.commands.shared import Device, RefusedFlagError, TextFlags, bars, device_of, make_folder, place
-from minitxl.commands.streams import discard, enduring, open_streams, readable_width
+from minitxl.commands.streams import Enduring, discard, open_streams, readable_width
 from minitxl.commands.train import Train, from_preset
 from minitxl.data import corpora
 from minitxl.experiments import conclusions, demo, fingerprints, results
@@ -278,11 +278,8 @@ def _parsed(arguments: list[str]) -> Callable[[], None]:
 
 def _run(command: Callable[[], None]) -> None:
     """Run a command to its end, also where nobody reads what it says; ``generate`` then stops."""
-    reads = isinstance(command, Generate)
-    with (
-        redirect_stdout(sys.stdout if reads else enduring(sys.stdout)),
-        redirect_stderr(enduring(sys.stderr)),
-    ):
+    out = sys.stdout if isinstance(command, Generate) else Enduring(sys.stdout)
+    with redirect_stdout(cast(TextIO, out)), redirect_stderr(cast(TextIO, Enduring(sys.stderr))):
         command()
 
 

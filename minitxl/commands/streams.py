@@ -6,7 +6,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, TextIO, cast
+from typing import Any
 
 NARROWEST, WIDEST = 40, 200
 """Columns between which help is laid out, whatever the terminal says: it takes minutes for very few."""
@@ -29,7 +29,7 @@ def open_streams() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def discard(stream: TextIO) -> None:
+def discard(stream: Any) -> None:
     """Send all that is written to the stream from now on, and what it has not written yet, nowhere."""
     with suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -38,15 +38,15 @@ def discard(stream: TextIO) -> None:
 
 
 class Enduring:
-    """A stream that is written to as before, and nowhere once its reader has gone."""
+    """A stream that is written to as before, and nowhere once its reader has gone, as ``| head`` does."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: Any) -> None:
         self.stream = stream
 
     def write(self, text: str) -> int:
         """Write the text, or drop it where nobody reads."""
         try:
-            return self.stream.write(text)
+            return int(self.stream.write(text))
         except BrokenPipeError:
             discard(self.stream)
             return len(text)
@@ -60,11 +60,6 @@ class Enduring:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.stream, name)
-
-
-def enduring(stream: TextIO) -> TextIO:
-    """Return the stream as one whose reader may go: training goes on when ``| head`` has seen enough."""
-    return cast(TextIO, Enduring(stream))
 
 
 @contextmanager
