@@ -1,1 +1,1 @@
-"""What a model uses and what it costs: dependency reach, context length, operations, saved tensors."""
+"""Measures of what a model uses and costs: dependency reach, context length, operations, saved tensors."""

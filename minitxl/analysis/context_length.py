@@ -1,4 +1,4 @@
-"""How much context a model really uses, as opposed to how far its dependencies can reach.
+"""Length of the context that a model really uses, as opposed to the reach of its dependencies.
 
 Two instruments, both in nats. Give models more and more context, and see where it stops to
 help: the effective context length of one model (Khandelwal et al. 2018), and the relative
@@ -227,7 +227,7 @@ def memory_changes(
     age = torch.arange(settings.mem_len, 0, -1, device=lanes.lanes.device)
     touched = (youngest <= age) & (age <= oldest)
     generator = torch.Generator().manual_seed(seed)
-    memory, found = None, []
+    memory, changes = None, []
     with fast_evaluation(model) as model:
         for index in range(len(lanes)):
             losses, states = _read(model, lanes[index], memory, settings)
@@ -235,9 +235,9 @@ def memory_changes(
                 hidden = touched if how == "hide" else torch.zeros_like(touched)
                 past = memory if how == "hide" else _shuffled(memory, touched, generator)
                 changed, _ = _read(model, lanes[index], past, settings, hidden)
-                found.append(changed - losses)
+                changes.append(changed - losses)
             memory = extend(memory, states, mem_len=settings.mem_len)
-    return rearrange(torch.stack(found), "segment batch seg -> (batch segment) seg")
+    return rearrange(torch.stack(changes), "segment batch seg -> (batch segment) seg")
 
 
 def _read(

@@ -1,4 +1,4 @@
-"""How far back a token can matter, found in four ways that agree.
+"""Dependency reach: the distance of the oldest token that matters, in four ways that agree.
 
 - ``memory.reach``: a formula.
 - ``propagate``: follow which state attends to which.
@@ -145,8 +145,8 @@ def gradients(
     try:
         with torch.enable_grad():
             batch = rearrange(_on_device(tokens, model), "time -> 1 time")
-            found = _at_query(model, batch, update, seg_len=seg_len, mem_len=mem_len, window=window)
-        slopes = torch.autograd.grad(found.max(), embedded, materialize_grads=True)
+            log_probs = _at_query(model, batch, update, seg_len=seg_len, mem_len=mem_len, window=window)
+        slopes = torch.autograd.grad(log_probs.max(), embedded, materialize_grads=True)
     finally:
         hook.remove()
     return pack(slopes, "batch * model")[0].norm(dim=2)[0]

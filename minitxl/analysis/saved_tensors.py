@@ -24,16 +24,16 @@ def saved_bytes(forward: Callable[[], object], parameters: Iterable[nn.Parameter
 
     Tensors may be on the meta device, with shapes and no numbers.
     """
-    kept = {StorageWeakRef(parameter.untyped_storage()): 0 for parameter in parameters}
+    saved = {StorageWeakRef(parameter.untyped_storage()): 0 for parameter in parameters}
 
     def keep(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
-        kept.setdefault(StorageWeakRef(storage), storage.nbytes())
+        saved.setdefault(StorageWeakRef(storage), storage.nbytes())
         return tensor
 
     with saved_tensors_hooks(keep, lambda tensor: tensor):
         forward()
-    return sum(kept.values())
+    return sum(saved.values())
 
 
 def held(model: ModelConfig, train: TrainConfig, *, parts: int) -> dict[str, int]:
@@ -74,10 +74,10 @@ def output_bytes(model: ModelConfig, train: TrainConfig) -> int:
     """Bytes kept around the layers: two masks of dropout, what the output reads, its log-probabilities."""
     cut, width = partition(model), model.d_model
     (tokens, *_), *tails = clusters(cut, train)
-    kept = tokens * width * (1 + 2 * bool(model.dropout and not model.variational_dropout))
-    kept += sum(own * width for own, *_ in tails)
+    numbers = tokens * width * (1 + 2 * bool(model.dropout and not model.variational_dropout))
+    numbers += sum(own * width for own, *_ in tails)
     for scored, entries, narrow, _ in clusters(cut, train):
-        kept += scored * (entries + (narrow if cut.projected else 0))
+        numbers += scored * (entries + (narrow if cut.projected else 0))
     if cut.cutoffs:
-        kept += (cut.sizes[0] + len(cut.cutoffs)) * cut.widths[0]
-    return round(FLOAT * kept)
+        numbers += (cut.sizes[0] + len(cut.cutoffs)) * cut.widths[0]
+    return round(FLOAT * numbers)

@@ -19,9 +19,9 @@ from typing import Any, Literal, get_args
 
 from minitxl.analysis.flops import layer_operations
 from minitxl.benchmark.peers import Job, Precision, Size
-from minitxl.benchmark.systems import PRODUCTS, product_repeats, product_shape
+from minitxl.benchmark.systems import PRODUCTS, config, product_repeats, product_shape
 from minitxl.benchmark.workers import Worker, step, worker
-from minitxl.config import ModelConfig
+from minitxl.config import require
 from minitxl.experiments.runner import rounded, spread
 from minitxl.fast.cpu_attention import BLOCK
 
@@ -81,19 +81,11 @@ def speeds(times: Times, reference: str) -> dict[str, list[float]]:
 
 def operations(size: Size, work: str, *, block: int = BLOCK) -> int:
     """Return floating point operations of the matrix products of one iteration of minitxl's fast path."""
-    model = ModelConfig(
-        vocab_size=size.vocab_size,
-        n_layer=size.n_layer,
-        d_model=size.d_model,
-        n_head=size.n_head,
-        d_head=size.d_head,
-        d_inner=size.d_inner,
-    )
     training = work == "training"
     lengths = {"batch": size.batch, "seg_len": size.seg_len, "mem_len": size.mem_len}
     output = 2 * size.batch * size.seg_len * size.d_model * size.vocab_size
     passes = 3 if training else 1
-    return layer_operations(model, **lengths, training=training, block=block) + passes * output
+    return layer_operations(config(size), **lengths, training=training, block=block) + passes * output
 
 
 def item(name: Name) -> tuple[str, str, Size]:
@@ -103,7 +95,7 @@ def item(name: Name) -> tuple[str, str, Size]:
 
 
 def systems_of(work: str) -> tuple[str, ...]:
-    """A model without memory has nothing to generate from but all its text anew, and is left out there."""
+    """Return the systems of a race; in generation none without memory, which would read all its text anew."""
     return (*OURS, *PEERS) if work == "generation" else (*OURS, *PEERS[:-1], "vanilla")
 
 
@@ -118,8 +110,7 @@ def settings(
 ) -> dict[str, Any]:
     """Return the settings of a benchmark; without peers, minitxl's own formulas are the reference."""
     for label, value, least in (("rounds", rounds, 2), ("warm_up", warm_up, 0), ("threads", threads, 1)):
-        if value < least:
-            raise ValueError(f"{label} must be {least} or more, got {value}")
+        require(value >= least, f"{label} must be {least} or more", value)
     return {
         "items": {name: asdict(item(name)[2]) for name in names},
         "rounds": rounds,
@@ -132,7 +123,7 @@ def settings(
 
 @dataclass(frozen=True)
 class Machine:
-    """Return the settings that all workers of a run share."""
+    """Settings that all workers of a run share."""
 
     peers: Path
     """The Python that has the peers' libraries."""
@@ -163,13 +154,13 @@ def run(
     for name in settings["items"]:
         work, size_name, size = item(name)
         systems = [one for one in systems_of(work) if one not in PEERS or settings["reference"] in PEERS]
-        held = work == "peak memory"
-        note = partial(report, f"{work}, {size_name}", PROCESSES if held else settings["rounds"])
-        if held:
-            row = remember(machine, systems, size, report=note)
+        count = PROCESSES if work == "peak memory" else settings["rounds"]
+        note = partial(report, f"{work}, {size_name}", count)
+        if work == "peak memory":
+            row = peak_memory(machine, systems, size, report=note)
         else:
             row = race(machine, systems, work, size, settings, report=note)
-        versions |= {name: told.pop("versions") for name, told in row["systems"].items()}
+        versions |= {name: system.pop("versions") for name, system in row["systems"].items()}
         rows.append({"work": work, "size": size_name, **row})
     return {"reference": settings["reference"], "items": rows, "versions": versions}
 
@@ -198,15 +189,15 @@ def race(
         rounds(workers, settings["warm_up"])
         times = rounds(workers, settings["rounds"], report=report)
     speed = speeds(times, settings["reference"])
-    found: dict[str, Any] = {
+    measured: dict[str, Any] = {
         name: {**about[name], "seconds": spread(times[name]), "speed": spread(speed[name])}
         for name in systems
     }
     if not products:
-        return {"systems": found}
+        return {"systems": measured}
     needed, rate = operations(size, work), matrix_rate(times, size)
     return {
-        "systems": found,
+        "systems": measured,
         "operations": needed,
         "matrix_rate": rounded(rate),
         "fraction_of_matrix_rate": rounded(needed / median(times["minitxl"]) / rate),
@@ -221,12 +212,12 @@ def matrix_rate(times: Times, size: Size) -> float:
     )
 
 
-def remember(
+def peak_memory(
     machine: Machine, systems: Sequence[str], size: Size, *, report: Callable[[], None]
 ) -> dict[str, Any]:
-    """MB that training holds at most, beyond what was held before the model, in fresh processes."""
+    """Return the most MB that training holds, beyond those held before the model, in fresh processes."""
     about: dict[str, Any] = {}
-    held: dict[str, list[float]] = {name: [] for name in systems}
+    megabytes: dict[str, list[float]] = {name: [] for name in systems}
     for _ in range(PROCESSES):
         for name in systems:
             with machine.worker(name, "training", size) as one:
@@ -234,9 +225,9 @@ def remember(
                 one.ask("fill")
                 for _ in range(MEMORY_STEPS):
                     step(one, name)
-                held[name].append(one.ask("memory")["bytes"] / 1e6)
+                megabytes[name].append(one.ask("memory")["bytes"] / 1e6)
         report()
-    return {"systems": {name: {**about[name], "megabytes": spread(held[name])} for name in systems}}
+    return {"systems": {name: {**about[name], "megabytes": spread(megabytes[name])} for name in systems}}
 
 
 def table(data: Mapping[str, Any]) -> str:
@@ -244,14 +235,13 @@ def table(data: Mapping[str, Any]) -> str:
     lines = []
     for row in data["items"]:
         lines += ["", f"{row['work']}, size {row['size']}"]
-        for name, told in row["systems"].items():
-            line = f"  {name:32} {told['parameters'] / 1e6:6.1f}M parameters"
-            if "megabytes" in told:
-                line += _numbers(told["megabytes"], 1.0, "9,.0f", " MB")
+        for name, system in row["systems"].items():
+            line = f"  {name:32} {system['parameters'] / 1e6:6.1f}M parameters"
+            if "megabytes" in system:
+                line += _numbers(system["megabytes"], 1.0, "9,.0f", " MB")
             else:
-                line += _numbers(told["seconds"], 1e3, "9,.1f", " ms") + _numbers(
-                    told["speed"], 1.0, "6.2f", "×"
-                )
+                line += _numbers(system["seconds"], 1e3, "9,.1f", " ms")
+                line += _numbers(system["speed"], 1.0, "6.2f", "×")
             lines.append(line)
         if "operations" in row:
             lines.append(

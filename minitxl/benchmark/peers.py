@@ -96,28 +96,25 @@ AtWork = tuple[nn.Module, Iterator[Tensor]]
 
 
 def build_transformers(job: Job) -> AtWork:
-    """Memory is passed even when empty: without it, it would be zeros that the queries see."""
+    """Build Transformers' model; an empty memory is passed too, since None becomes zeros that queries see."""
     from transformers import TransfoXLConfig, TransfoXLLMHeadModel
 
-    size, names = (
-        job.size,
-        ("vocab_size", "n_layer", "d_model", "n_head", "d_head", "d_inner", "mem_len", "dropout"),
-    )
-    same = {name: getattr(size, name) for name in names}
+    size, others = job.size, ("batch", "seg_len")
+    same = {name: value for name, value in vars(size).items() if name not in others}
     plain = {"cutoffs": [], "div_val": 1, "dropatt": 0.0, "clamp_len": -1, "untie_r": False}
     model = TransfoXLLMHeadModel(TransfoXLConfig(**same, **plain, d_embed=size.d_model)).to(job.device)
 
     def read(tokens: Tensor, targets: Tensor | None, memory: Any) -> tuple[Tensor, Any]:
         """Labels are shifted inside, so that a segment's last target is not scored."""
-        done = model(tokens, mems=memory, labels=None if targets is None else tokens, return_dict=True)
-        return done.prediction_scores if targets is None else done.loss, done.mems
+        output = model(tokens, mems=memory, labels=None if targets is None else tokens, return_dict=True)
+        return output.prediction_scores if targets is None else output.loss, output.mems
 
     empty = [torch.zeros(0, size.batch, size.d_model, device=job.device)] * size.n_layer
     return at_work(System(model, empty, read), job)
 
 
 def build_labml(job: Job) -> AtWork:
-    """Time comes first, and there is no embedding nor output: both are added here, tied."""
+    """Build labml's layers, whose time axis comes first, with an embedding and a tied output."""
     from labml_nn.transformers.feed_forward import FeedForward
     from labml_nn.transformers.xl import TransformerXL, TransformerXLLayer
     from labml_nn.transformers.xl.relative_mha import RelativeMultiHeadAttention
@@ -155,7 +152,7 @@ def build_x_transformers(job: Job) -> AtWork:
 
 
 def build_key_value(job: Job) -> AtWork:
-    """Keys and values are kept instead of states: its own way to generate, without recurrence."""
+    """Build a model that caches keys and values instead of states, without recurrence."""
     model = rotary_decoder(job.size).to(job.device)
 
     def read(tokens: Tensor, targets: Tensor | None, memory: Any) -> tuple[Tensor, Any]:
@@ -201,7 +198,7 @@ def at_work(system: System, job: Job) -> AtWork:
 
 
 def training(system: System, job: Job) -> Iterator[Tensor]:
-    """Steps of the optimizer, each on the next segment and with the memory of those before."""
+    """Yield the loss of each optimizer step, on the next segment with the memory of those before."""
     parameters = list(system.model.train().parameters())
     optimizer, memory = AdamW(parameters, lr=LEARNING_RATE, fused=True), system.memory
     for tokens, targets in segments(job):
@@ -255,7 +252,7 @@ SYSTEMS = {
     "x-transformers": (build_x_transformers, "x-transformers", "x_transformers"),
     "x-transformers-cache": (build_key_value, "x-transformers", "x_transformers"),
 }
-"""For each system, how it is built, and its library's distribution and module."""
+"""Each system's function that builds it, and its library's distribution and module."""
 
 
 def timed(iterations: Iterator[Tensor], device: str) -> dict[str, Any]:
@@ -277,13 +274,13 @@ def timed(iterations: Iterator[Tensor], device: str) -> dict[str, Any]:
 
 
 def warm_up(device: str) -> None:
-    """Have torch load what it loads at the first step, 80 MB, before memory is looked at."""
+    """Have torch load what it loads at the first step, 80 MB, before memory is measured."""
     layer = nn.Linear(1, 1, device=device)
     layer(torch.ones(1, 1, device=device)).sum().backward()
     AdamW(layer.parameters(), fused=True).step()
 
 
-def held(device: str, most: bool) -> int:
+def memory_held(device: str, most: bool) -> int:
     """Return bytes of memory held now, or at most so far; on a Mac the most either way."""
     if device == "cuda":
         return torch.cuda.max_memory_allocated() if most else torch.cuda.memory_allocated()
@@ -297,7 +294,7 @@ def held(device: str, most: bool) -> int:
 
 
 def main() -> None:
-    """Libraries may print: what they do goes to standard error, and answers alone to output."""
+    """Answer the lines of standard input; whatever libraries print goes to standard error."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     try:
@@ -309,15 +306,15 @@ def main() -> None:
 
 def serve(questions: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Yield an answer to each question."""
-    asked = next(questions)
-    job = Job(**{**asked, "size": Size(**asked["size"])})
+    described = next(questions)
+    job = Job(**{**described, "size": Size(**described["size"])})
     torch.set_num_threads(job.threads)
     torch.manual_seed(job.seed)
     systems = SYSTEMS if job.system in SYSTEMS else import_module(OURS).SYSTEMS
     build, distribution, module = systems[job.system]
     import_module(module)
     warm_up(job.device)
-    before = held(job.device, most=False)
+    before = memory_held(job.device, most=False)
     model, iterations = build(job)
     yield {
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
@@ -332,7 +329,7 @@ def serve(questions: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         elif question["do"] == "step":
             yield timed(iterations, job.device)
         else:
-            yield {"bytes": held(job.device, most=True) - before}
+            yield {"bytes": memory_held(job.device, most=True) - before}
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ from minitxl.training.loop import start, train_step
 
 
 def build_minitxl(job: Job) -> AtWork:
-    """Trained as ``minitxl train`` does it; scored and continued with a cache."""
+    """Build our model: trained as ``minitxl train`` does it, scored and continued with a cache."""
     return our_training(job) if job.work == "training" else our_decoding(job)
 
 
@@ -64,7 +64,7 @@ def our_decoding(job: Job) -> AtWork:
 
 
 def build_explicit(job: Job) -> AtWork:
-    """Return the formulas as they are written, whatever the work."""
+    """Build our model without its fast path, whatever the work."""
     model = TransformerLM(config(job.size)).to(job.device)
 
     def read(tokens: Tensor, targets: Tensor | None, memory: Any) -> tuple[Tensor, Any]:
@@ -104,7 +104,7 @@ class VanillaBlock(nn.Module):
 
 
 def build_vanilla(job: Job) -> AtWork:
-    """No memory and absolute positions: what the shapes cost at the least."""
+    """Build a model without memory, of absolute positions: the least that the shapes cost."""
     size = job.size
     embedding, positions = (nn.Embedding(rows, size.d_model) for rows in (size.vocab_size, size.seg_len))
     blocks = nn.Sequential(*(VanillaBlock(size) for _ in range(size.n_layer)))
@@ -121,7 +121,7 @@ def build_vanilla(job: Job) -> AtWork:
 
 
 def build_product(job: Job) -> AtWork:
-    """Return a matrix product, as often as an iteration has the operations of 2048 × 2048 × 2048."""
+    """Build matrix products, as many in an iteration as have the operations of 2048 × 2048 × 2048."""
     m, k, n = product_shape(job.system, job.size)
     dtype = torch.bfloat16 if job.precision == "bfloat16" else torch.float32
     a, b = (torch.randn(size, dtype=dtype, device=job.device) for size in ((m, k), (k, n)))

@@ -21,14 +21,14 @@ def _rows(data: Data) -> dict[str, Any]:
 
 
 def _apart(lower: Data, higher: Data) -> bool:
-    """Return every seed of one below every seed of the other."""
+    """Return True if every seed of one is below every seed of the other."""
     return bool(max(lower["seeds"]) < min(higher["seeds"]))
 
 
 def _full_window(data: Data, label: str) -> Data:
     """Return bits where every target has the attention length of training."""
-    found: Data = _rows(data)[label]["trained"]["bits"]
-    return found
+    bits: Data = _rows(data)[label]["trained"]["bits"]
+    return bits
 
 
 def _cut(data: Data, label: str) -> Data:
@@ -44,17 +44,17 @@ def _longer(recl: Data, model: str, other: str, share: str) -> bool:
 
 
 def _change(data: Data, system: str, how: str, ages: list[int]) -> Data:
-    """More bits where memory of these ages is changed."""
+    """Return the bits that changing memory of these ages costs."""
     rows = data["changes"][system]
-    found: Data = next(row["bits"] for row in rows if (row["how"], row["ages"]) == (how, ages))
-    return found
+    bits: Data = next(row["bits"] for row in rows if (row["how"], row["ages"]) == (how, ages))
+    return bits
 
 
 def _efficiency_of_most(data: Data, link: str) -> float:
     """Return the efficiency without overlap at the number of GPUs of the large model."""
     rows = data["presets"]["wikitext103-large"]["scaling"]["assumed"][link]
-    found: float = rows[-1]["apart"]["efficiency"]
-    return found
+    efficiency: float = rows[-1]["apart"]["efficiency"]
+    return efficiency
 
 
 CONCLUSIONS: dict[str, Sentences] = {
@@ -269,5 +269,5 @@ def check(
     experiment = import_module(f"minitxl.experiments.{name}")
     settings = experiment.settings("quick", corpus) | SMALLER[name]
     parts = experiment.parts(settings, corpus, seeds=experiment.SEEDS[:1], device=device, **where)
-    found = compute(parts, report=report, done=done)
-    return holding(name, experiment.collect(settings, corpus, found))
+    values = compute(parts, report=report, done=done)
+    return holding(name, experiment.collect(settings, corpus, values))

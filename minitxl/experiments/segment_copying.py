@@ -1,4 +1,4 @@
-"""What a cut costs: copy the token 8 back, in segments of 16, without memory and with it.
+"""The cost of a cut: copy the token 8 back, in segments of 16, without memory and with it.
 
 Tokens are random, so nothing but the token itself tells it. Without memory the first 8 queries of
 a segment can't see it: it stands in the segment before. A memory of one segment brings it back.

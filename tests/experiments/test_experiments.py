@@ -3,35 +3,35 @@ from math import log2
 
 import pytest
 import torch
+from support.experiments import run
 
 from minitxl.data import corpora
 from minitxl.experiments import copying, dependency, every_system
 from minitxl.experiments import memory_and_positions as experiment
-from minitxl.experiments.runner import compute, seconds_taken, summary
+from minitxl.experiments.runner import compute, named, seconds_taken, summaries, summary
 
 NO_TEXT = corpora.from_bytes("none", b"x")
+CORPUS = corpora.from_bytes("toy", b"some words that come again and again " * 400)
+TINY = {"n_layer": 1, "d_model": 16, "n_head": 2, "d_head": 8, "d_inner": 32}
 
 
 def test_memory_and_positions_runs_end_to_end_at_toy_size():
-    corpus = corpora.from_bytes("toy", b"some words that come again and again " * 400)
-    asked = experiment.settings("quick", corpus)
-    asked["model"] |= {"n_layer": 1, "d_model": 16, "n_head": 2, "d_head": 8, "d_inner": 32}
-    asked["train"] |= {"steps": 4, "warmup": 1, "validate_every": 2, "validate_tokens": 64}
-    asked |= {"test_tokens": 200, "memories": [0, 32, 64]}
-    told = []
-    found = compute(
-        experiment.parts(asked, corpus, seeds=[0, 1], device="cpu"),
-        report=lambda label, steps, record: told.append((label, record.step)),
+    settings = experiment.settings("quick", CORPUS)
+    settings["model"] |= TINY
+    settings["train"] |= {"steps": 4, "warmup": 1, "validate_every": 2, "validate_tokens": 64}
+    settings |= {"test_tokens": 200, "memories": [0, 32, 64]}
+    reports = []
+    data = run(
+        experiment, settings, CORPUS, report=lambda label, _, record: reports.append((label, record.step))
     )
-    data = experiment.collect(asked, corpus, found)
     gains = data.pop("gains")
     assert list(data) == ["absolute", "absolute_memory", "xl", "xl_memory"]
     for seed in (0, 1):
         absolute, _, xl, xl_memory = (system["bits"]["seeds"][seed] for system in data.values())
         assert gains["relative_positions"]["seeds"][seed] == pytest.approx(absolute - xl)
         assert gains["memory_with_relative_positions"]["seeds"][seed] == pytest.approx(xl - xl_memory)
-    assert len(told) == 4 * 2 * 4
-    assert told[-1] == ("xl_memory, seed 1", 4)
+    assert len(reports) == 4 * 2 * 4
+    assert reports[-1] == ("xl_memory, seed 1", 4)
     for name, system in data.items():
         assert system["mem_len"] == (32 if "memory" in name else 0)
         assert len(system["bits"]["seeds"]) == 2
@@ -54,14 +54,24 @@ def test_a_summary_holds_mean_and_spread():
     assert summary([1.0, 2.0, 6.0]) == {"seeds": [1.0, 2.0, 6.0], "mean": 3.0, "spread": 5.0}
 
 
+def test_curves_are_summed_up_place_by_place():
+    assert summaries([[1.0, 5.0], [3.0, 5.0]]) == [summary([1.0, 3.0]), summary([5.0, 5.0])]
+    with pytest.raises(ValueError, match="longer"):
+        summaries([[1.0], [1.0, 2.0]])
+
+
+def test_parts_are_found_by_their_whole_name():
+    values = {"xl, seed 0": 1, "xl_memory, seed 0": 2, "xl, seed 1": 3, "xl": 4}
+    assert named(values, "xl") == [1, 3]
+    assert named(values, "lstm") == []
+
+
 def test_every_system_runs_end_to_end_at_toy_size():
-    corpus = corpora.from_bytes("toy", b"some words that come again and again " * 400)
-    asked = every_system.settings("quick", corpus)
-    asked["model"] |= {"n_layer": 1, "d_model": 16, "n_head": 2, "d_head": 8, "d_inner": 32}
-    asked["train"] |= {"steps": 2, "warmup": 1, "validate_every": 2, "validate_tokens": 64}
-    asked |= {"test_tokens": 700, "norms": {"pre": {}, "post": {"learning_rate": 1e-3}}}
-    found = compute(every_system.parts(asked, corpus, seeds=[0], device="cpu"))
-    data = every_system.collect(asked, corpus, found)
+    settings = every_system.settings("quick", CORPUS)
+    settings["model"] |= TINY
+    settings["train"] |= {"steps": 2, "warmup": 1, "validate_every": 2, "validate_tokens": 64}
+    settings |= {"test_tokens": 700, "norms": {"pre": {}, "post": {"learning_rate": 1e-3}}}
+    data = run(every_system, settings, CORPUS, seeds=[0])
     assert len(data["systems"]) == 5 * 2 * 2
     for row in data["systems"]:
         assert (row["bits"] == row["bits_with_memory_emptied"]) == (row["mem_len"] == 0)
@@ -100,10 +110,9 @@ def test_an_interrupted_experiment_goes_on_with_the_part_it_was_in(tmp_path):
 
 
 def test_the_four_ways_to_measure_reach_agree_in_every_case():
-    asked = dependency.settings("quick", NO_TEXT)
-    asked["cases"] = [case for case in asked["cases"] if case["seg_len"] == 4]
-    found = compute(dependency.parts(asked, NO_TEXT, seeds=[0, 1], device="cpu"))
-    data = dependency.collect(asked, NO_TEXT, found)
+    settings = dependency.settings("quick", NO_TEXT)
+    settings["cases"] = [case for case in settings["cases"] if case["seg_len"] == 4]
+    data = run(dependency, settings, NO_TEXT)
     for row in data["cases"]:
         assert row["propagation"] == row["formula"]
         assert row["perturbation"] == row["gradient"] == [row["formula"]]
@@ -113,15 +122,13 @@ def test_the_four_ways_to_measure_reach_agree_in_every_case():
 
 
 def test_copying_runs_end_to_end_at_toy_size():
-    asked = copying.settings("quick", NO_TEXT)
-    asked |= {"seg_len": 4, "mem_len": 4, "distances": [3, 7], "steps": 2, "batch": 2, "test_streams": 8}
-    told = []
-    found = compute(
-        copying.parts(asked, NO_TEXT, seeds=[0, 1], device="cpu"),
-        report=lambda label, steps, record: told.append((label, record.step)),
+    settings = copying.settings("quick", NO_TEXT)
+    settings |= {"seg_len": 4, "mem_len": 4, "distances": [3, 7], "steps": 2, "batch": 2, "test_streams": 8}
+    reports = []
+    data = run(
+        copying, settings, NO_TEXT, report=lambda label, _, record: reports.append((label, record.step))
     )
-    data = copying.collect(asked, NO_TEXT, found)
-    assert len(told) == 2 * 2 * 2 * 2
+    assert len(reports) == 2 * 2 * 2 * 2
     assert [row["hops"] for row in data["rows"]] == [[1, 1, 1, 1], [2, 2, 2, 1]]
     for row in data["rows"]:
         for update in ("stopped", "flowing"):
@@ -131,7 +138,7 @@ def test_copying_runs_end_to_end_at_toy_size():
 
 
 def test_a_copy_task_is_learned_where_one_hop_reaches():
-    asked = copying.settings("quick", NO_TEXT)
-    asked |= {"seg_len": 4, "mem_len": 4, "distances": [3], "steps": 150, "updates": ["stopped"]}
-    (part,) = compute(copying.parts(asked, NO_TEXT, seeds=[0], device="cpu")).values()
+    settings = copying.settings("quick", NO_TEXT)
+    settings |= {"seg_len": 4, "mem_len": 4, "distances": [3], "steps": 150, "updates": ["stopped"]}
+    (part,) = compute(copying.parts(settings, NO_TEXT, seeds=[0], device="cpu")).values()
     assert min(part["accuracy"]) > 0.9

@@ -15,19 +15,19 @@ SIZE = {"n_layer": 2, "d_model": 16, "n_head": 2, "d_head": 8, "d_inner": 32}
 
 
 def toy() -> dict:
-    asked = experiment.settings("quick", CORPUS)
-    return asked | TOY | {"model": asked["model"] | SIZE}
+    settings = experiment.settings("quick", CORPUS)
+    return settings | TOY | {"model": settings["model"] | SIZE}
 
 
 def test_generation_cost_runs_end_to_end_at_toy_size():
-    asked = toy()
-    found = compute(experiment.parts(asked, CORPUS, seeds=[0], device="cpu"))
-    data = experiment.collect(asked, CORPUS, found)
+    settings = toy()
+    values = compute(experiment.parts(settings, CORPUS, seeds=[0], device="cpu"))
+    data = experiment.collect(settings, CORPUS, values)
     assert [block["length"] for block in data["kept"]] == list(range(4, 49, 4))
     assert all(block["milliseconds"]["median"] > 0 for block in data["kept"])
     assert [row["length"] for row in data["anew"]] == [4, 32]
-    first, last = (found["kept, pass 1"][index]["seconds"] for index in (2, -1))
-    ratios = [last / first, found["kept, pass 2"][-1]["seconds"] / found["kept, pass 2"][2]["seconds"]]
+    first, last = (values["kept, pass 1"][index]["seconds"] for index in (2, -1))
+    ratios = [last / first, values["kept, pass 2"][-1]["seconds"] / values["kept, pass 2"][2]["seconds"]]
     assert min(ratios) <= data["last_over_full"]["median"] <= max(ratios)
     assert holding("generation_cost", data)["what is kept stops growing once the memory is full"]
     words = draw(data).alt
@@ -45,8 +45,8 @@ def test_what_is_timed_is_what_generation_does(monkeypatch):
 
     monkeypatch.setattr(kv_cache, "step", noted)
     text = torch.tensor([1, 2, 3])
-    asked = TOY | {"length": 12}
-    experiment.kept(asked, model, text, lambda *_: None)
+    settings = TOY | {"length": 12}
+    experiment.kept(settings, model, text, lambda *_: None)
     timed = list(calls)
     calls.clear()
     generation.sample(model, [text[:1]], length=13, mem_len=8)

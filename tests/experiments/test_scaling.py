@@ -4,6 +4,7 @@ from typing import get_args
 
 import pytest
 import torch
+from support.experiments import run
 from torch import nn
 from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.flop_counter import FlopCounterMode
@@ -16,7 +17,6 @@ from minitxl.benchmark import bench
 from minitxl.config import ModelConfig
 from minitxl.data import corpora
 from minitxl.experiments import scaling as experiment
-from minitxl.experiments.runner import compute
 from minitxl.fast import optimize
 from minitxl.model import TransformerLM
 from minitxl.pretrained.presets import PRESETS, Name, enwik8_base
@@ -28,10 +28,10 @@ RARE = replace(SMALL, cutoffs=(4, 9, 15), div_val=2)
 SHORT = TrainConfig(seg_len=4, mem_len=6, batch=4, steps=100)
 
 
-def asked():
-    found = experiment.settings("quick", CORPUS)
+def toy_settings():
+    settings = experiment.settings("quick", CORPUS)
     presets = {"plain": (SMALL, SHORT), "rare words": (RARE, replace(SHORT, average_from=1))}
-    return found | {
+    return settings | {
         "presets": {
             name: {"model": asdict(model), "train": asdict(train)} for name, (model, train) in presets.items()
         },
@@ -42,8 +42,7 @@ def asked():
 
 @pytest.fixture(scope="module")
 def data():
-    parts = experiment.parts(asked(), CORPUS, seeds=[0], device="cpu")
-    return experiment.collect(asked(), CORPUS, compute(parts))
+    return run(experiment, toy_settings(), CORPUS, seeds=[0])
 
 
 def test_scaling_runs_end_to_end_at_toy_size(data):
@@ -67,12 +66,12 @@ def test_scaling_runs_end_to_end_at_toy_size(data):
 
 def test_the_presets_are_those_of_training_at_their_published_settings():
     assert get_args(Name) == tuple(PRESETS)
-    found = experiment.settings("full", CORPUS)
-    assert found["timed"].keys() <= found["presets"].keys()
+    settings = experiment.settings("full", CORPUS)
+    assert settings["timed"].keys() <= settings["presets"].keys()
     for name in PRESETS:
         preset = PRESETS[name]()
-        assert experiment._preset(found, name) == (preset.model, preset.train)
-        assert preset.train.batch >= found["timed"].get(name, 1)
+        assert experiment._preset(settings, name) == (preset.model, preset.train)
+        assert preset.train.batch >= settings["timed"].get(name, 1)
 
 
 def test_one_process_sends_nothing_and_several_wait_for_their_links():
@@ -120,8 +119,8 @@ def test_operations_of_rare_words_are_those_a_counter_counts(div_val):
         whole.embedding(targets).sum().backward()
     bare = replace(model, vocab_size=1, cutoffs=(), div_val=1)
     rest = flops.step_operations(bare, train) - 6 * 1000 * 16
-    found = flops.step_operations(model, train) - rest
-    assert found == pytest.approx(counter.get_total_flops(), rel=0.01)
+    operations = flops.step_operations(model, train) - rest
+    assert operations == pytest.approx(counter.get_total_flops(), rel=0.01)
 
 
 def kept_on_meta(model, train):
@@ -146,8 +145,8 @@ def test_a_linear_layer_keeps_its_input_once_and_a_relu_its_output(device):
 def test_bytes_kept_by_one_layer_and_around_make_those_of_the_model(batch):
     model = replace(enwik8_base().model, n_layer=3)
     train = replace(enwik8_base().train, batch=batch, seg_len=128, mem_len=192)
-    found = 3 * saved_tensors.layer_bytes(model, train) + saved_tensors.output_bytes(model, train)
-    assert found == pytest.approx(kept_on_meta(model, train), rel=0.01)
+    saved = 3 * saved_tensors.layer_bytes(model, train) + saved_tensors.output_bytes(model, train)
+    assert saved == pytest.approx(kept_on_meta(model, train), rel=0.01)
 
 
 @pytest.mark.parametrize("div_val", [1, 2])
@@ -186,7 +185,7 @@ def test_more_gpus_hold_less_each_but_for_what_all_of_them_hold():
 
 @pytest.mark.parametrize("profile", ["quick", "full"])
 def test_a_step_is_timed_when_memory_is_full(profile):
-    found = experiment.settings(profile, CORPUS)
-    for name in found["timed"]:
-        _, train = experiment._preset(found, name)
-        assert found["warm_up"] * train.seg_len >= train.mem_len
+    settings = experiment.settings(profile, CORPUS)
+    for name in settings["timed"]:
+        _, train = experiment._preset(settings, name)
+        assert settings["warm_up"] * train.seg_len >= train.mem_len

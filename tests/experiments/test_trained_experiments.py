@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from support.experiments import run
 
 from minitxl.config import ModelConfig
 from minitxl.data import corpora
@@ -19,7 +20,6 @@ from minitxl.experiments import (
     short_dependency,
     trained,
 )
-from minitxl.experiments.runner import compute
 from minitxl.inference.config import EvaluateConfig
 from minitxl.inference.evaluation import cached_losses
 from minitxl.model import TransformerLM
@@ -32,25 +32,22 @@ SMALL = {"n_layer": 2, "d_model": 16, "n_head": 2, "d_head": 8, "d_inner": 32, "
 SHORT = {"seg_len": 8, "mem_len": 8, "batch": 2, "steps": 2, "warmup": 1, "validate_every": 2}
 
 
-def asked_of(experiment, **changes):
-    asked = experiment.settings("quick", CORPUS)
-    asked["model"] |= SMALL
-    asked["train"] |= SHORT | {"validate_tokens": 16}
-    asked["train"].pop("validate_attention_lens")  # a tuple, which JSON makes a list
-    return json.loads(json.dumps(asked | changes))
-
-
-def run(experiment, asked, *, seeds=(0, 1), report=lambda *told: None, **where):
-    found = compute(experiment.parts(asked, CORPUS, seeds=list(seeds), device="cpu", **where), report=report)
-    return experiment.collect(asked, CORPUS, found)
+def toy_settings(experiment, **changes):
+    settings = experiment.settings("quick", CORPUS)
+    settings["model"] |= SMALL
+    settings["train"] |= SHORT | {"validate_tokens": 16}
+    settings["train"].pop("validate_attention_lens")  # a tuple, which JSON makes a list
+    return json.loads(json.dumps(settings | changes))
 
 
 def test_the_ablation_scores_every_system_as_trained_and_at_other_lengths():
-    told = []
-    data = run(ablation, asked_of(ablation, test_tokens=100), report=lambda *one: told.append(one[0]))
+    reports = []
+    data = run(
+        ablation, toy_settings(ablation, test_tokens=100), CORPUS, report=lambda *one: reports.append(one[0])
+    )
     rows = {row["label"]: row for row in data["systems"]}
     assert len(rows) == 4 * 2 * 2 + 1
-    assert len(set(told)) == 2 * len(rows)
+    assert len(set(reports)) == 2 * len(rows)
     xl, vanilla = rows["XL, memory, full loss"], rows["absolute, sinusoidal, no memory, half loss"]
     assert [one["attention_len"] for one in xl["by_length"]] == [8, 12, 16, 24, 32, 48, 64]
     assert (xl["trained"]["attention_len"], vanilla["trained"]["attention_len"]) == (16, 8)
@@ -80,18 +77,18 @@ def test_the_longest_affordable_segment_keeps_as_many_bytes_as_memory_does():
     length = ablation.affordable_seg_len(config, train)
     budget = ablation.bytes_kept(config, train)
 
-    def kept(seg_len):
+    def bytes_without_memory(seg_len):
         return ablation.bytes_kept(config, TrainConfig(**SHORT | {"seg_len": seg_len, "mem_len": 0}))
 
-    assert kept(length) <= budget < kept(length + 1)
+    assert bytes_without_memory(length) <= budget < bytes_without_memory(length + 1)
 
 
 def test_bits_by_offset_are_the_means_of_every_segments_token_at_that_offset():
     model = TransformerLM(ModelConfig(**SMALL)).eval()
     stream = CORPUS.test[:30]
-    found = ablation.bits_by_offset(model, stream, EvaluateConfig(8, 8))
+    bits = ablation.bits_by_offset(model, stream, EvaluateConfig(8, 8))
     losses = cached_losses(model, stream[:25], EvaluateConfig(8, 8)) / torch.tensor(2.0).log()
-    assert found == pytest.approx([losses[offset::8].mean().item() for offset in range(8)])
+    assert bits == pytest.approx([losses[offset::8].mean().item() for offset in range(8)])
 
 
 def test_shuffled_lines_are_the_same_lines_and_do_not_cross_the_parts():
@@ -106,44 +103,50 @@ def test_shuffled_lines_are_the_same_lines_and_do_not_cross_the_parts():
 
 
 def test_short_dependency_trains_on_shuffled_lines():
-    data = run(short_dependency, asked_of(short_dependency, test_tokens=100), seeds=[0])
+    data = run(short_dependency, toy_settings(short_dependency, test_tokens=100), CORPUS, seeds=[0])
     assert [row["recurrence"] for row in data["systems"]] == [True, True, False, False]
     assert all(len(row["bits_by_offset"]) == 8 for row in data["systems"])
 
 
 def test_kept_models_are_trained_once_and_anew_when_asked_for_others(tmp_path):
-    told = []
+    reports = []
 
     def model(**changes):
-        asked = asked_of(context)
-        asked["train"] |= changes
+        settings = toy_settings(context)
+        settings["train"] |= changes
         return trained.model(
-            asked, CORPUS, "xl_memory", 0, device="cpu", models=tmp_path, report=lambda *one: told.append(one)
+            settings,
+            CORPUS,
+            "xl_memory",
+            0,
+            device="cpu",
+            models=tmp_path,
+            report=lambda *one: reports.append(one),
         )
 
     first = model()
-    assert len(told) == 2
+    assert len(reports) == 2
     again = model()
-    assert len(told) == 2
+    assert len(reports) == 2
     for one, other in zip(first.parameters(), again.parameters(), strict=True):
         assert torch.equal(one, other)
         assert torch.equal(one, one.half().float())
     model(learning_rate=1e-4)
-    assert len(told) == 4
+    assert len(reports) == 4
 
 
 def test_all_kept_models_are_about_as_large():
-    asked = context.settings("quick", CORPUS)
+    settings = context.settings("quick", CORPUS)
     sizes = [
-        sum(parameter.numel() for parameter in trained.new(trained.config_of(asked, system)).parameters())
+        sum(parameter.numel() for parameter in trained.new(trained.config_of(settings, system)).parameters())
         for system in trained.SYSTEMS
     ]
     assert max(sizes) / min(sizes) < 1.02
 
 
 def test_context_gives_each_model_the_same_targets_and_each_group_its_recl(tmp_path):
-    asked = asked_of(context, context_lens=[4, 8, 12], passages=3, targets=20, test_tokens=100)
-    data = run(context, asked, models=tmp_path)
+    settings = toy_settings(context, context_lens=[4, 8, 12], passages=3, targets=20, test_tokens=100)
+    data = run(context, settings, CORPUS, models=tmp_path)
     assert list(data["systems"]) == list(trained.SYSTEMS)
     assert data["targets"] == 60
     absolute = data["systems"]["absolute"]["bits"]
@@ -152,16 +155,18 @@ def test_context_gives_each_model_the_same_targets_and_each_group_its_recl(tmp_p
     assert data["systems"]["lstm"]["bits_by_offset"] == []
     for name, members in context.GROUPS.items():
         assert list(data["recl"][name]) == list(members)
-        for found in data["recl"][name].values():
-            assert {one["tokens"] for share in found.values() for one in share} <= {4, 8, 12}
-            assert [len(share) for share in found.values()] == [2, 2, 2]
+        for shares in data["recl"][name].values():
+            assert {one["tokens"] for share in shares.values() for one in share} <= {4, 8, 12}
+            assert [len(share) for share in shares.values()] == [2, 2, 2]
     assert [(gain["short"], gain["long"]) for gain in data["gains"]["xl"]] == [(4, 8), (4, 12), (8, 12)]
 
 
 def test_attention_over_memory_looks_into_heads_and_takes_memory_away(tmp_path):
-    asked = asked_of(attention_over_memory, mem_len=16, ages=[[1, 8], [9, 16]], test_tokens=400, lanes=2)
-    asked |= {"shown_segment": 1, "shown_queries": 4, "shown_memory": 6, "wide_heads": 2}
-    data = run(attention_over_memory, asked, models=tmp_path)
+    settings = toy_settings(
+        attention_over_memory, mem_len=16, ages=[[1, 8], [9, 16]], test_tokens=400, lanes=2
+    )
+    settings |= {"shown_segment": 1, "shown_queries": 4, "shown_memory": 6, "wide_heads": 2}
+    data = run(attention_over_memory, settings, CORPUS, models=tmp_path)
     weights = torch.tensor(data["weight_by_distance"])
     assert weights.shape == (2, 2, 17)
     torch.testing.assert_close(weights.sum(-1), torch.ones(2, 2), rtol=0, atol=1e-5)
@@ -186,8 +191,8 @@ def test_attention_over_memory_looks_into_heads_and_takes_memory_away(tmp_path):
 def test_pairs_are_sorted_by_distance():
     query, key = 3, 8
     i, j = torch.arange(key - query, key)[:, None], torch.arange(key)[None]
-    found = attention_over_memory.by_distance((i - j).double(), 4)
-    assert torch.equal(found, torch.arange(5).double().expand(query, 5))
+    sorted_pairs = attention_over_memory.by_distance((i - j).double(), 4)
+    assert torch.equal(sorted_pairs, torch.arange(5).double().expand(query, 5))
 
 
 def test_the_widest_heads_look_farthest_back():
@@ -198,8 +203,8 @@ def test_the_widest_heads_look_farthest_back():
 
 
 def test_samples_go_on_from_their_prompts_with_the_best_model(tmp_path):
-    asked = asked_of(samples, prompts=[0, 50], prompt_len=12, length=20, valid_tokens=100)
-    data = run(samples, asked, models=tmp_path)
+    settings = toy_settings(samples, prompts=[0, 50], prompt_len=12, length=20, valid_tokens=100)
+    data = run(samples, settings, CORPUS, models=tmp_path)
     assert data["model_seed"] in (0, 1)
     text = bytes(CORPUS.test.tolist()).decode()
     for begin, row in zip((0, 50), data["samples"], strict=True):
@@ -216,17 +221,17 @@ def test_the_longest_copy_is_the_longest_piece_that_is_there():
 
 
 def test_the_kept_models_are_small_and_those_of_the_results():
-    asked = context.settings("quick", corpora.embedded())
+    settings = context.settings("quick", corpora.embedded())
     stored = results.read(FIGURES / "context.json").settings
-    kept = sorted((FIGURES / "models").glob("*-0.safetensors"))
+    paths = sorted((FIGURES / "models").glob("*-0.safetensors"))
     names = {"xl_memory-0", "absolute-0", "lstm-0"}
-    assert names <= {path.stem for path in kept}
-    assert sum(path.stat().st_size for path in kept if path.stem in names) < 5e6
-    for path in kept:
+    assert names <= {path.stem for path in paths}
+    assert sum(path.stat().st_size for path in paths if path.stem in names) < 5e6
+    for path in paths:
         about = checkpoints.read(path)[1]
         assert fingerprints.same(about["fingerprint"], trained.fingerprint(path.stem.removesuffix("-0"))), (
             path
         )
         assert about["trained"] == {name: stored[name] for name in ("corpus", "train")}
         system = path.stem.removesuffix("-0")
-        assert about["model"] == json.loads(json.dumps(asdict(trained.config_of(asked, system))))
+        assert about["model"] == json.loads(json.dumps(asdict(trained.config_of(settings, system))))

@@ -19,7 +19,7 @@ from minitxl.figures.picture import BITS, BLUE, ORANGE, Data, Picture, drawing
 
 SHADES = LinearSegmentedColormap.from_list("white to blue", ["white", BLUE, "#00213A"])
 SHADINGS = ("attention", "loss change")
-"""What the browser's boxes show: weights of one head, or bits where one state is hidden from all heads."""
+"""Shadings of the browser's boxes: weights of one head, or bits where one state is hidden from all heads."""
 DARKEST = 0.1
 """Bits from which on a box is as dark as can be."""
 
@@ -51,7 +51,7 @@ def heads_by_distance(weights: ArrayLike) -> Picture:
 
 
 def wide_heads(text: Data, wide: Sequence[Sequence[int]]) -> Picture:
-    """Figure 6 in small: queries and what stands before them, a panel a head; memory left of the line."""
+    """Draw Figure 6 in small: queries and keys, a panel a head; memory left of the line."""
     shown, memory = _printed(text["characters"]), text["memory"]
     alt = []
     with drawing(10, 1.75 * len(wide) + 0.3) as figure:
@@ -75,7 +75,7 @@ def wide_heads(text: Data, wide: Sequence[Sequence[int]]) -> Picture:
 
 
 def share_and_change(ages: Sequence[Sequence[int]], seeds: Sequence[Data]) -> Picture:
-    """How much attention each age gets, beside the bits that its states are worth.
+    """Draw the share of attention that each age gets, beside the bits that its states are worth.
 
     A seed holds ``share`` [age], and for each of ``hide`` and ``shuffle`` [age] of (mean, low, high).
     """
@@ -110,7 +110,7 @@ def share_and_change(ages: Sequence[Sequence[int]], seeds: Sequence[Data]) -> Pi
 
 
 def change_by_offset(bits: ArrayLike) -> Picture:
-    """What all of memory is worth to each query of a segment, from [seg] in bits."""
+    """Draw the bits that all of memory is worth to each query of a segment, from [seg]."""
     worth = np.asarray(bits)
     eighth = -(-len(worth) // 8)
     part = worth[:eighth].sum() / worth.sum()
@@ -200,7 +200,7 @@ def browser(reading: Data, *, layer: int, head: int, query: int, shading: str = 
 
 
 def _box(axes: Axes, at: tuple[float, float], character: str, shade: float, *, future: bool) -> None:
-    """A character on its shade, -1 … 1; negative ones are hatched too."""
+    """Draw a character on its shade, -1 … 1; negative ones are hatched too."""
     axes.add_patch(
         Rectangle(
             (at[0] - 0.5, at[1] - 0.5),
@@ -217,7 +217,7 @@ def _box(axes: Axes, at: tuple[float, float], character: str, shade: float, *, f
 
 
 def _where(place: int, memory: int, columns: int) -> tuple[float, float]:
-    """Column and row of a character; the segment stands a little below the memory."""
+    """Return column and row of a character; the segment stands a little below the memory."""
     return float(place % columns), place // columns + (0.6 if place >= memory else 0.0)
 
 
@@ -249,6 +249,6 @@ def _quoted(character: str) -> str:
 
 
 def _printed(characters: str) -> str:
-    """One visible mark for each character."""
+    """Return one visible mark for each character."""
     marks = {" ": "·", "\n": "↵", "\t": "→"}
     return "".join(marks.get(one, one if one.isprintable() else "¤") for one in characters)

@@ -1,4 +1,4 @@
-"""What a head computes: one query from scores to result, all queries as a map, and why √d_head."""
+"""The computation of a head: one query from scores to result, all queries as a map, and why √d_head."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from minitxl.figures.marks import write_numbers
 from minitxl.figures.picture import BLUE, GREEN, ORANGE, Data, Picture, drawing
 
 LARGEST = 3
-"""How many of the weights the words of a picture name."""
+"""Number of weights that a picture's words name."""
 
 
 def matrices(data: Data) -> Picture:
@@ -144,7 +144,7 @@ SCALES = {
 
 
 def scaling(data: Data) -> Picture:
-    """Spread of the scores and the largest weight against ``d_head``, raw and divided by its root."""
+    """Draw the spread of scores and the largest weight against ``d_head``, raw and scaled."""
     with drawing(8, 3) as figure:
         spread, largest = figure.subplots(1, 2)
         for name, (label, colour, line) in SCALES.items():

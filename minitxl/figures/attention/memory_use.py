@@ -1,4 +1,4 @@
-"""What trained models make of their past: how much context they use, and where they look."""
+"""Trained models and their past: context they use, and keys they attend to."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -55,7 +55,7 @@ def context(data: Data) -> Picture:
 
 
 def _recl(axes: Axes, recl: Data) -> None:
-    """A row a model, the paper's two groups apart; a mark for each share of the hardest targets."""
+    """Draw a row a model, the paper's two groups apart; a mark for each share of the hardest targets."""
     rows = [(group, name) for group in PAPER_RECL for name in recl[group]]
     for place, (group, name) in enumerate(rows):
         for at, (share, mark) in zip((-0.2, 0, 0.2), SHARES.items(), strict=True):
@@ -74,7 +74,7 @@ def _recl(axes: Axes, recl: Data) -> None:
 
 
 def _gains(figure: FigureBase, data: Data) -> None:
-    """Figure 3: for each model, what the longer context adds to the best of all with the shorter."""
+    """Draw Figure 3: each model's gain of a longer context over the best of all with the shorter."""
     lengths = data["context_lens"]
     matrices = {name: _matrix(lengths, data["gains"][name]) for name in SYSTEMS}
     most = max(float(np.nanmax(matrix)) for matrix in matrices.values())
@@ -91,7 +91,7 @@ def _gains(figure: FigureBase, data: Data) -> None:
 
 
 def _matrix(lengths: list[int], pairs: Sequence[Data]) -> NDArray[np.float64]:
-    """[short long], nan where long is not longer."""
+    """Return [short long], nan where long is not longer."""
     matrix = np.full((len(lengths), len(lengths)), np.nan)
     for pair in pairs:
         matrix[lengths.index(pair["short"]), lengths.index(pair["long"])] = pair["perplexity"]["mean"]
@@ -113,7 +113,7 @@ def _mean_length(seeds: Sequence[Data]) -> float:
 
 
 def against_table_8(data: Data) -> str:
-    """Whether the order of each group is the paper's, at r = 0.1, and how long it is here."""
+    """Return a sentence on the order of each group at r = 0.1, the paper's or not, and its lengths here."""
     alt = []
     for group, paper in PAPER_RECL.items():
         recl = {name: _mean_length(data["recl"][group][name]["0.1"]) for name in paper}
@@ -162,7 +162,7 @@ def _heads(figure: FigureBase, axes: Axes, data: Data) -> None:
 
 
 def _changes(axes: Axes, data: Data) -> None:
-    """Bits by age of what was taken away; the second scale is where attention lies."""
+    """Draw the bits that hiding or shuffling memory of each age costs."""
     ages = [f"{first}–{last}" for first, last in data["ages"]]
     rows = data["changes"]["xl_memory"]
     for shift, (how, (label, colour, mark)) in zip((-0.1, 0.1), CHANGES.items(), strict=True):
@@ -194,14 +194,14 @@ def _name_characters(axes: Axes, text: Data) -> None:
 
 
 def _causal(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Without the entries of the future, which mean nothing."""
+    """Return the matrix without the entries of the future, which mean nothing."""
     queries, keys = matrix.shape
     future = np.triu(np.ones((queries, keys), dtype=bool), keys - queries + 1)
     return np.where(future, np.nan, matrix)
 
 
 def _in_words(data: Data) -> str:
-    """Changes by age with their intervals, and the share of attention there."""
+    """Return changes by age, and the share of attention by distance, in words."""
     changes = "; ".join(
         f"{SYSTEMS[name][0]}, ages {row['ages'][0]} to {row['ages'][1]} "
         f"{CHANGES[row['how']][0]}: {row['bits']['mean']:+.3f}"

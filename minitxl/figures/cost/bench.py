@@ -15,7 +15,7 @@ RACERS = {
 
 
 def bench(data: Data) -> Picture:
-    """How much faster than the reference each system is, and what it holds: a panel an item."""
+    """Draw each system's speed against the reference, and its memory: a panel an item."""
     items, reference = data["items"], data["reference"]
     rows = ceil(len(items) / 2)
     with drawing(10, 2.4 * rows) as figure:
@@ -27,7 +27,7 @@ def bench(data: Data) -> Picture:
 
 
 def _race(axes: Axes, row: Data, reference: str) -> str:
-    """Draw an item, one system below the other, and tell it in words."""
+    """Draw an item, one system below the other, and return it in words."""
     title, timed, alt = f"{row['work']}, size {row['size']}", row["work"] != "peak memory", []
     what = f"speed, {reference} = 1, more is better" if timed else "MB, less is better"
     for place, (name, system) in enumerate(row["systems"].items()):

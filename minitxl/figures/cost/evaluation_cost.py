@@ -15,7 +15,7 @@ WAYS = {
 
 
 def evaluation_cost(data: Data) -> Picture:
-    """Left: how much longer a sliding window takes, measured and counted. Right: what both take."""
+    """Draw how much longer a sliding window takes, measured and counted, and the time of both."""
     rows = data["lengths"]
     lengths = [row["attention_len"] for row in rows]
     published = [row for row in rows if row["paper"]]
@@ -80,7 +80,7 @@ def _in_words(data: Data) -> str:
 
 
 def generation_cost(data: Data) -> Picture:
-    """Left: time of the next token by the length of the text. Right: what its cache holds."""
+    """Draw the time of the next token by the length of the text, and the bytes of its cache."""
     blocks, anew = data["kept"], data["anew"]
     lengths = [block["length"] for block in blocks]
     with drawing(7.5, 3.4) as figure:

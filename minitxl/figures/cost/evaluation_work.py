@@ -1,4 +1,4 @@
-"""What scoring one token takes, two ways, and whether both give the same answer."""
+"""The work of scoring one token, two ways, and the difference of their answers."""
 
 from matplotlib.axes import Axes
 
@@ -7,11 +7,11 @@ from minitxl.figures.marks import ticks_at
 from minitxl.figures.picture import BITS, BLUE, GREEN, ORANGE, PURPLE, Data, Picture, drawing
 
 FLOOR = 1e-17
-"""Where a difference of exactly 0 is drawn on a log scale."""
+"""Height of a difference of exactly 0 on a log scale."""
 
 
 def cost_per_token(data: Data) -> Picture:
-    """Left: time per token, measured and predicted by operations. Right: the ratio, beside the paper's."""
+    """Draw time per token, measured and predicted by operations, and the ratio, beside the paper's."""
     rows, predicted = data["lengths"], data["predicted"]
     lengths = [row["attention_len"] for row in rows]
     published = [row for row in rows if row["paper"]]
@@ -50,13 +50,13 @@ def cost_per_token(data: Data) -> Picture:
 
 
 def _by_attention(axes: Axes, lengths: list[int]) -> None:
-    """Both axes logarithmic, ticks where something was measured."""
+    """Make both axes logarithmic, with ticks where something was measured."""
     axes.set(xscale="log", yscale="log", xlabel="attention length A, tokens")
     ticks_at(axes, lengths, rotation=45)
 
 
 def shape(data: Data) -> Picture:
-    """The ratio of both ways divided by attention length: ``curves`` by model, between its two limits."""
+    """Draw the ratio of both ways over attention length: ``curves`` by model, between two limits."""
     lengths, alt = data["attention_len"], []
     with drawing(8, 3.1) as figure:
         axes = figure.subplots()
@@ -106,7 +106,7 @@ def calculator(data: Data) -> Picture:
 
 
 def _count(number: float | int) -> str:
-    """Three digits of a large number, and a word."""
+    """Return three digits of a large number, and a word."""
     for size, word in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million")):
         if number >= size:
             return f"{number / size:.3g} {word}" if number < 1000 * size else f"{number / size:,.0f} {word}"
@@ -114,7 +114,7 @@ def _count(number: float | int) -> str:
 
 
 def cuts(data: Data) -> Picture:
-    """Largest difference between the losses of a text cut into pieces of T, and those of T = 1."""
+    """Draw the largest difference between the losses of a text cut into pieces of T, and those of T = 1."""
     kinds = {
         "changes": ("no window: a query sees memory and segment", "s--", BLUE),
         "equal": ("one window for every query", "o-", ORANGE),
@@ -137,7 +137,7 @@ def cuts(data: Data) -> Picture:
 
 
 def recomputed(data: Data) -> Picture:
-    """How far a loss that is computed anew from some tokens is from the cached one."""
+    """Draw the difference of a loss computed anew from some tokens to the cached one."""
     exact, attention = data["exact_window"], data["attention_len"]
     with drawing(7.5, 3) as figure:
         axes = figure.subplots()
@@ -163,7 +163,7 @@ def recomputed(data: Data) -> Picture:
 
 
 def readings(data: Data) -> Picture:
-    """Left: how many keys the predictions of each reading see, fewest to most. Right: what it scores."""
+    """Draw the number of keys that each reading's predictions see, fewest to most, and its score."""
     names, alt = list(data), []
     most = max(reading["keys"][1] for reading in data.values())
     with drawing(9.5, 0.36 * len(names) + 1.2) as figure:

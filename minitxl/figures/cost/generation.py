@@ -1,4 +1,4 @@
-"""Writing: what a token costs as the text grows, and what is drawn from."""
+"""Generation: the cost of a token as the text grows, and the distribution it is drawn from."""
 
 from minitxl.figures.marks import ticks_at
 from minitxl.figures.picture import BLUE, GREEN, ORANGE, Data, Picture, drawing
@@ -12,7 +12,7 @@ MOST = 24
 
 
 def throughput(data: Data) -> Picture:
-    """Left: milliseconds a new token takes, by the length of the text so far. Right: tokens a second."""
+    """Draw milliseconds of a new token by the length of the text so far, and tokens a second."""
     lengths = data["lengths"]
     with drawing(9, 3.4) as figure:
         cost, speed = figure.subplots(1, 2)
@@ -34,7 +34,7 @@ def throughput(data: Data) -> Picture:
 
 
 def what_memory_holds(data: Data) -> Picture:
-    """For each slot of memory, oldest first, which token of the text it holds: a panel a way of reading."""
+    """Draw the token of the text that each slot of memory holds, oldest first, a panel a way of reading."""
     with drawing(9, 3) as figure:
         panels = figure.subplots(1, len(data), sharex=True, sharey=True)
         marks = (("o", ORANGE), ("s", BLUE))
@@ -50,7 +50,7 @@ def what_memory_holds(data: Data) -> Picture:
 
 
 def sampling_distribution(data: Data) -> Picture:
-    """The next token's probabilities, as the model gives them and as they are drawn from; a text below."""
+    """Draw the next token's probabilities by the model and as they are drawn from; a text below."""
     names, model, drawn = (data[name][:MOST] for name in ("names", "model", "drawn"))
     text = "".join(one if one == "\n" or " " <= one <= "~" else "�" for one in data["text"])
     places = range(len(names))

@@ -1,4 +1,4 @@
-"""What N GPUs make of a training step, and what each of them holds."""
+"""Speed of a training step on N GPUs, and the memory each of them holds."""
 
 from matplotlib.axes import Axes
 
@@ -22,7 +22,7 @@ LINKS = {
 
 
 def scaling(data: Data) -> Picture:
-    """Left: efficiency of N GPUs by link, one preset. Right: gigabytes on each GPU, all presets."""
+    """Draw the efficiency of N GPUs by link for one preset, and gigabytes on each GPU for all."""
     name = SHOWN if SHOWN in data["presets"] else next(iter(data["presets"]))
     with drawing(10, 4.8) as figure:
         several, each = figure.subplots(1, 2)

@@ -1,4 +1,4 @@
-"""Which of Shaw's vectors a pair gets, and how few products the pairs of one query need."""
+"""Shaw's vector of each pair, and the few products that the pairs of one query need."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +11,7 @@ from minitxl.figures.picture import Data, Picture, drawing
 
 
 def which_vector(data: Data) -> Picture:
-    """Left: the table of 2k+1 vectors. Right: ``rows`` [query key], the number of each pair's vector.
+    """Draw the table of 2k+1 vectors, and ``rows`` [query key], the number of each pair's vector.
 
     Pairs that are not in ``seen`` [query key] are of the future, and hatched.
     """
@@ -64,7 +64,7 @@ def _colours(row: int, k: int) -> tuple[Any, str]:
 
 
 def by_row(data: Data) -> Picture:
-    """How one query gets by with a number for each row, clockwise.
+    """Draw one query's way from a product for each row to its weights, clockwise.
 
     ``met`` and ``added`` are [row], rows of the past alone; ``looked_up`` and ``weights`` are [key],
     and ``rows`` holds the row of each key.

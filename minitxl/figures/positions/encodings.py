@@ -1,4 +1,4 @@
-"""Where positions enter the score: what absolute ones confuse, what Shaw's clipped distances keep."""
+"""Positions in the score: keys that absolute ones confuse, distances that Shaw's clipping tells apart."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -49,7 +49,7 @@ def _map(axes: Axes, rows: Sequence[Sequence[float | int | None]]) -> Any:
 
 
 def one_query(data: Data) -> Picture:
-    """What one query gives each key it sees: ``scores``, of ``tokens``; the two of ``pair`` are ringed."""
+    """Draw one query's ``scores`` of the keys ``tokens``; the two of ``pair`` are ringed."""
     tokens, scores, mem_len, pair = data["tokens"], data["scores"], data["mem_len"], data["pair"]
     first, second = (scores[key] for key in pair)
     apart = abs(first - second)
@@ -110,7 +110,7 @@ def by_place(data: Data) -> Picture:
 
 
 def shaw_clipping(data: Data) -> Picture:
-    """Left: loss by k at the attention length of training. Right: what longer attention adds to it."""
+    """Draw loss by k at the attention length of training, and the loss that longer attention adds."""
     rows = data["by_clip"]
     with drawing(9.5, 3.5) as figure:
         trained, longer = figure.subplots(1, 2)
@@ -157,7 +157,7 @@ def _by_clip(axes: Axes, rows: Sequence[Data]) -> None:
 
 
 def shaw_vectors(data: Data) -> Picture:
-    """One model's tables by j - i: how long each vector is, and how alike neighbours are."""
+    """Draw one model's tables by j - i: the norm of each vector, and its cosine with the next."""
     places, k = data["j_minus_i"], data["max_distance"]
     alt = []
     with drawing(9.5, 5.2) as figure:
@@ -194,7 +194,7 @@ def shaw_vectors(data: Data) -> Picture:
 
 
 def clip_choice(data: Data) -> Picture:
-    """One k: which vector each pair gets, what the distance adds to a score, and the measured loss.
+    """Draw for one k the vector of each pair, the distance's part of a score, and the measured loss.
 
     ``rows`` is [query key] of clipped j - i, None in the future; ``added`` is by distance 0, 1, ….
     """

@@ -10,11 +10,11 @@ from minitxl.figures.marks import box, hide_frame
 from minitxl.figures.picture import BLUE, ORANGE, Data, Picture, drawing
 
 LOOKS: list[dict[str, Any]] = [{"color": BLUE}, {"facecolor": "white", "edgecolor": ORANGE, "hatch": "////"}]
-"""Of a key that stays, and of a state that is to go."""
+"""Bars of a key that stays, and of a state that is to go."""
 
 
 def numbered(data: Data) -> Picture:
-    """Panels of ``numbers`` [row column], equal numbers in equal colours; None is the future, hatched.
+    """Draw panels of ``numbers`` [row column], equal numbers in equal colours; None is the future, hatched.
 
     ``panels[title]`` may have ``notes``, words for each row, ``mem_len``, the columns left of a line,
     and ``framed``, pairs of a row and a column. It has ``rows`` and ``columns``, the names of both axes.

@@ -10,9 +10,9 @@ from minitxl.figures.picture import BLUE, GREEN, ORANGE, PURPLE, Data, Picture, 
 LINES = [(GREEN, "o-"), (PURPLE, "^--"), (ORANGE, "s:"), (BLUE, "D-"), ("black", "v-.")]
 """Colour, marker and dashes of each system, in the order given."""
 SIZES = [14, 9, 5, 7, 7]
-"""Of their markers: the first three meet at chance, and each shows inside the one before."""
+"""Sizes of their markers: the first three meet at chance, and each shows inside the one before."""
 FLOOR = 0.003
-"""Where the scale of changes begins."""
+"""Lower end of the scale of changes."""
 
 
 def order(curves: Data, *, steps: int) -> Picture:
@@ -38,7 +38,7 @@ def order(curves: Data, *, steps: int) -> Picture:
 
 
 def changed(data: Data) -> Picture:
-    """How far the output of each place moves when A and B swap; ``changes[system]`` is [place]."""
+    """Draw how far the output of each place moves when A and B swap; ``changes[system]`` is [place]."""
     systems, first, second = data["changes"], data["first"], data["second"]
     with drawing(2.3 * len(systems), 2.7) as figure:
         panels = figure.subplots(1, len(systems), sharey=True, squeeze=False)[0]
@@ -148,7 +148,7 @@ def shifted(data: Data) -> Picture:
 
 
 def one_vector(data: Data) -> Picture:
-    """How far apart the vectors of all keys are, a panel a way to number them; rings where they are one.
+    """Draw the distances of all keys' vectors, a panel a way to number them; rings where they are one.
 
     ``panels[name]`` has distances [key key] and places, the number each key was given.
     """

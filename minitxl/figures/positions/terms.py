@@ -19,7 +19,7 @@ WAYS = {"pair": ("for each pair", BLUE, "s--"), "distance": ("for each distance,
 
 
 def without_terms(data: Data) -> Picture:
-    """Test loss of the whole model and of four that never had one of the terms."""
+    """Draw test loss of the whole model and of four that never had one of the terms."""
     rows = data["missing"]
     labels = {missing: f"without {NAMES[missing]}" if missing in NAMES else "all four" for missing in rows}
     with drawing(7, 2.8) as figure:
@@ -44,7 +44,7 @@ def without_terms(data: Data) -> Picture:
 
 
 def stacked(data: Data) -> Picture:
-    """One query's terms, stacked key by key, each less its mean; below, the weights they give.
+    """Draw one query's terms, stacked key by key, each less its mean; below, the weights they give.
 
     ``terms`` holds a list for each term that is on, ``weights`` the softmax of their sum and
     ``whole`` that of all four.
@@ -198,7 +198,7 @@ def _ticket(ticket: int, key: int) -> str:
 
 
 def products(data: Data) -> Picture:
-    """How often W_kR is multiplied with a vector, against the number of keys, for each way to do it."""
+    """Draw the number of vectors that W_kR projects against the number of keys, for each way to do it."""
     keys = data["keys"]
     with drawing(6, 3.2) as figure:
         axes = figure.subplots()

@@ -23,7 +23,7 @@ LOOKS: list[tuple[str, Any, str]] = [
 
 
 def cone(graph: Data) -> Picture:
-    """All states the query rests on, layer by layer: its own segment's, those of memory, the farthest way."""
+    """Draw all states the query rests on: its own segment's, those of memory, and the farthest way."""
     last, begin = graph["time"] - 1, graph["time"] - 1 - graph["offset"]
     reached = {tuple(node) for node in graph["reached"]}
     depths = range(graph["n_layer"], -1, -1)
@@ -73,7 +73,7 @@ def cone(graph: Data) -> Picture:
 
 
 def _back_from(axes: mpl.axes.Axes, last: int, distances: Sequence[int]) -> None:
-    """Ticks at these distances from the last place, where they don't collide."""
+    """Set ticks at these distances from the last place, where they don't collide."""
     shown: list[int] = []
     for distance in sorted(distances, reverse=True):
         if all(abs(distance - one) > 1 for one in shown):
@@ -82,7 +82,7 @@ def _back_from(axes: mpl.axes.Axes, last: int, distances: Sequence[int]) -> None
 
 
 def reach_map(data: Data) -> Picture:
-    """Left: reach by layers and M / L. Right: one number of layers, and what is often taken for it."""
+    """Draw on the left reach by layers and M / L; on the right one number of layers, and common guesses."""
     layers, ratios, curve = data["layers"], data["ratios"], data["curve"]
     with drawing(10, 3.8) as figure:
         grid, line = figure.subplots(1, 2)
@@ -115,7 +115,7 @@ def reach_map(data: Data) -> Picture:
 
 
 def gradient_lengths(data: Data) -> Picture:
-    """How long the gradient of one prediction is at each token before it, stopped and flowing."""
+    """Draw the length of one prediction's gradient at each token before it, stopped and flowing."""
     with drawing(7.5, 3.2) as figure:
         axes = figure.subplots()
         for name in reversed(GRADIENTS):
@@ -139,7 +139,7 @@ def gradient_lengths(data: Data) -> Picture:
 
 
 def influence(data: Data) -> Picture:
-    """How much a trained model's prediction changes when one token does, by how far back that is."""
+    """Draw the change of a trained model's prediction when one token changes, by its distance."""
     with drawing(7.5, 3.2) as figure:
         axes = figure.subplots()
         edges = [0, data["offset"] + 0.5, data["one_hop"] + 0.5, data["reach"] + 0.5]

@@ -1,4 +1,4 @@
-"""A cut text, cell by cell: what each token sees, what a model is told of, what is read when."""
+"""A cut text, cell by cell: the keys of each token, the tokens within reach, the lanes of a batch."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ TARGET, UNUSED = ("white", BLUE, ""), ("white", "#B0B0B0", "////")
 
 
 def seen(data: Data) -> Picture:
-    """Left: what each token of a cut text sees. Right: how many tokens that are, and how many are lost.
+    """Draw on the left the keys of each token of a cut text, on the right their number, and the lost ones.
 
     ``sees`` is [query key]; ``tokens`` and ``targets`` have a character for each query.
     """
@@ -67,7 +67,7 @@ def seen(data: Data) -> Picture:
 
 
 def readable(data: Data) -> Picture:
-    """What the next token can be guessed from, a row a model: only the tokens it is told of are written.
+    """Draw the tokens that the next one can be guessed from, a row a model; others are left blank.
 
     ``rows[name]`` has a truth value for each of ``tokens``; the last segment is the one that is read now.
     """
@@ -97,7 +97,7 @@ def readable(data: Data) -> Picture:
 
 
 def lanes(data: Data) -> Picture:
-    """A stream of ``time`` tokens in lanes; ``segments`` is [segment lane seg], the tokens that are read."""
+    """Draw a stream of ``time`` tokens in lanes; ``segments`` is [segment lane seg], the tokens read."""
     segments, time = data["segments"], data["time"]
     begins = [lane[0] for lane in segments[0]]
     inputs = {token: number for number, rows in enumerate(segments) for row in rows for token in row}

@@ -1,4 +1,4 @@
-"""Recurrence: what is computed and what memory holds at each step, and where the gradient ends."""
+"""Recurrence: the tokens computed and held in memory at each step, and the end of the gradient."""
 
 from collections import Counter
 from typing import Any
@@ -22,7 +22,7 @@ LOOKS = {
 }
 """Fill, edge and hatch of each kind of cell."""
 PALE = 0.4
-"""How opaque a cell is that has a letter in it."""
+"""Opacity of a cell with a letter in it."""
 READ = {
     "now": "computed",
     "again": "computed again",
@@ -32,7 +32,7 @@ READ = {
 
 
 def cut_edges(graph: Data, lengths: Data) -> Picture:
-    """Left: all that the last query rests on, and where the gradient ends. Right: what gets a gradient."""
+    """Draw on the left all states the last query rests on, cut at memory; on the right gradient lengths."""
     with drawing(10.5, 4.2) as figure:
         states, weights = figure.subplots(1, 2, width_ratios=[1.9, 1])
         _draw_states(states, graph)
@@ -52,7 +52,7 @@ def cut_edges(graph: Data, lengths: Data) -> Picture:
 
 
 def _draw_states(axes: Axes, graph: Data) -> None:
-    """Three kinds of edges into the last query: with gradient, cut, and behind the cut."""
+    """Draw three kinds of edges into the last query: with gradient, cut, and behind the cut."""
     begin = graph["time"] - graph["seg_len"]
     kinds: dict[str, tuple[str, str, float]] = {
         "read, and learned through": (BLUE, "-", 1.2),
@@ -86,7 +86,7 @@ def _draw_states(axes: Axes, graph: Data) -> None:
 
 
 def _draw_lengths(axes: Axes, lengths: Data) -> None:
-    """A pair of bars for each, relative to the part that comes through the segment."""
+    """Draw a pair of bars for each, relative to the part that comes through the segment."""
     for place, value in enumerate(lengths.values()):
         shown = {"segment": 1.0, "memory": value["memory"] / value["segment"]}
         for shift, (source, colour, hatch) in zip(
@@ -107,7 +107,7 @@ def _draw_lengths(axes: Axes, lengths: Data) -> None:
 
 
 def memory_step(data: Data) -> Picture:
-    """Above: which states are kept at this step, a row a layer. Below: which query sees which."""
+    """Draw above the states kept at this step, a row a layer; below the keys of each query."""
     step, time, seg_len, n_layer = data["step"], data["time"], data["seg_len"], data["n_layer"]
     now, stored = data["queries"], data["memory"]
     with drawing(9, 4.0) as figure:
@@ -209,7 +209,7 @@ def passes(data: Data) -> Picture:
 
 
 def _row(axes: Axes, y: int, row: Data, of: dict[str, list[int]]) -> None:
-    """The cells of one row, pale where a letter has to be read."""
+    """Draw the cells of one row, pale where a letter has to be read."""
     letters = row.get("letters", "").replace("\n", "↵")
     for kind, columns in of.items():
         for column in columns:
@@ -225,7 +225,7 @@ def _frame(x: int, y: int, label: str = "") -> Rectangle:
 
 
 def sides(data: Data) -> Picture:
-    """Values [row column], and in each row a line before column ``cuts[row]``.
+    """Draw values [row column], and in each row a line before column ``cuts[row]``.
 
     None is a cell that has no value. ``sides`` names what is to the left of the line, and to the right.
     """

@@ -1,4 +1,4 @@
-"""How far back a token can matter, and how far back is learned."""
+"""Dependency reach, and the distance over which copying is learned."""
 
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
@@ -13,7 +13,7 @@ GRADIENTS = {
 
 
 def dependency(data: Data) -> Picture:
-    """Draw the paper's figures 1 and 2: what the last query is told of, without memory and with it."""
+    """Draw the paper's figures 1 and 2: states that reach the last query, without memory and with it."""
     graphs = data["graphs"]
     with drawing(8, 3.2 * len(graphs)) as figure:
         panels = figure.subplots(len(graphs), 1, squeeze=False)[:, 0]

@@ -1,4 +1,4 @@
-"""Text in pieces: what a cut costs."""
+"""Text in pieces: the cost of a cut."""
 
 from typing import Any
 
@@ -62,13 +62,13 @@ def _copied(axes: Axes, data: Data) -> str:
 
 
 def _band(axes: Axes, curve: list[Data], label: str, colour: str, line: str) -> None:
-    """The mean at each offset, and between which values all seeds lie."""
+    """Draw the mean at each offset, and the range of the seeds."""
     hollow: dict[str, Any] = {"ms": 8, "markerfacecolor": "none"} if "^" in line else {}
     seed_band(axes, range(len(curve)), curve, line, color=colour, label=label, lw=1.5, **hollow)
 
 
 def fragmentation(copied: Data, text: Data) -> Picture:
-    """Left: the copy task by offset. Right: text by offset. A cut shows at the left edge of both."""
+    """Draw the copy task and text by offset; a cut shows at the left edge of both."""
     with drawing(10, 3.8) as figure:
         left, right = figure.subplots(1, 2)
         alt = _copied(left, copied)
@@ -91,7 +91,7 @@ def fragmentation(copied: Data, text: Data) -> Picture:
 
 
 def context_lengths(data: Data) -> Picture:
-    """How many tokens each prediction is made from, and the mean that the loss sees."""
+    """Draw the number of tokens each prediction is made from, and the mean that the loss sees."""
     contexts, most = data["contexts"], data["attention_len"]
     mean = sum(contexts) / len(contexts)
     with drawing(9, 2.9) as figure:

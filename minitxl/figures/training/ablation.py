@@ -1,4 +1,4 @@
-"""What each idea buys: the ablation and the shuffled text, beside the paper's tables."""
+"""The gain of each idea: the ablation and the shuffled text, beside the paper's tables."""
 
 from itertools import combinations, pairwise
 from statistics import mean
@@ -29,7 +29,7 @@ TABLE_6 = {
 
 
 def ablation(data: Data) -> Picture:
-    """Left: every system, as trained and at its best attention length. Right: loss by that length."""
+    """Draw every system as trained and at its best attention length, and loss by that length."""
     rows = data["systems"]
     kinds = list(dict.fromkeys(_kind(row) for row in rows))
     with drawing(10, 4.6) as figure:
@@ -95,7 +95,7 @@ def _in_words(row: Data) -> str:
 
 
 def against_table_6(data: Data) -> str:
-    """Which pairs of systems stand in the other order than in the paper, beyond the seeds' ranges."""
+    """Return a sentence on the pairs of systems whose order is not the paper's, beyond the seeds' ranges."""
     best = {row["label"]: row["best"]["bits"] for row in data["systems"] if not row["equal_memory"]}
     pairs = list(combinations(TABLE_6, 2))
     reversed_, level = [], 0
@@ -118,7 +118,7 @@ def against_table_6(data: Data) -> str:
 
 
 def short_dependency(data: Data) -> Picture:
-    """Left: loss by offset in the segment, where no line tells of another. Right: the whole loss."""
+    """Draw loss by offset in the segment on shuffled lines, and the whole loss."""
     rows = data["systems"]
     with drawing(10, 3.6) as figure:
         by_offset, whole = figure.subplots(1, 2, width_ratios=[1.3, 1])
@@ -147,7 +147,7 @@ def short_dependency(data: Data) -> Picture:
 
 
 def against_table_7(data: Data) -> str:
-    """Whether the paper's order on One Billion Word is the order here, in every seed."""
+    """Return a sentence that says if the paper's order on One Billion Word is that here, in every seed."""
     bits = {_kind(row): _as_trained(row) for row in data["systems"]}
     paper = ("XL, memory", "Shaw, memory", "XL, no memory")
     same = all(max(bits[better]) < min(bits[worse]) for better, worse in pairwise(paper))

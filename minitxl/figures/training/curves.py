@@ -1,4 +1,4 @@
-"""What training came to: the demo, memory and positions, every system."""
+"""Results of training: the demo, memory and positions, every system."""
 
 from minitxl.figures.marks import seed_band
 from minitxl.figures.picture import BITS, BLUE, GREEN, ORANGE, PURPLE, Data, Picture, drawing
@@ -76,7 +76,7 @@ def demo(data: Data) -> Picture:
 
 
 def memory_and_positions(data: Data) -> Picture:
-    """Left: learning curves, a line a seed. Right: loss against the memory at evaluation."""
+    """Draw learning curves, a line a seed, and loss against the memory at evaluation."""
     with drawing(10, 3.8) as figure:
         learned, memory = figure.subplots(1, 2)
         for name, (label, colour, line) in SYSTEMS.items():
@@ -107,7 +107,7 @@ def memory_and_positions(data: Data) -> Picture:
 
 
 def memory_choice(system: Data, *, mem_len: int) -> Picture:
-    """What one memory length at evaluation buys: loss, reach and time, among the others."""
+    """Draw loss, reach and time of one memory length at evaluation, among the others."""
     rows = system["by_memory"]
     chosen = next(row for row in rows if row["mem_len"] == mem_len)
     panels: dict[str, tuple[str, list[float], float]] = {
@@ -140,7 +140,7 @@ def memory_choice(system: Data, *, mem_len: int) -> Picture:
 
 
 def every_system(data: Data) -> Picture:
-    """Test loss of every system against a bigram model's; open marks are without memory."""
+    """Draw test loss of every system against a bigram model's; open marks are without memory."""
     labels = list(dict.fromkeys(row["encoding"] for row in data["systems"]))
     with drawing(8, 3.4) as figure:
         axes = figure.subplots()

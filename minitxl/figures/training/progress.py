@@ -73,7 +73,7 @@ def _cost(axes: Axes, data: Data) -> str:
 
 
 def one_run(data: Data, *, encoding: str, recurrence: bool, loss: str) -> Picture:
-    """One system of the ablation, the others pale: loss by attention length, and by offset as trained."""
+    """Draw one ablation system, the others pale: loss by attention length, and by offset as trained."""
     rows = [row for row in data["systems"] if not row["equal_memory"]]
     system = {"encoding": encoding, "recurrence": recurrence, "loss": loss}
     chosen = next(row for row in rows if system.items() <= row.items())

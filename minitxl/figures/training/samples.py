@@ -38,7 +38,7 @@ def samples(data: Data) -> Picture:
 
 
 def _lines(text: str) -> list[str]:
-    """Lines as wide as the page, of characters that can be printed."""
+    """Return lines as wide as the page, of characters that can be printed."""
     text = "".join(one if one.isprintable() or one == "\n" else "�" for one in text)
     return [part for line in text.split("\n") for part in wrap(line, WIDTH, drop_whitespace=False) or [""]]
 
