@@ -48,7 +48,8 @@ def run(
     train = runs["xl"].settings
     lanes = ContiguousBatches(corpus.train, batch=train.batch, seg_len=train.seg_len)
     records: dict[str, list[Record]] = {name: [] for name in runs}
-    steps = (loop.train_steps(run, lanes, corpus.valid) for run in runs.values())
+    valid = setup.validation_text(corpus, train)
+    steps = (loop.train_steps(run, lanes, valid) for run in runs.values())
     for step in zip(*steps, strict=True):
         for name, record in zip(runs, step, strict=True):
             records[name].append(record)

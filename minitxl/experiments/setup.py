@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import Any
 
+from torch import Tensor
+
 from minitxl.config import ModelConfig
 from minitxl.data.batching import ContiguousBatches
 from minitxl.data.corpora import Corpus
@@ -47,10 +49,15 @@ def train_on(
     """Train a model to its last step; return the run, and the record of every step."""
     run, records = loop.start(config, train, device=device, build=build), list[Record]()
     lanes = ContiguousBatches(corpus.train, batch=train.batch, seg_len=train.seg_len)
-    for record in loop.train_steps(run, lanes, corpus.valid if validate else None):
+    for record in loop.train_steps(run, lanes, validation_text(corpus, train) if validate else None):
         report(label, train.steps, record)
         records.append(record)
     return run, records
+
+
+def validation_text(corpus: Corpus, train: TrainConfig) -> Tensor:
+    """Return the beginning of the validation text, which curves are drawn on, as long as training reads."""
+    return corpus.valid[: train.validate_tokens + 1]
 
 
 def validation_curve(records: list[Record]) -> dict[str, list[Any]]:

@@ -20,9 +20,9 @@ from torch.optim import AdamW
 from torch.optim.swa_utils import AveragedModel
 
 from minitxl.config import ModelConfig
-from minitxl.data.batching import ContiguousBatches, Segment
+from minitxl.data.batching import ContiguousBatches, Segment, spread_lanes
 from minitxl.fast import optimize
-from minitxl.inference.evaluation import Score, cached
+from minitxl.inference.evaluation import Score, cached_lanes
 from minitxl.memory import extend
 from minitxl.model import TransformerLM
 from minitxl.training import distributed
@@ -206,24 +206,20 @@ def compiles(run: Run) -> bool:
 
 
 def validate(run: Run, stream: Tensor, attention_len: int | None = None) -> float:
-    """Return bits per token on the start of ``stream``, read in as many lanes as in training.
+    """Return bits per token on ``validate_tokens`` from all over ``stream``, in as many lanes as in training.
 
     Segment, memory and window are those of training or, with an ``attention_len``, a memory in
-    which every query sees that many keys, once the memory is full. Each process reads its share of the lanes.
+    which every query sees that many keys. Each process reads its share of the lanes.
     """
-    settings = run.settings.evaluation
+    settings, batch, tokens = run.settings.evaluation, run.settings.batch, run.settings.validate_tokens
     if attention_len is not None:
         settings = settings.attending(attention_len)
-    targets = min(run.settings.validate_tokens, len(stream) - 1)
-    rows = min(run.settings.batch, targets)
-    lane = targets // rows
+    rows = min(batch, tokens, len(stream) - 1)
     first, end = (rows * rank // distributed.size() for rank in (distributed.rank(), distributed.rank() + 1))
-    score = Score(0.0, 0)
-    if first < end:
-        part = stream[first * lane : end * lane + 1]
-        score = cached(run.evaluated, part, settings, batch=end - first)
-    nats, tokens = distributed.summed([score.nats, float(score.tokens)])
-    return Score(nats, int(tokens)).bits_per_token
+    lanes = spread_lanes(stream, batch=batch, tokens=tokens, rows=slice(first, end))
+    score = cached_lanes(run.evaluated, lanes, settings) if len(lanes) else Score(0.0, 0)
+    nats, scored = distributed.summed([score.nats, float(score.tokens)])
+    return Score(nats, int(scored)).bits_per_token
 
 
 def _cuda_index(device: torch.device) -> list[int]:

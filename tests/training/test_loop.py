@@ -9,7 +9,7 @@ from small_runs import LANES, SETTINGS, STREAM, assert_same_weights, new_run, we
 from minitxl.data.batching import ContiguousBatches
 from minitxl.fast import gpu_attention
 from minitxl.inference.config import EvaluateConfig
-from minitxl.inference.evaluation import cached
+from minitxl.inference.evaluation import Score, cached
 from minitxl.memory import extend
 from minitxl.training import loop
 from minitxl.training.config import TrainConfig
@@ -116,6 +116,17 @@ def test_validation_is_cached_evaluation_with_the_training_lengths():
     expected = cached(run.model, STREAM[:79], EvaluateConfig(4, 5), batch=3).bits_per_token
     assert loop.validate(run, STREAM) == pytest.approx(expected)
     assert run.model.training
+
+
+def test_validation_on_fewer_tokens_than_there_are_reads_lanes_from_all_over_the_text():
+    run = new_run(replace(SETTINGS, validate_tokens=24))
+    third = (len(STREAM) - 1) // 3
+    lanes = (STREAM[start : start + 9] for start in (0, third, 2 * third))
+    alone = [cached(run.model, lane, EvaluateConfig(4, 5)) for lane in lanes]
+    assert loop.validate(run, STREAM) == pytest.approx(sum(alone, Score(0.0, 0)).bits_per_token)
+    beginning = cached(run.model, STREAM[:25], EvaluateConfig(4, 5), batch=3).bits_per_token
+    assert loop.validate(run, STREAM) != pytest.approx(beginning)
+    assert loop.validate(run, STREAM[:25]) == pytest.approx(beginning)
 
 
 def test_half_loss_trains_on_the_later_half_of_a_segment():
