@@ -122,7 +122,11 @@ bench: $(READY) $(PEERS)/ready  ## time minitxl and its peers side by side
 
 parity: $(READY_TEST) $(PEERS)/ready  ## compute the Hugging Face port's numbers anew, and compare with them
 	@$(PEERS)/bin/python tests/pretrained/parity/make_vectors.py
-	@$(BIN)/pytest tests/pretrained/test_parity.py
+	@$(PEERS)/bin/python tests/pretrained/parity/make_folders.py
+	@$(BIN)/pytest tests/pretrained/test_parity.py tests/pretrained/test_folders.py
+	@rm -rf build/parity
+	@$(BIN)/python tests/pretrained/test_folders.py build/parity
+	@$(PEERS)/bin/python tests/pretrained/parity/make_folders.py build/parity/written
 
 clean:  ## remove what was installed and built
 	rm -rf $(VENV) $(PEERS) *.egg-info build .pytest_cache .ruff_cache .mypy_cache .hypothesis

@@ -67,6 +67,8 @@ class ModelConfig:
     """LayerNorm after each sublayer (the paper's), or before it."""
     final_norm: bool = True
     """LayerNorm after the last layer of a pre-norm model; the released format has none."""
+    layer_norm_eps: float = 1e-5
+    """ε of every LayerNorm, added to the variance."""
     activation: Literal["relu", "gelu"] = "relu"
     """Non-linearity of the feed-forward layer."""
     d_embed: int | None = None
@@ -99,6 +101,7 @@ class ModelConfig:
         require(self.max_distance >= 0, "max_distance must be 0 or more", self.max_distance)
         require(self.clamp_len is None or self.clamp_len >= 0, "clamp_len must be 0 or more", self.clamp_len)
         require(self.d_embed is None or self.d_embed >= 1, "d_embed must be 1 or more", self.d_embed)
+        require(self.layer_norm_eps > 0, "layer_norm_eps must be positive", self.layer_norm_eps)
         require(self.d_model % 2 == 0, "d_model must be even, half sines and half cosines", self.d_model)
         one_of("attention", self.attention, ("absolute", "shaw", "xl"))
         one_of("positions", self.positions, ("sinusoidal", "learned", "per-layer"))

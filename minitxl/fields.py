@@ -95,7 +95,7 @@ def checked(
     mapping: object,
     spec: Spec,
     *,
-    file: Path | str,
+    file: Path | str | None = None,
     required: Iterable[str] = (),
     others: Literal["refused", "dropped"] = "dropped",
 ) -> dict[str, Any]:
@@ -108,13 +108,13 @@ def checked(
     with naming(file):
         if not isinstance(mapping, Mapping):
             raise ValueError(f"the content must be an object of names and values, got {_short.repr(mapping)}")
-        if missing := [name for name in required if name not in mapping]:
-            raise ValueError(f"{missing[0]} must be given, got only {_listed(mapping)}")
         if others == "refused" and (unknown := [name for name in mapping if name not in spec]):
             raise ValueError(f"each name must be one of {', '.join(spec)}, got {_short.repr(unknown[0])}")
         for name, rule in spec.items():
             if name in mapping:
                 check(name, mapping[name], rule)
+        if missing := [name for name in required if name not in mapping]:
+            raise ValueError(f"{missing[0]} must be given, got only {_listed(mapping)}")
     return {name: mapping[name] for name in spec if name in mapping}
 
 
@@ -160,11 +160,13 @@ def _rule_of(annotation: Any) -> Rule:
 
 
 @contextmanager
-def naming(file: Path | str) -> Iterator[None]:
-    """Put the file's name in front of a ValueError of the block."""
+def naming(file: Path | str | None) -> Iterator[None]:
+    """Put the file's name in front of a ValueError of the block; None leaves it as it is."""
     try:
         yield
     except ValueError as error:
+        if file is None or str(error).startswith(str(file)):
+            raise
         raise ValueError(f"{file}: {error}") from error
 
 

@@ -65,8 +65,8 @@ class Block(nn.Module):
         super().__init__()
         self.pre = config.norm == "pre"
         self.attention = attention
-        self.norm_attention = nn.LayerNorm(config.d_model)
-        self.norm_inner = nn.LayerNorm(config.d_model)
+        self.norm_attention = nn.LayerNorm(config.d_model, config.layer_norm_eps)
+        self.norm_inner = nn.LayerNorm(config.d_model, config.layer_norm_eps)
         self.inner = FeedForward(config)
         self.drop = dropout_of(config)
 
@@ -115,7 +115,9 @@ class TransformerLM(nn.Module):
         for _ in range(config.n_layer):
             self.blocks.append(Block(config, self._new_attention()))
         self.final_norm = (
-            nn.LayerNorm(config.d_model) if config.norm == "pre" and config.final_norm else nn.Identity()
+            nn.LayerNorm(config.d_model, config.layer_norm_eps)
+            if config.norm == "pre" and config.final_norm
+            else nn.Identity()
         )
         self.drop = dropout_of(config)
         self.output = AdaptiveSoftmax(*sizes, cutoffs=config.cutoffs, div_val=config.div_val)

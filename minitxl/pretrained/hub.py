@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+CONFIG = "config.json"
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 VOCABULARIES = ("vocab.bin", "vocab.pkl")
 """Names of the weights and of the vocabulary; of each, the first that is there is used."""

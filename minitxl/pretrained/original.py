@@ -15,14 +15,48 @@ import torch
 from torch import Tensor
 
 from minitxl.config import ModelConfig
+from minitxl.fields import Spec, checked, flag, number, optional, sequence, whole
 from minitxl.model import TransformerLM
 from minitxl.training.checkpoints import MODEL, copy_model_tensors
 
 ClusterOrder = Literal["original", "released"]
 """Rows of cluster_weight: last cluster first in the original PyTorch code; first cluster
 first in the Hugging Face and TensorFlow code, and so in the released weights."""
-
-IGNORED = {"tgt_len", "ext_len", "mem_len", "same_length", "sample_softmax", "attn_type"}
+DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+"""Number formats of weights."""
+SETTINGS: dict[str, str] = {
+    "n_token": "vocab_size",
+    "n_layer": "n_layer",
+    "n_head": "n_head",
+    "d_model": "d_model",
+    "d_head": "d_head",
+    "d_inner": "d_inner",
+    "d_embed": "d_embed",
+    "cutoffs": "cutoffs",
+    "div_val": "div_val",
+    "tie_weight": "tie_embeddings",
+    "tie_projs": "tie_projections",
+    "pre_lnorm": "norm",
+    "untie_r": "share_biases",
+    "clamp_len": "clamp_len",
+    "dropout": "dropout",
+    "dropatt": "attention_dropout",
+    "layer_norm_epsilon": "layer_norm_eps",
+}
+"""The original's keys, and the fields of ``ModelConfig`` they decide. The last is the port's alone."""
+SPEC: Spec = {
+    **dict.fromkeys(("n_token", "n_layer", "n_head", "d_model", "d_head", "d_inner", "div_val"), whole(1)),
+    "d_embed": optional(whole()),
+    "cutoffs": optional(sequence(whole(1))),
+    "tie_projs": optional(sequence(flag)),
+    **dict.fromkeys(("tie_weight", "pre_lnorm", "untie_r", "same_length"), flag),
+    **dict.fromkeys(("dropout", "dropatt", "layer_norm_epsilon"), number(0)),
+    **dict.fromkeys(("clamp_len", "tgt_len", "mem_len", "ext_len", "attn_type", "sample_softmax"), whole()),
+}
+"""Type and range of the original's keys; those that ``SETTINGS`` lacks are no part of a model."""
+ORIGINAL_EPS = 1e-5
+"""ε of the original's LayerNorm."""
+REQUIRED = ("n_token", "n_layer", "n_head", "d_model", "d_head", "d_inner")
 
 
 @dataclass(frozen=True)
@@ -39,28 +73,50 @@ def load_original(
 ) -> TransformerLM:
     """Return a model from the original PyTorch code's configuration keys and parameter names.
 
-    ``state`` holds tensors or arrays, whose dtype is kept. ``inv_freq`` and the second names
-    of tied tensors are ignored; ``clamp_len`` becomes the model's own. Lengths of training
-    and evaluation (mem_len, same_length, tgt_len) are not part of a model.
+    ``state`` holds tensors or arrays of the widest of whose formats the model is. ``inv_freq`` is
+    ignored; a tied tensor may stand under each of its names, with the same numbers. ``clamp_len``
+    becomes the model's own. Lengths of training and evaluation (mem_len, same_length, tgt_len) are
+    not part of a model. The original's ``model.pt`` is read by ``original_module.load_original_module``.
+
+    Raises a ValueError for settings of another type, range or kind of model, and for tensors that
+    are missing, stray, of another shape, of whole or complex numbers, not finite, or that differ
+    where the settings say that they are tied.
     """
-    given = {name: torch.as_tensor(value) for name, value in state.items() if "inv_freq" not in name}
-    model = TransformerLM(_from_original(config))
-    dtypes = (value.dtype for value in given.values() if value.is_floating_point())
-    model = model.to(next(dtypes, torch.float32))
-    places = original_places(model)
+    return model_of(original_config(config), state, cluster_order=cluster_order)
+
+
+def model_of(config: ModelConfig, state: Mapping[str, Any], *, cluster_order: ClusterOrder) -> TransformerLM:
+    """Return the model of this configuration with the original tensors; errors as in ``load_original``."""
+    given = {name: _checked_tensor(name, value) for name, value in state.items() if "inv_freq" not in name}
+    if config.n_layer > len(given):
+        raise ValueError(
+            f"the weights must hold tensors of {config.n_layer} layers, got {len(given)} tensors"
+        )
+    with torch.device("meta"):  # shapes are compared before memory is asked for
+        skeleton = TransformerLM(config)
+    places, tied = original_places(skeleton), _tied_names(skeleton)
     tensors = {}
     for ours, place in places.items():
-        if place.name not in given:
+        same = [name for name in (place.name, *tied.get(place.name, ())) if name in given]
+        if not same:
             raise ValueError(f"tensor {place.name} is missing from the weights")
-        rows, *width = model.get_parameter(ours).shape
+        rows, *width = skeleton.get_parameter(ours).shape
         whole = (rows * place.parts, *width)
-        if given[place.name].shape != whole:
-            raise ValueError(
-                f"tensor {place.name} must have shape {whole}, got {tuple(given[place.name].shape)}"
-            )
-        tensors[MODEL + ours] = given[place.name].chunk(place.parts)[place.part]
-    if stray := given.keys() - {place.name for place in places.values()} - _second_names(model):
+        for name in same:
+            if given[name].shape != whole:
+                raise ValueError(f"tensor {name} must have shape {whole}, got {tuple(given[name].shape)}")
+            if not torch.equal(given[name], given[same[0]]):
+                raise ValueError(
+                    f"tensor {name} must equal {same[0]}, to which the settings tie it, got other numbers"
+                )
+        tensors[MODEL + ours] = given[same[0]].chunk(place.parts)[place.part]
+    names = {place.name for place in places.values()}.union(*tied.values())
+    if stray := given.keys() - names:
         raise ValueError(f"tensor {min(stray)} has no place in a model of these settings")
+    dtype = torch.float16
+    for tensor in tensors.values():
+        dtype = torch.promote_types(dtype, tensor.dtype)
+    model = TransformerLM(config).to(dtype)
     copy_model_tensors(_clusters_ordered(tensors, cluster_order), model)
     return model.eval()
 
@@ -97,45 +153,35 @@ def to_original(
         "dropout": c.dropout,
         "dropatt": c.attention_dropout,
     }
+    if cluster_order == "released":
+        config["layer_norm_epsilon"] = c.layer_norm_eps
+    elif c.layer_norm_eps != ORIGINAL_EPS:
+        raise ValueError(
+            f"layer_norm_eps must be {ORIGINAL_EPS} in the original code, got {c.layer_norm_eps}"
+        )
     return config, {name: torch.cat(rows) for name, rows in parts.items()}
 
 
-SETTINGS: dict[str, str] = {
-    "n_token": "vocab_size",
-    "n_layer": "n_layer",
-    "n_head": "n_head",
-    "d_model": "d_model",
-    "d_head": "d_head",
-    "d_inner": "d_inner",
-    "d_embed": "d_embed",
-    "cutoffs": "cutoffs",
-    "div_val": "div_val",
-    "tie_weight": "tie_embeddings",
-    "tie_projs": "tie_projections",
-    "pre_lnorm": "norm",
-    "untie_r": "share_biases",
-    "clamp_len": "clamp_len",
-    "dropout": "dropout",
-    "dropatt": "attention_dropout",
-}
-"""The original's keys, and the fields of ``ModelConfig`` they decide."""
-
-
-def _from_original(config: Mapping[str, Any]) -> ModelConfig:
-    if unknown := config.keys() - SETTINGS.keys() - IGNORED:
+def original_config(config: Mapping[str, Any]) -> ModelConfig:
+    """Return the configuration that the original's keys describe."""
+    if unknown := config.keys() - SPEC.keys():
         raise ValueError(f"{min(unknown)} is not a setting of the original code")
+    config = checked(config, SPEC, required=REQUIRED)
     if config.get("attn_type", 0) != 0 or config.get("ext_len", 0) != 0:
         raise ValueError(
             "attn_type and ext_len must be 0: Transformer-XL's own attention, no extended context"
         )
+    if (samples := config.get("sample_softmax", -1)) > 0:
+        raise ValueError(f"sample_softmax must be 0 or less, the softmax of all words, got {samples}")
     ours = {SETTINGS[name]: value for name, value in config.items() if name in SETTINGS}
-    clamp_len, d_embed = ours.get("clamp_len", -1), ours.get("d_embed", -1)
-    ties = tuple(ours.get("tie_projections") or ())
+    clamp_len, d_embed = ours.get("clamp_len", -1), ours.get("d_embed") or -1
+    cutoffs, ties = tuple(ours.get("cutoffs") or ()), tuple(ours.get("tie_projections") or ())
+    ties += (False,) * (len(cutoffs) + 1 - len(ties))
     return ModelConfig(
         **{
             **ours,
             "d_embed": d_embed if d_embed > 0 and d_embed != ours["d_model"] else None,
-            "cutoffs": tuple(ours.get("cutoffs") or ()),
+            "cutoffs": cutoffs,
             "tie_projections": ties if any(ties) else (),
             "norm": "pre" if ours.get("norm") else "post",
             "final_norm": False,
@@ -180,13 +226,35 @@ def original_places(model: TransformerLM) -> dict[str, Place]:
     return places
 
 
-def _second_names(model: TransformerLM) -> set[str]:
-    """Return names under which the original and its port store a tensor once more."""
-    names = {f"crit.out_layers.{i}.weight" for i in range(len(model.output.tables))}
-    names |= {f"crit.out_projs.{i}" for i, tied in enumerate(model.config.tie_projections) if tied}
-    for layer in range(model.config.n_layer):
-        names |= {f"layers.{layer}.dec_attn.{bias}" for bias in ("r_w_bias", "r_r_bias")}
-    return names
+def _tied_names(model: TransformerLM) -> dict[str, list[str]]:
+    """Return the further names under which the original and its port store a tensor, by its first name."""
+    c, tied = model.config, dict[str, list[str]]()
+    if c.tie_embeddings:
+        for i in range(len(model.output.tables)):
+            tied[f"word_emb.emb_layers.{i}.weight"] = [f"crit.out_layers.{i}.weight"]
+    for i in range(len(model.output.projections)):
+        if c.tie_projections and c.tie_projections[i]:
+            first = f"word_emb.emb_projs.{i if c.div_val > 1 else 0}"
+            tied.setdefault(first, []).append(f"crit.out_projs.{i}")
+    if c.share_biases:
+        for bias in ("r_w_bias", "r_r_bias"):
+            tied[bias] = [f"layers.{layer}.dec_attn.{bias}" for layer in range(c.n_layer)]
+    return tied
+
+
+def _checked_tensor(name: str, value: Any) -> Tensor:
+    """Return the value as a tensor of finite floating-point numbers."""
+    try:
+        tensor = torch.as_tensor(value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ValueError(f"{name} must be a tensor or an array, got {type(value).__name__}") from error
+    if tensor.dtype not in DTYPES or tensor.layout != torch.strided or tensor.is_meta:
+        got = "no numbers" if tensor.is_meta else f"{tensor.layout} {tensor.dtype}".replace("torch.", "")
+        raise ValueError(f"tensor {name} must hold numbers of float16 to float64, got {got}")
+    if not tensor.isfinite().all():
+        number = tensor[~tensor.isfinite()][0].item()
+        raise ValueError(f"tensor {name} must hold finite numbers, got {number}")
+    return tensor
 
 
 def _clusters_ordered(tensors: Mapping[str, Tensor], order: ClusterOrder) -> dict[str, Tensor]:

@@ -1,48 +1,117 @@
 """Released models in Hugging Face's format: settings, weights and vocabulary, none of them unpickled."""
 
 import json
-import pickle
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from minitxl.fields import Spec, checked, flag, naming, sequence, text, whole
+from minitxl.files import atomic_write, plain_file, read_json
 from minitxl.inference.config import EvaluateConfig
 from minitxl.model import TransformerLM
-from minitxl.pretrained import pickled
-from minitxl.pretrained.hub import VOCABULARIES, WEIGHTS, folder_of
-from minitxl.pretrained.original import SETTINGS, load_original
+from minitxl.pretrained import original, torch_files
+from minitxl.pretrained.hub import CONFIG, VOCABULARIES, WEIGHTS, folder_of
 
-NEEDED = ("vocab_size", "cutoffs", "mem_len", "n_layer", "n_head", "d_model", "d_head", "d_inner")
+CONFIG_BYTES = 2**20
+"""Size of a config.json that is read, at most."""
+LARGEST_MEMORY = 2**31 - 1
+DEFAULTS: Mapping[str, Any] = {
+    "d_embed": 1024,
+    "div_val": 4,
+    "pre_lnorm": False,
+    "clamp_len": 1000,
+    "same_length": True,
+    "proj_share_all_but_first": True,
+    "attn_type": 0,
+    "sample_softmax": -1,
+    "dropout": 0.1,
+    "dropatt": 0.0,
+    "untie_r": True,
+    "layer_norm_epsilon": 1e-5,
+}
+"""The values that the port gives to keys that a config.json lacks."""
+SPEC: Spec = {
+    **original.SPEC,
+    "model_type": text("transfo-xl"),
+    "vocab_size": whole(1),
+    "mem_len": whole(0, LARGEST_MEMORY),
+    "cutoffs": sequence(whole(1)),
+    "tie_word_embeddings": flag,
+    "proj_share_all_but_first": flag,
+}
+REQUIRED = ("vocab_size", "cutoffs", "mem_len", "n_layer", "n_head", "d_model", "d_head", "d_inner")
 
 
 def load_released(path_or_repo: str | Path) -> tuple[TransformerLM, EvaluateConfig]:
-    """Model and evaluation settings from a folder, or a hub repository, in Hugging Face's format.
+    """Return model and evaluation settings from a folder, or a hub repository, in Hugging Face's format.
 
-    Weights are read as safetensors, or by ``torch.load(weights_only=True)``: nothing in them
-    can run code. The evaluation window is mem_len where the settings say same_length.
+    Weights are read as safetensors, or as ``torch_files`` reads a file of ``torch.save``: nothing in
+    them can run code. ``tie_projs`` wins over ``proj_share_all_but_first``, as in the port, which
+    writes it alone. The evaluation window is mem_len where the settings say same_length; with mem_len
+    0 there is none, where the port's would hide every key.
     """
     folder = folder_of(path_or_repo)
-    settings = _json_of(folder / "config.json")
-    if missing := [name for name in NEEDED if name not in settings]:
-        raise ValueError(f"{folder / 'config.json'} must be that of a Transformer-XL, got no {missing[0]}")
-    state = {name.removeprefix("transformer."): tensor for name, tensor in _weights_in(folder).items()}
-    renamed = {
-        **settings,
-        "n_token": settings["vocab_size"],
-        "tie_weight": settings.get("tie_word_embeddings", settings.get("tie_weight", True)),
-        "tie_projs": [False, *[settings.get("proj_share_all_but_first", True)] * len(settings["cutoffs"])],
-        "dropatt": settings.get("dropatt", 0.0),
+    path = folder / CONFIG
+    content = read_json(path, at_most=CONFIG_BYTES)
+    settings = {**DEFAULTS, **checked(content, SPEC, file=path, required=REQUIRED)}
+    with naming(path):
+        config = original.original_config(_original_keys(settings))
+        memory = settings["mem_len"]
+        window = memory if settings["same_length"] and memory else None
+        evaluate = EvaluateConfig(seg_len=128, mem_len=memory, window=window)
+    path, tensors = _weights_in(folder)
+    with naming(path):
+        state = {name.removeprefix("transformer."): tensor for name, tensor in tensors.items()}
+        return original.model_of(config, state, cluster_order="released"), evaluate
+
+
+def save_released(model: TransformerLM, folder: str | Path, evaluate: EvaluateConfig | None = None) -> None:
+    """Write config.json and model.safetensors so that Hugging Face's port, and ``load_released``, load them.
+
+    ``mem_len`` and ``same_length`` are those of ``evaluate``; without it the port's own, 1600 and
+    true. The format has no window but mem_len's. A tied tensor is written once, as the port does.
+
+    Raises a ValueError for a model that the format can't hold: see ``to_original``.
+    """
+    folder, evaluate = Path(folder), evaluate or EvaluateConfig(mem_len=1600, window=1600)
+    if evaluate.window not in (None, evaluate.mem_len):
+        raise ValueError(
+            f"window must be none or mem_len = {evaluate.mem_len} to be released, got {evaluate.window}"
+        )
+    keys, state = original.to_original(model, cluster_order="released")
+    clusters = len(model.config.cutoffs) + 1
+    settings = {
+        "architectures": ["TransfoXLLMHeadModel"],
+        "model_type": "transfo-xl",
+        **{name: value for name, value in keys.items() if name not in ("n_token", "tie_weight")},
+        "vocab_size": keys["n_token"],
+        "tie_word_embeddings": keys["tie_weight"],
+        "tie_projs": [*keys["tie_projs"], *[False] * clusters][:clusters],
+        "mem_len": evaluate.mem_len,
+        "same_length": evaluate.window is not None,
+        "adaptive": True,
+        "attn_type": 0,
+        "sample_softmax": -1,
+        "eos_token_id": 0,
+        "torch_dtype": str(next(model.parameters()).dtype).removeprefix("torch."),
     }
-    known = {name: value for name, value in renamed.items() if name in SETTINGS}
-    model = load_original(known, state, cluster_order="released")
-    memory = settings["mem_len"]
-    window = memory if settings.get("same_length") else None
-    return model, EvaluateConfig(seg_len=128, mem_len=memory, window=window)
+    if evaluate.clamp_len is not None:
+        settings["clamp_len"] = evaluate.clamp_len
+    named = {
+        name if name.startswith("crit.") else f"transformer.{name}": tensor.cpu().contiguous()
+        for name, tensor in state.items()
+    }
+    exponents = torch.arange(0, model.config.d_model, 2) / model.config.d_model
+    named["transformer.pos_emb.inv_freq"] = 10000.0**-exponents  # the port stores its frequencies
+    with atomic_write(folder / WEIGHTS[0]) as temporary:
+        save_file(named, temporary, metadata={"format": "pt"})
+    with atomic_write(folder / CONFIG) as temporary:
+        temporary.write_text(json.dumps(settings, indent=2) + "\n", "utf-8")
 
 
 def vocabulary_in(path_or_repo: str | Path) -> list[str] | None:
@@ -59,13 +128,14 @@ def load_released_vocabulary(path: Path) -> list[str]:
     wrote it. The released words were counted by Python 2, byte by byte: their UTF-8 is put
     together again, and equally frequent ones stand in the order of its dictionaries.
     """
+    plain_file(path)
     try:
-        held = [value for value in pickled.every(path) if isinstance(value, dict)]
-    except (ValueError, OSError, BadZipFile) as error:
+        tables = [value for value in torch_files.read_objects(path) if isinstance(value, dict)]
+    except ValueError as error:
         raise ValueError(f"{path} is not a vocabulary of plain containers, and is not read") from error
-    if not held:
+    if not tables:
         raise ValueError(f"{path} is not a vocabulary of plain containers, and is not read")
-    words = next((value["idx2sym"] for value in held if "idx2sym" in value), None)
+    words = next((table["idx2sym"] for table in tables if "idx2sym" in table), None)
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
         raise ValueError(f"{path} must hold a list of words named idx2sym")
     try:
@@ -74,19 +144,26 @@ def load_released_vocabulary(path: Path) -> list[str]:
         return words
 
 
-def _json_of(path: Path) -> dict[str, Any]:
-    try:
-        return json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        raise ValueError(f"{path} must be the JSON of the released settings: {error}") from error
+def _original_keys(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the original's configuration keys for the port's."""
+    shared = settings["proj_share_all_but_first"]
+    renamed = {
+        **settings,
+        "n_token": settings["vocab_size"],
+        "tie_weight": settings.get("tie_word_embeddings", settings.get("tie_weight", True)),
+        "tie_projs": settings.get("tie_projs") or [False, *[shared] * len(settings["cutoffs"])],
+    }
+    return {name: value for name, value in renamed.items() if name in original.SPEC}
 
 
-def _weights_in(folder: Path) -> dict[str, Tensor]:
+def _weights_in(folder: Path) -> tuple[Path, dict[str, Tensor]]:
     path = next((folder / name for name in WEIGHTS if (folder / name).exists()), None)
     if path is None:
         raise ValueError(f"{folder} must hold {' or '.join(WEIGHTS)}")
+    plain_file(path)
+    if path.suffix != ".safetensors":
+        return path, torch_files.read_tensors(path)
     try:
-        return load_file(path) if path.suffix == ".safetensors" else torch.load(path, weights_only=True)
-    except (SafetensorError, pickle.UnpicklingError, RuntimeError, EOFError, OSError) as error:
-        why = next(iter(str(error).splitlines()), type(error).__name__)
-        raise ValueError(f"{path} is not a whole file of plain tensors: {why}") from error
+        return path, load_file(path)
+    except (SafetensorError, OSError) as error:
+        raise ValueError(f"{path} must be a whole file of tensors: {error}") from error

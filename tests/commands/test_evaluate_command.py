@@ -346,7 +346,7 @@ def test_weights_and_vocabularies_that_would_run_code_are_refused_and_do_not(
     del hub.files["vocab.bin"], hub.files["model.safetensors"]
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "empty"))
     refused = refusal(capsys, "evaluate --released me/small")
-    assert "pytorch_model.bin is not a whole file of plain tensors" in refused
+    assert "pytorch_model.bin must hold a table of tensors by name, got what posix.mkdir makes" in refused
     assert not (tmp_path / "trace").exists()
 
 

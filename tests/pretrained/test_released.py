@@ -1,5 +1,8 @@
+import json
+import os
 import pickle
 from collections import Counter, OrderedDict
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +15,12 @@ from support.released import KINDS, Hostile, random_model, write_released
 from minitxl.inference.config import EvaluateConfig
 from minitxl.model import TransformerLM
 from minitxl.pretrained.original import load_original, to_original
-from minitxl.pretrained.released import load_released, load_released_vocabulary
+from minitxl.pretrained.released import (
+    load_released,
+    load_released_vocabulary,
+    save_released,
+    vocabulary_in,
+)
 
 every_kind = pytest.mark.parametrize("kind", KINDS)
 
@@ -100,14 +108,98 @@ def test_settings_of_training_and_evaluation_are_accepted_and_not_part_of_the_mo
     assert load_original({**config, **other}, state).config == load_original(config, state).config
 
 
-def test_second_names_of_tied_tensors_are_ignored():
-    config, state = to_original(random_model("narrowing clusters"))
+def with_second_names(state):
+    """The tensors of "narrowing clusters" under the first names, and tied ones under the others too."""
     duplicates = {f"crit.out_layers.{i}.weight": state[f"word_emb.emb_layers.{i}.weight"] for i in range(3)}
     duplicates |= {f"crit.out_projs.{i}": state[f"word_emb.emb_projs.{i}"] for i in (1, 2)}
-    duplicates |= {f"layers.{n}.dec_attn.r_w_bias": state["r_w_bias"] for n in range(2)}
-    assert torch.equal(
-        losses(load_original(config, {**state, **duplicates})), losses(load_original(config, state))
-    )
+    duplicates |= {f"layers.{n}.dec_attn.{bias}": state[bias] for n in range(2) for bias in BIASES}
+    return {**state, **duplicates}
+
+
+BIASES = ("r_w_bias", "r_r_bias")
+
+
+def test_tied_tensors_may_stand_under_each_of_their_names_or_one():
+    config, state = to_original(random_model("narrowing clusters"))
+    expected = losses(load_original(config, state))
+    everywhere = with_second_names(state)
+    assert torch.equal(losses(load_original(config, everywhere)), expected)
+    lone = {name: tensor for name, tensor in everywhere.items() if name not in BIASES}
+    assert torch.equal(losses(load_original(config, lone)), expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "first"),
+    [
+        ("crit.out_layers.1.weight", "word_emb.emb_layers.1.weight"),
+        ("crit.out_projs.2", "word_emb.emb_projs.2"),
+        ("layers.1.dec_attn.r_w_bias", "r_w_bias"),
+    ],
+)
+def test_a_tied_tensor_that_differs_under_another_name_is_refused(name, first):
+    config, state = to_original(random_model("narrowing clusters"))
+    state = with_second_names(state)
+    state[name] = state[name] + 1e-3
+    sentence = f"^tensor {name} must equal {first}, to which the settings tie it, got other numbers$"
+    with pytest.raises(ValueError, match=sentence):
+        load_original(config, state)
+
+
+def test_projections_that_config_json_ties_by_tie_projs_alone_are_tied_so(released):
+    """The port writes no proj_share_all_but_first, whose default would tie them all but the first."""
+    folder, _, _ = released
+    model = random_model("narrowing clusters, projections apart", torch.float32)
+    write_released(folder, model, file="model.safetensors")
+    path = folder / "config.json"
+    settings = json.loads(path.read_text())
+    del settings["proj_share_all_but_first"]
+    path.write_text(json.dumps(settings | {"tie_projs": [False, True, False]}))
+    loaded, _ = load_released(folder)
+    assert loaded.config.tie_projections == (False, True, False)
+    assert torch.equal(losses(loaded), losses(model))
+    path.write_text(json.dumps(settings | {"tie_projs": [False, True, True]}))
+    with pytest.raises(
+        ValueError, match=r"model\.safetensors: tensor crit\.out_projs\.2 must equal word_emb"
+    ):
+        load_released(folder)
+
+
+def test_the_epsilon_of_layer_norms_is_the_settings(released):
+    folder, model, _ = released
+    wide = TransformerLM(replace(model.config, layer_norm_eps=0.1)).eval()
+    wide.load_state_dict(model.state_dict())
+    save_released(wide, folder)
+    loaded, _ = load_released(folder)
+    assert loaded.config.layer_norm_eps == 0.1
+    assert torch.equal(losses(loaded), losses(wide))
+    assert not torch.allclose(losses(loaded), losses(model))
+    with pytest.raises(ValueError, match=r"layer_norm_eps must be 1e-05 in the original code, got 0\.1"):
+        to_original(wide)
+
+
+@every_kind
+def test_a_saved_model_is_loaded_unchanged_with_its_evaluation_settings(kind, tmp_path):
+    model = random_model(kind, torch.float32)
+    evaluate = EvaluateConfig(seg_len=128, mem_len=5)
+    save_released(model, tmp_path / "new" / "folder", evaluate)
+    loaded, settings = load_released(tmp_path / "new" / "folder")
+    assert settings == evaluate
+    assert torch.equal(losses(loaded), losses(model))
+
+
+def test_a_model_that_the_format_cannot_hold_is_not_saved(tmp_path):
+    model = random_model("plain", torch.float32)
+    with pytest.raises(ValueError, match="window must be none or mem_len = 5 to be released, got 3"):
+        save_released(model, tmp_path / "new", EvaluateConfig(mem_len=5, window=3))
+    with pytest.raises(ValueError, match="only a model with XL attention"):
+        save_released(TransformerLM(small_config(attention="shaw")), tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
+def test_memory_of_length_0_has_no_window(released):
+    folder, model, _ = released
+    write_released(folder, model, file="model.safetensors", mem_len=0)
+    assert load_released(folder)[1] == EvaluateConfig(seg_len=128, mem_len=0)
 
 
 def test_weights_that_do_not_fit_are_refused_by_name():
@@ -116,7 +208,7 @@ def test_weights_that_do_not_fit_are_refused_by_name():
     without = {key: value for key, value in state.items() if key != name}
     with pytest.raises(ValueError, match=f"^tensor {name} is missing from the weights$"):
         load_original(config, without)
-    with pytest.raises(ValueError, match=r"^tensor .* is missing from the weights$"):
+    with pytest.raises(ValueError, match=r"^the weights must hold tensors of 2 layers, got 0 tensors$"):
         load_original(config, {})
     with pytest.raises(ValueError, match=rf"^tensor {name} must have shape \(6, 8\), got \(6, 7\)$"):
         load_original(config, {**state, name: torch.zeros(6, 7).double()})
@@ -169,7 +261,7 @@ def test_a_truncated_or_missing_file_of_weights_is_refused(released):
         path = folder / file
         save(named, path)
         path.write_bytes(path.read_bytes()[:-10])
-        with pytest.raises(ValueError, match=f"{file} is not a whole file of plain tensors"):
+        with pytest.raises(ValueError, match=f"{file} must be a whole file of "):
             load_released(folder)
 
 
@@ -177,7 +269,9 @@ def test_a_hostile_pickle_is_refused_and_does_not_run(released, tmp_path):
     folder, _, _ = released
     trace = tmp_path / "it ran"
     torch.save({"transformer.x": Hostile(trace)}, folder / "pytorch_model.bin")
-    with pytest.raises(ValueError, match="is not a whole file of plain tensors"):
+    with pytest.raises(
+        ValueError, match=r"must hold a table of tensors by name, got what posix\.mkdir makes"
+    ):
         load_released(folder)
     for value in ({"idx2sym": Hostile(trace)}, {"idx2sym": ["a", Hostile(trace)]}, Hostile(trace)):
         for write in WRITERS.values():
@@ -238,10 +332,95 @@ def test_a_file_that_is_no_vocabulary_is_refused(tmp_path, content):
         load_released_vocabulary(tmp_path / "vocab.bin")
 
 
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"n_layer": "2"}, "n_layer must be a whole number, got '2'"),
+        ({"n_layer": 10**9}, "n_layer must be at most 1,000, got 1000000000"),
+        ({"n_layer": 900}, r".*the weights must hold tensors of 900 layers, got \d+ tensors"),
+        ({"d_model": 2**40}, "d_model must be at most 1,048,576, got 1099511627776"),
+        ({"vocab_size": 2**30}, r".*tensor word_emb.emb_layers.2.weight must have shape \(1073741817, 2\)"),
+        ({"d_head": None}, "d_head must be a whole number, got None"),
+        ({"cutoffs": "4, 7"}, "cutoffs must be a list, got '4, 7'"),
+        ({"cutoffs": [4, "7"]}, r"cutoffs must be a whole number each, got \[4, '7'\]"),
+        ({"cutoffs": [7, 4]}, r"cutoffs must strictly increase inside"),
+        ({"dropout": float("nan")}, "dropout must be finite, got nan"),
+        ({"dropout": 1.5}, r"dropout must lie in \[0, 1\), got 1\.5"),
+        ({"layer_norm_epsilon": -1}, "layer_norm_epsilon must be 0 or more, got -1"),
+        ({"same_length": 1}, "same_length must be true or false, got 1"),
+        ({"mem_len": -1}, "mem_len must be 0 or more, got -1"),
+        ({"mem_len": 10**15}, "mem_len must be at most 2147483647, got 1000000000000000"),
+        ({"attn_type": 1}, "attn_type and ext_len must be 0"),
+        ({"ext_len": 5}, "attn_type and ext_len must be 0"),
+        ({"sample_softmax": 8}, "sample_softmax must be 0 or less, the softmax of all words, got 8"),
+        ({"tie_projs": [True] * 9}, "projections must hold one flag for each of the 3 clusters"),
+    ],
+)
+def test_settings_of_other_types_and_ranges_are_refused_by_file_and_name(change, sentence, released):
+    folder, _, named = released
+    save_file(named, folder / "model.safetensors")
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(ValueError, match=rf"(config\.json|model\.safetensors): {sentence}"):
+        load_released(folder)
+
+
+@pytest.mark.parametrize("content", ["null", "42", "[]", '"x"', "[" * 100_000, "{", ""])
+def test_settings_that_are_no_object_are_refused(content, released):
+    folder, _, _ = released
+    (folder / "config.json").write_text(content)
+    with pytest.raises(ValueError, match=r"config\.json(: the content must be an object| must be JSON)"):
+        load_released(folder)
+
+
+@pytest.mark.parametrize(
+    ("value", "sentence"),
+    [
+        (torch.zeros(3, 3, dtype=torch.int64), "must hold numbers of float16 to float64, got strided int64"),
+        (
+            torch.zeros(3, 3, dtype=torch.complex64),
+            "must hold numbers of float16 to float64, got .*complex64",
+        ),
+        (torch.zeros(3, 3).to(torch.float8_e4m3fn), "must hold numbers of float16 to float64, got .*float8"),
+        (torch.eye(3).to_sparse(), "must hold numbers of float16 to float64, got sparse_coo float32"),
+        (torch.zeros(3, 3, device="meta"), "must hold numbers of float16 to float64, got no numbers"),
+        (torch.tensor([1.0, float("nan")]), "must hold finite numbers, got nan"),
+        (torch.tensor([float("-inf")]), "must hold finite numbers, got -inf"),
+        (None, "must be a tensor or an array, got NoneType"),
+        ("text", "must be a tensor or an array, got str"),
+    ],
+)
+def test_weights_that_are_no_finite_floating_point_numbers_are_refused(value, sentence):
+    config, state = to_original(random_model("plain"))
+    name = "layers.1.dec_attn.r_net.weight"
+    with pytest.raises(ValueError, match=f"{name} {sentence}"):
+        load_original(config, {**state, name: value})
+
+
+def test_weights_of_mixed_formats_are_loaded_in_the_widest():
+    config, state = to_original(random_model("plain", torch.float32))
+    mixed = {name: tensor.double() if "r_net" in name else tensor.half() for name, tensor in state.items()}
+    model = load_original(config, mixed)
+    assert {parameter.dtype for parameter in model.parameters()} == {torch.float64}
+
+
+@pytest.mark.parametrize("file", ["config.json", "model.safetensors", "pytorch_model.bin", "vocab.bin"])
+def test_a_file_that_is_a_pipe_or_a_folder_is_refused_and_not_waited_for(file, released):
+    folder, _, named = released
+    if file in ("config.json", "vocab.bin"):
+        save_file(named, folder / "model.safetensors")
+    (folder / file).unlink(missing_ok=True)
+    for make, kind in ((os.mkfifo, "a named pipe"), (os.mkdir, "a folder")):
+        make(folder / file)
+        with pytest.raises(ValueError, match=f"{file} must be a plain file, got {kind}"):
+            vocabulary_in(folder) if file == "vocab.bin" else load_released(folder)
+        os.rmdir(folder / file) if kind == "a folder" else os.unlink(folder / file)
+
+
 def test_the_settings_of_another_kind_of_model_are_refused(released):
     folder, _, _ = released
     (folder / "config.json").write_text('{"model_type": "bert", "vocab_size": 3}')
-    with pytest.raises(ValueError, match=r"config\.json must be that of a Transformer-XL, got no cutoffs$"):
+    with pytest.raises(ValueError, match=r"config\.json: model_type must be transfo-xl, got 'bert'$"):
         load_released(folder)
 
 

@@ -22,6 +22,11 @@ KINDS = {
     "clusters of one width": {"cutoffs": (4, 7)},
     "narrow clusters of one width": {"cutoffs": (4, 7), "d_embed": 6, "tie_projections": (False, True, True)},
     "narrowing clusters": {"cutoffs": (4, 7), "div_val": 2, "tie_projections": (False, True, True)},
+    "narrowing clusters, projections apart": {
+        "cutoffs": (4, 7),
+        "div_val": 2,
+        "tie_projections": (False, True, False),
+    },
     "clamped": {"clamp_len": 3},
 }
 """Settings in which models with original names differ."""
