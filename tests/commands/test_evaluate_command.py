@@ -1,23 +1,21 @@
 """``minitxl evaluate``: a released model from hub to perplexity, and runs on other texts than their own."""
 
-import hashlib
 import re
 import shlex
 import socket
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler
 from math import exp
 from random import Random
-from types import SimpleNamespace
 
 import pytest
 import sites
 import torch
 from huggingface_hub import constants
 from models import small_model
+from support import hub_server
 from support.corpora import WIKITEXT_FILES, WIKITEXT_PARTS, original_vocabulary, serve_corpus
+from support.hub_server import Hub
 from support.released import Hostile, released_model, write_released
 
 from minitxl.__main__ import main
@@ -28,7 +26,6 @@ from minitxl.inference.config import EvaluateConfig
 from minitxl.memory import extend
 from minitxl.model import TransformerLM
 
-COMMIT = "0123456789abcdef" * 2 + "01234567"
 TINY = "--n-layer 1 --d-model 16 --n-head 2 --d-head 8 --d-inner 32 --batch 2 --seg-len 8 --mem-len 8"
 SHORT = f"{TINY} --steps 2 --warmup 1 --validate-every 3 --validate-tokens 100"
 
@@ -204,68 +201,10 @@ def test_a_model_that_is_not_there_is_told_before_any_text_is_asked_for(tmp_path
     assert site.asked == []
 
 
-class Hub:
-    """A hub on this machine that holds ``files`` of the one repository me/small, at one commit."""
-
-    def __init__(self, address: str) -> None:
-        self.address = address
-        self.files: dict[str, bytes] = {}
-        self.asked: list[tuple[str, str]] = []
-        """Method and file of each request for one of the repository."""
-
-
-@contextmanager
-def running() -> Iterator[Hub]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_HEAD(self) -> None:
-            self.do_GET()
-
-        def do_GET(self) -> None:
-            found = re.fullmatch(rf"/me/small/resolve/(main|{COMMIT})/(.*)", self.path)
-            if found:
-                hub.asked.append((self.command, found[2]))
-            if not found or found[2] not in hub.files:
-                self.send_response(404)
-                self.send_header("X-Error-Code", "EntryNotFound" if found else "RepoNotFound")
-                self.send_header("X-Repo-Commit", COMMIT)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-                return
-            content = hub.files[found[2]]
-            self.send_response(200)
-            self.send_header("ETag", f'"{hashlib.sha256(content).hexdigest()}"')
-            self.send_header("X-Repo-Commit", COMMIT)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            if self.command == "GET":
-                self.wfile.write(content)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with sites.serving(Handler) as address:
-        hub = Hub(address)
-        yield hub
-
-
-def ask(hub_address: str, monkeypatch, folder) -> None:
-    """Of this hub alone, without delay, with a cache of the test's own and nobody's token."""
-    for name, value in {
-        "ENDPOINT": hub_address,
-        "HUGGINGFACE_CO_URL_TEMPLATE": f"{hub_address}/{{repo_id}}/resolve/{{revision}}/{{filename}}",
-        "HF_HUB_CACHE": str(folder),
-        "HF_HUB_OFFLINE": False,
-        "HF_HUB_DISABLE_IMPLICIT_TOKEN": True,
-    }.items():
-        monkeypatch.setattr(constants, name, value)
-    without = SimpleNamespace(sleep=lambda seconds: None)
-    monkeypatch.setattr("huggingface_hub.utils._http.time", without)
-
-
 @pytest.fixture
 def hub(tmp_path, monkeypatch) -> Iterator[Hub]:
-    with running() as hub:
-        ask(hub.address, monkeypatch, tmp_path / "hub")
+    with hub_server.running() as hub:
+        hub_server.ask(hub.address, monkeypatch, tmp_path / "hub")
         yield hub
 
 
@@ -322,7 +261,7 @@ def test_without_a_network_the_sentence_says_what_to_do(tmp_path, monkeypatch, c
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{unused.getsockname()[1]}"
-    ask(address, monkeypatch, tmp_path / "hub")
+    hub_server.ask(address, monkeypatch, tmp_path / "hub")
     expected = (
         "me/small can't be downloaded from the hub: try again with a connection, or put its config.json, "
         "model.safetensors or pytorch_model.bin, and vocab.bin or vocab.pkl into a folder by hand"
