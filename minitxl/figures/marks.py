@@ -1,6 +1,6 @@
 """Marks that several figures share: cuts, cells and their numbers, ticks, and the range of the seeds."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -32,7 +32,7 @@ def seed_band(
 
 def write_numbers(
     axes: Axes,
-    values: Sequence[Sequence[float]],
+    values: Iterable[Iterable[float | int]],
     texts: Sequence[Sequence[str]],
     *,
     dark: float,
@@ -62,7 +62,7 @@ def box(
     ink: str = "black",
     edge: str = "#B0B0B0",
     hatched: bool = False,
-    fontsize: float = 9,
+    fontsize: float | int = 9,
 ) -> None:
     """Draw a unit square with its corner at (x, y) and a text in it, on white where it is hatched."""
     hatch = "////" if hatched else ""
