@@ -4,7 +4,8 @@ import inspect
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache
 from html import escape
 from typing import Any, Literal, TypeVar, cast, get_args
 
@@ -16,7 +17,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from minitxl.course.differences import difference, equal, unusable, written
 
 Profile = Literal["quick", "full"]
-Piece = TypeVar("Piece", bound=Callable[..., Any])
+Function = Callable[..., Any]
+Piece = TypeVar("Piece", bound=Function)
 NOTHING = "there is nothing here yet"
 
 LARGER = {"n_layer": 4, "d_model": 192, "n_head": 6, "d_inner": 768}
@@ -43,30 +45,44 @@ def profile() -> Profile:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The verdict of a check: right, not yet, or still blank, and one sentence for the learner."""
+    """The verdict of a check: right, not yet, or still blank, and one sentence for the learner.
+
+    ``details`` shows where a named mistake was seen: the call, what it returned, and what is right.
+    """
 
     right: bool
     message: str
+    blank: bool = False
+    details: str = field(default="", compare=False)
+
+    @classmethod
+    def of_nothing(cls, message: str = NOTHING) -> "Verdict":
+        """Return the verdict on a blank that is not filled in."""
+        return cls(False, message, blank=True)
 
     @property
     def word(self) -> str:
-        return "right" if self.right else "blank" if self.message.startswith(NOTHING) else "not yet"
+        """right, not yet or blank."""
+        if self.right:
+            return "right"
+        return "blank" if self.blank or self.message == NOTHING else "not yet"
 
     def __repr__(self) -> str:
-        return f"{self.word}: {self.message}"
+        return f"{self.word}: {self.message}" + (f"\n  ({self.details})" if self.details else "")
 
     def _repr_html_(self) -> str:
         mark, colour = MARKS[self.word]
         wrapped = "white-space: pre-wrap; overflow-wrap: anywhere"
-        style = f"border-left: 4px solid {colour}; padding: 2px 10px; {wrapped}"
-        return f'<div style="{style}"><b>{mark} {self.word}</b>: {escape(self.message)}</div>'
+        style = f"border-left: 4px solid {colour}; background: {colour}1A; padding: 2px 10px; {wrapped}"
+        details = f"\n<small>{escape(self.details)}</small>" if self.details else ""
+        return f'<div style="{style}"><b>{mark} {self.word}</b>: {escape(self.message)}{details}</div>'
 
 
 MARKS = {"right": ("✓", "#009E73"), "not yet": ("✗", "#E69F00"), "blank": ("…", "#888888")}
 """Sign and colour of each verdict; the word says the same."""
 
 
-def use(attempt: Piece, check: Callable[[Piece], Verdict], *, otherwise: Piece) -> Piece:
+def use(attempt: Any, check: Callable[[Any], Verdict], otherwise: Piece) -> Piece:
     """Check a learner's function, show the verdict, and return the function that the cells below run on.
 
     That is the learner's if it is right, else ``otherwise``, so that a notebook with blanks runs to its end.
@@ -74,59 +90,101 @@ def use(attempt: Piece, check: Callable[[Piece], Verdict], *, otherwise: Piece) 
     verdict = check(attempt)
     below = "Your function" if verdict.right else "The package's function"
     display(verdict, Markdown(f"*{below} is used in the cells below.*"))  # type: ignore[no-untyped-call]
-    return attempt if verdict.right else otherwise
+    return cast(Piece, attempt) if verdict.right else otherwise
 
 
 def judge(
-    attempt: Callable[..., Any],
+    attempt: Any,
     *,
-    reference: Callable[..., Any],
+    reference: Function,
     cases: Iterable[tuple[Any, ...]],
-    mistakes: Mapping[str, Callable[..., Any]],
+    mistakes: Mapping[str, Function | Sequence[Function]],
     praise: str = "equal to the package's in every case",
     names: Sequence[str] | None = None,
+    say: Callable[[Any, Any], str] = difference,
 ) -> Verdict:
     """Compare an attempt with the reference on each case, a tuple of arguments.
 
-    ``mistakes`` are wrong solutions by the sentence that helps who wrote one: where the attempt
-    gives what a mistake gives, in every case that tells them apart, it gets that sentence. ``names``
-    are those of the arguments in messages; by default the attempt's own.
+    ``mistakes`` are wrong solutions, one or several, by the sentence that helps who wrote one: where the
+    attempt gives what a mistake gives, in every case that tells them apart, it gets that sentence.
+    ``names`` are those of the arguments in messages, by default the attempt's own; a case may hold more
+    than they name, which is not shown. ``say`` words the difference of what came out and what is right.
+    Nobody's random numbers change.
     """
+    if attempt is None or attempt is Ellipsis:
+        return Verdict.of_nothing()
     cases = list(cases)
-    for case in cases:
-        verdict = _try(attempt, reference, case, names or names_of(attempt, len(case)))
-        if verdict is not None:
-            named = [why for why, mistake in mistakes.items() if _same(attempt, mistake, cases)]
-            return Verdict(False, named[0]) if named and not verdict.message.startswith(NOTHING) else verdict
+    with torch.random.fork_rng(devices=[]):
+        outcome = cache(lambda place: _outcome(attempt, cases[place]))
+        for place, case in enumerate(cases):
+            expected = reference(*deepcopy(case))
+            verdict = _verdict(outcome(place), case, expected, names or names_of(attempt, len(case)), say)
+            if verdict is None:
+                continue
+            for sentence, wrong in {} if verdict.blank else mistakes.items():
+                variants = [wrong] if callable(wrong) else wrong
+                if any(_same(outcome, variant, cases) for variant in variants):
+                    return Verdict(False, sentence, details=verdict.message)
+            return verdict
     return Verdict(True, praise)
 
 
-def _try(
-    attempt: Callable[..., Any],
-    reference: Callable[..., Any],
-    case: tuple[Any, ...],
-    names: Sequence[str],
-) -> Verdict | None:
-    """Return what is wrong with the attempt in this case, or None."""
-    given, expected = deepcopy(case), reference(*deepcopy(case))
-    call = f"called with {_call(names, case)}"
+class _Raised:
+    """An error in place of a result."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Raised) and type(self.error).__name__ == type(other.error).__name__
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+Outcome = tuple[Any, list[Any]]
+"""What a function returns or raises, and its arguments as they are then."""
+
+
+def _outcome(function: Function, case: tuple[Any, ...]) -> Outcome:
+    given = deepcopy(case)
     try:
-        got = attempt(*given)
-    except NotImplementedError:
-        return Verdict(False, NOTHING)
+        return function(*given), list(given)
     except Exception as error:
-        return Verdict(False, f"{call}, it raised {type(error).__name__}: {error}")
-    if got is Ellipsis or (got is None and expected is not None):
-        return Verdict(False, f"{call}, it returns nothing: end it with a return")
-    if not equal(given, case):
+        return _Raised(error), []
+
+
+def _same(outcome: Callable[[int], Outcome], mistake: Function, cases: Sequence[tuple[Any, ...]]) -> bool:
+    """Return True if the attempt does what the mistake does, errors included."""
+    return all(equal(outcome(place), _outcome(mistake, case)) for place, case in enumerate(cases))
+
+
+def _verdict(
+    outcome: Outcome,
+    case: tuple[Any, ...],
+    expected: Any,
+    names: Sequence[str],
+    say: Callable[[Any, Any], str],
+) -> Verdict | None:
+    """Return what is wrong with an outcome, or None."""
+    result, given = outcome
+    call = f"called with {_call(names, case)}"
+    if isinstance(result, _Raised):
+        if isinstance(result.error, NotImplementedError):
+            return Verdict.of_nothing()
+        return Verdict(False, f"{call}, it raised {type(result.error).__name__}: {result.error}")
+    if result is Ellipsis:
+        return Verdict.of_nothing()
+    if result is None and expected is not None:
+        return Verdict.of_nothing(f"{call}, it returns nothing: end it with a return")
+    if not equal(given, list(case)):
         return Verdict(False, f"{call}, it changes what it was given, in place: make a new value")
-    if equal(got, expected):
-        why = unusable(got, expected)
+    if equal(result, expected):
+        why = unusable(result, expected)
         return None if why is None else Verdict(False, f"{call}: {why}")
-    return Verdict(False, f"{call}, {difference(got, expected)}")
+    return Verdict(False, f"{call}, {say(result, expected)}")
 
 
-def names_of(attempt: Callable[..., Any], count: int) -> list[str]:
+def names_of(attempt: Function, count: int) -> list[str]:
     """Return the names of a function's arguments, as far as it tells them."""
     try:
         names = list(inspect.signature(attempt).parameters)
@@ -136,20 +194,7 @@ def names_of(attempt: Callable[..., Any], count: int) -> list[str]:
 
 
 def _call(names: Sequence[str], case: tuple[Any, ...]) -> str:
-    return ", ".join(f"{name} = {written(value)}" for name, value in zip(names, case, strict=True))
-
-
-def _same(attempt: Callable[..., Any], mistake: Callable[..., Any], cases: list[tuple[Any, ...]]) -> bool:
-    """Return True if the attempt does what the mistake does, errors included."""
-    return all(equal(_outcome(attempt, case), _outcome(mistake, case)) for case in cases)
-
-
-def _outcome(function: Callable[..., Any], case: tuple[Any, ...]) -> Any:
-    given = deepcopy(case)
-    try:
-        return [function(*given), list(given)]
-    except Exception as error:
-        return type(error).__name__
+    return ", ".join(f"{name} = {written(value)}" for name, value in zip(names, case, strict=False))
 
 
 class Largest(TorchDispatchMode):

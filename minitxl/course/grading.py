@@ -31,7 +31,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from minitxl.course.exercises import NOTHING, Verdict, judge, names_of
+from minitxl.course.exercises import Verdict, judge, names_of
 
 STARTING = 15
 """Seconds that the grader's own start may take, on a busy machine."""
@@ -45,6 +45,7 @@ class WrongAnswerError(AssertionError):
 
 
 def call(attempt: Callable[..., Any], *case: Any) -> Any:
+    """Return what the attempt returns for the case."""
     return attempt(*case)
 
 
@@ -76,7 +77,7 @@ class Trial:
             mistakes=mistakes,
             names=names_of(self.reference, len(self.cases[0])),
         )
-        if verdict.right or verdict.message in mistakes or verdict.message == NOTHING:
+        if verdict.right or verdict.message in mistakes or verdict.word == "blank":
             return verdict
         return replace(verdict, message=f"{verdict.message}. Look at {self.where}")
 

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from minitxl.course.exercises import NOTHING, Verdict
+from minitxl.course.differences import equal, written
+from minitxl.course.exercises import Verdict
 
 
 @dataclass(frozen=True)
@@ -18,6 +19,7 @@ class Question:
     name: str
     text: str
     answer: Any
+    """None where the notebook measures it."""
     why: str
     """Reason of the answer; said to a right guess, and to a wrong one that ``wrong`` does not know."""
     tolerance: float | int = 0
@@ -27,26 +29,26 @@ class Question:
     wrong: Mapping[Any, str] = field(default_factory=dict)
     """What to say to a guess that is wrong in a way of its own."""
 
-    def judge(self, guess: Any) -> Verdict:
-        """Return the verdict on one guess; None is no guess yet."""
-        if guess is None or guess is Ellipsis:
-            return Verdict(False, f"{NOTHING} ({self.name})")
-        guess = guess.strip().casefold() if isinstance(guess, str) else guess
-        if self.choices and guess not in {_plain(choice) for choice in self.choices}:
-            return Verdict(False, f"{self.name}: choose among {', '.join(map(repr, self.choices))}")
-        if self._fits(guess):
+    def judge(self, guess: Any, measured: Any = None) -> Verdict:
+        """Return the verdict on one guess; None is no guess yet, ``measured`` the answer if it has none."""
+        answer = self.answer if measured is None else measured
+        guess = _plain(guess)
+        if guess is None or guess is Ellipsis or guess == "":
+            return Verdict.of_nothing(f"{self.name}: no prediction yet")
+        if self.choices and guess not in map(_plain, self.choices):
+            return Verdict.of_nothing(f"{self.name}: choose among {', '.join(map(repr, self.choices))}")
+        if _is_number(answer) and not _is_number(guess):
+            return Verdict.of_nothing(f"{self.name}: give a number, not {guess!r}")
+        if self._fits(guess, answer):
             return Verdict(True, f"{self.name}: {self.why}")
         said = next((why for known, why in self.wrong.items() if _plain(known) == guess), None)
-        return Verdict(False, f"{self.name}: {said or f'the answer is {self.answer!r}. {self.why}'}")
+        said = said or f"the answer is {written(answer)}. {self.why}"
+        return Verdict(False, f"{self.name}: you said {written(guess)}. {said[:1].upper()}{said[1:]}")
 
-    def _fits(self, guess: Any) -> bool:
-        if (
-            isinstance(self.answer, bool)
-            or isinstance(guess, bool)
-            or not isinstance(self.answer, int | float)
-        ):
-            return bool(guess == _plain(self.answer))
-        return isinstance(guess, int | float) and abs(guess - self.answer) <= self.tolerance
+    def _fits(self, guess: Any, answer: Any) -> bool:
+        if _is_number(answer):
+            return bool(abs(guess - answer) <= self.tolerance)
+        return equal(guess, _plain(answer))
 
 
 class Predictions:
@@ -55,13 +57,18 @@ class Predictions:
     def __init__(self, *questions: Question) -> None:
         self.questions = questions
 
-    def check(self, guesses: Mapping[str, Any]) -> "Answers":
-        """Return a verdict on each guess; a name that no question has is refused."""
-        if unknown := guesses.keys() - {question.name for question in self.questions}:
-            raise ValueError(
-                f"predictions are named {', '.join(q.name for q in self.questions)}, got {min(unknown)}"
-            )
-        return Answers([question.judge(guesses.get(question.name)) for question in self.questions])
+    def check(self, guesses: Mapping[str, Any], **measured: Any) -> "Answers":
+        """Return a verdict on each guess; a name that no question has is refused.
+
+        ``measured`` holds the answers that only the notebook knows: a question without an answer needs one.
+        """
+        names = [question.name for question in self.questions]
+        if unknown := (guesses.keys() | measured.keys()) - set(names):
+            raise ValueError(f"predictions are named {', '.join(names)}, got {min(unknown)}")
+        for q in self.questions:
+            if q.answer is None and q.name not in measured:
+                raise ValueError(f"{q.name} is measured: hand its answer to check({q.name}=…), got none")
+        return Answers([q.judge(guesses.get(q.name), measured.get(q.name)) for q in self.questions])
 
 
 @dataclass(frozen=True)
@@ -78,4 +85,11 @@ class Answers:
 
 
 def _plain(value: Any) -> Any:
-    return value.casefold() if isinstance(value, str) else value
+    """Return words without capitals and blanks around them, and lists as tuples."""
+    if isinstance(value, str):
+        return value.strip().casefold()
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

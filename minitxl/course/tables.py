@@ -57,6 +57,8 @@ def table(rows: Sequence[Mapping[str, Any]], *, caption: str = "", digits: Digit
 
     ``digits`` are those of numbers that are not whole: for all columns, or by the column's name.
     """
+    if not rows:
+        raise ValueError("a table must have one row or more, got none")
     header = list(rows[0])
     if odd := next((row for row in rows if list(row) != header), None):
         raise ValueError(f"all rows must have the columns {', '.join(header)}, got {', '.join(odd)}")
@@ -83,6 +85,11 @@ def grid(
         [f"{labels} {i}" for i in range(size)] if isinstance(labels, str) else list(map(str, labels))
         for labels, size in zip((rows, columns), values.shape, strict=True)
     ]
+    for axis, (labels, size) in enumerate(zip(names, values.shape, strict=True)):
+        if len(labels) != size:
+            raise ValueError(f"{('rows', 'columns')[axis]} must hold {size} labels, got {len(labels)}")
+    if mask is not None and mask.shape != values.shape:
+        raise ValueError(f"mask must have the shape {list(values.shape)}, got {list(mask.shape)}")
     shown = [[True] * values.shape[1]] * values.shape[0] if mask is None else mask.tolist()
     cells = [
         [name, *(_cell(value, digits) if seen else None for value, seen in zip(row, flags, strict=True))]
@@ -99,7 +106,8 @@ def _cell(value: Any, digits: int) -> str:
     if isinstance(value, Tensor):
         value = value.item()
     if isinstance(value, bool) or value is None:
-        return {True: "yes", False: "no", None: ""}[value]
+        return {True: "yes", False: "no", None: "–"}[value]
     if isinstance(value, float):
-        return f"{value:,.{digits}f}"
+        text = f"{value:,.{digits}f}"
+        return text.removeprefix("-") if not text.strip("-0.") else text  # no -0.00
     return f"{value:,}" if isinstance(value, int) else str(value)

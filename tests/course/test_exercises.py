@@ -34,7 +34,6 @@ def test_an_attempt_that_equals_the_reference_is_right():
         (lambda x: x[:1] * 2, "called with x = [0, 1, 2], you returned the shape [1], right is [3]"),
         (lambda x: (2 * x).tolist(), "the values are right, but they stand in a list: return a tensor"),
         (lambda x: None, "it returns nothing"),
-        (lambda x: ..., "it returns nothing"),
         (lambda x: x.mul_(2), "it changes what it was given, in place"),
         (lambda x: x.nothing, "it raised AttributeError"),
     ],
@@ -65,7 +64,7 @@ def test_names_functions_and_lists_among_the_arguments_are_compared_too():
 
 def test_neither_the_cases_nor_the_global_random_state_are_touched():
     state, before = torch.get_rng_state(), [case[0].clone() for case in NUMBERS]
-    judged(lambda x: x.add_(torch.zeros_like(x)) * 3)
+    judged(lambda x: x.add_(torch.rand_like(x)) * 3)
     assert torch.equal(torch.get_rng_state(), state)
     assert all(torch.equal(case[0], kept) for case, kept in zip(NUMBERS, before, strict=True))
 
@@ -126,3 +125,37 @@ def test_a_verdict_shows_its_word_beside_its_colour_and_escapes_what_it_says():
     html = exercises.Verdict(False, "M < L")._repr_html_()
     assert "✗ not yet" in html
     assert "M &lt; L" in html
+
+
+def test_a_named_mistake_is_shown_with_the_call_and_both_results():
+    verdict = judged(lambda x: x**2)
+    assert verdict.details == (
+        "called with x = [0, 1, 2], you returned [0, 1, 4], right is [0, 2, 4]; "
+        "first difference at [1]: you 1, right 2 (1 of 3 differ)"
+    )
+    assert repr(verdict) == f"not yet: that is the square\n  ({verdict.details})"
+    assert verdict.details in verdict._repr_html_()
+
+
+def test_a_sentence_may_stand_for_several_wrong_functions():
+    mistakes = {"a power": (lambda x: x**2, lambda x: x**3)}
+    assert judged(lambda x: x * x * x, mistakes=mistakes).message == "a power"
+
+
+@pytest.mark.parametrize("attempt", [None, ..., lambda x: ..., lambda x: None])
+def test_what_returns_nothing_is_blank(attempt):
+    verdict = judged(attempt)
+    assert (verdict.right, verdict.word) == (False, "blank")
+    assert "nothing" in verdict.message
+
+
+def test_what_a_case_holds_beside_the_named_arguments_is_not_shown():
+    verdict = judge(
+        lambda x, hidden: x, reference=lambda x, hidden: 2 * x, cases=[(2, "text")], mistakes={}, names=["x"]
+    )
+    assert verdict.message == "called with x = 2, you returned 2, right is 4"
+
+
+def test_the_words_for_a_difference_can_be_the_checks_own():
+    verdict = judged(lambda x: x, say=lambda got, expected: f"{got[1]:.0f} is half of {expected[1]:.0f}")
+    assert verdict.message == "called with x = [0, 1, 2], 1 is half of 2"

@@ -38,6 +38,19 @@ def test_a_grid_labels_its_axes_and_leaves_masked_cells_empty():
     assert shown._repr_html_().count("<td") == 4
 
 
-def test_a_grid_of_another_rank_is_refused():
-    with pytest.raises(ValueError, match=r"a grid must have rows and columns, got the shape \[3\]"):
-        grid(torch.zeros(3))
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: table([]), "a table must have one row or more, got none"),
+        (lambda: grid(torch.zeros(3)), r"a grid must have rows and columns, got the shape \[3\]"),
+        (lambda: grid(torch.zeros(2, 3), rows=["a"]), "rows must hold 2 labels, got 1"),
+        (lambda: grid(torch.zeros(2, 3), mask=torch.ones(2, 2)), r"shape \[2, 3\], got \[2, 2\]"),
+    ],
+)
+def test_what_is_no_table_is_refused(call, words):
+    with pytest.raises(ValueError, match=words):
+        call()
+
+
+def test_what_is_missing_is_a_dash_and_no_zero_is_negative():
+    assert repr(table([{"a": "x", "b": None, "c": -0.001}])).splitlines()[1] == "x  –  0.00"

@@ -33,7 +33,7 @@ def check_choice(choice: Mapping[str, Any]) -> Verdict:
     """``n_layer``, ``seg_len`` and ``mem_len`` of a longest reach of exactly 1,000 tokens."""
     sizes = [choice.get(name) for name in ("n_layer", "seg_len", "mem_len")]
     if not all(isinstance(size, int) for size in sizes):
-        return Verdict(False, f"{NOTHING}: n_layer, seg_len and mem_len are whole numbers")
+        return Verdict.of_nothing(f"{NOTHING}: n_layer, seg_len and mem_len are whole numbers")
     n_layer, seg_len, mem_len = map(int, sizes)  # type: ignore[arg-type]
     if n_layer < 1 or seg_len < 1 or mem_len < 0:
         return Verdict(False, "there must be 1 layer and 1 token of segment at least, and no negative memory")
