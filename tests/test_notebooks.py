@@ -1,5 +1,6 @@
 """What is stored of the notebooks and the README; nbval runs the notebooks themselves."""
 
+import ast
 import importlib.util
 import json
 import re
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from nbformat.v4 import new_code_cell, new_output
 
 ROOT = Path(__file__).parent.parent
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -18,6 +20,10 @@ PAGES = [*NOTEBOOKS, ROOT / "README.md", ROOT / "notebooks" / "assignments" / "R
 spec = importlib.util.spec_from_file_location("execute", ROOT / "notebooks" / "execute.py")
 execute = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(execute)
+
+BUILT_BY_THE_READER: list[str] = []
+"""Notebooks whose central code is the reader's: short, with blanks in the flow, and tables for outputs."""
+MOST_VISIBLE_LINES = 150
 
 every_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 every_page = pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
@@ -161,3 +167,93 @@ def test_the_hand_built_extend_equals_the_packages_or_the_notebook_stops():
     exec(names + source, {})
     with pytest.raises(AssertionError):
         exec(names + broken, {})
+
+
+def visible_code(cells) -> list[str]:
+    """The code that a reader sees: that of cells that are not folded, but for the one that installs."""
+    return [
+        cell.source
+        for cell in cells
+        if cell.cell_type == "code"
+        and cell.id != "install"
+        and not ("hide-input" in cell.metadata.get("tags", []) or cell.metadata.get("jupyter"))
+    ]
+
+
+def lines_of(sources: list[str]) -> int:
+    return sum(bool(line.strip()) for source in sources for line in source.splitlines())
+
+
+def half_folded(cells) -> list[str]:
+    """Cells that Jupyter folds and the book does not, or the other way round."""
+    return [
+        cell.id
+        for cell in cells
+        if bool(cell.metadata.get("jupyter", {}).get("source_hidden"))
+        != ("hide-input" in cell.metadata.get("tags", []))
+    ]
+
+
+def bare_outputs(cells) -> list[str]:
+    """Results that are neither a picture nor a table nor a verdict, and tensors that are printed."""
+    outputs = [output for cell in cells for output in cell.get("outputs", [])]
+    results = [output.data for output in outputs if output.output_type == "execute_result"]
+    rich = "text/html", "text/markdown", "image/png", "image/svg+xml", execute.WIDGET
+    return [data["text/plain"] for data in results if not any(kind in data for kind in rich)] + [
+        output.text for output in outputs if output.output_type == "stream" and "tensor(" in output.text
+    ]
+
+
+def guesses(sources: list[str]) -> dict[str, object]:
+    """What my_predictions holds when the notebook is opened."""
+    assigned = [
+        node for source in sources for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Assign)
+    ]
+    dicts = [node.value for node in assigned if ast.unparse(node.targets[0]) == "my_predictions"]
+    return {name: value for node in dicts for name, value in ast.literal_eval(node).items()}
+
+
+def blanks(sources: list[str]) -> list[tuple[str, bool]]:
+    """Functions that the reader writes, and whether the cells below run on them once they are right."""
+    pattern = r"def (\w+)\((?:(?!\ndef ).)*?\n    raise NotImplementedError"
+    names = [(name, source) for source in sources for name in re.findall(pattern, source, re.DOTALL)]
+    assert all(re.search(rf"\b(use|check_\w+)\({name}\b", source) for name, source in names)
+    return [
+        (name, re.search(rf"^{name} = use\({name}, ", source, re.M) is not None) for name, source in names
+    ]
+
+
+@every_notebook
+def test_what_is_folded_is_folded_everywhere_and_the_central_code_is_the_readers(path):
+    cells = nbformat.read(path, as_version=4).cells
+    sources = visible_code(cells)
+    assert half_folded(cells) == []
+    if path.stem in BUILT_BY_THE_READER:
+        assert lines_of(sources) <= MOST_VISIBLE_LINES
+        assert bare_outputs(cells) == []
+        assert set(guesses(sources).values()) == {None}
+        assert any(in_the_flow for _, in_the_flow in blanks(sources))
+
+
+def test_what_a_reader_would_have_to_scroll_past_or_decipher_is_counted():
+    folded = {"jupyter": {"source_hidden": True}, "tags": ["hide-input"]}
+    blank = (
+        "def f(x):\n    raise NotImplementedError  # your lines here\n\n\nf = use(f, check_f, otherwise=g)"
+    )
+    exercise = "def h(x):\n    raise NotImplementedError\n\n\nchecks.check_h(h)"
+    table = new_output("execute_result", {"text/plain": "a  b", "text/html": "<table></table>"})
+    cells = [
+        new_code_cell(blank, outputs=[table]),
+        new_code_cell(exercise, outputs=[new_output("execute_result", {"text/plain": "{'a': 1}"})]),
+        new_code_cell("y = 1\n" * 200, metadata=folded),
+        new_code_cell("z = 1", metadata={"tags": ["hide-input"]}, id="half"),
+        new_code_cell(
+            'my_predictions = {"a": None, "b": 3}', outputs=[new_output("stream", text="tensor(1)")]
+        ),
+    ]
+    sources = visible_code(cells)
+    assert lines_of(sources) == 3 + 3 + 1
+    assert half_folded(cells) == ["half"]
+    assert bare_outputs(cells) == ["{'a': 1}", "tensor(1)"]
+    assert guesses(sources) == {"a": None, "b": 3}
+    assert blanks(sources) == [("f", True), ("h", False)]
