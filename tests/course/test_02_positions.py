@@ -1,6 +1,7 @@
 """Notebook 02: its solutions, its checks, its pieces, its data and its widget."""
 
 import re
+from math import pi
 
 import pytest
 import torch
@@ -33,6 +34,85 @@ def test_the_folded_solution_is_right_and_the_stub_not_yet(name):
     exec(re.split(r"^check_", stub, flags=re.MULTILINE)[0], names)
     assert repr(CHECKS[name](names[name])).startswith("blank: there is nothing here yet")
     assert torch.equal(torch.get_rng_state(), state)
+
+
+def angles(p, d, *, power=None):
+    return torch.outer(p.float(), 10000.0 ** -(torch.arange(0, d, 2) / d if power is None else power))
+
+
+def cat(angle):
+    return torch.cat([angle.sin(), angle.cos()], dim=-1)
+
+
+def interleave(p, d):
+    table = torch.empty(len(p), d)
+    table[:, 0::2], table[:, 1::2] = angles(p, d).sin(), angles(p, d).cos()
+    return table
+
+
+def turn(rows, b):
+    s, c = rows[:, : len(b)], rows[:, len(b) :]
+    return torch.cat([s * b.cos() + c * b.sin(), c * b.cos() - s * b.sin()], dim=1)
+
+
+def turn_neighbours(rows, k):
+    b, result = k * 10000.0 ** (-torch.arange(0, rows.shape[1], 2) / rows.shape[1]), torch.empty_like(rows)
+    s, c = rows[:, 0::2], rows[:, 1::2]
+    result[:, 0::2], result[:, 1::2] = s * b.cos() + c * b.sin(), c * b.cos() - s * b.sin()
+    return result
+
+
+STUDENTS = {
+    "my_sinusoids": {
+        "interleaved": interleave,
+        "cosines first": lambda p, d: torch.cat([angles(p, d).cos(), angles(p, d).sin()], dim=1),
+        "is m / d_model": lambda p, d: cat(angles(p, d, power=torch.arange(d // 2) / d)),
+        "is 4m / d_model": lambda p, d: cat(angles(p, d, power=torch.arange(0, d, 2) / (d // 2))),
+        "exactly 1/10000": lambda p, d: cat(angles(p, d, power=torch.arange(d // 2) / (d // 2 - 1))),
+        "frequencies grow": lambda p, d: cat(torch.outer(p.float(), 10000.0 ** (torch.arange(0, d, 2) / d))),
+        "is p / ω": lambda p, d: cat(p[:, None] / 10000.0 ** (-torch.arange(0, d, 2) / d)),
+        "degrees": lambda p, d: cat(angles(p, d).deg2rad()),
+        "2π": lambda p, d: cat(2 * pi * angles(p, d)),
+        "from 1": lambda p, d: cat(angles(p + 1, d)),
+    },
+    "move": {
+        "wrong way": lambda rows, k: turn(rows, -k * angles(torch.ones(1), rows.shape[1])[0]),
+        "rolled": lambda rows, k: torch.roll(rows, -k, 0),
+        "same angle": lambda rows, k: turn(rows, k * torch.ones(rows.shape[1] // 2)),
+        "added": lambda rows, k: rows + cat(angles(torch.tensor([k]), rows.shape[1])),
+        "neighbouring": turn_neighbours,
+    },
+    "my_pair": {
+        "same word twice": ("abc", "abc"),
+        "last letters are c and a": ("abc", "cba"),
+        "has the letter b": ("abc", "dac"),
+        "of the second": ("aab", "abb"),
+        "no order in a word": ("aa", "aaa"),
+        "empty": ("", "a"),
+        "nothing here": "abc",
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "words"), [(name, words) for name, wrong in STUDENTS.items() for words in wrong]
+)
+def test_a_named_mistake_gets_its_own_sentence(name, words):
+    verdict = CHECKS[name](STUDENTS[name][words])
+    assert not verdict.right
+    assert words in verdict.message
+    others = {CHECKS[name](wrong).message for wrong in STUDENTS[name].values()}
+    assert len(others) == len(STUDENTS[name])
+
+
+@pytest.mark.parametrize("check", [checks.check_sinusoids, checks.check_move])
+def test_each_mistake_of_a_check_gets_its_own_sentence(check, monkeypatch):
+    seen, judge = {}, checks.judge
+    monkeypatch.setattr(checks, "judge", lambda attempt, **all_: seen.update(all_) or judge(attempt, **all_))
+    check(lambda *_: 0)
+    assert len(seen["mistakes"]) >= 5
+    for sentence, mistake in seen["mistakes"].items():
+        assert check(mistake).message == sentence
 
 
 @pytest.mark.parametrize("steps", [-3, 1, 12])

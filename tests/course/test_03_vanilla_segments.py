@@ -2,7 +2,8 @@
 
 import pytest
 import torch
-from page import NOTEBOOKS, Page
+from einops import rearrange
+from page import NOTEBOOKS, Page, assert_each_mistake_gets_its_own_sentence
 
 from minitxl import figures
 from minitxl.analysis import dependency_reach
@@ -27,6 +28,29 @@ NO_TEXT = corpora.from_bytes("none", b"x")
 def test_the_solution_is_right_and_the_stub_is_not_there_yet(cell):
     PAGE.assert_solved_by_its_solution_alone(cell, EXERCISES[cell])
     assert not EXERCISES[cell](lambda *case: None).right
+
+
+@pytest.mark.parametrize("check", EXERCISES.values())
+def test_each_mistake_gets_its_own_sentence(check, monkeypatch):
+    assert_each_mistake_gets_its_own_sentence(check, judges, monkeypatch, wrong=[], least=5)
+
+
+def test_shuffled_windows_are_found_out_whatever_their_order_and_leave_randomness_alone():
+    def shuffled(stream, batch, seg_len):
+        windows = rearrange(
+            stream[: (len(stream) - 1) // seg_len * seg_len], "(row seg) -> row seg", seg=seg_len
+        )
+        rows = windows[torch.randperm(len(windows))]
+        number = len(rows) // batch * batch
+        return [(tokens, tokens + 1) for tokens in rows[:number].split(batch)]
+
+    state = torch.get_rng_state()
+    verdict = judges.check_lanes(shuffled)
+    assert (verdict.right, verdict.message) == (False, judges.SHUFFLED)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert judges.check_lanes(
+        lambda *case: list(ContiguousBatches(case[0], batch=case[1], seg_len=case[2]))
+    ).right
 
 
 @pytest.mark.parametrize(("attention_len", "stride"), [(4, 4), (4, 1), (6, 4), (1, 1)])

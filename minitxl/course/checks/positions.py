@@ -1,7 +1,7 @@
 """Checks of notebook 02: the sinusoids, moving them by a rotation, two sequences that look alike."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from fractions import Fraction
 from math import pi
 from typing import Any
@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from minitxl.course.exercises import NOTHING, Function, Verdict, judge
+from minitxl.course.exercises import NOTHING, Verdict, judge
 from minitxl.positions import sinusoids
 
 
@@ -63,10 +63,9 @@ SINUSOIDS: dict[str, Callable[..., Tensor]] = {
         _table(p * pi / 180, _frequencies(d, 1.0))
     ),
     "a factor 2π too much: ω is the angle per token": lambda p, d: _table(2 * pi * p, _frequencies(d, 1.0)),
-    "places counted from 1: the positions come as they are": lambda p, d: sinusoids(p + 1, d),
-    "the positions are not used, but their number: these are the rows of places 0, 1, 2, … whichever places "
-    "were given": lambda p, d: sinusoids(torch.arange(len(p)), d),
-    "the positions are sorted: row n belongs to positions[n]": lambda p, d: sinusoids(p.sort().values, d),
+    "places counted from 1, or not taken from the argument: the positions come as they are": lambda p, d: (
+        sinusoids(p + 1, d)
+    ),
 }
 
 
@@ -92,13 +91,7 @@ def check_move(attempt: Callable[[Tensor, int], Tensor]) -> Verdict:
     places = torch.randint(0, 30, (3, 6), generator=draw).float()
     shapes = [(places[0], 8, 3), (places[1], 4, 1), (places[2], 6, 10), (places[0], 6, -2)]
     cases = [(sinusoids(at, d_model), steps) for at, d_model, steps in shapes]
-    mistakes: dict[str, Function | Sequence[Function]] = {
-        "a sign in the half of the cosines: cos(a + b) = cos a cos b - sin a sin b, with a minus": (
-            lambda rows, steps: _slipped(rows, steps, sines=1, cosines=1)
-        ),
-        "a sign in the half of the sines: sin(a + b) = sin a cos b + cos a sin b, with a plus": (
-            lambda rows, steps: _slipped(rows, steps, sines=-1, cosines=-1)
-        ),
+    mistakes: dict[str, Callable[..., Tensor]] = {
         "it turns the wrong way, to the places before: check the sign of sin b in "
         "sin(a + b) = sin a cos b + cos a sin b": lambda rows, steps: rotated(rows, -steps),
         "rolled rows: that moves the rows of this table round, and the places here are in no "
@@ -110,31 +103,14 @@ def check_move(attempt: Callable[[Tensor, int], Tensor]) -> Verdict:
             rows + sinusoids(torch.tensor([float(steps)]), rows.shape[1])
         ),
         "neighbouring components are taken as a pair: sine m stands in column m and its cosine "
-        "in column m + d_model / 2": (_turn_neighbours, lambda rows, steps: rotated(_apart(rows), steps)),
+        "in column m + d_model / 2": _turn_neighbours,
     }
     return judge(attempt, reference=rotated, cases=cases, mistakes=mistakes)
 
 
-def _slipped(rows: Tensor, steps: int, *, sines: int, cosines: int) -> Tensor:
-    """Return the rotation with these signs before the second product of each half."""
-    angles = steps * _frequencies(rows.shape[1], 1.0)
-    s, c = rows.chunk(2, dim=1)
-    return torch.cat(
-        [
-            s * angles.cos() + sines * c * angles.sin(),
-            c * angles.cos() + cosines * s * angles.sin(),
-        ],
-        dim=1,
-    )
-
-
-def _apart(rows: Tensor) -> Tensor:
-    """Return every other component, then the ones between."""
-    return torch.cat([rows[:, 0::2], rows[:, 1::2]], dim=1)
-
-
 def _turn_neighbours(rows: Tensor, steps: int) -> Tensor:
-    return rotated(_apart(rows), steps).unflatten(1, (2, -1)).transpose(1, 2).flatten(1)
+    apart = torch.cat([rows[:, 0::2], rows[:, 1::2]], dim=1)
+    return rotated(apart, steps).unflatten(1, (2, -1)).transpose(1, 2).flatten(1)
 
 
 def check_alike(pair: Any) -> Verdict:
@@ -142,12 +118,8 @@ def check_alike(pair: Any) -> Verdict:
 
     That layer gives the last place a function of its own token and of each token's share of the word.
     """
-    if (
-        not isinstance(pair, tuple | list)
-        or len(pair) != 2
-        or not all(isinstance(word, str) for word in pair)
-    ):
-        return Verdict.of_nothing(f"{NOTHING}: give two words, as ('...', '...')")
+    if not isinstance(pair, tuple) or len(pair) != 2 or not all(isinstance(word, str) for word in pair):
+        return Verdict(False, f"{NOTHING}: give two words, as ('...', '...')")
     first, second = pair
     if not first or not second:
         return Verdict(False, "a word is empty: there is no last letter")

@@ -1,6 +1,6 @@
 """Judges the exercises of notebook 03: a stream in lanes, and how much context each target has."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -8,7 +8,7 @@ import torch
 from einops import rearrange
 from torch import Tensor
 
-from minitxl.course.exercises import Function, Verdict, judge
+from minitxl.course.exercises import Verdict, judge
 from minitxl.data.batching import ContiguousBatches
 
 Batches = list[tuple[Tensor, Tensor]]
@@ -29,7 +29,7 @@ def check_lanes(attempt: Callable[[Tensor, int, int], Any]) -> Verdict:
             found = attempt(stream, batch, seg_len)
         return found if found is None or found is Ellipsis else [tuple(pair) for pair in found]
 
-    mistakes: dict[str, Function | Sequence[Function]] = {
+    mistakes: dict[str, Callable[..., Batches]] = {
         "the lanes are interleaved: '(time batch)' deals tokens out in turn, so that row b reads every "
         "batch-th one. A lane is a contiguous piece: '(batch time)'": partial(_lanes, interleaved=True),
         "the targets are not shifted: they equal the tokens, and copying the input scores perfectly. "
@@ -44,14 +44,6 @@ def check_lanes(attempt: Callable[[Tensor, int, int], Any]) -> Verdict:
         "this one. Cut whole lanes first, then segments": _dealt,
         "the rest that fills no segment is returned too: its shape differs from the others'. "
         "Leave it out": partial(_lanes, rest=True),
-        "the segments have a token too few: for seg_len tokens and seg_len targets, cut seg_len + 1 tokens; "
-        "the tokens are all but the last of them, the targets all but the first": (
-            *(partial(_short, step=step, ends=ends) for step in (0, 1) for ends in (0, 1)),
-        ),
-        "each segment begins one token after the one before: they overlap, and a token is a target many "
-        "times. Begin every seg_len tokens": partial(_lanes, every=1),
-        "the lanes are cut from len - 1 tokens, as if the stream's last token could only be a target: each "
-        "lane keeps its own last target, so a lane has len // batch tokens": _from_all_but_last,
     }
     verdict = judge(listed, reference=_lanes, cases=cases, mistakes=mistakes)
     if (
@@ -72,7 +64,6 @@ def _lanes(
     shift: int = 1,
     gap: int = 0,
     rest: bool = False,
-    every: int | None = None,
 ) -> Batches:
     """Return the segments of ``ContiguousBatches``, or the same with one mistake."""
     lanes = ContiguousBatches(stream, batch=batch, seg_len=seg_len).lanes
@@ -80,24 +71,9 @@ def _lanes(
         lanes = rearrange(stream[: lanes.numel()], "(time batch) -> batch time", batch=batch)
     targets = lanes.roll(-shift, dims=1)
     last = lanes.shape[1] - 1
-    begins = range(0, last if rest else last - seg_len + 1, every or seg_len + gap)
+    begins = range(0, last if rest else last - seg_len + 1, seg_len + gap)
     ends = [(begin, min(begin + seg_len, last)) for begin in begins]
     return [(lanes[:, begin:end], targets[:, begin:end]) for begin, end in ends]
-
-
-def _short(stream: Tensor, batch: int, seg_len: int, *, step: int, ends: int) -> Batches:
-    """Cut seg_len tokens into tokens and targets; segments begin ``step`` too near."""
-    lanes = ContiguousBatches(stream, batch=batch, seg_len=seg_len).lanes
-    begins = range(0, lanes.shape[1] - seg_len + ends, max(1, seg_len - step))
-    cuts = [lanes[:, begin : begin + seg_len] for begin in begins]
-    return [(cut[:, :-1], cut[:, 1:]) for cut in cuts]
-
-
-def _from_all_but_last(stream: Tensor, batch: int, seg_len: int) -> Batches:
-    lane = (len(stream) - 1) // batch
-    tokens, targets = (stream[begin : begin + batch * lane].reshape(batch, lane) for begin in (0, 1))
-    begins = range(0, lane - seg_len + 1, seg_len)
-    return [(tokens[:, at : at + seg_len], targets[:, at : at + seg_len]) for at in begins]
 
 
 def _rolled(stream: Tensor, batch: int, seg_len: int) -> Batches:
@@ -144,20 +120,6 @@ def check_context_of(attempt: Callable[[int, int, int], Any]) -> Verdict:
         "the period is counted from the stream's first target: the windows begin to move after the first "
         "one, so count from t - attention_len": lambda t, attention_len, stride: (
             t + 1 if t < attention_len else attention_len - stride + 1 + t % stride
-        ),
-    }
-    mistakes |= {
-        "right while windows move by 1: with a larger stride the targets of a window differ, from "
-        "attention_len - stride + 1 tokens to attention_len": lambda t, attention_len, stride: min(
-            t + 1, attention_len
-        ),
-        "one too few after the first window: a first new target has attention_len - stride old tokens, and "
-        "the new token before it": lambda t, attention_len, stride: (
-            t + 1 if t < attention_len else attention_len - stride + (t - attention_len) % stride
-        ),
-        "two slips: the first window scores all its targets, and the token at offset o is read before "
-        "the next is predicted, so count 1 more and from t - attention_len": (
-            lambda t, attention_len, stride: attention_len - stride + (t - attention_len) % stride
         ),
     }
     lengths = [(4, 4), (4, 1), (8, 4), (6, 5), (8, 2), (1, 1), (9, 6)]
