@@ -54,8 +54,8 @@ def cell(x: int, y: int, look: tuple[str, str, str], *, side: float = 0.86, labe
 
 def box(
     axes: Axes,
-    x: int,
-    y: int,
+    x: float | int,
+    y: float | int,
     text: str,
     fill: Any,
     *,

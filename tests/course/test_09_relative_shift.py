@@ -1,54 +1,131 @@
-import re
-from pathlib import Path
+"""Notebook 09 and its checks."""
 
-import nbformat
+import re
+
 import pytest
 import torch
+from page import Page
 from torch.nn.functional import pad
 
 from minitxl.attention import attention_mask
 from minitxl.course.checks import shift as checks
 from minitxl.figures.positions.query_key_grid import numbered
-from minitxl.figures.positions.terms import products
+from minitxl.figures.positions.shift import products
 from minitxl.positions import distances, rel_shift
 
-NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "09_relative_shift.ipynb"
-CELLS = {cell.id: cell.source for cell in nbformat.read(NOTEBOOK, as_version=4).cells}
-CHECKS = {
-    "exercise-1": ("my_shift", checks.check_rel_shift),
-    "exercise-2-code": ("column", checks.check_column),
-    "exercise-3-code": ("two_sided", checks.check_two_sided),
+PAGE = Page("09_relative_shift")
+BLANKS = {
+    "shift": ("shift-text", checks.check_rel_shift),
+    "exercise-1-code": ("exercise-1", checks.check_ascending),
+    "exercise-2-code": ("exercise-2", checks.check_two_sided),
+    "exercise-3-code": ("exercise-3", checks.check_banded),
 }
 
 
-def run(*cells):
-    found = {}
-    for cell in cells:
-        exec(CELLS[cell], found)
-    return found
+def by_loop(scores):
+    n_query, n_key = scores.shape[-2:]
+    shifted = torch.full_like(scores, 7.0)
+    for i in range(n_query):
+        for j in range(n_key - n_query + i + 1):
+            shifted[..., i, j] = scores[..., i, j + n_query - 1 - i]
+    return shifted
 
 
-@pytest.mark.parametrize("cell", CHECKS)
-def test_a_folded_solution_is_right_and_the_stub_is_not_yet(cell):
-    name, check = CHECKS[cell]
-    answers = CELLS[f"{cell.removesuffix('-code')}-help"]
-    (solution,) = re.findall(r"```python\n(.*?)```", answers, flags=re.DOTALL)
-    found = {"pad": pad, "rel_shift": rel_shift, "checks": checks}
-    exec(solution, found)
-    assert check(found[name]).right, check(found[name])
-    exec(CELLS[cell], found)
-    assert str(check(found[name])) == "blank: there is nothing here yet"
+def as_the_original(scores):
+    n_query, n_key = scores.shape[-2:]
+    tall = pad(scores, (1, 0)).reshape(*scores.shape[:-2], n_key + 1, n_query)
+    return tall[..., 1:, :].reshape(scores.shape)
+
+
+def by_index(scores):
+    n_query, n_key = scores.shape[-2:]
+    column = torch.arange(n_key) + n_query - 1 - torch.arange(n_query)[:, None]
+    return scores.gather(-1, column.clamp(max=n_key - 1).expand_as(scores))
+
+
+def two_sides_by_stack(scores):
+    n_query, n_dist = scores.shape[-2:]
+    rows = [scores[..., i, n_query - 1 - i :][..., : n_dist - n_query + 1] for i in range(n_query)]
+    return torch.stack(rows, dim=-2)
+
+
+def two_sides_by_index(scores):
+    n_query, n_dist = scores.shape[-2:]
+    column = torch.arange(n_dist - n_query + 1) + n_query - 1 - torch.arange(n_query)[:, None]
+    return scores.gather(-1, column.expand(*scores.shape[:-2], *column.shape))
+
+
+def band_by_loop(scores):
+    n_query, window = scores.shape[-2:]
+    result = torch.zeros(*scores.shape[:-1], window + n_query - 1)
+    for i in range(n_query):
+        result[..., i, i : i + window] = scores[..., i, :]
+    return result
+
+
+def band_as_a_view(scores):
+    n_query, window = scores.shape[-2:]
+    wide = pad(scores, (0, n_query)).flatten(-2)[..., : n_query * (n_query + window - 1)]
+    return wide.reshape(*scores.shape[:-1], n_query + window - 1)
+
+
+@pytest.mark.parametrize(
+    ("check", "answer"),
+    [
+        (checks.check_rel_shift, by_loop),
+        (checks.check_rel_shift, as_the_original),
+        (checks.check_rel_shift, by_index),
+        (checks.check_ascending, lambda scores: by_loop(scores.flip(-1))),
+        (checks.check_ascending, lambda scores: as_the_original(scores[..., range(scores.shape[-1])[::-1]])),
+        (checks.check_two_sided, two_sides_by_stack),
+        (checks.check_two_sided, two_sides_by_index),
+        (checks.check_banded, band_by_loop),
+        (checks.check_banded, band_as_a_view),
+    ],
+)
+def test_a_right_answer_in_another_style_is_right(check, answer):
+    assert check(answer).right, check(answer)
+
+
+@pytest.mark.parametrize("blank", BLANKS)
+def test_the_folded_solution_is_right_and_the_stub_is_blank(blank):
+    text, check = BLANKS[blank]
+    (solution,) = re.findall(r"```python\n(.*?)```", PAGE.cells[text], flags=re.DOTALL)
+    stub = PAGE.cells[blank].partition("\n\n\n")[0]
+    name = re.search(r"def (\w+)", stub)[1]
+    answer = PAGE.run(solution, shift=rel_shift)[name]
+    assert check(answer).right, check(answer)
+    assert check(PAGE.run(stub)[name]).word == "blank"
 
 
 def of_line(scores, start, *, sides=(1, 0)):
-    query, key = scores.shape[-2:]
-    line = pad(scores, sides).flatten(-2)[..., start : start + query * key]
-    return line.unflatten(-1, (query, key))
+    n_query, n_key = scores.shape[-2:]
+    line = pad(scores, sides).flatten(-2)[..., start : start + n_query * n_key]
+    return line.unflatten(-1, (n_query, n_key))
 
 
 def square(scores):
-    key = scores.shape[-1]
-    return pad(scores, (1, 0)).flatten(-2).unflatten(-1, (key + 1, key))[..., 1:, :]
+    n_key = scores.shape[-1]
+    return pad(scores, (1, 0)).flatten(-2).unflatten(-1, (n_key + 1, n_key))[..., 1:, :]
+
+
+def rolled(scores, step):
+    rows = [scores[..., i, :].roll(step(i, scores.shape[-2]), dims=-1) for i in range(scores.shape[-2])]
+    return torch.stack(rows, dim=-2)
+
+
+def n_key(scores):
+    return scores.shape[-1] - scores.shape[-2] + 1
+
+
+def band_with_zeros_in_front(scores):
+    n_query = scores.shape[-2]
+    return pad(scores, (n_query, 0)).flatten(-2)[..., :-n_query].unflatten(-1, (n_query, -1))
+
+
+def band_without_its_start(scores):
+    n_query = scores.shape[-2]
+    return pad(scores, (0, n_query)).flatten(-2)[..., n_query:].unflatten(-1, (n_query, -1))
 
 
 @pytest.mark.parametrize(
@@ -60,21 +137,32 @@ def square(scores):
         (checks.check_rel_shift, square, "query = key alone"),
         (checks.check_rel_shift, lambda s: of_line(s, 1), "one entry is dropped"),
         (checks.check_rel_shift, lambda s: s.roll(1 - s.shape[-2], dims=-1), "moved alike"),
-        (checks.check_column, lambda i, j, query, key: key - 1 - (i - j), "behind the memory"),
-        (checks.check_column, lambda i, j, query, key: key - query + i - j, "that is the distance"),
-        (checks.check_column, lambda i, j, query, key: j + query - i, "off by one"),
-        (checks.check_column, lambda i, j, query, key: i + j, "sign is wrong"),
-        (
-            checks.check_two_sided,
-            lambda s: rel_shift(s[..., : s.shape[-1] - s.shape[-2] + 1]),
-            "before the shift",
-        ),
+        (checks.check_rel_shift, lambda s: rolled(s, lambda i, n: n - 1 - i), "move the wrong way"),
+        (checks.check_rel_shift, lambda s: rolled(s, lambda i, n: -i), "moves left by i"),
+        (checks.check_rel_shift, lambda s: rolled(s, lambda i, n: i - n), "off by one"),
+        (checks.check_rel_shift, lambda s: as_the_original(s.flip(-1)), "read backwards"),
+        (checks.check_rel_shift, lambda s: s.clone(), "nothing has moved"),
+        (checks.check_rel_shift, lambda s: 2 * by_loop(s), "scores = [[0, 1, 2, 3], [4, 5, 6, 7]]"),
+        (checks.check_ascending, rel_shift, "still in their old order"),
+        (checks.check_ascending, lambda s: rel_shift(s).flip(-1), "turned round after the shift"),
+        (checks.check_ascending, lambda s: rel_shift(s.flip(-2)), "queries are turned round"),
+        (checks.check_ascending, lambda s: s.flip(-1), "nothing is shifted"),
+        (checks.check_ascending, lambda s: s.clone(), "nothing has moved"),
+        (checks.check_ascending, lambda s: rel_shift(s.flip(-1)) + 1, "first difference at"),
+        (checks.check_two_sided, lambda s: rel_shift(s[..., : n_key(s)]), "before the shift"),
         (checks.check_two_sided, lambda s: rel_shift(s)[..., s.shape[-2] - 1 :], "the first of the shifted"),
         (checks.check_two_sided, rel_shift, "but the width"),
-        (checks.check_two_sided, lambda s: s[..., : s.shape[-1] - s.shape[-2] + 1], "cut and not shifted"),
+        (checks.check_two_sided, lambda s: s[..., : n_key(s)], "cut and not shifted"),
+        (checks.check_two_sided, lambda s: rel_shift(s)[..., : n_key(s) - 1], "one column too few"),
+        (checks.check_banded, lambda s: pad(s, (0, s.shape[-2] - 1)), "rows have not moved"),
+        (checks.check_banded, lambda s: band_by_loop(s.flip(-2)).flip(-2), "the wrong way"),
+        (checks.check_banded, band_with_zeros_in_front, "zeros stand in front"),
+        (checks.check_banded, band_without_its_start, "it is the end that must go"),
+        (checks.check_banded, lambda s: band_by_loop(s.flip(-1)), "read backwards"),
+        (checks.check_banded, lambda s: s, "you returned the shape"),
     ],
 )
-def test_a_mistake_is_called_by_its_name(check, wrong, sentence):
+def test_a_wrong_answer_is_told_what_is_wrong(check, wrong, sentence):
     before = torch.get_rng_state()
     verdict = check(wrong)
     assert not verdict.right
@@ -82,20 +170,27 @@ def test_a_mistake_is_called_by_its_name(check, wrong, sentence):
     assert torch.equal(torch.get_rng_state(), before)
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [("(1, 0)", "(0, 1)"), ("[..., query:]", "[..., : -query]")],
-)
-def test_the_hand_built_shift_equals_the_packages_or_the_notebook_stops(old, new):
-    names = run("setup", "loop", "trick")
-    broken = CELLS["trick"].replace(old, new)
-    assert broken != CELLS["trick"]
-    with pytest.raises(AssertionError):
-        exec(broken, names)
+def test_the_answers_of_the_predictions_are_what_the_package_computes():
+    saved, corner, _ = checks.predictions.questions
+    assert saved.answer == (512 * 1024) // len(distances(1024))
+    assert corner.answer == rel_shift(torch.arange(15.0).reshape(3, 5))[0, -1]
+
+
+def test_the_cells_below_the_blank_run_on_the_readers_shift_if_it_is_right():
+    blank = PAGE.cells["shift"]
+    mine = blank.replace("raise NotImplementedError", "return by_loop(scores)")
+    assert mine != blank
+    names = PAGE.run(mine, by_loop=by_loop)
+    assert names["shift"] is not rel_shift
+    assert PAGE.run(blank.replace("raise NotImplementedError", "return -scores"))["shift"] is rel_shift
+    cells = "setup", "two-ways", "not-the-mask", "whole"
+    by_distance = PAGE.run(*cells, shift=names["shift"])["by_distance"]
+    assert by_distance.shape == (1, 4, 1, 21)
 
 
 def test_vectors_are_counted_for_each_pair_and_for_each_distance():
-    counted = run("setup", "two-ways", "count")["counted"]
+    names = PAGE.run("setup", "two-ways", "count")
+    counted = {"keys": names["sizes"]} | names["counted"]
     assert counted["pair"] == [key * key // 2 for key in counted["keys"]]
     assert counted["distance"] == counted["keys"]
     (axes,) = products(counted).figure.axes
@@ -104,37 +199,44 @@ def test_vectors_are_counted_for_each_pair_and_for_each_distance():
 
 @pytest.mark.parametrize(("query", "memory"), [(3, 2), (4, 0), (1, 3), (2, 1)])
 def test_the_stepper_shows_what_the_package_computes(query, memory):
-    names, key = run("setup", "frames", "widget"), memory + query
-    shown = [names["stepper"](step, query, memory).figure.axes[0] for step in range(1, 7)]
-    words = [[text.get_text() for text in axes.texts] for axes in shown]
-    tickets = torch.arange(1.0, query * key + 1).reshape(query, key)
-    last = rel_shift(tickets).flatten().int().tolist()
+    names, key = PAGE.run("setup", "frames", "widget"), memory + query
+    (axes,) = names["stepper"](query, memory).figure.axes
+    words = [text.get_text().replace("\n", " ") for text in axes.texts]
     label = {t: f"q{(t - 1) // key} d{key - 1 - (t - 1) % key}" for t in range(1, query * key + 1)} | {0: "0"}
-    assert words[0] == [label[t] for t in range(1, query * key + 1)]
-    assert words[4] == [label[t] for t in last]
+    tickets = torch.arange(1.0, query * key + 1).reshape(query, key)
     seen = attention_mask(query, key).flatten().tolist()
-    assert words[5] == [label[t] if see else "" for t, see in zip(last, seen, strict=True)]
-    hatched = [bool(box.get_hatch()) for box in shown[4].patches]
-    assert hatched == [not see for see in seen]
-    for i in range(query):  # along each row the distance falls to 0 at the query's own place
-        own = memory + i
-        assert words[5][i * key : i * key + own + 1] == [f"q{i} d{own - j}" for j in range(own + 1)]
+    shifted = [label[int(t)] for t in rel_shift(tickets).flatten()]
+    padded = [label[int(t)] for t in pad(tickets, (1, 0)).flatten()]
+    assert words == [
+        *(label[int(t)] for t in tickets.flatten()),
+        "the product",
+        *padded,
+        "1. a zero in front of each row",
+        *padded,
+        f"2. one line; its first {query} go",
+        *shifted,
+        f"3. rows of {key} again",
+        *(word if see else "" for word, see in zip(shifted, seen, strict=True)),
+        "with the mask",
+    ]
+    assert sum(bool(box.get_hatch()) for box in axes.patches) == seen.count(False)
+    assert len(axes.lines) == query  # a stroke through each entry that is dropped
 
 
 def test_the_pictures_of_distances_hold_what_the_shift_puts_in_place():
-    found = run("setup", "pairs-picture", "misplaced-picture")
-    product, pairs = torch.tensor(found["product"]["numbers"]), found["pairs"]
-    query, key = product.shape
-    assert torch.equal(product, distances(key).expand(query, key))
-    seen, moved = attention_mask(query, key)[0], rel_shift(product.float())
+    names = PAGE.run("setup", "pairs-picture", "misplaced-picture")
+    before, pairs = torch.tensor(names["before"]["numbers"]), names["pairs"]
+    query, key = before.shape
+    assert torch.equal(before, distances(key).expand(query, key))
+    seen, moved = attention_mask(query, key)[0], rel_shift(before.float())
     wanted = [
         [number if see else None for number, see in zip(*rows, strict=True)]
         for rows in zip(moved.tolist(), seen.tolist(), strict=True)
     ]
     assert pairs["numbers"] == wanted
-    assert found["seen"] == seen.sum()
-    assert found["product"]["notes"] == [f"← by {query - 1 - i}" for i in range(query)]
-    for panel in (pairs, found["product"], found["once"]):
+    assert names["seen"] == seen.sum()
+    assert names["before"]["notes"] == [f"← by {query - 1 - i}" for i in range(query)]
+    for panel in (pairs, names["before"], names["once"]):
         assert {panel["numbers"][row][column] for row, column in panel["framed"]} == {3}
 
 

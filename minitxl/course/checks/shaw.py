@@ -1,158 +1,180 @@
-"""Judges the exercises of notebook 07: rows of the table, the gather version, the efficient form."""
+"""Predictions of notebook 07, and the checks of its lookups by distance, for keys and for values."""
 
 from collections.abc import Callable
-from math import sqrt
+from typing import Any
 
 import torch
-from einops import einsum, rearrange
+from einops import einsum
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from minitxl.course.exercises import Largest, Verdict, judge
+from minitxl.course.predictions import Predictions, Question
 
-Queries = Float[Tensor, "head query dim"]
-Keys = Float[Tensor, "head key dim"]
-Weights = Float[Tensor, "head query key"]
+Queries = Float[Tensor, "batch head query dim"]
+Scores = Float[Tensor, "batch head query key"]
 Table = Float[Tensor, "row dim"]
 Rows = Int[Tensor, "query key"]
 
-SIZES = [(3, 3, 2), (2, 5, 1), (4, 9, 3), (1, 4, 0), (3, 8, 20)]
+SIZES = [(1, 5, 2), (3, 3, 2), (2, 5, 1), (4, 9, 3), (1, 4, 0), (3, 8, 20)]
 """query, key and k: with and without memory, k below and beyond the distances that occur."""
 
+predictions = Predictions(
+    Question(
+        "vectors",
+        "How many vectors for keys does one layer hold, with 4 heads and k = 16?",
+        answer=33,
+        why="2k + 1: 16 distances back, 16 ahead, and 0; the heads share them",
+        wrong={
+            132: "that is a table for each head; Shaw's heads share one",
+            17: "those are the past and the token itself; the table also has rows for the future",
+            32: "the distance 0, a token and itself, has a vector too",
+            16: "there are 16 to each side, and one for the token itself",
+        },
+    ),
+    Question(
+        "used",
+        "How many of them does a causal language model ever use?",
+        answer=17,
+        why="k + 1: the token itself, and the past; rows of the future can't occur",
+        wrong={
+            33: "a causal model never looks ahead, so the rows of the future can't occur",
+            16: "the token itself has a vector as well, besides the 16 of the past",
+            132: "the heads share one table, and a causal model never looks ahead",
+        },
+    ),
+    Question(
+        "loses_most",
+        "Which k loses most when the memory is longer than in training: 1, 4, 16 or 64?",
+        answer=64,
+        why="its vector for '64 or more back' was never trained, and a longer memory is where it is read",
+        wrong={
+            1: "k = 1 is the worst of all from the start, but nothing new happens to it: its last vector was "
+            "trained",
+        },
+    ),
+)
 
-def rows(query: int, key: int, k: int, *, memory: bool = True) -> Rows:
-    """Row clip(j - i, -k, k) + k for each pair; the queries are the last of the keys."""
-    return _ahead(query, key, memory=memory).clamp(-k, k) + k
+
+def rows(n_query: int, n_key: int, k: int) -> Rows:
+    """Return row k - clip(i - j, -k, k) for each pair; the queries are the last of the keys."""
+    return k - distance(n_query, n_key).clamp(-k, k)
 
 
-def _ahead(query: int, key: int, *, memory: bool = True) -> Rows:
-    """j - i."""
-    i = torch.arange(query) + (key - query if memory else 0)
-    return torch.arange(key)[None, :] - i[:, None]
+def distance(n_query: int, n_key: int) -> Rows:
+    """Return i - j for each pair."""
+    return torch.arange(n_key - n_query, n_key)[:, None] - torch.arange(n_key)
 
 
-def check_rows(attempt: Callable[[int, int, int], Rows]) -> Verdict:
-    """``attempt(query, key, k)``: the row of the tables for each pair, [query key]."""
-    mistakes: dict[str, Callable[[int, int, int], Rows]] = {
-        "the sign is flipped: this is i - j, and the paper's row is clip(j - i), so the past comes first": (
-            lambda query, key, k: (-_ahead(query, key)).clamp(-k, k) + k
+def solution_key_lookup(q: Queries, a_K: Table, rows: Rows) -> Scores:
+    """Return q_i · a^K_ij for each pair: q meets each row once, and each pair looks its product up."""
+    met = einsum(q, a_K, "batch head query dim, row dim -> batch head query row")
+    return met.gather(-1, rows.expand(*q.shape[:2], *rows.shape))
+
+
+def check_key_lookup(attempt: Callable[..., Any]) -> Verdict:
+    """Check ``attempt(q, a_K, rows)``: q_i · a^K_ij, with no tensor as large as [query key dim]."""
+    mistakes: dict[str, Callable[..., Any]] = {
+        "the sign of the distance is turned round: rows already says which vector": (
+            lambda q, a_K, rows: solution_key_lookup(q, a_K.flip(0), rows)
         ),
-        "the queries are counted from 0: with memory, query 0 stands at place key - query of the keys": (
-            lambda query, key, k: rows(query, key, k, memory=False)
+        "this is divided by √dim: that comes later, for content and distance together": (
+            lambda q, a_K, rows: solution_key_lookup(q, a_K, rows) / q.shape[-1] ** 0.5
         ),
-        "clip first, then add k: clipped after adding k, -k to k leaves out half of the distances": (
-            lambda query, key, k: (_ahead(query, key) + k).clamp(-k, k)
+        "these are the products with all rows of the table, [query row]: each pair still has to look up the "
+        "one of its own row": (
+            lambda q, a_K, rows: einsum(q, a_K, "batch head query dim, row dim -> batch head query row")
         ),
-        "k is not added: rows count from 0, and a negative row is read from the table's other end": (
-            lambda query, key, k: _ahead(query, key).clamp(-k, k)
+        "every query looks up the rows of the last one: rows differs from query to query": (
+            lambda q, a_K, rows: solution_key_lookup(q, a_K, rows[-1:].expand_as(rows))
         ),
-        "nothing is clipped: a distance beyond k has no row of its own": lambda query, key, k: (
-            _ahead(query, key) + k
+        "the vector's numbers are added up, without the query: each has to be multiplied with q": (
+            lambda q, a_K, rows: solution_key_lookup(torch.ones_like(q), a_K, rows)
         ),
-        "a remainder wraps a far key around to a near one's row: clamp it": lambda query, key, k: (
-            (_ahead(query, key) + k) % (2 * k + 1)
-        ),
-        "the axes are swapped: [query key], so i changes along the rows and j along the columns": (
-            lambda query, key, k: rows(query, key, k).T
-        ),
+        "off by one row": lambda q, a_K, rows: solution_key_lookup(q, a_K, (rows - 1).clamp(min=0)),
     }
-    return judge(attempt, reference=rows, cases=SIZES, mistakes=mistakes)
+    verdict = judge(
+        attempt,
+        reference=solution_key_lookup,
+        cases=[(q, table, pairs) for q, _, table, pairs in _cases()],
+        mistakes=mistakes,
+        names=("q", "a_K", "rows"),
+    )
+    given = torch.ones(1, 1, 32, 32), torch.ones(9, 32), rows(32, 32, 4)
+    meet = "Let q meet the table once, then look a number up for each pair, not a vector"
+    return _frugal(attempt, given, meet) if verdict.right else verdict
 
 
-def check_gather(attempt: Callable[[Queries, Keys, Table, Rows], Weights]) -> Verdict:
-    """``attempt(q, k, a_K, rows)``: e of equation 4, [head query key], with a vector for each pair."""
-    draw = torch.Generator().manual_seed(7)
-    cases = []
-    for query, key, clip in SIZES:
-        q, k = (torch.randn(2, size, 4, generator=draw) for size in (query, key))
-        cases.append((q, k, torch.randn(2 * clip + 1, 4, generator=draw), rows(query, key, clip)))
-    mistakes: dict[str, Callable[..., Weights]] = {
-        "the key of the query itself, k_i, stands where k_j should: j is the key that is looked at": (
-            lambda q, k, a_K, rows: scores(q, k[:, -q.shape[1] :], a_K, rows, own=True)
+def solution_value_lookup(weights: Scores, a_V: Table, rows: Rows) -> Queries:
+    """Return Σ_j α_ij a^V_ij: the weights are added up by row, and meet the table once."""
+    by_row = weights.new_zeros(*weights.shape[:-1], len(a_V))
+    by_row = by_row.scatter_add(-1, rows.expand_as(weights), weights)
+    return einsum(by_row, a_V, "batch head query row, row dim -> batch head query dim")
+
+
+def check_value_lookup(attempt: Callable[..., Any]) -> Verdict:
+    """Check ``attempt(weights, a_V, rows)``: Σ_j α_ij a^V_ij, with no tensor as large as [query key dim]."""
+
+    def overwritten(weights: Scores, a_V: Table, rows: Rows) -> Queries:
+        by_row = weights.new_zeros(*weights.shape[:-1], len(a_V))
+        return by_row.scatter(-1, rows.expand_as(weights), weights) @ a_V
+
+    def read(weights: Scores, a_V: Table, rows: Rows) -> Queries:
+        return weights.gather(-1, rows.clamp(max=weights.shape[-1] - 1).expand_as(weights)) @ a_V[rows[0]]
+
+    mistakes: dict[str, Callable[..., Any]] = {
+        "scatter overwrites: several keys share a row, so their weights must add up, with scatter_add": (
+            overwritten
         ),
-        "the distance term is missing: add a_K[rows] to the keys": lambda q, k, a_K, rows: scores(
-            q, k, torch.zeros_like(a_K), rows
+        "the sign of the distance is turned round: rows already says which vector": (
+            lambda weights, a_V, rows: solution_value_lookup(weights, a_V.flip(0), rows)
         ),
-        "the key is missing: q meets k_j + a_ij, and here a_ij alone": lambda q, k, a_K, rows: scores(
-            q, torch.zeros_like(k), a_K, rows
+        "every query adds up by the rows of the last one: rows differs from query to query": (
+            lambda weights, a_V, rows: solution_value_lookup(weights, a_V, rows[-1:].expand_as(rows))
         ),
-        "the division by √dim is missing": lambda q, k, a_K, rows: (
-            scores(q, k, a_K, rows) * sqrt(q.shape[-1])
+        "this is the mean over the keys without their weights": lambda weights, a_V, rows: (
+            solution_value_lookup(torch.full_like(weights, 1 / weights.shape[-1]), a_V, rows)
         ),
-        "only the product with the key is divided by √dim: equation 4 divides the whole": (
-            lambda q, k, a_K, rows: scores(q, k, a_K * sqrt(q.shape[-1]), rows)
+        "these are the weights added up by row: they still have to be multiplied with the table": (
+            lambda weights, a_V, rows: solution_value_lookup(weights, torch.eye(len(a_V)), rows)
         ),
-        "the sign of the distance is flipped: rows already says which vector, do not turn it around": (
-            lambda q, k, a_K, rows: scores(q, k, a_K.flip(0), rows)
-        ),
-        "softmax has been taken already: e is what goes into it": lambda q, k, a_K, rows: scores(
-            q, k, a_K, rows
-        ).softmax(-1),
+        "gather reads, and here something has to be added up: scatter_add is its counterpart": read,
     }
-    return judge(attempt, reference=scores, cases=cases, mistakes=mistakes)
-
-
-def scores(q: Queries, k: Keys, a_K: Table, rows: Rows, *, own: bool = False) -> Weights:
-    """Equation 4, before the softmax; ``own`` takes the key of i in place of j's."""
-    keys = rearrange(k, "head query dim -> head query 1 dim" if own else "head key dim -> head 1 key dim")
-    return einsum(q, keys + a_K[rows], "head query dim, head query key dim -> head query key") / sqrt(
-        q.shape[-1]
+    verdict = judge(
+        attempt,
+        reference=solution_value_lookup,
+        cases=[(weights, table, pairs) for _, weights, table, pairs in _cases()],
+        mistakes=mistakes,
+        names=("weights", "a_V", "rows"),
+    )
+    given = torch.ones(1, 1, 32, 32), torch.ones(9, 32), rows(32, 32, 4)
+    return (
+        _frugal(attempt, given, "Add the weights up by row, then meet the table")
+        if verdict.right
+        else verdict
     )
 
 
-def check_efficient(attempt: Callable[[Weights, Keys, Table, Rows], Queries]) -> Verdict:
-    """``attempt(weights, v, a_V, rows)``: z of equation 3, with no tensor as large as [query key dim]."""
+def _cases() -> list[tuple[Queries, Scores, Table, Rows]]:
+    """Return queries, weights, a table and rows: a case with small numbers, then random ones."""
     draw = torch.Generator().manual_seed(7)
-    cases = []
-    for query, key, clip in SIZES:
-        weights = torch.randn(2, query, key, generator=draw).softmax(-1)
-        v, a_V = (torch.randn(*size, 4, generator=draw) for size in ((2, key), (2 * clip + 1,)))
-        cases.append((weights, v, a_V, rows(query, key, clip)))
-    mistakes: dict[str, Callable[..., Queries]] = {
-        "the value term is lost: a_V must be averaged with the same weights": (
-            lambda weights, v, a_V, rows: values(weights, v, torch.zeros_like(a_V), rows)
-        ),
-        "the content is lost: this is the average of a_V alone, add that of v": (
-            lambda weights, v, a_V, rows: values(weights, torch.zeros_like(v), a_V, rows)
-        ),
-        "scatter overwrites: several keys share a row, so their weights must add up, with scatter_add": (
-            lambda weights, v, a_V, rows: values(weights, v, a_V, rows, add=False)
-        ),
-        "the value of the query itself, v_i, stands where v_j should: the weights sum to 1, so they would "
-        "change nothing": lambda weights, v, a_V, rows: (
-            v[:, -weights.shape[1] :] + values(weights, torch.zeros_like(v), a_V, rows)
-        ),
-        "the sign of the distance is flipped: rows already says which vector": (
-            lambda weights, v, a_V, rows: values(weights, v, a_V.flip(0), rows)
-        ),
-    }
-    verdict = judge(attempt, reference=values, cases=cases, mistakes=mistakes)
-    return _frugal(attempt) if verdict.right else verdict
+    table = torch.tensor([[-1.0, 0], [1, 1], [0, 0.5], [9, 9], [9, 9]])
+    weights = torch.tensor([[[[0.1, 0.2, 0.1, 0.2, 0.4]]]])
+    cases = [(torch.tensor([[[[1.0, 2]]]]), weights, table, rows(1, 5, 2))]
+    for n_query, n_key, k in SIZES:
+        q = torch.randn(2, 2, n_query, 4, generator=draw)
+        weights = torch.randn(2, 2, n_query, n_key, generator=draw).softmax(-1)
+        cases.append((q, weights, torch.randn(2 * k + 1, 4, generator=draw), rows(n_query, n_key, k)))
+    return cases
 
 
-def values(weights: Weights, v: Keys, a_V: Table, rows: Rows, *, add: bool = True) -> Queries:
-    """Equation 3, the weights of a row summed first; without ``add`` each overwrites the one before."""
-    empty = weights.new_zeros(*weights.shape[:-1], len(a_V))
-    index = rows.expand_as(weights)
-    by_row = empty.scatter_add(-1, index, weights) if add else empty.scatter(-1, index, weights)
-    return weights @ v + by_row @ a_V
-
-
-def _frugal(attempt: Callable[[Weights, Keys, Table, Rows], Queries]) -> Verdict:
-    query = key = dim = 32
-    draw = torch.Generator().manual_seed(7)
-    weights = torch.rand(1, query, key, generator=draw)
-    with Largest() as seen:
-        attempt(
-            weights,
-            torch.rand(1, key, dim, generator=draw),
-            torch.rand(9, dim, generator=draw),
-            rows(query, key, 4),
-        )
-    if seen.numbers >= query * key * dim:
+def _frugal(attempt: Callable[..., Any], given: tuple[Tensor, ...], instead: str) -> Verdict:
+    """Measure the largest tensor of 32 queries, 32 keys, 32 dimensions and 9 rows."""
+    with Largest() as largest:
+        attempt(*given)
+    if largest.numbers >= 32**3:
         return Verdict(
             False,
-            f"right, but it builds {seen.numbers:,} numbers for {query * key:,} pairs: a vector for each. "
-            "Sum the weights by row first, then meet the table once",
+            f"right, but it builds {largest.numbers:,} numbers for 1,024 pairs: a vector for each. {instead}",
         )
     return Verdict(True, "equal in every case, and no tensor has the size [query key dim]")

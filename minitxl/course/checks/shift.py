@@ -1,4 +1,4 @@
-"""Checks of notebook 09: the shift, its index, and its two-sided form."""
+"""Checks of notebook 09: the shift, its mirror image, its two-sided form, and its inverse on a band."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,131 +9,228 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from minitxl.course.exercises import Verdict, judge
+from minitxl.course.predictions import Predictions, Question
 from minitxl.positions import rel_shift
+
+Shift = Callable[[Tensor], Any]
+
+predictions = Predictions(
+    Question(
+        "saved",
+        "Segment 512, memory 512: how many times fewer vectors, one for each distance and not for each pair?",
+        answer=512,
+        tolerance=0,
+        why="512 · 1,024 pairs against 1,024 distances: the saving is the length of the segment",
+        wrong={
+            1024: "there are 512 · 1,024 pairs: dividing by the 1,024 distances leaves the number of queries",
+            2: "that is keys to queries; compare all pairs, 512 · 1,024, with all distances, 1,024",
+        },
+    ),
+    Question(
+        "corner",
+        "Three queries, five keys, numbered 0 to 14: which number ends in the last cell of row 0?",
+        answer=5,
+        tolerance=0,
+        why="row 0 keeps three of its own numbers, then comes the padding, then the 5 that begins row 1",
+        wrong={
+            0: "the padding's zero is one cell before; behind it the next row begins, and that is the 5",
+            4: "4 is the product with distance 0, and belongs to the query's own place, two cells earlier",
+        },
+    ),
+    Question(
+        "linear",
+        "Is the cost of a whole head linear in the number of keys times queries' length then? 'yes' or 'no'",
+        answer="no",
+        choices=("yes", "no"),
+        why="the keys of distance are made once for each distance; there still is a score for each pair",
+    ),
+)
+
+
+def _line(padded: Tensor) -> Tensor:
+    return rearrange(padded, "... query dist -> ... (query dist)")
+
+
+def _rows(entries: Tensor, scores: Tensor) -> Tensor:
+    return rearrange(entries, "... (query key) -> ... query key", query=scores.shape[-2])
+
+
+def _each_row_moves(scores: Tensor, steps: Callable[[int, int], int]) -> Tensor:
+    """Return row i rolled by ``steps(i, n_query)`` columns to the right."""
+    n_query = scores.shape[-2]
+    moved = [scores[..., i, :].roll(steps(i, n_query), dims=-1) for i in range(n_query)]
+    return torch.stack(moved, dim=-2)
+
+
+def _square(scores: Tensor) -> Tensor:
+    n_key = scores.shape[-1]
+    return _line(pad(scores, (1, 0))).unflatten(-1, (n_key + 1, n_key))[..., 1:, :]
+
+
+def _one(scores: Tensor) -> Tensor:
+    n_query, n_key = scores.shape[-2:]
+    return _rows(_line(pad(scores, (1, 0)))[..., 1 : 1 + n_query * n_key], scores)
+
+
+SHIFT_MISTAKES: dict[str, Shift] = {
+    "the zero column is on the wrong side: pad(scores, (1, 0)) puts it in front": (
+        lambda scores: _rows(_line(pad(scores, (0, 1)))[..., scores.shape[-2] :], scores)
+    ),
+    "the wrong end is sliced off: what goes are the first query entries of the line": (
+        lambda scores: _rows(_line(pad(scores, (1, 0)))[..., : -scores.shape[-2]], scores)
+    ),
+    "a row of the padded matrix is sliced off: read it as one line first, then drop its start": (
+        lambda scores: pad(scores, (1, 0))[..., 1:, :]
+    ),
+    "this works where query = key alone: the line is cut into rows as long as there are keys, "
+    "and what is dropped is one entry for each query": _square,
+    "one entry is dropped in place of query: that takes the padding away and moves no row": _one,
+    "every row is moved alike: row i has to move by query - 1 - i": (
+        lambda scores: scores.roll(1 - scores.shape[-2], dims=-1)
+    ),
+    "the rows move the wrong way: to the left, so that row 0 begins with a nearer distance": (
+        lambda scores: _each_row_moves(scores, lambda i, n_query: n_query - 1 - i)
+    ),
+    "row i moves left by i, and should by query - 1 - i: the last row, whose query is the last key, stays": (
+        lambda scores: _each_row_moves(scores, lambda i, n_query: -i)
+    ),
+    "off by one: row i moves left by query - i, and should by query - 1 - i": (
+        lambda scores: _each_row_moves(scores, lambda i, n_query: i - n_query)
+    ),
+    "the columns are read backwards: they are the distances key-1 … 0 already, so there is nothing to flip": (
+        lambda scores: rel_shift(scores.flip(-1))
+    ),
+    "nothing has moved: column c is the distance key-1-c for every query, and not yet key c": (
+        lambda scores: scores
+    ),
+}
+
+
+def _cases(*shapes: tuple[int, ...]) -> list[tuple[Tensor]]:
+    """Return matrices to shift: a small one that can be followed by hand, then random ones."""
+    draw = torch.Generator().manual_seed(9)
+    small = torch.arange(8.0).reshape(2, 4)
+    return [(small,), *((torch.randn(shape, generator=draw),) for shape in shapes)]
+
+
+def _seen(shift: Shift) -> Shift:
+    """Return the shift with zeros for keys of the future, which may hold anything."""
+
+    def shifted(scores: Tensor) -> Any:
+        result = shift(scores)
+        if not isinstance(result, Tensor) or result.shape != scores.shape:
+            return result
+        return result.tril(scores.shape[-1] - scores.shape[-2])
+
+    return shifted
 
 
 def check_rel_shift(attempt: Callable[..., Any]) -> Verdict:
-    """``attempt(scores)`` for [..., query, dist]; entries of the future may be anything."""
-
-    def causal(shift: Callable[..., Any]) -> Callable[..., Any]:
-        def shifted(scores: Tensor) -> Any:
-            found = shift(scores)
-            if not isinstance(found, Tensor) or found.shape != scores.shape:
-                return found
-            return found.tril(scores.shape[-1] - scores.shape[-2])
-
-        return shifted
-
-    def line(padded: Tensor) -> Tensor:
-        return rearrange(padded, "... query dist -> ... (query dist)")
-
-    def rows_of(entries: Tensor, scores: Tensor) -> Tensor:
-        return rearrange(entries, "... (query key) -> ... query key", query=scores.shape[-2])
-
-    def right(scores: Tensor) -> Tensor:
-        return rows_of(line(pad(scores, (0, 1)))[..., scores.shape[-2] :], scores)
-
-    def end(scores: Tensor) -> Tensor:
-        return rows_of(line(pad(scores, (1, 0)))[..., : -scores.shape[-2]], scores)
-
-    def row(scores: Tensor) -> Tensor:
-        return pad(scores, (1, 0))[..., 1:, :]
-
-    def square(scores: Tensor) -> Tensor:
-        key = scores.shape[-1]
-        tall = line(pad(scores, (1, 0))).unflatten(-1, (key + 1, key))
-        return tall[..., 1:, :]
-
-    def one(scores: Tensor) -> Tensor:
-        query, key = scores.shape[-2:]
-        return rows_of(line(pad(scores, (1, 0)))[..., 1 : 1 + query * key], scores)
-
-    def alike(scores: Tensor) -> Tensor:
-        return scores.roll(1 - scores.shape[-2], dims=-1)
-
-    mistakes = {
-        "the zero column is on the wrong side: pad(scores, (1, 0)) puts it in front": right,
-        "the wrong end is sliced off: what goes are the first query entries of the line": end,
-        "a row of the padded matrix is sliced off: read it as one line first, then drop its start": row,
-        "this works where query = key alone: the rows of the reshaped matrix are query long, not key": square,
-        "one entry is dropped in place of query: that takes the padding away and moves no row": one,
-        "every row is moved alike: row i has to move by query - 1 - i": alike,
-    }
-    generator = torch.Generator().manual_seed(9)
-    shapes = [(4, 4), (3, 5), (1, 6), (2, 3, 4, 7), (5, 6)]
+    """Check ``attempt(scores)`` for [..., query, dist]; entries of the future may be anything."""
     return judge(
-        causal(attempt),
-        reference=causal(rel_shift),
-        cases=[(torch.randn(shape, generator=generator),) for shape in shapes],
-        mistakes={why: causal(wrong) for why, wrong in mistakes.items()},
+        _seen(attempt),
+        reference=_seen(rel_shift),
+        cases=_cases((4, 4), (3, 5), (1, 6), (2, 3, 4, 7), (5, 6)),
+        mistakes={why: _seen(mistake) for why, mistake in SHIFT_MISTAKES.items()},
         praise="equal to the package's on every entry that a causal mask leaves",
     )
 
 
-def check_column(attempt: Callable[..., Any]) -> Verdict:
-    """``attempt(i, j, query, key)``: the column, before the shift, of query i and key j."""
-    mistakes: dict[str, Callable[..., int]] = {
-        "query i of the segment stands at position key - query + i, behind the memory, and not at i": (
-            lambda i, j, query, key: key - 1 - i + j
+def check_ascending(attempt: Callable[..., Any]) -> Verdict:
+    """Check ``attempt(scores)``: [..., query, dist] with columns of distance 0 … key-1."""
+
+    def reference(scores: Tensor) -> Tensor:
+        return rel_shift(scores.flip(-1))
+
+    mistakes: dict[str, Shift] = {
+        "the columns are still in their old order: distance 0 comes first here, so the shift for key-1 … 0 "
+        "puts each product at the wrong key": rel_shift,
+        "the columns are turned round after the shift: turn them before, as shifted columns are keys": (
+            lambda scores: rel_shift(scores).flip(-1)
         ),
-        "that is the distance; the columns run from distance key-1 down to 0": (
-            lambda i, j, query, key: key - query + i - j
+        "the queries are turned round instead of the columns: distances are the last axis": (
+            lambda scores: rel_shift(scores.flip(-2))
         ),
-        "off by one: the last query moves by nothing, so its column is j": (
-            lambda i, j, query, key: query - i + j
-        ),
-        "the sign is wrong: later queries move less to the left, not more": (lambda i, j, query, key: i + j),
+        "the columns are turned round and nothing is shifted": lambda scores: scores.flip(-1),
+        "nothing has moved: column c is the distance c for every query": lambda scores: scores,
     }
-    cases = [
-        (i, j, query, key)
-        for query, key in ((4, 4), (3, 5), (1, 6), (2, 9))
-        for i in range(query)
-        for j in range(key - query + i + 1)
-    ]
     return judge(
-        attempt,
-        reference=lambda i, j, query, key: query - 1 - i + j,
-        cases=cases,
-        mistakes=mistakes,
-        praise="right for every query and every key it may see",
+        _seen(attempt),
+        reference=_seen(reference),
+        cases=_cases((4, 4), (1, 6), (2, 3, 4, 7)),
+        mistakes={why: _seen(mistake) for why, mistake in mistakes.items()},
+        praise="each distance stands at its key, whichever order its table has",
     )
 
 
 def check_two_sided(attempt: Callable[..., Any]) -> Verdict:
-    """``attempt(scores)``: [..., query, dist] of the distances key-1 … -(query-1) to [..., query, key]."""
+    """Check ``attempt(scores)``: [..., query, dist] of the distances key-1 … -(query-1), to every key."""
 
     def reference(scores: Tensor) -> Tensor:
-        query, dist = scores.shape[-2:]
-        rows = [scores[..., i, query - 1 - i : dist - i] for i in range(query)]
+        n_query, n_dist = scores.shape[-2:]
+        rows = [scores[..., i, n_query - 1 - i : n_dist - i] for i in range(n_query)]
         return torch.stack(rows, dim=-2)
 
-    def narrow(scores: Tensor) -> Tensor:
-        query, dist = scores.shape[-2:]
-        return rel_shift(scores[..., : dist - query + 1])
+    def n_key(scores: Tensor) -> int:
+        return scores.shape[-1] - scores.shape[-2] + 1
 
-    def last(scores: Tensor) -> Tensor:
-        return rel_shift(scores)[..., scores.shape[-2] - 1 :]
-
-    def whole(scores: Tensor) -> Tensor:
-        return rel_shift(scores)
-
-    def unshifted(scores: Tensor) -> Tensor:
-        query, dist = scores.shape[-2:]
-        return scores[..., : dist - query + 1]
-
-    mistakes = {
+    mistakes: dict[str, Shift] = {
         "the columns of the future are cut off before the shift, so its rows slide into each other: "
-        "shift all columns, then cut": narrow,
-        "the wrong columns are kept: the keys are the first of the shifted row": last,
-        "nothing is wrong but the width: after the shift, only the first key columns are keys": whole,
-        "the rows are cut and not shifted": unshifted,
+        "shift all columns, then cut": lambda scores: rel_shift(scores[..., : n_key(scores)]),
+        "the wrong columns are kept: the keys are the first of the shifted row": (
+            lambda scores: rel_shift(scores)[..., scores.shape[-2] - 1 :]
+        ),
+        "nothing is wrong but the width: after the shift, only the first key columns are keys": rel_shift,
+        "the rows are cut and not shifted": lambda scores: scores[..., : n_key(scores)],
+        "one column too few is kept: there are dist - query + 1 keys": (
+            lambda scores: rel_shift(scores)[..., : n_key(scores) - 1]
+        ),
     }
-    generator = torch.Generator().manual_seed(9)
-    shapes = [(3, 7), (4, 7), (1, 5), (2, 2, 3, 6)]
     return judge(
         attempt,
         reference=reference,
-        cases=[(torch.randn(shape, generator=generator),) for shape in shapes],
+        cases=_cases((4, 7), (1, 5), (2, 2, 3, 6)),
         mistakes=mistakes,
         praise="right on both sides of the diagonal, and nothing to mask",
+    )
+
+
+def check_banded(attempt: Callable[..., Any]) -> Verdict:
+    """Check ``attempt(scores)``: [..., query, window], oldest key first, to every key, 0 elsewhere."""
+
+    def reference(scores: Tensor) -> Tensor:
+        n_query = scores.shape[-2]
+        rows = [pad(scores[..., i, :], (i, n_query - 1 - i)) for i in range(n_query)]
+        return torch.stack(rows, dim=-2)
+
+    def cut(line: Tensor, n_query: int) -> Tensor:
+        """Return the line in n_query rows, without its last n_query entries."""
+        return line[..., :-n_query].unflatten(-1, (n_query, -1))
+
+    mistakes: dict[str, Shift] = {
+        "the rows have not moved: query i sees keys i … i + window - 1, so row i moves right by i": (
+            lambda scores: pad(scores, (0, scores.shape[-2] - 1))
+        ),
+        "the rows move the wrong way: the first query sees the first keys": (
+            lambda scores: reference(scores.flip(-2)).flip(-2)
+        ),
+        "the zeros stand in front of each row, so the first row begins with them: put them behind": (
+            lambda scores: cut(_line(pad(scores, (scores.shape[-2], 0))), scores.shape[-2])
+        ),
+        "the start of the line is dropped, and it is the end that must go: the first row stays": (
+            lambda scores: _line(pad(scores, (0, scores.shape[-2])))[..., scores.shape[-2] :].unflatten(
+                -1, (scores.shape[-2], -1)
+            )
+        ),
+        "the columns are read backwards: the oldest key of the window comes first already": (
+            lambda scores: reference(scores.flip(-1))
+        ),
+    }
+    small = torch.arange(1.0, 7).reshape(2, 3)
+    return judge(
+        attempt,
+        reference=reference,
+        cases=[(small,), *_cases((4, 4), (3, 1), (2, 2, 4, 3))],
+        mistakes=mistakes,
+        praise="each query's scores stand over the keys of its own window, and zeros elsewhere",
     )

@@ -1,178 +1,163 @@
-"""Checks of notebook 08: a term alone, and two that work together.
-
-What counts is where a head looks, so an answer may be as sharp as its author likes.
-"""
+"""Predictions of notebook 08, and the check of its four terms."""
 
 from collections.abc import Callable
+from math import sqrt
 from typing import Any
 
 import torch
 from einops import einsum, rearrange
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float
 from torch import Tensor
-from torch.nn.functional import one_hot
 
-from minitxl.attention import attention_mask
+from minitxl.attention import Heads, Keys, Scores
+from minitxl.course.differences import difference, equal, is_list
 from minitxl.course.exercises import Verdict, judge
-from minitxl.positions import distances, rel_shift, sinusoids
+from minitxl.course.predictions import Predictions, Question
 
-D_MODEL, KEYS = 64, 24
-Text = Int[Tensor, " key"]
+PairKeys = Float[Tensor, "head query key dim"]
+Bias = Float[Tensor, "head dim"]
+FourTerms = tuple[Scores, Scores, Scores, Scores]
 
-
-def _then(use: Callable[..., Any], solution: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that computes the head an attempt makes; an empty attempt is passed on."""
-
-    def head(*case: Any) -> Any:
-        answer = solution(*case[:-1])
-        return answer if answer is None or answer is Ellipsis else use(answer, *case)
-
-    return head
-
-
-def _tokens(text: Text) -> Float[Tensor, "key model"]:
-    return one_hot(text, D_MODEL).float()
-
-
-def _texts(number: int) -> list[Text]:
-    """Return random texts of five tokens that begin with each of them."""
-    generator = torch.Generator().manual_seed(8)
-    begin = torch.arange(5)
-    return [torch.cat([begin, torch.randint(5, (KEYS - 5,), generator=generator)]) for _ in range(number)]
-
-
-def _largest(scores: Float[Tensor, "query key"]) -> Bool[Tensor, "query key"]:
-    """Return the keys that share a query's largest score."""
-    seen = attention_mask(*scores.shape)[0]
-    shown = scores.masked_fill(~seen, float("-inf"))
-    return shown >= shown.amax(-1, keepdim=True) - 1e-4
-
-
-def check_partner(attempt: Callable[..., Any]) -> Verdict:
-    """``attempt(partner, d_model)``: a weight of W_q with which a token looks for its partner, by (a)."""
-
-    def use(W_q: Tensor, partner: Tensor, d_model: int, text: Text) -> Tensor:
-        x = _tokens(text)
-        q = einsum(W_q.float(), x, "dim model, key model -> key dim")
-        return _largest(einsum(q, x, "query dim, key dim -> query key"))
-
-    def reference(partner: Tensor, d_model: int) -> Tensor:
-        return rearrange(_wide(partner, d_model), "model dim -> dim model")
-
-    def transposed(partner: Tensor, d_model: int) -> Tensor:
-        return _wide(partner, d_model)
-
-    def itself(partner: Tensor, d_model: int) -> Tensor:
-        return torch.eye(d_model)
-
-    def keys_side(partner: Tensor, d_model: int) -> Tensor:
-        return reference(partner, d_model) + torch.eye(d_model)
-
-    partners = [torch.tensor(row) for row in ([1, 2, 3, 4, 0], [3, 3, 0, 1, 1], [2, 0, 4, 4, 3])]
-    mistakes = {
-        "each token is looked for by its partner: a weight of nn.Linear is [out, in], here [dim, model], "
-        "so the column of token t holds what t looks for": transposed,
-        "each token looks for itself: that is W_q = W_kE = 1, the partner is not in it yet": itself,
-        "each token looks for itself as much as for its partner: start from zeros, not from torch.eye": (
-            keys_side
-        ),
-    }
-    return judge(
-        _then(use, attempt),
-        reference=_then(use, reference),
-        cases=[(partner, D_MODEL, text) for partner, text in zip(partners, _texts(3), strict=True)],
-        mistakes={why: _then(use, wrong) for why, wrong in mistakes.items()},
-        praise="each token finds its partner, wherever it stands, and (b), (c), (d) are zero",
-    )
+COMPUTED = "the rows are computed and not learned, so there is one for every distance, trained or not"
+predictions = Predictions(
+    Question(
+        "changed",
+        "Absolute positions, the same text 10 places farther on: how many of the four products change?",
+        answer=3,
+        why="only content × content has no position in it",
+        wrong={
+            4: "content × content has no position in it, so it stays as it was",
+            2: "three products hold a position: the key's alone, the query's alone, and both",
+            1: "each product that holds a position changes, and one position is enough",
+        },
+    ),
+    Question(
+        "learned",
+        "A row of sines for each distance, and a matrix that makes keys of rows: which is learned?",
+        answer="matrix",
+        choices=("rows", "matrix", "both"),
+        why="R is a fixed table of sinusoids, computed when it is needed; W_kR is learned",
+        wrong={
+            "rows": COMPUTED,
+            "both": COMPUTED,
+        },
+    ),
+    Question(
+        "missed",
+        "Trained without one term: for how many of the four is that worse by more than seeds lie apart?",
+        answer=0,
+        why="every mean lies within the range of the whole model's own seeds; only without (b) was the loss "
+        "higher in each seed",
+        wrong={
+            4: "the terms can stand in for each other: a model that never had one hardly misses it",
+            1: "without (b) the loss was higher in each seed, but by less than the whole model's seeds "
+            "lie apart",
+        },
+    ),
+)
 
 
-def _wide(partner: Tensor, d_model: int) -> Tensor:
-    """Row t holds the one-hot vector of t's partner."""
-    rows = torch.zeros(d_model, d_model)
-    rows[: len(partner)] = one_hot(partner, d_model).float()
-    return rows
+def solution_four_terms(q: Heads, k: Keys, r: PairKeys, u: Bias, v: Bias) -> FourTerms:
+    """Return (a) (b) (c) (d), each divided by √d_head; r has a vector for each pair."""
+    a = einsum(q, k, "batch head query dim, batch head key dim -> batch head query key")
+    b = einsum(q, r, "batch head query dim, head query key dim -> batch head query key")
+    c = rearrange(einsum(u, k, "head dim, batch head key dim -> batch head key"), "b h key -> b h 1 key")
+    d = rearrange(einsum(v, r, "head dim, head query key dim -> head query key"), "... -> 1 ...")
+    scale = sqrt(q.shape[-1])
+    return a / scale, b / scale, c.expand_as(a) / scale, d.expand_as(a) / scale
 
 
-def check_look_back(attempt: Callable[..., Any]) -> Verdict:
-    """``attempt(distance, W_kR, R)``: a v that looks ``distance`` back, by (d); W_kR is a rotation."""
+def check_four_terms(attempt: Callable[..., Any]) -> Verdict:
+    """Check ``attempt(q, k, r, u, v)``: (a) (b) (c) (d); axes of size 1 may stand for whole ones."""
 
-    def use(v: Tensor, distance: int, W_kR: Tensor, R: Tensor, key: int) -> Tensor:
-        r = einsum(W_kR, R, "dim model, dist model -> dist dim")
-        found = einsum(v, r, "dim, dist dim -> dist").argmax()
-        return key - 1 - found
+    def whole(terms: Callable[..., Any]) -> Callable[..., Any]:
+        def expanded(q: Heads, k: Keys, r: PairKeys, u: Bias, v: Bias) -> Any:
+            result = terms(q, k, r, u, v)
+            if not is_list(result) or not all(isinstance(term, Tensor) for term in result):
+                return result
+            shape = (*q.shape[:3], k.shape[2])
+            try:
+                return tuple(term.expand(shape) for term in result)
+            except RuntimeError:
+                return result
 
-    def reference(distance: int, W_kR: Tensor, R: Tensor) -> Tensor:
-        return W_kR @ R[len(R) - 1 - distance]
+        return expanded
+
+    def changed(**swap: Callable[..., Tensor]) -> Callable[..., FourTerms]:
+        """Return the solution with some of its arguments made from the others."""
+
+        def mistake(q: Heads, k: Keys, r: PairKeys, u: Bias, v: Bias) -> FourTerms:
+            given = {"q": q, "k": k, "r": r, "u": u, "v": v}
+            return solution_four_terms(**given | {name: make(**given) for name, make in swap.items()})
+
+        return mistake
+
+    def scaled(*factors: float | int) -> Callable[..., FourTerms]:
+        def mistake(*given: Tensor) -> Any:
+            pairs = zip(solution_four_terms(*given), factors, strict=True)
+            return tuple(term * (sqrt(given[0].shape[-1]) if factor else 1) for term, factor in pairs)
+
+        return mistake
+
+    def ordered(*places: int) -> Callable[..., Any]:
+        return lambda *given: tuple(solution_four_terms(*given)[place] for place in places)
 
     mistakes: dict[str, Callable[..., Any]] = {
-        "this looks at the wrong end: the rows of R are the distances key-1 … 0, "
-        "so the row of a distance is key - 1 - distance": lambda d, W_kR, R: W_kR @ R[d],
-        "v meets r = W_kR R and not R: turn the row of R by W_kR as well": lambda d, W_kR, R: R[-1 - d],
-        "W_kR is transposed: r = W_kR R is W_kR @ row for a row of R, or R @ W_kR.T for all": (
-            lambda d, W_kR, R: W_kR.T @ R[-1 - d]
+        "u and v are swapped: u meets the keys of content, k, and v those of distance, r": (
+            changed(u=lambda u, v, **_: v, v=lambda u, v, **_: u)
         ),
-        "off by one: the last row of R is distance 0, the query's own": lambda d, W_kR, R: W_kR @ R[-d],
+        "one bias is used twice: (c) is u · k and (d) is v · r": changed(v=lambda u, **_: u),
+        "none of the terms is divided by √d_head": scaled(1, 1, 1, 1),
+        "(c) and (d) are not divided by √d_head: all four are": scaled(0, 0, 1, 1),
+        "(b) and (c) are in each other's place: (b) is the query's content with the distance": (
+            ordered(0, 2, 1, 3)
+        ),
+        "this is the sum of the four: return them apart, as (a), (b), (c), (d)": (
+            lambda *given: sum(solution_four_terms(*given))
+        ),
+        "these are the two products that a model computes, (a) + (c) and (b) + (d): return the four apart": (
+            lambda *given: _two(solution_four_terms(*given))
+        ),
+        "(c) and (d) hold the query's own content too: the biases replace q there, and are not added to it": (
+            lambda q, k, r, u, v: (
+                *solution_four_terms(q, k, r, u, v)[:2],
+                *solution_four_terms(q + u[:, None], k, r, u, v)[:1],
+                *solution_four_terms(q + v[:, None], k, r, u, v)[1:2],
+            )
+        ),
     }
-    generator = torch.Generator().manual_seed(8)
-    cases = []
-    for distance, key in ((3, 20), (7, 24), (11, 32), (1, 9)):
-        rotation = torch.linalg.qr(torch.randn(D_MODEL, D_MODEL, generator=generator))[0]
-        cases.append((distance, rotation, sinusoids(distances(key).float(), D_MODEL), key))
+    draw = torch.Generator().manual_seed(8)
+    by_hand = [torch.tensor(numbers) for numbers in ([[[[1.0, 2]]]], [[[[1.0, 0], [1, 2]]]])]
+    by_hand += [torch.tensor(numbers) for numbers in ([[[[3.0, 1], [0, 1]]]], [[0.0, 1]], [[1.0, 0]])]
+    cases: list[tuple[Tensor, ...]] = [tuple(by_hand)]
+    for batch, head, query, key, dim in ((1, 1, 3, 3, 4), (2, 3, 4, 7, 5), (2, 2, 1, 3, 4)):
+        shapes = (
+            (batch, head, query, dim),
+            (batch, head, key, dim),
+            (head, query, key, dim),
+            *[(head, dim)] * 2,
+        )
+        cases.append(tuple(torch.randn(shape, generator=draw) for shape in shapes))
     return judge(
-        _then(use, attempt),
-        reference=_then(use, reference),
+        whole(attempt),
+        reference=solution_four_terms,
         cases=cases,
-        mistakes={why: _then(use, wrong) for why, wrong in mistakes.items()},
-        praise="the head looks exactly as far back as it should, whatever the words are",
+        mistakes={why: whole(mistake) for why, mistake in mistakes.items()},
+        praise="each of the four terms is right, and in its place",
+        names=("q", "k", "r", "u", "v"),
+        say=_say_which,
     )
 
 
-def check_last_blank(attempt: Callable[..., Any]) -> Verdict:
-    """``attempt(blank, R)``: u and v that look at the last blank, by (c) and (d) together."""
+def _two(terms: FourTerms) -> tuple[Scores, Scores]:
+    a, b, c, d = terms
+    return a + c, b + d
 
-    def use(biases: Any, blank: Tensor, R: Tensor, text: Text) -> Tensor:
-        u, v = biases
-        c = einsum(u, _tokens(text), "dim, key dim -> key").expand(KEYS, KEYS)
-        d = rel_shift(einsum(v, R, "dim, dist dim -> dist").expand(KEYS, KEYS))
-        return _largest(c + d)
 
-    def slow(R: Tensor) -> Tensor:
-        v = torch.zeros_like(R[-1])
-        v[len(v) // 2 + 8] = 1.0
-        return v
-
-    def reference(blank: Tensor, R: Tensor) -> tuple[Tensor, Tensor]:
-        return 100 * blank, slow(R)
-
-    def one_bias(blank: Tensor, R: Tensor) -> tuple[Tensor, Tensor]:
-        return 100 * blank + slow(R), 100 * blank + slow(R)
-
-    mistakes: dict[str, Callable[..., Any]] = {
-        "this is one bias used twice: u meets the keys of content and v those of distance, "
-        "so the blank belongs in u alone and the distance in v alone": one_bias,
-        "u and v are swapped: u meets W_kE x, what a key is, and v meets W_kR R, how far it is": (
-            lambda blank, R: (slow(R), 100 * blank)
-        ),
-        "this looks at blanks, but at all of them alike: v is zero, so no distance is better": (
-            lambda blank, R: (100 * blank, 0 * R[-1])
-        ),
-        "this looks at the query itself: v outweighs u, so make u much larger": (
-            lambda blank, R: (blank, 100 * slow(R))
-        ),
-        "nearly: R_0 · R_d adds up all cosines and wobbles as it falls, so a farther blank may win; "
-        "take one slow cosine, which falls all the way": lambda blank, R: (100 * blank, R[-1]),
-        "R[0] is the farthest distance, key-1; the nearest, 0, is R[-1]": (
-            lambda blank, R: (100 * blank, R[0])
-        ),
-    }
-    rare = 1 + torch.arange(KEYS) % 4
-    rare[:2] = 0
-    R = sinusoids(distances(KEYS).float(), D_MODEL)
-    blank = one_hot(torch.tensor(0), D_MODEL).float()
-    return judge(
-        _then(use, attempt),
-        reference=_then(use, reference),
-        cases=[(blank, R, text) for text in [*_texts(4), rare]],
-        mistakes={why: _then(use, wrong) for why, wrong in mistakes.items()},
-        praise="every query finds the last blank: what from u, where from v, and no query needed",
-    )
+def _say_which(got: Any, expected: FourTerms) -> str:
+    """Name the first term that is wrong."""
+    if not is_list(got) or len(got) != len(expected):
+        return difference(got, expected)
+    pairs = zip("abcd", got, expected, strict=True)
+    name, mine, right = next((name, mine, right) for name, mine, right in pairs if not equal(mine, right))
+    return f"for the term ({name}) {difference(mine, right)}"

@@ -157,52 +157,56 @@ def _by_clip(axes: Axes, rows: Sequence[Data]) -> None:
 
 
 def shaw_vectors(data: Data) -> Picture:
-    """Draw one model's tables by j - i: the norm of each vector, and its cosine with the next."""
-    places, k = data["j_minus_i"], data["max_distance"]
+    """Draw one model's tables by distance i - j: how long each vector is, and how alike neighbours are.
+
+    Above, a row of panels for each layer, keys left and values right; the dotted line is the longest of the
+    vectors of the future, which were never used. Below, the cosine of each vector with the next farther one.
+    """
+    layers, k = data["layers"], data["max_distance"]
+    names = {"a_K": "a_K, for the keys", "a_V": "a_V, for the values"}
     alt = []
-    with drawing(9.5, 5.2) as figure:
-        grid = figure.subplots(2, 2, sharex=True, sharey="row")
-        for column, table in enumerate(("a_K", "a_V")):
-            norm, cosine = grid[:, column]
-            for number, (layer, (colour, line)) in enumerate(
-                zip(data["layers"], LINES, strict=False), start=1
-            ):
-                norm.plot(places, layer[table]["norm"], line, color=colour, lw=1.4, label=f"layer {number}")
-                between = [place + 0.5 for place in places[:-1]]
-                cosine.plot(between, layer[table]["cosine"], line, color=colour, lw=1.4)
-                itself, one_back, farthest = (layer[table]["norm"][row] for row in (k, k - 1, 0))
+    with drawing(9.5, 1.2 * len(layers) + 2.1) as figure:
+        grid = figure.subplots(len(layers) + 1, 2, height_ratios=[1] * len(layers) + [0.8], sharex=True)
+        for column, (table, name) in enumerate(names.items()):
+            for axes, (number, layer) in zip(grid[:, column], enumerate(layers, start=1), strict=False):
+                past, unused = layer[table]["norm"][k::-1], max(layer[table]["norm"][k + 1 :])
+                axes.bar(range(k + 1), past, color=GREEN, width=0.8)
+                axes.axhline(unused, color="black", lw=1.2, ls=":")
+                axes.set_title(f"{name}" if number == 1 else "")
+                axes.set(ylim=(0, 1.08 * max(max(one[table]["norm"]) for one in layers)))
+                axes.set_ylabel(f"layer {number}" if column == 0 else "")
                 alt.append(
-                    f"{table} layer {number}: norm {itself:.2f} of itself, {one_back:.2f} one back, "
-                    f"{farthest:.2f} at {k} and more"
+                    f"{table} layer {number}: norm {past[0]:.2f} of itself, {past[1]:.2f} one back, "
+                    f"{past[k]:.2f} at {k} and more, at most {unused:.2f} of the future"
                 )
-            norm.set(title=f"{table}: {'for the keys' if table == 'a_K' else 'for the values'}")
-            cosine.set(xlabel="j - i, tokens")
-            cosine.axhline(0, color="#808080", lw=0.6)
-            for axes in (norm, cosine):
-                axes.axvspan(0.5, k + 0.5, color=HIDDEN, lw=0, zorder=0)
-            norm.annotate(
-                "the future:\nnever used",
-                (k / 2 + 0.5, 0.85),
-                xycoords=("data", "axes fraction"),
-                ha="center",
-                va="top",
+            strip = grid[-1, column]
+            cosines = np.array([layer[table]["cosine"][k - 1 :: -1] for layer in layers])
+            image = strip.imshow(
+                cosines, cmap="cividis", vmin=-1, vmax=1, aspect="auto", extent=(0, k, len(layers), 0)
             )
-        grid[0, 0].set(ylabel="length of the vector")
-        grid[1, 0].set(ylabel="cosine with the next one", xticks=range(-k, k + 1, max(1, k // 4)))
-        grid[0, 0].legend(loc="upper left")
+            strip.set_xticks(range(0, k + 1, max(1, k // 8)))
+            strip.set_yticks([number + 0.5 for number in range(len(layers))], [])
+            if column == 0:
+                strip.set_yticklabels([f"layer {number + 1}" for number in range(len(layers))])
+            strip.tick_params(axis="y", length=0)
+            strip.set_title("cosine of neighbours")
+            strip.set(xlabel=f"distance i - j, tokens; {k}: {k} and more", xlim=(-0.6, k + 0.6))
+            alt.append(f"{table} layer 1: cosine of itself and one back {cosines[0, 0]:.2f}")
+        figure.colorbar(image, ax=grid[-1, :], pad=0.01)
+        figure.supylabel("length of the vector", fontsize=10)
     return Picture(figure, f"Learned vectors by distance, k = {k}. {'; '.join(alt)}.")
 
 
 def clip_choice(data: Data) -> Picture:
     """Draw for one k the vector of each pair, the distance's part of a score, and the measured loss.
 
-    ``rows`` is [query key] of clipped j - i, None in the future; ``added`` is by distance 0, 1, ….
+    ``rows`` is [query key] of clipped distances i - j, None in the future; ``added`` is by distance 0, 1, ….
     """
     k, added = data["max_distance"], data["added"]
     with drawing(10.5, 3) as figure:
         pairs, plateau, loss = figure.subplots(1, 3, width_ratios=[1.25, 1, 0.9])
         image = _map(pairs, data["rows"])
-        figure.colorbar(image, ax=pairs, shrink=0.8, label="clipped j - i")
+        figure.colorbar(image, ax=pairs, shrink=0.8, label="clipped i - j")
         pairs.set(
             title=f"k = {k}: {data['used']} vectors used", xlabel="key, memory then segment", ylabel="query"
         )

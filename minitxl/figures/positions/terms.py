@@ -1,10 +1,11 @@
-"""The four terms of Transformer-XL's score, and the shift that puts two of them in place."""
+"""The four terms of Transformer-XL's score: apart, stacked, and what a model loses without each."""
+
+from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.colors import Normalize, PowerNorm
 
-from minitxl.figures.marks import box, hide_frame
+from minitxl.figures.marks import hide_frame
 from minitxl.figures.picture import BITS, BLUE, GREEN, ORANGE, PURPLE, Data, Picture, drawing, printed
 
 NAMES = {
@@ -13,34 +14,46 @@ NAMES = {
     "c": "(c) bias of content",
     "d": "(d) bias of distance",
 }
+GREY = "#E4E4E4"
+ABOVE: Any = {"textcoords": "offset points", "ha": "center", "fontsize": 9}
 BARS = {"a": (BLUE, ""), "b": (ORANGE, "////"), "c": (GREEN, "...."), "d": (PURPLE, "xxxx")}
-ROWS = ["#A6CEE3", "#FDD0A2", "#B8E0C8", "#E9C9DD", "#E8E8B0"]
-WAYS = {"pair": ("for each pair", BLUE, "s--"), "distance": ("for each distance, and shift", ORANGE, "o-")}
 
 
 def without_terms(data: Data) -> Picture:
-    """Draw test loss of the whole model and of four that never had one of the terms."""
-    rows = data["missing"]
-    labels = {missing: f"without {NAMES[missing]}" if missing in NAMES else "all four" for missing in rows}
-    with drawing(7, 2.8) as figure:
+    """Draw the test loss without each term, seed by seed, less that of the same seed's whole model.
+
+    The grey band is as wide as the whole model's own seeds lie apart: differences inside it are noise.
+    """
+    rows = {name: row for name, row in data["missing"].items() if name != "none"}
+    whole = data["missing"]["none"]["bits"]
+    with drawing(8, 3.4) as figure:
         axes = figure.subplots()
-        axes.axvline(rows["none"]["bits"]["mean"], color="black", lw=1, ls=":")
-        for place, (missing, row) in enumerate(rows.items()):
-            colour, bits = ORANGE if missing == "none" else BLUE, row["bits"]
-            axes.plot(bits["seeds"], [place] * len(bits["seeds"]), "o", color=colour, ms=5, mfc="white")
-            axes.plot(bits["mean"], place, "|", color=colour, ms=16, mew=2.5)
-            words = f"{bits['mean']:.2f}" if missing == "none" else f"{row['cost']['mean']:+.2f}"
-            axes.annotate(words, (max(bits["seeds"]), place), (10, -3), textcoords="offset points")
-        axes.set_yticks(range(len(rows)), list(labels.values()))
-        axes.invert_yaxis()
-        axes.margins(x=0.15, y=0.15)
-        axes.set(xlabel=f"test {BITS}: a circle for each seed, a bar at their mean")
+        label = f"as far as the whole model's {len(whole['seeds'])} seeds lie apart"
+        axes.axvspan(-whole["spread"], whole["spread"], color=GREY, lw=0, label=label)
+        axes.axvline(0, color="black", lw=1, ls=":")
+        for place, row in enumerate(rows.values()):
+            cost = row["cost"]
+            axes.plot(cost["seeds"], [place] * len(cost["seeds"]), "o", color=BLUE, ms=6, mfc="white")
+            axes.plot(cost["mean"], place, "|", color=BLUE, ms=18, mew=2.5)
+            axes.annotate(f"{cost['mean']:+.3f}", (cost["mean"], place), (0, 12), **ABOVE)
+        axes.plot([], [], "o", color=BLUE, ms=6, mfc="white", label="a seed")
+        axes.plot([], [], "|", color=BLUE, ms=12, mew=2.5, ls="none", label="mean of the seeds")
+        axes.set_yticks(range(len(rows)), [f"without {NAMES[name]}" for name in rows])
+        axes.set(
+            ylim=(len(rows) - 0.5, -0.7), xlabel=f"{BITS} more than the same seed's whole model, test text"
+        )
+        figure.legend(loc="outside upper center", ncols=3)
     alt = "; ".join(
-        f"{labels[missing]} {row['bits']['mean']:.2f} (spread {row['bits']['spread']:.2f})"
-        for missing, row in rows.items()
+        f"without {NAMES[name]} {row['cost']['mean']:+.3f} ("
+        + ", ".join(f"{one:+.3f}" for one in row["cost"]["seeds"])
+        + ")"
+        for name, row in rows.items()
     )
-    seeds = len(rows["none"]["bits"]["seeds"])
-    return Picture(figure, f"Test {BITS} after {data['steps']} steps, mean of {seeds} seeds: {alt}.")
+    return Picture(
+        figure,
+        f"Test {BITS} after {data['steps']} steps, more than the whole model of the same seed, mean and "
+        f"seeds: {alt}. The whole model's own seeds lie {whole['spread']:.3f} apart.",
+    )
 
 
 def stacked(data: Data) -> Picture:
@@ -82,31 +95,35 @@ def stacked(data: Data) -> Picture:
 
 
 def maps(data: Data) -> Picture:
-    """Draw a panel for each matrix [query key] of ``panels``, all on one scale; NaN is not drawn.
+    """Draw a panel for each matrix [query key] of ``panels``; NaN is not drawn.
 
-    Where no value is negative, the scale is that of square roots, so that small ones can be seen.
+    ``scales`` names the panels that share a scale of colour, and a bar; by default all do. Where no value
+    of them is negative, the scale is that of square roots, so that small ones can be seen.
     """
     keys, queries = ([printed(label) for label in data[axis]] for axis in ("keys", "queries"))
-    panels = data["panels"]
-    matrices = {title: np.array(matrix, dtype=float) for title, matrix in panels.items()}
+    panels = {title: np.array(matrix, dtype=float) for title, matrix in data["panels"].items()}
     columns = 1 if len(keys) > 48 else 2
     rows = -(-len(panels) // columns)
-    low = min(np.nanmin(matrix) for matrix in matrices.values())
-    high = max(np.nanmax(matrix) for matrix in matrices.values())
-    scale = PowerNorm(0.5, low, high) if low >= 0 else Normalize(low, high)
     with drawing(10, rows * max(2.0, 0.155 * len(queries))) as figure:
         grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
-        for axes, (title, matrix) in zip(grid.flat, matrices.items(), strict=True):
-            drawn = axes.imshow(matrix, cmap="cividis", norm=scale, aspect="auto")
+        places = dict(zip(panels, grid.flat, strict=True))
+        for titles in data.get("scales", [list(panels)]):
+            low = min(np.nanmin(panels[title]) for title in titles)
+            high = max(np.nanmax(panels[title]) for title in titles)
+            scale = PowerNorm(0.5, low, high) if low >= 0 else Normalize(low, high)
+            for title in titles:
+                drawn = places[title].imshow(panels[title], cmap="cividis", norm=scale, aspect="auto")
+            beside = grid if len(titles) == len(panels) else [places[title] for title in titles]
+            figure.colorbar(drawn, ax=beside, label=data["quantity"], shrink=0.9, pad=0.01)
+        for title, axes in places.items():
             axes.set_title(title)
             axes.set_xticks(range(len(keys)), keys, family="monospace", fontsize=7)
             axes.set_yticks(range(len(queries)), queries, family="monospace", fontsize=7)
             axes.tick_params(length=0)
         figure.supxlabel("key", fontsize=10)
         figure.supylabel("query", fontsize=10)
-        figure.colorbar(drawn, ax=grid, label=data["quantity"], shrink=0.8, pad=0.01)
     alt = "; ".join(
-        f"{title}, {np.nanmin(matrix):.2f} to {np.nanmax(matrix):.2f}" for title, matrix in matrices.items()
+        f"{title}, {np.nanmin(matrix):.2f} to {np.nanmax(matrix):.2f}" for title, matrix in panels.items()
     )
     return Picture(
         figure, f"{data['quantity']} of {len(keys)} keys for each of {len(queries)} queries: {alt}."
@@ -114,106 +131,46 @@ def maps(data: Data) -> Picture:
 
 
 def side_by_side(data: Data) -> Picture:
-    """Draw a line of panels for each of ``lines``, by its name; None leaves a place empty, as the one above.
+    """Draw a line of panels for each of ``lines``, by its name; None leaves a place empty.
 
-    A panel is its ``name``, its ``formula`` and ``matrix`` [query key], from its lowest value,
-    dark, to its highest, bright; NaN is not drawn. A line parts ``mem_len`` keys from the others.
+    A panel is its ``name``, its ``formula``, if any, and ``matrix`` [query key]; NaN is not drawn. Each panel
+    has its own scale of colour and a bar, or with ``shared`` all of a line have one. A line parts ``mem_len``
+    keys from the others.
     """
     keys, queries = ([printed(label) for label in data[axis]] for axis in ("keys", "queries"))
-    lines = data["lines"]
+    lines, shared = data["lines"], data.get("shared", False)
     columns, alt = max(map(len, lines.values())), []
-    width, height = columns * (0.5 + 0.13 * len(keys)), len(lines) * (0.6 + 0.1 * len(queries))
+    width, height = columns * (0.8 + 0.13 * len(keys)), len(lines) * (0.7 + 0.11 * len(queries))
     with drawing(0.6 + width, 0.5 + height) as figure:
         grid = figure.subplots(len(lines), columns, sharex=True, sharey=True, squeeze=False)
         for row, (label, line) in zip(grid, lines.items(), strict=True):
             row[0].set_ylabel(label, fontweight="bold")
+            drawn = [panel for panel in line if panel is not None]
+            together = np.concatenate([np.array(panel["matrix"], dtype=float).ravel() for panel in drawn])
             for axes, panel in zip(row, line, strict=True):
                 hide_frame(axes)
                 axes.tick_params(labelsize=7)
                 if panel is None:
-                    axes.tick_params(labelleft=False)
-                    axes.text(0.5, 0.5, "as above", transform=axes.transAxes, ha="center", color="#606060")
+                    axes.tick_params(labelleft=False, labelbottom=False)
                     continue
                 matrix = np.array(panel["matrix"], dtype=float)
+                scale = together if shared else matrix
+                ends = {"vmin": np.nanmin(scale), "vmax": np.nanmax(scale)}
+                image = axes.imshow(matrix, cmap="cividis", aspect="auto", **ends)
+                if not shared:
+                    figure.colorbar(image, ax=axes, shrink=0.85, pad=0.02).ax.tick_params(labelsize=7)
+                if data.get("mem_len"):
+                    axes.axvline(data["mem_len"] - 0.5, color="white", lw=2.5)
+                formula = panel.get("formula", "").replace("·", r"\cdot")
+                axes.set_title(panel["name"] + (f"\n${formula}$" if formula else ""))
                 low, high = np.nanmin(matrix), np.nanmax(matrix)
-                axes.imshow(matrix, cmap="cividis", vmin=low, vmax=high, aspect="auto")
-                axes.axvline(data.get("mem_len", 0) - 0.5, color="white", lw=2.5)
-                formula = panel["formula"].replace("·", r"\cdot")
-                axes.set_title(f"{panel['name']}\n${formula}$")
                 alt.append(f"{label}{', ' if label else ''}{panel['name']}: {low:.2f} to {high:.2f}")
+            if shared:
+                figure.colorbar(image, ax=row, shrink=0.85, pad=0.01, label=data["quantity"])
         grid[0, 0].set_xticks(range(len(keys)), keys, family="monospace")
         grid[0, 0].set_yticks(range(len(queries)), queries, family="monospace")
         figure.align_ylabels(grid[:, 0])
-        parted = ": memory, then segment" if "mem_len" in data else ""
-        figure.supxlabel(f"key{parted} (each panel: dark its lowest score, bright its highest)", fontsize=9)
+        figure.supxlabel("key: memory, then segment" if data.get("mem_len") else "key", fontsize=9)
         figure.supylabel("query", fontsize=9)
-    words = f"Scores of {len(keys)} keys for each of {len(queries)} queries"
-    return Picture(figure, f"{words}. {'; '.join(alt)}.")
-
-
-def shift_frames(data: Data) -> Picture:
-    """Draw the frames of pad, reshape and slice, each a matrix of tickets.
-
-    Ticket i · key + c + 1 is the product of query i with column c, whose distance is key - 1 - c;
-    0 is the padding and -1 is not drawn. In ``hidden`` frames the future is hatched or blank.
-    """
-    query, key, frames = data["query"], data["key"], data["frames"]
-    columns = min(3, len(frames))
-    rows = -(-len(frames) // columns)
-    width = max(0.62 * (key + 1) * columns, 4.5)
-    tallest = max(len(frame["tickets"]) for frame in frames)
-    with drawing(width, rows * (0.42 * tallest + 0.75)) as figure:
-        grid = figure.subplots(rows, columns, squeeze=False)
-        for axes, frame in zip(grid.flat, frames, strict=False):
-            _draw_frame(axes, frame, key=key, tallest=tallest)
-        for axes in grid.flat[len(frames) :]:
-            axes.set_axis_off()
-    alt = "; ".join(
-        f"{frame['title']}: {len(frame['tickets'])} × {len(frame['tickets'][0])}, first row "
-        + " ".join(_ticket(ticket, key) or "blank" for ticket in frame["tickets"][0])
-        for frame in frames
-    )
-    return Picture(figure, f"{query} queries q and {key} distances d. {alt}.")
-
-
-def _draw_frame(axes: Axes, frame: Data, *, key: int, tallest: int) -> None:
-    for y, row in enumerate(frame["tickets"]):
-        for x, ticket in enumerate(row):
-            future = frame["garbage"] is not None and frame["garbage"][y][x]
-            fill = "white" if ticket < 1 else ROWS[(ticket - 1) // key % len(ROWS)]
-            hatched = bool(future and ticket >= 0)
-            box(axes, x, y, _ticket(ticket, key), fill, edge="#707070", hatched=hatched, fontsize=8)
-    wide = len(frame["tickets"][0])
-    axes.set(xlim=(-0.1, max(wide, key + 1) + 0.1), ylim=(tallest + 0.1, -0.1), aspect=0.75)
-    axes.set_title(frame["title"], fontsize=9)
-    axes.set_axis_off()
-
-
-def _ticket(ticket: int, key: int) -> str:
-    """Return query and distance of a ticket."""
-    if ticket < 1:
-        return "0" if ticket == 0 else ""
-    query, column = divmod(ticket - 1, key)
-    return f"q{query} d{key - 1 - column}"
-
-
-def products(data: Data) -> Picture:
-    """Draw the number of vectors that W_kR projects against the number of keys, for each way to do it."""
-    keys = data["keys"]
-    with drawing(6, 3.2) as figure:
-        axes = figure.subplots()
-        for way, (label, colour, line) in WAYS.items():
-            axes.plot(keys, data[way], line, color=colour, label=label, ms=5)
-            axes.annotate(
-                f"{data[way][-1]:,}", (keys[-1], data[way][-1]), (7, -3), textcoords="offset points"
-            )
-        axes.set_xscale("log", base=2)
-        axes.set_yscale("log", base=2)
-        axes.set_xticks(keys, [str(key) for key in keys])
-        ticks = [2**power for power in range(3, max(data["pair"]).bit_length() + 1, 3)]
-        axes.set_yticks(ticks, [f"{tick:,}" for tick in ticks])
-        axes.set(xlabel="keys, half of them memory", ylabel="vectors projected by W_kR")
-        axes.margins(x=0.12)
-        axes.legend(loc="upper left")
-    alt = "; ".join(f"{label} {data[way][0]:,} … {data[way][-1]:,}" for way, (label, *_) in WAYS.items())
-    return Picture(figure, f"Vectors projected by W_kR, with {keys[0]} … {keys[-1]} keys: {alt}.")
+    first = f"{data['quantity']} of {len(keys)} keys for each of {len(queries)} queries"
+    return Picture(figure, f"{first[0].upper()}{first[1:]}. {'; '.join(alt)}.")
