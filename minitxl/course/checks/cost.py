@@ -124,6 +124,12 @@ def _mean(losses: list[Tensor]) -> float:
 def check_exact_window(attempt: Callable[..., Any]) -> Verdict:
     """``attempt(n_layer, attention_len)``: tokens that repeat one prediction exactly."""
     mistakes: dict[str, Callable[..., int]] = {
+        "a query sees itself too, so each layer adds A - 1 older tokens; and the token itself is one more": (
+            lambda n_layer, attention_len: n_layer * attention_len + 1
+        ),
+        "the layers are counted one too few: each of the N layers adds A - 1 older tokens": (
+            lambda n_layer, attention_len: (n_layer - 1) * (attention_len - 1) + 1
+        ),
         "this repeats what one layer attends to; the states it reads rest on older tokens": (
             lambda n_layer, attention_len: attention_len
         ),

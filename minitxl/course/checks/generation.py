@@ -1,6 +1,7 @@
 """Checks of notebook 13: generation that counts nothing twice, the nucleus, what it all costs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from copy import deepcopy
 from typing import Any
 
 import torch
@@ -8,7 +9,7 @@ from einops import rearrange
 from torch import Tensor
 
 from minitxl.config import ModelConfig
-from minitxl.course.exercises import Verdict, judge
+from minitxl.course.exercises import Function, Verdict, judge
 from minitxl.inference.generation import sample
 from minitxl.inference.sampling import top_k_top_p
 from minitxl.memory import extend
@@ -16,22 +17,45 @@ from minitxl.model import TransformerLM
 
 
 def check_generate(attempt: Callable[..., Tensor]) -> Verdict:
-    """``attempt(model, prompt, length, mem_len)`` takes the likeliest token each time."""
+    """Check ``attempt(model, prompt, length, mem_len)``, which takes the likeliest token each time.
+
+    The text must be the package's, and the model must read the prompt once and then each new token once.
+    """
     model = _model()
     generator = torch.Generator().manual_seed(13)
-    sizes = [(7, 9, 4), (2, 12, 6), (1, 6, 3), (11, 8, 5)]
-    cases = [(torch.randint(11, (time,), generator=generator), length, mem) for time, length, mem in sizes]
-
-    def on_model(generate: Callable[..., Tensor]) -> Callable[..., Any]:
-        return lambda prompt, length, mem_len: generate(model, prompt, length, mem_len)
-
-    return judge(
-        on_model(attempt),
-        reference=on_model(_greedy),
+    sizes = [(7, 9, 4), (2, 12, 6), (1, 6, 3), (11, 8, 5), (20, 12, 2), (24, 12, 3)]
+    cases = [
+        (model, torch.randint(11, (time,), generator=generator), length, mem) for time, length, mem in sizes
+    ]
+    verdict = judge(
+        attempt,
+        reference=_greedy,
         cases=cases,
-        mistakes={why: on_model(mistake) for why, mistake in MISTAKES.items()},
+        mistakes=MISTAKES,
         praise="each token is read once, and the text is the package's",
     )
+    if not verdict.right:
+        return verdict
+    for case in cases:
+        _, prompt, length, _ = case
+        read = _tokens_read(attempt, case)
+        if read > len(prompt) + length:
+            return Verdict(
+                False,
+                f"the text is right, but to write {length} tokens after a prompt of {len(prompt)} the model "
+                f"read {read} tokens, where {len(prompt) + length - 1} are enough: read the prompt once, and "
+                "then the new token alone, with memory",
+            )
+    return verdict
+
+
+def _tokens_read(attempt: Callable[..., Tensor], case: tuple[Any, ...]) -> int:
+    """Return how many tokens the model embeds during the attempt."""
+    model, *others = deepcopy(case)
+    read = []
+    model.embedding.register_forward_hook(lambda module, given, output: read.append(given[0].numel()))
+    attempt(model, *others)
+    return sum(read)
 
 
 def _model() -> TransformerLM:
@@ -65,16 +89,18 @@ def _mistaken(
     first: Callable[[Tensor], Tensor] = lambda prompt: prompt,
     place: int = -1,
     grows: bool = True,
+    windowed: bool = True,
+    remembers: bool = True,
 ) -> Callable[..., Tensor]:
     """Generation with a mistake: ``feed`` of the text so far and its last token is what is read next."""
 
     def generate(model: TransformerLM, prompt: Tensor, length: int, mem_len: int) -> Tensor:
         text, memory = prompt, None
-        fed, window = first(prompt), mem_len + 1
+        fed, window = first(prompt), mem_len + 1 if windowed else None
         with torch.no_grad():
             for step in range(length):
                 log_probs, states = model(rearrange(fed, "seg -> 1 seg"), memory, window=window)
-                if grows or step == 0:
+                if remembers and (grows or step == 0):
                     memory = extend(memory, states, mem_len=mem_len)
                 token = log_probs[0, place].argmax(dim=-1, keepdim=True)
                 text = torch.cat([text, token])
@@ -100,45 +126,85 @@ MISTAKES = {
     "only the prompt's last token was read, and memory began without the rest of it": (
         _mistaken(first=lambda prompt: prompt[-1:])
     ),
+    "the window is missing: in the prompt a query sees more tokens than one that comes later sees in memory. "
+    "Hand window=mem_len + 1 to each call": _mistaken(windowed=False),
+    "nothing is remembered: the new token is read alone, without the memory of what stands before it": (
+        _mistaken(remembers=False)
+    ),
 }
 """Wrong ways to generate, by what to say of them."""
 
 
 def check_nucleus(attempt: Callable[..., Tensor]) -> Verdict:
-    """``attempt(log_probs, top_p)`` gives the probabilities to draw from."""
+    """Check ``attempt(log_probs, top_p)``, which gives the probabilities to draw from."""
     generator = torch.Generator().manual_seed(14)
-    scores = 2 * torch.randn(3, 4, 9, generator=generator, dtype=torch.float64)
-    cases = [
-        (log_probs, top_p)
-        for log_probs, top_p in zip(scores.log_softmax(dim=-1), (0.5, 0.9, 1.0), strict=True)
-    ]
+    scores = 2 * torch.randn(4, 6, 9, generator=generator, dtype=torch.float64)
+    *cases, whole = zip(scores.log_softmax(dim=-1), (0.3, 0.5, 0.9, 1.0), strict=True)
 
-    def kept_where(keep: Callable[[Tensor, Tensor, float], Tensor], *, whole: bool = True) -> Callable:
+    def keeping(
+        rule: Callable[[Tensor, Tensor, float], Tensor],
+        *,
+        normed: bool = True,
+        back: Callable[[Tensor, Tensor], Tensor] = lambda x, order: torch.zeros_like(x).scatter(-1, order, x),
+    ) -> Function:
         def probabilities(log_probs: Tensor, top_p: float) -> Tensor:
             probs, order = log_probs.exp().sort(dim=-1, descending=True)
-            kept = probs * keep(probs, probs.cumsum(dim=-1), top_p)
-            kept = kept / kept.sum(dim=-1, keepdim=True) if whole else kept
-            return torch.zeros_like(kept).scatter(-1, order, kept)
+            nucleus = probs * rule(probs, probs.cumsum(dim=-1), top_p)
+            nucleus = nucleus / nucleus.sum(dim=-1, keepdim=True) if normed else nucleus
+            return back(nucleus, order)
 
         return probabilities
 
-    return judge(
-        attempt,
-        reference=lambda log_probs, top_p: top_k_top_p(log_probs, top_p=top_p),
-        cases=cases,
-        mistakes={
-            "the token that crosses top_p belongs in: compare the sum before it": kept_where(
-                lambda probs, sums, top_p: sums < top_p
-            ),
-            "what is kept must sum to 1 again: divide by its sum": kept_where(
-                lambda probs, sums, top_p: sums - probs < top_p, whole=False
-            ),
-            "top_p bounds the sum of the likeliest, not the probability of each": kept_where(
-                lambda probs, sums, top_p: probs >= 1 - top_p
-            ),
-        },
-        praise="the fewest likeliest tokens that have this probability together",
-    )
+    def right(probs: Tensor, sums: Tensor, top_p: float) -> Tensor:
+        return sums - probs < top_p
+
+    def too_few(probs: Tensor, sums: Tensor, top_p: float) -> Tensor:
+        return sums <= top_p
+
+    def too_few_but_one(probs: Tensor, sums: Tensor, top_p: float) -> Tensor:
+        return (sums <= top_p) | (torch.arange(probs.shape[-1]) == 0)
+
+    mistakes: dict[str, Function | Sequence[Function]] = {
+        "the token that crosses top_p belongs in: compare the sum before it, cumsum - probs, with top_p": (
+            keeping(too_few),
+            keeping(too_few_but_one),
+            keeping(too_few, normed=False),
+        ),
+        "the probabilities still stand in the order of the sort: put each back to its token, with scatter": (
+            keeping(right, back=lambda x, order: x),
+            keeping(right, back=lambda x, order: x, normed=False),
+        ),
+        "they are put back the wrong way round: order says where each came from, so scatter, not gather": (
+            keeping(right, back=lambda x, order: x.gather(-1, order))
+        ),
+        "what is kept must sum to 1 again: divide by its sum": keeping(right, normed=False),
+        "top_p bounds the sum of the likeliest, not the probability of each": (
+            keeping(lambda probs, sums, top_p: probs >= 1 - top_p),
+            keeping(lambda probs, sums, top_p: probs >= top_p),
+        ),
+        "these are logarithms: return probabilities": lambda log_probs, top_p: keeping(right)(
+            log_probs, top_p
+        ).log(),
+        "the least likely are kept: sort from the likeliest down": lambda log_probs, top_p: _from_below(
+            log_probs, top_p
+        ),
+    }
+
+    def package(log_probs: Tensor, top_p: float) -> Tensor:
+        return top_k_top_p(log_probs, top_p=top_p)
+
+    praise = "the fewest likeliest tokens that have this probability together"
+    verdict = judge(attempt, reference=package, cases=cases, mistakes=mistakes, praise=praise)
+    if not verdict.right:
+        return verdict
+    return judge(attempt, reference=package, cases=[whole], mistakes={}, praise=praise)
+
+
+def _from_below(log_probs: Tensor, top_p: float) -> Tensor:
+    """Return the nucleus of the least likely."""
+    probs, order = log_probs.exp().sort(dim=-1)
+    nucleus = probs * (probs.cumsum(dim=-1) - probs < top_p)
+    return torch.zeros_like(probs).scatter(-1, order, nucleus / nucleus.sum(dim=-1, keepdim=True))
 
 
 def check_reads(answer: object, *, prompt_len: int, length: int) -> Verdict:
@@ -148,6 +214,8 @@ def check_reads(answer: object, *, prompt_len: int, length: int) -> Verdict:
     if not (isinstance(answer, tuple | list) and len(answer) == 2):
         return Verdict(False, "two numbers: tokens read with memory, and tokens read without")
     first, second = answer
+    if first in (None, ...) or second in (None, ...):
+        return Verdict.of_nothing()
     if (first, second) == (remembering, anew):
         return Verdict(True, f"{anew / remembering:,.0f} times as many")
     if first == remembering + 1:

@@ -1,6 +1,6 @@
 """Judges the exercises of notebook 11: hiding states, counting their age, summing attention by age."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from minitxl.attention import masked_softmax, weighted_sum
-from minitxl.course.exercises import Verdict, judge
+from minitxl.course.exercises import Function, Verdict, judge
 
 Scores = Float[Tensor, "batch head query key"]
 Values = Float[Tensor, "batch head key dim"]
@@ -67,6 +67,64 @@ def check_attend_without(attempt: Callable[..., Any]) -> Verdict:
         key_mask[:, 0], key_mask[:, 1] = True, False
         cases.append((scores, values, key_mask))
     return judge(attempt, reference=right, cases=cases, mistakes=mistakes)
+
+
+def solution_intervention(weights: Scores, key_mask: Keep) -> Scores:
+    """Return the weights without the hidden keys, the rest of a row divided by its sum; 0 where none is."""
+    left = weights * rearrange(key_mask, "batch key -> batch 1 1 key")
+    total = left.sum(dim=-1, keepdim=True)
+    return left / total.masked_fill(total == 0, 1.0)
+
+
+def check_intervention(attempt: Callable[..., Any]) -> Verdict:
+    """Check ``attempt(weights, key_mask)``: attention [batch head query key] without some keys.
+
+    ``key_mask`` is [batch key], False for those. The rest of each row sums to 1 again; a row with nothing
+    left is all zeros.
+    """
+
+    def shown(key_mask: Tensor) -> Tensor:
+        return rearrange(key_mask, "batch key -> batch 1 1 key").float()
+
+    def spread_evenly(weights: Tensor, key_mask: Tensor) -> Tensor:
+        left = weights * shown(key_mask)
+        lost = 1 - left.sum(-1, keepdim=True)
+        return left + lost * shown(key_mask) / shown(key_mask).sum(-1, keepdim=True).clamp(min=1)
+
+    def over_queries(weights: Tensor, key_mask: Tensor) -> Tensor:
+        left = weights * shown(key_mask)
+        return left / left.sum(-2, keepdim=True).clamp(min=1e-30)
+
+    mistakes: dict[str, Function | Sequence[Function]] = {
+        "the weight of the hidden keys is lost: divide what is left by its sum, so that each row sums to 1": (
+            lambda weights, key_mask: weights * shown(key_mask)
+        ),
+        "the softmax is taken twice: to renormalise is to divide by the sum": (
+            lambda weights, key_mask: (weights * shown(key_mask)).softmax(-1),
+            lambda weights, key_mask: weights.masked_fill(shown(key_mask) == 0, float("-inf")).softmax(-1),
+        ),
+        "the lost weight is shared out evenly: a softmax without those keys shares it in proportion, so "
+        "divide by the sum of what is left": spread_evenly,
+        "it keeps what is to be hidden: key_mask is True for a key that is seen": (
+            lambda weights, key_mask: solution_intervention(weights, ~key_mask)
+        ),
+        "each column sums to 1: the weights of a query sum to 1 over its keys, dim=-1": over_queries,
+        "right, but for a query that has no key left: 0 / 0 is not a number; it attends to nothing, so its "
+        "row is zeros": lambda weights, key_mask: (
+            (weights * shown(key_mask)) / (weights * shown(key_mask)).sum(-1, keepdim=True)
+        ),
+        "nothing is hidden yet: key_mask has no effect": lambda weights, key_mask: weights.clone(),
+    }
+    random = torch.Generator().manual_seed(15)
+    cases = []
+    for batch, head, query, key in [(1, 1, 2, 4), (2, 3, 4, 6), (3, 2, 1, 5)]:
+        weights = (2 * torch.randn(batch, head, query, key, generator=random)).softmax(-1)
+        key_mask = torch.rand(batch, key, generator=random) < 0.6
+        key_mask[:, 0], key_mask[:, 1] = True, False
+        cases.append((weights, key_mask))
+    causal = masked_softmax(torch.randn(2, 2, 4, 4, generator=random), torch.ones(1, 4, 4).tril() > 0)
+    cases.append((causal, torch.tensor([[False, True, False, True], [True, False, True, True]])))
+    return judge(attempt, reference=solution_intervention, cases=cases, mistakes=mistakes)
 
 
 def check_keep_for_ages(attempt: Callable[..., Any]) -> Verdict:
@@ -137,18 +195,30 @@ def check_share_by_age(attempt: Callable[..., Any]) -> Verdict:
         found = by_age(weights, mem_len)
         return total(found / found.sum(-1, keepdim=True), ages)
 
+    def of_memory_by_query(weights: Weights, mem_len: int, ages: Ages) -> Tensor:
+        in_memory = weights[..., :mem_len]
+        return right(in_memory / in_memory.sum(-1, keepdim=True), mem_len, ages)
+
     def summed(weights: Weights, mem_len: int, ages: Ages) -> Tensor:
         count = weights.shape[1] * weights.shape[3]
         return right(weights, mem_len, ages) * count
 
     def off_by_one(weights: Weights, mem_len: int, ages: Ages) -> Tensor:
-        found = by_age(weights, mem_len)
-        return torch.stack([found[..., first:last].sum(-1) for first, last in ages], dim=-1)
+        slots = by_age(weights, mem_len)
+        return torch.stack([slots[..., first:last].sum(-1) for first, last in ages], dim=-1)
+
+    def last_missing(weights: Weights, mem_len: int, ages: Ages) -> Tensor:
+        slots = by_age(weights, mem_len)
+        return torch.stack([slots[..., first - 1 : last - 1].sum(-1) for first, last in ages], dim=-1)
+
+    def both_moved(weights: Weights, mem_len: int, ages: Ages) -> Tensor:
+        slots = by_age(weights, mem_len)
+        return torch.stack([slots[..., first : last + 1].sum(-1) for first, last in ages], dim=-1)
 
     def over_heads(weights: Weights, mem_len: int, ages: Ages) -> Tensor:
         return einsum(right(weights, mem_len, ages), "layer head age -> age") / weights[:, 0, :, 0, 0].numel()
 
-    mistakes: dict[str, Callable[..., Tensor]] = {
+    mistakes: dict[str, Function | Sequence[Function]] = {
         "that counts from the wrong end: slot 0 of memory is the oldest, so turn the axis round": (
             lambda weights, mem_len, ages: total(by_age(weights, mem_len).flip(-1), ages)
         ),
@@ -158,9 +228,15 @@ def check_share_by_age(attempt: Callable[..., Any]) -> Verdict:
         "that is the mean weight of a slot; the share of an age is the sum over its slots": (
             lambda weights, mem_len, ages: total(by_age(weights, mem_len), ages, "mean")
         ),
-        "that is the share of what memory gets; the whole of attention, the segment's too, is 1": of_memory,
+        "that is the share of what memory gets; the whole of attention, the segment's too, is 1": (
+            of_memory,
+            of_memory_by_query,
+        ),
         "that adds up over queries and rows; a share is their mean": summed,
         "the first slot of every age is missing: age 1 has index 0": off_by_one,
+        "the last slot of every age is missing: a slice ends before its end, and age `last` has index "
+        "last - 1": last_missing,
+        "one too old: age 1 has index 0, so first … last are the indices first - 1 … last - 1": both_moved,
         "the heads are averaged too: keep layer and head apart": over_heads,
     }
     random = torch.Generator().manual_seed(13)

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 
 from minitxl.config import ModelConfig
+from minitxl.course.differences import difference, equal
 from minitxl.course.exercises import NOTHING, Verdict, judge
 from minitxl.data.batching import Segment
 from minitxl.memory import extend
@@ -21,10 +22,17 @@ Trainer = Callable[..., list[float]]
 BUGS = {
     "graph": "memory carries its graph into the next step, so backward wants a graph that is gone",
     "rate": "the rate is set after the step, so the first step runs at the peak and each other one step late",
-    "clip": "gradients are clipped before backward has made them: zeros are clipped, the real ones never",
+    "clip": "gradients are not clipped, or before backward has made them: then zeros are",
     "rows": "rows change places, so each reads the memory of a stranger: row b must go on in row b",
 }
 """The bugs that can be in the exercise's trainer, and why each matters."""
+OTHERS = {
+    "none": "memory stays None, so nothing is remembered: hand on what extend returns",
+    "replaced": "memory is replaced by the segment's states: where mem_len > seg_len, some of the old stays",
+    "added": "gradients of the steps before are added up: set them to zero before each backward",
+    "sum": "the loss is a sum over tokens: take the mean, or the rate means something else at each size",
+}
+"""Bugs that can come in while those are mended."""
 GONE = "the graph is gone"
 """The outcome of a trainer that stops because of the first of them."""
 
@@ -40,14 +48,66 @@ def check_trainer(attempt: Trainer) -> Verdict:
         return Verdict(False, f"it raised {type(error).__name__}: {error}")
     if _close(after_many, _outcome(_with_bugs(set()), many)):
         return Verdict(True, "all four are gone, and every weight is as it should be after each step")
-    for bugs in _subsets(BUGS):
+    planted = [set[str](), *_subsets(BUGS)]
+    for bugs in [*planted[1:], *({other, *some} for some in planted for other in OTHERS)]:
         if _close(after_one, _outcome(_with_bugs(bugs), one)) and _close(
             after_many, _outcome(_with_bugs(bugs), many)
         ):
-            told = "; ".join(BUGS[bug] for bug in BUGS if bug in bugs)
+            told = "; ".join(why for bug, why in (BUGS | OTHERS).items() if bug in bugs)
             hidden = "graph" in bugs and "; it stops at step 2, so look again once it runs"
             return Verdict(False, f"still there: {told}{hidden or ''}")
-    return Verdict(False, "it is wrong in a way of its own: compare it with step_by_hand, line by line")
+    return Verdict(False, _where(after_many, _outcome(_with_bugs(set()), many)))
+
+
+def _where(got: tuple[Any, list[Tensor]], expected: tuple[Any, list[Tensor]]) -> str:
+    """Say at which step the losses differ first, or that the weights do."""
+    if not equal(got[0], expected[0]):
+        return f"of the losses, {difference(got[0], expected[0])}: look at what comes before that step's loss"
+    return "the losses are right, and the weights after the last step are not: look at the update"
+
+
+def solution_training_step(
+    model: TransformerLM,
+    optimizer: torch.optim.Optimizer,
+    segment: Segment,
+    memory: Float[Tensor, "layer batch mem model"] | None,
+    rate: float,
+    mem_len: int,
+    clip: float,
+) -> tuple[float, Float[Tensor, "layer batch new_mem model"]]:
+    """Take one step on a segment; return its loss and the memory of the next."""
+    losses, states = model.token_losses(segment.tokens, segment.targets, memory)
+    loss = losses.mean()
+    optimizer.zero_grad()
+    loss.backward()
+    clip_grad_norm_(model.parameters(), clip)
+    optimizer.param_groups[0]["lr"] = rate
+    optimizer.step()
+    return loss.item(), extend(memory, states, mem_len=mem_len)
+
+
+def check_training_step(attempt: Any) -> Verdict:
+    """Check ``attempt(model, optimizer, segment, memory, rate, mem_len, clip)``: loss, and new memory.
+
+    It is tried over four segments in a row, and the losses and all weights are compared.
+    """
+    if attempt is None or attempt is Ellipsis:
+        return Verdict.of_nothing()
+
+    def train(
+        model: TransformerLM, segments: list[Segment], rates: list[float], *, mem_len: int, clip: float
+    ) -> list[float]:
+        optimizer, memory, losses = torch.optim.SGD(model.parameters(), lr=1.0), None, []
+        for segment, rate in zip(segments, rates, strict=True):
+            result = attempt(model, optimizer, segment, memory, rate, mem_len, clip)
+            if result is None or result is Ellipsis:
+                raise NotImplementedError
+            loss, memory = result
+            losses.append(float(loss))
+        return losses
+
+    verdict = check_trainer(train)
+    return Verdict(True, "every loss and every weight is as it should be") if verdict.right else verdict
 
 
 def _task(steps: int) -> dict[str, Any]:
@@ -102,12 +162,15 @@ def _with_bugs(bugs: set[str]) -> Trainer:
     def train(
         model: TransformerLM, segments: list[Segment], rates: list[float], *, mem_len: int, clip: float
     ) -> list[float]:
-        optimizer, memory, losses = torch.optim.SGD(model.parameters(), lr=1.0), None, []
+        optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+        memory: Tensor | None = None
+        losses = []
         for segment, rate in zip(segments, rates, strict=True):
             rows = torch.randperm(len(segment.tokens)) if "rows" in bugs else slice(None)
-            found, states = model.token_losses(segment.tokens[rows], segment.targets[rows], memory)
-            loss = found.mean()
-            optimizer.zero_grad()
+            by_token, states = model.token_losses(segment.tokens[rows], segment.targets[rows], memory)
+            loss = by_token.sum() if "sum" in bugs else by_token.mean()
+            if "added" not in bugs:
+                optimizer.zero_grad()
             if "clip" in bugs:
                 clip_grad_norm_(model.parameters(), clip)
             loss.backward()
@@ -118,7 +181,9 @@ def _with_bugs(bugs: set[str]) -> Trainer:
             optimizer.step()
             if "rate" in bugs:
                 optimizer.param_groups[0]["lr"] = rate
-            memory = (_attached if "graph" in bugs else extend)(memory, states, mem_len=mem_len)
+            before = None if "replaced" in bugs else memory
+            memory = (_attached if "graph" in bugs else extend)(before, states, mem_len=mem_len)
+            memory = None if "none" in bugs else memory
             losses.append(loss.item())
         return losses
 

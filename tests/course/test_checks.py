@@ -1,0 +1,79 @@
+"""What each check says to right answers in several styles, and to wrong ones.
+
+A module of ``answers`` has a table for the checks of a notebook: ``right``, answers that are accepted, and
+``wrong``, answers by words of the sentence that each must get.
+"""
+
+import importlib
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from minitxl.course import exercises
+
+TOPICS = sorted(path.stem for path in (Path(__file__).parent / "answers").glob("[a-z]*.py"))
+TABLES = {
+    f"{topic}.{check.__name__}": (check, answers)
+    for topic in TOPICS
+    for check, answers in importlib.import_module(f"answers.{topic}").ANSWERS.items()
+}
+EACH_RIGHT = [
+    (name, number) for name, (_, answers) in TABLES.items() for number in range(len(answers["right"]))
+]
+EACH_WRONG = [(name, words) for name, (_, answers) in TABLES.items() for words in answers["wrong"]]
+
+
+def answered(name, answer):
+    """The verdict, which leaves the random numbers of everybody else alone."""
+    state = torch.get_rng_state()
+    verdict = TABLES[name][0](answer)
+    assert torch.equal(torch.get_rng_state(), state)
+    return verdict
+
+
+@pytest.mark.parametrize(("name", "number"), EACH_RIGHT)
+def test_a_right_answer_is_accepted_whatever_its_style(name, number):
+    verdict = answered(name, TABLES[name][1]["right"][number])
+    assert verdict.right, verdict
+
+
+@pytest.mark.parametrize(("name", "words"), EACH_WRONG)
+def test_a_wrong_answer_gets_the_sentence_that_helps(name, words):
+    verdict = answered(name, TABLES[name][1]["wrong"][words])
+    assert not verdict.right
+    assert words in verdict.message
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_check_is_tried_on_many_answers_and_an_empty_one_is_not_called_wrong(name):
+    _, answers = TABLES[name]
+    assert len(answers["right"]) >= 2
+    assert len(answers["wrong"]) >= 5
+    if callable(answers["right"][0]):
+
+        def stub(*case, **options):
+            raise NotImplementedError
+
+        for blank in (stub, lambda *case, **options: ..., lambda *case, **options: None):
+            assert answered(name, blank).word == "blank"
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in TABLES if "training_step" not in name]
+)  # no mistakes, bugs
+def test_each_mistake_that_a_check_knows_gets_its_own_sentence(name, monkeypatch):
+    module, mistakes = sys.modules[TABLES[name][0].__module__], {}
+
+    def judge(attempt, **arguments):
+        mistakes.update(arguments["mistakes"])
+        return exercises.judge(attempt, **arguments)
+
+    monkeypatch.setattr(module, "judge", judge)
+    answered(name, lambda *case: 0)
+    monkeypatch.undo()
+    assert len(mistakes) >= 3
+    for sentence, wrong in mistakes.items():
+        for mistake in [wrong] if callable(wrong) else wrong:
+            assert answered(name, mistake).message == sentence
