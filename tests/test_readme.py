@@ -144,7 +144,7 @@ CALLS = {
         r"trained for 6 steps; next: minitxl evaluate runs/",
     ),
     "evaluate": Call(
-        {"--text", "--data", "--seg-len", "--mem-len", "--window", "--clamp-len", "--tokens", "--released"},
+        {"--text", "--data", "--seg-len", "--mem-len", "--window", "--clamp-len", "--part", "--released"},
         "",
         r"bits per \w+, perplexity",
     ),
@@ -186,6 +186,7 @@ def test_the_commands_of_a_section_work_one_after_the_other(section, request, tm
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MINITXL_DATA", str(tmp_path / "data"))
     Path("my.txt").write_text("def f(x):\n    return x\n\n" * 200)
+    Path("other.txt").write_text("def g(y):\n    return y\n\n" * 20)
     if section == "For researchers":
         request.getfixturevalue("downloads")
     for command in stretches()[section]:

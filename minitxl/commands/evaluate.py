@@ -104,13 +104,13 @@ class Evaluate:
         check("tokens", self.tokens, optional(whole(1, LONGEST)))
         check("attention_len", self.attention_len, optional(whole(1, LONGEST)))
         check("stride", self.stride, optional(whole(1, LONGEST)))
-        ignored: tuple[str, ...] = ("attention_len", "stride") if self.way == "cached" else ("window",)
-        if self.attention_len is not None:
-            ignored += ("seg_len", "mem_len")
-        other = "sliding" if self.way == "cached" else "cached"
-        for name in ignored:
+        other, ignored = "sliding", {"attention_len": "", "stride": ""}
+        if self.way == "sliding":
+            other, ignored = "cached", {"window": ""}
+            if self.attention_len is not None:
+                ignored |= dict.fromkeys(("seg_len", "mem_len"), ", or without attention_len")
+        for name, instead in ignored.items():
             if (value := getattr(self, name)) is not None:
-                instead = "" if self.way == "cached" else ", or give attention_len alone"
                 raise ValueError(
                     f"{name} must be given with way = {other}{instead}, got {value} with {self.way}"
                 )

@@ -17,7 +17,8 @@ from statistics import mean, quantiles
 from time import perf_counter
 from typing import Any
 
-from minitxl.files import atomic_write
+from minitxl.fields import checked, number
+from minitxl.files import atomic_write, read_json
 from minitxl.training.loop import Record
 
 Report = Callable[[str, int, Record], None]
@@ -55,15 +56,31 @@ def compute(
 
 def seconds_taken(stored: Path) -> float:
     """Return the seconds that the stored parts took, over all runs that computed some of them."""
-    parts = json.loads(stored.read_text("utf-8"))["parts"]
-    return sum(part["seconds"] for part in parts.values())
+    return sum(part["seconds"] for part in _content(stored)["parts"].values())
 
 
 def _stored_parts(path: Path | None, about: Any) -> dict[str, Any]:
     if path is None or not path.exists():
         return {}
-    content = json.loads(path.read_text("utf-8"))
+    content = _content(path)
     return content["parts"] if content["about"] == about else {}
+
+
+def _content(path: Path) -> dict[str, Any]:
+    """Return what ``compute`` stored: what it is about, and each part's value and seconds."""
+    spec = {"about": lambda value: None, "parts": _broken_parts}
+    try:
+        return checked(read_json(path), spec, file=path, required=spec)
+    except ValueError as error:
+        raise ValueError(f"{error}; without the file all parts are computed anew") from error
+
+
+def _broken_parts(parts: object) -> str | None:
+    whole = isinstance(parts, dict) and all(
+        isinstance(part, dict) and "value" in part and number(0)(part.get("seconds")) is None
+        for part in parts.values()
+    )
+    return None if whole else "have a value and seconds each"
 
 
 def summary(values: list[float]) -> dict[str, Any]:

@@ -107,7 +107,7 @@ def stream(
     """
     prompts = list(prompts)
     _check(prompts, mem_len)
-    sampling.check(temperature, top_k, top_p, repetition, repetition_window)
+    sampling.check(temperature, top_k, top_p, repetition, repetition_window, seed)
     device = next(model.parameters()).device
     generators = [torch.Generator(device).manual_seed(seed + row) for row in range(len(prompts))]
     texts = [prompt.to(device, torch.int64) for prompt in prompts]

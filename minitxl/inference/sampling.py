@@ -5,7 +5,7 @@ probs = top_k_top_p(scores, temperature=0.8, top_p=0.95)
 """
 
 from collections.abc import Sequence
-from math import inf, log
+from math import log
 from typing import TypedDict
 
 import torch
@@ -13,6 +13,14 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import one_hot
 
+from minitxl.fields import check as check_value
+from minitxl.fields import number, optional, whole
+from minitxl.inference.config import LONGEST
+
+COLDEST = 1e-6
+"""Lowest temperature but 0; below it, scores divided by it are beyond what a float can hold."""
+LAST_SEED = 2**62
+"""Largest seed: with a row's number added, it is still one that a generator takes."""
 LogProbs = Float[Tensor, "batch vocab"]
 
 
@@ -39,18 +47,19 @@ def check(
     top_p: float | None,
     repetition: float | int,
     repetition_window: int | None,
+    seed: int = 0,
 ) -> None:
     """Raise a ValueError for options out of their range."""
-    if temperature < 0:
-        raise ValueError(f"temperature must be 0 or more, got {temperature}")
-    if top_k is not None and top_k < 1:
-        raise ValueError(f"top_k must be 1 or more, got {top_k}")
-    if top_p is not None and not 0 < top_p <= 1:
-        raise ValueError(f"top_p must lie in (0, 1], got {top_p}")
-    if not 0 < repetition < inf:
-        raise ValueError(f"repetition must be above 0 and finite, got {repetition}")
-    if repetition_window is not None and repetition_window < 1:
-        raise ValueError(f"repetition_window must be 1 or more, got {repetition_window}")
+    check_value("temperature", temperature, number(0, 1e6))
+    if 0 < temperature < COLDEST:
+        raise ValueError(f"temperature must be 0, or {COLDEST} or more, got {temperature}")
+    check_value("top_k", top_k, optional(whole(1, LONGEST)))
+    check_value("top_p", top_p, optional(number(0, 1)))
+    if top_p == 0:
+        raise ValueError(f"top_p must be above 0, got {top_p}")
+    check_value("repetition", repetition, number(0.01, 100))
+    check_value("repetition_window", repetition_window, optional(whole(1, LONGEST)))
+    check_value("seed", seed, whole(0, LAST_SEED))
 
 
 def repetition_penalty(

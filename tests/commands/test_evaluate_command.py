@@ -25,6 +25,7 @@ from minitxl.inference import evaluation
 from minitxl.inference.config import EvaluateConfig
 from minitxl.memory import extend
 from minitxl.model import TransformerLM
+from minitxl.training import checkpoints, run_folder
 
 TINY = "--n-layer 1 --d-model 16 --n-head 2 --d-head 8 --d-inner 32 --batch 2 --seg-len 8 --mem-len 8"
 SHORT = f"{TINY} --steps 2 --warmup 1 --validate-every 3 --validate-tokens 100"
@@ -343,6 +344,147 @@ def test_a_run_in_characters_names_the_character_that_it_lacks(book, other, tmp_
     (folder / "a.txt").write_text(book.read_text()[::-1])
     call("evaluate", run, "--text", folder)
     assert f"vocabulary: that of {run}, 13 characters\n" in told(capsys)
+
+
+@pytest.fixture
+def byte_run(book, tmp_path, capsys):
+    call("train", tmp_path / "run", "--text", book, SHORT)
+    assert capsys.readouterr().out.startswith(
+        "text book.txt: 1,920 bytes, cut 90/5/5: train 1,728, valid 96, test 96\n"
+    )
+    return tmp_path / "run"
+
+
+def scored(capsys, *words: object) -> tuple[str, int]:
+    """Return which part of which text was scored, and how many tokens of it."""
+    call("evaluate", *words)
+    out = told(capsys)
+    what, tokens = (
+        re.search(pattern, out, re.MULTILINE)[1] for pattern in ("^(.+), cached", "^(.+) tokens, ")
+    )
+    return what, int(tokens.replace(",", ""))
+
+
+def test_the_runs_own_text_is_scored_on_its_test_part_and_another_file_as_a_whole(
+    byte_run, book, other, tmp_path, capsys
+):
+    assert scored(capsys, byte_run, "--text", book) == ("test part of book.txt", 95)
+    copy = tmp_path / "copy.txt"
+    copy.write_bytes(book.read_bytes())
+    assert scored(capsys, byte_run, "--text", copy) == ("test part of copy.txt", 95)
+    size = other.stat().st_size
+    assert scored(capsys, byte_run, "--text", other) == ("whole of other.txt", size - 1)
+    assert scored(capsys, byte_run, "--text", book, "--part whole") == ("whole of book.txt", 1919)
+    for part, length in (("train", 1728), ("valid", 96), ("test", 96)):
+        found = scored(capsys, byte_run, "--text", book, "--part", part)
+        assert found == (f"{part} part of book.txt", length - 1)
+
+
+def test_a_split_folder_is_scored_on_its_test_file(byte_run, tmp_path, capsys):
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    for part, size in (("train", 40), ("valid", 30), ("test", 20)):
+        (folder / f"my.{part}.txt").write_text("a" * size)
+    assert scored(capsys, byte_run, "--text", folder) == ("test part of texts", 19)
+    assert scored(capsys, byte_run, "--text", folder, "--part whole") == ("whole of texts", 89)
+    (folder / "my.valid.txt").unlink()
+    assert refusal(capsys, "evaluate", byte_run, "--text", folder).endswith("got my.test.txt, my.train.txt")
+
+
+def test_a_part_of_the_tokens_is_called_a_part(byte_run, other, capsys):
+    call("evaluate", byte_run, "--text", other, "--tokens 50")
+    assert "\n50 of 2,159 tokens, " in told(capsys)
+    call("evaluate", byte_run, "--text", other, "--tokens 5000")
+    assert "\n2,159 tokens, " in told(capsys)
+
+
+@pytest.mark.parametrize(
+    ("flags", "sentence"),
+    [
+        ("--stride 3", "stride must be given with way = sliding, got 3 with cached"),
+        ("--attention-len 5", "attention_len must be given with way = sliding, got 5 with cached"),
+        ("--way sliding --window 4", "window must be given with way = cached, got 4 with sliding"),
+        (
+            "--way sliding --attention-len 9 --mem-len 4",
+            "mem_len must be given with way = cached, or without attention_len, got 4 with sliding",
+        ),
+        ("--way sliding --attention-len 0", "attention_len must be 1 or more, got 0"),
+        ("--way sliding --stride 0", "stride must be 1 or more, got 0"),
+        ("--tokens 0", "tokens must be 1 or more, got 0"),
+        ("--mem-len 1000000000000000", "mem_len must be at most 2,147,483,647, got 1000000000000000"),
+        ("--seg-len 99999999999999999999", "seg_len must be at most 2,147,483,647, got 99999999999999999999"),
+        ("--unknown", "unknown must be given to train, and not to evaluate .*, which has none"),
+        ("--unit characters --unknown", "unit must be bytes as in .*, got characters"),
+    ],
+)
+def test_flags_out_of_range_and_flags_that_would_be_ignored_are_refused(
+    byte_run, other, capsys, flags, sentence
+):
+    assert re.search(f"^{sentence}$", refusal(capsys, "evaluate", byte_run, "--text", other, flags))
+
+
+def test_a_sliding_window_clamps_distances_as_the_run_was_trained_and_as_it_is_told(book, tmp_path, capsys):
+    call("train", tmp_path / "run", "--text", book, SHORT, "--clamp-len 1 --learning-rate 1")
+    told(capsys)
+    sliding = ("evaluate", tmp_path / "run", "--text", book, "--way sliding --tokens 40")
+    results = []
+    for flags in ("", "--clamp-len 1", "--clamp-len 30"):
+        call(*sliding, flags)
+        results.append(told_perplexity(told(capsys)))
+    assert results[0] == results[1] != results[2]
+
+
+def test_a_score_that_is_no_number_is_refused(byte_run, other, capsys):
+    path = run_folder.newest(byte_run)
+    tensors, about = checkpoints.read(path)
+    for name in (name for name in tensors if name.startswith(checkpoints.MODEL)):
+        tensors[name].fill_(float("nan"))
+    checkpoints.write(path, tensors, about)
+    sentence = refusal(capsys, "evaluate", byte_run, "--text", other)
+    assert sentence.startswith(f"the score of {byte_run} must be finite, got nan")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "train '' --text {other}",
+        "train run --text ''",
+        "evaluate ''",
+        "evaluate {run} --text ''",
+        "evaluate --released ''",
+        "evaluate --released=",
+        "generate ''",
+        "demo --folder ''",
+        "demo --text ''",
+        "figures --folder ''",
+        "bench --peers ''",
+    ],
+)
+def test_an_empty_path_is_refused_and_not_read_as_the_current_folder(
+    words, tmp_path, other, capsys, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+    sentence = refusal(capsys, words.format(run=tmp_path, other=other))
+    assert re.fullmatch(r"(folder|text|released|peers) must be given where it is named, got ''", sentence)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_folder_whose_name_is_not_utf_8_is_refused(tmp_path, other, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit):
+        main(["train", "caf\udce9", "--text", str(other)])
+    assert "folder must be a name in UTF-8, got 'caf\\udce9'" in capsys.readouterr().err
+
+
+def test_characters_with_an_unknown_one_are_trained_on_and_score_any_text(book, other, tmp_path, capsys):
+    run = tmp_path / "run"
+    call("train", run, "--text", book, "--unit characters --unknown", SHORT)
+    assert "text book.txt: 1,920 characters, " in told(capsys)
+    call("evaluate", run, "--text", other)
+    assert f"vocabulary: that of {run}, 14 characters; 8.33% of the text is <unk>\n" in told(capsys)
+    call("generate", run, "--prompt 'the öwl ' --length 3")
+    assert told(capsys).startswith("the <unk><unk><unk> ")
 
 
 def test_the_bar_counts_every_target_once_in_both_ways(capsys):

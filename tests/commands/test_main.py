@@ -9,8 +9,11 @@ from dataclasses import replace
 import pytest
 import torch
 
+import minitxl.__main__ as main_module
 from minitxl.__main__ import main
-from minitxl.experiments import results
+from minitxl.benchmark import bench
+from minitxl.experiments import conclusions, demo, results
+from minitxl.fast import kv_cache
 from minitxl.inference import generation
 from minitxl.inference.config import EvaluateConfig
 from minitxl.inference.evaluation import cached, sliding
@@ -124,7 +127,7 @@ def test_generate_completes_a_character_that_the_prompt_begins(run, capsys, monk
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
-        ("--repetition 0", "repetition must be above 0 and finite, got 0.0"),
+        ("--repetition 0", "repetition must be 0.01 or more, got 0.0"),
         ("--repetition-window 0", "repetition_window must be 1 or more, got 0"),
         ("--stop ''", "each stop must be a row of 1 token or more, got shape [0]"),
         ("--prompt a --prompt ''", "each prompt must hold 1 token or more, got prompts of [1, 0] tokens"),
@@ -198,6 +201,58 @@ def test_what_is_wrong_is_told_in_one_sentence_with_exit_code_2(command, sentenc
     assert said.endswith(sentence)
     assert said.count("\n") == 1
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "sentence"),
+    [
+        (
+            "demo --text {text} --folder {text}",
+            "folder must be one that can be written to, got {text}: File exists",
+        ),
+        (
+            "figures dependency --folder {text}",
+            "folder must be one that can be written to, got {text}: File exists",
+        ),
+        (
+            "figures --check copying --folder {empty}",
+            "{empty}/copying.json is not a result that minitxl wrote",
+        ),
+        ("bench --peers {text}", "peers must be a Python that can be run, got {text}"),
+        ("bench --peers {empty}", "peers must be a Python that can be run, got {empty}"),
+        (
+            "bench --folder {text}/in",
+            "folder must be one that can be written to, got {text}/in: Not a directory",
+        ),
+    ],
+)
+def test_a_place_that_will_not_do_is_refused_before_anything_is_computed(
+    command, sentence, text, tmp_path, capsys, monkeypatch
+):
+    def computed(*_, **__):
+        raise AssertionError("something was computed")
+
+    for module, name in ((demo, "run"), (conclusions, "check"), (bench, "run"), (main_module, "compute")):
+        monkeypatch.setattr(module, name, computed)
+    (tmp_path / "empty").mkdir()
+    names = {"text": text, "empty": tmp_path / "empty"}
+    with pytest.raises(SystemExit) as stop:
+        call(command.format(**names))
+    assert stop.value.code == 2
+    assert capsys.readouterr().err.splitlines()[-1].startswith(f"minitxl: {sentence.format(**names)}")
+
+
+def test_memory_that_is_not_there_is_told_in_one_sentence(run, capsys, monkeypatch):
+    def start(*_, **__):
+        return torch.empty(2**60)
+
+    monkeypatch.setattr(kv_cache, "start", start)
+    with pytest.raises(SystemExit) as stop:
+        call("generate", run)
+    assert stop.value.code == 2
+    said = capsys.readouterr().err
+    assert said.startswith("minitxl: there is not enough memory: ")
+    assert said.count("\n") == 1
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="speaks of machines without a GPU")

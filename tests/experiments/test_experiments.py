@@ -109,6 +109,18 @@ def test_an_interrupted_experiment_goes_on_with_the_part_it_was_in(tmp_path):
     assert computed == ["a", "b", "a"]
 
 
+@pytest.mark.parametrize(
+    "content",
+    ["", "{}", "[]", "null", '{"about": 1, "parts": []}', '{"about": 1, "parts": {"a": {"value": 2}}}'],
+)
+def test_damaged_parts_are_refused_by_file_and_nothing_is_computed(tmp_path, content):
+    path = tmp_path / "some.parts"
+    path.write_text(content)
+    with pytest.raises(ValueError, match=r"some\.parts.*; without the file all parts are computed anew$"):
+        compute({"a": lambda report: pytest.fail("computed")}, stored=path, about=1)
+    assert path.read_text() == content
+
+
 def test_the_four_ways_to_measure_reach_agree_in_every_case():
     settings = dependency.settings("quick", NO_TEXT)
     settings["cases"] = [case for case in settings["cases"] if case["seg_len"] == 4]
