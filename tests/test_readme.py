@@ -155,6 +155,7 @@ CALLS = {
 ELSEWHERE: dict[str, Callable[[], Any]] = {
     "make": targets,
     "minitxl generate": lambda: CALLS["generate"],
+    "minitxl evaluate": lambda: CALLS["evaluate"],
     "conda env create -f environment.yml": lambda: yaml.safe_load((ROOT / "environment.yml").read_text()),
     "apt-get install chromium": lambda: (
         any(
