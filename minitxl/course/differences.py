@@ -112,4 +112,6 @@ def _tensors(mine: Tensor, right: Tensor) -> str:
 def _number(value: Any) -> str:
     if isinstance(value, list):
         return "[" + ", ".join(map(_number, value)) + "]"
-    return f"{value:.4g}" if isinstance(value, float) else repr(value)
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() and abs(value) < 1e9 else f"{value:.4g}"
+    return repr(value)

@@ -107,8 +107,9 @@ def judge(
 
     ``mistakes`` are wrong solutions, one or several, by the sentence that helps who wrote one: where the
     attempt gives what a mistake gives, in every case that tells them apart, it gets that sentence.
-    ``names`` are those of the arguments in messages, by default the attempt's own; a case may hold more
-    than they name, which is not shown. ``say`` words the difference of what came out and what is right.
+    ``names`` are those of the arguments in messages, by default the attempt's own, or the reference's; a
+    case may hold more than they name, which is not shown. ``say`` words the difference of what came out
+    and what is right.
     Nobody's random numbers change.
     """
     if attempt is None or attempt is Ellipsis:
@@ -118,7 +119,9 @@ def judge(
         outcome = cache(lambda place: _outcome(attempt, cases[place]))
         for place, case in enumerate(cases):
             expected = reference(*deepcopy(case))
-            verdict = _verdict(outcome(place), case, expected, names or names_of(attempt, len(case)), say)
+            verdict = _verdict(
+                outcome(place), case, expected, names or names_of(attempt, len(case), reference), say
+            )
             if verdict is None:
                 continue
             for sentence, wrong in {} if verdict.blank else mistakes.items():
@@ -184,13 +187,16 @@ def _verdict(
     return Verdict(False, f"{call}, {say(result, expected)}")
 
 
-def names_of(attempt: Function, count: int) -> list[str]:
-    """Return the names of a function's arguments, as far as it tells them."""
-    try:
-        names = list(inspect.signature(attempt).parameters)
-    except (TypeError, ValueError):
-        names = []
-    return names[:count] if len(names) >= count else [f"argument {i + 1}" for i in range(count)]
+def names_of(attempt: Function, count: int, *others: Function) -> list[str]:
+    """Return the names of a function's arguments, or of the first of others' that tells as many."""
+    for function in (attempt, *others):
+        try:
+            names = list(inspect.signature(function).parameters)
+        except (TypeError, ValueError):
+            continue
+        if len(names) >= count:
+            return names[:count]
+    return [f"argument {i + 1}" for i in range(count)]
 
 
 def _call(names: Sequence[str], case: tuple[Any, ...]) -> str:

@@ -159,3 +159,8 @@ def test_what_a_case_holds_beside_the_named_arguments_is_not_shown():
 def test_the_words_for_a_difference_can_be_the_checks_own():
     verdict = judged(lambda x: x, say=lambda got, expected: f"{got[1]:.0f} is half of {expected[1]:.0f}")
     assert verdict.message == "called with x = [0, 1, 2], 1 is half of 2"
+
+
+def test_an_attempt_that_names_no_arguments_is_shown_with_the_references_and_whole_numbers_in_full():
+    verdict = judge(lambda *case: 12900.0, reference=lambda tokens, width: 1, cases=[(3, 4)], mistakes={})
+    assert verdict.message == "called with tokens = 3, width = 4, you returned 12900, right is 1"

@@ -1,6 +1,6 @@
 """Judges the exercises of notebook 12: operations with hidden states kept, a fair scorer, exact windows."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from math import log
 from statistics import mean
@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from minitxl.course.exercises import Verdict, judge
+from minitxl.course.exercises import Function, Verdict, judge
 
 LogProbs = Float[Tensor, "token next"]
 Stream = Int[Tensor, " time"]
@@ -65,6 +65,74 @@ def _layers(
     distances = 2 * square * key if placed else 0
     attended = 2 * products * d_model * seg_len * (key if keys_of_segment else mem_len)
     return n_layer * (seg_len * token + memory + distances + attended) / (of or seg_len)
+
+
+def solution_costs(
+    n_layer: int, d_model: int, d_inner: int, attention_len: int, seg_len: int
+) -> tuple[int, int]:
+    """Return the operations of the layers for one scored token: of a sliding window, and of a cache."""
+    square, A = d_model * d_model, attention_len
+    token = 8 * square + 4 * d_model * d_inner
+    lower = (n_layer - 1) * (A * token + 2 * d_model * A * (A + 1))
+    last = (A - 1) * 4 * square + token + 4 * d_model * A
+    return lower + last, n_layer * (token + 6 * d_model * (A + seg_len))
+
+
+def check_costs(attempt: Callable[..., Any]) -> Verdict:
+    """Check ``attempt(n_layer, d_model, d_inner, attention_len, seg_len)``: operations (sliding, cached).
+
+    Both are those of the layers for one scored token, heads × head width being d_model. A sliding window
+    computes all its ``attention_len`` tokens in each layer but the last, and there keys and values of all
+    and one query. The cache holds keys and values; each query meets attention_len + seg_len of them.
+    """
+
+    def changed(
+        *,
+        token: Callable[[int, int], int] = lambda d, inner: 8 * d * d + 4 * d * inner,
+        pairs: Callable[[int], float] = lambda A: A * (A + 1) / 2,
+        whole_last: bool = False,
+        bare_last: bool = False,
+        products: int = 6,
+        segment: bool = True,
+        half: bool = False,
+        turned: bool = False,
+    ) -> Function:
+        def costs(n_layer: int, d_model: int, d_inner: int, attention_len: int, seg_len: int) -> Any:
+            A, p = attention_len, token(d_model, d_inner)
+            window = A * p + 4 * d_model * pairs(A)
+            last = window if whole_last else p + 4 * d_model * A
+            last += 0 if whole_last or bare_last else (A - 1) * 4 * d_model**2
+            sliding = (n_layer - 1) * window + last
+            cached = n_layer * (p + products * d_model * (A + seg_len * segment))
+            both = (cached, sliding) if turned else (sliding, cached)
+            return tuple(one / 2 for one in both) if half else both
+
+        return costs
+
+    mistakes: dict[str, Function | Sequence[Function]] = {
+        "the two are in the wrong order: sliding, then cached": changed(turned=True),
+        "each product is counted once: [m k] times [k n] takes 2 m k n, a product and a sum each": (
+            changed(half=True)
+        ),
+        "the window's last layer is counted in full: one query is scored, so it needs keys and values of "
+        "all tokens, and the rest for one": changed(whole_last=True),
+        "the window's last layer needs keys and values of the A - 1 other tokens too: 4 d² each": (
+            changed(bare_last=True)
+        ),
+        "each query of the window meets all A keys here: a causal one meets those before it and itself, "
+        "A (A + 1) / 2 pairs": changed(pairs=lambda A: A * A),
+        "a pair of the cache has a third product, the one of the distance: 6 d": changed(products=4),
+        "a query of the cache meets A + L keys, memory and segment": changed(segment=False),
+        "the feed-forward layer is missing: 4 d · d_inner for each token": (
+            changed(token=lambda d, inner: 8 * d * d)
+        ),
+        "W_o is missing, or one of W_q, W_k, W_v: four matrices, 8 d² for each token": (
+            changed(token=lambda d, inner: 6 * d * d + 4 * d * inner)
+        ),
+    }
+    cases = [(2, 8, 32, 6, 4), (1, 4, 4, 1, 3), (12, 512, 2048, 3800, 128), (3, 128, 512, 64, 64)]
+    praise = "both are right in every case"
+    return judge(attempt, reference=solution_costs, cases=cases, mistakes=mistakes, praise=praise)
 
 
 def check_bits(attempt: Callable[..., Any]) -> Verdict:

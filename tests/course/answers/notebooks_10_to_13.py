@@ -93,7 +93,38 @@ def layers(n_layer, d_model, d_inner, mem_len, seg_len, *, memory=4, total=False
     return n_layer * segment if total else n_layer * segment / seg_len
 
 
+def costs(N, d, inner, A, L, *, keys=None, last="one", third=True, turn=False):
+    """Sum over the tokens of a window, one by one."""
+    p = 2 * (4 * d * d + 2 * d * inner)
+    window = sum(p + 4 * d * (i + 1 if keys is None else keys(A)) for i in range(A))
+    final = window if last == "all" else 4 * d * d * (A - 1) * (last == "one") + p + 4 * d * A
+    both = [(N - 1) * window + final, N * (p + (6 if third else 4) * d * (A + L))]
+    return both[::-1] if turn else both
+
+
+def costs_by_matrix(N, d, inner, A, L):
+    matrices = [(d, d)] * 4 + [(d, inner), (inner, d)]
+    p = sum(2 * a * b for a, b in matrices)
+    sliding = (N - 1) * (A * p + d * 2 * (A**2 + A)) + p + 4 * A * d + 4 * (A - 1) * d**2
+    return torch.tensor(float(sliding), dtype=torch.float64), N * p + N * 6 * d * (A + L)
+
+
 ANSWERS = {
+    cost.check_costs: {
+        "right": [costs, costs_by_matrix, cost.solution_costs],
+        "wrong": {
+            "the wrong order": lambda *sizes: costs(*sizes, turn=True),
+            "counted once": lambda *sizes: [one // 2 for one in costs(*sizes)],
+            "counted in full": lambda *sizes: costs(*sizes, last="all"),
+            "of the A - 1 other tokens too": lambda *sizes: costs(*sizes, last="bare"),
+            "a third product": lambda *sizes: costs(*sizes, third=False),
+            "meets all A keys": lambda *sizes: costs(*sizes, keys=lambda A: A),
+            "n_layer = 2, d_model = 8, d_inner = 32, attention_len = 6, seg_len = 4, you": lambda *sizes: [
+                costs(*sizes)[0],
+                1000,
+            ],
+        },
+    },
     generation.check_generate: {
         "right": [written, with_one_token_more],
         "wrong": {
