@@ -41,8 +41,9 @@ def write_numbers(
     """Write a text into each cell of an image, white where the cell's value is at most ``dark``."""
     for y, row in enumerate(values):
         for x, value in enumerate(row):
-            ink = "black" if value > dark else "white"
-            axes.text(x, y, texts[y][x], ha="center", va="center", color=ink, **style)
+            if texts[y][x]:
+                ink = "black" if value > dark else "white"
+                axes.text(x, y, texts[y][x], ha="center", va="center", color=ink, **style)
 
 
 def cell(x: int, y: int, look: tuple[str, str, str], *, side: float = 0.86, label: str = "") -> Rectangle:
