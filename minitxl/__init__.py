@@ -10,8 +10,8 @@ The modules of the paper lie at the top and read in this order, one idea a file:
     adaptive         embedding and softmax for large vocabularies
     config, model    the settings, and the language model of all these parts
 
-Everything else is in folders, each with one purpose (``fields`` checks values from outside, ``files``
-reads and writes files, and ``__main__`` is the command line's entry):
+Everything else is in folders, each with one purpose (``fields`` checks values from outside,
+``arguments`` a caller's tensors, ``files`` reads and writes files, ``__main__`` is the command line's entry):
 
     fast             the same numbers in less time and memory; the key-value cache
     data             text to batches: corpora, downloads, tokenizers, token files

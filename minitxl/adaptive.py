@@ -183,7 +183,7 @@ class AdaptiveSoftmax(nn.Module):
             got = f"{tuple(targets.shape)} for {tuple(hidden.shape[:2])}"
             raise ValueError(f"targets must hold one id for each position of hidden, got {got}")
         states = rearrange(hidden, "batch seg model -> (batch seg) model")
-        ids = rearrange(targets, "batch seg -> (batch seg)")
+        ids = rearrange(targets, "batch seg -> (batch seg)").long()
         cluster, shortlist = self.partition.cluster(ids), self.partition.sizes[0]
         head, *tails = self._rows()
         entry = torch.where(cluster == 0, ids, shortlist - 1 + cluster)

@@ -17,6 +17,7 @@ from einops import einsum, pack, rearrange
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from minitxl.arguments import check_context, check_segment, check_states
 from minitxl.positions import distances, rel_shift, sinusoids
 
 Segment = Float[Tensor, "batch query model"]
@@ -143,20 +144,22 @@ class MultiHeadAttention(nn.Module):
 
         ``mask`` is True where a query may attend to a key, and the same for all heads.
         """
+        check_context(x, context, mask, weight=self.W_q.weight)
         q = split_heads(self.W_q(x), self.n_head)
         k = split_heads(self.W_k(x if context is None else context), self.n_head)
         return masked_softmax(content_scores(q, k) / sqrt(self.d_head), mask)
 
     def attend(self, x: Segment, context: Context | None = None, mask: Mask | None = None) -> Segment:
         """Return W_o of the heads' weighted means; arguments as in ``context_weights``."""
-        v = split_heads(self.W_v(x if context is None else context), self.n_head)
         weights = self.drop(self.context_weights(x, context, mask))
+        v = split_heads(self.W_v(x if context is None else context), self.n_head)
         return self.W_o(merge_heads(weighted_sum(weights, v)))
 
     def attention_weights(
         self, x: Segment, memory: LayerMemory | None = None, **options: Unpack[AttentionOptions]
     ) -> Scores:
         """Return the causal softmax weights; a row sums to 1, or to 0 where the query has no key."""
+        check_segment(x, memory, options, weight=self.W_q.weight)
         context = concat_memory(memory, x)
         return self.context_weights(x, context, segment_mask(x, context, **options))
 
@@ -164,6 +167,7 @@ class MultiHeadAttention(nn.Module):
         self, x: Segment, memory: LayerMemory | None = None, **options: Unpack[AttentionOptions]
     ) -> Segment:
         """Return the attention's output for each query of the segment."""
+        check_segment(x, memory, options, weight=self.W_q.weight)
         context = concat_memory(memory, x)
         return self.attend(x, context, segment_mask(x, context, **options))
 
@@ -228,6 +232,7 @@ class ShawAttention(nn.Module):
 
         ``mask`` is True where a query may attend to a key, and the same for all heads.
         """
+        check_context(x, context, mask, weight=self.W_q.weight)
         q = split_heads(self.W_q(x), self.n_head)
         k = split_heads(self.W_k(x if context is None else context), self.n_head)
         return self.shaw_weights(q, k, mask, clamp_len)
@@ -240,14 +245,15 @@ class ShawAttention(nn.Module):
         clamp_len: int | None = None,
     ) -> Segment:
         """Return W_o of every head's z; arguments as in ``context_weights``."""
-        v = split_heads(self.W_v(x if context is None else context), self.n_head)
         weights = self.drop(self.context_weights(x, context, mask, clamp_len))
+        v = split_heads(self.W_v(x if context is None else context), self.n_head)
         return self.W_o(merge_heads(self.shaw_values(weights, v, clamp_len)))
 
     def attention_weights(
         self, x: Segment, memory: LayerMemory | None = None, **options: Unpack[AttentionOptions]
     ) -> Scores:
         """Return the causal softmax weights; a row sums to 1, or to 0 where the query has no key."""
+        check_segment(x, memory, options, weight=self.W_q.weight)
         context = concat_memory(memory, x)
         return self.context_weights(x, context, segment_mask(x, context, **options), options.get("clamp_len"))
 
@@ -255,6 +261,7 @@ class ShawAttention(nn.Module):
         self, x: Segment, memory: LayerMemory | None = None, **options: Unpack[AttentionOptions]
     ) -> Segment:
         """Return the attention's output for each query of the segment."""
+        check_segment(x, memory, options, weight=self.W_q.weight)
         context = concat_memory(memory, x)
         return self.attend(x, context, segment_mask(x, context, **options), options.get("clamp_len"))
 
@@ -317,6 +324,7 @@ class XLAttention(nn.Module):
         Float[Tensor, "head dist dim"],
     ]:
         """Return q of the segment, k = W_kE h~ of the context, r = W_kR R of the distances."""
+        check_states(self.W_q.weight, x=x, memory=memory)
         context = concat_memory(memory, x)
         away = distances(context.shape[1], clamp_len=clamp_len, device=x.device)
         R = self.drop_positions(sinusoids(away, self.d_model, dtype=x.dtype))
@@ -347,6 +355,7 @@ class XLAttention(nn.Module):
         self, x: Segment, memory: LayerMemory | None = None, **options: Unpack[AttentionOptions]
     ) -> Scores:
         """Return the causal softmax weights; a row sums to 1, or to 0 where the query has no key."""
+        check_segment(x, memory, options, weight=self.W_q.weight)
         mask = segment_mask(x, concat_memory(memory, x), **options)
         return masked_softmax(self.scores(x, memory, clamp_len=options.get("clamp_len")), mask)
 
@@ -354,6 +363,6 @@ class XLAttention(nn.Module):
         self, x: Segment, memory: LayerMemory | None = None, **options: Unpack[AttentionOptions]
     ) -> Segment:
         """Return the attention's output for each query of the segment."""
-        v = split_heads(self.W_v(concat_memory(memory, x)), self.n_head)
         weights = self.drop(self.attention_weights(x, memory, **options))
+        v = split_heads(self.W_v(concat_memory(memory, x)), self.n_head)
         return self.W_o(merge_heads(weighted_sum(weights, v)))

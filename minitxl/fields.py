@@ -18,6 +18,9 @@ from reprlib import Repr
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
+LONGEST = 2**31 - 1
+"""Most tokens of a segment, a memory or a window: more than any text is read at once."""
+
 Rule = Callable[[object], str | None]
 Spec = Mapping[str, Rule]
 Made = TypeVar("Made")

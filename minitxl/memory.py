@@ -12,6 +12,9 @@ from einops import pack
 from jaxtyping import Float
 from torch import Tensor
 
+from minitxl.arguments import check_extension, check_length
+from minitxl.fields import LONGEST, check, optional, whole
+
 
 def empty(states: Float[Tensor, "layer batch seg model"]) -> Float[Tensor, "layer batch 0 model"]:
     """Return the empty memory: zero tokens long, which is not the same as tokens of zeros."""
@@ -30,8 +33,8 @@ def extend(
     shared, so the caller may keep, reset or branch any memory. ``mem_len`` may be 0, which
     gives the empty memory, and shorter than the segment, whose end is then kept.
     """
-    if mem_len < 0:
-        raise ValueError(f"mem_len must be 0 or more, got {mem_len}")
+    check_length("mem_len", mem_len)
+    check_extension(memory, states)
     memory = empty(states) if memory is None else memory
     forgotten = max(0, memory.shape[2] + states.shape[2] - mem_len)
     old = memory[:, :, forgotten:]
@@ -60,6 +63,7 @@ def reach(offset: int, *, n_layer: int, seg_len: int, mem_len: int, window: int 
     93
     """
     check_query(offset, seg_len=seg_len, mem_len=mem_len, window=window)
+    check_length("n_layer", n_layer, 1)
     position = offset  # relative to the segment's first token, so negative in earlier segments
     for _ in range(n_layer):
         first_kept = position - position % seg_len - mem_len
@@ -74,9 +78,8 @@ def longest_reach(*, n_layer: int, seg_len: int, mem_len: int, window: int | Non
 
 def check_query(offset: int, *, seg_len: int, mem_len: int, window: int | None) -> None:
     """Raise a ValueError for an offset outside the segment, and for impossible lengths."""
-    if not 0 <= offset < seg_len:
-        raise ValueError(f"offset must lie in 0 … seg_len - 1 = {seg_len - 1}, got {offset}")
-    if mem_len < 0:
-        raise ValueError(f"mem_len must be 0 or more, got {mem_len}")
-    if window is not None and window < 1:
-        raise ValueError(f"window must be 1 or more, the query itself counts, got {window}")
+    check_length("seg_len", seg_len, 1)
+    if type(offset) is not int or not 0 <= offset < seg_len:
+        raise ValueError(f"offset must lie in 0 … seg_len - 1 = {seg_len - 1}, got {offset!r}")
+    check_length("mem_len", mem_len)
+    check("window", window, optional(whole(1, LONGEST)))

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from minitxl.adaptive import AdaptiveEmbedding, AdaptiveSoftmax
+from minitxl.arguments import check_floating, check_length, check_memory, check_options, check_tokens
 from minitxl.attention import (
     AttentionOptions,
     MultiHeadAttention,
@@ -25,6 +26,7 @@ from minitxl.attention import (
     concat_memory,
 )
 from minitxl.config import ModelConfig
+from minitxl.fields import check, optional, whole
 from minitxl.positions import sinusoids
 
 Tokens = Int[Tensor, "batch seg"]
@@ -180,6 +182,7 @@ class TransformerLM(nn.Module):
         for those alone.
         """
         memory, options = self._checked(tokens, memory, options)
+        check("last", last, optional(whole(1, tokens.shape[1])))
         x, states = self.embed(tokens), []
         for layer, (block, layer_memory) in enumerate(zip(self.blocks, memory, strict=True)):
             x = self.add_positions(x, layer=layer) if layer else x
@@ -217,9 +220,11 @@ class TransformerLM(nn.Module):
         self, hidden: Hidden, targets: Tokens, *, ignore_index: int | None = None
     ) -> Float[Tensor, "batch seg"]:
         """Return -log p(target) in nats from what ``hidden`` returned, or from some of its positions."""
+        check("ignore_index", ignore_index, optional(whole()))
         ignored = None if ignore_index is None else targets == ignore_index
         targets = targets if ignored is None else targets.masked_fill(ignored, 0)
-        check_ids(targets, "targets", self.config.vocab_size)
+        self._check_ids("targets", targets)
+        check_floating("hidden", hidden, "batch seg model")
         losses = self.output.losses(hidden, targets)
         return losses if ignored is None else losses.masked_fill(ignored, 0.0)
 
@@ -237,50 +242,32 @@ class TransformerLM(nn.Module):
 
     def empty_memory(self, batch: int) -> Memory:
         """Return the memory of ``batch`` rows before their first segment: zero tokens long."""
+        check_length("batch", batch, 1)
         c = self.config
         return next(self.parameters()).new_zeros(c.n_layer, batch, 0, c.d_model)
 
     def check(self, tokens: Tokens) -> None:
-        """Raise a ValueError for ids outside the vocabulary and for a segment beyond a learned table."""
-        check_ids(tokens, "tokens", self.config.vocab_size)
+        """Raise a ValueError for what is no [batch seg] of ids, and for a segment beyond a learned table."""
+        self._check_ids("tokens", tokens)
         most, seg = self.config.max_seg_len, tokens.shape[1]
         if self.positions and seg > most:
             raise ValueError(f"a segment may have max_seg_len = {most} learned positions, got {seg}")
 
+    def _check_ids(self, name: str, ids: Tokens) -> None:
+        check_tokens(name, ids, vocab_size=self.config.vocab_size, weight=next(self.parameters()))
+
     def _checked(
         self, tokens: Tokens, memory: Memory | None, options: AttentionOptions
     ) -> tuple[Memory, AttentionOptions]:
-        """Check tokens and memory; fill in an empty memory for None, and the model's own clamp_len."""
+        """Check all arguments; fill in an empty memory for None, and the model's own clamp_len."""
         self.check(tokens)
-        if unknown := set(options) - set(AttentionOptions.__annotations__):
-            known = ", ".join(AttentionOptions.__annotations__)
-            raise TypeError(f"a model's options are {known}, got {', '.join(sorted(unknown))}")
         c, batch = self.config, len(tokens)
+        memory = self.empty_memory(batch) if memory is None else memory
+        check_memory(memory, (c.n_layer, batch, c.d_model), weight=next(self.parameters()))
+        check_options(options, batch=batch, n_key=memory.shape[2] + tokens.shape[1])
         if options.get("clamp_len") is None:
             options = {**options, "clamp_len": c.clamp_len}
-        if memory is None:
-            return self.empty_memory(batch), options
-        layer, rows, _, width = memory.shape
-        if (layer, width) != (c.n_layer, c.d_model):
-            raise ValueError(
-                f"memory must come from a model of {c.n_layer} layers of width {c.d_model}, "
-                f"got {layer} of width {width}"
-            )
-        if rows != batch:
-            raise ValueError(f"memory must have a row for each row of tokens, {batch}, got {rows}")
         return memory, options
-
-
-def check_ids(ids: Tokens, name: str, vocab_size: int) -> None:
-    """Raise a ValueError for an id outside the vocabulary, where looking costs nothing.
-
-    On a GPU, reading one value would wait for all work; a compiled graph can't read one.
-    """
-    if ids.numel() and ids.device.type == "cpu" and not torch.compiler.is_compiling():
-        low, high = ids.aminmax()
-        if low < 0 or high >= vocab_size:
-            worst = (low if low < 0 else high).item()
-            raise ValueError(f"{name} must lie in 0 … {vocab_size - 1}, got {worst}")
 
 
 def initialise(module: nn.Module) -> None:

@@ -16,9 +16,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from minitxl.arguments import check_tokens
 from minitxl.config import require
 from minitxl.fast.linear import linear
-from minitxl.model import Tokens, check_ids
+from minitxl.model import Tokens
 
 State = Float[Tensor, "2 layer batch model"]
 
@@ -96,7 +97,7 @@ class LSTMLM(nn.Module):
         self, tokens: Tokens, state: State | None = None, *, last: int | None = None
     ) -> tuple[Float[Tensor, "batch last model"], State]:
         """Return the last layer's output, of the ``last`` positions if given, and the state."""
-        check_ids(tokens, "tokens", self.config.vocab_size)
+        self._check_ids("tokens", tokens)
         if state is None:
             n_layer, width = self.config.n_layer, self.config.d_model
             state = self.embedding.weight.new_zeros(2, n_layer, len(tokens), width)
@@ -122,12 +123,15 @@ class LSTMLM(nn.Module):
 
     def losses(self, hidden: Float[Tensor, "batch seg model"], targets: Tokens) -> Float[Tensor, "batch seg"]:
         """Return -log p(target) in nats from what ``hidden`` returned."""
-        check_ids(targets, "targets", self.config.vocab_size)
+        self._check_ids("targets", targets)
         logits = rearrange(self._logits(hidden), "batch seg vocab -> batch vocab seg")
         return cross_entropy(logits, targets, reduction="none")
 
     def _logits(self, hidden: Float[Tensor, "batch seg model"]) -> Float[Tensor, "batch seg vocab"]:
         return linear(hidden, self.embedding.weight, self.bias)
+
+    def _check_ids(self, name: str, ids: Tokens) -> None:
+        check_tokens(name, ids, vocab_size=self.config.vocab_size, weight=next(self.parameters()))
 
     def _check_state(self, state: State, batch: int) -> None:
         expected = 2, self.config.n_layer, batch, self.config.d_model

@@ -18,8 +18,8 @@ from minitxl.commands.shared import Device, TextFlags, device_of, place
 from minitxl.data.corpora import Corpus
 from minitxl.data.parts import Part
 from minitxl.data.tokenizer import Tokenizer, Vocabulary, read_tokenizer
-from minitxl.fields import check, optional, whole
-from minitxl.inference.config import LONGEST, EvaluateConfig
+from minitxl.fields import LONGEST, check, optional, whole
+from minitxl.inference.config import EvaluateConfig
 from minitxl.inference.evaluation import Score, cached, sliding
 from minitxl.model import TransformerLM
 from minitxl.pretrained import hub, released

@@ -11,6 +11,7 @@ from einops import rearrange
 from torch import nn
 from torch.nn.functional import scaled_dot_product_attention
 
+from minitxl.arguments import check_segment
 from minitxl.attention import (
     AttentionOptions,
     Heads,
@@ -39,6 +40,7 @@ class FastMultiHeadAttention(MultiHeadAttention):
         """Return the attention's output for each query of the segment."""
         if not _is_fast(self.drop, x):
             return super().forward(x, memory, **options)
+        check_segment(x, memory, options, weight=self.W_q.weight)
         q, k, v = _projections(self, self.W_k, x, memory)
         rate = self.drop.p if self.training else 0.0
         window, key_mask = options.get("window"), options.get("key_mask")
@@ -55,6 +57,7 @@ class FastXLAttention(XLAttention):
         """Return the attention's output for each query of the segment."""
         if not _is_fast(self.drop, x):
             return super().forward(x, memory, **options)
+        check_segment(x, memory, options, weight=self.W_q.weight)
         q, k, v = _projections(self, self.W_kE, x, memory)
         r = project_distances(self, k.shape[2], x, options.get("clamp_len"))
         rate = self.drop.p if self.training else 0.0

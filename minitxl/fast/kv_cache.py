@@ -18,6 +18,7 @@ from einops import rearrange
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from minitxl.arguments import check_key_mask, check_length, check_options
 from minitxl.attention import (
     Heads,
     Keys,
@@ -71,8 +72,9 @@ def start(
     clamp_len: int | None = None,
 ) -> Cache:
     """Return the empty cache of ``batch`` texts; ``clamp_len`` None means the model's own."""
-    if mem_len < 0:
-        raise ValueError(f"mem_len must be 0 or more, got {mem_len}")
+    check_length("batch", batch, 1)
+    check_length("mem_len", mem_len)
+    check_options({"window": window, "clamp_len": clamp_len}, batch=batch, n_key=0)
     c, weight = model.config, next(model.parameters())
     return Cache(
         optimize(model).eval(),
@@ -116,6 +118,8 @@ def _read(
     model.check(tokens)
     if len(tokens) != cache.buffers.shape[2]:
         raise ValueError(f"tokens must have the cache's {cache.buffers.shape[2]} rows, got {len(tokens)}")
+    if key_mask is not None:
+        check_key_mask(key_mask, batch=len(tokens), n_key=tokens.shape[1])
     cache = _with_room(cache, tokens.shape[1])
     cache = replace(
         cache,

@@ -3,10 +3,7 @@
 from dataclasses import dataclass, replace
 
 from minitxl.config import require
-from minitxl.fields import check_types
-
-LONGEST = 2**31 - 1
-"""Most tokens of a segment, a memory or a window: more than any text is read at once."""
+from minitxl.fields import LONGEST, check_types
 
 
 def check_lengths(seg_len: int, mem_len: int, window: int | None, clamp_len: int | None) -> None:

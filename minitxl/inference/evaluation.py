@@ -19,8 +19,8 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from minitxl.fast import fast_evaluation, kv_cache
-from minitxl.fields import check, optional, whole
-from minitxl.inference.config import LONGEST, EvaluateConfig
+from minitxl.fields import LONGEST, check, optional, whole
+from minitxl.inference.config import EvaluateConfig
 from minitxl.model import TransformerLM
 
 Stream = Integer[Tensor, " time"]

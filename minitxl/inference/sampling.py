@@ -13,9 +13,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import one_hot
 
+from minitxl.fields import LONGEST, number, optional, whole
 from minitxl.fields import check as check_value
-from minitxl.fields import number, optional, whole
-from minitxl.inference.config import LONGEST
 
 COLDEST = 1e-6
 """Lowest temperature but 0; below it, scores divided by it are beyond what a float can hold."""

@@ -177,7 +177,7 @@ def test_impossible_lengths_are_refused():
         propagate(5, **lengths, mem_len=0)
     with pytest.raises(ValueError, match="mem_len must be 0 or more, got -1"):
         propagate(0, **lengths, mem_len=-1)
-    with pytest.raises(ValueError, match="window must be 1 or more, the query itself counts, got 0"):
+    with pytest.raises(ValueError, match="window must be 1 or more, got 0"):
         propagate(0, **lengths, mem_len=0, window=0)
     with pytest.raises(ValueError, match="n_segment must be 1 or more, got 0"):
         propagate(0, **lengths, mem_len=0, n_segment=0)

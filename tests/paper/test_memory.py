@@ -116,7 +116,7 @@ def test_longest_reach_is_that_of_the_last_query():
 def test_a_reach_of_impossible_lengths_is_refused():
     with pytest.raises(ValueError, match="mem_len must be 0 or more, got -1"):
         reach(0, n_layer=1, seg_len=5, mem_len=-1)
-    with pytest.raises(ValueError, match="window must be 1 or more, the query itself counts, got 0"):
+    with pytest.raises(ValueError, match="window must be 1 or more, got 0"):
         reach(0, n_layer=1, seg_len=5, mem_len=0, window=0)
 
 

@@ -382,5 +382,7 @@ def test_an_ignored_target_has_no_loss_and_no_gradient():
 
 
 def test_an_option_that_does_not_exist_is_named(as_users_run_it):
-    with pytest.raises(TypeError, match="a model's options are window, clamp_len, key_mask, got windw"):
+    with pytest.raises(
+        TypeError, match="the options of attention are window, clamp_len, key_mask, got windw"
+    ):
         small_model()(some_tokens(1, 3), windw=3)

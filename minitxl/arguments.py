@@ -1,0 +1,168 @@
+"""Tensors and options that a caller passes: kind, rank and size are checked here, in one sentence each.
+
+The modules of the paper call these functions where a value enters, so that a wrong one is told by the
+name the caller gave it, and not by a product of matrices far below. No check reads a value on a GPU,
+which would wait for all work there, and none breaks ``torch.compile`` or ``torch.export``.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from minitxl.fields import LONGEST, check, optional, whole
+
+OPTIONS = {
+    "window": optional(whole(1, LONGEST)),
+    "clamp_len": optional(whole(0, LONGEST)),
+    "key_mask": lambda value: None,  # needs the number of keys: check_key_mask
+}
+"""Rules of ``AttentionOptions``."""
+
+
+def check_length(name: str, value: object, low: int = 0) -> None:
+    """Raise a ValueError unless the value is a length of ``low`` or more."""
+    check(name, value, whole(low, LONGEST))
+
+
+def check_rank(name: str, tensor: object, axes: str) -> Tensor:
+    """Return the tensor. Raise a ValueError unless it has the axes, such as "batch seg"."""
+    if not isinstance(tensor, Tensor):
+        raise ValueError(f"{name} must be a tensor [{axes}], got {type(tensor).__name__}")
+    if tensor.ndim != len(axes.split()):
+        raise ValueError(f"{name} must have the axes [{axes}], got shape {list(tensor.shape)}")
+    return tensor
+
+
+def check_floating(name: str, tensor: object, axes: str) -> Tensor:
+    """Return the tensor. Raise a ValueError unless it has the axes and holds floating-point numbers."""
+    tensor = check_rank(name, tensor, axes)
+    if not tensor.is_floating_point():
+        raise ValueError(f"{name} must hold floating-point numbers, got {_dtype(tensor)}")
+    return tensor
+
+
+def check_format(name: str, tensor: Tensor, weight: Tensor) -> None:
+    """Raise a ValueError unless the tensor is on the weight's device and of its number format.
+
+    Under autocast PyTorch chooses the format itself.
+    """
+    if tensor.device != weight.device:
+        raise ValueError(f"{name} must be on the device of the weights, {weight.device}, got {tensor.device}")
+    if tensor.dtype != weight.dtype and not torch.is_autocast_enabled(tensor.device.type):
+        raise ValueError(f"{name} must be {_dtype(weight)} as the weights are, got {_dtype(tensor)}")
+
+
+def check_tokens(name: str, ids: object, *, vocab_size: int, weight: Tensor) -> None:
+    """Raise a ValueError unless the ids are [batch seg], int32 or int64, and of the vocabulary."""
+    ids = check_rank(name, ids, "batch seg")
+    if ids.dtype not in (torch.int64, torch.int32):
+        raise ValueError(f"{name} must be int64 or int32, as {name}.long() makes them, got {_dtype(ids)}")
+    if 0 in ids.shape:
+        raise ValueError(f"{name} must hold 1 row and 1 position or more, got shape {list(ids.shape)}")
+    if ids.device != weight.device:
+        raise ValueError(f"{name} must be on the device of the weights, {weight.device}, got {ids.device}")
+    check_ids(ids, name, vocab_size)
+
+
+def check_ids(ids: Tensor, name: str, vocab_size: int) -> None:
+    """Raise a ValueError for an id outside the vocabulary, where looking costs nothing.
+
+    On a GPU, reading one value would wait for all work; a compiled graph can't read one.
+    """
+    if ids.numel() and ids.device.type == "cpu" and not torch.compiler.is_compiling():
+        low, high = ids.aminmax()
+        if low < 0 or high >= vocab_size:
+            worst = (low if low < 0 else high).item()
+            raise ValueError(f"{name} must lie in 0 … {vocab_size - 1}, got {worst}")
+
+
+def check_memory(memory: object, sizes: tuple[int, int, int], *, weight: Tensor) -> None:
+    """Raise a ValueError unless the memory has these layers, rows and width, and the weight's format."""
+    n_layer, batch, d_model = sizes
+    memory = check_floating("memory", memory, "layer batch mem model")
+    layer, rows, _, width = memory.shape
+    if (layer, width) != (n_layer, d_model):
+        raise ValueError(
+            f"memory must come from a model of {n_layer} layers of width {d_model}, "
+            f"got {layer} of width {width}"
+        )
+    if rows != batch:
+        raise ValueError(f"memory must have a row for each row of tokens, {batch}, got {rows}")
+    check_format("memory", memory, weight)
+
+
+def check_extension(memory: object, states: object) -> None:
+    """Raise a ValueError unless the states of a segment can follow the memory, if there is one."""
+    states = check_floating("states", states, "layer batch seg model")
+    if memory is not None:
+        memory = check_floating("memory", memory, "layer batch mem model")
+        theirs, mine = list(states.shape), list(memory.shape)
+        if theirs[:2] + theirs[3:] != mine[:2] + mine[3:] or memory.device != states.device:
+            raise ValueError(
+                f"memory must have the layers, rows, width and device of states, {theirs} on "
+                f"{states.device}, got {mine} on {memory.device}"
+            )
+
+
+def check_states(weight: Tensor, **states: object) -> int:
+    """Return how many positions all states have together; each is [batch pos model] or None.
+
+    Raises a ValueError, by the argument's name, unless a product with ``weight`` takes them.
+    """
+    total, first = 0, None
+    for name, value in states.items():
+        if value is not None:
+            tensor = check_floating(name, value, "batch pos model")
+            if tensor.shape[2] != weight.shape[1]:
+                raise ValueError(f"{name} must have the width {weight.shape[1]}, got {tensor.shape[2]}")
+            check_format(name, tensor, weight)
+            first = tensor if first is None else first
+            if len(tensor) != len(first):
+                raise ValueError(f"{name} must have a row for each row of x, {len(first)}, got {len(tensor)}")
+            total += tensor.shape[1]
+    return total
+
+
+def check_segment(x: Tensor, memory: Tensor | None, options: Mapping[str, Any], *, weight: Tensor) -> None:
+    """Raise an error unless an attention, whose queries ``weight`` projects, can read these arguments."""
+    n_key = check_states(weight, x=x, memory=memory)
+    check_options(options, batch=len(x), n_key=n_key)
+
+
+def check_context(x: Tensor, context: Tensor | None, mask: object, *, weight: Tensor) -> None:
+    """Raise a ValueError unless x can attend to the context, or to itself, under this mask."""
+    check_states(weight, x=x, context=context)
+    if mask is not None:
+        mask = check_rank("mask", mask, "batch query key")
+        if mask.dtype != torch.bool:
+            raise ValueError(f"mask must hold booleans, True where a query may attend, got {_dtype(mask)}")
+        batch, n_query, n_key = len(x), x.shape[1], (x if context is None else context).shape[1]
+        if mask.shape[0] not in (1, batch) or mask.shape[1:] != (n_query, n_key):
+            raise ValueError(f"mask must have shape {[batch, n_query, n_key]}, got {list(mask.shape)}")
+
+
+def check_options(options: Mapping[str, Any], *, batch: int, n_key: int) -> None:
+    """Raise a TypeError for an option that attention does not have, a ValueError for a wrong value."""
+    for name, value in options.items():
+        if name not in OPTIONS:
+            raise TypeError(f"the options of attention are {', '.join(OPTIONS)}, got {name}")
+        check(name, value, OPTIONS[name])
+    if options.get("key_mask") is not None:
+        check_key_mask(options["key_mask"], batch=batch, n_key=n_key)
+
+
+def check_key_mask(key_mask: object, *, batch: int, n_key: int, name: str = "key_mask") -> None:
+    """Raise a ValueError unless the mask has a flag for each key of each row."""
+    key_mask = check_rank(name, key_mask, "batch key")
+    if key_mask.dtype != torch.bool:
+        raise ValueError(f"{name} must hold booleans, False for a key that is masked, got {_dtype(key_mask)}")
+    if key_mask.shape[1] != n_key:
+        raise ValueError(f"{name} must hold one flag for each of the {n_key} keys, got {key_mask.shape[1]}")
+    if len(key_mask) != batch:
+        raise ValueError(f"{name} must have a row for each of {batch} rows, got {len(key_mask)}")
+
+
+def _dtype(tensor: Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
