@@ -22,7 +22,7 @@ from minitxl.commands.evaluate import Evaluate
 from minitxl.commands.generate import Generate
 from minitxl.commands.shared import Device, RefusedFlagError, TextFlags, bars, device_of, make_folder, place
 from minitxl.commands.streams import Enduring, discard, open_streams, readable_width
-from minitxl.commands.train import Train, from_preset
+from minitxl.commands.train import Train, starting_point
 from minitxl.data import corpora
 from minitxl.experiments import conclusions, demo, fingerprints, results
 from minitxl.experiments.runner import compute, seconds_taken
@@ -265,7 +265,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _parsed(arguments: list[str]) -> Callable[[], None]:
-    preset = tyro.conf.subcommand(default=from_preset(arguments) or tyro.MISSING_NONPROP)
+    preset = tyro.conf.subcommand(default=starting_point(arguments) or tyro.MISSING_NONPROP)
     with readable_width():
         return tyro.cli(
             Annotated[Train, preset] | Evaluate | Generate | Demo | Figures | Bench,

@@ -6,6 +6,7 @@ size beyond all memory. Each is a ValueError of one sentence that names the file
 
 import json
 import os
+import re
 import stat
 import tempfile
 from collections.abc import Iterator
@@ -67,22 +68,33 @@ def _reason(error: Exception) -> str:
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[Path]:
-    """Yield a temporary path beside ``path`` that takes its place if the block ends well.
+    """Yield an empty file in a hidden folder beside ``path``; it takes its place if the block ends well.
 
     After an error nothing is left behind, and what stood at ``path`` still stands there.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    os.close(handle)
-    temporary = Path(name)
-    try:
+    with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as private:
+        temporary = Path(private) / path.name
+        temporary.touch()
         yield temporary
         _sync(temporary)
         temporary.chmod(0o644)
         temporary.replace(path)
         _sync(path.parent)
-    finally:
-        temporary.unlink(missing_ok=True)
+
+
+def is_left_behind(path: Path, name: str) -> bool:
+    """Return True for what ``atomic_write`` of a file of this name leaves where its process is killed.
+
+    That is a hidden folder of the name and eight random letters, which holds nothing but the
+    half-written file, or safetensors' own temporary one.
+    """
+    if not re.fullmatch(rf"\.{re.escape(name)}\.[a-z0-9_]{{8}}", path.name) or path.is_symlink():
+        return False
+    temporary = re.compile(rf"{re.escape(name)}|\.tmp[A-Za-z0-9]{{6}}")
+    return path.is_dir() and all(
+        temporary.fullmatch(inner.name) and inner.is_file() for inner in path.iterdir()
+    )
 
 
 def _sync(path: Path) -> None:

@@ -15,28 +15,17 @@ from tqdm import tqdm
 from tyro.conf import Positional
 
 from minitxl.commands.shared import Device, TextFlags, device_of, place
+from minitxl.commands.subject import Subject, subject_of
 from minitxl.data.corpora import Corpus
 from minitxl.data.parts import Part
-from minitxl.data.tokenizer import Tokenizer, Vocabulary, read_tokenizer
+from minitxl.data.tokenizer import Tokenizer
 from minitxl.fields import LONGEST, check, optional, whole
 from minitxl.inference.config import EvaluateConfig
 from minitxl.inference.evaluation import Score, cached, sliding
 from minitxl.model import TransformerLM
-from minitxl.pretrained import hub, released
-from minitxl.training import run_folder
 
 LENGTHS = ("seg_len", "mem_len", "window", "clamp_len")
 """Flags that take the place of the lengths of training, or of those released."""
-
-
-@dataclass(frozen=True)
-class Subject:
-    """A model to score, the lengths it is read with, and its tokenizer, where that is known."""
-
-    name: str
-    model: TransformerLM
-    settings: EvaluateConfig
-    tokenizer: Tokenizer | None
 
 
 @dataclass(frozen=True)
@@ -45,6 +34,8 @@ class Evaluate:
 
     folder: Positional[Annotated[Path, place("folder")] | None] = None
     """Folder of the run."""
+    best: bool = False
+    """Score the model of the run's best validation, and not the last one."""
     released: Annotated[str, place("released", str)] | None = None
     """Instead of a run: a hub repository, as transfo-xl/transfo-xl-wt103, or a folder in its format.
     By default on wikitext-103's test part, at the paper's settings."""
@@ -74,7 +65,7 @@ class Evaluate:
         self._check_flags()
         subject = self._subject(device_of(self.device))
         corpus, vocabulary, ids = text_for(subject, self._source())
-        part = self._part(corpus)
+        part = self._part(corpus, subject)
         print(corpus.summary(), flush=True)
         stream = getattr(corpus, part)
         if len(stream) < 2:
@@ -116,26 +107,11 @@ class Evaluate:
                 )
 
     def _subject(self, device: str) -> Subject:
-        if self.folder is not None and self.released is None:
-            model, trained = run_folder.trained(self.folder, device=device)
-            lengths = self._with_flags(trained.evaluation)
-            return Subject(str(self.folder), model, lengths, read_tokenizer(self.folder))
-        if self.folder is not None or self.released is None:
-            got = "neither" if self.folder is None else f"{self.folder} and {self.released}"
-            raise ValueError(f"either the folder of a run or released must be given, got {got}")
-        folder = hub.folder_of(self.released)
-        words = released.vocabulary_in(folder)
-        model, lengths = released.load_released(folder)
-        if lengths.window is not None and self.mem_len is not None:
+        subject = subject_of(self.folder, self.released, best=self.best, device=device)
+        lengths = subject.lengths
+        if self.released is not None and lengths.window is not None and self.mem_len is not None:
             lengths = replace(lengths, mem_len=self.mem_len, window=self.mem_len or None)
-        lengths = self._with_flags(replace(lengths, clamp_len=model.config.clamp_len))
-        if words is not None and len(words) != model.config.vocab_size:
-            raise ValueError(
-                f"the vocabulary of {self.released} must hold the model's {model.config.vocab_size:,} words, "
-                f"got {len(words):,}"
-            )
-        tokenizer = None if words is None else Tokenizer("words", _with_unknown(words))
-        return Subject(self.released, model.to(device), lengths, tokenizer)
+        return replace(subject, lengths=self._with_flags(lengths))
 
     def _with_flags(self, lengths: EvaluateConfig) -> EvaluateConfig:
         given = {name: getattr(self, name) for name in LENGTHS}
@@ -145,16 +121,15 @@ class Evaluate:
         named = self.released is None or self.source.data is not None or self.source.text is not None
         return self.source if named else replace(self.source, data="wikitext-103")
 
-    def _part(self, corpus: Corpus) -> Part:
+    def _part(self, corpus: Corpus, subject: Subject) -> Part:
         """Return the part to score: a text of one's own has a test part if it is split, or is the run's."""
         if self.part != "auto":
             return self.part
         own = self.source.text is not None and corpus.stream is not None
-        learned = self.folder is not None and run_folder.learns(self.folder, corpus.sha256)
-        return "whole" if own and not learned else "test"
+        return "whole" if own and corpus.sha256 != subject.text else "test"
 
     def _score(self, subject: Subject, stream: Tensor) -> tuple[Score, str]:
-        settings, total = subject.settings, len(stream) - 1
+        settings, total = subject.lengths, len(stream) - 1
         if self.way == "sliding":
             length = self.attention_len or settings.seg_len + settings.mem_len
             stride, clamp_len = self.stride or 1, settings.clamp_len
@@ -219,10 +194,6 @@ def progress(model: TransformerLM, total: int, stride: int | None = None) -> Ite
             yield
         finally:
             hook.remove()
-
-
-def _with_unknown(words: list[str]) -> Vocabulary:
-    return Vocabulary(tuple(words), next((word for word in ("<unk>", "<UNK>") if word in words), None))
 
 
 def _called(part: Part) -> str:

@@ -11,10 +11,10 @@ import tyro
 from tyro.conf import Positional
 
 from minitxl.commands.shared import Device, device_of, place
-from minitxl.data.tokenizer import Tokenizer, read_tokenizer
+from minitxl.commands.subject import subject_of
+from minitxl.data.tokenizer import Tokenizer
 from minitxl.inference import generation
 from minitxl.inference.sampling import SamplingOptions
-from minitxl.training import run_folder
 
 DEFAULT = "def "
 """How a text begins for which there is no prompt."""
@@ -24,8 +24,12 @@ DEFAULT = "def "
 class Generate:
     """Go on with a text, token by token, as a trained model would."""
 
-    folder: Positional[Annotated[Path, place("folder")]]
+    folder: Positional[Annotated[Path, place("folder")] | None] = None
     """Folder of the run."""
+    released: Annotated[str, place("released", str)] | None = None
+    """Instead of a run: a hub repository, as transfo-xl/transfo-xl-wt103, or a folder in its format."""
+    best: bool = False
+    """Write as the model of the run's best validation would, and not as the last one."""
     prompt: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
     """How the text begins; "def " without one. May be given several times, for as many texts."""
     length: int = 400
@@ -52,10 +56,13 @@ class Generate:
     def __call__(self) -> None:
         if self.length < 1:
             raise ValueError(f"length must be 1 or more, got {self.length}")
-        model, trained = run_folder.trained(self.folder, device=device_of(self.device))
-        most = (
-            trained.seg_len - 1 if model.config.attention == "absolute" else trained.seg_len + trained.mem_len
-        )
+        device = device_of(self.device)
+        subject = subject_of(self.folder, self.released, best=self.best, device=device)
+        model, lengths, tokenizer = subject.model, subject.lengths, subject.tokenizer
+        if tokenizer is None:
+            raise ValueError(f"{subject.name} must hold a vocabulary, got none: its tokens can't be written")
+        absolute = model.config.attention == "absolute"
+        most = lengths.seg_len - 1 if absolute else lengths.seg_len + lengths.mem_len
         mem_len = most if self.mem_len is None else self.mem_len
         ways: SamplingOptions = {
             "temperature": self.temperature,
@@ -65,30 +72,29 @@ class Generate:
             "repetition_window": self.repetition_window,
             "seed": self.seed,
         }
-        spelled = read_tokenizer(self.folder)
-        prompts = [spelled.encode(text) for text in self.prompt] or [_default_prompt(spelled)]
-        stop = [spelled.encode(text) for text in self.stop]
+        prompts = [tokenizer.encode(text) for text in self.prompt] or [_default_prompt(tokenizer)]
+        stop = [tokenizer.encode(text) for text in self.stop]
         if len(prompts) == 1:
             drawn = generation.stream(model, prompts, mem_len=mem_len, **ways)
             tokens = (int(token) for token in islice(drawn, self.length))
-            tell(spelled, prompts[0], generation.until(tokens, stop))
+            tell(tokenizer, prompts[0], generation.until(tokens, stop))
             return
         texts = generation.sample(model, prompts, length=self.length, mem_len=mem_len, stop=stop, **ways)
         for row, (prompt, text) in enumerate(zip(prompts, texts, strict=True)):
             if row:
                 print("-" * 72)
-            tell(spelled, prompt, text.tolist())
+            tell(tokenizer, prompt, text.tolist())
 
 
-def _default_prompt(spelled: Tokenizer) -> torch.Tensor:
+def _default_prompt(tokenizer: Tokenizer) -> torch.Tensor:
     try:
-        return spelled.encode(DEFAULT)
+        return tokenizer.encode(DEFAULT)
     except ValueError as error:
         raise ValueError(f'prompt must be given where the run can\'t read "{DEFAULT}": {error}') from error
 
 
-def tell(spelled: Tokenizer, prompt: torch.Tensor, tokens: Iterable[int]) -> None:
+def tell(tokenizer: Tokenizer, prompt: torch.Tensor, tokens: Iterable[int]) -> None:
     """Print a text as it comes."""
-    for piece in spelled.decode(chain(prompt.tolist(), tokens)):
+    for piece in tokenizer.decode(chain(prompt.tolist(), tokens)):
         print(piece, end="", flush=True)
     print()

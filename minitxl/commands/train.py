@@ -1,9 +1,10 @@
 """``minitxl train``."""
 
+import signal
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from itertools import pairwise
+from contextlib import ExitStack, suppress
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from shlex import quote
 from typing import Annotated
@@ -12,161 +13,170 @@ import torch
 import tyro
 from tyro.conf import Positional
 
-from minitxl.commands.shared import Device, TextFlags, bars, device_of, place
-from minitxl.config import ModelConfig
-from minitxl.data.batching import ContiguousBatches
-from minitxl.data.corpora import Corpus
+from minitxl.commands.shared import Device, TextFlags, device_of, place
+from minitxl.commands.subject import subject_of
+from minitxl.commands.train_bar import loss
+from minitxl.commands.train_flags import ModelFlags, RunFlags, TrainFlags
+from minitxl.commands.train_task import Task, new_task, old_task
 from minitxl.pretrained import presets
 from minitxl.pretrained.presets import PRESETS
-from minitxl.training import distributed, loop, run_folder
-from minitxl.training.config import RunConfig, TrainConfig
-
-
-@dataclass(frozen=True)
-class ModelFlags(ModelConfig):
-    """The architecture."""
-
-    vocab_size: int | None = None  # type: ignore[assignment]
-    """Number of token ids; none means those of the text."""
-    clamp_len: tyro.conf.Suppress[int | None] = None
-    """Training's flag of that name decides."""
-
-    def __post_init__(self) -> None:
-        """``checked`` checks, where an error can be told in a sentence."""
-
-    def checked(self, tokens: int) -> ModelConfig:
-        """For a text that has so many different tokens."""
-        size = tokens if self.vocab_size is None else self.vocab_size
-        if size < tokens:
-            raise ValueError(f"vocab_size must be {tokens} or more for this text, got {size}")
-        return ModelConfig(**{**asdict(self), "vocab_size": size})
-
-
-@dataclass(frozen=True)
-class TrainFlags(TrainConfig):
-    """How it is trained."""
-
-    def __post_init__(self) -> None:
-        """``checked`` checks, where an error can be told in a sentence."""
-
-    def checked(self) -> TrainConfig:
-        return TrainConfig(**asdict(self))
-
-
-@dataclass(frozen=True)
-class KeepFlags(RunConfig):
-    """How the run is carried out and what it keeps; all of this may change when it goes on."""
-
-    def __post_init__(self) -> None:
-        """``checked`` checks, where an error can be told in a sentence."""
-
-    def checked(self) -> RunConfig:
-        return RunConfig(**asdict(self))
+from minitxl.training import distributed, metrics_log, run_config_file, run_folder, saved_run
+from minitxl.training.config import TrainConfig
+from minitxl.training.trainer import Ending
 
 
 @dataclass(frozen=True)
 class Train:
-    """Train a language model; the same command goes on with a run that was stopped.
+    """Train a language model; with the folder alone, go on with the run that is there.
 
     Ctrl-C finishes the step, saves, and stops. Started by torchrun, as in
     torchrun --nproc-per-node 4 -m minitxl train, the processes share the batch.
     """
 
     folder: Positional[Annotated[Path, place("folder")]] = tyro.MISSING
-    """Where checkpoints and the log are written."""
+    """Where checkpoints and the log are written: a new or an empty folder, or that of a run."""
     preset: presets.Name | None = None
     """A published configuration that the other flags start from."""
-    model: ModelFlags = ModelFlags()
-    train: TrainFlags = TrainFlags()
-    run_config: KeepFlags = KeepFlags()
+    start_from: Annotated[Annotated[Path, place("from")] | None, tyro.conf.arg(name="from")] = None
+    """Folder of a run whose model a new run begins with; its text is read in that run's tokens."""
+    released: Annotated[str, place("released", str)] | None = None
+    """A released model that a new run begins with: a hub repository, or a folder in its format."""
+    extend: int | None = None
+    """Go on with a run until this step, later than planned; the schedule is that of so many steps."""
+    decay_now: int | None = None
+    """Bring a run to its end in so many further steps, in which its rate falls in a line to eta-min."""
+    model: ModelFlags = field(default_factory=ModelFlags)
+    train: TrainFlags = field(default_factory=TrainFlags)
+    run_config: RunFlags = field(default_factory=RunFlags)
     source: TextFlags = TextFlags()
     device: Device = "auto"
     """cpu, cuda, or the better one that is there."""
 
     def __call__(self) -> None:
-        settings, run_config = self.train.checked(), self.run_config.checked()
-        with distributed.joined(device_of(self.device)) as device:
-            with distributed.first_here():
-                corpus = self.source.corpus()
+        run_config = self.run_config.checked()
+        if run_config.tensorboard:
+            metrics_log.summary_writer()
+        with distributed.joined(device_of(self.device)) as device, ExitStack() as stack:
+            locked = (self.folder / run_folder.LOCK).exists()
+            if locked:  # taking a lock that is there changes nothing in the folder
+                stack.enter_context(run_folder.run_lock(self.folder))
+            checkpoint = run_folder.newest(self.folder)
+            task = self._task(checkpoint, device=device, accumulate=run_config.accumulate)
+            run_folder.check(self.folder, task.tokenizer)
+            if not locked:
+                stack.enter_context(run_folder.run_lock(self.folder))
+                if distributed.rank() == 0 and run_folder.newest(self.folder) != checkpoint:
+                    raise ValueError(
+                        f"{self.folder} must be trained in by one process at a time, got another"
+                    )
+            ending = task.train(self.folder, run_config)
             if distributed.rank() == 0:
-                print(corpus.summary(), flush=True)
-            if len(corpus.valid) < 2:
-                raise ValueError(
-                    f"validation text of {corpus.name} must hold 2 tokens or more, got {len(corpus.valid)}"
-                )
-            model, rows = self.model.checked(corpus.vocab_size), distributed.share(settings.batch)
-            lanes = ContiguousBatches(corpus.train, batch=settings.batch, seg_len=settings.seg_len, rows=rows)
-            with run_folder.run_lock(self.folder):
-                run = self._run(model, settings, run_config, corpus, device)
-                whole = self._steps(run, lanes, corpus.valid, run_config)
-            if distributed.rank() == 0:
-                tell(run, self.folder, self.source)
+                tell(task, ending, self.folder, self.source)
                 if run_config.tensorboard:
                     print(f"curves: tensorboard --logdir {quote(str(self.folder))}")
-            if not whole:
-                sys.exit(130)
+            if ending.signal:
+                sys.exit(128 + ending.signal)
 
-    def _run(
-        self,
-        model: ModelConfig,
-        settings: TrainConfig,
-        run_config: RunConfig,
-        corpus: Corpus,
-        device: torch.device,
-    ) -> loop.Run:
-        """Return the one in the folder, if it was asked for the same; a new one where there is none."""
-        checkpoint, spelled = run_folder.newest(self.folder), corpus.tokenizer
-        if checkpoint is None:
-            if distributed.rank() == 0:
-                spelled.write(self.folder)
-                run_folder.write_text(self.folder, corpus.name, corpus.sha256)
-            return loop.start(model, settings, device=device, accumulate=run_config.accumulate)
-        spelled.check(self.folder)
-        run_folder.check_text(self.folder, corpus.name, corpus.sha256)
-        run = run_folder.resume(checkpoint, device=device, accumulate=run_config.accumulate)
-        here, asked = (
-            {**asdict(run.model.config), **asdict(run.settings)},
-            {**asdict(model), **asdict(settings)},
-        )
-        for name, value in here.items():
-            if asked[name] != value:
+    def _task(self, checkpoint: Path | None, *, device: torch.device, accumulate: int) -> Task:
+        """Return the run in the folder with what the flags change, or the new one that they describe."""
+        if checkpoint is not None:
+            own = saved_run.described_in(checkpoint)
+            if self.preset != own.info.preset:
                 raise ValueError(
-                    f"{name} must be {value} as in the run in {self.folder}, got {asked[name]}; "
+                    f"preset must be {own.info.preset} as in the run in {self.folder}, got {self.preset}; "
                     f"for other settings use another folder"
                 )
-        if distributed.rank() == 0:
-            print(f"going on with {self.folder} at step {run.step} of {settings.steps}")
-        return run
-
-    def _steps(
-        self, run: loop.Run, lanes: ContiguousBatches, valid: torch.Tensor, run_config: RunConfig
-    ) -> bool:
-        with bars(silent=distributed.rank() > 0) as report:
-            return run_folder.train(
-                run,
-                lanes,
-                valid=valid,
-                folder=self.folder,
-                run_config=run_config,
-                report=lambda record: report("training", run.settings.steps, record),
+            return old_task(
+                checkpoint,
+                own,
+                self.model,
+                self.train,
+                self.source,
+                extend=self.extend,
+                decay_now=self.decay_now,
+                device=device,
+                accumulate=accumulate,
             )
+        for name in ("extend", "decay_now"):
+            if getattr(self, name) is not None:
+                raise ValueError(f"{name} must be given with the folder of a run, got none in {self.folder}")
+        base = TrainConfig() if self.preset is None else PRESETS[self.preset]().train
+        return new_task(
+            self.model,
+            self.train.checked(base),
+            self.source,
+            folder=self.folder,
+            subject=None if self.begins_anew else subject_of(self.start_from, self.released),
+            preset=self.preset,
+            device=device,
+            accumulate=accumulate,
+        )
+
+    @property
+    def begins_anew(self) -> bool:
+        """True if a new run begins with random weights."""
+        return self.start_from is None and self.released is None
 
 
-def tell(run: loop.Run, folder: Path, source: TextFlags) -> None:
-    """What has been done, and what comes next."""
-    if run.step < run.settings.steps:
-        print(f"stopped and saved at step {run.step}; the same command goes on from there")
+def tell(task: Task, ending: Ending, folder: Path, source: TextFlags) -> None:
+    """Print how the training ended, and what comes next."""
+    run, progress = task.run, task.run.progress
+    evaluate = f"next: minitxl evaluate {quote(str(folder))}{source.flags()}"
+    if ending.signal:
+        name = signal.Signals(ending.signal).name
+        print(f"stopped by {name} and saved at step {run.step}; the same command goes on from there")
+    elif ending.early and progress.best_bits is not None:
+        best = loss(progress.best_bits, task.tokenizer)
+        print(f"stopped at step {run.step}: validation was best at step {progress.best_step}, {best}")
+        print(f"{evaluate} --best")
     else:
-        print(f"trained for {run.step} steps; next: minitxl evaluate {quote(str(folder))}{source.flags()}")
+        print(f"trained for {run.step} steps; {evaluate}")
 
 
-def from_preset(arguments: Sequence[str]) -> Train | None:
-    """What the flags start from, where ``arguments`` name a preset."""
-    words = [part for word in arguments for part in word.split("=", 1)]
-    names = [after for word, after in pairwise(words) if word == "--preset"]
-    named = [preset for name, preset in PRESETS.items() if names and name == names[-1]]
-    if not named:
+def starting_point(arguments: Sequence[str]) -> Train | None:
+    """Return the ``train`` that flags start from: of a run, a model or a preset; None for the defaults.
+
+    The words are parsed twice. The first time only tells which run, model or preset they name.
+    """
+    if arguments[:1] != ["train"]:
         return None
-    preset = named[0]()
-    model = replace(ModelFlags(**asdict(preset.model)), vocab_size=None)
-    return Train(model=model, train=TrainFlags(**asdict(preset.train)))
+    words = [word for word in arguments[1:] if word not in ("-h", "--help")]
+    with suppress(SystemExit):
+        config = (tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes)
+        first = tyro.cli(Train, args=words, config=config, console_outputs=False)
+        checkpoint = run_folder.newest(first.folder)
+        return _of_run(first, checkpoint) if checkpoint is not None else _of_new(first)
+    return None
+
+
+def _of_run(first: Train, checkpoint: Path) -> Train:
+    """Return the flags of the run in the folder, with its text unless another place of it is named."""
+    own, stored = saved_run.described_in(checkpoint), run_config_file.read(first.folder)
+    if first.source.text is not None:
+        source = TextFlags(unit=own.info.unit)
+    elif first.source.data is not None or stored is None:
+        source = TextFlags()
+    else:
+        text = stored.source.get("text")
+        source = TextFlags(**{**stored.source, "text": None if text is None else Path(text)})
+    return Train(
+        preset=own.info.preset,  # type: ignore[arg-type]
+        model=ModelFlags(**asdict(own.model)),
+        train=TrainFlags(**asdict(own.train)),
+        run_config=RunFlags() if stored is None else RunFlags(**asdict(stored.run_config)),
+        source=source,
+    )
+
+
+def _of_new(first: Train) -> Train | None:
+    """Return the flags of the preset, and of the model that a new run begins with."""
+    if first.begins_anew and first.preset is None:
+        return None
+    preset = None if first.preset is None else PRESETS[first.preset]()
+    train = TrainFlags() if preset is None else TrainFlags(**asdict(preset.train))
+    model = ModelFlags() if preset is None else replace(ModelFlags(**asdict(preset.model)), vocab_size=None)
+    if not first.begins_anew:
+        subject = subject_of(first.start_from, first.released)
+        model = ModelFlags(**asdict(subject.model.config))
+        train = replace(train, **asdict(subject.lengths))
+    return Train(model=model, train=train)

@@ -165,28 +165,3 @@ class Tokenizer:
             else:
                 yield f"{symbol} "
                 matched = 0
-
-    def check(self, folder: Path) -> None:
-        """Raise a ValueError unless this is the tokenizer of the run in ``folder``."""
-        if (trained := read_tokenizer(folder)) != self:
-            raise ValueError(
-                f"the text must have the {trained} of the run in {folder}, "
-                f"got {self}; for another text use another folder"
-            )
-
-    def write(self, folder: Path) -> None:
-        """Write the vocabulary, if there is one, into the folder of a run that begins."""
-        folder.mkdir(parents=True, exist_ok=True)
-        for unit in VOCABULARY_UNITS:
-            (folder / f"{unit}.json").unlink(missing_ok=True)
-        if self.vocabulary is not None:
-            self.vocabulary.write(folder / f"{self.unit}.json")
-
-
-def read_tokenizer(folder: Path) -> Tokenizer:
-    """Return the tokenizer of the run in ``folder``."""
-    paths = {unit: path for unit in VOCABULARY_UNITS if (path := folder / f"{unit}.json").exists()}
-    if len(paths) > 1:
-        names = " and ".join(path.name for path in paths.values())
-        raise ValueError(f"{folder} must hold the vocabulary of one unit, got {names}")
-    return next((Tokenizer(unit, read_vocabulary(path)) for unit, path in paths.items()), Tokenizer())

@@ -6,7 +6,8 @@ description, so a flipped bit is noticed wherever it lies. Every weight must be 
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,14 @@ from minitxl.training.config import TrainConfig
 Tensors = dict[str, Tensor]
 MODEL, AVERAGE = "model.", "average."
 """Prefixes of a model's tensors: as trained, and as averaged over steps."""
-FILE = {"sha256": fields.text(), "about": lambda value: None if isinstance(value, dict) else "be an object"}
+
+
+def an_object(value: object) -> str | None:
+    """Return None for names and values, as a rule of ``fields.checked``."""
+    return None if isinstance(value, dict) else "be an object of names and values"
+
+
+FILE = {"sha256": fields.text(), "about": an_object}
 """Values that a checkpoint's metadata holds: the digest, and the description."""
 
 
@@ -45,15 +53,9 @@ def write(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -
 
 def read(path: Path) -> tuple[Tensors, dict[str, Any]]:
     """Return the tensors and the description, checked against their digest. All numbers are finite."""
-    plain_file(path)
-    try:
-        with safe_open(path, framework="pt") as file:
-            described = (file.metadata() or {}).get("minitxl")
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError, ValueError, RuntimeError) as error:
-        raise ValueError(f"{path} is not a whole checkpoint: {error}") from error
-    if described is None:
-        raise ValueError(f"{path} holds tensors, but was not written by minitxl")
+    with _opened(path) as file:
+        described = (file.metadata() or {}).get("minitxl")
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     about = description(described, _tensor_digest(tensors), path)
     for name, tensor in tensors.items():
         if tensor.is_floating_point() and not tensor.isfinite().all():
@@ -61,15 +63,37 @@ def read(path: Path) -> tuple[Tensors, dict[str, Any]]:
     return tensors, about
 
 
-def description(text: str, tensor_digest: str, path: Path) -> dict[str, Any]:
+def described_in(path: Path) -> dict[str, Any]:
+    """Return the description alone, without its tensors being read or its digest being checked."""
+    with _opened(path) as file:
+        return _content((file.metadata() or {}).get("minitxl"), path)["about"]
+
+
+def description(text: str | None, tensor_digest: str, path: Path) -> dict[str, Any]:
     """Return the description in a checkpoint's metadata. Raise a ValueError unless it is what was written."""
-    try:
-        content = fields.checked(json.loads(text), FILE, file=path, required=FILE)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is damaged: its description can't be read: {error}") from error
+    content = _content(text, path)
     if content["sha256"] != _digest(tensor_digest, content["about"]):
         raise ValueError(f"{path} is damaged: its content does not match its SHA-256")
     return content["about"]
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    plain_file(path)
+    try:
+        with safe_open(path, framework="pt") as file:
+            yield file
+    except (SafetensorError, OSError, RuntimeError) as error:
+        raise ValueError(f"{path} is not a whole checkpoint: {error}") from error
+
+
+def _content(text: str | None, path: Path) -> dict[str, Any]:
+    if text is None:
+        raise ValueError(f"{path} holds tensors, but was not written by minitxl")
+    try:
+        return fields.checked(json.loads(text), FILE, file=path, required=FILE)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is damaged: its description can't be read: {error}") from error
 
 
 def save_model(path: Path, model: TransformerLM) -> None:

@@ -34,7 +34,7 @@ def joined(device: str) -> Iterator[torch.device]:
     if not distributed.is_torchelastic_launched():
         yield torch.device(device)
         return
-    here = torch.device(f"cuda:{os.environ['LOCAL_RANK']}" if device == "cuda" else device)
+    here = torch.device(f"cuda:{_local_rank()}" if device == "cuda" else device)
     if here.type == "cuda":
         torch.cuda.set_device(here)
     distributed.init_process_group("nccl" if here.type == "cuda" else "gloo", timeout=PATIENCE)
@@ -47,12 +47,17 @@ def joined(device: str) -> Iterator[torch.device]:
 @contextmanager
 def first_here() -> Iterator[None]:
     """Run the block on the first rank of each machine, and then on the others."""
-    ahead = int(os.environ.get("LOCAL_RANK", "0")) == 0
-    if size() > 1 and not ahead:
+    if size() == 1:
+        yield
+        return
+    ahead = _local_rank() == 0
+    if not ahead:
         distributed.barrier()
-    yield
-    if size() > 1 and ahead:
-        distributed.barrier()
+    try:
+        yield
+    finally:
+        if ahead:
+            distributed.barrier()
 
 
 def share(lanes: int, *, parts: int = 1) -> slice:
@@ -95,6 +100,14 @@ def gathered(tensor: Tensor, *, dim: int) -> Tensor:
     found = [torch.empty_like(here) for _ in range(size())]
     distributed.all_gather(found, here)
     return torch.cat(found, dim=dim)
+
+
+def _local_rank() -> int:
+    """Return the number of this process on its machine, which ``torchrun`` writes into the environment."""
+    value = os.environ.get("LOCAL_RANK", "0")
+    if not value.isdecimal():
+        raise ValueError(f"the variable LOCAL_RANK must be a whole number, got {value!r}")
+    return int(value)
 
 
 def _reduced(values: list[float], how: distributed.ReduceOp.RedOpType) -> list[float]:

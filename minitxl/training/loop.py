@@ -10,7 +10,7 @@ Runs share nothing, their random numbers included, so two may be stepped in turn
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import isfinite, log
 from typing import Any, NamedTuple, cast
 
@@ -33,6 +33,20 @@ from minitxl.training.schedules import learning_rate
 
 
 @dataclass
+class Progress:
+    """A run's best validation, and the losses since the last line of its log."""
+
+    best_step: int = 0
+    """Step of the best validation; 0 before the first."""
+    best_bits: float | None = None
+    """Its bits per token."""
+    unlogged_steps: int = 0
+    """Steps since the last line of the log."""
+    unlogged_bits: float = 0.0
+    """Sum of their losses."""
+
+
+@dataclass
 class Run:
     """A model in training and everything that decides its next step."""
 
@@ -51,6 +65,9 @@ class Run:
     """``model.token_losses``, its gradients averaged over all processes."""
     accumulate: int
     """Parts into which a step divides its lanes, to need less memory."""
+    tokens: int = 0
+    """Tokens read by all processes together since step 0."""
+    progress: Progress = field(default_factory=Progress)
 
     @property
     def device(self) -> torch.device:
@@ -148,7 +165,8 @@ def is_due(run: Run, every: int) -> bool:
 def train_step(run: Run, lanes: ContiguousBatches) -> Record:
     """Train on the next segment of every lane, and return the record; each epoch starts without memory."""
     began, settings = time.perf_counter(), run.settings
-    index = run.step % len(lanes)
+    tokens = settings.batch * settings.seg_len
+    index = run.tokens // tokens % len(lanes)  # of another batch than before: the same part of an epoch
     run.optimizer.zero_grad()
     with _own_randomness(run):
         bits, memory = _backward(run, lanes[index], run.memory if index else None)
@@ -161,9 +179,9 @@ def train_step(run: Run, lanes: ContiguousBatches) -> Record:
     norm = optimizer_step(run.model, run.optimizer, rate=rate, clip=settings.clip)
     run.memory = memory
     run.step += 1
+    run.tokens += tokens
     if run.average is not None and run.step > (settings.average_from or 0):
         run.average.update_parameters(run.model)
-    tokens = settings.batch * settings.seg_len
     return Record(run.step, bits, rate, norm, tokens, time.perf_counter() - began)
 
 

@@ -1,197 +1,109 @@
-"""A run in a folder, which may be stopped at any moment and resumed to the same weights, bit for bit.
+"""The folder of a run: which files are its own, who may write there, and what can be read from it.
 
-checkpoint-00000300.safetensors   the run after step 300; the newest few are kept
-log.jsonl                         a record a line
-text.json                         which text it learns
-.lock                             held by the process that trains
+checkpoint-00000300.safetensors  the run after step 300; the newest few are kept
+best.safetensors                 the model of the best validation
+words.json, characters.json      the vocabulary, of a run in words or characters
+config.json                      settings and text, for people to read
+log.jsonl                        a record a line
+tensorboard                      the same for TensorBoard, where it was asked for
+.lock                            held by the process that trains
+
+A folder is looked at before anything in it is touched. The first checkpoint, of step 0, makes it
+a run's; a folder without one must be empty, and nothing but files of these names is ever
+written or removed.
 """
 
-import json
 import re
-import signal
-import threading
-import time
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+import shutil
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
-from statistics import mean
-from typing import Any
+from typing import NamedTuple
 
 import torch
 from filelock import FileLock, Timeout
 
-from minitxl.data.batching import ContiguousBatches
-from minitxl.fields import checked, text
-from minitxl.files import atomic_write, read_json
+from minitxl.data.tokenizer import VOCABULARY_UNITS, Tokenizer, read_vocabulary
+from minitxl.files import is_left_behind, plain_file
 from minitxl.model import TransformerLM
-from minitxl.training import checkpoints, distributed, metrics_log
-from minitxl.training.config import RunConfig, TrainConfig
-from minitxl.training.loop import Record, Run, is_due, start, train_steps
+from minitxl.training import checkpoints, distributed, saved_run
+from minitxl.training.config import TrainConfig
+from minitxl.training.metrics_log import LOG
+from minitxl.training.run_config_file import CONFIG
+from minitxl.training.run_info import RunInfo, tokenizer_of, vocabulary_file
 
-NAME = re.compile(r"checkpoint-(\d+)\.safetensors")
-RECENT = 100
-"""Number of last steps whose mean loss a spike is compared with."""
-TEXT = "text.json"
-MOMENTS = ("exp_avg", "exp_avg_sq", "step")
-HALF_WRITTEN = (".*.safetensors.????????", ".*.json.????????", ".*.jsonl.????????", ".tmp??????")
-"""Names of temporary files that a killed process may leave: those of ``files`` and of safetensors."""
+NAME = re.compile(r"checkpoint-(\d{8,})\.safetensors")
+BEST = "best.safetensors"
+LOCK = ".lock"
 
 
-def train(
-    run: Run,
-    lanes: ContiguousBatches,
-    *,
-    valid: torch.Tensor,
-    folder: Path,
-    run_config: RunConfig = RunConfig(),  # noqa: B008
-    report: Callable[[Record], None] = lambda record: None,
-) -> bool:
-    """Train to the end, or to an interruption: Ctrl-C or SIGTERM ends the step, saves, returns False.
+class Trained(NamedTuple):
+    """The model of a run, ready to be evaluated, how it was trained and on what, and its tokenizer."""
 
-    The caller holds the folder (``held``), and gives ``lanes`` of this process's share of the batch.
-    A loss that is no number, or a spike, is a ValueError; the last checkpoint stays.
-    """
-    saved, recent = time.monotonic(), deque[float](maxlen=RECENT)
-    with _interruption() as interrupted, _log(run, folder, run_config) as write:
-        if distributed.rank() == 0:
-            _prune(folder, run_config.checkpoints)
-        for record in train_steps(run, lanes, valid):
-            if is_due(run, run_config.log_every) or record.valid_bits is not None:
-                write(record)
-            report(record)
-            _refuse_spike(record, recent, run_config.spike)
-            late = run_config.checkpoint_minutes is not None and (
-                time.monotonic() - saved >= 60 * run_config.checkpoint_minutes
-            )
-            asked = distributed.largest(2 if interrupted.is_set() else int(late))
-            if asked or is_due(run, run_config.checkpoint_every):
-                save(run, folder / f"checkpoint-{run.step:08}.safetensors")
-                if distributed.rank() == 0:
-                    _prune(folder, run_config.checkpoints)
-                saved = time.monotonic()
-            if asked == 2:
-                break
-    return run.step == run.settings.steps
+    model: TransformerLM
+    settings: TrainConfig
+    info: RunInfo
+    tokenizer: Tokenizer
 
 
-def _refuse_spike(record: Record, recent: deque[float], spike: float | None) -> None:
-    if spike is not None and len(recent) == RECENT and record.bits > (usual := mean(recent)) + spike:
-        raise ValueError(
-            f"the loss must stay within spike = {spike} bits of its recent mean {usual:.2f}, got "
-            f"{record.bits:.2f} at step {record.step}: a lower learning_rate or a longer warmup may help"
-        )
-    recent.append(record.bits)
+def trained(folder: Path, *, best: bool = False, device: torch.device | str = "cpu") -> Trained:
+    """Return the model of a run after its last checkpoint, or with ``best`` after its best validation."""
+    path = folder / BEST if best else newest(folder)
+    if path is None:
+        raise ValueError(f"{folder} must hold a run of minitxl train, got no checkpoint")
+    if best and not path.exists():
+        raise ValueError(f"{folder} must hold the model of a validation, got no {BEST}")
+    tensors, about = checkpoints.read(path) if best else saved_run.read(path)
+    described = saved_run.describe(about, path)
+    model = checkpoints.model_of(tensors, about, file=path, device=device)
+    return Trained(model, described.train, described.info, tokenizer_of(folder, described.info))
 
 
-def save(run: Run, path: Path) -> None:
-    """Write the whole run, atomically. All processes call it, the first one writes."""
-    tensors = checkpoints.model_tensors(run.model)
-    for name, parameter in run.model.named_parameters():
-        for moment, value in run.optimizer.state.get(parameter, {}).items():
-            tensors[f"optimizer.{moment}.{name}"] = value
-    for kind, state in run.random.items():
-        tensors[f"random.{kind}"] = distributed.gathered(state[None], dim=0)
-    if run.average is not None:
-        tensors |= checkpoints.model_tensors(run.average.module, checkpoints.AVERAGE)
-        tensors["averaged"] = run.average.n_averaged
-    if run.memory is not None:
-        tensors["memory"] = distributed.gathered(run.memory, dim=1)
-    if distributed.rank() == 0:
-        about = {
-            "model": asdict(run.model.config),
-            "train": asdict(run.settings),
-            "step": run.step,
-        }
-        checkpoints.write(path, tensors, about)
-
-
-def resume(path: Path, *, device: torch.device | str = "cpu", accumulate: int = 1) -> Run:
-    """Return the run that ``save`` wrote, as it was; with as many processes, bit for bit.
-
-    With more processes than wrote it, the further ones draw their dropout anew.
-    """
-    try:
-        tensors, about = checkpoints.read(path)
-    except ValueError as error:
-        raise ValueError(f"{error}; without it the run goes on from the one before") from error
-    config, settings = checkpoints.model_config(about["model"]), _settings(path, about)
-    run = start(config, settings, device=device, accumulate=accumulate)
-    checkpoints.copy_model_tensors(tensors, run.model)
-    for name, parameter in run.model.named_parameters():
-        state = {m: tensors[f"optimizer.{m}.{name}"] for m in MOMENTS if f"optimizer.{m}.{name}" in tensors}
-        if state:
-            run.optimizer.state[parameter] = {m: value.to(device) for m, value in state.items()}
-    run.step = about["step"]
-    if "memory" in tensors:  # copied: how a product rounds depends on where its numbers begin
-        run.memory = tensors["memory"][:, distributed.share(settings.batch)].to(device, copy=True)
-    if run.average is not None:
-        checkpoints.copy_model_tensors(tensors, run.average.module, checkpoints.AVERAGE)
-        run.average.n_averaged.copy_(tensors["averaged"])
-    for kind in run.random:
-        states = tensors.get(f"random.{kind}", torch.empty(0))
-        if distributed.rank() < len(states):
-            run.random[kind] = states[distributed.rank()].clone()
-    return run
-
-
-def write_text(folder: Path, name: str, sha256: str) -> None:
-    """Write which text the run learns, beside its checkpoints."""
-    with atomic_write(folder / TEXT) as temporary:
-        temporary.write_text(json.dumps({"name": name, "sha256": sha256}, ensure_ascii=False), "utf-8")
-
-
-def check_text(folder: Path, name: str, sha256: str) -> None:
-    """Raise a ValueError unless the run in this folder learns the text of this digest, whatever its name.
-
-    A run that was begun before minitxl wrote the digest down learns any.
-    """
-    learned = _learned_text(folder)
-    if learned is not None and learned["sha256"] != sha256:
-        known = f"{learned['name']} (sha256 {learned['sha256']:.12})"
-        raise ValueError(
-            f"the text must be that of the run in {folder}, {known}, got {name} (sha256 {sha256:.12}); "
-            f"for another text use another folder"
-        )
-
-
-def learns(folder: Path, sha256: str) -> bool:
-    """Return True if the run in this folder learns the text of this digest, or does not say which."""
-    learned = _learned_text(folder)
-    return learned is None or learned["sha256"] == sha256
-
-
-def _learned_text(folder: Path) -> dict[str, str] | None:
-    """Return name and SHA-256 of the text that the run in this folder learns."""
-    path = folder / TEXT
-    if not path.exists():
-        return None
-    try:
-        content = read_json(path)
-        return checked(content, {"name": text(), "sha256": text()}, file=path, required=("name", "sha256"))
-    except ValueError as error:
-        raise ValueError(f"{path} does not say which text the run learns: {error}") from error
+def checkpoint(folder: Path, step: int) -> Path:
+    """Return the path of the checkpoint of a step."""
+    return folder / f"checkpoint-{step:08}.safetensors"
 
 
 def newest(folder: Path) -> Path | None:
-    """Return the checkpoint of the latest step; None where the folder holds no run."""
-    found = _checkpoints(folder)
-    return found[-1] if found else None
+    """Return the checkpoint of the latest step; None where the folder holds no run, or is not there."""
+    paths = _checkpoints(folder)
+    return paths[-1] if paths else None
 
 
-def trained(folder: Path, *, device: torch.device | str = "cpu") -> tuple[TransformerLM, TrainConfig]:
-    """Return the model of a run, ready to be evaluated, and how it was trained."""
-    path = newest(folder)
-    if path is None:
-        raise ValueError(f"{folder} must hold a run of minitxl train, got no checkpoint")
-    tensors, about = checkpoints.read(path)
-    return checkpoints.model_of(tensors, about, file=path, device=device), _settings(path, about)
+def prune(folder: Path, checkpoints: int) -> None:
+    """Remove all but the newest checkpoints, so many of them."""
+    for old in _checkpoints(folder)[:-checkpoints]:
+        old.unlink()
+
+
+def check(folder: Path, tokenizer: Tokenizer) -> None:
+    """Raise a ValueError unless a run may be begun or go on here, and name what is in its way.
+
+    A folder with checkpoints is a run's, and its vocabulary that of ``tokenizer``. One without
+    must be empty, but for what such a run had written when it was killed before its first checkpoint.
+    """
+    if not folder.exists():
+        return
+    vocabulary = vocabulary_file(folder, tokenizer.unit)
+    for path in (folder / LOCK, folder / LOG, folder / CONFIG, vocabulary):
+        if path.exists():
+            plain_file(path)
+    if newest(folder) is not None:
+        if vocabulary.exists() and not _is_own(vocabulary, tokenizer):
+            raise ValueError(f"{vocabulary} must be the vocabulary of the run, got another file")
+    else:
+        strangers = sorted(path.name for path in folder.iterdir() if not _is_own(path, tokenizer))
+        if strangers:
+            more = f" and {len(strangers) - 1} more" if strangers[1:] else ""
+            raise ValueError(
+                f"{folder} must be empty or hold a run of minitxl train, got {strangers[0]}{more} "
+                f"and no checkpoint"
+            )
 
 
 @contextmanager
 def run_lock(folder: Path) -> Iterator[None]:
-    """Lock the folder for this process, and remove what a killed process left half-written.
+    """Lock the folder for this process, which is made if need be.
 
     What the system says against a file of it is an OSError that names the folder.
     """
@@ -200,9 +112,7 @@ def run_lock(folder: Path) -> Iterator[None]:
         return
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with FileLock(folder / ".lock", timeout=0):
-            for left in (path for pattern in HALF_WRITTEN for path in folder.glob(pattern)):
-                left.unlink()
+        with FileLock(folder / LOCK, timeout=0):
             yield
     except Timeout:
         raise ValueError(
@@ -212,50 +122,38 @@ def run_lock(folder: Path) -> Iterator[None]:
         raise OSError(f"training in {folder} can't go on: {error}; what is saved there stays") from error
 
 
-def _settings(path: Path, about: Mapping[str, Any]) -> TrainConfig:
-    if "train" not in about:
-        raise ValueError(f"{path} holds a model, and no run that could be resumed")
-    return checkpoints.train_config(about["train"])
+def clean(folder: Path) -> None:
+    """Remove what a process that was killed left half-written; the caller holds the lock."""
+    for path in list(folder.iterdir()):
+        if _is_half_written(path):
+            shutil.rmtree(path)
 
 
 def _checkpoints(folder: Path) -> list[Path]:
     """Return the folder's checkpoints in the order of their steps."""
-    found = {path: NAME.fullmatch(path.name) for path in folder.glob("checkpoint-*.safetensors")}
-    steps_of = {path: int(match[1]) for path, match in found.items() if match}
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"the run {folder} must be a folder, got a file")
+    matches = {path: NAME.fullmatch(path.name) for path in folder.glob("checkpoint-*.safetensors")}
+    steps_of = {path: int(match[1]) for path, match in matches.items() if match}
     return sorted(steps_of, key=lambda path: steps_of[path])
 
 
-def _prune(folder: Path, checkpoints: int) -> None:
-    for old in _checkpoints(folder)[:-checkpoints]:
-        old.unlink()
-
-
-@contextmanager
-def _log(run: Run, folder: Path, run_config: RunConfig) -> Iterator[metrics_log.Write]:
-    if distributed.rank():
-        yield lambda record: None
-        return
-    with metrics_log.writing(folder, after=run.step, tensorboard=run_config.tensorboard) as write:
-        yield write
-
-
-@contextmanager
-def _interruption() -> Iterator[threading.Event]:
-    """Yield an event that Ctrl-C and SIGTERM set; a second one stops at once, as it always does."""
-    event = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield event
-        return
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-
-    def once(number: int, frame: object) -> None:
-        event.set()
-        signal.signal(number, before[signal.Signals(number)])
-
-    for number in before:
-        signal.signal(number, once)
+def _is_own(path: Path, tokenizer: Tokenizer) -> bool:
+    """Return True for what a run leaves that is killed before its first checkpoint."""
+    if path.name == LOCK or _is_half_written(path):
+        return True
+    if tokenizer.vocabulary is None or path != vocabulary_file(path.parent, tokenizer.unit):
+        return False
     try:
-        yield event
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        return read_vocabulary(path) == tokenizer.vocabulary
+    except ValueError:
+        return False
+
+
+def _is_half_written(path: Path) -> bool:
+    written = re.match(r"\.(.+)\.[a-z0-9_]{8}$", path.name)
+    if not written:
+        return False
+    own = {BEST, CONFIG, LOG, *(vocabulary_file(path.parent, unit).name for unit in VOCABULARY_UNITS)}
+    name = written[1]
+    return (name in own or bool(NAME.fullmatch(name))) and is_left_behind(path, name)

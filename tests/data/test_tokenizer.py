@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minitxl.data.tokenizer import Tokenizer, Vocabulary, from_counts, read_tokenizer, read_vocabulary
+from minitxl.data.tokenizer import Tokenizer, Vocabulary, from_counts, read_vocabulary
 
 WORDS = Tokenizer("words", Vocabulary(("<eos>", "<unk>", "the", "cat"), "<unk>"))
 LETTERS = Tokenizer("characters", Vocabulary(tuple(" aé\n")))
@@ -34,13 +34,6 @@ def test_an_unknown_character_of_a_prompt_is_named_with_its_place():
         LETTERS.encode("aéza")
 
 
-def test_a_run_with_two_vocabularies_is_refused(tmp_path):
-    LETTERS.write(tmp_path)
-    WORDS.vocabulary.write(tmp_path / "words.json")
-    with pytest.raises(ValueError, match=r"one unit, got characters\.json and words\.json"):
-        read_tokenizer(tmp_path)
-
-
 def test_a_line_break_is_the_word_eos_and_an_unknown_word_is_unk():
     assert WORDS.encode("the dog\nthe cat").tolist() == [2, 1, 0, 2, 3]
     assert there_and_back(WORDS, "the dog\nthe cat") == "the <unk> \nthe cat "
@@ -52,27 +45,9 @@ def test_a_line_break_in_one_billion_words_ends_a_sentence_and_begins_the_next()
     assert "".join(SENTENCES.decode([0, 2, 0, 0, 3, 0])) == "\nto \nbe \n"
 
 
-@pytest.mark.parametrize("spelled", [Tokenizer(), LETTERS, WORDS])
-def test_a_run_keeps_its_spelling_and_refuses_another(spelled, tmp_path):
-    spelled.write(tmp_path)
-    spelled.check(tmp_path)
-    assert read_tokenizer(tmp_path) == spelled
-    for other in (Tokenizer(), LETTERS, Tokenizer("words", Vocabulary(("<eos>", "else")))):
-        if other != spelled:
-            sentence = f"must have the {spelled} of the run in .*, got {other}; for another"
-            with pytest.raises(ValueError, match=sentence):
-                other.check(tmp_path)
-    assert [str(one) for one in (Tokenizer(), LETTERS, WORDS)] == ["256 bytes", "4 characters", "4 words"]
-
-
-def test_a_run_that_begins_in_a_folder_leaves_no_other_spelling_there(tmp_path):
-    for spelled in (WORDS, LETTERS, Tokenizer()):
-        spelled.write(tmp_path)
-        assert read_tokenizer(tmp_path) == spelled
-
-
 def test_a_token_is_called_what_it_is():
     assert [one.token for one in (Tokenizer(), LETTERS, WORDS)] == ["byte", "character", "word"]
+    assert [str(one) for one in (Tokenizer(), LETTERS, WORDS)] == ["256 bytes", "4 characters", "4 words"]
 
 
 def test_the_frequent_stand_before_the_rare_and_ties_as_they_first_appear():

@@ -22,7 +22,7 @@ from minitxl.data import datasets, prepare, sources
 from minitxl.experiments import results
 from minitxl.pretrained import hub
 from minitxl.pretrained.presets import PRESETS, Preset, enwik8_base
-from minitxl.training import distributed, run_folder
+from minitxl.training import distributed, run_folder, saved_run
 from minitxl.training.config import TrainConfig
 
 RECIPES = Path(__file__).parents[2] / "notebooks" / "recipes"
@@ -152,7 +152,7 @@ def test_a_page_trains_each_preset_of_its_table_by_one_process_or_several_and_sc
         if isinstance(command, Train):
             trained.setdefault(f"`{command.preset}`", set()).add(processes)
             preset, batch = preset_of(words), command.train.batch
-            assert command.train.checked() == replaced(preset.train, precision=command.train.precision)
+            assert command.train.checked(preset.train) == replaced(preset.train, precision=command.train.precision)
             assert command.model.checked(preset.model.vocab_size) == preset.model
             parts = processes * command.run_config.accumulate
             assert batch % parts == 0, f"{batch} lanes in {parts} parts: {words}"
@@ -241,7 +241,7 @@ def test_two_processes_train_by_the_command_of_a_page(here, tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("trained for 2 steps") == 1
-    assert run_folder.resume(run_folder.newest(Path(words[1]))).memory.shape[1] == 8
+    assert saved_run.resume(run_folder.newest(Path(words[1]))).memory.shape[1] == 8
 
 
 def test_the_scaling_note_measures_anew_by_an_experiment_there_is(parsed):

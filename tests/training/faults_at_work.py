@@ -20,11 +20,11 @@ from threading import RLock
 from tqdm import tqdm
 
 from minitxl.__main__ import main
-from minitxl.training import checkpoints, loop, metrics_log, run_folder
+from minitxl.training import checkpoints, loop, metrics_log, run_folder, trainer
 
 Fault = Callable[[], None]
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
-CHANGES = {"os.mkdir", "os.chmod", "os.rename", "os.remove", "tempfile.mkstemp"}
+CHANGES = {"os.mkdir", "os.chmod", "os.rename", "os.remove", "os.rmdir", "tempfile.mkdtemp"}
 
 
 def train(arguments: list[str], said: Path, news: Connection, fault: Fault) -> None:
@@ -35,7 +35,7 @@ def train(arguments: list[str], said: Path, news: Connection, fault: Fault) -> N
         os.dup2(file.fileno(), 2)
     tqdm.set_lock(RLock())  # its own lock, of several processes, a killed one would leave behind
     fault()
-    have, steps = run_folder.run_lock, run_folder.train_steps
+    have, steps = run_folder.run_lock, trainer.train_steps
 
     @contextmanager
     def telling(folder: Path) -> Iterator[None]:
@@ -48,7 +48,7 @@ def train(arguments: list[str], said: Path, news: Connection, fault: Fault) -> N
             news.send_bytes(b"step")
             yield record
 
-    run_folder.run_lock, run_folder.train_steps = telling, telling_steps
+    run_folder.run_lock, trainer.train_steps = telling, telling_steps
     main(["train", *arguments])
 
 
@@ -56,24 +56,24 @@ def nothing() -> None:
     """Train undisturbed."""
 
 
-def killed_at(number: int, folder: Path) -> None:
-    """SIGKILL at the ``number``-th moment, from 1, and say at which."""
+def killed_at(moment: int | set[str], folder: Path) -> None:
+    """SIGKILL at the moment of this number, from 1, or at the first that is none of these; say at which."""
 
     def happens(moment: str) -> None:
         print(f"\nat: {moment}", flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
 
-    _each_moment(folder, _at(number, happens))
+    _each_moment(folder, _at(moment, happens))
 
 
-def no_space_at(number: int, folder: Path) -> None:
-    """ENOSPC at the ``number``-th moment, from 1, and say at which."""
+def no_space_at(moment: int | set[str], folder: Path) -> None:
+    """ENOSPC at the moment of this number, from 1, or at the first that is none of these; say at which."""
 
     def happens(moment: str) -> None:
         print(f"\nat: {moment}", flush=True)
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    _each_moment(folder, _at(number, happens))
+    _each_moment(folder, _at(moment, happens))
 
 
 def files_of_at_most(size: int, *, or_killed: bool = False) -> None:
@@ -127,11 +127,13 @@ def at_the_same_moment(ready: Barrier, tried: Barrier) -> None:
     run_folder.run_lock = racing
 
 
-def _at(number: int, happens: Callable[[str], None]) -> Callable[[str], None]:
-    moments = iter(range(1, 10**9))
+def _at(wanted: int | set[str], happens: Callable[[str], None]) -> Callable[[str], None]:
+    moments, done = iter(range(1, 10**9)), []
 
     def passes(moment: str) -> None:
-        if next(moments) == number:
+        number = next(moments)
+        if not done and (number == wanted if isinstance(wanted, int) else moment not in wanted):
+            done.append(moment)
             happens(moment)
 
     return passes
@@ -148,9 +150,10 @@ def _each_moment(folder: Path, passes: Callable[[str], None]) -> None:
     sync, write_text, save_file, opened = os.fsync, Path.write_text, checkpoints.save_file, Path.open
 
     def patched_sync(descriptor: int) -> None:
-        passes("before a sync")
+        name = _name(os.readlink(f"/proc/self/fd/{descriptor}"))
+        passes(f"before the sync of {name}")
         sync(descriptor)
-        passes("after a sync")
+        passes(f"after the sync of {name}")
 
     def patched_write_text(path: Path, text: str, *how: str) -> int:
         write_text(path, text[: len(text) // 2], *how)
@@ -186,9 +189,12 @@ def _changes(event: str, arguments: tuple) -> bool:
     """A folder that is there is not made again, and a file that is not there not removed."""
     if event == "open":
         return isinstance(arguments[0], str | os.PathLike) and bool(arguments[2] & WRITING)
-    return event in CHANGES and Path(arguments[0]).exists() == (event not in ("os.mkdir", "tempfile.mkstemp"))
+    return event in CHANGES and Path(arguments[0]).exists() == (event not in ("os.mkdir", "tempfile.mkdtemp"))
 
 
 def _name(path: str | os.PathLike) -> str:
     """Without what changes from run to run."""
-    return re.sub(r"(\.safetensors|\.jsonl?)\.\w{8}$", r"\1.tmp", re.sub(r"\d{8}", "N", Path(path).name))
+    path = Path(path)
+    inside = re.fullmatch(r"\..+(\.safetensors|\.jsonl?)\.\w{8}", path.parent.name)
+    name = re.sub(r"(\.safetensors|\.jsonl?)\.\w{8}$", r"\1.tmp", re.sub(r"\d{8}", "N", path.name))
+    return f"hidden {name}" if inside else name

@@ -113,7 +113,12 @@ def test_every_flipped_bit_of_the_description_is_refused_or_changes_nothing(tmp_
         "text": {"name": "Thé", "unit": None},
     }
     written = []
-    monkeypatch.setattr(checkpoints, "save_file", lambda tensors, path, metadata: written.append(metadata))
+
+    def save_file(tensors, path, metadata):
+        path.touch()
+        written.append(metadata)
+
+    monkeypatch.setattr(checkpoints, "save_file", save_file)
     checkpoints.write(tmp_path / "file", {"x": torch.arange(3)}, about)
     content = written[0]["minitxl"].encode()
     digest = checkpoints._tensor_digest({"x": torch.arange(3)})

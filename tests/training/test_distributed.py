@@ -14,7 +14,7 @@ import torch
 from ranks_at_work import CASES, SETTINGS, all_outcomes
 
 from minitxl.config import ModelConfig
-from minitxl.training import distributed, loop, metrics_log, run_folder
+from minitxl.training import distributed, loop, metrics_log, run_folder, saved_run
 
 ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
@@ -105,7 +105,7 @@ def test_a_training_whose_process_is_killed_goes_on_to_the_same_bytes(text, tmp_
     victim.send_signal(signal.SIGKILL)
     process.communicate(timeout=120)
     assert process.returncode != 0
-    reached = run_folder.resume(run_folder.newest(tmp_path / "killed")).step
+    reached = saved_run.resume(run_folder.newest(tmp_path / "killed")).step
     assert 0 < reached < 150
 
     done = subprocess.run(

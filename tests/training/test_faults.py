@@ -10,14 +10,13 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain, count
 from multiprocessing import forkserver
 from pathlib import Path
 
 import faults_at_work as faults
 import pytest
 
-from minitxl.training import checkpoints, metrics_log, run_folder
+from minitxl.training import checkpoints, metrics_log, run_folder, saved_run
 
 KILLS = int(os.environ.get("MINITXL_KILLS", "10"))
 SEED = 20190602
@@ -28,14 +27,22 @@ SMALL = (
 MOMENTS = {
     "os.mkdir run",
     "open .lock",
-    "before a sync",
-    "after a sync",
+    "before the sync of run",
+    "after the sync of run",
     "half of a line",
     "os.remove checkpoint-N.safetensors",
 } | {
-    f"{change} .{name}.tmp"
-    for name in ("checkpoint-N.safetensors", "log.jsonl", "text.json", "words.json")
-    for change in ("tempfile.mkstemp", "half of", "os.chmod", "os.rename")
+    moment.format(name)
+    for name in ("checkpoint-N.safetensors", "best.safetensors", "log.jsonl", "config.json", "words.json")
+    for moment in (
+        "tempfile.mkdtemp .{}.tmp",
+        "half of hidden {}",
+        "before the sync of hidden {}",
+        "after the sync of hidden {}",
+        "os.chmod hidden {}",
+        "os.rename hidden {}",
+        "os.rmdir .{}.tmp",
+    )
 }
 CASES = {
     "bytes": "--d-inner 16 --steps 30",
@@ -107,7 +114,9 @@ class Whole:
     def log(self, folder, step):
         """The lines of the steps until then, which must be whole."""
         text = (folder / metrics_log.LOG).read_text() if step else ""
-        return [{**json.loads(line), "seconds": 0} for line in text.splitlines()[:step]]
+        return [
+            {**json.loads(line), "elapsed": 0, "tokens_per_second": 0} for line in text.splitlines()[:step]
+        ]
 
     def step_reached(self, folder):
         """By the newest checkpoint; all that is there must be what this run had."""
@@ -115,7 +124,7 @@ class Whole:
         for path in found:
             checkpoints.read(path)
             assert path.read_bytes() == (self.folder / path.name).read_bytes()
-        step = run_folder.resume(run_folder.newest(folder)).step if found else 0
+        step = saved_run.resume(run_folder.newest(folder)).step if found else 0
         assert self.log(folder, step) == self.log(self.folder, step)
         return step
 
@@ -125,7 +134,7 @@ class Whole:
         assert {path.name for path in folder.iterdir()} == {*names} - {*old}
         steps = self.step_reached(folder)
         assert len((folder / metrics_log.LOG).read_text().splitlines()) == steps
-        for path in folder.glob("*s.json"):
+        for path in (folder / run_folder.BEST, *folder.glob("*s.json")):
             assert path.read_bytes() == (self.folder / path.name).read_bytes()
 
 
@@ -190,17 +199,17 @@ def test_a_training_killed_at_random_moments_goes_on_to_the_same_bytes(whole, ch
 def test_a_training_stopped_at_each_moment_of_writing_goes_on_to_the_same_bytes(
     fault, code, whole, children, tmp_path
 ):
-    """The first call is stopped at its first moment, the second at its second, until one comes through.
-
-    The second moment comes twice, as the first, the folder's making, never comes again.
-    """
-    folder, moments = tmp_path / "run", set()
-    for number in chain([1, 2], count(2)):
-        child = Child(children, whole.arguments(folder), partial(fault, number, folder))
+    """Each call is stopped at the first moment at which none was stopped before, until one comes through."""
+    folder = tmp_path / "run"
+    moments = {moment for moment in MOMENTS if code == 2 and moment.startswith("os.rmdir")}  # takes no space
+    while True:
+        child = Child(children, whole.arguments(folder), partial(fault, moments, folder))
         if child.end() == 0:
             break
         assert child.end() == code, child.said
-        moments |= {line.removeprefix("at: ") for line in child.said.splitlines() if line.startswith("at: ")}
+        (moment,) = (line for line in child.said.splitlines() if line.startswith("at: "))
+        assert moment.removeprefix("at: ") not in moments
+        moments.add(moment.removeprefix("at: "))
         whole.step_reached(folder)
         if code == 2:
             assert "No space left on device" in child.sentence
@@ -260,13 +269,13 @@ def test_a_clock_that_runs_backwards_changes_nothing(whole, children, tmp_path):
     assert len(found) > 2
     for age, path in enumerate(found):
         os.utime(path, (10**9 - age, 10**9 - age))
-    child = Child(children, whole.arguments(folder), faults.clock_running_backwards)
+    child = Child(children, whole.arguments(folder, "--checkpoints", "2"), faults.clock_running_backwards)
     assert child.end() == 0
     assert f"at step {reached} of 30" in child.said
     whole.assert_ended_the_same(folder)
 
 
-@pytest.mark.parametrize(("minutes", "steps"), [(0, [30]), (1, list(range(1, 31)))])
+@pytest.mark.parametrize(("minutes", "steps"), [(0, [0, 30]), (1, list(range(31)))])
 def test_checkpoint_minutes_are_those_of_a_clock_that_never_goes_back(
     minutes, steps, whole, children, tmp_path
 ):
@@ -332,7 +341,7 @@ def test_a_loss_that_goes_wrong_leaves_a_run_that_goes_on(bits, sentence, whole,
     child = Child(children, whole.arguments(folder, *long), partial(faults.loss_at, 105, bits))
     assert child.end() == 2
     assert sentence in child.sentence
-    assert run_folder.resume(run_folder.newest(folder)).step == 100
+    assert saved_run.resume(run_folder.newest(folder)).step == 100
     for place in (folder, other):
         assert Child(children, whole.arguments(place, *long)).end() == 0
     assert run_folder.newest(folder).read_bytes() == run_folder.newest(other).read_bytes()
@@ -343,4 +352,4 @@ def test_a_learning_rate_that_is_far_too_high_is_told_in_one_sentence(whole, chi
     child = Child(children, whole.arguments(tmp_path / "run", "--learning-rate", "1e30"))
     assert child.end() == 2
     assert "the loss must be finite" in child.sentence
-    assert run_folder.resume(run_folder.newest(tmp_path / "run")).step > 0
+    assert saved_run.resume(run_folder.newest(tmp_path / "run")).step > 0

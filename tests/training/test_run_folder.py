@@ -4,105 +4,35 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
 
 import pytest
-import torch
-from small_runs import LANES, SETTINGS, STREAM, assert_same_weights, new_run, weights
+from small_runs import assert_same_weights, new_run, weights
 
-from minitxl.training import loop, metrics_log, run_folder
-from minitxl.training.checkpoints import load_model, save_model
+from minitxl.data.tokenizer import Tokenizer, Vocabulary
+from minitxl.training import metrics_log, run_config_file, run_folder, saved_run
 from minitxl.training.config import RunConfig
+from minitxl.training.run_info import RunInfo, tokenizer_of, vocabulary_digest
+from minitxl.training.saved_run import resume
 
-KEEPING = RunConfig(checkpoint_every=5, log_every=2)
-
-
-def whole_and_resumed(settings, stop, path):
-    """Two runs at their end: one in one piece, one saved after ``stop`` steps and resumed."""
-    whole, stopped = new_run(settings), new_run(settings)
-    for _ in loop.train_steps(whole, LANES):
-        pass
-    for _ in range(stop):
-        loop.train_step(stopped, LANES)
-    run_folder.save(stopped, path)
-    resumed = run_folder.resume(path)
-    for _ in loop.train_steps(resumed, LANES):
-        pass
-    return whole, resumed
+WORDS = Tokenizer("words", Vocabulary(("<eos>", "<unk>", "cat"), "<unk>"))
+INFO = RunInfo("book", "ab" * 32, "words", vocabulary_digest(WORDS.vocabulary))
 
 
-@pytest.mark.parametrize("stop", range(13))
-def test_a_run_resumed_from_any_step_ends_bit_identical(stop, tmp_path):
-    whole, resumed = whole_and_resumed(SETTINGS, stop, tmp_path / "run")
-    assert_same_weights(weights(whole), weights(resumed))
-    assert torch.equal(whole.memory, resumed.memory)
-    assert resumed.step == 12
+def tree(folder):
+    """All that lies in a folder: names, kinds, contents."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None
+        for path in folder.rglob("*")
+    }
 
 
-@pytest.mark.parametrize("stop", [5, 8, 10])
-def test_averaging_goes_on_bit_identical_after_a_resume_and_is_what_is_evaluated(stop, tmp_path):
-    whole, resumed = whole_and_resumed(replace(SETTINGS, average_from=7), stop, tmp_path / "run")
-    one, other = whole.evaluated.state_dict(), resumed.evaluated.state_dict()
-    assert all(torch.equal(one[name], other[name]) for name in one)
-    assert loop.validate(whole, STREAM) == loop.validate(resumed, STREAM)
-    run_folder.save(resumed, tmp_path / "run")
-    loaded = load_model(tmp_path / "run")
-    assert all(torch.equal(one[name], tensor) for name, tensor in loaded.state_dict().items())
-
-
-def read_log(folder):
-    return [json.loads(line) for line in (folder / metrics_log.LOG).read_text().splitlines()]
-
-
-def test_train_writes_a_log_and_a_checkpoint_and_validates_on_time(tmp_path):
-    seen = []
-    assert run_folder.train(
-        new_run(), LANES, valid=STREAM, folder=tmp_path, run_config=KEEPING, report=seen.append
-    )
-    log_lines = read_log(tmp_path)
-    assert [line["step"] for line in log_lines] == [2, 4, 6, 8, 10, 12]
-    assert [line["step"] for line in log_lines if line["valid_bits"] is not None] == [4, 8, 12]
-    assert [record.step for record in seen] == list(range(1, 13))
-    assert run_folder.resume(run_folder.newest(tmp_path)).step == 12
-
-
-def test_a_log_that_ran_ahead_of_its_checkpoint_is_cut_back(tmp_path):
-    run_folder.train(new_run(), LANES, valid=STREAM, folder=tmp_path, run_config=KEEPING)
-    first = read_log(tmp_path)
-    run = new_run()
-    for _ in range(5):
-        loop.train_step(run, LANES)
-    run_folder.train(run, LANES, valid=STREAM, folder=tmp_path, run_config=KEEPING)
-    second = read_log(tmp_path)
-    timeless = [{**line, "seconds": 0} for line in first]
-    assert [{**line, "seconds": 0} for line in second] == timeless
-
-
-def test_a_model_without_its_run_cannot_be_resumed(tmp_path):
-    save_model(tmp_path / "model", new_run().model)
-    with pytest.raises(ValueError, match="holds a model, and no run that could be resumed"):
-        run_folder.resume(tmp_path / "model")
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interruption_finishes_the_step_saves_and_gives_the_signal_back(number, tmp_path):
-    whole, run = new_run(), new_run()
-    for _ in loop.train_steps(whole, LANES):
-        pass
-    handler = signal.getsignal(number)
-
-    def interrupt(record):
-        if record.step == 7:
-            os.kill(os.getpid(), number)
-
-    assert not run_folder.train(
-        run, LANES, valid=STREAM, folder=tmp_path, run_config=KEEPING, report=interrupt
-    )
-    assert signal.getsignal(number) is handler
-    resumed = run_folder.resume(run_folder.newest(tmp_path))
-    assert resumed.step == 7
-    assert run_folder.train(resumed, LANES, valid=STREAM, folder=tmp_path, run_config=KEEPING)
-    assert_same_weights(weights(whole), weights(resumed))
+@pytest.fixture
+def run(tmp_path):
+    """The folder of a run in words, of one checkpoint."""
+    folder = tmp_path / "run"
+    saved_run.save(new_run(), run_folder.checkpoint(folder, 0), INFO)
+    WORDS.vocabulary.write(folder / "words.json")
+    return folder
 
 
 def test_ctrl_c_at_the_command_line_saves_and_the_same_command_goes_on(tmp_path):
@@ -115,72 +45,34 @@ def test_ctrl_c_at_the_command_line_saves_and_the_same_command_goes_on(tmp_path)
         return [sys.executable, "-m", "minitxl", *given]
 
     one_thread = {**os.environ, "OMP_NUM_THREADS": "1"}
-
-    def start():
-        return subprocess.Popen(
-            command("stopped"), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=one_thread
-        )
-
-    process = start()
+    process = subprocess.Popen(
+        command("stopped"), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=one_thread
+    )
     log_file = tmp_path / "stopped" / metrics_log.LOG
     deadline = time.monotonic() + 120
     while not (log_file.exists() and log_file.read_text()):
         assert process.poll() is None
         assert time.monotonic() < deadline
         time.sleep(0.01)
-    process.send_signal(signal.SIGINT)
-    said, _ = process.communicate(timeout=120)
-    assert process.returncode == 130
-    assert "stopped and saved at step" in said
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        process.send_signal(number)
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode in {128 + signal.SIGTERM, 128 + signal.SIGINT, 128 + signal.SIGHUP}
+    assert "and saved at step" in output
     for folder in ("stopped", "whole"):
         subprocess.run(command(folder), capture_output=True, check=True, env=one_thread)
-    one, other = (run_folder.resume(run_folder.newest(tmp_path / folder)) for folder in ("stopped", "whole"))
+    one, other = (resume(run_folder.newest(tmp_path / folder)) for folder in ("stopped", "whole"))
     assert_same_weights(weights(one), weights(other))
-
-
-def names(folder):
-    return sorted(path.name for path in folder.glob("checkpoint*"))
-
-
-@pytest.mark.parametrize(("keep", "kept"), [(1, [12]), (2, [10, 12]), (3, [5, 10, 12]), (9, [5, 10, 12])])
-def test_the_newest_checkpoints_are_kept(keep, kept, tmp_path):
-    run_config = replace(KEEPING, checkpoints=keep)
-    run_folder.train(new_run(), LANES, valid=STREAM, folder=tmp_path, run_config=run_config)
-    assert names(tmp_path) == [f"checkpoint-{step:08}.safetensors" for step in kept]
-    assert run_folder.resume(run_folder.newest(tmp_path)).step == 12
 
 
 def test_a_folder_without_a_run_has_no_newest_checkpoint(tmp_path):
     (tmp_path / "checkpoint-best.safetensors").touch()
+    (tmp_path / "checkpoint-12.safetensors").touch()
     assert run_folder.newest(tmp_path) is None
     assert run_folder.newest(tmp_path / "nowhere") is None
-
-
-def test_checkpoints_are_as_many_minutes_apart(tmp_path, monkeypatch):
-    now = [0.0]
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
-
-    def report(record):
-        now[0] += 25
-
-    run_config = replace(KEEPING, checkpoint_every=100, checkpoint_minutes=2.0, checkpoints=100)
-    run_folder.train(new_run(), LANES, valid=STREAM, folder=tmp_path, run_config=run_config, report=report)
-    assert names(tmp_path) == [f"checkpoint-{step:08}.safetensors" for step in (5, 10, 12)]
-
-
-def test_a_damaged_checkpoint_is_refused_and_the_one_before_goes_on(tmp_path):
-    run_folder.train(new_run(), LANES, valid=STREAM, folder=tmp_path, run_config=KEEPING)
-    whole = run_folder.newest(tmp_path).read_bytes()
-    damaged = bytearray(whole)
-    damaged[-1] ^= 1
-    run_folder.newest(tmp_path).write_bytes(damaged)
-    with pytest.raises(ValueError, match=r"is damaged.*without it the run goes on from the one before"):
-        run_folder.resume(run_folder.newest(tmp_path))
-    run_folder.newest(tmp_path).unlink()
-    run = run_folder.resume(run_folder.newest(tmp_path))
-    assert run.step == 10
-    run_folder.train(run, LANES, valid=STREAM, folder=tmp_path, run_config=KEEPING)
-    assert run_folder.newest(tmp_path).read_bytes() == whole
+    (tmp_path / "file").touch()
+    with pytest.raises(ValueError, match="file must be a folder, got a file"):
+        run_folder.newest(tmp_path / "file")
 
 
 def test_a_folder_is_held_by_one_at_a_time(tmp_path):
@@ -195,50 +87,138 @@ def test_a_folder_is_held_by_one_at_a_time(tmp_path):
         assert folder.exists()
 
 
-def test_who_holds_a_folder_removes_what_a_killed_process_left(tmp_path):
-    (tmp_path / ".checkpoint-00000003.safetensors.a1b2c3d4").write_bytes(b"half")
-    (tmp_path / "notes.txt").write_text("mine")
-    with run_folder.run_lock(tmp_path):
-        assert {path.name for path in tmp_path.iterdir()} == {".lock", "notes.txt"}
+STRANGERS = {
+    "notes.txt": "mine",
+    "words.json": '{"symbols": ["a"], "unknown": null}',
+    "characters.json": "{}",
+    "config.json": '{"model_type": "transfo-xl"}',
+    "log.jsonl": "my log\n",
+    ".notes.json.20240101": "mine",
+    ".tmpbackup": "mine",
+    ".words.json.abcdefgh": "a file, and no folder of ours",
+    "tensorboard/events": "mine",
+    ".tmpfolder/note": "mine",
+    ".checkpoint-00000000.safetensors.abcdefgh/note": "in a folder named like ours",
+}
 
 
-def test_a_stop_for_a_loss_that_is_no_number_leaves_the_last_checkpoint(tmp_path, monkeypatch):
-    run, advance = new_run(), loop.train_step
-
-    def poisoned(run, lanes):
-        if run.step == 7:
-            with torch.no_grad():
-                next(run.model.parameters()).fill_(float("nan"))
-        return advance(run, lanes)
-
-    monkeypatch.setattr(loop, "train_step", poisoned)
-    with pytest.raises(ValueError, match="the loss must be finite, got nan at step 8"):
-        run_folder.train(run, LANES, valid=STREAM, folder=tmp_path, run_config=KEEPING)
-    assert names(tmp_path) == ["checkpoint-00000005.safetensors"]
-    monkeypatch.setattr(loop, "train_step", advance)
-    resumed = run_folder.resume(run_folder.newest(tmp_path))
-    assert run_folder.train(resumed, LANES, valid=STREAM, folder=tmp_path, run_config=KEEPING)
-    run_folder.train(new_run(), LANES, valid=STREAM, folder=tmp_path / "whole", run_config=KEEPING)
-    assert run_folder.newest(tmp_path).read_bytes() == run_folder.newest(tmp_path / "whole").read_bytes()
-
-
-def test_a_loss_far_above_the_recent_ones_stops_the_run_before_it_is_saved(tmp_path, monkeypatch):
-    settings = replace(SETTINGS, steps=130)
-    run_config = replace(KEEPING, spike=1.0)
-    advance = loop.train_step
-
-    def jumping(run, lanes):
-        record = advance(run, lanes)
-        return record._replace(bits=record.bits + 3) if record.step in (40, 115) else record
-
-    monkeypatch.setattr(loop, "train_step", jumping)
-    usual = sum(record.bits for record in list(loop.train_steps(new_run(settings), LANES))[14:114]) / 100
+@pytest.mark.parametrize("name", STRANGERS)
+def test_a_folder_with_files_and_without_a_checkpoint_is_refused_by_their_name(name, tmp_path):
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(STRANGERS[name])
+    before = tree(tmp_path)
     with pytest.raises(
-        ValueError, match=rf"within spike = 1.0 bits of its recent mean {usual:.2f}, got .* 115"
+        ValueError, match=f"must be empty or hold a run of minitxl train, got {name.split('/')[0]} "
     ):
-        run_folder.train(new_run(settings), LANES, valid=STREAM, folder=tmp_path, run_config=run_config)
-    resumed = run_folder.resume(run_folder.newest(tmp_path))
-    assert resumed.step == 110
-    assert run_folder.train(
-        resumed, LANES, valid=STREAM, folder=tmp_path, run_config=replace(run_config, spike=None)
-    )
+        run_folder.check(tmp_path, WORDS)
+    with run_folder.run_lock(tmp_path):
+        run_folder.clean(tmp_path)
+    (tmp_path / ".lock").unlink()
+    assert tree(tmp_path) == before
+
+
+@pytest.mark.parametrize("name", STRANGERS)
+def test_cleaning_the_folder_of_a_run_leaves_the_files_of_others(name, run):
+    path = run / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(STRANGERS[name])
+    before = tree(run)
+    run_folder.clean(run)
+    assert tree(run) == before
+
+
+@pytest.mark.parametrize(
+    "left",
+    [
+        ".checkpoint-00000300.safetensors.ab_d3fgh/checkpoint-00000300.safetensors",
+        ".checkpoint-00000000.safetensors.ab_d3fgh/.tmpX7fGhQ",
+        ".best.safetensors.abcdefgh/best.safetensors",
+        ".words.json.abcdefgh/words.json",
+        ".log.jsonl.abcdefgh/log.jsonl",
+        ".config.json.abcdefgh/config.json",
+    ],
+)
+def test_files_that_a_killed_training_left_half_written_are_in_nobodys_way_and_removed(left, tmp_path):
+    path = tmp_path / left
+    path.parent.mkdir()
+    path.write_bytes(b"half")
+    WORDS.vocabulary.write(tmp_path / "words.json")
+    run_folder.check(tmp_path, WORDS)
+    run_folder.clean(tmp_path)
+    assert tree(tmp_path).keys() == {"words.json"}
+
+
+def test_a_vocabulary_that_is_not_the_runs_is_refused_by_training_and_by_reading(run):
+    assert tokenizer_of(run, INFO) == WORDS
+    run_folder.check(run, WORDS)
+    (run / "characters.json").write_text("[]")  # of no interest to a run in words
+    assert run_folder.trained(run).tokenizer == WORDS
+    Vocabulary(("<eos>", "<unk>", "dog"), "<unk>").write(run / "words.json")
+    for refused in (lambda: run_folder.check(run, WORDS), lambda: run_folder.trained(run)):
+        with pytest.raises(ValueError, match=r"words\.json must be the vocabulary of the run, got"):
+            refused()
+    (run / "words.json").unlink()
+    with pytest.raises(ValueError, match=r"words\.json must be the vocabulary of the run, got none"):
+        run_folder.trained(run)
+
+
+@pytest.mark.parametrize(
+    "name", [".lock", "log.jsonl", "config.json", "words.json", "checkpoint-00000009.safetensors"]
+)
+def test_a_pipe_in_a_folder_is_refused_and_not_waited_for(name, run):
+    (run / name).unlink(missing_ok=True)
+    os.mkfifo(run / name)
+
+    def read():
+        run_folder.check(run, WORDS)
+        run_folder.trained(run)
+
+    with pytest.raises(ValueError, match=r"must be a plain file, got a named pipe|must be the vocabulary"):
+        read()
+
+
+def test_settings_can_be_read_in_the_folder_and_its_flags_come_back(run):
+    source = {"data": None, "text": "/books/one.txt", "unit": "words"}
+    run_config_file.write(run, new_run(), RunConfig(checkpoints=7), INFO, source)
+    content = json.loads((run / "config.json").read_text())
+    assert (content["model"]["n_layer"], content["train"]["batch"], content["info"]["text"]) == (2, 3, "book")
+    assert run_config_file.read(run) == (RunConfig(checkpoints=7), source)
+    written = (run / "config.json").stat().st_mtime_ns
+    run_config_file.write(run, new_run(), RunConfig(checkpoints=7), INFO, source)
+    assert (run / "config.json").stat().st_mtime_ns == written
+    run_config_file.write(run, new_run(), RunConfig(), INFO, source)
+    assert run_config_file.read(run).run_config == RunConfig()
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ('{"model_type": "transfo-xl"}', "note must be given, got only 'model_type'"),
+        ("[" * 100_000, "must be JSON of a few levels, got too many"),
+        ("null", "the content must be an object of names and values, got None"),
+        ('{"note": "mine", "run": {}, "source": {}}', "note must be written by minitxl train"),
+    ],
+)
+def test_a_settings_file_of_others_is_neither_read_nor_overwritten(content, sentence, run):
+    (run / "config.json").write_text(content)
+    for used in (
+        lambda: run_config_file.read(run),
+        lambda: run_config_file.write(run, new_run(), RunConfig(), INFO, {}),
+    ):
+        with pytest.raises(ValueError, match=rf"config\.json:? .*{sentence}"):
+            used()
+    assert (run / "config.json").read_text() == content
+
+
+def test_no_flipped_bit_of_a_settings_file_is_a_traceback(run):
+    run_config_file.write(run, new_run(), RunConfig(), INFO, {"data": None, "text": "/a", "unit": "words"})
+    content = (run / "config.json").read_bytes()
+    for bit in range(0, 8 * len(content), 101):
+        damaged = bytearray(content)
+        damaged[bit // 8] ^= 1 << bit % 8
+        (run / "config.json").write_bytes(damaged)
+        try:
+            assert isinstance(run_config_file.read(run).run_config, RunConfig)
+        except ValueError as error:
+            assert "config.json" in str(error)  # noqa: PT017

@@ -1,0 +1,51 @@
+"""A trained model that a command begins with: that of a run, or a released one."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from minitxl.data.tokenizer import Tokenizer, Vocabulary
+from minitxl.inference.config import EvaluateConfig
+from minitxl.model import TransformerLM
+from minitxl.pretrained import hub, released
+from minitxl.training import run_folder
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A model, the lengths that it reads with, and what its ids stand for, where that is known."""
+
+    name: str
+    model: TransformerLM
+    lengths: EvaluateConfig
+    tokenizer: Tokenizer | None
+    text: str | None = None
+    """Digest of the text that a run learned; None where that is not known."""
+
+
+def subject_of(
+    folder: Path | None, released_name: str | None, *, device: str = "cpu", best: bool = False
+) -> Subject:
+    """Return the model of the run in ``folder``, or the released one of that name; one of them is None."""
+    if folder is not None and released_name is None:
+        run = run_folder.trained(folder, best=best, device=device)
+        return Subject(str(folder), run.model, run.settings.evaluation, run.tokenizer, run.info.sha256)
+    if folder is not None or released_name is None:
+        got = "neither" if folder is None else f"{folder} and {released_name}"
+        raise ValueError(f"either the folder of a run or released must be given, got {got}")
+    if best:
+        raise ValueError(f"best must be given with the folder of a run, got it with {released_name}")
+    released_folder = hub.folder_of(released_name)
+    words = released.vocabulary_in(released_folder)
+    model, lengths = released.load_released(released_folder)
+    if words is not None and len(words) != model.config.vocab_size:
+        raise ValueError(
+            f"the vocabulary of {released_name} must hold the model's {model.config.vocab_size:,} words, "
+            f"got {len(words):,}"
+        )
+    lengths = replace(lengths, clamp_len=model.config.clamp_len)
+    own = None if words is None else Tokenizer("words", _with_unknown(words))
+    return Subject(released_name, model.to(device), lengths, own)
+
+
+def _with_unknown(words: list[str]) -> Vocabulary:
+    return Vocabulary(tuple(words), next((word for word in ("<unk>", "<UNK>") if word in words), None))

@@ -1,0 +1,135 @@
+"""Flags of ``minitxl train``: settings whose values are checked once all of them are known."""
+
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+
+import tyro
+
+from minitxl.config import ModelConfig, require
+from minitxl.training.config import RunConfig, TrainConfig
+
+CHANGEABLE = (
+    *("learning_rate", "schedule", "eta_min", "weight_decay", "clip", "batch", "precision"),
+    *("validate_every", "validate_tokens", "validate_attention_lens"),
+)
+"""Settings that a run may go on with at other values."""
+REGULARIZATION = ("dropout", "attention_dropout", "word_dropout", "variational_dropout")
+"""Settings of a model that its weights do not depend on."""
+SMALLEST_SHARE = 5
+"""A warm-up that is left at its default takes at most one step of so many, where there are fewer steps."""
+
+
+@dataclass(frozen=True)
+class ModelFlags(ModelConfig):
+    """The architecture."""
+
+    vocab_size: int | None = None  # type: ignore[assignment]
+    """Number of token ids; none means those of the text."""
+    clamp_len: tyro.conf.Suppress[int | None] = None
+    """Training's flag of that name decides."""
+
+    def __post_init__(self) -> None:
+        """``checked`` checks, where an error can be told in a sentence."""
+
+    def checked(self, tokens: int) -> ModelConfig:
+        """Return the configuration for a text that has so many different tokens."""
+        size = tokens if self.vocab_size is None else self.vocab_size
+        if size < tokens:
+            raise ValueError(f"vocab_size must be {tokens} or more for this text, got {size}")
+        return ModelConfig(**{**asdict(self), "vocab_size": size})
+
+
+@dataclass(frozen=True)
+class TrainFlags(TrainConfig):
+    """How it is trained."""
+
+    schedule_steps: tyro.conf.Suppress[int | None] = None
+    """Set by --decay-now."""
+    decay_from: tyro.conf.Suppress[int | None] = None
+    """Set by --decay-now."""
+
+    def __post_init__(self) -> None:
+        """``checked`` checks, where an error can be told in a sentence."""
+
+    def checked(self, base: TrainConfig) -> TrainConfig:
+        """Return the settings; of fewer steps than ``base``, what was left as there follows them."""
+        values = asdict(self)
+        if self.steps < base.steps and self.warmup == base.warmup:
+            values["warmup"] = min(self.warmup, max(0, self.steps) // SMALLEST_SHARE)
+        first = base.average_from
+        if first is not None and self.average_from == first and self.steps <= first:
+            values["average_from"] = self.steps * first // base.steps
+        return TrainConfig(**values)
+
+
+@dataclass(frozen=True)
+class RunFlags(RunConfig):
+    """How the run is carried out and what it keeps; all of this may change when it goes on."""
+
+    def __post_init__(self) -> None:
+        """``checked`` checks, where an error can be told in a sentence."""
+
+    def checked(self) -> RunConfig:
+        return RunConfig(**asdict(self))
+
+
+def resumed(
+    flags: TrainConfig,
+    own: TrainConfig,
+    *,
+    step: int,
+    extend: int | None,
+    decay_now: int | None,
+    folder: Path,
+) -> TrainConfig:
+    """Return the settings that a run goes on with from ``step``: its own, with what the flags change.
+
+    Both ``extend`` and ``decay_now`` may be given again: a run that was extended, or that is
+    decaying already, goes on as it is.
+    """
+    changes = {
+        field.name: getattr(flags, field.name)
+        for field in fields(TrainConfig)
+        if getattr(flags, field.name) != getattr(own, field.name)
+    }
+    for name in changes:
+        if name not in CHANGEABLE:
+            hint = (
+                "--extend and --decay-now change it"
+                if name == "steps"
+                else "for other settings use another folder"
+            )
+            raise ValueError(
+                f"{name} must be {getattr(own, name)} as in the run in {folder}, got {changes[name]}; {hint}"
+            )
+    settings = replace(own, **changes)
+    if extend is not None:
+        require(
+            extend >= own.steps,
+            f"extend must be {own.steps} or more, the steps of the run in {folder}",
+            extend,
+        )
+        settings = replace(settings, steps=extend)
+    if decay_now is not None and own.decay_from is None:
+        require(decay_now >= 1, "decay_now must be 1 or more", decay_now)
+        steps = step + decay_now
+        average = settings.average_from
+        settings = replace(
+            settings,
+            steps=steps,
+            decay_from=step,
+            schedule_steps=own.schedule_steps or own.steps,
+            average_from=average if average is None or average < steps else step,
+        )
+    return settings
+
+
+def check_same_model(flags: ModelConfig, own: ModelConfig, *, name: str, but: tuple[str, ...] = ()) -> None:
+    """Raise a ValueError unless the flags ask for the model of ``name``; the settings ``but`` may differ."""
+    for field in fields(ModelConfig):
+        value, wanted = getattr(flags, field.name), getattr(own, field.name)
+        if value != wanted and field.name not in (*but, "clamp_len"):
+            raise ValueError(
+                f"{field.name} must be {wanted} as in {name}, got {value}; "
+                f"for other settings use another folder"
+            )

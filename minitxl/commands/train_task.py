@@ -1,0 +1,196 @@
+"""A training that is ready to begin or to go on: nothing in its folder has been touched yet."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from minitxl.commands.shared import TextFlags
+from minitxl.commands.subject import Subject
+from minitxl.commands.train_bar import bar
+from minitxl.commands.train_flags import REGULARIZATION, ModelFlags, check_same_model, resumed
+from minitxl.config import ModelConfig
+from minitxl.data.batching import ContiguousBatches
+from minitxl.data.corpora import Corpus
+from minitxl.data.tokenizer import Tokenizer
+from minitxl.training import (
+    checkpoints,
+    distributed,
+    loop,
+    metrics_log,
+    run_config_file,
+    run_folder,
+    saved_run,
+    sizes,
+    trainer,
+)
+from minitxl.training.config import RunConfig, TrainConfig
+from minitxl.training.run_info import RunInfo, tokenizer_of, vocabulary_digest, vocabulary_file
+from minitxl.training.trainer import Ending
+
+
+@dataclass
+class Task:
+    """A run, its text, and what to say before it is trained."""
+
+    run: loop.Run
+    corpus: Corpus
+    info: RunInfo
+    source: dict[str, Any]
+    """Where the text lies, as ``run_config_file`` stores it."""
+    news: tuple[str, ...] = ()
+    """Lines for the person who trains."""
+    changed: bool = False
+    """True for other settings than those of the last checkpoint."""
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """What the tokens of the text stand for."""
+        return self.corpus.tokenizer
+
+    def train(self, folder: Path, run_config: RunConfig) -> Ending:
+        """Train in the folder, which is locked and was checked."""
+        first = distributed.rank() == 0
+        if first:
+            run_folder.clean(folder)
+            path = vocabulary_file(folder, self.tokenizer.unit)
+            if self.tokenizer.vocabulary is not None and not path.exists():
+                self.tokenizer.vocabulary.write(path)
+            lines = metrics_log.unreadable(folder)
+            if lines:
+                print(
+                    f"{folder / metrics_log.LOG}: {len(lines)} lines, the first being line {lines[0]}, "
+                    f"are no record and stay as they are"
+                )
+            for line in (self.corpus.summary(), *self.news):
+                print(line, flush=True)
+        trainer.begin(self.run, folder, self.info, changed=self.changed)
+        if first:
+            run_config_file.write(folder, self.run, run_config, self.info, self.source)
+        lanes = lanes_of(self.corpus, self.run.settings)
+        with bar(self.run, self.tokenizer, silent=not first) as report:
+            return trainer.train(
+                self.run,
+                lanes,
+                valid=self.corpus.valid,
+                folder=folder,
+                run_config=run_config,
+                info=self.info,
+                report=report,
+            )
+
+
+def new_task(
+    flags: ModelFlags,
+    settings: TrainConfig,
+    source: TextFlags,
+    *,
+    folder: Path,
+    subject: Subject | None,
+    preset: str | None,
+    device: torch.device,
+    accumulate: int,
+) -> Task:
+    """Return a run at step 0, of random weights or of those of ``subject``."""
+    with distributed.first_here():
+        corpus = source.corpus(None if subject is None else subject.tokenizer)
+    _check_text(corpus, source, folder)
+    tokenizer = corpus.tokenizer
+    if subject is not None:
+        _check_tokens(subject, corpus)
+    config = flags.checked(corpus.vocab_size)
+    if subject is not None:
+        check_same_model(config, subject.model.config, name=subject.name, but=REGULARIZATION)
+    _check_size(config, settings, corpus, device)
+    run = loop.start(config, settings, device=device, accumulate=accumulate)
+    if subject is not None:
+        checkpoints.copy_model_tensors(checkpoints.model_tensors(subject.model), run.model)
+    vocabulary = vocabulary_digest(tokenizer.vocabulary)
+    info = RunInfo(corpus.name, corpus.sha256, tokenizer.unit, vocabulary, preset)
+    news = () if subject is None else (f"beginning with the model of {subject.name}",)
+    return Task(run, corpus, info, _stored(source, tokenizer), news)
+
+
+def old_task(
+    checkpoint: Path,
+    own: saved_run.Description,
+    model: ModelFlags,
+    flags: TrainConfig,
+    source: TextFlags,
+    *,
+    extend: int | None,
+    decay_now: int | None,
+    device: torch.device,
+    accumulate: int,
+) -> Task:
+    """Return the run of the checkpoint, with the settings that the flags change."""
+    folder = checkpoint.parent
+    check_same_model(model, own.model, name=f"the run in {folder}")
+    settings = resumed(flags, own.train, step=own.step, extend=extend, decay_now=decay_now, folder=folder)
+    if source.text is not None and source.unit != own.info.unit:
+        raise ValueError(
+            f"unit must be {own.info.unit} as in the run in {folder}, got {source.unit}; "
+            f"for another text use another folder"
+        )
+    with distributed.first_here():
+        corpus = source.corpus()
+        if vocabulary_digest(corpus.tokenizer.vocabulary) != own.info.vocabulary:
+            corpus = source.corpus(tokenizer_of(folder, own.info))
+    _check_text(corpus, source, folder)
+    tokenizer = corpus.tokenizer
+    vocabulary = vocabulary_digest(tokenizer.vocabulary)
+    own.info.check(RunInfo(corpus.name, corpus.sha256, tokenizer.unit, vocabulary), folder)
+    _check_size(own.model, settings, corpus, device)
+    run = saved_run.resume(checkpoint, settings=settings, device=device, accumulate=accumulate)
+    changes = [
+        f"{name}: {value} → {asdict(settings)[name]}"
+        for name, value in asdict(own.train).items()
+        if asdict(settings)[name] != value
+    ]
+    news = (f"going on with {folder} at step {run.step} of {settings.steps}", *changes)
+    return Task(run, corpus, own.info, _stored(source, tokenizer), news, changed=bool(changes))
+
+
+def lanes_of(corpus: Corpus, settings: TrainConfig) -> ContiguousBatches:
+    """Return this process's share of the lanes of the training text."""
+    rows = distributed.share(settings.batch)
+    return ContiguousBatches(corpus.train, batch=settings.batch, seg_len=settings.seg_len, rows=rows)
+
+
+def _check_text(corpus: Corpus, source: TextFlags, folder: Path) -> None:
+    if len(corpus.valid) < 2:
+        raise ValueError(
+            f"validation text of {corpus.name} must hold 2 tokens or more, got {len(corpus.valid)}"
+        )
+    if source.text is not None and folder.resolve().is_relative_to(source.text.resolve()):
+        raise ValueError(
+            f"the run's folder must lie outside of the text's, or its files would be text, "
+            f"got {folder} in {source.text}"
+        )
+
+
+def _check_tokens(subject: Subject, corpus: Corpus) -> None:
+    """Raise a ValueError unless the text's tokens are those of the model."""
+    tokenizer = corpus.tokenizer
+    if subject.tokenizer is None and corpus.vocab_size == subject.model.config.vocab_size:
+        return
+    if tokenizer != subject.tokenizer:
+        wanted = subject.tokenizer or f"{subject.model.config.vocab_size:,} tokens"
+        raise ValueError(
+            f"the text must be in the {wanted} of {subject.name}, got {corpus.name} in {tokenizer}"
+        )
+
+
+def _check_size(config: ModelConfig, settings: TrainConfig, corpus: Corpus, device: torch.device) -> None:
+    """Raise a ValueError for lanes that the text does not fill, and for a model beyond the memory."""
+    lanes = lanes_of(corpus, settings)
+    sizes.check_memory(config, settings, lane=lanes.lanes.shape[1], device=device)
+
+
+def _stored(source: TextFlags, tokenizer: Tokenizer) -> dict[str, Any]:
+    """Return the flags that give the text from any folder, in the unit that it was read in."""
+    stored = asdict(source)
+    if source.text is None:
+        return stored
+    return {**stored, "text": str(source.text.resolve()), "unit": tokenizer.unit}

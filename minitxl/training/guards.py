@@ -1,0 +1,37 @@
+"""Losses that stop a run: a spike, and one that a uniform guess would beat."""
+
+from collections import deque
+from math import log2
+from statistics import mean
+
+from minitxl.training.loop import Record
+
+RECENT = 100
+"""Number of last steps whose mean loss is looked at."""
+MARGIN = 1.05
+"""Part of a uniform guess's loss that may be exceeded: a text without any order hovers around 1."""
+
+
+class LossGuard:
+    """The losses of the last steps of a run."""
+
+    def __init__(self, spike: float | None, *, vocab_size: int, warmup: int) -> None:
+        self.spike, self.warmup, self.uniform = spike, warmup, log2(vocab_size)
+        self.recent = deque[float](maxlen=RECENT)
+
+    def check(self, record: Record) -> None:
+        """Take in the loss of a step. Raise a ValueError for one that tells that training went wrong."""
+        if self.spike is None:
+            return
+        usual = mean(self.recent) if len(self.recent) == RECENT else None
+        if usual is not None and record.bits > usual + self.spike:
+            raise ValueError(
+                f"the loss must stay within spike = {self.spike} bits of its recent mean {usual:.2f}, got "
+                f"{record.bits:.2f} at step {record.step}: a lower learning_rate or a longer warmup may help"
+            )
+        if usual is not None and record.step > self.warmup + RECENT and usual > MARGIN * self.uniform:
+            raise ValueError(
+                f"the loss must be below a uniform guess's {self.uniform:.2f} bits, got {usual:.2f} on "
+                f"average in the {RECENT} steps before {record.step}: a lower learning_rate may help"
+            )
+        self.recent.append(record.bits)

@@ -1,0 +1,69 @@
+"""Text, tokens and preset of a run: part of each of its checkpoints, and compared where it goes on."""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from minitxl.data.token_file import Unit
+from minitxl.data.tokenizer import VOCABULARY_UNITS, Tokenizer, Vocabulary, read_vocabulary
+from minitxl.files import plain_file
+
+
+@dataclass(frozen=True)
+class RunInfo:
+    """What a run learns from and begins with."""
+
+    text: str = ""
+    """Name of the text."""
+    sha256: str | None = None
+    """Digest of the text's tokens; None stands for any."""
+    unit: Unit = "bytes"
+    """Unit of the tokens."""
+    vocabulary: str | None = None
+    """Digest of the vocabulary; None where tokens are bytes."""
+    preset: str | None = None
+    """Published configuration that the settings began from."""
+
+    def check(self, other: "RunInfo", folder: Path) -> None:
+        """Raise a ValueError unless the run in this folder, which is ``self``, may go on with the other."""
+        if (other.unit, other.vocabulary) != (self.unit, self.vocabulary):
+            same_unit = ", but other ones" if other.unit == self.unit else ""
+            raise ValueError(
+                f"the text must be in the {self.unit} of the run in {folder}, got {other.unit}{same_unit}; "
+                f"for another text use another folder"
+            )
+        if self.sha256 is not None and other.sha256 != self.sha256:
+            raise ValueError(
+                f"the text must be that of the run in {folder}, {self.text} (sha256 {self.sha256:.12}), "
+                f"got {other.text} (sha256 {other.sha256 or 'none':.12}); for another text use another folder"
+            )
+
+
+def vocabulary_digest(vocabulary: Vocabulary | None) -> str | None:
+    """Return the SHA-256 of the symbols in order, and of the unknown one; None for bytes."""
+    if vocabulary is None:
+        return None
+    content = json.dumps([vocabulary.unknown, vocabulary.symbols], ensure_ascii=True)
+    return hashlib.sha256(content.encode()).hexdigest()
+
+
+def vocabulary_file(folder: Path, unit: Unit) -> Path:
+    """Return the path of a run's vocabulary, named after its unit."""
+    return folder / f"{unit}.json"
+
+
+def tokenizer_of(folder: Path, info: RunInfo) -> Tokenizer:
+    """Return the tokenizer of the run in ``folder``, checked against the digest that its checkpoint has."""
+    if info.unit not in VOCABULARY_UNITS:
+        return Tokenizer(info.unit)
+    path = vocabulary_file(folder, info.unit)
+    if not path.exists():
+        raise ValueError(f"{path} must be the vocabulary of the run, got none: it says what its tokens mean")
+    vocabulary = read_vocabulary(plain_file(path))
+    if vocabulary_digest(vocabulary) != info.vocabulary:
+        raise ValueError(
+            f"{path} must be the vocabulary of the run, got one of {len(vocabulary):,} {info.unit} "
+            f"whose SHA-256 differs"
+        )
+    return Tokenizer(info.unit, vocabulary)

@@ -1,0 +1,54 @@
+"""Signals that ask a training to stop: noted where they arrive, obeyed between two steps."""
+
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+
+STOPPING = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1")
+"""Ctrl-C, an order to end, a closed terminal, and a scheduler's warning that time is running out."""
+AGAIN = 2.0
+"""Seconds after which another Ctrl-C stops at once, without saving; sooner, it counts to the first."""
+
+
+@dataclass
+class Stop:
+    """The signal that arrived; a plain attribute, so that a handler interrupted by another can set it."""
+
+    number: int = 0
+    """0 while there was none."""
+    noted: float = 0.0
+    """When the first one arrived, by the monotonic clock."""
+
+
+@contextmanager
+def noted() -> Iterator[Stop]:
+    """Yield the note that signals to stop are written on, however many arrive and however fast.
+
+    Signals that the process ignores, as a hangup under nohup, stay ignored. Afterwards all is as
+    it was. Outside of the main thread, which alone has signals, nothing is ever noted.
+    """
+    stop = Stop()
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+    numbers = [getattr(signal, name) for name in STOPPING if hasattr(signal, name)]
+    before = {number: signal.getsignal(number) for number in numbers}
+
+    def note(number: int, _frame: FrameType | None) -> None:
+        if not stop.number:
+            stop.noted, stop.number = time.monotonic(), number
+        elif number == signal.SIGINT and time.monotonic() > stop.noted + AGAIN:
+            raise KeyboardInterrupt
+
+    watched = [number for number in numbers if before[number] != signal.SIG_IGN]
+    for number in watched:
+        signal.signal(number, note)
+    try:
+        yield stop
+    finally:
+        for number in watched:
+            signal.signal(number, before[number])

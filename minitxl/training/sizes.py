@@ -1,0 +1,52 @@
+"""Memory that a training takes, from its settings alone: told before any of it is asked for."""
+
+import os
+from dataclasses import replace
+
+import torch
+
+from minitxl.config import ModelConfig
+from minitxl.model import TransformerLM
+from minitxl.training.config import TrainConfig
+
+NUMBERS_PER_PARAMETER = 4
+"""The weight, its gradient, and Adam's two moments."""
+BYTES = 4
+"""Of a number in float32."""
+
+
+def parameter_count(config: ModelConfig) -> int:
+    """Return the number of parameters, without making any: all layers have as many."""
+    one, two = (_count(replace(config, n_layer=layers)) for layers in (1, 2))
+    return one + (config.n_layer - 1) * (two - one)
+
+
+def check_memory(config: ModelConfig, settings: TrainConfig, *, lane: int, device: torch.device) -> None:
+    """Raise a ValueError for a model that can't be trained in the memory of the device.
+
+    Counted are weights, gradients, moments, and the model's memory, of tokens of a ``lane`` at
+    most; the least that training takes, without activations.
+    """
+    parameters, available = parameter_count(config), _available(device)
+    remembered = config.n_layer * settings.batch * min(settings.mem_len, lane) * config.d_model
+    needed = BYTES * (NUMBERS_PER_PARAMETER * parameters + remembered)
+    if available is not None and needed > available:
+        raise ValueError(
+            f"the training must fit into the {available / 2**30:,.1f} GiB of {device}, got a model of "
+            f"{parameters:,} parameters, which takes {needed / 2**30:,.1f} GiB and more"
+        )
+
+
+def _count(config: ModelConfig) -> int:
+    with torch.device("meta"):
+        return sum(parameter.numel() for parameter in TransformerLM(config).parameters())
+
+
+def _available(device: torch.device) -> int | None:
+    """Return the bytes of the device's memory; None where the system does not say."""
+    if device.type == "cuda":
+        return int(torch.cuda.get_device_properties(device).total_memory)
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError, AttributeError):
+        return None

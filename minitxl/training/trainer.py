@@ -1,0 +1,113 @@
+"""Train a run in its folder: log, validate, save, and stop when told to or when nothing gets better."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+
+from minitxl.data.batching import ContiguousBatches
+from minitxl.training import distributed, metrics_log, run_folder, saved_run, signals
+from minitxl.training.config import RunConfig
+from minitxl.training.guards import LossGuard
+from minitxl.training.loop import Record, Run, is_due, train_steps
+from minitxl.training.metrics_log import Line, Meter
+from minitxl.training.run_info import RunInfo
+
+Report = Callable[[Record, Line | None], None]
+"""Told of each step, and of the line of the log that it ended."""
+
+
+class Ending(NamedTuple):
+    """How a training ended: after all steps, by a signal, or early as validation found nothing better."""
+
+    signal: int = 0
+    """Number of the signal that stopped it; 0 without one."""
+    early: bool = False
+
+
+def train(
+    run: Run,
+    lanes: ContiguousBatches,
+    *,
+    valid: torch.Tensor,
+    folder: Path,
+    run_config: RunConfig = RunConfig(),  # noqa: B008
+    info: RunInfo = RunInfo(),  # noqa: B008
+    report: Report = lambda record, line: None,
+) -> Ending:
+    """Train to the end, or until a signal (``signals``) ends the step; whatever ended it, the run is saved.
+
+    The caller holds the folder (``run_folder.run_lock``), and gives ``lanes`` of this process's share
+    of the batch. A loss that is no number, or that went wrong (``guards``), is a ValueError; the
+    last checkpoint stays.
+    """
+    begin(run, folder, info)
+    if _stale(run, run_config):
+        return Ending(early=True)
+    with signals.noted() as stop, _log(run, folder, run_config) as write:
+        if distributed.rank() == 0:
+            run_folder.prune(folder, run_config.checkpoints)
+        config = run.model.config
+        guard = LossGuard(run_config.spike, vocab_size=config.vocab_size, warmup=run.settings.warmup)
+        meter = Meter(
+            run,
+            steps_per_epoch=len(lanes),
+            unit=info.unit,
+            elapsed=metrics_log.elapsed_until(folder, run.step),
+        )
+        saved = time.monotonic()
+        for record in train_steps(run, lanes, valid):
+            meter.add(record)
+            line = None
+            if is_due(run, run_config.log_every) or record.valid_bits is not None:
+                write(line := meter.line(record))
+            report(record, line)
+            guard.check(record)
+            if record.valid_bits is not None:
+                _keep_best(run, record, folder, info)
+            minutes = run_config.checkpoint_minutes
+            due = minutes is not None and time.monotonic() - saved >= 60 * minutes
+            number, late = divmod(distributed.largest(2 * stop.number + due), 2)
+            early = _stale(run, run_config)
+            if number or late or early or is_due(run, run_config.checkpoint_every):
+                saved_run.save(run, run_folder.checkpoint(folder, run.step), info)
+                if distributed.rank() == 0:
+                    run_folder.prune(folder, run_config.checkpoints)
+                saved = time.monotonic()
+            if (number or early) and run.step < run.settings.steps:
+                return Ending(number, early=not number)
+    return Ending()
+
+
+def begin(run: Run, folder: Path, info: RunInfo, *, changed: bool = False) -> None:
+    """Save a run that has no checkpoint yet, or whose settings were ``changed`` since its last one."""
+    if distributed.largest(int(changed or (distributed.rank() == 0 and run_folder.newest(folder) is None))):
+        saved_run.save(run, run_folder.checkpoint(folder, run.step), info)
+
+
+def _keep_best(run: Run, record: Record, folder: Path, info: RunInfo) -> None:
+    """Keep the model of this step if its validation loss is the lowest so far."""
+    best, bits = run.progress.best_bits, record.valid_bits
+    if bits is not None and (best is None or bits < best):
+        run.progress.best_step, run.progress.best_bits = record.step, bits
+        saved_run.save_best(run, folder / run_folder.BEST, info)
+
+
+def _stale(run: Run, run_config: RunConfig) -> bool:
+    """Return True if as many validations as ``patience`` have passed since the best one."""
+    best, every, patience = run.progress.best_step, run.settings.validate_every, run_config.patience
+    if patience is None or best == 0 or run.step == run.settings.steps:
+        return False
+    return run.step // every - best // every >= patience
+
+
+@contextmanager
+def _log(run: Run, folder: Path, run_config: RunConfig) -> Iterator[metrics_log.Write]:
+    if distributed.rank():
+        yield lambda line: None
+        return
+    with metrics_log.writing(folder, after=run.step, tensorboard=run_config.tensorboard) as write:
+        yield write

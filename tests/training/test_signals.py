@@ -1,0 +1,57 @@
+import signal
+import threading
+
+import pytest
+
+from minitxl.training import signals
+
+
+@pytest.fixture(autouse=True)
+def handlers():
+    """The handlers before and after each test, which must be the same."""
+    numbers = [getattr(signal, name) for name in signals.STOPPING]
+    before = [signal.getsignal(number) for number in numbers]
+    yield
+    assert [signal.getsignal(number) for number in numbers] == before
+
+
+@pytest.mark.parametrize("name", signals.STOPPING)
+def test_a_burst_of_signals_is_noted_as_its_first(name):
+    with signals.noted() as stop:
+        assert stop.number == 0
+        for other in (name, *signals.STOPPING, "SIGINT", "SIGINT", "SIGINT"):
+            signal.raise_signal(getattr(signal, other))
+        assert stop.number == getattr(signal, name)
+
+
+def test_ctrl_c_again_after_a_while_stops_at_once_and_a_repeated_order_does_not(monkeypatch):
+    with signals.noted() as stop:
+        signal.raise_signal(signal.SIGTERM)
+        monkeypatch.setattr(signals.time, "monotonic", lambda: stop.noted + signals.AGAIN + 1)
+        signal.raise_signal(signal.SIGTERM)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    assert stop.number == signal.SIGTERM
+
+
+def test_a_signal_that_the_process_ignores_stays_ignored():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with signals.noted() as stop:
+            signal.raise_signal(signal.SIGHUP)
+            assert stop.number == 0
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_a_thread_has_no_signals_and_leaves_them_alone():
+    seen = []
+
+    def inside():
+        with signals.noted() as stop:
+            seen.append((stop.number, signal.getsignal(signal.SIGINT)))
+
+    thread = threading.Thread(target=inside)
+    thread.start()
+    thread.join()
+    assert seen == [(0, signal.getsignal(signal.SIGINT))]
