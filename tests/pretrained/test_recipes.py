@@ -152,7 +152,9 @@ def test_a_page_trains_each_preset_of_its_table_by_one_process_or_several_and_sc
         if isinstance(command, Train):
             trained.setdefault(f"`{command.preset}`", set()).add(processes)
             preset, batch = preset_of(words), command.train.batch
-            assert command.train.checked(preset.train) == replaced(preset.train, precision=command.train.precision)
+            assert command.train.checked(preset.train) == replaced(
+                preset.train, precision=command.train.precision
+            )
             assert command.model.checked(preset.model.vocab_size) == preset.model
             parts = processes * command.run_config.accumulate
             assert batch % parts == 0, f"{batch} lanes in {parts} parts: {words}"

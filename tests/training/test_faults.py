@@ -288,17 +288,22 @@ def test_checkpoint_minutes_are_those_of_a_clock_that_never_goes_back(
     assert whole.step_reached(folder) == 30
 
 
+def files_below(folder):
+    """Return the bytes of every file, those of a checkpoint that is being written among them."""
+    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
 def test_a_second_training_in_a_folder_refuses_and_the_first_goes_on_undisturbed(whole, children, tmp_path):
     folder = tmp_path / "run"
     first = Child(children, whole.arguments(folder))
     first.wait_for_news()
     first.signal(signal.SIGSTOP)
-    before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    second = Child(children, whole.arguments(folder))
+    before = files_below(folder)
+    second = Child(children, whole.arguments(folder), said_in=tmp_path / "second-said")
     code = second.end()
-    after = {path.name: path.read_bytes() for path in folder.iterdir()}
+    after = files_below(folder)
     first.signal(signal.SIGCONT)
-    assert code == 2
+    assert code == 2, second.said
     assert f"{folder} must be trained in by one process at a time" in second.sentence
     assert after == before
     assert first.end() == 0
