@@ -20,7 +20,7 @@ from playwright.sync_api import BrowserContext, Page
 ROOT = Path(__file__).parent.parent.parent
 NOTEBOOKS = sorted(path.stem for path in (ROOT / "notebooks").glob("[0-9]*.ipynb"))
 RECIPES = sorted(f"recipes/{path.stem}" for path in (ROOT / "notebooks/recipes").glob("*.md"))
-PAGES = [*NOTEBOOKS, *RECIPES, "glossary", "index"]
+PAGES = [*NOTEBOOKS, *RECIPES, "coming_from", "glossary", "index"]
 AXE = (files("axe_playwright_python") / "axe.min.js").read_text("utf-8")
 EACH_COLOUR_ONCE = """() => {
     const seen = new Set();

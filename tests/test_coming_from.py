@@ -1,0 +1,114 @@
+"""The page for readers who come from the original code or from the port: complete, and true."""
+
+import re
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+import torch
+from models import some_tokens
+from support.markdown import blocks_of
+from support.released import random_model
+
+from minitxl.__main__ import main
+from minitxl.config import ModelConfig
+from minitxl.inference.config import EvaluateConfig
+from minitxl.training.config import RunConfig, TrainConfig
+
+PAGE = (Path(__file__).parent.parent / "notebooks" / "coming_from.md").read_text("utf-8")
+TRAIN = re.findall(
+    r"\S+",
+    """data dataset n_layer n_head d_head d_embed d_model d_inner dropout dropatt init emb_init init_range
+emb_init_range init_std proj_init_std optim lr mom scheduler warmup_step decay_rate lr_min clip
+clip_nonemb max_step batch_size batch_chunk tgt_len eval_tgt_len ext_len mem_len not_tied seed cuda
+adaptive div_val pre_lnorm varlen multi_gpu log-interval eval-interval work_dir restart restart_dir
+debug same_length attn_type clamp_len eta_min gpu0_bsz max_eval_steps sample_softmax patience
+finetune_v2 finetune_v3 fp16 static-loss-scale dynamic-loss-scale""",
+)
+EVAL = re.findall(
+    r"\S+",
+    """data dataset split batch_size tgt_len ext_len mem_len clamp_len cuda work_dir no_log same_length""",
+)
+PORT = re.findall(
+    r"\S+",
+    """vocab_size cutoffs d_model d_embed n_head d_head d_inner div_val pre_lnorm n_layer mem_len clamp_len
+same_length proj_share_all_but_first attn_type sample_softmax adaptive dropatt untie_r init
+init_range proj_init_std init_std layer_norm_epsilon""",
+)
+
+
+def rows_of(section: str) -> list[list[str]]:
+    """Return the cells of a section's table, header and rule left out."""
+    text = re.search(rf"^## {re.escape(section)}\n(.*?)(?=^## |\Z)", PAGE, re.DOTALL | re.MULTILINE)[1]
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows[2:]]
+
+
+def help_of(command: str, capsys) -> str:
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("section", "options"), [("Options of train.py", TRAIN), ("Options of eval.py", EVAL)]
+)
+def test_every_option_of_the_original_has_a_row(section, options):
+    named = {name for row in rows_of(section) for name in re.findall(r"--([\w-]+)", row[0])}
+    assert sorted(set(options) - named) == []
+    assert sorted(named - set(options)) == []
+
+
+def test_every_setting_of_the_port_has_a_row():
+    named = {
+        name for row in rows_of("Settings of TransfoXLConfig") for name in re.findall(r"`(\w+)`", row[0])
+    }
+    assert sorted(set(PORT) - named) == []
+
+
+def test_an_option_that_is_not_here_says_why():
+    rows = rows_of("Options of train.py") + rows_of("Options of eval.py")
+    missing = [row for row in rows if not row[1]]
+    assert missing
+    assert all(len(row[2]) > 10 for row in missing), missing
+
+
+@pytest.mark.parametrize(
+    ("command", "section"), [("train", "Options of train.py"), ("evaluate", "Options of eval.py")]
+)
+def test_every_flag_the_page_names_is_one_of_the_command(command, section, capsys):
+    known = help_of(command, capsys) + help_of("evaluate", capsys) + help_of("train", capsys)
+    for row in rows_of(section):
+        for flag in re.findall(r"--[a-z-]+", " ".join(row[1:])):
+            assert flag in known or flag == "--nproc-per-node", (flag, row)
+
+
+def test_every_name_of_a_setting_here_is_a_field():
+    names = {
+        field.name
+        for config in (ModelConfig, TrainConfig, RunConfig, EvaluateConfig)
+        for field in fields(config)
+    }
+    for row in rows_of("Settings of TransfoXLConfig")[1:4]:
+        for name in re.findall(r"`(?:\w+\.)?(\w+)`", row[1]):
+            assert name in names, name
+
+
+def test_the_snippets_run_in_one_namespace(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = some_tokens(2, 33)
+    pairs = [(text[:, i : i + 8], text[:, i + 1 : i + 9]) for i in range(0, 32, 8)]
+    model = random_model("plain")
+    begins = torch.tensor([True, False])
+    space = {
+        "model": model,
+        "tokens": some_tokens(1, 16) % model.config.vocab_size,
+        "segments": [(a % model.config.vocab_size, b % model.config.vocab_size) for a, b in pairs],
+    }
+    space["episodes"] = [(inputs, targets, begins) for inputs, targets in space["segments"]]
+    for block in blocks_of(PAGE):
+        if block.language == "python":
+            exec(compile(block.text, f"Coming from, {block.section}", "exec"), space)
+    assert space["again"].config == model.config
+    assert not torch.allclose(space["as_the_port"], space["log_probs"], atol=1e-3)
+    assert space["memory"].shape[2] == 24
