@@ -21,7 +21,12 @@ spec = importlib.util.spec_from_file_location("execute", ROOT / "notebooks" / "e
 execute = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(execute)
 
-BUILT_BY_THE_READER: list[str] = ["07_shaw", "08_xl_four_terms", "09_relative_shift"]
+BUILT_BY_THE_READER: list[str] = [
+    "07_shaw",
+    "08_xl_four_terms",
+    "09_relative_shift",
+    "12_evaluation_cost",
+]
 """Notebooks whose central code is the reader's: short, with blanks in the flow, and tables for outputs."""
 MOST_VISIBLE_LINES = 150
 

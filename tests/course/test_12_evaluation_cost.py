@@ -1,5 +1,7 @@
 """Notebook 12: its checks, its widget, and its hand-built pieces."""
 
+import re
+
 import pytest
 import torch
 from page import Page, assert_each_mistake_gets_its_own_sentence
@@ -12,6 +14,7 @@ from minitxl.figures.cost import evaluation_work
 from minitxl.figures.recurrence.memory import passes
 from minitxl.memory import extend
 from minitxl.model import TransformerLM
+from minitxl.pretrained.presets import enwik8_base
 
 EXERCISES = {
     "exercise-cost": judges.check_cost,
@@ -51,21 +54,69 @@ def test_the_exact_window_is_the_experiments():
 
 
 @pytest.mark.parametrize(
-    ("cell", "right", "wrong"),
+    ("right", "wrong"),
     [
-        ("count-by-hand", "A * (A + 1) // 2", "A * A"),
-        ("count-by-hand", "(A + L)", "A"),
-        ("count-by-hand", "(A - 1) * 4", "A * 4"),
-        ("cached-by-hand", "mem_len=mem_len", "mem_len=mem_len + 1"),
-        ("cached-by-hand", "window=window)", "window=None)"),
+        ("mem_len=mem_len)", "mem_len=mem_len + 1)"),
+        ("memory, window=window)", "memory, window=None)"),
+        ("memory, window=window)", "None, window=window)"),
     ],
 )
-def test_the_hand_built_equals_the_packages_or_the_notebook_stops(cell, right, wrong):
-    PAGE.run(cell)
-    broken = PAGE.cells[cell].replace(right, wrong, 1)
-    assert broken != PAGE.cells[cell]
+def test_the_reading_by_hand_equals_the_packages_or_the_notebook_stops(right, wrong):
+    PAGE.run("read", "read-equal")
+    broken = PAGE.cells["read"].replace(right, wrong, 1)
+    assert broken != PAGE.cells["read"]
     with pytest.raises(AssertionError):
-        PAGE.run(broken)
+        PAGE.run(broken, "read-equal")
+
+
+def solved_costs():
+    return PAGE.solution("costs-text")
+
+
+def test_the_folded_solution_of_the_blank_is_right_and_the_blank_runs_on_the_packages():
+    assert judges.check_costs(solved_costs()).right
+    assert PAGE.run("costs")["costs"] is judges.solution_costs
+    mine = PAGE.cells["costs"].replace("raise NotImplementedError", "return solved(*sizes)")
+    mine = mine.replace("n_layer, d_model, d_inner, attention_len, seg_len", "*sizes")
+    assert PAGE.run(mine, solved=solved_costs())["costs"].__name__ == "costs"
+    wrong = PAGE.cells["costs"].replace("raise NotImplementedError", "return 1, 1")
+    assert PAGE.run(wrong)["costs"] is judges.solution_costs
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("A * (A + 1) // 2", "A * A"),
+        ("(A + L)", "A"),
+        ("(A - 1) * 4", "A * 4"),
+        ("(n_layer - 1) * whole", "n_layer * whole"),
+    ],
+)
+def test_costs_that_are_not_the_packages_stop_the_notebook(right, wrong):
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE.cells["costs-text"], flags=re.DOTALL)
+    PAGE.run(code, "ratio", "equal")
+    assert code.replace(right, wrong, 1) != code
+    with pytest.raises(AssertionError):
+        PAGE.run(code.replace(right, wrong, 1), "ratio", "equal")
+
+
+def test_the_answers_of_the_predictions_are_those_of_the_notebook():
+    advantage, cut, window = judges.predictions.questions
+    ratio = PAGE.run("costs", "ratio")["ratio"]
+    model = enwik8_base().model
+    assert ratio(model, 3800, 128) > 2 * ratio(model, 800, 128)
+    assert (advantage.answer, cut.answer) == ("larger", "equal")
+    assert window.answer == evaluation_cost.exact_window(model, 3800)
+
+
+def test_the_window_that_moves_costs_what_each_of_its_parts_costs():
+    moving = PAGE.run("costs", "ratio", "depends", models={})["moving"]
+    c = ModelConfig(vocab_size=11, n_layer=2, d_model=8, n_head=2, d_head=4, d_inner=12, attention="absolute")
+    model = TransformerLM(c)
+    with FlopCounterMode(display=False) as counter:
+        model.hidden(torch.zeros(1, 10, dtype=torch.int64), last=3)
+    hidden_pairs = 4 * 8 * (10 * 9 // 2 + 3 * 2 // 2)  # the eager attention computes what the mask hides
+    assert counter.get_total_flops() - hidden_pairs == 3 * (moving(c, 10, 3) - 2 * 8 * 11)
 
 
 @pytest.mark.parametrize(
@@ -73,17 +124,32 @@ def test_the_hand_built_equals_the_packages_or_the_notebook_stops(cell, right, w
     [(12, 512, 3800, 128), (1, 64, 16, 1), (24, 2048, 32000, 2048)],
 )
 def test_the_calculator_shows_what_the_package_counts(n_layer, d_model, attention_len, seg_len):
-    draw = PAGE.run("calculator")["calculator"]
+    base = enwik8_base().model
+    draw = PAGE.run("calculator", costs=solved_costs(), base=base)["calculator"]
     picture = draw(n_layer, d_model, attention_len, seg_len)
     config = ModelConfig(
-        n_layer=n_layer, d_model=d_model, n_head=d_model // 64, d_head=64, d_inner=4 * d_model
+        base.vocab_size,
+        n_layer=n_layer,
+        d_model=d_model,
+        n_head=d_model // 64,
+        d_head=64,
+        d_inner=4 * d_model,
     )
     slid = evaluation_cost.sliding_operations(config, attention_len=attention_len, pairs="seen")
-    kept = evaluation_cost.cached_operations(config, mem_len=attention_len, seg_len=seg_len, pairs="all")
+    cached = evaluation_cost.cached_operations(config, mem_len=attention_len, seg_len=seg_len, pairs="all")
     bars, ratio = picture.figure.axes
-    assert sorted(bar.get_width() for bar in bars.patches) == sorted([slid, kept])
-    assert ratio.lines[-1].get_xydata().tolist() == [[attention_len, slid / kept]]
-    assert f"{slid / kept:,.0f} times" in picture.alt
+    assert sorted(bar.get_width() for bar in bars.patches) == sorted([slid, cached])
+    assert ratio.lines[-1].get_xydata().tolist() == [[attention_len, slid / cached]]
+    assert f"{slid / cached:,.0f} times" in picture.alt
+
+
+def test_every_log_probability_is_the_same_for_every_cut_only_with_one_window():
+    scope = PAGE.run("read", "read-equal", "cuts", "cuts-figure")
+    assert max(scope["equal"]) < 1e-10 < min(scope["changes"])
+    picture = evaluation_work.cuts({"cut": [2, 3], "equal": [0.0, 1e-15], "changes": [0.5, 0.25]})
+    drawn = {line.get_label(): line.get_ydata().tolist() for line in picture.figure.axes[0].lines}
+    assert drawn["one window for every query"] == [evaluation_work.FLOOR, 1e-15]
+    assert "at most 1e-15 nats, without a window at least 2e-01 nats" in picture.alt
 
 
 def test_the_key_figure_shows_the_numbers_of_its_data():
@@ -117,7 +183,7 @@ def counts_below(axes) -> list[int]:
 
 
 def test_a_window_computes_a_token_again_for_each_loss_and_the_cache_never():
-    source = PAGE.cells["two-ways-code"].replace("\npasses(", "\ndrawn = passes(")
+    source = PAGE.cells["two-ways-picture"].replace("\npasses(", "\ndrawn = passes(")
     sliding, cached = PAGE.run(source)["drawn"].figure.axes
     assert counts_below(sliding) == [1, 2, 3, *[4] * 6, 3, 2, 1]
     assert counts_below(cached) == [1] * 12

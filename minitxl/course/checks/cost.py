@@ -11,28 +11,67 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from minitxl.course.exercises import Function, Verdict, judge
+from minitxl.course.predictions import Predictions, Question
 
 LogProbs = Float[Tensor, "token next"]
 Stream = Int[Tensor, " time"]
+
+predictions = Predictions(
+    Question(
+        "advantage",
+        "Is the cache's advantage at 3,800 smaller than, the same as, or larger than at 800?",
+        answer="larger",
+        choices=("smaller", "the same", "larger"),
+        why="the counted ratio lies between about A/3 and A, so it grows with the attention length A",
+        wrong={
+            "the same": "no constant is built in: a window computes A tokens anew for each that it scores",
+            "smaller": "attention grows on both sides, but a window pays it for each of its A tokens",
+        },
+    ),
+    Question(
+        "cut",
+        "Every query sees the same number of keys. Do other cuts change the log-probabilities?",
+        answer="equal",
+        choices=("changes", "equal"),
+        why="with one window for every query, the cut decides what is computed together, and nothing else",
+        wrong={
+            "changes": "without a window later queries of a segment see more keys; here all see equally many"
+        },
+    ),
+    Question(
+        "window",
+        "12 layers, every query sees 3,800 keys: how many tokens repeat one prediction exactly?",
+        answer=45_589,
+        why="12 · 3,799 + 1: each layer adds the tokens that the states it reads had read before",
+        wrong={
+            3800: "those are what one layer attends to; the states it reads had read older tokens",
+            45_600: "a query sees itself too: each layer adds 3,799 older tokens, and the token counts once",
+        },
+    ),
+)
 
 
 def check_cost(attempt: Callable[..., Any]) -> Verdict:
     """``attempt(n_layer, d_model, d_inner, mem_len, seg_len)``: operations of the layers for one token."""
     mistakes: dict[str, Callable[..., float]] = {
-        "this is the cost of a whole segment: divide it by the tokens it scores, L": partial(_layers, of=1),
+        "this is the cost of a whole segment: divide it by the tokens it scores, L": partial(
+            solution_cost, of=1
+        ),
         "keys and values of the memory are missing: W_k and W_v of M states, anew in every segment": (
-            partial(_layers, remembered=0)
+            partial(solution_cost, remembered=0)
         ),
         "the memory has values as well as keys: two products for each of its states": partial(
-            _layers, remembered=2
+            solution_cost, remembered=2
         ),
         "memory is not a longer segment: it has no queries, no W_o and no feed-forward layer": partial(
-            _layers, remembered=None
+            solution_cost, remembered=None
         ),
-        "W_kR is missing: it projects one R for each of the M + L distances": partial(_layers, placed=False),
-        "each query meets M + L keys, not M": partial(_layers, keys_of_segment=False),
+        "W_kR is missing: it projects one R for each of the M + L distances": partial(
+            solution_cost, placed=False
+        ),
+        "each query meets M + L keys, not M": partial(solution_cost, keys_of_segment=False),
         "a pair has three products: with the key, with the distance, and in the mean of the values": partial(
-            _layers, products=2
+            solution_cost, products=2
         ),
     }
     cases = [
@@ -42,10 +81,12 @@ def check_cost(attempt: Callable[..., Any]) -> Verdict:
         (3, 128, 512, 64, 64),
         (2, 10, 7, 5, 1),
     ]
-    return judge(attempt, reference=_layers, cases=cases, mistakes=mistakes, praise="right in every case")
+    return judge(
+        attempt, reference=solution_cost, cases=cases, mistakes=mistakes, praise="right in every case"
+    )
 
 
-def _layers(
+def solution_cost(
     n_layer: int,
     d_model: int,
     d_inner: int,
@@ -58,7 +99,10 @@ def _layers(
     keys_of_segment: bool = True,
     products: int = 3,
 ) -> float:
-    """Operations for a token where memory holds hidden states; ``remembered`` is per d_model², None all."""
+    """Return the operations for a token where memory holds hidden states; the options make mistakes.
+
+    ``remembered`` is the operations of a state of memory per d_model², None those of a token.
+    """
     square, key = d_model * d_model, mem_len + seg_len
     token = 8 * square + 4 * d_model * d_inner
     memory = mem_len * (token if remembered is None else remembered * square)

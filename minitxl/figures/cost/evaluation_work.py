@@ -114,7 +114,7 @@ def _count(number: float | int) -> str:
 
 
 def cuts(data: Data) -> Picture:
-    """Draw the largest difference between the losses of a text cut into pieces of T, and those of T = 1."""
+    """Draw the largest difference between log-probabilities of a text cut into pieces of T, and of T = 1."""
     kinds = {
         "changes": ("no window: a query sees memory and segment", "s--", BLUE),
         "equal": ("one window for every query", "o-", ORANGE),
@@ -130,7 +130,7 @@ def cuts(data: Data) -> Picture:
     worst, least = max(data["equal"]), min(data["changes"])
     return Picture(
         figure,
-        f"Largest difference of any token's loss from reading token by token, for T = {data['cut'][0]} … "
+        f"Largest difference of any log-probability from reading token by token, for T = {data['cut'][0]} … "
         f"{data['cut'][-1]} tokens at once: with one window for every query at most {worst:.0e} nats, "
         f"without a window at least {least:.0e} nats.",
     )
