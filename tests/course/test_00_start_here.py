@@ -1,16 +1,21 @@
 """Notebook 00: its checks, its widget, and what it links to."""
 
 import re
+from math import e, log, log2
 from pathlib import Path
 
 import nbformat
 import pytest
+import torch
+from einops import reduce
 
 from minitxl import figures, memory
-from minitxl.course.checks.start import check_choice, check_prediction
+from minitxl.analysis.dependency_reach import propagate
+from minitxl.course.checks.start import check_bits_by_offset, check_choice, predictions
 from minitxl.course.widgets import explore
 from minitxl.experiments import results
 from minitxl.figures.recurrence.masks import readable
+from minitxl.figures.training.curves import bits_by_offset_curves
 
 ROOT = Path(__file__).parents[2]
 CELLS = {
@@ -27,7 +32,7 @@ CELLS = {
     ],
 )
 def test_the_line_of_code_shows_what_the_package_says_can_be_seen(names, seg_len, how):
-    given: dict = {}
+    given: dict = {"propagate": propagate, "readable": readable}
     exec(CELLS["seen"], given)
     exec(CELLS["layers"], given)
     line, rows = given["line"], given[names]
@@ -48,7 +53,7 @@ def test_the_line_of_code_shows_what_the_package_says_can_be_seen(names, seg_len
 
 
 def test_a_good_guess_needs_the_memory():
-    given: dict = {}
+    given: dict = {"propagate": propagate, "readable": readable}
     exec(CELLS["seen"], given)
     seen = {
         name: "".join(token for token, one in zip(given["line"], told, strict=True) if one)
@@ -58,41 +63,102 @@ def test_a_good_guess_needs_the_memory():
     assert "height" not in seen["no memory"]
 
 
-def test_the_prediction_is_judged_answer_by_answer():
-    right = {"better_predictions": "xl", "longest_reach": 127, "cheaper": "cached"}
-    assert all(verdict.right for verdict in check_prediction(right).values())
-    for name, wrong in (("better_predictions", "vanilla"), ("longest_reach", 64), ("cheaper", "sliding")):
-        found = check_prediction(right | {name: wrong})
-        assert [key for key, verdict in found.items() if not verdict.right] == [name]
+def test_a_prediction_is_answered_on_its_own_merits():
+    questions = {question.name: question for question in predictions.questions}
+    right = {"change": "positions", "where": "beginning", "cheaper": "cached", "reach": 127}
+    assert all(verdict.right for verdict in predictions.check(right).verdicts)
+    said = {
+        guess: questions["reach"].judge(guess).message for guess in (31, 32, 63, 64, 95, 96, 128, 192, 500)
+    }
+    assert len(set(said.values())) == len(said)
+    assert questions["reach"].answer == memory.longest_reach(n_layer=3, seg_len=32, mem_len=32)
     given: dict = {}
     exec(CELLS["prediction"], given)
-    assert check_prediction(given["my_prediction"]).keys() == right.keys()
-    assert "nothing here yet" in check_prediction({"longest_reach": ...})["longest_reach"].message
+    assert given["my_predictions"] == dict.fromkeys(right)
 
 
-def test_the_solution_that_is_folded_away_reaches_1000():
-    layers, size = re.search(r"N = (\d+), L = M = (\d+)", CELLS["exercise-2"]).groups()
-    verdict = check_choice({"n_layer": int(layers), "seg_len": int(size), "mem_len": int(size)})
+@pytest.mark.parametrize(("cell", "shorter"), [("exercise-2", False), ("exercise-3", True)])
+def test_the_solutions_that_are_folded_away_reach_1000(cell, shorter):
+    numbers = re.search(r"N = (\d+), L (?:= M )?= (\d+)(?:, M = (\d+))?", CELLS[cell]).groups()
+    layers, size, length = (int(number) for number in (*numbers[:2], numbers[2] or numbers[1]))
+    verdict = check_choice({"n_layer": layers, "seg_len": size, "mem_len": length}, shorter=shorter)
     assert repr(verdict) == "right: 1,000 tokens"
 
 
 @pytest.mark.parametrize(
-    ("choice", "sentence"),
+    ("choice", "shorter", "sentence"),
     [
-        ((2, 501, 500), "one layer's reach; 2 layers reach 1,501"),
-        ((4, 200, 200), "off by one: 999"),
-        ((1, 1, 1001), "off by one: 1,001"),
-        ((4, 250, 250), "is N·M, which leaves the query's own offset out"),
-        ((5, 150, 50), "is N·(M + L), which counts the segment again"),
-        ((2, 10, 10), "29 tokens"),
-        ((0, 10, 10), "1 layer and 1 token"),
-        ((2, ..., 10), "nothing here yet"),
+        ((4, 200, 200), False, "off by one: 999"),
+        ((4, 250, 250), False, "is N·M, which leaves the query's own offset out"),
+        ((2, 250, 250), False, "is N·(M + L), which counts the segment again"),
+        ((2, 10, 10), False, "29 tokens"),
+        ((1, 1001, 0), False, "must be 2 layers"),
+        ((6, 143, 100), False, "as long as the segment"),
+        ((6, 143, 143), True, "must be shorter than the segment"),
+        ((2, 501, 500), True, "one layer's reach; 2 layers reach 1,501"),
+        ((5, 501, 100), True, "that is L - 1 + N·M"),
+        ((10, 95, 52), True, "off by one: 1,001"),
+        ((None, None, None), False, "nothing here yet"),
+        ((2, 2.5, 10), False, "whole numbers"),
     ],
 )
-def test_a_wrong_choice_gets_its_sentence(choice, sentence):
-    verdict = check_choice(dict(zip(("n_layer", "seg_len", "mem_len"), choice, strict=True)))
+def test_a_wrong_choice_gets_its_sentence(choice, shorter, sentence):
+    sizes = dict(zip(("n_layer", "seg_len", "mem_len"), choice, strict=True))
+    verdict = check_choice(sizes, shorter=shorter)
     assert not verdict.right
     assert sentence in verdict.message
+
+
+def by_loop(losses, seg_len):
+    rows = [losses[i : i + seg_len] for i in range(0, len(losses) - seg_len + 1, seg_len)]
+    return torch.stack([sum(row[o] for row in rows) / len(rows) for o in range(seg_len)]) / log(2)
+
+
+RIGHT = {
+    "loop": by_loop,
+    "reshape": lambda losses, n: (losses[: len(losses) - len(losses) % n].reshape(-1, n) / log(2)).mean(0),
+    "strides": lambda losses, n: (
+        torch.stack([losses[: len(losses) // n * n][o::n].mean() for o in range(n)]) * log2(e)
+    ),
+}
+WRONG = {
+    "these are nats": lambda losses, n: by_loop(losses, n) * log(2),
+    "multiplied by ln 2": lambda losses, n: by_loop(losses, n) * log(2) ** 2,
+    "means over segments": lambda losses, n: (losses[: len(losses) // n * n].view(-1, n) / log(2)).mean(1),
+    "sums over the segments": lambda losses, n: by_loop(losses, n) * (len(losses) // n),
+    "mean over everything": lambda losses, n: losses[: len(losses) // n * n].mean() / log(2),
+    "'(segment offset)'": lambda losses, n: (losses[: len(losses) // n * n].view(n, -1) / log(2)).mean(1),
+    "first segment alone": lambda losses, n: losses[:n] / log(2),
+    "it raised": lambda losses, n: (losses.reshape(-1, n) / log(2)).mean(0),
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_losses_by_offset_in_another_style_are_accepted(name):
+    assert check_bits_by_offset(RIGHT[name]).right
+
+
+@pytest.mark.parametrize("words", WRONG)
+def test_wrong_losses_by_offset_get_their_sentence(words):
+    verdict = check_bits_by_offset(WRONG[words])
+    assert not verdict.right
+    assert words in verdict.message
+
+
+def test_the_folded_solution_is_right_and_the_stub_is_blank():
+    (code,) = re.findall(r"```python\n(.*?)```", CELLS["offset-text"], flags=re.DOTALL)
+    space: dict = {"log": log, "reduce": reduce}
+    exec(code, space)
+    assert check_bits_by_offset(space["bits_by_offset"]).right
+    exec(CELLS["offset-stub"].split("\n\n\n")[0], space)
+    assert repr(check_bits_by_offset(space["bits_by_offset"])) == "blank: there is nothing here yet"
+
+
+def test_losses_by_offset_are_drawn():
+    curves = {"relative": [4.0, 2.0, 1.0, 2.0], "xl": [2.0, 1.0, 1.0, 1.5]}
+    drawn = bits_by_offset_curves(curves)
+    assert [line.get_ydata().tolist() for line in drawn.figure.axes[0].lines] == list(curves.values())
+    assert "relative positions: 4.00 at offset 0, 2.00 at offset 1, 1.50 on average" in drawn.alt
 
 
 def test_the_widget_draws_what_the_result_holds():
@@ -101,7 +167,7 @@ def test_the_widget_draws_what_the_result_holds():
     exec(CELLS["widget"], names)
     assert names["lengths"] == [row["mem_len"] for row in stored.data["xl_memory"]["by_memory"]]
     for row in stored.data["xl_memory"]["by_memory"]:
-        first, second, third = names["with_memory"](row["mem_len"]).figure.axes
+        first, second, third = names["with_memory_of"](row["mem_len"]).figure.axes
         values = row["bits"]["mean"], row["longest_reach"], row["microseconds_per_token"]["mean"]
         for axes, value in zip((first, second, third), values, strict=True):
             marked = axes.lines[1]

@@ -1,51 +1,127 @@
 """Notebook 01: its solutions, its checks, its pieces and its widget."""
 
 from itertools import chain
-from math import sqrt
+from math import pi, sqrt
 
 import pytest
 import torch
 from page import Page
+from torch.nn.functional import scaled_dot_product_attention
 
 from minitxl.attention import MultiHeadAttention
 from minitxl.course.checks import attention as checks
-from minitxl.figures.attention.heads import maps, matrices
+from minitxl.figures.attention.heads import by_width, maps, matrices
 
 PAGE = Page("01_attention")
 
 CHECKS = {
+    "attention": checks.check_attention,
     "split_heads": checks.check_split,
     "merge_heads": checks.check_merge,
     "causal_mask": checks.check_causal_mask,
-    "masked_weights": checks.check_masked_weights,
+    "on_a_circle": checks.check_circle,
 }
 
 
 @pytest.mark.parametrize("name", CHECKS)
-def test_the_folded_solution_is_right_and_the_stub_not_yet(name):
+def test_the_folded_solution_is_right_and_the_stub_is_blank(name):
     state = torch.get_rng_state()
     assert CHECKS[name](PAGE.solutions()[name]).right
     stubs = {}
     for source in PAGE.cells.values():
         if f"def {name}(" in source and "raise NotImplementedError" in source:
-            exec(source.split("\n\n\nprint")[0].split("\n\n\ncheck")[0], stubs)
+            exec(source.split("\n\n\n")[0], stubs)
     assert repr(CHECKS[name](stubs[name])) == "blank: there is nothing here yet"
     assert "nothing" in CHECKS[name](lambda *_: ...).message
     assert torch.equal(torch.get_rng_state(), state)
 
 
+def attend(q, k, v, mask=None, *, scale=None, fill=-float("inf"), dim=-1):
+    scores = q @ k.transpose(-1, -2) / sqrt(q.shape[-1] if scale is None else scale(q))
+    if mask is not None:
+        scores = torch.where(mask, scores, torch.tensor(fill))
+    return torch.softmax(scores, dim) @ v
+
+
+def circle(radius, count=26):
+    angles = torch.linspace(0, 2 * pi, count + 1)[:-1]
+    return lambda: radius * torch.stack([angles.cos(), angles.sin()], dim=1)
+
+
+RIGHT = {
+    "attention": [
+        lambda q, k, v, mask=None: scaled_dot_product_attention(q, k, v, attn_mask=mask),
+        lambda q, k, v, mask=None: attend(q, k, v, mask, fill=-1e9),
+        lambda q, k, v, m: torch.einsum(
+            "bhqk,bhkd->bhqd",
+            (
+                torch.einsum("bhqd,bhkd->bhqk", q, k) / q.shape[-1] ** 0.5
+                + (0 if m is None else torch.zeros(m.shape).masked_fill(~m, -float("inf")))
+            ).softmax(3),
+            v,
+        ),
+    ],
+    "split_heads": [
+        lambda x, n: x.unflatten(-1, (n, -1)).transpose(1, 2),
+        lambda x, n: torch.stack(x.chunk(n, dim=-1), dim=1),
+    ],
+    "merge_heads": [
+        lambda h: torch.cat(list(h.unbind(1)), dim=-1),
+        lambda h: h.permute(0, 2, 1, 3).flatten(2),
+    ],
+    "causal_mask": [
+        lambda q, k: torch.ones(q, k, dtype=torch.bool).tril(k - q),
+        lambda q, k: ~torch.ones(k, k).triu(1).bool()[k - q :],
+    ],
+    "on_a_circle": [circle(13), circle(-40)],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "number"), [(name, i) for name, all_ in RIGHT.items() for i in range(len(all_))]
+)
+def test_a_right_answer_in_another_style_is_accepted(name, number):
+    assert CHECKS[name](RIGHT[name][number]).right
+
+
 STUDENTS = {
+    "attention": {
+        "not divided": lambda q, k, v, mask: attend(q, k, v, mask, scale=lambda q: 1),
+        "divided by d,": lambda q, k, v, mask: attend(q, k, v, mask, scale=lambda q: q.shape[-1] ** 2),
+        "all heads together": lambda q, k, v, mask: attend(
+            q, k, v, mask, scale=lambda q: q.shape[1] * q.shape[-1]
+        ),
+        "no effect": lambda q, k, v, mask: attend(q, k, v),
+        "turned round:": lambda q, k, v, mask: attend(q, k, v, None if mask is None else ~mask),
+        "multiplied by the mask": lambda q, k, v, mask: (
+            (q @ k.mT / sqrt(q.shape[-1]) * (1 if mask is None else mask)).softmax(-1) @ v
+        ),
+        "not a number": lambda q, k, v, mask: (
+            (q @ k.mT / sqrt(q.shape[-1]) + (0 if mask is None else (~mask) * -float("inf"))).softmax(-1) @ v
+        ),
+        "not low enough": lambda q, k, v, mask: attend(q, k, v, mask, fill=-20.0),
+        "after the softmax": lambda q, k, v, mask: (
+            ((q @ k.mT / sqrt(q.shape[-1])).softmax(-1) * (1 if mask is None else mask)) @ v
+        ),
+        "over the queries": lambda q, k, v, mask: attend(q, k, v, mask, dim=2),
+        "over the heads": lambda q, k, v, mask: attend(q, k, v, mask, dim=1),
+        "the weights: the result": lambda q, k, v, mask: attend(
+            q, k, torch.eye(k.shape[2]).expand(*k.shape[:2], -1, -1), mask
+        ),
+    },
     "split_heads": {
         "swapped inside the parentheses": lambda x, n: x.unflatten(-1, (-1, n)).permute(0, 3, 1, 2),
         "view alone": lambda x, n: x.reshape(x.shape[0], n, x.shape[1], -1),
         "before head": lambda x, n: x.unflatten(-1, (n, -1)),
         "pos and dim": lambda x, n: x.unflatten(-1, (n, -1)).permute(0, 2, 3, 1),
+        "you returned the shape": lambda x, n: x.unflatten(-1, (n, -1)).permute(2, 0, 1, 3),
     },
     "merge_heads": {
         "swapped inside the parentheses": lambda h: h.permute(0, 2, 3, 1).flatten(2),
         "without a transpose": lambda h: h.reshape(h.shape[0], h.shape[2], -1),
         "summed": lambda h: h.sum(dim=1),
         "averaged": lambda h: h.mean(dim=1),
+        "you returned the shape": lambda h: h.transpose(1, 2),
     },
     "causal_mask": {
         "strict": lambda q, k: torch.arange(k) < torch.arange(k - q, k)[:, None],
@@ -57,12 +133,12 @@ STUDENTS = {
             torch.arange(k) > torch.arange(k - q, k)[:, None], float("-inf")
         ),
     },
-    "masked_weights": {
-        "as if 1 meant hidden": lambda s, seen: torch.softmax(s + seen.float() * -1e9, dim=-1),
-        "multiplied by the mask": lambda s, seen: torch.softmax(s * seen.float(), dim=-1),
-        "after the softmax": lambda s, seen: torch.softmax(s, dim=-1).masked_fill(~seen, 0),
-        "over the queries": lambda s, seen: s.masked_fill(~seen, torch.finfo(s.dtype).min).softmax(dim=2),
-        "added": lambda s, seen: torch.softmax(s + seen.float(), dim=-1),
+    "on_a_circle": {
+        "a larger radius": circle(5),
+        "puts 0.04 of its weight": circle(0),
+        "vectors differ in length": lambda: circle(15)() * torch.linspace(1, 4, 26)[:, None],
+        "[26, 2], and is [2, 26]": lambda: circle(15)().T,
+        "no numbers": lambda: circle(1e200)(),
     },
 }
 
@@ -81,16 +157,22 @@ def test_a_named_mistake_gets_its_own_sentence(name, words):
 @pytest.mark.parametrize(
     ("cell", "old", "new"),
     [
-        ("einsum", "softmax(dim=-1)", "softmax(dim=-2)"),
-        ("einsum", "sqrt(q.shape[-1])", "q.shape[-1]"),
         ("layer", "(head dim) -> batch head", "(dim head) -> batch head"),
         ("layer", "layer.W_k(context), layer.W_v(context)", "layer.W_k(context), layer.W_v(context.flip(1))"),
     ],
 )
 def test_a_hand_built_piece_equals_the_packages_or_the_notebook_stops(cell, old, new):
-    PAGE.after_setup("loop", "einsum", "layer")
+    PAGE.after_setup("attention-stub", "torch", "layer")
     with pytest.raises(AssertionError):
-        PAGE.after_setup("loop", "einsum", "layer", change=(old, new), within=cell)
+        PAGE.after_setup("attention-stub", "torch", "layer", change=(old, new), within=cell)
+
+
+def test_the_notebook_runs_on_the_learners_attention_if_it_is_right_and_on_the_packages_if_not():
+    for body, used in (("return attend(q, k, v, mask)", True), ("return attend(q, k, v)", False)):
+        filled = PAGE.cells["attention-stub"].replace("raise NotImplementedError  # your lines here", body)
+        names = PAGE.run(PAGE.cells["setup"], "attend = theirs", filled, theirs=attend)
+        assert (names["attention"] is not checks.solution_attention) == used
+        PAGE.run("torch", "letters", **names)
 
 
 def widths(axes):
@@ -104,8 +186,8 @@ def values_of(axes):
 @pytest.mark.parametrize("temperature", [0.25, 1.0, 4.0])
 @pytest.mark.parametrize("causal", [False, True])
 def test_the_widget_draws_what_the_package_computes(temperature, causal):
-    names = PAGE.after_setup("letters", "key-figure")
-    word, x, reader = names["WORD"], names["x"], names["reader"]
+    names = PAGE.after_setup("attention-stub", "letters", "key-figure")
+    word, x, reader = names["WORD"], names["x"][None], letter_reader(names["wanted"])
     colder = MultiHeadAttention(26, 3, 26)
     colder.load_state_dict(reader.state_dict())
     with torch.no_grad():
@@ -150,8 +232,36 @@ def test_the_numbered_heads_are_those_of_the_solution():
     assert names["heads_of"] == split.tolist() != names["mixed"]
 
 
-def test_scores_are_divided_by_the_root_of_the_heads_width():
-    names = PAGE.after_setup("letters")
-    q = names["reader"].W_q(names["x"])[0, :, :26]
-    wanted = names["wanted"][0][[ord(letter) - ord("a") for letter in "transformer"]]
-    torch.testing.assert_close(q / sqrt(26), wanted)
+def letter_reader(wanted):
+    """The package's layer of the three heads: the wanted scores, times √26, as W_q."""
+    reader = MultiHeadAttention(26, 3, 26)
+    with torch.no_grad():
+        reader.W_q.weight.copy_((wanted * sqrt(26)).transpose(1, 2).flatten(0, 1))
+        for projection in (reader.W_k, reader.W_v):
+            projection.weight.copy_(torch.eye(26).repeat(3, 1))
+    return reader
+
+
+def test_what_the_three_heads_collect_is_the_packages_layer_of_them():
+    names = PAGE.after_setup("attention-stub", "letters")
+    reader, x = letter_reader(names["wanted"]), names["x"][None]
+    expected = reader.context_weights(x)[0] @ names["x"]
+    torch.testing.assert_close(names["collected"], expected)
+
+
+def test_heads_of_other_widths_are_drawn_with_their_distances():
+    drawn = by_width(
+        {"width": [1, 2], "distance": {"same": [1.5, 1.0], "vowel": [0.5, 0.0], "near": [1, 0.25]}}
+    )
+    (axes,) = drawn.figure.axes
+    assert [line.get_ydata().tolist() for line in axes.lines] == [[1.5, 1.0], [0.5, 0.0], [1, 0.25]]
+    assert "near: 1.00, 0.25" in drawn.alt
+
+
+def test_a_prediction_is_answered_on_its_own_merits():
+    questions = {question.name: question for question in checks.predictions.questions}
+    assert questions["ratio"].judge(7.4).right
+    assert "difference" in questions["ratio"].judge(3).message
+    assert not questions["parameters"].judge("more").right
+    assert questions["shuffled"].judge("same").right
+    PAGE.after_setup("prediction", "check-prediction")

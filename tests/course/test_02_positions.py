@@ -9,29 +9,30 @@ from page import Page
 
 from minitxl.attention import MultiHeadAttention
 from minitxl.course.checks import positions as checks
-from minitxl.figures.positions.sinusoids import by_offset, changed
+from minitxl.figures.positions.sinusoids import by_distance, changed
 from minitxl.positions import sinusoids
 
 PAGE = Page("02_positions")
 
 CHECKS = {
-    "my_sinusoids": checks.check_sinusoids,
+    "sinusoids": checks.check_sinusoids,
     "move": checks.check_move,
     "my_pair": checks.check_alike,
+    "twin": checks.check_twin,
 }
 
 
 @pytest.mark.parametrize("name", CHECKS)
-def test_the_folded_solution_is_right_and_the_stub_not_yet(name):
+def test_the_folded_solution_is_right_and_the_stub_is_blank(name):
     state = torch.get_rng_state()
     assert CHECKS[name](PAGE.solutions()[name]).right
     stub = next(
         source
         for source in PAGE.cells.values()
-        if "check_" in source and re.search(rf"^(def )?{name}\b", source, re.MULTILINE)
+        if "check_" in source and re.search(rf"^(def {name}\b|{name} = \()", source, re.MULTILINE)
     )
     names = {}
-    exec(re.split(r"^check_", stub, flags=re.MULTILINE)[0], names)
+    exec(re.split(r"^(?:check_|\w+ = use\()", stub, flags=re.MULTILINE)[0], names)
     assert repr(CHECKS[name](names[name])).startswith("blank: there is nothing here yet")
     assert torch.equal(torch.get_rng_state(), state)
 
@@ -62,8 +63,22 @@ def turn_neighbours(rows, k):
     return result
 
 
+def signed(rows, k, first, second):
+    (s, c), b = rows.chunk(2, dim=1), k * angles(torch.ones(1), rows.shape[1])[0]
+    return torch.cat([s * b.cos() + first * c * b.sin(), c * b.cos() + second * s * b.sin()], dim=1)
+
+
+def far(d):
+    rows = cat(angles(torch.arange(2000), d))
+    return (rows[1:] - rows[0]).norm(dim=1)
+
+
+def near(d, within):
+    return [p + 1 for p, distance in enumerate(far(d).tolist()) if distance < within]
+
+
 STUDENTS = {
-    "my_sinusoids": {
+    "sinusoids": {
         "interleaved": interleave,
         "cosines first": lambda p, d: torch.cat([angles(p, d).cos(), angles(p, d).sin()], dim=1),
         "is m / d_model": lambda p, d: cat(angles(p, d, power=torch.arange(d // 2) / d)),
@@ -74,6 +89,8 @@ STUDENTS = {
         "degrees": lambda p, d: cat(angles(p, d).deg2rad()),
         "2π": lambda p, d: cat(2 * pi * angles(p, d)),
         "from 1": lambda p, d: cat(angles(p + 1, d)),
+        "not taken from the argument": lambda p, d: cat(angles(torch.arange(len(p)), d)),
+        "a row for each position": lambda p, d: cat(angles(p, d)).mT,
     },
     "move": {
         "wrong way": lambda rows, k: turn(rows, -k * angles(torch.ones(1), rows.shape[1])[0]),
@@ -81,6 +98,14 @@ STUDENTS = {
         "same angle": lambda rows, k: turn(rows, k * torch.ones(rows.shape[1] // 2)),
         "added": lambda rows, k: rows + cat(angles(torch.tensor([k]), rows.shape[1])),
         "neighbouring": turn_neighbours,
+        "the sign in the cosine": lambda rows, k: signed(rows, k, 1, 1),
+        "the sign in the sine": lambda rows, k: signed(rows, k, -1, -1),
+        "every second column": lambda rows, k: turn(
+            torch.cat([rows[:, ::2], rows[:, 1::2]], dim=1), k * angles(torch.ones(1), rows.shape[1])[0]
+        ),
+        "exchanged in the result": lambda rows, k: torch.cat(
+            turn(rows, k * angles(torch.ones(1), rows.shape[1])[0]).chunk(2, dim=1)[::-1], dim=1
+        ),
     },
     "my_pair": {
         "same word twice": ("abc", "abc"),
@@ -89,9 +114,36 @@ STUDENTS = {
         "of the second": ("aab", "abb"),
         "no order in a word": ("aa", "aaa"),
         "empty": ("", "a"),
-        "nothing here": "abc",
+        "not 'abc'": "abc",
+        "not 3": ("ab", "ba", "ab"),
+    },
+    "twin": {
+        "its own nearest": lambda d, within: 0,
+        "one too few": lambda d, within: near(d, within)[0] - 1,
+        "one too many": lambda d, within: near(d, within)[0] + 1,
+        "nearest of all": lambda d, within: int(far(d).argmin()) + 1,
+        "*farther*": lambda d, within: int((far(d) >= within).nonzero()[0]) + 1,
+        "only the sine": lambda d, within: (
+            int((angles(torch.arange(1, 2000), d).sin()[:, 0].abs() < within).nonzero()[0]) + 1
+        ),
     },
 }
+
+
+RIGHT = {
+    "sinusoids": [lambda p, d: cat(angles(p, d)), lambda p, d: sinusoids(p.double(), d).float()],
+    "move": [
+        lambda rows, k: turn(rows, k * angles(torch.ones(1), rows.shape[1])[0]),
+        lambda rows, k: signed(rows, k, 1, -1),
+    ],
+    "my_pair": [["abc", "bac"], ("ab", "aabb")],
+    "twin": [lambda d, within: near(d, within)[0], lambda d, within: float(near(d, within)[0])],
+}
+
+
+@pytest.mark.parametrize(("name", "number"), [(name, i) for name in RIGHT for i in range(2)])
+def test_a_right_answer_in_another_style_is_accepted(name, number):
+    assert CHECKS[name](RIGHT[name][number]).right
 
 
 @pytest.mark.parametrize(
@@ -105,7 +157,7 @@ def test_a_named_mistake_gets_its_own_sentence(name, words):
     assert len(others) == len(STUDENTS[name])
 
 
-@pytest.mark.parametrize("check", [checks.check_sinusoids, checks.check_move])
+@pytest.mark.parametrize("check", [checks.check_sinusoids, checks.check_move, checks.check_twin])
 def test_each_mistake_of_a_check_gets_its_own_sentence(check, monkeypatch):
     seen, judge = {}, checks.judge
     monkeypatch.setattr(checks, "judge", lambda attempt, **all_: seen.update(all_) or judge(attempt, **all_))
@@ -143,25 +195,19 @@ def test_words_that_the_check_calls_alike_are_so_to_the_package_and_no_others(se
         assert torch.allclose(last(pair[0]), last(pair[1])) == checks.check_alike(pair).right
 
 
-@pytest.mark.parametrize(
-    ("cell", "old", "new"),
-    [
-        ("sinusoids-by-hand", "-2 * m / d_model", "-m / d_model"),
-        (
-            "sinusoids-by-hand",
-            "result[row, m], result[row, half + m]",
-            "result[row, 2 * m], result[row, 2 * m + 1]",
-        ),
-        ("bag", "weights @ values}", "weights @ values.cumsum(0)}"),
-        ("shares", '("ab", "aabb")', '("ab", "aab")'),
-        ("count", "clock.W_v.weight.fill_(1.0)", "clock.W_v.weight.fill_(2.0)"),
-    ],
-)
-def test_a_hand_built_piece_is_right_or_the_notebook_stops(cell, old, new):
-    cells = dict.fromkeys(["shares", cell])
-    PAGE.after_setup(*cells)
+def test_the_two_sums_are_compared_or_the_notebook_stops():
+    PAGE.after_setup("bag")
     with pytest.raises(AssertionError):
-        PAGE.after_setup(*cells, change=(old, new), within=cell)
+        PAGE.after_setup("bag", change=("weights @ values}", "weights @ values.cumsum(0)}"), within="bag")
+
+
+def test_the_notebook_runs_on_the_learners_sinusoids_if_they_are_right_and_on_the_packages_if_not():
+    for given, used in ((lambda p, d: cat(angles(p, d)), True), (lambda p, d: cat(angles(p + 1, d)), False)):
+        filled = PAGE.cells["sinusoids-stub"].replace(
+            "raise NotImplementedError  # your lines here", "return theirs(positions, d_model)"
+        )
+        names = PAGE.run("setup", filled, theirs=given)
+        assert (names["sinusoids"] is not sinusoids) == used
 
 
 def test_the_two_sums_in_the_frames_are_those_of_attention_and_equal():
@@ -179,10 +225,10 @@ def test_the_two_sums_in_the_frames_are_those_of_attention_and_equal():
     assert first != second
 
 
-def test_a_word_and_its_swap_hold_the_same_tokens_and_opposite_answers():
+def test_a_word_and_its_exchange_hold_the_same_tokens_and_opposite_answers():
     names = PAGE.after_setup("task")
     tokens, answers = names["words"](50, torch.Generator().manual_seed(1))
-    other = names["swapped"](tokens)
+    other = names["exchanged"](tokens)
     assert torch.equal(tokens.sort(dim=1).values, other.sort(dim=1).values)
     a_first = tokens.eq(names["A"]).int().argmax(1) < tokens.eq(names["B"]).int().argmax(1)
     assert torch.equal(a_first.long(), answers)
@@ -191,39 +237,33 @@ def test_a_word_and_its_swap_hold_the_same_tokens_and_opposite_answers():
     assert tokens[:, -1].eq(names["ASK"]).all()
 
 
-def test_a_fresh_model_is_moved_by_a_swap_where_the_notebook_says():
-    PAGE.after_setup("task", "models", "where", "where-conclusion")
+def test_a_fresh_model_is_moved_by_an_exchange_where_the_notebook_says():
+    PAGE.after_setup("task", "models", "train-parts", "where")
 
 
-@pytest.mark.parametrize("shift", [1, 16, 64])
-def test_the_widget_draws_what_the_package_computes(shift):
-    names = PAGE.after_setup("widget-parts", "widget")
-    layer, letters = names["absolute"], names["letters"]
-    length, width = letters.shape[1:]
-    expected = {}
-    for start in (0, shift):
-        P = sinusoids(torch.arange(start, start + length), width)
-        expected[start] = {
-            "added": layer.attention_weights(letters + P)[0, 0],
-            "no positions": layer.attention_weights(letters)[0, 0],
-            "P·P alone": (P @ P.T / width**0.5 - torch.ones(length, length).triu(1) * 1e9).softmax(-1),
-            "P W·P W alone": layer.attention_weights(P[None])[0, 0],
-            "distances": names["relative"].attention_weights(letters)[0, 0],
-        }
-    for kind in names["KINDS"]:
-        drawn = names["shift_word"](shift, kind)
-        before, after, curve, _ = drawn.figure.axes
-        for axes, start in ((before, 0), (after, shift)):
-            shown = torch.tensor(axes.images[0].get_array().filled(0).tolist())
-            torch.testing.assert_close(shown, expected[start][kind])
-        change = (expected[shift][kind] - expected[0][kind]).abs().max().item()
-        assert curve.lines[1].get_ydata()[0] == pytest.approx(change, abs=1e-6)
-        assert f"at most {change:.2f}" in drawn.alt
+@pytest.mark.parametrize(("distance", "shift"), [(0, 0), (3, 10), (20, 60)])
+def test_the_widget_draws_what_the_package_computes(distance, shift):
+    names = PAGE.after_setup("sinusoids-stub", "widget-parts")
+    drawn = names["two_positions"](distance, shift)
+    *dials, below = drawn.figure.axes
+    i, j = sinusoids(torch.tensor([shift + distance, shift]), 2 * len(dials))
+    for hand, axes in enumerate(dials):
+        tips = [(line.get_xdata()[1], line.get_ydata()[1]) for line in axes.lines]
+        cosines = [row[len(dials) + hand].item() for row in (i, j)]
+        assert tips == [
+            pytest.approx(tip) for tip in zip((i[hand].item(), j[hand].item()), cosines, strict=True)
+        ]
+        assert axes.get_xlabel() == f"cos {i[hand] * j[hand] + cosines[0] * cosines[1]:.2f}"
+    raw, _, projected, _ = (line.get_ydata() for line in below.lines)
+    assert raw[shift] == pytest.approx((i @ j).item(), abs=1e-4)
+    expected = (i @ names["W_q"]) @ (j @ names["W_k"])
+    assert projected[shift] == pytest.approx(expected.item(), abs=1e-4)
+    assert f"in all {(i @ j).item():.2f}" in drawn.alt
 
 
 def test_the_key_figure_draws_its_data():
     found = {"mean": [2.0, 1.0], "low": [1.5, 0.5], "high": [2.5, 31.5], "spread": 31.0}
-    drawn = by_offset({"panels": {"raw": found}, "offset": [0, 1], "places": 4})
+    drawn = by_distance({"panels": {"raw": found}, "distance": [0, 1], "positions": 4})
     axes = drawn.figure.axes[0]
     assert axes.lines[0].get_ydata().tolist() == found["mean"]
     edge = {tuple(point) for point in axes.collections[0].get_paths()[0].vertices.tolist()}
@@ -231,9 +271,18 @@ def test_the_key_figure_draws_its_data():
     assert "raw: 31" in drawn.alt
 
 
-def test_a_place_that_does_not_change_is_marked_zero():
+def test_a_prediction_is_answered_on_its_own_merits():
+    answers = {question.name: question.answer for question in checks.predictions.questions}
+    assert answers.keys() == PAGE.run("prediction")["my_predictions"].keys()
+    assert [name for name, learns in answers.items() if not learns] == PAGE.run("train-parts")["BLIND"]
+    for question in checks.predictions.questions:
+        assert question.judge(question.answer).right
+        assert not question.judge(not question.answer).right
+
+
+def test_a_position_that_does_not_change_is_marked_zero():
     drawn = changed({"changes": {"causal": [1e-17, 2.0, 0.5]}, "first": 0, "second": 1, "rounding": 1e-9})
     axes = drawn.figure.axes[0]
     assert [bar.get_height() for bar in axes.patches] == [1e-17, 2.0, 0.5]
     assert [text.get_text() for text in axes.texts] == ["0"]
-    assert "moves at 2 places of 3" in drawn.alt
+    assert "moves at 2 positions of 3" in drawn.alt

@@ -1,5 +1,8 @@
 """Notebook 03: its experiment, its checks, its widget, and its hand-built pieces."""
 
+import re
+from math import e, log2
+
 import pytest
 import torch
 from einops import rearrange
@@ -8,6 +11,7 @@ from page import NOTEBOOKS, Page, assert_each_mistake_gets_its_own_sentence
 from minitxl import figures
 from minitxl.analysis import dependency_reach
 from minitxl.config import ModelConfig
+from minitxl.course.checks import block as parts
 from minitxl.course.checks import segments as judges
 from minitxl.data import corpora
 from minitxl.data.batching import ContiguousBatches
@@ -19,6 +23,11 @@ from minitxl.inference import evaluation
 from minitxl.model import TransformerLM
 
 EXERCISES = {"exercise-lanes": judges.check_lanes, "exercise-context": judges.check_context_of}
+BLANKS = {
+    "layer_norm": ("norm-text", "norm-stub", parts.check_layer_norm),
+    "block": ("block-blank", "block-stub", parts.check_block),
+    "token_losses": ("loss-blank", "loss-stub", parts.check_losses),
+}
 PAGE = Page("03_vanilla_segments", explore=lambda draw, **choices: choices)
 TINY = ModelConfig(vocab_size=5, n_layer=1, d_model=8, n_head=1, d_head=8, d_inner=8, dropout=0.0)
 NO_TEXT = corpora.from_bytes("none", b"x")
@@ -30,9 +39,132 @@ def test_the_solution_is_right_and_the_stub_is_not_there_yet(cell):
     assert not EXERCISES[cell](lambda *case: None).right
 
 
+@pytest.mark.parametrize("name", BLANKS)
+def test_the_solution_of_a_blank_is_right_and_the_stub_is_blank(name):
+    text, stub, check = BLANKS[name]
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE.cells[text], flags=re.DOTALL)
+    solution = PAGE.run(code, layer_norm=parts.layer_norm)[name]
+    assert check(solution).right
+    blank = PAGE.run(PAGE.cells[stub].split("\n\n\n")[0])[name]
+    assert repr(check(blank)) == "blank: there is nothing here yet"
+
+
+def normed(x, gain, bias, *, dim=-1, unbiased=False, eps=1e-5):
+    deviation = torch.sqrt(x.var(dim, unbiased=unbiased, keepdim=True) + eps)
+    return gain * (x - x.mean(dim, keepdim=True)) / deviation + bias
+
+
+def halves(x, layer, *, first=True, second=True):
+    if first:
+        x = x + layer.attention(layer.norm_attention(x))
+    return x + layer.inner(layer.norm_inner(x)) if second else x
+
+
+def cross_entropies(hidden, E, b, targets):
+    logits = torch.einsum("bsm,vm->bsv", hidden, E) + b
+    return torch.logsumexp(logits, -1) - logits.gather(2, targets.unsqueeze(2)).squeeze(2)
+
+
+RIGHT = {
+    "layer_norm": [normed, lambda x, g, b: torch.nn.functional.layer_norm(x, g.shape, g, b, 1e-5)],
+    "block": [halves, lambda x, layer: layer(x, x[:, :0])],
+    "token_losses": [
+        cross_entropies,
+        lambda h, E, b, t: torch.nn.functional.cross_entropy((h @ E.T + b).mT, t, reduction="none"),
+    ],
+}
+
+
+@pytest.mark.parametrize(("name", "number"), [(name, i) for name in RIGHT for i in range(2)])
+def test_a_right_answer_in_another_style_is_accepted(name, number):
+    assert BLANKS[name][2](RIGHT[name][number]).right
+
+
+WRONG = {
+    "layer_norm": {
+        "d - 1": lambda x, g, b: normed(x, g, b, unbiased=True),
+        "over the positions": lambda x, g, b: normed(x, g, b, dim=1),
+        "no number": lambda x, g, b: normed(x, g, b, eps=0),
+        "mean is not subtracted": lambda x, g, b: (
+            g * x / torch.sqrt(x.var(-1, unbiased=False, keepdim=True) + 1e-5) + b
+        ),
+        "exchanged": lambda x, g, b: normed(x, b, g),
+        "divided by the variance": lambda x, g, b: (
+            g * (x - x.mean(-1, keepdim=True)) / (x.var(-1, unbiased=False, keepdim=True) + 1e-5) + b
+        ),
+    },
+    "block": {
+        "post-norm": lambda x, k: (
+            k.residual_sublayers(x, k.attention(x))
+            if not k.pre
+            else k.norm_inner((y := k.norm_attention(x + k.attention(x))) + k.inner(y))
+        ),
+        "no residual connections": lambda x, k: k.inner(k.norm_inner(k.attention(k.norm_attention(x)))),
+        "side by side": lambda x, k: halves(x, k, second=False) + halves(x, k, first=False) - x,
+        "attention is missing": lambda x, k: halves(x, k, first=False),
+        "feed-forward layer is missing": lambda x, k: halves(x, k, second=False),
+        "normalised vectors are added": lambda x, k: (
+            (z := k.norm_inner((y := k.norm_attention(x)) + k.attention(y))) + k.inner(z)
+        ),
+    },
+    "token_losses": {
+        "mean over all tokens": lambda *case: cross_entropies(*case).mean(),
+        "sign": lambda *case: -cross_entropies(*case),
+        "bits": lambda *case: cross_entropies(*case) * log2(e),
+        "bias b": lambda h, E, b, t: cross_entropies(h, E, torch.zeros_like(b), t),
+        "no softmax": lambda h, E, b, t: -(h @ E.T + b).gather(2, t[:, :, None])[:, :, 0],
+        "over the positions": lambda h, E, b, t: (
+            -(h @ E.T + b).log_softmax(1).gather(2, t[:, :, None])[:, :, 0]
+        ),
+        "whole vocabulary": lambda h, E, b, t: -(h @ E.T + b).log_softmax(-1),
+    },
+}
+
+
+@pytest.mark.parametrize(("name", "words"), [(name, words) for name, all_ in WRONG.items() for words in all_])
+def test_a_wrong_answer_gets_its_sentence(name, words):
+    verdict = BLANKS[name][2](WRONG[name][words])
+    assert not verdict.right
+    assert words in verdict.message
+
+
+@pytest.mark.parametrize("check", [check for _, _, check in BLANKS.values()])
+def test_each_mistake_of_a_blank_gets_its_own_sentence(check, monkeypatch):
+    assert_each_mistake_gets_its_own_sentence(check, parts, monkeypatch, wrong=[], least=10)
+
+
 @pytest.mark.parametrize("check", EXERCISES.values())
 def test_each_mistake_gets_its_own_sentence(check, monkeypatch):
     assert_each_mistake_gets_its_own_sentence(check, judges, monkeypatch, wrong=[], least=5)
+
+
+def test_segments_of_one_token_fewer_are_not_called_shuffled():
+    def shorter(stream, batch, seg_len):
+        lane = len(stream) // batch
+        rows = stream[: batch * lane].reshape(batch, lane)
+        return [
+            (rows[:, i : i + seg_len - 1], rows[:, i + 1 : i + seg_len])
+            for i in range(0, lane - seg_len, seg_len)
+        ]
+
+    def stepping(stream, batch, seg_len):
+        lane = len(stream) // batch
+        rows = stream[: batch * lane].reshape(batch, lane)
+        return [(rows[:, i : i + seg_len], rows[:, i + 1 : i + seg_len + 1]) for i in range(lane - seg_len)]
+
+    assert "seg_len - 1 tokens" in judges.check_lanes(shorter).message
+    assert "one token apart" in judges.check_lanes(stepping).message
+
+
+def test_a_prediction_is_answered_on_its_own_merits():
+    questions = {question.name: question for question in judges.predictions.questions}
+    assert questions.keys() == PAGE.run("prediction")["my_predictions"].keys()
+    assert questions["mean_context"].judge(32.5).right
+    assert questions["mean_context"].judge(32).right
+    for guess in (0.0, 0.05, 1 / 16, 0.1):
+        assert questions["copy_at_offset_3"].judge(guess).right
+    assert not questions["copy_at_offset_3"].judge(1.0).right
+    assert not questions["cuts"].judge("same").right
 
 
 def test_shuffled_windows_are_found_out_whatever_their_order_and_leave_randomness_alone():
@@ -73,11 +205,11 @@ def test_the_context_of_a_target_is_what_changes_its_loss(attention_len, stride)
 
 
 def test_the_widget_draws_the_contexts_of_the_packages_evaluation():
-    space = PAGE.run("widget")
-    choices = space["explore"](**{"draw": None, "seg_len": [4, 16, 64], "moved_by": list(space["READINGS"])})
+    space = PAGE.run("widget-parts")
+    choices = {"seg_len": [4, 16, 64], "moved_by": list(space["STRIDES"])}
     for seg_len in choices["seg_len"]:
         for moved_by in choices["moved_by"]:
-            stride = space["READINGS"][moved_by](seg_len)
+            stride = space["STRIDES"][moved_by](seg_len)
             expected = [judges.context_of(t, seg_len, stride) for t in range(128)]
             (axes,) = space["draw"](seg_len, moved_by).figure.axes
             assert [bar.get_height() for bar in axes.patches] == expected
@@ -86,22 +218,36 @@ def test_the_widget_draws_the_contexts_of_the_packages_evaluation():
             assert most.get_ydata()[0] == seg_len
 
 
+ASSEMBLED = ["norm-stub", "block-stub", "loss-stub", "model"]
+
+
 @pytest.mark.parametrize(
-    ("cell", "right", "wrong"),
+    ("needed", "cell", "right", "wrong"),
     [
-        ("by-hand", "stream[:-1], stream[1:]", "stream[:-1], stream[:-1]"),
-        ("count", "key <= query", "key < query"),
-        ("count", "& (key // seg_len == query // seg_len)", ""),
-        ("no-crossing", "stream.split(4, dim=1)", "stream.split(12, dim=1)"),
+        (["count"], "count", "key <= query", "key < query"),
+        (["count"], "count", "& (key // seg_len == query // seg_len)", ""),
+        (ASSEMBLED, "model", "stream[:-1], stream[1:]", "stream[:-1], stream[:-1]"),
+        (ASSEMBLED, "model", "for layer in model.blocks:", "for layer in model.blocks[:1]:"),
+        ([*ASSEMBLED, "model-check"], "no-crossing", "deep, piece", "deep, stream"),
     ],
 )
-def test_a_hand_built_piece_is_right_or_the_notebook_stops(cell, right, wrong):
-    needed = ["torch.manual_seed(0)", *(["by-hand"] if cell == "no-crossing" else []), cell]
-    PAGE.run(*needed)
+def test_a_hand_built_piece_is_right_or_the_notebook_stops(needed, cell, right, wrong):
+    conclusion = {"count": "seen-by-each", "model": "model-check", "no-crossing": ""}[cell]
+    needed = [*needed, *([cell] if cell not in needed else []), conclusion]
+    PAGE.run("torch.manual_seed(0)", *needed)
     broken = PAGE.cells[cell].replace(right, wrong)
     assert broken != PAGE.cells[cell]
     with pytest.raises(AssertionError):
-        PAGE.run(*needed[:-1], broken)
+        PAGE.run("torch.manual_seed(0)", *(broken if name == cell else name for name in needed))
+
+
+def test_the_notebook_runs_on_the_learners_block_if_it_is_right_and_on_the_packages_if_not():
+    for given, used in ((halves, True), (lambda x, layer: x, False)):
+        filled = PAGE.cells["block-stub"].replace(
+            "raise NotImplementedError  # your lines here", "return theirs(x, layer)"
+        )
+        names = PAGE.run(filled, theirs=given)
+        assert (names["block"] is not parts.solution_block) == used
 
 
 def test_the_figures_show_the_numbers_of_their_data():
@@ -114,6 +260,25 @@ def test_the_figures_show_the_numbers_of_their_data():
     assert list(curve.get_ydata()) == [3.0, 2.0, 2.5]
     assert (mean.get_ydata()[0], last.get_xydata().tolist()) == (2.5, [[2, 2.5]])
     assert "2.000 at the best offset, 1" in picture.alt
+
+
+def test_every_way_to_cut_gives_each_token_each_offset_once():
+    (axes,) = drawn.all_cuts({"seg_len": 3, "time": 7}).figure.axes
+    offsets = torch.tensor([int(text.get_text()) for text in axes.texts]).view(3, 7)
+    assert offsets.sort(dim=0).values.tolist() == [[o] * 7 for o in range(3)]
+    framed = [box.get_linewidth() > 2 for box in axes.patches]
+    assert framed == (offsets == 2).flatten().tolist()
+
+
+def test_the_block_is_drawn_with_its_four_parts_in_order():
+    (axes,) = drawn.block_diagram().figure.axes
+    written = sorted((text.get_position()[0], text.get_text()) for text in axes.texts)
+    assert [text for _, text in written if text[:2] in ("LN", "At", "FF")] == [
+        "LN₁",
+        "Attention",
+        "LN₂",
+        "FF",
+    ]
 
 
 def test_one_trained_system_is_drawn_alone():

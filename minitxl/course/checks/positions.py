@@ -1,8 +1,9 @@
-"""Checks of notebook 02: the sinusoids, moving them by a rotation, two sequences that look alike."""
+"""Checks of notebook 02: the sinusoids, moving them by a turn, words that look alike, a position's twin."""
 
 from collections import Counter
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from math import pi
 from typing import Any
 
@@ -10,7 +11,25 @@ import torch
 from torch import Tensor
 
 from minitxl.course.exercises import NOTHING, Verdict, judge
+from minitxl.course.predictions import Predictions, Question
 from minitxl.positions import sinusoids
+
+predictions = Predictions(
+    *(
+        Question(name, f"Can a model with {name} learn it?", answer=answer, why=why)
+        for name, answer, why in (
+            ("no mask, 1 layer", False, "both words hold the same letters, so their sums are the same."),
+            ("no mask, 2 layers", False, "letters in another order go through every layer in that order."),
+            ("causal, 1 layer", False, "the last letter attends to all letters, and its sum has no order."),
+            ("causal, 2 layers", True, "letters between A and B have seen one of them; layer 2 reads that."),
+            (
+                "no mask, 1 layer, positions",
+                True,
+                "with its position in its key, the earlier letter can get another weight.",
+            ),
+        )
+    )
+)
 
 
 def check_sinusoids(attempt: Callable[[Tensor, int], Tensor]) -> Verdict:
@@ -63,9 +82,11 @@ SINUSOIDS: dict[str, Callable[..., Tensor]] = {
         _table(p * pi / 180, _frequencies(d, 1.0))
     ),
     "a factor 2π too much: ω is the angle per token": lambda p, d: _table(2 * pi * p, _frequencies(d, 1.0)),
-    "places counted from 1, or not taken from the argument: the positions come as they are": lambda p, d: (
-        sinusoids(p + 1, d)
-    ),
+    "the positions are counted from 1: they come as they are": lambda p, d: sinusoids(p + 1, d),
+    "the positions are not taken from the argument, but counted 0, 1, 2 …: they come as they are, and "
+    "need not begin at 0": lambda p, d: sinusoids(torch.arange(len(p)), d),
+    "the first component of every row is that of one hand, and the rows are hands: the table is [pos model], "
+    "a row for each position": lambda p, d: sinusoids(p, d).T,
 }
 
 
@@ -102,10 +123,36 @@ def check_move(attempt: Callable[[Tensor, int], Tensor]) -> Verdict:
         "the sinusoids of steps are added: angles add, sines do not": lambda rows, steps: (
             rows + sinusoids(torch.tensor([float(steps)]), rows.shape[1])
         ),
+        "the sign in the cosine is wrong: cos(a + b) = cos a cos b − sin a sin b": partial(
+            _turned, signs=(1, 1)
+        ),
+        "the sign in the sine is wrong: sin(a + b) = sin a cos b + cos a sin b": partial(
+            _turned, signs=(-1, -1)
+        ),
         "neighbouring components are taken as a pair: sine m stands in column m and its cosine "
         "in column m + d_model / 2": _turn_neighbours,
+        "every second column is taken for the sines: all sines stand in the left half of a row, all "
+        "cosines in the right half": lambda rows, steps: rotated(
+            torch.cat([rows[:, ::2], rows[:, 1::2]], dim=1), steps
+        ),
+        "the halves are exchanged in the result: sines first, then cosines": lambda rows, steps: rotated(
+            rows, steps
+        ).roll(rows.shape[1] // 2, dims=1),
     }
     return judge(attempt, reference=rotated, cases=cases, mistakes=mistakes)
+
+
+def _turned(rows: Tensor, steps: int, *, signs: tuple[int, int]) -> Tensor:
+    """Return the turn with these signs before cos a sin b in the sine, and sin a sin b in the cosine."""
+    angles = steps * _frequencies(rows.shape[1], 1.0)
+    (sines, cosines), (first, second) = rows.chunk(2, dim=1), signs
+    return torch.cat(
+        [
+            sines * angles.cos() + first * cosines * angles.sin(),
+            cosines * angles.cos() + second * sines * angles.sin(),
+        ],
+        dim=1,
+    )
 
 
 def _turn_neighbours(rows: Tensor, steps: int) -> Tensor:
@@ -118,8 +165,12 @@ def check_alike(pair: Any) -> Verdict:
 
     That layer gives the last place a function of its own token and of each token's share of the word.
     """
-    if not isinstance(pair, tuple) or len(pair) != 2 or not all(isinstance(word, str) for word in pair):
-        return Verdict(False, f"{NOTHING}: give two words, as ('...', '...')")
+    if pair in (None, ..., (..., ...), ("...", "...")):
+        return Verdict(False, f"{NOTHING}: give two words")
+    if not isinstance(pair, tuple | list) or not all(isinstance(word, str) for word in pair):
+        return Verdict(False, f"give two words, as ('abc', 'abd'), not {pair!r}")
+    if len(pair) != 2:
+        return Verdict(False, f"give two words, not {len(pair)}")
     first, second = pair
     if not first or not second:
         return Verdict(False, "a word is empty: there is no last letter")
@@ -139,9 +190,48 @@ def check_alike(pair: Any) -> Verdict:
         one, other = _shares(first)[letter], _shares(second)[letter]
         return Verdict(False, f"the letter {letter} is {one} of the first word and {other} of the second")
     if len(first) != len(second):
-        return Verdict(True, "not even the lengths are equal: a mean knows shares, and no counts")
-    return Verdict(True, "the same letters before the same last one: to that query, the same bag")
+        return Verdict(True, "not even the lengths are equal: only the shares of the letters count")
+    return Verdict(True, "the same letters before the same last one, so to that query they are one sum")
 
 
 def _shares(word: str) -> dict[str, Fraction]:
     return {letter: Fraction(count, len(word)) for letter, count in Counter(word).items()}
+
+
+FARTHEST = 2000
+"""Positions among which a twin is looked for."""
+
+
+def first_twin(d_model: int, within: float) -> int:
+    """Return the smallest position above 0 whose sinusoids are less than ``within`` from those of 0."""
+    rows = sinusoids(torch.arange(FARTHEST), d_model)
+    near = (rows - rows[0]).norm(dim=1) < within
+    return int(near[1:].nonzero()[0]) + 1
+
+
+def check_twin(attempt: Callable[[int, float], Any]) -> Verdict:
+    """``attempt(d_model, within)``: the smallest position > 0 whose vector is that near to position 0's."""
+    cases = [(2, 0.5), (2, 0.1), (2, 0.02), (4, 0.5), (4, 0.2)]
+    mistakes: dict[str, Callable[..., int]] = {
+        "position 0 is its own nearest: the twin must stand further on": lambda d, within: 0,
+        "one too few: row 1 of the table is position 1": lambda d, within: first_twin(d, within) - 1,
+        "one too many: row p of the table is position p": lambda d, within: first_twin(d, within) + 1,
+        "this is the nearest of all positions, and asked for is the first that is near enough": _nearest,
+        "this is the first position that is *farther* away: look for less than ``within``": (
+            lambda d, within: int((_apart(d) >= within).nonzero()[0])
+        ),
+        "only the sine of the first hand is compared: all components of the vectors must agree": (
+            lambda d, within: int((_apart(d, slice(0, 1))[1:] < within).nonzero()[0]) + 1
+        ),
+    }
+    return judge(attempt, reference=first_twin, cases=cases, mistakes=mistakes)
+
+
+def _apart(d_model: int, columns: slice = slice(None)) -> Tensor:
+    rows = sinusoids(torch.arange(FARTHEST), d_model)[:, columns]
+    return (rows - rows[0]).norm(dim=1)
+
+
+def _nearest(d_model: int, within: float) -> int:
+    del within
+    return int(_apart(d_model)[1:].argmin()) + 1

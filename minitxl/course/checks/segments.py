@@ -1,4 +1,4 @@
-"""Judges the exercises of notebook 03: a stream in lanes, and how much context each target has."""
+"""Checks of notebook 03: predictions, a stream in lanes, and how much context each target has."""
 
 from collections.abc import Callable
 from functools import partial
@@ -9,12 +9,48 @@ from einops import rearrange
 from torch import Tensor
 
 from minitxl.course.exercises import Verdict, judge
+from minitxl.course.predictions import Predictions, Question
 from minitxl.data.batching import ContiguousBatches
+
+predictions = Predictions(
+    Question(
+        "mean_context",
+        "Segments of L = 64. From how many tokens is a prediction made, on average?",
+        answer=32.5,
+        tolerance=0.5,
+        why="a prediction at offset o is made from o + 1 tokens; the mean of 1 … 64 is (64 + 1) / 2.",
+        wrong={
+            64: "Only the last prediction of a segment has 64 tokens, and the first has 1. The mean is 32.5.",
+            128: "Nothing is seen beyond the cut: between 1 and 64 tokens, 32.5 on average.",
+            31.5: "The token just read counts too: 1 to 64 tokens, not 0 to 63. The mean is 32.5.",
+        },
+    ),
+    Question(
+        "copy_at_offset_3",
+        "Copy the token 8 back, of 16 symbols, in segments of 16. How often is it right at offset 3?",
+        answer=1 / 16,
+        tolerance=1 / 16,
+        why="the token stands on the other side of the cut: a guess among 16 symbols, right in 1 of 16.",
+        wrong={
+            1.0: "Three tokens into the segment, the token 8 back stands behind the cut: a guess among 16 "
+            "symbols, right in 1 of 16.",
+            0.5: "Half of all offsets can see their token, but offset 3 never can: it guesses among 16.",
+        },
+    ),
+    Question(
+        "cuts",
+        "The same text is cut one token later. Is the loss of a given token the same?",
+        answer="change",
+        choices=("change", "same"),
+        why="each token then has another offset, and so another context.",
+    ),
+)
+
 
 Batches = list[tuple[Tensor, Tensor]]
 SHUFFLED = (
-    "the windows are shuffled, or dealt out to other rows: row b of a segment must continue row b of the "
-    "one before, or memory will hand a row the past of a stranger. Cut whole lanes first, then segments"
+    "the segments are in another order, or dealt out to other rows: row b of a segment must continue row b "
+    "of the one before, or memory will hand a row the past of another text. Cut whole lanes first"
 )
 
 
@@ -38,6 +74,16 @@ def check_lanes(attempt: Callable[[Tensor, int, int], Any]) -> Verdict:
         "comes after": partial(_lanes, shift=-1),
         "each segment is shifted by itself (roll): its last target is its own first token. The last "
         "target of a segment is the first token of the next one": _rolled,
+        "each segment holds seg_len - 1 tokens: take seg_len + 1 from the lane, and leave out the last for "
+        "the tokens, the first for the targets": _shorter,
+        "segments begin one token apart: each begins where the one before has ended, seg_len further on": (
+            partial(_lanes, gap="one")
+        ),
+        "the lanes are too short: each gets len(stream) // batch tokens, and the last of them is a target": (
+            lambda stream, batch, seg_len: _lanes(
+                stream[: (len(stream) - 1) // batch * batch], batch, seg_len
+            )
+        ),
         "segments are cut seg_len + 1 apart: every token at a cut is a target and never an input, so the "
         "next segment does not continue this one. Overlap them by that one token": partial(_lanes, gap=1),
         "windows are dealt out to the rows in turn: row b of the next segment does not continue row b of "
@@ -62,7 +108,7 @@ def _lanes(
     *,
     interleaved: bool = False,
     shift: int = 1,
-    gap: int = 0,
+    gap: int | str = 0,
     rest: bool = False,
 ) -> Batches:
     """Return the segments of ``ContiguousBatches``, or the same with one mistake."""
@@ -71,9 +117,14 @@ def _lanes(
         lanes = rearrange(stream[: lanes.numel()], "(time batch) -> batch time", batch=batch)
     targets = lanes.roll(-shift, dims=1)
     last = lanes.shape[1] - 1
-    begins = range(0, last if rest else last - seg_len + 1, seg_len + gap)
+    step = seg_len + gap if isinstance(gap, int) else 1
+    begins = range(0, last if rest else last - seg_len + 1, step)
     ends = [(begin, min(begin + seg_len, last)) for begin in begins]
     return [(lanes[:, begin:end], targets[:, begin:end]) for begin, end in ends]
+
+
+def _shorter(stream: Tensor, batch: int, seg_len: int) -> Batches:
+    return [(tokens[:, :-1], targets[:, :-1]) for tokens, targets in _lanes(stream, batch, seg_len)]
 
 
 def _rolled(stream: Tensor, batch: int, seg_len: int) -> Batches:
@@ -93,7 +144,8 @@ def _strange(attempt: Callable[..., Any], stream: Tensor, batch: int, seg_len: i
     """Return True if segments are whole, but some row does not continue its previous segment."""
     try:
         found = attempt(stream, batch, seg_len)
-        whole = all(torch.equal(targets, tokens + 1) for tokens, targets in found)
+        shape = batch, seg_len
+        whole = all(tokens.shape == shape and torch.equal(targets, tokens + 1) for tokens, targets in found)
         rows = torch.cat([tokens for tokens, _ in found], dim=1)
     except Exception:
         return False
@@ -116,6 +168,14 @@ def check_context_of(attempt: Callable[[int, int, int], Any]) -> Verdict:
         "the old tokens are forgotten: a window that has moved by stride holds attention_len - stride of "
         "them before its first new one": lambda t, attention_len, stride: (
             t + 1 if t < attention_len else (t - attention_len) % stride + 1
+        ),
+        "after the first window, every target gets the whole window: that is so with stride 1 alone. Of the "
+        "targets that a later window scores, each has one token more than the one before it": (
+            lambda t, attention_len, stride: min(t + 1, attention_len)
+        ),
+        "one too few after the first window: the first new target of a window that has moved is predicted "
+        "from attention_len - stride old tokens and one more": lambda t, attention_len, stride: (
+            t + 1 if t < attention_len else attention_len - stride + (t - attention_len) % stride
         ),
         "the period is counted from the stream's first target: the windows begin to move after the first "
         "one, so count from t - attention_len": lambda t, attention_len, stride: (

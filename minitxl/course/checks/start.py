@@ -1,57 +1,149 @@
-"""Judges the exercises of notebook 00: the prediction, and a choice of sizes with a reach of 1,000."""
+"""Checks of notebook 00: predictions, losses by offset in the segment, and sizes with a reach of 1,000."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
+from math import log
 from typing import Any
 
+import torch
+from einops import reduce
+from torch import Tensor
+
 from minitxl import memory
-from minitxl.course.exercises import NOTHING, Verdict
+from minitxl.course.exercises import Verdict, judge
+from minitxl.course.predictions import Predictions, Question
+
+predictions = Predictions(
+    Question(
+        "change",
+        "Which change saves more bits per character here?",
+        answer="positions",
+        choices=("positions", "memory"),
+        why="relative positions save several times as much as the memory, in each of the three stored seeds.",
+        wrong={
+            "memory": "The memory saves a lot at the beginning of a segment, but that is few characters. "
+            "On average relative positions save several times as much, in each of the stored seeds.",
+        },
+    ),
+    Question(
+        "where",
+        "In which part of a segment does the memory save the most?",
+        answer="beginning",
+        choices=("beginning", "end", "everywhere"),
+        why="the first characters have nothing else to go by; later ones have their own segment.",
+        wrong={
+            "end": "At the end of a segment a model has a whole segment of context without any memory.",
+            "everywhere": "It may help everywhere, but most where there is nothing else: at the beginning.",
+        },
+    ),
+    Question(
+        "cheaper",
+        "Which is cheaper, sliding a window or reading on with a memory?",
+        answer="cached",
+        choices=("sliding", "cached"),
+        why="sliding computes a whole window anew for each character, cached reading one position.",
+    ),
+    Question(
+        "reach",
+        "3 layers, L = M = 32: how far back can a character stand and still influence the last prediction?",
+        answer=127,
+        why="31 + 32 with the first layer, and a segment of 32 more with each of the 2 others.",
+        wrong={
+            31: "That is the segment alone. One layer reaches 31 + 32 = 63, each of the 2 others adds 32.",
+            32: "That is one memory. One layer reaches 31 + 32 = 63, and each of the 2 others adds 32.",
+            63: "That is one layer's reach. States in memory have looked back too: each other layer adds 32.",
+            64: "One layer reaches 63, since the token itself is 0 back; and each of the 2 others adds 32.",
+            95: "That is 2 layers' reach: there are 3.",
+            96: "That is 3 memories. But the last token of a segment also looks back 31 in its own segment.",
+            128: "Off by one: the last token of a segment has offset 31, and it does not reach itself.",
+            192: "That is 3 times 64. Only the first layer adds segment and memory: 63 + 32 + 32.",
+        },
+    ),
+)
+
+
+def solution_bits_by_offset(losses: Tensor, seg_len: int) -> Tensor:
+    """Return the mean of ``losses`` [time], in nats, at each offset of the whole segments, in bits."""
+    return reduce(_segments(losses, seg_len) / log(2), "segment offset -> offset", "mean")
+
+
+def _segments(losses: Tensor, seg_len: int) -> Tensor:
+    return losses[: len(losses) // seg_len * seg_len].unflatten(0, (-1, seg_len))
+
+
+def check_bits_by_offset(attempt: Callable[[Tensor, int], Tensor]) -> Verdict:
+    """``attempt(losses, seg_len)``: [time] in nats to [offset] in bits."""
+    draw = torch.Generator().manual_seed(1)
+    cases = [(torch.tensor([4.0, 2.0, 1.0, 6.0, 3.0, 1.0]) * log(2), 3)]
+    cases += [
+        (5 * torch.rand(time, generator=draw), seg_len)
+        for time, seg_len in [(8, 2), (12, 4), (11, 3), (30, 7)]
+    ]
+
+    def mistake(of: Callable[[Tensor], Tensor], losses: Tensor, seg_len: int) -> Tensor:
+        return of(_segments(losses, seg_len) / log(2))
+
+    mistakes: dict[str, Callable[..., Tensor]] = {
+        "these are nats: a bit is ln 2 nats, so divide by log(2)": lambda losses, seg_len: (
+            solution_bits_by_offset(losses, seg_len) * log(2)
+        ),
+        "multiplied by ln 2: a bit is ln 2 ≈ 0.69 nats, so there are more bits than nats. Divide": (
+            lambda losses, seg_len: solution_bits_by_offset(losses, seg_len) * log(2) ** 2
+        ),
+        "these are means over segments, one for each segment: take the mean over the axis segment and keep "
+        "the axis offset": partial(mistake, lambda bits: bits.mean(dim=1)),
+        "these are sums over the segments: divide by their number": partial(
+            mistake, lambda bits: bits.sum(dim=0)
+        ),
+        "this is the mean over everything: keep the axis offset": partial(mistake, lambda bits: bits.mean()),
+        "offset and segment are exchanged: neighbours in the text stand in one segment, so the pattern is "
+        "'(segment offset)'": lambda losses, seg_len: (
+            _segments(losses, seg_len).flatten().unflatten(0, (seg_len, -1)).mean(dim=1) / log(2)
+        ),
+        "these are the losses of the first segment alone": partial(mistake, lambda bits: bits[0]),
+    }
+    return judge(attempt, reference=solution_bits_by_offset, cases=cases, mistakes=mistakes)
+
 
 WANTED = 1000
-"""Tokens that the second exercise asks for."""
-ANSWERS = {
-    "better_predictions": ("xl", "the past is information, and relative positions let the model use it"),
-    "longest_reach": (
-        127,
-        "64 is about one hop: a query at offset 31 sees 32 + 31 = 63 back. But the states it sees had seen "
-        "further, so each of the 2 layers below adds a segment",
-    ),
-    "cheaper": ("cached", "sliding computes the whole window again for every single character"),
-}
+"""Tokens that the exercises on reach ask for."""
 
 
-def check_prediction(prediction: Mapping[str, Any]) -> dict[str, Verdict]:
-    """Return a verdict for each answer, with the reason whether or not it was right."""
-    return {
-        name: Verdict(prediction.get(name) == answer, why)
-        if prediction.get(name) not in (None, ...)
-        else Verdict(False, NOTHING)
-        for name, (answer, why) in ANSWERS.items()
-    }
+def check_choice(choice: Mapping[str, Any], *, shorter: bool = False) -> Verdict:
+    """``n_layer``, ``seg_len`` and ``mem_len`` of a longest reach of exactly 1,000 tokens.
 
-
-def check_choice(choice: Mapping[str, Any]) -> Verdict:
-    """``n_layer``, ``seg_len`` and ``mem_len`` of a longest reach of exactly 1,000 tokens."""
+    M must be L, or less than L where ``shorter``, and there must be 2 layers.
+    """
     sizes = [choice.get(name) for name in ("n_layer", "seg_len", "mem_len")]
+    if all(size is None or size is Ellipsis for size in sizes):
+        return Verdict.of_nothing()
     if not all(isinstance(size, int) for size in sizes):
-        return Verdict.of_nothing(f"{NOTHING}: n_layer, seg_len and mem_len are whole numbers")
+        return Verdict(False, f"n_layer, seg_len and mem_len are whole numbers, got {sizes}")
     n_layer, seg_len, mem_len = map(int, sizes)  # type: ignore[arg-type]
-    if n_layer < 1 or seg_len < 1 or mem_len < 0:
-        return Verdict(False, "there must be 1 layer and 1 token of segment at least, and no negative memory")
-    found = memory.longest_reach(n_layer=n_layer, seg_len=seg_len, mem_len=mem_len)
-    if found == WANTED:
+    if n_layer < 2 or seg_len < 1 or mem_len < 1:
+        return Verdict(False, "there must be 2 layers, and 1 token of segment and of memory, at least")
+    if shorter and mem_len >= seg_len:
+        return Verdict(False, f"the memory of {mem_len} must be shorter than the segment of {seg_len}")
+    if not shorter and mem_len != seg_len:
+        return Verdict(
+            False, f"the memory must be as long as the segment, got M = {mem_len} and L = {seg_len}"
+        )
+    reached = memory.longest_reach(n_layer=n_layer, seg_len=seg_len, mem_len=mem_len)
+    if reached == WANTED:
         return Verdict(True, f"{WANTED:,} tokens")
-    one_hop = seg_len - 1 + mem_len
     mistakes = {
-        f"that is one layer's reach; {n_layer} layers reach {found:,}": one_hop,
-        f"off by one: {found:,}. The last offset is seg_len - 1, and a token does not reach itself": (
-            found + (1 if found < WANTED else -1)
+        f"that is one layer's reach; {n_layer} layers reach {reached:,}": seg_len - 1 + mem_len,
+        f"off by one: {reached:,}. The last offset is seg_len - 1, and a token does not reach itself": (
+            reached + (1 if reached < WANTED else -1)
         ),
-        f"that is N·M, which leaves the query's own offset out; the reach is {found:,}": n_layer * mem_len,
-        f"that is N·(M + L), which counts the segment again in each layer; the reach is {found:,}": (
+        f"that is N·M, which leaves the query's own offset out; the reach is {reached:,}": n_layer * mem_len,
+        f"that is L - 1 + N·M, but later layers add a whole segment each; the reach is {reached:,}": (
+            seg_len - 1 + n_layer * mem_len
+        ),
+        f"that is N·(M + L), which counts the segment again in each layer; the reach is {reached:,}": (
             n_layer * (mem_len + seg_len)
         ),
     }
-    for why, guess in mistakes.items():
-        if guess == WANTED:
-            return Verdict(False, why)
-    return Verdict(False, f"{found:,} tokens")
+    return Verdict(
+        False, next((why for why, guess in mistakes.items() if guess == WANTED), f"{reached:,} tokens")
+    )

@@ -1,4 +1,4 @@
-"""The computation of a head: one query from scores to result, all queries as a map, and why √d_head."""
+"""The computation of a head: one query from scores to result, all queries as a map, √d_head, and width."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
 from minitxl.figures.marks import write_numbers
-from minitxl.figures.picture import BLUE, GREEN, ORANGE, Data, Picture, drawing
+from minitxl.figures.picture import BLUE, GREEN, ORANGE, PURPLE, Data, Picture, drawing
 
 LARGEST = 3
 """Number of weights that a picture's words name."""
@@ -54,7 +54,7 @@ def one_query(data: Data) -> Picture:
     """Draw scores, weights, values and their mean for ``tokens[query]``, top to bottom by key.
 
     ``scores`` and ``weights`` are [key], ``values`` [key column], ``result`` [column]; ``columns`` names the
-    values' columns. A score of a hidden key is None.
+    values' columns. A score of a masked key is None.
     """
     tokens, query = data["tokens"], data["query"]
     keys, named = range(len(tokens)), [f"{token} {place}" for place, token in enumerate(tokens)]
@@ -62,14 +62,14 @@ def one_query(data: Data) -> Picture:
         grid = figure.add_gridspec(2, 3, height_ratios=[5, 1.3], width_ratios=[1, 1, 1.1])
         scores, weights, values = (figure.add_subplot(grid[0, column]) for column in range(3))
         result = figure.add_subplot(grid[1, 2])
-        _bars(scores, [0.0 if score is None else score for score in data["scores"]], BLUE, "score, no unit")
+        _bars(scores, [0.0 if score is None else score for score in data["scores"]], BLUE, "score, nats")
         _bars(weights, data["weights"], ORANGE, "weight, all sum to 1")
         scores.set(title="1  scores q·k / (T √d_head)", ylabel="key", yticks=keys, yticklabels=named)
         weights.set(title="2  weights: softmax", yticks=keys, yticklabels=[], xlim=(0, 1.16))
         for key, (score, weight) in enumerate(zip(data["scores"], data["weights"], strict=True)):
             weights.text(weight + 0.02, key, f"{weight:.2f}", va="center", fontsize=8)
             if score is None:
-                scores.text(0, key, " hidden", va="center", fontsize=8)
+                scores.text(0, key, " masked", va="center", fontsize=8)
         scores.get_yticklabels()[query].set_fontweight("bold")
         values.imshow(data["values"], cmap="cividis", aspect="auto", vmin=0, vmax=1)
         values.set(title="3  values", yticks=keys, yticklabels=[], xticks=range(len(data["columns"])))
@@ -132,7 +132,7 @@ def maps(data: Data) -> Picture:
             alt.append(f"head {head}, {mask}: {ahead:.0%} of the weight on later letters")
     return Picture(
         figure,
-        f"Weights of {len(tokens)} queries over {len(tokens)} keys, as maps; hidden keys are white. "
+        f"Weights of {len(tokens)} queries over {len(tokens)} keys, as maps; masked keys are white. "
         f"{'; '.join(alt)}.",
     )
 
@@ -166,3 +166,22 @@ def scaling(data: Data) -> Picture:
     return Picture(
         figure, f"Random queries and {data['key']} random keys, d_head from {ends[0]} to {ends[1]}. {alt}."
     )
+
+
+def by_width(data: Data) -> Picture:
+    """Draw how far heads of each ``width`` are from the weights they were to learn: ``distance[head]``."""
+    widths, looks = data["width"], [(PURPLE, "^-"), (BLUE, "s--"), (ORANGE, "o-.")]
+    with drawing(7, 3) as figure:
+        axes = figure.subplots()
+        for (head, distances), (colour, line) in zip(data["distance"].items(), looks, strict=True):
+            axes.plot(widths, distances, line, color=colour, label=head, ms=7, markerfacecolor="none")
+        axes.set_xscale("log", base=2)
+        axes.set(xlabel="width of the head, d_head", xticks=widths, xticklabels=widths, ylim=(-0.05, None))
+        axes.set(title="What a narrow head can learn", ylabel="distance in nats")
+        axes.legend()
+    alt = "; ".join(
+        f"{head}: " + ", ".join(f"{distance:.2f}" for distance in distances)
+        for head, distances in data["distance"].items()
+    )
+    named = ", ".join(map(str, widths))
+    return Picture(figure, f"Distance from the wanted weights in nats, at widths {named}. {alt}.")

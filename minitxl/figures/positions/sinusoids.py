@@ -1,4 +1,4 @@
-"""Order and positions: who learns it, where it shows, and what sinusoids say of a distance."""
+"""Order and positions: which models learn it, where it shows, and what sinusoids say about a distance."""
 
 from typing import Any
 
@@ -16,10 +16,10 @@ FLOOR = 0.003
 
 
 def order(curves: Data, *, steps: int) -> Picture:
-    """Draw accuracy of each system, by its name, while it learns: ``{"step": [], "accuracy": []}``."""
+    """Draw accuracy of each of up to five systems while it learns: ``{"step": [], "accuracy": []}``."""
     with drawing(8, 3.2) as figure:
         axes = figure.subplots()
-        for (name, curve), (colour, line), size in zip(curves.items(), LINES, SIZES, strict=True):
+        for (name, curve), (colour, line), size in zip(curves.items(), LINES, SIZES, strict=False):
             style: dict[str, Any] = {
                 "color": colour,
                 "ms": size,
@@ -38,7 +38,7 @@ def order(curves: Data, *, steps: int) -> Picture:
 
 
 def changed(data: Data) -> Picture:
-    """Draw how far the output of each place moves when A and B swap; ``changes[system]`` is [place]."""
+    """Draw how far the outputs move if A and B are exchanged; ``changes[system]`` is [pos]."""
     systems, first, second = data["changes"], data["first"], data["second"]
     with drawing(2.3 * len(systems), 2.7) as figure:
         panels = figure.subplots(1, len(systems), sharey=True, squeeze=False)[0]
@@ -49,17 +49,17 @@ def changed(data: Data) -> Picture:
                     axes.text(place, FLOOR, "0", ha="center", va="bottom", fontsize=9)
             named = {first: "A", second: "B", len(change) - 1: "?"}
             axes.set(title=name.replace(", ", ",\n"), xticks=list(named), xticklabels=named.values())
-            axes.set(xlabel="place", yscale="log", ylim=(FLOOR, 20))
+            axes.set(xlabel="position", yscale="log", ylim=(FLOOR, 20))
         panels[0].set_ylabel("change of the output (norm)")
     alt = "; ".join(
-        f"{name}: moves at {sum(amount >= data['rounding'] for amount in change)} places of {len(change)}, "
-        f"by {change[-1]:.2f} at the last"
+        f"{name}: moves at {sum(amount >= data['rounding'] for amount in change)} positions "
+        f"of {len(change)}, by {change[-1]:.2f} at the last"
         for name, change in systems.items()
     )
-    return Picture(figure, f"A at place {first} and B at place {second} are swapped. {alt}.")
+    return Picture(figure, f"A at position {first} and B at {second} are exchanged. {alt}.")
 
 
-def table(data: Data) -> Picture:
+def sinusoid_table(data: Data) -> Picture:
     """Draw the rows of ``sinusoids`` [pos model] as an image, and three of its sines as curves."""
     rows, columns = np.array(data["table"]), data["columns"]
     with drawing(8, 3) as figure:
@@ -67,48 +67,46 @@ def table(data: Data) -> Picture:
         drawn = image.imshow(rows, cmap="cividis", aspect="auto", vmin=-1, vmax=1)
         half = rows.shape[1] // 2
         image.axvline(half - 0.5, color="white", lw=1)
-        image.set(title="sin ‖ cos", xlabel="component", ylabel="place")
+        image.set(title="sin ‖ cos", xlabel="component", ylabel="position")
         image.set(xticks=[0, half, 2 * half - 1])
         figure.colorbar(drawn, ax=image)
         for column, (colour, line) in zip(columns, LINES, strict=False):
             label = f"sine {column}"
             curves.plot(rows[:, column], line[1:], color=colour, label=label)
-        curves.set(title="Fast and slow", xlabel="place", ylabel="component")
+        curves.set(title="Fast and slow", xlabel="position", ylabel="component")
         figure.legend(loc="outside right upper")
     low, high = rows.min(), rows.max()
     places, width = rows.shape
     return Picture(
         figure,
-        f"A table of sinusoids, {places} places by {width} components from {low:.0f} to {high:.0f}: sines "
+        f"A table of sinusoids, {places} positions by {width} components from {low:.0f} to {high:.0f}: sines "
         f"in the left half, cosines in the right; sine 0 turns fastest, sine {half - 1} slowest.",
     )
 
 
-def by_offset(data: Data) -> Picture:
-    """Key figure: products of two positions against their offset i - j, a panel a kind.
+def by_distance(data: Data) -> Picture:
+    """Draw products of two positions against their distance i - j, a panel a kind.
 
-    ``panels[name]`` has mean, low and high by offset, and spread: the largest high - low.
+    ``panels[name]`` has mean, low and high by distance, and spread: the largest high - low.
     """
     panels = data["panels"]
     with drawing(3.2 * len(panels), 3.1) as figure:
         plots = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
         for axes, (name, panel) in zip(plots, panels.items(), strict=True):
-            axes.fill_between(data["offset"], panel["low"], panel["high"], color=ORANGE, alpha=0.35, lw=0)
-            axes.plot(data["offset"], panel["mean"], color=BLUE, lw=1.5)
-            axes.set(title=f"{name}\nspread {_short(panel['spread'])}", xlabel="offset i - j (tokens)")
-        plots[0].set_ylabel("product of places i and j")
+            axes.fill_between(data["distance"], panel["low"], panel["high"], color=ORANGE, alpha=0.35, lw=0)
+            axes.plot(data["distance"], panel["mean"], color=BLUE, lw=1.5)
+            axes.set(title=f"{name}\nspread {_short(panel['spread'])}", xlabel="distance i - j, tokens")
+        plots[0].set_ylabel("product of positions i and j")
         handles = [
-            mpl.lines.Line2D([], [], color=BLUE, label="mean of all pairs of that offset"),
+            mpl.lines.Line2D([], [], color=BLUE, label="mean of all pairs of that distance"),
             mpl.patches.Patch(color=ORANGE, alpha=0.35, label="from the smallest pair to the largest"),
         ]
         figure.legend(handles=handles, loc="outside lower center", ncols=2)
-    alt = "; ".join(
-        f"{name.replace(chr(10), ' ')}: {_short(panel['spread'])}" for name, panel in panels.items()
-    )
+    alt = "; ".join(f"{name}: {_short(panel['spread'])}" for name, panel in panels.items())
     return Picture(
         figure,
-        f"Products of {data['places']} sinusoidal positions by offset. Largest spread between pairs of one "
-        f"offset: {alt}.",
+        f"Products of {data['positions']} sinusoidal positions by distance. Largest spread between pairs of "
+        f"one distance: {alt}.",
     )
 
 
@@ -116,35 +114,48 @@ def _short(spread: float) -> str:
     return f"{spread:.0f}" if spread >= 1 else f"{spread:.0e}"
 
 
-def shifted(data: Data) -> Picture:
-    """Draw weights of a word at place 0 and at place ``shift``, and the change at other shifts.
+def clocks(data: Data) -> Picture:
+    """Draw the hands of two positions, a clock each, and below them the product at every shift.
 
-    ``before`` and ``after`` are [query key]; ``changes`` has one value a shift of ``shifts``.
+    ``hands["i"]`` and ``hands["j"]`` are [hand (sine, cosine)]; ``raw`` and ``projected`` have a product
+    for each of ``shifts``.
     """
-    tokens, shift = data["tokens"], data["shift"]
-    with drawing(9, 3.1) as figure:
-        before, after, curve = figure.subplots(1, 3, width_ratios=[1, 1, 1.15])
-        for axes, name, start in ((before, "before", 0), (after, "after", shift)):
-            weights = np.ma.masked_equal(data[name], 0)
-            drawn = axes.imshow(weights, cmap="cividis", vmin=0, vmax=1)
-            ticks: dict[str, Any] = {"xticks": range(len(tokens)), "yticks": range(len(tokens))}
-            axes.set(title=f"places {start} to {start + len(tokens) - 1}", xlabel="key", **ticks)
-            axes.set(xticklabels=tokens, yticklabels=tokens)
-            axes.tick_params(length=0)
-        before.set_ylabel("query")
-        figure.colorbar(drawn, ax=after, label="weight", shrink=0.7)
-        at = data["shifts"].index(shift)
-        curve.plot(range(len(data["shifts"])), data["changes"], "o-", color=BLUE)
-        curve.plot(at, data["changes"][at], "D", color=ORANGE, ms=9)
-        curve.set(
-            title="Largest change of a weight", xlabel="shift (tokens)", ylabel="change", ylim=(-0.05, 1)
-        )
-        curve.set_xticks(range(len(data["shifts"])), data["shifts"])
+    hands, shift, distance = data["hands"], data["shift"], data["distance"]
+    number = len(hands["i"])
+    with drawing(9, 4.2) as figure:
+        grid = figure.add_gridspec(2, number, height_ratios=[1, 1.3])
+        parts = []
+        for place, (i, j) in enumerate(zip(hands["i"], hands["j"], strict=True)):
+            axes = figure.add_subplot(grid[0, place])
+            axes.add_patch(mpl.patches.Circle((0, 0), 1, fill=False, color="#808080"))
+            for (sine, cosine), colour, line in ((i, ORANGE, "-"), (j, BLUE, "--")):
+                axes.plot([0, sine], [0, cosine], line, color=colour)
+            parts.append(i[0] * j[0] + i[1] * j[1])
+            axes.set(title=f"hand {place}", xlabel=f"cos {parts[-1]:.2f}", aspect="equal")
+            axes.set(xlim=(-1.1, 1.1), ylim=(-1.1, 1.1), xticks=[], yticks=[])
+            axes.spines[:].set_visible(False)
+        below = figure.add_subplot(grid[1, :])
+        for name, colour, line in (("raw", BLUE, "-"), ("projected", ORANGE, "--")):
+            below.plot(data["shifts"], data[name], line, color=colour, label=LABELS[name])
+            below.plot(shift, data[name][data["shifts"].index(shift)], "o", color=colour, ms=8)
+        below.set(title=f"Product of positions {distance} apart", xlabel="shift of both, tokens")
+        below.set_ylabel("product")
+        handles = [
+            mpl.lines.Line2D([], [], color=ORANGE, label=f"hand of i = {shift + distance}"),
+            mpl.lines.Line2D([], [], color=BLUE, ls="--", label=f"hand of j = {shift}"),
+        ]
+        figure.legend(handles=handles, loc="outside upper left", ncols=2)
+        figure.legend(*below.get_legend_handles_labels(), loc="outside lower center", ncols=2)
+    spreads = "; ".join(f"{name} {max(data[name]) - min(data[name]):.2f}" for name in LABELS)
     return Picture(
         figure,
-        f"Attention weights in a word of {len(tokens)} letters, {data['kind']}, moved by {shift} places: "
-        f"the weights change by at most {data['changes'][at]:.2f}.",
+        f"The {number} hands of positions {shift + distance} and {shift}: the cosines of their angles are "
+        f"{', '.join(f'{part:.2f}' for part in parts)}, in all {sum(parts):.2f}. Over {len(data['shifts'])} "
+        f"shifts the product changes by: {spreads}.",
     )
+
+
+LABELS = {"raw": "$P_i \\cdot P_j$", "projected": "$(P_i W_q) \\cdot (P_j W_k)$"}
 
 
 def one_vector(data: Data) -> Picture:

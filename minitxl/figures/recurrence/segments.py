@@ -3,8 +3,9 @@
 from typing import Any
 
 from matplotlib.axes import Axes
+from matplotlib.patches import Rectangle
 
-from minitxl.figures.marks import seed_band
+from minitxl.figures.marks import hide_frame, seed_band
 from minitxl.figures.picture import BITS, BLUE, GREEN, ORANGE, Data, Picture, drawing
 
 COPIERS = {
@@ -116,6 +117,66 @@ def context_lengths(data: Data) -> Picture:
         f"Context of each of {len(contexts)} tokens, windows of {most} moved by {data['stride']}: between "
         f"{min(contexts)} and {max(contexts)} tokens, {mean:.1f} on average; each token is "
         f"computed {data['cost']:g} times.",
+    )
+
+
+PARTS = [("LN₁", 1.6), ("Attention", 3.4), ("LN₂", 7.1), ("FF", 8.7)]
+"""Parts of a pre-norm block, and where each stands between input and output."""
+
+
+def block_diagram() -> Picture:
+    """Draw the way through a pre-norm block: two halves, and a residual connection around each."""
+    with drawing(9, 2) as figure:
+        axes = figure.subplots()
+        axes.annotate("", (11.4, 0), (0.2, 0), arrowprops={"arrowstyle": "->", "lw": 2, "color": BLUE})
+        for begin, end in ((0.8, 5.4), (6.3, 10.2)):
+            axes.plot([begin, begin, end, end], [0, 1.4, 1.4, 0.28], color=GREEN, lw=2, ls="--")
+            axes.text(
+                (begin + end) / 2, 1.5, "x itself" if begin < 1 else "a itself", ha="center", color=GREEN
+            )
+            axes.plot(end, 0, "o", ms=20, mfc="white", mec="black")
+            axes.text(end, 0, "+", ha="center", va="center", fontsize=14)
+        for name, middle in PARTS:
+            width = 1.0 if len(name) < 4 else 1.7
+            grey = "#DDDDDD" if name.startswith("LN") else "#A6CEE3"
+            axes.add_patch(
+                Rectangle((middle - width / 2, -0.5), width, 1, facecolor=grey, edgecolor="black", zorder=3)
+            )
+            axes.text(middle, 0, name, ha="center", va="center", zorder=4)
+        for name, place in (("x", 0.0), ("a", 5.95), ("y", 11.6)):
+            axes.text(place, 0.12, f"$\\mathbf{{{name}}}$", ha="center", va="bottom", fontsize=13)
+        axes.set(xlim=(-0.4, 12), ylim=(-0.8, 2), xticks=[], yticks=[])
+        hide_frame(axes)
+    return Picture(
+        figure,
+        "A pre-norm block in 4 parts. The input x goes through LN 1 and attention, and x itself is added: a. "
+        "Then a goes through LN 2 and the feed-forward layer, and a itself is added: y.",
+    )
+
+
+def all_cuts(data: Data) -> Picture:
+    """Draw the offsets of ``time`` tokens for each of ``seg_len`` ways to cut; the last offset is framed."""
+    seg_len, time = data["seg_len"], data["time"]
+    with drawing(9, 0.5 * seg_len + 0.9) as figure:
+        axes = figure.subplots()
+        for cut in range(seg_len):
+            for token in range(time):
+                offset = (token - cut) % seg_len
+                last = offset == seg_len - 1
+                frame: dict[str, Any] = {"edgecolor": ORANGE if last else "#C0C0C0", "lw": 2.5 if last else 1}
+                box = Rectangle((token - 0.42, cut - 0.42), 0.84, 0.84, facecolor="white", **frame)
+                axes.add_patch(box)
+                axes.text(token, cut, f"{offset}", ha="center", va="center", color=BLUE, fontsize=11)
+                if offset == 0 and token:
+                    axes.plot([token - 0.5] * 2, [cut - 0.5, cut + 0.5], color="black", lw=2)
+        axes.set(xlim=(-0.6, time - 0.4), ylim=(seg_len - 0.4, -0.6), xticks=range(time))
+        axes.set_yticks(range(seg_len), [f"cut at {cut}" for cut in range(seg_len)])
+        axes.set(xlabel="token of the text", title=f"Offset of each token, for {seg_len} ways to cut")
+        hide_frame(axes)
+    return Picture(
+        figure,
+        f"The {seg_len} ways to cut {time} tokens into segments of {seg_len}, a row each, with the offset "
+        f"of each token. A column has every offset from 0 to {seg_len - 1} once; {seg_len - 1} is framed.",
     )
 
 

@@ -31,6 +31,23 @@ def learning(curves: Data, *, steps: int) -> Picture:
     return Picture(figure, f"Training {BITS} at step {curve['step'][-1]} of {steps}: {last}.")
 
 
+def bits_by_offset_curves(curves: Data) -> Picture:
+    """Draw the loss of each model at each offset of a segment: ``curves[name]`` is [offset], in bits."""
+    length = len(next(iter(curves.values())))
+    with drawing(8, 3.4) as figure:
+        axes = figure.subplots()
+        for name, bits in curves.items():
+            axes.plot(range(length), bits, LINES[name], color=COLOURS[name], label=NAMES[name], lw=1.5, ms=4)
+        axes.set(title="Bits by offset", xlabel="offset in the segment, characters", ylabel=f"test {BITS}")
+        figure.legend(loc="outside lower center", ncols=3)
+    alt = "; ".join(
+        f"{NAMES[name]}: {bits[0]:.2f} at offset 0, {bits[1]:.2f} at offset 1, "
+        f"{sum(bits[length // 2 :]) / (length - length // 2):.2f} on average in the later half"
+        for name, bits in curves.items()
+    )
+    return Picture(figure, f"Test {BITS} by offset in segments of {length}. {alt}.")
+
+
 def demo(data: Data) -> Picture:
     """All three models: how well they predict, what a scored token costs, how far they see."""
     systems, rows = data["systems"], data["evaluation"]
