@@ -29,6 +29,7 @@ BUILT_BY_THE_READER: list[str] = [
     "07_shaw",
     "08_xl_four_terms",
     "09_relative_shift",
+    "11_attention_over_memory",
     "12_evaluation_cost",
 ]
 """Notebooks whose central code is the reader's: short, with blanks in the flow, and tables for outputs."""

@@ -11,8 +11,10 @@ from einops import einsum, rearrange
 from models import small_model, some_tokens
 from page import imported
 
+from minitxl.course.checks import interventions
 from minitxl.course.checks import memory as check
 from minitxl.course.widgets import explore
+from minitxl.experiments import attention_over_memory
 from minitxl.figures.attention import browser
 from minitxl.figures.positions import query_key_grid
 
@@ -20,17 +22,13 @@ NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "11_attention_over_memory.i
 CELLS = {cell.id: cell.source for cell in nbformat.read(NOTEBOOK, as_version=4).cells}
 TOOLS = imported(CELLS["setup"])
 EXERCISES = {
-    "attend_without": (check.check_attend_without, "exercise-attend"),
-    "keep_for_ages": (check.check_keep_for_ages, "exercise-ages-code"),
+    "intervene": (check.check_intervention, "intervene"),
+    "keep_for_ages": (check.check_keep_for_ages, "keep-for-ages"),
     "share_by_age": (check.check_share_by_age, "exercise-share-code"),
+    "within": (interventions.check_within, "exercise-within-code"),
+    "attend_without": (check.check_attend_without, "exercise-attend-code"),
 }
-
-
-def read_in_small() -> dict:
-    """What the notebook's cells find where they stand: a small model in place of the trained one."""
-    model = small_model(n_layer=2, n_head=2).float().eval()
-    test = some_tokens(1, 8 * 45)[0]
-    return TOOLS | {"model": model, "test": test, "seg_len": 4, "mem_len": 8}
+PIECES = ("intervene", "keep-for-ages", "losses", "readings")
 
 
 @pytest.fixture(scope="module")
@@ -42,12 +40,29 @@ def solutions():
     return found
 
 
+@pytest.fixture(scope="module")
+def in_small() -> dict:
+    """The names of the notebook's pieces, with a small model in place of the trained ones."""
+    model = small_model(n_layer=2, n_head=2).float().eval()
+    names = TOOLS | {"model": model, "models": [model], "test": some_tokens(1, 8 * 45)[0]}
+    names |= {"seg_len": 4, "mem_len": 8, "where": torch.device("cpu"), "checks": check}
+    for cell in PIECES:
+        exec(CELLS[cell], names)
+    exec(small_ages(CELLS["equal"]), names)
+    return names
+
+
+def small_ages(source: str) -> str:
+    """The notebook's ages, for a memory of 8."""
+    return source.replace("[(1, 8), (9, mem_len // 2), (1, mem_len)]", "[(1, 2), (3, 5), (1, 8)]")
+
+
 @pytest.mark.parametrize("name", EXERCISES)
-def test_the_solution_is_right_and_the_stub_is_not_yet(name, solutions):
+def test_the_solution_is_right_and_the_stub_is_blank(name, solutions):
     judged, cell = EXERCISES[name]
     assert judged(solutions[name]).right
-    stub: dict = TOOLS | {"check": check}
-    exec(CELLS[cell], stub)
+    stub: dict = dict(TOOLS)
+    exec(CELLS[cell].partition("\n\n\n")[0], stub)
     assert repr(judged(stub[name])) == "blank: there is nothing here yet"
     assert not judged(lambda *case: ...).right
 
@@ -161,43 +176,69 @@ def test_a_wrong_share_is_named(attempt, sentence):
     assert sentence in verdict.message
 
 
+def test_the_cells_below_run_on_the_readers_function():
+    """A right function of the reader's is called by the model, in every layer."""
+    calls = []
+
+    def mine(weights, key_mask):
+        calls.append(weights.shape)
+        return check.solution_intervention(weights, key_mask)
+
+    names = TOOLS | {"model": small_model(n_layer=2, n_head=2).float().eval(), "checks": check}
+    exec(
+        CELLS["intervene"].replace("raise NotImplementedError", "return mine(weights, key_mask)"),
+        names | {"mine": mine},
+        names,
+    )
+    names["mine"] = mine
+    exec(CELLS["losses"], names)
+    calls.clear()
+    tokens = some_tokens(2, 5)
+    mask = torch.ones(2, 5, dtype=torch.bool)
+    names["losses_without"](names["model"], (tokens, tokens), None, mask)
+    assert calls == [(2, 2, 5, 5)] * 2
+
+
 @pytest.mark.parametrize(
     ("cell", "right", "wrong"),
     [
-        ("distance-by-hand", "offset=mem_len - d", "offset=mem_len - d - 1"),
-        ("hide-by-hand", "return left / reduce(", "return left + 0 * reduce("),
-        ("whole-by-hand", "(age < first) | (last < age)", "(age < first) | (last <= age)"),
-        ("whole-by-hand", "torch.arange(mem_len, 0, -1", "torch.arange(1, mem_len + 1, 1"),
+        ("losses", "return intervene(weights, key_mask)", "return weights"),
+        ("losses", "in model.blocks]", "in model.blocks[:1]]"),
+        ("intervene", "raise NotImplementedError", "return weights * key_mask[:, None, None]"),
     ],
 )
-def test_a_piece_built_by_hand_equals_the_packages_or_the_notebook_stops(cell, right, wrong):
-    names = read_in_small()
-    exec(CELLS["readings"], names)
-    for before in ("distance-by-hand", "hide-by-hand", "whole-by-hand"):
-        source = CELLS[before]
-        if before != cell:
-            exec(small_ages(source), names)
-            continue
-        exec(small_ages(source), dict(names))
-        broken = source.replace(right, wrong)
-        assert broken != source
-        with pytest.raises((AssertionError, RuntimeError)):
-            exec(small_ages(broken), names)
+def test_an_intervention_that_is_not_the_packages_stops_the_notebook_or_is_replaced(
+    cell, right, wrong, in_small
+):
+    broken = CELLS[cell].replace(right, wrong)
+    assert broken != CELLS[cell]
+    names = dict(in_small)
+    exec(broken, names)
+    if cell == "intervene":
+        assert names["intervene"] is check.solution_intervention
         return
+    with pytest.raises(AssertionError):
+        exec(small_ages(CELLS["equal"]), names)
 
 
-def small_ages(source: str) -> str:
-    """The notebook's ages, for a memory of 8."""
-    return source.replace("[(1, 8), (9, mem_len // 2), (1, mem_len)]", "[(1, 2), (3, 5), (1, 8)]")
+def test_hooks_are_gone_after_the_losses(in_small):
+    assert not any(block.attention.drop._forward_hooks for block in in_small["model"].blocks)
 
 
-def test_hiding_each_state_alone_is_what_the_widget_and_the_cloud_show():
+@pytest.mark.parametrize(("query", "mem"), [(1, 3), (4, 4), (5, 2), (3, 8)])
+def test_weights_by_distance_are_the_packages(query, mem):
+    names: dict = dict(TOOLS)
+    exec(CELLS["by-distance"], names)
+    pairs = torch.rand(2, 3, query, mem + query)
+    assert torch.equal(names["by_distance"](pairs, mem), attention_over_memory.by_distance(pairs, mem))
+
+
+def test_hiding_each_state_alone_is_what_the_widget_and_the_cloud_show(in_small):
     """The cell's batch of one-state changes, against one call of the model a state."""
-    names = read_in_small()
-    for cell in ("readings", "hide-by-hand", "whole-by-hand"):
-        exec(small_ages(CELLS[cell]), names)
-    exec(CELLS["one-by-one"].replace("tqdm(range(8), desc=", "list(range(8)) or ("), names)
-    (tokens, targets), past = names["later"]
+    names = dict(in_small)
+    exec(CELLS["hide-each"], names)
+    (tokens, targets), past = read = list(names["readings"](names["model"], names["test"]))[7]
+    names["costs"] = torch.stack([names["hide_each"](names["model"], *read, lane) for lane in range(8)])
     for slot in range(8):
         key_mask = torch.ones(8, 12, dtype=torch.bool)
         key_mask[:, slot] = False
@@ -206,17 +247,18 @@ def test_hiding_each_state_alone_is_what_the_widget_and_the_cloud_show():
             plain, _ = names["model"].token_losses(tokens, targets, past)
         expected = (hidden - plain) / log(2)
         torch.testing.assert_close(names["costs"][..., slot], expected, atol=1e-4, rtol=0)
-    assert_browser_shows(names)
+    names["costs"] = names["costs"].repeat(2, 1, 1)  # of two segments, as in the notebook
+    assert_browser_shows(names, read)
 
 
-def assert_browser_shows(names: dict) -> None:
+def assert_browser_shows(names: dict, read) -> None:
     """Colours of the boxes, against weights and costs taken from the model anew.
 
     The small model lacks the head that the cell begins with.
     """
     names["explore"] = lambda draw, *, start, **controls: explore(draw, **controls)
     exec(CELLS["widget"], names)
-    (tokens, _), past = names["later"]
+    (tokens, _), past = read
     with torch.inference_mode():
         weights = names["model"].attention_weights(tokens, past)[:, 0]
     costs = names["costs"][0]
@@ -242,15 +284,20 @@ def _assert_boxes(picture, shades, *, future: int) -> None:
     assert not any(grey[: len(boxes) - future])
 
 
-def test_the_key_figure_holds_the_data_it_is_given():
-    rows = [(0.09, 0.08, 0.10), (0.01, 0.0, 0.02)]
-    seeds = [{"share": [0.05, 0.07], "hide": rows, "shuffle": rows[::-1]} for _ in range(2)]
-    picture = browser.share_and_change([(1, 8), (9, 16)], seeds)
+def test_the_figure_by_age_holds_what_one_state_gets_and_costs():
+    rows = [(0.009, 0.008, 0.010), (0.001, 0.0, 0.002)]
+    seeds = [{"weight": [0.005, 0.002], "cost": rows}, {"weight": [0.007, 0.002], "cost": rows}]
+    picture = browser.weight_and_cost([(1, 8), (9, 16)], seeds)
     looked, cost = picture.figure.axes
-    assert [bar.get_width() for bar in looked.patches] == pytest.approx([5.0, 7.0])
-    drawn = [line.get_xdata() for line in cost.lines if len(line.get_xdata()) == 1]
-    assert [x[0] for x in drawn] == [0.09, 0.01] * 2 + [0.01, 0.09] * 2
-    assert "ages 9–16: 7.0 % of attention, hidden +0.0100, shuffled +0.0900 bits" in picture.alt
+    assert [list(line.get_ydata()) for line in looked.lines] == [[0.5, 0.2], pytest.approx([0.7, 0.2])]
+    drawn = [line.get_ydata()[0] for line in cost.lines if len(line.get_xdata()) == 1]
+    assert drawn == pytest.approx([9, 1, 9, 1])
+    assert "ages 1–8: 0.60 % and 9.00; ages 9–16: 0.20 % and 1.00" in picture.alt
+
+
+def test_ages_of_different_width_are_not_compared():
+    with pytest.raises(ValueError, match="equally many states"):
+        browser.weight_and_cost([(1, 8), (9, 24)], [{"weight": [0.1, 0.2], "cost": [(0, 0, 0)] * 2}])
 
 
 def test_the_offset_figure_and_the_heads_say_what_they_hold():
@@ -273,10 +320,9 @@ def test_age_and_distance_are_those_of_the_picture():
         assert [one - offset for one in away[:6]] == ages == [6, 5, 4, 3, 2, 1]
 
 
-def test_states_taken_away_are_drawn_with_what_they_still_get():
-    names = read_in_small()
-    for cell in ("readings", "hide-by-hand", "whole-by-hand", "wrong-picture"):
-        exec(small_ages(CELLS[cell]), names)
+def test_states_taken_away_are_drawn_with_what_they_still_get(in_small):
+    names = dict(in_small)
+    exec(CELLS["wrong-picture"], names)
     whole, hidden, zeroed, cut = names["ways"].values()
     assert names["marked"] == [False] * 2 + [True] * 4 + [False] * 3
     for weights in (whole, hidden, zeroed):
@@ -285,6 +331,23 @@ def test_states_taken_away_are_drawn_with_what_they_still_get():
     assert (zeroed[2:6] > 0).all()
     assert cut[2:6].isnan().all()
     assert cut.nansum().item() == pytest.approx(1)
+
+
+def test_the_stored_text_says_of_no_group_of_states_that_it_is_bright_by_its_size():
+    """Per state, weight and cost fall from each group to the next older one, in every seed."""
+    names = TOOLS | {
+        "stored": TOOLS["results"].read(NOTEBOOK.parents[1] / "figures/attention_over_memory.json")
+    }
+    exec(CELLS["seeds"], names)
+    exec(CELLS["seeds-conclusion"], names)
+    assert names["rows"][0]["XL, hidden"] > names["rows"][-1]["XL, hidden"]
+
+
+def test_the_prediction_is_answered_by_what_the_notebook_measures():
+    answers = {"falls": "more", "worse": "hide", "zeros": False, "harmless": 45}
+    assert all(verdict.right for verdict in interventions.predictions.check(answers, harmless=48).verdicts)
+    wrong = {"falls": "as much", "worse": "shuffle", "zeros": True, "harmless": 5}
+    assert not any(verdict.right for verdict in interventions.predictions.check(wrong, harmless=48).verdicts)
 
 
 def test_the_picture_of_states_taken_away_holds_its_weights():

@@ -127,6 +127,13 @@ def check_intervention(attempt: Callable[..., Any]) -> Verdict:
     return judge(attempt, reference=solution_intervention, cases=cases, mistakes=mistakes)
 
 
+def solution_keep_for_ages(mem_len: int, seg_len: int, first: int, last: int) -> Bool[Tensor, " key"]:
+    """Return flags of memory and segment, False for the ages first … last; age a is slot mem_len - a."""
+    key_mask = torch.ones(mem_len + seg_len, dtype=torch.bool)
+    key_mask[mem_len - last : mem_len - first + 1] = False
+    return key_mask
+
+
 def check_keep_for_ages(attempt: Callable[..., Any]) -> Verdict:
     """``attempt(mem_len, seg_len, first, last)``: flags [key], False for memory of these ages."""
 
@@ -135,9 +142,6 @@ def check_keep_for_ages(attempt: Callable[..., Any]) -> Verdict:
         key_mask = torch.ones(mem_len + seg_len, dtype=torch.bool)
         key_mask[max(begin, 0) : max(end, 0)] = False
         return key_mask
-
-    def right(mem_len: int, seg_len: int, first: int, last: int) -> Tensor:
-        return slots(mem_len, seg_len, mem_len - last, mem_len - first + 1)
 
     mistakes: dict[str, Callable[..., Tensor]] = {
         "that counts from the wrong end: the first slot of memory is the oldest, of age mem_len": (
@@ -163,9 +167,11 @@ def check_keep_for_ages(attempt: Callable[..., Any]) -> Verdict:
             )
         ),
         "these are the flags of memory alone: the segment's own keys need one each too, all True": (
-            lambda mem_len, seg_len, first, last: right(mem_len, 0, first, last)
+            lambda mem_len, seg_len, first, last: solution_keep_for_ages(mem_len, 0, first, last)
         ),
-        "True and False are swapped: key_mask is False for what is hidden": (lambda *case: ~right(*case)),
+        "True and False are swapped: key_mask is False for what is hidden": (
+            lambda *case: ~solution_keep_for_ages(*case)
+        ),
     }
     random = torch.Generator().manual_seed(12)
     cases = [(8, 4, 1, 3), (8, 4, 6, 8), (5, 7, 2, 4), (6, 2, 1, 6)]
@@ -174,7 +180,7 @@ def check_keep_for_ages(attempt: Callable[..., Any]) -> Verdict:
         first = int(torch.randint(1, mem_len, (), generator=random))
         last = int(torch.randint(first, mem_len + 1, (), generator=random))
         cases.append((mem_len, seg_len, first, last))
-    return judge(attempt, reference=right, cases=cases, mistakes=mistakes)
+    return judge(attempt, reference=solution_keep_for_ages, cases=cases, mistakes=mistakes)
 
 
 def check_share_by_age(attempt: Callable[..., Any]) -> Verdict:

@@ -13,7 +13,6 @@ from matplotlib.colors import LinearSegmentedColormap, LogNorm
 from matplotlib.patches import Rectangle
 from numpy.typing import ArrayLike, NDArray
 
-from minitxl.figures.attention.memory_use import CHANGES
 from minitxl.figures.marks import hide_frame
 from minitxl.figures.picture import BITS, BLUE, ORANGE, Data, Picture, drawing
 
@@ -74,39 +73,49 @@ def wide_heads(text: Data, wide: Sequence[Sequence[int]]) -> Picture:
     return Picture(figure, f"Of memory, the last {memory} characters are shown: {'; '.join(alt)}.")
 
 
-def share_and_change(ages: Sequence[Sequence[int]], seeds: Sequence[Data]) -> Picture:
-    """Draw the share of attention that each age gets, beside the bits that its states are worth.
+def weight_and_cost(ages: Sequence[tuple[int, int]], seeds: Sequence[Data]) -> Picture:
+    """Draw what a state of memory gets and what it is worth, by age, in groups of equally many states.
 
-    A seed holds ``share`` [age], and for each of ``hide`` and ``shuffle`` [age] of (mean, low, high).
+    A seed holds, per state, ``weight`` [age], a part of all attention, and ``cost`` [age] of (mean, low,
+    high) in bits, where the states of that age are hidden together.
     """
-    names = [f"{first}–{last}" for first, last in ages]
-    share = np.array([seed["share"] for seed in seeds]).mean(0)
-    places = np.arange(len(ages))
-    with drawing(9, 3.4) as figure:
-        looked, cost = figure.subplots(1, 2, sharey=True)
-        bars = looked.barh(places, 100 * share, color="#999999", height=0.6)
-        looked.bar_label(bars, fmt="%.1f %%", padding=4)
-        looked.set(title="How bright: attention it gets", xlabel="share of all attention, per cent")
-        looked.set(ylabel="age of the states, tokens")
-        looked.set_yticks(places, names)
-        looked.invert_yaxis()
-        looked.margins(x=0.2)
-        for way, (label, colour, mark) in CHANGES.items():
-            for number, seed in enumerate(seeds):
-                shift = {"hide": -0.12, "shuffle": 0.12}[way] + 0.07 * (number - (len(seeds) - 1) / 2)
-                for place, (mean, low, high) in enumerate(seed[way]):
-                    cost.plot([low, high], [place + shift] * 2, "-", color=colour, lw=1.5)
-                    first = label if number == place == 0 else None
-                    cost.plot(mean, place + shift, mark, color=colour, ms=5, label=first)
-        cost.axvline(0, color="black", lw=0.8)
-        cost.set(title="How important: bits it costs", xlabel=f"change of {BITS}, 95 % interval")
-        cost.legend(loc="lower right")
-    means = {way: np.array([[row[0] for row in seed[way]] for seed in seeds]).mean(0) for way in CHANGES}
+    if len({last - first for first, last in ages}) != 1:
+        raise ValueError(f"ages must be groups of equally many states, got {list(ages)}")
+    middles = [(first + last) / 2 for first, last in ages]
+    with drawing(8, 4.6) as figure:
+        looked, cost = figure.subplots(2, 1, sharex=True)
+        for number, (seed, mark) in enumerate(zip(seeds, "osD^v" * len(seeds), strict=False)):
+            shift = 1.2 * (number - (len(seeds) - 1) / 2)
+            at = [middle + shift for middle in middles]
+            label = f"model {number + 1}" if len(seeds) > 1 else None
+            percent = [100 * weight for weight in seed["weight"]]
+            looked.plot(at, percent, mark, color=BLUE, ms=5, mfc=[BLUE, "white"][number % 2], label=label)
+            for x, (mean, low, high) in zip(at, seed["cost"], strict=True):
+                cost.plot([x, x], [1000 * low, 1000 * high], "-", color=ORANGE, lw=1.2)
+                face = [ORANGE, "white"][number % 2]
+                cost.plot(x, 1000 * mean, mark, color=ORANGE, ms=5, mfc=face)
+        looked.set(title="Weight of a state", ylabel="per cent of all attention", ylim=(0, None))
+        if len(seeds) > 1:
+            looked.legend()
+        cost.axhline(0, color="black", lw=0.8)
+        cost.set_yscale("symlog", linthresh=0.3)
+        cost.set_yticks([-0.3, 0, 0.3, 1, 3, 10], ["−0.3", "0", "0.3", "1", "3", "10"])
+        cost.set(title="Cost of hiding it", ylabel="thousandths of a bit")
+        cost.set(xlabel=f"age, tokens before the segment; {ages[0][1] - ages[0][0] + 1} states a mark")
+        cost.set_xticks([1, *(last for _, last in ages[1::2])])
     alt = "; ".join(
-        f"ages {name}: {100 * part:.1f} % of attention, hidden {hidden:+.4f}, shuffled {shuffled:+.4f} bits"
-        for name, part, hidden, shuffled in zip(names, share, means["hide"], means["shuffle"], strict=True)
+        f"ages {first}–{last}: {100 * _mean(seeds, 'weight', place):.2f} % and "
+        f"{1000 * _mean(seeds, 'cost', place):.2f}"
+        for place, (first, last) in enumerate(ages)
     )
-    return Picture(figure, f"Attention by age of memory beside the change of {BITS}. {alt}.")
+    return Picture(
+        figure,
+        f"For one state of memory, its weight and what hiding it costs, in thousandths of a bit: {alt}.",
+    )
+
+
+def _mean(seeds: Sequence[Data], name: str, place: int) -> float:
+    return float(np.mean([np.ravel(seed[name][place])[0] for seed in seeds]))
 
 
 def change_by_offset(bits: ArrayLike) -> Picture:

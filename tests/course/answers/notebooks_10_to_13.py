@@ -3,7 +3,7 @@
 import torch
 from torch.nn.utils import clip_grad_norm_
 
-from minitxl.course.checks import cost, generation, memory, training
+from minitxl.course.checks import cost, generation, interventions, memory, training
 from minitxl.inference.sampling import top_k_top_p
 from minitxl.memory import extend
 
@@ -83,6 +83,23 @@ def hidden(weights, key_mask, *, norm=True, flag=True, dim=-1):
 def hidden_by_scores(weights, key_mask):
     scores = torch.where(key_mask[:, None, None, :], weights.log(), torch.tensor(-torch.inf))
     return scores.softmax(-1).nan_to_num()
+
+
+def near(weights, most, *, norm=True, first=None):
+    rows = []
+    n_query, n_key = weights.shape[-2:]
+    for query in range(n_query):
+        i = (n_key - n_query if first is None else first) + query
+        row = weights[..., query, :].clone()
+        row[..., : max(0, i - most)] = 0
+        rows.append(row / row.sum(-1, keepdim=True) if norm else row)
+    return torch.stack(rows, dim=-2)
+
+
+def near_by_triangle(weights, most):
+    n_query, n_key = weights.shape[-2:]
+    left = weights.triu(n_key - n_query - most)
+    return left / left.sum(-1, keepdim=True)
 
 
 def layers(n_layer, d_model, d_inner, mem_len, seg_len, *, memory=4, total=False, pairs=6, places=2):
@@ -168,6 +185,17 @@ ANSWERS = {
             "each column sums to 1": lambda *case: hidden(*case, dim=-2),
             "0 / 0": lambda w, m: (w * m[:, None, None]) / (w * m[:, None, None]).sum(-1, keepdim=True),
             "nothing is hidden": lambda weights, key_mask: weights + 0,
+        },
+    },
+    interventions.check_within: {
+        "right": [near, near_by_triangle],
+        "wrong": {
+            "the weight of the far keys is lost": lambda w, m: near(w, m, norm=False),
+            "the distance `most` is gone too": lambda w, m: near(w, m - 1),
+            "one key too many": lambda w, m: near(w, m + 1),
+            "does not stand at key 0": lambda w, m: near(w, m, first=0),
+            "softmax is taken twice": lambda w, m: near(w, m, norm=False).softmax(-1),
+            "nothing is hidden": lambda weights, most: weights + 0,
         },
     },
     cost.check_cost: {
