@@ -31,6 +31,7 @@ BUILT_BY_THE_READER: list[str] = [
     "09_relative_shift",
     "11_attention_over_memory",
     "12_evaluation_cost",
+    "13_generation_and_scale",
 ]
 """Notebooks whose central code is the reader's: short, with blanks in the flow, and tables for outputs."""
 MOST_VISIBLE_LINES = 150

@@ -1,26 +1,29 @@
-"""Notebook 13: its checks, its widget, and the loops that are built by hand."""
+"""Notebook 13: its blank, its checks, its widget, its pictures, and the commands that it tells."""
 
 import re
 from pathlib import Path
 
-import nbformat
 import pytest
 import torch
+from page import NOTEBOOKS, Page
 
+from minitxl.__main__ import main
 from minitxl.config import ModelConfig
-from minitxl.course.checks import generation as judges
-from minitxl.figures.cost.generation import MOST
+from minitxl.course.checks import generation as checks
+from minitxl.course.checks import prompts as prompt_checks
+from minitxl.experiments import results
+from minitxl.experiments.evaluation_cost import sliding_operations
+from minitxl.figures.cost.generation import MOST, throughput, what_memory_holds
 from minitxl.inference import generation, sampling
 from minitxl.model import TransformerLM
 
-ROOT = Path(__file__).parent.parent.parent
-CELLS = {
-    cell.id: cell.source
-    for cell in nbformat.read(ROOT / "notebooks" / "13_generation_and_scale.ipynb", as_version=4).cells
+PAGE = Page("13_generation_and_scale")
+NAMES = PAGE.cells["model"][PAGE.cells["model"].index("def tokens_of") :].partition("\nprint(")[0]
+BLANKS = {
+    "write": ("write-text", checks.check_generate),
+    "my-nucleus": ("exercise-nucleus", checks.check_nucleus),
+    "fill-left": ("exercise-fill", prompt_checks.check_fill_left),
 }
-SETUP = CELLS["setup"].partition("corpus = ")[0]
-NAMES = CELLS["tokens-and-text"]
-SOLUTIONS = {"exercise-generate": "my_write", "exercise-nucleus": "my_nucleus", "exercise-reads": "my_reads"}
 
 
 @pytest.fixture(scope="module")
@@ -34,35 +37,50 @@ def model():
     return model
 
 
-def run(*cells: str, **names) -> dict:
-    space = dict(names)
-    for cell in (SETUP, NAMES, *cells):
-        exec(cell, space)
-    return space
+def solution(cell):
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE.cells[cell], flags=re.DOTALL)
+    return code
 
 
-def solution(cell: str):
-    (code,) = re.findall(r"```python\n(.*?)```", CELLS[cell], flags=re.DOTALL)
-    return run(code)[SOLUTIONS[cell]]
+@pytest.mark.parametrize("blank", BLANKS)
+def test_the_folded_solution_is_right_and_the_stub_is_blank(blank):
+    text, check = BLANKS[blank]
+    stub = PAGE.cells[blank].partition("\n\n\n")[0]
+    name = re.search(r"def (\w+)", stub)[1]
+    state = torch.get_rng_state()
+    assert check(PAGE.run(solution(text))[name]).right
+    assert check(PAGE.run(stub)[name]).word == "blank"
+    assert torch.equal(torch.get_rng_state(), state)
 
 
-def check_reads(answer):
-    return judges.check_reads(answer, prompt_len=100, length=1000)
+def test_the_cells_below_the_blank_run_on_the_readers_function_if_it_is_right(model):
+    blank = PAGE.cells["write"]
+    assert PAGE.run(blank)["write"] is checks.solution_generate
+    wrong = blank.replace("raise NotImplementedError", "return prompt")
+    assert PAGE.run(wrong)["write"] is checks.solution_generate
+    mine = blank.replace("raise NotImplementedError", "return written(model, prompt, length, mem_len)")
+    written = PAGE.run(solution("write-text"))["write"]
+    scope = PAGE.run(NAMES, mine, "same", "same-check", written=written, exact=model)
+    assert scope["write"].__name__ == "write"
 
 
 @pytest.mark.parametrize(
-    ("cell", "check"),
+    ("right", "wrong"),
     [
-        ("exercise-generate", judges.check_generate),
-        ("exercise-nucleus", judges.check_nucleus),
-        ("exercise-reads", check_reads),
+        ("memory = extend(memory, states, mem_len=mem_len)", "memory = states"),
+        ("log_probs[0, -1]", "log_probs[0, 0]"),
+        ("window=mem_len + 1", "window=mem_len"),
     ],
 )
-def test_the_solution_is_right_and_nobodys_random_numbers_change(cell, check):
-    state = torch.get_rng_state()
-    verdict = check(solution(cell))
-    assert verdict.right, verdict
-    assert torch.equal(torch.get_rng_state(), state)
+def test_a_loop_that_does_not_write_the_packages_text_stops_the_notebook(right, wrong, model):
+    code = solution("write-text")
+    assert code.replace(right, wrong) != code
+    with pytest.raises(AssertionError):
+        PAGE.run(NAMES, code.replace(right, wrong), "same-check", exact=model)
+
+
+def check_reads(answer):
+    return prompt_checks.check_reads(answer, prompt_len=100, length=1000)
 
 
 @pytest.mark.parametrize(
@@ -80,27 +98,60 @@ def test_a_wrong_bill_is_explained(answer, words):
     assert words in verdict.message
 
 
-@pytest.mark.parametrize(
-    ("right", "wrong"),
-    [
-        ("    memory = extend(None, states, mem_len=mem_len)\n", "    memory = None\n"),
-        ("        memory = extend(memory, states, mem_len=mem_len)\n", ""),
-        ("log_probs[:, -1].argmax(dim=-1)  # the", "log_probs[:, 0].argmax(dim=-1)  # the"),
-        ("mem_len=mem_len, window=mem_len + 1)", "mem_len=0)"),
-    ],
-)
-def test_the_loops_by_hand_equal_the_packages_or_the_notebook_stops(right, wrong, model):
-    by_hand = CELLS["by-hand"]
-    run(by_hand, CELLS["same"], exact=model)
-    assert by_hand.replace(right, wrong, 1) != by_hand
-    with pytest.raises(AssertionError):
-        run(by_hand.replace(right, wrong, 1), CELLS["same"], exact=model)
+def test_the_bill_is_right_as_the_solution_says_and_blank_as_the_notebook_begins():
+    assert check_reads(PAGE.run(solution("exercise-reads"))["my_reads"]).right
+    start = PAGE.cells["my-reads"].partition("\n")[0]
+    assert check_reads(PAGE.run(start)["my_reads"]).word == "blank"
+
+
+def test_the_answers_of_the_predictions_are_what_is_counted_and_stored():
+    price, work, bug = checks.predictions.questions
+    stored = results.read(NOTEBOOKS.parent / "figures" / "generation_cost.json").data
+    assert stored["last_over_full"]["median"] == pytest.approx(price.answer, abs=price.tolerance)
+    exact = TransformerLM(ModelConfig(dropout=0.0))
+    source = PAGE.cells["why-not-32"].partition("\nrows = ")[0]
+    operations = PAGE.run(source, exact=exact)["operations"]
+    assert operations(2048) > 32 * operations(64)
+    assert work.answer == "more than 32"
+    assert bug.answer == "almost nothing"
+
+
+def test_reading_anew_is_counted_like_a_window_with_the_products_of_the_distance():
+    c = ModelConfig(n_layer=3, d_model=128, n_head=4, d_head=32, d_inner=512, dropout=0.0)
+    source = PAGE.cells["why-not-32"].partition("\nrows = ")[0]
+    operations = PAGE.run(source, exact=TransformerLM(c))["operations"]
+    for n in (1, 64, 300):
+        pairs = (c.n_layer - 1) * n * (n + 1) // 2 + n
+        distances = c.n_layer * n * 2 * c.d_model**2
+        window = sliding_operations(c, attention_len=n, pairs="seen")
+        assert operations(n) == window + 2 * c.d_model * pairs + distances
+
+
+def test_the_whole_text_fed_to_memory_stands_there_in_three_copies(model):
+    corpus = type("Corpus", (), {"test": torch.arange(6000) % 251})
+    source = PAGE.cells["twice"].replace("\nwhat_memory_holds(", "\ndrawn = what_memory_holds(")
+    scope = PAGE.run(source, exact=model, corpus=corpus)
+    once, twice = (axes.lines[0].get_ydata().tolist() for axes in scope["drawn"].figure.axes)
+    assert once == list(range(64))
+    assert twice == scope["twice"]
+    assert [twice.count(place) for place in (0, 28, 29, 61, 62, 63)] == [2, 2, 3, 3, 2, 1]
+    assert (scope["few"], scope["many"]) == (64, 32 + sum(range(33, 65)))
+    assert "160 slots hold 64 tokens" in what_memory_holds({"a": [0], "b": twice}).alt
+
+
+def test_the_figure_of_the_throughput_shows_what_was_measured_and_counts_the_tokens():
+    data = {"lengths": [2, 4], "anew": [0.25, 0.5], "states": [0.02, 0.03], "cache": [0.01, 0.01]}
+    cost, total = throughput(data).figure.axes
+    assert [line.get_ydata().tolist() for line in cost.lines] == [[250, 500], [20, 30], [10, 10]]
+    assert [line.get_ydata().tolist() for line in total.lines] == [[3, 10], [2, 4]]
+    assert "Tokens read in all for 4 tokens: 10 anew, 4 with memory" in throughput(data).alt
 
 
 @pytest.mark.parametrize("ways", [(0.8, 0, 0.95), (0, 0, 1.0), (1.7, 5, 1.0), (2.0, 0, 1.0)])
 def test_the_sampling_controls_show_what_the_package_draws_from(ways, model):
     temperature, top_k, top_p = ways
-    space = run(CELLS["widget"].partition("slider = ")[0], model=model)
+    source = PAGE.cells["widget"].partition("slider = ")[0]
+    space = PAGE.run(NAMES, source, model=model, device="cpu")
     drawn = space["draw"](temperature, top_k, top_p)
     chosen = {"temperature": temperature, "top_k": top_k or None, "top_p": top_p}
     log_probs = space["log_probs"]
@@ -116,3 +167,29 @@ def test_the_sampling_controls_show_what_the_package_draws_from(ways, model):
     assert len(shown) == len(written)
     assert all(one in (other, "�") for one, other in zip(shown, written, strict=True))
     assert shown in drawn.alt
+
+
+def test_prompts_in_one_batch_predict_what_each_predicts_alone(model):
+    scope = PAGE.run(NAMES, "fill-left", "fill-left-figure", exact=model)
+    assert scope["key_mask"].sum(1).tolist() == [4, 6, 18]
+    shown = scope["rows"]
+    assert [row["hidden"] for row in shown] == [list(range(14)), list(range(12)), []]
+    assert shown[1]["letters"] == " " * 12 + "import"
+
+
+TINY = "--n-layer 1 --d-model 16 --n-head 2 --d-head 8 --d-inner 32 --batch 4 --seg-len 8 --warmup 2 "
+TINY += "--validate-every 3 --validate-tokens 100"
+
+
+def test_the_commands_for_a_text_of_your_own_work_one_after_the_other(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("my.txt").write_text("The cat sat on the mat. The dog sat on the log.\n" * 100)
+    (block,) = re.findall(r"```sh\n(.*?)```", PAGE.cells["own-text"], flags=re.DOTALL)
+    train, evaluate, generate = block.splitlines()
+    main(train.replace("--steps 5000", "--steps 6").split()[1:] + TINY.split())
+    assert "trained for 6 steps" in capsys.readouterr().out
+    main(evaluate.split()[1:])
+    assert "bits per byte" in capsys.readouterr().out
+    words = generate.replace('"The "', "The").replace("--length 400", "--length 9").split()[1:]
+    main(words)
+    assert capsys.readouterr().out.startswith("The")

@@ -1,4 +1,4 @@
-"""Checks of notebook 13: generation that counts nothing twice, the nucleus, what it all costs."""
+"""Checks of notebook 13: generation that reads each token once, the nucleus, and the predictions."""
 
 from collections.abc import Callable, Sequence
 from copy import deepcopy
@@ -10,10 +10,44 @@ from torch import Tensor
 
 from minitxl.config import ModelConfig
 from minitxl.course.exercises import Function, Verdict, judge
+from minitxl.course.predictions import Predictions, Question
 from minitxl.inference.generation import sample
 from minitxl.inference.sampling import top_k_top_p
 from minitxl.memory import extend
 from minitxl.model import TransformerLM
+
+predictions = Predictions(
+    Question(
+        "price",
+        "With memory, the 2,048th token takes how many times as long as the 64th?",
+        answer=1,
+        tolerance=0.5,
+        why="one token is read, and it meets at most mem_len + 1 keys, however long the text is",
+        wrong={32: "that would be so if the text were read again; memory spares just that"},
+    ),
+    Question(
+        "work",
+        "Reading 2,048 tokens anew takes how many times the operations of reading 64?",
+        answer="more than 32",
+        choices=("less than 32", "32", "more than 32"),
+        why="there are 32 times the tokens, but pairs of query and key grow with the square",
+        wrong={
+            "32": "so do the tokens; but pairs of query and key grow with the square",
+            "less than 32": "the clock may say so, for each call has a fixed cost; operations have none",
+        },
+    ),
+    Question(
+        "bug",
+        "The whole text is fed although memory holds it. What do you see?",
+        answer="almost nothing",
+        choices=("an error", "nonsense", "almost nothing"),
+        why="all shapes fit, and the nearest tokens are right in both readings",
+        wrong={
+            "an error": "all shapes fit: memory takes whatever states come",
+            "nonsense": "the nearest tokens are right in both readings, and a small model rests on those",
+        },
+    ),
+)
 
 
 def check_generate(attempt: Callable[..., Tensor]) -> Verdict:
@@ -77,6 +111,11 @@ def _model() -> TransformerLM:
         for parameter in model.parameters():
             parameter.mul_(10 if parameter.ndim > 1 else 1)
     return model
+
+
+def solution_generate(model: TransformerLM, prompt: Tensor, length: int, mem_len: int) -> Tensor:
+    """Return ``length`` tokens after the prompt, the likeliest each time, each token read once."""
+    return _mistaken()(model, prompt, length, mem_len)
 
 
 def _greedy(model: TransformerLM, prompt: Tensor, length: int, mem_len: int) -> Tensor:
@@ -205,21 +244,3 @@ def _from_below(log_probs: Tensor, top_p: float) -> Tensor:
     probs, order = log_probs.exp().sort(dim=-1)
     nucleus = probs * (probs.cumsum(dim=-1) - probs < top_p)
     return torch.zeros_like(probs).scatter(-1, order, nucleus / nucleus.sum(dim=-1, keepdim=True))
-
-
-def check_reads(answer: object, *, prompt_len: int, length: int) -> Verdict:
-    """``answer``: tokens that the model reads (with memory, anew for each token) to write ``length``."""
-    remembering = prompt_len + length - 1
-    anew = sum(prompt_len + written for written in range(length))
-    if not (isinstance(answer, tuple | list) and len(answer) == 2):
-        return Verdict(False, "two numbers: tokens read with memory, and tokens read without")
-    first, second = answer
-    if first in (None, ...) or second in (None, ...):
-        return Verdict.of_nothing()
-    if (first, second) == (remembering, anew):
-        return Verdict(True, f"{anew / remembering:,.0f} times as many")
-    if first == remembering + 1:
-        return Verdict(False, "with memory, off by one: nothing has to be read after the last token is drawn")
-    if first != remembering:
-        return Verdict(False, "with memory: the prompt once, and each drawn token once, but for the last")
-    return Verdict(False, "anew: the first token needs the prompt, the second the prompt and one more, …")

@@ -4,33 +4,41 @@ from minitxl.figures.marks import ticks_at
 from minitxl.figures.picture import BLUE, GREEN, ORANGE, Data, Picture, drawing
 
 WAYS = {
-    "memory": ("with memory", "o-", ORANGE),
     "anew": ("the whole text read anew", "s--", BLUE),
+    "states": ("with memory: hidden states kept", "o-", ORANGE),
+    "cache": ("with memory: keys and values kept", "^-", GREEN),
 }
 MOST = 24
 """Tokens shown of the distribution."""
 
 
 def throughput(data: Data) -> Picture:
-    """Draw milliseconds of a new token by the length of the text so far, and tokens a second."""
+    """Draw milliseconds of one more token by the length of the text so far, and the tokens read in all."""
     lengths = data["lengths"]
-    with drawing(9, 3.4) as figure:
-        cost, speed = figure.subplots(1, 2)
+    read = {"anew": [n * (n + 1) // 2 for n in lengths], "states": lengths}
+    with drawing(9, 3.6) as figure:
+        cost, total = figure.subplots(1, 2)
         for name, (label, line, colour) in WAYS.items():
-            seconds = data[name]
-            cost.plot(lengths, [1e3 * one for one in seconds], line, color=colour, label=label)
-            speed.plot(lengths, [1 / one for one in seconds], line, color=colour, label=label)
-        cost.set(title="One more token costs", ylabel="milliseconds")
-        speed.set(title="Throughput", ylabel="tokens per second")
-        for axes in (cost, speed):
+            cost.plot(lengths, [1e3 * one for one in data[name]], line, color=colour, label=label, ms=5)
+        for (name, numbers), label in zip(read.items(), ("read anew", "with memory"), strict=True):
+            _, line, colour = WAYS[name]
+            total.plot(lengths, numbers, line, color=colour, label=label, ms=5)
+        cost.set(title="One more token: measured time", ylabel="milliseconds")
+        total.set(title="The whole text: tokens read, counted", ylabel="tokens read until there")
+        for axes in (cost, total):
             axes.set(xscale="log", yscale="log", xlabel="tokens in the text so far")
             ticks_at(axes, lengths, rotation=45)
-        cost.legend()
+            axes.margins(y=0.3)  # room for the legend
+            axes.legend(loc="upper left")
     alt = "; ".join(
         f"{label} {1e3 * data[name][0]:.3g} at {lengths[0]:,}, {1e3 * data[name][-1]:.3g} at {lengths[-1]:,}"
         for name, (label, _, _) in WAYS.items()
     )
-    return Picture(figure, f"Milliseconds for one more token, by tokens in the text so far: {alt}.")
+    return Picture(
+        figure,
+        f"Milliseconds for one more token, by tokens in the text so far: {alt}. Tokens read in all for "
+        f"{lengths[-1]:,} tokens: {read['anew'][-1]:,} anew, {lengths[-1]:,} with memory.",
+    )
 
 
 def what_memory_holds(data: Data) -> Picture:

@@ -1,0 +1,91 @@
+"""Checks of notebook 13 about prompts: a batch of prompts of unequal length, and the tokens that are read."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+from torch.nn.functional import pad
+
+from minitxl.course.exercises import Function, Verdict, judge
+
+Prompts = Sequence[Int[Tensor, "_"]]
+Batch = tuple[Int[Tensor, "batch time"], Bool[Tensor, "batch time"]]
+
+
+def solution_fill_left(prompts: Prompts) -> Batch:
+    """Return prompts as one batch, filled up on the left with token 0, and False where it is filled."""
+    return _filled(prompts)
+
+
+def check_fill_left(attempt: Callable[..., Any]) -> Verdict:
+    """Check ``attempt(prompts)``, which gives tokens and key_mask, both [batch time]."""
+    mistakes: dict[str, Function] = {
+        "the short ones are filled up on the right: then the last place of a row, where the next token is "
+        "predicted, is filling": lambda prompts: _filled(prompts, left=False),
+        "key_mask is turned round: True is a token that may be seen, False is filling": (
+            lambda prompts: _turned(*_filled(prompts))
+        ),
+        "nothing is masked: the filling would be read like text": lambda prompts: (
+            _filled(prompts)[0],
+            torch.ones_like(_filled(prompts)[0], dtype=torch.bool),
+        ),
+        "token 0 is a token like any other and stands in prompts too: make the mask from the lengths": (
+            lambda prompts: (_filled(prompts)[0], _filled(prompts)[0] != 0)
+        ),
+        "the long ones are cut to the shortest: fill the short ones up to the longest": lambda prompts: (
+            _filled([prompt[-min(map(len, prompts)) :] for prompt in prompts])
+        ),
+        "the tokens stand on the right and the mask on the left: both are filled on the same side": (
+            lambda prompts: (_filled(prompts)[0], _filled(prompts, left=False)[1])
+        ),
+        "return both, tokens and key_mask": lambda prompts: _filled(prompts)[0],
+    }
+    random = torch.Generator().manual_seed(13)
+    cases = [
+        ([torch.randint(9, (length,), generator=random) for length in lengths],)
+        for lengths in ((2, 4), (3, 1, 5), (4, 4), (1,), (7, 2, 7, 3))
+    ]
+    cases.insert(1, ([torch.tensor([5, 0]), torch.tensor([1, 0, 7])],))
+    return judge(
+        attempt,
+        reference=solution_fill_left,
+        cases=cases,
+        mistakes=mistakes,
+        praise="every row ends with its prompt's last token, and only the filling is masked",
+        names=["prompts"],
+    )
+
+
+def _filled(prompts: Prompts, *, left: bool = True) -> Batch:
+    longest = max(map(len, prompts))
+    sides = [(longest - len(prompt), 0)[:: 1 if left else -1] for prompt in prompts]
+    tokens = [pad(prompt, side) for prompt, side in zip(prompts, sides, strict=True)]
+    seen = [
+        pad(torch.ones_like(prompt, dtype=torch.bool), side)
+        for prompt, side in zip(prompts, sides, strict=True)
+    ]
+    return torch.stack(tokens), torch.stack(seen)
+
+
+def _turned(tokens: Tensor, key_mask: Tensor) -> tuple[Tensor, Tensor]:
+    return tokens, ~key_mask
+
+
+def check_reads(answer: object, *, prompt_len: int, length: int) -> Verdict:
+    """``answer``: tokens that the model reads (with memory, anew for each token) to write ``length``."""
+    remembering = prompt_len + length - 1
+    anew = sum(prompt_len + written for written in range(length))
+    if not (isinstance(answer, tuple | list) and len(answer) == 2):
+        return Verdict(False, "two numbers: tokens read with memory, and tokens read without")
+    first, second = answer
+    if first in (None, ...) or second in (None, ...):
+        return Verdict.of_nothing()
+    if (first, second) == (remembering, anew):
+        return Verdict(True, f"{anew / remembering:,.0f} times as many")
+    if first == remembering + 1:
+        return Verdict(False, "with memory, off by one: nothing has to be read after the last token is drawn")
+    if first != remembering:
+        return Verdict(False, "with memory: the prompt once, and each drawn token once, but for the last")
+    return Verdict(False, "anew: the first token needs the prompt, the second the prompt and one more, …")
