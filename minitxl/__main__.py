@@ -31,7 +31,9 @@ from minitxl.training.config import TrainConfig
 Experiment = Literal[
     "dependency",
     "copying",
+    "relay_routes",
     "segment_copying",
+    "absolute_positions",
     "memory_and_positions",
     "every_system",
     "ablation",

@@ -20,6 +20,19 @@ def _rows(data: Data) -> dict[str, Any]:
     return {row["label"]: row for row in data["systems"]}
 
 
+def _adds_up(data: Data, row: Data, seed: Data, offset: int) -> bool:
+    """Return whether a head of layer 2 looks at a state where one of layer 1 looks on, to the right token."""
+    length = data["seg_len"]
+    return any(
+        second + first == row["distance"]
+        for second, weight in zip(
+            *([head[offset] for head in seed[name][1]] for name in ("distance", "weight")), strict=True
+        )
+        if weight > 0.5
+        for first in (head[(offset - second) % length] for head in seed["distance"][0])
+    )
+
+
 def _apart(lower: Data, higher: Data) -> bool:
     """Return True if every seed of one is below every seed of the other."""
     return bool(max(lower["seeds"]) < min(higher["seeds"]))
@@ -78,6 +91,48 @@ CONCLUSIONS: dict[str, Sentences] = {
             _apart(row["stopped"]["2_hop"], row["flowing"]["2_hop"])
             for row in data["rows"]
             if "2_hop" in row["stopped"]
+        ),
+    },
+    "relay_routes": {
+        "where a relay is right, two distances add up, and at a dip they do not": lambda data: all(
+            (accuracy > 0.9) == _adds_up(data, row, seed, offset)
+            for row in data["rows"]
+            for seed in row["seeds"]
+            for offset, accuracy in enumerate(seed["accuracy"])
+            if row["hops"][offset] == 2
+        ),
+    },
+    "absolute_positions": {
+        "where positions restart, late queries are right no more often than a coin": lambda data: (
+            data["copiers"]["restarted"]["late"]["mean"] < data["coin"] + 0.01
+        ),
+        "and answer with one of the two tokens at the position they look for": lambda data: (
+            min(data["copiers"]["restarted"]["late_either"]["seeds"]) > 0.9
+        ),
+        "counting on is learned for the positions of training": lambda data: all(
+            min(one["seeds"]) > 0.95
+            for one in data["copiers"]["counted_on"]["by_segment"][: data["trained_segments"]]
+        ),
+        "beyond them it is worse in every seed, and far above chance": lambda data: (
+            2 * data["chance"]
+            < min(data["copiers"]["counted_on"]["beyond_training"]["worst"]["seeds"])
+            <= max(data["copiers"]["counted_on"]["beyond_training"]["mean"]["seeds"])
+            < 0.95
+        ),
+        "with fast hands alone the mean is better, and the worst segment no good either": lambda data: (
+            _apart(
+                data["copiers"]["counted_on"]["beyond_training"]["mean"],
+                data["copiers"]["fast_hands"]["beyond_training"]["mean"],
+            )
+            and max(data["copiers"]["fast_hands"]["beyond_training"]["worst"]["seeds"]) < 0.95
+        ),
+        "a circle of positions and distances read on without loss": lambda data: all(
+            min(data["copiers"][system]["beyond_training"]["worst"]["seeds"]) > 0.95
+            for system in ("circle", "xl")
+        ),
+        "on text the circle mends what memory harmed, and is far behind distances": lambda data: (
+            _apart(data["readers"]["circle"], data["readers"]["restarted"])
+            and _apart(data["readers"]["xl"], data["readers"]["circle"])
         ),
     },
     "memory_and_positions": {

@@ -13,6 +13,7 @@ from itertools import count
 from typing import Any
 
 import torch
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from minitxl.analysis.dependency_reach import extend_with_gradient
@@ -23,7 +24,7 @@ from minitxl.memory import extend, reach
 from minitxl.model import TransformerLM
 from minitxl.training.checkpoints import model_config
 from minitxl.training.config import TrainConfig
-from minitxl.training.loop import Record, start
+from minitxl.training.loop import Record, Run, start
 from minitxl.training.optimizer import optimizer_step
 
 SEEDS = [0, 1, 2]
@@ -64,34 +65,73 @@ def _train(
     settings: dict[str, Any], update: str, distance: int, seed: int, device: str, report: Report
 ) -> dict[str, Any]:
     """Return accuracy at each offset of the last segment, after training on all targets there are."""
-    random = torch.Generator().manual_seed(seed)
-    rate, label = settings["learning_rate"], f"{update}, {distance} back, seed {seed}"
-    run = start(model_config(settings["model"]), TrainConfig(learning_rate=rate, seed=seed), device=device)
+    model, random = trained(settings, update, distance, seed, device, report)
+    stream = streams(settings, settings["test_streams"], random).to(device)
+    with torch.inference_mode():
+        guessed = _read(settings, extend, model, stream).argmax(dim=2)
+    return {"accuracy": hits(settings, guessed, stream, distance).mean(dim=0).tolist()}
+
+
+def trained(
+    settings: dict[str, Any], update: str, distance: int, seed: int, device: str, report: Report
+) -> tuple[TransformerLM, torch.Generator]:
+    """Return a model that was trained to copy, and the generator that its training streams came from."""
+    run, random = begin(settings, seed, device), torch.Generator().manual_seed(seed)
+    read, label = partial(_read, settings, UPDATES[update]), f"{update}, {distance} back, seed {seed}"
+    train(settings, run, read, distance, random, partial(report, label, settings["steps"]))
+    return run.model.eval(), random
+
+
+def begin(
+    settings: dict[str, Any],
+    seed: int,
+    device: str,
+    build: Callable[[ModelConfig], TransformerLM] = TransformerLM,
+) -> Run:
+    """Return a run at step 0."""
+    chosen = TrainConfig(learning_rate=settings["learning_rate"], seed=seed)
+    return start(model_config(settings["model"]), chosen, device=device, build=build)
+
+
+def train(
+    settings: dict[str, Any],
+    run: Run,
+    read: Callable[[Any, Tensor], Tensor],
+    distance: int,
+    random: torch.Generator,
+    report: Callable[[Record], None],
+) -> None:
+    """Train the run's model on every token of a stream that has one ``distance`` back.
+
+    ``read(model, stream)`` returns log-probabilities [batch time vocab], read segment after segment.
+    """
+    rate = settings["learning_rate"]
     for step in range(1, settings["steps"] + 1):
-        stream = _streams(settings, settings["batch"], random).to(device)
-        log_probs = _read(run.model, stream, UPDATES[update], settings)
-        right = log_probs[:, distance:].gather(2, stream[:, :-distance, None])
+        stream = streams(settings, settings["batch"], random).to(run.device)
+        right = read(run.model, stream)[:, distance:].gather(2, stream[:, :-distance, None])
         loss = -right.mean()
         run.optimizer.zero_grad()
         loss.backward()
         norm = optimizer_step(run.model, run.optimizer, rate=rate, clip=1.0)
-        report(label, settings["steps"], Record(step, loss.item(), rate, norm, stream.numel(), 0.0))
-    stream = _streams(settings, settings["test_streams"], random).to(device)
-    with torch.inference_mode():
-        guessed = _read(run.model.eval(), stream, extend, settings).argmax(dim=2)
-    last = stream.shape[1] - settings["seg_len"]
-    hits = guessed[:, last:] == stream[:, last - distance : -distance]
-    return {"accuracy": hits.double().mean(dim=0).tolist()}
+        report(Record(step, loss.item(), rate, norm, stream.numel(), 0.0))
 
 
-def _streams(settings: dict[str, Any], rows: int, random: torch.Generator) -> Tensor:
-    """Return random ids, [rows time]."""
+def streams(settings: dict[str, Any], rows: int, random: torch.Generator) -> Int[Tensor, "rows time"]:
+    """Return random ids."""
     time = settings["segments"] * settings["seg_len"]
     return torch.randint(settings["model"]["vocab_size"], (rows, time), generator=random)
 
 
+def hits(
+    settings: dict[str, Any], guessed: Tensor, stream: Tensor, distance: int
+) -> Float[Tensor, "rows seg"]:
+    """Return 1 where the last segment's guess is the token ``distance`` back, and 0 elsewhere."""
+    last = stream.shape[1] - settings["seg_len"]
+    return (guessed[:, last:] == stream[:, last - distance : -distance]).double()
+
+
 def _read(
-    model: TransformerLM, stream: Tensor, update: Callable[..., Tensor], settings: dict[str, Any]
+    settings: dict[str, Any], update: Callable[..., Tensor], model: TransformerLM, stream: Tensor
 ) -> Tensor:
     """Return log-probabilities [batch time vocab] of streams read segment after segment."""
     memory, read = None, []
@@ -102,16 +142,21 @@ def _read(
     return torch.cat(read, dim=1)
 
 
+def hops_needed(distance: int, *, seg_len: int, mem_len: int) -> list[int]:
+    """Return for each offset how many layers it takes to reach ``distance`` back."""
+    return [
+        next(n for n in count(1) if reach(offset, n_layer=n, seg_len=seg_len, mem_len=mem_len) >= distance)
+        for offset in range(seg_len)
+    ]
+
+
 def collect(settings: dict[str, Any], corpus: Corpus, values: dict[str, Any]) -> dict[str, Any]:
     """Return accuracy by distance, gradient and offset, and how many hops each offset needs."""
     del corpus
     lengths = {"seg_len": settings["seg_len"], "mem_len": settings["mem_len"]}
     rows = []
     for distance in settings["distances"]:
-        hops = [
-            next(n for n in count(1) if reach(offset, n_layer=n, **lengths) >= distance)
-            for offset in range(settings["seg_len"])
-        ]
+        hops = hops_needed(distance, **lengths)
         row: dict[str, Any] = {"distance": distance, "hops": hops}
         for update in settings["updates"]:
             curves = [part["accuracy"] for part in named(values, f"{update}, {distance} back")]

@@ -59,7 +59,15 @@ def _system(encoding: str, recurrence: bool, loss: str, equal_memory: bool = Fal
 TINY: dict[str, Mapping[str, Any]] = {
     "dependency": {},
     "copying": {**COPY, "seg_len": 136, "mem_len": 200, "segments": 3, "distances": [12, 150]},
+    "relay_routes": {**COPY, "seg_len": 136, "mem_len": 200, "segments": 3, "distances": [150]},
     "segment_copying": COPY,
+    "absolute_positions": {
+        **COPY,
+        "seg_len": 136,
+        "mem_len": 200,
+        "read_segments": 4,
+        "text": {**TRAINED, "corpus": {}},
+    },
     "memory_and_positions": {**TRAINED, "memories": [0, 200]},
     "every_system": {**TRAINED, "norms": {"pre": {}, "post": {"warmup": 2}}},
     "ablation": {

@@ -5,9 +5,10 @@ from minitxl.figures.cost.bench import bench
 from minitxl.figures.cost.evaluation_cost import evaluation_cost, generation_cost
 from minitxl.figures.cost.scaling import scaling
 from minitxl.figures.picture import Picture
+from minitxl.figures.positions.counting import absolute_positions
 from minitxl.figures.positions.encodings import shaw_clipping
 from minitxl.figures.positions.terms import without_terms
-from minitxl.figures.recurrence.reach import copying, dependency
+from minitxl.figures.recurrence.reach import copying, dependency, relay_routes
 from minitxl.figures.recurrence.segments import segment_copying
 from minitxl.figures.training.ablation import ablation, short_dependency
 from minitxl.figures.training.curves import demo, every_system, learning, memory_and_positions, memory_choice
@@ -16,6 +17,7 @@ from minitxl.figures.training.samples import samples
 __all__ = [
     "Picture",
     "ablation",
+    "absolute_positions",
     "attention_over_memory",
     "bench",
     "context",
@@ -28,6 +30,7 @@ __all__ = [
     "learning",
     "memory_and_positions",
     "memory_choice",
+    "relay_routes",
     "samples",
     "scaling",
     "segment_copying",

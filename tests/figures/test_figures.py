@@ -12,6 +12,7 @@ from minitxl.figures.training import curves
 
 FIGURES = Path(__file__).parents[2] / "figures"
 DRAWN = {
+    "absolute_positions": figures.absolute_positions,
     "ablation": figures.ablation,
     "attention_over_memory": figures.attention_over_memory,
     "bench": figures.bench,
@@ -23,6 +24,7 @@ DRAWN = {
     "generation_cost": figures.generation_cost,
     "memory_and_positions": figures.memory_and_positions,
     "every_system": figures.every_system,
+    "relay_routes": figures.relay_routes,
     "samples": figures.samples,
     "scaling": figures.scaling,
     "segment_copying": figures.segment_copying,

@@ -1,5 +1,7 @@
 """Dependency reach, and the distance over which copying is learned."""
 
+from typing import Any
+
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 
@@ -7,8 +9,8 @@ from minitxl.figures.marks import cut_lines, hide_frame, layer_ticks, seed_band
 from minitxl.figures.picture import BLUE, GREEN, ORANGE, Data, Picture, drawing
 
 GRADIENTS = {
-    "stopped": ("stopped, as in the paper", ORANGE, "o-"),
-    "flowing": ("flowing through memory", BLUE, "s--"),
+    "stopped": ("stopped, as in the paper", BLUE, "o-"),
+    "flowing": ("flowing through memory", GREEN, "s--"),
 }
 
 
@@ -64,7 +66,7 @@ def copying(data: Data) -> Picture:
                 seed_band(axes, offsets, row[name]["by_offset"], line, alpha=0.25, **style)
             far = sum(hops > 1 for hops in row["hops"])
             axes.axvspan(-0.5, far - 0.5, color="#EEEEEE", zorder=0)
-            axes.axhline(data["chance"], color=GREEN, lw=1, ls=":")
+            axes.axhline(data["chance"], color="black", lw=1, ls=":")
             axes.set(title=f"{row['distance']} back", xlabel="offset in the segment", ylim=(0, 1.05))
         panels[0].set_ylabel("accuracy")
         handles, labels = panels[0].get_legend_handles_labels()
@@ -85,3 +87,59 @@ def copying(data: Data) -> Picture:
         f"with memory {data['mem_len']} and {data['n_layer']} layers; chance is {data['chance']:.2f}. "
         f"{'; '.join(alt)}.",
     )
+
+
+def relay_routes(data: Data, *, seed: int = 0) -> Picture:
+    """Draw for each distance the accuracy of one seed, and how far back its heads look in both layers.
+
+    Only heads with at least half of their weight on one distance are drawn, larger with more weight.
+    """
+    rows, offsets = data["rows"], range(data["seg_len"])
+    with drawing(4.6 * len(rows), 6.4) as figure:
+        grid = figure.subplots(
+            3, len(rows), sharex=True, sharey="row", height_ratios=[1, 2, 2], squeeze=False
+        )
+        for (accuracy, last, first), row in zip(grid.T, rows, strict=True):
+            found = row["seeds"][seed]
+            accuracy.bar(offsets, found["accuracy"], color="#505050")
+            accuracy.axhline(data["chance"], color="black", lw=1, ls=":")
+            accuracy.set(title=f"{row['distance']} back, seed {seed}")
+            for axes, layer in ((last, 1), (first, 0)):
+                for distances, weights in zip(found["distance"][layer], found["weight"][layer], strict=True):
+                    for offset, distance, weight in zip(offsets, distances, weights, strict=True):
+                        if weight >= 0.5:
+                            mark, colour = ("s", BLUE) if distance <= offset else ("o", ORANGE)
+                            axes.plot(offset, distance, mark, ms=9 * weight, mfc="none", mec=colour)
+                farthest = [offset + data["mem_len"] for offset in offsets]
+                axes.plot(offsets, farthest, color="black", lw=1, ls="--", label="oldest key in sight")
+                axes.plot(offsets, offsets, color="#808080", lw=1, ls=":", label="its segment begins")
+            far = sum(hops > 1 for hops in row["hops"])
+            for axes in (accuracy, last):
+                axes.axvspan(-0.5, far - 0.5, color="#EEEEEE", zorder=0)
+            first.set(xlabel="offset in the segment")
+        grid[0, 0].set(ylabel="accuracy")
+        grid[1, 0].set(ylabel="layer 2 looks back, tokens")
+        grid[2, 0].set(ylabel="layer 1 looks back, tokens")
+        grid[1, 0].plot([], [], "o", mfc="none", mec=ORANGE, ms=8, label="head that looks into memory")
+        grid[1, 0].plot([], [], "s", mfc="none", mec=BLUE, ms=8, label="into its own segment")
+        handles, labels = grid[1, 0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=4)
+    return Picture(figure, " ".join(_route_in_words(row, seed) for row in rows))
+
+
+def _route_in_words(row: Data, seed: int) -> str:
+    """Return how far back the last layer's sharpest head looks, and how accurate the model is there."""
+    found, spans = row["seeds"][seed], list[list[Any]]()
+    for offset, accuracy in enumerate(found["accuracy"]):
+        weights, distances = ([head[offset] for head in found[name][1]] for name in ("weight", "distance"))
+        distance = distances[weights.index(max(weights))]
+        if not spans or spans[-1][2] != distance:
+            spans.append([offset, offset, distance, []])
+        spans[-1][1] = offset
+        spans[-1][3].append(accuracy)
+    words = ", ".join(
+        f"{distance} back at offset{'s' * (low < high)} {low}{f' to {high}' * (low < high)} "
+        f"(accuracy {sum(right) / len(right):.2f})"
+        for low, high, distance, right in spans
+    )
+    return f"Copying {row['distance']} back, seed {seed}: the sharpest head of layer 2 looks {words}."

@@ -1,0 +1,47 @@
+"""Absolute positions beyond the ones of training: accuracy, segment by segment."""
+
+from minitxl.figures.marks import seed_band
+from minitxl.figures.picture import BLUE, GREEN, ORANGE, PURPLE, Data, Picture, drawing
+
+SYSTEMS = {
+    "restarted": ("restarted in each segment", BLUE, "s-."),
+    "counted_on": ("counted on", PURPLE, "^-"),
+    "fast_hands": ("counted on, fast hands only", GREEN, "v--"),
+    "circle": ("counted in a circle of M + L", "black", "x-"),
+    "xl": ("XL: distances", ORANGE, "o:"),
+}
+"""Name, colour and line of each system of the experiment ``absolute_positions``."""
+
+
+def absolute_positions(data: Data) -> Picture:
+    """Draw accuracy by segment, mean and range of the seeds; the segments of training are shaded."""
+    trained, words = data["trained_segments"], []
+    with drawing(9, 3.8) as figure:
+        axes = figure.subplots()
+        axes.axvspan(0.5, trained + 0.5, color="#E4E4E4", lw=0, label="positions of training")
+        for name, (label, colour, line) in SYSTEMS.items():
+            rows = data["copiers"][name]["by_segment"]
+            seed_band(axes, range(1, len(rows) + 1), rows, line, color=colour, label=label, lw=1.3)
+            beyond = data["copiers"][name]["beyond_training"]
+            words.append(
+                f"{label}: {rows[trained - 1]['mean']:.2f} in segment {trained}, then "
+                f"{min(beyond['worst']['seeds']):.2f} to {max(beyond['best']['seeds']):.2f}"
+            )
+        axes.axhline(data["chance"], color="black", lw=1, ls=":")
+        axes.annotate(
+            f"chance, {data['chance']:.2f}", (len(rows), data["chance"]), (0, 3),
+            textcoords="offset points", ha="right",
+        )  # fmt: skip
+        axes.set(
+            xlabel="segment of the stream",
+            ylabel=f"share right, {data['distance']} back",
+            ylim=(0, 1.05),
+            xlim=(0.5, len(rows) + 0.5),
+        )
+        figure.legend(loc="outside lower center", ncols=3)
+    seeds = len(rows[0]["seeds"])
+    return Picture(
+        figure,
+        f"Accuracy of copying the token {data['distance']} back, by segment of the stream, {seeds} "
+        f"seed{'s' * (seeds > 1)}; training has segments 1 to {trained}. {'; '.join(words)}.",
+    )
