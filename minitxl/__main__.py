@@ -24,7 +24,7 @@ from minitxl.commands.shared import Device, RefusedFlagError, TextFlags, bars, d
 from minitxl.commands.streams import Enduring, discard, open_streams, readable_width
 from minitxl.commands.train import Train, starting_point
 from minitxl.data import corpora
-from minitxl.experiments import conclusions, demo, fingerprints, results
+from minitxl.experiments import conclusions, demo, fingerprints, results, smaller
 from minitxl.experiments.runner import compute, seconds_taken
 from minitxl.training.config import TrainConfig
 
@@ -150,12 +150,12 @@ class Figures:
             print(f"{path}, its numbers as CSV, and its figure are up to date")
 
     def _check(self, corpus: corpora.Corpus, device: str) -> None:
-        names = [name for name in self.names if name in conclusions.SMALLER]
+        names = [name for name in self.names if name in smaller.SMALLER]
         stored = {name: results.read(self.folder / f"{name}.json").data for name in names}
         for name in names:
             where = self._models(import_module(f"minitxl.experiments.{name}"))
             with bars() as report, tqdm(desc=name, unit="part") as bar:
-                found = conclusions.check(
+                found = smaller.check(
                     name, corpus, device=device, report=report, done=lambda _: bar.update(), **where
                 )
             expected = conclusions.holding(name, stored[name])

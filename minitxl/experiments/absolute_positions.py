@@ -132,9 +132,9 @@ def _copy(settings: dict[str, Any], system: str, seed: int, device: str, report:
     """
     chosen, (distance,), seg_len = settings["copiers"][system], settings["distances"], settings["seg_len"]
     circle, trained = settings["mem_len"] + seg_len, settings["segments"] * seg_len
-    asked = settings | {"model": settings["model"] | {"attention": chosen["attention"]}}
+    chosen_settings = settings | {"model": settings["model"] | {"attention": chosen["attention"]}}
     build = partial(_build, chosen["count"], circle=circle, trained=trained)
-    run = copying.begin(asked, seed, device, lambda config: build(config=config))
+    run = copying.begin(chosen_settings, seed, device, lambda config: build(config=config))
     random = torch.Generator().manual_seed(seed)
     read = partial(_read, settings, chosen["count"] != "restarted")
     report_step = partial(report, f"copy, {system}, seed {seed}", settings["steps"])

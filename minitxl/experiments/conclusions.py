@@ -1,74 +1,23 @@
 """The conclusions of each result: sentences that its data support or not.
 
-A test holds the stored results to them. ``minitxl figures --check`` computes the cheapest real
-experiment of each kind anew, smaller, and demands the same sentences.
+A test holds the stored results to them, and ``minitxl figures --check`` smaller ones that it computes anew.
 """
 
 from collections.abc import Callable, Mapping
-from importlib import import_module
-from statistics import mean
-from typing import Any
 
-from minitxl.data.corpora import Corpus
-from minitxl.experiments.runner import Report, compute
+from minitxl.experiments.comparisons import (
+    Data,
+    apart,
+    bits_as_cut,
+    cost_of_change,
+    efficiency_of_most,
+    full_window,
+    longer_recl,
+    relay_adds_up,
+    rows_by_label,
+)
 
-Data = Mapping[str, Any]
 Sentences = Mapping[str, Callable[[Data], bool]]
-
-
-def _rows(data: Data) -> dict[str, Any]:
-    return {row["label"]: row for row in data["systems"]}
-
-
-def _adds_up(data: Data, row: Data, seed: Data, offset: int) -> bool:
-    """Return whether a head of layer 2 looks at a state where one of layer 1 looks on, to the right token."""
-    length = data["seg_len"]
-    return any(
-        second + first == row["distance"]
-        for second, weight in zip(
-            *([head[offset] for head in seed[name][1]] for name in ("distance", "weight")), strict=True
-        )
-        if weight > 0.5
-        for first in (head[(offset - second) % length] for head in seed["distance"][0])
-    )
-
-
-def _apart(lower: Data, higher: Data) -> bool:
-    """Return True if every seed of one is below every seed of the other."""
-    return bool(max(lower["seeds"]) < min(higher["seeds"]))
-
-
-def _full_window(data: Data, label: str) -> Data:
-    """Return bits where every target has the attention length of training."""
-    bits: Data = _rows(data)[label]["trained"]["bits"]
-    return bits
-
-
-def _cut(data: Data, label: str) -> Data:
-    """Return bits as the text was cut in training: the mean over the offsets of a segment, by seed."""
-    by_seed = zip(*(one["seeds"] for one in _rows(data)[label]["bits_by_offset"]), strict=True)
-    return {"seeds": [mean(offsets) for offsets in by_seed]}
-
-
-def _longer(recl: Data, model: str, other: str, share: str) -> bool:
-    """Return True if in every seed one model's RECL is longer than the other's in its group."""
-    pairs = zip(recl[model][share], recl[other][share], strict=True)
-    return all(one["tokens"] > two["tokens"] for one, two in pairs)
-
-
-def _change(data: Data, system: str, how: str, ages: list[int]) -> Data:
-    """Return the bits that changing memory of these ages costs."""
-    rows = data["changes"][system]
-    bits: Data = next(row["bits"] for row in rows if (row["how"], row["ages"]) == (how, ages))
-    return bits
-
-
-def _efficiency_of_most(data: Data, link: str) -> float:
-    """Return the efficiency without overlap at the number of GPUs of the large model."""
-    rows = data["presets"]["wikitext103-large"]["scaling"]["assumed"][link]
-    efficiency: float = rows[-1]["apart"]["efficiency"]
-    return efficiency
-
 
 CONCLUSIONS: dict[str, Sentences] = {
     "dependency": {
@@ -88,14 +37,14 @@ CONCLUSIONS: dict[str, Sentences] = {
             if "1_hop" in row[update]
         ),
         "two hops are learned better where the gradient flows through memory": lambda data: all(
-            _apart(row["stopped"]["2_hop"], row["flowing"]["2_hop"])
+            apart(row["stopped"]["2_hop"], row["flowing"]["2_hop"])
             for row in data["rows"]
             if "2_hop" in row["stopped"]
         ),
     },
     "relay_routes": {
         "where a relay is right, two distances add up, and at a dip they do not": lambda data: all(
-            (accuracy > 0.9) == _adds_up(data, row, seed, offset)
+            (accuracy > 0.9) == relay_adds_up(data, row, seed, offset)
             for row in data["rows"]
             for seed in row["seeds"]
             for offset, accuracy in enumerate(seed["accuracy"])
@@ -120,7 +69,7 @@ CONCLUSIONS: dict[str, Sentences] = {
             < 0.95
         ),
         "with fast hands alone the mean is better, and the worst segment no good either": lambda data: (
-            _apart(
+            apart(
                 data["copiers"]["counted_on"]["beyond_training"]["mean"],
                 data["copiers"]["fast_hands"]["beyond_training"]["mean"],
             )
@@ -131,15 +80,15 @@ CONCLUSIONS: dict[str, Sentences] = {
             for system in ("circle", "xl")
         ),
         "on text the circle mends what memory harmed, and is far behind distances": lambda data: (
-            _apart(data["readers"]["circle"], data["readers"]["restarted"])
-            and _apart(data["readers"]["xl"], data["readers"]["circle"])
+            apart(data["readers"]["circle"], data["readers"]["restarted"])
+            and apart(data["readers"]["xl"], data["readers"]["circle"])
         ),
     },
     "memory_and_positions": {
-        "memory helps where positions are relative": lambda data: _apart(
+        "memory helps where positions are relative": lambda data: apart(
             data["xl_memory"]["bits"], data["xl"]["bits"]
         ),
-        "memory hurts where positions are absolute": lambda data: _apart(
+        "memory hurts where positions are absolute": lambda data: apart(
             data["absolute"]["bits"], data["absolute_memory"]["bits"]
         ),
     },
@@ -159,43 +108,46 @@ CONCLUSIONS: dict[str, Sentences] = {
     },
     "ablation": {
         "cut as in training, memory helps relative positions": lambda data: all(
-            _apart(_cut(data, f"{name}, memory, full loss"), _cut(data, f"{name}, no memory, full loss"))
+            apart(
+                bits_as_cut(data, f"{name}, memory, full loss"),
+                bits_as_cut(data, f"{name}, no memory, full loss"),
+            )
             for name in ("XL", "Shaw")
         ),
         "with a full window for every target, it does not help them in every seed": lambda data: (
             not any(
-                _apart(
-                    _full_window(data, f"{name}, memory, full loss"),
-                    _full_window(data, f"{name}, no memory, full loss"),
+                apart(
+                    full_window(data, f"{name}, memory, full loss"),
+                    full_window(data, f"{name}, no memory, full loss"),
                 )
                 for name in ("XL", "Shaw")
             )
         ),
         "memory hurts absolute positions": lambda data: all(
-            _apart(
-                _full_window(data, f"absolute, {name}, no memory, {loss} loss"),
-                _full_window(data, f"absolute, {name}, memory, {loss} loss"),
+            apart(
+                full_window(data, f"absolute, {name}, no memory, {loss} loss"),
+                full_window(data, f"absolute, {name}, memory, {loss} loss"),
             )
             for name in ("sinusoidal", "per layer")
             for loss in ("full", "half")
         ),
         "XL beats Shaw, with memory and without": lambda data: all(
-            _apart(
-                _full_window(data, f"XL, {memory}, full loss"),
-                _full_window(data, f"Shaw, {memory}, full loss"),
+            apart(
+                full_window(data, f"XL, {memory}, full loss"),
+                full_window(data, f"Shaw, {memory}, full loss"),
             )
             for memory in ("memory", "no memory")
         ),
         "every system trains better on the full loss than on the half": lambda data: all(
-            _full_window(data, row["label"])["mean"]
-            < _full_window(data, row["label"].replace("full", "half"))["mean"]
+            full_window(data, row["label"])["mean"]
+            < full_window(data, row["label"].replace("full", "half"))["mean"]
             for row in data["systems"]
             if row["loss"] == "full" and not row["equal_memory"]
         ),
     },
     "short_dependency": {
-        "memory helps where no dependency is long, as the text was cut in training": lambda data: _apart(
-            _cut(data, "XL, memory, full loss"), _cut(data, "XL, no memory, full loss")
+        "memory helps where no dependency is long, as the text was cut in training": lambda data: apart(
+            bits_as_cut(data, "XL, memory, full loss"), bits_as_cut(data, "XL, no memory, full loss")
         ),
         "it helps most at the first target of a segment": lambda data: (
             max(
@@ -203,7 +155,7 @@ CONCLUSIONS: dict[str, Sentences] = {
                     without["mean"] - given["mean"]
                     for given, without in zip(
                         *(
-                            _rows(data)[f"XL, {memory}, full loss"]["bits_by_offset"]
+                            rows_by_label(data)[f"XL, {memory}, full loss"]["bits_by_offset"]
                             for memory in ("memory", "no memory")
                         ),
                         strict=True,
@@ -215,9 +167,10 @@ CONCLUSIONS: dict[str, Sentences] = {
     },
     "context": {
         "XL with memory uses more context than the LSTM, at every share": lambda data: all(
-            _longer(data["recl"]["recurrent"], "xl_memory", "lstm", share) for share in ("0.1", "0.5", "1.0")
+            longer_recl(data["recl"]["recurrent"], "xl_memory", "lstm", share)
+            for share in ("0.1", "0.5", "1.0")
         ),
-        "XL uses more context with memory than without, where all targets count": lambda data: _longer(
+        "XL uses more context with memory than without, where all targets count": lambda data: longer_recl(
             data["recl"]["attentive"], "xl_memory", "xl", "1.0"
         ),
         "without memory the first target of a segment costs a bit more, with it hardly": lambda data: all(
@@ -229,17 +182,17 @@ CONCLUSIONS: dict[str, Sentences] = {
     },
     "attention_over_memory": {
         "hiding all of memory costs, with XL's positions and with Shaw's": lambda data: all(
-            min(_change(data, system, "hide", [1, data["mem_len"]])["seeds"]) > 0
+            min(cost_of_change(data, system, "hide", [1, data["mem_len"]])["seeds"]) > 0
             for system in ("xl_memory", "shaw_memory")
         ),
         "the youngest states are worth more than all others together": lambda data: (
-            _change(data, "xl_memory", "hide", data["ages"][0])["mean"]
-            > sum(_change(data, "xl_memory", "hide", ages)["mean"] for ages in data["ages"][1:])
+            cost_of_change(data, "xl_memory", "hide", data["ages"][0])["mean"]
+            > sum(cost_of_change(data, "xl_memory", "hide", ages)["mean"] for ages in data["ages"][1:])
         ),
         "the oldest half gets more attention than the second band of ages, and is worth less": lambda data: (
             data["share_by_distance"][-1]["share"]["mean"] > data["share_by_distance"][2]["share"]["mean"]
-            and _change(data, "xl_memory", "hide", data["ages"][-1])["mean"]
-            < _change(data, "xl_memory", "hide", data["ages"][1])["mean"]
+            and cost_of_change(data, "xl_memory", "hide", data["ages"][-1])["mean"]
+            < cost_of_change(data, "xl_memory", "hide", data["ages"][1])["mean"]
         ),
     },
     "samples": {
@@ -253,7 +206,7 @@ CONCLUSIONS: dict[str, Sentences] = {
         ),
     },
     "shaw_clipping": {
-        "telling apart one distance alone is far too few": lambda data: _apart(
+        "telling apart one distance alone is far too few": lambda data: apart(
             data["by_clip"][1]["trained"]["bits"], data["by_clip"][0]["trained"]["bits"]
         ),
         "a table as long as training loses most with a longer memory": lambda data: (
@@ -286,7 +239,7 @@ CONCLUSIONS: dict[str, Sentences] = {
             for row in data["presets"].values()
         ),
         "over NVLink 64 GPUs are worth twice as many as over 10-gigabit Ethernet": lambda data: (
-            _efficiency_of_most(data, "nvlink") > 2 * _efficiency_of_most(data, "ethernet")
+            efficiency_of_most(data, "nvlink") > 2 * efficiency_of_most(data, "ethernet")
         ),
     },
     "generation_cost": {
@@ -302,27 +255,7 @@ CONCLUSIONS: dict[str, Sentences] = {
     },
 }
 
-SMALLER: dict[str, Mapping[str, Any]] = {
-    "dependency": {},
-    "copying": {"distances": [24]},
-    "memory_and_positions": {"memories": [0, 32]},
-    "attention_over_memory": {},
-    "evaluation_cost": {"attention_lens": [128, 512], "passes": 1},
-}
-"""One experiment of each kind with cheaper settings; each has one seed."""
-
 
 def holding(name: str, data: Data) -> dict[str, bool]:
     """Return each of the experiment's sentences, and whether its data bear it out."""
     return {sentence: holds(data) for sentence, holds in CONCLUSIONS[name].items()}
-
-
-def check(
-    name: str, corpus: Corpus, *, device: str, report: Report, done: Callable[[str], None], **where: Any
-) -> dict[str, bool]:
-    """Compute a smaller version of an experiment, and see which of its sentences hold."""
-    experiment = import_module(f"minitxl.experiments.{name}")
-    settings = experiment.settings("quick", corpus) | SMALLER[name]
-    parts = experiment.parts(settings, corpus, seeds=experiment.SEEDS[:1], device=device, **where)
-    values = compute(parts, report=report, done=done)
-    return holding(name, experiment.collect(settings, corpus, values))

@@ -2,35 +2,34 @@
 
 import pytest
 import torch
-from page import Page, assert_each_mistake_gets_its_own_sentence
+from page import Page
 
 from minitxl import memory
 from minitxl.analysis import dependency_reach
-from minitxl.course.checks import recurrence as judges
+from minitxl.course.checks import recurrence, segment_loop
+from minitxl.figures.recurrence import gradient_cut
 from minitxl.figures.recurrence import memory as drawn
 from minitxl.memory import extend
 
-EXERCISES = {"exercise-extend": judges.check_extend, "exercise-keep": judges.check_keep}
-PAGE = Page("04_recurrence", explore=lambda draw, **choices: choices)
+CHECKS = {
+    "extend-blank": recurrence.check_extend,
+    "read-blank": segment_loop.check_read,
+    "exercise-lifetime": recurrence.check_segments_in_memory,
+    "exercise-keep": recurrence.check_keep,
+    "exercise-cuts": segment_loop.check_read_with_cuts,
+}
+PAGE = Page("04_recurrence", explore=lambda draw, **choices: choices, extend=extend)
 
 
-@pytest.mark.parametrize("cell", EXERCISES)
+@pytest.mark.parametrize("cell", CHECKS)
 def test_the_solution_is_right_and_the_stub_is_not_there_yet(cell):
-    PAGE.assert_solved_by_its_solution_alone(cell, EXERCISES[cell])
-
-
-@pytest.mark.parametrize("check", EXERCISES.values())
-def test_each_mistake_gets_its_own_sentence(check, monkeypatch):
-    assert_each_mistake_gets_its_own_sentence(check, judges, monkeypatch, wrong=torch.zeros(()), least=6)
+    PAGE.assert_solved_by_its_solution_alone(cell, CHECKS[cell])
 
 
 @pytest.mark.parametrize(
     ("attempt", "sentence"),
     [
-        (
-            lambda old, new, mem_len: dependency_reach.extend_with_gradient(old, new, mem_len=mem_len),
-            "stop-gradient is missing",
-        ),
+        (dependency_reach.extend_with_gradient, "stop-gradient is missing"),
         (lambda old, new, mem_len: extend(old, new, mem_len=mem_len).requires_grad_(), "stop-gradient"),
         (
             lambda old, new, mem_len: (
@@ -40,39 +39,55 @@ def test_each_mistake_gets_its_own_sentence(check, monkeypatch):
             ),
             "is a view",
         ),
+        (lambda old, new, mem_len: None, "it returns nothing"),
+        (
+            lambda old, new, mem_len: extend(old, new, mem_len=mem_len) + 1,
+            "mem_len = 3, you returned [[[[3], [4], [5]]]], right is [[[[2], [3], [4]]]]",
+        ),
     ],
 )
-def test_an_extend_of_the_right_values_must_cut_the_graph_and_own_its_storage(attempt, sentence):
-    verdict = judges.check_extend(attempt)
+def test_an_extend_is_told_what_is_missing(attempt, sentence):
+    verdict = recurrence.check_extend(attempt)
     assert not verdict.right
     assert sentence in verdict.message
 
 
-def test_the_keep_of_the_check_equals_an_empty_memory_grown_by_the_present_text():
-    space = PAGE.run("torch.manual_seed(0)", "read", "invariant")
+def test_the_adding_model_says_what_each_query_sees():
+    model = segment_loop.Adder()
+    sums = segment_loop.read(model, torch.arange(1, 7)[None], 2, 2)
+    assert sums[0, :, 0].tolist() == [1, 3, 1 + 2 + 3, 1 + 2 + 3 + 4, 3 + 4 + 5, 3 + 4 + 5 + 6]
+
+
+def test_predictions_are_judged_on_their_own_merits():
+    answers = {"first_query": 257, "staircase": 12, "weights": "yes", "old_states": "no"}
+    assert all(verdict.right for verdict in recurrence.PREDICTIONS.check(answers).verdicts)
+    for question in recurrence.PREDICTIONS.questions:
+        assert question.answer == answers[question.name]
+        for guess, sentence in question.wrong.items():
+            assert question.judge(guess).message.casefold().endswith(sentence.casefold())
+        assert f"| `{question.name}` |" in PAGE.cells["example-after"]
+
+
+def test_the_answers_to_the_predictions_are_those_of_the_package():
+    graph = dependency_reach.propagate(0, n_layer=1, seg_len=256, mem_len=256, n_segment=3)
+    assert graph.sees[-1].sum() == 257
+    assert sum(memory.reach(offset, n_layer=1, seg_len=16, mem_len=4) >= 8 for offset in range(16)) == 12
+
+
+def test_the_lanes_of_the_check_equal_an_empty_memory_grown_by_the_present_text():
+    space = PAGE.run("torch.manual_seed(0)", PAGE.cells["invariant"], read=segment_loop.read)
     model, small = space["model"], space["small"]
     past = torch.randn(small.n_layer, 3, 4, small.d_model).double()
-    tokens, read = torch.randint(16, (3, 3)), torch.tensor([0, 2, 9])
-    found, _ = model(tokens, past, key_mask=judges.keep_flags(read, 4, 3))
-    for lane, length in enumerate(read.clamp(max=4).tolist()):
+    tokens, lengths = torch.randint(16, (3, 3)), torch.tensor([0, 2, 9])
+    masked, _ = model(tokens, past, key_mask=recurrence.keep_flags(lengths, 4, 3))
+    for lane, length in enumerate(lengths.clamp(max=4).tolist()):
         alone, _ = model(tokens[lane : lane + 1], past[:, lane : lane + 1, 4 - length :])
-        torch.testing.assert_close(found[lane], alone[0], rtol=0, atol=1e-12)
-
-
-def test_the_context_of_256_and_256_is_judged_number_by_number():
-    right = {"fewest": 257, "mean": 384.5, "most": 512}
-    asked = {"seg_len": 256, "mem_len": 256}
-    for number in right.values():
-        assert str(number) in PAGE.cells["exercise-context"]
-    assert judges.check_context(right, **asked).right
-    assert "nothing here yet" in judges.check_context(dict.fromkeys(right), **asked).message
-    assert "sees itself too" in judges.check_context(right | {"fewest": 256}, **asked).message
-    assert judges.check_context(right | {"mean": 512}, **asked).message.startswith("mean: ")
+        torch.testing.assert_close(masked[lane], alone[0], rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize(("seg_len", "mem_len"), [(2, 0), (4, 4), (3, 1), (2, 12), (4, 6)])
 def test_the_widget_shows_the_memory_and_the_sight_of_the_package(seg_len, mem_len):
-    space = PAGE.run("widget")
+    space = PAGE.run("example-figure")
     for step in range(space["STEPS"]):
         data = space["step_data"](step, seg_len, mem_len)
         graph = dependency_reach.propagate(
@@ -90,49 +105,64 @@ def test_the_widget_shows_the_memory_and_the_sight_of_the_package(seg_len, mem_l
 @pytest.mark.parametrize(
     ("cell", "right", "wrong"),
     [
-        ("deque", "deque(maxlen=mem_len)", "deque(maxlen=mem_len + 1)"),
         ("layer", "1 + past.shape[1]", "1"),
         ("layer", "layer.W_q(x)", "layer.W_q(context)[:, : x.shape[1]]"),
-        ("invariant", "mem_len=24", "mem_len=20"),
-        ("invariant", "range(4 + mem_len)", "range(mem_len)"),
+        ("invariant", "(8, 24)", "(8, 20)"),
+        ("invariant", "seg_len + mem_len)", "mem_len)"),
         ("gradient-split", "context[:, :4]", "context[:, 1:5]"),
-        ("without-cut", "update is extend else 12", "update is extend else 11"),
     ],
 )
 def test_a_hand_built_piece_is_right_or_the_notebook_stops(cell, right, wrong):
-    before = ["torch.manual_seed(0)", "read", "invariant", "gradient", "gradient-split", "without-cut"]
+    before = ["torch.manual_seed(0)", "invariant", "gradient", "gradient-split"]
     needed = before[: before.index(cell)] if cell in before else before[:1]
-    space = PAGE.run(*needed)
+    space = PAGE.run(*needed, read=segment_loop.read)
     exec(PAGE.cells[cell], space)
     broken = PAGE.cells[cell].replace(right, wrong)
     assert broken != PAGE.cells[cell]
-    space = PAGE.run(*needed)
+    space = PAGE.run(*needed, read=segment_loop.read)
     with pytest.raises(AssertionError):
         exec(broken, space)
 
 
 def test_without_the_stop_gradient_the_old_states_get_one_and_the_notebook_stops():
-    needed = [
-        "read",
-        "invariant",
-        PAGE.cells["gradient"].replace("extend(", "dependency_reach.extend_with_gradient("),
-    ]
+    flowing = PAGE.cells["gradient"].replace("extend(", "dependency_reach.extend_with_gradient(")
     with pytest.raises(AssertionError):
-        PAGE.run(*needed, "gradient-split")
+        PAGE.run("invariant", flowing, "gradient-split", read=segment_loop.read)
 
 
-def test_cut_edges_shows_each_edge_once_and_the_lengths():
+def test_a_step_holds_the_same_bytes_at_every_segment_or_the_notebook_stops():
+    before = ["SEG_LEN, MEM_LEN = 16, 16"]
+    few = PAGE.cells["cost"].replace("range(3)", "range(1)")
+    costs = PAGE.run(*before, few, device="cpu")["costs"]
+    bytes_held = [megabytes for megabytes, _ in costs["stopped"]]
+    assert len(set(bytes_held[1:])) == 1
+    with pytest.raises(AssertionError):
+        PAGE.run(*before, few.replace("if update is memory.extend and", "if False and"), device="cpu")
+
+
+def test_cut_edges_shows_each_edge_once_and_the_norms():
     graph = dependency_reach.propagate(3, n_layer=2, seg_len=4, mem_len=4, n_segment=3)
     data = {"n_layer": 2, "seg_len": 4, "mem_len": 4, "time": 12}
     data |= {"edges": [graph.edges(n).tolist() for n in range(2)], "reached": graph.reached.tolist()}
-    lengths = {"W_k": {"segment": 2.0, "memory": 3.0}, "states": {"segment": 1.0, "memory": 0.0}}
-    states, bars = drawn.cut_edges(data, lengths).figure.axes
+    norms = {"W_k": {"segment": 2.0, "memory": 3.0}, "states": {"segment": 1.0, "memory": 0.0}}
+    states, marks = gradient_cut.cut_edges(data, norms).figure.axes
     own, cut, behind = (collection.get_segments() for collection in states.collections)
     assert len(own) + len(cut) + len(behind) == sum(map(len, data["edges"]))
     assert all(line[0][0] < 8 <= line[1][0] for line in cut)
     assert all(line[1][0] < 8 for line in behind)
-    assert [bar.get_height() for bar in bars.patches] == [1.0, 1.5, 1.0, 0.0]
+    assert [mark.get_ydata()[0] for mark in marks.lines] == [2.0, 3.0, 1.0]
+    assert [text.get_text() for text in marks.texts] == ["0: cut"]
     assert memory.longest_reach(n_layer=2, seg_len=4, mem_len=4) == 11
+
+
+def test_growth_shows_both_quantities_for_both_ways():
+    ways = {"stopped": "cut", "flowing": "not cut"}
+    numbers = {"megabytes": {"stopped": [1.0, 2.0], "flowing": [1.0, 5.0]}}
+    numbers["milliseconds"] = {"stopped": [3.0, 3.0], "flowing": [3.0, 9.0]}
+    picture = gradient_cut.growth({"ways": ways} | numbers)
+    for axes, quantity in zip(picture.figure.axes, numbers.values(), strict=True):
+        assert [list(line.get_ydata()) for line in axes.lines] == list(quantity.values())
+    assert "not cut: 1.00 to 5.00 MB, 3.0 to 9.0 ms" in picture.alt
 
 
 def test_sides_shows_each_value_and_tells_both_sides_of_the_line():

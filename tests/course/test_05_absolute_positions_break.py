@@ -1,7 +1,6 @@
-"""Notebook 05 and its checks."""
+"""Notebook 05: its checks, its widget, its figures, and the models that count."""
 
 import re
-from collections.abc import Callable
 
 import pytest
 import torch
@@ -9,74 +8,48 @@ from page import Page
 
 from minitxl.config import ModelConfig
 from minitxl.course.checks import collisions as checks
+from minitxl.data import corpora
+from minitxl.experiments import absolute_positions
+from minitxl.experiments.runner import compute
+from minitxl.figures.positions import counting
 from minitxl.figures.positions.sinusoids import one_vector
 from minitxl.memory import extend
 from minitxl.model import TransformerLM
 
-PAGE = Page("05_absolute_positions_break")
-EXERCISES = {
-    "exercise-2": ("my_pairs", checks.check_pairs, "check-pairs"),
-    "exercise-3": ("my_move", checks.check_move, "check-move"),
+PAGE = Page("05_absolute_positions_break", extended_context=checks.extended_context)
+CHECKS = {
+    "context-blank": checks.check_extended_context,
+    "exercise-pairs": checks.check_pairs,
+    "exercise-circle": checks.check_circle,
 }
 
 
-def solution(cell: str) -> dict:
-    scope: dict = {}
-    exec(re.search(r"```python\n(.*?)```", PAGE.cells[cell], re.DOTALL)[1], scope)
-    return scope
-
-
-@pytest.mark.parametrize("exercise", EXERCISES)
-def test_the_folded_solution_is_right_and_the_stub_not_yet(exercise):
-    name, check, stub = EXERCISES[exercise]
-    before = torch.get_rng_state()
-    assert check(solution(exercise)[name]).right
-    scope = {check.__name__: lambda attempt: None}
-    exec(PAGE.cells[stub], scope)
-    told = check(scope[name])
-    assert (told.right, "nothing here yet" in told.message) == (False, True)
-    assert torch.equal(torch.get_rng_state(), before)
-
-
-def named_mistakes(check: Callable, monkeypatch: pytest.MonkeyPatch) -> dict[str, Callable]:
-    found: dict[str, Callable] = {}
-    with monkeypatch.context() as patch:
-        patch.setattr(checks, "judge", lambda *args, mistakes, **kwargs: found.update(mistakes) or NOT_YET)
-        check(lambda *args: None)
-    return found
-
-
-NOT_YET = checks.Verdict(False, "")
-
-
-@pytest.mark.parametrize("exercise", EXERCISES)
-def test_every_named_mistake_is_told_by_its_own_sentence(exercise, monkeypatch):
-    _, check, _ = EXERCISES[exercise]
-    mistakes = named_mistakes(check, monkeypatch)
-    assert len(mistakes) >= 5
-    for sentence, mistake in mistakes.items():
-        assert check(mistake) == checks.Verdict(False, sentence)
+@pytest.mark.parametrize("cell", CHECKS)
+def test_the_solution_is_right_and_the_stub_is_not_there_yet(cell):
+    PAGE.assert_solved_by_its_solution_alone(cell, CHECKS[cell])
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "sentence"),
     [
         (..., "nothing here yet"),
         ("abc", "a text of 12 letters"),
+        (["abcdef", "abcdef"], "a text of 12 letters"),
         ("abcdefghijkl", "no letter comes twice"),
         ("aacdefghijkl", "1 apart, at places 0 and 1"),
         ("abcdefghajkl", "8 apart, at places 0 and 2"),
         ("abcdefabijkl", "2 pairs collide: 'a' at 0 and 6, 'b' at 1 and 7"),
     ],
 )
-def test_a_text_that_does_not_collide_once_is_told_why(text, told):
+def test_a_text_that_does_not_collide_once_is_told_why(text, sentence):
     verdict = checks.check_text(text)
     assert not verdict.right
-    assert told in verdict.message
+    assert sentence in verdict.message
 
 
 def test_the_folded_text_collides_once():
-    assert checks.check_text(solution("exercise-1")["my_text"]).right
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE.cells["exercise-text"], re.DOTALL)
+    assert checks.check_text(PAGE.run(code)["my_text"]).right
 
 
 @pytest.mark.parametrize(("seg_len", "mem_len"), [(4, 4), (3, 5), (4, 8), (5, 2)])
@@ -94,41 +67,32 @@ def test_the_pairs_of_the_check_are_those_a_model_cannot_tell_apart(seg_len, mem
     assert checks.pairs(stream[0].tolist(), seg_len, mem_len) == measured
 
 
+def test_predictions_are_judged_on_their_own_merits():
+    answers = {"early": 0.96, "late": 0.5, "text": "worse", "counting": "in between"}
+    assert all(verdict.right for verdict in checks.PREDICTIONS.check(answers).verdicts)
+    for question in checks.PREDICTIONS.questions:
+        for guess, sentence in question.wrong.items():
+            assert question.judge(guess).message.casefold().endswith(sentence.casefold())
+        assert f"| `{question.name}` |" in PAGE.cells["example-after"]
+
+
+def test_the_example_by_hand_has_the_scores_of_the_text():
+    space = PAGE.run("example")
+    restart, count_on = space["scores"].tolist()
+    assert restart == [0, 2.5, 0, 2.5]
+    assert count_on[1] != count_on[3] == 2.5
+
+
 @pytest.mark.parametrize(
-    "change", [("(place % seg_len)", "place"), ("* sqrt(", "+ sqrt("), ("[-(mem_len + seg_len) :]", "")]
+    "wrong", [lambda E, U, L, M: E[-(L + M) :], lambda E, U, L, M: checks.extended_context(E, U, L, 0)]
 )
-def test_the_hand_built_context_equals_the_packages_or_the_notebook_stops(change):
-    PAGE.after_setup("context-by-hand")
+def test_a_context_that_is_not_the_packages_stops_the_notebook(wrong):
+    PAGE.run("context-check")
     with pytest.raises(AssertionError):
-        PAGE.after_setup("context-by-hand", change=change)
+        PAGE.run("context-check", extended_context=wrong)
 
 
-def test_the_hand_built_scores_equal_the_packages_or_the_notebook_stops():
-    cells = ("context-by-hand", "scores", "scores-equal")
-    PAGE.after_setup(*cells, "pairs-conclusion", "every-layer")
-    with pytest.raises(AssertionError):
-        PAGE.after_setup(*cells, change=("scores + by_row", "scores - by_row"))
-
-
-def test_the_widget_draws_the_scores_behind_the_packages_weights():
-    scope = PAGE.after_setup("context-by-hand", "scores", "scores-equal", "widget")
-    places = [(3, 3), (0, 6), (2, 2), (5, 1)]
-    for positions, (in_memory, in_segment) in zip(scope["tried"], places, strict=True):
-        axes = scope["draw"](positions, in_memory, in_segment).figure.axes[0]
-        drawn = torch.tensor([y for line in axes.lines[:2] for y in line.get_ydata()])
-        letters = list("abcdefghijklmnop")
-        letters[in_memory] = letters[8 + in_segment] = "X"
-        model, ids = scope["tried"][positions], scope["ids"]("".join(letters))
-        attention = model.blocks[0].attention
-        weights = attention.attention_weights(model.embed(ids[:, 8:]), model.embed(ids[:, :8]))[0, 0, -1]
-        torch.testing.assert_close(drawn.float().softmax(0), weights)
-        assert ("one score for both" in axes.get_title(loc="left")) == (
-            (positions == "absolute" and in_memory == in_segment) or positions == "Shaw, k = 2"
-        )
-        assert axes.lines[2].get_xdata().tolist() == [in_memory, 8 + in_segment]
-
-
-def test_one_vector_rings_each_pair_of_keys_at_no_distance():
+def test_one_vector_marks_each_pair_of_keys_at_no_distance():
     near, apart = [[0.0, 0.0], [0.0, 0.0]], [[0.0, 2.0], [2.0, 0.0]]
     panels = {
         "restarted": {"distances": near, "places": [0, 0]},
@@ -142,7 +106,86 @@ def test_one_vector_rings_each_pair_of_keys_at_no_distance():
     assert "restarted: 1; on: 0" in picture.alt
 
 
-def test_restarted_numbers_make_a_letter_one_vector_with_its_copy_in_memory():
-    source = PAGE.cells["numbers"].replace("\none_vector(", "\ndrawn = one_vector(")
-    titles = [axes.get_title(loc="left") for axes in PAGE.run("setup", source)["drawn"].figure.axes]
-    assert [int(title.split("\n")[1].split()[0]) for title in titles if title] == [16, 0, 8]
+@pytest.mark.parametrize(("cell", "pairs"), [("numbers", [16, 0, 8]), ("circle", [4, 2, 0])])
+def test_restarted_numbers_make_a_letter_one_vector_with_its_copy_in_memory(cell, pairs):
+    source = PAGE.cells[cell].replace("\none_vector(", "\ndrawn = one_vector(")
+    titles = [axes.get_title(loc="left") for axes in PAGE.run(source)["drawn"].figure.axes]
+    assert [int(title.split("\n")[1].split()[0]) for title in titles if title] == pairs
+
+
+def test_the_widget_draws_the_packages_weights():
+    before = ["context-check", "L = 8", "weights", "widget"]
+    space = PAGE.run(*before, explore=lambda draw, **choices: choices)
+    places = [(3, 3), (0, 6), (2, 2), (5, 1)]
+    for positions, (in_memory, in_segment) in zip(space["tried"], places, strict=True):
+        axes = space["draw"](positions, in_memory, in_segment).figure.axes[0]
+        weights = torch.tensor([y for line in axes.lines[:2] for y in line.get_ydata()])
+        letters = list("abcdefghijklmnop")
+        letters[in_memory] = letters[8 + in_segment] = "X"
+        model, ids = space["tried"][positions], space["ids"]("".join(letters))
+        attention = model.blocks[0].attention
+        expected = attention.attention_weights(model.embed(ids[:, 8:]), model.embed(ids[:, :8]))[0, 0, -1]
+        torch.testing.assert_close(weights.float(), expected)
+        collides = (positions == "absolute" and in_memory == in_segment) or positions == "Shaw, k = 2"
+        assert ("one weight for both" in axes.get_title(loc="left")) == collides
+        assert axes.lines[2].get_xdata().tolist() == [in_memory, 8 + in_segment]
+
+
+def test_memory_harm_draws_the_mean_of_the_seeds_differences():
+    rows = [{"seeds": [-1.0, -3.0], "mean": -2.0}, {"seeds": [1.0, 2.0], "mean": 1.5}]
+    picture = counting.memory_harm({"curves": {"absolute": rows}})
+    (axes,) = picture.figure.axes
+    assert axes.lines[0].get_ydata().tolist() == [-2.0, 1.5]
+    assert "absolute: -2.00 at offset 0, +1.50 at 1" in picture.alt
+
+
+@pytest.mark.parametrize(("positions", "width", "turning"), [(48, 64, 8), (6, 4, 0), (7, 4, 1), (700, 4, 2)])
+def test_a_hand_counts_as_fast_if_it_turns_once_within_the_positions(positions, width, turning):
+    assert absolute_positions.full_turns(positions, width) == turning
+
+
+def test_a_counting_model_adds_the_positions_it_is_told_to():
+    config = ModelConfig(5, n_layer=1, d_model=8, n_head=2, d_head=4, d_inner=8, attention="absolute")
+    torch.manual_seed(0)
+    model, tokens = absolute_positions.CountingLM(config).eval(), torch.zeros(1, 3, dtype=torch.int64)
+    first = model.embed(tokens)
+    plain = first - model.add_positions(torch.zeros(1, 3, 8), layer=0)
+    model.begin, model.period = 6, 6
+    torch.testing.assert_close(model.embed(tokens), first)
+    model.begin = 4
+    assert not torch.equal(model.embed(tokens)[:, :2], first[:, :2])
+    torch.testing.assert_close(model.embed(tokens)[:, 2], first[:, 0])
+    model.begin, model.period, model.hands = 0, None, 1
+    added = model.embed(tokens) - plain
+    assert added[..., [1, 2, 3, 5, 6, 7]].abs().max() < 1e-6
+    torch.testing.assert_close(added[0, :, 0], torch.arange(3.0).sin())
+
+
+def test_absolute_positions_runs_end_to_end_at_toy_size():
+    corpus = corpora.from_bytes("toy", b"some words that come again and again " * 400)
+    settings = absolute_positions.settings("quick", corpus)
+    small = {"n_layer": 1, "d_model": 16, "n_head": 2, "d_head": 8, "d_inner": 32}
+    settings["text"]["model"] |= small
+    settings["text"]["train"] |= {"steps": 3, "warmup": 1}
+    settings |= {"steps": 2, "batch": 2, "test_streams": 8, "read_segments": 5}
+    settings["text"]["test_tokens"] = 200
+    steps = []
+    values = compute(
+        absolute_positions.parts(settings, corpus, seeds=[0, 1], device="cpu"),
+        report=lambda label, number, record: steps.append((label, number)),
+    )
+    data = absolute_positions.collect(settings, corpus, values)
+    assert set(data["copiers"]) == set(absolute_positions.COPIERS)
+    assert set(data["readers"]) == set(absolute_positions.READERS)
+    for copier in data["copiers"].values():
+        assert [len(copier["by_segment"]), len(copier["by_offset"])] == [5, 16]
+        late = copier["by_offset"][8:]
+        assert copier["late"]["seeds"][1] == pytest.approx(sum(one["seeds"][1] for one in late) / 8)
+        assert copier["late"]["mean"] <= copier["late_either"]["mean"]
+        beyond = copier["by_segment"][3:]
+        assert copier["beyond_training"]["worst"]["seeds"][0] == min(one["seeds"][0] for one in beyond)
+    assert len(steps) == 2 * (2 * len(data["copiers"]) + 3 * len(data["readers"]))
+    picture = counting.absolute_positions(data)
+    lines = [line for line in picture.figure.axes[0].lines if len(line.get_xdata()) == 5]
+    means = [[one["mean"] for one in data["copiers"][name]["by_segment"]] for name in counting.SYSTEMS]
+    assert [line.get_ydata().tolist() for line in lines] == means

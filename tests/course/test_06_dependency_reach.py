@@ -1,49 +1,91 @@
 """Notebook 06: its checks, its widget, and its hand-built pieces."""
 
 import pytest
-from page import Page, assert_each_mistake_gets_its_own_sentence
+import torch
+from page import Page
 
-from minitxl import memory
-from minitxl.analysis import context_length, dependency_reach
-from minitxl.course.checks import reach as judges
+from minitxl import figures, memory
+from minitxl.analysis import dependency_reach
+from minitxl.course.checks import reach as checks
+from minitxl.data import corpora
+from minitxl.experiments import relay_routes
+from minitxl.experiments.runner import compute
 from minitxl.figures.recurrence import dependency_graph
 
-EXERCISES = {
-    "exercise-reach": judges.check_reach,
-    "exercise-gradient": judges.check_gradient_reach,
-    "exercise-recl": judges.check_recl,
+CHECKS = {
+    "propagate-blank": checks.check_propagate,
+    "exercise-reach": checks.check_reach,
+    "exercise-gradient": checks.check_gradient_reach,
+    "exercise-memory": checks.check_smallest_memory,
 }
-PAGE = Page("06_dependency_reach")
+PAGE = Page("06_dependency_reach", propagate=checks.propagate)
 
 
-@pytest.mark.parametrize("cell", EXERCISES)
+@pytest.mark.parametrize("cell", CHECKS)
 def test_the_solution_is_right_and_the_stub_is_not_there_yet(cell):
-    PAGE.assert_solved_by_its_solution_alone(cell, EXERCISES[cell])
+    PAGE.assert_solved_by_its_solution_alone(cell, CHECKS[cell])
 
 
-@pytest.mark.parametrize("check", EXERCISES.values())
-def test_each_mistake_gets_its_own_sentence(check, monkeypatch):
-    assert_each_mistake_gets_its_own_sentence(check, judges, monkeypatch, wrong=0, least=5)
+@pytest.mark.parametrize("sizes", [(8, 2, 2), (11, 4, 3), (9, 3, 0), (13, 5, 7)])
+def test_who_sees_whom_is_the_packages_mask(sizes):
+    time, seg_len, mem_len = sizes
+    by_hand = PAGE.run("who-sees")["who_sees"](*sizes)
+    assert torch.equal(by_hand, checks.who_sees(*sizes))
+    graph = dependency_reach.propagate(
+        (time - 1) % seg_len,
+        n_layer=1,
+        seg_len=seg_len,
+        mem_len=mem_len,
+        n_segment=1 + (time - 1) // seg_len,
+    )
+    assert torch.equal(by_hand, graph.sees)
+
+
+def test_predictions_are_judged_on_their_own_merits():
+    lengths = {"n_layer": 3, "seg_len": 4}
+    answers = {
+        "reach": memory.reach(3, mem_len=6, **lengths),
+        "gradient": memory.reach(3, mem_len=0, **lengths),
+        "relay": "not learned",
+    }
+    assert all(verdict.right for verdict in checks.PREDICTIONS.check(answers).verdicts)
+    for question in checks.PREDICTIONS.questions:
+        for guess, sentence in question.wrong.items():
+            assert question.judge(guess).message.casefold().endswith(sentence.casefold())
+        assert f"| `{question.name}` |" in PAGE.cells["predict"]
 
 
 @pytest.mark.parametrize(
     ("cell", "right", "wrong"),
     [
-        ("formula-by-hand", "(-mem_len) % seg_len + mem_len", "mem_len"),
-        ("formula-by-hand", "(n_layer - 1)", "n_layer"),
-        ("propagate-by-hand", "range(n_layer):", "range(n_layer - 1):"),
-        ("propagate-by-hand", "query - query % seg_len - mem_len", "query - mem_len"),
-        ("gain-by-hand", '"min")', '"max")'),
-        ("gain-by-hand", "topk(", "neg().topk("),
+        ("formula", "offset + mem_len +", "mem_len +"),
+        ("formula", "(n_layer - 1)", "n_layer"),
+        ("formula", "-(-mem_len // seg_len)", "mem_len // seg_len"),
+        ("agree", "stopped == offset", "stopped == offset + mem_len"),
+        ("backward", "update).max()", "memory.extend).max()"),
+        ("perturb", "memory.extend)", "lambda past, states, mem_len: states[:, :, :0])"),
+        ("who-sees", "query - query % seg_len - mem_len", "query - mem_len"),
     ],
 )
-def test_the_hand_built_equals_the_packages_or_the_notebook_stops(cell, right, wrong):
-    before = ("formula-by-hand",) if cell == "propagate-by-hand" else ()
-    PAGE.run(*before, cell)
-    broken = PAGE.cells[cell].replace(right, wrong, 1)
+def test_the_hand_built_pieces_agree_or_the_notebook_stops(cell, right, wrong):
+    needed = ["who-sees", "perturb", "backward", "agree", "formula"]
+    PAGE.run(*needed)
+    broken = PAGE.cells[cell].replace(right, wrong)
     assert broken != PAGE.cells[cell]
     with pytest.raises(AssertionError):
-        PAGE.run(*before, broken)
+        PAGE.run(*(broken if name == cell else name for name in needed))
+
+
+@pytest.mark.parametrize(("n_layer", "seg_len", "mem_len"), [(1, 4, 4), (2, 3, 5), (3, 4, 0)])
+def test_perturbation_and_backward_by_hand_equal_the_packages(n_layer, seg_len, mem_len):
+    space = PAGE.run("who-sees", "perturb", "backward", "agree")
+    model, lengths = space["random_model"](n_layer), {"seg_len": seg_len, "mem_len": mem_len}
+    tokens = torch.arange(5 * seg_len) * 7 % 11
+    changed = dependency_reach.changes(model, tokens, **lengths) > 0
+    assert torch.equal(space["perturb"](model, tokens, **lengths), changed)
+    for update in (memory.extend, dependency_reach.extend_with_gradient):
+        norms = dependency_reach.gradients(model, tokens, update=update, **lengths)
+        torch.testing.assert_close(space["backward"](model, tokens, update=update, **lengths), norms)
 
 
 @pytest.mark.parametrize("window", ["none", 3])
@@ -53,7 +95,7 @@ def test_the_hand_built_equals_the_packages_or_the_notebook_stops(cell, right, w
 def test_the_cone_shows_the_states_that_the_package_says_are_reached(
     n_layer, seg_len, mem_len, offset, window
 ):
-    draw = PAGE.run("one-hop-cone")["cone"]
+    draw = PAGE.run("example-cone")["cone"]
     picture = draw(n_layer, seg_len, mem_len, offset, window)
     offset, window = min(offset, seg_len - 1), None if window == "none" else window
     lengths = {"n_layer": n_layer, "seg_len": seg_len, "mem_len": mem_len, "window": window}
@@ -70,27 +112,12 @@ def test_the_cone_shows_the_states_that_the_package_says_are_reached(
     assert back == expected
     assert all(last - time <= offset for time, _ in own)
     assert all(last - time > offset for time, _ in hidden & through_memory | through_memory)
-    assert f"told of {memory.reach(offset, **lengths)} tokens" in picture.alt
+    assert f"the farthest {memory.reach(offset, **lengths)} tokens before it" in picture.alt
     gradient = memory.reach(offset, **lengths | {"mem_len": 0})
     assert max(last - time for time, _ in own) == gradient
-    assert f"takes it {gradient} tokens back" in picture.alt
+    assert f"gradient goes {gradient} tokens back" in picture.alt
     farthest = [last - time for time in picture.figure.axes[0].lines[3].get_xdata()]
     assert farthest == [dependency_reach.farthest(row) for row in graph.reached.flip(0)]
-
-
-def test_large_marks_stand_on_the_curves_where_the_walk_stops():
-    shown = []
-    figures = type("Figures", (), {"effective_lengths": lambda data: shown.append(data)})
-    space = PAGE.run("recl-relative-code", dependency_graph=figures)
-    picture = dependency_graph.effective_lengths(shown[0])
-    for axes, (title, group) in zip(picture.figure.axes, space["groups"].items(), strict=True):
-        found = context_length.recl(group, r=1.0)
-        for (name, losses), line, mark in zip(group.items(), axes.lines[::2], axes.lines[1::2], strict=True):
-            curve = {length: loss.mean().item() for length, loss in losses.items()}
-            assert dict(line.get_xydata().tolist()) == curve
-            assert mark.get_xydata().tolist() == [[found[name].tokens, curve[found[name].tokens]]]
-        told = ", ".join(f"{name} {one.tokens} (" for name, one in found.items()).split(", ")
-        assert all(f"{title}: " in picture.alt and words in picture.alt for words in told)
 
 
 def test_the_map_shows_the_formula():
@@ -104,3 +131,23 @@ def test_the_map_shows_the_formula():
             assert grid.images[0].get_array()[row, column] == expected
     assert line.lines[-1].get_ydata().tolist() == data["curve"]["reach"]
     assert [text.get_text() for text in grid.texts][:2] == ["63", "95"]
+
+
+def test_relay_routes_runs_end_to_end_at_toy_size_and_draws_the_sharp_heads():
+    no_text = corpora.from_bytes("none", b"x")
+    settings = relay_routes.settings("quick", no_text)
+    settings |= {"seg_len": 4, "mem_len": 4, "distances": [6], "steps": 2, "batch": 2, "test_streams": 8}
+    values = compute(relay_routes.parts(settings, no_text, seeds=[0, 1], device="cpu"))
+    data = relay_routes.collect(settings, no_text, values)
+    (row,) = data["rows"]
+    assert row["hops"] == [2, 2, 1, 1]
+    assert [len(seed["accuracy"]) for seed in row["seeds"]] == [4, 4]
+    for seed in row["seeds"]:
+        distances = torch.tensor(seed["distance"])  # [layer head offset]
+        assert distances.shape == (2, 4, 4)
+        assert ((distances >= 0) & (distances <= torch.arange(4) + 4)).all()
+    row["seeds"][0]["weight"] = [[[0.9, 0.1, 0.4, 0.5]] * 4] * 2
+    accuracy, last, _ = figures.relay_routes(data).figure.axes
+    assert [bar.get_height() for bar in accuracy.patches[:4]] == row["seeds"][0]["accuracy"]
+    marks = [line for line in last.lines if line.get_marker() in "os" and len(line.get_xdata())]
+    assert sorted({line.get_xdata()[0] for line in marks}) == [0, 3]

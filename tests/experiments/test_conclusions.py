@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from minitxl.__main__ import EXPERIMENTS, main
-from minitxl.experiments import conclusions, results
+from minitxl.experiments import conclusions, results, smaller
 
 FIGURES = Path(__file__).parents[2] / "figures"
 
@@ -20,7 +20,7 @@ def test_a_stored_result_bears_out_every_sentence_said_of_it(name):
 
 def test_every_experiment_says_something():
     assert set(conclusions.CONCLUSIONS) == set(EXPERIMENTS)
-    assert set(conclusions.SMALLER) <= set(EXPERIMENTS)
+    assert set(smaller.SMALLER) <= set(EXPERIMENTS)
 
 
 def test_figures_check_computes_anew_and_refuses_a_result_that_says_otherwise(tmp_path, capsys):

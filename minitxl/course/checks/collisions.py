@@ -1,4 +1,4 @@
-"""Judges the exercises of notebook 05: a text with one collision, all collisions, moved positions."""
+"""Checks of notebook 05: its predictions, the extended context, collisions, and the smallest circle."""
 
 from collections.abc import Callable
 from itertools import combinations
@@ -7,20 +7,122 @@ from typing import Any
 
 import torch
 from einops import einsum
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from minitxl.course.exercises import NOTHING, Verdict, judge
+from minitxl.course.predictions import Predictions, Question
 from minitxl.positions import sinusoids
 
-States = Float[Tensor, "pos model"]
-Table = Float[Tensor, "row model"]
-Places = Int[Tensor, " pos"]
+Embeddings = Float[Tensor, "time model"]
+Table = Float[Tensor, "seg model"]
 Pairs = list[tuple[int, int]]
+
+PREDICTIONS = Predictions(
+    Question(
+        "early",
+        "How often is the model right at offsets 0 to 7?",
+        answer=1.0,
+        tolerance=0.15,
+        why="the letter lies in memory, and no other key has its position: nothing is in doubt",
+        wrong={
+            0.0625: "that is chance, as without memory; but now the letter is in memory",
+            0.5: "no other key in sight has the position it looks for, so nothing is in doubt",
+        },
+    ),
+    Question(
+        "late",
+        "How often is the model right at offsets 8 to 15?",
+        answer=0.53,
+        tolerance=0.1,
+        why="two keys have the position it looks for, and nothing tells them apart: a coin is right in 0.53",
+        wrong={
+            1.0: "a key of memory has the same position as the letter, and takes as much weight",
+            0.0625: "it still knows the position: one of the two keys there is right",
+            0.0: "it still knows the position: one of the two keys there is right",
+        },
+    ),
+    Question(
+        "text",
+        "On real text, is the absolute model better or worse with memory?",
+        answer="worse",
+        choices=("better", "worse"),
+        why="near tokens tell most, and memory puts them in doubt",
+        wrong={
+            "better": "what memory adds is far away; what it puts in doubt is near, and near tokens tell most"
+        },
+    ),
+    Question(
+        "counting",
+        "Positions count on, and a stream is longer than those of training: how well does it copy there?",
+        answer="in between",
+        choices=("as before", "by chance", "in between"),
+        why="fast clock hands have shown all their angles in training, slow ones have not",
+        wrong={
+            "as before": "it has to work with angles of the slow clock hands that training never showed",
+            "by chance": "much of a sinusoid repeats: the fast clock hands show no new angle",
+        },
+    ),
+)
+
+
+def extended_context(E: Embeddings, U: Table, seg_len: int, mem_len: int) -> Float[Tensor, "key model"]:
+    """Return what the last segment attends to: E + U[p mod L] for the keys of memory and segment."""
+    return (E + U[torch.arange(len(E)) % seg_len])[-(mem_len + seg_len) :]
+
+
+def check_extended_context(attempt: Callable[[Tensor, Tensor, int, int], Any]) -> Verdict:
+    """Judge ``attempt(E, U, seg_len, mem_len)``; the stream is a whole number of segments.
+
+    The first case has one number for a vector: E = 10, 20, … and U = 1, 2.
+    """
+    draw = torch.Generator().manual_seed(5)
+    cases = [(10 * torch.arange(1.0, 7.0)[:, None], torch.tensor([[1.0], [2.0]]), 2, 3)]
+    for seg_len, mem_len in [(4, 4), (4, 6), (5, 3), (6, 0), (2, 5)]:
+        E, U = (torch.randn(size, 3, generator=draw) for size in (3 * seg_len, seg_len))
+        cases.append((E, U, seg_len, mem_len))
+
+    def last(E: Tensor, U: Tensor, seg_len: int, mem_len: int, rows: Tensor) -> Tensor:
+        return (E + U[rows])[-(mem_len + seg_len) :]
+
+    def place(E: Tensor) -> Tensor:
+        return torch.arange(len(E))
+
+    mistakes: dict[str, Callable[..., Tensor]] = {
+        "positions count on here, beyond the table: they restart in every segment, so place p has row "
+        "p % seg_len": lambda E, U, seg_len, mem_len: E + U[place(E)],
+        "that is the segment alone: memory stands before it": lambda E, U, seg_len, mem_len: extended_context(
+            E, U, seg_len, 0
+        ),
+        "that is the whole stream: the last segment sees mem_len + seg_len keys": (
+            lambda E, U, seg_len, mem_len: extended_context(E, U, seg_len, len(E))
+        ),
+        "the keys of memory have positions too: theirs were added before they were remembered": (
+            lambda E, U, seg_len, mem_len: torch.cat([E[:-seg_len], extended_context(E, U, seg_len, 0)])[
+                -(mem_len + seg_len) :
+            ]
+        ),
+        "positions are counted from where memory begins here; they restart where segments begin": (
+            lambda E, U, seg_len, mem_len: _from_memory(E, U, seg_len, mem_len)
+        ),
+        "p // seg_len is the number of the segment; the place in it is the remainder, p % seg_len": (
+            lambda E, U, seg_len, mem_len: last(E, U, seg_len, mem_len, place(E) // seg_len)
+        ),
+        "positions restart every L tokens, and you used M for the period": (
+            lambda E, U, seg_len, mem_len: last(E, U, seg_len, mem_len, place(E) % mem_len)
+        ),
+    }
+    names = ("E", "U", "seg_len", "mem_len")
+    return judge(attempt, reference=extended_context, cases=cases, mistakes=mistakes, names=names)
+
+
+def _from_memory(E: Tensor, U: Tensor, seg_len: int, mem_len: int) -> Tensor:
+    keys = E[-(mem_len + seg_len) :]
+    return keys + U[torch.arange(len(keys)) % seg_len]
 
 
 def check_text(text: Any, *, seg_len: int = 6, mem_len: int = 6) -> Verdict:
-    """Return True if the last query of a text gives exactly one pair of different keys equal scores."""
+    """Return a right verdict if the last query of a text gives exactly one pair of keys equal scores."""
     if text is Ellipsis or not text:
         return Verdict(False, NOTHING)
     if not isinstance(text, str) or len(text) != seg_len + mem_len:
@@ -78,7 +180,11 @@ def check_pairs(attempt: Callable[[list[int], int, int], Pairs]) -> Verdict:
             lambda tokens, seg_len, mem_len: pairs(tokens, seg_len, len(tokens))
         ),
         "memory is counted from the query here, and begins M tokens before the first of the segment": (
-            lambda tokens, seg_len, mem_len: pairs(tokens, seg_len, mem_len, from_query=True)
+            lambda tokens, seg_len, mem_len: pairs(tokens, seg_len, mem_len, begin=len(tokens) - 1)
+        ),
+        "where the last segment is whole, it begins L tokens before the stream's end: count from the last "
+        "token, last - last % seg_len, and not from the length": lambda tokens, seg_len, mem_len: pairs(
+            tokens, seg_len, mem_len, begin=len(tokens) // seg_len * seg_len
         ),
         "the query sees itself: the last token is a key too": lambda tokens, seg_len, mem_len: [
             pair for pair in pairs(tokens, seg_len, mem_len) if pair[1] < len(tokens) - 1
@@ -88,38 +194,48 @@ def check_pairs(attempt: Callable[[list[int], int, int], Pairs]) -> Verdict:
 
 
 def pairs(
-    tokens: list[int], period: int, mem_len: int, seg_len: int | None = None, *, from_query: bool = False
+    tokens: list[int], period: int, mem_len: int, seg_len: int | None = None, *, begin: int | None = None
 ) -> Pairs:
-    """Places of equal tokens, whole periods apart, among the keys of the last token, in order."""
+    """Places of equal tokens, whole periods apart, among the keys of the last token, in order.
+
+    The last token's segment begins at ``begin``; without it, where it does.
+    """
     last = len(tokens) - 1
-    begin = last if from_query else last - last % (seg_len or period)
+    begin = last - last % (seg_len or period) if begin is None else begin
     seen = range(max(0, begin - mem_len), last + 1)
     return [(a, b) for a, b in combinations(seen, 2) if tokens[a] == tokens[b] and (b - a) % period == 0]
 
 
-def check_move(attempt: Callable[[States, Table, Places, Places], States]) -> Verdict:
-    """``attempt(states, table, old, new)``: the first layer's states with other rows of the table in them."""
-    draw = torch.Generator().manual_seed(5)
-    cases = []
-    for pos, width in [(1, 2), (4, 6), (5, 4)]:
-        states, table = (torch.randn(size, width, generator=draw) for size in (pos, 2 * pos))
-        old = torch.arange(pos)
-        cases.append((states, table, old, old + pos))
-    mistakes: dict[str, Callable[..., States]] = {
-        "this writes into the caller's memory, so it moves once more at every segment: make a new tensor": (
-            lambda states, table, old, new: states.sub_(table[old]).add_(table[new])
+def check_circle(attempt: Callable[[int, int, int | None], Any]) -> Verdict:
+    """Judge ``attempt(seg_len, mem_len, window)``: the fewest positions in a circle without a collision."""
+    mistakes: dict[str, Callable[..., int]] = {
+        "positions that restart every seg_len tokens are what collides": lambda seg_len, mem_len, window: (
+            seg_len
         ),
-        "the original code's slip: += puts the new position on top of the old one, and into the caller's "
-        "memory, once more at every segment": lambda states, table, old, new: states.add_(table[new]),
-        "the old position is still in the states: it was added before they were kept. Take it out": (
-            lambda states, table, old, new: states + table[new]
+        "that is memory alone: the last query of a segment sees mem_len + seg_len keys": (
+            lambda seg_len, mem_len, window: mem_len
         ),
-        "the new position is missing: put it in": lambda states, table, old, new: states - table[old],
-        "old and new are swapped": lambda states, table, old, new: states - table[new] + table[old],
+        "right without a window: a query that sees no more than window keys needs no more positions": (
+            lambda seg_len, mem_len, window: seg_len + mem_len
+        ),
+        "one too few: with P positions, keys P apart share one, and mem_len + seg_len keys lie up to "
+        "mem_len + seg_len - 1 apart": lambda seg_len, mem_len, window: circle(seg_len, mem_len, window) - 1,
+        "one too many: keys that lie mem_len + seg_len apart are never seen together": (
+            lambda seg_len, mem_len, window: circle(seg_len, mem_len, window) + 1
+        ),
+        "a window is a limit, and may be longer than what there is to see: take the smaller number": (
+            lambda seg_len, mem_len, window: seg_len + mem_len if window is None else window
+        ),
+        "a circle need not be a whole number of segments": lambda seg_len, mem_len, window: (
+            -(-circle(seg_len, mem_len, window) // seg_len) * seg_len
+        ),
     }
-    return judge(attempt, reference=move, cases=cases, mistakes=mistakes)
+    cases: list[tuple[int, int, int | None]] = [
+        (4, 4, None), (4, 6, None), (5, 3, None), (6, 0, None), (4, 6, 5), (4, 4, 20), (3, 7, 1),
+    ]  # fmt: skip
+    return judge(attempt, reference=circle, cases=cases, mistakes=mistakes)
 
 
-def move(states: States, table: Table, old: Places, new: Places) -> States:
-    """Return the states with ``table[new]`` in place of ``table[old]``."""
-    return states - table[old] + table[new]
+def circle(seg_len: int, mem_len: int, window: int | None) -> int:
+    """Return the most keys that a query sees: no two of so many in a row share a position of the circle."""
+    return min(seg_len + mem_len, window or seg_len + mem_len)

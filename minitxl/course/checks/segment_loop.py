@@ -145,9 +145,14 @@ def check_read_with_cuts(attempt: Callable[[Any, Tensor, int, int, int], Any]) -
                 model, tokens, seg_len, mem_len, lambda number: number % every == 1 % every and number > 1
             )
         ),
-        "the cuts come one segment early: count the segments that were read, from 1": (
+        "the cuts come too early: count the segments that were read, from 1": (
             lambda model, tokens, seg_len, mem_len, every: _cutting(
                 model, tokens, seg_len, mem_len, lambda number: (number - 1) % every == 0
+            )
+        ),
+        "the cuts come one segment early: memory is detached after `every` segments, not before": (
+            lambda model, tokens, seg_len, mem_len, every: _cutting(
+                model, tokens, seg_len, mem_len, lambda number: (number + 1) % every == 0
             )
         ),
         "there is one cut only: go on counting, and cut in front of 2 · every too": (

@@ -1,4 +1,4 @@
-"""Absolute positions beyond the ones of training: accuracy, segment by segment."""
+"""Absolute positions and memory: accuracy beyond the positions of training, and harm by offset."""
 
 from minitxl.figures.marks import seed_band
 from minitxl.figures.picture import BLUE, GREEN, ORANGE, PURPLE, Data, Picture, drawing
@@ -7,7 +7,7 @@ SYSTEMS = {
     "restarted": ("restarted in each segment", BLUE, "s-."),
     "counted_on": ("counted on", PURPLE, "^-"),
     "fast_hands": ("counted on, fast hands only", GREEN, "v--"),
-    "circle": ("counted in a circle of M + L", "black", "x-"),
+    "circle": ("counted in a circle", "black", "x-"),
     "xl": ("XL: distances", ORANGE, "o:"),
 }
 """Name, colour and line of each system of the experiment ``absolute_positions``."""
@@ -45,3 +45,27 @@ def absolute_positions(data: Data) -> Picture:
         f"Accuracy of copying the token {data['distance']} back, by segment of the stream, {seeds} "
         f"seed{'s' * (seeds > 1)}; training has segments 1 to {trained}. {'; '.join(words)}.",
     )
+
+
+def memory_harm(data: Data) -> Picture:
+    """Draw what memory adds to the loss at each offset: ``curves[name]`` has a summary for each of them."""
+    looks = ((PURPLE, "^-"), (ORANGE, "o--"))
+    with drawing(8, 3.4) as figure:
+        axes = figure.subplots()
+        for (name, rows), (colour, line) in zip(data["curves"].items(), looks, strict=False):
+            seed_band(axes, range(len(rows)), rows, line, color=colour, label=name, lw=1.5)
+        axes.axhline(0, color="black", lw=1)
+        for words, height, side in (("memory harms", 0.02, "bottom"), ("memory helps", -0.02, "top")):
+            axes.annotate(words, (len(rows) - 0.4, height), ha="right", va=side, fontsize=9, color="#606060")
+        axes.set(
+            xlabel="offset of the query in its segment",
+            ylabel="bits with memory − bits without",
+            xlim=(-0.5, len(rows) - 0.5),
+        )
+        axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
+    words = "; ".join(
+        f"{name}: {rows[0]['mean']:+.2f} at offset 0, {rows[1]['mean']:+.2f} at 1, "
+        f"{rows[-1]['mean']:+.2f} at {len(rows) - 1}"
+        for name, rows in data["curves"].items()
+    )
+    return Picture(figure, f"Bits per character that memory adds, by offset, mean of the seeds. {words}.")

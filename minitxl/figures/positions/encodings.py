@@ -15,29 +15,29 @@ HIDDEN = "#E4E4E4"
 
 
 def indistinguishable(data: Data) -> Picture:
-    """Draw scores of every query over memory and segment, a panel an encoding; one pair of keys is framed.
+    """Draw weights of every query over memory and segment, a panel an encoding; one pair of keys is framed.
 
     ``data["panels"][name]`` is [query key] with None where a key is in the future; ``tokens``
     are those of the keys, and ``pair`` holds the keys that are compared at ``query``.
     """
     panels, tokens, mem_len = data["panels"], data["tokens"], data["mem_len"]
     query, pair, alt = data["query"], data["pair"], []
-    with drawing(10.5, 3.1) as figure:
+    with drawing(10.5, 3.3) as figure:
         all_axes = figure.subplots(1, len(panels), sharey=True)
-        for axes, (name, scores) in zip(all_axes, panels.items(), strict=True):
-            image = _map(axes, scores)
+        for axes, (name, weights) in zip(all_axes, panels.items(), strict=True):
+            image = _map(axes, weights)
             axes.axvline(mem_len - 0.5, color="white", lw=3)
-            for key in pair:
-                axes.add_patch(Rectangle((key - 0.5, query - 0.5), 1, 1, fill=False, ec=ORANGE, lw=2.5))
-            first, second = (f"{scores[query][key]:.2f}" for key in pair)
-            axes.set(title=f"{name}: {first} and {second}", xlabel="key: memory | segment")
+            for key, colour in zip(pair, (ORANGE, BLUE), strict=True):
+                axes.add_patch(Rectangle((key - 0.5, query - 0.5), 1, 1, fill=False, ec=colour, lw=3))
+            first, second = (f"{weights[query][key]:.3f}" for key in pair)
+            axes.set(title=f"{name}:\n{first} and {second}", xlabel="key: memory | segment")
             axes.set_xticks(range(len(tokens)), tokens)
-            axes.set_yticks(range(len(scores)), tokens[mem_len:])
-            figure.colorbar(image, ax=axes, shrink=0.7, label="score")
+            axes.set_yticks(range(len(weights)), tokens[mem_len:])
+            figure.colorbar(image, ax=axes, shrink=0.7, label="attention weight")
             alt.append(f"{name} {first} and {second}")
         all_axes[0].set(ylabel="query")
     words = f"the key {tokens[pair[0]]!r} in memory and the same letter {pair[1] - pair[0]} later"
-    return Picture(figure, f"Scores of query {query} for {words}: {'; '.join(alt)}.")
+    return Picture(figure, f"Attention weights of query {query} for {words}: {'; '.join(alt)}.")
 
 
 def _map(axes: Axes, rows: Sequence[Sequence[float | int | None]]) -> Any:
@@ -49,37 +49,36 @@ def _map(axes: Axes, rows: Sequence[Sequence[float | int | None]]) -> Any:
 
 
 def one_query(data: Data) -> Picture:
-    """Draw one query's ``scores`` of the keys ``tokens``; the two of ``pair`` are ringed."""
-    tokens, scores, mem_len, pair = data["tokens"], data["scores"], data["mem_len"], data["pair"]
-    first, second = (scores[key] for key in pair)
+    """Draw the weight one query gives each key: ``weights``, of ``tokens``; ``pair`` is ringed."""
+    tokens, weights, mem_len, pair = data["tokens"], data["weights"], data["mem_len"], data["pair"]
+    first, second = (weights[key] for key in pair)
     apart = abs(first - second)
-    verdict = "one score for both" if apart < 1e-4 else f"{apart:.2f} apart"
+    verdict = "one weight for both" if apart < 1e-6 else f"{apart:.3f} apart"
     with drawing(9, 3.2) as figure:
         axes = figure.subplots()
-        memory, segment = slice(0, mem_len), slice(mem_len, len(scores))
-        for part, colour, mark, label in ((memory, BLUE, "s", "memory"), (segment, ORANGE, "o", "segment")):
-            places = range(len(scores))[part]
-            axes.vlines(places, 0, scores[part], color=colour, lw=1)
-            axes.plot(places, scores[part], mark, color=colour, ms=6, label=label)
+        memory, segment = slice(0, mem_len), slice(mem_len, len(weights))
+        for part, colour, mark, label in ((memory, ORANGE, "o", "memory"), (segment, BLUE, "s", "segment")):
+            places = range(len(weights))[part]
+            axes.vlines(places, 0, weights[part], color=colour, lw=1)
+            axes.plot(places, weights[part], mark, color=colour, ms=6, label=label)
         axes.plot(pair, [first, second], "o", ms=15, mfc="none", mec="black", mew=1.5)
         axes.axhline(first, color="black", lw=1, ls=":")
-        axes.axhline(0, color="#808080", lw=0.6)
         axes.axvline(mem_len - 0.5, color="#808080", lw=0.8, ls="--")
         axes.set_xticks(
             range(len(tokens)), [f"{t}\n{slot}" for t, slot in zip(tokens, data["slots"], strict=True)]
         )
         axes.set(
-            title=f"{data['label']}: {first:.2f} in memory, {second:.2f} in the segment, {verdict}",
+            title=f"{data['label']}: {first:.3f} in memory, {second:.3f} in the segment, {verdict}",
             xlabel="key, and its place in its own segment",
-            ylabel=f"score of the query at place {data['query']}",
+            ylabel=f"weight from the query at place {data['query']}",
             xlim=(-0.7, len(tokens) - 0.3),
+            ylim=(0, 1.25 * max(weights)),
         )
-        axes.margins(y=0.2)
         axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
     letter = tokens[pair[0]]
     return Picture(
         figure,
-        f"{data['label']}. {letter!r} scores {first:.2f} in memory, {second:.2f} in the segment.",
+        f"{data['label']}. {letter!r} gets the weight {first:.3f} in memory, {second:.3f} in the segment.",
     )
 
 

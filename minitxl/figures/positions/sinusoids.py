@@ -159,7 +159,7 @@ LABELS = {"raw": "$P_i \\cdot P_j$", "projected": "$(P_i W_q) \\cdot (P_j W_k)$"
 
 
 def one_vector(data: Data) -> Picture:
-    """Draw the distances of all keys' vectors, a panel a way to number them; rings where they are one.
+    """Draw how far apart the vectors of all keys are, a panel a way to number them; equal ones are marked.
 
     ``panels[name]`` has distances [key key] and places, the number each key was given.
     """
@@ -170,7 +170,7 @@ def one_vector(data: Data) -> Picture:
             apart = np.array(panel["distances"])
             image = axes.imshow(apart, cmap="cividis")
             same = np.argwhere((apart < data["rounding"]) & ~np.eye(len(tokens), dtype=bool))
-            axes.plot(same[:, 1], same[:, 0], "s", ms=7, mfc="none", mec=ORANGE, mew=2)
+            axes.plot(same[:, 1], same[:, 0], "s", ms=7, mfc="none", mec="white", mew=2)
             for side in (axes.axvline, axes.axhline):
                 side(data["mem_len"] - 0.5, color="white", lw=2)
             given = [f"{t}\n{p}" for t, p in zip(tokens, panel["places"], strict=True)]

@@ -23,7 +23,7 @@ LOOKS: list[tuple[str, Any, str]] = [
 
 
 def cone(graph: Data) -> Picture:
-    """Draw all states the query rests on: its own segment's, those of memory, and the farthest way."""
+    """Draw all states the query depends on, layer by layer, and the way to the farthest token."""
     last, begin = graph["time"] - 1, graph["time"] - 1 - graph["offset"]
     reached = {tuple(node) for node in graph["reached"]}
     depths = range(graph["n_layer"], -1, -1)
@@ -40,9 +40,9 @@ def cone(graph: Data) -> Picture:
             axes.add_collection(LineCollection(own, colors=BLUE, linewidths=1.0, zorder=2))
         nodes = [(time, layer) for layer in range(graph["n_layer"] + 1) for time in range(graph["time"])]
         kinds = {
-            "not seen by the query": ("o", "white", "#909090"),
-            "seen through memory: no gradient": ("o", ORANGE, ORANGE),
-            "seen in its own segment: gradient": ("s", BLUE, BLUE),
+            "the query does not depend on it": ("o", "white", "#909090"),
+            "reached through memory: no gradient": ("o", ORANGE, ORANGE),
+            "in its own segment: gradient": ("s", BLUE, BLUE),
         }
         for kind, (label, (mark, fill, edge)) in enumerate(kinds.items()):
             chosen = [(t, n) for t, n in nodes if kind == ((n, t) in reached) * (1 + (t >= begin))]
@@ -66,8 +66,8 @@ def cone(graph: Data) -> Picture:
     return Picture(
         figure,
         f"{graph['n_layer']} layer{'s' * (graph['n_layer'] > 1)}, segments of {graph['seg_len']}, memory "
-        f"{graph['mem_len']}{window}: the query at offset {graph['offset']} rests on {len(reached)} states "
-        f"and can be told of {graph['reach']} tokens before it. A gradient takes it "
+        f"{graph['mem_len']}{window}: the query at offset {graph['offset']} depends on {len(reached)} "
+        f"states, the farthest {graph['reach']} tokens before it. Its gradient goes "
         f"{graph['gradient_reach']} tokens back. The hops of the farthest way: {', '.join(map(str, way))}.",
     )
 
@@ -96,7 +96,7 @@ def reach_map(data: Data) -> Picture:
         figure.colorbar(image, ax=grid, label="tokens back")
         for name, (colour, dashes) in GUESSES.items():
             line.plot(curve["ratio"], curve["guesses"][name], dashes, color=colour, label=f"guess {name}")
-        line.plot(curve["ratio"], curve["reach"], "-", color=ORANGE, label="exact")
+        line.plot(curve["ratio"], curve["reach"], "-", color="black", label="exact")
         line.set(
             xlabel="M / L", ylabel="tokens back", title=f"N = {curve['n_layer']}: a step at each M = k·L"
         )
@@ -150,8 +150,10 @@ def influence(data: Data) -> Picture:
             axes.annotate(
                 name, ((low + high) / 2, 0.98), xycoords=("data", "axes fraction"), ha="center", va="top"
             )
-        back = [distance for distance, value in enumerate(data["change"]) if value and distance]
-        axes.plot(back, [data["change"][distance] for distance in back], "o", color=ORANGE, ms=3)
+        for low, high, mark, colour in zip(edges, edges[1:], "soo", (BLUE, ORANGE, ORANGE), strict=False):
+            back = [d for d, value in enumerate(data["change"]) if value and low < d <= high]
+            fill = "none" if low == edges[2] else colour
+            axes.plot(back, [data["change"][d] for d in back], mark, mfc=fill, mec=colour, ms=4)
         axes.set(
             yscale="log", xlabel="tokens back from the query", ylabel="change of a log-probability, nats"
         )
@@ -167,8 +169,10 @@ def influence(data: Data) -> Picture:
 def effective_lengths(data: Data) -> Picture:
     """Draw loss against context, a curve a model and a panel a group; each ends its walk at a large mark.
 
-    ``panels[title][name]`` has ``lengths``, ``loss`` at each and ``recl``, the lengths where the walk stops.
+    ``panels[title][name]`` has ``lengths``, ``loss`` at each and ``recl``, the lengths where the walk stops;
+    ``marks`` names these if they are not RECL.
     """
+    marks = data.get("marks", "RECL")
     panels = data["panels"]
     names = dict.fromkeys(name for group in panels.values() for name in group)
     looks = dict(zip(names, LOOKS, strict=False))
@@ -191,7 +195,7 @@ def effective_lengths(data: Data) -> Picture:
             mpl.lines.Line2D([], [], color=colour, ls=line, marker=mark, ms=7, mec="black", label=name)
             for name, (colour, line, mark) in looks.items()
         ]
-        figure.legend(handles=handles, title="large mark: RECL", loc="outside right upper")
+        figure.legend(handles=handles, title=f"large mark: {marks}", loc="outside right upper")
     alt = "; ".join(
         f"{title}: "
         + ", ".join(
@@ -200,4 +204,4 @@ def effective_lengths(data: Data) -> Picture:
         )
         for title, group in panels.items()
     )
-    return Picture(figure, f"{data['unit'].capitalize()} against context, and RECL in tokens. {alt}.")
+    return Picture(figure, f"{data['unit'].capitalize()} against context, and {marks} in tokens. {alt}.")

@@ -5,6 +5,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 
+from minitxl.figures.marks import hide_frame, layer_ticks
 from minitxl.figures.picture import BLUE, GREEN, ORANGE, Data, Picture, drawing
 
 EDGES: dict[str, tuple[str, str, float]] = {
@@ -59,12 +60,11 @@ def _draw_states(axes: Axes, graph: Data) -> None:
         axes.axvline(cut - 0.5, color="black", lw=2 if cut == begin else 1, ls="-" if cut == begin else ":")
     axes.annotate("SG: the gradient ends here", (begin - 0.7, top + 0.28), ha="right", fontsize=9)
     axes.set_xticks(range(graph["time"]))
-    axes.set_yticks(range(top + 1), ["input", *(f"layer {n + 1}" for n in range(top))])
+    layer_ticks(axes, top)
     axes.set(
         title="All that the last query depends on", xlabel="token of the stream", ylim=(-0.25, top + 0.5)
     )
-    axes.spines[["left", "bottom"]].set_visible(False)
-    axes.tick_params(length=0)
+    hide_frame(axes)
 
 
 def _draw_norms(axes: Axes, norms: Data) -> None:

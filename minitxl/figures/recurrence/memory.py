@@ -1,14 +1,13 @@
-"""Recurrence: the tokens computed and held in memory at each step, and the end of the gradient."""
+"""Recurrence: what is computed and what memory holds at each step."""
 
 from collections import Counter
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection
 from matplotlib.patches import Rectangle
 
-from minitxl.figures.marks import cell, hide_frame, layer_ticks, write_numbers
+from minitxl.figures.marks import cell, hide_frame, write_numbers
 from minitxl.figures.picture import BLUE, ORANGE, Data, Picture, drawing
 
 CELLS = {"memory": "in memory", "now": "read now", "past": "forgotten", "ahead": "not read yet, or not seen"}
@@ -29,81 +28,6 @@ READ = {
     "memory": "kept: read, not computed",
     "hidden": "hidden from every query",
 }
-
-
-def cut_edges(graph: Data, lengths: Data) -> Picture:
-    """Draw on the left all states the last query rests on, cut at memory; on the right gradient lengths."""
-    with drawing(10.5, 4.2) as figure:
-        states, weights = figure.subplots(1, 2, width_ratios=[1.9, 1])
-        _draw_states(states, graph)
-        _draw_lengths(weights, lengths)
-        handles, labels = states.get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=3, handletextpad=0.4, fontsize=9)
-    numbers = "; ".join(
-        f"{name}: {value['segment']:.3g} through the segment, {value['memory']:.3g} through memory"
-        for name, value in lengths.items()
-    )
-    return Picture(
-        figure,
-        f"States and what they read: {graph['n_layer']} layers, segments of {graph['seg_len']}, memory "
-        f"{graph['mem_len']}. All edges from memory into the last segment are cut for the gradient. "
-        f"Length of the gradient of the loss: {numbers}.",
-    )
-
-
-def _draw_states(axes: Axes, graph: Data) -> None:
-    """Draw three kinds of edges into the last query: with gradient, cut, and behind the cut."""
-    begin = graph["time"] - graph["seg_len"]
-    kinds: dict[str, tuple[str, str, float]] = {
-        "read, and learned through": (BLUE, "-", 1.2),
-        "read from memory: cut for the gradient": (ORANGE, "--", 1.0),
-        "computed earlier, behind the cut": ("#808080", ":", 0.9),
-    }
-    lines: dict[str, list[Any]] = {kind: [] for kind in kinds}
-    for layer, edges in enumerate(graph["edges"]):
-        for query, key in edges:
-            kind = list(kinds)[2 if query < begin else int(key < begin)]
-            lines[kind].append([(key, layer), (query, layer + 1)])
-    for place, (kind, (colour, dashes, width)) in enumerate(kinds.items()):
-        axes.add_collection(
-            LineCollection(lines[kind], colors=colour, linestyles=dashes, linewidths=width, zorder=3 - place)
-        )
-        axes.plot([], [], dashes, color=colour, label=kind, lw=2)
-    for layer, row in enumerate(graph["reached"]):
-        for time, seen in enumerate(row):
-            own = time >= begin
-            colour = (BLUE if own else ORANGE) if seen else "#A0A0A0"
-            fill = colour if seen else "white"
-            axes.plot(time, layer, "s" if own else "o", ms=7, color=fill, markeredgecolor=colour, zorder=4)
-    top = graph["n_layer"]
-    for cut in range(graph["seg_len"], graph["time"], graph["seg_len"]):
-        axes.axvline(cut - 0.5, color="black", lw=2 if cut == begin else 1, ls="-" if cut == begin else ":")
-    axes.annotate("SG: the gradient ends here", (begin - 0.7, top + 0.28), ha="right", fontsize=9)
-    axes.set_xticks(range(graph["time"]))
-    layer_ticks(axes, top)
-    axes.set(title="What the last query rests on", xlabel="token of the stream", ylim=(-0.25, top + 0.5))
-    hide_frame(axes)
-
-
-def _draw_lengths(axes: Axes, lengths: Data) -> None:
-    """Draw a pair of bars for each, relative to the part that comes through the segment."""
-    for place, value in enumerate(lengths.values()):
-        shown = {"segment": 1.0, "memory": value["memory"] / value["segment"]}
-        for shift, (source, colour, hatch) in zip(
-            (-0.2, 0.2), (("segment", BLUE, ""), ("memory", ORANGE, "//")), strict=True
-        ):
-            axes.bar(
-                place + shift, shown[source], 0.38, color=colour, hatch=hatch, edgecolor="white",
-                label=None if place else source,
-            )  # fmt: skip
-            number = "0" if not shown[source] else f"{shown[source]:.2f}"
-            axes.annotate(
-                number, (place + shift, shown[source]), (0, 3), textcoords="offset points", ha="center"
-            )
-    axes.set_xticks(range(len(lengths)), list(lengths))
-    axes.set(title="Length of the gradient", ylabel="relative to that through the segment")
-    axes.margins(y=0.35)
-    axes.legend(title="through", loc="upper right", ncols=2)
 
 
 def memory_step(data: Data) -> Picture:

@@ -15,7 +15,7 @@ GRADIENTS = {
 
 
 def dependency(data: Data) -> Picture:
-    """Draw the paper's figures 1 and 2: states that reach the last query, without memory and with it."""
+    """Draw the paper's figures 1 and 2: what the last query depends on, without memory and with it."""
     graphs = data["graphs"]
     with drawing(8, 3.2 * len(graphs)) as figure:
         panels = figure.subplots(len(graphs), 1, squeeze=False)[:, 0]
@@ -23,7 +23,7 @@ def dependency(data: Data) -> Picture:
             _draw_graph(axes, name, graph)
     alt = "; ".join(
         f"{name}, {graph['n_layer']} layers, segments of {graph['seg_len']}, memory {graph['mem_len']}: "
-        f"the last token is told of {graph['reach']} tokens before it"
+        f"the last token depends on {graph['reach']} tokens before it"
         for name, graph in graphs.items()
     )
     return Picture(figure, f"States and what they read, layer by layer. {alt}.")
@@ -32,24 +32,32 @@ def dependency(data: Data) -> Picture:
 def _draw_graph(axes: Axes, name: str, graph: Data) -> None:
     """Draw times across, layers up; states that the last query depends on stand out."""
     depth = range(graph["n_layer"])
+    last = graph["time"] - 1
+    begin = last - last % graph["seg_len"]
     every = [[(key, layer), (query, layer + 1)] for layer in depth for query, key in graph["sees"]]
-    used = [[(key, layer), (query, layer + 1)] for layer in depth for query, key in graph["edges"][layer]]
     axes.add_collection(LineCollection(every, colors="#D0D0D0", linewidths=0.5, zorder=1))
-    axes.add_collection(LineCollection(used, colors=ORANGE, linewidths=1.0, zorder=2))
+    for colour, own in ((ORANGE, False), (BLUE, True)):
+        used = [
+            [(key, layer), (query, layer + 1)]
+            for layer in depth
+            for query, key in graph["edges"][layer]
+            if (key >= begin) == own
+        ]
+        axes.add_collection(LineCollection(used, colors=colour, linewidths=1.0, zorder=2))
     reached = {tuple(node) for node in graph["reached"]}
     for layer in range(graph["n_layer"] + 1):
         for time in range(graph["time"]):
-            fill = ORANGE if (layer, time) in reached else "white"
-            edge = ORANGE if (layer, time) in reached else "#808080"
-            axes.plot(time, layer, "o", ms=7, color=fill, markeredgecolor=edge, zorder=3)
+            mark, colour = ("s", BLUE) if time >= begin else ("o", ORANGE)
+            fill, edge = (colour, colour) if (layer, time) in reached else ("white", "#808080")
+            axes.plot(time, layer, mark, ms=7, color=fill, markeredgecolor=edge, zorder=3)
     cut_lines(axes, graph["seg_len"], graph["time"], zorder=0)
-    last = graph["time"] - 1
     axes.set_xticks(
         range(last, -1, -graph["seg_len"]), [str(last - t) for t in range(last, -1, -graph["seg_len"])]
     )
     layer_ticks(axes, graph["n_layer"])
     axes.set(
-        title=f"{name}: told of {graph['reach']} tokens before the last", xlabel="tokens back from the last"
+        title=f"{name}: the last depends on {graph['reach']} tokens before it",
+        xlabel="tokens back from the last",
     )
     hide_frame(axes)
 
@@ -83,8 +91,8 @@ def copying(data: Data) -> Picture:
     seeds = len(rows[0]["stopped"]["by_offset"][0]["seeds"])
     return Picture(
         figure,
-        f"Accuracy of copying a random token, mean of {seeds} seeds, by how many hops it takes "
-        f"with memory {data['mem_len']} and {data['n_layer']} layers; chance is {data['chance']:.2f}. "
+        f"Accuracy of copying a random token, mean of {seeds} seed{'s' * (seeds > 1)}, by how many hops it "
+        f"takes with memory {data['mem_len']} and {data['n_layer']} layers; chance is {data['chance']:.2f}. "
         f"{'; '.join(alt)}.",
     )
 
@@ -100,12 +108,14 @@ def relay_routes(data: Data, *, seed: int = 0) -> Picture:
             3, len(rows), sharex=True, sharey="row", height_ratios=[1, 2, 2], squeeze=False
         )
         for (accuracy, last, first), row in zip(grid.T, rows, strict=True):
-            found = row["seeds"][seed]
-            accuracy.bar(offsets, found["accuracy"], color="#505050")
+            measured = row["seeds"][seed]
+            accuracy.bar(offsets, measured["accuracy"], color="#505050")
             accuracy.axhline(data["chance"], color="black", lw=1, ls=":")
             accuracy.set(title=f"{row['distance']} back, seed {seed}")
             for axes, layer in ((last, 1), (first, 0)):
-                for distances, weights in zip(found["distance"][layer], found["weight"][layer], strict=True):
+                for distances, weights in zip(
+                    measured["distance"][layer], measured["weight"][layer], strict=True
+                ):
                     for offset, distance, weight in zip(offsets, distances, weights, strict=True):
                         if weight >= 0.5:
                             mark, colour = ("s", BLUE) if distance <= offset else ("o", ORANGE)
@@ -129,9 +139,9 @@ def relay_routes(data: Data, *, seed: int = 0) -> Picture:
 
 def _route_in_words(row: Data, seed: int) -> str:
     """Return how far back the last layer's sharpest head looks, and how accurate the model is there."""
-    found, spans = row["seeds"][seed], list[list[Any]]()
-    for offset, accuracy in enumerate(found["accuracy"]):
-        weights, distances = ([head[offset] for head in found[name][1]] for name in ("weight", "distance"))
+    measured, spans = row["seeds"][seed], list[list[Any]]()
+    for offset, accuracy in enumerate(measured["accuracy"]):
+        weights, distances = ([head[offset] for head in measured[name][1]] for name in ("weight", "distance"))
         distance = distances[weights.index(max(weights))]
         if not spans or spans[-1][2] != distance:
             spans.append([offset, offset, distance, []])

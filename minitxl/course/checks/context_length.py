@@ -1,0 +1,290 @@
+"""Checks of notebook 06b: its predictions, the gain, RECL, and a model that shortens another's RECL."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from itertools import pairwise
+from math import ceil, floor
+from typing import Any
+
+import torch
+from einops import reduce
+from jaxtyping import Float
+from torch import Tensor
+
+from minitxl.analysis import context_length
+from minitxl.course.exercises import NOTHING, Verdict, judge
+from minitxl.course.predictions import Predictions, Question
+
+GroupLosses = Float[Tensor, "system context target"]
+
+PREDICTIONS = Predictions(
+    Question(
+        "longer",
+        "Model A has a longer RECL than model B. Does A then have the lower loss?",
+        answer="not always",
+        choices=("always", "not always"),
+        why="RECL says how far a model still gains, and not how good it is",
+        wrong={"always": "a model that is bad with a short context has much to gain, and gains for long"},
+    ),
+    Question(
+        "third",
+        "A third model joins the group. Can the RECL of A change, though A stays as it is?",
+        answer="yes",
+        choices=("yes", "no"),
+        why="the baseline is the best of the whole group, so A's gain is measured against another number",
+        wrong={
+            "no": "A's gain is measured against the best of the group, and that may now be the third model"
+        },
+    ),
+    Question(
+        "lstm",
+        "Trained on the same text, which model gains from the longer context?",
+        answer="transformer-xl",
+        choices=("transformer-xl", "lstm"),
+        why="in all three seeds and for every share of hard targets, as in the paper",
+        wrong={"lstm": "its state has a fixed size, and what is far back fades in it"},
+    ),
+)
+
+
+def gain(losses: GroupLosses, which: int, short: int, long: int, r: float) -> float:
+    """Return g_i(c, c') of Appendix C; ``short`` and ``long`` are places on the axis of contexts."""
+    group = {str(i): dict(enumerate(one)) for i, one in enumerate(losses)}
+    return context_length.gain(group, str(which), short, long, r=r).relative
+
+
+def check_gain(attempt: Callable[..., Any]) -> Verdict:
+    """Judge ``attempt(losses, which, short, long, r)``. The first case is the example of the notebook."""
+    mistakes: dict[str, Callable[..., Any]] = {
+        "the baseline is the model's own loss: b(c, t) is the smallest of the whole group": partial(
+            _gain, own=True
+        ),
+        "T holds the easiest targets: take those of the largest b(c, t)": partial(_gain, easiest=True),
+        "all targets are used: T is the share r of them": partial(_gain, everything=True),
+        "f lacks its minimum with the baseline b(c, t)": partial(_gain, no_minimum=True),
+        "the mean comes before the minimum here: take the minimum at each target, then the mean": partial(
+            _gain, mean_first=True
+        ),
+        "perplexity is e to the mean loss: g compares exp f, and not f": partial(_gain, without_exp=True),
+        "g is a part of the perplexity at the short context: divide by exp f(c, c)": partial(
+            _gain, by_long=True
+        ),
+        "the gain is not divided: it is a share of exp f(c, c)": partial(_gain, undivided=True),
+        "the sign is turned: a gain is positive where the longer context has the smaller loss": partial(
+            _gain, turned=True
+        ),
+        "the hardest targets are chosen at the longer context: T belongs to c": partial(
+            _gain, ranked_at_long=True
+        ),
+        "the number of hard targets is rounded to the nearest, and here it is rounded down": partial(
+            _gain, rounding=floor
+        ),
+        "the number of hard targets is rounded to the nearest, and here it is rounded up": partial(
+            _gain, rounding=ceil
+        ),
+    }
+    cases = [(example(), which, 0, 1, 0.5) for which in (0, 1)]
+    for losses, which, _, r in _groups(6):
+        few = losses[:, :3, :5]
+        cases += [(few, which, 0, 1, 0.35), (few, which, 0, 1, 0.25), (losses, which, 1, 2, r)]
+    names = ("losses", "which", "short", "long", "r")
+    return judge(attempt, reference=gain, cases=cases, mistakes=mistakes, names=names)
+
+
+def example() -> GroupLosses:
+    """Return the losses of the example: two models, two context lengths, four targets."""
+    return torch.tensor(
+        [
+            [[2.0, 1.0, 3.0, 0.4], [1.3, 0.9, 2.7, 0.4]],
+            [[1.5, 1.2, 2.5, 0.6], [1.5, 1.1, 2.4, 0.6]],
+        ],
+        dtype=torch.float64,
+    )
+
+
+def _gain(
+    losses: GroupLosses,
+    which: int,
+    short: int,
+    long: int,
+    r: float,
+    *,
+    own: bool = False,
+    easiest: bool = False,
+    everything: bool = False,
+    no_minimum: bool = False,
+    mean_first: bool = False,
+    without_exp: bool = False,
+    by_long: bool = False,
+    undivided: bool = False,
+    turned: bool = False,
+    ranked_at_long: bool = False,
+    rounding: Callable[[float], int] = round,
+) -> float:
+    """Appendix C's gain with one step of it wrong."""
+    best = reduce(losses, "system context target -> context target", "min")
+    baseline = losses[which, short] if own else best[short]
+    share = r * len(baseline)
+    number = len(baseline) if everything else max(1, rounding(share))
+    ranked = best[long] if ranked_at_long else baseline
+    hardest = ranked.sort(descending=not easiest, stable=True).indices[:number]
+    f = []
+    for at in (short, long):
+        own_losses = losses[which, at]
+        if mean_first:
+            f.append(torch.minimum(baseline[hardest].mean(), own_losses[hardest].mean()))
+        else:
+            f.append((own_losses if no_minimum else torch.minimum(baseline, own_losses))[hardest].mean())
+    before, after = f if without_exp else [one.exp() for one in f]
+    difference = after - before if turned else before - after
+    return float(difference if undivided else difference / (after if by_long else before))
+
+
+def check_recl(attempt: Callable[..., Any]) -> Verdict:
+    """Judge ``attempt(losses, which, lengths, r)``: RECL in tokens of one system of a group.
+
+    ``losses`` is [system context target] in nats, ``which`` the system, ``lengths`` the contexts.
+    """
+    mistakes: dict[str, Callable[..., Any]] = {
+        "the baseline is the model's own loss: b(c, t) is the smallest of the whole group": partial(
+            walk, own=True
+        ),
+        "T is chosen once: rank the targets anew at every c": partial(walk, ranked_once=True),
+        "f(c, c') lacks its minimum with the baseline b(c, t)": partial(walk, no_minimum=True),
+        "perplexity is e to the mean loss: compare exp f, and not f": partial(walk, without_exp=True),
+        "you return c', and the context that no longer gains is c": partial(walk, later=True),
+        "you return the place in lengths, and not the tokens": partial(walk, place=True),
+        "where every step gains, the answer is the longest length": partial(walk, short_of_end=True),
+        "the walk goes on after its first step that gains less than 1 %: stop there": partial(
+            walk, last=True
+        ),
+    }
+    names = ("losses", "which", "lengths", "r")
+    return judge(attempt, reference=recl, cases=list(_groups(60)), mistakes=mistakes, names=names)
+
+
+def recl(losses: GroupLosses, which: int, lengths: list[int], r: float) -> int:
+    """Return RECL in tokens."""
+    group = {str(i): dict(zip(lengths, one, strict=True)) for i, one in enumerate(losses)}
+    return context_length.recl(group, r=r)[str(which)].tokens
+
+
+def walk(
+    losses: GroupLosses,
+    which: int,
+    lengths: list[int],
+    r: float,
+    *,
+    own: bool = False,
+    ranked_once: bool = False,
+    no_minimum: bool = False,
+    without_exp: bool = False,
+    later: bool = False,
+    place: bool = False,
+    short_of_end: bool = False,
+    last: bool = False,
+) -> int:
+    """Appendix C's walk with one step of it wrong."""
+    best = losses[which] if own else reduce(losses, "system context target -> context target", "min")
+    number = max(1, round(r * best.shape[1]))
+    stops = []
+    for at in range(len(lengths) - 1):
+        baseline = best[at]
+        order = best[0 if ranked_once else at].sort(descending=True, stable=True).indices[:number]
+        f = [
+            (losses[which, c] if no_minimum else torch.minimum(baseline, losses[which, c]))[order].mean()
+            for c in (at, at + 1)
+        ]
+        before, after = f if without_exp else [one.exp() for one in f]
+        if (before - after) / before < 0.01:
+            stops.append(at)
+    if not stops:
+        return len(lengths) - 1 if place else lengths[-2 if short_of_end else -1]
+    stop = stops[-1] if last else stops[0]
+    return stop if place else lengths[stop + 1 if later else stop]
+
+
+def _groups(number: int) -> list[tuple[GroupLosses, int, list[int], float]]:
+    """Groups of three systems whose losses fall with context, each at its own pace and to its own floor."""
+    random = torch.Generator().manual_seed(60)
+    groups = []
+    for one in range(number):
+        rates, floors = (0.3 + torch.rand(3, 1, 40, generator=random) for _ in range(2))
+        rates = rates * (0.2 if one % 5 == 4 else 1.0)  # some gain to the end
+        steps = torch.arange(8).reshape(1, 8, 1)
+        noise = 0.05 * torch.rand(3, 8, 40, generator=random)
+        losses = (2 * floors + 2 * torch.exp(-rates * steps) + noise).double()
+        groups.append((losses, one % 3, list(range(8, 65, 8)), (0.1, 0.5, 1.0)[one // 3 % 3]))
+    return groups
+
+
+LENGTHS = list(range(8, 129, 8))
+
+
+def curves(lengths: list[int] = LENGTHS) -> dict[str, dict[int, Tensor]]:
+    """Return made-up losses of a group of two: A goes on gaining, B is soon done, and worse in the end."""
+    return {
+        "A": {c: torch.full((10,), 1.0 + 0.5 * 2 ** (-c / 24), dtype=torch.float64) for c in lengths},
+        "B": {c: torch.full((10,), 1.2 + 0.5 * 2 ** (-c / 12), dtype=torch.float64) for c in lengths},
+    }
+
+
+def check_rival(attempt: Callable[[int], Any]) -> Verdict:
+    """Judge ``attempt(c)``: losses in nats of a model C beside which A's RECL is at most half.
+
+    C must be worse than A at the longest context, and may not lose by more context.
+    """
+    group = curves()
+    before = context_length.recl(group, r=1.0)["A"].tokens
+    try:
+        losses = {c: attempt(c) for c in LENGTHS}
+    except NotImplementedError:
+        return Verdict(False, NOTHING)
+    except Exception as error:
+        return Verdict(False, f"it raised {type(error).__name__}: {error}")
+    if any(loss is None or loss is Ellipsis for loss in losses.values()):
+        return Verdict(False, NOTHING)
+    if not all(isinstance(loss, int | float) and loss >= 0 for loss in losses.values()):
+        return Verdict(False, "return a loss in nats for each context length c: a number of 0 or more")
+    first, last, best = losses[LENGTHS[0]], losses[LENGTHS[-1]], group["A"][LENGTHS[-1]].mean().item()
+    if any(losses[long] > losses[short] + 1e-9 for short, long in pairwise(LENGTHS)):
+        return Verdict(False, "a longer context raises your loss: let it fall, or stay as it is")
+    if last <= best:
+        return Verdict(
+            False,
+            f"with {LENGTHS[-1]} tokens C has {last:.3f} nats and A {best:.3f}: C must be worse there",
+        )
+    third = {c: torch.full((10,), float(loss), dtype=torch.float64) for c, loss in losses.items()}
+    after = context_length.recl(group | {"C": third}, r=1.0)["A"].tokens
+    if after > before / 2:
+        own = group["A"][LENGTHS[0]].mean().item()
+        why = (
+            f"with {LENGTHS[0]} tokens C has {first:.3f} nats, no better than A's {own:.3f}"
+            if first >= own
+            else "C must be ahead of A for longer, or by more, at short contexts"
+        )
+        return Verdict(False, f"A's RECL is {after} beside C, and {before} without: {why}")
+    return Verdict(True, f"beside C, A's RECL is {after} tokens and not {before}, and A is the better model")
+
+
+def check_comparable(answer: Mapping[str, Any]) -> Verdict:
+    """Judge which percentages of the paper's Table 8 compare models of one group."""
+    right = {
+        "900 against 500": True,
+        "700 against 128": True,
+        "900 against 128": False,
+        "800 against 900": False,
+    }
+    why = {
+        "900 against 500": "both stand in the first group, at r = 0.1",
+        "700 against 128": "both stand in the second group, at r = 0.1",
+        "900 against 128": "900 is from the first group, and 128 from the second, with another baseline",
+        "800 against 900": "both are Transformer-XL in the first group, but at two shares r: other targets",
+    }
+    for name, value in right.items():
+        given = answer.get(name)
+        if given is None or given is Ellipsis:
+            return Verdict(False, f"{NOTHING} ({name})")
+        if bool(given) != value:
+            return Verdict(False, f"{name}: {why[name]}")
+    return Verdict(True, "a RECL compares with one of its own group, at the same share and step")

@@ -1,0 +1,101 @@
+"""Notebook 06b: its checks, its figures, and what it says of the stored result."""
+
+import re
+
+import pytest
+import torch
+from page import Page
+
+from minitxl.analysis import context_length
+from minitxl.course.checks import context_length as checks
+from minitxl.figures.recurrence import dependency_graph
+
+CHECKS = {"gain-blank": checks.check_gain, "exercise-recl": checks.check_recl}
+PAGE = Page("06b_context_length", gain=checks.gain)
+
+
+@pytest.mark.parametrize("cell", CHECKS)
+def test_the_solution_is_right_and_the_stub_is_not_there_yet(cell):
+    PAGE.assert_solved_by_its_solution_alone(cell, CHECKS[cell])
+
+
+@pytest.mark.parametrize("rival", [lambda c: 1.1, lambda c: 1.02 + 0.1 / c])
+def test_a_rival_that_shortens_a_is_right(rival):
+    assert checks.check_rival(rival).right
+
+
+@pytest.mark.parametrize(
+    ("rival", "sentence"),
+    [
+        (lambda c: None, "nothing here yet"),
+        (lambda c: 1 / 0, "it raised ZeroDivisionError"),
+        (lambda c: "low", "a number of 0 or more"),
+        (lambda c: 1.02 + c / 1000, "a longer context raises your loss"),
+        (lambda c: 0.5, "C must be worse there"),
+        (lambda c: 1.5, "with 8 tokens C has 1.500 nats, no better than A's 1.397"),
+        (lambda c: 1.39, "C must be ahead of A for longer, or by more"),
+    ],
+)
+def test_a_rival_that_does_not_shorten_a_is_told_why(rival, sentence):
+    verdict = checks.check_rival(rival)
+    assert not verdict.right
+    assert sentence in verdict.message
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({"900 against 500": None}, "nothing here yet"),
+        ({"900 against 500": False}, "both stand in the first group"),
+        ({"900 against 128": True}, "128 from the second"),
+        ({"800 against 900": True}, "two shares r"),
+    ],
+)
+def test_comparisons_are_judged_one_by_one(changed, sentence):
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE.cells["exercise-pairs"], re.DOTALL)
+    right = PAGE.run(code)["my_comparisons"]
+    assert checks.check_comparable(right).right
+    verdict = checks.check_comparable(right | changed)
+    assert not verdict.right
+    assert sentence in verdict.message
+
+
+def test_the_example_has_the_numbers_of_the_text():
+    losses = checks.example()
+    assert losses[:, 0].amin(dim=0).tolist() == [1.5, 1.0, 2.5, 0.4]
+    assert checks.gain(losses, 0, 0, 1, 0.5) == pytest.approx(1 - torch.tensor(-0.1).exp().item(), abs=1e-6)
+    assert "0.095" in PAGE.cells["example-after"]
+
+
+def test_predictions_are_judged_on_their_own_merits():
+    answers = {"longer": "not always", "third": "yes", "lstm": "Transformer-XL"}
+    assert all(verdict.right for verdict in checks.PREDICTIONS.check(answers).verdicts)
+    for question in checks.PREDICTIONS.questions:
+        for guess, sentence in question.wrong.items():
+            assert question.judge(guess).message.casefold().endswith(sentence.casefold())
+        assert f"| `{question.name}` |" in PAGE.cells["example-after"]
+
+
+def test_the_made_up_models_have_the_lengths_of_the_text():
+    lengths = context_length.recl(checks.curves(), r=1.0)
+    assert {name: one.tokens for name, one in lengths.items()} == {"A": 88, "B": 8}
+    assert "has a RECL of 88 tokens" in PAGE.cells["exercise-rival"]
+
+
+@pytest.mark.parametrize(("third", "step"), [(False, 8), (True, 8), (False, 16)])
+def test_large_marks_stand_on_the_curves_where_the_walk_stops(third, step):
+    space = PAGE.run("relative", explore=lambda draw, **choices: choices)
+    group = space["group_of"](third, step)
+    lengths = context_length.recl(group, r=1.0)
+    (axes,) = space["draw"](third, step).figure.axes
+    for (name, losses), line, mark in zip(group.items(), axes.lines[::2], axes.lines[1::2], strict=True):
+        curve = {length: loss.mean().item() for length, loss in losses.items()}
+        assert dict(line.get_xydata().tolist()) == curve
+        assert mark.get_xydata().tolist() == [[lengths[name].tokens, curve[lengths[name].tokens]]]
+
+
+def test_effective_lengths_names_its_marks():
+    panels = {"One": {"A": {"lengths": [8, 16], "loss": [2.0, 1.0], "recl": [16]}}}
+    picture = dependency_graph.effective_lengths({"unit": "bits", "panels": panels, "marks": "length"})
+    assert picture.alt == "Bits against context, and length in tokens. One: A 16 (1.00 in the end)."
+    assert picture.figure.legends[0].get_title().get_text() == "large mark: length"
