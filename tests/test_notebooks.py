@@ -33,6 +33,7 @@ BUILT_BY_THE_READER: list[str] = [
     "07_shaw",
     "08_xl_four_terms",
     "09_relative_shift",
+    "10_training",
     "11_attention_over_memory",
     "12_evaluation_cost",
     "13_generation_and_scale",

@@ -11,6 +11,7 @@ torch's global random state, alone.
 """
 
 import asyncio
+from collections.abc import Callable, Iterator
 from html import escape
 from math import log
 from statistics import mean
@@ -39,6 +40,7 @@ PROBE_LANES, PROBE_SEGMENTS = 32, 3
 """The probe: lanes, and segments of each that are scored, once its memory is full."""
 WORTH = 0.002
 """Bits per token; a model that has learned nothing also makes something, though less, of its memory."""
+Training = Callable[[Run, ContiguousBatches, Tensor], Iterator[Record]]
 LOOKED_AT = 4
 """Lanes of the probe whose attention is shown."""
 
@@ -54,14 +56,23 @@ class Dashboard:
 
     Attention and reach are measured on a probe, a few segments from the start of ``valid``:
     cheap enough to repeat, and noisier than ``minitxl.analysis.context_length`` is on a whole text.
+
+    ``train`` yields the record of each step, whose run may then be looked at: another one than the
+    package's trains with a step of the reader's own.
     """
 
     def __init__(
-        self, run: Run, lanes: ContiguousBatches, valid: Integer[Tensor, " time"], *, every: int = 25
+        self,
+        run: Run,
+        lanes: ContiguousBatches,
+        valid: Integer[Tensor, " time"],
+        *,
+        every: int = 25,
+        train: Training = loop.train_steps,
     ) -> None:
         if every < 1:
             raise ValueError(f"every must be 1 step or more, got {every}")
-        self.run, self.lanes, self.valid, self.every = run, lanes, valid, every
+        self.run, self.lanes, self.valid, self.every, self._steps = run, lanes, valid, every, train
         s = run.settings
         self._memory = s.evaluation
         self._probe = valid[: PROBE_LANES * ((-(-s.mem_len // s.seg_len) + PROBE_SEGMENTS) * s.seg_len + 1)]
@@ -137,7 +148,7 @@ class Dashboard:
 
     def _train(self) -> None:
         try:
-            for record in loop.train_steps(self.run, self.lanes, self.valid):
+            for record in self._steps(self.run, self.lanes, self.valid):
                 self._keep(record)
                 if self._asked_to_stop.is_set():
                     break

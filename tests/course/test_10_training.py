@@ -8,14 +8,13 @@ import pytest
 import torch
 from matplotlib.colors import same_color
 
+from minitxl.course.checks import comparisons
 from minitxl.course.checks import training as judges
-from minitxl.figures.training import progress
+from minitxl.figures.training import recurrence
 
 ROOT = Path(__file__).parent.parent.parent
-CELLS = {
-    cell.id: cell.source
-    for cell in nbformat.read(ROOT / "notebooks" / "10_training.ipynb", as_version=4).cells
-}
+NOTEBOOK = nbformat.read(ROOT / "notebooks" / "10_training.ipynb", as_version=4)
+CELLS = {cell.id: cell.source for cell in NOTEBOOK.cells}
 SETUP = CELLS["setup"].partition("corpus = ")[0]
 
 
@@ -39,8 +38,9 @@ def stub(cell: str, name: str):
     ("cell", "name", "check"),
     [
         ("exercise-trainer", "my_train", judges.check_trainer),
-        ("exercise-bits", "my_bits", judges.check_bits),
-        ("exercise-compare", "my_answers", judges.check_comparisons),
+        ("step-parts", "training_step", judges.check_training_step),
+        ("exercise-bits", "my_bits", comparisons.check_bits),
+        ("exercise-compare", "my_answers", comparisons.check_comparisons),
     ],
 )
 def test_the_solution_is_right_and_nobodys_random_numbers_change(cell, name, check):
@@ -52,7 +52,7 @@ def test_the_solution_is_right_and_nobodys_random_numbers_change(cell, name, che
 
 @pytest.mark.parametrize("bugs", judges._subsets(judges.BUGS), ids=lambda bugs: "+".join(sorted(bugs)))
 def test_the_check_names_the_bugs_that_are_there_and_no_other(bugs):
-    verdict = judges.check_trainer(judges._with_bugs(bugs))
+    verdict = judges.check_trainer(judges._with_bugs(bugs), name_bugs=True)
     assert not verdict.right
     seen = bugs - {"rows"} if "graph" in bugs else bugs  # shuffled rows show only from the second step on
     assert {bug for bug, words in judges.BUGS.items() if words in verdict.message} == seen
@@ -61,12 +61,22 @@ def test_the_check_names_the_bugs_that_are_there_and_no_other(bugs):
 
 def test_the_notebooks_trainer_has_all_four():
     broken = stub("my-train", "my_train")
-    assert judges.BUGS["graph"] in judges.check_trainer(broken).message
+    assert judges.BUGS["graph"] in judges.check_trainer(broken, name_bugs=True).message
     source = CELLS["my-train"].rpartition("\n\n")[0]
     detached = source.replace("[:, :, -mem_len:]", "[:, :, -mem_len:].detach()")
     assert detached != source
-    message = judges.check_trainer(run(detached)["my_train"]).message
+    message = judges.check_trainer(run(detached)["my_train"], name_bugs=True).message
     assert [bug for bug, words in judges.BUGS.items() if words in message] == ["rate", "clip", "rows"]
+
+
+def test_bugs_are_counted_and_not_named_for_who_looks_for_them():
+    message = judges.check_trainer(judges._with_bugs({"rate", "clip"})).message
+    assert "2 of the four can be seen" in message
+    assert not any(words in message for words in judges.BUGS.values())
+    new = judges.check_trainer(judges._with_bugs({"none"})).message
+    assert new == f"still there: {judges.OTHERS['none']}"
+    for output in next(cell for cell in NOTEBOOK.cells if cell.id == "my-train").outputs:
+        assert not any(words in str(output) for words in judges.BUGS.values())
 
 
 def test_another_trainer_is_told_apart_from_all_of_these():
@@ -82,41 +92,70 @@ def test_another_trainer_is_told_apart_from_all_of_these():
 
 
 def test_each_mistake_with_bits_gets_its_own_sentence(monkeypatch):
-    assert judges.check_bits(stub("my-bits", "my_bits")).message == "there is nothing here yet"
-    seen, judge = {}, judges.judge
-    monkeypatch.setattr(judges, "judge", lambda attempt, **all_: seen.update(all_) or judge(attempt, **all_))
-    judges.check_bits(lambda segments: 0.0)
+    assert comparisons.check_bits(stub("my-bits", "my_bits")).message == "there is nothing here yet"
+    seen, judge = {}, comparisons.judge
+    monkeypatch.setattr(
+        comparisons, "judge", lambda attempt, **all_: seen.update(all_) or judge(attempt, **all_)
+    )
+    comparisons.check_bits(lambda segments: 0.0)
     assert len(seen["mistakes"]) == 4
     for sentence, mistake in seen["mistakes"].items():
-        assert judges.check_bits(mistake).message == sentence
+        assert comparisons.check_bits(mistake).message == sentence
 
 
-@pytest.mark.parametrize("pair", judges.FAIR)
+@pytest.mark.parametrize("pair", comparisons.FAIR)
 def test_a_wrong_answer_about_a_pair_is_explained(pair):
-    answers = {name: fair for name, (fair, _) in judges.FAIR.items()}
-    verdict = judges.check_comparisons(answers | {pair: not answers[pair]})
-    assert (verdict.right, verdict.message) == (False, f"{pair}: {judges.FAIR[pair][1]}")
-    assert pair in judges.check_comparisons(answers | {pair: None}).message
+    answers = {name: fair for name, (fair, _) in comparisons.FAIR.items()}
+    verdict = comparisons.check_comparisons(answers | {pair: not answers[pair]})
+    assert (verdict.right, verdict.message) == (False, f"{pair}: {comparisons.FAIR[pair][1]}")
+    assert pair in comparisons.check_comparisons(answers | {pair: None}).message
 
 
 @pytest.mark.parametrize(
     ("right", "wrong"),
     [
-        ("step / s.warmup", "(step - 1) / s.warmup"),
-        ("s.seg_len // 2 if", "s.seg_len // 2 + 1 if"),
-        ("min(1.0, s.clip / (norm + 1e-6))", "1.0"),
-        ("extend(memory, states, mem_len=s.mem_len)", "None"),
+        ("return loss.item(), extend(memory, states, mem_len=mem_len)", "return loss.item(), None"),
+        ("for group in optimizer.param_groups:", "for group in optimizer.param_groups[:1]:"),
+        ("clip_grad_norm_(model.parameters(), clip)", "clip_grad_norm_(model.parameters(), 1e9)"),
+        ("optimizer.zero_grad()", "pass"),
     ],
 )
-def test_the_step_by_hand_equals_the_packages_or_the_notebook_stops(right, wrong):
+def test_the_model_is_trained_by_the_readers_step_and_a_wrong_one_is_replaced(right, wrong):
     class Text:
         train = torch.randint(256, (2000,), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
 
-    by_hand = CELLS["step-by-hand"]
-    run(by_hand, CELLS["equal"], corpus=Text)
-    assert by_hand.replace(right, wrong) != by_hand
+    (code,) = re.findall(r"```python\n(.*?)```", CELLS["step-parts"], flags=re.DOTALL)
+    _, _, after = CELLS["training-step"].partition("\n\n\n")
+    names = run(code + after, corpus=Text, checks=judges)
+    assert names["training_step"] is not judges.solution_training_step
+    calls, mine = [], names["training_step"]
+    names["training_step"] = lambda *case: calls.append(1) or mine(*case)
+    exec(CELLS["training-loop"], names)
+    exec(CELLS["equal"], names)
+    assert len(calls) == 9
+
+    broken = code.replace(right, wrong)
+    assert broken != code
+    assert run(broken + after, checks=judges)["training_step"] is judges.solution_training_step
+
+
+def test_a_loop_that_forgets_the_memory_stops_the_notebook():
+    class Text:
+        train = torch.randint(256, (2000,), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
+
+    forgetful = CELLS["training-loop"].replace("run.memory if index else None", "None")
+    assert forgetful != CELLS["training-loop"]
     with pytest.raises(AssertionError):
-        run(by_hand.replace(right, wrong), CELLS["equal"], corpus=Text)
+        run(forgetful, CELLS["equal"], corpus=Text, training_step=judges.solution_training_step)
+
+
+def test_predictions_are_answered_by_the_stored_results():
+    answers = {"first": 1.2, "equal_context": "level", "absolute": "hurts", "loss_for_xl": "full"}
+    checked = comparisons.predictions.check(answers, first=1.25)
+    assert all(verdict.right for verdict in checked.verdicts)
+    wrong = {"first": 0.1, "equal_context": "memory", "absolute": "helps", "loss_for_xl": "half"}
+    checked = comparisons.predictions.check(wrong, first=1.25)
+    assert not any(verdict.right or verdict.blank for verdict in checked.verdicts)
 
 
 def some_rows() -> dict:
@@ -135,18 +174,44 @@ def some_rows() -> dict:
     return {"systems": [row(True, 2.0), row(False, 3.0)]}
 
 
-@pytest.mark.parametrize("recurrence", [True, False])
-def test_the_browser_shows_the_chosen_run_over_the_others(recurrence):
+def line_of(axes, colour):
+    lines = [one for one in axes.lines if same_color(one.get_color(), colour) and len(one.get_xdata()) > 1]
+    (line,) = lines
+    return list(line.get_xdata()), list(line.get_ydata())
+
+
+def test_the_widget_shows_an_encoding_with_memory_and_without():
     data = some_rows()
-    chosen = data["systems"][0 if recurrence else 1]
     space = run(
         "stored = type('Stored', (), {'data': data})", CELLS["widget"].partition("explore(")[0], data=data
     )
-    drawn = space["draw"]("XL", recurrence, "full")
+    drawn = space["draw"]("XL", "full")
     lengths, offsets = drawn.figure.axes
-    (line,) = (one for one in lengths.lines if same_color(one.get_color(), progress.ORANGE))
-    assert list(line.get_xdata()) == [8, 16]
-    assert list(line.get_ydata()) == [one["bits"]["mean"] for one in chosen["by_length"]]
-    (line,) = (one for one in offsets.lines if same_color(one.get_color(), progress.ORANGE))
-    assert list(line.get_ydata()) == [one["mean"] for one in chosen["bits_by_offset"]]
-    assert f"{chosen['trained']['bits']['mean']:.2f}" in drawn.alt
+    for row, colour in zip(data["systems"], (recurrence.ORANGE, recurrence.GREEN), strict=True):
+        assert line_of(lengths, colour) == ([8, 16], [one["bits"]["mean"] for one in row["by_length"]])
+        assert line_of(offsets, colour)[1] == [one["mean"] for one in row["bits_by_offset"]]
+        assert f"{row['trained']['bits']['mean']:.2f} at the attention length of training" in drawn.alt
+
+
+def test_both_readings_stand_side_by_side_and_what_was_not_measured_is_left_out():
+    data = some_rows()
+    data["systems"][0]["by_length"] = data["systems"][0]["by_length"][1:]  # with memory, not at 8
+    picture = recurrence.by_recurrence(data, attention_len=8)
+    segments, equal = picture.figure.axes
+    marks = [
+        [line.get_xdata()[0] for line in axes.lines if len(line.get_xdata()) == 1]
+        for axes in (segments, equal)
+    ]
+    as_trained = [sum(recurrence.in_segments(row)) / 2 for row in data["systems"]]
+    assert marks == [pytest.approx(as_trained), pytest.approx([3.125])]
+    assert "Each from 8: XL, no memory, full loss 3.12." in picture.alt
+
+
+def test_loss_by_offset_is_drawn_for_each_system():
+    data = some_rows()
+    picture = recurrence.by_offset(data)
+    (axes,) = picture.figure.axes
+    assert [list(line.get_ydata()) for line in axes.lines] == [
+        [one["mean"] for one in row["bits_by_offset"]] for row in data["systems"]
+    ]
+    assert "XL, no memory 4.00 at offset 0" in picture.alt

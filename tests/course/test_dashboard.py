@@ -263,3 +263,19 @@ def test_what_it_is_given_is_checked():
         Dashboard(loop.start(MODEL, SETTINGS), lanes, TEXT, every=0)
     with pytest.raises(ValueError, match="must hold"):
         Dashboard(loop.start(MODEL, SETTINGS), lanes, TEXT[:40])
+
+
+def test_a_training_of_the_readers_own_is_drawn_and_stopped_like_the_packages():
+    steps = []
+
+    def mine(run, lanes, valid):
+        for record in loop.train_steps(run, lanes, valid):
+            steps.append(record.step)
+            yield record
+
+    lanes = ContiguousBatches(TEXT, batch=SETTINGS.batch, seg_len=SETTINGS.seg_len)
+    board = Dashboard(loop.start(MODEL, SETTINGS), lanes, TEXT, every=4, train=mine)
+    board.start()
+    board.wait()
+    assert steps == list(range(1, 11))
+    assert_as_if_unwatched(board.run)

@@ -1,8 +1,7 @@
-"""Checks of notebook 10: the broken trainer, bits over unequal segments, which scores compare."""
+"""Checks of notebook 10: the training step, and the trainer with planted bugs."""
 
 from collections.abc import Callable, Iterable, Mapping
 from itertools import chain, combinations
-from math import exp, log
 from typing import Any
 
 import torch
@@ -13,7 +12,7 @@ from torch.nn.utils import clip_grad_norm_
 
 from minitxl.config import ModelConfig
 from minitxl.course.differences import difference, equal
-from minitxl.course.exercises import NOTHING, Verdict, judge
+from minitxl.course.exercises import NOTHING, Verdict
 from minitxl.data.batching import Segment
 from minitxl.memory import extend
 from minitxl.model import TransformerLM
@@ -30,15 +29,20 @@ OTHERS = {
     "none": "memory stays None, so nothing is remembered: hand on what extend returns",
     "replaced": "memory is replaced by the segment's states: where mem_len > seg_len, some of the old stays",
     "added": "gradients of the steps before are added up: set them to zero before each backward",
+    "group": "the rate is set in the optimizer's first group alone: each group of parameters has its own",
     "sum": "the loss is a sum over tokens: take the mean, or the rate means something else at each size",
 }
 """Bugs that can come in while those are mended."""
+BY_NAME = "check_trainer(…, name_bugs=True) names them"
 GONE = "the graph is gone"
 """The outcome of a trainer that stops because of the first of them."""
 
 
-def check_trainer(attempt: Trainer) -> Verdict:
-    """Return the verdict on which planted bugs ``attempt(model, segments, rates, mem_len=, clip=)`` has."""
+def check_trainer(attempt: Trainer, *, name_bugs: bool = False) -> Verdict:
+    """Return the verdict on which planted bugs ``attempt(model, segments, rates, mem_len=, clip=)`` has.
+
+    Without ``name_bugs`` they are counted and not named, for a learner who looks for them.
+    """
     one, many = _task(steps=1), _task(steps=4)
     try:
         after_one, after_many = _outcome(attempt, one), _outcome(attempt, many)
@@ -53,9 +57,12 @@ def check_trainer(attempt: Trainer) -> Verdict:
         if _close(after_one, _outcome(_with_bugs(bugs), one)) and _close(
             after_many, _outcome(_with_bugs(bugs), many)
         ):
-            told = "; ".join(why for bug, why in (BUGS | OTHERS).items() if bug in bugs)
-            hidden = "graph" in bugs and "; it stops at step 2, so look again once it runs"
-            return Verdict(False, f"still there: {told}{hidden or ''}")
+            hidden = "it stops at step 2, so look again once it runs" if "graph" in bugs else ""
+            new = [why for bug, why in OTHERS.items() if bug in bugs]
+            number = len(bugs & set(BUGS))
+            counted = [f"{number} of the four can be seen, and {BY_NAME}"] if number else []
+            reasons = [why for bug, why in BUGS.items() if bug in bugs] if name_bugs else counted
+            return Verdict(False, f"still there: {'; '.join(filter(None, [*reasons, *new, hidden]))}")
     return Verdict(False, _where(after_many, _outcome(_with_bugs(set()), many)))
 
 
@@ -81,7 +88,8 @@ def solution_training_step(
     optimizer.zero_grad()
     loss.backward()
     clip_grad_norm_(model.parameters(), clip)
-    optimizer.param_groups[0]["lr"] = rate
+    for group in optimizer.param_groups:
+        group["lr"] = rate
     optimizer.step()
     return loss.item(), extend(memory, states, mem_len=mem_len)
 
@@ -97,7 +105,7 @@ def check_training_step(attempt: Any) -> Verdict:
     def train(
         model: TransformerLM, segments: list[Segment], rates: list[float], *, mem_len: int, clip: float
     ) -> list[float]:
-        optimizer, memory, losses = torch.optim.SGD(model.parameters(), lr=1.0), None, []
+        optimizer, memory, losses = _in_two_groups(model), None, []
         for segment, rate in zip(segments, rates, strict=True):
             result = attempt(model, optimizer, segment, memory, rate, mem_len, clip)
             if result is None or result is Ellipsis:
@@ -106,8 +114,14 @@ def check_training_step(attempt: Any) -> Verdict:
             losses.append(float(loss))
         return losses
 
-    verdict = check_trainer(train)
+    verdict = check_trainer(train, name_bugs=True)
     return Verdict(True, "every loss and every weight is as it should be") if verdict.right else verdict
+
+
+def _in_two_groups(model: TransformerLM) -> torch.optim.SGD:
+    """Return plain SGD whose parameters stand in two groups, as those of the package's AdamW do."""
+    matrices, others = ([p for p in model.parameters() if (p.ndim > 1) is many] for many in (True, False))
+    return torch.optim.SGD([{"params": matrices}, {"params": others}], lr=1.0)
 
 
 def _task(steps: int) -> dict[str, Any]:
@@ -162,7 +176,7 @@ def _with_bugs(bugs: set[str]) -> Trainer:
     def train(
         model: TransformerLM, segments: list[Segment], rates: list[float], *, mem_len: int, clip: float
     ) -> list[float]:
-        optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+        optimizer = _in_two_groups(model)
         memory: Tensor | None = None
         losses = []
         for segment, rate in zip(segments, rates, strict=True):
@@ -176,11 +190,12 @@ def _with_bugs(bugs: set[str]) -> Trainer:
             loss.backward()
             if "clip" not in bugs:
                 clip_grad_norm_(model.parameters(), clip)
+            groups = optimizer.param_groups[: 1 if "group" in bugs else 2]
             if "rate" not in bugs:
-                optimizer.param_groups[0]["lr"] = rate
+                _set_rate(groups, rate)
             optimizer.step()
             if "rate" in bugs:
-                optimizer.param_groups[0]["lr"] = rate
+                _set_rate(groups, rate)
             before = None if "replaced" in bugs else memory
             memory = (_attached if "graph" in bugs else extend)(before, states, mem_len=mem_len)
             memory = None if "none" in bugs else memory
@@ -190,67 +205,12 @@ def _with_bugs(bugs: set[str]) -> Trainer:
     return train
 
 
+def _set_rate(groups: Iterable[dict[str, Any]], rate: float) -> None:
+    for group in groups:
+        group["lr"] = rate
+
+
 def _attached(memory: Tensor | None, states: Tensor, *, mem_len: int) -> Tensor:
     """``extend`` with its graph."""
     joined = states if memory is None else pack([memory, states], "layer batch * model")[0]
     return joined[:, :, -mem_len:]
-
-
-def bits_per_token(segments: list[Float[Tensor, "_"]]) -> float:
-    """Return mean bits over all tokens of segments with losses in nats, whatever their lengths."""
-    return torch.cat(segments).mean().item() / log(2)
-
-
-def check_bits(attempt: Callable[..., float]) -> Verdict:
-    """``attempt(segments)`` is given losses in nats, a tensor a segment, the last of them shorter."""
-    generator = torch.Generator().manual_seed(11)
-
-    def losses(*lengths: int) -> list[Tensor]:
-        return [4 * torch.rand(length, generator=generator, dtype=torch.float64) for length in lengths]
-
-    def of_segments(segments: list[Tensor]) -> float:
-        return sum(segment.mean().item() for segment in segments) / len(segments) / log(2)
-
-    return judge(
-        attempt,
-        reference=bits_per_token,
-        cases=[(losses(7, 7, 2),), (losses(5),), (losses(9, 9, 9, 1),)],
-        mistakes={
-            "a short segment counts as much as a long one: sum over all tokens, then divide": of_segments,
-            "these are nats: a bit is log 2 of them": lambda segments: torch.cat(segments).mean().item(),
-            "that is the perplexity, and bits are its logarithm to the base 2": lambda segments: exp(
-                torch.cat(segments).mean().item()
-            ),
-            "that is a sum: divide it by the number of tokens": lambda segments: (
-                torch.cat(segments).sum().item() / log(2)
-            ),
-        },
-        praise="every token counts once, and the unit is a bit",
-    )
-
-
-FAIR = {
-    "A and B": (True, "the same targets, tokens and context, another model: that is what a comparison is"),
-    "A and C": (
-        False,
-        "C predicts from 640 tokens and A from 128: the same weights would score better with more context",
-    ),
-    "A and D": (
-        False,
-        "D skips the targets at the start of each segment, the hard ones: both must score the same tokens",
-    ),
-    "A and E": (
-        False,
-        "a word is several characters: perplexities per token of other tokens do not compare, total bits do",
-    ),
-}
-"""The pairs of scores that are comparable, and why."""
-
-
-def check_comparisons(answers: Mapping[str, object]) -> Verdict:
-    """``answers`` says of each pair whether its perplexities compare."""
-    missing = [pair for pair in FAIR if not isinstance(answers.get(pair), bool)]
-    if missing:
-        return Verdict(False, f"{', '.join(missing)}: answer with True or False")
-    wrong = [f"{pair}: {why}" for pair, (fair, why) in FAIR.items() if answers[pair] is not fair]
-    return Verdict(not wrong, "; ".join(wrong) or "the same targets, the same tokens, the same context")

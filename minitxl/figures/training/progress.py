@@ -1,14 +1,12 @@
-"""Training as it goes: the dashboard's four panels; and one run of the ablation among the others."""
+"""Training as it goes: the dashboard's four panels."""
 
 from typing import Any
 
 from matplotlib.axes import Axes
 
-from minitxl.figures.marks import seed_band, ticks_at
 from minitxl.figures.picture import BITS, BLUE, GREEN, ORANGE, PURPLE, Data, Picture, drawing
 
 LAYERS = [("-", BLUE), ("--", ORANGE), ("-.", GREEN), (":", PURPLE)]
-PALE = "#BBBBBB"
 
 
 def progress(data: Data) -> Picture:
@@ -70,35 +68,3 @@ def _cost(axes: Axes, data: Data) -> str:
     axes.set_ylim(0, 1.3 * max(costs, default=1))
     now = f"{costs[-1]:.0f} microseconds a token" if costs else "no step yet"
     return f"Cost: {now}, {data['tokens']:,} tokens so far."
-
-
-def one_run(data: Data, *, encoding: str, recurrence: bool, loss: str) -> Picture:
-    """Draw one ablation system, the others pale: loss by attention length, and by offset as trained."""
-    rows = [row for row in data["systems"] if not row["equal_memory"]]
-    system = {"encoding": encoding, "recurrence": recurrence, "loss": loss}
-    chosen = next(row for row in rows if system.items() <= row.items())
-    with drawing(10, 3.6) as figure:
-        lengths, offsets = figure.subplots(1, 2, sharey=True)
-        for row in [*(row for row in rows if row is not chosen), chosen]:
-            style: dict[str, Any] = {"color": ORANGE} if row is chosen else {"color": PALE, "lw": 1, "ms": 3}
-            by_length = [one["attention_len"] for one in row["by_length"]], row["by_length"]
-            seed_band(lengths, by_length[0], [one["bits"] for one in by_length[1]], "o-", **style)
-            seg = range(len(row["bits_by_offset"]))
-            seed_band(offsets, seg, row["bits_by_offset"], "-", **style)
-        trained, best = chosen["trained"], chosen["best"]
-        lengths.plot(
-            trained["attention_len"], trained["bits"]["mean"], "o", color="black", ms=9, mfc="none", mew=2
-        )
-        ticks = sorted({one["attention_len"] for row in rows for one in row["by_length"]})
-        lengths.set_xscale("log", base=2)
-        ticks_at(lengths, ticks, rotation=45)
-        lengths.set(title=chosen["label"], xlabel="attention length, tokens", ylabel=f"test {BITS}")
-        offsets.set(title="Read in segments, as trained", xlabel="offset in the segment, tokens")
-    first, last = (chosen["bits_by_offset"][place]["mean"] for place in (0, -1))
-    return Picture(
-        figure,
-        f"{chosen['label']}: test {BITS} {trained['bits']['mean']:.2f} (spread "
-        f"{trained['bits']['spread']:.2f}) at the attention length of training, {trained['attention_len']}; "
-        f"best {best['bits']['mean']:.2f} at {best['attention_len']}. Read in segments as trained, "
-        f"{first:.2f} at offset 0 and {last:.2f} at the last.",
-    )

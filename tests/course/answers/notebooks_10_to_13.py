@@ -53,7 +53,7 @@ def nucleus_by_rows(log_probs, top_p):
 
 
 def step(model, optimizer, segment, past, rate, mem_len, clip, *, bug=""):
-    for group in optimizer.param_groups:
+    for group in optimizer.param_groups[: 1 if bug == "group" else None]:
         group["lr"] = 1.0 if bug == "rate" else rate
     if bug != "added":
         model.zero_grad()

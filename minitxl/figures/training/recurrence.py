@@ -1,0 +1,122 @@
+"""Systems of the ablation with and without memory: in segments, and from equally many characters."""
+
+from collections.abc import Sequence
+from statistics import mean
+from typing import Any
+
+from matplotlib.axes import Axes
+
+from minitxl.figures.marks import seed_band, ticks_at
+from minitxl.figures.picture import BITS, GREEN, ORANGE, Data, Picture, drawing
+
+LOOKS: dict[bool, tuple[str, dict[str, Any]]] = {
+    True: ("with memory", {"color": ORANGE, "marker": "o", "ls": "-"}),
+    False: ("no memory", {"color": GREEN, "marker": "s", "ls": "--", "mfc": "white"}),
+}
+"""Label and look of a system with memory (True) and without."""
+
+
+def in_segments(row: Data) -> list[float]:
+    """Return bits of each seed, read in segments as trained: the mean over the offsets."""
+    by_seed = zip(*(one["seeds"] for one in row["bits_by_offset"]), strict=True)
+    return [mean(offsets) for offsets in by_seed]
+
+
+def at_length(row: Data, attention_len: int) -> list[float] | None:
+    """Return bits of each seed, every target predicted from so many characters; None if not measured."""
+    return next(
+        (one["bits"]["seeds"] for one in row["by_length"] if one["attention_len"] == attention_len), None
+    )
+
+
+def by_recurrence(data: Data, *, attention_len: int) -> Picture:
+    """Draw each encoding and loss, with memory and without: in segments, and at equal attention length."""
+    rows = [row for row in data["systems"] if not row["equal_memory"]]
+    kinds = list(dict.fromkeys((row["encoding"], row["loss"]) for row in rows))
+    readings: dict[str, list[list[float] | None]] = {
+        "Read in segments: memory sees more": [*map(in_segments, rows)],
+        f"Each predicted from exactly {attention_len}": [at_length(row, attention_len) for row in rows],
+    }
+    alt = []
+    with drawing(10, 4.4) as figure:
+        panels = figure.subplots(1, 2, sharex=True, sharey=True)
+        for axes, (title, scores) in zip(panels, readings.items(), strict=True):
+            for row, bits in zip(rows, scores, strict=True):
+                if bits is not None:
+                    place = kinds.index((row["encoding"], row["loss"])) + (
+                        -0.16 if row["recurrence"] else 0.16
+                    )
+                    label, look = LOOKS[row["recurrence"]]
+                    axes.plot([min(bits), max(bits)], [place, place], "-", color=look["color"])
+                    axes.plot(mean(bits), place, **{**look, "ls": "none"}, ms=6)
+                    alt.append(f"{row['encoding']}, {label}, {row['loss']} loss {mean(bits):.2f}")
+            axes.set(title=title, xlabel=f"test {BITS}")
+            alt[-1] += "."
+        panels[0].set_yticks(range(len(kinds)), [f"{encoding}, {loss} loss" for encoding, loss in kinds])
+        panels[0].set_ylim(len(kinds) - 0.5, -0.5)
+        for label, look in LOOKS.values():
+            panels[0].plot([], [], **{**look, "ls": "none"}, ms=6, label=label)
+        panels[0].legend(loc="upper right")
+    middle = next(place for place, text in enumerate(alt) if text.endswith("."))
+    first, second = "; ".join(alt[: middle + 1]), "; ".join(alt[middle + 1 :])
+    return Picture(
+        figure,
+        f"Test {BITS}, mean of the seeds, read in segments: {first} Each from {attention_len}: {second}",
+    )
+
+
+def pair(data: Data, *, encoding: str, loss: str) -> Picture:
+    """Draw one encoding with memory and without: loss by attention length, and by offset in the segment."""
+    what = {"encoding": encoding, "loss": loss, "equal_memory": False}
+    rows = [row for row in data["systems"] if what.items() <= row.items()]
+    alt = []
+    with drawing(10, 3.6) as figure:
+        lengths, offsets = figure.subplots(1, 2)
+        for row in rows:
+            label, look = LOOKS[row["recurrence"]]
+            seed_band(lengths, *_by_length(row), **look, ms=6, label=label)
+            trained = row["trained"]
+            lengths.plot(
+                trained["attention_len"], trained["bits"]["mean"], "o", color="black", ms=12, mfc="none"
+            )
+            by_offset = row["bits_by_offset"]
+            seed_band(offsets, range(len(by_offset)), by_offset, **{**look, "marker": ""}, label=label)
+            alt.append(
+                f"{label} {trained['bits']['mean']:.2f} at the attention length of training, "
+                f"{trained['attention_len']}; in segments {by_offset[0]['mean']:.2f} at offset 0 and "
+                f"{by_offset[-1]['mean']:.2f} at the last"
+            )
+        _name_axes(lengths, offsets, rows)
+        figure.suptitle(f"{encoding}, {loss} loss", fontsize=10, x=0.01, ha="left")
+    return Picture(figure, f"{encoding}, {loss} loss, test {BITS}: {'; '.join(alt)}.")
+
+
+def by_offset(data: Data) -> Picture:
+    """Draw loss by offset of XL with memory and without, and of the others in grey, read in segments."""
+    alt = []
+    with drawing(9, 3.4) as figure:
+        axes = figure.subplots()
+        for row in data["systems"]:
+            label, look = LOOKS[row["recurrence"]]
+            if row["encoding"] != "XL":
+                look = {"color": "#888888", "ls": "-." if row["recurrence"] else ":"}
+            bits = row["bits_by_offset"]
+            name = f"{row['encoding']}, {label}"
+            seed_band(axes, range(len(bits)), bits, **{**look, "marker": "", "lw": 1.6}, label=name)
+            alt.append(f"{name} {bits[0]['mean']:.2f} at offset 0 and {bits[-1]['mean']:.2f} at the last")
+        axes.set(xlabel="offset in the segment, characters", ylabel=f"test {BITS}")
+        axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+    return Picture(figure, f"Test {BITS}, read in segments: {'; '.join(alt)}.")
+
+
+def _by_length(row: Data) -> tuple[list[int], list[Data]]:
+    return [one["attention_len"] for one in row["by_length"]], [one["bits"] for one in row["by_length"]]
+
+
+def _name_axes(lengths: Axes, offsets: Axes, rows: Sequence[Data]) -> None:
+    lengths.set_xscale("log", base=2)
+    ticks_at(lengths, sorted({one["attention_len"] for row in rows for one in row["by_length"]}), rotation=45)
+    lengths.set(title="Each from equally many (ring: as trained)", ylabel=f"test {BITS}")
+    lengths.set_xlabel("attention length, characters")
+    offsets.set(title="Read in segments", xlabel="offset in the segment, characters")
+    offsets.legend()
