@@ -73,8 +73,10 @@ test-browser: $(READY_TEST)  ## the course in JupyterLab and as a static site, i
 test-classroom: $(READY_TEST)  ## one assignment through the real nbgrader, from release to grades
 	@$(PYTEST) -m 'not every_assignment' tests/classroom
 
-soak: $(READY_TEST)  ## long tests: a training killed at 50 random moments goes on to the same bytes
-	@MINITXL_KILLS=50 $(PYTEST) tests/training/test_faults.py -k random_moments
+MINUTES ?= 10
+
+soak: $(READY_TEST)  ## try to break the package for MINUTES=10 by random input, kills and servers; SEED=1 repeats
+	@PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python -m soak --minutes $(MINUTES)$(if $(SEED), --seed $(SEED))
 
 lint: $(READY_TEST)  ## format, lint and types
 	@$(BIN)/ruff format --check --quiet .

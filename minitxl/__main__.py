@@ -26,6 +26,7 @@ from minitxl.commands.train import Train, starting_point
 from minitxl.data import corpora
 from minitxl.experiments import conclusions, demo, fingerprints, results, smaller
 from minitxl.experiments.runner import compute, seconds_taken
+from minitxl.files import in_words
 from minitxl.training.config import TrainConfig
 
 Experiment = Literal[
@@ -252,7 +253,7 @@ def main(arguments: list[str] | None = None) -> None:
     except BrokenPipeError:
         sys.exit(STOPPED_READING)
     except (RefusedFlagError, ValueError, OSError) as error:
-        _fail(str(error), code=2)
+        _fail(in_words(error), code=2)
     except (MemoryError, RuntimeError) as error:
         if not isinstance(error, MemoryError) and "memory" not in str(error).lower():
             raise
@@ -285,8 +286,10 @@ def _run(command: Callable[[], None]) -> None:
         command()
 
 
-def _fail(sentence: str, *, code: int) -> NoReturn:
-    print(f"minitxl: {sentence}", file=sys.stderr)
+def _fail(words: str, *, code: int) -> NoReturn:
+    """End with a sentence of one line; line breaks and control characters in it are shown as escapes."""
+    shown = (one if one.isprintable() else ascii(one)[1:-1] for one in words)
+    print(f"minitxl: {''.join(shown)}", file=sys.stderr)
     sys.exit(code)
 
 

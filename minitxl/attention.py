@@ -17,7 +17,7 @@ from einops import einsum, pack, rearrange
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from minitxl.arguments import check_context, check_segment, check_states
+from minitxl.arguments import check_context, check_options, check_segment, check_states
 from minitxl.positions import distances, rel_shift, sinusoids
 
 Segment = Float[Tensor, "batch query model"]
@@ -58,8 +58,7 @@ def attention_mask(
     tensor([[[1, 1, 1, 0],
              [0, 1, 1, 1]]], dtype=torch.int32)
     """
-    if window is not None and window < 1:
-        raise ValueError(f"window must be 1 or more, the query itself counts, got {window}")
+    check_options({"window": window}, batch=1, n_key=n_key)
     if key_mask is not None and key_mask.shape[1] != n_key:
         raise ValueError(f"key_mask must hold one flag for each of the {n_key} keys, got {key_mask.shape[1]}")
     i = rearrange(torch.arange(n_key - n_query, n_key, device=device), "query -> query 1")

@@ -31,7 +31,7 @@ def plain_file(path: Path | str) -> Path:
     try:
         mode = path.stat().st_mode
     except (OSError, ValueError) as error:
-        raise ValueError(f"{path} must be a plain file, got none: {_reason(error)}") from error
+        raise ValueError(f"{path} must be a plain file, got none: {reason(error)}") from error
     if not stat.S_ISREG(mode):
         raise ValueError(f"{path} must be a plain file, got {KINDS.get(stat.S_IFMT(mode), 'none')}")
     return path
@@ -44,7 +44,7 @@ def read_bytes(path: Path | str, *, at_most: int) -> bytes:
         with path.open("rb") as file:
             content = b"" if path.stat().st_size > at_most else file.read(at_most + 1)
     except OSError as error:
-        raise ValueError(f"{path} can't be read: {_reason(error)}") from error
+        raise ValueError(f"{path} can't be read: {reason(error)}") from error
     size = max(len(content), path.stat().st_size)
     if size > at_most:
         raise ValueError(f"{path} must have at most {at_most:,} bytes, got {size:,}")
@@ -62,8 +62,15 @@ def read_json(path: Path | str, *, at_most: int = JSON_BYTES) -> Any:
         raise ValueError(f"{path} must be JSON of a few levels, got too many") from error
 
 
-def _reason(error: Exception) -> str:
+def reason(error: Exception) -> str:
+    """Return what went wrong, in the system's words where it was the system: "No space left on device"."""
     return getattr(error, "strerror", None) or str(error)
+
+
+def in_words(error: Exception) -> str:
+    """Return an error in words, after the file that the system names: "a.txt: Permission denied"."""
+    file = getattr(error, "filename2", None) or getattr(error, "filename", None)
+    return str(error) if file is None else f"{os.fsdecode(file)}: {reason(error)}"
 
 
 @contextmanager

@@ -73,6 +73,7 @@ def reach(offset: int, *, n_layer: int, seg_len: int, mem_len: int, window: int 
 
 def longest_reach(*, n_layer: int, seg_len: int, mem_len: int, window: int | None = None) -> int:
     """Return the reach of the last query of a segment, in tokens."""
+    check_length("seg_len", seg_len, 1)
     return reach(seg_len - 1, n_layer=n_layer, seg_len=seg_len, mem_len=mem_len, window=window)
 
 

@@ -75,6 +75,7 @@ RECIPES = {
     "figures-check": r"minitxl figures --check$",
     "bench": r"peers/bin/python -m pip install.*bin/minitxl bench$",
     "parity": r"peers/bin/python .*/make_vectors\.py$.*pytest .*/test_parity\.py .*test_folders\.py$",
+    "soak": r"bin/python -m soak --minutes 10$",
     "assignments": r"notebooks/assignments/build\.py build/classroom$",
 }
 """What ``make --dry-run`` shows of what the README says of a target."""

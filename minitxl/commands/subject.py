@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from minitxl.data.tokenizer import Tokenizer, Vocabulary
+from minitxl.fields import naming
 from minitxl.inference.config import EvaluateConfig
 from minitxl.model import TransformerLM
 from minitxl.pretrained import hub, released
@@ -43,7 +44,8 @@ def subject_of(
             f"got {len(words):,}"
         )
     lengths = replace(lengths, clamp_len=model.config.clamp_len)
-    own = None if words is None else Tokenizer("words", _with_unknown(words))
+    with naming(f"the vocabulary of {released_name}"):
+        own = None if words is None else Tokenizer("words", _with_unknown(words))
     return Subject(released_name, model.to(device), lengths, own)
 
 

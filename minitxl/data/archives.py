@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from stat import S_IFMT, S_ISLNK
 
+from minitxl.files import reason
+
 BLOCK = 1 << 20
 """Bytes of a file that are in memory at a time."""
 LEAST, TIMES = 1 << 30, 20
@@ -54,7 +56,7 @@ class _Reading:
         except _RefusedError:
             raise
         except BROKEN as error:
-            raise ValueError(f"the archive {self.name} can't be read: {error}") from error
+            raise ValueError(f"the archive {self.name} can't be read: {reason(error)}") from error
 
     def blocks(self, read: Callable[[int], bytes]) -> Iterator[bytes]:
         """Yield the content of a member, block by block."""

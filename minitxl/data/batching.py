@@ -11,6 +11,7 @@ from einops import rearrange
 from jaxtyping import Int, Integer
 from torch import Tensor
 
+from minitxl.arguments import check_rank
 from minitxl.fields import check, whole
 
 
@@ -40,6 +41,7 @@ class ContiguousBatches:
     ) -> None:
         check("batch", batch, whole(1))
         check("seg_len", seg_len, whole(1))
+        check_rank("stream", stream, "time")
         if stream.is_floating_point() or stream.is_complex() or stream.dtype == torch.bool:
             raise ValueError(f"a stream of tokens must hold whole numbers, got {stream.dtype}")
         lane = len(stream) // batch
@@ -77,6 +79,7 @@ def spread_lanes(
     """
     check("batch", batch, whole(1))
     check("tokens", tokens, whole(1))
+    check_rank("stream", stream, "time")
     there = len(stream) - 1
     if there < 1:
         raise ValueError(f"a text to validate on must hold 2 tokens or more, got {len(stream)}")

@@ -18,7 +18,7 @@ from minitxl.data.downloads import check_digest, fetch
 from minitxl.data.parts import PARTS, Part, parts_of
 from minitxl.data.prepare import Preparation, Text, data_folder, place, stored
 from minitxl.data.sources import SOURCES
-from minitxl.data.text_file import blocks_of, on_disk, sha256_of
+from minitxl.data.text_file import blocks_of, on_disk, reading, sha256_of
 from minitxl.data.token_file import EOS, UNKNOWN, TokenizerSpec, Unit
 from minitxl.data.tokenizer import Vocabulary, word_spec
 
@@ -89,7 +89,8 @@ def from_folder(
     vocabulary: Vocabulary | None = None,
 ) -> Corpus:
     """Return ``from_files`` of all that lies in a folder and its folders, but what is hidden."""
-    inside = [path.relative_to(folder) for path in folder.rglob("*") if path.is_file()]
+    with reading(folder):
+        inside = [path.relative_to(folder) for path in folder.rglob("*") if path.is_file()]
     shown = [folder / path for path in inside if not any(name.startswith(".") for name in path.parts)]
     if not shown:
         raise ValueError(f"{folder} must be a folder that holds texts, got none")

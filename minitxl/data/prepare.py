@@ -118,8 +118,7 @@ class Preparation:
 
 def stored(name: str, folder: Path, spec: TokenizerSpec, files: Mapping[Part, tuple[str, ...]]) -> Corpus:
     """Return the corpus that ``Preparation.write`` wrote; its tokens are read from disk as they are used."""
-    path = folder / VOCABULARY
-    tokenizer = Tokenizer(spec.unit, read_vocabulary(path) if path.exists() else None)
+    tokenizer = Tokenizer(spec.unit, None if spec.unit == "bytes" else read_vocabulary(folder / VOCABULARY))
     size = tokenizer.vocab_size
     if (whole := folder / "whole.npy").exists():
         return cut(name, mapped(whole), vocab_size=size, tokenizer=tokenizer, files=files)

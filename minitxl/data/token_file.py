@@ -115,7 +115,10 @@ def _header(file: BinaryIO) -> tuple[np.dtype[Any], int, int]:
     """Return type and number of the tokens of a .npy file, and where they begin."""
     if np.lib.format.read_magic(file) != (1, 0):
         raise ValueError("its header must be of version 1.0")
-    shape, in_columns, dtype = np.lib.format.read_array_header_1_0(file)
+    try:
+        shape, in_columns, dtype = np.lib.format.read_array_header_1_0(file)
+    except ValueError as error:
+        raise ValueError("its header can't be read") from error
     if len(shape) != 1 or in_columns or dtype not in (np.uint8, np.uint16, np.uint32):
         raise ValueError(f"it must be one row of unsigned numbers, got {dtype} of shape {shape}")
     return dtype, shape[0], file.tell()

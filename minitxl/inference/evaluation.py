@@ -18,6 +18,7 @@ from jaxtyping import Float, Integer
 from torch import Tensor
 from torch.nn.functional import pad
 
+from minitxl.arguments import check_rank
 from minitxl.fast import fast_evaluation, kv_cache
 from minitxl.fields import LONGEST, check, optional, whole
 from minitxl.inference.config import EvaluateConfig
@@ -104,6 +105,7 @@ def sliding_losses(
     check("attention_len", attention_len, whole(1, LONGEST))
     check("clamp_len", clamp_len, optional(whole(0, LONGEST)))
     check("batch", batch, whole(1, LONGEST))
+    check("stride", stride, whole())
     if not 1 <= stride <= attention_len:
         raise ValueError(f"stride must lie in 1 … attention_len = {attention_len}, got {stride}")
     inputs, targets = _inputs_and_targets(model, stream)
@@ -166,10 +168,9 @@ def _lane_losses(
 
 
 def _inputs_and_targets(model: TransformerLM, stream: Stream) -> tuple[Ids, Ids]:
-    if stream.ndim != 1 or len(stream) < 2:
-        raise ValueError(
-            f"a text to score must hold 2 tokens or more in a row, got shape {list(stream.shape)}"
-        )
+    check_rank("stream", stream, "time")
+    if len(stream) < 2:
+        raise ValueError(f"a text to score must hold 2 tokens or more, got {len(stream)}")
     stream = _whole_numbers(stream).to(_device(model))
     return stream[:-1], stream[1:]
 

@@ -18,7 +18,9 @@ from jaxtyping import Int
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from minitxl.arguments import check_rank
 from minitxl.fast import kv_cache, optimize
+from minitxl.fields import LONGEST, check, whole
 from minitxl.inference import sampling
 from minitxl.inference.sampling import LogProbs, SamplingOptions, repetition_penalty, top_k_top_p
 from minitxl.model import TransformerLM
@@ -68,8 +70,7 @@ def sample(
     With ``stop``, a list of texts, which may be shorter: a text ends where any of the stops
     is complete in what was drawn, and does not contain it. One of ``length`` met none.
     """
-    if length < 1:
-        raise ValueError(f"length must be 1 or more, got {length}")
+    check("length", length, whole(1, LONGEST))
     prompts, stops = list(prompts), None if stop is None else _stops(stop)
     drawn = islice(stream(model, prompts, mem_len=mem_len, **ways), length)
     if stops is None:
@@ -206,11 +207,12 @@ def _slide(
 
 
 def _check(prompts: list[Prompt], mem_len: int) -> None:
+    for prompt in prompts:
+        check_rank("prompt", prompt, "time")
     if not prompts or not all(len(prompt) for prompt in prompts):
         lengths = [len(prompt) for prompt in prompts]
         raise ValueError(f"each prompt must hold 1 token or more, got prompts of {lengths} tokens")
-    if mem_len < 0:
-        raise ValueError(f"mem_len must be 0 or more, got {mem_len}")
+    check("mem_len", mem_len, whole(0, LONGEST))
 
 
 def _stops(stop: Iterable[Prompt]) -> Stops:

@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 from typing import IO, Any
 
-from minitxl.files import atomic_write
+from minitxl.files import atomic_write, in_words
 
 CONFIG = "config.json"
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")
@@ -50,7 +50,7 @@ def folder_of(path_or_repo: str | Path) -> Path:
         raise ValueError(f"{name} is neither a folder nor a hub repository that can be reached") from error
     except _no_connection() as error:
         if getattr(error, "errno", None) in FULL:
-            raise ValueError(f"{name} can't be kept in the hub's cache: {error}") from error
+            raise ValueError(f"{name} can't be kept in the hub's cache: {in_words(error)}") from error
         raise ValueError(
             f"{name} can't be downloaded from the hub: try again with a connection, or put its "
             f"{CONFIG}, {' or '.join(WEIGHTS)}, and {' or '.join(VOCABULARIES)} into a folder by hand"
@@ -114,7 +114,7 @@ def _fetch(repo: str, name: str, commit: str | None) -> Path:
             with temporary.open("r+b") as file:
                 http_get(
                     hf_hub_url(repo, name, revision=told.commit_hash),
-                    _AtMost(file, size),  # type: ignore[arg-type]
+                    _AtMost(file, size, f"{repo}/{name}"),  # type: ignore[arg-type]
                     headers=build_hf_headers(),
                     expected_size=size,
                     displayed_filename=name,
@@ -143,12 +143,14 @@ def _cache_of(repo: str) -> Path:
 class _AtMost:
     """A file that takes a number of bytes, and no more."""
 
-    def __init__(self, file: IO[bytes], size: int) -> None:
-        self._file, self._size = file, size
+    def __init__(self, file: IO[bytes], size: int, name: str) -> None:
+        self._file, self._size, self._name = file, size, name
 
     def write(self, content: bytes) -> int:
         if self._file.tell() + len(content) > self._size:
-            raise ValueError(f"the hub must send the {self._size:,} bytes it announced, got more")
+            raise ValueError(
+                f"the hub must send the {self._size:,} bytes of {self._name} it announced, got more"
+            )
         return self._file.write(content)
 
     def __getattr__(self, name: str) -> Any:

@@ -21,7 +21,7 @@ import torch
 from jaxtyping import UInt8
 from torch import Tensor
 
-from minitxl.files import plain_file, read_bytes
+from minitxl.files import plain_file, read_bytes, reason
 from minitxl.pretrained import pickled
 from minitxl.pretrained.pickled import Call, Name, Stored
 
@@ -112,7 +112,7 @@ def _refusing(path: Path) -> Iterator[None]:
         UnicodeError,
         zlib.error,
     ) as error:
-        raise ValueError(f"{path} must be whole and of a known kind: {error}") from error
+        raise ValueError(f"{path} must be whole and of a known kind: {reason(error)}") from error
     except ValueError as error:
         told = str(error)
         raise ValueError(told if told.startswith(str(path)) else f"{path} {told}") from error

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from minitxl import fields
 from minitxl.config import ModelConfig
-from minitxl.files import atomic_write, plain_file
+from minitxl.files import atomic_write, plain_file, reason
 from minitxl.model import TransformerLM
 from minitxl.training.config import TrainConfig
 
@@ -84,7 +84,7 @@ def _opened(path: Path) -> Iterator[Any]:
         with safe_open(path, framework="pt") as file:
             yield file
     except (SafetensorError, OSError, RuntimeError) as error:
-        raise ValueError(f"{path} is not a whole checkpoint: {error}") from error
+        raise ValueError(f"{path} is not a whole checkpoint: {reason(error)}") from error
 
 
 def _content(text: str | None, path: Path) -> dict[str, Any]:

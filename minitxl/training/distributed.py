@@ -6,6 +6,7 @@ return what they are given.
 """
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import timedelta
@@ -13,6 +14,8 @@ from datetime import timedelta
 import torch
 from torch import Tensor, distributed, nn
 from torch.nn.parallel import DistributedDataParallel
+
+from minitxl.fields import check, whole
 
 PATIENCE = timedelta(hours=12)
 """Longest wait of a rank for the others, which may be downloading a corpus."""
@@ -34,6 +37,7 @@ def joined(device: str) -> Iterator[torch.device]:
     if not distributed.is_torchelastic_launched():
         yield torch.device(device)
         return
+    _check_variables()
     here = torch.device(f"cuda:{_local_rank()}" if device == "cuda" else device)
     if here.type == "cuda":
         torch.cuda.set_device(here)
@@ -62,6 +66,7 @@ def first_here() -> Iterator[None]:
 
 def share(lanes: int, *, parts: int = 1) -> slice:
     """Return the lanes of this rank, of ``lanes`` in all; each rank takes its own in ``parts``."""
+    check("accumulate", parts, whole(1, lanes))
     if lanes % (size() * parts):
         raise ValueError(
             f"batch must be a multiple of processes · accumulate = {size()} · {parts}, got {lanes}"
@@ -104,10 +109,23 @@ def gathered(tensor: Tensor, *, dim: int) -> Tensor:
 
 def _local_rank() -> int:
     """Return the number of this process on its machine, which ``torchrun`` writes into the environment."""
-    value = os.environ.get("LOCAL_RANK", "0")
-    if not value.isdecimal():
-        raise ValueError(f"the variable LOCAL_RANK must be a whole number, got {value!r}")
-    return int(value)
+    return _variable("LOCAL_RANK", 0)
+
+
+def _check_variables() -> None:
+    """Raise a ValueError for what ``torchrun`` can't have written, before PyTorch waits for other ranks."""
+    ranks = _variable("WORLD_SIZE", 1, low=1)
+    _variable("RANK", 0, high=ranks - 1)
+    _variable("LOCAL_RANK", 0, high=ranks - 1)
+    _variable("MASTER_PORT", 0, high=2**16 - 1)
+
+
+def _variable(name: str, default: int, *, low: int = 0, high: int | None = None) -> int:
+    """Return the number in a variable of the environment."""
+    text = os.environ.get(name, str(default))
+    number = int(text) if re.fullmatch("[0-9]{1,9}", text) else text
+    check(f"the variable {name}", number, whole(low, high))
+    return int(number)
 
 
 def _reduced(values: list[float], how: distributed.ReduceOp.RedOpType) -> list[float]:

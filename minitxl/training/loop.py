@@ -149,6 +149,15 @@ def train_steps(run: Run, lanes: ContiguousBatches, valid: Tensor | None = None)
     With a validation text, it is scored every ``validate_every`` steps and after the last.
     """
     settings = run.settings
+    shape, wanted = (
+        (len(lanes.lanes), lanes.seg_len),
+        (settings.batch // distributed.size(), settings.seg_len),
+    )
+    if shape != wanted:
+        raise ValueError(
+            f"lanes must be those of the run, {wanted[0]} in segments of {wanted[1]}, "
+            f"got {shape[0]} of {shape[1]}"
+        )
     while run.step < settings.steps:
         record = train_step(run, lanes)
         if valid is not None and is_due(run, settings.validate_every):

@@ -24,7 +24,7 @@ import torch
 from filelock import FileLock, Timeout
 
 from minitxl.data.tokenizer import VOCABULARY_UNITS, Tokenizer, read_vocabulary
-from minitxl.files import is_left_behind, plain_file
+from minitxl.files import in_words, is_left_behind, plain_file
 from minitxl.model import TransformerLM
 from minitxl.training import checkpoints, distributed, saved_run
 from minitxl.training.config import TrainConfig
@@ -119,7 +119,9 @@ def run_lock(folder: Path) -> Iterator[None]:
             f"{folder} must be trained in by one process at a time, got another that is at it"
         ) from None
     except OSError as error:
-        raise OSError(f"training in {folder} can't go on: {error}; what is saved there stays") from error
+        raise OSError(
+            f"training in {folder} can't go on: {in_words(error)}; what is saved there stays"
+        ) from error
 
 
 def clean(folder: Path) -> None:

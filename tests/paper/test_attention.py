@@ -31,7 +31,7 @@ def test_keep_hides_a_key_of_its_own_row_from_every_query():
 
 
 def test_a_window_of_no_keys_and_a_keep_of_another_length_are_refused():
-    with pytest.raises(ValueError, match=r"window must be 1 or more, .* got 0"):
+    with pytest.raises(ValueError, match=r"window must be 1 or more, got 0"):
         attention_mask(2, 3, window=0)
     with pytest.raises(ValueError, match="one flag for each of the 3 keys, got 2"):
         attention_mask(2, 3, key_mask=torch.ones(1, 2, dtype=torch.bool))

@@ -2,23 +2,21 @@
 
 import json
 import math
-import multiprocessing
 import os
 import random
 import signal
 import time
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from multiprocessing import forkserver
 from pathlib import Path
 
-import faults_at_work as faults
 import pytest
+from support import faults
+from support.children import Child, context
 
 from minitxl.training import checkpoints, metrics_log, run_folder, saved_run
 
-KILLS = int(os.environ.get("MINITXL_KILLS", "10"))
+KILLS = 10
 SEED = 20190602
 SMALL = (
     "--n-layer 1 --d-model 8 --n-head 1 --d-head 8 --batch 2 --seg-len 4 --mem-len 4 --dropout 0.1 "
@@ -53,51 +51,7 @@ CASES = {
 
 @pytest.fixture(scope="session")
 def children():
-    """Where children come from that need not import torch: a process that has done so, and forks."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["pytest", "minitxl.__main__", "torch._dynamo"])
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("OMP_NUM_THREADS", "1")
-        forkserver.ensure_running()
-    return context
-
-
-class Child:
-    """``minitxl train`` at work, or at its end."""
-
-    def __init__(self, children, arguments, fault=faults.nothing, said_in=None):
-        self.said_in = said_in or Path(f"{arguments[0]}-said")
-        self.news, news = children.Pipe(duplex=False)
-        work = (arguments, self.said_in, news, fault)
-        self.process = children.Process(target=faults.train, args=work, daemon=True)
-        self.process.start()
-        news.close()
-
-    def wait_for_news(self, count=1):
-        """First of the folder, which it has, then of each step; or of its end."""
-        with suppress(EOFError):
-            for _ in range(count):
-                assert self.news.poll(120)
-                self.news.recv_bytes()
-
-    def end(self):
-        """The exit code; minus the signal that ended it."""
-        self.process.join(300)
-        return self.process.exitcode
-
-    def signal(self, number):
-        os.kill(self.process.pid, number)
-
-    @property
-    def said(self):
-        return self.said_in.read_text()
-
-    @property
-    def sentence(self):
-        """What it said of a failure, in one line and without a traceback."""
-        (line,) = (line for line in self.said.splitlines() if line.startswith("minitxl: "))
-        assert "Traceback" not in self.said
-        return line
+    return context()
 
 
 @dataclass(frozen=True)
@@ -109,7 +63,7 @@ class Whole:
     step_seconds: float
 
     def arguments(self, folder, *more):
-        return [str(folder), *self.options, *more]
+        return ["train", str(folder), *self.options, *more]
 
     def log(self, folder, step):
         """The lines of the steps until then, which must be whole."""
@@ -158,7 +112,7 @@ def whole(request, children, whole_runs, tmp_path_factory):
         words = random.Random(SEED).choices(["to", "be", "or", "not", "that", "is"], k=500)
         text.write_text(" ".join(words + [f"word{n}" for n in range(300)] + words), "utf-8")
         options = [*SMALL.split(), *CASES[case].split(), "--text", str(text)]
-        child = Child(children, [str(folder / "run"), *options, "--checkpoints", "1000"])
+        child = Child(children, ["train", str(folder / "run"), *options, "--checkpoints", "1000"])
         child.wait_for_news(3)
         began = time.monotonic()
         assert child.end() == 0, child.said

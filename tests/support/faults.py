@@ -1,4 +1,4 @@
-"""What happens to ``minitxl train`` in a child process; ``test_faults`` starts it and looks on."""
+"""What happens to a command in a child process; ``children`` starts it and looks on."""
 
 import ctypes
 import errno
@@ -27,8 +27,8 @@ WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 CHANGES = {"os.mkdir", "os.chmod", "os.rename", "os.remove", "os.rmdir", "tempfile.mkdtemp"}
 
 
-def train(arguments: list[str], said: Path, news: Connection, fault: Fault) -> None:
-    """The command. What it prints goes to ``said``; ``news`` are of the folder, once held, and each step."""
+def command(words: list[str], said: Path, news: Connection, fault: Fault) -> None:
+    """Run it. What it prints goes to ``said``; ``news`` are of a run's folder, once held, and each step."""
     gc.freeze()  # or the first collection would copy all that the fork shares
     with said.open("wb") as file:
         os.dup2(file.fileno(), 1)
@@ -49,11 +49,11 @@ def train(arguments: list[str], said: Path, news: Connection, fault: Fault) -> N
             yield record
 
     run_folder.run_lock, trainer.train_steps = telling, telling_steps
-    main(["train", *arguments])
+    main(words)
 
 
 def nothing() -> None:
-    """Train undisturbed."""
+    """Run undisturbed."""
 
 
 def killed_at(moment: int | set[str], folder: Path) -> None:
