@@ -130,6 +130,7 @@ def test_the_model_is_trained_by_the_readers_step_and_a_wrong_one_is_replaced(ri
     assert names["training_step"] is not judges.solution_training_step
     calls, mine = [], names["training_step"]
     names["training_step"] = lambda *case: calls.append(1) or mine(*case)
+    exec(CELLS["record"], names)
     exec(CELLS["training-loop"], names)
     exec(CELLS["equal"], names)
     assert len(calls) == 9
@@ -146,7 +147,13 @@ def test_a_loop_that_forgets_the_memory_stops_the_notebook():
     forgetful = CELLS["training-loop"].replace("run.memory if index else None", "None")
     assert forgetful != CELLS["training-loop"]
     with pytest.raises(AssertionError):
-        run(forgetful, CELLS["equal"], corpus=Text, training_step=judges.solution_training_step)
+        run(
+            CELLS["record"],
+            forgetful,
+            CELLS["equal"],
+            corpus=Text,
+            training_step=judges.solution_training_step,
+        )
 
 
 def test_predictions_are_answered_by_the_stored_results():
