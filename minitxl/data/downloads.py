@@ -2,7 +2,8 @@
 
 import hashlib
 import stat
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -13,7 +14,7 @@ from urllib.parse import urlsplit
 import pooch
 import requests
 from tqdm import tqdm
-from urllib3.exceptions import NameResolutionError, ReadTimeoutError
+from urllib3.exceptions import DecodeError, NameResolutionError, ProtocolError, ReadTimeoutError, SSLError
 
 from minitxl.files import plain_file
 
@@ -22,6 +23,8 @@ PIECE = 1 << 16
 RETRIES = 3
 SILENCE = 30
 """Seconds without a byte after which a server counts as gone."""
+SLOWEST = 1000
+"""Bytes a second below which, after ``SILENCE`` seconds, a server counts as one that never ends."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +158,7 @@ def _download(wanted: Download, part: Path, address: str, output: str, keeper: A
             part.open("ab" if have else "wb") as file,
             tqdm(desc=part.stem, total=total, initial=have, unit="B", unit_scale=True, disable=None) as bar,
         ):
-            for piece in _limited(response.iter_content(PIECE), wanted, part, left=wanted.limit - have):
+            for piece in _limited(_pieces(response), wanted, part, left=wanted.limit - have):
                 file.write(piece)
                 bar.update(len(piece))
     if (digest := _digest(part, wanted)) != wanted.digest:
@@ -164,9 +167,26 @@ def _download(wanted: Download, part: Path, address: str, output: str, keeper: A
     part.replace(output)
 
 
+def _pieces(response: requests.Response) -> Iterator[bytes]:
+    """Yield the body as it arrives, however little comes at a time; its errors are those of ``requests``."""
+    try:
+        while piece := response.raw.read1(PIECE, decode_content=True):
+            yield piece
+    except ProtocolError as error:
+        raise requests.exceptions.ChunkedEncodingError(error) from error
+    except DecodeError as error:
+        raise requests.exceptions.ContentDecodingError(error) from error
+    except (ReadTimeoutError, SSLError) as error:
+        raise requests.ConnectionError(error) from error
+
+
 def _limited(pieces: Iterable[bytes], wanted: Download, part: Path, *, left: int) -> Iterable[bytes]:
+    began, received = time.monotonic(), 0
     for piece in pieces:
-        left -= len(piece)
+        left, received = left - len(piece), received + len(piece)
+        seconds = time.monotonic() - began
+        if seconds > SILENCE and received < SLOWEST * seconds:
+            raise FinalError(f"it sends less than {SLOWEST:,} bytes a second")
         if left < 0:
             part.unlink(missing_ok=True)
             raise FinalError(f"it sends more than {wanted.limit:,} bytes")

@@ -205,6 +205,22 @@ def test_an_answer_without_an_end_is_cut_off_at_the_files_limit(site, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_server_that_sends_byte_after_byte_without_an_end_is_given_up(site, tmp_path, monkeypatch):
+    steady = iter(range(0, 10**9, 600))
+    monkeypatch.setattr(downloads.time, "monotonic", lambda: next(steady))
+    with pytest.raises(ValueError, match=r"\(it sends less than 1,000 bytes a second\)$"):
+        fetched(site, tmp_path)
+    assert len(site.asked) == 1
+
+
+def test_what_has_arrived_is_looked_at_without_waiting_for_more(site, tmp_path, monkeypatch):
+    monkeypatch.setattr(downloads, "SILENCE", 0.2)
+    site.faults = [("stall", 10)] * (downloads.RETRIES + 1)
+    with pytest.raises(ValueError, match="no answer within"):
+        fetched(site, tmp_path)
+    assert (tmp_path / "text.zip.part").read_bytes() == CONTENT[:10]
+
+
 def test_a_part_that_is_a_link_is_not_written_through(site, tmp_path):
     (tmp_path / "mine").write_bytes(b"mine")
     (tmp_path / "data").mkdir()
