@@ -93,6 +93,7 @@ def new_task(
     accumulate: int,
 ) -> Task:
     """Return a run at step 0, of random weights or of those of ``subject``."""
+    _check_model(flags, settings, device)
     with distributed.first_here():
         corpus = source.corpus(None if subject is None else subject.tokenizer)
     _check_text(corpus, source, folder)
@@ -180,6 +181,12 @@ def _check_tokens(subject: Subject, corpus: Corpus) -> None:
         raise ValueError(
             f"the text must be in the {wanted} of {subject.name}, got {corpus.name} in {tokenizer}"
         )
+
+
+def _check_model(flags: ModelFlags, settings: TrainConfig, device: torch.device) -> None:
+    """Raise a ValueError for a model that no text makes possible, before a text is read or downloaded."""
+    least = max(flags.cutoffs, default=0) + 1 if flags.vocab_size is None else flags.vocab_size
+    sizes.check_memory(flags.checked(least), settings, lane=1, device=device)
 
 
 def _check_size(config: ModelConfig, settings: TrainConfig, corpus: Corpus, device: torch.device) -> None:

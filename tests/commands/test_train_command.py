@@ -106,6 +106,16 @@ REFUSED = {
 }
 
 
+@pytest.mark.parametrize(
+    "flags", ["--d-model 1048576 --d-inner 1048576", "--d-model 7 --n-head 0", "--n-layer 1000000000"]
+)
+def test_a_model_that_no_text_makes_possible_is_refused_before_a_text_is_read(flags, tmp_path, capsys):
+    missing = tmp_path / "missing"
+    sentence = refusal(capsys, "train", tmp_path / "run", "--text", missing, flags)
+    assert str(missing) not in sentence
+    assert not (tmp_path / "run").exists()
+
+
 @pytest.mark.parametrize("wrong", REFUSED)
 @pytest.mark.parametrize("folder", ["new", "empty"])
 @pytest.mark.usefixtures("as_users_run_it")
