@@ -1,6 +1,7 @@
 """The command line: ``minitxl --help`` lists the commands; here are those that measure."""
 
 import os
+import re
 import sys
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
@@ -287,8 +288,9 @@ def _run(command: Callable[[], None]) -> None:
 
 
 def _fail(words: str, *, code: int) -> NoReturn:
-    """End with a sentence of one line; line breaks and control characters in it are shown as escapes."""
-    shown = (one if one.isprintable() else ascii(one)[1:-1] for one in words)
+    """End with a sentence of one line: control characters as escapes, a long word cut at "…"."""
+    short = re.sub(r"(\S{200})\S{200,}", r"\1…", words)
+    shown = (one if one.isprintable() else ascii(one)[1:-1] for one in short)
     print(f"minitxl: {''.join(shown)}", file=sys.stderr)
     sys.exit(code)
 

@@ -97,6 +97,7 @@ class ModelConfig:
             require(value is None or value <= largest, f"{name} must be at most {largest:,}", value)
         for name in ("vocab_size", "n_layer", "d_model", "n_head", "d_head", "d_inner"):
             require(getattr(self, name) >= 1, f"{name} must be 1 or more", getattr(self, name))
+        require(self.div_val >= 1, "div_val must be 1 or more", self.div_val)
         require(self.max_seg_len >= 1, "max_seg_len must be 1 or more", self.max_seg_len)
         require(self.max_distance >= 0, "max_distance must be 0 or more", self.max_distance)
         require(self.clamp_len is None or self.clamp_len >= 0, "clamp_len must be 0 or more", self.clamp_len)

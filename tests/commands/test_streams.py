@@ -58,6 +58,17 @@ def test_generation_ends_quietly_when_nobody_reads_it(text, tmp_path, monkeypatc
     assert capsys.readouterr().err == ""
 
 
+def test_a_refusal_is_one_short_line_whatever_was_typed(capsys):
+    for word in ("\n\x1b[31m", "9" * 5000):
+        with pytest.raises(SystemExit) as stop:
+            main(["evaluate", "--released", word, "--data", word, "--text", "text"])
+        (line,) = capsys.readouterr().err.splitlines()
+        assert stop.value.code == 2
+        assert line.startswith("minitxl: ")
+        assert line.isprintable()
+        assert len(line) < 1000
+
+
 def test_help_that_nobody_reads_ends_quietly(capsys, monkeypatch):
     monkeypatch.setattr(sys, "stdout", Abandoned())
     with pytest.raises(SystemExit) as stop:
