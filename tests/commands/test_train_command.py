@@ -371,6 +371,29 @@ def test_a_local_rank_that_is_no_number_is_of_no_interest_to_one_process_and_ref
         pass
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "rule"),
+    [
+        ("RANK", "1", "be at most 0"),
+        ("RANK", "abc", "be a whole number"),
+        ("WORLD_SIZE", "0", "be 1 or more"),
+        ("LOCAL_RANK", "1", "be at most 0"),
+        ("MASTER_PORT", "99999", "be at most 65535"),
+    ],
+)
+def test_a_variable_that_torchrun_can_not_have_written_is_refused_before_other_ranks_are_awaited(
+    name, value, rule, monkeypatch
+):
+    for variable, right in {"TORCHELASTIC_RUN_ID": "1", "WORLD_SIZE": "1", "RANK": "0"}.items():
+        monkeypatch.setenv(variable, right)
+    monkeypatch.setenv(name, value)
+    with (
+        pytest.raises(ValueError, match=f"the variable {name} must {rule}, got "),
+        distributed.joined("cpu"),
+    ):
+        pass
+
+
 def test_flipped_bits_of_a_checkpoint_never_change_where_a_run_goes_on(here, capsys):
     path = run_folder.newest(here / "bytes")
     content = path.read_bytes()

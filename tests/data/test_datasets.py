@@ -520,3 +520,13 @@ def test_damaged_tokens_are_refused_by_file_and_say_how_they_are_made_anew(folde
     sentence = f"{path} is not a whole file of tokens: .*; without the folder {path.parent} it is made anew"
     with pytest.raises(ValueError, match=sentence):
         datasets.from_files([tmp_path / "text"])
+
+
+def test_a_cache_without_its_vocabulary_is_refused_and_not_read_as_bytes(tmp_path, monkeypatch):
+    monkeypatch.setenv("MINITXL_DATA", str(tmp_path / "data"))
+    (tmp_path / "text").write_text("to be or not to be")
+    datasets.from_files([tmp_path / "text"], "characters")
+    (path,) = (tmp_path / "data").glob("*/vocabulary.json")
+    path.unlink()
+    with pytest.raises(ValueError, match=re.escape(f"{path} must be a plain file, got none")):
+        datasets.from_files([tmp_path / "text"], "characters")

@@ -199,3 +199,10 @@ def test_bfloat16_trains_every_encoding_on_cuda_as_float32_does(encoding):
         bits[precision] = [record.bits for record in loop.train_steps(run, LANES)]
         assert {parameter.dtype for parameter in run.model.parameters()} == {torch.float32}
     assert bits["bfloat16"] == pytest.approx(bits["float32"], abs=0.1)
+
+
+@pytest.mark.parametrize(("batch", "seg_len"), [(SETTINGS.batch + 1, SETTINGS.seg_len), (SETTINGS.batch, 2)])
+def test_lanes_of_another_batch_or_segment_than_the_runs_are_refused(batch, seg_len):
+    lanes = ContiguousBatches(torch.zeros(200, dtype=torch.int64), batch=batch, seg_len=seg_len)
+    with pytest.raises(ValueError, match=f"^lanes must be those of the run, .* got {batch} of {seg_len}$"):
+        next(loop.train_steps(new_run(SETTINGS), lanes))
