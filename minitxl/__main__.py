@@ -102,7 +102,7 @@ class Figures:
     names: Positional[tuple[Experiment, ...]] = EXPERIMENTS
     """Which experiments."""
     folder: Annotated[Path, place("folder")] = Path("figures")
-    """Where results and figures are kept."""
+    """Where results and figures are parts_file."""
     profile: Literal["auto", "quick", "full"] = "auto"
     """quick: two cores and some minutes; full: a GPU; auto: full where there is a GPU."""
     device: Device = "auto"
@@ -137,15 +137,15 @@ class Figures:
                 parts = experiment.parts(
                     settings, corpus, seeds=seeds, device=device, **self._models(experiment)
                 )
-                kept, about = path.with_suffix(".parts"), [settings, seeds, fingerprint, device]
+                parts_file, about = path.with_suffix(".parts"), [settings, seeds, fingerprint, device]
                 with bars() as report, tqdm(desc=name, total=len(parts), unit="part") as bar:
-                    found = compute(
-                        parts, report=report, done=lambda _: bar.update(), stored=kept, about=about
+                    computed = compute(
+                        parts, report=report, done=lambda _: bar.update(), stored=parts_file, about=about
                     )
-                data = experiment.collect(settings, corpus, found)
-                told = results.provenance(device, seconds=seconds_taken(kept))
-                results.write(results.Result(name, settings, seeds, fingerprint, data, told), self.folder)
-                kept.unlink()
+                data = experiment.collect(settings, corpus, computed)
+                machine = results.provenance(device, seconds=seconds_taken(parts_file))
+                results.write(results.Result(name, settings, seeds, fingerprint, data, machine), self.folder)
+                parts_file.unlink()
             data = results.read(path).data
             results.write_csv(data, path.with_suffix(".csv"))
             getattr(figures, name)(data).save(path.with_suffix(".svg"))
@@ -169,7 +169,7 @@ class Figures:
                 )
 
     def _models(self, experiment: ModuleType) -> dict[str, Path]:
-        """Where trained models are kept, for an experiment that asks for some."""
+        """Where trained models are parts_file, for an experiment that asks for some."""
         return {"models": self.folder / "models"} if hasattr(experiment, "MODELS") else {}
 
 
@@ -227,7 +227,7 @@ class Bench:
                 bars[label].close()
 
         data = bench.run(settings, peers=self.peers, device=device, seed=self.seed, report=report)
-        told = results.provenance(device, seconds=perf_counter() - began)
+        machine = results.provenance(device, seconds=perf_counter() - began)
         path = results.write(
             results.Result(
                 name="bench",
@@ -235,7 +235,7 @@ class Bench:
                 seeds=[self.seed],
                 fingerprint=None,
                 data=data,
-                provenance=told | {"threads": self.threads, "systems": data["versions"]},
+                provenance=machine | {"threads": self.threads, "systems": data["versions"]},
             ),
             self.folder,
         )

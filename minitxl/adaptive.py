@@ -103,19 +103,19 @@ class AdaptiveEmbedding(nn.Module):
     def forward(self, tokens: Int[Tensor, "batch seg"]) -> Float[Tensor, "batch seg model"]:
         ids = rearrange(tokens, "batch seg -> (batch seg)")
         if len(self.tables) == 1:
-            found = self._look_up(0, ids)
+            embedded = self._look_up(0, ids)
         else:
             cluster = self.partition.cluster(ids)
             groups = [
                 self._look_up(i, ids[cluster == i] - low) for i, low in enumerate(self.partition.starts)
             ]
             by_cluster, _ = pack(groups, "* model")
-            found = by_cluster[cluster.argsort(stable=True).argsort()]  # back in token order
-        return rearrange(found, "(batch seg) model -> batch seg model", **parse_shape(tokens, "batch seg"))
+            embedded = by_cluster[cluster.argsort(stable=True).argsort()]  # back in token order
+        return rearrange(embedded, "(batch seg) model -> batch seg model", **parse_shape(tokens, "batch seg"))
 
     def _look_up(self, table: int, rows: Int[Tensor, " token"]) -> Float[Tensor, "token model"]:
-        found = self.tables[table](rows)
-        return self.projections[table](found) if self.projections else found
+        embedded = self.tables[table](rows)
+        return self.projections[table](embedded) if self.projections else embedded
 
 
 class AdaptiveSoftmax(nn.Module):

@@ -65,7 +65,7 @@ class Verdict:
         """right, not yet or blank."""
         if self.right:
             return "right"
-        return "blank" if self.blank or self.message.startswith(NOTHING) else "not yet"
+        return "blank" if self.blank else "not yet"
 
     def __repr__(self) -> str:
         return f"{self.word}: {self.message}" + (f"\n  ({self.details})" if self.details else "")

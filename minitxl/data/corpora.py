@@ -81,8 +81,9 @@ def cut(
     return Corpus(name, *parts, vocab_size, tokenizer, stream, files)
 
 
-def from_file(path: Path) -> Corpus:
+def from_file(path: Path | str) -> Corpus:
     """Return a file of yours, as bytes, whatever it is encoded in."""
+    path = Path(path)
     with on_disk(path) as plain, reading(path):
         text = plain.read_bytes()
     return from_bytes(path.name, text)
@@ -98,9 +99,9 @@ def embedded() -> Corpus:
     library = Path(sysconfig.get_path("stdlib"))
     without = {"test", "tests", "idle_test", "site-packages", "dist-packages", "__pycache__"}
     files = {path.relative_to(library).as_posix(): path for path in library.rglob("*.py")}
-    wanted = [
+    modules = [
         name
         for name in sorted(files)
         if without.isdisjoint(name.split("/")) and not name.startswith(("_sysconfigdata", "config-"))
     ]
-    return from_bytes("Python's standard library", b"\n".join(files[name].read_bytes() for name in wanted))
+    return from_bytes("Python's standard library", b"\n".join(files[name].read_bytes() for name in modules))

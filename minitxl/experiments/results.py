@@ -71,8 +71,8 @@ def asks_otherwise(path: Path, *, settings: Mapping[str, Any], seeds: list[int])
     if not path.exists():
         return True
     stored = read(path)
-    wanted = json.loads(json.dumps(settings))
-    return (stored.settings, stored.seeds) != (wanted, seeds)
+    current = json.loads(json.dumps(settings))
+    return (stored.settings, stored.seeds) != (current, seeds)
 
 
 def provenance(device: torch.device | str, *, seconds: float) -> dict[str, Any]:

@@ -110,9 +110,9 @@ def sliding_losses(
         raise ValueError(f"stride must lie in 1 … attention_len = {attention_len}, got {stride}")
     inputs, targets = _inputs_and_targets(model, stream)
 
-    def last(windows: Ids, wanted: Ids) -> Losses:
-        hidden, _ = fast_model.hidden(windows, last=wanted.shape[1], clamp_len=clamp_len)
-        losses = fast_model.losses(hidden, wanted)
+    def last(windows: Ids, window_targets: Ids) -> Losses:
+        hidden, _ = fast_model.hidden(windows, last=window_targets.shape[1], clamp_len=clamp_len)
+        losses = fast_model.losses(hidden, window_targets)
         return rearrange(losses, "window seg -> (window seg)")
 
     with fast_evaluation(model) as fast_model:
@@ -139,11 +139,11 @@ def cached_losses(
     check("batch", batch, whole(1, LONGEST))
     inputs, targets = _inputs_and_targets(model, stream)
     lane = -(-len(inputs) // batch)
-    rows, wanted = (
+    inputs_by_lane, targets_by_lane = (
         rearrange(pad(ids, (0, batch * lane - len(ids))), "(batch time) -> batch time", batch=batch)
         for ids in (inputs, targets)
     )
-    losses = _lane_losses(model, rows, wanted, settings)
+    losses = _lane_losses(model, inputs_by_lane, targets_by_lane, settings)
     return rearrange(losses, "batch time -> (batch time)")[: len(inputs)]
 
 

@@ -134,16 +134,16 @@ def until(tokens: Iterable[int], stop: Iterable[Prompt]) -> Iterator[int]:
 
 
 def _hold_back(tokens: Iterable[int], stops: Stops) -> Iterator[int]:
-    held: list[int] = []
+    pending: list[int] = []
     for token in tokens:
-        held.append(token)
-        if complete := _complete(held, stops):
-            yield from held[:-complete]
+        pending.append(token)
+        if complete := _complete(pending, stops):
+            yield from pending[:-complete]
             return
-        sure = len(held) - _begun(held, stops)
-        yield from held[:sure]
-        del held[:sure]
-    yield from held
+        sure = len(pending) - _begun(pending, stops)
+        yield from pending[:sure]
+        del pending[:sure]
+    yield from pending
 
 
 def _ended(drawn: Iterable[Tensor], stops: Stops, *, rows: int) -> list[list[int]]:

@@ -96,14 +96,14 @@ def _content(text: str | None, path: Path) -> dict[str, Any]:
         raise ValueError(f"{path} is damaged: its description can't be read: {error}") from error
 
 
-def save_model(path: Path, model: TransformerLM) -> None:
+def save_model(path: Path | str, model: TransformerLM) -> None:
     """Save a model and its configuration."""
-    write(path, model_tensors(model), {"model": asdict(model.config)})
+    write(Path(path), model_tensors(model), {"model": asdict(model.config)})
 
 
-def load_model(path: Path, *, device: torch.device | str = "cpu") -> TransformerLM:
+def load_model(path: Path | str, *, device: torch.device | str = "cpu") -> TransformerLM:
     """Return the model of a checkpoint, of ``save_model`` or of a run, ready to be evaluated."""
-    return model_of(*read(path), file=path, device=device)
+    return model_of(*read(Path(path)), file=Path(path), device=device)
 
 
 def model_of(

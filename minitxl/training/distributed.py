@@ -102,9 +102,9 @@ def gathered(tensor: Tensor, *, dim: int) -> Tensor:
     if size() == 1:
         return tensor
     here = tensor.to(_carrier()).contiguous()
-    found = [torch.empty_like(here) for _ in range(size())]
-    distributed.all_gather(found, here)
-    return torch.cat(found, dim=dim)
+    by_rank = [torch.empty_like(here) for _ in range(size())]
+    distributed.all_gather(by_rank, here)
+    return torch.cat(by_rank, dim=dim)
 
 
 def _local_rank() -> int:

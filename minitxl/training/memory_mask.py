@@ -62,8 +62,10 @@ def padded(
     With this ``key_mask`` a model's outputs are those of ``memory`` alone, and every segment has
     the same shape, so that attention is compiled once and not at every length while memory fills.
     """
-    held = memory.shape[2]
-    if held > mem_len:
-        raise ValueError(f"memory must hold at most mem_len = {mem_len} tokens, got {held}")
-    key_mask = torch.arange(mem_len + seg_len, device=memory.device) >= mem_len - held
-    return pad(memory, (0, 0, mem_len - held, 0)), repeat(key_mask, "key -> batch key", batch=memory.shape[1])
+    length = memory.shape[2]
+    if length > mem_len:
+        raise ValueError(f"memory must hold at most mem_len = {mem_len} tokens, got {length}")
+    key_mask = torch.arange(mem_len + seg_len, device=memory.device) >= mem_len - length
+    return pad(memory, (0, 0, mem_len - length, 0)), repeat(
+        key_mask, "key -> batch key", batch=memory.shape[1]
+    )

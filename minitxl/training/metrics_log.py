@@ -165,8 +165,8 @@ def summary_writer() -> Any:
 
 
 @contextmanager
-def _board(folder: Path, after: int, wanted: bool) -> Iterator[Write]:
-    if not wanted:
+def _board(folder: Path, after: int, enabled: bool) -> Iterator[Write]:
+    if not enabled:
         yield lambda line: None
         return
     with summary_writer()(str(folder / BOARD), purge_step=after + 1) as board:

@@ -46,8 +46,9 @@ class Trained(NamedTuple):
     tokenizer: Tokenizer
 
 
-def trained(folder: Path, *, best: bool = False, device: torch.device | str = "cpu") -> Trained:
+def trained(folder: Path | str, *, best: bool = False, device: torch.device | str = "cpu") -> Trained:
     """Return the model of a run after its last checkpoint, or with ``best`` after its best validation."""
+    folder = Path(folder)
     path = folder / BEST if best else newest(folder)
     if path is None:
         raise ValueError(f"{folder} must hold a run of minitxl train, got no checkpoint")

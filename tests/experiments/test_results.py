@@ -1,5 +1,7 @@
 import json
+import platform
 import re
+import runpy
 from math import isfinite
 from pathlib import Path
 
@@ -8,6 +10,7 @@ import torch
 
 from minitxl.experiments import results
 from minitxl.experiments.results import Result, asks_otherwise, provenance, read, write, write_csv
+from minitxl.fast import linear
 
 FIGURES = Path(__file__).parents[2] / "figures"
 RESULT = Result(
@@ -45,6 +48,13 @@ def test_provenance_names_machine_versions_and_time():
     assert told["seconds"] == 1.2
     assert told["device"].startswith("CPU (")
     assert torch.cpu.get_capabilities()["cpu_name"] in told["device"]
+
+
+def test_a_pytorch_that_does_not_name_the_processor_is_no_hindrance(monkeypatch):
+    monkeypatch.setattr(torch.cpu, "get_capabilities", dict)
+    machine = platform.machine()
+    assert provenance("cpu", seconds=1.0)["device"] == f"CPU ({machine})"
+    assert runpy.run_path(linear.__file__)["INTEL"] is False
 
 
 def test_without_a_history_provenance_has_no_commit(monkeypatch, tmp_path):

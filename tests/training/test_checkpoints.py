@@ -24,6 +24,15 @@ def test_a_saved_model_comes_back_the_same_with_its_ties(encoding, norm, tmp_pat
     assert not loaded.training
 
 
+def test_a_model_is_saved_and_loaded_by_a_path_that_is_a_plain_string_too(tmp_path):
+    model, tokens = small_model().eval(), some_tokens(2, 5)
+    checkpoints.save_model(f"{tmp_path}/model.safetensors", model)
+    loaded = checkpoints.load_model(f"{tmp_path}/model.safetensors")
+    assert torch.equal(loaded(tokens)[0], model(tokens)[0])
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        checkpoints.load_model(f"{tmp_path}/nowhere")
+
+
 def test_the_same_model_gives_the_same_bytes(tmp_path):
     for name in ("one", "two"):
         checkpoints.save_model(tmp_path / name, small_model())

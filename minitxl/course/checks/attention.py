@@ -17,7 +17,7 @@ from minitxl.attention import (
     split_heads,
     weighted_sum,
 )
-from minitxl.course.exercises import NOTHING, Verdict, judge
+from minitxl.course.exercises import Verdict, judge
 from minitxl.course.predictions import Predictions, Question
 
 predictions = Predictions(
@@ -222,9 +222,9 @@ def check_circle(attempt: Callable[[], Any]) -> Verdict:
     try:
         vectors = attempt()
     except NotImplementedError:
-        return Verdict(False, NOTHING)
+        return Verdict.of_nothing()
     if vectors is None or vectors is Ellipsis:
-        return Verdict(False, NOTHING)
+        return Verdict.of_nothing()
     if not isinstance(vectors, Tensor) or vectors.shape != (LETTERS, 2):
         shape = list(vectors.shape) if isinstance(vectors, Tensor) else type(vectors).__name__
         return Verdict(False, f"the result should be a tensor [{LETTERS}, 2], and is {shape}")

@@ -10,7 +10,7 @@ from einops import einsum
 from jaxtyping import Float
 from torch import Tensor
 
-from minitxl.course.exercises import NOTHING, Verdict, judge
+from minitxl.course.exercises import Verdict, judge
 from minitxl.course.predictions import Predictions, Question
 from minitxl.positions import sinusoids
 
@@ -124,7 +124,7 @@ def _from_memory(E: Tensor, U: Tensor, seg_len: int, mem_len: int) -> Tensor:
 def check_text(text: Any, *, seg_len: int = 6, mem_len: int = 6) -> Verdict:
     """Return a right verdict if the last query of a text gives exactly one pair of keys equal scores."""
     if text is Ellipsis or not text:
-        return Verdict(False, NOTHING)
+        return Verdict.of_nothing()
     if not isinstance(text, str) or len(text) != seg_len + mem_len:
         return Verdict(
             False,

@@ -239,11 +239,11 @@ def check_rival(attempt: Callable[[int], Any]) -> Verdict:
     try:
         losses = {c: attempt(c) for c in LENGTHS}
     except NotImplementedError:
-        return Verdict(False, NOTHING)
+        return Verdict.of_nothing()
     except Exception as error:
         return Verdict(False, f"it raised {type(error).__name__}: {error}")
     if any(loss is None or loss is Ellipsis for loss in losses.values()):
-        return Verdict(False, NOTHING)
+        return Verdict.of_nothing()
     if not all(isinstance(loss, int | float) and loss >= 0 for loss in losses.values()):
         return Verdict(False, "return a loss in nats for each context length c: a number of 0 or more")
     first, last, best = losses[LENGTHS[0]], losses[LENGTHS[-1]], group["A"][LENGTHS[-1]].mean().item()
@@ -284,7 +284,7 @@ def check_comparable(answer: Mapping[str, Any]) -> Verdict:
     for name, value in right.items():
         given = answer.get(name)
         if given is None or given is Ellipsis:
-            return Verdict(False, f"{NOTHING} ({name})")
+            return Verdict.of_nothing(f"{NOTHING} ({name})")
         if bool(given) != value:
             return Verdict(False, f"{name}: {why[name]}")
     return Verdict(True, "a RECL compares with one of its own group, at the same share and step")

@@ -166,7 +166,7 @@ def check_alike(pair: Any) -> Verdict:
     That layer gives the last place a function of its own token and of each token's share of the word.
     """
     if pair in (None, ..., (..., ...), ("...", "...")):
-        return Verdict(False, f"{NOTHING}: give two words")
+        return Verdict.of_nothing(f"{NOTHING}: give two words")
     if not isinstance(pair, tuple | list) or not all(isinstance(word, str) for word in pair):
         return Verdict(False, f"give two words, as ('abc', 'abd'), not {pair!r}")
     if len(pair) != 2:

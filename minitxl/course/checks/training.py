@@ -12,7 +12,7 @@ from torch.nn.utils import clip_grad_norm_
 
 from minitxl.config import ModelConfig
 from minitxl.course.differences import difference, equal
-from minitxl.course.exercises import NOTHING, Verdict
+from minitxl.course.exercises import Verdict
 from minitxl.data.batching import Segment
 from minitxl.memory import extend
 from minitxl.model import TransformerLM
@@ -47,7 +47,7 @@ def check_trainer(attempt: Trainer, *, name_bugs: bool = False) -> Verdict:
     try:
         after_one, after_many = _outcome(attempt, one), _outcome(attempt, many)
     except NotImplementedError:
-        return Verdict(False, NOTHING)
+        return Verdict.of_nothing()
     except Exception as error:
         return Verdict(False, f"it raised {type(error).__name__}: {error}")
     if _close(after_many, _outcome(_with_bugs(set()), many)):
