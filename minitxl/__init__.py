@@ -25,6 +25,12 @@ Everything else is in folders, each with one purpose (``fields`` checks values f
     benchmark        races against other libraries
     commands         the command line
 
+A new attention is a class with the call of those in ``attention``: (x, memory, window=, clamp_len=,
+key_mask=). It is entered in ``ModelConfig.attention``, ``TransformerLM._new_attention``,
+``model.DRAWN`` for parameters of new names, ``fast.kv_cache.HEADS``, without which it can't be
+validated, and the tests' ``models.ENCODINGS``, by which the shared tests find it. An entry in
+``fast.convert.FAST`` is for speed alone.
+
 Begin with ``notebooks/00_start_here.ipynb``, or with ``minitxl demo``.
 """
 

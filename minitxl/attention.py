@@ -36,7 +36,10 @@ class AttentionOptions(TypedDict, total=False):
     window: int | None
     """Most keys a query attends to, itself included; None for all."""
     clamp_len: int | None
-    """Distance beyond which all keys count as equally far; None for no clamp, or for a model's own."""
+    """Distance beyond which all keys count as equally far; None for no clamp.
+
+    A model puts its configuration's clamp_len in the place of None.
+    """
     key_mask: KeyMask | None
     """False masks a key for every query of its row; the weights of the others sum to 1."""
 

@@ -4,8 +4,8 @@
 
 Memory is one tensor [layer batch mem model]: entry n, counted from 0, holds the inputs of layer n in
 earlier segments, which the paper calls h^n: the outputs of the layer below. SG, the stop-gradient, is
-taken here, in ``extend``. Memory holds no keys and values: those are computed from it anew, so W_k and
-W_v learn from it, and the old states do not.
+taken here, in ``extend``. Memory holds no keys and values: each segment computes them from it with
+today's W_k and W_v. So these weights get gradients through memory, and the layers that made it get none.
 """
 
 from einops import pack

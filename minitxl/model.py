@@ -270,15 +270,22 @@ class TransformerLM(nn.Module):
         return memory, options
 
 
+DRAWN = "weight", "u", "v", "a_K", "a_V"
+"""Names of the parameters that ``initialise`` draws from a normal distribution."""
+
+
 def initialise(module: nn.Module) -> None:
     """Draw a module's own parameters as the original code does.
 
     Weights, u and v from N(0, .02), projections of embeddings from N(0, .01), LayerNorm gains
-    from N(1, .02); biases are 0.
+    from N(1, .02); biases are 0. Raises a ValueError for a parameter of any other name: a new
+    module says here how it begins, and keeps its constants in buffers.
     """
     for name, parameter in module.named_parameters(recurse=False):
         if name == "bias":
             nn.init.zeros_(parameter)
+        elif name not in DRAWN:
+            raise ValueError(f"initialise must know each parameter, got {type(module).__name__}.{name}")
         else:
             nn.init.normal_(parameter, mean=float(isinstance(module, nn.LayerNorm)), std=0.02)
     if isinstance(module, AdaptiveEmbedding | AdaptiveSoftmax):

@@ -174,7 +174,7 @@ def _bias(
 
 
 def _buffer(q: Rows, k: KeyRows, rows: int) -> Float[Tensor, " number"]:
-    """Return a buffer that any of a block's products fits in; memory allocated for each is mapped anew."""
+    """Return a buffer that any of a block's products fits in; the system would clear new pages for each."""
     return q.new_empty(rows * max(min(BLOCK, q.shape[1]), q.shape[2]) * (k.shape[1] + 1))
 
 

@@ -14,7 +14,7 @@ from minitxl.fast.eager import is_eager
 LEVELS = 2**16
 """Values of 16 bits: the rate is a whole number of them."""
 CHUNK = 2**16
-"""Chunk size of the reused random buffer; one as large as the tensor would be mapped anew each time."""
+"""Chunk size of the reused random buffer; one as large as the tensor would take new pages each time."""
 
 
 def dropout_mask(x: Float[Tensor, "*shape"], rate: float) -> Float[Tensor, "*shape"]:

@@ -3,11 +3,11 @@
     cache = start(model, batch=1, mem_len=512)
     log_probs, cache = step(model, tokens, cache)
 
-The outputs are those of ``model`` and ``extend``, but memory is never projected twice, and distances
-only where a segment is longer than all before. The cache holds the model in its fast form; ``step``
-takes the model again, and refuses the cache of another one. A step writes into the buffers of the cache
-it is given, so only the newest cache of a text is valid, and none is valid once a weight has changed.
-Everything runs in evaluation mode and without gradients.
+The outputs are those of ``model`` and ``extend``, but each token is projected to a key and a value once.
+Distances too are projected once, and again only when a segment is longer than all before it. The cache
+holds the model in its fast form; ``step`` takes the model again, and refuses the cache of another one. A
+step writes into the buffers of the cache it is given, so only the newest cache of a text is valid, and
+none is valid once a weight has changed. Everything runs in evaluation mode and without gradients.
 """
 
 from collections.abc import Callable
@@ -76,8 +76,10 @@ def start(
     check_length("mem_len", mem_len)
     check_options({"window": window, "clamp_len": clamp_len}, batch=batch, n_key=0)
     c, weight = model.config, next(model.parameters())
+    fast_model = optimize(model).eval()
+    check_attentions(fast_model)
     return Cache(
-        optimize(model).eval(),
+        fast_model,
         mem_len,
         window,
         c.clamp_len if clamp_len is None else clamp_len,
@@ -85,6 +87,16 @@ def start(
         key_mask=None,
         distances=weight.new_empty(c.n_layer, c.n_head, 0, c.d_head),
     )
+
+
+def check_attentions(model: TransformerLM) -> None:
+    """Raise a ValueError for a model with an attention whose heads the cache can't compute."""
+    for block in model.blocks:
+        if type(block.attention) not in HEADS:
+            raise ValueError(
+                f"the key-value cache must know the attention, got {type(block.attention).__name__}: "
+                "score with model and extend, or add the attention to kv_cache.HEADS"
+            )
 
 
 def step(
@@ -146,17 +158,11 @@ def _attend(
     cache: Cache,
 ) -> Float[Tensor, "batch query model"]:
     """Return one layer's attention; the keys and values of ``x`` are written where the buffers end."""
-    heads_of = HEADS.get(type(attention))
-    if heads_of is None:
-        raise ValueError(
-            f"the key-value cache must know the attention, got {type(attention).__name__}: "
-            "score with model and extend, or add the attention to kv_cache.HEADS"
-        )
     W_k = attention.W_kE if isinstance(attention, XLAttention) else attention.W_k
     q, new_k, new_v = (split_heads(W(x), attention.n_head) for W in (attention.W_q, W_k, attention.W_v))
     k, v = buffers
     k[:, :, -x.shape[1] :], v[:, :, -x.shape[1] :] = new_k, new_v
-    return attention.W_o(merge_heads(heads_of(attention, q, k, v, r, cache)))
+    return attention.W_o(merge_heads(HEADS[type(attention)](attention, q, k, v, r, cache)))
 
 
 def _absolute_heads(

@@ -1,6 +1,6 @@
 """The product y = x Wᵀ + b, which takes most of a model's time, by the fastest library on a CPU.
 
-    Linear(d_model, d_inner)(x), linear(x, W, b)
+    FastLinear(d_model, d_inner)(x), linear(x, W, b)
 
 PyTorch gives float32 products on a CPU to Intel's MKL, and contains a second library, oneDNN.
 On Intel's CPUs, MKL is as fast or faster at every shape used here. On other CPUs there are two
@@ -71,7 +71,7 @@ def _for_onednn(x: Tensor, weight: Tensor) -> bool:
 
 
 class LinearFunction(torch.autograd.Function):
-    """``product`` with its gradients."""
+    """``onednn_linear`` with its gradients."""
 
     generate_vmap_rule = True
 

@@ -175,7 +175,7 @@ def _begun(text: Sequence[int], stops: Stops) -> int:
 def _remember(
     model: TransformerLM, prompts: list[Prompt], mem_len: int, draw: Callable[[LogProbs], Tensor]
 ) -> Iterator[Tensor]:
-    """Yield the next tokens from a key-value cache; the window makes them equal however a prompt is cut."""
+    """Yield the next tokens from a key-value cache; each query has ``mem_len`` keys of memory."""
     tokens = pad_sequence(prompts, batch_first=True, padding_side="left")
     key_mask = pad_sequence(
         [torch.ones_like(prompt, dtype=torch.bool) for prompt in prompts],

@@ -66,8 +66,8 @@ def repetition_penalty(
 ) -> LogProbs:
     """Return scores, in nats up to a constant, with the tokens of each row's ``recent`` text less likely.
 
-    CTRL (Keskar et al. 2019, section 4.1) divides the score x of such a token by θ. That is
-    no use on log probabilities: all are negative, and the quotient would be likelier. Scores
+    CTRL (Keskar et al. 2019, section 4.1) divides the score x of such a token by θ. Log
+    probabilities are all negative, so this would make the token likelier. Scores
     are free up to a constant, but the quotient is not. So the constant is fixed where a token
     at chance, p = 1/vocab, has the score 0: x = log(p · vocab). Above chance, x becomes x / θ;
     below, x · θ, the usual repair. With θ > 1 no score rises, tokens of the recent text keep

@@ -40,7 +40,7 @@ FILE = {"sha256": fields.text(), "about": an_object}
 def write(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
     """Write a checkpoint whole or not at all; the description ``about`` is anything JSON can hold.
 
-    What the system says against it, a full disk among others, is an OSError.
+    Raises an OSError where the file can't be written, as on a full disk.
     """
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     described = json.dumps({"about": about, "sha256": _digest(_tensor_digest(plain), about)}, sort_keys=True)

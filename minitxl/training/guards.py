@@ -9,7 +9,7 @@ from minitxl.training.loop import Record
 RECENT = 100
 """Number of last steps whose mean loss is looked at."""
 MARGIN = 1.05
-"""Part of a uniform guess's loss that may be exceeded: a text without any order hovers around 1."""
+"""Most that the loss may be, as a multiple of a uniform guess's: a text of random tokens stays near 1."""
 
 
 class LossGuard:
@@ -20,7 +20,7 @@ class LossGuard:
         self.recent = deque[float](maxlen=RECENT)
 
     def check(self, record: Record) -> None:
-        """Take in the loss of a step. Raise a ValueError for one that tells that training went wrong."""
+        """Record the loss of a step. Raise a ValueError for a spike, or for a mean above a uniform guess."""
         if self.spike is None:
             return
         usual = mean(self.recent) if len(self.recent) == RECENT else None

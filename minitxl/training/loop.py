@@ -21,7 +21,7 @@ from torch.optim.swa_utils import AveragedModel
 
 from minitxl.config import ModelConfig
 from minitxl.data.batching import ContiguousBatches, Segment, spread_lanes
-from minitxl.fast import optimize
+from minitxl.fast import kv_cache, optimize
 from minitxl.inference.evaluation import Score, cached_lanes
 from minitxl.memory import extend
 from minitxl.model import TransformerLM
@@ -61,7 +61,7 @@ class Run:
     """State of the generators, by device type."""
     average: AveragedModel | None
     """Mean of the weights after each step since ``average_from``; None without averaging."""
-    losses: nn.Module
+    token_losses: nn.Module
     """``model.token_losses``, its gradients averaged over all processes."""
     accumulate: int
     """Parts into which a step divides its lanes, to need less memory."""
@@ -91,7 +91,7 @@ class Record(NamedTuple):
     gradient_norm: float
     """Norm of the gradient before clipping."""
     tokens: int
-    """Tokens read by all processes together."""
+    """Tokens of this step, of all processes together."""
     seconds: float
     valid_bits: float | None = None
     """Bits per token on the validation text after the step, if it was validated."""
@@ -137,8 +137,8 @@ def start(
         random = _random_state(device)
     optimizer = adamw(model, settings)
     average = None if settings.average_from is None else AveragedModel(model)
-    losses = distributed.parallel(TokenLosses(model), ragged=bool(config.cutoffs))
-    return Run(model.train(), optimizer, settings, 0, None, random, average, losses, accumulate)
+    token_losses = distributed.parallel(TokenLosses(model), ragged=bool(config.cutoffs))
+    return Run(model.train(), optimizer, settings, 0, None, random, average, token_losses, accumulate)
 
 
 def train_steps(run: Run, lanes: ContiguousBatches, valid: Tensor | None = None) -> Iterator[Record]:
@@ -149,15 +149,14 @@ def train_steps(run: Run, lanes: ContiguousBatches, valid: Tensor | None = None)
     With a validation text, it is scored every ``validate_every`` steps and after the last.
     """
     settings = run.settings
-    shape, wanted = (
-        (len(lanes.lanes), lanes.seg_len),
-        (settings.batch // distributed.size(), settings.seg_len),
-    )
-    if shape != wanted:
+    shape = len(lanes.lanes), lanes.seg_len
+    batch, seg_len = settings.batch // distributed.size(), settings.seg_len
+    if shape != (batch, seg_len):
         raise ValueError(
-            f"lanes must be those of the run, {wanted[0]} in segments of {wanted[1]}, "
-            f"got {shape[0]} of {shape[1]}"
+            f"lanes must be those of the run, {batch} in segments of {seg_len}, got {shape[0]} of {shape[1]}"
         )
+    if valid is not None:
+        kv_cache.check_attentions(run.model)
     while run.step < settings.steps:
         record = train_step(run, lanes)
         if valid is not None and is_due(run, settings.validate_every):
@@ -175,10 +174,11 @@ def train_step(run: Run, lanes: ContiguousBatches) -> Record:
     """Train on the next segment of every lane, and return the record; each epoch starts without memory."""
     began, settings = time.perf_counter(), run.settings
     tokens = settings.batch * settings.seg_len
-    index = run.tokens // tokens % len(lanes)  # of another batch than before: the same part of an epoch
+    index = run.tokens // tokens % len(lanes)  # by tokens, so that another batch goes on at the same place
+    memory = run.memory if index and run.memory is not None else run.model.empty_memory(len(lanes.lanes))
     run.optimizer.zero_grad()
     with _own_randomness(run):
-        bits, memory = _backward(run, lanes[index], run.memory if index else None)
+        bits, states = _backward(run, lanes[index], memory)
     if not isfinite(bits):
         raise ValueError(
             f"the loss must be finite, got {bits} at step {run.step + 1}: "
@@ -186,7 +186,7 @@ def train_step(run: Run, lanes: ContiguousBatches) -> Record:
         )
     rate = learning_rate(run.step + 1, settings)
     norm = optimizer_step(run.model, run.optimizer, rate=rate, clip=settings.clip)
-    run.memory = memory
+    run.memory = extend(memory, states, mem_len=settings.mem_len)
     run.step += 1
     run.tokens += tokens
     if run.average is not None and run.step > (settings.average_from or 0):
@@ -194,26 +194,27 @@ def train_step(run: Run, lanes: ContiguousBatches) -> Record:
     return Record(run.step, bits, rate, norm, tokens, time.perf_counter() - began)
 
 
-def _backward(run: Run, segment: Segment, memory: Tensor | None) -> tuple[float, Tensor]:
-    """Run forward and backward and extend the memory; return the loss in bits, and the new memory.
+def _backward(run: Run, segment: Segment, memory: Tensor) -> tuple[float, Tensor]:
+    """Run forward and backward; return the mean loss in bits, and the detached states.
 
     The gradient of the mean loss is left on the parameters.
     """
     settings, parts = run.settings, run.accumulate
     tokens, targets = (ids.to(run.device).chunk(parts) for ids in segment)
-    memories = (run.model.empty_memory(len(segment[0])) if memory is None else memory).chunk(parts, dim=1)
     autocast = torch.autocast("cuda", torch.bfloat16, enabled=settings.precision == "bfloat16")
-    nats, extended = 0.0, []
-    for part, before in enumerate(memories):
-        with distributed.apart(run.losses, when=part < parts - 1):
-            layer_inputs, key_mask = before, None
+    nats, detached = 0.0, []
+    for part, part_memory in enumerate(memory.chunk(parts, dim=1)):
+        with distributed.apart(run.token_losses, when=part < parts - 1):
+            key_mask = None
             if settings.mem_len and compiles(run):
-                layer_inputs, key_mask = padded(before, mem_len=settings.mem_len, seg_len=settings.seg_len)
+                part_memory, key_mask = padded(
+                    part_memory, mem_len=settings.mem_len, seg_len=settings.seg_len
+                )
             with autocast:
-                losses, states = run.losses(
+                losses, states = run.token_losses(
                     tokens[part],
                     targets[part],
-                    layer_inputs,
+                    part_memory,
                     window=settings.window,
                     clamp_len=settings.clamp_len,
                     key_mask=key_mask,
@@ -222,9 +223,9 @@ def _backward(run: Run, segment: Segment, memory: Tensor | None) -> tuple[float,
                 loss = losses[:, first:].mean() / parts
             loss.backward()
         nats += loss.item()
-        extended.append(extend(before, states, mem_len=settings.mem_len))
+        detached.append(states.detach())
     (nats,) = distributed.summed([nats / distributed.size()])
-    return nats / log(2), torch.cat(extended, dim=1)
+    return nats / log(2), torch.cat(detached, dim=1)
 
 
 def compiles(run: Run) -> bool:

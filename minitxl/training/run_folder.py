@@ -71,9 +71,9 @@ def newest(folder: Path) -> Path | None:
     return paths[-1] if paths else None
 
 
-def prune(folder: Path, checkpoints: int) -> None:
-    """Remove all but the newest checkpoints, so many of them."""
-    for old in _checkpoints(folder)[:-checkpoints]:
+def prune(folder: Path, keep: int) -> None:
+    """Remove all checkpoints but the newest ``keep``."""
+    for old in _checkpoints(folder)[:-keep]:
         old.unlink()
 
 
@@ -104,9 +104,9 @@ def check(folder: Path, tokenizer: Tokenizer) -> None:
 
 @contextmanager
 def run_lock(folder: Path) -> Iterator[None]:
-    """Lock the folder for this process, which is made if need be.
+    """Lock the folder for this process; a folder that does not exist is made.
 
-    What the system says against a file of it is an OSError that names the folder.
+    Raises an OSError that names the folder where one of its files can't be read or written.
     """
     if distributed.rank():
         yield

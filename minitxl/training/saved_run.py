@@ -105,7 +105,7 @@ def resume(
 
 
 def read(path: Path) -> tuple[checkpoints.Tensors, dict[str, Any]]:
-    """Return tensors and description of a run's checkpoint; where it is damaged, say what is left."""
+    """Return tensors and description of a run's checkpoint; the error for a damaged one names a way on."""
     try:
         return checkpoints.read(path)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Memory that a training takes, from its settings alone: told before any of it is asked for."""
+"""The memory that a training needs, computed from its settings before any of it is allocated."""
 
 import os
 from dataclasses import replace
@@ -24,8 +24,8 @@ def parameter_count(config: ModelConfig) -> int:
 def check_memory(config: ModelConfig, settings: TrainConfig, *, lane: int, device: torch.device) -> None:
     """Raise a ValueError for a model that can't be trained in the memory of the device.
 
-    Counted are weights, gradients, moments, and the model's memory, of tokens of a ``lane`` at
-    most; the least that training takes, without activations.
+    This is a lower bound: weights, gradients, the optimizer's two moments, and the memory of
+    Transformer-XL, which is never longer than a ``lane`` of the text. Activations are not counted.
     """
     parameters, available = parameter_count(config), _available(device)
     remembered = config.n_layer * settings.batch * min(settings.mem_len, lane) * config.d_model

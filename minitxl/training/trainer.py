@@ -1,4 +1,4 @@
-"""Train a run in its folder: log, validate, save, and stop when told to or when nothing gets better."""
+"""Train a run in its folder: log, validate, save, and stop at a signal or when nothing improves any more."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -41,7 +41,7 @@ def train(
     """Train to the end, or until a signal (``signals``) ends the step; whatever ended it, the run is saved.
 
     The caller holds the folder (``run_folder.run_lock``), and gives ``lanes`` of this process's share
-    of the batch. A loss that is no number, or that went wrong (``guards``), is a ValueError; the
+    of the batch. Raises a ValueError for a loss that is not finite or that ``guards`` refuses; the
     last checkpoint stays.
     """
     begin(run, folder, info)

@@ -21,7 +21,7 @@ from minitxl.config import ModelConfig
 from minitxl.fast import optimize, restore
 from minitxl.fast.dropout import FastVariationalDropout
 from minitxl.memory import extend
-from minitxl.model import TransformerLM
+from minitxl.model import TransformerLM, initialise
 
 every_encoding = pytest.mark.parametrize("encoding", ENCODINGS)
 every_norm = pytest.mark.parametrize("norm", NORMS)
@@ -190,6 +190,14 @@ def test_the_attention_is_the_only_difference_between_two_systems():
         "u",
         "v",
     }
+
+
+def test_a_parameter_that_no_rule_of_initialisation_knows_is_refused_and_not_overwritten():
+    module = torch.nn.Module()
+    module.slopes = torch.nn.Parameter(torch.tensor([0.5, 0.25]))
+    with pytest.raises(ValueError, match=r"initialise must know each parameter, got Module\.slopes$"):
+        initialise(module)
+    assert module.slopes.tolist() == [0.5, 0.25]
 
 
 def test_initialisation_is_the_papers():

@@ -6,6 +6,7 @@ import torch
 from models import ENCODINGS, NORMS, VOCAB, small_config
 from small_runs import LANES, SETTINGS, STREAM, assert_same_weights, new_run, weights
 
+from minitxl.attention import XLAttention
 from minitxl.data.batching import ContiguousBatches
 from minitxl.fast import gpu_attention
 from minitxl.inference.config import EvaluateConfig
@@ -199,6 +200,18 @@ def test_bfloat16_trains_every_encoding_on_cuda_as_float32_does(encoding):
         bits[precision] = [record.bits for record in loop.train_steps(run, LANES)]
         assert {parameter.dtype for parameter in run.model.parameters()} == {torch.float32}
     assert bits["bfloat16"] == pytest.approx(bits["float32"], abs=0.1)
+
+
+def test_an_attention_that_validation_could_not_score_is_refused_before_the_first_step():
+    class Unknown(XLAttention):
+        pass
+
+    run = new_run(SETTINGS)
+    run.model.blocks[1].attention.__class__ = Unknown
+    with pytest.raises(ValueError, match=r"^the key-value cache must know the attention, got Unknown: "):
+        next(loop.train_steps(run, LANES, STREAM))
+    assert run.step == 0
+    assert next(loop.train_steps(run, LANES)).step == 1  # without a validation it is trained
 
 
 @pytest.mark.parametrize(("batch", "seg_len"), [(SETTINGS.batch + 1, SETTINGS.seg_len), (SETTINGS.batch, 2)])

@@ -1,1 +1,11 @@
-"""Checks of the exercises: one file a notebook. A check says what is likely wrong, never only that it is."""
+"""Checks of the exercises, a file for each topic; a check names the likely mistake.
+
+00   start                          07   shaw, distance_tables
+01   attention                      08   terms, heads
+02   positions                      09   shift
+03   block, segments                10   training, comparisons
+04   recurrence, segment_loop       11   interventions, memory
+05   collisions                     12   cost
+06   reach                          13   generation, prompts
+06b  context_length
+"""
