@@ -29,7 +29,7 @@ def test_a_model_is_saved_and_loaded_by_a_path_that_is_a_plain_string_too(tmp_pa
     checkpoints.save_model(f"{tmp_path}/model.safetensors", model)
     loaded = checkpoints.load_model(f"{tmp_path}/model.safetensors")
     assert torch.equal(loaded(tokens)[0], model(tokens)[0])
-    with pytest.raises(FileNotFoundError, match="nowhere"):
+    with pytest.raises(ValueError, match="nowhere must be a plain file"):
         checkpoints.load_model(f"{tmp_path}/nowhere")
 
 
