@@ -24,7 +24,7 @@ BLANKS = {
     "four-terms": ("four-terms-text", terms.check_four_terms),
     "exercise-1-code": ("exercise-1", heads.check_partner),
     "exercise-2-code": ("exercise-2", heads.check_look_back),
-    "exercise-3-code": ("exercise-3", heads.check_last_blank),
+    "exercise-3-code": ("exercise-3-hints", heads.check_last_blank),
 }
 
 
@@ -77,6 +77,15 @@ def without_scale_of_biases(q, k, r, u, v):
     return *by_matmul(q, k, r, u, v)[:2], *unscaled(q, k, r, u, v)[2:]
 
 
+def undivided(place):
+    def four_terms(*given):
+        whole, mine = unscaled(*given), list(by_matmul(*given))
+        mine[place] = whole[place]
+        return mine
+
+    return four_terms
+
+
 def two_products(q, k, r, u, v):
     a, b, c, d = by_matmul(q, k, r, u, v)
     return a + c, b + d
@@ -85,13 +94,13 @@ def two_products(q, k, r, u, v):
 def partners_by_loop(partner, d_model):
     W = torch.zeros(d_model, d_model)
     for token, wanted in enumerate(partner.tolist()):
-        W[wanted, token] = 7.0
+        W[wanted, token] = 70.0
     return W
 
 
-def cosine(number, *, strength=100.0):
+def cosine(number, *, what=1e8, where=1e6):
     def biases(blank, R):
-        return strength * blank, torch.eye(64)[number]
+        return what * blank, where * torch.eye(64)[number]
 
     return biases
 
@@ -104,18 +113,35 @@ def cosine(number, *, strength=100.0):
         (heads.check_partner, partners_by_loop),
         (
             heads.check_partner,
-            lambda partner, d_model: torch.eye(d_model)[:, partner] @ torch.eye(5, d_model),
+            lambda partner, d_model: 60 * torch.eye(d_model)[:, partner] @ torch.eye(5, d_model),
         ),
-        (heads.check_look_back, lambda distance, W_kR, R: 3 * (R @ W_kR.T)[-1 - distance]),
-        (heads.check_look_back, lambda distance, W_kR, R: (W_kR @ R.flip(0)[distance]).double()),
+        (heads.check_look_back, lambda distance, W_kR, R: 30 * (R @ W_kR.T)[-1 - distance]),
+        (heads.check_look_back, lambda distance, W_kR, R: (1e3 * W_kR @ R.flip(0)[distance]).double()),
         (heads.check_last_blank, cosine(48)),
-        (heads.check_last_blank, cosine(48, strength=1e6)),
+        (heads.check_last_blank, cosine(40, what=1e5, where=1e4)),
         (heads.check_last_blank, cosine(42)),
-        (heads.check_last_blank, lambda blank, R: (1000 * blank, R[-1] * (torch.arange(64) >= 40))),
+        (heads.check_last_blank, lambda blank, R: (1e6 * blank, 1e4 * R[-1] * (torch.arange(64) >= 40))),
     ],
 )
 def test_a_right_answer_in_another_style_is_right(check, answer):
     assert check(answer).right, check(answer)
+
+
+@pytest.mark.parametrize(
+    ("check", "answer", "weight"),
+    [
+        (heads.check_partner, lambda *given: partners_by_loop(*given) / 70, "only 0.049"),
+        (heads.check_partner, lambda *given: partners_by_loop(*given) / 2, "only 0.783"),
+        (heads.check_look_back, lambda distance, W_kR, R: W_kR @ R[-1 - distance], "only 0.117"),
+        (heads.check_last_blank, cosine(40, what=100, where=1), "only 0.15"),
+        (heads.check_last_blank, cosine(40, what=1e5, where=1e2), "only 0.36"),
+    ],
+)
+def test_a_head_that_hardly_prefers_the_right_keys_is_told_to_be_sharper(check, answer, weight):
+    verdict = check(answer)
+    assert verdict.word == "not yet"
+    assert weight in verdict.message
+    assert "multiply your answer by a large factor" in verdict.message
 
 
 def slow(R):
@@ -127,7 +153,7 @@ def transposed(partner, d_model):
 
 
 def from_eye(partner, d_model):
-    return partners_by_loop(partner, d_model) / 7 + torch.eye(d_model)
+    return partners_by_loop(partner, d_model) / 70 + torch.eye(d_model)
 
 
 @pytest.mark.parametrize(
@@ -142,6 +168,15 @@ def from_eye(partner, d_model):
             terms.check_four_terms,
             lambda *given: [by_matmul(*given)[i] for i in (0, 2, 1, 3)],
             "other's place",
+        ),
+        (
+            terms.check_four_terms,
+            lambda *given: [by_matmul(*given)[i] for i in (0, 1, 3, 2)],
+            "(c) and (d) are in each other's place",
+        ),
+        *(
+            (terms.check_four_terms, undivided(place), "one of the four is not divided by √d_head")
+            for place in range(4)
         ),
         (terms.check_four_terms, lambda *given: sum(by_matmul(*given)), "the sum of the four"),
         (terms.check_four_terms, two_products, "two products that a model computes"),
@@ -204,9 +239,10 @@ def test_the_answers_of_the_predictions_are_the_measured_ones():
     )
     assert changed.answer == sum(by > 1e-4 for by in moved.values())
     rows = results.read(FIGURES / "without_terms.json").data["missing"]
-    spread = rows["none"]["bits"]["spread"]
-    assert missed.answer == sum(rows[name]["cost"]["mean"] > spread for name in "abcd")
-    assert [name for name in "abcd" if min(rows[name]["cost"]["seeds"]) > 0] == ["b"]
+    costs = {name: rows[name]["cost"]["seeds"] for name in "abcd"}
+    assert missed.answer == sum(min(seeds) > 0 for seeds in costs.values())
+    assert [name for name, seeds in costs.items() if min(seeds) > 0] == ["b"]
+    assert all(min(costs[name]) < 0 < max(costs[name]) for name in "acd")
 
 
 TERMS = ("four-terms", "terms-of")
@@ -383,9 +419,9 @@ def test_without_terms_runs_end_to_end_at_toy_size():
     assert seeds[:4] == [data["missing"][name]["cost"]["seeds"] for name in "abcd"]
     means = [line.get_xdata()[0] for line in axes.lines if line.get_marker() == "|" and len(line.get_xdata())]
     assert means == [data["missing"][name]["cost"]["mean"] for name in "abcd"]
-    (band,) = axes.patches
-    spread = data["missing"]["none"]["bits"]["spread"]
-    assert (band.get_x(), band.get_width()) == (-spread, 2 * spread)
+    bars = [tuple(line.get_xdata()) for line in axes.lines if line.get_linewidth() == 10]
+    costs = [data["missing"][name]["cost"]["seeds"] for name in "abcd"]
+    assert bars == [(min(seeds), max(seeds)) for seeds in costs]
 
 
 def test_a_model_that_lacks_no_term_scores_as_the_whole_model_does():

@@ -10,12 +10,13 @@ from torch import Tensor
 
 from minitxl.course.checks.shaw import Rows, distance, rows, solution_value_lookup
 from minitxl.course.exercises import Verdict, judge
+from minitxl.course.loops import without_loop
 
 Distances = Int[Tensor, " pos"]
 
 
 def check_two_limits(attempt: Callable[..., Any]) -> Verdict:
-    """Check ``attempt(n_query, n_key, left, right)``: row left - clip(i - j, -right, left) of each pair."""
+    """Check ``attempt(n_query, n_key, left, right)``: row left - clip(i - j, -right, left), no loop."""
 
     def reference(n_query: int, n_key: int, left: int, right: int) -> Rows:
         return left - distance(n_query, n_key).clamp(-right, left)
@@ -26,6 +27,10 @@ def check_two_limits(attempt: Callable[..., Any]) -> Verdict:
         ),
         "the limits are in each other's place: left is for the past, where i - j is positive": (
             lambda n_query, n_key, left, right: left - distance(n_query, n_key).clamp(-left, right)
+        ),
+        "left and right are swapped in the offset alone: 'itself' is row left, so its row is left - "
+        "the clipped distance": (
+            lambda n_query, n_key, left, right: right - distance(n_query, n_key).clamp(-right, left)
         ),
         "the queries are counted from 0: query 0 is key number n_key - n_query": (
             lambda n_query, n_key, left, right: (
@@ -45,7 +50,7 @@ def check_two_limits(attempt: Callable[..., Any]) -> Verdict:
             lambda n_query, n_key, left, right: reference(n_query, n_key, left, right).T
         ),
     }
-    return judge(
+    verdict = judge(
         attempt,
         reference=reference,
         cases=[(2, 5, 2, 1), (4, 4, 1, 2), (3, 9, 4, 0), (1, 6, 0, 3), (5, 7, 64, 8)],
@@ -53,6 +58,7 @@ def check_two_limits(attempt: Callable[..., Any]) -> Verdict:
         praise="right for limits that differ, with memory and without",
         names=("n_query", "n_key", "left", "right"),
     )
+    return without_loop(verdict, attempt, (4, 40, 3, 2), (32, 40, 3, 2))
 
 
 def check_t5_group(attempt: Callable[..., Any]) -> Verdict:
@@ -94,7 +100,7 @@ def check_t5_group(attempt: Callable[..., Any]) -> Verdict:
 
 
 def check_ruler(attempt: Callable[..., Any]) -> Verdict:
-    """Check ``attempt(k, dim)``: a_V with which the output's first number is the mean distance looked at."""
+    """Check ``attempt(max_distance, dim)``: a_V whose output's first number is the mean distance."""
 
     def measured(table: Callable[..., Any]) -> Callable[..., Any]:
         """Return the outputs of a head with values of zero, some weights, and this table."""
@@ -142,7 +148,7 @@ def check_ruler(attempt: Callable[..., Any]) -> Verdict:
         cases=[(2, 3), (1, 1), (6, 4)],
         mistakes={why: measured(mistake) for why, mistake in mistakes.items()},
         praise="the head's output says how far back it looks: the values carry position",
-        names=("k", "dim"),
+        names=("max_distance", "dim"),
         say=lambda got, expected: _say_measured(got, expected),
     )
 
@@ -153,4 +159,4 @@ def _say_measured(got: Any, expected: Tensor) -> str:
         return f"you returned {shape}, and it must be a table [2k + 1, dim]"
     pairs = zip(got.flatten().tolist(), expected.flatten().tolist(), strict=True)
     mine, right = next((mine, right) for mine, right in pairs if abs(mine - right) > 1e-5)
-    return f"a query that looks {right:.2f} back on average gets the output {mine:.2f}"
+    return f"a query whose keys lie at the mean distance {right:.2f} gets the output {mine:.2f}"

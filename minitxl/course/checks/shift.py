@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from minitxl.course.exercises import Verdict, judge
+from minitxl.course.loops import Steps, without_loop
 from minitxl.course.predictions import Predictions, Question
 from minitxl.positions import rel_shift
 
@@ -67,9 +68,10 @@ def _square(scores: Tensor) -> Tensor:
     return _line(pad(scores, (1, 0))).unflatten(-1, (n_key + 1, n_key))[..., 1:, :]
 
 
-def _one(scores: Tensor) -> Tensor:
+def _from(scores: Tensor, start: int) -> Tensor:
+    """Return as many entries of the padded line as the result has, in its rows, from this one on."""
     n_query, n_key = scores.shape[-2:]
-    return _rows(_line(pad(scores, (1, 0)))[..., 1 : 1 + n_query * n_key], scores)
+    return _rows(_line(pad(scores, (1, 0)))[..., start : start + n_query * n_key], scores)
 
 
 SHIFT_MISTAKES: dict[str, Shift] = {
@@ -84,7 +86,16 @@ SHIFT_MISTAKES: dict[str, Shift] = {
     ),
     "this works where query = key alone: the line is cut into rows as long as there are keys, "
     "and what is dropped is one entry for each query": _square,
-    "one entry is dropped in place of query: that takes the padding away and moves no row": _one,
+    "query - 1 entries are dropped, and it must be query: every row lands one column too far right": (
+        lambda scores: _from(scores, scores.shape[-2] - 1)
+    ),
+    "the zero column is missing: without it a row of the line is as long as a row of the result, and no row "
+    "moves against another": (
+        lambda scores: scores.flatten(-2)[..., scores.shape[-2] :].unflatten(-1, (scores.shape[-2], -1))
+    ),
+    "one entry is dropped in place of query: that takes the padding away and moves no row": (
+        lambda scores: _from(scores, 1)
+    ),
     "every row is moved alike: row i has to move by query - 1 - i": (
         lambda scores: scores.roll(1 - scores.shape[-2], dims=-1)
     ),
@@ -126,14 +137,34 @@ def _seen(shift: Shift) -> Shift:
 
 
 def check_rel_shift(attempt: Callable[..., Any]) -> Verdict:
-    """Check ``attempt(scores)`` for [..., query, dist]; entries of the future may be anything."""
-    return judge(
+    """Check ``attempt(scores)`` for [..., query, dist], without a loop; the future may be anything."""
+    verdict = judge(
         _seen(attempt),
         reference=_seen(rel_shift),
         cases=_cases((4, 4), (3, 5), (1, 6), (2, 3, 4, 7), (5, 6)),
         mistakes={why: _seen(mistake) for why, mistake in SHIFT_MISTAKES.items()},
-        praise="equal to the package's on every entry that a causal mask leaves",
+        praise="equal to the package's on every entry that a causal mask leaves, and without a loop",
     )
+    if not (verdict.right or verdict.blank or verdict.details) and (why := _length_of_line(attempt)):
+        return Verdict(False, why, details=verdict.message)
+    return without_loop(verdict, attempt, (torch.zeros(4, 40),), (torch.zeros(32, 40),))
+
+
+def _length_of_line(attempt: Callable[..., Any]) -> str | None:
+    """Return why the line that the attempt cuts into rows has a wrong length, for 3 queries and 5 keys."""
+    with Steps(attempt) as watched:
+        try:
+            attempt(torch.zeros(3, 5))
+        except Exception:
+            last = watched.shapes[-1:]
+        else:
+            return None
+    sentences = {
+        16: "query - 1 entries are dropped, and it must be query: the line is left with one entry too many",
+        14: "query + 1 entries are dropped, and it must be query: the line is left with one entry too few",
+        12: "the zero column is missing: pad first, then the line is long enough to drop query entries",
+    }
+    return sentences.get(last[0][-1]) if last and len(last[0]) == 1 else None
 
 
 def check_ascending(attempt: Callable[..., Any]) -> Verdict:
@@ -196,7 +227,7 @@ def check_two_sided(attempt: Callable[..., Any]) -> Verdict:
 
 
 def check_banded(attempt: Callable[..., Any]) -> Verdict:
-    """Check ``attempt(scores)``: [..., query, window], oldest key first, to every key, 0 elsewhere."""
+    """Check ``attempt(scores)``, without a loop: [..., query, window], oldest key first, to every key."""
 
     def reference(scores: Tensor) -> Tensor:
         n_query = scores.shape[-2]
@@ -227,10 +258,11 @@ def check_banded(attempt: Callable[..., Any]) -> Verdict:
         ),
     }
     small = torch.arange(1.0, 7).reshape(2, 3)
-    return judge(
+    verdict = judge(
         attempt,
         reference=reference,
         cases=[(small,), *_cases((4, 4), (3, 1), (2, 2, 4, 3))],
         mistakes=mistakes,
         praise="each query's scores stand over the keys of its own window, and zeros elsewhere",
     )
+    return without_loop(verdict, attempt, (torch.zeros(4, 3),), (torch.zeros(32, 3),))

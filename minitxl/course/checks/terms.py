@@ -44,14 +44,13 @@ predictions = Predictions(
     ),
     Question(
         "missed",
-        "Trained without one term: for how many of the four is that worse by more than seeds lie apart?",
-        answer=0,
-        why="every mean lies within the range of the whole model's own seeds; only without (b) was the loss "
-        "higher in each seed",
+        "Trained without one term, three seeds: for how many of the four is the loss higher in all three?",
+        answer=1,
+        why="only without (b) is the loss higher than the whole model's in each of the three seeds; for the "
+        "others the seeds disagree on the sign",
         wrong={
             4: "the terms can stand in for each other: a model that never had one hardly misses it",
-            1: "without (b) the loss was higher in each seed, but by less than the whole model's seeds "
-            "lie apart",
+            0: "without (b), content × distance, the loss is a little higher in each seed",
         },
     ),
 )
@@ -92,7 +91,7 @@ def check_four_terms(attempt: Callable[..., Any]) -> Verdict:
 
         return mistake
 
-    def scaled(*factors: float | int) -> Callable[..., FourTerms]:
+    def scaled(*factors: bool | int) -> Callable[..., FourTerms]:
         def mistake(*given: Tensor) -> Any:
             pairs = zip(solution_four_terms(*given), factors, strict=True)
             return tuple(term * (sqrt(given[0].shape[-1]) if factor else 1) for term, factor in pairs)
@@ -102,13 +101,19 @@ def check_four_terms(attempt: Callable[..., Any]) -> Verdict:
     def ordered(*places: int) -> Callable[..., Any]:
         return lambda *given: tuple(solution_four_terms(*given)[place] for place in places)
 
-    mistakes: dict[str, Callable[..., Any]] = {
+    mistakes: dict[str, Callable[..., Any] | list[Callable[..., Any]]] = {
         "u and v are swapped: u meets the keys of content, k, and v those of distance, r": (
             changed(u=lambda u, v, **_: v, v=lambda u, v, **_: u)
         ),
         "one bias is used twice: (c) is u · k and (d) is v · r": changed(v=lambda u, **_: u),
         "none of the terms is divided by √d_head": scaled(1, 1, 1, 1),
         "(c) and (d) are not divided by √d_head: all four are": scaled(0, 0, 1, 1),
+        "one of the four is not divided by √d_head: all four are": [
+            scaled(*(place == left_out for place in range(4))) for left_out in range(4)
+        ],
+        "(c) and (d) are in each other's place: (c) is u with the key's content, (d) is v with a distance": (
+            ordered(0, 1, 3, 2)
+        ),
         "(b) and (c) are in each other's place: (b) is the query's content with the distance": (
             ordered(0, 2, 1, 3)
         ),
@@ -142,7 +147,10 @@ def check_four_terms(attempt: Callable[..., Any]) -> Verdict:
         whole(attempt),
         reference=solution_four_terms,
         cases=cases,
-        mistakes={why: whole(mistake) for why, mistake in mistakes.items()},
+        mistakes={
+            why: [whole(one) for one in (wrong if isinstance(wrong, list) else [wrong])]
+            for why, wrong in mistakes.items()
+        },
         praise="each of the four terms is right, and in its place",
         names=("q", "k", "r", "u", "v"),
         say=_say_which,
