@@ -62,7 +62,7 @@ class WrongContentError(requests.RequestException):
     """A download that came whole, and is another file."""
 
 
-def fetch(wanted: Sequence[Download], folder: Path) -> list[Path]:
+def fetch(downloads: Sequence[Download], folder: Path) -> list[Path]:
     """Return the files in ``folder``: what lies there with the right digest, else a download.
 
     A download that breaks off leaves a ``.part`` file, and goes on from its end, now or in
@@ -72,7 +72,7 @@ def fetch(wanted: Sequence[Download], folder: Path) -> list[Path]:
         ValueError: that names all files which could not be had, and why.
     """
     failed, unreachable = dict[Download, str](), dict[str, str]()
-    for one in wanted:
+    for one in downloads:
         host = urlsplit(one.address).netloc
         present = _state(folder / one.name, one)
         if present == "right":
@@ -90,42 +90,42 @@ def fetch(wanted: Sequence[Download], folder: Path) -> list[Path]:
             for one, reason in failed.items()
         )
         raise ValueError(f"what {folder} lacks can't be downloaded, and may be put there by hand: {files}")
-    return [folder / one.name for one in wanted]
+    return [folder / one.name for one in downloads]
 
 
-def check_digest(path: Path, wanted: Download) -> None:
+def check_digest(path: Path, download: Download) -> None:
     """Raise a ValueError unless the file has its digest."""
-    if (digest := _digest(path, wanted)) != wanted.digest:
-        raise ValueError(f"{path} must have the {wanted.checksum}, got {checksum(digest)}")
+    if (digest := _digest(path, download)) != download.digest:
+        raise ValueError(f"{path} must have the {download.checksum}, got {checksum(digest)}")
 
 
-def _state(path: Path, wanted: Download) -> str:
+def _state(path: Path, download: Download) -> str:
     """Return "right" for a file with the right digest, else what to say of one with another."""
     if not path.exists() and not path.is_symlink():
         return ""
-    digest = _digest(path, wanted)
-    return "right" if digest == wanted.digest else f"; the one that is there has the {checksum(digest)}"
+    digest = _digest(path, download)
+    return "right" if digest == download.digest else f"; the one that is there has the {checksum(digest)}"
 
 
-def _digest(path: Path, wanted: Download) -> str:
-    kind = wanted.digest.partition(":")[0]
+def _digest(path: Path, download: Download) -> str:
+    kind = download.digest.partition(":")[0]
     with plain_file(path).open("rb") as file:
         return f"{kind}:{hashlib.file_digest(file, kind).hexdigest()}"
 
 
-def _attempt(wanted: Download, folder: Path) -> tuple[str, bool]:
+def _attempt(download: Download, folder: Path) -> tuple[str, bool]:
     """Download a file; return why that failed, "" if it didn't, and whether its server can't be reached."""
-    part = folder / f"{wanted.name}.part"
+    part = folder / f"{download.name}.part"
     keeper = pooch.create(
         folder,
         base_url="",
-        registry={wanted.name: wanted.digest},
-        urls={wanted.name: wanted.address},
+        registry={download.name: download.digest},
+        urls={download.name: download.address},
         retry_if_failed=RETRIES,
     )
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        keeper.fetch(wanted.name, downloader=partial(_download, wanted, part))
+        keeper.fetch(download.name, downloader=partial(_download, download, part))
     except requests.RequestException as error:
         return _reason(error), isinstance(error, requests.ConnectionError | requests.Timeout)
     except FinalError as error:
@@ -133,11 +133,11 @@ def _attempt(wanted: Download, folder: Path) -> tuple[str, bool]:
     except OSError as error:
         with suppress(OSError):
             part.unlink()
-        raise ValueError(f"{wanted.name} can't be kept in {folder}: {error.strerror or error}") from error
+        raise ValueError(f"{download.name} can't be kept in {folder}: {error.strerror or error}") from error
     return "", False
 
 
-def _download(wanted: Download, part: Path, address: str, output: str, keeper: Any) -> None:
+def _download(download: Download, part: Path, address: str, output: str, keeper: Any) -> None:
     """Fill ``part`` from its end on, and move it to ``output`` once it is whole and right."""
     with suppress(FileNotFoundError):
         if not stat.S_ISREG(part.lstat().st_mode):
@@ -158,10 +158,10 @@ def _download(wanted: Download, part: Path, address: str, output: str, keeper: A
             part.open("ab" if have else "wb") as file,
             tqdm(desc=part.stem, total=total, initial=have, unit="B", unit_scale=True, disable=None) as bar,
         ):
-            for piece in _limited(_pieces(response), wanted, part, left=wanted.limit - have):
+            for piece in _limited(_pieces(response), download, part, left=download.limit - have):
                 file.write(piece)
                 bar.update(len(piece))
-    if (digest := _digest(part, wanted)) != wanted.digest:
+    if (digest := _digest(part, download)) != download.digest:
         part.unlink()
         raise WrongContentError(f"what it sends has the {checksum(digest)}")
     part.replace(output)
@@ -180,7 +180,7 @@ def _pieces(response: requests.Response) -> Iterator[bytes]:
         raise requests.ConnectionError(error) from error
 
 
-def _limited(pieces: Iterable[bytes], wanted: Download, part: Path, *, left: int) -> Iterable[bytes]:
+def _limited(pieces: Iterable[bytes], download: Download, part: Path, *, left: int) -> Iterable[bytes]:
     began, received = time.monotonic(), 0
     for piece in pieces:
         left, received = left - len(piece), received + len(piece)
@@ -189,7 +189,7 @@ def _limited(pieces: Iterable[bytes], wanted: Download, part: Path, *, left: int
             raise FinalError(f"it sends less than {SLOWEST:,} bytes a second")
         if left < 0:
             part.unlink(missing_ok=True)
-            raise FinalError(f"it sends more than {wanted.limit:,} bytes")
+            raise FinalError(f"it sends more than {download.limit:,} bytes")
         yield piece
 
 
