@@ -268,3 +268,22 @@ def test_what_a_reader_would_have_to_scroll_past_or_decipher_is_counted():
     assert bare_outputs(cells) == ["{'a': 1}", "tensor(1)"]
     assert guesses(sources) == {"a": None, "b": 3}
     assert blanks(sources) == [("f", True), ("h", False)]
+
+
+@every_notebook
+def test_each_choice_of_a_prediction_stands_quoted_in_the_text(path):
+    cells = nbformat.read(path, as_version=4).cells
+    sources = "\n".join(cell.source for cell in cells if cell.cell_type == "code" and cell.id != "install")
+    (check,) = re.findall(r"^((?:\w+\.)?predictions)\.check\(my_predictions", sources, re.M | re.I)
+    imports = [
+        ast.unparse(node)
+        for node in ast.parse(sources).body
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("minitxl.course.checks")
+    ]
+    names: dict[str, object] = {}
+    exec("\n".join(imports), names)
+    questions = eval(check, names).questions
+    text = prose_of(path).lower()  # a guess may be written with capitals
+    choices = [choice for question in questions for choice in question.choices]
+    missing = [choice for choice in choices if isinstance(choice, str) and f'"{choice.lower()}"' not in text]
+    assert missing == []

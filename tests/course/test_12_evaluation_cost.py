@@ -1,6 +1,8 @@
 """Notebook 12: its checks, its widget, and its hand-built pieces."""
 
 import re
+import sys
+from math import log
 
 import pytest
 import torch
@@ -9,6 +11,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from minitxl.config import ModelConfig
 from minitxl.course.checks import cost as judges
+from minitxl.course.checks import scoring
 from minitxl.experiments import evaluation_cost
 from minitxl.figures.cost import evaluation_work
 from minitxl.figures.recurrence.memory import passes
@@ -18,8 +21,8 @@ from minitxl.pretrained.presets import enwik8_base
 
 EXERCISES = {
     "exercise-cost": judges.check_cost,
-    "exercise-bits": judges.check_bits,
-    "exercise-window": judges.check_exact_window,
+    "exercise-bits": scoring.check_bits,
+    "exercise-window": scoring.check_exact_window,
 }
 PAGE = Page("12_evaluation_cost")
 
@@ -31,7 +34,8 @@ def test_the_solution_is_right_and_the_stub_is_not_there_yet(cell):
 
 @pytest.mark.parametrize("check", EXERCISES.values())
 def test_each_mistake_gets_its_own_sentence(check, monkeypatch):
-    assert_each_mistake_gets_its_own_sentence(check, judges, monkeypatch, wrong=0, least=3)
+    room = sys.modules[check.__module__]
+    assert_each_mistake_gets_its_own_sentence(check, room, monkeypatch, wrong=0, least=3)
 
 
 @pytest.mark.parametrize(("mem_len", "seg_len"), [(6, 4), (3, 5), (0, 4)])
@@ -69,40 +73,87 @@ def test_the_reading_by_hand_equals_the_packages_or_the_notebook_stops(right, wr
         PAGE.run(broken, "read-equal")
 
 
+BLANKS = {
+    "build": ("build-text", scoring.check_attend_cached, scoring.solution_attend_cached),
+    "sliding-cost": ("sliding-text", judges.check_sliding, judges.solution_sliding),
+    "cached-cost": ("cached-text", judges.check_cached, judges.solution_cached),
+}
+
+
 def solved_costs():
-    return PAGE.solution("costs-text")
+    """Both costs of the folded solutions."""
+    names = PAGE.run(
+        "ratio", **{f"{side}_cost": PAGE.solution(f"{side}-text") for side in ("sliding", "cached")}
+    )
+    return names["costs"]
 
 
-def test_the_folded_solution_of_the_blank_is_right_and_the_blank_runs_on_the_packages():
-    assert judges.check_costs(solved_costs()).right
-    assert PAGE.run("costs")["costs"] is judges.solution_costs
-    mine = PAGE.cells["costs"].replace("raise NotImplementedError", "return solved(*sizes)")
-    mine = mine.replace("n_layer, d_model, d_inner, attention_len, seg_len", "*sizes")
-    assert PAGE.run(mine, solved=solved_costs())["costs"].__name__ == "costs"
-    wrong = PAGE.cells["costs"].replace("raise NotImplementedError", "return 1, 1")
-    assert PAGE.run(wrong)["costs"] is judges.solution_costs
+@pytest.mark.parametrize("cell", BLANKS)
+def test_the_folded_solution_of_a_blank_is_right_and_a_blank_runs_on_the_packages(cell):
+    text, check, otherwise = BLANKS[cell]
+    solved = PAGE.solution(text)
+    assert check(solved).right
+    name = solved.__name__
+    assert PAGE.run(cell)[name] is otherwise
+    mine = re.sub(r"\(.*?\):", "(*given):", PAGE.cells[cell], count=1)
+    mine = mine.replace("raise NotImplementedError", "return solved(*given)")
+    assert PAGE.run(mine, solved=solved)[name].__name__ == name
+    wrong = PAGE.cells[cell].replace("raise NotImplementedError", "return 1")
+    assert PAGE.run(wrong)[name] is otherwise
+
+
+def test_the_cache_of_one_layer_attends_like_all_tokens_anew_or_the_notebook_stops():
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE.cells["build-text"], flags=re.DOTALL)
+    assert [row["keys in the cache"] for row in PAGE.run(code, "build-equal")["rows"]] == [1, 2, 3, 4, 5, 6]
+    for right, wrong in (("x @ W_k])", "x @ W_v])"), ("** 0.5", "** 1")):
+        assert code.count(right) == 1
+        with pytest.raises(AssertionError):
+            PAGE.run(code.replace(right, wrong), "build-equal")
 
 
 @pytest.mark.parametrize(
     ("right", "wrong"),
     [
         ("A * (A + 1) // 2", "A * A"),
-        ("(A + L)", "A"),
+        ("(attention_len + seg_len)", "attention_len"),
         ("(A - 1) * 4", "A * 4"),
         ("(n_layer - 1) * whole", "n_layer * whole"),
     ],
 )
 def test_costs_that_are_not_the_packages_stop_the_notebook(right, wrong):
-    (code,) = re.findall(r"```python\n(.*?)```", PAGE.cells["costs-text"], flags=re.DOTALL)
+    cells = PAGE.cells["sliding-text"] + PAGE.cells["cached-text"]
+    code = "\n\n".join(re.findall(r"```python\n(.*?)```", cells, flags=re.DOTALL))
     PAGE.run(code, "ratio", "equal")
     assert code.replace(right, wrong, 1) != code
     with pytest.raises(AssertionError):
         PAGE.run(code.replace(right, wrong, 1), "ratio", "equal")
 
 
+@pytest.mark.parametrize("n_layer", [1, 2, 3, 6, 12, 18, 24])
+def test_the_ratio_keeps_its_bounds_at_every_setting_of_the_calculator(n_layer):
+    draw = PAGE.run("calculator", costs=solved_costs(), base=enwik8_base().model)["operations"]
+    below = 0
+    for d_model in (64, 128, 256, 512, 1024, 2048):
+        for attention_len in (16, 64, 128, 512, 800, 1800, 2800, 3800, 8000, 16000, 32000):
+            ratios = [draw(n_layer, d_model, attention_len, L)["ratio"] for L in (1, 128, 8 * d_model + 1)]
+            assert max(ratios) <= attention_len
+            assert min(ratios) >= attention_len / 3 * (n_layer - 1) / n_layer
+            below += draw(n_layer, d_model, attention_len, 2048)["ratio"] < attention_len / 3 - 1
+    assert below > 0  # with segments that are long against the width
+
+
+def test_a_scorer_that_ignores_the_length_of_segments_is_told_so():
+    def at_once(losses, stream, seg_len):
+        return losses(stream[:-1], stream[1:]).mean().item() / log(2)
+
+    verdict = scoring.check_bits(at_once)
+    assert not verdict.right
+    assert "score [49] tokens, where [7, 7, 7, 7, 7, 7, 7] are right" in verdict.message
+
+
 def test_the_answers_of_the_predictions_are_those_of_the_notebook():
     advantage, cut, window = judges.predictions.questions
-    ratio = PAGE.run("costs", "ratio")["ratio"]
+    ratio = PAGE.run("sliding-cost", "cached-cost", "ratio")["ratio"]
     model = enwik8_base().model
     assert ratio(model, 3800, 128) > 2 * ratio(model, 800, 128)
     assert (advantage.answer, cut.answer) == ("larger", "equal")
@@ -110,7 +161,7 @@ def test_the_answers_of_the_predictions_are_those_of_the_notebook():
 
 
 def test_the_window_that_moves_costs_what_each_of_its_parts_costs():
-    moving = PAGE.run("costs", "ratio", "depends", models={})["moving"]
+    moving = PAGE.run("sliding-cost", "cached-cost", "ratio", "depends", models={})["moving"]
     c = ModelConfig(vocab_size=11, n_layer=2, d_model=8, n_head=2, d_head=4, d_inner=12, attention="absolute")
     model = TransformerLM(c)
     with FlopCounterMode(display=False) as counter:

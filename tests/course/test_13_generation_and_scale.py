@@ -128,9 +128,9 @@ def test_reading_anew_is_counted_like_a_window_with_the_products_of_the_distance
 
 
 def test_the_whole_text_fed_to_memory_stands_there_in_three_copies(model):
-    corpus = type("Corpus", (), {"test": torch.arange(6000) % 251})
+    corpus = type("Corpus", (), {"test": torch.arange(8000) % 251})
     source = PAGE.cells["twice"].replace("\nwhat_memory_holds(", "\ndrawn = what_memory_holds(")
-    scope = PAGE.run(source, exact=model, corpus=corpus)
+    scope = PAGE.run(source, model=model, corpus=corpus, device="cpu")
     once, twice = (axes.lines[0].get_ydata().tolist() for axes in scope["drawn"].figure.axes)
     assert once == list(range(64))
     assert twice == scope["twice"]
@@ -161,7 +161,7 @@ def test_the_sampling_controls_show_what_the_package_draws_from(ways, model):
     heights = [bar.get_height() for bar in bars.patches]
     assert heights == probs[order].tolist() + log_probs[0, order].exp().tolist()
     assert f"Drawn from {int((probs > 0).sum())} of 256" in drawn.alt
-    (text,) = generation.sample(model, [space["prompt"]], length=90, mem_len=128, **chosen)
+    (text,) = generation.sample(model, [space["prompt"]], length=200, mem_len=128, **chosen)
     written = space["text_of"](torch.cat([space["prompt"], text]))
     shown = page.texts[0].get_text()
     assert len(shown) == len(written)

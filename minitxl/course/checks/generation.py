@@ -38,10 +38,10 @@ predictions = Predictions(
     ),
     Question(
         "bug",
-        "The whole text is fed although memory holds it. What do you see?",
+        "The whole text is fed although memory holds it. What do you notice?",
         answer="almost nothing",
         choices=("an error", "nonsense", "almost nothing"),
-        why="all shapes fit, and the nearest tokens are right in both readings",
+        why="all shapes fit, and the nearest tokens are right in both readings: the mean loss hardly moves",
         wrong={
             "an error": "all shapes fit: memory takes whatever states come",
             "nonsense": "the nearest tokens are right in both readings, and a small model rests on those",
@@ -128,19 +128,23 @@ def _mistaken(
     first: Callable[[Tensor], Tensor] = lambda prompt: prompt,
     place: int = -1,
     grows: bool = True,
-    windowed: bool = True,
+    more: int | None = 1,
     remembers: bool = True,
+    replaces: bool = False,
+    cut: bool = True,
 ) -> Callable[..., Tensor]:
     """Generation with a mistake: ``feed`` of the text so far and its last token is what is read next."""
 
     def generate(model: TransformerLM, prompt: Tensor, length: int, mem_len: int) -> Tensor:
         text, memory = prompt, None
-        fed, window = first(prompt), mem_len + 1 if windowed else None
+        fed, window = first(prompt), None if more is None else mem_len + more
         with torch.no_grad():
             for step in range(length):
                 log_probs, states = model(rearrange(fed, "seg -> 1 seg"), memory, window=window)
                 if remembers and (grows or step == 0):
-                    memory = extend(memory, states, mem_len=mem_len)
+                    memory = extend(
+                        None if replaces else memory, states, mem_len=mem_len if cut else states.shape[2]
+                    )
                 token = log_probs[0, place].argmax(dim=-1, keepdim=True)
                 text = torch.cat([text, token])
                 fed = feed(text, token)
@@ -149,7 +153,7 @@ def _mistaken(
     return generate
 
 
-MISTAKES = {
+MISTAKES: dict[str, Function | Sequence[Function]] = {
     "the whole text is read again although memory holds it, so it counts twice: read the new token alone": (
         _mistaken(lambda text, token: text)
     ),
@@ -166,7 +170,14 @@ MISTAKES = {
         _mistaken(first=lambda prompt: prompt[-1:])
     ),
     "the window is missing: in the prompt a query sees more tokens than one that comes later sees in memory. "
-    "Hand window=mem_len + 1 to each call": _mistaken(windowed=False),
+    "Hand window=mem_len + 1 to each call": _mistaken(more=None),
+    "the window is one too short: a query sees itself and mem_len tokens before it, so window=mem_len + 1": (
+        _mistaken(more=0)
+    ),
+    "memory is replaced by the states of what was just read: extend joins them to what memory holds": (
+        _mistaken(replaces=True),
+        _mistaken(replaces=True, cut=False),
+    ),
     "nothing is remembered: the new token is read alone, without the memory of what stands before it": (
         _mistaken(remembers=False)
     ),

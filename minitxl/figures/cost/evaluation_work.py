@@ -175,7 +175,7 @@ def readings(data: Data) -> Picture:
             span = f"{low} … {high}" if low < high else str(high)
             keys.annotate(span, (high, place), (7, 0), textcoords="offset points", va="center")
             score.plot(reading["bits"], place, mark, color=colour, ms=8)
-            bits = f"{reading['bits']:.2f}"
+            bits = f"{reading['bits']:.3f}"
             score.annotate(bits, (reading["bits"], place), (8, 0), textcoords="offset points", va="center")
             alt.append(f"{name}, {span} keys: {reading['bits']:.3f}")
         keys.set_yticks(range(len(names)), names)

@@ -1,22 +1,24 @@
 """Notebooks 10 to 13: steps of training, interventions, costs and generation."""
 
+from math import log, sqrt
+
 import torch
 from torch.nn.utils import clip_grad_norm_
 
-from minitxl.course.checks import cost, generation, interventions, memory, training
+from minitxl.course.checks import cost, generation, interventions, memory, scoring, training
 from minitxl.inference.sampling import top_k_top_p
 from minitxl.memory import extend
 
 
 def written(
-    model, prompt, length, mem_len, *, window=True, anew=False, wasteful=False, remember=True, last=True
+    model, prompt, length, mem_len, *, window=1, anew=False, remember=True, last=True, replaced=False
 ):
     text, past, new = prompt, None, prompt
     for _ in range(length):
         with torch.no_grad():
             read = text if anew else new
-            log_probs, states = model(read[None], past, window=mem_len + 1 if window else None)
-        past = None if anew else extend(past, states, mem_len=mem_len)
+            log_probs, states = model(read[None], past, window=None if window is None else mem_len + window)
+        past = None if anew else states if replaced else extend(past, states, mem_len=mem_len)
         past = past if remember else None
         new = log_probs[0, -1 if last else 0].argmax()[None]
         text = torch.cat([text, new])
@@ -110,43 +112,121 @@ def layers(n_layer, d_model, d_inner, mem_len, seg_len, *, memory=4, total=False
     return n_layer * segment if total else n_layer * segment / seg_len
 
 
-def costs(N, d, inner, A, L, *, keys=None, last="one", third=True, turn=False):
+def window_cost(N, d, inner, A, *, keys=None, last="one", each=4):
     """Sum over the tokens of a window, one by one."""
     p = 2 * (4 * d * d + 2 * d * inner)
-    window = sum(p + 4 * d * (i + 1 if keys is None else keys(A)) for i in range(A))
-    final = window if last == "all" else 4 * d * d * (A - 1) * (last == "one") + p + 4 * d * A
-    both = [(N - 1) * window + final, N * (p + (6 if third else 4) * d * (A + L))]
-    return both[::-1] if turn else both
+    window = sum(p + each * d * (i + 1 if keys is None else keys(A)) for i in range(A))
+    others = {"one": 4 * d * d, "bare": 0, "token": p}
+    final = window if last == "all" else others[last] * (A - 1) + p + each * d * A
+    return (N - 1) * window + final
 
 
-def costs_by_matrix(N, d, inner, A, L):
+def window_cost_by_matrix(N, d, inner, A):
     matrices = [(d, d)] * 4 + [(d, inner), (inner, d)]
     p = sum(2 * a * b for a, b in matrices)
     sliding = (N - 1) * (A * p + d * 2 * (A**2 + A)) + p + 4 * A * d + 4 * (A - 1) * d**2
-    return torch.tensor(float(sliding), dtype=torch.float64), N * p + N * 6 * d * (A + L)
+    return torch.tensor(float(sliding), dtype=torch.float64)
+
+
+def cache_cost(N, d, inner, A, L, *, each=6, keys=None, of=1, ffn=1):
+    segment = L * 2 * (4 * d * d + 2 * d * inner * ffn) + each * d * (
+        L * (A + L) if keys is None else keys(A, L)
+    )
+    return N * segment / (L if of == 1 else 1)
+
+
+def cached_head(x, keys, values, W_q, W_k, W_v, *, past=True, own=True, root=True, grown=True, axis=-1):
+    """One head, by a sum over keys in place of a product of matrices."""
+    k, v = torch.vstack([keys, x @ W_k]), torch.vstack([values, x @ W_v])
+    first, end = 0 if past else len(keys), len(k) if own else len(keys)
+    scores = ((x @ W_q) * k[first:end]).sum(-1)[None] / (sqrt(W_k.shape[1]) if root else 1)
+    weights = torch.softmax(scores, axis)
+    output = sum(w * row for w, row in zip(weights[0], v[first:end], strict=True)) + torch.zeros_like(x @ W_q)
+    return (output, k, v) if grown else (output, keys, values)
+
+
+def bits_by_index(losses, stream, seg_len, *, whole=False, first=1, divide=True, nats=False, drop=False):
+    total, count = 0.0, 0
+    for begin in range(0, len(stream) - 1, len(stream) if whole else seg_len):
+        end = len(stream) - 1 if whole else min(begin + seg_len, len(stream) - 1)
+        if drop and end - begin < seg_len:
+            continue
+        inputs, targets = stream[begin:end], stream[begin + 1 : end + 1]
+        if first == 2 and begin + seg_len < len(stream):
+            inputs, targets = inputs[:-1], targets[:-1]
+        total += losses(inputs, targets).sum().item() if len(targets) else 0.0
+        count += len(targets)
+    return total / (count if divide else 1) / (1 if nats else log(2))
 
 
 ANSWERS = {
-    cost.check_costs: {
-        "right": [costs, costs_by_matrix, cost.solution_costs],
+    cost.check_sliding: {
+        "right": [window_cost, window_cost_by_matrix, cost.solution_sliding],
         "wrong": {
-            "the wrong order": lambda *sizes: costs(*sizes, turn=True),
-            "counted once": lambda *sizes: [one // 2 for one in costs(*sizes)],
-            "counted in full": lambda *sizes: costs(*sizes, last="all"),
-            "of the A - 1 other tokens too": lambda *sizes: costs(*sizes, last="bare"),
-            "a third product": lambda *sizes: costs(*sizes, third=False),
-            "meets all A keys": lambda *sizes: costs(*sizes, keys=lambda A: A),
-            "n_layer = 2, d_model = 8, d_inner = 32, attention_len = 6, seg_len = 4, you": lambda *sizes: [
-                costs(*sizes)[0],
-                1000,
-            ],
+            "counted once": lambda *sizes: window_cost(*sizes) // 2,
+            "counted in full": lambda *sizes: window_cost(*sizes, last="all"),
+            "of the A - 1 other tokens too": lambda *sizes: window_cost(*sizes, last="bare"),
+            "keys and values alone": lambda *sizes: window_cost(*sizes, last="token"),
+            "no distance product": lambda *sizes: window_cost(*sizes, each=6),
+            "meets all A keys": lambda *sizes: window_cost(*sizes, keys=lambda A: A),
+            "two things. First: the window's last layer is counted in full": lambda *sizes: window_cost(
+                *sizes, last="all", keys=lambda A: A
+            ),
+            "n_layer = 2, d_model = 8, d_inner = 32, attention_len = 6, you": lambda *sizes: 1000,
+        },
+    },
+    cost.check_cached: {
+        "right": [cache_cost, lambda *sizes: int(cache_cost(*sizes)), cost.solution_cached],
+        "wrong": {
+            "a third product": lambda *sizes: cache_cost(*sizes, each=4),
+            "meets A + L keys, memory and segment": lambda *sizes: cache_cost(
+                *sizes, keys=lambda A, L: L * A
+            ),
+            "masks afterwards": lambda *sizes: cache_cost(
+                *sizes, keys=lambda A, L: sum(A + i + 1 for i in range(L))
+            ),
+            "divide it by the tokens it scores": lambda *sizes: cache_cost(*sizes, of=0),
+            "feed-forward layer is missing": lambda *sizes: cache_cost(*sizes, ffn=0),
+            "Second: this is the cost of a whole segment": lambda *sizes: cache_cost(*sizes, each=4, of=0),
+            "you returned": lambda *sizes: 1000,
+        },
+    },
+    scoring.check_attend_cached: {
+        "right": [cached_head, scoring.solution_attend_cached],
+        "wrong": {
+            "does not see itself": lambda *case: cached_head(*case, own=False),
+            "only the new token is attended to": lambda *case: cached_head(*case, past=False),
+            "the root of the width": lambda *case: cached_head(*case, root=False),
+            "the softmax goes over the keys": lambda *case: cached_head(*case, axis=0),
+            "returned as it was": lambda *case: cached_head(*case, grown=False),
+            "interchanged": lambda x, k, v, W_q, W_k, W_v: cached_head(x, k, v, W_q, W_v, W_k),
+            "you returned": lambda x, *others: (x, x, x),
+        },
+    },
+    scoring.check_bits: {
+        "right": [
+            bits_by_index,
+            lambda losses, stream, seg_len: (
+                torch.cat(list(map(losses, stream[:-1].split(seg_len), stream[1:].split(seg_len)))).mean()
+                / torch.tensor(2.0).log()
+            ),
+        ],
+        "wrong": {
+            "never scored": lambda *case: bits_by_index(*case, first=2),
+            "these are nats": lambda *case: bits_by_index(*case, nats=True),
+            "shorter segment is dropped": lambda *case: bits_by_index(*case, drop=True),
+            "the sum over all tokens": lambda *case: bits_by_index(*case, divide=False),
+            "the number is right, but": lambda *case: bits_by_index(*case, whole=True),
+            "you returned": lambda *case: bits_by_index(*case) + 1,
         },
     },
     generation.check_generate: {
         "right": [written, with_one_token_more],
         "wrong": {
             "the text is right, but": lambda *case: written(*case, anew=True),
-            "the window is missing": lambda *case: written(*case, window=False),
+            "the window is missing": lambda *case: written(*case, window=None),
+            "the window is one too short": lambda *case: written(*case, window=0),
+            "replaced by the states": lambda *case: written(*case, replaced=True),
             "nothing is remembered": lambda *case: written(*case, remember=False),
             "after the first position": lambda *case: written(*case, last=False),
             "you returned the shape": lambda model, prompt, length, mem_len: prompt,
@@ -209,7 +289,7 @@ ANSWERS = {
             "you returned": lambda *sizes: layers(*sizes) + 1000,
         },
     },
-    cost.check_exact_window: {
+    scoring.check_exact_window: {
         "right": [lambda n, a: n * a - n + 1, lambda n, a: 1 + sum(a - 1 for _ in range(n))],
         "wrong": {
             "what one layer attends to": lambda n, a: a,
