@@ -121,10 +121,10 @@ def test_the_widget_draws_the_packages_weights():
         axes = space["draw"](positions, in_memory, in_segment).figure.axes[0]
         weights = torch.tensor([y for line in axes.lines[:2] for y in line.get_ydata()])
         letters = list("abcdefghijklmnop")
-        letters[in_memory] = letters[8 + in_segment] = "X"
+        letters[in_memory] = letters[8 + in_segment] = "N"
         model, ids = space["tried"][positions], space["ids"]("".join(letters))
         attention = model.blocks[0].attention
-        expected = attention.attention_weights(model.embed(ids[:, 8:]), model.embed(ids[:, :8]))[0, 0, -1]
+        expected = attention.attention_weights(model.embed(ids[:, 8:]), model.embed(ids[:, :8]))[0, 1, -1]
         torch.testing.assert_close(weights.float(), expected)
         collides = (positions == "absolute" and in_memory == in_segment) or positions == "Shaw, k = 2"
         assert ("one weight for both" in axes.get_title(loc="left")) == collides

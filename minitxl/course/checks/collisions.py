@@ -215,6 +215,11 @@ def check_circle(attempt: Callable[[int, int, int | None], Any]) -> Verdict:
         "that is memory alone: the last query of a segment sees mem_len + seg_len keys": (
             lambda seg_len, mem_len, window: mem_len
         ),
+        "one too few: the last query sees all mem_len + seg_len keys, itself among them": (
+            lambda seg_len, mem_len, window: seg_len + mem_len - 1
+        ),
+        "that is what the *first* query of a segment sees: memory and itself. The last one sees the whole "
+        "segment too": lambda seg_len, mem_len, window: mem_len + 1,
         "right without a window: a query that sees no more than window keys needs no more positions": (
             lambda seg_len, mem_len, window: seg_len + mem_len
         ),

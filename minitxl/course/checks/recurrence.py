@@ -117,6 +117,13 @@ def _check_graph(
     for memory, states, mem_len in cases:
         old, new = memory.clone().requires_grad_(), states.clone().requires_grad_()
         extended = attempt(old, new, mem_len=mem_len)
+        if not (old.requires_grad and new.requires_grad):
+            return Verdict(
+                False,
+                "the values are right, but what you were given is no longer as it was: detach_() cuts its "
+                "argument itself, and with it the loss of the segment whose states these are. Use .detach(), "
+                "which returns a new tensor",
+            )
         if extended is None:
             continue
         if extended.requires_grad:
@@ -212,6 +219,9 @@ def check_keep(attempt: Callable[[Tensor, int, int], Any]) -> Verdict:
         ),
         "age < read is one too few, and hides the segment where nothing has been read: use ≤": (
             lambda read, mem, seg: keep_flags(read - 1, mem, seg)
+        ),
+        "one slot too few: 2 tokens of the text are the last 2 slots. Use ≤": lambda read, mem, seg: (
+            torch.cat([keep_flags(read - 1, mem, 0), torch.ones(len(read), seg, dtype=torch.bool)], dim=1)
         ),
         "the segment is hidden too, or forgotten: there are mem + seg keys, and the last seg of them are "
         "always seen": lambda read, mem, seg: keep_flags(read, mem, 0),

@@ -73,6 +73,11 @@ def check_read(attempt: Callable[[Any, Tensor, int, int], Any]) -> Verdict:
                 read(model, tokens, seg_len, mem_len).split(seg_len, dim=1)
             )
         ),
+        "the unfinished last segment is dropped: a rest shorter than seg_len is read as well": (
+            lambda model, tokens, seg_len, mem_len: read(
+                model, tokens[:, : tokens.shape[1] // seg_len * seg_len], seg_len, mem_len
+            )
+        ),
         "only the last segment is returned: keep the output of each, and join them along time": (
             lambda model, tokens, seg_len, mem_len: read(model, tokens, seg_len, mem_len).split(
                 seg_len, dim=1

@@ -22,10 +22,12 @@ def indistinguishable(data: Data) -> Picture:
     """
     panels, tokens, mem_len = data["panels"], data["tokens"], data["mem_len"]
     query, pair, alt = data["query"], data["pair"], []
+    largest = max(w for rows in panels.values() for row in rows for w in row if w is not None)
     with drawing(10.5, 3.3) as figure:
         all_axes = figure.subplots(1, len(panels), sharey=True)
         for axes, (name, weights) in zip(all_axes, panels.items(), strict=True):
             image = _map(axes, weights)
+            image.set_clim(0, largest)
             axes.axvline(mem_len - 0.5, color="white", lw=3)
             for key, colour in zip(pair, (ORANGE, BLUE), strict=True):
                 axes.add_patch(Rectangle((key - 0.5, query - 0.5), 1, 1, fill=False, ec=colour, lw=3))
@@ -33,9 +35,9 @@ def indistinguishable(data: Data) -> Picture:
             axes.set(title=f"{name}:\n{first} and {second}", xlabel="key: memory | segment")
             axes.set_xticks(range(len(tokens)), tokens)
             axes.set_yticks(range(len(weights)), tokens[mem_len:])
-            figure.colorbar(image, ax=axes, shrink=0.7, label="attention weight")
             alt.append(f"{name} {first} and {second}")
         all_axes[0].set(ylabel="query")
+        figure.colorbar(image, ax=all_axes, shrink=0.7, label="attention weight")
     words = f"the key {tokens[pair[0]]!r} in memory and the same letter {pair[1] - pair[0]} later"
     return Picture(figure, f"Attention weights of query {query} for {words}: {'; '.join(alt)}.")
 

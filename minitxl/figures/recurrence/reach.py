@@ -65,7 +65,7 @@ def _draw_graph(axes: Axes, name: str, graph: Data) -> None:
 def copying(data: Data) -> Picture:
     """Draw accuracy by offset, a panel a distance; shaded where one hop is not enough."""
     rows = data["rows"]
-    with drawing(2.6 * len(rows), 2.9) as figure:
+    with drawing(max(2.6 * len(rows), 5.6), 2.9) as figure:  # the legend needs 5.6 inches
         panels = figure.subplots(1, len(rows), sharey=True, squeeze=False)[0]
         for axes, row in zip(panels, rows, strict=True):
             offsets = range(data["seg_len"])
