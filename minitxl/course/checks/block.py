@@ -27,6 +27,7 @@ def check_layer_norm(attempt: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Ver
         (torch.tensor([[[1.0, 3.0, 2.0, 6.0]]]), torch.ones(4), torch.zeros(4)),
         (torch.tensor([[[1.0, 3.0]], [[7.0, 7.0]]]), torch.tensor([2.0, 1.0]), torch.tensor([0.5, -1.0])),
     ]
+    cases.append((torch.tensor([[[0.001, 0.003]]]), torch.ones(2), torch.zeros(2)))  # here ε decides
     for batch, seg, width in [(2, 3, 8), (3, 4, 4)]:
         x = 3 * torch.randn(batch, seg, width, generator=draw) + 1
         cases.append((x, torch.randn(width, generator=draw), torch.randn(width, generator=draw)))
@@ -119,6 +120,9 @@ def check_block(attempt: Callable[[Tensor, Block], Tensor]) -> Verdict:
         "the normalised vectors are added to the outputs: what is added is x as it came, before the norm": (
             lambda x, b: (z := b.norm_inner((y := b.norm_attention(x)) + b.attention(y))) + b.inner(z)
         ),
+        "the first sum adds to the normed x: what is added to is x as it came": lambda x, b: _fed(
+            (y := b.norm_attention(x)) + b.attention(y), b
+        ),
         "the first norm is used twice: the feed-forward layer has one of its own, norm_inner": (
             lambda x, b: (y := _attended(x, b)) + b.inner(b.norm_attention(y))
         ),
@@ -177,6 +181,9 @@ def check_losses(attempt: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]) ->
             solution_losses(*case) / log(2)
         ),
         "the bias b is not added to the logits": lambda h, E, b, t: solution_losses(h, E, b * 0, t),
+        "the logarithm is missing: these are minus the probabilities of the targets": lambda *case: (
+            -(-solution_losses(*case)).exp()
+        ),
         "there is no softmax: these are minus the logits of the targets": lambda h, E, b, t: (
             -_picked(h @ E.T + b, t)
         ),

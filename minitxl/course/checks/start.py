@@ -100,6 +100,9 @@ def check_bits_by_offset(attempt: Callable[[Tensor, int], Tensor]) -> Verdict:
         "'(segment offset)'": lambda losses, seg_len: (
             _segments(losses, seg_len).flatten().unflatten(0, (seg_len, -1)).mean(dim=1) / log(2)
         ),
+        "the unfinished tail is kept: leave out what fills no whole segment": lambda losses, seg_len: (
+            torch.stack([losses[offset::seg_len].mean() for offset in range(seg_len)]) / log(2)
+        ),
         "these are the losses of the first segment alone": partial(mistake, lambda bits: bits[0]),
     }
     return judge(attempt, reference=solution_bits_by_offset, cases=cases, mistakes=mistakes)
