@@ -3,7 +3,7 @@
 Most words are rare. The vocabulary, most frequent word first, is therefore cut into clusters
 [0, c_1), [c_1, c_2), … [c_K, vocab): the shortlist and K tails. A tail may have narrower vectors,
 by a factor ``div_val`` for each cluster (Baevski and Auli 2019), and its words are scored only
-where the target is one of them (Grave et al. 2017):
+where the target is one of them (Grave et al. 2017). For a word of a tail:
 
     log p(word) = log p(cluster) + log p(word | cluster)
 
@@ -151,8 +151,8 @@ class AdaptiveSoftmax(nn.Module):
     ) -> None:
         """Share the embedding's parameters from now on; biases and ``clusters`` stay apart.
 
-        ``projections[i]`` says whether cluster i shares its projection. With div_val = 1 all of them
-        share the embedding's only one; if d_embed is d_model too, there is none to share.
+        ``projections[i]`` says whether cluster i shares its projection. With div_val = 1 there is
+        one projection, which each flagged cluster shares, and with d_embed = d_model none.
         """
         if embedding.partition != self.partition:
             raise ValueError(f"embedding must be cut as {self.partition}, got {embedding.partition}")

@@ -4,9 +4,10 @@ Queries come from the segment x alone; keys and values come from memory and x to
 queries are the last of the keys. Axes: batch query key mem dist head dim model, where ``dist``
 runs n_key-1 … 0.
 
-Every attention keeps one promise: a position that has no query is a key like any other, whether it
-stands in memory or in x. Memory of any length, the key-value cache and ``TransformerLM.hidden(last=)``
-rest on it. So query i of the segment stands at key position n_key - n_query + i, and not at i.
+Every attention keeps one promise: the output for a query depends on [memory ∘ x] and on the query's
+place in it, and not on where memory ends and x begins. So the key-value cache may hold any part of the
+past, and ``TransformerLM.hidden(last=)`` may pass early positions of x as memory. Query i of the segment
+stands at key position n_key - n_query + i, and not at i.
 """
 
 from math import sqrt
@@ -34,11 +35,11 @@ class AttentionOptions(TypedDict, total=False):
     """Keyword arguments of every call: which keys each query may attend to, and from how far."""
 
     window: int | None
-    """Most keys a query attends to, itself included; None for all."""
+    """Greatest number of keys that a query attends to, itself included; None for all."""
     clamp_len: int | None
     """Distance beyond which all keys count as equally far; None for no clamp.
 
-    A model puts its configuration's clamp_len in the place of None.
+    In a call of a model, None means the clamp_len of its configuration.
     """
     key_mask: KeyMask | None
     """False masks a key for every query of its row; the weights of the others sum to 1."""
@@ -79,7 +80,7 @@ def segment_mask(
     clamp_len: int | None = None,
     key_mask: KeyMask | None = None,
 ) -> Mask:
-    """Return ``attention_mask`` for a segment at the end of its context; clamp_len changes no mask."""
+    """Return ``attention_mask`` for a segment at the end of its context; clamp_len is taken and ignored."""
     return attention_mask(x.shape[1], context.shape[1], window=window, key_mask=key_mask, device=x.device)
 
 
@@ -179,7 +180,7 @@ class ShawAttention(nn.Module):
 
         e_ij = q_i · (k_j + a^K_ij) / √d_head        z_i = Σ_j α_ij (v_j + a^V_ij)
 
-    a_ij is row clip(j - i, -k, k) of a table of 2k+1 rows, one table for keys and one for
+    a_ij is row k + clip(j - i, -k, k) of a table of 2k+1 rows, one table for keys and one for
     values, shared by the heads. Rows are for the past and the future; the causal language
     model uses the k+1 rows of the past. ``attend`` without a mask is bidirectional.
 

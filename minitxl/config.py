@@ -1,4 +1,4 @@
-"""The architecture's settings: frozen, and checked when they are made.
+"""The architecture's settings, frozen. They are checked when they are made, cutoffs with the model.
 
 Every field is a keyword of ``dataclasses.replace`` and a flag of the command line, so
 an ablation is one ``replace(config, attention="absolute")``.
@@ -77,13 +77,13 @@ class ModelConfig:
     tie_projections: tuple[bool, ...] = ()
     """For each cluster, True if its output projection is the input's; () means none is."""
     dropout: float = 0.1
-    """Rate on embeddings, positions, sublayer outputs and the inner layer."""
+    """Rate on embeddings, positions, sublayer outputs, the inner layer and the last output."""
     attention_dropout: float = 0.0
     """Rate on attention weights."""
     word_dropout: float = 0.0
     """Rate at which whole words of the vocabulary lose their input embedding."""
     variational_dropout: bool = False
-    """Draw each dropout mask once for all tokens of a segment."""
+    """Draw the masks of ``dropout`` once for all tokens of a segment; distances keep ordinary masks."""
 
     def __post_init__(self) -> None:
         check_types(self)

@@ -1,11 +1,11 @@
-"""Segment recurrence as a value: memory goes in, new memory comes out.
+"""Segment recurrence as a pure function: memory goes in, new memory comes out.
 
     h~[t+1] = [SG(h[t]) ∘ h[t+1]]          (section 3.2)
 
 Memory is one tensor [layer batch mem model]: entry n, counted from 0, holds the inputs of layer n in
 earlier segments, which the paper calls h^n: the outputs of the layer below. SG, the stop-gradient, is
-taken here, in ``extend``. Memory holds no keys and values: each segment computes them from it with
-today's W_k and W_v. So these weights get gradients through memory, and the layers that made it get none.
+taken here, in ``extend``. Memory holds no keys and values: each segment projects it with the current W_k
+and W_v. So these get gradients through memory; the earlier computation of the states in it gets none.
 """
 
 from einops import pack
@@ -55,7 +55,8 @@ def reach(offset: int, *, n_layer: int, seg_len: int, mem_len: int, window: int 
         o + M + (N - 1) · L · ⌈M / L⌉          without a window
         N · (W - 1)                            with a window of W ≤ M + 1
 
-    Here o is the offset. With M = L the first is the O(N · L) of section 3.2; with M = 0 it is o.
+    Here o is the offset, N = n_layer, L = seg_len, M = mem_len and W = window. With M = L the first
+    is the O(N · L) of section 3.2; with M = 0 it is o.
 
     >>> reach(31, n_layer=3, seg_len=32, mem_len=32)
     127

@@ -79,7 +79,7 @@ class Block(nn.Module):
     def forward(
         self, x: Hidden, memory: Float[Tensor, "batch mem model"], **options: Unpack[AttentionOptions]
     ) -> Hidden:
-        """Return the layer's output; ``memory`` is this layer's, of states like x."""
+        """Return the layer's output; ``memory`` holds earlier inputs of this layer."""
         attended = self.attention(self.attention_input(x), self.attention_input(memory), **options)
         return self.residual_sublayers(x, attended)
 
@@ -98,7 +98,7 @@ class Block(nn.Module):
 
 
 class TransformerLM(nn.Module):
-    """One class for all systems: ``config.attention`` chooses the attention.
+    """The language model, vanilla, Shaw's or Transformer-XL by ``config.attention``.
 
     The vanilla segment model is ``attention="absolute"``, called without memory.
     """
@@ -178,8 +178,8 @@ class TransformerLM(nn.Module):
     ) -> tuple[Float[Tensor, "batch last model"], States]:
         """Return the last layer's output, and each layer's input, which the next segment remembers.
 
-        With ``last``, only the final ``last`` positions are returned, and the last layer computes queries
-        for those alone.
+        With ``last``, the output has only the last positions, for which alone the last layer computes
+        queries; the states have all.
         """
         memory, options = self._checked(tokens, memory, options)
         check("last", last, optional(whole(1, tokens.shape[1])))
@@ -243,11 +243,10 @@ class TransformerLM(nn.Module):
     def empty_memory(self, batch: int) -> Memory:
         """Return the memory of ``batch`` rows before their first segment: zero tokens long."""
         check_length("batch", batch, 1)
-        c = self.config
-        return next(self.parameters()).new_zeros(c.n_layer, batch, 0, c.d_model)
+        return next(self.parameters()).new_zeros(self.config.n_layer, batch, 0, self.config.d_model)
 
     def check(self, tokens: Tokens) -> None:
-        """Raise a ValueError for what is no [batch seg] of ids, and for a segment beyond a learned table."""
+        """Raise a ValueError unless tokens are ids [batch seg], no more than there are positions."""
         self._check_ids("tokens", tokens)
         most, seg = self.config.max_seg_len, tokens.shape[1]
         if self.positions and seg > most:
@@ -277,9 +276,9 @@ DRAWN = "weight", "u", "v", "a_K", "a_V"
 def initialise(module: nn.Module) -> None:
     """Draw a module's own parameters as the original code does.
 
-    Weights, u and v from N(0, .02), projections of embeddings from N(0, .01), LayerNorm gains
-    from N(1, .02); biases are 0. Raises a ValueError for a parameter of any other name: a new
-    module says here how it begins, and keeps its constants in buffers.
+    Weights, u, v, a_K and a_V have the mean 0 and the standard deviation .02, projections of
+    embeddings .01, LayerNorm gains the mean 1 and .02; biases are 0. Raises a ValueError for a
+    parameter of any other name: a new module says here how it begins, and keeps its constants in buffers.
     """
     for name, parameter in module.named_parameters(recurse=False):
         if name == "bias":

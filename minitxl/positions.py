@@ -1,4 +1,4 @@
-"""Positions of keys: sinusoids, distances, and the left-shift of Appendix B.
+"""Position encodings: sinusoids, distances, and the left-shift of Appendix B.
 
 Transformer-XL encodes the *distance* i - j between a query i and a key j, never
 the position itself. With n_key keys, memory and segment together, the distances that occur
@@ -50,15 +50,15 @@ def distances(
 
 
 def rel_shift(scores: Float[Tensor, "*batch query dist"]) -> Float[Tensor, "*batch query key"]:
-    """Return the scores with columns of keys 0 … n_key-1 for distances n_key-1 … 0 (Appendix B).
+    """Turn columns by distance, n_key-1 … 0, into columns by key, 0 … n_key-1 (Appendix B).
 
-    Row i of a segment is the query at position n_key - n_query + i among the keys, so its row
+    Row i of a segment is the query at position n_key - n_query + i among the keys, so it
     has to move left by n_query - 1 - i: the first row most, the last row not at all. With 2 queries,
     3 keys, and a zero column in front:
 
         0 a b c        one line, without its        b c 0
-        0 d e f        first 2 entries, in rows     d e f
-                       of 3 again
+        0 d e f        first n_query = 2 entries,   d e f
+                       in rows of 3 again
 
     A padded row is one entry longer than a row of the result. So each row of the result begins one
     column further left in the padded matrix than the row above it, and the last begins behind its zero.

@@ -13,6 +13,7 @@ from support.released import random_model
 from minitxl.__main__ import main
 from minitxl.config import ModelConfig
 from minitxl.inference.config import EvaluateConfig
+from minitxl.pretrained.released import load_released
 from minitxl.training.config import RunConfig, TrainConfig
 
 PAGE = (Path(__file__).parent.parent / "notebooks" / "coming_from.md").read_text("utf-8")
@@ -111,4 +112,8 @@ def test_the_snippets_run_in_one_namespace(tmp_path, monkeypatch):
             exec(compile(block.text, f"Coming from, {block.section}", "exec"), space)
     assert space["again"].config == model.config
     assert not torch.allclose(space["as_the_port"], space["log_probs"], atol=1e-3)
+    zeros, loaded = space["zeros"], load_released("for_the_port")[0]  # window: the port's same_length
+    without_window, _ = loaded(space["tokens"], zeros)
+    assert not torch.allclose(space["as_the_port"], without_window, atol=1e-3)
+    assert torch.equal(space["as_the_port"], loaded(space["tokens"], zeros, window=24)[0])
     assert space["memory"].shape[2] == 24

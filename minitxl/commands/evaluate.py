@@ -14,7 +14,7 @@ from torch import Tensor
 from tqdm import tqdm
 from tyro.conf import Positional
 
-from minitxl.commands.shared import Device, TextFlags, device_of, place
+from minitxl.commands.shared import Device, TextFlags, device_of, place, text_of_run
 from minitxl.commands.subject import Subject, subject_of
 from minitxl.data.corpora import Corpus
 from minitxl.data.parts import Part
@@ -118,8 +118,12 @@ class Evaluate:
         return replace(lengths, **{name: value for name, value in given.items() if value is not None})
 
     def _source(self) -> TextFlags:
-        named = self.released is None or self.source.data is not None or self.source.text is not None
-        return self.source if named else replace(self.source, data="wikitext-103")
+        """Return the text to score; if none is named, the run's own, or the released model's."""
+        if self.source.named:
+            return self.source
+        if self.folder is not None:
+            return text_of_run(self.folder) if self.source == TextFlags() else self.source
+        return replace(self.source, data="wikitext-103")
 
     def _part(self, corpus: Corpus, subject: Subject) -> Part:
         """Return the part to score: a text of one's own has a test part if it is split, or is the run's."""

@@ -13,7 +13,7 @@ import torch
 import tyro
 from tyro.conf import Positional
 
-from minitxl.commands.shared import Device, TextFlags, device_of, place
+from minitxl.commands.shared import Device, TextFlags, device_of, place, text_of_run
 from minitxl.commands.subject import subject_of
 from minitxl.commands.train_bar import loss
 from minitxl.commands.train_flags import ModelFlags, RunFlags, TrainFlags
@@ -81,6 +81,8 @@ class Train:
         """Return the run in the folder with what the flags change, or the new one that they describe."""
         if checkpoint is not None:
             own = saved_run.described_in(checkpoint)
+            if not self.begins_anew:
+                print(f"the run in {self.folder} goes on; from and released are for a new run's first step")
             if self.preset != own.info.preset:
                 raise ValueError(
                     f"preset must be {own.info.preset} as in the run in {self.folder}, got {self.preset}; "
@@ -154,11 +156,8 @@ def _of_run(first: Train, checkpoint: Path) -> Train:
     own, stored = saved_run.described_in(checkpoint), run_config_file.read(first.folder)
     if first.source.text is not None:
         source = TextFlags(unit=own.info.unit)
-    elif first.source.data is not None or stored is None:
-        source = TextFlags()
     else:
-        text = stored.source.get("text")
-        source = TextFlags(**{**stored.source, "text": None if text is None else Path(text)})
+        source = TextFlags() if first.source.data is not None else text_of_run(first.folder)
     return Train(
         preset=own.info.preset,  # type: ignore[arg-type]
         model=ModelFlags(**asdict(own.model)),

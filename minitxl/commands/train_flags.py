@@ -7,6 +7,7 @@ import tyro
 
 from minitxl.config import ModelConfig, require
 from minitxl.training.config import RunConfig, TrainConfig
+from minitxl.training.schedules import learning_rate
 
 CHANGEABLE = (
     *("learning_rate", "schedule", "eta_min", "weight_decay", "clip", "batch", "precision"),
@@ -103,6 +104,8 @@ def resumed(
                 f"{name} must be {getattr(own, name)} as in the run in {folder}, got {changes[name]}; {hint}"
             )
     settings = replace(own, **changes)
+    if extend is not None and decay_now is not None:
+        raise ValueError(f"extend must be given without decay_now, got {extend} with {decay_now}")
     if extend is not None:
         require(
             extend >= own.steps,
@@ -112,7 +115,12 @@ def resumed(
         settings = replace(settings, steps=extend)
     if decay_now is not None and own.decay_from is None:
         require(decay_now >= 1, "decay_now must be 1 or more", decay_now)
-        steps = step + decay_now
+        steps, rate = step + decay_now, learning_rate(max(1, step), settings)
+        if rate <= settings.eta_min:
+            raise ValueError(
+                f"decay_now must begin at a rate above eta_min = {settings.eta_min}, got {rate} at step "
+                f"{step}; --schedule constant keeps the rate up"
+            )
         average = settings.average_from
         settings = replace(
             settings,

@@ -147,7 +147,7 @@ def _train(
     if not TRANSFORMERS[system]["memory"]:
         train = replace(train, mem_len=0)
     run, _ = setup.train_on(corpus, config, train, label=label, device=device, report=report)
-    return run.evaluated
+    return run.model_to_evaluate
 
 
 def lstm_steps(lstm: LSTMLM, lanes: ContiguousBatches, settings: TrainConfig) -> Iterator[Record]:

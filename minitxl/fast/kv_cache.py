@@ -5,7 +5,7 @@
 
 The outputs are those of ``model`` and ``extend``, but each token is projected to a key and a value once.
 Distances too are projected once, and again only when a segment is longer than all before it. The cache
-holds the model in its fast form; ``step`` takes the model again, and refuses the cache of another one. A
+holds the model in its fast form; ``step`` takes the model again, and refuses the cache of another model. A
 step writes into the buffers of the cache it is given, so only the newest cache of a text is valid, and
 none is valid once a weight has changed. Everything runs in evaluation mode and without gradients.
 """
@@ -50,7 +50,7 @@ class Cache:
     mem_len: int
     """Tokens of memory, at most."""
     window: int | None
-    """Most keys a query attends to, itself included."""
+    """Greatest number of keys that a query attends to, itself included."""
     clamp_len: int | None
     """Distance beyond which all keys count as equally far."""
     buffers: Float[Tensor, "layer 2 batch head room dim"]

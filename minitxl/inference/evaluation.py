@@ -46,7 +46,7 @@ class Score:
 
     @property
     def perplexity(self) -> float:
-        """Infinite where the loss is beyond what a float can hold the exponential of."""
+        """exp of the mean loss; infinite where that is too large for a float."""
         try:
             return exp(self.nats / self.tokens)
         except OverflowError:
@@ -62,7 +62,7 @@ def sliding(
     clamp_len: int | None = None,
     batch: int = 64,
 ) -> Score:
-    """Return sum of ``sliding_losses``."""
+    """Return the sum of ``sliding_losses``."""
     losses = sliding_losses(
         model, stream, attention_len=attention_len, stride=stride, clamp_len=clamp_len, batch=batch
     )
@@ -70,14 +70,14 @@ def sliding(
 
 
 def cached(model: TransformerLM, stream: Stream, settings: EvaluateConfig, *, batch: int = 1) -> Score:
-    """Return sum of ``cached_losses``."""
+    """Return the sum of ``cached_losses``."""
     return _score(cached_losses(model, stream, settings, batch=batch))
 
 
 def cached_lanes(
     model: TransformerLM, lanes: Integer[Tensor, "batch time"], settings: EvaluateConfig
 ) -> Score:
-    """Return the score of several texts of one length, each read from an empty memory.
+    """Return the score of several texts of one length, each starting with an empty memory.
 
     ``data.batching.spread_lanes`` takes such texts from all over a longer one.
     """
@@ -96,7 +96,7 @@ def sliding_losses(
     clamp_len: int | None = None,
     batch: int = 64,
 ) -> Losses:
-    """Return loss of each target in nats, in the stream's order, ``batch`` windows at a time.
+    """Return the loss of each target in nats, in the stream's order, ``batch`` windows at a time.
 
     The first window scores all its targets, each later one its last ``stride``: each has
     between attention_len - stride + 1 and attention_len tokens of context, fewer only
@@ -131,10 +131,10 @@ def sliding_losses(
 def cached_losses(
     model: TransformerLM, stream: Stream, settings: EvaluateConfig, *, batch: int = 1
 ) -> Losses:
-    """Return loss of each target in nats, in the stream's order, read as ``batch`` lanes at once.
+    """Return the loss of each target in nats, in the stream's order, read as ``batch`` lanes at once.
 
-    One lane is the exact reading. With more, each lane starts with an empty memory, and a
-    lane's last token is scored against the next lane's first, so no target is lost.
+    One lane is the exact reading. With more, each lane starts with an empty memory, and the
+    last token of a lane predicts the first of the next, so no target is lost.
     """
     check("batch", batch, whole(1, LONGEST))
     inputs, targets = _inputs_and_targets(model, stream)

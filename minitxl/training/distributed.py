@@ -82,7 +82,7 @@ def parallel(module: nn.Module, *, ragged: bool = False) -> nn.Module:
     return DistributedDataParallel(module, find_unused_parameters=ragged)
 
 
-def apart(module: nn.Module, *, when: bool) -> AbstractContextManager:
+def without_sync(module: nn.Module, *, when: bool) -> AbstractContextManager:
     """Return a context in which gradients are only summed: they are averaged after the last part."""
     return module.no_sync() if when and isinstance(module, DistributedDataParallel) else nullcontext()
 

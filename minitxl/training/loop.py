@@ -1,4 +1,4 @@
-"""Training as a value: a ``Run`` is all that a step changes and needs; a checkpoint holds what changes.
+"""Training with explicit state: a ``Run`` holds all that a step needs and changes.
 
     run = start(model_config, settings)
     for record in train_steps(run, lanes): ...
@@ -51,7 +51,7 @@ class Run:
     """A model in training and everything that decides its next step."""
 
     model: TransformerLM
-    """The fast model: the paper's parameters, attended by the modules of ``fast`` (``fast.optimize``)."""
+    """The fast model: the paper's parameters, its attention computed by ``fast`` (``fast.optimize``)."""
     optimizer: AdamW
     settings: TrainConfig
     step: int
@@ -74,7 +74,7 @@ class Run:
         return next(self.model.parameters()).device
 
     @property
-    def evaluated(self) -> TransformerLM:
+    def model_to_evaluate(self) -> TransformerLM:
         """The model to evaluate: the averaged weights' as soon as there is an average."""
         if self.average is None or not self.average.n_averaged:
             return self.model
@@ -128,7 +128,7 @@ def start(
     device = torch.device(device)
     if settings.precision == "bfloat16" and device.type != "cuda":
         raise ValueError(f"precision must be float32 where there is no CUDA GPU, got bfloat16 on {device}")
-    distributed.share(settings.batch, parts=accumulate)
+    distributed.share(settings.batch, parts=accumulate)  # refuses a batch that does not divide
     with torch.random.fork_rng(devices=_cuda_index(device)):
         torch.manual_seed(settings.seed)
         model = optimize(build(config)).to(device)
@@ -144,7 +144,7 @@ def start(
 def train_steps(run: Run, lanes: ContiguousBatches, valid: Tensor | None = None) -> Iterator[Record]:
     """Train until ``settings.steps`` steps are done, and yield the record of each.
 
-    Whenever a record is yielded, the run is complete and may be saved.
+    Whenever a record is yielded, the run is in a consistent state and may be saved.
 
     With a validation text, it is scored every ``validate_every`` steps and after the last.
     """
@@ -174,7 +174,7 @@ def train_step(run: Run, lanes: ContiguousBatches) -> Record:
     """Train on the next segment of every lane, and return the record; each epoch starts without memory."""
     began, settings = time.perf_counter(), run.settings
     tokens = settings.batch * settings.seg_len
-    index = run.tokens // tokens % len(lanes)  # by tokens, so that another batch goes on at the same place
+    index = run.tokens // tokens % len(lanes)  # a run resumed with another batch goes on here
     memory = run.memory if index and run.memory is not None else run.model.empty_memory(len(lanes.lanes))
     run.optimizer.zero_grad()
     with _own_randomness(run):
@@ -204,9 +204,9 @@ def _backward(run: Run, segment: Segment, memory: Tensor) -> tuple[float, Tensor
     autocast = torch.autocast("cuda", torch.bfloat16, enabled=settings.precision == "bfloat16")
     nats, detached = 0.0, []
     for part, part_memory in enumerate(memory.chunk(parts, dim=1)):
-        with distributed.apart(run.token_losses, when=part < parts - 1):
+        with distributed.without_sync(run.token_losses, when=part < parts - 1):
             key_mask = None
-            if settings.mem_len and compiles(run):
+            if settings.mem_len and may_compile(run):
                 part_memory, key_mask = padded(
                     part_memory, mem_len=settings.mem_len, seg_len=settings.seg_len
                 )
@@ -228,7 +228,7 @@ def _backward(run: Run, segment: Segment, memory: Tensor) -> tuple[float, Tensor
     return nats / log(2), torch.cat(detached, dim=1)
 
 
-def compiles(run: Run) -> bool:
+def may_compile(run: Run) -> bool:
     """Return True if ``gpu_attention`` may compile this run's attention, for memory of constant length."""
     return run.device.type == "cuda" and run.model.config.attention == "xl"
 
@@ -245,7 +245,7 @@ def validate(run: Run, stream: Tensor, attention_len: int | None = None) -> floa
     rows = min(batch, tokens, len(stream) - 1)
     first, end = (rows * rank // distributed.size() for rank in (distributed.rank(), distributed.rank() + 1))
     lanes = spread_lanes(stream, batch=batch, tokens=tokens, rows=slice(first, end))
-    score = cached_lanes(run.evaluated, lanes, settings) if len(lanes) else Score(0.0, 0)
+    score = cached_lanes(run.model_to_evaluate, lanes, settings) if len(lanes) else Score(0.0, 0)
     nats, scored = distributed.summed([score.nats, float(score.tokens)])
     return Score(nats, int(scored)).bits_per_token
 

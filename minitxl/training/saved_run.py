@@ -78,7 +78,7 @@ def save(run: Run, path: Path, info: RunInfo = RunInfo()) -> None:  # noqa: B008
 def save_best(run: Run, path: Path, info: RunInfo) -> None:
     """Write the model that is evaluated, without what training it further would take."""
     if distributed.rank() == 0:
-        checkpoints.write(path, checkpoints.model_tensors(run.evaluated), _about(run, info))
+        checkpoints.write(path, checkpoints.model_tensors(run.model_to_evaluate), _about(run, info))
 
 
 def resume(

@@ -323,9 +323,13 @@ def test_a_run_in_words_reads_another_text_with_its_own(book, other, tmp_path, c
     assert refusal(capsys, "evaluate", run, "--text", other, "--unit characters") == (
         f"unit must be words as in {run}, got characters"
     )
+    assert scored(capsys, run) == ("test part of book.txt", 31)
+    kept = (run / "config.json").read_bytes()
+    (run / "config.json").unlink()
     assert refusal(capsys, "evaluate", run) == (
         f"text or data must be given for {run}, which reads words, got neither"
     )
+    (run / "config.json").write_bytes(kept)
     assert refusal(capsys, "evaluate", run, "--data wikitext-103").endswith(
         f"got wikitext-103 with {len(original_vocabulary(WIKITEXT_PARTS['train']))} words"
     )
@@ -369,6 +373,8 @@ def test_the_runs_own_text_is_scored_on_its_test_part_and_another_file_as_a_whol
     byte_run, book, other, tmp_path, capsys
 ):
     assert scored(capsys, byte_run, "--text", book) == ("test part of book.txt", 95)
+    assert scored(capsys, byte_run) == ("test part of book.txt", 95)
+    assert refusal(capsys, "evaluate", byte_run, "--unit words").startswith("unit must be given with a text")
     copy = tmp_path / "copy.txt"
     copy.write_bytes(book.read_bytes())
     assert scored(capsys, byte_run, "--text", copy) == ("test part of copy.txt", 95)

@@ -140,6 +140,8 @@ WRONG_FOR_A_RUN = {
     "--text {here}/text --unit words": "unit must be bytes as in the run in",
     "--extend 5": "extend must be 6 or more, the steps of the run in {run}, got 5",
     "--decay-now 0": "decay_now must be 1 or more, got 0",
+    "--decay-now 4": "decay_now must begin at a rate above eta_min = 0.0, got 0.0 at step 6; --schedule",
+    "--extend 9 --decay-now 4": "extend must be given without decay_now, got 9 with 4",
     "--batch 0": "batch must be 1 or more, got 0",
     "--accumulate 3": "batch must be a multiple of processes",
     "--checkpoints 0": "checkpoints must be 1 or more, got 0",
@@ -199,7 +201,7 @@ def test_the_same_command_goes_on_also_with_a_run_that_was_extended_or_decays(he
     call("train", here / "bytes --extend 9")
     call("train", here / "bytes --extend 9")
     assert "at step 9 of 9" in capsys.readouterr().out
-    call("train", here / "bytes --decay-now 4 --learning-rate 1e-3")
+    call("train", here / "bytes --decay-now 4 --learning-rate 1e-3 --schedule constant")
     out = capsys.readouterr().out
     assert "steps: 9 → 13" in out
     assert "learning_rate: 0.002 → 0.001" in out
@@ -209,8 +211,15 @@ def test_the_same_command_goes_on_also_with_a_run_that_was_extended_or_decays(he
     assert (settings.steps, settings.decay_from, settings.schedule_steps) == (13, 9, 9)
 
 
+def test_a_run_that_is_there_goes_on_and_says_that_it_begins_with_no_other_model(here, capsys):
+    call("train", here / "bytes --from", here / "words", "--extend 7")
+    out = capsys.readouterr().out
+    assert f"the run in {here / 'bytes'} goes on; from and released are for a new run's first step" in out
+    assert last(here / "bytes").step == 7
+
+
 def test_a_run_is_brought_to_its_end_from_the_rate_that_it_has(here):
-    call("train", here / "bytes --extend 20 --schedule constant --decay-now 4 --checkpoints 9")
+    call("train", here / "bytes --schedule constant --decay-now 4 --checkpoints 9")
     settings = last(here / "bytes").settings
     rates = [learning_rate(step, settings) for step in range(6, 11)]
     assert rates == pytest.approx([2e-3, 1.5e-3, 1e-3, 5e-4, 0])

@@ -57,7 +57,7 @@ def outcome(model: ModelConfig, settings: TrainConfig, accumulate: int) -> dict[
         "tokens": [record.tokens for record in records],
         "valid": [record.valid_bits for record in records if record.valid_bits],
         "valid at": [bits for record in records for bits in (record.valid_bits_at or {}).values()],
-        "weights": {name: weight.detach() for name, weight in run.evaluated.named_parameters()},
+        "weights": {name: weight.detach() for name, weight in run.model_to_evaluate.named_parameters()},
         "memory": distributed.gathered(run.memory, dim=1),
         "own memory": run.memory.shape[1],
     }

@@ -141,11 +141,11 @@ def test_averaged_weights_are_the_mean_of_the_weights_since_the_step_named():
     run, seen = new_run(replace(SETTINGS, average_from=8)), []
     for record in loop.train_steps(run, LANES):
         if record.step <= 8:
-            assert run.evaluated is run.model
+            assert run.model_to_evaluate is run.model
         else:
             seen.append(weights(run))
     expected = {name: torch.stack([each[name] for each in seen]).mean(0) for name in seen[0]}
-    for name, parameter in run.evaluated.named_parameters():
+    for name, parameter in run.model_to_evaluate.named_parameters():
         torch.testing.assert_close(parameter.detach(), expected[name], rtol=0, atol=1e-6)
 
 
@@ -161,7 +161,7 @@ def test_memory_of_constant_length_trains_alike(monkeypatch, accumulate):
     """As on a GPU, where what is compiled must not be compiled again while memory fills."""
     settings, lengths, found = replace(SETTINGS, mem_len=20, steps=6), {False: set(), True: set()}, []
     for compiles in (False, True):
-        monkeypatch.setattr(loop, "compiles", lambda run, answer=compiles: answer)
+        monkeypatch.setattr(loop, "may_compile", lambda run, answer=compiles: answer)
         run = loop.start(small_config(), settings, accumulate=accumulate)
         read = run.model.hidden
 

@@ -46,7 +46,7 @@ def test_decay_and_schedules_go_on_bit_identical(settings, tmp_path):
 @pytest.mark.parametrize("stop", [5, 8, 10])
 def test_averaging_goes_on_bit_identical_after_a_resume_and_is_what_is_evaluated(stop, tmp_path):
     whole, resumed = whole_and_resumed(replace(SETTINGS, average_from=7), stop, tmp_path / "run")
-    one, other = whole.evaluated.state_dict(), resumed.evaluated.state_dict()
+    one, other = whole.model_to_evaluate.state_dict(), resumed.model_to_evaluate.state_dict()
     assert all(torch.equal(one[name], other[name]) for name in one)
     assert loop.validate(whole, STREAM) == loop.validate(resumed, STREAM)
     save(resumed, tmp_path / "run")
