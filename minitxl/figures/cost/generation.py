@@ -57,6 +57,15 @@ def what_memory_holds(data: Data) -> Picture:
     return Picture(figure, f"What memory holds. {alt}.")
 
 
+LINES, COLUMNS = 10, 110
+"""Lines of the text that have a place below the bars, and characters of a line."""
+
+
+def shorten_line(line: str) -> str:
+    """Return the line, cut with an ellipsis where it is longer than the picture is wide."""
+    return line if len(line) <= COLUMNS else line[: COLUMNS - 1] + "…"
+
+
 def sampling_distribution(data: Data) -> Picture:
     """Draw the next token's probabilities by the model and as they are drawn from; a text below."""
     names, model, drawn = (data[name][:MOST] for name in ("names", "model", "drawn"))
@@ -69,7 +78,9 @@ def sampling_distribution(data: Data) -> Picture:
         bars.set_xticks(places, names, family="monospace")
         bars.set(ylabel="probability", title=f"After {data['after']!r}, the next character")
         bars.legend()
-        page.text(0, 1, text, va="top", family="monospace", fontsize=8.5, parse_math=False)
+        shown = "\n".join(shorten_line(line) for line in text.split("\n")[:LINES])
+        lines = page.text(0, 1, shown, va="top", family="monospace", fontsize=8.5, parse_math=False)
+        lines.set_in_layout(False)  # however much text, the bars keep their place
         page.text(0, 1.06, "and on it goes", va="bottom", fontsize=9, color=GREEN)
         page.set_axis_off()
     return Picture(
