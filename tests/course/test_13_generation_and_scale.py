@@ -13,7 +13,7 @@ from minitxl.course.checks import generation as checks
 from minitxl.course.checks import prompts as prompt_checks
 from minitxl.experiments import results
 from minitxl.experiments.evaluation_cost import sliding_operations
-from minitxl.figures.cost.generation import MOST, throughput, what_memory_holds
+from minitxl.figures.cost.generation import COLUMNS, LINES, MOST, throughput, what_memory_holds
 from minitxl.inference import generation, sampling
 from minitxl.model import TransformerLM
 
@@ -163,10 +163,13 @@ def test_the_sampling_controls_show_what_the_package_draws_from(ways, model):
     assert f"Drawn from {int((probs > 0).sum())} of 256" in drawn.alt
     (text,) = generation.sample(model, [space["prompt"]], length=200, mem_len=128, **chosen)
     written = space["text_of"](torch.cat([space["prompt"], text]))
-    shown = page.texts[0].get_text()
-    assert len(shown) == len(written)
-    assert all(one in (other, "�") for one, other in zip(shown, written, strict=True))
-    assert shown in drawn.alt
+    told = drawn.alt.partition("The text: ")[2]
+    assert len(told) == len(written)
+    assert all(one in (other, "�") for one, other in zip(told, written, strict=True))
+    shown = page.texts[0].get_text().split("\n")
+    assert len(shown) == min(LINES, told.count("\n") + 1)
+    for line, whole in zip(shown, told.split("\n"), strict=False):
+        assert line == whole or (len(line) == COLUMNS and whole.startswith(line[:-1]) and line[-1] == "…")
 
 
 def test_prompts_in_one_batch_predict_what_each_predicts_alone(model):
