@@ -102,7 +102,7 @@ class Figures:
     names: Positional[tuple[Experiment, ...]] = EXPERIMENTS
     """Which experiments."""
     folder: Annotated[Path, place("folder")] = Path("figures")
-    """Where results and figures are parts_file."""
+    """The folder of results and figures."""
     profile: Literal["auto", "quick", "full"] = "auto"
     """quick: two cores and some minutes; full: a GPU; auto: full where there is a GPU."""
     device: Device = "auto"
@@ -157,19 +157,19 @@ class Figures:
         for name in names:
             where = self._models(import_module(f"minitxl.experiments.{name}"))
             with bars() as report, tqdm(desc=name, unit="part") as bar:
-                found = smaller.check(
+                repeated = smaller.check(
                     name, corpus, device=device, report=report, done=lambda _: bar.update(), **where
                 )
             expected = conclusions.holding(name, stored[name])
-            for sentence, holds in found.items():
+            for sentence, holds in repeated.items():
                 print(f"{name}: {sentence}: {'holds' if holds else 'does not hold'}")
-            if changed := [sentence for sentence in found if found[sentence] != expected[sentence]]:
+            if changed := [sentence for sentence in repeated if repeated[sentence] != expected[sentence]]:
                 raise ValueError(
                     f"{name} must say again what its result says, got another answer to: {changed}"
                 )
 
     def _models(self, experiment: ModuleType) -> dict[str, Path]:
-        """Where trained models are parts_file, for an experiment that asks for some."""
+        """Return the folder of trained models as a keyword, for an experiment that asks for it."""
         return {"models": self.folder / "models"} if hasattr(experiment, "MODELS") else {}
 
 

@@ -122,6 +122,13 @@ def test_no_module_is_longer_than_one_sitting():
     assert sum(lines_of_code(PACKAGE / f"{module}.py") for module in READ_ALONE) < 500
 
 
+def test_the_list_of_the_courses_checks_names_every_file_of_them():
+    folder = PACKAGE / "course" / "checks"
+    docstring = ast.get_docstring(ast.parse((folder / "__init__.py").read_text("utf-8")))
+    files = re.findall(r"\b[a-z_]+\b", docstring.partition("\n\n")[2])
+    assert sorted(files) == sorted(path.stem for path in folder.glob("[a-z]*.py"))
+
+
 def test_axes_move_by_einops_alone_in_the_modules_of_the_mathematics():
     for module in READ_ALONE:
         text = (PACKAGE / f"{module}.py").read_text()

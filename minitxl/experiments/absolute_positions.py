@@ -56,7 +56,7 @@ class CountingLM(TransformerLM):
     period: int | None = None
     """Positions are counted in a circle of so many; None for a straight line."""
     hands: int | None = None
-    """How many clock hands a position has, the fastest ones; None is all of them."""
+    """Number of frequencies of a position's sinusoids, the fastest first; None means all."""
 
     def add_positions(self, x: Hidden, *, layer: int) -> Hidden:
         """Return x plus the sinusoids of positions ``begin``, ``begin`` + 1, … for the first layer."""

@@ -186,7 +186,7 @@ OF_CACHED: dict[str, dict[str, Any]] = {
     "query, not A + 1 up to A + L": {"causal": True},
     "this is the cost of a whole segment: divide it by the tokens it scores, L": {"total": True},
 }
-"""What changes the costs, by what to say of it."""
+"""Options of the cached count that make a mistake, by the sentence that names it."""
 
 
 def _mistakes(function: Function, options: Mapping[str, dict[str, Any]]) -> dict[str, Function]:

@@ -1,4 +1,4 @@
-"""Where the gradient ends at memory: the graph with its cut, what still learns, and what the cut saves."""
+"""The end of the gradient at memory: the graph with its cut, what still learns, and what the cut saves."""
 
 from typing import Any
 
