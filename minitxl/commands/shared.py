@@ -17,8 +17,8 @@ from minitxl.data.corpora import Corpus
 from minitxl.data.token_file import Unit
 from minitxl.data.tokenizer import Tokenizer
 from minitxl.experiments.runner import Report
-from minitxl.training import run_config_file
 from minitxl.training.loop import Record
+from minitxl.training.run_config_file import Defaults
 
 Device = Literal["auto", "cpu", "cuda"]
 
@@ -77,11 +77,6 @@ class TextFlags:
         named = {"--data": self.data, "--text": self.text}
         return "".join(f" {flag} {quote(str(of))}" for flag, of in named.items() if of is not None)
 
-    @property
-    def named(self) -> bool:
-        """True if the flags name a text."""
-        return self.data is not None or self.text is not None
-
     def corpus(self, tokenizer: Tokenizer | None = None) -> Corpus:
         """Return the text; one of your own in the unit and vocabulary of ``tokenizer``, if it has one."""
         vocabulary = None if tokenizer is None else tokenizer.vocabulary
@@ -104,9 +99,8 @@ class TextFlags:
         return datasets.from_files([self.text], unit, unknown=unknown, vocabulary=vocabulary)
 
 
-def text_of_run(folder: Path) -> TextFlags:
-    """Return the flags of the text that the run in ``folder`` learned; the defaults where it keeps none."""
-    stored = run_config_file.read(folder)
+def text_of_run(stored: Defaults | None) -> TextFlags:
+    """Return the flags of the text that a run learned, from its config.json; the defaults without one."""
     if stored is None:
         return TextFlags()
     text = stored.source.get("text")

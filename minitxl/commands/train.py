@@ -81,7 +81,7 @@ class Train:
         """Return the run in the folder with what the flags change, or the new one that they describe."""
         if checkpoint is not None:
             own = saved_run.described_in(checkpoint)
-            if not self.begins_anew:
+            if not self.begins_anew and distributed.rank() == 0:
                 print(f"the run in {self.folder} goes on; from and released are for a new run's first step")
             if self.preset != own.info.preset:
                 raise ValueError(
@@ -157,7 +157,7 @@ def _of_run(first: Train, checkpoint: Path) -> Train:
     if first.source.text is not None:
         source = TextFlags(unit=own.info.unit)
     else:
-        source = TextFlags() if first.source.data is not None else text_of_run(first.folder)
+        source = TextFlags() if first.source.data is not None else text_of_run(stored)
     return Train(
         preset=own.info.preset,  # type: ignore[arg-type]
         model=ModelFlags(**asdict(own.model)),
