@@ -21,24 +21,6 @@ spec = importlib.util.spec_from_file_location("execute", ROOT / "notebooks" / "e
 execute = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(execute)
 
-BUILT_BY_THE_READER: list[str] = [
-    "00_start_here",
-    "01_attention",
-    "02_positions",
-    "03_vanilla_segments",
-    "04_recurrence",
-    "05_absolute_positions_break",
-    "06_dependency_reach",
-    "06b_context_length",
-    "07_shaw",
-    "08_xl_four_terms",
-    "09_relative_shift",
-    "10_training",
-    "11_attention_over_memory",
-    "12_evaluation_cost",
-    "13_generation_and_scale",
-]
-"""Notebooks whose central code is the reader's: short, with blanks in the flow, and tables for outputs."""
 MOST_VISIBLE_LINES = 150
 
 every_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -239,11 +221,10 @@ def test_what_is_folded_is_folded_everywhere_and_the_central_code_is_the_readers
     cells = nbformat.read(path, as_version=4).cells
     sources = visible_code(cells)
     assert half_folded(cells) == []
-    if path.stem in BUILT_BY_THE_READER:
-        assert lines_of(sources) <= MOST_VISIBLE_LINES
-        assert bare_outputs(cells) == []
-        assert set(guesses(sources).values()) == {None}
-        assert any(in_the_flow for _, in_the_flow in blanks(sources))
+    assert lines_of(sources) <= MOST_VISIBLE_LINES
+    assert bare_outputs(cells) == []
+    assert set(guesses(sources).values()) == {None}
+    assert any(in_the_flow for _, in_the_flow in blanks(sources))
 
 
 def test_what_a_reader_would_have_to_scroll_past_or_decipher_is_counted():

@@ -324,12 +324,12 @@ def test_a_run_in_words_reads_another_text_with_its_own(book, other, tmp_path, c
         f"unit must be words as in {run}, got characters"
     )
     assert scored(capsys, run) == ("test part of book.txt", 31)
-    kept = (run / "config.json").read_bytes()
+    config = (run / "config.json").read_bytes()
     (run / "config.json").unlink()
     assert refusal(capsys, "evaluate", run) == (
         f"text or data must be given for {run}, which reads words, got neither"
     )
-    (run / "config.json").write_bytes(kept)
+    (run / "config.json").write_bytes(config)
     assert refusal(capsys, "evaluate", run, "--data wikitext-103").endswith(
         f"got wikitext-103 with {len(original_vocabulary(WIKITEXT_PARTS['train']))} words"
     )

@@ -163,12 +163,12 @@ def test_the_sampling_controls_show_what_the_package_draws_from(ways, model):
     assert f"Drawn from {int((probs > 0).sum())} of 256" in drawn.alt
     (text,) = generation.sample(model, [space["prompt"]], length=200, mem_len=128, **chosen)
     written = space["text_of"](torch.cat([space["prompt"], text]))
-    told = drawn.alt.partition("The text: ")[2]
-    assert len(told) == len(written)
-    assert all(one in (other, "�") for one, other in zip(told, written, strict=True))
+    whole_text = drawn.alt.partition("The text: ")[2]
+    assert len(whole_text) == len(written)
+    assert all(one in (other, "�") for one, other in zip(whole_text, written, strict=True))
     shown = page.texts[0].get_text().split("\n")
-    assert len(shown) == min(LINES, told.count("\n") + 1)
-    for line, whole in zip(shown, told.split("\n"), strict=False):
+    assert len(shown) == min(LINES, whole_text.count("\n") + 1)
+    for line, whole in zip(shown, whole_text.split("\n"), strict=False):
         assert line == whole or (len(line) == COLUMNS and whole.startswith(line[:-1]) and line[-1] == "…")
 
 

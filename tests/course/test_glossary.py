@@ -4,23 +4,7 @@ import re
 from pathlib import Path
 
 GLOSSARY = Path(__file__).parents[2] / "notebooks" / "glossary.md"
-NOTEBOOKS = {
-    "00_start_here",
-    "01_attention",
-    "02_positions",
-    "03_vanilla_segments",
-    "04_recurrence",
-    "05_absolute_positions_break",
-    "06_dependency_reach",
-    "06b_context_length",
-    "07_shaw",
-    "08_xl_four_terms",
-    "09_relative_shift",
-    "10_training",
-    "11_attention_over_memory",
-    "12_evaluation_cost",
-    "13_generation_and_scale",
-}
+NOTEBOOKS = {path.stem for path in GLOSSARY.parent.glob("*.ipynb")}
 TEXT = GLOSSARY.read_text("utf-8")
 TABLES = [
     [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]

@@ -123,3 +123,18 @@ def odd_file(draw: Random, path: Path) -> str:
         case _:
             path.symlink_to("/dev/zero")
     return f"{path.name} is {kind}"
+
+
+def spoil(draw: Random, path: Path, kind: str) -> str:
+    """Damage, replace or remove a file as ``kind`` says, and say what was done."""
+    if kind == "odd":
+        return odd_file(draw, path)
+    if kind == "gone":
+        path.unlink()
+    elif kind == "damaged":
+        path.write_bytes(damaged(draw, path.read_bytes()))
+    elif kind == "noise":
+        path.write_bytes(noise(draw))
+    else:
+        raise ValueError(f"kind must be odd, gone, damaged or noise, got {kind}")
+    return f"{path.name}, {kind}"

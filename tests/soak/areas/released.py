@@ -75,15 +75,7 @@ def _weights(draw: Random, folder: Path, place: Path) -> str:
         if kind == "pickle damaged":
             pickled.write_bytes(generators.damaged(draw, pickled.read_bytes()))
         return f"pytorch_model.bin: {given}"
-    if kind == "damaged":
-        path.write_bytes(generators.damaged(draw, path.read_bytes()))
-    elif kind == "noise":
-        path.write_bytes(generators.noise(draw))
-    elif kind == "gone":
-        path.unlink()
-    else:
-        return generators.odd_file(draw, path)
-    return f"model.safetensors, {kind}"
+    return generators.spoil(draw, path, kind)
 
 
 def _other_tensors(draw: Random, tensors: dict[str, torch.Tensor]) -> tuple[str, dict[str, torch.Tensor]]:
@@ -131,15 +123,7 @@ def _vocabulary(draw: Random, folder: Path, place: Path) -> str:
     path = folder / "vocab.bin"
     words = torch.load(path)["idx2sym"]
     kind = draw.choice(["damaged", "noise", "gone", "odd", "other"])
-    if kind == "damaged":
-        path.write_bytes(generators.damaged(draw, path.read_bytes()))
-    elif kind == "noise":
-        path.write_bytes(generators.noise(draw))
-    elif kind == "gone":
-        path.unlink()
-    elif kind == "odd":
-        return generators.odd_file(draw, path)
-    else:
+    if kind == "other":
         others: list[Any] = [
             *(
                 None,
@@ -165,4 +149,4 @@ def _vocabulary(draw: Random, folder: Path, place: Path) -> str:
         else:
             path.write_bytes(pickle.dumps(other, protocol=draw.randrange(pickle.HIGHEST_PROTOCOL + 1)))
         return f"vocab.bin: {other!r:.500}"
-    return f"vocab.bin, {kind}"
+    return generators.spoil(draw, path, kind)
