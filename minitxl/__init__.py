@@ -6,6 +6,7 @@ The modules of the paper lie at the top and read in this order, one idea a file:
 
     positions        sinusoids, distances, and the relative shift
     attention        multi-head attention, Shaw's, and Transformer-XL's
+    later_attention  what came after: rotary, ALiBi's and T5's positions
     memory           segment recurrence: ``extend``, and how far it reaches
     adaptive         embedding and softmax for large vocabularies
     config, model    the settings, and the language model of all these parts
@@ -25,11 +26,21 @@ Everything else is in folders, each with one purpose (``fields`` checks values f
     benchmark        races against other libraries
     commands         the command line
 
-A new attention is a class with the call of those in ``attention``: (x, memory, window=, clamp_len=,
-key_mask=). It is entered in ``ModelConfig.attention``, ``TransformerLM._new_attention``,
-``model.DRAWN`` for parameters of new names, ``fast.kv_cache.HEADS``, without which it can't be
-validated, and the tests' ``models.ENCODINGS``, by which the shared tests find it. An entry in
-``fast.convert.FAST`` is for speed alone.
+A new attention is a class with ``W_q``, ``W_k``, ``W_v``, ``W_o`` and ``n_head``, whose call is that of the
+classes in ``attention``, (x, memory, window=, clamp_len=, key_mask=), and whose method
+``attention_weights`` has the same arguments. It is entered
+
+    ModelConfig.attention             its name, a setting and a flag
+    model.Attention, _new_attention   its class, built from the configuration
+    model.DRAWN                       new names of parameters: each is overwritten by N(0, 0.02), and decays
+                                      if it has two axes, unless ``optimizer.BIASES`` has it; constants
+                                      are buffers or are computed
+    fast.kv_cache.HEADS               its heads from a cache's keys and values, (attention, q, k, v, r, cache)
+                                      with q not yet divided by √d_head; without it nothing is validated
+    fast.convert.FAST                 a faster class, by exact class, for speed alone
+
+and among the tests ``models.ENCODINGS``, by which the shared tests find it, and ``reference.ATTENTIONS``, its
+equation as loops, which they compare it with. ``later_attention`` has three that came in so.
 
 Begin with ``notebooks/00_start_here.ipynb``, or with ``minitxl demo``.
 """

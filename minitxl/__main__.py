@@ -47,6 +47,7 @@ Experiment = Literal[
     "generation_cost",
     "shaw_clipping",
     "without_terms",
+    "later_positions",
     "scaling",
 ]
 STOPPED_READING = 128 + 13

@@ -1,4 +1,4 @@
-"""The three attentions, with one signature: ``attention(x, memory, window=, clamp_len=, key_mask=)``.
+"""The paper's three attentions, with one call: ``attention(x, memory, window=, clamp_len=, key_mask=)``.
 
 Queries come from the segment x alone; keys and values come from memory and x together, and the
 queries are the last of the keys. Axes: batch query key mem dist head dim model, where ``dist``

@@ -19,6 +19,8 @@ LARGEST = {
     "d_embed": 2**20,
     "max_seg_len": 2**31 - 1,
     "max_distance": 2**31 - 1,
+    "n_bucket": 2**20,
+    "bucket_distance": 2**31 - 1,
     "clamp_len": 2**31 - 1,
 }
 """Sizes far beyond every model there is, so that a mistyped one is refused before memory is asked for."""
@@ -46,18 +48,22 @@ class ModelConfig:
     """Width of one head."""
     d_inner: int = 512
     """Width of the feed-forward layer."""
-    attention: Literal["absolute", "shaw", "xl"] = "xl"
-    """Positions added to the input (absolute), distances in scores and values (shaw) or scores alone (xl)."""
-    positions: Literal["sinusoidal", "learned", "per-layer"] = "sinusoidal"
-    """Positions of attention=absolute: fixed, learned, or learned and added at every layer."""
+    attention: Literal["absolute", "shaw", "xl", "rotary", "alibi", "t5"] = "xl"
+    """Positions added to the input (absolute), distances in scores and values (shaw) or scores alone."""
+    positions: Literal["sinusoidal", "learned", "per-layer", "none"] = "sinusoidal"
+    """Positions of attention=absolute: fixed, learned, learned and added at every layer, or none at all."""
     max_seg_len: int = 512
     """Rows of a learned position table, the longest segment it can place."""
     max_distance: int = 16
     """Shaw's k: distances beyond it share one vector."""
+    n_bucket: int = 32
+    """Number of buckets of distances (t5): half of them hold a distance each, the others more and more."""
+    bucket_distance: int = 128
+    """Distance from which on all share the last bucket (t5)."""
     clamp_len: int | None = None
-    """Distance beyond which all keys count as equally far, the default when a call passes none (shaw, xl)."""
+    """Distance beyond which all keys count as equally far, the default when a call passes none."""
     share_biases: bool = True
-    """One u and v for all layers (xl), or a pair for each layer."""
+    """One u and v (xl) or one table of buckets (t5) for all layers, or its own for each layer."""
     norm: Literal["post", "pre"] = "post"
     """LayerNorm after each sublayer (the paper's), or before it."""
     final_norm: bool = True
@@ -85,6 +91,11 @@ class ModelConfig:
     variational_dropout: bool = False
     """Draw the masks of ``dropout`` once for all tokens of a segment; distances keep ordinary masks."""
 
+    @property
+    def absolute(self) -> bool:
+        """True if a token's place in its segment is added to it, so that memory has the segment's places."""
+        return self.attention == "absolute" and self.positions != "none"
+
     def __post_init__(self) -> None:
         check_types(self)
         for name, largest in LARGEST.items():
@@ -95,9 +106,17 @@ class ModelConfig:
         require(self.div_val >= 1, "div_val must be 1 or more", self.div_val)
         require(self.max_seg_len >= 1, "max_seg_len must be 1 or more", self.max_seg_len)
         require(self.max_distance >= 0, "max_distance must be 0 or more", self.max_distance)
+        require(self.n_bucket >= 2, "n_bucket must be 2 or more", self.n_bucket)
+        require(
+            self.bucket_distance > self.n_bucket // 2,
+            "bucket_distance must be greater than n_bucket / 2",
+            self.bucket_distance,
+        )
         require(self.clamp_len is None or self.clamp_len >= 0, "clamp_len must be 0 or more", self.clamp_len)
         require(self.d_embed is None or self.d_embed >= 1, "d_embed must be 1 or more", self.d_embed)
         require(self.layer_norm_eps > 0, "layer_norm_eps must be positive", self.layer_norm_eps)
         require(self.d_model % 2 == 0, "d_model must be even, half sines and half cosines", self.d_model)
+        rotary = self.attention == "rotary"
+        require(not rotary or self.d_head % 2 == 0, "d_head must be even where pairs rotate", self.d_head)
         for name in ("dropout", "attention_dropout", "word_dropout"):
             require(0 <= getattr(self, name) < 1, f"{name} must lie in [0, 1)", getattr(self, name))

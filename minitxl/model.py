@@ -27,13 +27,14 @@ from minitxl.attention import (
 )
 from minitxl.config import ModelConfig
 from minitxl.fields import check, optional, whole
+from minitxl.later_attention import ALiBiAttention, RotaryAttention, ScoredAttention, T5Attention
 from minitxl.positions import sinusoids
 
 Tokens = Int[Tensor, "batch seg"]
 Hidden = Float[Tensor, "batch seg model"]
 States = Float[Tensor, "layer batch seg model"]
 Memory = Float[Tensor, "layer batch mem model"]
-Attention = MultiHeadAttention | ShawAttention | XLAttention
+Attention = MultiHeadAttention | ShawAttention | XLAttention | ScoredAttention
 
 
 class VariationalDropout(nn.Dropout):
@@ -98,7 +99,7 @@ class Block(nn.Module):
 
 
 class TransformerLM(nn.Module):
-    """The language model, vanilla, Shaw's or Transformer-XL by ``config.attention``.
+    """The language model, vanilla, Shaw's, Transformer-XL or a later one by ``config.attention``.
 
     The vanilla segment model is ``attention="absolute"``, called without memory.
     """
@@ -108,7 +109,7 @@ class TransformerLM(nn.Module):
         self.config = config
         sizes = config.vocab_size, config.d_embed or config.d_model, config.d_model
         self.embedding = AdaptiveEmbedding(*sizes, cutoffs=config.cutoffs, div_val=config.div_val)
-        n_tables = {"sinusoidal": 0, "learned": 1, "per-layer": config.n_layer}[config.positions]
+        n_tables = {"sinusoidal": 0, "learned": 1, "per-layer": config.n_layer, "none": 0}[config.positions]
         self.positions = nn.ModuleList(
             nn.Embedding(config.max_seg_len, config.d_model)
             for _ in range(n_tables if config.attention == "absolute" else 0)
@@ -128,28 +129,23 @@ class TransformerLM(nn.Module):
 
     def _new_attention(self) -> Attention:
         c = self.config
+        sizes, rate = (c.d_model, c.n_head, c.d_head), c.attention_dropout
+        first = self.blocks[0].attention if c.share_biases and self.blocks else None
         if c.attention == "absolute":
-            return MultiHeadAttention(c.d_model, c.n_head, c.d_head, attention_dropout=c.attention_dropout)
+            return MultiHeadAttention(*sizes, attention_dropout=rate)
         if c.attention == "shaw":
-            return ShawAttention(
-                c.d_model,
-                c.n_head,
-                c.d_head,
-                max_distance=c.max_distance,
-                attention_dropout=c.attention_dropout,
-            )
+            return ShawAttention(*sizes, max_distance=c.max_distance, attention_dropout=rate)
         if c.attention == "xl":
-            first = self.blocks[0].attention if c.share_biases and self.blocks else None
-            return XLAttention(
-                c.d_model,
-                c.n_head,
-                c.d_head,
-                dropout=c.dropout,
-                attention_dropout=c.attention_dropout,
-                u=getattr(first, "u", None),
-                v=getattr(first, "v", None),
-            )
-        raise ValueError(f"attention must be absolute, shaw or xl, got {c.attention!r}")
+            u, v = getattr(first, "u", None), getattr(first, "v", None)
+            return XLAttention(*sizes, dropout=c.dropout, attention_dropout=rate, u=u, v=v)
+        if c.attention == "rotary":
+            return RotaryAttention(*sizes, attention_dropout=rate)
+        if c.attention == "alibi":
+            return ALiBiAttention(*sizes, attention_dropout=rate)
+        if c.attention == "t5":
+            buckets, table = (c.n_bucket, c.bucket_distance), getattr(first, "table", None)
+            return T5Attention(*sizes, *buckets, attention_dropout=rate, table=table)
+        raise ValueError(f"attention must be one of ModelConfig.attention, got {c.attention!r}")
 
     def embed(self, tokens: Tokens) -> Hidden:
         """Return √d_model E[token], plus U_0 … U_{L-1} where absolute: the first layer's input."""
@@ -164,7 +160,7 @@ class TransformerLM(nn.Module):
         position = torch.arange(x.shape[1], device=x.device)
         if layer < len(self.positions):
             return x + self.positions[layer](position)
-        if layer == 0 and self.config.attention == "absolute":
+        if layer == 0 and self.config.absolute:
             return x + sinusoids(position, self.config.d_model, dtype=x.dtype)
         return x
 
@@ -269,14 +265,14 @@ class TransformerLM(nn.Module):
         return memory, options
 
 
-DRAWN = "weight", "u", "v", "a_K", "a_V"
+DRAWN = "weight", "u", "v", "a_K", "a_V", "table"
 """Names of the parameters that ``initialise`` draws from a normal distribution."""
 
 
 def initialise(module: nn.Module) -> None:
     """Draw a module's own parameters as the original code does.
 
-    Weights, u, v, a_K and a_V have the mean 0 and the standard deviation .02, projections of
+    Weights, u, v, a_K, a_V and table have the mean 0 and the standard deviation .02, projections of
     embeddings .01, LayerNorm gains the mean 1 and .02; biases are 0. Raises a ValueError for a
     parameter of any other name: a new module says here how it begins, and keeps its constants in buffers.
     """

@@ -17,9 +17,19 @@ ENCODINGS = {
     "shaw": {"attention": "shaw", "max_distance": 4},
     "xl": {"attention": "xl", "share_biases": True},
     "xl with u and v per layer": {"attention": "xl", "share_biases": False},
+    "rotary": {"attention": "rotary", "d_head": 4},
+    "alibi": {"attention": "alibi"},
+    "t5": {"attention": "t5", "n_bucket": 4, "bucket_distance": 5},
+    "t5 with a table per layer": {
+        "attention": "t5",
+        "n_bucket": 4,
+        "bucket_distance": 5,
+        "share_biases": False,
+    },
+    "no positions": {"attention": "absolute", "positions": "none"},
 }
-RELATIVE = {name: encoding for name, encoding in ENCODINGS.items() if encoding["attention"] != "absolute"}
-ABSOLUTE = {name: encoding for name, encoding in ENCODINGS.items() if encoding["attention"] == "absolute"}
+ABSOLUTE = {name: encoding for name, encoding in ENCODINGS.items() if name.startswith("absolute")}
+RELATIVE = {name: encoding for name, encoding in ENCODINGS.items() if name not in ABSOLUTE}
 NORMS = ["post", "pre"]
 VOCAB = 11
 

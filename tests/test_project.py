@@ -12,7 +12,7 @@ from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "minitxl"
-PAPER = {"config", "positions", "attention", "memory", "adaptive", "model"}
+PAPER = {"config", "positions", "attention", "later_attention", "memory", "adaptive", "model"}
 READ_ALONE = ("positions", "attention", "memory", "model")
 """The modules of the mathematics: einops alone moves axes, and together they fit one evening."""
 HELPERS = {"fields", "arguments", "files"}
@@ -48,7 +48,7 @@ MAY_IMPORT = {
         *("fast", "data"),
     },
 }
-"""Folders of the package and the folders each may import. ``paper`` is the six modules at the top.
+"""Folders of the package and the folders each may import. ``paper`` is the seven modules at the top.
 
 The command line, ``commands`` and ``__main__``, may import everything.
 """
@@ -57,8 +57,9 @@ PAPER_MAY_IMPORT = {
     "positions": set(),
     "memory": set(),
     "attention": {"positions"},
+    "later_attention": {"positions", "attention"},
     "adaptive": set(),
-    "model": {"config", "positions", "attention", "adaptive"},
+    "model": {"config", "positions", "attention", "later_attention", "adaptive"},
 }
 ON_TOP = {"commands", "__main__", "__init__"}
 MODULES = sorted(PACKAGE.rglob("*.py"))

@@ -110,6 +110,13 @@ TINY: dict[str, Mapping[str, Any]] = {
         "max_distances": [1, 16],
         "memory_lens": [2, 3],
     },
+    "later_positions": {
+        **TRAINED,
+        "memories": [0, 200, 800],
+        "context_lens": [70, 140],
+        "passages": 2,
+        "targets": 20,
+    },
     "without_terms": {"model": MODEL, "train": TRAIN, "test_tokens": 300},
     "demo": TRAINED,
 }

@@ -7,6 +7,7 @@ Shaw's attention has no faster form.
 
 from typing import Unpack
 
+import torch
 from einops import rearrange
 from torch import nn
 from torch.nn.functional import scaled_dot_product_attention
@@ -28,7 +29,15 @@ from minitxl.attention import (
 from minitxl.fast import cpu_attention, gpu_attention
 from minitxl.fast.dropout import FastDropout
 from minitxl.fast.eager import is_eager
-from minitxl.fast.inputs import Inputs, project, project_distances, with_biases
+from minitxl.fast.inputs import Inputs, project, project_distances, with_bias, with_biases
+from minitxl.later_attention import (
+    ALiBiAttention,
+    BiasedAttention,
+    RotaryAttention,
+    ScoredAttention,
+    T5Attention,
+    rotate,
+)
 
 
 class FastMultiHeadAttention(MultiHeadAttention):
@@ -66,13 +75,63 @@ class FastXLAttention(XLAttention):
         return self.W_o(merge_heads(relative_attention(inputs)))
 
 
+class FastRotaryAttention(RotaryAttention):
+    """``RotaryAttention`` by PyTorch's own attention; with a clamp_len, by the paper's formulas."""
+
+    def forward(
+        self, x: Segment, memory: LayerMemory | None = None, **options: Unpack[AttentionOptions]
+    ) -> Segment:
+        """Return the attention's output for each query of the segment."""
+        if not _is_fast(self.drop, x) or options.get("clamp_len") is not None:
+            return super().forward(x, memory, **options)
+        check_segment(x, memory, options, weight=self.W_q.weight)
+        q, k, v = _projections(self, self.W_k, x, memory)
+        position = torch.arange(k.shape[2], device=x.device)
+        q, k = rotate(q, position[k.shape[2] - q.shape[2] :]), rotate(k, position)
+        rate = self.drop.p if self.training else 0.0
+        window, key_mask = options.get("window"), options.get("key_mask")
+        heads = dot_product_attention(q, k, v, rate=rate, window=window, key_mask=key_mask)
+        return self.W_o(merge_heads(heads))
+
+
+class _FastBiasedAttention(BiasedAttention):
+    """A bias for head and distance as the relative attention of one number: 1 · bias(i - j)."""
+
+    def forward(
+        self, x: Segment, memory: LayerMemory | None = None, **options: Unpack[AttentionOptions]
+    ) -> Segment:
+        """Return the attention's output for each query of the segment."""
+        if not _is_fast(self.drop, x):
+            return super().forward(x, memory, **options)
+        check_segment(x, memory, options, weight=self.W_q.weight)
+        q, k, v = _projections(self, self.W_k, x, memory)
+        inputs = with_bias(self, q, k, v, clamp_len=options.get("clamp_len"))
+        inputs = inputs._replace(
+            rate=self.drop.p if self.training else 0.0,
+            window=options.get("window"),
+            key_mask=options.get("key_mask"),
+        )
+        return self.W_o(merge_heads(relative_attention(inputs)))
+
+
+class FastALiBiAttention(_FastBiasedAttention, ALiBiAttention):
+    """``ALiBiAttention`` as relative attention."""
+
+
+class FastT5Attention(_FastBiasedAttention, T5Attention):
+    """``T5Attention`` as relative attention."""
+
+
 def _is_fast(drop: nn.Dropout, x: Segment) -> bool:
     """True where PyTorch runs eagerly, and the dropout is of the class that its rate alone describes."""
     return type(drop) is FastDropout and is_eager(x)
 
 
 def _projections(
-    attention: MultiHeadAttention | XLAttention, W_k: nn.Linear, x: Segment, memory: LayerMemory | None
+    attention: MultiHeadAttention | XLAttention | ScoredAttention,
+    W_k: nn.Linear,
+    x: Segment,
+    memory: LayerMemory | None,
 ) -> tuple[Heads, Keys, Keys]:
     """Return queries of the segment, keys and values of memory and segment."""
     memory, n_head = x[:, :0] if memory is None else memory, attention.n_head

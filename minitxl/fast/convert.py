@@ -14,10 +14,17 @@ from torch import nn
 from minitxl import model as lm
 from minitxl.adaptive import AdaptiveSoftmax
 from minitxl.attention import MultiHeadAttention, XLAttention
-from minitxl.fast.attention import FastMultiHeadAttention, FastXLAttention
+from minitxl.fast.attention import (
+    FastALiBiAttention,
+    FastMultiHeadAttention,
+    FastRotaryAttention,
+    FastT5Attention,
+    FastXLAttention,
+)
 from minitxl.fast.dropout import FastDropout, FastVariationalDropout
 from minitxl.fast.feed_forward import FastFeedForward
 from minitxl.fast.linear import FastAdaptiveSoftmax, FastLinear
+from minitxl.later_attention import ALiBiAttention, RotaryAttention, T5Attention
 
 Model = TypeVar("Model", bound=nn.Module)
 
@@ -28,6 +35,9 @@ FAST: dict[type[nn.Module], type[nn.Module]] = {
     lm.FeedForward: FastFeedForward,
     MultiHeadAttention: FastMultiHeadAttention,
     XLAttention: FastXLAttention,
+    RotaryAttention: FastRotaryAttention,
+    ALiBiAttention: FastALiBiAttention,
+    T5Attention: FastT5Attention,
     AdaptiveSoftmax: FastAdaptiveSoftmax,
 }
 """Exact classes only: a subclass that is not in the table is left unchanged."""

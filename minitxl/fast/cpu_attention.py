@@ -41,7 +41,9 @@ softmax_backward = torch.ops.aten._softmax_backward_data.out
 Rows = Float[Tensor, "row query dim"]
 KeyRows = Float[Tensor, "row key dim"]
 """A row for each head of each text, (batch head)."""
-DistanceRows = Float[Tensor, "some dist dim"]
+DistanceQueries = Float[Tensor, "row query width"]
+"""What is multiplied with distances: of the heads' width, or 1 where a distance is a number (ALiBi, T5)."""
+DistanceRows = Float[Tensor, "some dist width"]
 """A row for each head, or for each head of as many texts as are computed at once."""
 
 
@@ -78,7 +80,7 @@ class Blocks(torch.autograd.Function):
     def forward(
         ctx: Any,
         q_u: Rows,
-        q_v: Rows,
+        q_v: DistanceQueries,
         k: KeyRows,
         v: KeyRows,
         r: DistanceRows,
@@ -124,7 +126,8 @@ class Blocks(torch.autograd.Function):
             padded = _slice(products, rows, n_query, n_key + 1)
             here = (d_out[:, queries], q_u[:, queries], q_v[:, queries], k[:, keys], v[:, keys], r[:, dists])
             d_scores_buffer = _slice(buffer, rows, n_query, n_key)
-            sum_k, sum_r = (_slice(sums, rows, k.shape[2], length) for length in (n_key, n_key + 1))
+            sum_k = _slice(sums, rows, k.shape[2], n_key)
+            sum_r = _slice(sums, rows, r.shape[2], n_key + 1)
             theirs = (dq_u[:, queries], dq_v[:, queries], dk[..., keys], dv[..., keys], dr[..., dists])
             for d_, q_k, q_r, k_, v_, r_, dq_k, dq_r, dk_, dv_, dr_ in _in_chunks(rows, *here, *theirs):
                 alpha, drop = next(weights), next(weights)

@@ -19,6 +19,7 @@ from minitxl.attention import (
     attention_mask,
     split_heads,
 )
+from minitxl.later_attention import BiasedAttention
 from minitxl.positions import distances, sinusoids
 
 Distances = Float[Tensor, "head dist dim"]
@@ -33,6 +34,7 @@ class Inputs(NamedTuple):
 
     q_u: Heads
     q_v: Heads
+    """Of the width of r, which is the heads', or 1 where a distance is a number (ALiBi, T5)."""
     k: Keys
     v: Keys
     r: Distances
@@ -70,3 +72,13 @@ def with_biases(attention: XLAttention, q: Heads) -> tuple[Heads, Heads]:
     scale, q = 1 / sqrt(attention.d_head), q.contiguous() if q.device.type == "cpu" else q
     u, v = (rearrange(bias * scale, "head dim -> head 1 dim") for bias in (attention.u, attention.v))
     return torch.add(u, q, alpha=scale), torch.add(v, q, alpha=scale)
+
+
+def with_bias(attention: BiasedAttention, q: Heads, k: Keys, v: Keys, *, clamp_len: int | None) -> Inputs:
+    """Return inputs whose q_v is the number 1 and whose r is the bias of each distance, of width 1.
+
+    So a bias for head and distance is (d) of Transformer-XL alone, and every backend computes it.
+    """
+    away = distances(k.shape[2] + 1, clamp_len=clamp_len, device=k.device)
+    r = rearrange(attention.bias(away).to(k.dtype), "head dist -> head dist 1")
+    return Inputs(q / sqrt(attention.d_head), q.new_ones(*q.shape[:3], 1), k, v, r)

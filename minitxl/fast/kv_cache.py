@@ -31,13 +31,23 @@ from minitxl.attention import (
     split_heads,
 )
 from minitxl.fast.attention import (
+    FastALiBiAttention,
     FastMultiHeadAttention,
+    FastRotaryAttention,
+    FastT5Attention,
     FastXLAttention,
     dot_product_attention,
     relative_attention,
 )
 from minitxl.fast.convert import optimize
-from minitxl.fast.inputs import Distances, Inputs, project_distances, with_biases
+from minitxl.fast.inputs import Distances, Inputs, project_distances, with_bias, with_biases
+from minitxl.later_attention import (
+    ALiBiAttention,
+    BiasedAttention,
+    RotaryAttention,
+    T5Attention,
+    rotate,
+)
 from minitxl.model import Attention, Hidden, Tokens, TransformerLM
 
 
@@ -61,6 +71,8 @@ class Cache:
     """W_kR R of every layer for the distances dist-1 … 0; empty but for attention "xl"."""
     begin: int = 0
     end: int = 0
+    read: int = 0
+    """Tokens read so far, those of the memory and all before it: the position of the next token."""
 
 
 def start(
@@ -147,7 +159,9 @@ def _read(
         x = block.residual_sublayers(x, attended)
     begin = max(cache.begin, end - cache.mem_len)
     key_mask = None if cache.key_mask is None else cache.key_mask[:, begin - cache.begin :]
-    return model.drop(model.final_norm(x)), replace(cache, key_mask=key_mask, begin=begin, end=end)
+    return model.drop(model.final_norm(x)), replace(
+        cache, key_mask=key_mask, begin=begin, end=end, read=cache.read + tokens.shape[1]
+    )
 
 
 def _attend(
@@ -157,9 +171,16 @@ def _attend(
     r: Float[Tensor, "head dist dim"],
     cache: Cache,
 ) -> Float[Tensor, "batch query model"]:
-    """Return one layer's attention; the keys and values of ``x`` are written where the buffers end."""
+    """Return one layer's attention; the keys and values of ``x`` are written where the buffers end.
+
+    Rotary keys are rotated once, by their position in the text, and stay right when the memory moves
+    on: (R_i q) · (R_j k) depends on i - j alone, from wherever i and j are counted.
+    """
     W_k = attention.W_kE if isinstance(attention, XLAttention) else attention.W_k
     q, new_k, new_v = (split_heads(W(x), attention.n_head) for W in (attention.W_q, W_k, attention.W_v))
+    if isinstance(attention, RotaryAttention) and cache.clamp_len is None:
+        position = torch.arange(cache.read, cache.read + x.shape[1], device=x.device)
+        q, new_k = rotate(q, position), rotate(new_k, position)
     k, v = buffers
     k[:, :, -x.shape[1] :], v[:, :, -x.shape[1] :] = new_k, new_v
     return attention.W_o(merge_heads(HEADS[type(attention)](attention, q, k, v, r, cache)))
@@ -185,12 +206,34 @@ def _xl_heads(attention: XLAttention, q: Heads, k: Keys, v: Keys, r: Distances, 
     return relative_to_one(inputs) if q.shape[2] == 1 else relative_attention(inputs)
 
 
+def _rotary_heads(
+    attention: RotaryAttention, q: Heads, k: Keys, v: Keys, r: Distances, cache: Cache
+) -> Heads:
+    if cache.clamp_len is None:  # queries and keys are rotated: _attend
+        return dot_product_attention(q, k, v, window=cache.window, key_mask=cache.key_mask)
+    mask = attention_mask(
+        q.shape[2], k.shape[2], window=cache.window, key_mask=cache.key_mask, device=q.device
+    )
+    return masked_softmax(attention.scores(q, k, cache.clamp_len), mask) @ v
+
+
+def _biased_heads(
+    attention: BiasedAttention, q: Heads, k: Keys, v: Keys, r: Distances, cache: Cache
+) -> Heads:
+    inputs = with_bias(attention, q, k, v, clamp_len=cache.clamp_len)
+    inputs = inputs._replace(window=cache.window, key_mask=cache.key_mask)
+    return relative_to_one(inputs) if q.shape[2] == 1 else relative_attention(inputs)
+
+
 HEADS: dict[type, Callable[..., Heads]] = {
     MultiHeadAttention: _absolute_heads,
     FastMultiHeadAttention: _absolute_heads,
     ShawAttention: _shaw_heads,
     XLAttention: _xl_heads,
     FastXLAttention: _xl_heads,
+    RotaryAttention: _rotary_heads,
+    FastRotaryAttention: _rotary_heads,
+    **dict.fromkeys((ALiBiAttention, FastALiBiAttention, T5Attention, FastT5Attention), _biased_heads),
 }
 """Functions that compute an attention's heads from the cache's keys and values, by exact class."""
 

@@ -125,7 +125,7 @@ def stream(
             recent = [torch.cat(pair)[window] for pair in zip(recent, drawn, strict=True)]
         return torch.cat(drawn)
 
-    return (_slide if model.config.attention == "absolute" else _remember)(model, texts, mem_len, draw)
+    return (_slide if model.config.absolute else _remember)(model, texts, mem_len, draw)
 
 
 def until(tokens: Iterable[int], stop: Iterable[Prompt]) -> Iterator[int]:

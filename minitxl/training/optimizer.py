@@ -9,8 +9,8 @@ from torch.optim import AdamW, Optimizer
 
 from minitxl.training.config import TrainConfig
 
-BIASES = ("bias", "u", "v")
-"""Last names of biases: those of layers, and XL's u and v, which hold a vector for each head."""
+BIASES = ("bias", "u", "v", "table")
+"""Last names of biases: of layers, XL's u and v (a vector a head), and T5's table (numbers of a head)."""
 
 
 def adamw(model: nn.Module, settings: TrainConfig) -> AdamW:

@@ -163,7 +163,8 @@ def test_recent_are_a_rows_own_last_tokens_and_no_padding(encoding, window):
                 scores[recent] = scores[recent] / 3 if scores[recent] > 0 else scores[recent] * 3
             assert token == scores.index(max(scores))
             text.append(token)
-    assert not torch.equal(drawn, sample(model, prompts, length=9, mem_len=40, temperature=0))
+    if window != 1:  # a greedy text without penalty may hold no token twice in a row
+        assert not torch.equal(drawn, sample(model, prompts, length=9, mem_len=40, temperature=0))
 
 
 @given(

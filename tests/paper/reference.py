@@ -104,9 +104,10 @@ def block(p: Parameters, config: ModelConfig, n: int, x: Array, memory: Array, o
     here = within(p, f"blocks.{n}")
     first, second, inner = (within(here, name) for name in ("norm_attention", "norm_inner", "inner"))
     attention = within(here, "attention")
-    if config.attention == "xl" and config.share_biases:
-        attention |= {name: p[f"blocks.0.attention.{name}"] for name in ("u", "v")}
-    attend = {"absolute": attend_absolute, "shaw": attend_shaw, "xl": attend_xl}[config.attention]
+    if config.share_biases:
+        for name in {"xl": ("u", "v"), "t5": ("table",)}.get(config.attention, ()):
+            attention[name] = p[f"blocks.0.attention.{name}"]
+    attend = ATTENTIONS[config.attention]
     h, mem = np.concatenate([memory, x]), len(memory)
     if config.norm == "pre":
         x = x + attend(attention, config, np.stack([layer_norm(h_j, first) for h_j in h]), mem, options)
@@ -189,6 +190,80 @@ def attend_xl(p: Parameters, config: ModelConfig, h: Array, mem: int, options: O
         return of_head(p["W_v.weight"], head, config) @ h[j]
 
     return multi_head(p, config, h, mem, options, energy, value)
+
+
+def attend_rotary(p: Parameters, config: ModelConfig, h: Array, mem: int, options: Options) -> Array:
+    """e_ij = Re[Σ_m q_m k*_m exp(i (i - j) ω_m)] / √d_head with complex q_m, k_m (Su et al., equation 12).
+
+    The real part of number m is coordinate m of the head, the imaginary part coordinate m + d_head/2.
+    """
+    half = config.d_head // 2
+
+    def complex_of(vector: Array) -> Array:
+        return vector[:half] + 1j * vector[half:]
+
+    def energy(head: int, i: int, j: int) -> float:
+        W_q, W_k = (of_head(p[f"{name}.weight"], head, config) for name in ("W_q", "W_k"))
+        q, k = complex_of(W_q @ h[i]), complex_of(W_k @ h[j])
+        turns = [np.exp(1j * options.distance(i, j) / 10000 ** (2 * m / config.d_head)) for m in range(half)]
+        return sum(q[m] * k[m].conjugate() * turns[m] for m in range(half)).real / sqrt(config.d_head)
+
+    def value(head: int, i: int, j: int) -> Array:
+        return of_head(p["W_v.weight"], head, config) @ h[j]
+
+    return multi_head(p, config, h, mem, options, energy, value)
+
+
+def attend_alibi(p: Parameters, config: ModelConfig, h: Array, mem: int, options: Options) -> Array:
+    """e_ij = q·k / √d_head - m (i - j), where m begins at 2^(-8/n) and falls by that factor.
+
+    For heads whose number is a power of two (Press et al., section 3).
+    """
+    assert config.n_head in (1, 2, 4, 8)
+
+    def energy(head: int, i: int, j: int) -> float:
+        W_q, W_k = (of_head(p[f"{name}.weight"], head, config) for name in ("W_q", "W_k"))
+        slope = (2 ** (-8 / config.n_head)) ** (head + 1)
+        return (W_q @ h[i]) @ (W_k @ h[j]) / sqrt(config.d_head) - slope * options.distance(i, j)
+
+    def value(head: int, i: int, j: int) -> Array:
+        return of_head(p["W_v.weight"], head, config) @ h[j]
+
+    return multi_head(p, config, h, mem, options, energy, value)
+
+
+def attend_t5(p: Parameters, config: ModelConfig, h: Array, mem: int, options: Options) -> Array:
+    """e_ij = q·k / √d_head + b of the bucket of i - j (Raffel et al., section 2.1).
+
+    A distance below half the buckets is its own bucket. The others are the first whose lower edge, on
+    a scale of logarithms from there to ``bucket_distance``, isn't above the distance.
+    """
+
+    def bucket(distance: int) -> int:
+        exact = config.n_bucket // 2
+        wide = config.n_bucket - exact
+        edges = [exact * (config.bucket_distance / exact) ** (n / wide) for n in range(wide)]
+        return distance if distance < exact else exact + sum(edge <= distance for edge in edges) - 1
+
+    def energy(head: int, i: int, j: int) -> float:
+        W_q, W_k = (of_head(p[f"{name}.weight"], head, config) for name in ("W_q", "W_k"))
+        product = (W_q @ h[i]) @ (W_k @ h[j]) / sqrt(config.d_head)
+        return product + p["table"][head, bucket(options.distance(i, j))]
+
+    def value(head: int, i: int, j: int) -> Array:
+        return of_head(p["W_v.weight"], head, config) @ h[j]
+
+    return multi_head(p, config, h, mem, options, energy, value)
+
+
+ATTENTIONS = {
+    "absolute": attend_absolute,
+    "shaw": attend_shaw,
+    "xl": attend_xl,
+    "rotary": attend_rotary,
+    "alibi": attend_alibi,
+    "t5": attend_t5,
+}
 
 
 def multi_head(

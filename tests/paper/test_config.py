@@ -13,7 +13,11 @@ from minitxl.training.config import TrainConfig
     [
         (ModelConfig, {"n_head": 0}, "n_head must be 1 or more, got 0"),
         (ModelConfig, {"d_model": 7}, "d_model must be even, half sines and half cosines, got 7"),
-        (ModelConfig, {"attention": "rotary"}, "attention must be absolute, shaw or xl, got 'rotary'"),
+        (
+            ModelConfig,
+            {"attention": "rope"},
+            "attention must be absolute, shaw, xl, rotary, alibi or t5, got 'rope'",
+        ),
         (ModelConfig, {"norm": "rms"}, "norm must be post or pre, got 'rms'"),
         (ModelConfig, {"dropout": 1.0}, r"dropout must lie in \[0, 1\), got 1.0"),
         (TrainConfig, {"seg_len": 0}, "seg_len must be 1 or more, got 0"),

@@ -1,0 +1,203 @@
+"""The attentions that came after: rotary, ALiBi's and T5's positions, with the signature of ``attention``.
+
+Each reads a distance i - j as Transformer-XL does, so each can use memory; they differ in what a
+distance adds to a score. All three leave the values alone.
+
+    rotary    q_i · R_{j-i} k_j / √d_head            R rotates pairs of coordinates by an angle a position
+    ALiBi     q_i · k_j / √d_head - m_h (i - j)      m_h is a constant of head h
+    T5        q_i · k_j / √d_head + b_h(i - j)       b_h is a learned table of head h, by buckets of distances
+
+Beside Transformer-XL's four terms, rotary keeps (a) and (b) in one product, ALiBi and T5 keep (a) and (d).
+"""
+
+from math import log, sqrt
+from typing import Unpack
+
+import torch
+from einops import pack, rearrange
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from minitxl.arguments import check_segment
+from minitxl.attention import (
+    AttentionOptions,
+    Heads,
+    Keys,
+    LayerMemory,
+    Scores,
+    Segment,
+    concat_memory,
+    content_scores,
+    masked_softmax,
+    merge_heads,
+    segment_mask,
+    split_heads,
+    weighted_sum,
+)
+from minitxl.positions import distances, rel_shift, sinusoids
+
+Bias = Float[Tensor, "head dist"]
+
+
+class ScoredAttention(nn.Module):
+    """Σ_j softmax_j(score_ij) v_j, causal, over memory and segment; a subclass says what a score is.
+
+    Its method ``scores`` gets the queries, which are the last of the keys, and must depend on distances
+    i - j alone.
+    """
+
+    def __init__(self, d_model: int, n_head: int, d_head: int, *, attention_dropout: float = 0.0) -> None:
+        super().__init__()
+        self.n_head, self.d_head = n_head, d_head
+        self.W_q = nn.Linear(d_model, n_head * d_head, bias=False)
+        self.W_k = nn.Linear(d_model, n_head * d_head, bias=False)
+        self.W_v = nn.Linear(d_model, n_head * d_head, bias=False)
+        self.W_o = nn.Linear(n_head * d_head, d_model, bias=False)
+        self.drop = nn.Dropout(attention_dropout)
+
+    def scores(self, q: Heads, k: Keys, clamp_len: int | None) -> Scores:
+        """Return the scores before the mask, divided by √d_head where they are products."""
+        raise NotImplementedError
+
+    def attention_weights(
+        self, x: Segment, memory: LayerMemory | None = None, **options: Unpack[AttentionOptions]
+    ) -> Scores:
+        """Return the causal softmax weights; a row sums to 1, or to 0 where the query has no key."""
+        check_segment(x, memory, options, weight=self.W_q.weight)
+        context = concat_memory(memory, x)
+        q, k = split_heads(self.W_q(x), self.n_head), split_heads(self.W_k(context), self.n_head)
+        scores = self.scores(q, k, options.get("clamp_len"))
+        return masked_softmax(scores, segment_mask(x, context, **options))
+
+    def forward(
+        self, x: Segment, memory: LayerMemory | None = None, **options: Unpack[AttentionOptions]
+    ) -> Segment:
+        """Return the attention's output for each query of the segment."""
+        weights = self.drop(self.attention_weights(x, memory, **options))
+        v = split_heads(self.W_v(concat_memory(memory, x)), self.n_head)
+        return self.W_o(merge_heads(weighted_sum(weights, v)))
+
+
+def rotate(x: Keys, positions: Int[Tensor, " pos"]) -> Keys:
+    """Return R_p x_p for each position p: coordinates m and m + d_head/2 turn together, by the angle p ω_m.
+
+    The frequencies are those of ``sinusoids``, ω_m = 10000^(-2m / d_head). A pair turns as
+
+        x_m      ->  x_m cos(p ω_m) - x_{m+h} sin(p ω_m)
+        x_{m+h}  ->  x_m sin(p ω_m) + x_{m+h} cos(p ω_m)        with h = d_head / 2
+
+    The angles are computed in float64: in float32, those of position 100,000 would be off by 0.006.
+    """
+    table = sinusoids(positions.double(), x.shape[-1]).to(x.dtype)
+    sin, cos = rearrange(table, "pos (two half) -> two pos half", two=2)
+    low, high = rearrange(x, "batch head pos (two half) -> two batch head pos half", two=2)
+    return pack([low * cos - high * sin, low * sin + high * cos], "batch head pos *")[0]
+
+
+class RotaryAttention(ScoredAttention):
+    """Attention whose queries and keys are rotated by their positions (Su et al. 2021, equation 16):
+
+        score_ij = (R_i q_i) · (R_j k_j) / √d_head = q_i · R_{j-i} k_j / √d_head
+
+    A product of vectors doesn't change when both turn by the same angle. So only j - i counts, and a
+    position may be counted from anywhere: a memory in front of the segment needs no other rule.
+    """
+
+    def __init__(self, d_model: int, n_head: int, d_head: int, *, attention_dropout: float = 0.0) -> None:
+        if d_head % 2:
+            raise ValueError(f"d_head must be even, since rotary positions turn pairs, got {d_head}")
+        super().__init__(d_model, n_head, d_head, attention_dropout=attention_dropout)
+
+    def scores(self, q: Heads, k: Keys, clamp_len: int | None) -> Scores:
+        """Return the products of rotated queries and keys; beyond clamp_len, as if keys were that far.
+
+        q_i · R_{-c} k_j = (R_c q_i) · k_j: for a key beyond c = clamp_len, the query turns by c alone.
+        """
+        n_query, n_key = q.shape[2], k.shape[2]
+        position = torch.arange(n_key, device=q.device)
+        scores = content_scores(rotate(q, position[n_key - n_query :]), rotate(k, position))
+        if clamp_len is not None:
+            i, j = rearrange(position[n_key - n_query :], "query -> query 1"), position
+            far = content_scores(rotate(q, torch.full_like(position[:n_query], clamp_len)), k)
+            scores = torch.where(i - j > clamp_len, far, scores)
+        return scores / sqrt(self.d_head)
+
+
+class BiasedAttention(ScoredAttention):
+    """Attention that adds to a product a number of head and distance: ``bias`` of a subclass."""
+
+    def bias(self, away: Int[Tensor, " dist"]) -> Bias:
+        """Return what each head adds to the score of a key at each distance."""
+        raise NotImplementedError
+
+    def scores(self, q: Heads, k: Keys, clamp_len: int | None) -> Scores:
+        """Return q_i · k_j / √d_head + bias(i - j); the biases of all distances are shifted to their keys."""
+        bias = self.bias(distances(k.shape[2], clamp_len=clamp_len, device=k.device)).to(k.dtype)
+        by_query = bias.unsqueeze(1).expand(-1, q.shape[2], -1)  # head query dist
+        return content_scores(q, k) / sqrt(self.d_head) + rel_shift(by_query)
+
+
+def slopes(n_head: int) -> list[float]:
+    """Return ALiBi's slope of each head: 2^(-8/n), 2^(-16/n) … 2^-8 for n heads.
+
+    Where n isn't a power of two, those of the greatest power below it, and then every other one of the
+    next power's, as the authors' code does.
+
+    >>> slopes(8)[:3], slopes(3)
+    ([0.5, 0.25, 0.125], [0.0625, 0.00390625, 0.25])
+    """
+    power = 2 ** (n_head.bit_length() - 1)
+    first = [2.0 ** (-8 * (h + 1) / power) for h in range(power)]
+    return first + [2.0 ** (-4 * (h + 1) / power) for h in range(0, 2 * (n_head - power), 2)]
+
+
+class ALiBiAttention(BiasedAttention):
+    """Attention that subtracts m_h (i - j) from each score (Press et al. 2022, section 3).
+
+        score_ij = q_i · k_j / √d_head - m_h (i - j)
+
+    m_h is ``slopes``' constant of head h: nothing about positions is learned.
+    """
+
+    def bias(self, away: Int[Tensor, " dist"]) -> Bias:
+        """Return -m_h times each distance."""
+        slope = torch.tensor(slopes(self.n_head), device=away.device)
+        return -rearrange(slope, "head -> head 1") * away
+
+
+class T5Attention(BiasedAttention):
+    """Attention with a learned number of head and bucket of distances (Raffel et al. 2020, section 2.1).
+
+        score_ij = q_i · k_j / √d_head + b_h(bucket of i - j)
+
+    The first half of the buckets holds a distance each. The others grow wider like a logarithm, up to
+    ``bucket_distance``; from there on all distances share the last. T5 has no √d_head, which a scale of
+    W_q stands for, and one table for all layers. ``table`` is [head bucket], and may be handed in to be
+    shared.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        n_head: int,
+        d_head: int,
+        n_bucket: int = 32,
+        bucket_distance: int = 128,
+        *,
+        attention_dropout: float = 0.0,
+        table: nn.Parameter | None = None,
+    ) -> None:
+        super().__init__(d_model, n_head, d_head, attention_dropout=attention_dropout)
+        self.n_bucket, self.bucket_distance = n_bucket, bucket_distance
+        self.table = nn.Parameter(torch.zeros(n_head, n_bucket)) if table is None else table
+
+    def buckets(self, away: Int[Tensor, " dist"]) -> Int[Tensor, " dist"]:
+        """Return the bucket of each distance."""
+        exact = self.n_bucket // 2  # distances 0 … exact - 1 have a bucket each
+        growth = (away.clamp(min=exact).double() / exact).log() / log(self.bucket_distance / exact)
+        wide = exact + (growth * (self.n_bucket - exact)).long()
+        return torch.where(away < exact, away, wide.clamp(max=self.n_bucket - 1))
+
+    def bias(self, away: Int[Tensor, " dist"]) -> Bias:
+        """Return each head's number of the distance's bucket."""
+        return self.table[:, self.buckets(away)]
