@@ -16,6 +16,7 @@ PAGE = Page("01_attention")
 
 CHECKS = {
     "attention": checks.check_attention,
+    "layer_by_hand": checks.check_layer,
     "split_heads": checks.check_split,
     "merge_heads": checks.check_merge,
     "causal_mask": checks.check_causal_mask,
@@ -43,6 +44,24 @@ def attend(q, k, v, mask=None, *, scale=None, fill=-float("inf"), dim=-1):
     return torch.softmax(scores, dim) @ v
 
 
+def layered(layer, x, context, *, project=True, values=None, cut=None):
+    q, k, v = layer.W_q(x), layer.W_k(context), (values or layer.W_v)(context)
+    size = (layer.n_head, -1)
+    q, k, v = ((cut or (lambda z: z.unflatten(2, size).transpose(1, 2)))(z) for z in (q, k, v))
+    merged = scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2)
+    return layer.W_o(merged) if project else merged
+
+
+def one_head_at_a_time(layer, x, context):
+    width = layer.d_head
+    parts = []
+    for head in range(layer.n_head):
+        own = slice(head * width, (head + 1) * width)
+        q, k, v = layer.W_q(x)[..., own], layer.W_k(context)[..., own], layer.W_v(context)[..., own]
+        parts.append((q @ k.mT / sqrt(width)).softmax(-1) @ v)
+    return layer.W_o(torch.cat(parts, dim=-1))
+
+
 def circle(radius, count=26):
     angles = torch.linspace(0, 2 * pi, count + 1)[:-1]
     return lambda: radius * torch.stack([angles.cos(), angles.sin()], dim=1)
@@ -61,6 +80,7 @@ RIGHT = {
             v,
         ),
     ],
+    "layer_by_hand": [layered, one_head_at_a_time],
     "split_heads": [
         lambda x, n: x.unflatten(-1, (n, -1)).transpose(1, 2),
         lambda x, n: torch.stack(x.chunk(n, dim=-1), dim=1),
@@ -99,7 +119,7 @@ STUDENTS = {
         "not a number": lambda q, k, v, mask: (
             (q @ k.mT / sqrt(q.shape[-1]) + (0 if mask is None else (~mask) * -float("inf"))).softmax(-1) @ v
         ),
-        "not low enough": lambda q, k, v, mask: attend(q, k, v, mask, fill=-20.0),
+        "not low enough": lambda q, k, v, mask: attend(q, k, v, mask, fill=-100.0),
         "after the softmax": lambda q, k, v, mask: (
             ((q @ k.mT / sqrt(q.shape[-1])).softmax(-1) * (1 if mask is None else mask)) @ v
         ),
@@ -108,6 +128,19 @@ STUDENTS = {
         "the weights: the result": lambda q, k, v, mask: attend(
             q, k, torch.eye(k.shape[2]).expand(*k.shape[:2], -1, -1), mask
         ),
+    },
+    "layer_by_hand": {
+        "W_o is missing": lambda layer, x, context: layered(layer, x, context, project=False),
+        "in cross-attention they come from the context": lambda layer, x, context: layered(layer, x, x),
+        "each query is a token of x": lambda layer, x, context: layered(layer, context, context),
+        "the other way round": lambda layer, x, context: layered(layer, context, x),
+        "a matrix of their own, W_v": lambda layer, x, context: layered(layer, x, context, values=layer.W_k),
+        "one wide head": lambda layer, x, context: layered(layer, x, context, cut=lambda z: z[:, None]),
+        "deals the numbers out in turn": lambda layer, x, context: layered(
+            layer, x, context, cut=lambda z: z.unflatten(2, (-1, layer.n_head)).permute(0, 3, 1, 2)
+        ),
+        "the layer alone": lambda layer, x, context: x + layered(layer, x, context),
+        "first difference": lambda layer, x, context: layered(layer, x, context) + 1,
     },
     "split_heads": {
         "swapped inside the parentheses": lambda x, n: x.unflatten(-1, (-1, n)).permute(0, 3, 1, 2),
@@ -154,17 +187,25 @@ def test_a_named_mistake_gets_its_own_sentence(name, words):
     assert len(others) == len(STUDENTS[name])
 
 
-@pytest.mark.parametrize(
-    ("cell", "old", "new"),
-    [
-        ("layer", "(head dim) -> batch head", "(dim head) -> batch head"),
-        ("layer", "layer.W_k(context), layer.W_v(context)", "layer.W_k(context), layer.W_v(context.flip(1))"),
-    ],
-)
-def test_a_hand_built_piece_equals_the_packages_or_the_notebook_stops(cell, old, new):
-    PAGE.after_setup("attention-stub", "torch", "layer")
+@pytest.mark.parametrize("fill", [-20.0, -100.0, -1000.0])
+def test_a_masked_score_that_others_may_lie_below_is_refused_however_low(fill):
+    verdict = checks.check_attention(lambda q, k, v, mask: attend(q, k, v, mask, fill=fill))
+    assert "not low enough" in verdict.message
+
+
+def test_each_mistake_of_the_layer_gets_its_own_sentence(monkeypatch):
+    seen, judge = {}, checks.judge
+    monkeypatch.setattr(checks, "judge", lambda attempt, **all_: seen.update(all_) or judge(attempt, **all_))
+    checks.check_layer(lambda *_: 0)
+    for sentence, wrong in seen["mistakes"].items():
+        for variant in [wrong] if callable(wrong) else wrong:
+            assert checks.check_layer(variant).message == sentence
+
+
+def test_the_layer_that_the_notebook_runs_on_equals_the_packages_or_the_notebook_stops():
+    PAGE.after_setup("attention-stub", "layer-stub", "torch", "layer")
     with pytest.raises(AssertionError):
-        PAGE.after_setup("attention-stub", "torch", "layer", change=(old, new), within=cell)
+        PAGE.run("setup", "layer", layer_by_hand=lambda layer, x, context: layered(layer, x, context.flip(2)))
 
 
 def test_the_notebook_runs_on_the_learners_attention_if_it_is_right_and_on_the_packages_if_not():

@@ -1,6 +1,6 @@
-"""Checks of notebook 01: attention, splitting and merging heads, the causal mask, vectors on a circle."""
+"""Checks of notebook 01: attention, a layer, splitting and merging heads, the causal mask, a circle."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from math import exp, inf, sqrt
 from typing import Any
@@ -10,6 +10,7 @@ from einops import rearrange, reduce
 from torch import Tensor
 
 from minitxl.attention import (
+    MultiHeadAttention,
     attention_mask,
     content_scores,
     masked_softmax,
@@ -136,7 +137,7 @@ def solution_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = No
 
 def check_attention(attempt: Callable[..., Tensor]) -> Verdict:
     """``attempt(q, k, v, mask)``: [batch head query dim], [batch head key dim] twice, [query key] or None."""
-    mistakes: dict[str, Callable[..., Tensor]] = {
+    mistakes: dict[str, Callable[..., Tensor] | Sequence[Callable[..., Tensor]]] = {
         "the scores are not divided by √d: d is the width of a head, the last axis of q": partial(
             _attention, scale=lambda q: 1.0
         ),
@@ -162,9 +163,9 @@ def check_attention(attempt: Callable[..., Tensor]) -> Verdict:
         "0 · inf is not a number: use masked_fill in place of a product with -inf": partial(
             _attention, hide=lambda s, mask: s + (~mask) * -inf
         ),
-        "masked keys get a score that is not low enough: others may lie below it. Fill in -inf": partial(
-            _attention, hide=lambda s, mask: s.masked_fill(~mask, -20.0)
-        ),
+        "masked keys get a score that is not low enough: others may lie below it. Fill in -inf": [
+            partial(_attention, hide=partial(_filled, low=low)) for low in (-20.0, -100.0, -1000.0)
+        ],
         "the mask comes after the softmax: the masked keys have already taken their share of the sum, so the "
         "weights of a query no longer sum to 1. Mask the scores": lambda q, k, v, mask: weighted_sum(
             masked_softmax(content_scores(q, k) / sqrt(q.shape[-1]), None) * (1 if mask is None else mask), v
@@ -201,17 +202,117 @@ def _attention(
     return weighted_sum(softmax(scores if mask is None else hide(scores, mask), over), v)
 
 
+def _filled(scores: Tensor, mask: Tensor, *, low: float) -> Tensor:
+    return scores.masked_fill(~mask, low)
+
+
 def _attended() -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor | None]]:
-    """Yield q, k, v and a mask: none, causal, random; small ones first, and one with scores of some fifty."""
+    """Yield q, k, v and a mask: none, causal, random; small first, then scores of tens and of thousands."""
     draw = torch.Generator().manual_seed(3)
-    shapes = [(1, 1, 2, 3, 2), (2, 2, 2, 2, 2), (2, 3, 3, 5, 4), (2, 2, 4, 4, 8)]
-    for (batch, head, query, key, dim), size in zip(shapes, (1.0, 1.0, 1.0, 5.0), strict=True):
+    shapes = [(1, 1, 2, 3, 2), (2, 2, 2, 2, 2), (2, 3, 3, 5, 4), (2, 2, 4, 4, 8), (2, 2, 4, 4, 8)]
+    for (batch, head, query, key, dim), size in zip(shapes, (1.0, 1.0, 1.0, 5.0, 40.0), strict=True):
         q, k, v = (size * torch.randn(batch, head, pos, dim, generator=draw) for pos in (query, key, key))
         yield q, k, v, None
         yield q, k, v, attention_mask(query, key)[0]
         mask = torch.rand(query, key, generator=draw) < 0.6
         mask[:, 0] = True
         yield q, k, v, mask
+
+
+def solution_layer(layer: MultiHeadAttention, x: Tensor, context: Tensor) -> Tensor:
+    """Return the layer's output for each token of ``x``, which attends to all tokens of ``context``."""
+    return _layer(layer, x, context)
+
+
+def check_layer(attempt: Callable[..., Tensor]) -> Verdict:
+    """``attempt(layer, x, context)``: [batch query model] and [batch key model] to [batch query model]."""
+    mistakes: dict[str, Callable[..., Tensor] | Sequence[Callable[..., Tensor]]] = {
+        "W_o is missing: the heads lie side by side, and the last matrix must mix them": (
+            lambda layer, x, context: _layer(layer, x, context, project=lambda merged: merged)
+        ),
+        "keys and values are made from x: in cross-attention they come from the context": (
+            lambda layer, x, context: _layer(layer, x, x)
+        ),
+        "queries are made from the context: each query is a token of x": lambda layer, x, context: _layer(
+            layer, context, context
+        ),
+        "queries come from the context, and keys and values from x: it is the other way round": (
+            lambda layer, x, context: _layer(layer, context, x)
+        ),
+        "the values are the keys: they have a matrix of their own, W_v": lambda layer, x, context: _layer(
+            layer, x, context, values=layer.W_k
+        ),
+        "the heads are not cut apart: all of them attend as one wide head": lambda layer, x, context: _layer(
+            layer, x, context, split=lambda projected, n_head: projected[:, None]
+        ),
+        "head and dim are swapped inside the parentheses: '(dim head)' deals the numbers out in turn, and "
+        "each head owns a block of neighbours, '(head dim)'": [
+            lambda layer, x, context: _layer(layer, x, context, split=_dealt, merge=_collected),
+            lambda layer, x, context: _layer(layer, x, context, split=_dealt),
+            lambda layer, x, context: _layer(layer, x, context, merge=_collected),
+        ],
+        "the heads are merged without bringing head next to dim: a row then holds several tokens of one "
+        "head": lambda layer, x, context: _layer(
+            layer, x, context, merge=lambda z: z.reshape(z.shape[0], z.shape[2], -1)
+        ),
+        "a causal mask is applied: here every token attends to the whole context": (
+            lambda layer, x, context: layer.attend(
+                x, context, attention_mask(x.shape[1], context.shape[1]) if _fits(x, context) else None
+            )
+        ),
+        "the residual is added: this is the layer alone, without the block around it": (
+            lambda layer, x, context: x + layer.attend(x, context)
+        ),
+    }
+    cases = list(_layers())
+    names = ("layer", "x", "context")
+    return judge(attempt, reference=solution_layer, cases=cases, mistakes=mistakes, names=names)
+
+
+def _layer(
+    layer: MultiHeadAttention,
+    x: Tensor,
+    context: Tensor,
+    *,
+    split: Callable[[Tensor, int], Tensor] = split_heads,
+    merge: Callable[[Tensor], Tensor] = merge_heads,
+    values: Callable[[Tensor], Tensor] | None = None,
+    project: Callable[[Tensor], Tensor] | None = None,
+) -> Tensor:
+    """Return the layer with one step replaced by a mistake."""
+    projected = layer.W_q(x), layer.W_k(context), (values or layer.W_v)(context)
+    q, k, v = (split(one, layer.n_head) for one in projected)
+    result: Tensor = (project or layer.W_o)(merge(solution_attention(q, k, v)))
+    return result
+
+
+def _dealt(x: Tensor, n_head: int) -> Tensor:
+    return rearrange(x, "batch pos (dim head) -> batch head pos dim", head=n_head)
+
+
+def _collected(heads: Tensor) -> Tensor:
+    return rearrange(heads, "batch head pos dim -> batch pos (dim head)")
+
+
+def _fits(x: Tensor, context: Tensor) -> bool:
+    return x.shape[1] <= context.shape[1]
+
+
+def _layers() -> Iterator[tuple[MultiHeadAttention, Tensor, Tensor]]:
+    """Yield layers with a text, itself as context, and another one: longer, shorter and as long."""
+    draw = torch.Generator().manual_seed(5)
+    for d_model, n_head, d_head, seg, key in [
+        (4, 1, 4, 3, 3),
+        (4, 2, 2, 2, 3),
+        (6, 3, 2, 3, 5),
+        (6, 3, 4, 4, 2),
+    ]:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(d_head)
+            layer = MultiHeadAttention(d_model, n_head, d_head)
+        x = torch.randn(2, seg, d_model, generator=draw)
+        yield layer, x, x
+        yield layer, x, torch.randn(2, key, d_model, generator=draw)
 
 
 LETTERS, LEAST = 26, 0.9
