@@ -14,6 +14,7 @@ from minitxl.memory import extend
 CHECKS = {
     "extend-blank": recurrence.check_extend,
     "read-blank": segment_loop.check_read,
+    "split-blank": recurrence.check_split_gradient,
     "exercise-lifetime": recurrence.check_segments_in_memory,
     "exercise-keep": recurrence.check_keep,
     "exercise-cuts": segment_loop.check_read_with_cuts,
@@ -109,11 +110,11 @@ def test_the_widget_shows_the_memory_and_the_sight_of_the_package(seg_len, mem_l
         ("layer", "layer.W_q(x)", "layer.W_q(context)[:, : x.shape[1]]"),
         ("invariant", "seg_len * (mem_len // seg_len + 1)", "seg_len + mem_len"),
         ("invariant", "(mem_len // seg_len + 1)", "(mem_len / seg_len + 1)"),
-        ("gradient-split", "context[:, :4]", "context[:, 1:5]"),
+        ("gradient-split", "context, made.grad, 4", "context, made.grad.flip(1), 4"),
     ],
 )
 def test_a_hand_built_piece_is_right_or_the_notebook_stops(cell, right, wrong):
-    before = ["torch.manual_seed(0)", "invariant", "gradient", "gradient-split"]
+    before = ["torch.manual_seed(0)", "invariant", "gradient", "split-blank-stub", "gradient-split"]
     needed = before[: before.index(cell)] if cell in before else before[:1]
     space = PAGE.run(*needed, read=segment_loop.read)
     exec(PAGE.cells[cell], space)
@@ -127,12 +128,12 @@ def test_a_hand_built_piece_is_right_or_the_notebook_stops(cell, right, wrong):
 def test_without_the_stop_gradient_the_old_states_get_one_and_the_notebook_stops():
     flowing = PAGE.cells["gradient"].replace("extend(", "dependency_reach.extend_with_gradient(")
     with pytest.raises(AssertionError):
-        PAGE.run("invariant", flowing, "gradient-split", read=segment_loop.read)
+        PAGE.run("invariant", flowing, "split-blank-stub", "gradient-split", read=segment_loop.read)
 
 
 def test_a_step_holds_the_same_bytes_at_every_segment_or_the_notebook_stops():
     before = ["SEG_LEN, MEM_LEN = 16, 16"]
-    few = PAGE.cells["cost"].replace("range(3)", "range(1)")
+    few = PAGE.cells["cost"].replace("range(7)", "range(1)")
     costs = PAGE.run(*before, few, device="cpu")["costs"]
     bytes_held = [megabytes for megabytes, _ in costs["stopped"]]
     assert len(set(bytes_held[1:])) == 1

@@ -88,6 +88,7 @@ def check_read(attempt: Callable[[Any, Tensor, int, int], Any]) -> Verdict:
                 read(model, tokens, seg_len, mem_len).split(seg_len, dim=1), dim=0
             )
         ),
+        TOO_EARLY: lambda model, tokens, seg_len, mem_len: _read_twice(model, tokens, seg_len, mem_len),
         "memory is always the first segment's: keep what extend returns, at every segment": (
             lambda model, tokens, seg_len, mem_len: _loop(
                 model,
@@ -115,18 +116,44 @@ def _loop(model: Any, tokens: Stream, seg_len: int, update: Callable[[Tensor, Te
     return torch.cat(outputs, dim=1)
 
 
+TOO_EARLY = (
+    "memory is extended before the segment is read: the segment then sees itself twice, and its future. "
+    "Read first, with the memory of what came before"
+)
+
+
+def _read_twice(model: Any, tokens: Stream, seg_len: int, mem_len: int) -> Tensor:
+    """Return the outputs of segments that are put into memory first, and then read."""
+    memory, outputs = model.empty_memory(len(tokens)), []
+    for segment in tokens.split(seg_len, dim=1):
+        _, states = model(segment, memory)
+        memory = extend(memory, states, mem_len=mem_len)
+        outputs.append(model(segment, memory)[0])
+    return torch.cat(outputs, dim=1)
+
+
 def read_with_cuts(model: Any, tokens: Stream, seg_len: int, mem_len: int, every: int) -> Tensor:
     """Return what ``read`` returns, the gradient cut only in front of segments every, 2 · every, …"""
     return _cutting(model, tokens, seg_len, mem_len, lambda number: number % every == 0)
 
 
-def _cutting(model: Any, tokens: Stream, seg_len: int, mem_len: int, cut: Callable[[int], bool]) -> Tensor:
+def _newest(joined: Tensor, mem_len: int) -> Tensor:
+    return joined[:, :, max(0, joined.shape[2] - mem_len) :]
+
+
+def _cutting(
+    model: Any,
+    tokens: Stream,
+    seg_len: int,
+    mem_len: int,
+    cut: Callable[[int], bool],
+    newest: Callable[[Tensor, int], Tensor] = _newest,
+) -> Tensor:
     """Cut in front of those segments 1, 2, … for which ``cut`` is True."""
     memory, outputs = model.empty_memory(len(tokens)), []
     for number, segment in enumerate(tokens.split(seg_len, dim=1), start=1):
         output, states = model(segment, memory)
-        joined = torch.cat([memory, states], dim=2)
-        memory = joined[:, :, max(0, joined.shape[2] - mem_len) :]
+        memory = newest(torch.cat([memory, states], dim=2), mem_len)
         memory = memory.detach() if cut(number) else memory
         outputs.append(output)
     return torch.cat(outputs, dim=1)
@@ -165,6 +192,17 @@ def check_read_with_cuts(attempt: Callable[[Any, Tensor, int, int, int], Any]) -
                 model, tokens, seg_len, mem_len, lambda number: number == every
             )
         ),
+        "[-0:] is everything: with mem_len 0 the slice [-mem_len:] keeps all tokens. Count what is "
+        "forgotten from the front, max(0, length - mem_len)": lambda model, tokens, seg_len, mem_len, every: (
+            _cutting(
+                model,
+                tokens,
+                seg_len,
+                mem_len,
+                lambda number: number % every == 0,
+                lambda joined, mem_len: joined[:, :, -mem_len:],
+            )
+        ),
         "memory is emptied where it should be cut: its values stay, only the gradient ends": (
             lambda model, tokens, seg_len, mem_len, every: torch.cat(
                 [read(model, group, seg_len, mem_len) for group in tokens.split(seg_len * every, dim=1)],
@@ -180,6 +218,7 @@ def check_read_with_cuts(attempt: Callable[[Any, Tensor, int, int, int], Any]) -
             (10, 2, 10, 2),
             (6, 2, 2, 1),
             (7, 3, 4, 2),
+            (6, 2, 0, 2),
         ]
     ]
     outcome: Callable[[Callable[..., Any]], Callable[..., Any]] = _values_and_gradients

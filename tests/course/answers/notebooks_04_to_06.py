@@ -37,6 +37,37 @@ def with_a_copied_memory(model, tokens, seg_len, mem_len, *, update=extend, batc
     return outputs[-1] if only_last else torch.cat(outputs, dim=0 if batch else 1)
 
 
+def extending_first(model, tokens, seg_len, mem_len):
+    past, outputs = model.empty_memory(len(tokens)), []
+    for segment in tokens.split(seg_len, dim=1):
+        past = extend(past, model(segment, past)[1], mem_len=mem_len)
+        outputs.append(model(segment, past)[0])
+    return torch.cat(outputs, dim=1)
+
+
+def cutting_from_the_back(model, tokens, seg_len, mem_len, every):
+    past, outputs = model.empty_memory(len(tokens)), []
+    for count, segment in enumerate(tokens.split(seg_len, dim=1), start=1):
+        output, states = model(segment, past)
+        past = torch.cat([past, states], dim=2)[:, :, -mem_len:]
+        past = past if count % every else past.detach()
+        outputs.append(output)
+    return torch.cat(outputs, dim=1)
+
+
+def slopes_of(context, slopes, begin=None, end=None):
+    return torch.einsum("bkm,bki->im", context[:, begin:end], slopes[:, begin:end])
+
+
+def row_and_key(context, slopes, mem):
+    parts = [0, 0]
+    for states, row in zip(context, slopes, strict=True):
+        for key in range(len(states)):
+            parts[key >= mem] = parts[key >= mem] + row[key][:, None] * states[key]
+    empty = context.new_zeros(slopes.shape[2], context.shape[2])
+    return [part + empty for part in parts]
+
+
 def cutting_groups(model, tokens, seg_len, mem_len, every, *, first=0):
     past, outputs = model.empty_memory(len(tokens)), []
     for number, segment in enumerate(tokens.split(seg_len, dim=1)):
@@ -168,10 +199,34 @@ ANSWERS = {
                 *case, update=lambda past, states, mem_len: states
             ),
             "time is axis 1": lambda *case: with_a_copied_memory(*case, batch=True),
+            "memory is extended before the segment is read": extending_first,
             "only the last segment is returned": lambda *case: with_a_copied_memory(*case, only_last=True),
             "[[[2], [6], [12], [20], [24], [36]]], right is [[[1], [3], [6], [10], [12], [18]]]": (
                 lambda *case: 2 * by_index(*case)
             ),
+        },
+    },
+    recurrence.check_split_gradient: {
+        "right": [
+            row_and_key,
+            lambda h, g, mem: (slopes_of(h, g, end=mem), slopes_of(h, g) - slopes_of(h, g, end=mem)),
+        ],
+        "wrong": {
+            "memory's comes first": lambda h, g, mem: (slopes_of(h, g, mem), slopes_of(h, g, end=mem)),
+            "its transpose": lambda h, g, mem: (slopes_of(h, g, end=mem).T, slopes_of(h, g, mem).T),
+            "memory is taken from the end": lambda h, g, mem: (
+                slopes_of(h, g, h.shape[1] - mem),
+                slopes_of(h, g, end=h.shape[1] - mem),
+            ),
+            "mean over the batch": lambda h, g, mem: (
+                slopes_of(h, g, end=mem) / len(h),
+                slopes_of(h, g, mem) / len(h),
+            ),
+            "one of them is the whole gradient": lambda h, g, mem: (
+                slopes_of(h, g, end=mem),
+                slopes_of(h, g),
+            ),
+            "return two sums": lambda h, g, mem: slopes_of(h, g),
         },
     },
     recurrence.check_segments_in_memory: {
@@ -204,6 +259,7 @@ ANSWERS = {
             "the gradient is never cut": lambda *case: cutting_groups(*case, first=99),
             "the cuts come one segment early": lambda *case: cutting_groups(*case, first=case[4] - 1),
             "the cuts come too early": lambda *case: cutting_groups(*case, first=1 % case[4]),
+            "[-0:] is everything": cutting_from_the_back,
             "memory is emptied": lambda model, tokens, seg_len, mem_len, every: torch.cat(
                 [
                     segment_loop.read(model, group, seg_len, mem_len)
