@@ -78,7 +78,8 @@ def assert_each_mistake_gets_its_own_sentence(check, judges, monkeypatch, *, wro
     state = torch.get_rng_state()
     check(lambda *case: wrong)
     assert len(seen["mistakes"]) >= least
-    for sentence, mistake in seen["mistakes"].items():
-        verdict = check(mistake)
-        assert (verdict.right, verdict.message) == (False, sentence)
+    for sentence, mistakes in seen["mistakes"].items():
+        for mistake in [mistakes] if callable(mistakes) else mistakes:
+            verdict = check(mistake)
+            assert (verdict.right, verdict.message) == (False, sentence)
     assert torch.equal(torch.get_rng_state(), state)

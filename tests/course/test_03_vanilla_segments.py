@@ -13,6 +13,7 @@ from minitxl.analysis import dependency_reach
 from minitxl.config import ModelConfig
 from minitxl.course.checks import block as parts
 from minitxl.course.checks import segments as judges
+from minitxl.course.checks import sliding
 from minitxl.data import corpora
 from minitxl.data.batching import ContiguousBatches
 from minitxl.experiments import results, segment_copying
@@ -27,6 +28,7 @@ BLANKS = {
     "layer_norm": ("norm-text", "norm-stub", parts.check_layer_norm),
     "block": ("block-blank", "block-stub", parts.check_block),
     "token_losses": ("loss-blank", "loss-stub", parts.check_losses),
+    "sliding_losses": ("cuts-read", "sliding-stub", sliding.check_sliding),
 }
 PAGE = Page("03_vanilla_segments", explore=lambda draw, **choices: choices)
 TINY = ModelConfig(vocab_size=5, n_layer=1, d_model=8, n_head=1, d_head=8, d_inner=8, dropout=0.0)
@@ -65,7 +67,23 @@ def cross_entropies(hidden, E, b, targets):
     return torch.logsumexp(logits, -1) - logits.gather(2, targets.unsqueeze(2)).squeeze(2)
 
 
+def window_by_window(losses_of_rows, stream, seg_len, *, step=1, targets=1):
+    windows = [stream[begin : begin + seg_len] for begin in range(0, len(stream) - seg_len, step)]
+    after = [
+        stream[begin + targets : begin + seg_len + targets] for begin in range(0, len(stream) - seg_len, step)
+    ]
+    return torch.stack(
+        [losses_of_rows(tokens[None], row[None])[0, -1] for tokens, row in zip(windows, after, strict=True)]
+    )
+
+
+def windows_of(stream, seg_len):
+    places = torch.arange(len(stream) - seg_len)[:, None] + torch.arange(seg_len)
+    return stream[places], stream[places + 1]
+
+
 RIGHT = {
+    "sliding_losses": [window_by_window, lambda losses, s, n: losses(*windows_of(s, n)).T[-1]],
     "layer_norm": [normed, lambda x, g, b: torch.nn.functional.layer_norm(x, g.shape, g, b, 1e-5)],
     "block": [halves, lambda x, layer: layer(x, x[:, :0])],
     "token_losses": [
@@ -81,7 +99,19 @@ def test_a_right_answer_in_another_style_is_accepted(name, number):
 
 
 WRONG = {
+    "sliding_losses": {
+        "isolated segments": lambda losses, s, n: window_by_window(losses, s, n, step=n),
+        "its first prediction": lambda losses, s, n: losses(*windows_of(s, n)).T[0],
+        "all predictions of every window": lambda losses, s, n: losses(*windows_of(s, n)),
+        "target t is token t + 1": lambda losses, s, n: window_by_window(losses, s, n, targets=0),
+        "the last window is missing": lambda losses, s, n: losses(*windows_of(s[:-1], n))[:, -1],
+        "first difference": lambda losses, s, n: window_by_window(losses, s, n) + 1,
+    },
     "layer_norm": {
+        "x.std divides": lambda x, g, b: g * (x - x.mean(-1, keepdim=True)) / x.std(-1, keepdim=True) + b,
+        "outside the root": lambda x, g, b: (
+            g * (x - x.mean(-1, keepdim=True)) / (x.var(-1, unbiased=False, keepdim=True).sqrt() + 1e-5) + b
+        ),
         "d - 1": lambda x, g, b: normed(x, g, b, unbiased=True),
         "over the positions": lambda x, g, b: normed(x, g, b, dim=1),
         "no number": lambda x, g, b: normed(x, g, b, eps=0),
@@ -108,6 +138,7 @@ WRONG = {
         ),
     },
     "token_losses": {
+        "drop the last axis": lambda h, E, b, t: -(h @ E.T + b).log_softmax(-1).gather(2, t[..., None]),
         "mean over all tokens": lambda *case: cross_entropies(*case).mean(),
         "sign": lambda *case: -cross_entropies(*case),
         "bits": lambda *case: cross_entropies(*case) * log2(e),
@@ -128,9 +159,10 @@ def test_a_wrong_answer_gets_its_sentence(name, words):
     assert words in verdict.message
 
 
-@pytest.mark.parametrize("check", [check for _, _, check in BLANKS.values()])
-def test_each_mistake_of_a_blank_gets_its_own_sentence(check, monkeypatch):
-    assert_each_mistake_gets_its_own_sentence(check, parts, monkeypatch, wrong=[], least=10)
+@pytest.mark.parametrize("name", BLANKS)
+def test_each_mistake_of_a_blank_gets_its_own_sentence(name, monkeypatch):
+    check, room = BLANKS[name][2], sliding if name == "sliding_losses" else parts
+    assert_each_mistake_gets_its_own_sentence(check, room, monkeypatch, wrong=[], least=9)
 
 
 @pytest.mark.parametrize("check", EXERCISES.values())

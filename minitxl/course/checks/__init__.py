@@ -3,7 +3,7 @@
 00   start                          07   shaw, distance_tables
 01   attention                      08   terms, heads
 02   positions                      09   shift
-03   block, segments                10   training, comparisons
+03   block, segments, sliding       10   training, comparisons
 04   recurrence, segment_loop       11   interventions, memory
 05   collisions                     12   cost, scoring
 06   reach                          13   generation, prompts

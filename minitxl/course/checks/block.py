@@ -1,6 +1,6 @@
 """Checks of notebook 03: LayerNorm, a block with its residual connections, and the loss of each target."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from math import log
 
@@ -31,7 +31,12 @@ def check_layer_norm(attempt: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Ver
     for batch, seg, width in [(2, 3, 8), (3, 4, 4)]:
         x = 3 * torch.randn(batch, seg, width, generator=draw) + 1
         cases.append((x, torch.randn(width, generator=draw), torch.randn(width, generator=draw)))
-    mistakes: dict[str, Callable[..., Tensor]] = {
+    mistakes: dict[str, Callable[..., Tensor] | Sequence[Callable[..., Tensor]]] = {
+        "x.std divides the sum of squares by d - 1, and there is no ε: take the mean of the squares, add "
+        "1e-5, and then the root": partial(_normed, unbiased=True, epsilon=0.0),
+        "ε stands outside the root: it is added to the variance, before the root is taken": [
+            partial(_beside_epsilon, unbiased=unbiased) for unbiased in (False, True)
+        ],
         "the mean is not subtracted": partial(_normed, centre=False),
         "it is divided by the variance, and should be divided by its root": partial(_normed, power=1.0),
         "it is not divided by the standard deviation": partial(_normed, power=0.0),
@@ -69,6 +74,12 @@ def _normed(
     variance = x.var(dim=over, unbiased=unbiased, keepdim=True)
     centred = x - x.mean(dim=over, keepdim=True) if centre else x
     return centred / (variance + epsilon) ** power * gain + bias
+
+
+def _beside_epsilon(x: Tensor, gain: Tensor, bias: Tensor, *, unbiased: bool) -> Tensor:
+    """Return layer normalisation with ε added to the standard deviation."""
+    spread = x.std(dim=-1, unbiased=unbiased, keepdim=True)
+    return (x - x.mean(dim=-1, keepdim=True)) / (spread + 1e-5) * gain + bias
 
 
 class Layer(Block):
@@ -164,13 +175,17 @@ def check_losses(attempt: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]) ->
         hidden, E = (2 * torch.randn(*shape, width, generator=draw) for shape in ((batch, seg), (vocab,)))
         targets = torch.randint(vocab, (batch, seg), generator=draw)
         cases.append((hidden, E, torch.randn(vocab, generator=draw), targets))
-    mistakes: dict[str, Callable[..., Tensor]] = {
+    mistakes: dict[str, Callable[..., Tensor] | Sequence[Callable[..., Tensor]]] = {
         "these are probabilities: a loss is minus the logarithm of one": lambda *case: (
             -solution_losses(*case)
         ).exp(),
         "the sign is wrong: the logarithm of a probability is negative, and a loss is minus that": (
             lambda *case: -solution_losses(*case)
         ),
+        "the axis that gather needs is still there: drop the last axis, [batch seg]": [
+            lambda *case: solution_losses(*case)[..., None],
+            lambda *case: -solution_losses(*case)[..., None],
+        ],
         "this is the mean over all tokens: every target has a loss of its own, [batch seg]": lambda *case: (
             solution_losses(*case).mean()
         ),
