@@ -14,11 +14,12 @@ from minitxl.figures.recurrence import dependency_graph
 
 CHECKS = {
     "propagate-blank": checks.check_propagate,
+    "derive": checks.check_second_hop,
     "exercise-reach": checks.check_reach,
     "exercise-gradient": checks.check_gradient_reach,
     "exercise-memory": checks.check_smallest_memory,
 }
-PAGE = Page("06_dependency_reach", propagate=checks.propagate)
+PAGE = Page("06_dependency_reach", propagate=checks.propagate, second_hop=checks.second_hop)
 
 
 @pytest.mark.parametrize("cell", CHECKS)
@@ -60,7 +61,7 @@ def test_predictions_are_judged_on_their_own_merits():
     [
         ("formula", "offset + mem_len +", "mem_len +"),
         ("formula", "(n_layer - 1)", "n_layer"),
-        ("formula", "-(-mem_len // seg_len)", "mem_len // seg_len"),
+        ("formula", "second_hop(seg_len, mem_len)", "mem_len"),
         ("agree", "stopped == offset", "stopped == offset + mem_len"),
         ("backward", "update).max()", "memory.extend).max()"),
         ("perturb", "memory.extend)", "lambda past, states, mem_len: states[:, :, :0])"),
@@ -118,6 +119,24 @@ def test_the_cone_shows_the_states_that_the_package_says_are_reached(
     assert f"gradient goes {gradient} tokens back" in picture.alt
     farthest = [last - time for time in picture.figure.axes[0].lines[3].get_xdata()]
     assert farthest == [dependency_reach.farthest(row) for row in graph.reached.flip(0)]
+
+
+def test_a_short_stream_is_numbered_by_its_tokens_and_a_long_one_by_the_distance_to_the_query():
+    draw = PAGE.run("example-cone")["cone"]
+    short, long = (draw(2, 2, 2, 1).figure.axes[0], draw(3, 4, 4, 3).figure.axes[0])
+    assert [label.get_text() for label in short.get_xticklabels()] == [str(t) for t in range(8)]
+    assert short.get_xlabel() == "token of the stream"
+    assert long.get_xlabel() == "tokens back from the query"
+
+
+def test_offsets_are_whole_numbers_on_the_axis_of_the_copying_figure():
+    row = {"distance": 6, "hops": [2, 2, 1, 1]}
+    curve = [{"mean": 0.5, "seeds": [0.5]}] * 4
+    ends = {"1_hop": {"mean": 0.5}, "2_hop": {"mean": 0.5}}
+    row |= {name: {"by_offset": curve} | ends for name in ("stopped", "flowing")}
+    sizes = {"seg_len": 4, "mem_len": 4, "n_layer": 2, "chance": 0.125}
+    (axes,) = figures.copying(sizes | {"rows": [row]}).figure.axes
+    assert all(tick == int(tick) for tick in axes.get_xticks())
 
 
 def test_the_map_shows_the_formula():

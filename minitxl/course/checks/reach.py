@@ -1,4 +1,4 @@
-"""Checks of notebook 06: its predictions, the propagation, reach with a window, and the smallest memory."""
+"""Checks of notebook 06: predictions, the propagation, the second hop, reach with a window, least memory."""
 
 from collections.abc import Callable
 from itertools import count
@@ -41,7 +41,7 @@ PREDICTIONS = Predictions(
     ),
     Question(
         "relay",
-        "Is it learned to copy a token over two hops, the first of them through memory?",
+        "Is it learned in 400 steps to copy a token over two hops, the first of them through memory?",
         answer="not learned",
         choices=("learned", "not learned"),
         why="no training step changes a state for the sake of what a later segment makes of it",
@@ -95,6 +95,38 @@ def _all_queries(sees: Tensor, n_layer: int) -> Tensor:
     for _ in range(n_layer):
         reached = sees[reached].all(dim=0)
     return reached
+
+
+def second_hop(seg_len: int, mem_len: int) -> int:
+    """Return the length of every hop but the first: the offset -M mod L where one lands, and M."""
+    return -mem_len % seg_len + mem_len
+
+
+def check_second_hop(attempt: Callable[[int, int], Any]) -> Verdict:
+    """Judge ``attempt(seg_len, mem_len)``: tokens from the first token of a memory to what it sees last."""
+    mistakes: dict[str, Callable[[int, int], Any]] = {
+        "that is M: right where L divides M. The token sees the part of its own segment before it as well": (
+            lambda seg_len, mem_len: mem_len
+        ),
+        "M mod L is the distance to the cut *behind* the token; its offset counts from the cut before it, "
+        "-M mod L": lambda seg_len, mem_len: mem_len % seg_len + mem_len,
+        "M / L is rounded up, not down: the hop is never shorter than M": lambda seg_len, mem_len: (
+            mem_len // seg_len * seg_len
+        ),
+        "where L divides M the token is the first of its segment, and sees no token of it before itself": (
+            lambda seg_len, mem_len: (mem_len // seg_len + 1) * seg_len
+        ),
+        "that is a segment and a memory: the token sees its own offset, and not the whole segment": (
+            lambda seg_len, mem_len: seg_len + mem_len
+        ),
+        "the offset alone is missing its memory: add M": lambda seg_len, mem_len: -mem_len % seg_len,
+        "L - 1 is the offset of a segment's last token: here it is -M mod L": lambda seg_len, mem_len: (
+            seg_len - 1 + mem_len
+        ),
+    }
+    cases = [(4, 6), (4, 4), (4, 0), (5, 3), (3, 7), (2, 5), (8, 1), (1, 4)]
+    names = ("seg_len", "mem_len")
+    return judge(attempt, reference=second_hop, cases=cases, mistakes=mistakes, names=names)
 
 
 def check_reach(attempt: Callable[..., Any]) -> Verdict:

@@ -12,6 +12,8 @@ from minitxl.figures.picture import BLUE, GREEN, ORANGE, PURPLE, Data, Picture, 
 from minitxl.figures.recurrence.reach import GRADIENTS
 
 GUESSES = {"N·(M + L)": (PURPLE, ":"), "N·M": (GREEN, "--")}
+FEW = 8
+"""Tokens of a stream so short that each gets its number on the axis of the cone."""
 LOOKS: list[tuple[str, Any, str]] = [
     (ORANGE, "-", "o"),
     (BLUE, "--", "s"),
@@ -56,9 +58,14 @@ def cone(graph: Data) -> Picture:
                     bbox={"facecolor": "white", "edgecolor": "black", "pad": 2}, zorder=5,
                 )  # fmt: skip
         cut_lines(axes, graph["seg_len"], graph["time"], zorder=0)
-        _back_from(axes, last, [0, graph["offset"], graph["reach"]])
+        if graph["time"] <= FEW:
+            axes.set_xticks(range(graph["time"]))
+            axes.set_xlabel("token of the stream")
+        else:
+            _back_from(axes, last, [0, graph["offset"], graph["reach"]])
+            axes.set_xlabel("tokens back from the query")
         layer_ticks(axes, graph["n_layer"])
-        axes.set(xlabel="tokens back from the query", title=f"reach {graph['reach']} tokens")
+        axes.set(title=f"reach {graph['reach']} tokens")
         axes.margins(x=0.02, y=0.1)
         hide_frame(axes)
         figure.legend(loc="outside lower center", ncols=4, handletextpad=0.4, columnspacing=1.2, fontsize=9)

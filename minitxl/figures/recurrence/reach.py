@@ -4,6 +4,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
+from matplotlib.ticker import MaxNLocator
 
 from minitxl.figures.marks import cut_lines, hide_frame, layer_ticks, seed_band
 from minitxl.figures.picture import BLUE, GREEN, ORANGE, Data, Picture, drawing
@@ -76,6 +77,7 @@ def copying(data: Data) -> Picture:
             axes.axvspan(-0.5, far - 0.5, color="#EEEEEE", zorder=0)
             axes.axhline(data["chance"], color="black", lw=1, ls=":")
             axes.set(title=f"{row['distance']} back", xlabel="offset in the segment", ylim=(0, 1.05))
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         panels[0].set_ylabel("accuracy")
         handles, labels = panels[0].get_legend_handles_labels()
         figure.legend(handles, labels, title="gradient at memory", loc="outside lower center", ncols=2)

@@ -335,6 +335,20 @@ ANSWERS = {
             ),
         },
     },
+    reach.check_second_hop: {
+        "right": [
+            lambda seg_len, mem_len: -(-mem_len // seg_len) * seg_len,
+            lambda seg_len, mem_len: next(h for h in range(mem_len, 99) if h % seg_len == 0),
+        ],
+        "wrong": {
+            "right where L divides M": lambda seg_len, mem_len: mem_len,
+            "*behind* the token": lambda seg_len, mem_len: mem_len + mem_len % seg_len,
+            "rounded up, not down": lambda seg_len, mem_len: mem_len - mem_len % seg_len,
+            "the first of its segment": lambda seg_len, mem_len: seg_len * (1 + mem_len // seg_len),
+            "not the whole segment": lambda seg_len, mem_len: mem_len + seg_len,
+            "you returned 1, right is 8": lambda seg_len, mem_len: 1,
+        },
+    },
     reach.check_reach: {
         "right": [walked, longest_of_all],
         "wrong": {
