@@ -9,14 +9,16 @@ sinks, Xiao et al. 2024).
 from dataclasses import replace
 from functools import partial
 from math import log
+from statistics import mean
 from time import perf_counter
 from typing import Any
 
 import torch
 from einops import pack, rearrange
+from jaxtyping import Float
 from torch import Tensor
 
-from minitxl.analysis.context_length import context_losses, effective_context_length
+from minitxl.analysis.context_length import context_losses
 from minitxl.config import ModelConfig
 from minitxl.data.corpora import Corpus
 from minitxl.experiments import setup
@@ -134,7 +136,9 @@ def _context_losses(
     return losses
 
 
-def keep_first(memory: Memory | None, states: States, *, mem_len: int, first: int) -> Memory:
+def keep_first(
+    memory: Memory | None, states: States, *, mem_len: int, first: int
+) -> Float[Tensor, "layer batch new_mem model"]:
     """Return the ``first`` tokens of memory and states together, and behind them the last mem_len - first.
 
     What was between them is forgotten, and the attention counts distances as if it had never been. So
@@ -210,15 +214,12 @@ def _collected(settings: dict[str, Any], seeds: list[dict[str, Any]]) -> dict[st
         }
         for index, length in enumerate(settings["memories"])
     ]
-    by_context = [dict(zip(settings["context_lens"], part["context"], strict=True)) for part in seeds]
-    losses = [{length: torch.tensor(of) for length, of in one.items()} for one in by_context]
     return {
         "parameters": seeds[0]["parameters"],
         "by_memory": by_memory,
         "first_kept": summary([part["first_kept"] for part in seeds]),
         "by_context": [
-            summary([one[length].double().mean().item() / log(2) for one in losses])
-            for length in settings["context_lens"]
+            summary([mean(part["context"][index]) / log(2) for part in seeds])
+            for index in range(len(settings["context_lens"]))
         ],
-        "effective_context_length": [effective_context_length(one)._asdict() for one in losses],
     }

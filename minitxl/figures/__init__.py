@@ -7,6 +7,7 @@ from minitxl.figures.cost.scaling import scaling
 from minitxl.figures.picture import Picture
 from minitxl.figures.positions.counting import absolute_positions
 from minitxl.figures.positions.encodings import shaw_clipping
+from minitxl.figures.positions.later import later_positions
 from minitxl.figures.positions.terms import without_terms
 from minitxl.figures.recurrence.reach import copying, dependency, relay_routes
 from minitxl.figures.recurrence.segments import segment_copying
@@ -27,6 +28,7 @@ __all__ = [
     "evaluation_cost",
     "every_system",
     "generation_cost",
+    "later_positions",
     "learning",
     "memory_and_positions",
     "memory_choice",

@@ -22,6 +22,7 @@ DRAWN = {
     "dependency": figures.dependency,
     "evaluation_cost": figures.evaluation_cost,
     "generation_cost": figures.generation_cost,
+    "later_positions": figures.later_positions,
     "memory_and_positions": figures.memory_and_positions,
     "every_system": figures.every_system,
     "relay_routes": figures.relay_routes,
