@@ -36,6 +36,7 @@ Experiment = Literal[
     "relay_routes",
     "segment_copying",
     "absolute_positions",
+    "deeper_layers",
     "memory_and_positions",
     "every_system",
     "ablation",

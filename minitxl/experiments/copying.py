@@ -68,7 +68,7 @@ def _train(
     model, random = trained(settings, update, distance, seed, device, report)
     stream = streams(settings, settings["test_streams"], random).to(device)
     with torch.inference_mode():
-        guessed = _read(settings, extend, model, stream).argmax(dim=2)
+        guessed = read_segments(settings, extend, model, stream).argmax(dim=2)
     return {"accuracy": hits(settings, guessed, stream, distance).mean(dim=0).tolist()}
 
 
@@ -77,7 +77,7 @@ def trained(
 ) -> tuple[TransformerLM, torch.Generator]:
     """Return a model that was trained to copy, and the generator that its training streams came from."""
     run, random = begin(settings, seed, device), torch.Generator().manual_seed(seed)
-    read, label = partial(_read, settings, UPDATES[update]), f"{update}, {distance} back, seed {seed}"
+    read, label = partial(read_segments, settings, UPDATES[update]), f"{update}, {distance} back, seed {seed}"
     train(settings, run, read, distance, random, partial(report, label, settings["steps"]))
     return run.model.eval(), random
 
@@ -130,7 +130,7 @@ def hits(
     return (guessed[:, last:] == stream[:, last - distance : -distance]).double()
 
 
-def _read(
+def read_segments(
     settings: dict[str, Any], update: Callable[..., Tensor], model: TransformerLM, stream: Tensor
 ) -> Tensor:
     """Return log-probabilities [batch time vocab] of streams read segment after segment."""

@@ -68,6 +68,11 @@ TINY: dict[str, Mapping[str, Any]] = {
         "read_segments": 4,
         "text": {**TRAINED, "corpus": {}},
     },
+    "deeper_layers": {
+        **COPY,
+        "tasks": {"near": {"seg_len": 136, "distance": 12, "letters": 16, "segments": 3}},
+        "test_segments": 4,
+    },
     "memory_and_positions": {**TRAINED, "memories": [0, 200]},
     "every_system": {**TRAINED, "norms": {"pre": {}, "post": {"warmup": 2}}},
     "ablation": {

@@ -6,6 +6,7 @@ from minitxl.figures.cost.evaluation_cost import evaluation_cost, generation_cos
 from minitxl.figures.cost.scaling import scaling
 from minitxl.figures.picture import Picture
 from minitxl.figures.positions.counting import absolute_positions
+from minitxl.figures.positions.depth import deeper_layers
 from minitxl.figures.positions.encodings import shaw_clipping
 from minitxl.figures.positions.later import later_positions
 from minitxl.figures.positions.terms import without_terms
@@ -23,6 +24,7 @@ __all__ = [
     "bench",
     "context",
     "copying",
+    "deeper_layers",
     "demo",
     "dependency",
     "evaluation_cost",

@@ -18,6 +18,7 @@ DRAWN = {
     "bench": figures.bench,
     "context": figures.context,
     "copying": figures.copying,
+    "deeper_layers": figures.deeper_layers,
     "demo": figures.demo,
     "dependency": figures.dependency,
     "evaluation_cost": figures.evaluation_cost,

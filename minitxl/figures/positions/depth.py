@@ -1,0 +1,58 @@
+"""Copying with absolute positions and memory, by the number of layers."""
+
+from matplotlib.axes import Axes
+
+from minitxl.figures.marks import seed_band
+from minitxl.figures.picture import BLUE, PURPLE, Data, Picture, drawing
+
+DEPTHS = {"one_layer": ("1 layer", PURPLE, "^-"), "two_layers": ("2 layers", BLUE, "o--")}
+"""Name, colour and line of each depth of the experiment ``deeper_layers``."""
+
+
+def deeper_layers(data: Data) -> Picture:
+    """Draw accuracy by offset, a panel a task: mean and range of the seeds, and a coin between two keys."""
+    words = []
+    with drawing(9.5, 3.6) as figure:
+        panels = figure.subplots(1, len(data["tasks"]), sharey=True, squeeze=False)[0]
+        for axes, task in zip(panels, data["tasks"].values(), strict=True):
+            words.append(_task(axes, task))
+        panels[0].set(ylabel="share of right answers")
+        handles, labels = panels[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
+        seeds = len(next(iter(task["depths"].values()))["late"]["seeds"])
+    return Picture(
+        figure,
+        f"Accuracy of copying with absolute positions and memory, segment {data['test_segments']} of the "
+        f"stream, mean of {seeds} seed{'s' * (seeds > 1)}. {'; '.join(words)}.",
+    )
+
+
+def _task(axes: Axes, task: Data) -> str:
+    """Draw one task, and say it; offsets whose token lies in memory alone are shaded."""
+    distance, seg_len, said = task["distance"], task["seg_len"], []
+    axes.axvspan(-0.5, distance - 0.5, color="#EEEEEE", zorder=0, lw=0, label="one key at the place")
+    for name, (label, colour, line) in DEPTHS.items():
+        row = task["depths"][name]
+        seed_band(axes, range(seg_len), row["by_offset"], line, color=colour, label=label, lw=1.5)
+        low, high = min(row["late"]["seeds"]), max(row["late"]["seeds"])
+        said.append(f"{label} {row['late']['mean']:.2f} ({low:.2f} to {high:.2f})")
+    axes.axhline(task["coin"], color="black", lw=1, ls=(0, (1, 3)))
+    axes.annotate(
+        f"a fair coin, {task['coin']:.2f}",
+        (seg_len - 0.55, task["coin"]),
+        (0, 3),
+        textcoords="offset points",
+        ha="right",
+        fontsize=9,
+    )
+    axes.set(
+        title=f"{distance} back, L = M = {seg_len}, {task['letters']} letters",
+        xlabel="offset of the query in its segment",
+        xlim=(-0.5, seg_len - 0.5),
+        ylim=(0, 1.05),
+    )
+    axes.set_xticks(range(seg_len) if seg_len <= 8 else range(0, seg_len, 4))
+    return (
+        f"{distance} back in segments of {seg_len}, from offset {distance} on: {', '.join(said)}; "
+        f"a coin {task['coin']:.2f}"
+    )
