@@ -11,7 +11,7 @@ from einops import reduce
 
 from minitxl import figures, memory
 from minitxl.analysis.dependency_reach import propagate
-from minitxl.course.checks.start import check_bits_by_offset, check_choice, predictions
+from minitxl.course.checks.start import check_bits_by_offset, check_choice, check_remember, predictions
 from minitxl.course.widgets import explore
 from minitxl.experiments import results
 from minitxl.figures.recurrence.masks import readable
@@ -92,6 +92,7 @@ def test_the_solutions_that_are_folded_away_reach_1000(cell, shorter):
         ((4, 250, 250), False, "is N·M, which leaves the query's own offset out"),
         ((2, 250, 250), False, "is N·(M + L), which counts the segment again"),
         ((2, 10, 10), False, "29 tokens"),
+        ((4, 200, 199), True, "998 tokens, by the formula above: 199 + 199 + 3 · 200"),
         ((1, 1001, 0), False, "must be 2 layers"),
         ((6, 143, 100), False, "as long as the segment"),
         ((6, 143, 143), True, "must be shorter than the segment"),
@@ -129,7 +130,10 @@ WRONG = {
     "mean over everything": lambda losses, n: losses[: len(losses) // n * n].mean() / log(2),
     "'(segment offset)'": lambda losses, n: (losses[: len(losses) // n * n].view(n, -1) / log(2)).mean(1),
     "first segment alone": lambda losses, n: losses[:n] / log(2),
-    "it raised": lambda losses, n: (losses.reshape(-1, n) / log(2)).mean(0),
+    "log(10) turns nats into decimal digits": lambda losses, n: by_loop(losses, n) * log(2) / log(10),
+    "cut the tail off first (Hint 1)": lambda losses, n: (losses.reshape(-1, n) / log(2)).mean(0),
+    "cut the tail off first": lambda losses, n: reduce(losses, "(s o) -> o", "mean", o=n),
+    "it raised IndexError": lambda losses, n: losses[n * len(losses)],
 }
 
 
@@ -152,6 +156,68 @@ def test_the_folded_solution_is_right_and_the_stub_is_blank():
     assert check_bits_by_offset(space["bits_by_offset"]).right
     exec(CELLS["offset-stub"].split("\n\n\n")[0], space)
     assert repr(check_bits_by_offset(space["bits_by_offset"])) == "blank: there is nothing here yet"
+
+
+def by_tokens(memory, states, mem_len):
+    tokens = [*memory.unbind(2), *states.unbind(2)]
+    return torch.stack(tokens[len(tokens) - min(mem_len, len(tokens)) :], 2) if mem_len else states[:, :, :0]
+
+
+REMEMBERED = {
+    "tokens": by_tokens,
+    "two parts": lambda memory, states, m: torch.cat(
+        [
+            memory[:, :, max(0, memory.shape[2] + states.shape[2] - m) :],
+            states[:, :, -m or states.shape[2] :],
+        ],
+        dim=2,
+    ),
+    "detached": lambda memory, states, m: torch.cat([memory, states], -2).flip(2)[:, :, :m].flip(2).detach(),
+}
+FORGOTTEN = {
+    "[-0:] is everything": lambda memory, states, m: torch.cat([memory, states], -2)[..., -m:, :],
+    "the oldest tokens are kept": lambda memory, states, m: torch.cat([memory, states], 2)[..., :m, :],
+    "only the segment is remembered": lambda memory, states, m: by_tokens(states[:, :, :0], states, m),
+    "the old memory is kept": lambda memory, states, m: memory[:, :, max(0, memory.shape[2] - m) :],
+    "nothing is ever forgotten": lambda memory, states, m: torch.cat([memory, states], 2),
+    "memory comes first": lambda memory, states, m: by_tokens(states, memory, m),
+    "that is axis 2": lambda memory, states, m: torch.cat([memory, states])[:, :, -m:],
+    "turned round": lambda memory, states, m: by_tokens(memory, states, m).flip(2),
+    "you returned the shape": lambda memory, states, m: memory + states.sum(),
+}
+
+
+@pytest.mark.parametrize("name", REMEMBERED)
+def test_a_memory_step_in_another_style_is_accepted(name):
+    verdict = check_remember(REMEMBERED[name])
+    assert verdict.right, verdict
+
+
+@pytest.mark.parametrize("words", FORGOTTEN)
+def test_a_wrong_memory_step_gets_its_sentence(words):
+    verdict = check_remember(FORGOTTEN[words])
+    assert not verdict.right
+    assert words in verdict.message
+
+
+def test_the_folded_memory_step_is_right_and_its_stub_is_blank():
+    (code,) = re.findall(r"```python\n(.*?)```", CELLS["line-text"], flags=re.DOTALL)
+    space: dict = {"torch": torch}
+    exec(code, space)
+    assert check_remember(space["remember"]).right
+    exec(CELLS["remember-stub"].split("\n\n\n")[0], space)
+    assert check_remember(space["remember"]).blank
+
+
+def test_the_table_of_memory_steps_is_what_the_step_does():
+    rows = re.findall(
+        r"^\| ([\d ]+|empty) \| ([\d ]+) \| ([\d ]+) \| ([\d ]+) \|", CELLS["line-text"], re.MULTILINE
+    )
+    assert len(rows) == 3
+    for row in rows:
+        old, segment, joined, new = ([*map(float, text.replace("empty", "").split())] for text in row)
+        step = by_tokens(*(torch.tensor(tokens).reshape(1, 1, -1, 1) for tokens in (old, segment)), 4)
+        assert (old + segment, new) == (joined, step.flatten().tolist())
 
 
 def test_losses_by_offset_are_drawn():

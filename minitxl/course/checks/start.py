@@ -1,8 +1,8 @@
-"""Checks of notebook 00: predictions, losses by offset in the segment, and sizes with a reach of 1,000."""
+"""Checks of notebook 00: predictions, losses by offset, one memory step, and sizes with a reach of 1,000."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from math import log
+from math import log, log2
 from typing import Any
 
 import torch
@@ -30,10 +30,10 @@ predictions = Predictions(
         "In which part of a segment does the memory save the most?",
         answer="beginning",
         choices=("beginning", "end", "everywhere"),
-        why="the first characters have nothing else to go by; later ones have their own segment.",
+        why="the first prediction of a segment is made from one character; later ones have more of it.",
         wrong={
             "end": "At the end of a segment a model has a whole segment of context without any memory.",
-            "everywhere": "It may help everywhere, but most where there is nothing else: at the beginning.",
+            "everywhere": "It may help everywhere, but most where there is little else: at the beginning.",
         },
     ),
     Question(
@@ -83,7 +83,7 @@ def check_bits_by_offset(attempt: Callable[[Tensor, int], Tensor]) -> Verdict:
     def mistake(of: Callable[[Tensor], Tensor], losses: Tensor, seg_len: int) -> Tensor:
         return of(_segments(losses, seg_len) / log(2))
 
-    mistakes: dict[str, Callable[..., Tensor]] = {
+    mistakes: dict[str, Callable[..., Tensor] | list[Callable[..., Tensor]]] = {
         "these are nats: a bit is ln 2 nats, so divide by log(2)": lambda losses, seg_len: (
             solution_bits_by_offset(losses, seg_len) * log(2)
         ),
@@ -104,8 +104,84 @@ def check_bits_by_offset(attempt: Callable[[Tensor, int], Tensor]) -> Verdict:
             torch.stack([losses[offset::seg_len].mean() for offset in range(seg_len)]) / log(2)
         ),
         "these are the losses of the first segment alone": partial(mistake, lambda bits: bits[0]),
+        "log(10) turns nats into decimal digits: a bit is log(2) nats": lambda losses, seg_len: (
+            solution_bits_by_offset(losses, seg_len) / log2(10)
+        ),
+        "the losses need not fill whole segments: cut the tail off first (Hint 1)": [
+            partial(_uncut, by_einops=by_einops, unit=unit)
+            for by_einops in (True, False)
+            for unit in (1.0, log(2))
+        ],
     }
     return judge(attempt, reference=solution_bits_by_offset, cases=cases, mistakes=mistakes)
+
+
+def _uncut(losses: Tensor, seg_len: int, *, by_einops: bool, unit: float) -> Tensor:
+    """Return means by offset, or the error of axes that do not divide."""
+    if by_einops:
+        return reduce(losses / unit, "(segment offset) -> offset", "mean", offset=seg_len)
+    return (losses / unit).reshape(-1, seg_len).mean(dim=0)
+
+
+def solution_remember(memory: Tensor, states: Tensor, mem_len: int) -> Tensor:
+    """Return the last ``mem_len`` tokens of memory and segment, [layer batch new_mem model]."""
+    return _newest(torch.cat([memory, states], dim=2), mem_len)
+
+
+def _newest(joined: Tensor, mem_len: int) -> Tensor:
+    return joined[:, :, max(0, joined.shape[2] - mem_len) :]
+
+
+def check_remember(attempt: Callable[[Tensor, Tensor, int], Tensor]) -> Verdict:
+    """Judge ``attempt(memory, states, mem_len)`` by its values; the first cases are those of the notebook."""
+    draw = torch.Generator().manual_seed(2)
+    numbers = torch.arange(1.0, 10.0).reshape(1, 1, 9, 1)
+    cases = [(numbers[:, :, begin:cut], numbers[:, :, cut : cut + 3], 4) for begin, cut in ((0, 3), (2, 6))]
+    cases += [
+        (torch.randn(2, 3, mem, 5, generator=draw), torch.randn(2, 3, seg, 5, generator=draw), mem_len)
+        for mem, seg, mem_len in [(0, 3, 4), (4, 6, 3), (5, 4, 0), (3, 2, 8), (4, 4, 4)]
+    ]
+
+    def joined(memory: Tensor, states: Tensor) -> Tensor:
+        return torch.cat([memory, states], dim=2)
+
+    def along(axis: int, memory: Tensor, states: Tensor, mem_len: int) -> Tensor:
+        return _newest(torch.cat([memory, states], dim=axis), mem_len)
+
+    mistakes: dict[str, Callable[..., Tensor] | list[Callable[..., Tensor]]] = {
+        "[-0:] is everything: with mem_len 0 nothing is remembered, and the slice [-mem_len:] keeps all. "
+        "Count what is forgotten from the front (Hint 2)": lambda memory, states, mem_len: joined(
+            memory, states
+        )[:, :, -mem_len:],
+        "the oldest tokens are kept: the newest must be, so forget from the front": (
+            lambda memory, states, mem_len: joined(memory, states)[:, :, :mem_len]
+        ),
+        "only the segment is remembered: a memory longer than a segment keeps a part of the old one": (
+            lambda memory, states, mem_len: _newest(states, mem_len)
+        ),
+        "the old memory is kept and the segment is not: join the two": (
+            lambda memory, states, mem_len: _newest(memory, mem_len)
+        ),
+        "nothing is ever forgotten: keep mem_len tokens, or all if there are fewer": (
+            lambda memory, states, mem_len: joined(memory, states)
+        ),
+        "the segment stands before its past: memory comes first": lambda memory, states, mem_len: _newest(
+            joined(states, memory), mem_len
+        ),
+        "joined along another axis than time: that is axis 2, of [layer batch time model]": [
+            partial(along, axis) for axis in (0, 1, 3)
+        ],
+        "the newest M tokens come in the order of the text, and these are turned round": (
+            lambda memory, states, mem_len: solution_remember(memory, states, mem_len).flip(2)
+        ),
+    }
+    return judge(
+        attempt,
+        reference=solution_remember,
+        cases=cases,
+        mistakes=mistakes,
+        praise="the newest states, for memories longer and shorter than a segment, and for none",
+    )
 
 
 WANTED = 1000
@@ -147,6 +223,6 @@ def check_choice(choice: Mapping[str, Any], *, shorter: bool = False) -> Verdict
             n_layer * (mem_len + seg_len)
         ),
     }
-    return Verdict(
-        False, next((why for why, guess in mistakes.items() if guess == WANTED), f"{reached:,} tokens")
-    )
+    hops = f"{seg_len - 1} + {mem_len} + {n_layer - 1} · {seg_len * -(-mem_len // seg_len)}"
+    by_hops = f"{reached:,} tokens, by the formula above: {hops}"
+    return Verdict(False, next((why for why, guess in mistakes.items() if guess == WANTED), by_hops))

@@ -124,7 +124,7 @@ def memory_and_positions(data: Data) -> Picture:
 
 
 def memory_choice(system: Data, *, mem_len: int) -> Picture:
-    """Draw loss, reach and time of one memory length at evaluation, among the others."""
+    """Draw loss, reach and time, with its range, of one memory length at evaluation among the others."""
     rows = system["by_memory"]
     chosen = next(row for row in rows if row["mem_len"] == mem_len)
     panels: dict[str, tuple[str, list[float], float]] = {
@@ -148,6 +148,10 @@ def memory_choice(system: Data, *, mem_len: int) -> Picture:
                 [row["mem_len"] for row in rows], [str(row["mem_len"]) for row in rows], fontsize=8
             )
             axes.margins(x=0.1, y=0.25)
+        seeds = [row["microseconds_per_token"]["seeds"] for row in rows]
+        ends = [[end(values) for values in seeds] for end in (min, max)]
+        axes.vlines([row["mem_len"] for row in rows], *ends, color=BLUE, lw=1)
+        axes.set_ylim(0, 1.25 * max(map(max, seeds)))
     return Picture(
         figure,
         f"With {mem_len} tokens of memory at evaluation: {chosen['bits']['mean']:.2f} {BITS}, "
