@@ -16,12 +16,14 @@ from minitxl.experiments.comparisons import (
     relay_adds_up,
     rows_by_label,
 )
+from minitxl.experiments.position_conclusions import ABSOLUTE_POSITIONS
 
 Sentences = Mapping[str, Callable[[Data], bool]]
 
 DISTANCES = ("shaw", "xl", "rotary", "alibi")
 
 CONCLUSIONS: dict[str, Sentences] = {
+    **ABSOLUTE_POSITIONS,
     "dependency": {
         "formula, propagation, perturbation and gradient agree in every case": lambda data: all(
             [row["propagation"]] == [row["formula"]] == row["perturbation"] == row["gradient"]
@@ -51,39 +53,6 @@ CONCLUSIONS: dict[str, Sentences] = {
             for seed in row["seeds"]
             for offset, accuracy in enumerate(seed["accuracy"])
             if row["hops"][offset] == 2
-        ),
-    },
-    "absolute_positions": {
-        "where positions restart, late queries are right no more often than a coin": lambda data: (
-            data["copiers"]["restarted"]["late"]["mean"] < data["coin"] + 0.01
-        ),
-        "and answer with one of the two tokens at the position they look for": lambda data: (
-            min(data["copiers"]["restarted"]["late_either"]["seeds"]) > 0.9
-        ),
-        "counting on is learned for the positions of training": lambda data: all(
-            min(one["seeds"]) > 0.95
-            for one in data["copiers"]["counted_on"]["by_segment"][: data["trained_segments"]]
-        ),
-        "beyond them it is worse in every seed, and far above chance": lambda data: (
-            2 * data["chance"]
-            < min(data["copiers"]["counted_on"]["beyond_training"]["worst"]["seeds"])
-            <= max(data["copiers"]["counted_on"]["beyond_training"]["mean"]["seeds"])
-            < 0.95
-        ),
-        "with fast hands alone the mean is better, and the worst segment no good either": lambda data: (
-            apart(
-                data["copiers"]["counted_on"]["beyond_training"]["mean"],
-                data["copiers"]["fast_hands"]["beyond_training"]["mean"],
-            )
-            and max(data["copiers"]["fast_hands"]["beyond_training"]["worst"]["seeds"]) < 0.95
-        ),
-        "a circle of positions and distances read on without loss": lambda data: all(
-            min(data["copiers"][system]["beyond_training"]["worst"]["seeds"]) > 0.95
-            for system in ("circle", "xl")
-        ),
-        "on text the circle mends what memory harmed, and is far behind distances": lambda data: (
-            apart(data["readers"]["circle"], data["readers"]["restarted"])
-            and apart(data["readers"]["xl"], data["readers"]["circle"])
         ),
     },
     "memory_and_positions": {

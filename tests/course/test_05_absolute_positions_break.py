@@ -1,6 +1,7 @@
 """Notebook 05: its checks, its widget, its figures, and the models that count."""
 
 import re
+from collections import Counter
 
 import pytest
 import torch
@@ -9,16 +10,21 @@ from page import Page
 from minitxl.config import ModelConfig
 from minitxl.course.checks import collisions as checks
 from minitxl.data import corpora
-from minitxl.experiments import absolute_positions
+from minitxl.experiments import absolute_positions, deeper_layers
 from minitxl.experiments.runner import compute
-from minitxl.figures.positions import counting
+from minitxl.figures.positions import counting, depth
 from minitxl.figures.positions.sinusoids import one_vector
 from minitxl.memory import extend
 from minitxl.model import TransformerLM
 
-PAGE = Page("05_absolute_positions_break", extended_context=checks.extended_context)
+PAGE = Page(
+    "05_absolute_positions_break",
+    extended_context=checks.extended_context,
+    certain_places=checks.certain_places,
+)
 CHECKS = {
     "context-blank": checks.check_extended_context,
+    "certain": checks.check_certain_places,
     "exercise-pairs": checks.check_pairs,
     "exercise-circle": checks.check_circle,
 }
@@ -27,6 +33,87 @@ CHECKS = {
 @pytest.mark.parametrize("cell", CHECKS)
 def test_the_solution_is_right_and_the_stub_is_not_there_yet(cell):
     PAGE.assert_solved_by_its_solution_alone(cell, CHECKS[cell])
+
+
+def seen(offset, seg_len, mem_len):
+    return [key % seg_len for key in range(-mem_len, offset + 1)]
+
+
+@pytest.mark.parametrize(
+    "attempt",
+    [
+        lambda o, L, M: [p for p in range(L) if sum((k - p) % L == 0 for k in range(-M, o + 1)) == 1],
+        lambda o, L, M: sorted(p for p, times in Counter(seen(o, L, M)).items() if times == 1),
+        lambda o, L, M: (
+            torch.tensor([*seen(o, L, M)]).bincount(minlength=L).eq(1).nonzero().flatten().tolist()
+        ),
+    ],
+)
+def test_certain_places_in_another_style_are_accepted(attempt):
+    assert checks.check_certain_places(attempt).right
+
+
+@pytest.mark.parametrize(
+    ("attempt", "sentence"),
+    [
+        (lambda o, L, M: sorted({*seen(o, L, M)}), "keep those with exactly one"),
+        (
+            lambda o, L, M: [p for p in range(L) if seen(o, L, M).count(p) == 2],
+            "first difference|you returned",
+        ),
+        (lambda o, L, M: [p for p in range(L) if seen(o, L, M).count(p) > 1], "the places in doubt"),
+        (lambda o, L, M: [p for p in range(L) if seen(o - 1, L, M).count(p) == 1], "the query sees itself"),
+        (lambda o, L, M: [p for p in range(L) if seen(o + 1, L, M).count(p) == 1], "the token after it"),
+        (lambda o, L, M: [p for p in range(L) if p > o], "as long as the segment"),
+        (lambda o, L, M: [*range(o + 1)], "memory has keys too"),
+        (
+            lambda o, L, M: [k for k in range(-M, o + 1) if seen(o, L, M).count(k % L) == 1],
+            "the remainder by seg_len",
+        ),
+        (lambda o, L, M: None, "nothing"),
+    ],
+)
+def test_wrong_certain_places_get_their_sentence(attempt, sentence):
+    verdict = checks.check_certain_places(attempt)
+    assert not verdict.right
+    assert re.search(sentence, verdict.message)
+
+
+@pytest.mark.parametrize(
+    "attempt",
+    [
+        lambda E, U, L, M: torch.stack([E[p] + U[p % L] for p in range(max(0, len(E) - L - M), len(E))]),
+        lambda E, U, L, M: (E.unflatten(0, (-1, L)) + U).flatten(0, 1)[-(L + M) :],
+    ],
+)
+def test_an_extended_context_in_another_style_is_accepted(attempt):
+    assert checks.check_extended_context(attempt).right
+
+
+def test_a_start_below_zero_is_named():
+    verdict = checks.check_extended_context(
+        lambda E, U, L, M: (E + U[torch.arange(len(E)) % L])[len(E) - L - M :]
+    )
+    assert not verdict.right
+    assert "the stream may be shorter" in verdict.message
+
+
+@pytest.mark.parametrize(
+    ("zero", "sentence"),
+    [
+        (lambda begin, M: max(0, begin - M), "from the first key"),
+        (lambda begin, M: begin, "where the segment begins"),
+    ],
+)
+def test_pairs_by_relative_places_are_named(zero, sentence):
+    def attempt(tokens, seg_len, mem_len):
+        last = len(tokens) - 1
+        shift = zero(last - last % seg_len, mem_len)
+        return [(a - shift, b - shift) for a, b in checks.pairs(tokens, seg_len, mem_len)]
+
+    verdict = checks.check_pairs(attempt)
+    assert not verdict.right
+    assert sentence in verdict.message
 
 
 @pytest.mark.parametrize(
@@ -189,3 +276,36 @@ def test_absolute_positions_runs_end_to_end_at_toy_size():
     lines = [line for line in picture.figure.axes[0].lines if len(line.get_xdata()) == 5]
     means = [[one["mean"] for one in data["copiers"][name]["by_segment"]] for name in counting.SYSTEMS]
     assert [line.get_ydata().tolist() for line in lines] == means
+
+
+def test_deeper_layers_runs_end_to_end_at_toy_size():
+    corpus = corpora.from_bytes("none", b"x")
+    settings = deeper_layers.settings("quick", corpus)
+    settings["model"] |= {"d_model": 16, "n_head": 2, "d_head": 8, "d_inner": 32}
+    settings |= {"steps": 2, "batch": 2, "test_streams": 8, "test_segments": 5}
+    steps = []
+    values = compute(
+        deeper_layers.parts(settings, corpus, seeds=[0, 1], device="cpu"),
+        report=lambda label, number, record: steps.append((label, number)),
+    )
+    data = deeper_layers.collect(settings, corpus, values)
+    assert len(steps) == 2 * 2 * 2 * 2
+    assert data["tasks"]["near"]["coin"] == 0.625
+    for task in data["tasks"].values():
+        for row in task["depths"].values():
+            late = [one["seeds"][1] for one in row["by_offset"][task["distance"] :]]
+            assert len(row["by_offset"]) == task["seg_len"]
+            assert row["late"]["seeds"][1] == pytest.approx(sum(late) / len(late))
+            assert row["late"]["mean"] <= row["late_either"]["mean"]
+    panels = depth.deeper_layers(data).figure.axes
+    for axes, task in zip(panels, data["tasks"].values(), strict=True):
+        for line, name in zip(axes.lines, depth.DEPTHS, strict=False):
+            assert line.get_ydata().tolist() == [one["mean"] for one in task["depths"][name]["by_offset"]]
+
+
+def test_the_two_depths_of_a_task_differ_in_layers_alone():
+    settings = deeper_layers.settings("quick", corpora.from_bytes("none", b"x"))
+    one, two = (deeper_layers._task(settings, "near", depth) for depth in ("one_layer", "two_layers"))
+    assert (one["model"].pop("n_layer"), two["model"].pop("n_layer")) == (1, 2)
+    assert one == two
+    assert one["mem_len"] == one["seg_len"] == 4

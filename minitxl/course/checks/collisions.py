@@ -1,6 +1,7 @@
 """Checks of notebook 05: its predictions, the extended context, collisions, and the smallest circle."""
 
 from collections.abc import Callable
+from functools import partial
 from itertools import combinations
 from math import sqrt
 from typing import Any
@@ -111,6 +112,10 @@ def check_extended_context(attempt: Callable[[Tensor, Tensor, int, int], Any]) -
         "positions restart every L tokens, and you used M for the period": (
             lambda E, U, seg_len, mem_len: last(E, U, seg_len, mem_len, place(E) % mem_len)
         ),
+        "the stream may be shorter than mem_len + seg_len: then all of it is seen, and a start below 0 would "
+        "count from the end": lambda E, U, seg_len, mem_len: (E + U[place(E) % seg_len])[
+            len(E) - seg_len - mem_len :
+        ],
     }
     names = ("E", "U", "seg_len", "mem_len")
     return judge(attempt, reference=extended_context, cases=cases, mistakes=mistakes, names=names)
@@ -189,6 +194,12 @@ def check_pairs(attempt: Callable[[list[int], int, int], Pairs]) -> Verdict:
         "the query sees itself: the last token is a key too": lambda tokens, seg_len, mem_len: [
             pair for pair in pairs(tokens, seg_len, mem_len) if pair[1] < len(tokens) - 1
         ],
+        "places are counted from the first key here: they count from the stream's start": partial(
+            _relative, to_segment=False
+        ),
+        "places are counted from where the segment begins here: they count from the stream's start": partial(
+            _relative, to_segment=True
+        ),
     }
     return judge(attempt, reference=pairs, cases=cases, mistakes=mistakes, praise="every pair, and no other")
 
@@ -204,6 +215,46 @@ def pairs(
     begin = last - last % (seg_len or period) if begin is None else begin
     seen = range(max(0, begin - mem_len), last + 1)
     return [(a, b) for a, b in combinations(seen, 2) if tokens[a] == tokens[b] and (b - a) % period == 0]
+
+
+def _relative(tokens: list[int], seg_len: int, mem_len: int, *, to_segment: bool) -> Pairs:
+    begin = len(tokens) - 1 - (len(tokens) - 1) % seg_len
+    zero = begin if to_segment else max(0, begin - mem_len)
+    return [(a - zero, b - zero) for a, b in pairs(tokens, seg_len, mem_len)]
+
+
+def certain_places(
+    offset: int, seg_len: int, mem_len: int, *, least: int = 1, most: int = 1, later: int = 0
+) -> list[int]:
+    """Return the places of a segment at which a query at this offset sees exactly one key, in order."""
+    places = [key % seg_len for key in range(-mem_len, offset + later + 1)]
+    return [place for place in range(seg_len) if least <= places.count(place) <= most]
+
+
+def check_certain_places(attempt: Callable[[int, int, int], Any]) -> Verdict:
+    """Judge ``attempt(offset, seg_len, mem_len)``: the places at which a query sees exactly one key."""
+    mistakes: dict[str, Callable[..., list[int]]] = {
+        "these are the places with a key: keep those with exactly one": partial(certain_places, most=9),
+        "these are the places in doubt: keep those with exactly one": partial(
+            certain_places, least=2, most=9
+        ),
+        "the query sees itself: its own place has a key of the segment": partial(certain_places, later=-1),
+        "the query does not see the token after it: keys end at offset": partial(certain_places, later=1),
+        "that is right for a memory as long as the segment: a shorter one lacks places, and a longer one "
+        "holds some twice": lambda offset, seg_len, mem_len: list(range(offset + 1, seg_len)),
+        "these are the places of the segment alone: memory has keys too": lambda offset, seg_len, mem_len: (
+            list(range(offset + 1))
+        ),
+        "these are the keys' distances or numbers: a place is the remainder by seg_len": (
+            lambda offset, seg_len, mem_len: [
+                key
+                for key in range(-mem_len, offset + 1)
+                if key % seg_len in certain_places(offset, seg_len, mem_len)
+            ]
+        ),
+    }
+    cases = [(1, 4, 4), (0, 4, 4), (3, 4, 4), (2, 5, 3), (1, 4, 6), (2, 4, 0), (0, 3, 9), (4, 6, 2)]
+    return judge(attempt, reference=certain_places, cases=cases, mistakes=mistakes)
 
 
 def check_circle(attempt: Callable[[int, int, int | None], Any]) -> Verdict:

@@ -30,7 +30,11 @@ def indistinguishable(data: Data) -> Picture:
             image.set_clim(0, largest)
             axes.axvline(mem_len - 0.5, color="white", lw=3)
             for key, colour in zip(pair, (ORANGE, BLUE), strict=True):
-                axes.add_patch(Rectangle((key - 0.5, query - 0.5), 1, 1, fill=False, ec=colour, lw=3))
+                for ink, width in (("white", 6), (colour, 3)):  # a white rim, to be seen on dark cells
+                    corner = (key - 0.5, query - 0.5)
+                    axes.add_patch(
+                        Rectangle(corner, 1, 1, fill=False, ec=ink, lw=width, clip_on=False, zorder=3)
+                    )
             first, second = (f"{weights[query][key]:.3f}" for key in pair)
             axes.set(title=f"{name}:\n{first} and {second}", xlabel="key: memory | segment")
             axes.set_xticks(range(len(tokens)), tokens)
