@@ -39,6 +39,8 @@ class Question:
             return Verdict.of_nothing(f"{self.name}: choose among {', '.join(map(repr, self.choices))}")
         if _is_number(answer) and not _is_number(guess):
             return Verdict.of_nothing(f"{self.name}: give a number, not {guess!r}")
+        if isinstance(answer, bool) and isinstance(guess, str):
+            return Verdict.of_nothing(f"{self.name}: write True or False, without quotes")
         if self._fits(guess, answer):
             return Verdict(True, f"{self.name}: {self.why}")
         said = next((why for known, why in self.wrong.items() if _plain(known) == guess), None)

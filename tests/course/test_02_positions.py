@@ -93,6 +93,8 @@ STUDENTS = {
         "a row for each position": lambda p, d: cat(angles(p, d)).mT,
     },
     "move": {
+        "as they came": lambda rows, k: rows.clone(),
+        "steps has no part": lambda rows, k: turn(rows, angles(torch.ones(1), rows.shape[1])[0]),
         "wrong way": lambda rows, k: turn(rows, -k * angles(torch.ones(1), rows.shape[1])[0]),
         "rolled": lambda rows, k: torch.roll(rows, -k, 0),
         "same angle": lambda rows, k: turn(rows, k * torch.ones(rows.shape[1] // 2)),
@@ -278,6 +280,8 @@ def test_a_prediction_is_answered_on_its_own_merits():
     for question in checks.predictions.questions:
         assert question.judge(question.answer).right
         assert not question.judge(not question.answer).right
+        assert question.judge(str(question.answer)).blank
+        assert "without quotes" in question.judge(str(question.answer)).message
 
 
 def test_a_position_that_does_not_change_is_marked_zero():

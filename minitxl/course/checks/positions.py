@@ -113,6 +113,8 @@ def check_move(attempt: Callable[[Tensor, int], Tensor]) -> Verdict:
     shapes = [(places[0], 8, 3), (places[1], 4, 1), (places[2], 6, 10), (places[0], 6, -2)]
     cases = [(sinusoids(at, d_model), steps) for at, d_model, steps in shapes]
     mistakes: dict[str, Callable[..., Tensor]] = {
+        "these are the rows as they came: turn each pair by the angle steps · ω_m": lambda rows, steps: rows,
+        "steps has no part in it: pair m turns by steps · ω_m": lambda rows, steps: rotated(rows, 1),
         "it turns the wrong way, to the places before: check the sign of sin b in "
         "sin(a + b) = sin a cos b + cos a sin b": lambda rows, steps: rotated(rows, -steps),
         "rolled rows: that moves the rows of this table round, and the places here are in no "
