@@ -44,7 +44,7 @@ LENGTHS = {
     "evaluation": {"batch": 4, "seg_len": 128, "mem_len": 512},
     "generation": {"batch": 1, "seg_len": 1, "mem_len": 512},
 }
-OURS = ("minitxl", "minitxl-explicit")
+OURS = ("minitxl", "minitxl-rotary", "minitxl-explicit")
 PEERS = ("transformers", "labml-nn", "x-transformers", "x-transformers-cache")
 PAUSE = 0.05
 """Seconds before each turn: idle threads of GNU's OpenMP spin for 10 ms after their last product, and

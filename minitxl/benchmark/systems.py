@@ -1,6 +1,7 @@
 """The benchmark's systems that need this package and torch alone; the worker is ``peers``."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import count
 from math import ceil, prod
 from typing import Any
@@ -31,10 +32,17 @@ from minitxl.training.loop import start, train_step
 
 def build_minitxl(job: Job) -> AtWork:
     """Build our model: trained as ``minitxl train`` does it, scored and continued with a cache."""
-    return our_training(job) if job.work == "training" else our_decoding(job)
+    model = config(job.size)
+    return our_training(job, model) if job.work == "training" else our_decoding(job, model)
 
 
-def our_training(job: Job) -> AtWork:
+def build_rotary(job: Job) -> AtWork:
+    """Build our model with the architecture of x-transformers' here: rotary positions, pre-norm, GELU."""
+    model = replace(config(job.size), attention="rotary", norm="pre", activation="gelu")
+    return our_training(job, model) if job.work == "training" else our_decoding(job, model)
+
+
+def our_training(job: Job, model: ModelConfig) -> AtWork:
     size = job.size
     settings = TrainConfig(
         size.seg_len,
@@ -45,13 +53,13 @@ def our_training(job: Job) -> AtWork:
         precision=job.precision,
         seed=job.seed,
     )
-    run = start(config(size), settings, device=job.device)
+    run = start(model, settings, device=job.device)
     lanes = ContiguousBatches(text(job).flatten(), batch=size.batch, seg_len=size.seg_len)
     return run.model, (torch.tensor(train_step(run, lanes).bits) for _ in count())
 
 
-def our_decoding(job: Job) -> AtWork:
-    model = TransformerLM(config(job.size)).to(job.device)
+def our_decoding(job: Job, config: ModelConfig) -> AtWork:
+    model = TransformerLM(config).to(job.device)
 
     def read(tokens: Tensor, targets: Tensor | None, cache: Any) -> tuple[Tensor, Any]:
         if targets is None:
@@ -148,6 +156,7 @@ def product_repeats(system: str, size: Size) -> int:
 PRODUCTS = ("matrix product, 2048 × 2048 × 2048", "matrix product, feed-forward layer")
 SYSTEMS = {
     "minitxl": (build_minitxl, "minitxl", __name__),
+    "minitxl-rotary": (build_rotary, "minitxl", __name__),
     "minitxl-explicit": (build_explicit, "minitxl", __name__),
     "vanilla": (build_vanilla, "torch", "torch"),
     **dict.fromkeys(PRODUCTS, (build_product, "torch", "torch")),

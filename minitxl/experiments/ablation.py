@@ -1,6 +1,6 @@
 """What does each idea buy? Encoding × recurrence × loss, in the shape of the paper's Tables 6 and 10.
 
-All systems have the same number of parameters: W_kR, which XL alone has, is paid for by a
+All systems have nearly the same number of parameters, within 2 %: W_kR, which XL alone has, is paid for by a
 narrower feed-forward layer. Each is scored at the attention length it was trained with and, if
 its positions allow it, at longer ones: with recurrence from a memory in which every query has
 the same window, without by a window that slides one token at a time. All scores are over the

@@ -13,9 +13,16 @@ from typing import Any
 
 import torch
 
+from minitxl.config import ModelConfig
 from minitxl.files import atomic_write
+from minitxl.training.config import TrainConfig
 
 PACKAGE = __name__.partition(".")[0]
+DEFAULTS: dict[str, dict[str, Any]] = {
+    "model": json.loads(json.dumps(asdict(ModelConfig()))),
+    "train": json.loads(json.dumps(asdict(TrainConfig()))),
+}
+"""Default settings of a model and a training, by the name under which settings of experiments hold them."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +79,24 @@ def asks_otherwise(path: Path, *, settings: Mapping[str, Any], seeds: list[int])
         return True
     stored = read(path)
     current = json.loads(json.dumps(settings))
-    return (stored.settings, stored.seeds) != (current, seeds)
+    return (completed(stored.settings), stored.seeds) != (completed(current), seeds)
+
+
+def completed(settings: Any) -> Any:
+    """Return settings in which every model and training has all fields, those of later versions by default.
+
+    A field that ``ModelConfig`` or ``TrainConfig`` gained after a result was stored has its default there:
+    nothing about the result changed.
+    """
+    if isinstance(settings, list):
+        return [completed(one) for one in settings]
+    if not isinstance(settings, Mapping):
+        return settings
+    filled = {name: completed(value) for name, value in settings.items()}
+    for name, defaults in DEFAULTS.items():
+        if isinstance(filled.get(name), Mapping) and filled[name].keys() <= defaults.keys():
+            filled[name] = defaults | filled[name]
+    return filled
 
 
 def provenance(device: torch.device | str, *, seconds: float) -> dict[str, Any]:

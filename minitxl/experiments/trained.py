@@ -26,6 +26,7 @@ from minitxl.data.corpora import Corpus
 from minitxl.experiments import setup
 from minitxl.experiments.ablation import equal_parameters
 from minitxl.experiments.fingerprints import TRAINED, exact, merged, same, tiny_corpus
+from minitxl.experiments.results import completed
 from minitxl.experiments.runner import Part, Report
 from minitxl.model import TransformerLM
 from minitxl.training import checkpoints
@@ -96,7 +97,7 @@ def model(
         "fingerprint": fingerprint(system),
     }
     tensors, stored_about = checkpoints.read(path) if path.exists() else ({}, None)
-    if not same(stored_about, json.loads(json.dumps(about))):
+    if not same(completed(stored_about), completed(json.loads(json.dumps(about)))):
         fresh = _train(settings, corpus, system, seed, device, report)
         tensors = {name: tensor.half() for name, tensor in checkpoints.model_tensors(fresh).items()}
         models.mkdir(parents=True, exist_ok=True)

@@ -69,6 +69,28 @@ def test_the_notebooks_trainer_has_all_four():
     assert [bug for bug, words in judges.BUGS.items() if words in message] == ["rate", "clip", "rows"]
 
 
+@pytest.mark.parametrize("detached", [False, True])
+def test_a_loss_that_is_still_a_tensor_is_refused(detached):
+    def step(model, optimizer, segment, memory, rate, mem_len, clip):
+        losses = []
+        loss_of = model.token_losses
+
+        def noted(*case):
+            one, states = loss_of(*case)
+            losses.append(one.mean())
+            return one, states
+
+        model.token_losses = noted
+        _, memory = judges.solution_training_step(model, optimizer, segment, memory, rate, mem_len, clip)
+        del model.token_losses
+        return losses[-1].detach() if detached else losses[-1], memory
+
+    verdict = judges.check_training_step(step)
+    assert not verdict.right
+    assert "return loss.item()" in verdict.message
+    assert ("graph" in verdict.message) == (not detached)
+
+
 def test_bugs_are_counted_and_not_named_for_who_looks_for_them():
     message = judges.check_trainer(judges._with_bugs({"rate", "clip"})).message
     assert "2 of the four can be seen" in message

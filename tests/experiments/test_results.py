@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from minitxl.experiments import results
-from minitxl.experiments.results import Result, asks_otherwise, provenance, read, write, write_csv
+from minitxl.experiments.results import Result, asks_otherwise, completed, provenance, read, write, write_csv
 
 FIGURES = Path(__file__).parents[2] / "figures"
 RESULT = Result(
@@ -31,6 +31,18 @@ def test_a_result_of_other_settings_or_seeds_has_to_be_computed(tmp_path):
     assert not asks_otherwise(path, **same)
     for other in ({"settings": {"steps": 4}}, {"seeds": [0]}):
         assert asks_otherwise(path, **{**same, **other})
+
+
+@pytest.mark.parametrize("path", sorted(FIGURES.glob("*.json")), ids=lambda path: path.stem)
+def test_a_setting_that_a_model_gained_later_has_its_default_in_a_stored_result(path):
+    stored = read(path)
+    older, newer = json.loads(json.dumps(stored.settings)), completed(stored.settings)
+    older.get("model", {}).pop("n_bucket", None)
+    assert not asks_otherwise(path, settings=older, seeds=stored.seeds)
+    assert not asks_otherwise(path, settings=newer, seeds=stored.seeds)
+    if "model" in newer:
+        newer["model"]["n_bucket"] = 7
+        assert asks_otherwise(path, settings=newer, seeds=stored.seeds)
 
 
 def test_a_file_that_is_no_result_is_refused(tmp_path):

@@ -20,12 +20,13 @@ predictions = Predictions(
     ),
     Question(
         "equal_context",
-        "From exactly 32 characters each: which XL predicts better?",
+        "With 32 keys for each query: which XL predicts better?",
         answer="level",
         choices=("memory", "no memory", "level"),
-        why="the seeds don't agree on a winner: what memory gave was context, and now both have the same",
+        why="the seeds don't agree on a winner, although with memory three layers reach 93 characters back, "
+        "and without it 31: what helped was the context just before a cut",
         wrong={
-            "memory": "read in segments it wins, but there it also sees more. Given the same context, "
+            "memory": "read in segments it wins, but there its queries have more keys. With equally many, "
             "the seeds don't agree",
             "no memory": "the seeds don't agree on a winner: one of three is for it, two are for memory",
         },

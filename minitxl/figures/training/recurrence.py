@@ -35,7 +35,7 @@ def by_recurrence(data: Data, *, attention_len: int) -> Picture:
     kinds = list(dict.fromkeys((row["encoding"], row["loss"]) for row in rows))
     readings: dict[str, list[list[float] | None]] = {
         "Read in segments: memory sees more": [*map(in_segments, rows)],
-        f"Each predicted from exactly {attention_len}": [at_length(row, attention_len) for row in rows],
+        f"{attention_len} keys for each query": [at_length(row, attention_len) for row in rows],
     }
     alt = []
     with drawing(10, 4.4) as figure:
