@@ -8,6 +8,7 @@ from minitxl.figures.picture import BLUE, GREEN, ORANGE, Data, Picture, drawing
 
 RACERS = {
     "minitxl": ("o", ORANGE, ORANGE),
+    "minitxl-rotary": ("D", ORANGE, ORANGE),
     "minitxl-explicit": ("o", ORANGE, "white"),
     "vanilla": ("^", GREEN, GREEN),
 }
