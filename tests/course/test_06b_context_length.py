@@ -9,6 +9,7 @@ from page import Page
 from minitxl.analysis import context_length
 from minitxl.course.checks import context_length as checks
 from minitxl.figures.recurrence import dependency_graph
+from minitxl.figures.recurrence.token_losses import token_losses
 
 CHECKS = {"gain-blank": checks.check_gain, "exercise-recl": checks.check_recl}
 PAGE = Page("06b_context_length", gain=checks.gain)
@@ -19,7 +20,7 @@ def test_the_solution_is_right_and_the_stub_is_not_there_yet(cell):
     PAGE.assert_solved_by_its_solution_alone(cell, CHECKS[cell])
 
 
-@pytest.mark.parametrize("rival", [lambda c: 1.1, lambda c: 1.02 + 0.1 / c])
+@pytest.mark.parametrize("rival", [lambda c: 1.1, lambda c: 1.02 + 0.1 / c, lambda c: torch.tensor(1.1)])
 def test_a_rival_that_shortens_a_is_right(rival):
     assert checks.check_rival(rival).right
 
@@ -46,6 +47,7 @@ def test_a_rival_that_does_not_shorten_a_is_told_why(rival, sentence):
     ("changed", "sentence"),
     [
         ({"900 against 500": None}, "nothing here yet"),
+        ({"900 against 128": "no"}, "write True or False, without quotes, not 'no'"),
         ({"900 against 500": False}, "both stand in the first group"),
         ({"900 against 128": True}, "128 from the second"),
         ({"800 against 900": True}, "two shares r"),
@@ -58,6 +60,39 @@ def test_comparisons_are_judged_one_by_one(changed, sentence):
     verdict = checks.check_comparable(right | changed)
     assert not verdict.right
     assert sentence in verdict.message
+
+
+def gain_with(baseline_of, f):
+    def attempt(losses, which, short, long, r):
+        baseline = baseline_of(losses[:, short], losses[which, short])
+        hardest = baseline.topk(max(1, round(r * len(baseline)))).indices
+        before, after = (f(baseline, losses[which, at])[hardest].mean().exp() for at in (short, long))
+        return float((before - after) / before)
+
+    return attempt
+
+
+@pytest.mark.parametrize(
+    ("attempt", "sentence"),
+    [
+        (gain_with(lambda all_, own: own, lambda b, loss: loss), "the baseline is the model's own loss"),
+        (gain_with(lambda all_, own: own, torch.minimum), "the baseline is the model's own loss"),
+        (gain_with(lambda all_, own: all_.mean(0), torch.minimum), "the mean of the group"),
+        (gain_with(lambda all_, own: all_.amin(0), lambda b, loss: b), "that is 0 for every model"),
+    ],
+)
+def test_a_gain_by_another_baseline_gets_its_sentence(attempt, sentence):
+    verdict = checks.check_gain(attempt)
+    assert not verdict.right
+    assert sentence in verdict.message
+
+
+def test_token_losses_draws_a_bar_for_every_loss():
+    rows = {name: [place + 1.0, place + 2.0] for place, name in enumerate("abcd")}
+    picture = token_losses({"rows": rows, "baseline": [1.0, 2.0]})
+    heights = [bar.get_height() for bar in picture.figure.axes[0].patches]
+    assert heights == [loss for losses in rows.values() for loss in losses]
+    assert "a 1.0, 2.0" in picture.alt
 
 
 def test_the_example_has_the_numbers_of_the_text():

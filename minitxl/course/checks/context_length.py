@@ -38,11 +38,11 @@ PREDICTIONS = Predictions(
     ),
     Question(
         "lstm",
-        "Trained on the same text, which model gains from the longer context?",
+        "Trained on the same text, whose RECL is longer?",
         answer="transformer-xl",
         choices=("transformer-xl", "lstm"),
         why="in all three seeds and for every share of hard targets, as in the paper",
-        wrong={"lstm": "its state has a fixed size, and what is far back fades in it"},
+        wrong={"lstm": "both gain from more context, and the LSTM stops earlier, with every seed and share"},
     ),
 )
 
@@ -59,6 +59,8 @@ def check_gain(attempt: Callable[..., Any]) -> Verdict:
         "the baseline is the model's own loss: b(c, t) is the smallest of the whole group": partial(
             _gain, own=True
         ),
+        "the baseline is the mean of the group, and not its smallest loss": partial(_gain, reduction="mean"),
+        "that is 0 for every model: compare f with its losses at c and f with those at c'": lambda *case: 0.0,
         "T holds the easiest targets: take those of the largest b(c, t)": partial(_gain, easiest=True),
         "all targets are used: T is the share r of them": partial(_gain, everything=True),
         "f lacks its minimum with the baseline b(c, t)": partial(_gain, no_minimum=True),
@@ -120,9 +122,10 @@ def _gain(
     turned: bool = False,
     ranked_at_long: bool = False,
     rounding: Callable[[float], int] = round,
+    reduction: str = "min",
 ) -> float:
     """Appendix C's gain with one step of it wrong."""
-    best = reduce(losses, "system context target -> context target", "min")
+    best = reduce(losses, "system context target -> context target", reduction)
     baseline = losses[which, short] if own else best[short]
     share = r * len(baseline)
     number = len(baseline) if everything else max(1, rounding(share))
@@ -244,6 +247,7 @@ def check_rival(attempt: Callable[[int], Any]) -> Verdict:
         return Verdict(False, f"it raised {type(error).__name__}: {error}")
     if any(loss is None or loss is Ellipsis for loss in losses.values()):
         return Verdict.of_nothing()
+    losses = {c: loss.tolist() if isinstance(loss, Tensor) else loss for c, loss in losses.items()}
     if not all(isinstance(loss, int | float) and loss >= 0 for loss in losses.values()):
         return Verdict(False, "return a loss in nats for each context length c: a number of 0 or more")
     first, last, best = losses[LENGTHS[0]], losses[LENGTHS[-1]], group["A"][LENGTHS[-1]].mean().item()
@@ -285,6 +289,8 @@ def check_comparable(answer: Mapping[str, Any]) -> Verdict:
         given = answer.get(name)
         if given is None or given is Ellipsis:
             return Verdict.of_nothing(f"{NOTHING} ({name})")
-        if bool(given) != value:
+        if not isinstance(given, bool):
+            return Verdict(False, f"{name}: write True or False, without quotes, not {given!r}")
+        if given != value:
             return Verdict(False, f"{name}: {why[name]}")
     return Verdict(True, "a RECL compares with one of its own group, at the same share and step")

@@ -149,8 +149,8 @@ def memory_choice(system: Data, *, mem_len: int) -> Picture:
             )
             axes.margins(x=0.1, y=0.25)
         seeds = [row["microseconds_per_token"]["seeds"] for row in rows]
-        ends = [[end(values) for values in seeds] for end in (min, max)]
-        axes.vlines([row["mem_len"] for row in rows], *ends, color=BLUE, lw=1)
+        low, high = ([end(values) for values in seeds] for end in (min, max))
+        axes.vlines([row["mem_len"] for row in rows], low, high, color=BLUE, lw=1)
         axes.set_ylim(0, 1.25 * max(map(max, seeds)))
     return Picture(
         figure,
