@@ -126,7 +126,8 @@ bench: $(READY) $(PEERS)/ready  ## time minitxl and its peers side by side
 parity: $(READY_TEST) $(PEERS)/ready  ## compute the Hugging Face port's numbers anew, and compare with them
 	@$(PEERS)/bin/python tests/pretrained/parity/make_vectors.py
 	@$(PEERS)/bin/python tests/pretrained/parity/make_folders.py
-	@$(BIN)/pytest tests/pretrained/test_parity.py tests/pretrained/test_folders.py
+	@$(PEERS)/bin/python tests/paper/parity/make_later.py
+	@$(BIN)/pytest tests/pretrained/test_parity.py tests/pretrained/test_folders.py tests/paper/test_later_attention.py
 	@rm -rf build/parity
 	@$(BIN)/python tests/pretrained/test_folders.py build/parity
 	@$(PEERS)/bin/python tests/pretrained/parity/make_folders.py build/parity/written

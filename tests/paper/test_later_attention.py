@@ -1,0 +1,54 @@
+"""Rotary, ALiBi's and T5's positions: equal to other libraries, and to their own identities."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from minitxl.later_attention import ALiBiAttention, RotaryAttention, T5Attention, rotate, slopes
+
+THEIRS = load_file(Path(__file__).parent / "parity" / "later.safetensors")
+HEADS = sorted(int(name.removeprefix("alibi_")) for name in THEIRS if name[6:].isdigit())
+
+
+@pytest.mark.parametrize(("name", "sizes"), [("buckets", (32, 128)), ("coarse_buckets", (8, 20))])
+def test_buckets_are_those_of_transformers(name, sizes):
+    attention = T5Attention(8, 2, 4, *sizes)
+    assert torch.equal(attention.buckets(torch.arange(300)), THEIRS[name])
+
+
+@pytest.mark.parametrize("heads", HEADS)
+def test_slopes_are_those_of_transformers_and_x_transformers(heads):
+    bias = ALiBiAttention(8, heads, 4).bias(torch.tensor([7]))[:, 0]
+    torch.testing.assert_close(bias, THEIRS[f"alibi_{heads}"])
+    torch.testing.assert_close(bias, THEIRS[f"alibi_x_{heads}"])
+    assert len(slopes(heads)) == heads
+
+
+@pytest.mark.parametrize("name", ["rotary_scores", "rotary_scores_x"])
+def test_rotary_scores_are_those_of_transformers_and_x_transformers(name):
+    q, k = THEIRS["q"].double(), THEIRS["k"].double()
+    ours = RotaryAttention(8, 3, 8).scores(q, k, None) * 8**0.5
+    torch.testing.assert_close(ours, THEIRS[name].double(), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("offset", [1, 1000, 100_000])
+def test_positions_may_be_counted_from_anywhere(offset):
+    q, k = THEIRS["q"].double(), THEIRS["k"].double()
+    position = torch.arange(9)
+    here, there = (rotate(q, p) @ rotate(k, p).mT for p in (position, position + offset))
+    torch.testing.assert_close(here, there, rtol=0, atol=1e-9)
+
+
+def test_a_turn_keeps_the_length_and_position_0_turns_nothing():
+    q, position = THEIRS["q"].double(), torch.arange(9)
+    turned = rotate(q, position)
+    torch.testing.assert_close(turned.norm(dim=-1), q.norm(dim=-1))
+    assert torch.equal(turned[:, :, 0], q[:, :, 0])
+    assert not torch.allclose(turned[:, :, 1], q[:, :, 1])
+
+
+def test_an_odd_width_cannot_turn_in_pairs():
+    with pytest.raises(ValueError, match="d_head must be even, since rotary positions turn pairs, got 3"):
+        RotaryAttention(4, 2, 3)
