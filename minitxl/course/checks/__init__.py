@@ -7,5 +7,5 @@
 04   recurrence, segment_loop       11   interventions, memory
 05   collisions                     12   cost, scoring
 06   reach                          13   generation, prompts
-06b  context_length
+06b  context_length                 14   later
 """

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from minitxl.figures.marks import box, hide_frame
 from minitxl.figures.picture import BITS, BLUE, GREEN, ORANGE, PURPLE, Data, Picture, drawing
 
 NAMES = {
@@ -103,4 +104,27 @@ def by_distance(data: Data) -> Picture:
         figure,
         f"{data['title']}: {added[0]:.2f} at distance 0, {added[chosen]:.2f} at {chosen}, "
         f"{added[-1]:.2f} at {len(added) - 1}.",
+    )
+
+
+def compressive(data: Data) -> Picture:
+    """Draw ``compressed`` squares of ``rate`` states each, then ``memory`` states, then a ``segment``."""
+    rate, parts = data["rate"], ("compressed", "memory", "segment")
+    looks = {"compressed": "#E9C9DD", "memory": "#FDD0A2", "segment": "#A6CEE3"}
+    x = 0.0
+    with drawing(9, 1.6) as figure:
+        axes = figure.subplots()
+        for part in parts:
+            axes.text(x, 1.15, part, fontsize=9)
+            for _ in range(data[part]):
+                box(axes, x, 0, str(rate) if part == "compressed" else "1", looks[part])
+                x += 1
+            x += 0.5
+        axes.set(xlim=(-0.2, x), ylim=(-0.2, 1.7), xticks=[], yticks=[])
+        hide_frame(axes)
+    old = rate * data["compressed"]
+    return Picture(
+        figure,
+        f"{data['compressed']} compressed states stand for {old} old tokens; then {data['memory']} states of "
+        f"memory and {data['segment']} of the segment.",
     )
