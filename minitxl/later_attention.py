@@ -14,7 +14,7 @@ from math import log, sqrt
 from typing import Unpack
 
 import torch
-from einops import pack, rearrange
+from einops import pack, rearrange, repeat
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
@@ -133,7 +133,7 @@ class BiasedAttention(ScoredAttention):
     def scores(self, q: Heads, k: Keys, clamp_len: int | None) -> Scores:
         """Return q_i · k_j / √d_head + bias(i - j); the biases of all distances are shifted to their keys."""
         bias = self.bias(distances(k.shape[2], clamp_len=clamp_len, device=k.device)).to(k.dtype)
-        by_query = bias.unsqueeze(1).expand(-1, q.shape[2], -1)  # head query dist
+        by_query = repeat(bias, "head dist -> head query dist", query=q.shape[2])
         return content_scores(q, k) / sqrt(self.d_head) + rel_shift(by_query)
 
 

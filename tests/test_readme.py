@@ -74,7 +74,7 @@ RECIPES = {
     "figures": r"minitxl figures ablation$.*minitxl figures$",
     "figures-check": r"minitxl figures --check$",
     "bench": r"peers/bin/python -m pip install.*bin/minitxl bench$",
-    "parity": r"peers/bin/python .*/make_vectors\.py$.*pytest .*/test_parity\.py .*test_folders\.py$",
+    "parity": r"peers/bin/python .*/make_vectors\.py$.*pytest .*/test_parity\.py .*test_later_attention\.py$",
     "soak": r"bin/python -m soak --minutes 10$",
     "assignments": r"notebooks/assignments/build\.py build/classroom$",
 }

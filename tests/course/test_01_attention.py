@@ -10,13 +10,14 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from minitxl.attention import MultiHeadAttention
 from minitxl.course.checks import attention as checks
+from minitxl.course.checks import layer
 from minitxl.figures.attention.heads import by_width, maps, matrices
 
 PAGE = Page("01_attention")
 
 CHECKS = {
     "attention": checks.check_attention,
-    "layer_by_hand": checks.check_layer,
+    "layer_by_hand": layer.check_layer,
     "split_heads": checks.check_split,
     "merge_heads": checks.check_merge,
     "causal_mask": checks.check_causal_mask,
@@ -194,12 +195,12 @@ def test_a_masked_score_that_others_may_lie_below_is_refused_however_low(fill):
 
 
 def test_each_mistake_of_the_layer_gets_its_own_sentence(monkeypatch):
-    seen, judge = {}, checks.judge
-    monkeypatch.setattr(checks, "judge", lambda attempt, **all_: seen.update(all_) or judge(attempt, **all_))
-    checks.check_layer(lambda *_: 0)
+    seen, judge = {}, layer.judge
+    monkeypatch.setattr(layer, "judge", lambda attempt, **all_: seen.update(all_) or judge(attempt, **all_))
+    layer.check_layer(lambda *_: 0)
     for sentence, wrong in seen["mistakes"].items():
         for variant in [wrong] if callable(wrong) else wrong:
-            assert checks.check_layer(variant).message == sentence
+            assert layer.check_layer(variant).message == sentence
 
 
 def test_the_layer_that_the_notebook_runs_on_equals_the_packages_or_the_notebook_stops():

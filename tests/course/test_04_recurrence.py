@@ -6,7 +6,7 @@ from page import Page
 
 from minitxl import memory
 from minitxl.analysis import dependency_reach
-from minitxl.course.checks import recurrence, segment_loop
+from minitxl.course.checks import gradient_parts, recurrence, segment_loop
 from minitxl.figures.recurrence import gradient_cut
 from minitxl.figures.recurrence import memory as drawn
 from minitxl.memory import extend
@@ -14,7 +14,7 @@ from minitxl.memory import extend
 CHECKS = {
     "extend-blank": recurrence.check_extend,
     "read-blank": segment_loop.check_read,
-    "split-blank": recurrence.check_split_gradient,
+    "split-blank": gradient_parts.check_split_gradient,
     "exercise-lifetime": recurrence.check_segments_in_memory,
     "exercise-keep": recurrence.check_keep,
     "exercise-cuts": segment_loop.check_read_with_cuts,

@@ -1,11 +1,12 @@
 """Checks of the exercises, a file for each topic; a check names the likely mistake.
 
 00   start                          07   shaw, distance_tables
-01   attention                      08   terms, heads
+01   attention, layer               08   terms, heads
 02   positions                      09   shift
 03   block, segments, sliding       10   training, comparisons
-04   recurrence, segment_loop       11   interventions, memory
-05   collisions                     12   cost, scoring
-06   reach                          13   generation, prompts
-06b  context_length                 14   later
+04   recurrence, segment_loop,      11   interventions, memory
+     gradient_parts                 12   cost, scoring
+05   collisions                     13   generation, prompts
+06   reach                          14   later
+06b  context_length
 """

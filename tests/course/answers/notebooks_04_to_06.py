@@ -4,7 +4,7 @@ import torch
 
 from minitxl import memory
 from minitxl.analysis.dependency_reach import extend_with_gradient
-from minitxl.course.checks import collisions, context_length, reach, recurrence, segment_loop
+from minitxl.course.checks import collisions, context_length, gradient_parts, reach, recurrence, segment_loop
 from minitxl.memory import extend
 
 
@@ -206,7 +206,7 @@ ANSWERS = {
             ),
         },
     },
-    recurrence.check_split_gradient: {
+    gradient_parts.check_split_gradient: {
         "right": [
             row_and_key,
             lambda h, g, mem: (slopes_of(h, g, end=mem), slopes_of(h, g) - slopes_of(h, g, end=mem)),

@@ -70,7 +70,7 @@ def step(model, optimizer, segment, past, rate, mem_len, clip, *, bug=""):
         optimizer.step()
     joined = states if past is None or bug == "replaced" else torch.cat([past, states], dim=2)
     joined = joined[:, :, -mem_len:]
-    return loss.detach(), None if bug == "none" else joined if bug == "graph" else joined.detach()
+    return loss.item(), None if bug == "none" else joined if bug == "graph" else joined.detach()
 
 
 def with_bug(bug):
