@@ -36,7 +36,7 @@ classes in ``attention``, (x, memory, window=, clamp_len=, key_mask=), and whose
                                       if it has two axes, unless ``optimizer.BIASES`` has it; constants
                                       are buffers or are computed
     fast.kv_cache.HEADS               its heads from a cache's keys and values, (attention, q, k, v, r, cache)
-                                      with q not yet divided by √d_head; without it nothing is validated
+                                      with q not yet divided by √d_head; without it validation is refused
     fast.convert.FAST                 a faster class, by exact class, for speed alone
 
 and among the tests ``models.ENCODINGS``, by which the shared tests find it, and ``reference.ATTENTIONS``, its

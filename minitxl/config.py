@@ -59,7 +59,7 @@ class ModelConfig:
     n_bucket: int = 32
     """Number of buckets of distances (t5): half of them hold a distance each, the others more and more."""
     bucket_distance: int = 128
-    """Distance from which on all share the last bucket (t5)."""
+    """Distance at which the last bucket (t5) would end; it holds all that are farther, too."""
     clamp_len: int | None = None
     """Distance beyond which all keys count as equally far, the default when a call passes none."""
     share_biases: bool = True

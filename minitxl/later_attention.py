@@ -3,11 +3,12 @@
 Each reads a distance i - j as Transformer-XL does, so each can use memory; they differ in what a
 distance adds to a score. All three leave the values alone.
 
-    rotary    q_i · R_{j-i} k_j / √d_head            R rotates pairs of coordinates by an angle a position
+    rotary    q_i · R_{j-i} k_j / √d_head            R_p turns pairs of coordinates by p times an angle
     ALiBi     q_i · k_j / √d_head - m_h (i - j)      m_h is a constant of head h
     T5        q_i · k_j / √d_head + b_h(i - j)       b_h is a learned table of head h, by buckets of distances
 
-Beside Transformer-XL's four terms, rotary keeps (a) and (b) in one product, ALiBi and T5 keep (a) and (d).
+Compared with Transformer-XL's four terms, rotary keeps (a) and (b) in one product; ALiBi and T5 keep (a)
+and (d).
 """
 
 from math import log, sqrt
@@ -86,7 +87,7 @@ def rotate(x: Keys, positions: Int[Tensor, " pos"]) -> Keys:
         x_m      ->  x_m cos(p ω_m) - x_{m+h} sin(p ω_m)
         x_{m+h}  ->  x_m sin(p ω_m) + x_{m+h} cos(p ω_m)        with h = d_head / 2
 
-    The angles are computed in float64: in float32, those of position 100,000 would be off by 0.006.
+    The angles are computed in float64: in float32 they would be off by thousandths at position 100,000.
     """
     table = sinusoids(positions.double(), x.shape[-1]).to(x.dtype)
     sin, cos = rearrange(table, "pos (two half) -> two pos half", two=2)
@@ -170,9 +171,10 @@ class T5Attention(BiasedAttention):
 
         score_ij = q_i · k_j / √d_head + b_h(bucket of i - j)
 
-    The first half of the buckets holds a distance each. The others grow wider like a logarithm, up to
-    ``bucket_distance``; from there on all distances share the last. T5 has no √d_head, which a scale of
-    W_q stands for, and one table for all layers. ``table`` is [head bucket], and may be handed in to be
+    The first half of the buckets holds a distance each. Beyond them a bucket's number grows like the
+    logarithm of the distance, so that buckets grow wider, and would pass the last at ``bucket_distance``;
+    the last holds all that is farther, too. T5 omits √d_head, which a rescaled W_q makes equal, and has one
+    table for all layers. ``table`` is [head bucket], and may be handed in to be
     shared.
     """
 

@@ -2,10 +2,10 @@
 
     h~[t+1] = [SG(h[t]) ∘ h[t+1]]          (section 3.2)
 
-Memory is one tensor [layer batch mem model]: entry n, counted from 0, holds the inputs of layer n in
-earlier segments, which the paper calls h^n: the outputs of the layer below. SG, the stop-gradient, is
-taken here, in ``extend``. Memory holds no keys and values: each segment projects it with the current W_k
-and W_v. So these get gradients through memory; the earlier computation of the states in it gets none.
+Memory is one tensor [layer batch mem model]. Entry n is the input of layer n, counted from 0, in earlier
+segments: the output of the layer below, which the paper calls h^n. SG, the stop-gradient, is taken in
+``extend``. Memory holds no keys and values: each segment projects it with the current W_k and W_v. So W_k
+and W_v get gradients from memory, and the computation of earlier segments gets none.
 """
 
 from einops import pack
@@ -44,7 +44,7 @@ def extend(
 
 
 def reach(offset: int, *, n_layer: int, seg_len: int, mem_len: int, window: int | None = None) -> int:
-    """Return how many tokens back the farthest token is that can influence a query, by N hops.
+    """Return the distance to the farthest token that can influence the query through N layers.
 
     The query stands at ``offset`` of its segment. A layer's farthest key is the first token of the
     memory that the query's segment is read with, or of the query's window if that is nearer. The state

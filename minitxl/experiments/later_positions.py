@@ -47,7 +47,7 @@ KINDS: dict[str, dict[str, Any]] = {
 def settings(profile: str, corpus: Corpus) -> dict[str, Any]:
     """Return all that decides the numbers, but for the seeds.
 
-    T5's last bucket begins at the greatest distance of training, so that no bucket is left untrained.
+    All of T5's buckets lie within the distances of training, so that none is left untrained.
     """
     model, train = setup.sizes(profile)
     longest = train.seg_len + train.mem_len
@@ -144,6 +144,8 @@ def keep_first(
     What was between them is forgotten, and the attention counts distances as if it had never been. So
     Xiao et al. (2024) read texts longer than those of training: the first tokens are their attention sinks.
     """
+    if first > mem_len:
+        raise ValueError(f"first must be at most mem_len = {mem_len}, got {first}")
     everything = extend(memory, states, mem_len=(0 if memory is None else memory.shape[2]) + states.shape[2])
     if everything.shape[2] <= mem_len:
         return everything

@@ -1,4 +1,4 @@
-"""The attentions of a fast model: the paper's classes with another ``forward``.
+"""The attentions of a fast model: the classes of the mathematics with another ``forward``.
 
 Each class keeps the parameters and the other methods of the class it stands for. ``dot_product_attention``
 and ``relative_attention`` work on projected heads; the key-value cache calls them too.
@@ -76,7 +76,7 @@ class FastXLAttention(XLAttention):
 
 
 class FastRotaryAttention(RotaryAttention):
-    """``RotaryAttention`` by PyTorch's own attention; with a clamp_len, by the paper's formulas."""
+    """``RotaryAttention`` by PyTorch's own attention; with a clamp_len, by its own formulas."""
 
     def forward(
         self, x: Segment, memory: LayerMemory | None = None, **options: Unpack[AttentionOptions]
@@ -95,7 +95,7 @@ class FastRotaryAttention(RotaryAttention):
 
 
 class _FastBiasedAttention(BiasedAttention):
-    """A bias for head and distance as the relative attention of one number: 1 · bias(i - j)."""
+    """A bias for head and distance as relative attention with q_v = 1 and r = the bias."""
 
     def forward(
         self, x: Segment, memory: LayerMemory | None = None, **options: Unpack[AttentionOptions]

@@ -6,7 +6,7 @@
 Sliding: a window of ``attention_len`` tokens moves ahead by ``stride`` and all of it is
 computed anew; stride 1 is Al-Rfou's evaluation, stride = attention_len isolated segments.
 Cached: segment after segment, with the memory of those before. Both score every token
-of a stream but its first, once, and return sums, so that scores of parts add up.
+of a stream but its first, once. ``sliding`` and ``cached`` return sums, so that scores of parts add up.
 """
 
 from dataclasses import dataclass

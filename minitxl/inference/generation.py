@@ -68,7 +68,7 @@ def sample(
     """``length`` tokens after each prompt; arguments as in ``stream``.
 
     With ``stop``, a list of texts, which may be shorter: a text ends where any of the stops
-    is complete in what was drawn, and does not contain it. One of ``length`` met none.
+    is complete in what was drawn, and does not contain it. A text of full length met no stop.
     """
     check("length", length, whole(1, LONGEST))
     prompts, stops = list(prompts), None if stop is None else _stops(stop)
@@ -94,7 +94,7 @@ def stream(
 ) -> Iterator[Int[Tensor, " batch"]]:
     """Yield the next token of every text, without end; ``until`` ends it.
 
-    A token is predicted from the ``mem_len`` before the last and the last. ``temperature``
+    A token is predicted from the last ``mem_len`` + 1 tokens. ``temperature``
     0 takes the likeliest; ``top_k`` leaves the k likeliest to draw from, ``top_p`` the
     fewest likeliest that have this probability together. Row b draws from a generator of
     its own, seeded with ``seed`` + b: no row depends on the others.
@@ -129,7 +129,7 @@ def stream(
 
 
 def until(tokens: Iterable[int], stop: Iterable[Prompt]) -> Iterator[int]:
-    """Yield one text's tokens up to a complete stop, each as soon as no stop can begin with it."""
+    """Yield one text's tokens up to a complete stop, each held back while it may begin a stop."""
     return _hold_back(tokens, _stops(stop))
 
 

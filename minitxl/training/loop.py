@@ -223,7 +223,7 @@ def _backward(run: Run, segment: Segment, memory: Tensor) -> tuple[float, Tensor
                 loss = losses[:, first:].mean() / parts
             loss.backward()
         nats += loss.item()
-        detached.append(states.detach())
+        detached.append(states.detach())  # frees the part's graph; extend would detach them anyway
     (nats,) = distributed.summed([nats / distributed.size()])
     return nats / log(2), torch.cat(detached, dim=1)
 

@@ -38,11 +38,11 @@ def train(
     info: RunInfo = RunInfo(),  # noqa: B008
     report: Report = lambda record, line: None,
 ) -> Ending:
-    """Train to the end, or until a signal (``signals``) ends the step; whatever ended it, the run is saved.
+    """Train to the end, until a signal (``signals``) ends the step, or until it is stale; then save the run.
 
     The caller holds the folder (``run_folder.run_lock``), and gives ``lanes`` of this process's share
-    of the batch. Raises a ValueError for a loss that is not finite or that ``guards`` refuses; the
-    last checkpoint stays.
+    of the batch. Raises a ValueError for a loss that is not finite or that ``guards`` refuses; then
+    nothing is saved, and the last checkpoint stays.
     """
     begin(run, folder, info)
     if _stale(run, run_config):
@@ -70,9 +70,10 @@ def train(
                 _keep_best(run, record, folder, info)
             minutes = run_config.checkpoint_minutes
             due = minutes is not None and time.monotonic() - saved >= 60 * minutes
-            number, late = divmod(distributed.largest(2 * stop.number + due), 2)
+            # One reduction carries both: the signal's number, and whether a checkpoint is due.
+            number, checkpoint_due = divmod(distributed.largest(2 * stop.number + due), 2)
             early = _stale(run, run_config)
-            if number or late or early or is_due(run, run_config.checkpoint_every):
+            if number or checkpoint_due or early or is_due(run, run_config.checkpoint_every):
                 saved_run.save(run, run_folder.checkpoint(folder, run.step), info)
                 if distributed.rank() == 0:
                     run_folder.prune(folder, run_config.checkpoints)

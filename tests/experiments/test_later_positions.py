@@ -74,3 +74,8 @@ def test_the_figure_shows_every_seed_and_labels_every_line():
     heights = sorted(text.get_position()[1] for text in read.texts)
     assert min(after - before for before, after in pairwise(heights)) > 0.05
     assert len({line for _, line in later.LINES.values()}) == len(later.LINES)
+
+
+def test_more_first_tokens_than_the_memory_holds_are_refused():
+    with pytest.raises(ValueError, match="first must be at most mem_len = 2, got 4"):
+        keep_first(None, torch.zeros(1, 1, 9, 2), mem_len=2, first=4)
