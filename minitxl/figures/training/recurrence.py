@@ -61,7 +61,8 @@ def by_recurrence(data: Data, *, attention_len: int) -> Picture:
     first, second = "; ".join(alt[: middle + 1]), "; ".join(alt[middle + 1 :])
     return Picture(
         figure,
-        f"Test {BITS}, mean of the seeds, read in segments: {first} Each from {attention_len}: {second}",
+        f"Test {BITS}, mean of the seeds, read in segments: {first} "
+        f"With {attention_len} keys for each query: {second}",
     )
 
 
@@ -116,7 +117,7 @@ def _by_length(row: Data) -> tuple[list[int], list[Data]]:
 def _name_axes(lengths: Axes, offsets: Axes, rows: Sequence[Data]) -> None:
     lengths.set_xscale("log", base=2)
     ticks_at(lengths, sorted({one["attention_len"] for row in rows for one in row["by_length"]}), rotation=45)
-    lengths.set(title="Each from equally many (ring: as trained)", ylabel=f"test {BITS}")
+    lengths.set(title="Equally many keys a query (ring: as trained)", ylabel=f"test {BITS}")
     lengths.set_xlabel("attention length, characters")
     offsets.set(title="Read in segments", xlabel="offset in the segment, characters")
     offsets.legend()
