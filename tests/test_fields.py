@@ -129,7 +129,7 @@ def test_a_dataclass_is_not_made_of_other_values(content, sentence):
         ({"dropout": NAN}, "dropout must be finite, got nan"),
         ({"tie_embeddings": 1}, "tie_embeddings must be true or false, got 1"),
         ({"cutoffs": ("a",)}, r"cutoffs must be a whole number each, got \('a',\)"),
-        ({"attention": "sparse"}, "attention must be absolute, shaw or xl, got 'sparse'"),
+        ({"attention": "sparse"}, "attention must be absolute, shaw, xl, rotary, alibi or t5, got 'sparse'"),
     ],
 )
 def test_an_architecture_of_other_types_or_sizes_is_refused(settings, sentence, as_users_run_it):
