@@ -166,6 +166,18 @@ class ALiBiAttention(BiasedAttention):
         return -rearrange(slope, "head -> head 1") * away
 
 
+def buckets(away: Int[Tensor, " dist"], n_bucket: int, bucket_distance: int) -> Int[Tensor, " dist"]:
+    """Return T5's bucket of each distance, as ``T5Attention`` describes them.
+
+    >>> buckets(torch.arange(12), n_bucket=6, bucket_distance=10).tolist()
+    [0, 1, 2, 3, 3, 4, 4, 5, 5, 5, 5, 5]
+    """
+    exact = n_bucket // 2  # distances 0 … exact - 1 have a bucket each
+    growth = (away.clamp(min=exact).double() / exact).log() / log(bucket_distance / exact)
+    wide = exact + (growth * (n_bucket - exact)).long()
+    return torch.where(away < exact, away, wide.clamp(max=n_bucket - 1))
+
+
 class T5Attention(BiasedAttention):
     """Attention with a learned number of head and bucket of distances (Raffel et al. 2020, section 2.1).
 
@@ -195,10 +207,7 @@ class T5Attention(BiasedAttention):
 
     def buckets(self, away: Int[Tensor, " dist"]) -> Int[Tensor, " dist"]:
         """Return the bucket of each distance."""
-        exact = self.n_bucket // 2  # distances 0 … exact - 1 have a bucket each
-        growth = (away.clamp(min=exact).double() / exact).log() / log(self.bucket_distance / exact)
-        wide = exact + (growth * (self.n_bucket - exact)).long()
-        return torch.where(away < exact, away, wide.clamp(max=self.n_bucket - 1))
+        return buckets(away, self.n_bucket, self.bucket_distance)
 
     def bias(self, away: Int[Tensor, " dist"]) -> Bias:
         """Return each head's number of the distance's bucket."""

@@ -149,8 +149,11 @@ def keep_first(
     everything = extend(memory, states, mem_len=(0 if memory is None else memory.shape[2]) + states.shape[2])
     if everything.shape[2] <= mem_len:
         return everything
-    kept = [everything[:, :, :first], everything[:, :, everything.shape[2] - (mem_len - first) :]]
-    return pack(kept, "layer batch * model")[0]
+    oldest_and_newest = [
+        everything[:, :, :first],
+        everything[:, :, everything.shape[2] - (mem_len - first) :],
+    ]
+    return pack(oldest_and_newest, "layer batch * model")[0]
 
 
 def bits_with_first_kept(

@@ -50,11 +50,7 @@ class FastMultiHeadAttention(MultiHeadAttention):
         if not _is_fast(self.drop, x):
             return super().forward(x, memory, **options)
         check_segment(x, memory, options, weight=self.W_q.weight)
-        q, k, v = _projections(self, self.W_k, x, memory)
-        rate = self.drop.p if self.training else 0.0
-        window, key_mask = options.get("window"), options.get("key_mask")
-        heads = dot_product_attention(q, k, v, rate=rate, window=window, key_mask=key_mask)
-        return self.W_o(merge_heads(heads))
+        return _attend(self, *_projections(self, self.W_k, x, memory), options)
 
 
 class FastXLAttention(XLAttention):
@@ -88,10 +84,7 @@ class FastRotaryAttention(RotaryAttention):
         q, k, v = _projections(self, self.W_k, x, memory)
         position = torch.arange(k.shape[2], device=x.device)
         q, k = rotate(q, position[k.shape[2] - q.shape[2] :]), rotate(k, position)
-        rate = self.drop.p if self.training else 0.0
-        window, key_mask = options.get("window"), options.get("key_mask")
-        heads = dot_product_attention(q, k, v, rate=rate, window=window, key_mask=key_mask)
-        return self.W_o(merge_heads(heads))
+        return _attend(self, q, k, v, options)
 
 
 class _FastBiasedAttention(BiasedAttention):
@@ -105,13 +98,8 @@ class _FastBiasedAttention(BiasedAttention):
             return super().forward(x, memory, **options)
         check_segment(x, memory, options, weight=self.W_q.weight)
         q, k, v = _projections(self, self.W_k, x, memory)
-        inputs = with_bias(self, q, k, v, clamp_len=options.get("clamp_len"))
-        inputs = inputs._replace(
-            rate=self.drop.p if self.training else 0.0,
-            window=options.get("window"),
-            key_mask=options.get("key_mask"),
-        )
-        return self.W_o(merge_heads(relative_attention(inputs)))
+        rate = self.drop.p if self.training else 0.0
+        return self.W_o(merge_heads(relative_attention(with_bias(self, q, k, v, rate=rate, **options))))
 
 
 class FastALiBiAttention(_FastBiasedAttention, ALiBiAttention):
@@ -138,6 +126,16 @@ def _projections(
     q = split_heads(attention.W_q(x), n_head)
     v = project(attention.W_v, memory, x, n_head)
     return q, project(W_k, memory, x, n_head), v
+
+
+def _attend(
+    attention: MultiHeadAttention | RotaryAttention, q: Heads, k: Keys, v: Keys, options: AttentionOptions
+) -> Segment:
+    """Return the attention's output by PyTorch's own attention."""
+    rate = attention.drop.p if attention.training else 0.0
+    window, key_mask = options.get("window"), options.get("key_mask")
+    heads = dot_product_attention(q, k, v, rate=rate, window=window, key_mask=key_mask)
+    return attention.W_o(merge_heads(heads))
 
 
 def dot_product_attention(

@@ -42,7 +42,7 @@ Rows = Float[Tensor, "row query dim"]
 KeyRows = Float[Tensor, "row key dim"]
 """A row for each head of each text, (batch head)."""
 DistanceQueries = Float[Tensor, "row query width"]
-"""What is multiplied with distances: of the heads' width, or 1 where a distance is a number (ALiBi, T5)."""
+"""Queries for products with distances: as wide as a head, or 1 where a distance is a number (ALiBi, T5)."""
 DistanceRows = Float[Tensor, "some dist width"]
 """A row for each head, or for each head of as many texts as are computed at once."""
 

@@ -74,11 +74,22 @@ def with_biases(attention: XLAttention, q: Heads) -> tuple[Heads, Heads]:
     return torch.add(u, q, alpha=scale), torch.add(v, q, alpha=scale)
 
 
-def with_bias(attention: BiasedAttention, q: Heads, k: Keys, v: Keys, *, clamp_len: int | None) -> Inputs:
+def with_bias(
+    attention: BiasedAttention,
+    q: Heads,
+    k: Keys,
+    v: Keys,
+    *,
+    rate: float = 0.0,
+    window: int | None = None,
+    clamp_len: int | None = None,
+    key_mask: KeyMask | None = None,
+) -> Inputs:
     """Return inputs whose q_v is the number 1 and whose r is the bias of each distance, of width 1.
 
     So a bias for head and distance is (d) of Transformer-XL alone, and every backend computes it.
     """
     away = distances(k.shape[2] + 1, clamp_len=clamp_len, device=k.device)
     r = rearrange(attention.bias(away).to(k.dtype), "head dist -> head dist 1")
-    return Inputs(q / sqrt(attention.d_head), q.new_ones(*q.shape[:3], 1), k, v, r)
+    ones = q.new_ones(*q.shape[:3], 1)
+    return Inputs(q / sqrt(attention.d_head), ones, k, v, r, rate, window, key_mask)

@@ -220,8 +220,8 @@ def _rotary_heads(
 def _biased_heads(
     attention: BiasedAttention, q: Heads, k: Keys, v: Keys, r: Distances, cache: Cache
 ) -> Heads:
-    inputs = with_bias(attention, q, k, v, clamp_len=cache.clamp_len)
-    inputs = inputs._replace(window=cache.window, key_mask=cache.key_mask)
+    options = {"window": cache.window, "clamp_len": cache.clamp_len, "key_mask": cache.key_mask}
+    inputs = with_bias(attention, q, k, v, **options)
     return relative_to_one(inputs) if q.shape[2] == 1 else relative_attention(inputs)
 
 

@@ -70,6 +70,15 @@ class Page:
         verdict = check(self.stub(cell))
         assert (verdict.right, verdict.message) == (False, "there is nothing here yet")
 
+    def assert_folded_solution_is_right_and_stub_blank(self, blank, text, check, **names):
+        """``text`` folds the solution away, and ``blank`` is the code cell that begins with the stub."""
+        (code,) = re.findall(r"```python\n(.*?)```", self.cells[text], flags=re.DOTALL)
+        stub = self.cells[blank].partition("\n\n\n")[0]
+        name = re.search(r"def (\w+)", stub)[1]
+        answer = self.run(code, **names)[name]
+        assert check(answer).right, check(answer)
+        assert check(self.run(stub)[name]).word == "blank"
+
 
 def assert_each_mistake_gets_its_own_sentence(check, judges, monkeypatch, *, wrong, least):
     """``judges`` is the room of the check, ``wrong`` an answer that is none of the mistakes."""

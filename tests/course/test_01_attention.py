@@ -5,7 +5,7 @@ from math import pi, sqrt
 
 import pytest
 import torch
-from page import Page
+from page import Page, assert_each_mistake_gets_its_own_sentence
 from torch.nn.functional import scaled_dot_product_attention
 
 from minitxl.attention import MultiHeadAttention
@@ -195,12 +195,7 @@ def test_a_masked_score_that_others_may_lie_below_is_refused_however_low(fill):
 
 
 def test_each_mistake_of_the_layer_gets_its_own_sentence(monkeypatch):
-    seen, judge = {}, layer.judge
-    monkeypatch.setattr(layer, "judge", lambda attempt, **all_: seen.update(all_) or judge(attempt, **all_))
-    layer.check_layer(lambda *_: 0)
-    for sentence, wrong in seen["mistakes"].items():
-        for variant in [wrong] if callable(wrong) else wrong:
-            assert layer.check_layer(variant).message == sentence
+    assert_each_mistake_gets_its_own_sentence(layer.check_layer, layer, monkeypatch, wrong=0, least=5)
 
 
 def test_the_layer_that_the_notebook_runs_on_equals_the_packages_or_the_notebook_stops():

@@ -1,6 +1,5 @@
 """Notebook 07, its checks and its experiment."""
 
-import re
 from pathlib import Path
 
 import pytest
@@ -116,12 +115,7 @@ def test_right_rows_by_a_loop_over_the_queries_are_not_yet_right(loop):
 
 @pytest.mark.parametrize("blank", BLANKS)
 def test_the_folded_solution_is_right_and_the_stub_is_blank(blank):
-    text, check = BLANKS[blank]
-    (solution,) = re.findall(r"```python\n(.*?)```", PAGE.cells[text], flags=re.DOTALL)
-    stub = PAGE.cells[blank].partition("\n\n\n")[0]
-    name = re.search(r"def (\w+)", stub)[1]
-    assert check(PAGE.run(solution)[name]).right, check(PAGE.run(solution)[name])
-    assert check(PAGE.run(stub)[name]).word == "blank"
+    PAGE.assert_folded_solution_is_right_and_stub_blank(blank, *BLANKS[blank])
 
 
 @pytest.mark.parametrize("blank", BLANKS)

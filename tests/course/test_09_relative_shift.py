@@ -1,7 +1,5 @@
 """Notebook 09 and its checks."""
 
-import re
-
 import pytest
 import torch
 from page import Page
@@ -129,13 +127,7 @@ def test_the_loop_that_the_notebook_shows_is_refused_as_the_shift():
 
 @pytest.mark.parametrize("blank", BLANKS)
 def test_the_folded_solution_is_right_and_the_stub_is_blank(blank):
-    text, check = BLANKS[blank]
-    (solution,) = re.findall(r"```python\n(.*?)```", PAGE.cells[text], flags=re.DOTALL)
-    stub = PAGE.cells[blank].partition("\n\n\n")[0]
-    name = re.search(r"def (\w+)", stub)[1]
-    answer = PAGE.run(solution, shift=rel_shift)[name]
-    assert check(answer).right, check(answer)
-    assert check(PAGE.run(stub)[name]).word == "blank"
+    PAGE.assert_folded_solution_is_right_and_stub_blank(blank, *BLANKS[blank], shift=rel_shift)
 
 
 def of_line(scores, start, *, sides=(1, 0)):

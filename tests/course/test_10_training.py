@@ -233,7 +233,7 @@ def test_both_readings_stand_side_by_side_and_what_was_not_measured_is_left_out(
     ]
     as_trained = [sum(recurrence.in_segments(row)) / 2 for row in data["systems"]]
     assert marks == [pytest.approx(as_trained), pytest.approx([3.125])]
-    assert "Each from 8: XL, no memory, full loss 3.12." in picture.alt
+    assert "With 8 keys for each query: XL, no memory, full loss 3.12." in picture.alt
 
 
 def test_loss_by_offset_is_drawn_for_each_system():

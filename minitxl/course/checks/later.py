@@ -12,7 +12,7 @@ from torch import Tensor
 from minitxl.course.exercises import Verdict, judge
 from minitxl.course.predictions import Predictions, Question
 from minitxl.experiments.later_positions import keep_first
-from minitxl.later_attention import rotate, slopes
+from minitxl.later_attention import buckets, rotate, slopes
 
 Bias = Float[Tensor, "head query key"]
 Distances = Int[Tensor, " dist"]
@@ -119,10 +119,7 @@ def check_alibi_bias(attempt: Callable[..., Any]) -> Verdict:
 
 def solution_buckets(distance: Distances, n_bucket: int, last: int) -> Distances:
     """Return each distance's bucket: one each for the first half, then ever wider up to ``last``."""
-    exact = n_bucket // 2
-    growth = (distance.clamp(min=exact).double() / exact).log() / log(last / exact)
-    wide = exact + (growth * (n_bucket - exact)).long()
-    return torch.where(distance < exact, distance, wide.clamp(max=n_bucket - 1))
+    return buckets(distance, n_bucket, last)
 
 
 def check_buckets(attempt: Callable[..., Any]) -> Verdict:

@@ -120,8 +120,8 @@ def check_training_step(attempt: Any) -> Verdict:
     with_graph: list[bool] = []
     verdict = check_trainer(train, name_bugs=True)
     if verdict.right and with_graph:
-        held = "which keeps the graph of the whole step" if any(with_graph) else "and not a number"
-        return Verdict(False, f"the loss that you return is a tensor, {held}: return loss.item()")
+        consequence = "which keeps the graph of the whole step" if any(with_graph) else "and not a number"
+        return Verdict(False, f"the loss that you return is a tensor, {consequence}: return loss.item()")
     return Verdict(True, "every loss and every weight is as it should be") if verdict.right else verdict
 
 
