@@ -18,6 +18,7 @@ from minitxl.figures.positions import clipping, encodings
 PAGE = Page("07_shaw")
 STORED = results.read(NOTEBOOKS.parent / "figures" / "shaw_clipping.json").data
 BLANKS = {
+    "section": ("section-text", checks.check_section_scores),
     "key-lookup": ("key-lookup-text", checks.check_key_lookup),
     "value-lookup": ("value-lookup-text", checks.check_value_lookup),
     "exercise-1-code": ("exercise-1", distance_tables.check_two_limits),
@@ -32,6 +33,19 @@ def vectors_looked_up(q, a_K, rows):
 
 def values_looked_up(weights, a_V, rows):
     return einsum(weights, a_V[rows], "batch head query key, query key dim -> batch head query dim")
+
+
+def scores_by_query(q, k, a_K, rows):
+    each = [q[:, :, i] @ a_K[row].T for i, row in enumerate(rows)]
+    return torch.matmul(q, k.transpose(2, 3)) + torch.stack(each, dim=2)
+
+
+def scores_of_sums(q, k, a_K, rows):
+    return einsum(
+        q,
+        k[:, :, None] + a_K[rows],
+        "batch head query dim, batch head query key dim -> batch head query key",
+    )
 
 
 def row_by_row(weights, a_V, rows):
@@ -74,6 +88,8 @@ def groups_by_base_2(distance):
 @pytest.mark.parametrize(
     ("check", "answer"),
     [
+        (checks.check_section_scores, lambda q, k, a_K, rows: q @ k.mT + key_by_key(q, a_K, rows)),
+        (checks.check_section_scores, scores_by_query),
         (checks.check_key_lookup, key_by_key),
         (checks.check_key_lookup, lambda q, a_K, rows: (q @ a_K.T).take_along_dim(rows[None, None], -1)),
         (checks.check_value_lookup, row_by_row),
@@ -121,17 +137,18 @@ def test_the_folded_solution_is_right_and_the_stub_is_blank(blank):
 @pytest.mark.parametrize("blank", BLANKS)
 def test_every_named_mistake_is_told_by_its_own_sentence(blank, monkeypatch):
     _, check = BLANKS[blank]
-    room = checks if blank.endswith("lookup") else distance_tables
+    room = distance_tables if blank.startswith("exercise") else checks
     seen, judge = {}, room.judge
     monkeypatch.setattr(room, "judge", lambda attempt, **given: seen.update(given) or judge(attempt, **given))
     state = torch.get_rng_state()
     check(lambda *case: 0)
     assert len(seen["mistakes"]) >= 5
     monkeypatch.undo()
-    for sentence, mistake in seen["mistakes"].items():
+    for sentence, mistakes in seen["mistakes"].items():
         if check is distance_tables.check_ruler:  # its mistakes are compared as what they measure
             continue
-        assert check(mistake) == checks.Verdict(False, sentence)
+        for mistake in [mistakes] if callable(mistakes) else mistakes:
+            assert check(mistake) == checks.Verdict(False, sentence)
     assert torch.equal(torch.get_rng_state(), state)
 
 
@@ -172,6 +189,14 @@ def test_a_right_lookup_with_a_vector_for_each_pair_is_told_so(check, wasteful):
     assert "32,768 numbers for 1,024 pairs: a vector for each" in verdict.message
 
 
+def test_right_scores_that_add_a_vector_to_each_pairs_key_are_not_those_of_section_3_3():
+    verdict = checks.check_section_scores(scores_of_sums)
+    assert not verdict.right
+    assert (
+        "65,536 numbers for 16 queries and 16 keys: a vector for each pair in every head" in verdict.message
+    )
+
+
 def test_the_references_of_the_checks_are_the_packages_attention():
     attention = ShawAttention(8, 2, 4, max_distance=2)
     torch.nn.init.normal_(attention.a_K)
@@ -179,6 +204,7 @@ def test_the_references_of_the_checks_are_the_packages_attention():
     q, k, v = torch.randn(1, 2, 3, 4), torch.randn(1, 2, 7, 4), torch.randn(1, 2, 7, 4)
     rows = checks.rows(3, 7, 2)
     scores = (q @ k.mT + checks.solution_key_lookup(q, attention.a_K, rows)) / 2
+    torch.testing.assert_close(checks.solution_section_scores(q, k, attention.a_K, rows) / 2, scores)
     weights = attention.shaw_weights(q, k, None, None)
     torch.testing.assert_close(scores.softmax(-1), weights)
     z = weights @ v + checks.solution_value_lookup(weights, attention.a_V, rows)
@@ -195,7 +221,7 @@ def test_the_answers_of_the_predictions_are_the_measured_ones():
     assert loses_most.answer == max(added, key=added.get)
 
 
-BUILDS = ("rows", "literal", "section", "key-lookup", "value-lookup", "by-distance", "equal")
+BUILDS = ("rows", "literal", "section", "section-build", "key-lookup", "value-lookup", "by-distance", "equal")
 
 
 @pytest.mark.parametrize(
@@ -204,7 +230,7 @@ BUILDS = ("rows", "literal", "section", "key-lookup", "value-lookup", "by-distan
         ("i = n_key - n_query + query", "i = query"),
         ("min(max_distance, i - j)", "min(max_distance, j - i)"),
         ("+ a_V[rows]  #", "+ 0 * a_V[rows]  #"),
-        ("pair_keys, pair_values = a_K[rows]", "pair_keys, pair_values = a_K.flip(0)[rows]"),
+        ("section_scores(q, k, a_K, rows) /", "section_scores(q, k, a_K.flip(0), rows) /"),
         ("return z + value_lookup", "return z - value_lookup"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Predictions of notebook 07, and the checks of its lookups by distance, for keys and for values."""
+"""Predictions of notebook 07, and the checks of its scores of section 3.3 and its lookups by distance."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,6 +12,7 @@ from minitxl.course.exercises import Largest, Verdict, judge
 from minitxl.course.predictions import Predictions, Question
 
 Queries = Float[Tensor, "batch head query dim"]
+Keys = Float[Tensor, "batch head key dim"]
 Scores = Float[Tensor, "batch head query key"]
 Table = Float[Tensor, "row dim"]
 Rows = Int[Tensor, "query key"]
@@ -64,6 +65,69 @@ def rows(n_query: int, n_key: int, k: int) -> Rows:
 def distance(n_query: int, n_key: int) -> Rows:
     """Return i - j for each pair."""
     return torch.arange(n_key - n_query, n_key)[:, None] - torch.arange(n_key)
+
+
+def solution_section_scores(q: Queries, k: Keys, a_K: Table, rows: Rows) -> Scores:
+    """Return q_i · k_j + q_i · a^K_ij: two products, and a table of pairs for all heads and texts."""
+    content = einsum(q, k, "batch head query dim, batch head key dim -> batch head query key")
+    return content + einsum(q, a_K[rows], "batch head query dim, query key dim -> batch head query key")
+
+
+def check_section_scores(attempt: Callable[..., Any]) -> Verdict:
+    """Check ``attempt(q, k, a_K, rows)``: q_i · (k_j + a^K_ij), with no tensor [batch head query key dim]."""
+
+    def content(q: Queries, k: Keys) -> Scores:
+        return einsum(q, k, "batch head query dim, batch head key dim -> batch head query key")
+
+    mistakes: dict[str, Callable[..., Any]] = {
+        "this is the content alone, q · k: the product with the vector of the distance is missing": (
+            lambda q, k, a_K, rows: content(q, k)
+        ),
+        "this is the distance alone: the product with the key, q · k, is missing": (
+            lambda q, k, a_K, rows: solution_section_scores(q, 0 * k, a_K, rows)
+        ),
+        "this is divided by √dim: that comes later, before the softmax": (
+            lambda q, k, a_K, rows: solution_section_scores(q, k, a_K, rows) / q.shape[-1] ** 0.5
+        ),
+        "the sign of the distance is turned round: rows already says which vector": (
+            lambda q, k, a_K, rows: solution_section_scores(q, k, a_K.flip(0), rows)
+        ),
+        "here the key meets the vector of the distance: in q · (k + a), the query does": (
+            lambda q, k, a_K, rows: (
+                content(q, k) + einsum(k, a_K[rows], "b h key dim, query key dim -> b h query key")
+            )
+        ),
+        "the vectors of the distance are added up over dim without q: each has to meet the query": (
+            lambda q, k, a_K, rows: content(q, k) + a_K[rows].sum(-1)
+        ),
+        "both products are multiplied: the product with a sum is the sum of the products": (
+            lambda q, k, a_K, rows: content(q, k) * solution_key_lookup(q, a_K, rows)
+        ),
+    }
+    draw = torch.Generator().manual_seed(9)
+    cases = [
+        (q, torch.randn(*q.shape[:2], len(pairs[0]), q.shape[-1], generator=draw), table, pairs)
+        for q, _, table, pairs in _cases()
+    ]
+    verdict = judge(
+        attempt,
+        reference=solution_section_scores,
+        cases=cases,
+        mistakes=mistakes,
+        names=("q", "k", "a_K", "rows"),
+    )
+    if not verdict.right:
+        return verdict
+    q = torch.ones(2, 4, 16, 32)
+    with Largest() as largest:
+        attempt(q, q, torch.ones(9, 32), rows(16, 16, 4))
+    if largest.numbers >= q.numel() * 16:
+        return Verdict(
+            False,
+            f"right, but it builds {largest.numbers:,} numbers for 16 queries and 16 keys: a vector for each "
+            "pair in every head of every text. Let q meet k, and the table of pairs, each in a product",
+        )
+    return Verdict(True, "equal in every case, and one table of pairs serves all heads and texts")
 
 
 def solution_key_lookup(q: Queries, a_K: Table, rows: Rows) -> Scores:
@@ -119,12 +183,24 @@ def check_value_lookup(attempt: Callable[..., Any]) -> Verdict:
         by_row = weights.new_zeros(*weights.shape[:-1], len(a_V))
         return by_row.scatter(-1, rows.expand_as(weights), weights) @ a_V
 
+    def in_place(weights: Scores, a_V: Table, rows: Rows) -> Queries:
+        by_row = weights.new_zeros(*weights.shape[:-1], len(a_V))
+        by_row[..., rows] += weights
+        return by_row @ a_V
+
+    def in_place_by_query(weights: Scores, a_V: Table, rows: Rows) -> Queries:
+        by_row = weights.new_zeros(*weights.shape[:-1], len(a_V))
+        for query, row in enumerate(rows):
+            by_row[..., query, row] += weights[..., query, :]
+        return by_row @ a_V
+
     def read(weights: Scores, a_V: Table, rows: Rows) -> Queries:
         return weights.gather(-1, rows.clamp(max=weights.shape[-1] - 1).expand_as(weights)) @ a_V[rows[0]]
 
-    mistakes: dict[str, Callable[..., Any]] = {
-        "scatter overwrites: several keys share a row, so their weights must add up, with scatter_add": (
-            overwritten
+    mistakes: dict[str, Callable[..., Any] | list[Callable[..., Any]]] = {
+        "several keys share a row, and one of their weights is left: scatter overwrites, and "
+        "by_row[index] += weights adds an index that is repeated only once; scatter_add adds up all": (
+            [overwritten, in_place, in_place_by_query]
         ),
         "the sign of the distance is turned round: rows already says which vector": (
             lambda weights, a_V, rows: solution_value_lookup(weights, a_V.flip(0), rows)

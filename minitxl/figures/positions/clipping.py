@@ -7,7 +7,7 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 
 from minitxl.figures.marks import box, hide_frame
-from minitxl.figures.picture import Data, Picture, drawing
+from minitxl.figures.picture import BLUE, ORANGE, Data, Picture, drawing
 
 
 def which_vector(data: Data) -> Picture:
@@ -35,10 +35,13 @@ def which_vector(data: Data) -> Picture:
         places = range(len(rows[0]))
         pairs.set_xticks([place + 0.5 for place in places], [str(place) for place in places])
         pairs.set_yticks([y + 0.5 for y in range(len(rows))], [str(mem_len + y) for y in range(len(rows))])
+        for label, place in zip(pairs.get_xticklabels(), places, strict=True):
+            label.set_color(ORANGE if place < mem_len else BLUE)
+        pairs.tick_params(axis="y", labelcolor=BLUE)
         hide_frame(pairs)
         pairs.set(
             title="The row of each pair; hatched: the future, never seen",
-            xlabel="place j of the key: memory, then segment",
+            xlabel="place j of the key: memory (orange), then segment (blue)",
             ylabel="place i of the query",
             xlim=(0, len(places)),
             ylim=(len(rows), 0),
@@ -59,8 +62,9 @@ def _box(axes: Axes, x: int, y: int, row: int, k: int, *, hatched: bool) -> None
 
 
 def _colours(row: int, k: int) -> tuple[Any, str]:
-    """Return the colour of a row of the past, and that of the text on it."""
-    return mpl.colormaps["cividis"](row / max(k, 1)), "white" if row < 0.6 * k else "black"
+    """Return the colour of a row of the past, bright for far, and that of the text on it."""
+    back = (k - row) / max(k, 1)
+    return mpl.colormaps["cividis"](back), "white" if back < 0.6 else "black"
 
 
 def by_row(data: Data) -> Picture:

@@ -215,9 +215,10 @@ def clip_choice(data: Data) -> Picture:
         pairs.set(
             title=f"k = {k}: {data['used']} vectors used", xlabel="key, memory then segment", ylabel="query"
         )
-        if k < len(added):
-            plateau.axvspan(k, len(added) - 1, color=HIDDEN, lw=0)
-        plateau.plot(range(len(added)), added, ".-", color=BLUE, lw=1.2)
+        pairs.axvline(len(data["rows"][0]) - len(data["rows"]) - 0.5, color="black", lw=2.5)
+        plateau.plot(range(len(added)), added, "-", color="#707070", lw=0.8)
+        clipped = [min(distance, k) for distance in range(len(added))]
+        plateau.scatter(range(len(added)), added, 22, clipped, cmap="cividis", ec="#707070", lw=0.5, zorder=3)
         plateau.set(
             title=f"Flat from {k} on" if k < len(added) else "Flat nowhere",
             xlabel="distance i - j, tokens",
