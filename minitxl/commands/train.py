@@ -20,7 +20,14 @@ from minitxl.commands.train_flags import ModelFlags, RunFlags, TrainFlags
 from minitxl.commands.train_task import Task, new_task, old_task
 from minitxl.pretrained import presets
 from minitxl.pretrained.presets import PRESETS
-from minitxl.training import distributed, metrics_log, run_config_file, run_folder, saved_run
+from minitxl.training import (
+    distributed,
+    metrics_log,
+    run_config_file,
+    run_folder,
+    saved_run,
+    signals,
+)
 from minitxl.training.config import TrainConfig
 from minitxl.training.trainer import Ending
 
@@ -63,6 +70,7 @@ class Train:
             checkpoint = run_folder.newest(self.folder)
             task = self._task(checkpoint, device=device, accumulate=run_config.accumulate)
             run_folder.check(self.folder, task.tokenizer)
+            stack.enter_context(signals.noted())  # from before the folder is touched until all is told
             if not locked:
                 stack.enter_context(run_folder.run_lock(self.folder))
                 if distributed.rank() == 0 and run_folder.newest(self.folder) != checkpoint:

@@ -11,6 +11,7 @@ import torch
 from support.released import released_model, write_released
 
 from minitxl.__main__ import main
+from minitxl.commands import train
 from minitxl.commands.train_flags import TrainFlags
 from minitxl.pretrained.presets import penn_treebank
 from minitxl.training import (
@@ -339,6 +340,26 @@ def test_the_exit_code_of_a_stopped_training_is_the_signals(name, here, capsys, 
     monkeypatch.setenv("MINITXL_DATA", str(here))
     call("train", here / "new")
     assert last(here / "new").step == 6
+
+
+def test_signals_from_the_first_touch_of_the_folder_to_the_last_word_end_in_a_saved_run(
+    here, capsys, monkeypatch
+):
+    def burst(function):
+        def raising(*arguments, **options):
+            for name in ("SIGUSR1", "SIGTERM", "SIGINT"):
+                signals.signal.raise_signal(getattr(signals.signal, name))
+            return function(*arguments, **options)
+
+        return raising
+
+    for module, name in ((run_folder, "run_lock"), (train, "tell")):
+        monkeypatch.setattr(module, name, burst(getattr(module, name)))
+    with pytest.raises(SystemExit) as stop:
+        call("train", here / "new", "--text", here / "text", SHORT)
+    assert stop.value.code == 128 + signals.signal.SIGUSR1
+    assert "stopped by SIGUSR1 and saved at step 1; the same command" in capsys.readouterr().out
+    assert last(here / "new").step == 1
 
 
 def test_warm_up_and_averaging_follow_the_steps_where_they_are_left_at_their_defaults():

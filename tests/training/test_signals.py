@@ -24,6 +24,17 @@ def test_a_burst_of_signals_is_noted_as_its_first(name):
         assert stop.number == getattr(signal, name)
 
 
+def test_a_block_within_another_writes_on_its_note_and_leaves_its_handlers():
+    with signals.noted() as outer:
+        with signals.noted() as inner:
+            signal.raise_signal(signal.SIGUSR1)
+        assert inner is outer
+        signal.raise_signal(signal.SIGHUP)
+    assert outer.number == signal.SIGUSR1
+    with signals.noted() as another:
+        assert another.number == 0
+
+
 def test_ctrl_c_again_after_a_while_stops_at_once_and_a_repeated_order_does_not(monkeypatch):
     with signals.noted() as stop:
         signal.raise_signal(signal.SIGTERM)
