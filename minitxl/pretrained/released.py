@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
 from torch import Tensor
 
 from minitxl.fields import Spec, checked, flag, naming, sequence, text, whole
@@ -16,10 +16,13 @@ from minitxl.inference.config import EvaluateConfig
 from minitxl.model import TransformerLM
 from minitxl.pretrained import original, torch_files
 from minitxl.pretrained.hub import CONFIG, VOCABULARIES, WEIGHTS, folder_of
+from minitxl.training.checkpoints import tensor_digest
 
 CONFIG_BYTES = 2**20
 """Size of a config.json that is read, at most."""
 LARGEST_MEMORY = 2**31 - 1
+DIGEST = "sha256"
+"""Name in the metadata of the weights under which ``save_released`` keeps the digest of the tensors."""
 DEFAULTS: Mapping[str, Any] = {
     "d_embed": 1024,
     "div_val": 4,
@@ -74,7 +77,8 @@ def save_released(model: TransformerLM, folder: str | Path, evaluate: EvaluateCo
     """Write config.json and model.safetensors so that Hugging Face's port, and ``load_released``, load them.
 
     ``mem_len`` and ``same_length`` are those of ``evaluate``; without it the port's own, 1600 and
-    true. The format has no window but mem_len's. A tied tensor is written once, as the port does.
+    true. The format has no window but mem_len's. A tied tensor is written once, as the port does. The
+    metadata hold the tensors' SHA-256, which ``load_released`` checks and the port ignores.
 
     Raises a ValueError for a model that the format can't hold: see ``to_original``.
     """
@@ -109,7 +113,7 @@ def save_released(model: TransformerLM, folder: str | Path, evaluate: EvaluateCo
     exponents = torch.arange(0, model.config.d_model, 2) / model.config.d_model
     named["transformer.pos_emb.inv_freq"] = 10000.0**-exponents  # the port stores its frequencies
     with atomic_write(folder / WEIGHTS[0]) as temporary:
-        save_file(named, temporary, metadata={"format": "pt"})
+        save_file(named, temporary, metadata={"format": "pt", DIGEST: tensor_digest(named)})
     with atomic_write(folder / CONFIG) as temporary:
         temporary.write_text(json.dumps(settings, indent=2) + "\n", "utf-8")
 
@@ -164,6 +168,11 @@ def _weights_in(folder: Path) -> tuple[Path, dict[str, Tensor]]:
     if path.suffix != ".safetensors":
         return path, torch_files.read_tensors(path)
     try:
-        return path, load_file(path)
+        with safe_open(path, framework="pt") as file:
+            digest = (file.metadata() or {}).get(DIGEST)
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError) as error:
         raise ValueError(f"{path} must be a whole file of tensors: {error}") from error
+    if digest is not None and digest != tensor_digest(tensors):
+        raise ValueError(f"{path} is damaged: its tensors do not match its SHA-256")
+    return path, tensors

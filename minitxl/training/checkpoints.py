@@ -43,7 +43,7 @@ def write(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -
     Raises an OSError where the file can't be written, as on a full disk.
     """
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    described = json.dumps({"about": about, "sha256": _digest(_tensor_digest(plain), about)}, sort_keys=True)
+    described = json.dumps({"about": about, "sha256": _digest(tensor_digest(plain), about)}, sort_keys=True)
     try:
         with atomic_write(path) as temporary:
             save_file(plain, temporary, metadata={"minitxl": described})
@@ -56,7 +56,7 @@ def read(path: Path) -> tuple[Tensors, dict[str, Any]]:
     with _opened(path) as file:
         described = (file.metadata() or {}).get("minitxl")
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    about = description(described, _tensor_digest(tensors), path)
+    about = description(described, tensor_digest(tensors), path)
     for name, tensor in tensors.items():
         if tensor.is_floating_point() and not tensor.isfinite().all():
             raise ValueError(f"{path}: tensor {name} must be finite, got NaN or infinity in it")
@@ -69,10 +69,10 @@ def described_in(path: Path) -> dict[str, Any]:
         return _content((file.metadata() or {}).get("minitxl"), path)["about"]
 
 
-def description(text: str | None, tensor_digest: str, path: Path) -> dict[str, Any]:
+def description(text: str | None, digest: str, path: Path) -> dict[str, Any]:
     """Return the description in a checkpoint's metadata. Raise a ValueError unless it is what was written."""
     content = _content(text, path)
-    if content["sha256"] != _digest(tensor_digest, content["about"]):
+    if content["sha256"] != _digest(digest, content["about"]):
         raise ValueError(f"{path} is damaged: its content does not match its SHA-256")
     return content["about"]
 
@@ -154,7 +154,7 @@ def copy_model_tensors(tensors: Tensors, model: nn.Module, prefix: str = MODEL) 
             parameter.copy_(tensor)
 
 
-def _tensor_digest(tensors: Tensors) -> str:
+def tensor_digest(tensors: Mapping[str, Tensor]) -> str:
     """Return the SHA-256 of names, types, shapes and values."""
     digest = hashlib.sha256()
     for name, tensor in sorted(tensors.items()):
@@ -163,7 +163,7 @@ def _tensor_digest(tensors: Tensors) -> str:
     return digest.hexdigest()
 
 
-def _digest(tensor_digest: str, about: Mapping[str, Any]) -> str:
+def _digest(digest: str, about: Mapping[str, Any]) -> str:
     """Return the SHA-256 of a whole checkpoint: of its tensors' digest, and of the description as JSON."""
     described = json.dumps(about, sort_keys=True)
-    return hashlib.sha256(f"{tensor_digest} {described}".encode()).hexdigest()
+    return hashlib.sha256(f"{digest} {described}".encode()).hexdigest()

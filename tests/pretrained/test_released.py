@@ -187,6 +187,16 @@ def test_a_saved_model_is_loaded_unchanged_with_its_evaluation_settings(kind, tm
     assert torch.equal(losses(loaded), losses(model))
 
 
+def test_saved_weights_in_which_a_bit_is_another_are_refused_by_name(tmp_path):
+    save_released(random_model("plain", torch.float32), tmp_path)
+    path = tmp_path / "model.safetensors"
+    content = bytearray(path.read_bytes())
+    content[-3] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"model\.safetensors is damaged: .* do not match its SHA-256"):
+        load_released(tmp_path)
+
+
 def test_a_model_that_the_format_cannot_hold_is_not_saved(tmp_path):
     model = random_model("plain", torch.float32)
     with pytest.raises(ValueError, match="window must be none or mem_len = 5 to be released, got 3"):

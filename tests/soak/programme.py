@@ -22,6 +22,7 @@ from soak.areas import (
     released,
     run_folders,
     signals,
+    tensor_bits,
     texts,
 )
 from soak.attempt import COLUMNS, FAULTS, Attempt, TooSlowError
@@ -53,6 +54,7 @@ AREAS = (
     Area(python_api, share=4),
     Area(environment, share=0.5),
     Area(bits, share=4),
+    Area(tensor_bits, share=2),
     Area(signals, share=0.03, seconds=200),
 )
 MEMORY = 512

@@ -130,7 +130,7 @@ def test_every_flipped_bit_of_the_description_is_refused_or_changes_nothing(tmp_
     monkeypatch.setattr(checkpoints, "save_file", save_file)
     checkpoints.write(tmp_path / "file", {"x": torch.arange(3)}, about)
     content = written[0]["minitxl"].encode()
-    digest = checkpoints._tensor_digest({"x": torch.arange(3)})
+    digest = checkpoints.tensor_digest({"x": torch.arange(3)})
     about = json.loads(json.dumps(about))
     assert checkpoints.description(content.decode(), digest, tmp_path) == about
     refused = 0

@@ -31,17 +31,17 @@ def attempt(draw: Random, world: World, place: Path, number: int) -> Attempt:
     path.write_bytes(content)
     name, read = draw.choice(list(READERS.items()))
     wrong, result, refused = outcome(lambda: read(path), named=[path])
-    if not wrong and not refused and not _same(result, read(source)):
+    if not wrong and not refused and not same(result, read(source)):
         wrong = "silent: another run was accepted"
     came_out = str(result) if wrong or refused else "as it was"
     return Attempt(f"{name}({path.name!r})", f"bit {bit % 8} of byte {bit // 8}", came_out, wrong, refused)
 
 
-def _same(one: Any, other: Any) -> bool:
+def same(one: Any, other: Any) -> bool:
     """Return True for two runs, or two models, of the same settings and weights."""
     if hasattr(one, "optimizer"):
         theirs = (one.step, one.tokens, one.settings, one.progress, one.random)
         same = str(theirs) == str((other.step, other.tokens, other.settings, other.progress, other.random))
-        return same and _same(one.model, other.model)
+        return same and same(one.model, other.model)
     state = other.state_dict()
     return one.config == other.config and all(torch.equal(t, state[n]) for n, t in one.state_dict().items())

@@ -33,10 +33,11 @@ def attempt(draw: Random, world: World, place: Path) -> Attempt:
         ]
     )
     said = call(words)
-    wrong = wrong_with(said, named=[folder, "the loss must be finite"])
+    wrong = wrong_with(said, named=[folder, "must be finite"])
     if not wrong and (place / "was run").exists():
         wrong = "lost: code of the file was run"
-    if not wrong and said.code and (place / "run").exists():
+    begun = "the loss must be finite" in said.sentence  # by a step, which weights that are too large fail
+    if not wrong and said.code and not begun and (place / "run").exists():
         wrong = "lost: refused, and the run's folder was made"
     return Attempt(f"minitxl {' '.join(map(str, words))}", given, str(said), wrong, bool(said.code))
 

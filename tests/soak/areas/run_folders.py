@@ -136,7 +136,7 @@ def _described_otherwise(draw: Random, world: World, place: Path) -> Attempt:
         described = json.loads(file.metadata()["minitxl"])
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     about = _small(generators.altered(draw, described["about"]))
-    digest = checkpoints._digest(checkpoints._tensor_digest(tensors), about) if draw.random() < 0.9 else "0"
+    digest = checkpoints._digest(checkpoints.tensor_digest(tensors), about) if draw.random() < 0.9 else "0"
     content = {"about": about, "sha256": digest} if draw.random() < 0.95 else draw.choice(generators.JSON)
     save_file(tensors, path, metadata={"minitxl": json.dumps(content, sort_keys=True)})
     before, words = tree(run), _command(draw, run, world, place, unit)[0]
