@@ -4,7 +4,7 @@ import os
 import re
 import sys
 from collections.abc import Callable
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -293,7 +293,8 @@ def _fail(words: str, *, code: int) -> NoReturn:
     """End with a sentence of one line: control characters as escapes, a long word cut at "…"."""
     short = re.sub(r"(\S{200})\S{200,}", r"\1…", words)
     shown = (one if one.isprintable() else ascii(one)[1:-1] for one in short)
-    print(f"minitxl: {''.join(shown)}", file=sys.stderr)
+    with suppress(OSError):  # on a full disk the exit code is all that can be told
+        print(f"minitxl: {''.join(shown)}", file=sys.stderr, flush=True)
     sys.exit(code)
 
 

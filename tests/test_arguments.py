@@ -103,6 +103,7 @@ X = torch.zeros(2, 5, 8)
     ("arguments", "options", "error", "sentence"),
     [
         ((X[0],), {}, ValueError, r"x must have the axes \[batch pos model\], got shape \[5, 8\]"),
+        (([1],), {}, ValueError, r"x must be a tensor \[batch pos model\], got list"),
         ((X[..., 1:],), {}, ValueError, "x must have the width 8, got 7"),
         ((X.double(),), {}, ValueError, "x must be float32 as the weights are, got float64"),
         ((X.long(),), {}, ValueError, "x must hold floating-point numbers, got int64"),

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from minitxl.config import ModelConfig
 from minitxl.data.tokenizer import Tokenizer, Vocabulary
 from minitxl.fields import naming
 from minitxl.inference.config import EvaluateConfig
@@ -29,6 +30,7 @@ def subject_of(
     """Return the model of the run in ``folder``, or the released one of that name; one of them is None."""
     if folder is not None and released_name is None:
         run = run_folder.trained(folder, best=best, device=device)
+        check_ids(run.tokenizer, run.model.config, name=f"the run in {folder}")
         return Subject(str(folder), run.model, run.settings.evaluation, run.tokenizer, run.info.sha256)
     if folder is not None or released_name is None:
         got = "neither" if folder is None else f"{folder} and {released_name}"
@@ -47,6 +49,14 @@ def subject_of(
     with naming(f"the vocabulary of {released_name}"):
         own = None if words is None else Tokenizer("words", _with_unknown(words))
     return Subject(released_name, model.to(device), lengths, own)
+
+
+def check_ids(tokenizer: Tokenizer, config: ModelConfig, *, name: str) -> None:
+    """Raise a ValueError unless the model has an id for each token."""
+    if tokenizer.vocab_size > config.vocab_size:
+        raise ValueError(
+            f"the model of {name} must have an id for each of {tokenizer}, got {config.vocab_size:,} ids"
+        )
 
 
 def _with_unknown(words: list[str]) -> Vocabulary:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from minitxl.commands.shared import TextFlags
-from minitxl.commands.subject import Subject
+from minitxl.commands.subject import Subject, check_ids
 from minitxl.commands.train_bar import bar
 from minitxl.commands.train_flags import REGULARIZATION, ModelFlags, check_same_model, resumed
 from minitxl.config import ModelConfig
@@ -141,6 +141,7 @@ def old_task(
     _check_text(corpus, source, folder)
     tokenizer = corpus.tokenizer
     vocabulary = vocabulary_digest(tokenizer.vocabulary)
+    check_ids(tokenizer, own.model, name=f"the run in {folder}")
     own.info.check(RunInfo(corpus.name, corpus.sha256, tokenizer.unit, vocabulary), folder)
     _check_size(own.model, settings, corpus, device)
     run = saved_run.resume(checkpoint, settings=settings, device=device, accumulate=accumulate)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import chain
 from mmap import MAP_PRIVATE, PROT_READ, PROT_WRITE, mmap
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any, BinaryIO, Literal
 
 import numpy as np
@@ -117,7 +118,7 @@ def _header(file: BinaryIO) -> tuple[np.dtype[Any], int, int]:
         raise ValueError("its header must be of version 1.0")
     try:
         shape, in_columns, dtype = np.lib.format.read_array_header_1_0(file)
-    except ValueError as error:
+    except (ValueError, SyntaxError, TokenError, RecursionError) as error:
         raise ValueError("its header can't be read") from error
     if len(shape) != 1 or in_columns or dtype not in (np.uint8, np.uint16, np.uint32):
         raise ValueError(f"it must be one row of unsigned numbers, got {dtype} of shape {shape}")

@@ -43,6 +43,11 @@ class Vocabulary:
     """The symbol that all others are read as; None refuses them."""
 
     def __post_init__(self) -> None:
+        try:
+            "".join(self.symbols).encode()
+        except UnicodeEncodeError as error:  # half of a surrogate pair alone is no character
+            broken = error.object[error.start]
+            raise ValueError(f"a vocabulary must hold what UTF-8 can write, got {broken!r}") from None
         if len(self.ids) != len(self.symbols):
             raise ValueError(
                 f"a vocabulary must hold each symbol once, got {len(self.symbols)} symbols, "

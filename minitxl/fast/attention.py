@@ -9,7 +9,7 @@ from typing import Unpack
 
 import torch
 from einops import rearrange
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
 from minitxl.arguments import check_segment
@@ -112,7 +112,7 @@ class FastT5Attention(_FastBiasedAttention, T5Attention):
 
 def _is_fast(drop: nn.Dropout, x: Segment) -> bool:
     """True where PyTorch runs eagerly, and the dropout is of the class that its rate alone describes."""
-    return type(drop) is FastDropout and is_eager(x)
+    return type(drop) is FastDropout and isinstance(x, Tensor) and is_eager(x)
 
 
 def _projections(

@@ -117,6 +117,10 @@ def stream(
 
     def draw(log_probs: LogProbs) -> Int[Tensor, " batch"]:
         nonlocal recent
+        if log_probs.isnan().any():
+            raise ValueError(
+                "the model's log-probabilities must be finite, got NaN: its weights are too large"
+            )
         scores = repetition_penalty(log_probs, recent, repetition=repetition)
         likely = top_k_top_p(scores, temperature=temperature, top_k=top_k, top_p=top_p)
         rows = zip(likely, generators, strict=True)

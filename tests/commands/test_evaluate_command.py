@@ -503,3 +503,17 @@ def test_the_bar_counts_every_target_once_in_both_ways(capsys):
             evaluation.sliding(model, stream, attention_len=7, stride=stride, batch=4)
         assert "49.0/49.0" in capsys.readouterr().err
     assert not model.embedding._forward_hooks
+
+
+def test_a_run_whose_tokens_its_model_has_no_id_for_is_refused(book, tmp_path, capsys):
+    call("train", tmp_path / "run", "--text", book, "--unit characters", SHORT)
+    path = run_folder.newest(tmp_path / "run")
+    tensors, about = checkpoints.read(path)
+    checkpoints.write(path, tensors, about | {"info": {}})
+    for command in ("evaluate", "train"):
+        with pytest.raises(SystemExit) as stop:
+            call(command, tmp_path / "run", "--text", book)
+        assert stop.value.code == 2
+        size = about["model"]["vocab_size"]
+        sentence = f"must have an id for each of 256 bytes, got {size} ids"
+        assert f"the model of the run in {tmp_path / 'run'} {sentence}" in capsys.readouterr().err

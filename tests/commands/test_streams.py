@@ -69,6 +69,17 @@ def test_a_refusal_is_one_short_line_whatever_was_typed(capsys):
         assert len(line) < 1000
 
 
+def test_a_refusal_that_no_disk_can_hold_has_its_exit_code(monkeypatch):
+    class Full(io.StringIO):
+        def write(self, text):
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(sys, "stderr", Full())
+    with pytest.raises(SystemExit) as stop:
+        call("evaluate no-folder")
+    assert stop.value.code == 2
+
+
 def test_help_that_nobody_reads_ends_quietly(capsys, monkeypatch):
     monkeypatch.setattr(sys, "stdout", Abandoned())
     with pytest.raises(SystemExit) as stop:

@@ -503,7 +503,7 @@ def test_writing_to_tokens_changes_neither_the_file_nor_the_next_reader(folder, 
     assert datasets.from_files([tmp_path / "text"]).train[:3].tolist() == list(b"abc")
 
 
-@pytest.mark.parametrize("content", [b"", b"no array", "cut", "long", "columns", "kind"])
+@pytest.mark.parametrize("content", [b"", b"no array", "cut", "long", "columns", "kind", "open"])
 def test_damaged_tokens_are_refused_by_file_and_say_how_they_are_made_anew(folder, tmp_path, content):
     (tmp_path / "text").write_bytes(b"abc" * 40)
     datasets.from_files([tmp_path / "text"])
@@ -515,6 +515,7 @@ def test_damaged_tokens_are_refused_by_file_and_say_how_they_are_made_anew(folde
             "long": whole + b"a",
             "columns": whole.replace(b"(120,)", b"(12,1)"),
             "kind": whole.replace(b"|u1", b"|i1"),
+            "open": whole.replace(b"(120,)", b"(120, "),
         }[content]
     path.write_bytes(content)
     sentence = f"{path} is not a whole file of tokens: .*; without the folder {path.parent} it is made anew"

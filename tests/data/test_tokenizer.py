@@ -104,6 +104,11 @@ def test_a_file_that_is_no_vocabulary_is_refused(tmp_path, text):
         read_vocabulary(path)
 
 
+def test_a_symbol_that_no_file_can_hold_is_refused():
+    with pytest.raises(ValueError, match=r"must hold what UTF-8 can write, got '\\udcff'$"):
+        Vocabulary(("a", "b\udcff"))
+
+
 def test_a_symbol_twice_or_an_unknown_that_is_missing_is_refused():
     with pytest.raises(ValueError, match="each symbol once, got 2 symbols, 1 of them different"):
         Vocabulary(("a", "a"))

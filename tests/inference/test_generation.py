@@ -276,6 +276,17 @@ def test_what_can_not_be_asked_is_refused(wrong, sentence):
         sample(small_model(), asked.pop("prompts"), **asked)
 
 
+@pytest.mark.parametrize("temperature", [0, 1.0])
+def test_nothing_is_drawn_from_weights_that_are_too_large(temperature):
+    model = small_model()
+    with torch.no_grad():
+        model.embedding.tables[0].weight.fill_(1e300)
+    with pytest.raises(
+        ValueError, match="log-probabilities must be finite, got NaN: its weights are too large"
+    ):
+        sample(model, [PROMPT], length=3, mem_len=4, temperature=temperature)
+
+
 @pytest.mark.usefixtures("as_users_run_it")
 def test_one_stop_instead_of_a_list_of_stops_is_refused():
     for call in (
