@@ -223,17 +223,8 @@ def check_last_blank(attempt: Callable[..., Any]) -> Verdict:
         "this looks at blanks, but at all of them alike: v is zero, so no distance is better": (
             lambda blank, R: (100 * blank, 0 * R[-1])
         ),
-        "this looks at the query itself: v outweighs u, so make u much larger": (
-            lambda blank, R: (blank, 100 * slow(R))
-        ),
-        "u is too weak beside v = R[-1]: its score falls by several units over the distances, and being a "
-        "blank adds 1. And it wobbles as it falls: look at its curve": lambda blank, R: (blank, R[-1]),
-        "u is too weak: your v takes up to twice its factor away over the distances, and being a blank adds "
-        "less. Make u much larger": lambda blank, R: (blank, slow(R)),
         "nearly: R_0 · R_d adds up all cosines and wobbles as it falls, so a farther blank may win; "
         "take one slow cosine, which falls all the way": lambda blank, R: (100 * blank, R[-1]),
-        "this cosine turns too fast: cos(distance) falls for 3 tokens and then rises again, so a farther "
-        "blank may win. Take a slower one, a later column": lambda blank, R: (100 * blank, cosine(R, 0)),
         "R[0] is the farthest distance, key-1; the nearest, 0, is R[-1]": (
             lambda blank, R: (100 * blank, R[0])
         ),
@@ -251,6 +242,28 @@ def check_last_blank(attempt: Callable[..., Any]) -> Verdict:
         names=("blank", "R"),
         say=_say_where,
     )
-    if not verdict.right:
-        return verdict
-    return _sharp(verdict, scores(attempt(blank, R)), looks((SHARP * blank, slow(R)), blank, R))
+    if verdict.right:
+        return _sharp(verdict, scores(attempt(blank, R)), looks((SHARP * blank, slow(R)), blank, R))
+    unnamed = " your head's query at place " in verdict.message
+    u, v = attempt(blank, R) if unnamed else (None, None)
+    why = _why_not_the_last_blank(u, v, exact) if unnamed else None
+    return Verdict(False, why, details=verdict.message) if why else verdict
+
+
+def _why_not_the_last_blank(u: Any, v: Any, R: Tensor) -> str | None:
+    """Say whether u is too weak beside v, and from which distance on the score of v rises."""
+    lead = (u[0] - u[1:5].max()).item()  # token 0 is the blank
+    curve = einsum(v.double(), R, "dim, dist dim -> dist").flip(0)  # by distance, from 0 on
+    takes, reasons = (curve.max() - curve.min()).item(), []
+    if lead <= takes:
+        reasons.append(
+            f"u is too weak: over the {KEYS} distances the score of v differs by up to {takes:.3g}, and "
+            f"being a blank adds {lead:.3g}. Make u much larger, or v smaller"
+        )
+    rises = (curve.diff() >= 0).nonzero().flatten().tolist()
+    if rises:
+        reasons.append(
+            f"the score of v does not fall all the way: it rises from distance {rises[0]} to {rises[0] + 1}, "
+            "so a farther blank may win. Take a column with a slow cosine, which falls over all distances"
+        )
+    return ". And ".join(reasons) or None
