@@ -87,12 +87,21 @@ def rotate(x: Keys, positions: Int[Tensor, " pos"]) -> Keys:
         x_m      ->  x_m cos(p ω_m) - x_{m+h} sin(p ω_m)
         x_{m+h}  ->  x_m sin(p ω_m) + x_{m+h} cos(p ω_m)        with h = d_head / 2
 
-    The angles are computed in float64: in float32 they would be off by thousandths at position 100,000.
     """
-    table = sinusoids(positions.double(), x.shape[-1]).to(x.dtype)
-    sin, cos = rearrange(table, "pos (two half) -> two pos half", two=2)
+    sin, cos = sin_and_cos(positions, x.shape[-1], x.dtype)
     low, high = rearrange(x, "batch head pos (two half) -> two batch head pos half", two=2)
     return pack([low * cos - high * sin, low * sin + high * cos], "batch head pos *")[0]
+
+
+def sin_and_cos(
+    positions: Int[Tensor, " pos"], d_head: int, dtype: torch.dtype
+) -> Float[Tensor, "two pos half"]:
+    """Return sin(p ω_m) and cos(p ω_m) of each position p and pair m.
+
+    The angles are computed in float64: in float32 they would be off by thousandths at position 100,000.
+    """
+    table = sinusoids(positions.double(), d_head).to(dtype)
+    return rearrange(table, "pos (two half) -> two pos half", two=2)
 
 
 class RotaryAttention(ScoredAttention):

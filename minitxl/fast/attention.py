@@ -30,18 +30,22 @@ from minitxl.fast import cpu_attention, gpu_attention
 from minitxl.fast.dropout import FastDropout
 from minitxl.fast.eager import is_eager
 from minitxl.fast.inputs import Inputs, project, project_distances, with_bias, with_biases
+from minitxl.fast.rotary import turn
 from minitxl.later_attention import (
     ALiBiAttention,
     BiasedAttention,
     RotaryAttention,
     ScoredAttention,
     T5Attention,
-    rotate,
+    sin_and_cos,
 )
+
+WORTH_BLOCKS = 2**15
+"""Scores of a head from which on our blocks take less time on a CPU than PyTorch's attention."""
 
 
 class FastMultiHeadAttention(MultiHeadAttention):
-    """``MultiHeadAttention`` by PyTorch's own attention."""
+    """``MultiHeadAttention`` by ``dot_product_attention``."""
 
     def forward(
         self, x: Segment, memory: LayerMemory | None = None, **options: Unpack[AttentionOptions]
@@ -72,7 +76,7 @@ class FastXLAttention(XLAttention):
 
 
 class FastRotaryAttention(RotaryAttention):
-    """``RotaryAttention`` by PyTorch's own attention; with a clamp_len, by its own formulas."""
+    """``RotaryAttention`` by ``dot_product_attention``; with a clamp_len, by its own formulas."""
 
     def forward(
         self, x: Segment, memory: LayerMemory | None = None, **options: Unpack[AttentionOptions]
@@ -82,9 +86,10 @@ class FastRotaryAttention(RotaryAttention):
             return super().forward(x, memory, **options)
         check_segment(x, memory, options, weight=self.W_q.weight)
         q, k, v = _projections(self, self.W_k, x, memory)
-        position = torch.arange(k.shape[2], device=x.device)
-        q, k = rotate(q, position[k.shape[2] - q.shape[2] :]), rotate(k, position)
-        return _attend(self, q, k, v, options)
+        n_query, n_key = q.shape[2], k.shape[2]
+        sin, cos = sin_and_cos(torch.arange(n_key, device=x.device), self.d_head, x.dtype)
+        q = turn(q, sin[n_key - n_query :], cos[n_key - n_query :])
+        return _attend(self, q, turn(k, sin, cos), v, options)
 
 
 class _FastBiasedAttention(BiasedAttention):
@@ -131,7 +136,7 @@ def _projections(
 def _attend(
     attention: MultiHeadAttention | RotaryAttention, q: Heads, k: Keys, v: Keys, options: AttentionOptions
 ) -> Segment:
-    """Return the attention's output by PyTorch's own attention."""
+    """Return the attention's output by ``dot_product_attention``."""
     rate = attention.drop.p if attention.training else 0.0
     window, key_mask = options.get("window"), options.get("key_mask")
     heads = dot_product_attention(q, k, v, rate=rate, window=window, key_mask=key_mask)
@@ -147,7 +152,12 @@ def dot_product_attention(
     window: int | None = None,
     key_mask: KeyMask | None = None,
 ) -> Heads:
-    """Return softmax(q_i · k_j / √d_head) v_j; with ``is_causal`` and no mask PyTorch skips future keys."""
+    """Return softmax(q_i · k_j / √d_head) v_j: in blocks where a CPU has many scores, else by PyTorch.
+
+    With ``is_causal`` and no mask PyTorch skips future keys.
+    """
+    if q.device.type == "cpu" and q.shape[2] * k.shape[2] >= WORTH_BLOCKS:
+        return cpu_attention.products_in_blocks(q, k, v, rate=rate, window=window, key_mask=key_mask)
     if q.shape[2] == k.shape[2] and window is None and key_mask is None:
         return scaled_dot_product_attention(q, k, v, is_causal=True, dropout_p=rate)
     mask = attention_mask(q.shape[2], k.shape[2], window=window, key_mask=key_mask, device=q.device)

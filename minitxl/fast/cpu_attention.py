@@ -1,4 +1,4 @@
-"""Relative attention on a CPU: the numbers of ``XLAttention``, in less time and less memory.
+"""Attention on a CPU in blocks of queries: the same numbers, in less time and less memory.
 
 **Blocks.** A few queries of a segment, with all keys up to the last of them, are themselves a
 segment with memory: the same attention. So queries are processed in blocks of ``BLOCK``. Keys that
@@ -12,12 +12,15 @@ column end up at keys of the future, which are masked.
 
 **The backward pass** keeps the weights α and nothing else of their size. With dS the gradient of the
 scores and S' = q_v rᵀ their padded product, dS' is dS written through the same view, dq_v = dS' r, and
-dr = dS'ᵀ q_v. The gradients of keys, values and distances are summed transposed, because those products
-take less time.
+dr = dS'ᵀ q_v.
+
+**Without distances.** Where a score is a product of query and key alone (absolute and rotary positions),
+q_v and r are None, and the blocks are computed without them.
 """
 
 from collections.abc import Iterator
 from itertools import cycle, islice
+from math import sqrt
 from typing import Any
 
 import torch
@@ -48,13 +51,30 @@ DistanceRows = Float[Tensor, "some dist width"]
 
 
 def in_blocks(inputs: Inputs) -> Heads:
-    """Return the heads' outputs, computed block by block."""
+    """Return the heads of relative attention, computed block by block."""
     q_u, q_v, k, v, r, rate, window, key_mask = inputs
-    flat = (rearrange(tensor, "batch head pos dim -> (batch head) pos dim") for tensor in (q_u, q_v, k, v))
     rows = rows_at_once(q_u, k)
     r = repeat(r, "head dist dim -> (text head) dist dim", text=max(1, rows // len(r)))
-    out = Blocks.apply(*flat, r, rows, rate, window, key_mask)  # type: ignore[no-untyped-call]
+    return _heads(q_u, _rows(q_v), k, v, r, rows, rate, window, key_mask)
+
+
+def products_in_blocks(
+    q: Heads, k: Keys, v: Keys, *, rate: float, window: int | None, key_mask: KeyMask | None
+) -> Heads:
+    """Return the heads of attention without distances, softmax(q_i · k_j / √d_head) v_j, block by block."""
+    q = q / sqrt(q.shape[3])
+    return _heads(q, None, k, v, None, rows_at_once(q, k), rate, window, key_mask)
+
+
+def _heads(
+    q_u: Heads, q_v: DistanceQueries | None, k: Keys, v: Keys, r: DistanceRows | None, *options: Any
+) -> Heads:
+    out = Blocks.apply(_rows(q_u), q_v, _rows(k), _rows(v), r, *options)  # type: ignore[no-untyped-call]
     return rearrange(out, "(batch head) query dim -> batch head query dim", batch=len(q_u))
+
+
+def _rows(heads: Keys) -> KeyRows:
+    return rearrange(heads, "batch head pos dim -> (batch head) pos dim")
 
 
 def rows_at_once(q: Heads, k: Keys) -> int:
@@ -71,19 +91,19 @@ def rows_at_once(q: Heads, k: Keys) -> int:
 
 
 class Blocks(torch.autograd.Function):
-    """Relative attention, ``rows`` at once: a row is one head of one text.
+    """Attention with or without distances, ``rows`` at once: a row is one head of one text.
 
-    The queries come with u or v added, and scaled.
+    The queries come scaled, and where u and v exist with these added.
     """
 
     @staticmethod
     def forward(
         ctx: Any,
         q_u: Rows,
-        q_v: DistanceQueries,
+        q_v: DistanceQueries | None,
         k: KeyRows,
         v: KeyRows,
-        r: DistanceRows,
+        r: DistanceRows | None,
         rows: int,
         rate: float,
         window: int | None,
@@ -95,12 +115,15 @@ class Blocks(torch.autograd.Function):
         for queries, keys, dists in _blocks(q_u, k, window):
             n_query, n_key = queries.stop - queries.start, keys.stop - keys.start
             bias = _bias(q_u, queries, keys, window, key_mask)
-            padded = _slice(products, rows, n_query, n_key + 1)
+            padded = None if r is None else _slice(products, rows, n_query, n_key + 1)
             reused = None if needs_backward else _slice(buffer, rows, n_query, n_key)
-            here = (out[:, queries], q_u[:, queries], q_v[:, queries], k[:, keys], v[:, keys], r[:, dists])
+            here = _parts((out, queries), (q_u, queries), (q_v, queries), (k, keys), (v, keys), (r, dists))
             for out_, q_k, q_r, k_, v_, r_, bias_ in _in_chunks(rows, *here, bias):
-                torch.bmm(q_r, r_.mT, out=padded)
-                scores = torch.baddbmm(_shift(padded), q_k, k_.mT, out=reused)
+                if padded is None:
+                    scores = torch.bmm(q_k, k_.mT, out=reused)
+                else:
+                    torch.bmm(q_r, r_.mT, out=padded)
+                    scores = torch.baddbmm(_shift(padded), q_k, k_.mT, out=reused)
                 scores[..., -bias.shape[2] :].add_(bias_)
                 alpha = torch.softmax(scores, dim=-1, out=scores)
                 if key_mask is not None:
@@ -118,31 +141,32 @@ class Blocks(torch.autograd.Function):
     def backward(ctx: Any, d_out: Rows) -> tuple[Tensor | None, ...]:
         q_u, q_v, k, v, r, *saved = ctx.saved_tensors
         rows, weights = ctx.rows, iter(saved)
-        dq_u, dq_v = torch.empty_like(q_u), torch.empty_like(q_v)
-        dk, dv, dr = (tensor.new_zeros(tensor.mT.shape) for tensor in (k, v, r))
+        dq_u, dq_v = (None if q is None else torch.empty_like(q) for q in (q_u, q_v))
+        dk, dv, dr = (None if tensor is None else torch.zeros_like(tensor) for tensor in (k, v, r))
         products, buffer, sums = (_buffer(q_u, k, rows) for _ in range(3))
         for queries, keys, dists in _blocks(q_u, k, ctx.window):
             n_query, n_key = queries.stop - queries.start, keys.stop - keys.start
-            padded = _slice(products, rows, n_query, n_key + 1)
-            here = (d_out[:, queries], q_u[:, queries], q_v[:, queries], k[:, keys], v[:, keys], r[:, dists])
             d_scores_buffer = _slice(buffer, rows, n_query, n_key)
-            sum_k = _slice(sums, rows, k.shape[2], n_key)
-            sum_r = _slice(sums, rows, r.shape[2], n_key + 1)
-            theirs = (dq_u[:, queries], dq_v[:, queries], dk[..., keys], dv[..., keys], dr[..., dists])
+            sum_k = _slice(sums, rows, n_key, k.shape[2])
+            here = _parts((d_out, queries), (q_u, queries), (q_v, queries), (k, keys), (v, keys), (r, dists))
+            theirs = _parts((dq_u, queries), (dq_v, queries), (dk, keys), (dv, keys), (dr, dists))
             for d_, q_k, q_r, k_, v_, r_, dq_k, dq_r, dk_, dv_, dr_ in _in_chunks(rows, *here, *theirs):
                 alpha, drop = next(weights), next(weights)
                 d_alpha = torch.bmm(d_, v_.mT, out=d_scores_buffer)
                 if drop is not None:
                     d_alpha.mul_(drop)
                 d_scores = softmax_backward(d_alpha, alpha, -1, alpha.dtype, grad_input=d_alpha)
+                dq_k.copy_(torch.bmm(d_scores, k_))
+                dv_.add_(torch.bmm(_dropped(alpha, drop).mT, d_, out=sum_k))
+                dk_.add_(torch.bmm(d_scores.mT, q_k, out=sum_k))
+                if r is None:
+                    continue
+                padded = _slice(products, rows, n_query, n_key + 1)
                 padded[:, 0, :n_query] = 0.0  # these entries precede the view, and have no score
                 _shift(padded).copy_(d_scores)
-                dq_k.copy_(torch.bmm(d_scores, k_))
                 dq_r.copy_(torch.bmm(padded, r_))
-                dv_.add_(torch.bmm(d_.mT, _dropped(alpha, drop), out=sum_k))
-                dk_.add_(torch.bmm(q_k.mT, d_scores, out=sum_k))
-                dr_.add_(torch.bmm(q_r.mT, padded, out=sum_r))
-        return dq_u, dq_v, dk.mT.contiguous(), dv.mT.contiguous(), dr.mT, None, None, None, None
+                dr_.add_(torch.bmm(padded.mT, q_r, out=_slice(sums, rows, n_key + 1, r.shape[2])))
+        return dq_u, dq_v, dk, dv, dr, None, None, None, None
 
 
 def _blocks(q: Rows, k: KeyRows, window: int | None) -> Iterator[tuple[slice, slice, slice]]:
@@ -155,9 +179,14 @@ def _blocks(q: Rows, k: KeyRows, window: int | None) -> Iterator[tuple[slice, sl
         yield slice(first, last), slice(far, near), slice(n_key - (near - far), n_key + 1)
 
 
-def _in_chunks(rows: int, *tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
-    """Yield ``rows`` rows of each tensor at a time. Shorter tensors repeat."""
-    chunks = [tensor.split(rows) for tensor in tensors]
+def _parts(*tensors: tuple[Tensor | None, slice]) -> list[Any]:
+    """Return the positions that belong to a block of each tensor; None where there is no tensor."""
+    return [None if tensor is None else tensor[:, positions] for tensor, positions in tensors]
+
+
+def _in_chunks(rows: int, *tensors: Tensor | None) -> Iterator[tuple[Any, ...]]:
+    """Yield ``rows`` rows of each tensor at a time. Shorter tensors repeat, and so does None."""
+    chunks = [(None,) if tensor is None else tensor.split(rows) for tensor in tensors]
     return islice(zip(*map(cycle, chunks), strict=False), max(map(len, chunks)))
 
 

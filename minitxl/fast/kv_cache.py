@@ -41,12 +41,13 @@ from minitxl.fast.attention import (
 )
 from minitxl.fast.convert import optimize
 from minitxl.fast.inputs import Distances, Inputs, project_distances, with_bias, with_biases
+from minitxl.fast.rotary import Angles, turn
 from minitxl.later_attention import (
     ALiBiAttention,
     BiasedAttention,
     RotaryAttention,
     T5Attention,
-    rotate,
+    sin_and_cos,
 )
 from minitxl.model import Attention, Hidden, Tokens, TransformerLM
 
@@ -151,11 +152,13 @@ def _read(
         distances=_distances(model, cache, tokens.shape[1]),
     )
     end = cache.end + tokens.shape[1]
+    angles = _angles(model, cache, tokens.shape[1])
     x = model.embed(tokens)
     for layer, block in enumerate(model.blocks):
         x = model.add_positions(x, layer=layer) if layer else x
         buffers = cache.buffers[layer, :, :, :, cache.begin : end]
-        attended = _attend(block.attention, block.attention_input(x), buffers, cache.distances[layer], cache)
+        entering = block.attention_input(x)
+        attended = _attend(block.attention, entering, buffers, cache.distances[layer], angles, cache)
         x = block.residual_sublayers(x, attended)
     begin = max(cache.begin, end - cache.mem_len)
     key_mask = None if cache.key_mask is None else cache.key_mask[:, begin - cache.begin :]
@@ -169,6 +172,7 @@ def _attend(
     x: Float[Tensor, "batch query model"],
     buffers: Float[Tensor, "2 batch head key dim"],
     r: Float[Tensor, "head dist dim"],
+    angles: tuple[Angles, Angles] | None,
     cache: Cache,
 ) -> Float[Tensor, "batch query model"]:
     """Return one layer's attention; the keys and values of ``x`` are written where the buffers end.
@@ -178,12 +182,20 @@ def _attend(
     """
     W_k = attention.W_kE if isinstance(attention, XLAttention) else attention.W_k
     q, new_k, new_v = (split_heads(W(x), attention.n_head) for W in (attention.W_q, W_k, attention.W_v))
-    if isinstance(attention, RotaryAttention) and cache.clamp_len is None:
-        position = torch.arange(cache.read, cache.read + x.shape[1], device=x.device)
-        q, new_k = rotate(q, position), rotate(new_k, position)
+    if angles is not None:
+        q, new_k = turn(q, *angles), turn(new_k, *angles)
     k, v = buffers
     k[:, :, -x.shape[1] :], v[:, :, -x.shape[1] :] = new_k, new_v
     return attention.W_o(merge_heads(HEADS[type(attention)](attention, q, k, v, r, cache)))
+
+
+def _angles(model: TransformerLM, cache: Cache, seg: int) -> tuple[Angles, Angles] | None:
+    """Return sin and cos of this segment's positions, for all layers; None where nothing turns."""
+    if not isinstance(model.blocks[0].attention, RotaryAttention) or cache.clamp_len is not None:
+        return None
+    position = torch.arange(cache.read, cache.read + seg, device=cache.buffers.device)
+    sin, cos = sin_and_cos(position, model.config.d_head, cache.buffers.dtype)
+    return sin, cos
 
 
 def _absolute_heads(

@@ -12,16 +12,19 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.flop_counter import FlopCounterMode
 
 from minitxl.attention import MultiHeadAttention, ShawAttention, XLAttention
+from minitxl.fast import attention as fast_attention
 from minitxl.fast import cpu_attention, optimize
+from minitxl.later_attention import ALiBiAttention, RotaryAttention, T5Attention
 from minitxl.memory import extend
 
-KINDS = [MultiHeadAttention, ShawAttention, XLAttention]
+KINDS = [MultiHeadAttention, ShawAttention, XLAttention, RotaryAttention, ALiBiAttention, T5Attention]
 clamps = st.none() | st.integers(0, 6)
 
 
 @pytest.fixture
 def small_blocks(monkeypatch):
     monkeypatch.setattr(cpu_attention, "BLOCK", 3)
+    monkeypatch.setattr(fast_attention, "WORTH_BLOCKS", 1)
 
 
 def assert_same(attention, x, memory, tolerance, **options):
@@ -41,13 +44,14 @@ def assert_same(attention, x, memory, tolerance, **options):
     shape=shapes,
     block=st.integers(1, 5),
     scores=st.integers(1, 200),
+    worth_blocks=st.sampled_from([1, 2**15]),
     window=windows,
     clamp_len=clamps,
     hide=st.booleans(),
     single=st.booleans(),
 )
 def test_fast_equals_eager_and_so_do_all_gradients(
-    kind, shape, block, scores, window, clamp_len, hide, single
+    kind, shape, block, scores, worth_blocks, window, clamp_len, hide, single
 ):
     n_head, d_head, batch, query, mem = shape
     attention = random_attention(kind, n_head, d_head)
@@ -59,6 +63,7 @@ def test_fast_equals_eager_and_so_do_all_gradients(
         attention, x, memory = attention.float(), x.float() / 2, memory.float() / 2
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cpu_attention, "BLOCK", block)
+        patch.setattr(fast_attention, "WORTH_BLOCKS", worth_blocks)
         patch.setattr(cpu_attention, "SCORES", scores)
         assert_same(
             attention,
@@ -147,7 +152,7 @@ def test_the_backward_pass_keeps_fewer_numbers_than_the_eager_text(small_blocks)
     assert kept(lambda: optimize(attention)(x, memory)) < 0.7 * kept(lambda: attention(x, memory))
 
 
-@pytest.mark.parametrize("kind", [MultiHeadAttention, XLAttention])
+@pytest.mark.parametrize("kind", [MultiHeadAttention, XLAttention, RotaryAttention, T5Attention])
 def test_dropped_weights_leave_the_mean_as_it_was(kind, small_blocks):
     attention = random_attention(kind, 2, 3, attention_dropout=0.25)
     x, memory = context(1, 5, 4)
@@ -170,7 +175,7 @@ def test_gradients_are_right_under_dropout(small_blocks):
     assert torch.autograd.gradcheck(drawn_again, x.requires_grad_())
 
 
-@pytest.mark.parametrize("kind", [MultiHeadAttention, XLAttention])
+@pytest.mark.parametrize("kind", [MultiHeadAttention, XLAttention, RotaryAttention, T5Attention])
 def test_what_is_frozen_gets_no_gradient_and_the_rest_get_theirs(kind, small_blocks):
     names = [name for name, _ in random_attention(kind, 2, 3).named_parameters()]
     for learned in names:

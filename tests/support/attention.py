@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from minitxl.attention import ShawAttention
+from minitxl.later_attention import RotaryAttention
 
 D_MODEL = 6
 shapes = st.tuples(
@@ -15,8 +16,10 @@ windows = st.none() | st.integers(1, 8)
 
 
 def random_attention(kind: type, n_head: int, d_head: int, seed: int = 0, **settings) -> nn.Module:
-    """Return an attention of this class with normal weights."""
+    """Return an attention of this class with normal weights; a rotary one with an even ``d_head``."""
     torch.manual_seed(seed)
+    if kind is RotaryAttention:
+        d_head += d_head % 2
     if kind is ShawAttention:
         settings = {"max_distance": 3, **settings}
     attention = kind(D_MODEL, n_head, d_head, **settings).double()
