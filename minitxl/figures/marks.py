@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
@@ -77,6 +78,33 @@ def ticks_at(axes: Axes, places: Sequence[int], **style: Any) -> None:
     """Label the x axis at these places alone, whatever its scale."""
     axes.set_xticks(places, [f"{place:,}" for place in places], **style)
     axes.set_xticks([], minor=True)
+
+
+def label_ends(axes: Axes, *, least: float = 0.07) -> None:
+    """Write the name of each labelled line at its right end, in its colour, names at least so far apart.
+
+    ``least`` is a share of the axes' height.
+    """
+    low, high = axes.get_ylim()
+    ends = {
+        line: (float(np.asarray(line.get_ydata())[-1]) - low) / (high - low)
+        for line in axes.lines
+        if not str(line.get_label()).startswith("_")
+    }
+    lines = sorted(ends, key=lambda line: ends[line])
+    heights: list[float] = []
+    for line in lines:
+        heights.append(max(ends[line], heights[-1] + least) if heights else ends[line])
+    over = max(heights[-1] - 1, 0.0) if heights else 0.0
+    for line, height in zip(lines, heights, strict=True):
+        axes.annotate(
+            str(line.get_label()),
+            (1.01, height - over),
+            xycoords="axes fraction",
+            color=line.get_color(),
+            va="center",
+            annotation_clip=False,
+        )
 
 
 def layer_ticks(axes: Axes, n_layer: int) -> None:

@@ -1,13 +1,18 @@
 """Notebook 06b: its checks, its figures, and what it says of the stored result."""
 
 import re
+from itertools import pairwise
 
 import pytest
 import torch
-from page import Page
+from matplotlib.figure import Figure
+from page import NOTEBOOKS, Page
 
 from minitxl.analysis import context_length
 from minitxl.course.checks import context_length as checks
+from minitxl.experiments import results
+from minitxl.figures.attention import memory_use
+from minitxl.figures.marks import label_ends
 from minitxl.figures.recurrence import dependency_graph
 from minitxl.figures.recurrence.token_losses import token_losses
 
@@ -133,4 +138,32 @@ def test_effective_lengths_names_its_marks():
     panels = {"One": {"A": {"lengths": [8, 16], "loss": [2.0, 1.0], "recl": [16]}}}
     picture = dependency_graph.effective_lengths({"unit": "bits", "panels": panels, "marks": "length"})
     assert picture.alt == "Bits against context, and length in tokens. One: A 16 (1.00 in the end)."
-    assert picture.figure.legends[0].get_title().get_text() == "large mark: length"
+    (axes,) = picture.figure.axes
+    assert axes.get_title(loc="left") == "One; large mark: length"
+    assert [text.get_text() for text in axes.texts if text.xy[0] == 1.01] == ["A"]
+
+
+def test_names_at_the_ends_of_lines_keep_their_order_and_a_distance():
+    figure = Figure()
+    axes = figure.subplots()
+    for name, end in {"low": 1.0, "high": 3.0, "nearly high": 2.99}.items():
+        axes.plot([0, 1], [2.0, end], label=name)
+    axes.plot([0, 1], [0.5, 0.5])
+    label_ends(axes, least=0.1)
+    heights = [text.xy[1] for text in axes.texts]
+    assert [text.get_text() for text in axes.texts] == ["low", "nearly high", "high"]
+    assert heights == sorted(heights)
+    assert min(above - below for below, above in pairwise(heights)) >= 0.1 - 1e-9
+    assert max(heights) <= 1
+
+
+def test_the_gains_of_pairs_are_drawn_a_panel_a_model():
+    data = results.read(NOTEBOOKS.parent / "figures" / "context.json").data
+    picture = memory_use.context_gains(data)
+    *panels, _ = picture.figure.axes
+    lengths = data["context_lens"]
+    for axes, gains in zip(panels, (data["gains"][name] for name in memory_use.SYSTEMS), strict=True):
+        drawn = axes.images[0].get_array()
+        for pair in gains:
+            place = lengths.index(pair["short"]), lengths.index(pair["long"])
+            assert drawn[place] == pair["perplexity"]["mean"]

@@ -54,6 +54,18 @@ def context(data: Data) -> Picture:
     )
 
 
+def context_gains(data: Data) -> Picture:
+    """Draw the gain of each pair of context lengths, a panel a model: the paper's Figure 3."""
+    with drawing(10, 2.6) as figure:
+        _gains(figure, data)
+    first, last = data["context_lens"][0], data["context_lens"][-1]
+    alt = []
+    for name, (label, *_) in SYSTEMS.items():
+        gains = {(pair["short"], pair["long"]): pair["perplexity"]["mean"] for pair in data["gains"][name]}
+        alt.append(f"{label} {gains[first, last]:.2f}")
+    return Picture(figure, f"Gain in perplexity of {last} tokens over {first}: {', '.join(alt)}.")
+
+
 def _recl(axes: Axes, recl: Data) -> None:
     """Draw a row a model, the paper's two groups apart; a mark for each share of the hardest targets."""
     rows = [(group, name) for group in PAPER_RECL for name in recl[group]]

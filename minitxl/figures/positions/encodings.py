@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
-from minitxl.figures.marks import hide_frame
+from minitxl.figures.marks import hide_frame, label_ends
 from minitxl.figures.picture import BITS, BLUE, GREEN, ORANGE, PURPLE, Data, Picture, drawing
 
 LINES = ((BLUE, "s:"), (GREEN, "^-."), (ORANGE, "o-"), (PURPLE, "D--"))
@@ -89,7 +89,7 @@ def one_query(data: Data) -> Picture:
 
 
 def by_place(data: Data) -> Picture:
-    """Draw a line for each of ``curves`` over ``places``; ``levels`` are named horizontal lines.
+    """Draw a line for each of ``curves`` over ``places``, named at its end, and ``levels`` across.
 
     ``before`` shades the places below it, under the name ``shaded``.
     """
@@ -110,7 +110,9 @@ def by_place(data: Data) -> Picture:
             )
         axes.set(xlabel=data["xlabel"], ylabel=data["ylabel"], xlim=(places[0] - 0.5, places[-1] + 0.5))
         axes.set_xticks(places if len(places) <= 16 else places[::4])
-        axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
+        label_ends(axes)
+        if "before" in data:
+            axes.legend(axes.patches[:1], [data["shaded"]], loc="upper right")
     return Picture(figure, f"{data['ylabel']} by {data['xlabel']}: {'; '.join(alt)}.")
 
 

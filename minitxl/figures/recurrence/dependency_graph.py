@@ -7,7 +7,7 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.collections import LineCollection
 
-from minitxl.figures.marks import cut_lines, hide_frame, layer_ticks, write_numbers
+from minitxl.figures.marks import cut_lines, hide_frame, label_ends, layer_ticks, write_numbers
 from minitxl.figures.picture import BLUE, GREEN, ORANGE, PURPLE, Data, Picture, drawing
 from minitxl.figures.recurrence.reach import GRADIENTS
 
@@ -188,7 +188,8 @@ def effective_lengths(data: Data) -> Picture:
         for axes, (title, group) in zip(plots, panels.items(), strict=True):
             for name, one in group.items():
                 colour, line, mark = looks[name]
-                axes.plot(one["lengths"], one["loss"], marker=mark, ms=3, ls=line, color=colour, lw=1.3)
+                look: dict[str, Any] = {"marker": mark, "ms": 3, "ls": line, "color": colour, "lw": 1.3}
+                axes.plot(one["lengths"], one["loss"], label=name, **look)
                 stops = [one["loss"][one["lengths"].index(recl)] for recl in one["recl"]]
                 axes.plot(one["recl"], stops, mark, ms=10, color=colour, mec="black", zorder=4)
                 if all(len(set(other["recl"])) == 1 for other in group.values()):
@@ -196,13 +197,10 @@ def effective_lengths(data: Data) -> Picture:
                         f"{one['recl'][0]}", (one["recl"][0], stops[0]), (7, 4), textcoords="offset points"
                     )
                     words.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 0.5})
-            axes.set(title=title, xlabel="context, tokens")
+            axes.set(title=f"{title}; large mark: {marks}", xlabel="context, tokens")
         plots[0].set_ylabel(data["unit"])
-        handles = [
-            mpl.lines.Line2D([], [], color=colour, ls=line, marker=mark, ms=7, mec="black", label=name)
-            for name, (colour, line, mark) in looks.items()
-        ]
-        figure.legend(handles=handles, title=f"large mark: {marks}", loc="outside right upper")
+        for axes in plots:
+            label_ends(axes)
     alt = "; ".join(
         f"{title}: "
         + ", ".join(
