@@ -176,6 +176,9 @@ REMEMBERED = {
 }
 FORGOTTEN = {
     "[-0:] is everything": lambda memory, states, m: torch.cat([memory, states], -2)[..., -m:, :],
+    "counts from the end. max(0, …) mends": lambda memory, states, m: torch.cat([memory, states], 2)[
+        :, :, memory.size(2) + states.size(2) - m :
+    ],
     "the oldest tokens are kept": lambda memory, states, m: torch.cat([memory, states], 2)[..., :m, :],
     "only the segment is remembered": lambda memory, states, m: by_tokens(states[:, :, :0], states, m),
     "the old memory is kept": lambda memory, states, m: memory[:, :, max(0, memory.shape[2] - m) :],

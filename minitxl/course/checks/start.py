@@ -55,7 +55,8 @@ predictions = Predictions(
             64: "One layer reaches 63, since the token itself is 0 back; and each of the 2 others adds 32.",
             95: "That is 2 layers' reach: there are 3.",
             96: "That is 3 memories. But the last token of a segment also looks back 31 in its own segment.",
-            128: "Off by one: the last token of a segment has offset 31, and it does not reach itself.",
+            128: "128 is counted from the character that is predicted. The question counts from the last one "
+            "that was read, which is 0 back: 31 + 32 + 32 + 32 = 127.",
             192: "That is 3 times 64. Only the first layer adds segment and memory: 63 + 32 + 32.",
         },
     ),
@@ -153,6 +154,12 @@ def check_remember(attempt: Callable[[Tensor, Tensor, int], Tensor]) -> Verdict:
         "Count what is forgotten from the front (Hint 2)": lambda memory, states, mem_len: joined(
             memory, states
         )[:, :, -mem_len:],
+        "while fewer than mem_len tokens are there, nothing is to be forgotten: their number less mem_len is "
+        "below 0 then, and a slice that begins below 0 counts from the end. max(0, …) mends it": (
+            lambda memory, states, mem_len: joined(memory, states)[
+                :, :, memory.shape[2] + states.shape[2] - mem_len :
+            ]
+        ),
         "the oldest tokens are kept: the newest must be, so forget from the front": (
             lambda memory, states, mem_len: joined(memory, states)[:, :, :mem_len]
         ),
