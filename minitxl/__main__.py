@@ -19,6 +19,7 @@ from tyro.conf import Positional
 
 from minitxl.benchmark import bench
 from minitxl.benchmark.peers import Precision
+from minitxl.commands import original_options
 from minitxl.commands.evaluate import Evaluate
 from minitxl.commands.generate import Generate
 from minitxl.commands.shared import Device, RefusedFlagError, TextFlags, bars, device_of, make_folder, place
@@ -271,6 +272,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _parsed(arguments: list[str]) -> Callable[[], None]:
+    original_options.refuse(arguments)
     preset = tyro.conf.subcommand(default=starting_point(arguments) or tyro.MISSING_NONPROP)
     with readable_width():
         return tyro.cli(

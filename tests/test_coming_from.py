@@ -11,6 +11,7 @@ from support.markdown import blocks_of
 from support.released import random_model
 
 from minitxl.__main__ import main
+from minitxl.commands.original_options import OPTIONS
 from minitxl.config import ModelConfig
 from minitxl.inference.config import EvaluateConfig
 from minitxl.pretrained.released import load_released
@@ -58,6 +59,24 @@ def test_every_option_of_the_original_has_a_row(section, options):
     named = {name for row in rows_of(section) for name in re.findall(r"--([\w-]+)", row[0])}
     assert sorted(set(options) - named) == []
     assert sorted(named - set(options)) == []
+
+
+def test_the_sentence_about_an_option_of_the_original_names_what_the_page_names():
+    """Each of the flags is in the option's row, and each row with flags of another name has its sentence."""
+    rows = rows_of("Options of train.py") + rows_of("Options of eval.py")
+    for name, here in OPTIONS.items():
+        found = [row for row in rows if f"`--{name}`" in row[0] or f"`--{name} " in row[0]]
+        row = next(row for row in found if row[1] and row[1] != "as in train.py")
+        words = re.findall(r"--[a-z-]+|minitxl train FOLDER|the folder", here)
+        assert words, here
+        assert all(word in " ".join(row) for word in words), (name, here, row)
+    renamed = {
+        name
+        for row in rows
+        for name in re.findall(r"--([\w-]+)", row[0])
+        if row[1].startswith("`--") and f"--{name.replace('_', '-')}" not in row[1]
+    }
+    assert renamed - {"static-loss-scale", "dynamic-loss-scale"} <= {*OPTIONS}
 
 
 def test_every_setting_of_the_port_has_a_row():

@@ -65,9 +65,14 @@ class Evaluate:
     def __call__(self) -> None:
         self._check_flags()
         subject = self._subject(device_of(self.device))
+        if self.clamp_len is not None and subject.model.config.attention == "absolute":
+            raise ValueError(
+                f"clamp_len must be given for an attention that reads distances, got {self.clamp_len} "
+                f"for {subject.name}, whose attention is absolute"
+            )
         corpus, vocabulary, ids = text_for(subject, self._source())
         part = self._part(corpus, subject)
-        print(corpus.summary(), flush=True)
+        print(corpus.summary(of_whole=part == "whole"), flush=True)
         stream = getattr(corpus, part)
         if len(stream) < 2:
             raise ValueError(f"{_called(part)} {corpus.name} must hold 2 tokens or more, got {len(stream)}")

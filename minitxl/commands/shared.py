@@ -91,6 +91,8 @@ class TextFlags:
             return datasets.load(self.data)
         if self.text is None:
             return corpora.embedded()
+        if not self.text.exists():
+            raise ValueError(f"text must be a file or a folder that is there, got {self.text}")
         unknown = self.unknown and vocabulary is None
         if self.text.is_dir():
             return datasets.from_folder(self.text, unit, unknown=unknown, vocabulary=vocabulary)

@@ -132,6 +132,29 @@ def resumed(
     return settings
 
 
+def check_effect(config: ModelConfig, settings: TrainConfig) -> None:
+    """Raise a ValueError for a setting that isn't left at its default, and would change nothing."""
+    attention = config.attention
+    table = attention == "absolute" and config.positions in ("learned", "per-layer")
+    needed = {
+        "positions": (attention == "absolute", "attention = absolute"),
+        "max_seg_len": (table, "positions = learned or per-layer"),
+        "max_distance": (attention == "shaw", "attention = shaw"),
+        "n_bucket": (attention == "t5", "attention = t5"),
+        "bucket_distance": (attention == "t5", "attention = t5"),
+        "share_biases": (attention in ("xl", "t5"), "attention = xl or t5"),
+        "clamp_len": (attention != "absolute", "an attention that reads distances"),
+        "final_norm": (config.norm == "pre", "norm = pre"),
+        "div_val": (bool(config.cutoffs), "cutoffs"),
+        "tie_projections": (bool(config.cutoffs), "cutoffs"),
+    }
+    values = asdict(config) | asdict(settings)
+    defaults = asdict(ModelConfig()) | asdict(TrainConfig())
+    for name, (is_there, what) in needed.items():
+        if values[name] != defaults[name] and not is_there:
+            raise ValueError(f"{name} must be given with {what}, got {values[name]} without")
+
+
 def check_same_model(flags: ModelConfig, own: ModelConfig, *, name: str, but: tuple[str, ...] = ()) -> None:
     """Raise a ValueError unless the flags ask for the model of ``name``; the settings ``but`` may differ."""
     for field in fields(ModelConfig):

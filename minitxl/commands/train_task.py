@@ -9,7 +9,13 @@ import torch
 from minitxl.commands.shared import TextFlags
 from minitxl.commands.subject import Subject, check_ids
 from minitxl.commands.train_bar import bar
-from minitxl.commands.train_flags import REGULARIZATION, ModelFlags, check_same_model, resumed
+from minitxl.commands.train_flags import (
+    REGULARIZATION,
+    ModelFlags,
+    check_effect,
+    check_same_model,
+    resumed,
+)
 from minitxl.config import ModelConfig
 from minitxl.data.batching import ContiguousBatches
 from minitxl.data.corpora import Corpus
@@ -27,6 +33,7 @@ from minitxl.training import (
 )
 from minitxl.training.config import RunConfig, TrainConfig
 from minitxl.training.run_info import RunInfo, tokenizer_of, vocabulary_digest, vocabulary_file
+from minitxl.training.schedules import learning_rate
 from minitxl.training.trainer import Ending
 
 
@@ -94,6 +101,8 @@ def new_task(
 ) -> Task:
     """Return a run at step 0, of random weights or of those of ``subject``."""
     _check_model(flags, settings, device)
+    if subject is None:
+        check_effect(flags.checked(_least_vocabulary(flags)), settings)
     with distributed.first_here():
         corpus = source.corpus(None if subject is None else subject.tokenizer)
     _check_text(corpus, source, folder)
@@ -151,6 +160,9 @@ def old_task(
         if asdict(settings)[name] != value
     ]
     news = (f"going on with {folder} at step {run.step} of {settings.steps}", *changes)
+    before, after = (learning_rate(max(1, run.step), one) for one in (own.train, settings))
+    if before != after:
+        news += (f"the rate at this step, {before:.3g}, becomes {after:.3g}: its schedule is another",)
     return Task(run, corpus, own.info, _stored(source, tokenizer), news, changed=bool(changes))
 
 
@@ -186,8 +198,11 @@ def _check_tokens(subject: Subject, corpus: Corpus) -> None:
 
 def _check_model(flags: ModelFlags, settings: TrainConfig, device: torch.device) -> None:
     """Raise a ValueError for a model that no text makes possible, before a text is read or downloaded."""
-    least = max(flags.cutoffs, default=0) + 1 if flags.vocab_size is None else flags.vocab_size
-    sizes.check_memory(flags.checked(least), settings, lane=1, device=device)
+    sizes.check_memory(flags.checked(_least_vocabulary(flags)), settings, lane=1, device=device)
+
+
+def _least_vocabulary(flags: ModelFlags) -> int:
+    return max(flags.cutoffs, default=0) + 1 if flags.vocab_size is None else flags.vocab_size
 
 
 def _check_size(config: ModelConfig, settings: TrainConfig, corpus: Corpus, device: torch.device) -> None:

@@ -45,8 +45,11 @@ class Corpus:
             digest.update(part.numpy().data)
         return digest.hexdigest()
 
-    def summary(self) -> str:
-        """Return one line that says which files became which part, with the number of tokens of each."""
+    def summary(self, *, of_whole: bool = False) -> str:
+        """Return one line that says which files became which part, with the number of tokens of each.
+
+        With ``of_whole`` a stream is not said to be cut.
+        """
         sizes = {part: len(getattr(self, part)) for part in PARTS}
         unit = self.tokenizer.unit
         if self.stream is None:
@@ -55,8 +58,10 @@ class Corpus:
             return f"text {self.name}, in {unit}: {parts}"
         files = self.files.get("whole", ())
         several = f" of {len(files):,} files ({listed(files)})" if len(files) > 1 else ""
-        parts = ", ".join(f"{part} {size:,}" for part, size in sizes.items())
-        return f"text {self.name}: {len(self.stream):,} {unit}{several}, cut 90/5/5: {parts}"
+        whole = f"text {self.name}: {len(self.stream):,} {unit}{several}"
+        if of_whole:
+            return whole
+        return f"{whole}, cut 90/5/5: " + ", ".join(f"{part} {size:,}" for part, size in sizes.items())
 
 
 def from_bytes(name: str, text: bytes) -> Corpus:

@@ -103,6 +103,11 @@ def save_model(path: Path | str, model: TransformerLM) -> None:
 
 def load_model(path: Path | str, *, device: torch.device | str = "cpu") -> TransformerLM:
     """Return the model of a checkpoint, of ``save_model`` or of a run, ready to be evaluated."""
+    if Path(path).is_dir():
+        raise ValueError(
+            f"{path} must be a checkpoint's file, got a folder: "
+            f"the model of a run is run_folder.trained(folder).model"
+        )
     return model_of(*read(Path(path)), file=Path(path), device=device)
 
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from minitxl import fields
-from minitxl.data.token_file import Unit
 from minitxl.files import atomic_write, plain_file
 from minitxl.training.loop import Record, Run
 
@@ -45,9 +44,9 @@ class Line(NamedTuple):
     valid_bits_at: dict[int, float] | None = None
     """The same at each of ``validate_attention_lens``."""
     perplexity: float | None = None
-    """Of a run in words: of the mean training loss, per word."""
+    """Of the mean training loss, per token; None where it is too large for a number."""
     valid_perplexity: float | None = None
-    """Of a run in words: on the validation text."""
+    """On the validation text, where it was scored after this step."""
 
 
 Write = Callable[[Line], None]
@@ -56,9 +55,9 @@ Write = Callable[[Line], None]
 class Meter:
     """From the records of steps to the lines of the log."""
 
-    def __init__(self, run: Run, *, steps_per_epoch: int, unit: Unit, elapsed: float) -> None:
+    def __init__(self, run: Run, *, steps_per_epoch: int, elapsed: float) -> None:
         settings = run.settings
-        self.run, self.words = run, unit == "words"
+        self.run = run
         self.tokens_per_epoch = steps_per_epoch * settings.batch * settings.seg_len
         self.began, self.tokens, self.seconds = time.monotonic() - elapsed, 0, 0.0
 
@@ -83,8 +82,8 @@ class Meter:
             time.monotonic() - self.began,
             record.valid_bits,
             record.valid_bits_at,
-            perplexity(bits) if self.words else None,
-            perplexity(record.valid_bits) if self.words else None,
+            perplexity(bits),
+            perplexity(record.valid_bits),
         )
         progress.unlogged_steps, progress.unlogged_bits = 0, 0.0
         self.tokens, self.seconds = 0, 0.0

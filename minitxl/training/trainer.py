@@ -55,7 +55,6 @@ def train(
         meter = Meter(
             run,
             steps_per_epoch=len(lanes),
-            unit=info.unit,
             elapsed=metrics_log.elapsed_until(folder, run.step),
         )
         saved = time.monotonic()

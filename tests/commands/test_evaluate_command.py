@@ -304,15 +304,20 @@ def other(tmp_path):
     return path
 
 
+def test_a_clamp_is_refused_where_the_attention_reads_no_distances(book, tmp_path, capsys):
+    call("train", tmp_path / "run", "--text", book, "--attention absolute --unit words", SHORT)
+    with pytest.raises(SystemExit):
+        call("evaluate", tmp_path / "run", "--clamp-len 4")
+    assert "clamp_len must be given for an attention that reads distances, got 4" in capsys.readouterr().err
+
+
 def test_a_run_in_words_reads_another_text_with_its_own(book, other, tmp_path, capsys):
     run = tmp_path / "run"
     call("train", run, "--text", book, "--unit words", SHORT)
     told(capsys)
     call("evaluate", run, "--text", other)
     out = told(capsys)
-    assert out.startswith(
-        "text other.txt: 720 words, cut 90/5/5: train 648, valid 36, test 36\nwhole of other.txt, "
-    )
+    assert out.startswith("text other.txt: 720 words\nwhole of other.txt, ")
     assert f"vocabulary: that of {run}, 7 words; 12.50% of the text is <unk>" in out
     assert "bits per word" in out
 

@@ -104,6 +104,18 @@ REFUSED = {
     "--from {here}/nowhere": "nowhere must hold a run of minitxl train, got no checkpoint",
     "--from {here}/words --released {here}/words": "either the folder of a run or released must be given",
     "--data enwik8": "data must not be given where text is",
+    "--attention absolute --clamp-len 5": "clamp_len must be given with an attention that reads distances",
+    "--positions learned": "positions must be given with attention = absolute, got learned without",
+    "--attention absolute --max-seg-len 8": "max_seg_len must be given with positions = learned or per-layer",
+    "--max-distance 5": "max_distance must be given with attention = shaw, got 5 without",
+    "--n-bucket 8": "n_bucket must be given with attention = t5, got 8 without",
+    "--bucket-distance 99": "bucket_distance must be given with attention = t5, got 99 without",
+    "--attention shaw --no-share-biases": "share_biases must be given with attention = xl or t5, got False",
+    "--no-final-norm": "final_norm must be given with norm = pre, got False without",
+    "--div-val 2": "div_val must be given with cutoffs, got 2 without",
+    "--tie-projections True": "tie_projections must be given with cutoffs, got (True,) without",
+    "--tgt_len 8": "--tgt_len is the original code's name, here it is --seg-len",
+    "--warmup-step=3": "--warmup-step is the original code's name, here it is --warmup",
 }
 
 
@@ -136,7 +148,7 @@ WRONG_FOR_A_RUN = {
     "--preset enwik8-base": "preset must be None as in the run in {run}, got enwik8-base",
     "--unit words": "unit must be given with a text of your own",
     "--text {here}/other": "the text must be that of the run in {run}, text (sha256 ",
-    "--text {here}/nowhere": "nowhere must be a plain file, got none",
+    "--text {here}/nowhere": "text must be a file or a folder that is there, got ",
     "--text {here}": "the run's folder must lie outside of the text's",
     "--text {here}/text --unit words": "unit must be bytes as in the run in",
     "--extend 5": "extend must be 6 or more, the steps of the run in {run}, got 5",
@@ -200,8 +212,11 @@ def test_the_folder_alone_goes_on_with_its_settings_its_text_and_its_flags(
 
 def test_the_same_command_goes_on_also_with_a_run_that_was_extended_or_decays(here, capsys):
     call("train", here / "bytes --extend 9")
+    assert "the rate at this step, 0, becomes " in capsys.readouterr().out
     call("train", here / "bytes --extend 9")
-    assert "at step 9 of 9" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "at step 9 of 9" in out
+    assert "the rate at this step" not in out
     call("train", here / "bytes --decay-now 4 --learning-rate 1e-3 --schedule constant")
     out = capsys.readouterr().out
     assert "steps: 9 → 13" in out

@@ -31,6 +31,8 @@ def test_a_model_is_saved_and_loaded_by_a_path_that_is_a_plain_string_too(tmp_pa
     assert torch.equal(loaded(tokens)[0], model(tokens)[0])
     with pytest.raises(ValueError, match="nowhere must be a plain file"):
         checkpoints.load_model(f"{tmp_path}/nowhere")
+    with pytest.raises(ValueError, match=r"got a folder: the model of a run is run_folder\.trained"):
+        checkpoints.load_model(tmp_path)
 
 
 def test_the_same_model_gives_the_same_bytes(tmp_path):

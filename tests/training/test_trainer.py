@@ -74,13 +74,12 @@ def test_a_line_of_the_log_is_the_mean_since_the_line_before_also_after_a_resume
     assert elapsed == sorted(elapsed)
 
 
-def test_a_run_in_words_logs_perplexity_and_one_in_bytes_does_not(tmp_path):
-    train(new_run(), tmp_path / "words", info=RunInfo(unit="words"))
-    train(new_run(), tmp_path / "bytes")
-    for line in read_log(tmp_path / "words"):
+@pytest.mark.parametrize("unit", ["words", "bytes"])
+def test_the_log_has_the_perplexity_of_a_token_whatever_a_token_is(tmp_path, unit):
+    train(new_run(), tmp_path, info=RunInfo(unit=unit))
+    for line in read_log(tmp_path):
         assert log2(line["perplexity"]) == pytest.approx(line["bits"])
         assert (line["valid_perplexity"] is None) == (line["valid_bits"] is None)
-    assert {line["perplexity"] for line in read_log(tmp_path / "bytes")} == {None}
     assert metrics_log.perplexity(10_000.0) is None
 
 
