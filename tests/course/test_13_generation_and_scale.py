@@ -104,6 +104,22 @@ def test_the_bill_is_right_as_the_solution_says_and_blank_as_the_notebook_begins
     assert check_reads(PAGE.run(start)["my_reads"]).word == "blank"
 
 
+@pytest.mark.parametrize(("guess", "words"), [(8, "eight times"), (64, "square"), (16, "sixteen"), (3, "1")])
+def test_a_wrong_price_with_a_full_memory_gets_its_own_sentence(guess, words):
+    price, *_ = checks.predictions.questions
+    verdict = price.judge(guess)
+    assert not verdict.right
+    assert words in verdict.message
+    assert price.judge(1).right
+
+
+def test_the_calls_of_the_loop_stand_after_the_blank_and_not_before():
+    before = PAGE.cells["equation"]
+    assert "extend(memory" not in before
+    assert "rearrange(" not in before
+    assert "extend(memory" in PAGE.cells["same-text"]
+
+
 def test_the_answers_of_the_predictions_are_what_is_counted_and_stored():
     price, work, bug = checks.predictions.questions
     stored = results.read(NOTEBOOKS.parent / "figures" / "generation_cost.json").data

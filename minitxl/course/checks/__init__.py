@@ -3,8 +3,8 @@
 00   start                          07   shaw, distance_tables
 01   attention, layer               08   terms, heads
 02   positions                      09   shift
-03   block, segments, sliding       10   training, comparisons
-04   recurrence, segment_loop,      11   interventions, memory
+03   block, segments, sliding       10   training, schedule, comparisons
+04   recurrence, segment_loop,      11   interventions, memory_use
      gradient_parts                 12   cost, scoring
 05   collisions                     13   generation, prompts
 06   reach                          14   later

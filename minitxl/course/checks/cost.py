@@ -61,6 +61,11 @@ def check_cost(attempt: Callable[..., Any]) -> Verdict:
         "W_kR is missing: it projects one R for each of the M + L distances": partial(
             solution_cost, placed=False
         ),
+        "W_kR projects one R for each of M + L distances: these are M, those of the memory alone": partial(
+            solution_cost, placed="memory"
+        ),
+        "keys and values of the segment's own tokens are in their 8 d² already: 4 d² more for the M states "
+        "of memory alone, not for all M + L": partial(solution_cost, twice=True),
         "each query meets M + L keys, not M": partial(solution_cost, keys_of_segment=False),
         "a pair has three products: with the key, with the distance, and in the mean of the values": partial(
             solution_cost, products=2
@@ -87,18 +92,21 @@ def solution_cost(
     *,
     of: int | None = None,
     remembered: int | None = 4,
-    placed: bool = True,
+    placed: bool | Literal["memory"] = True,
+    twice: bool = False,
     keys_of_segment: bool = True,
     products: int = 3,
 ) -> float:
     """Return the operations for a token where memory holds hidden states; the options make mistakes.
 
-    ``remembered`` is the operations of a state of memory per d_model², None those of a token.
+    ``remembered`` is the operations of a state of memory per d_model², None those of a token. ``placed``
+    "memory" projects the distances of memory alone, ``twice`` keys and values of the segment once more.
     """
     square, key = d_model * d_model, mem_len + seg_len
     token = 8 * square + 4 * d_model * d_inner
     memory = mem_len * (token if remembered is None else remembered * square)
-    distances = 2 * square * key if placed else 0
+    memory += 4 * square * seg_len if twice else 0
+    distances = 2 * square * (mem_len if placed == "memory" else key) if placed else 0
     attended = 2 * products * d_model * seg_len * (key if keys_of_segment else mem_len)
     return n_layer * (seg_len * token + memory + distances + attended) / (of or seg_len)
 

@@ -19,11 +19,17 @@ from minitxl.model import TransformerLM
 predictions = Predictions(
     Question(
         "price",
-        "With memory, the 2,048th token takes how many times as long as the 64th?",
+        "With a memory of 128 tokens, the 2,048th token takes how many times as long as the 256th?",
         answer=1,
         tolerance=0.5,
         why="one token is read, and it meets at most mem_len + 1 keys, however long the text is",
-        wrong={32: "that would be so if the text were read again; memory spares just that"},
+        wrong={
+            8: "the text is eight times as long then, but it is not read again, and memory is full at both: "
+            "one token meets 129 keys either time",
+            64: "pairs of query and key grow with the square where the whole text is read anew; with memory "
+            "one query meets 129 keys at both",
+            16: "2,048 is sixteen memories, but only the last 128 states are kept: one token meets 129 keys",
+        },
     ),
     Question(
         "work",

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from itertools import chain, combinations
+from math import log
 from typing import Any
 
 import torch
 from einops import pack
 from jaxtyping import Float
 from torch import Tensor
-from torch.nn.utils import clip_grad_norm_
+from torch.nn.utils import clip_grad_norm_, clip_grad_value_
 
 from minitxl.config import ModelConfig
 from minitxl.course.differences import difference, equal
@@ -31,6 +32,9 @@ OTHERS = {
     "added": "gradients of the steps before are added up: set them to zero before each backward",
     "group": "the rate is set in the optimizer's first group alone: each group of parameters has its own",
     "sum": "the loss is a sum over tokens: take the mean, or the rate means something else at each size",
+    "bits": "the loss is in bits, and nats are to be returned: don't divide by log 2",
+    "half": "that is half loss, the mean over the later half: full loss is over the whole segment",
+    "value": "clip_grad_value_ cuts each entry and turns the gradient: clip_grad_norm_ shortens it",
 }
 """Bugs that can come in while those are mended."""
 BY_NAME = "check_trainer(…, name_bugs=True) names them"
@@ -184,19 +188,22 @@ def _with_bugs(bugs: set[str]) -> Trainer:
         model: TransformerLM, segments: list[Segment], rates: list[float], *, mem_len: int, clip: float
     ) -> list[float]:
         optimizer = _in_two_groups(model)
+        clip_gradient = clip_grad_value_ if "value" in bugs else clip_grad_norm_
         memory: Tensor | None = None
         losses = []
         for segment, rate in zip(segments, rates, strict=True):
             rows = torch.randperm(len(segment.tokens)) if "rows" in bugs else slice(None)
             by_token, states = model.token_losses(segment.tokens[rows], segment.targets[rows], memory)
+            by_token = by_token[:, by_token.shape[1] // 2 :] if "half" in bugs else by_token
             loss = by_token.sum() if "sum" in bugs else by_token.mean()
+            loss = loss / log(2) if "bits" in bugs else loss
             if "added" not in bugs:
                 optimizer.zero_grad()
             if "clip" in bugs:
                 clip_grad_norm_(model.parameters(), clip)
             loss.backward()
             if "clip" not in bugs:
-                clip_grad_norm_(model.parameters(), clip)
+                clip_gradient(model.parameters(), clip)
             groups = optimizer.param_groups[: 1 if "group" in bugs else 2]
             if "rate" not in bugs:
                 _set_rate(groups, rate)

@@ -1,11 +1,11 @@
 """Notebooks 10 to 13: steps of training, interventions, costs and generation."""
 
-from math import log, sqrt
+from math import cos, log, pi, sin, sqrt
 
 import torch
-from torch.nn.utils import clip_grad_norm_
+from torch.nn.utils import clip_grad_norm_, clip_grad_value_
 
-from minitxl.course.checks import cost, generation, interventions, memory, scoring, training
+from minitxl.course.checks import cost, generation, interventions, memory_use, schedule, scoring, training
 from minitxl.inference.sampling import top_k_top_p
 from minitxl.memory import extend
 
@@ -60,11 +60,16 @@ def step(model, optimizer, segment, past, rate, mem_len, clip, *, bug=""):
     if bug != "added":
         model.zero_grad()
     by_token, states = model.token_losses(*segment, past)
+    if bug == "half":
+        by_token = by_token[:, by_token.shape[1] // 2 :]
     loss = by_token.sum() / (1 if bug == "sum" else by_token.numel())
+    loss = loss / log(2) if bug == "bits" else loss
     if bug == "clip":
         clip_grad_norm_(model.parameters(), clip)
     loss.backward()
-    if bug not in ("clip", "unclipped"):
+    if bug == "value":
+        clip_grad_value_(model.parameters(), clip)
+    elif bug not in ("clip", "unclipped"):
         clip_grad_norm_(model.parameters(), clip)
     if bug != "no step":
         optimizer.step()
@@ -75,6 +80,27 @@ def step(model, optimizer, segment, past, rate, mem_len, clip, *, bug=""):
 
 def with_bug(bug):
     return lambda *case: step(*case, bug=bug)
+
+
+def in_bits(*case):
+    """Train on nats, and return bits."""
+    nats, past = step(*case)
+    return nats / log(2), past
+
+
+def rate_of(fall, rise=lambda share: share):
+    def rate(step, peak, warmup, steps):
+        if step < warmup:
+            return peak * rise(step / warmup)
+        return peak * fall((step - warmup) / (steps - warmup))
+
+    return rate
+
+
+def rate_by_squares(step, peak, warmup, steps):
+    """1 + cos 2x is 2 cos² x."""
+    share = max(0, step - warmup) / (steps - warmup)
+    return peak * min(1, step / warmup) * cos(pi / 2 * share) ** 2
 
 
 def hidden(weights, key_mask, *, norm=True, flag=True, dim=-1):
@@ -252,14 +278,37 @@ ANSWERS = {
             training.BUGS["graph"]: with_bug("graph"),
             training.BUGS["clip"]: with_bug("clip"),
             **{training.OTHERS[bug]: with_bug(bug) for bug in training.OTHERS},
+            "nats are to be returned": in_bits,
             "of the losses, ": with_bug("no step"),
             "it raised TypeError": lambda: None,
         },
     },
-    memory.check_intervention: {
+    schedule.check_learning_rate: {
+        "right": [rate_by_squares, rate_of(lambda share: (1 + cos(pi * share)) / 2)],
+        "wrong": {
+            "counted from 1": lambda step, *sizes: rate_by_squares(step - 1, *sizes),
+            "there is no warm-up": rate_of(lambda share: (1 + cos(pi * share)) / 2, rise=lambda share: 1.0),
+            "begins where the warm-up ends": lambda step, peak, warmup, steps: (
+                peak * min(step / warmup, cos(pi / 2 * step / steps) ** 2 if step > warmup else 1)
+            ),
+            "half of it is missing": lambda step, peak, warmup, steps: (
+                (1 if step <= warmup else 2) * rate_by_squares(step, peak, warmup, steps)
+            ),
+            "falls below 0": rate_of(lambda share: cos(pi * share)),
+            "stays at its peak": lambda step, peak, warmup, steps: peak * min(1, step / warmup),
+            "falls on a line": rate_of(lambda share: 1 - share),
+            "takes radians": rate_of(lambda share: (1 + cos(180 * share)) / 2),
+            "comes back up": rate_of(lambda share: cos(pi * share) ** 2),
+            "take the cosine": rate_of(lambda share: (1 + sin(pi * share)) / 2),
+            "the peak is missing": lambda step, peak, *sizes: rate_by_squares(step, 1, *sizes),
+            "you returned": lambda *case: 1.0,
+        },
+    },
+    memory_use.check_intervention: {
         "right": [hidden, hidden_by_scores],
         "wrong": {
             "the weight of the hidden keys is lost": lambda *case: hidden(*case, norm=False),
+            "laid over query and key here": lambda weights, key_mask: weights * key_mask,
             "softmax is taken twice": lambda *case: hidden(*case, norm=False).softmax(-1),
             "it keeps what is to be hidden": lambda *case: hidden(*case, flag=False),
             "each column sums to 1": lambda *case: hidden(*case, dim=-2),
@@ -285,6 +334,10 @@ ANSWERS = {
             "keys and values of the memory are missing": lambda *sizes: layers(*sizes, memory=0),
             "values as well as keys": lambda *sizes: layers(*sizes, memory=2),
             "W_kR is missing": lambda *sizes: layers(*sizes, places=0),
+            "these are M, those of the memory alone": lambda N, d, inner, M, L: (
+                layers(N, d, inner, M, L) - 2 * N * d * d
+            ),
+            "in their 8 d² already": lambda N, d, inner, M, L: layers(N, d, inner, M, L) + 4 * N * d * d,
             "three products": lambda *sizes: layers(*sizes, pairs=4),
             "you returned": lambda *sizes: layers(*sizes) + 1000,
         },

@@ -99,6 +99,11 @@ def check_intervention(attempt: Callable[..., Any]) -> Verdict:
         "the weight of the hidden keys is lost: divide what is left by its sum, so that each row sums to 1": (
             lambda weights, key_mask: weights * shown(key_mask)
         ),
+        "key_mask [batch key] is laid over query and key here: make it [batch 1 1 key], and then divide "
+        "what is left of each row by its sum": (
+            lambda weights, key_mask: weights * key_mask,
+            lambda weights, key_mask: weights * key_mask / (weights * key_mask).sum(-1, keepdim=True),
+        ),
         "the softmax is taken twice: to renormalise is to divide by the sum": (
             lambda weights, key_mask: (weights * shown(key_mask)).softmax(-1),
             lambda weights, key_mask: weights.masked_fill(shown(key_mask) == 0, float("-inf")).softmax(-1),
