@@ -12,7 +12,7 @@ from models import small_model, some_tokens
 from page import imported
 
 from minitxl.course.checks import interventions
-from minitxl.course.checks import memory as check
+from minitxl.course.checks import memory_use as check
 from minitxl.course.widgets import explore
 from minitxl.experiments import attention_over_memory
 from minitxl.figures.attention import browser
