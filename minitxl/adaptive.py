@@ -20,6 +20,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
+from minitxl.fields import check_types
+
 
 @dataclass(frozen=True)
 class Partition:
@@ -32,6 +34,7 @@ class Partition:
     div_val: int = 1
 
     def __post_init__(self) -> None:
+        check_types(self)
         for name in ("vocab_size", "d_model", "div_val"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be 1 or more, got {getattr(self, name)}")

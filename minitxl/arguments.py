@@ -6,12 +6,14 @@ which would wait for all work there, and none breaks ``torch.compile`` or ``torc
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
-from minitxl.fields import LONGEST, check, optional, whole
+from minitxl.fields import LONGEST, Rule, check, number, optional, whole
+
+Kind = TypeVar("Kind")
 
 OPTIONS = {
     "window": optional(whole(1, LONGEST)),
@@ -19,6 +21,98 @@ OPTIONS = {
     "key_mask": lambda value: None,  # needs the number of keys: check_key_mask
 }
 """Rules of ``AttentionOptions``."""
+
+
+def rate(value: object) -> str | None:
+    """Return None for a rate of dropout: a number from 0 up to 1, which itself would leave nothing."""
+    return number(0)(value) or (None if value < 1 else "be below 1")  # type: ignore[operator]
+
+
+SIZES: Mapping[str, Rule] = {
+    "d_model": whole(1, 2**20),
+    "n_head": whole(1, 2**12),
+    "d_head": whole(1, 2**16),
+    "max_distance": whole(0, LONGEST),
+    "n_bucket": whole(2, 2**20),
+    "bucket_distance": whole(1, LONGEST),
+    "dropout": rate,
+    "attention_dropout": rate,
+}
+"""Rules of the arguments that an attention is built of."""
+SHARED = {"u": ("n_head", "d_head"), "v": ("n_head", "d_head"), "table": ("n_head", "n_bucket")}
+"""Sizes of the parameters that may be handed to an attention, or None."""
+
+
+def check_kind(name: str, value: object, kind: type[Kind]) -> Kind:
+    """Return the value. Raise a ValueError unless it is of the class, or of one made from it."""
+    if not isinstance(value, kind):
+        raise ValueError(f"{name} must be of the class {kind.__name__}, got {type(value).__name__}")
+    return value
+
+
+def check_sizes(d_model: object, n_head: object, d_head: object, **more: Any) -> None:
+    """Raise a ValueError unless an attention can be built of these arguments: see ``SIZES``, ``SHARED``."""
+    sizes = {"d_model": d_model, "n_head": n_head, "d_head": d_head, **more}
+    for name, value in sizes.items():
+        if name in SIZES:
+            check(name, value, SIZES[name])
+    if "n_bucket" in more and more["bucket_distance"] <= more["n_bucket"] // 2:
+        raise ValueError(
+            f"bucket_distance must be greater than n_bucket / 2 = {more['n_bucket'] / 2:g}, "
+            f"got {more['bucket_distance']}"
+        )
+    for name in SHARED.keys() & more.keys():
+        if more[name] is not None:
+            shape = [sizes[axis] for axis in SHARED[name]]
+            if list(check_kind(name, more[name], Tensor).shape) != shape:
+                raise ValueError(f"{name} must have shape {shape}, got {list(more[name].shape)}")
+
+
+def check_count(name: str, value: object, low: int = 0) -> None:
+    """Raise a ValueError unless the value is a length, or PyTorch's symbol for one that it exports."""
+    if not isinstance(value, torch.SymInt):
+        check_length(name, value, low)
+
+
+def check_distances(n_key: object, clamp_len: object) -> None:
+    """Raise a ValueError unless there are distances of so many keys, clamped so far away."""
+    check_count("n_key", n_key)
+    check("clamp_len", clamp_len, OPTIONS["clamp_len"])
+
+
+def check_positions(positions: object, d_model: object) -> None:
+    """Raise a ValueError unless the positions are numbers, a row of them, and d_model is even."""
+    positions = check_rank("positions", positions, "pos")
+    if positions.is_complex() or positions.dtype == torch.bool:
+        raise ValueError(f"positions must hold numbers, got {_dtype(positions)}")
+    check_count("d_model", d_model, 1)
+    if d_model % 2:  # type: ignore[operator]
+        raise ValueError(f"d_model must be even to hold sines and cosines, got {d_model}")
+
+
+def check_by_distance(scores: object) -> None:
+    """Raise a ValueError unless the last axes of the scores are queries and their distances."""
+    if not isinstance(scores, Tensor) or scores.ndim < 2:
+        got = f"shape {list(scores.shape)}" if isinstance(scores, Tensor) else type(scores).__name__
+        raise ValueError(f"scores must be a tensor [... query dist], got {got}")
+    n_query, n_key = scores.shape[-2:]
+    if not 1 <= n_query <= n_key:
+        raise ValueError(
+            f"scores must have a query or more, each one of the keys, "
+            f"got {n_query} queries and {n_key} distances"
+        )
+
+
+def check_mask(n_query: object, n_key: object, window: object, key_mask: object) -> None:
+    """Raise a ValueError unless ``attention_mask`` can be made of these arguments."""
+    check_count("n_key", n_key)
+    check_count("n_query", n_query)
+    if n_query > n_key:  # type: ignore[operator]
+        raise ValueError(f"n_query must be at most n_key = {n_key}, got {n_query}")
+    check("window", window, OPTIONS["window"])
+    if key_mask is not None:
+        key_mask = check_rank("key_mask", key_mask, "batch key")
+        check_key_mask(key_mask, batch=len(key_mask), n_key=n_key)  # type: ignore[arg-type]
 
 
 def check_length(name: str, value: object, low: int = 0) -> None:
@@ -78,8 +172,10 @@ def check_ids(ids: Tensor, name: str, vocab_size: int) -> None:
             raise ValueError(f"{name} must lie in 0 … {vocab_size - 1}, got {worst}")
 
 
-def check_memory(memory: object, sizes: tuple[int, int, int], *, weight: Tensor) -> None:
-    """Raise a ValueError unless the memory has these layers, rows and width, and the weight's format."""
+def check_memory(
+    memory: object, options: Mapping[str, Any], sizes: tuple[int, int, int], *, seg: int, weight: Tensor
+) -> None:
+    """Raise an error unless a model of these layers, rows and width can read a segment after the memory."""
     n_layer, batch, d_model = sizes
     memory = check_floating("memory", memory, "layer batch mem model")
     layer, rows, _, width = memory.shape
@@ -91,6 +187,7 @@ def check_memory(memory: object, sizes: tuple[int, int, int], *, weight: Tensor)
     if rows != batch:
         raise ValueError(f"memory must have a row for each row of tokens, {batch}, got {rows}")
     check_format("memory", memory, weight)
+    check_options(options, batch=batch, n_key=memory.shape[2] + seg)
 
 
 def check_extension(memory: object, states: object) -> None:
@@ -131,8 +228,11 @@ def check_segment(x: Tensor, memory: Tensor | None, options: Mapping[str, Any], 
     check_options(options, batch=len(x), n_key=n_key)
 
 
-def check_context(x: Tensor, context: Tensor | None, mask: object, *, weight: Tensor) -> None:
+def check_context(
+    x: Tensor, context: Tensor | None, mask: object, clamp_len: object = None, *, weight: Tensor
+) -> None:
     """Raise a ValueError unless x can attend to the context, or to itself, under this mask."""
+    check("clamp_len", clamp_len, OPTIONS["clamp_len"])
     check_states(weight, x=x, context=context)
     if mask is not None:
         mask = check_rank("mask", mask, "batch query key")

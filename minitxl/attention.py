@@ -18,7 +18,7 @@ from einops import einsum, pack, rearrange
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from minitxl.arguments import check_context, check_options, check_segment, check_states
+from minitxl.arguments import check_context, check_mask, check_segment, check_sizes, check_states
 from minitxl.positions import distances, rel_shift, sinusoids
 
 Segment = Float[Tensor, "batch query model"]
@@ -62,9 +62,7 @@ def attention_mask(
     tensor([[[1, 1, 1, 0],
              [0, 1, 1, 1]]], dtype=torch.int32)
     """
-    check_options({"window": window}, batch=1, n_key=n_key)
-    if key_mask is not None and key_mask.shape[1] != n_key:
-        raise ValueError(f"key_mask must hold one flag for each of the {n_key} keys, got {key_mask.shape[1]}")
+    check_mask(n_query, n_key, window, key_mask)
     i = rearrange(torch.arange(n_key - n_query, n_key, device=device), "query -> query 1")
     j = rearrange(torch.arange(n_key, device=device), "key -> 1 key")
     near = (j <= i) & (i - j < (window or n_key))
@@ -135,6 +133,7 @@ class MultiHeadAttention(nn.Module):
 
     def __init__(self, d_model: int, n_head: int, d_head: int, *, attention_dropout: float = 0.0) -> None:
         super().__init__()
+        check_sizes(d_model, n_head, d_head, attention_dropout=attention_dropout)
         self.n_head, self.d_head = n_head, d_head
         self.W_q = nn.Linear(d_model, n_head * d_head, bias=False)
         self.W_k = nn.Linear(d_model, n_head * d_head, bias=False)
@@ -192,6 +191,7 @@ class ShawAttention(nn.Module):
         self, d_model: int, n_head: int, d_head: int, *, max_distance: int, attention_dropout: float = 0.0
     ) -> None:
         super().__init__()
+        check_sizes(d_model, n_head, d_head, max_distance=max_distance, attention_dropout=attention_dropout)
         self.n_head, self.d_head, self.max_distance = n_head, d_head, max_distance
         self.W_q = nn.Linear(d_model, n_head * d_head, bias=False)
         self.W_k = nn.Linear(d_model, n_head * d_head, bias=False)
@@ -235,7 +235,7 @@ class ShawAttention(nn.Module):
 
         ``mask`` is True where a query may attend to a key, and the same for all heads.
         """
-        check_context(x, context, mask, weight=self.W_q.weight)
+        check_context(x, context, mask, clamp_len, weight=self.W_q.weight)
         q = split_heads(self.W_q(x), self.n_head)
         k = split_heads(self.W_k(x if context is None else context), self.n_head)
         return self.shaw_weights(q, k, mask, clamp_len)
@@ -308,6 +308,7 @@ class XLAttention(nn.Module):
         v: nn.Parameter | None = None,
     ) -> None:
         super().__init__()
+        check_sizes(d_model, n_head, d_head, dropout=dropout, attention_dropout=attention_dropout, u=u, v=v)
         self.d_model, self.n_head, self.d_head = d_model, n_head, d_head
         self.W_q = nn.Linear(d_model, n_head * d_head, bias=False)
         self.W_kE = nn.Linear(d_model, n_head * d_head, bias=False)

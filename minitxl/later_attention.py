@@ -19,7 +19,7 @@ from einops import pack, rearrange, repeat
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from minitxl.arguments import check_segment
+from minitxl.arguments import SIZES, check_segment, check_sizes
 from minitxl.attention import (
     AttentionOptions,
     Heads,
@@ -35,6 +35,7 @@ from minitxl.attention import (
     split_heads,
     weighted_sum,
 )
+from minitxl.fields import check
 from minitxl.positions import distances, rel_shift, sinusoids
 
 Bias = Float[Tensor, "head dist"]
@@ -49,6 +50,7 @@ class ScoredAttention(nn.Module):
 
     def __init__(self, d_model: int, n_head: int, d_head: int, *, attention_dropout: float = 0.0) -> None:
         super().__init__()
+        check_sizes(d_model, n_head, d_head, attention_dropout=attention_dropout)
         self.n_head, self.d_head = n_head, d_head
         self.W_q = nn.Linear(d_model, n_head * d_head, bias=False)
         self.W_k = nn.Linear(d_model, n_head * d_head, bias=False)
@@ -114,9 +116,9 @@ class RotaryAttention(ScoredAttention):
     """
 
     def __init__(self, d_model: int, n_head: int, d_head: int, *, attention_dropout: float = 0.0) -> None:
+        super().__init__(d_model, n_head, d_head, attention_dropout=attention_dropout)
         if d_head % 2:
             raise ValueError(f"d_head must be even, since rotary positions turn pairs, got {d_head}")
-        super().__init__(d_model, n_head, d_head, attention_dropout=attention_dropout)
 
     def scores(self, q: Heads, k: Keys, clamp_len: int | None) -> Scores:
         """Return the products of rotated queries and keys; beyond clamp_len, as if keys were that far.
@@ -156,6 +158,7 @@ def slopes(n_head: int) -> list[float]:
     >>> slopes(8)[:3], slopes(3)
     ([0.5, 0.25, 0.125], [0.0625, 0.00390625, 0.25])
     """
+    check("n_head", n_head, SIZES["n_head"])
     power = 2 ** (n_head.bit_length() - 1)
     first = [2.0 ** (-8 * (h + 1) / power) for h in range(power)]
     return first + [2.0 ** (-4 * (h + 1) / power) for h in range(0, 2 * (n_head - power), 2)]
@@ -211,6 +214,7 @@ class T5Attention(BiasedAttention):
         table: nn.Parameter | None = None,
     ) -> None:
         super().__init__(d_model, n_head, d_head, attention_dropout=attention_dropout)
+        check_sizes(d_model, n_head, d_head, n_bucket=n_bucket, bucket_distance=bucket_distance, table=table)
         self.n_bucket, self.bucket_distance = n_bucket, bucket_distance
         self.table = nn.Parameter(torch.zeros(n_head, n_bucket)) if table is None else table
 

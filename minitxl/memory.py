@@ -12,13 +12,13 @@ from einops import pack
 from jaxtyping import Float
 from torch import Tensor
 
-from minitxl.arguments import check_extension, check_length
+from minitxl.arguments import check_extension, check_floating, check_length
 from minitxl.fields import LONGEST, check, optional, whole
 
 
 def empty(states: Float[Tensor, "layer batch seg model"]) -> Float[Tensor, "layer batch 0 model"]:
     """Return the empty memory: zero tokens long, which is not the same as tokens of zeros."""
-    return states[:, :, :0].detach()
+    return check_floating("states", states, "layer batch seg model")[:, :, :0].detach()
 
 
 def extend(

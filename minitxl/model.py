@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from minitxl.adaptive import AdaptiveEmbedding, AdaptiveSoftmax
-from minitxl.arguments import check_floating, check_length, check_memory, check_options, check_tokens
+from minitxl.arguments import check_floating, check_kind, check_length, check_memory, check_tokens
 from minitxl.attention import (
     AttentionOptions,
     MultiHeadAttention,
@@ -106,7 +106,7 @@ class TransformerLM(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.config = config
+        self.config = check_kind("config", config, ModelConfig)
         sizes = config.vocab_size, config.d_embed or config.d_model, config.d_model
         self.embedding = AdaptiveEmbedding(*sizes, cutoffs=config.cutoffs, div_val=config.div_val)
         n_tables = {"sinusoidal": 0, "learned": 1, "per-layer": config.n_layer, "none": 0}[config.positions]
@@ -258,8 +258,8 @@ class TransformerLM(nn.Module):
         self.check(tokens)
         c, batch = self.config, len(tokens)
         memory = self.empty_memory(batch) if memory is None else memory
-        check_memory(memory, (c.n_layer, batch, c.d_model), weight=next(self.parameters()))
-        check_options(options, batch=batch, n_key=memory.shape[2] + tokens.shape[1])
+        sizes, weight = (c.n_layer, batch, c.d_model), next(self.parameters())
+        check_memory(memory, options, sizes, seg=tokens.shape[1], weight=weight)
         if options.get("clamp_len") is None:
             options = {**options, "clamp_len": c.clamp_len}
         return memory, options

@@ -11,6 +11,8 @@ from jaxtyping import Float, Num
 from torch import Tensor
 from torch.nn.functional import pad
 
+from minitxl.arguments import check_by_distance, check_distances, check_positions
+
 
 def sinusoids(
     positions: Num[Tensor, " pos"], d_model: int, *, dtype: torch.dtype | None = None
@@ -26,8 +28,7 @@ def sinusoids(
     >>> sinusoids(torch.arange(2), d_model=4)[0].tolist()
     [0.0, 0.0, 1.0, 1.0]
     """
-    if d_model % 2:
-        raise ValueError(f"d_model must be even to hold sines and cosines, got {d_model}")
+    check_positions(positions, d_model)
     if dtype is None:
         dtype = positions.dtype if positions.is_floating_point() else torch.get_default_dtype()
     exact = torch.promote_types(dtype, torch.float32)
@@ -45,6 +46,7 @@ def distances(
     >>> distances(5, clamp_len=3).tolist()
     [3, 3, 2, 1, 0]
     """
+    check_distances(n_key, clamp_len)
     farthest = n_key if clamp_len is None else clamp_len
     return torch.arange(n_key - 1, -1, -1, device=device).clamp(max=farthest)
 
@@ -69,6 +71,7 @@ def rel_shift(scores: Float[Tensor, "*batch query dist"]) -> Float[Tensor, "*bat
     >>> rel_shift(torch.tensor([[0.0, 1, 2], [3, 4, 5]])).tolist()
     [[1.0, 2.0, 0.0], [3.0, 4.0, 5.0]]
     """
+    check_by_distance(scores)
     n_query = scores.shape[-2]
     padded = pad(scores, (1, 0))
     line = rearrange(padded, "... query dist -> ... (query dist)")[..., n_query:]

@@ -6,9 +6,17 @@ from models import ENCODINGS, VOCAB, small_model, some_tokens
 
 from minitxl import fast
 from minitxl.arguments import OPTIONS
-from minitxl.attention import AttentionOptions, MultiHeadAttention, ShawAttention, XLAttention
+from minitxl.attention import AttentionOptions, MultiHeadAttention, ShawAttention, XLAttention, attention_mask
 from minitxl.fast import kv_cache
-from minitxl.memory import extend, reach
+from minitxl.inference import evaluation, generation
+from minitxl.inference.config import EvaluateConfig
+from minitxl.later_attention import ALiBiAttention, RotaryAttention, T5Attention, slopes
+from minitxl.memory import empty, extend, reach
+from minitxl.model import TransformerLM
+from minitxl.positions import distances, rel_shift, sinusoids
+from minitxl.pretrained.released import save_released
+from minitxl.training import checkpoints, loop
+from minitxl.training.config import TrainConfig
 
 TOKENS = some_tokens(2, 5)
 MASK = torch.ones(2, 5, dtype=torch.bool)
@@ -196,3 +204,156 @@ def test_a_cache_takes_a_mask_of_the_segment_alone():
         kv_cache.step(model, TOKENS, cache, key_mask=MASK[:, 1:])
     with pytest.raises(ValueError, match=r"tokens must have the axes \[batch seg\], got shape \[5\]"):
         kv_cache.step(model, TOKENS[0], cache)
+
+
+ATTENTIONS = {
+    MultiHeadAttention: {},
+    ShawAttention: {"max_distance": 2},
+    XLAttention: {},
+    RotaryAttention: {},
+    ALiBiAttention: {},
+    T5Attention: {},
+}
+SIZES = {"d_model": 8, "n_head": 2, "d_head": 4}
+
+
+@pytest.mark.parametrize("kind", ATTENTIONS)
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        *(({name: "8"}, f"{name} must be a whole number, got '8'") for name in SIZES),
+        *(({name: 8.0}, f"{name} must be a whole number, got 8.0") for name in SIZES),
+        *(({name: True}, f"{name} must be a whole number, got True") for name in SIZES),
+        *(({name: 0}, f"{name} must be 1 or more, got 0") for name in SIZES),
+        *(({name: 2**40}, f"{name} must be at most .*, got 1099511627776") for name in SIZES),
+        ({"attention_dropout": 1}, "attention_dropout must be below 1, got 1"),
+        ({"attention_dropout": -0.1}, "attention_dropout must be 0 or more, got -0.1"),
+        ({"attention_dropout": float("nan")}, "attention_dropout must be finite, got nan"),
+        ({"attention_dropout": None}, "attention_dropout must be a number, got None"),
+    ],
+)
+def test_no_attention_is_built_of_a_wrong_size(kind, wrong, sentence):
+    with pytest.raises(ValueError, match=f"^{sentence}$"):
+        kind(**{**SIZES, **ATTENTIONS[kind], **wrong})
+
+
+@pytest.mark.parametrize(
+    ("kind", "wrong", "sentence"),
+    [
+        (ShawAttention, {"max_distance": -1}, "max_distance must be 0 or more, got -1"),
+        (XLAttention, {"dropout": "0.1"}, "dropout must be a number, got '0.1'"),
+        (XLAttention, {"u": [1.0]}, "u must be of the class Tensor, got list"),
+        (XLAttention, {"v": torch.zeros(4, 2)}, r"v must have shape \[2, 4\], got \[4, 2\]"),
+        (RotaryAttention, {"d_head": 3}, "d_head must be even, since rotary positions turn pairs, got 3"),
+        (T5Attention, {"n_bucket": 1}, "n_bucket must be 2 or more, got 1"),
+        (T5Attention, {"n_bucket": None}, "n_bucket must be a whole number, got None"),
+        (
+            T5Attention,
+            {"bucket_distance": 16},
+            "bucket_distance must be greater than n_bucket / 2 = 16, got 16",
+        ),
+        (T5Attention, {"table": torch.zeros(2, 8)}, r"table must have shape \[2, 32\], got \[2, 8\]"),
+    ],
+)
+def test_what_one_attention_alone_is_built_of_is_checked(kind, wrong, sentence):
+    with pytest.raises(ValueError, match=f"^{sentence}$"):
+        kind(**{**SIZES, **ATTENTIONS[kind], **wrong})
+
+
+ROW = torch.arange(3)
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda: sinusoids([1, 2], 4), r"positions must be a tensor \[pos\], got list"),
+        (lambda: sinusoids(ROW[None], 4), r"positions must have the axes \[pos\], got shape \[1, 3\]"),
+        (lambda: sinusoids(ROW > 0, 4), "positions must hold numbers, got bool"),
+        (lambda: sinusoids(ROW, 4.0), "d_model must be a whole number, got 4.0"),
+        (lambda: sinusoids(ROW, 0), "d_model must be 1 or more, got 0"),
+        (lambda: sinusoids(ROW, 3), "d_model must be even to hold sines and cosines, got 3"),
+        (lambda: distances("5"), "n_key must be a whole number, got '5'"),
+        (lambda: distances(-1), "n_key must be 0 or more, got -1"),
+        (lambda: distances(5, clamp_len=-1), "clamp_len must be 0 or more, got -1"),
+        (lambda: rel_shift([[1.0]]), r"scores must be a tensor \[... query dist\], got list"),
+        (lambda: rel_shift(ROW.double()), r"scores must be a tensor \[... query dist\], got shape \[3\]"),
+        (
+            lambda: rel_shift(torch.zeros(3, 2)),
+            "scores must have a query or more, each one of the keys, got 3 queries and 2 distances",
+        ),
+        (lambda: attention_mask(3, 2), "n_query must be at most n_key = 2, got 3"),
+        (lambda: attention_mask(None, 2), "n_query must be a whole number, got None"),
+        (lambda: attention_mask(2, 3, key_mask=MASK[0]), r"key_mask must have the axes \[batch key\]"),
+        (lambda: attention_mask(2, 5, key_mask=MASK.int()), "key_mask must hold booleans"),
+        (lambda: slopes(0), "n_head must be 1 or more, got 0"),
+        (lambda: empty([1]), r"states must be a tensor \[layer batch seg model\], got list"),
+        (
+            lambda: ShawAttention(8, 2, 4, max_distance=2).attend(X, clamp_len="3"),
+            "clamp_len must be a whole number, got '3'",
+        ),
+        (lambda: XLAttention(8, 2, 4).terms(X, clamp_len=-3), "clamp_len must be 0 or more, got -3"),
+    ],
+)
+def test_a_function_of_the_paper_names_the_argument_that_is_wrong(call, sentence):
+    with pytest.raises(ValueError, match=f"^{sentence}"):
+        call()
+
+
+MODEL, EVALUATE = small_model(), EvaluateConfig(4, 4)
+CONFIG, TRAIN = MODEL.config, TrainConfig()
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda: TransformerLM(MODEL), "config must be of the class ModelConfig, got TransformerLM"),
+        (lambda: TransformerLM({"n_layer": 2}), "config must be of the class ModelConfig, got dict"),
+        (lambda: fast.optimize(CONFIG), "model must be of the class Module, got ModelConfig"),
+        (
+            lambda: kv_cache.start(CONFIG, batch=1, mem_len=3),
+            "model must be of the class TransformerLM, got ModelConfig",
+        ),
+        (lambda: kv_cache.step(MODEL, TOKENS, None), "cache must be of the class Cache, got NoneType"),
+        (
+            lambda: kv_cache.step(MODEL, TOKENS, kv_cache.start(small_model(1), batch=2, mem_len=3)),
+            "cache must be one that start made for this model, got another model's",
+        ),
+        (
+            lambda: generation.sample(CONFIG, [TOKENS[0]], length=1, mem_len=3),
+            "model must be of the class TransformerLM, got ModelConfig",
+        ),
+        (
+            lambda: evaluation.cached(CONFIG, TOKENS[0], EVALUATE),
+            "model must be of the class TransformerLM, got ModelConfig",
+        ),
+        (
+            lambda: evaluation.cached(MODEL, TOKENS[0], TRAIN),
+            "settings must be of the class EvaluateConfig, got TrainConfig",
+        ),
+        (
+            lambda: evaluation.sliding(EVALUATE, TOKENS[0], attention_len=3, stride=1),
+            "model must be of the class TransformerLM, got EvaluateConfig",
+        ),
+        (lambda: loop.start(MODEL, TRAIN), "config must be of the class ModelConfig, got TransformerLM"),
+        (
+            lambda: loop.start(CONFIG, EVALUATE),
+            "settings must be of the class TrainConfig, got EvaluateConfig",
+        ),
+        (lambda: next(loop.train_steps(MODEL, None)), "run must be of the class Run, got TransformerLM"),
+        (
+            lambda: next(loop.train_steps(loop.start(CONFIG, TRAIN), TOKENS)),
+            "lanes must be of the class ContiguousBatches, got Tensor",
+        ),
+        (
+            lambda: checkpoints.save_model("x", CONFIG),
+            "model must be of the class TransformerLM, got ModelConfig",
+        ),
+        (
+            lambda: save_released(MODEL, "x", CONFIG),
+            "evaluate must be of the class EvaluateConfig, got ModelConfig",
+        ),
+    ],
+)
+def test_an_object_of_another_class_is_refused_by_name(call, sentence):
+    with pytest.raises(ValueError, match=f"^{sentence}$"):
+        call()

@@ -13,6 +13,7 @@ from torch import nn
 
 from minitxl import model as lm
 from minitxl.adaptive import AdaptiveSoftmax
+from minitxl.arguments import check_kind
 from minitxl.attention import MultiHeadAttention, XLAttention
 from minitxl.fast.attention import (
     FastALiBiAttention,
@@ -49,11 +50,13 @@ def optimize(model: Model) -> Model:
 
     Training one trains the other. The mode (training or evaluation) is the model's at this moment.
     """
+    check_kind("model", model, nn.Module)
     return _replaced(model, FAST, {})
 
 
 def restore(model: Model) -> Model:
     """Return the modules of the paper around the parameters of a fast model: undo ``optimize``."""
+    check_kind("model", model, nn.Module)
     return _replaced(model, PLAIN, {})
 
 

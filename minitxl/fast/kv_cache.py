@@ -18,7 +18,7 @@ from einops import rearrange
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from minitxl.arguments import check_key_mask, check_length, check_options
+from minitxl.arguments import check_key_mask, check_kind, check_length, check_options
 from minitxl.attention import (
     Heads,
     Keys,
@@ -85,6 +85,7 @@ def start(
     clamp_len: int | None = None,
 ) -> Cache:
     """Return the empty cache of ``batch`` texts; ``clamp_len`` None means the model's own."""
+    check_kind("model", model, TransformerLM)
     check_length("batch", batch, 1)
     check_length("mem_len", mem_len)
     check_options({"window": window, "clamp_len": clamp_len}, batch=batch, n_key=0)
@@ -137,6 +138,8 @@ def _read(
     model: TransformerLM, tokens: Tokens, cache: Cache, key_mask: Bool[Tensor, "batch seg"] | None
 ) -> tuple[Hidden, Cache]:
     """Return the last layer's output, and the cache with these tokens in it."""
+    check_kind("model", model, TransformerLM)
+    check_kind("cache", cache, Cache)
     if next(model.parameters()) is not next(cache.model.parameters()):
         raise ValueError("cache must be one that start made for this model, got another model's")
     model = cache.model

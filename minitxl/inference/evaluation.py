@@ -18,7 +18,7 @@ from jaxtyping import Float, Integer
 from torch import Tensor
 from torch.nn.functional import pad
 
-from minitxl.arguments import check_rank
+from minitxl.arguments import check_kind, check_rank
 from minitxl.fast import fast_evaluation, kv_cache
 from minitxl.fields import LONGEST, check, optional, whole
 from minitxl.inference.config import EvaluateConfig
@@ -151,6 +151,7 @@ def _lane_losses(
     model: TransformerLM, inputs: Ids, targets: Ids, settings: EvaluateConfig
 ) -> Float[Tensor, "batch time"]:
     """Return the loss of each target of lanes that are read side by side, segment after segment."""
+    check_kind("settings", settings, EvaluateConfig)
     cache = kv_cache.start(
         model,
         batch=len(inputs),
@@ -182,7 +183,7 @@ def _whole_numbers(ids: Ids) -> Ids:
 
 
 def _device(model: TransformerLM) -> torch.device:
-    return next(model.parameters()).device
+    return next(check_kind("model", model, TransformerLM).parameters()).device
 
 
 def _score(losses: Losses) -> Score:

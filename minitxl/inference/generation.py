@@ -18,7 +18,7 @@ from jaxtyping import Int
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from minitxl.arguments import check_rank
+from minitxl.arguments import check_kind, check_rank
 from minitxl.fast import kv_cache, optimize
 from minitxl.fields import LONGEST, check, whole
 from minitxl.inference import sampling
@@ -70,6 +70,7 @@ def sample(
     With ``stop``, a list of texts, which may be shorter: a text ends where any of the stops
     is complete in what was drawn, and does not contain it. A text of full length met no stop.
     """
+    check_kind("model", model, TransformerLM)
     check("length", length, whole(1, LONGEST))
     prompts, stops = list(prompts), None if stop is None else _stops(stop)
     drawn = islice(stream(model, prompts, mem_len=mem_len, **ways), length)
@@ -106,6 +107,7 @@ def stream(
     A model with absolute positions keeps no cache: it reads its last ``mem_len`` + 1
     tokens anew for each token, as in training, from position 0.
     """
+    check_kind("model", model, TransformerLM)
     prompts = list(prompts)
     _check(prompts, mem_len)
     sampling.check(temperature, top_k, top_p, repetition, repetition_window, seed)

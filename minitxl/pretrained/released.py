@@ -10,6 +10,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from minitxl.arguments import check_kind
 from minitxl.fields import Spec, checked, flag, naming, sequence, text, whole
 from minitxl.files import atomic_write, plain_file, read_json
 from minitxl.inference.config import EvaluateConfig
@@ -82,6 +83,8 @@ def save_released(model: TransformerLM, folder: str | Path, evaluate: EvaluateCo
 
     Raises a ValueError for a model that the format can't hold: see ``to_original``.
     """
+    check_kind("model", model, TransformerLM)
+    check_kind("evaluate", evaluate or EvaluateConfig(), EvaluateConfig)
     folder, evaluate = Path(folder), evaluate or EvaluateConfig(mem_len=1600, window=1600)
     if evaluate.window not in (None, evaluate.mem_len):
         raise ValueError(

@@ -18,6 +18,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from minitxl import fields
+from minitxl.arguments import check_kind
 from minitxl.config import ModelConfig
 from minitxl.files import atomic_write, plain_file, reason
 from minitxl.model import TransformerLM
@@ -98,6 +99,7 @@ def _content(text: str | None, path: Path) -> dict[str, Any]:
 
 def save_model(path: Path | str, model: TransformerLM) -> None:
     """Save a model and its configuration."""
+    check_kind("model", model, TransformerLM)
     write(Path(path), model_tensors(model), {"model": asdict(model.config)})
 
 

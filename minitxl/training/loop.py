@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch.optim import AdamW
 from torch.optim.swa_utils import AveragedModel
 
+from minitxl.arguments import check_kind
 from minitxl.config import ModelConfig
 from minitxl.data.batching import ContiguousBatches, Segment, spread_lanes
 from minitxl.fast import kv_cache, optimize
@@ -125,6 +126,8 @@ def start(
     With ``accumulate``, a step takes its lanes in that many parts: the same gradient in less memory.
     ``build`` makes the model of the configuration, for one that differs from ``TransformerLM``.
     """
+    check_kind("config", config, ModelConfig)
+    check_kind("settings", settings, TrainConfig)
     device = torch.device(device)
     if settings.precision == "bfloat16" and device.type != "cuda":
         raise ValueError(f"precision must be float32 where there is no CUDA GPU, got bfloat16 on {device}")
@@ -148,7 +151,8 @@ def train_steps(run: Run, lanes: ContiguousBatches, valid: Tensor | None = None)
 
     With a validation text, it is scored every ``validate_every`` steps and after the last.
     """
-    settings = run.settings
+    settings = check_kind("run", run, Run).settings
+    check_kind("lanes", lanes, ContiguousBatches)
     shape = len(lanes.lanes), lanes.seg_len
     batch, seg_len = settings.batch // distributed.size(), settings.seg_len
     if shape != (batch, seg_len):

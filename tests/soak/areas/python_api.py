@@ -14,7 +14,7 @@ from soak.world import World
 
 import minitxl
 from minitxl import fast
-from minitxl.attention import attention_mask
+from minitxl.attention import MultiHeadAttention, ShawAttention, XLAttention, attention_mask
 from minitxl.config import ModelConfig
 from minitxl.data.batching import ContiguousBatches, spread_lanes
 from minitxl.data.corpora import from_bytes
@@ -22,7 +22,10 @@ from minitxl.fast import kv_cache
 from minitxl.inference import generation
 from minitxl.inference.config import EvaluateConfig
 from minitxl.inference.evaluation import cached, sliding
+from minitxl.later_attention import ALiBiAttention, RotaryAttention, T5Attention
 from minitxl.memory import extend, longest_reach, reach
+from minitxl.model import TransformerLM
+from minitxl.positions import distances, rel_shift, sinusoids
 from minitxl.pretrained import released
 from minitxl.training import checkpoints, loop, run_folder
 from minitxl.training.config import RunConfig, TrainConfig
@@ -65,6 +68,35 @@ NO_PROMPTS = (
     [TOKENS],
     [None],
 )
+SHAPE = (0, None, True, 2**40, *WHOLE)
+RATE = (1, 2, -0.1, NAN, "x", None)
+ATTENTION = {"d_model": 8, "n_head": 2, "d_head": 4, "attention_dropout": 0.1}
+NO_ATTENTION = {"d_model": SHAPE, "n_head": SHAPE, "d_head": SHAPE, "attention_dropout": RATE}
+NO_SIZES = {
+    "max_distance": (None, *WHOLE),
+    "dropout": RATE,
+    "u": (torch.zeros(4, 2), [1], "x", 3),
+    "table": (torch.zeros(2, 5), [1], "x", 3),
+    "n_bucket": (1, None, 2**40, *WHOLE),
+    "bucket_distance": (1, 0, None, *WHOLE),
+}
+ATTENTIONS: Mapping[type, Mapping[str, Any]] = {
+    MultiHeadAttention: {},
+    ShawAttention: {"max_distance": 2},
+    XLAttention: {"dropout": 0.1, "u": None},
+    RotaryAttention: {},
+    ALiBiAttention: {},
+    T5Attention: {"n_bucket": 6, "bucket_distance": 10, "table": None},
+}
+"""Attentions, with the arguments that each alone has."""
+
+
+def other_than(right: object) -> tuple:
+    """Return objects that are not of the class of ``right``."""
+    others = (None, 3, "x", [1], {"n_layer": 2}, ModelConfig(), TrainConfig(), EvaluateConfig(), STREAM)
+    return tuple(other for other in others if type(other) is not type(right))
+
+
 Call = tuple[Callable[..., Any], Mapping[str, Any], Mapping[str, tuple]]
 """A function, arguments with which it works, and for each those with which it does not."""
 
@@ -120,6 +152,7 @@ def calls(model: minitxl.TransformerLM, released_folder: Path, checkpoint: Path)
             kv_cache.start,
             {"model": model, "batch": 2, "mem_len": 4},
             {
+                "model": other_than(model),
                 "batch": COUNT,
                 "mem_len": (None, *WHOLE),
                 **{k: option[k] for k in ("window", "clamp_len")},
@@ -130,7 +163,8 @@ def calls(model: minitxl.TransformerLM, released_folder: Path, checkpoint: Path)
             {"model": model, "tokens": TOKENS, "cache": cache},
             {
                 "tokens": NO_TOKENS,
-                "cache": no_cache,
+                "model": other_than(model),
+                "cache": (*no_cache, *other_than(cache)),
                 "key_mask": NO_MASK,
             },
         ),
@@ -142,12 +176,16 @@ def calls(model: minitxl.TransformerLM, released_folder: Path, checkpoint: Path)
         "generation.sample": (
             generation.sample,
             {"model": model, **prompts},
-            no_prompts,
+            {"model": other_than(model), **no_prompts},
         ),
         "cached": (
             cached,
             {"model": model, "stream": STREAM, "settings": EvaluateConfig(4, 4)},
-            {"stream": NO_STREAM},
+            {
+                "model": other_than(model),
+                "stream": NO_STREAM,
+                "settings": other_than(EvaluateConfig()),
+            },
         ),
         "sliding": (
             sliding,
@@ -172,25 +210,51 @@ def calls(model: minitxl.TransformerLM, released_folder: Path, checkpoint: Path)
         "train_steps": (
             lambda lanes, valid: next(loop.train_steps(run, lanes, valid)),
             {"lanes": right, "valid": STREAM},
-            {"lanes": no_lanes, "valid": NO_STREAM},
+            {"lanes": (*no_lanes, *other_than(right)), "valid": NO_STREAM},
         ),
         "loop.start": (
             loop.start,
             {"config": model.config, "settings": run.settings, "accumulate": 1},
-            {"accumulate": (0, 3, *WHOLE)},
+            {
+                "config": other_than(model.config),
+                "settings": other_than(run.settings),
+                "accumulate": (0, 3, *WHOLE),
+            },
         ),
         "reach": (reach, {"offset": 3, **reaching}, {"offset": (4, None, *WHOLE), **no_reaching}),
         "longest_reach": (longest_reach, reaching, no_reaching),
         "attention_mask": (
             attention_mask,
             {"n_query": 3, "n_key": 5},
-            {"window": (0, *WHOLE)},
+            {
+                "n_query": (6, None, *WHOLE),
+                "n_key": (2, None, *WHOLE),
+                "window": (0, *WHOLE),
+                "key_mask": NO_MASK,
+            },
         ),
         "attention": (
             model.blocks[0].attention,
             {"x": x},
             {"x": no_x, "memory": no_x[:4], **option},
         ),
+        **{
+            kind.__name__: (kind, {**ATTENTION, **own}, {**NO_ATTENTION, **{n: NO_SIZES[n] for n in own}})
+            for kind, own in ATTENTIONS.items()
+        },
+        "sinusoids": (
+            sinusoids,
+            {"positions": torch.arange(3), "d_model": 4},
+            {"positions": (*NO_STREAM[3:6], [1], None, 3), "d_model": (3, *COUNT)},
+        ),
+        "distances": (distances, {"n_key": 5}, {"n_key": (None, *WHOLE), "clamp_len": WHOLE}),
+        "rel_shift": (
+            rel_shift,
+            {"scores": torch.zeros(2, 3)},
+            {"scores": (torch.zeros(3), torch.zeros(3, 2), torch.zeros(0, 2), [[1.0]], None, "x", 3)},
+        ),
+        "TransformerLM": (TransformerLM, {"config": model.config}, {"config": other_than(model.config)}),
+        "optimize": (fast.optimize, {"model": model}, {"model": other_than(model)}),
         "from_bytes": (from_bytes, {"name": "x", "text": b"to be"}, {"text": (b"",)}),
         "load_released": (
             released.load_released,
