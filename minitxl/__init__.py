@@ -35,7 +35,7 @@ classes in ``attention``, (x, memory, window=, clamp_len=, key_mask=), and whose
     model.DRAWN                       new names of parameters: each is overwritten by N(0, 0.02), and decays
                                       if it has two axes, unless ``optimizer.BIASES`` has it; constants
                                       are buffers or are computed
-    fast.kv_cache.HEADS               its heads from a cache's keys and values, (attention, q, k, v, r, cache)
+    fast.kv_cache.HEADS_FROM_CACHE    its heads from a cache's keys and values, (attention, q, k, v, r, cache)
                                       with q not yet divided by √d_head; without it validation is refused
     fast.convert.FAST                 a faster class, by exact class, for speed alone
 

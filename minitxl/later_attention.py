@@ -39,6 +39,8 @@ from minitxl.fields import check
 from minitxl.positions import distances, rel_shift, sinusoids
 
 Bias = Float[Tensor, "head dist"]
+Vectors = Float[Tensor, "batch head pos dim"]
+"""Queries or keys, one for each position."""
 
 
 class ScoredAttention(nn.Module):
@@ -81,7 +83,7 @@ class ScoredAttention(nn.Module):
         return self.W_o(merge_heads(weighted_sum(weights, v)))
 
 
-def rotate(x: Keys, positions: Int[Tensor, " pos"]) -> Keys:
+def rotate(x: Vectors, positions: Int[Tensor, " pos"]) -> Vectors:
     """Return R_p x_p for each position p: coordinates m and m + d_head/2 turn together, by the angle p ω_m.
 
     The frequencies are those of ``sinusoids``, ω_m = 10000^(-2m / d_head). A pair turns as

@@ -177,7 +177,7 @@ class TransformerLM(nn.Module):
         With ``last``, the output has only the last positions, for which alone the last layer computes
         queries; the states have all.
         """
-        memory, options = self._checked(tokens, memory, options)
+        memory, options = self._checked_inputs(tokens, memory, options)
         check("last", last, optional(whole(1, tokens.shape[1])))
         x, states = self.embed(tokens), []
         for layer, (block, layer_memory) in enumerate(zip(self.blocks, memory, strict=True)):
@@ -229,7 +229,7 @@ class TransformerLM(nn.Module):
     ) -> Float[Tensor, "layer batch head query key"]:
         """Return the softmax weights of every layer and head."""
         _, states = self.hidden(tokens, memory, **options)
-        memory, options = self._checked(tokens, memory, options)
+        memory, options = self._checked_inputs(tokens, memory, options)
         weights = []
         for block, x, layer_memory in zip(self.blocks, states, memory, strict=True):
             inputs = block.attention_input(x), block.attention_input(layer_memory)
@@ -241,7 +241,7 @@ class TransformerLM(nn.Module):
         check_length("batch", batch, 1)
         return next(self.parameters()).new_zeros(self.config.n_layer, batch, 0, self.config.d_model)
 
-    def check(self, tokens: Tokens) -> None:
+    def check_tokens(self, tokens: Tokens) -> None:
         """Raise a ValueError unless tokens are ids [batch seg], no more than there are positions."""
         self._check_ids("tokens", tokens)
         most, seg = self.config.max_seg_len, tokens.shape[1]
@@ -251,11 +251,11 @@ class TransformerLM(nn.Module):
     def _check_ids(self, name: str, ids: Tokens) -> None:
         check_tokens(name, ids, vocab_size=self.config.vocab_size, weight=next(self.parameters()))
 
-    def _checked(
+    def _checked_inputs(
         self, tokens: Tokens, memory: Memory | None, options: AttentionOptions
     ) -> tuple[Memory, AttentionOptions]:
         """Check all arguments; fill in an empty memory for None, and the model's own clamp_len."""
-        self.check(tokens)
+        self.check_tokens(tokens)
         c, batch = self.config, len(tokens)
         memory = self.empty_memory(batch) if memory is None else memory
         sizes, weight = (c.n_layer, batch, c.d_model), next(self.parameters())

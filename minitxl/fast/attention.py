@@ -29,7 +29,7 @@ from minitxl.attention import (
 from minitxl.fast import cpu_attention, gpu_attention
 from minitxl.fast.dropout import FastDropout
 from minitxl.fast.eager import is_eager
-from minitxl.fast.inputs import Inputs, project, project_distances, with_bias, with_biases
+from minitxl.fast.inputs import Inputs, bias_as_distances, biased_queries, project, project_distances
 from minitxl.fast.rotary import turn
 from minitxl.later_attention import (
     ALiBiAttention,
@@ -70,7 +70,7 @@ class FastXLAttention(XLAttention):
         q, k, v = _projections(self, self.W_kE, x, memory)
         r = project_distances(self, k.shape[2], x, options.get("clamp_len"))
         rate = self.drop.p if self.training else 0.0
-        q_u, q_v = with_biases(self, q)
+        q_u, q_v = biased_queries(self, q)
         inputs = Inputs(q_u, q_v, k, v, r, rate, options.get("window"), options.get("key_mask"))
         return self.W_o(merge_heads(relative_attention(inputs)))
 
@@ -104,7 +104,9 @@ class _FastBiasedAttention(BiasedAttention):
         check_segment(x, memory, options, weight=self.W_q.weight)
         q, k, v = _projections(self, self.W_k, x, memory)
         rate = self.drop.p if self.training else 0.0
-        return self.W_o(merge_heads(relative_attention(with_bias(self, q, k, v, rate=rate, **options))))
+        return self.W_o(
+            merge_heads(relative_attention(bias_as_distances(self, q, k, v, rate=rate, **options)))
+        )
 
 
 class FastALiBiAttention(_FastBiasedAttention, ALiBiAttention):

@@ -67,14 +67,14 @@ def project_distances(attention: XLAttention, n_key: int, like: Tensor, clamp_le
     return rearrange(attention.W_kR(R), "dist (head dim) -> head dist dim", head=attention.n_head)
 
 
-def with_biases(attention: XLAttention, q: Heads) -> tuple[Heads, Heads]:
+def biased_queries(attention: XLAttention, q: Heads) -> tuple[Heads, Heads]:
     """Return q_u = (q + u) / √d_head for the keys and q_v = (q + v) / √d_head for the distances."""
     scale, q = 1 / sqrt(attention.d_head), q.contiguous() if q.device.type == "cpu" else q
     u, v = (rearrange(bias * scale, "head dim -> head 1 dim") for bias in (attention.u, attention.v))
     return torch.add(u, q, alpha=scale), torch.add(v, q, alpha=scale)
 
 
-def with_bias(
+def bias_as_distances(
     attention: BiasedAttention,
     q: Heads,
     k: Keys,

@@ -40,7 +40,7 @@ from minitxl.fast.attention import (
     relative_attention,
 )
 from minitxl.fast.convert import optimize
-from minitxl.fast.inputs import Distances, Inputs, project_distances, with_bias, with_biases
+from minitxl.fast.inputs import Distances, Inputs, bias_as_distances, biased_queries, project_distances
 from minitxl.fast.rotary import Angles, turn
 from minitxl.later_attention import (
     ALiBiAttention,
@@ -72,7 +72,7 @@ class Cache:
     """W_kR R of every layer for the distances dist-1 … 0; empty but for attention "xl"."""
     begin: int = 0
     end: int = 0
-    read: int = 0
+    tokens_read: int = 0
     """Tokens read so far, those of the memory and all before it: the position of the next token."""
 
 
@@ -106,10 +106,10 @@ def start(
 def check_attentions(model: TransformerLM) -> None:
     """Raise a ValueError for a model with an attention whose heads the cache can't compute."""
     for block in model.blocks:
-        if type(block.attention) not in HEADS:
+        if type(block.attention) not in HEADS_FROM_CACHE:
             raise ValueError(
                 f"the key-value cache must know the attention, got {type(block.attention).__name__}: "
-                "score with model and extend, or add the attention to kv_cache.HEADS"
+                "score with model and extend, or add the attention to kv_cache.HEADS_FROM_CACHE"
             )
 
 
@@ -143,7 +143,7 @@ def _read(
     if next(model.parameters()) is not next(cache.model.parameters()):
         raise ValueError("cache must be one that start made for this model, got another model's")
     model = cache.model
-    model.check(tokens)
+    model.check_tokens(tokens)
     if len(tokens) != cache.buffers.shape[2]:
         raise ValueError(f"tokens must have the cache's {cache.buffers.shape[2]} rows, got {len(tokens)}")
     if key_mask is not None:
@@ -166,7 +166,7 @@ def _read(
     begin = max(cache.begin, end - cache.mem_len)
     key_mask = None if cache.key_mask is None else cache.key_mask[:, begin - cache.begin :]
     return model.drop(model.final_norm(x)), replace(
-        cache, key_mask=key_mask, begin=begin, end=end, read=cache.read + tokens.shape[1]
+        cache, key_mask=key_mask, begin=begin, end=end, tokens_read=cache.tokens_read + tokens.shape[1]
     )
 
 
@@ -189,14 +189,14 @@ def _attend(
         q, new_k = turn(q, *angles), turn(new_k, *angles)
     k, v = buffers
     k[:, :, -x.shape[1] :], v[:, :, -x.shape[1] :] = new_k, new_v
-    return attention.W_o(merge_heads(HEADS[type(attention)](attention, q, k, v, r, cache)))
+    return attention.W_o(merge_heads(HEADS_FROM_CACHE[type(attention)](attention, q, k, v, r, cache)))
 
 
 def _angles(model: TransformerLM, cache: Cache, seg: int) -> tuple[Angles, Angles] | None:
     """Return sin and cos of this segment's positions, for all layers; None where nothing turns."""
     if not isinstance(model.blocks[0].attention, RotaryAttention) or cache.clamp_len is not None:
         return None
-    position = torch.arange(cache.read, cache.read + seg, device=cache.buffers.device)
+    position = torch.arange(cache.tokens_read, cache.tokens_read + seg, device=cache.buffers.device)
     sin, cos = sin_and_cos(position, model.config.d_head, cache.buffers.dtype)
     return sin, cos
 
@@ -216,7 +216,7 @@ def _shaw_heads(attention: ShawAttention, q: Heads, k: Keys, v: Keys, r: Distanc
 
 def _xl_heads(attention: XLAttention, q: Heads, k: Keys, v: Keys, r: Distances, cache: Cache) -> Heads:
     r = r[:, -k.shape[2] - 1 :]  # distances n_key … 0, one more than keys (fast.inputs)
-    q_u, q_v = with_biases(attention, q)
+    q_u, q_v = biased_queries(attention, q)
     inputs = Inputs(q_u, q_v, k, v, r, window=cache.window, key_mask=cache.key_mask)
     return relative_to_one(inputs) if q.shape[2] == 1 else relative_attention(inputs)
 
@@ -236,11 +236,11 @@ def _biased_heads(
     attention: BiasedAttention, q: Heads, k: Keys, v: Keys, r: Distances, cache: Cache
 ) -> Heads:
     options = {"window": cache.window, "clamp_len": cache.clamp_len, "key_mask": cache.key_mask}
-    inputs = with_bias(attention, q, k, v, **options)
+    inputs = bias_as_distances(attention, q, k, v, **options)
     return relative_to_one(inputs) if q.shape[2] == 1 else relative_attention(inputs)
 
 
-HEADS: dict[type, Callable[..., Heads]] = {
+HEADS_FROM_CACHE: dict[type, Callable[..., Heads]] = {
     MultiHeadAttention: _absolute_heads,
     FastMultiHeadAttention: _absolute_heads,
     ShawAttention: _shaw_heads,

@@ -14,12 +14,12 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from minitxl.attention import Keys
+from minitxl.later_attention import Vectors
 
 Angles = Float[Tensor, "pos half"]
 
 
-def turn(x: Keys, sin: Angles, cos: Angles) -> Keys:
+def turn(x: Vectors, sin: Angles, cos: Angles) -> Vectors:
     """Return R_p x_p for the position p of each row of the table, as ``rotate`` does."""
     return Turn.apply(x, sin, cos) if x.requires_grad else _turned(x, sin, cos)  # type: ignore[no-untyped-call]
 
@@ -28,18 +28,18 @@ class Turn(torch.autograd.Function):
     """``turn`` with its gradient."""
 
     @staticmethod
-    def forward(ctx: Any, x: Keys, sin: Angles, cos: Angles) -> Keys:
+    def forward(ctx: Any, x: Vectors, sin: Angles, cos: Angles) -> Vectors:
         ctx.save_for_backward(sin, cos)
         return _turned(x, sin, cos)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, d_out: Keys) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, d_out: Vectors) -> tuple[Tensor | None, ...]:
         sin, cos = ctx.saved_tensors
         return _turned(d_out, -sin, cos), None, None
 
 
-def _turned(x: Keys, sin: Angles, cos: Angles) -> Keys:
+def _turned(x: Vectors, sin: Angles, cos: Angles) -> Vectors:
     out = torch.empty_like(x, memory_format=torch.contiguous_format)
     (low, high), (out_low, out_high) = x.chunk(2, dim=-1), out.chunk(2, dim=-1)
     torch.mul(low, cos, out=out_low).addcmul_(high, sin, value=-1)

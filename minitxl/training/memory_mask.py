@@ -1,12 +1,12 @@
 """Masks of memory: for rows that begin a new text, and for memory of constant length.
 
 Memory is one tensor for all rows of a batch. A row that begins a new text, as an episode of an
-agent does, keeps its place in it, and a mask hides what the row must not remember:
+agent does, keeps its place in it, and a mask hides what the row must not see:
 
     memory, memory_mask = None, None
     for tokens, begins in episodes:  # [batch seg], [batch]: True for a row that begins here
         memory_mask = reset(memory, begins, memory_mask)
-        key_mask, memory_mask = remember(memory_mask, batch=batch, seg_len=seg_len, mem_len=mem_len)
+        key_mask, memory_mask = extend_mask(memory_mask, batch=batch, seg_len=seg_len, mem_len=mem_len)
         losses, states = model.token_losses(tokens, targets, memory, key_mask=key_mask)
         memory = extend(memory, states, mem_len=mem_len)
 """
@@ -26,8 +26,8 @@ def reset(
     """Return the mask of a memory whose ``rows`` begin a new text: False for all their old tokens.
 
     Rows share one length of memory, so that a row's memory can't be cut; it is masked instead.
-    ``memory_mask`` is what an earlier call returned and ``remember`` carried on. With the mask that
-    ``remember`` makes of it, a row that was reset reads exactly as one without a memory.
+    ``memory_mask`` is what an earlier call returned and ``extend_mask`` carried on. With the mask that
+    ``extend_mask`` makes of it, a row that was reset reads exactly as one without a memory.
 
     >>> reset(torch.zeros(1, 2, 3, 4), torch.tensor([True, False])).tolist()
     [[False, False, False], [True, True, True]]
@@ -40,7 +40,7 @@ def reset(
     return ~begins if memory_mask is None else memory_mask & ~begins
 
 
-def remember(
+def extend_mask(
     memory_mask: Bool[Tensor, "batch mem"] | None, *, batch: int, seg_len: int, mem_len: int
 ) -> tuple[Bool[Tensor, "batch key"] | None, Bool[Tensor, "batch new_mem"] | None]:
     """Return the ``key_mask`` of memory and a segment, and the mask of the memory after the segment.

@@ -66,7 +66,7 @@ def minus(function):
     return lambda *given, **named: -function(*given, **named)
 
 
-def negative_v(attention, q, right=inputs.with_biases):
+def negative_v(attention, q, right=inputs.biased_queries):
     q_u, _ = right(attention, q)
     return q_u, right(attention, -q)[1]
 
@@ -92,7 +92,7 @@ MUTATIONS = {
     "the scale of scores in the text": ("attention_over_memory", [(attention, "sqrt", lambda x: x)]),
     "the sign of the queries that meet distances": (
         "memory_and_positions",
-        [(fast_attention, "with_biases", negative_v), (kv_cache, "with_biases", negative_v)],
+        [(fast_attention, "biased_queries", negative_v), (kv_cache, "biased_queries", negative_v)],
     ),
     "the sign of the shifted scores": (
         "without_terms",

@@ -6,7 +6,7 @@ from models import ENCODINGS, small_model, some_tokens
 
 from minitxl.memory import extend
 from minitxl.training import memory_mask as module
-from minitxl.training.memory_mask import padded, remember, reset
+from minitxl.training.memory_mask import extend_mask, padded, reset
 
 
 def test_the_example_holds():
@@ -40,7 +40,7 @@ def test_a_row_that_is_reset_reads_as_one_that_begins(encoding, mem_len):
     memory, memory_mask, read = None, None, []
     for segment, rows in zip(tokens.split(4, dim=1), begins.T, strict=True):
         memory_mask = reset(memory, rows, memory_mask)
-        key_mask, memory_mask = remember(memory_mask, batch=2, seg_len=4, mem_len=mem_len)
+        key_mask, memory_mask = extend_mask(memory_mask, batch=2, seg_len=4, mem_len=mem_len)
         log_probs, states = model(segment, memory, key_mask=key_mask)
         memory = extend(memory, states, mem_len=mem_len)
         read.append(log_probs)
