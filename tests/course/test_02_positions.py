@@ -247,11 +247,14 @@ def test_a_fresh_model_is_moved_by_an_exchange_where_the_notebook_says():
 def test_the_widget_draws_what_the_package_computes(distance, shift):
     names = PAGE.after_setup("sinusoids-stub", "widget-parts")
     drawn = names["two_positions"](distance, shift)
-    *dials, below = drawn.figure.axes
-    i, j = sinusoids(torch.tensor([shift + distance, shift]), 2 * len(dials))
+    *dials, rest, below = drawn.figure.axes
+    number = names["HANDS"]
+    i, j = sinusoids(torch.tensor([shift + distance, shift]), 2 * number)
+    slower = [*range(len(dials), number), *range(number + len(dials), 2 * number)]
+    assert f"together {(i * j)[slower].sum():.2f}" in rest.texts[0].get_text()
     for hand, axes in enumerate(dials):
         tips = [(line.get_xdata()[1], line.get_ydata()[1]) for line in axes.lines]
-        cosines = [row[len(dials) + hand].item() for row in (i, j)]
+        cosines = [row[number + hand].item() for row in (i, j)]
         assert tips == [
             pytest.approx(tip) for tip in zip((i[hand].item(), j[hand].item()), cosines, strict=True)
         ]

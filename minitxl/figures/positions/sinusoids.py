@@ -115,25 +115,31 @@ def _short(spread: float) -> str:
 
 
 def clocks(data: Data) -> Picture:
-    """Draw the hands of two positions, a clock each, and below them the product at every shift.
+    """Draw the first hands of two positions, a clock each, and below them the product at every shift.
 
-    ``hands["i"]`` and ``hands["j"]`` are [hand (sine, cosine)]; ``raw`` and ``projected`` have a product
-    for each of ``shifts``.
+    ``hands["i"]`` and ``hands["j"]`` are [hand (sine, cosine)], of which the first ``drawn`` get a clock;
+    ``turns`` are the tokens of a full turn [hand]; ``raw`` and ``projected`` have a product for each of
+    ``shifts``.
     """
     hands, shift, distance = data["hands"], data["shift"], data["distance"]
-    number = len(hands["i"])
-    with drawing(9, 4.2) as figure:
-        grid = figure.add_gridspec(2, number, height_ratios=[1, 1.3])
-        parts = []
-        for place, (i, j) in enumerate(zip(hands["i"], hands["j"], strict=True)):
+    number, drawn = len(hands["i"]), data["drawn"]
+    parts = [i[0] * j[0] + i[1] * j[1] for i, j in zip(hands["i"], hands["j"], strict=True)]
+    with drawing(9, 4.4) as figure:
+        grid = figure.add_gridspec(2, drawn + 1, height_ratios=[1, 1.3])
+        for place in range(drawn):
+            i, j = hands["i"][place], hands["j"][place]
             axes = figure.add_subplot(grid[0, place])
             axes.add_patch(mpl.patches.Circle((0, 0), 1, fill=False, color="#808080"))
             for (sine, cosine), colour, line in ((i, ORANGE, "-"), (j, BLUE, "--")):
                 axes.plot([0, sine], [0, cosine], line, color=colour)
-            parts.append(i[0] * j[0] + i[1] * j[1])
-            axes.set(title=f"hand {place}", xlabel=f"cos {parts[-1]:.2f}", aspect="equal")
-            axes.set(xlim=(-1.1, 1.1), ylim=(-1.1, 1.1), xticks=[], yticks=[])
+            axes.set(title=f"hand {place}", xlabel=f"cos {parts[place]:.2f}", aspect="equal")
+            axes.text(0, 1.12, f"a turn in {data['turns'][place]:.3g} tokens", ha="center", va="bottom")
+            axes.set(xlim=(-1.1, 1.1), ylim=(-1.1, 1.5), xticks=[], yticks=[])
             axes.spines[:].set_visible(False)
+        rest = figure.add_subplot(grid[0, drawn])
+        rest.set_axis_off()
+        words = f"hands {drawn} to {number - 1}, slower:\ncos together {sum(parts[drawn:]):.2f}"
+        rest.text(0.5, 0.5, words, ha="center", va="center", transform=rest.transAxes)
         below = figure.add_subplot(grid[1, :])
         for name, colour, line in (("raw", BLUE, "-"), ("projected", ORANGE, "--")):
             below.plot(data["shifts"], data[name], line, color=colour, label=LABELS[name])
