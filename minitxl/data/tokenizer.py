@@ -4,6 +4,7 @@ A token is a byte, a character or a word. Characters and words have a vocabulary
 keeps beside its checkpoints in a file named after the unit; bytes need none.
 """
 
+import hashlib
 import json
 from codecs import getincrementaldecoder
 from collections.abc import Iterable, Iterator, Mapping
@@ -32,6 +33,8 @@ VOCABULARY_UNITS: tuple[Unit, ...] = ("characters", "words")
 """Units that have a vocabulary."""
 VOCABULARY_FILE = {"symbols": fields.sequence(fields.text()), "unknown": fields.optional(fields.text())}
 """What a vocabulary's file must hold."""
+DIGEST = {"sha256": fields.text()}
+"""What it holds beside that, since it has been written by ``Vocabulary.write``."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,12 @@ class Vocabulary:
         """The id of each symbol."""
         return {symbol: number for number, symbol in enumerate(self.symbols)}
 
+    @cached_property
+    def sha256(self) -> str:
+        """Digest of the symbols in order, and of the unknown one."""
+        content = json.dumps([self.unknown, self.symbols], ensure_ascii=True)
+        return hashlib.sha256(content.encode()).hexdigest()
+
     def __len__(self) -> int:
         return len(self.symbols)
 
@@ -79,17 +88,21 @@ class Vocabulary:
         return [self.symbols[number] for number in ids]
 
     def write(self, path: Path) -> None:
-        """Write the symbols in order, and the unknown one, as JSON."""
+        """Write the symbols in order, the unknown one and their digest as JSON."""
         with atomic_write(path) as temporary:
-            content = {"unknown": self.unknown, "symbols": self.symbols}
+            content = {"unknown": self.unknown, "sha256": self.sha256, "symbols": self.symbols}
             temporary.write_text(json.dumps(content, ensure_ascii=False, indent=0), "utf-8")
 
 
 def read_vocabulary(path: Path) -> Vocabulary:
     """Return the vocabulary of a file that ``Vocabulary.write`` wrote."""
-    content = fields.checked(read_json(path), VOCABULARY_FILE, file=path, required=VOCABULARY_FILE)
+    spec = {**VOCABULARY_FILE, **DIGEST}
+    content = fields.checked(read_json(path), spec, file=path, required=VOCABULARY_FILE)
     with fields.naming(path):
-        return Vocabulary(tuple(content["symbols"]), content["unknown"])
+        vocabulary = Vocabulary(tuple(content["symbols"]), content["unknown"])
+    if content.get("sha256", vocabulary.sha256) != vocabulary.sha256:
+        raise ValueError(f"{path} is damaged: its symbols must be those of its SHA-256")
+    return vocabulary
 
 
 def from_counts(

@@ -1,7 +1,5 @@
 """Text, tokens and preset of a run: part of each of its checkpoints, and compared where it goes on."""
 
-import hashlib
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,10 +40,7 @@ class RunInfo:
 
 def vocabulary_digest(vocabulary: Vocabulary | None) -> str | None:
     """Return the SHA-256 of the symbols in order, and of the unknown one; None for bytes."""
-    if vocabulary is None:
-        return None
-    content = json.dumps([vocabulary.unknown, vocabulary.symbols], ensure_ascii=True)
-    return hashlib.sha256(content.encode()).hexdigest()
+    return None if vocabulary is None else vocabulary.sha256
 
 
 def vocabulary_file(folder: Path, unit: Unit) -> Path:

@@ -104,6 +104,16 @@ def test_a_file_that_is_no_vocabulary_is_refused(tmp_path, text):
         read_vocabulary(path)
 
 
+def test_a_vocabulary_in_whose_file_a_symbol_became_another_is_refused(tmp_path):
+    path = tmp_path / "vocabulary.json"
+    Vocabulary(("a", "o")).write(path)
+    path.write_text(path.read_text().replace('"o"', '"m"'))
+    with pytest.raises(
+        ValueError, match=r"vocabulary\.json is damaged: its symbols must be those of its SHA-256"
+    ):
+        read_vocabulary(path)
+
+
 def test_a_symbol_that_no_file_can_hold_is_refused():
     with pytest.raises(ValueError, match=r"must hold what UTF-8 can write, got '\\udcff'$"):
         Vocabulary(("a", "b\udcff"))

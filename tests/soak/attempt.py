@@ -105,7 +105,11 @@ def wrong_with(said: Said, *, named: Sequence[object] = ()) -> str:
     if said.error or "Traceback" in said.err:
         return "traceback: " + (said.error or said.err).strip().splitlines()[-1]
     if said.code == 0:
-        return "silent: a score that is no number" if re.search(r"\bnan\b|\binf\b", said.out) else ""
+        return (
+            "silent: a score that is no number"
+            if re.search(r"\b(nan|inf) bits|perplexity (nan|inf)\b", said.out)
+            else ""
+        )
     if said.code != 2:
         return f"unclear: exit code {said.code}"
     if said.err.lstrip().startswith("╭─"):

@@ -38,6 +38,7 @@ def test_the_same_seed_and_number_give_the_same_attempt(here):
     ("said", "wrong"),
     [
         (Said(0, "1.5 bits per byte", ""), ""),
+        (Said(0, "nan and inf are what was prompted", ""), ""),
         (Said(0, "nan bits per byte", ""), "silent: a score that is no number"),
         (Said(2, "", "minitxl: steps must be 1 or more, got 0\n"), ""),
         (Said(2, "", "minitxl: [Errno 2] No such file\n"), "unclear: the sentence has the raw '[Errno'"),
