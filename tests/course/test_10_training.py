@@ -8,9 +8,11 @@ import pytest
 import torch
 from matplotlib.colors import same_color
 
-from minitxl.course.checks import comparisons
+from minitxl.course.checks import comparisons, schedule
 from minitxl.course.checks import training as judges
 from minitxl.figures.training import recurrence
+from minitxl.training.config import TrainConfig
+from minitxl.training.schedules import learning_rate
 
 ROOT = Path(__file__).parent.parent.parent
 NOTEBOOK = nbformat.read(ROOT / "notebooks" / "10_training.ipynb", as_version=4)
@@ -39,6 +41,7 @@ def stub(cell: str, name: str):
     [
         ("exercise-trainer", "my_train", judges.check_trainer),
         ("step-parts", "training_step", judges.check_training_step),
+        ("loop-text", "learning_rate", schedule.check_learning_rate),
         ("exercise-bits", "my_bits", comparisons.check_bits),
         ("exercise-compare", "my_answers", comparisons.check_comparisons),
     ],
@@ -148,7 +151,7 @@ def test_the_model_is_trained_by_the_readers_step_and_a_wrong_one_is_replaced(ri
 
     (code,) = re.findall(r"```python\n(.*?)```", CELLS["step-parts"], flags=re.DOTALL)
     _, _, after = CELLS["training-step"].partition("\n\n\n")
-    names = run(code + after, corpus=Text, checks=judges)
+    names = run(code + after, corpus=Text, checks=judges, learning_rate=schedule.solution_learning_rate)
     assert names["training_step"] is not judges.solution_training_step
     calls, mine = [], names["training_step"]
     names["training_step"] = lambda *case: calls.append(1) or mine(*case)
@@ -175,7 +178,33 @@ def test_a_loop_that_forgets_the_memory_stops_the_notebook():
             CELLS["equal"],
             corpus=Text,
             training_step=judges.solution_training_step,
+            learning_rate=schedule.solution_learning_rate,
         )
+
+
+def test_a_rate_that_begins_at_zero_stops_the_notebook():
+    class Text:
+        train = torch.randint(256, (2000,), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
+
+    late = {"learning_rate": lambda step, *sizes: schedule.solution_learning_rate(step - 1, *sizes)}
+    cells = (CELLS["record"], CELLS["training-loop"], CELLS["equal"])
+    with pytest.raises(AssertionError):
+        run(*cells, corpus=Text, training_step=judges.solution_training_step, **late)
+
+
+@pytest.mark.parametrize("case", schedule.CASES)
+def test_the_rate_that_is_written_is_the_packages(case):
+    step, peak, warmup, steps = case
+    settings = TrainConfig(learning_rate=peak, warmup=warmup, steps=steps)
+    assert schedule.solution_learning_rate(*case) == pytest.approx(learning_rate(step, settings), rel=1e-12)
+
+
+def test_the_two_readings_differ_in_keys_and_in_reach():
+    unnamed = CELLS["readings"].replace("table(\n    [", "rows, _ = (\n    [").replace("caption=", "")
+    rows = run(unnamed)["rows"]
+    keys, reach = ([row[name] for row in rows] for name in ("keys of a query", "reach, characters"))
+    assert keys == ["1 to 32", "33 to 64", "32", "32"]
+    assert reach == ["0 to 31", "96 to 127", "31", "93"]
 
 
 def test_predictions_are_answered_by_the_stored_results():
