@@ -11,19 +11,15 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from math import prod
 from pathlib import Path
-from statistics import median
 from time import sleep
 from typing import Any, Literal, get_args
 
-from minitxl.analysis.flops import layer_operations
+from minitxl.benchmark.limits import Times, in_words, limits_of, shares
 from minitxl.benchmark.peers import Job, Precision, Size
-from minitxl.benchmark.systems import PRODUCTS, config, product_repeats, product_shape
 from minitxl.benchmark.workers import Worker, step, worker
 from minitxl.config import require
-from minitxl.experiments.runner import rounded, spread
-from minitxl.fast.cpu_attention import BLOCK
+from minitxl.experiments.runner import spread
 
 Trained = Literal["training-S", "training-M3", "training-M", "training-large"]
 Read = Literal["evaluation-S", "evaluation-M", "generation-M"]
@@ -52,7 +48,6 @@ those of LLVM's for as long as KMP_BLOCKTIME says."""
 PROCESSES, MEMORY_STEPS = 3, 1
 """Peak memory: how many processes of each system, and how many turns of each process."""
 
-Times = Mapping[str, Sequence[float]]
 Report = Callable[[str, int], None]
 
 
@@ -77,15 +72,6 @@ def speeds(times: Times, reference: str) -> dict[str, list[float]]:
         name: [theirs / own for theirs, own in zip(times[reference], seconds, strict=True)]
         for name, seconds in times.items()
     }
-
-
-def operations(size: Size, work: str, *, block: int = BLOCK) -> int:
-    """Return floating point operations of the matrix products of one iteration of minitxl's fast path."""
-    training = work == "training"
-    lengths = {"batch": size.batch, "seg_len": size.seg_len, "mem_len": size.mem_len}
-    output = 2 * size.batch * size.seg_len * size.d_model * size.vocab_size
-    passes = 3 if training else 1
-    return layer_operations(config(size), **lengths, training=training, block=block) + passes * output
 
 
 def item(name: Name) -> tuple[str, str, Size]:
@@ -174,14 +160,11 @@ def race(
     *,
     report: Callable[[], None],
 ) -> dict[str, Any]:
-    """Return seconds and speeds of the systems, and what part of the matrix products' rate minitxl reaches.
-
-    Not in generation: a product with one row waits for its matrix and not for arithmetic.
-    """
-    products = () if work == "generation" else PRODUCTS
+    """Return seconds and speeds of the systems, and what share of the machine's limit minitxl reaches."""
     with ExitStack() as stack:
         workers = {
-            name: stack.enter_context(machine.worker(name, work, size)) for name in (*systems, *products)
+            name: stack.enter_context(machine.worker(name, work, size))
+            for name in (*systems, *limits_of(work, machine.device))
         }
         about = {name: one.hear() for name, one in workers.items()}
         for one in workers.values():
@@ -193,23 +176,7 @@ def race(
         name: {**about[name], "seconds": spread(times[name]), "speed": spread(speed[name])}
         for name in systems
     }
-    if not products:
-        return {"systems": measured}
-    needed, rate = operations(size, work), matrix_rate(times, size)
-    return {
-        "systems": measured,
-        "operations": needed,
-        "matrix_rate": rounded(rate),
-        "fraction_of_matrix_rate": rounded(needed / median(times["minitxl"]) / rate),
-    }
-
-
-def matrix_rate(times: Times, size: Size) -> float:
-    """Return floating point operations a second of the fastest of ``PRODUCTS``, by its median."""
-    return max(
-        2 * prod(product_shape(name, size)) * product_repeats(name, size) / median(times[name])
-        for name in PRODUCTS
-    )
+    return {"systems": measured, **shares(times, work, size)}
 
 
 def peak_memory(
@@ -243,12 +210,8 @@ def table(data: Mapping[str, Any]) -> str:
                 line += _numbers(system["seconds"], 1e3, "9,.1f", " ms")
                 line += _numbers(system["speed"], 1.0, "6.2f", "×")
             lines.append(line)
-        if "operations" in row:
-            lines.append(
-                f"  minitxl: {row['operations'] / 1e9:,.1f} GFLOP an iteration, "
-                f"{row['fraction_of_matrix_rate']:.0%} of the {row['matrix_rate'] / 1e9:,.0f} GFLOP/s "
-                f"of PyTorch's own matrix product"
-            )
+        if row["work"] != "peak memory":
+            lines.append(f"  {in_words(row)}")
     lines.append(f"\nmedians (and quartiles); × is the speed of {data['reference']}, taken round by round")
     return "\n".join(lines[1:])
 

@@ -1,15 +1,21 @@
 """The benchmark's systems that need this package and torch alone; the worker is ``peers``."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count
-from math import ceil, prod
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from minitxl.benchmark.limits import (
+    ONEDNNS_PRODUCTS,
+    PRODUCTS,
+    READING,
+    build_product,
+    build_reading,
+    config,
+)
 from minitxl.benchmark.peers import (
     CLIP,
     LEARNING_RATE,
@@ -86,11 +92,6 @@ def build_explicit(job: Job) -> AtWork:
     return at_work(System(model, None, read), job)
 
 
-def config(size: Size) -> ModelConfig:
-    names = ("vocab_size", "n_layer", "d_model", "n_head", "d_head", "d_inner", "dropout")
-    return ModelConfig(**{name: getattr(size, name) for name in names})
-
-
 class VanillaBlock(nn.Module):
     """Attention and a feed-forward layer, post-norm, by torch's own fused attention."""
 
@@ -128,36 +129,11 @@ def build_vanilla(job: Job) -> AtWork:
     return at_work(System(model, None, read), job)
 
 
-def build_product(job: Job) -> AtWork:
-    """Build matrix products, as many in an iteration as have the operations of 2048 × 2048 × 2048."""
-    m, k, n = product_shape(job.system, job.size)
-    dtype = torch.bfloat16 if job.precision == "bfloat16" else torch.float32
-    a, b = (torch.randn(size, dtype=dtype, device=job.device) for size in ((m, k), (k, n)))
-
-    def products() -> Iterator[Tensor]:
-        while True:
-            for _ in range(product_repeats(job.system, job.size)):
-                c = a @ b
-            yield c
-
-    return nn.Module(), products()
-
-
-def product_shape(system: str, size: Size) -> tuple[int, int, int]:
-    """Return rows, inner length and columns of the product that one of ``PRODUCTS`` times."""
-    rows = size.batch * size.seg_len
-    return (2048, 2048, 2048) if system == PRODUCTS[0] else (rows, size.d_model, size.d_inner)
-
-
-def product_repeats(system: str, size: Size) -> int:
-    return ceil(2048**3 / prod(product_shape(system, size)))
-
-
-PRODUCTS = ("matrix product, 2048 × 2048 × 2048", "matrix product, feed-forward layer")
 SYSTEMS = {
     "minitxl": (build_minitxl, "minitxl", __name__),
     "minitxl-rotary": (build_rotary, "minitxl", __name__),
     "minitxl-explicit": (build_explicit, "minitxl", __name__),
     "vanilla": (build_vanilla, "torch", "torch"),
-    **dict.fromkeys(PRODUCTS, (build_product, "torch", "torch")),
+    **dict.fromkeys((*PRODUCTS, *ONEDNNS_PRODUCTS), (build_product, "torch", "torch")),
+    READING: (build_reading, "torch", "torch"),
 }

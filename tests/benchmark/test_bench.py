@@ -10,10 +10,11 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from minitxl.benchmark import bench, peers, systems, workers
+from minitxl.benchmark import bench, limits, peers, systems, workers
 from minitxl.benchmark.peers import Job, Size
 from minitxl.benchmark.workers import Worker, step, worker
 from minitxl.experiments.runner import rounded, spread
+from minitxl.fast import kv_cache
 from minitxl.figures import bench as draw
 from minitxl.model import TransformerLM
 
@@ -75,19 +76,54 @@ def test_a_speed_is_a_ratio_within_a_round():
 
 
 def test_the_rate_is_that_of_the_best_product():
-    times = {name: [1.0, 9.0, 1.0] for name in systems.PRODUCTS}
-    cube, layer = (2 * 2048**3, 2 * 18 * 16 * 32 * systems.product_repeats(systems.PRODUCTS[1], TINY))
+    times = {name: [1.0, 9.0, 1.0] for name in limits.PRODUCTS}
+    cube, layer = (2 * 2048**3, 2 * 18 * 16 * 32 * limits.product_repeats(limits.PRODUCTS[1], TINY))
     assert 0 <= layer - cube < 2 * 18 * 16 * 32
-    assert bench.matrix_rate(times, TINY) == layer
-    times[systems.PRODUCTS[0]] = [0.5, 0.5, 9.0]
-    assert bench.matrix_rate(times, TINY) == 2 * cube
+    assert limits.matrix_rate(times, TINY) == layer
+    times[limits.PRODUCTS[0]] = [0.5, 0.5, 9.0]
+    assert limits.matrix_rate(times, TINY) == 2 * cube
+    times[limits.ONEDNNS_PRODUCTS[0]] = [0.25, 0.25, 9.0]
+    assert limits.matrix_rate(times, TINY) == 4 * cube
+
+
+@pytest.mark.parametrize("system", [*limits.PRODUCTS, *limits.ONEDNNS_PRODUCTS])
+def test_a_timed_product_is_one_of_the_shape_that_it_is_counted_as(system, monkeypatch):
+    monkeypatch.setattr(limits, "product_repeats", lambda system, size: 1)
+    monkeypatch.setattr(limits, "product_shape", lambda system, size: (6, 4, 10))
+    _, products = limits.build_product(job(system))
+    with FlopCounterMode(display=False) as counter:
+        assert next(products).shape == (6, 10)
+    assert counter.get_total_flops() == 2 * 6 * 4 * 10
+
+
+def test_a_token_reads_every_weight_that_decoding_uses_and_the_cache():
+    """Weights are counted by what a step of the cache touches: all but those that project distances."""
+    model = TransformerLM(limits.config(TINY)).eval()
+    cache = kv_cache.start(model, batch=3, mem_len=9)
+    for _ in range(2):
+        _, cache = kv_cache.step(model, torch.zeros(3, 9, dtype=torch.int64), cache)
+    used = sum(weight.numel() for name, weight in model.named_parameters() if "W_kR" not in name)
+    layer, both, batch, head, _, dim = cache.buffers.shape
+    memory = (cache.end - cache.begin) * layer * head * dim
+    assert limits.bytes_read(TINY) == 4 * (used + both * batch * memory + memory)
+
+
+def test_the_limit_of_generation_is_reading_and_of_the_rest_the_fastest_product():
+    assert limits.limits_of("generation", "cpu") == (limits.READING,)
+    assert limits.limits_of("training", "cuda") == limits.PRODUCTS
+    times = {"minitxl": [2.0, 2.0], limits.READING: [0.5, 0.5]}
+    row = limits.shares(times, "generation", TINY)
+    assert row["read_rate"] == rounded(2.0 * limits.READ_BYTES)
+    assert row["fraction_of_read_rate"] == rounded(limits.bytes_read(TINY) / 2 / (2 * limits.READ_BYTES))
+    _, passes = limits.build_reading(job(limits.READING))
+    assert next(passes) == 1
 
 
 @pytest.mark.parametrize("size", [TINY, replace(TINY, mem_len=0), replace(TINY, seg_len=5, mem_len=3)])
 def test_operations_are_those_a_counter_counts(size):
     """In the eager model, which is one block, and which alone computes a gradient of the
     memory's keys and values to throw it away."""
-    model, ids = TransformerLM(systems.config(size)), torch.randint(37, (size.batch, size.seg_len))
+    model, ids = TransformerLM(limits.config(size)), torch.randint(37, (size.batch, size.seg_len))
     memory = torch.randn(size.n_layer, size.batch, size.mem_len, size.d_model)
     with FlopCounterMode(display=False) as counter:
         losses, _ = model.token_losses(ids, ids, memory)
@@ -95,15 +131,15 @@ def test_operations_are_those_a_counter_counts(size):
         losses.mean().backward()
     past = 2 * size.batch * size.mem_len * size.d_model * size.n_head * size.d_head
     thrown_away = size.n_layer * 2 * past
-    whole = bench.operations(size, "training", block=size.seg_len)
+    whole = limits.operations(size, "training", block=size.seg_len)
     assert counter.get_total_flops() == whole + thrown_away
     distances = 2 * (size.mem_len + size.seg_len) * size.d_model * size.n_head * size.d_head
     kept = size.n_layer * (2 * past + distances)
-    assert forward == bench.operations(size, "cached evaluation", block=size.seg_len) + kept
+    assert forward == limits.operations(size, "cached evaluation", block=size.seg_len) + kept
 
 
 def test_smaller_blocks_have_fewer_operations_and_never_fewer_than_are_used():
-    counts = [bench.operations(TINY, "cached evaluation", block=block) for block in (1, 2, 4, 6, 100)]
+    counts = [limits.operations(TINY, "cached evaluation", block=block) for block in (1, 2, 4, 6, 100)]
     assert counts == sorted(counts)
     assert counts[-1] == counts[-2]
     pairs = (TINY.seg_len - 1) * TINY.seg_len // 2  # of a query and a later key
@@ -164,7 +200,7 @@ def small(monkeypatch):
     """Every size is tiny, and two systems of ours take part."""
     monkeypatch.setattr(bench, "SIZES", {"S": TINY, "M": TINY})
     monkeypatch.setattr(bench, "LENGTHS", {"generation": {"batch": 1, "seg_len": 1}})
-    monkeypatch.setattr(bench, "PRODUCTS", systems.PRODUCTS[:1])
+    monkeypatch.setattr(bench, "limits_of", lambda work, device: limits.limits_of(work, device)[:1])
     monkeypatch.setattr(bench, "PROCESSES", 2)
     monkeypatch.setattr(
         bench,
@@ -217,11 +253,11 @@ def test_a_race_tells_what_part_of_the_best_products_rate_is_reached(small, tmp_
     data = run(asked(("training-S",)))
     (row,) = data["items"]
     assert row["matrix_rate"] == rounded(2.0 * 2048**3)
-    assert row["operations"] == bench.operations(TINY, "training")
+    assert row["operations"] == limits.operations(TINY, "training")
     assert row["fraction_of_matrix_rate"] == rounded(row["operations"] / (2 * 2048**3))
     assert row["systems"].keys() == set(bench.OURS)
     assert row["systems"]["minitxl"]["speed"] == {"median": 1, "quartiles": [1, 1], "range": [1, 1]}
-    assert "of the 17 GFLOP/s of PyTorch's own matrix product" in bench.table(data)
+    assert "of the 17 GFLOP/s of the fastest matrix product" in bench.table(data)
 
 
 def stand_in(folder: Path, name: str, *lines: str) -> Path:

@@ -13,7 +13,8 @@ from minitxl import figures
 from minitxl.adaptive import AdaptiveSoftmax
 from minitxl.analysis import flops, saved_tensors
 from minitxl.analysis.saved_tensors import saved_bytes
-from minitxl.benchmark import bench
+from minitxl.benchmark import limits
+from minitxl.benchmark.peers import Size
 from minitxl.config import ModelConfig
 from minitxl.data import corpora
 from minitxl.experiments import scaling as experiment
@@ -95,8 +96,8 @@ def test_one_process_sends_nothing_and_several_wait_for_their_links():
 
 def test_a_step_has_the_operations_that_the_benchmark_counts():
     shapes = {name: getattr(SMALL, name) for name in ("n_layer", "d_model", "n_head", "d_head", "d_inner")}
-    size = bench.Size(**shapes, batch=4, seg_len=4, mem_len=6, dropout=0.1, vocab_size=30)
-    assert flops.step_operations(SMALL, SHORT) == bench.operations(size, "training", block=1)
+    size = Size(**shapes, batch=4, seg_len=4, mem_len=6, dropout=0.1, vocab_size=30)
+    assert flops.step_operations(SMALL, SHORT) == limits.operations(size, "training", block=1)
 
 
 def targets_by_zipf(cut, tokens):
