@@ -50,6 +50,7 @@ Experiment = Literal[
     "shaw_clipping",
     "without_terms",
     "later_positions",
+    "position_repairs",
     "scaling",
 ]
 STOPPED_READING = 128 + 13

@@ -16,7 +16,7 @@ from typing import Unpack
 
 import torch
 from einops import pack, rearrange, repeat
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Num
 from torch import Tensor, nn
 
 from minitxl.arguments import SIZES, check_segment, check_sizes
@@ -83,28 +83,29 @@ class ScoredAttention(nn.Module):
         return self.W_o(merge_heads(weighted_sum(weights, v)))
 
 
-def rotate(x: Vectors, positions: Int[Tensor, " pos"]) -> Vectors:
+def rotate(x: Vectors, positions: Num[Tensor, " pos"], base: float = 10000.0) -> Vectors:
     """Return R_p x_p for each position p: coordinates m and m + d_head/2 turn together, by the angle p ω_m.
 
-    The frequencies are those of ``sinusoids``, ω_m = 10000^(-2m / d_head). A pair turns as
+    The frequencies are those of ``sinusoids``, ω_m = base^(-2m / d_head). A pair turns as
 
         x_m      ->  x_m cos(p ω_m) - x_{m+h} sin(p ω_m)
         x_{m+h}  ->  x_m sin(p ω_m) + x_{m+h} cos(p ω_m)        with h = d_head / 2
 
+    A position need not be a whole number.
     """
-    sin, cos = sin_and_cos(positions, x.shape[-1], x.dtype)
+    sin, cos = sin_and_cos(positions, x.shape[-1], x.dtype, base)
     low, high = rearrange(x, "batch head pos (two half) -> two batch head pos half", two=2)
     return pack([low * cos - high * sin, low * sin + high * cos], "batch head pos *")[0]
 
 
 def sin_and_cos(
-    positions: Int[Tensor, " pos"], d_head: int, dtype: torch.dtype
+    positions: Num[Tensor, " pos"], d_head: int, dtype: torch.dtype, base: float = 10000.0
 ) -> Float[Tensor, "two pos half"]:
     """Return sin(p ω_m) and cos(p ω_m) of each position p and pair m.
 
     The angles are computed in float64: in float32 they would be off by thousandths at position 100,000.
     """
-    table = sinusoids(positions.double(), d_head).to(dtype)
+    table = sinusoids(positions.double(), d_head, base=base).to(dtype)
     return rearrange(table, "pos (two half) -> two pos half", two=2)
 
 

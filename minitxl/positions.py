@@ -15,13 +15,17 @@ from minitxl.arguments import check_by_distance, check_distances, check_position
 
 
 def sinusoids(
-    positions: Num[Tensor, " pos"], d_model: int, *, dtype: torch.dtype | None = None
+    positions: Num[Tensor, " pos"],
+    d_model: int,
+    *,
+    dtype: torch.dtype | None = None,
+    base: float = 10000.0,
 ) -> Float[Tensor, "pos model"]:
     """Return for each position p the row sin(p ω_0) … sin(p ω_h), cos(p ω_0) … cos(p ω_h).
 
-    Here h = d_model / 2 - 1, and the frequencies are ω_m = 10000^(-2m / d_model) (Vaswani et al.,
-    section 3.5). Sines and cosines are concatenated and not interleaved, as in the original
-    Transformer-XL code. ``dtype`` is that of the result; by default it is the positions', or
+    Here h = d_model / 2 - 1, and the frequencies are ω_m = base^(-2m / d_model) (Vaswani et al.,
+    section 3.5, with the base 10000). Sines and cosines are concatenated and not interleaved, as in the
+    original Transformer-XL code. ``dtype`` is that of the result; by default it is the positions', or
     torch's default for whole ones. The table is computed in float32 or better and then cast: bfloat16
     can't represent every whole number above 256.
 
@@ -33,7 +37,7 @@ def sinusoids(
         dtype = positions.dtype if positions.is_floating_point() else torch.get_default_dtype()
     exact = torch.promote_types(dtype, torch.float32)
     exponents = torch.arange(0, d_model, 2, dtype=exact, device=positions.device) / d_model
-    angles = einsum(positions.to(exact), 10000.0**-exponents, "pos, half -> pos half")
+    angles = einsum(positions.to(exact), base**-exponents, "pos, half -> pos half")
     table, _ = pack([angles.sin(), angles.cos()], "pos *")
     return table.to(dtype)
 

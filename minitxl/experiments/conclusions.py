@@ -16,14 +16,14 @@ from minitxl.experiments.comparisons import (
     relay_adds_up,
     rows_by_label,
 )
+from minitxl.experiments.later_conclusions import LATER_POSITIONS
 from minitxl.experiments.position_conclusions import ABSOLUTE_POSITIONS
 
 Sentences = Mapping[str, Callable[[Data], bool]]
 
-DISTANCES = ("shaw", "xl", "rotary", "alibi")
-
 CONCLUSIONS: dict[str, Sentences] = {
     **ABSOLUTE_POSITIONS,
+    **LATER_POSITIONS,
     "dependency": {
         "formula, propagation, perturbation and gradient agree in every case": lambda data: all(
             [row["propagation"]] == [row["formula"]] == row["perturbation"] == row["gradient"]
@@ -187,34 +187,6 @@ CONCLUSIONS: dict[str, Sentences] = {
                 key=lambda row: row["longest"]["bits"]["mean"] - row["trained"]["bits"]["mean"],
             )
             is rows[-1]
-        ),
-    },
-    "later_positions": {
-        "memory helps XL, Shaw, rotary and ALiBi in every seed, and harms the others": lambda data: (
-            all(min(data["gains"][kind]["memory"]["seeds"]) > 0 for kind in DISTANCES)
-            and all(max(data["gains"][kind]["memory"]["seeds"]) < 0 for kind in ("none", "absolute", "t5"))
-        ),
-        "with its memory, XL reads best in every seed": lambda data: all(
-            min(gain["behind_xl"]["seeds"]) > 0 for kind, gain in data["gains"].items() if kind != "xl"
-        ),
-        "four times the memory of training helps none, and harms rotary most in every seed": lambda data: all(
-            max(added := [gain["four_times_the_memory"]["seeds"][seed] for gain in data["gains"].values()])
-            <= 0
-            and min(added) == data["gains"]["rotary"]["four_times_the_memory"]["seeds"][seed]
-            for seed in range(len(data["gains"]["rotary"]["four_times_the_memory"]["seeds"]))
-        ),
-        "XL and ALiBi lose less than a hundredth of a bit by it": lambda data: all(
-            min(data["gains"][kind]["four_times_the_memory"]["seeds"]) > -0.01 for kind in ("xl", "alibi")
-        ),
-        "first tokens help rotary and T5 trained without memory, and none that had it": lambda data: (
-            all(
-                min(data["gains"][kind]["first_kept_without_memory_in_training"]["seeds"]) > 0
-                for kind in ("rotary", "t5")
-            )
-            and all(
-                max(map(abs, data["gains"][kind]["first_kept"]["seeds"])) < 0.01
-                for kind in ("xl", "shaw", "rotary", "alibi", "t5")
-            )
         ),
     },
     "without_terms": {

@@ -122,6 +122,7 @@ TINY: dict[str, Mapping[str, Any]] = {
         "passages": 2,
         "targets": 20,
     },
+    "position_repairs": {**TRAINED, "train": {**TRAIN, **VALIDATE, "mem_len": 32}},
     "without_terms": {"model": MODEL, "train": TRAIN, "test_tokens": 300},
     "demo": TRAINED,
 }

@@ -8,7 +8,7 @@ from minitxl.figures.picture import Picture
 from minitxl.figures.positions.counting import absolute_positions
 from minitxl.figures.positions.depth import deeper_layers
 from minitxl.figures.positions.encodings import shaw_clipping
-from minitxl.figures.positions.later import later_positions
+from minitxl.figures.positions.later import later_positions, position_repairs
 from minitxl.figures.positions.terms import without_terms
 from minitxl.figures.recurrence.reach import copying, dependency, relay_routes
 from minitxl.figures.recurrence.segments import segment_copying
@@ -34,6 +34,7 @@ __all__ = [
     "learning",
     "memory_and_positions",
     "memory_choice",
+    "position_repairs",
     "relay_routes",
     "samples",
     "scaling",

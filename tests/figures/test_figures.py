@@ -26,6 +26,7 @@ DRAWN = {
     "later_positions": figures.later_positions,
     "memory_and_positions": figures.memory_and_positions,
     "every_system": figures.every_system,
+    "position_repairs": figures.position_repairs,
     "relay_routes": figures.relay_routes,
     "samples": figures.samples,
     "scaling": figures.scaling,

@@ -1,9 +1,12 @@
-"""Positions that came after: what memory brings to each kind, and what each adds to a score by distance."""
+"""Positions that came after: what memory brings to each kind, repairs, and what each adds to a score."""
 
 from collections.abc import Sequence
 from typing import Any
 
-from minitxl.figures.marks import box, hide_frame
+from matplotlib.axes import Axes
+from matplotlib.patches import Rectangle
+
+from minitxl.figures.marks import hide_frame
 from minitxl.figures.picture import BITS, BLUE, GREEN, ORANGE, PURPLE, Data, Picture, drawing
 
 NAMES = {
@@ -27,22 +30,25 @@ LINES = {
 
 
 def later_positions(data: Data) -> Picture:
-    """Draw what memory brings to each kind of positions, seed by seed, and loss by memory when read."""
+    """Draw each kind of positions without and with memory, seed by seed, and loss by memory when read."""
     systems, gains = data["systems"], data["gains"]
     helped = [NAMES[kind] for kind, gain in gains.items() if min(gain["memory"]["seeds"]) > 0]
     worst = min(gains, key=lambda kind: float(gains[kind]["four_times_the_memory"]["mean"]))
-    with drawing(10.5, 4.2) as figure:
-        brings, read = figure.subplots(1, 2, width_ratios=[0.85, 1])
-        for place, (kind, gain) in enumerate(gains.items()):
-            colour, line = LINES[kind]
-            seeds = gain["memory"]["seeds"]
-            brings.plot(seeds, [place] * len(seeds), line[0], color=colour, ms=7, mew=1.5)
-        brings.axvline(0, color="#808080", lw=0.8)
+    with drawing(10.5, 4.4) as figure:
+        brings, read = figure.subplots(1, 2, width_ratios=[0.9, 1])
+        for place, kind in enumerate(gains):
+            colour = LINES[kind][0]
+            without = systems[kind]["by_memory"][0]["bits"]["seeds"]
+            with_memory = systems[f"{kind}_memory"]["by_memory"][1]["bits"]["seeds"]
+            style = {"color": colour, "ms": 6, "mew": 1.5}
+            brings.plot(without, [place - 0.13] * len(without), "o", fillstyle="none", **style)
+            brings.plot(with_memory, [place + 0.13] * len(with_memory), "o", **style)
         brings.set_yticks(range(len(gains)), [NAMES[kind] for kind in gains])
         brings.invert_yaxis()
         brings.set(
             title=f"Memory helps {', '.join(helped) or 'none'} in every seed",
-            xlabel=f"{BITS} saved by memory, a mark a seed",
+            xlabel=f"test {BITS}, a mark a seed; hollow: trained and\nread without memory, full: with "
+            f"{data['mem_len']} tokens of it",
         )
         ends = {}
         for kind in gains:
@@ -51,26 +57,99 @@ def later_positions(data: Data) -> Picture:
             read.plot(range(len(rows)), means, LINES[kind][1], color=LINES[kind][0], ms=6)
             ends[kind] = means[-1]
         right = len(rows) - 1
-        for kind, height in _apart(ends, 0.06 * (max(ends.values()) - min(ends.values()))).items():
-            read.text(right + 0.1, height, NAMES[kind], color=LINES[kind][0], va="center", fontsize=9)
+        _labels(read, right, {kind: (NAMES[kind], LINES[kind][0], height) for kind, height in ends.items()})
         read.set_xticks(range(len(rows)), [f"{row['mem_len']:,}" for row in rows])
         read.set(
             title=f"Memory longer than in training harms {NAMES[worst]} most",
-            xlabel=f"memory at test, tokens; in training {data['mem_len']}",
+            xlabel=f"memory at test, tokens; all trained with {data['mem_len']}",
             ylabel=f"test {BITS}, mean of seeds",
             xlim=(-0.2, right + 0.75),
         )
     lengths = [row["mem_len"] for row in rows]
     words = "; ".join(
-        f"{NAMES[kind]} {gain['memory']['mean']:+.3f}, "
+        f"{NAMES[kind]} {systems[kind]['by_memory'][0]['bits']['mean']:.2f} without, "
         + ", ".join(f"{row['bits']['mean']:.2f}" for row in systems[f"{kind}_memory"]["by_memory"])
-        for kind, gain in gains.items()
+        for kind in gains
     )
     return Picture(
         figure,
-        f"Test {BITS} that memory saves, and those of the models with memory at {lengths} tokens of it, "
-        f"mean of {len(seeds)} seeds: {words}.",
+        f"Test {BITS} of models trained and read without memory, and of those trained with "
+        f"{data['mem_len']} tokens of it, read with {lengths}, mean of "
+        f"{len(gains['xl']['memory']['seeds'])} seeds: {words}.",
     )
+
+
+SYSTEMS = {
+    "t5_memory": ("T5 as published", "#000000", "v--"),
+    "xl_memory": ("XL", ORANGE, "o-"),
+    "t5_scaled_memory": ("T5, table × {factor:g}", GREEN, "D-"),
+}
+WAYS = {
+    "interpolated": ("interpolated", PURPLE, "s:"),
+    "as_trained": ("as trained", BLUE, "^-"),
+    "base_raised": ("base raised", GREEN, "D-."),
+    "clamped": ("clamped", ORANGE, "o--"),
+}
+"""Name, colour and line of each system and each way of the experiment ``position_repairs``."""
+
+
+def position_repairs(data: Data) -> Picture:
+    """Draw bits by memory when read: T5 with and without its table multiplied; rotary, read in four ways."""
+    said = []
+    with drawing(10.5, 4.2) as figure:
+        panels = figure.subplots(1, 2)
+        for axes, looks, series in zip(
+            panels, (SYSTEMS, WAYS), (data["systems"], data["rotary"]), strict=True
+        ):
+            ends = {}
+            for key, (name, colour, line) in looks.items():
+                rows = [row for row in series[key] if row["mem_len"]]
+                means = [row["bits"]["mean"] for row in rows]
+                seeds = list(zip(*(row["bits"]["seeds"] for row in rows), strict=True))
+                axes.plot(range(len(rows)), means, line, color=colour, ms=6)
+                for one in seeds:
+                    axes.plot(range(len(rows)), one, line[0], color=colour, ms=3, alpha=0.6)
+                ends[key] = (name.format(factor=data["factor"]), colour, means[-1])
+                said.append(f"{ends[key][0]} {', '.join(f'{bits:.2f}' for bits in means)}")
+            lengths = [row["mem_len"] for row in rows]
+            axes.set_xticks(range(len(rows)), [f"{length:,}" for length in lengths])
+            axes.set(xlabel=f"memory at test, tokens; all trained with {data['mem_len']}")
+            axes.set_xlim(-0.2, len(rows) - 1 + 1.1)
+            _labels(axes, len(rows) - 1, ends)
+        panels[0].set(title="Multiplied, T5's table keeps up with XL", ylabel=f"test {BITS}")
+        panels[1].set(title="Rotary reads on where distances are clamped")
+    return Picture(
+        figure,
+        f"Test {BITS} with {lengths} tokens of memory, mean of {len(seeds)} seeds: {'; '.join(said)}.",
+    )
+
+
+def learned_bias(data: Data) -> Picture:
+    """Draw what T5's heads add by bucket: ``panels`` by title, each [head bucket], grey up to ``limit``."""
+    with drawing(9.5, 3.4) as figure:
+        axes_of = figure.subplots(1, len(data["panels"]), sharey=True)
+        spans = []
+        for axes, (title, heads) in zip(axes_of, data["panels"].items(), strict=True):
+            for head, (bias, line) in enumerate(zip(heads, ("-", "--", "-.", ":"), strict=False)):
+                axes.plot(range(len(bias)), bias, line, color=BLUE, label=f"head {head + 1}")
+            axes.axhspan(-data["limit"], data["limit"], color="#E4E4E4", lw=0, zorder=0)
+            axes.set(title=title, xlabel="bucket, near to far")
+            spans.append(f"{title}: {min(map(min, heads)):.1f} to {max(map(max, heads)):.1f}")
+        axes_of[0].set(ylabel="bias, nats")
+        axes_of[0].legend(fontsize=8)
+    return Picture(
+        figure,
+        f"Learned biases of {len(heads)} heads in nats, {'; '.join(spans)}; grey: up to {data['limit']:.1f}, "
+        "farther than which Adam could not move them as published.",
+    )
+
+
+def _labels(axes: Axes, right: int, ends: dict[str, tuple[str, str, float]]) -> None:
+    """Write each line's name behind its end; ``ends`` holds name, colour and height."""
+    heights = {key: height for key, (_, _, height) in ends.items()}
+    least = 0.06 * (max(heights.values()) - min(heights.values()))
+    for key, height in _apart(heights, least).items():
+        axes.text(right + 0.1, height, ends[key][0], color=ends[key][1], va="center", fontsize=9)
 
 
 def _apart(heights: dict[str, float], least: float) -> dict[str, float]:
@@ -96,10 +175,16 @@ def by_distance(data: Data) -> Picture:
         axes.axhline(0, color="#808080", lw=0.8)
         axes.annotate(f"{added[chosen]:.2f}", (chosen, added[chosen]), (8, 8), textcoords="offset points")
         axes.axvspan(data["trained"], len(added) - 1, color="#E4E4E4", lw=0, zorder=0)
+        axes.margins(y=0.2)
         axes.text(
-            data["trained"] + 1, axes.get_ylim()[0], " farther than in training", va="bottom", fontsize=9
+            data["trained"] + 1,
+            0.98,
+            "farther than in training",
+            va="top",
+            fontsize=9,
+            transform=axes.get_xaxis_transform(),
         )
-        axes.set(title=data["title"], xlabel="distance i - j, tokens", ylabel="score, nats")
+        axes.set(title=data["title"], xlabel="distance i - j, tokens", ylabel="added to the score, nats")
     return Picture(
         figure,
         f"{data['title']}: {added[0]:.2f} at distance 0, {added[chosen]:.2f} at {chosen}, "
@@ -108,21 +193,31 @@ def by_distance(data: Data) -> Picture:
 
 
 def compressive(data: Data) -> Picture:
-    """Draw ``compressed`` squares of ``rate`` states each, then ``memory`` states, then a ``segment``."""
+    """Draw ``compressed`` slots of ``rate`` states each, then ``memory`` states, then a ``segment``.
+
+    Below stand the tokens that each slot stands for, so that the widths show how far the past reaches.
+    """
     rate, parts = data["rate"], ("compressed", "memory", "segment")
     looks = {"compressed": "#E9C9DD", "memory": "#FDD0A2", "segment": "#A6CEE3"}
-    x = 0.0
-    with drawing(9, 1.6) as figure:
+    titles = {
+        "compressed": f"compressed memory: a slot for {rate} old tokens",
+        "memory": "memory: a slot a token",
+        "segment": "segment",
+    }
+    x, old = 0.0, rate * data["compressed"]
+    with drawing(10, 2.0) as figure:
         axes = figure.subplots()
         for part in parts:
-            axes.text(x, 1.15, part, fontsize=9)
+            width = rate if part == "compressed" else 1
+            axes.text(x, 1.25, titles[part], fontsize=9)
             for _ in range(data[part]):
-                box(axes, x, 0, str(rate) if part == "compressed" else "1", looks[part])
-                x += 1
-            x += 0.5
-        axes.set(xlim=(-0.2, x), ylim=(-0.2, 1.7), xticks=[], yticks=[])
+                slot = Rectangle((x, 0), 0.94 * width, 1, facecolor=looks[part], edgecolor="#606060")
+                axes.add_patch(slot)
+                x += width
+        for tick, at in ((old, 0), (0, old + data["memory"])):
+            axes.text(at, -0.35, f"{data['memory'] + tick} tokens back" if tick else "now", fontsize=9)
+        axes.set(xlim=(-0.2, x), ylim=(-0.6, 1.7), xticks=[], yticks=[])
         hide_frame(axes)
-    old = rate * data["compressed"]
     return Picture(
         figure,
         f"{data['compressed']} compressed states stand for {old} old tokens; then {data['memory']} states of "

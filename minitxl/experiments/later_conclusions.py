@@ -1,0 +1,107 @@
+"""The conclusions of the experiments on the positions that came after Transformer-XL's."""
+
+from collections.abc import Callable, Mapping
+
+from minitxl.experiments.comparisons import Data
+
+DISTANCES = ("shaw", "xl", "rotary", "alibi")
+LARGEST_STEP = 0.1 / 0.001**0.5
+"""Most learning rates that a step of Adam moves a number by: (1 - β_1) / √(1 - β_2)."""
+
+
+def read_with(rows: list[Data], mem_len: int) -> list[float]:
+    """Return bits per character of each seed where a text is read with this memory."""
+    seeds: list[float] = next(row["bits"]["seeds"] for row in rows if row["mem_len"] == mem_len)
+    return seeds
+
+
+def best_repair(data: Data, mem_len: int) -> list[str]:
+    """Return for each seed the way that reads best with this memory."""
+    by_way = {way: read_with(rows, mem_len) for way, rows in data["rotary"].items()}
+    seeds = range(len(by_way["as_trained"]))
+    return [min(by_way, key=lambda way: by_way[way][seed]) for seed in seeds]
+
+
+LATER_POSITIONS: dict[str, Mapping[str, Callable[[Data], bool]]] = {
+    "later_positions": {
+        "for these sizes and steps, memory helps XL, Shaw, rotary and ALiBi in every seed": lambda data: all(
+            min(data["gains"][kind]["memory"]["seeds"]) > 0 for kind in DISTANCES
+        ),
+        "and harms no positions, absolute ones, and T5's as published": lambda data: all(
+            max(data["gains"][kind]["memory"]["seeds"]) < 0 for kind in ("none", "absolute", "t5")
+        ),
+        "for these sizes and steps, XL reads best of the seven as published, in every seed": lambda data: all(
+            min(gain["behind_xl"]["seeds"]) > 0 for kind, gain in data["gains"].items() if kind != "xl"
+        ),
+        "four times the memory of training helps none, and harms rotary most in every seed": lambda data: all(
+            max(added := [gain["four_times_the_memory"]["seeds"][seed] for gain in data["gains"].values()])
+            <= 0
+            and min(added) == data["gains"]["rotary"]["four_times_the_memory"]["seeds"][seed]
+            for seed in range(len(data["gains"]["rotary"]["four_times_the_memory"]["seeds"]))
+        ),
+        "XL and ALiBi lose less than a hundredth of a bit by it": lambda data: all(
+            min(data["gains"][kind]["four_times_the_memory"]["seeds"]) > -0.01 for kind in ("xl", "alibi")
+        ),
+        "XL gains most of it without memory in training, and Shaw all of it": lambda data: all(
+            (alone := without[0] - without[1]) > (without[0] - trained) / 2 and (kind == "xl" or alone > 0)
+            for kind in ("xl", "shaw")
+            for seed in range(len(data["gains"][kind]["memory"]["seeds"]))
+            for without in [[row["bits"]["seeds"][seed] for row in data["systems"][kind]["by_memory"][:2]]]
+            for trained in [data["systems"][f"{kind}_memory"]["by_memory"][1]["bits"]["seeds"][seed]]
+        ),
+        "first tokens help none, rotary and T5 trained without memory, by less than memory harms": (
+            lambda data: all(
+                0 < regained < with_memory - without
+                for kind in ("none", "rotary", "t5")
+                for regained, without, with_memory in zip(
+                    data["gains"][kind]["first_kept_without_memory_in_training"]["seeds"],
+                    *(row["bits"]["seeds"] for row in data["systems"][kind]["by_memory"][:2]),
+                    strict=True,
+                )
+            )
+        ),
+        "first tokens change no kind of distances that had memory in training": lambda data: all(
+            max(map(abs, data["gains"][kind]["first_kept"]["seeds"])) < 0.01 for kind in (*DISTANCES, "t5")
+        ),
+    },
+    "position_repairs": {
+        "with its table multiplied, memory helps T5 in every seed; as published it harms": lambda data: (
+            max(data["memory_gain"]["t5"]["seeds"]) < 0 < min(data["memory_gain"]["t5_scaled"]["seeds"])
+        ),
+        "it then reads better than XL with the memory of training and four times it, in every seed": (
+            lambda data: all(
+                min(data["scaled_before_xl"][f"{times * data['mem_len']}"]["seeds"]) > 0 for times in (1, 4)
+            )
+        ),
+        "it learns biases that Adam's steps could not reach as published": lambda data: (
+            min(data["learned"]["t5_scaled_memory"]["moved"]["seeds"]) > LARGEST_STEP * data["sum_of_rates"]
+        ),
+        "as published no bias moves farther than those steps allow": lambda data: (
+            max(data["learned"]["t5_memory"]["moved"]["seeds"]) < LARGEST_STEP * data["sum_of_rates"]
+        ),
+        "with the memory of training, all four ways to read rotary are one": lambda data: all(
+            abs(change) < 1e-4
+            for way in data["regained"].values()
+            for change in way[f"{data['mem_len']}"]["seeds"]
+        ),
+        "clamped distances read best with longer memories, in every seed": lambda data: all(
+            set(best_repair(data, times * data["mem_len"])) == {"clamped"} for times in (4, 16)
+        ),
+        "and never better than with the memory of training": lambda data: all(
+            one > other
+            for times in (4, 16)
+            for one, other in zip(
+                read_with(data["rotary"]["clamped"], times * data["mem_len"]),
+                read_with(data["rotary"]["clamped"], data["mem_len"]),
+                strict=True,
+            )
+        ),
+        "with four times the memory a raised base regains a part, and interpolation is worse than nothing": (
+            lambda data: (
+                min(data["regained"]["base_raised"][(long := f"{4 * data['mem_len']}")]["seeds"])
+                > 0
+                > max(data["regained"]["interpolated"][long]["seeds"])
+            )
+        ),
+    },
+}
