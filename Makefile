@@ -20,7 +20,7 @@ NBGRADER_MENUS := @jupyter/nbgrader
 TORCH := $(shell sed -n '/^torch==/p' constraints.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo lab test test-unit test-notebooks test-browser test-classroom soak lint figures figures-check notebooks book assignments classroom-check bench parity clean
+.PHONY: help setup demo lab test test-unit test-notebooks test-solutions test-browser test-classroom soak lint figures figures-check notebooks book assignments classroom-check bench parity clean
 
 help:  ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,13 +59,16 @@ lab: $(READY)  ## open the course in JupyterLab
 	@$(BIN)/jupyter lab --LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb
 
 test: lint $(READY_TEST)  ## all tests, as CI runs them
-	@$(PYTEST) $(IN_PARALLEL) $(NBVAL) -m 'not every_assignment' tests notebooks/*.ipynb
+	@$(PYTEST) $(IN_PARALLEL) $(NBVAL) -m 'not every_assignment and not every_notebook' tests notebooks/*.ipynb
 
 test-unit: $(READY_TEST)  ## tests of the package and of the course
-	@$(PYTEST) $(IN_PARALLEL) --ignore=tests/browser --ignore=tests/classroom
+	@$(PYTEST) $(IN_PARALLEL) -m 'not every_notebook' --ignore=tests/browser --ignore=tests/classroom
 
 test-notebooks: $(READY_TEST)  ## run every notebook from top to bottom, in the quick profile
 	@$(PYTEST) $(IN_PARALLEL) $(NBVAL) notebooks/*.ipynb
+
+test-solutions: $(READY_TEST)  ## run every notebook with its printed solutions in the blanks
+	@$(PYTEST) $(IN_PARALLEL) --dist=load tests/course/test_solutions.py
 
 test-browser: $(READY_TEST)  ## the course in JupyterLab and as a static site, in a headless Chromium
 	@$(PYTEST) $(IN_PARALLEL) tests/browser

@@ -15,11 +15,7 @@ from minitxl.arguments import check_by_distance, check_distances, check_position
 
 
 def sinusoids(
-    positions: Num[Tensor, " pos"],
-    d_model: int,
-    *,
-    dtype: torch.dtype | None = None,
-    base: float = 10000.0,
+    positions: Num[Tensor, " pos"], d_model: int, *, dtype: torch.dtype | None = None, base: float = 10000.0
 ) -> Float[Tensor, "pos model"]:
     """Return for each position p the row sin(p ω_0) … sin(p ω_h), cos(p ω_0) … cos(p ω_h).
 

@@ -44,8 +44,9 @@ class Question:
         if self._fits(guess, answer):
             return Verdict(True, f"{self.name}: {self.why}")
         said = next((why for known, why in self.wrong.items() if _plain(known) == guess), None)
-        said = said or f"the answer is {written(answer)}. {self.why}"
-        return Verdict(False, f"{self.name}: you said {written(guess)}. {said[:1].upper()}{said[1:]}")
+        said = said or f"the answer is {written(answer)}. {_sentence(self.why)}"
+        guess = next((choice for choice in self.choices if _plain(choice) == guess), guess)
+        return Verdict(False, f"{self.name}: you said {written(guess)}. {_sentence(said)}")
 
     def _fits(self, guess: Any, answer: Any) -> bool:
         if _is_number(answer):
@@ -91,6 +92,10 @@ def _plain(value: Any) -> Any:
     if isinstance(value, str):
         return value.strip().casefold()
     return tuple(value) if isinstance(value, list) else value
+
+
+def _sentence(words: str) -> str:
+    return words[:1].upper() + words[1:]
 
 
 def _is_number(value: Any) -> bool:

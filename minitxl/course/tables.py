@@ -31,7 +31,10 @@ class Table:
 
     def _repr_html_(self) -> str:
         caption = f'<caption style="{CAPTION}">{escape(self.caption)}</caption>' if self.caption else ""
-        head = "".join(f'<th scope="col" style="{CELL}">{escape(cell)}</th>' for cell in self.header)
+        head = "".join(
+            f'<th scope="col" style="{CELL if place else NAME_HEAD}">{escape(cell)}</th>'
+            for place, cell in enumerate(self.header)
+        )
         body = "".join(f"<tr>{self._row(row)}</tr>" for row in self.rows)
         inside = f"{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
         return f'<table style="border-collapse: collapse">{inside}</table>'
@@ -48,6 +51,7 @@ class Table:
 
 CELL = "text-align: right; padding: 2px 10px; font-variant-numeric: tabular-nums"
 NAME = "text-align: left; padding: 2px 10px; font-weight: normal"
+NAME_HEAD = "text-align: left; padding: 2px 10px"
 MASKED = "background: rgba(128, 128, 128, 0.35); padding: 2px 10px"
 CAPTION = "text-align: left; caption-side: top; padding: 2px 10px; font-weight: bold"
 

@@ -73,6 +73,9 @@ LATER_POSITIONS: dict[str, Mapping[str, Callable[[Data], bool]]] = {
                 min(data["scaled_before_xl"][f"{times * data['mem_len']}"]["seeds"]) > 0 for times in (1, 4)
             )
         ),
+        "and with sixteen times it XL reads better, in every seed": lambda data: (
+            max(data["scaled_before_xl"][f"{16 * data['mem_len']}"]["seeds"]) < 0
+        ),
         "it learns biases that Adam's steps could not reach as published": lambda data: (
             min(data["learned"]["t5_scaled_memory"]["moved"]["seeds"]) > LARGEST_STEP * data["sum_of_rates"]
         ),
@@ -96,12 +99,14 @@ LATER_POSITIONS: dict[str, Mapping[str, Callable[[Data], bool]]] = {
                 strict=True,
             )
         ),
-        "with four times the memory a raised base regains a part, and interpolation is worse than nothing": (
-            lambda data: (
-                min(data["regained"]["base_raised"][(long := f"{4 * data['mem_len']}")]["seeds"])
-                > 0
-                > max(data["regained"]["interpolated"][long]["seeds"])
-            )
+        "with four times the memory a raised base regains a part, with sixteen times it loses": lambda data: (
+            min((raised := data["regained"]["base_raised"])[f"{4 * data['mem_len']}"]["seeds"])
+            > 0
+            > max(raised[f"{16 * data['mem_len']}"]["seeds"])
+        ),
+        "interpolation without training is worse than nothing, in every seed": lambda data: all(
+            max(data["regained"]["interpolated"][f"{times * data['mem_len']}"]["seeds"]) < 0
+            for times in (4, 16)
         ),
     },
 }

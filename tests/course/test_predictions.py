@@ -6,6 +6,7 @@ KEYS = Question("keys", "How many?", 512, "M + L", tolerance=2, wrong={256: "tha
 WHICH = Question("which", "Which?", "positions", "they are", choices=("memory", "positions"))
 ROW = Question("row", "Which row?", [1, 2], "shifted", wrong={(2, 1): "turned around"})
 MEASURED = Question("worst", "Which is worst?", None, "see the table", choices=(1, 4))
+T5 = Question("best", "Which?", "XL", "by far", choices=("XL", "T5"))
 LEARNS = Question("learns", "True or False?", True, "it does")
 
 
@@ -23,11 +24,13 @@ LEARNS = Question("learns", "True or False?", True, "it does")
         (ROW, [2, 1], "not yet: row: you said (2, 1). Turned around"),
         (MEASURED, 4, "right: worst: see the table"),
         (WHICH, " Positions", "right: which: they are"),
-        (WHICH, "memory", "not yet: which: you said 'memory'. The answer is 'positions'. they are"),
+        (WHICH, "memory", "not yet: which: you said 'memory'. The answer is 'positions'. They are"),
+        (WHICH, "Memory", "not yet: which: you said 'memory'. The answer is 'positions'. They are"),
+        (T5, "t5", "not yet: best: you said 'T5'. The answer is 'XL'. By far"),
         (WHICH, "both", "blank: which: choose among 'memory', 'positions'"),
         (LEARNS, True, "right: learns: it does"),
         (LEARNS, 1, "right: learns: it does"),
-        (LEARNS, False, "not yet: learns: you said False. The answer is True. it does"),
+        (LEARNS, False, "not yet: learns: you said False. The answer is True. It does"),
     ],
 )
 def test_each_guess_is_answered_on_its_own(question, guess, said):

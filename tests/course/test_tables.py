@@ -1,3 +1,5 @@
+import re
+
 import pytest
 import torch
 
@@ -18,6 +20,8 @@ def test_a_table_is_html_with_names_of_rows_and_columns():
     html = table(ROWS)._repr_html_()
     assert html.count('scope="col"') == 3
     assert html.count('scope="row"') == 2
+    first, second, *_ = re.findall(r'<th scope="col" style="text-align: (\w+)', html)
+    assert (first, second) == ("left", "right")  # as their cells
     assert "xl &lt;b&gt;" in html
 
 

@@ -49,6 +49,17 @@ def test_a_turn_keeps_the_length_and_position_0_turns_nothing():
     assert not torch.allclose(turned[:, :, 1], q[:, :, 1])
 
 
+def test_positions_need_not_be_whole_and_a_greater_base_slows_all_pairs_but_the_first():
+    q, position = THEIRS["q"].double(), torch.arange(9)
+    halves = rotate(rotate(q, position / 2), position / 2)
+    torch.testing.assert_close(halves, rotate(q, position))
+    one = torch.ones(1, 1, 1, 8, dtype=torch.float64)
+    trained, slower = (rotate(one, torch.tensor([1]), base)[0, 0, 0] for base in (10_000.0, 40_000.0))
+    moved = [(turned[:4] - 1).abs() for turned in (trained, slower)]
+    assert moved[0][0] == moved[1][0]
+    assert (moved[1][1:] < moved[0][1:]).all()
+
+
 def test_an_odd_width_cannot_turn_in_pairs():
     with pytest.raises(ValueError, match="d_head must be even, since rotary positions turn pairs, got 3"):
         RotaryAttention(4, 2, 3)

@@ -1,4 +1,4 @@
-"""Predictions of notebook 14, and checks of rotary, ALiBi, T5's buckets and kept first tokens."""
+"""Predictions of notebook 14, and checks of rotary turns, ALiBi and T5's buckets."""
 
 from collections.abc import Callable
 from math import log
@@ -11,8 +11,8 @@ from torch import Tensor
 
 from minitxl.course.exercises import Verdict, judge
 from minitxl.course.predictions import Predictions, Question
-from minitxl.experiments.later_positions import keep_first
 from minitxl.later_attention import buckets, rotate, slopes
+from minitxl.positions import sinusoids
 
 Bias = Float[Tensor, "head query key"]
 Distances = Int[Tensor, " dist"]
@@ -20,23 +20,34 @@ KINDS = ("none", "absolute", "Shaw", "XL", "rotary", "ALiBi", "T5")
 
 predictions = Predictions(
     Question(
-        "best",
-        "Read with four times the memory of training: which of the seven reads best?",
-        answer="XL",
+        "worst",
+        "Read with four times the memory of training: which of the seven loses most?",
+        answer="rotary",
         choices=KINDS,
-        why="XL reads best in each of three seeds: its rows of sines exist for every distance",
+        why="it loses most in each of three seeds, and reads on where distances are clamped",
         wrong={
-            "rotary": "it comes next to XL as trained, and falls far behind beyond the trained distances",
-            "ALiBi": "it loses next to nothing by the longer memory, but began far behind XL",
+            "absolute": "memory harms it from the start; four times as much adds little",
+            "none": "memory harms it from the start; four times as much adds little",
+            "T5": "it loses a good deal as published, and rotary loses more in each of three seeds",
         },
     ),
     Question(
-        "worst",
-        "And which of them loses most by the longer memory?",
-        answer="rotary",
-        choices=KINDS,
-        why="its turns of untrained distances give scores that training never saw",
-        wrong={"absolute": "memory harms it from the start; making it longer adds little"},
+        "t5",
+        "T5's table multiplied by 30: does memory help T5 then, True or False?",
+        answer=True,
+        why="it helps in each of three seeds: as published, so few steps can't move the table far enough",
+    ),
+    Question(
+        "repair",
+        "Which way to read helps a trained rotary model most with four times the memory?",
+        answer="clamp",
+        choices=("clamp", "interpolate", "base"),
+        why="clamped, no pair turns farther than in training, and near distances keep their turns",
+        wrong={
+            "interpolate": "it moves the near distances too, which matter most: without more training that "
+            "is worse than doing nothing",
+            "base": "it regains a part: the fast pairs keep their turns, those between fast and slow do not",
+        },
     ),
     Question(
         "reach",
@@ -64,7 +75,23 @@ def check_rotate(attempt: Callable[..., Any]) -> Verdict:
         turned = rotate(pairs, positions)
         return rearrange(turned, "b (head half) pos two -> b head pos (two half)", head=x.shape[1])
 
+    def by(sin_and_cos: Callable[[Tensor, int], list[Tensor]]) -> Callable[[Tensor, Tensor], Tensor]:
+        def turned(x: Tensor, positions: Tensor) -> Tensor:
+            sin, cos = sin_and_cos(positions, x.shape[-1])
+            low, high = x.chunk(2, dim=-1)
+            return torch.cat([low * cos - high * sin, low * sin + high * cos], dim=-1)
+
+        return turned
+
+    def half_speed(positions: Tensor, dim: int) -> list[Tensor]:
+        angles = positions[:, None] * 10000.0 ** (-torch.arange(dim // 2) / dim)
+        return [angles.sin(), angles.cos()]
+
     mistakes: dict[str, Callable[..., Any]] = {
+        "sine and cosine are exchanged: sinusoids has the sines first": by(
+            lambda positions, dim: [*sinusoids(positions.double(), dim).float().chunk(2, dim=-1)][::-1]
+        ),
+        "the exponent is -m/dim: it is -2m/dim, so that the slowest pair is near 1/10000": by(half_speed),
         "the pairs turn the other way round: the first gets minus the sine": (
             lambda x, positions: rotate(x, -positions)
         ),
@@ -91,7 +118,10 @@ def solution_alibi_bias(n_query: int, n_key: int, slope: Float[Tensor, " head"])
 
 
 def check_alibi_bias(attempt: Callable[..., Any]) -> Verdict:
-    """Check ``attempt(n_query, n_key, slope)``: what each head adds to each score."""
+    """Check ``attempt(n_query, n_key, slope)``: what each head adds to the scores of keys that are not ahead.
+
+    Whatever stands at a key ahead is masked later, so it may be anything.
+    """
     right = solution_alibi_bias
     mistakes: dict[str, Callable[..., Any]] = {
         "the sign is turned round: farther keys must get less": lambda q, k, slope: -right(q, k, slope),
@@ -113,8 +143,27 @@ def check_alibi_bias(attempt: Callable[..., Any]) -> Verdict:
         (3, 3, torch.tensor([0.7, 0.3, 0.2, 0.1])),
     ]
     return judge(
-        attempt, reference=right, cases=cases, mistakes=mistakes, names=("n_query", "n_key", "slope")
+        _past(attempt),
+        reference=_past(right),
+        cases=cases,
+        mistakes={sentence: _past(mistake) for sentence, mistake in mistakes.items()},
+        names=("n_query", "n_key", "slope"),
+        praise="equal to the package's for every key that is not ahead",
     )
+
+
+def _past(function: Any) -> Any:
+    """Return the function with 0 for keys ahead, where its result has the axes [head query key]."""
+    if not callable(function):
+        return function
+
+    def past(n_query: int, n_key: int, slope: Tensor) -> Any:
+        bias = function(n_query, n_key, slope)
+        if not isinstance(bias, Tensor) or bias.shape != (len(slope), n_query, n_key):
+            return bias
+        return torch.where(solution_alibi_bias(n_query, n_key, torch.ones(1)) <= 0, bias, 0.0)
+
+    return past
 
 
 def solution_buckets(distance: Distances, n_bucket: int, last: int) -> Distances:
@@ -125,6 +174,12 @@ def solution_buckets(distance: Distances, n_bucket: int, last: int) -> Distances
 def check_buckets(attempt: Callable[..., Any]) -> Verdict:
     """Check ``attempt(distance, n_bucket, last)``: T5's bucket of each distance."""
     right = solution_buckets
+
+    def wide(d: Tensor, n: int, last: int, spread: int, to_whole: Callable[[Tensor], Tensor]) -> Tensor:
+        e = n // 2
+        steps = to_whole((d.clamp(min=e).double() / e).log() / log(last / e) * spread).long()
+        return torch.where(d < e, d, (e + steps).clamp(max=n - 1))
+
     mistakes: dict[str, Callable[..., Any]] = {
         "nothing limits the last bucket: all from last on share it": lambda d, n, last: torch.where(
             d < n // 2,
@@ -139,6 +194,12 @@ def check_buckets(attempt: Callable[..., Any]) -> Verdict:
         ),
         "the near distances have no bucket each": lambda d, n, last: right(d.clamp(min=n // 2), n, last),
         "off by one bucket": lambda d, n, last: (right(d, n, last) + 1).clamp(max=n - 1),
+        "rounded to the nearest bucket: it is rounded down": lambda d, n, last: wide(
+            d, n, last, n - n // 2, torch.round
+        ),
+        "the logarithm is multiplied by n: only the n - e wide buckets are spread over it": (
+            lambda d, n, last: wide(d, n, last, n, torch.floor)
+        ),
         "the wide buckets begin again at 0: they come after the near ones": lambda d, n, last: torch.where(
             d < n // 2, d, right(d, n, last) - n // 2
         ),
@@ -147,52 +208,6 @@ def check_buckets(attempt: Callable[..., Any]) -> Verdict:
     return judge(
         attempt, reference=right, cases=cases, mistakes=mistakes, names=("distance", "n_bucket", "last")
     )
-
-
-def package_keep_first(memory: Any, states: Any, mem_len: int, first: int) -> Any:
-    """Return ``keep_first``, its lengths by place."""
-    return keep_first(memory, states, mem_len=mem_len, first=first)
-
-
-def check_keep_first(attempt: Callable[..., Any]) -> Verdict:
-    """Check ``attempt(memory, states, mem_len, first)``: the first tokens, and the last mem_len - first."""
-    right = package_keep_first
-
-    def both(memory: Any, states: Any) -> Any:
-        return torch.cat([memory, states], dim=2)
-
-    mistakes: dict[str, Callable[..., Any]] = {
-        "this is the plain memory, the last mem_len: the first tokens are gone": (
-            lambda memory, states, mem_len, first: both(memory, states)[:, :, -mem_len:]
-        ),
-        "the memory is longer than mem_len: the first tokens count as well": (
-            lambda memory, states, mem_len, first: torch.cat(
-                [both(memory, states)[:, :, :first], both(memory, states)[:, :, first:][:, :, -mem_len:]], 2
-            )
-        ),
-        "the first tokens of the segment are kept: those of the text lie in front of the memory": (
-            lambda memory, states, mem_len, first: torch.cat(
-                [states[:, :, :first], both(memory, states)[:, :, -(mem_len - first) :]], dim=2
-            )
-        ),
-        "the first tokens stand behind: the order is that of time": (
-            lambda memory, states, mem_len, first: torch.cat(
-                [both(memory, states)[:, :, -(mem_len - first) :], both(memory, states)[:, :, :first]], 2
-            )
-        ),
-        "nothing is forgotten": lambda memory, states, mem_len, first: both(memory, states),
-        "only the first are kept": lambda memory, states, mem_len, first: both(memory, states)[
-            :, :, :mem_len
-        ],
-    }
-    draw = torch.Generator().manual_seed(4)
-    numbers = torch.arange(7.0).reshape(1, 1, 7, 1)
-    cases = [(numbers[:, :, :4], numbers[:, :, 4:], 5, 2)]
-    for mem, seg, mem_len, first in ((6, 3, 6, 1), (3, 4, 5, 2)):
-        memory, states = (torch.randn(2, 1, size, 3, generator=draw) for size in (mem, seg))
-        cases.append((memory, states, mem_len, first))
-    names = ("memory", "states", "mem_len", "first")
-    return judge(attempt, reference=right, cases=cases, mistakes=mistakes, names=names)
 
 
 def check_slopes(attempt: Callable[..., Any]) -> Verdict:
@@ -207,44 +222,3 @@ def check_slopes(attempt: Callable[..., Any]) -> Verdict:
         ),
     }
     return judge(attempt, reference=slopes, cases=[(4,), (8,), (2,), (16,)], mistakes=mistakes)
-
-
-def solution_move_keys(k: Tensor, cached: Tensor, wanted: Tensor) -> Tensor:
-    """Return keys that are rotated for positions ``cached`` as if for ``wanted``."""
-    return rotate(k, wanted - cached)
-
-
-def check_move_keys(attempt: Callable[..., Any]) -> Verdict:
-    """Check ``attempt(k, cached, wanted)``: rotated keys, moved to other positions."""
-    mistakes: dict[str, Callable[..., Any]] = {
-        "the way is turned round": lambda k, cached, wanted: rotate(k, cached - wanted),
-        "the keys are turned already: add what is missing": lambda k, cached, wanted: rotate(k, wanted),
-        "they are only turned back": lambda k, cached, wanted: rotate(k, -cached),
-        "nothing moves": lambda k, cached, wanted: k.clone(),
-        "turns add up: take the difference": lambda k, cached, wanted: rotate(k, wanted + cached),
-    }
-    draw = torch.Generator().manual_seed(9)
-    cases = [
-        (torch.randn(1, 2, 3, 4, generator=draw), torch.tensor([9, 10, 11]), torch.tensor([2, 3, 4])),
-        (torch.randn(1, 1, 2, 6, generator=draw), torch.tensor([0, 5]), torch.tensor([3, 4])),
-    ]
-    names = ("k", "cached", "wanted")
-    return judge(attempt, reference=solution_move_keys, cases=cases, mistakes=mistakes, names=names)
-
-
-def solution_window_for(reach: int, n_layer: int) -> int:
-    """Return the smallest window W with N (W - 1) ≥ reach."""
-    return 1 - (-reach // n_layer)
-
-
-def check_window_for(attempt: Callable[..., Any]) -> Verdict:
-    """Check ``attempt(reach, n_layer)``: the smallest window with that reach."""
-    mistakes: dict[str, Callable[..., Any]] = {
-        "the query itself is one of the W keys": lambda reach, n: -(-reach // n),
-        "rounded down: the last tokens are out of reach": lambda reach, n: reach // n + 1,
-        "this is one layer's window": lambda reach, n: reach + 1,
-        "a window too many": lambda reach, n: 2 - (-reach // n),
-        "reach grows with the layers: divide": lambda reach, n: reach * n + 1,
-    }
-    cases = [(32, 4), (33, 4), (7, 3), (0, 2), (131_000, 32)]
-    return judge(attempt, reference=solution_window_for, cases=cases, mistakes=mistakes)

@@ -1,12 +1,7 @@
-"""Positions that came after: what memory brings to each kind, repairs, and what each adds to a score."""
-
-from collections.abc import Sequence
-from typing import Any
+"""Positions that came after: what memory brings to each kind, and two repairs."""
 
 from matplotlib.axes import Axes
-from matplotlib.patches import Rectangle
 
-from minitxl.figures.marks import hide_frame
 from minitxl.figures.picture import BITS, BLUE, GREEN, ORANGE, PURPLE, Data, Picture, drawing
 
 NAMES = {
@@ -57,7 +52,9 @@ def later_positions(data: Data) -> Picture:
             read.plot(range(len(rows)), means, LINES[kind][1], color=LINES[kind][0], ms=6)
             ends[kind] = means[-1]
         right = len(rows) - 1
-        _labels(read, right, {kind: (NAMES[kind], LINES[kind][0], height) for kind, height in ends.items()})
+        end_labels(
+            read, right, {kind: (NAMES[kind], LINES[kind][0], height) for kind, height in ends.items()}
+        )
         read.set_xticks(range(len(rows)), [f"{row['mem_len']:,}" for row in rows])
         read.set(
             title=f"Memory longer than in training harms {NAMES[worst]} most",
@@ -115,7 +112,7 @@ def position_repairs(data: Data) -> Picture:
             axes.set_xticks(range(len(rows)), [f"{length:,}" for length in lengths])
             axes.set(xlabel=f"memory at test, tokens; all trained with {data['mem_len']}")
             axes.set_xlim(-0.2, len(rows) - 1 + 1.1)
-            _labels(axes, len(rows) - 1, ends)
+            end_labels(axes, len(rows) - 1, ends)
         panels[0].set(title="Multiplied, T5's table keeps up with XL", ylabel=f"test {BITS}")
         panels[1].set(title="Rotary reads on where distances are clamped")
     return Picture(
@@ -124,27 +121,7 @@ def position_repairs(data: Data) -> Picture:
     )
 
 
-def learned_bias(data: Data) -> Picture:
-    """Draw what T5's heads add by bucket: ``panels`` by title, each [head bucket], grey up to ``limit``."""
-    with drawing(9.5, 3.4) as figure:
-        axes_of = figure.subplots(1, len(data["panels"]), sharey=True)
-        spans = []
-        for axes, (title, heads) in zip(axes_of, data["panels"].items(), strict=True):
-            for head, (bias, line) in enumerate(zip(heads, ("-", "--", "-.", ":"), strict=False)):
-                axes.plot(range(len(bias)), bias, line, color=BLUE, label=f"head {head + 1}")
-            axes.axhspan(-data["limit"], data["limit"], color="#E4E4E4", lw=0, zorder=0)
-            axes.set(title=title, xlabel="bucket, near to far")
-            spans.append(f"{title}: {min(map(min, heads)):.1f} to {max(map(max, heads)):.1f}")
-        axes_of[0].set(ylabel="bias, nats")
-        axes_of[0].legend(fontsize=8)
-    return Picture(
-        figure,
-        f"Learned biases of {len(heads)} heads in nats, {'; '.join(spans)}; grey: up to {data['limit']:.1f}, "
-        "farther than which Adam could not move them as published.",
-    )
-
-
-def _labels(axes: Axes, right: int, ends: dict[str, tuple[str, str, float]]) -> None:
+def end_labels(axes: Axes, right: int, ends: dict[str, tuple[str, str, float]]) -> None:
     """Write each line's name behind its end; ``ends`` holds name, colour and height."""
     heights = {key: height for key, (_, _, height) in ends.items()}
     least = 0.06 * (max(heights.values()) - min(heights.values()))
@@ -159,67 +136,3 @@ def _apart(heights: dict[str, float], least: float) -> dict[str, float]:
     for name in sorted(heights, key=lambda name: heights[name]):
         below = placed[name] = max(heights[name], below + least)
     return placed
-
-
-def by_distance(data: Data) -> Picture:
-    """Draw what a kind of positions makes of equal contents by distance: ``added`` over 0, 1, 2 ….
-
-    ``title`` says which kind and head; ``chosen`` is the distance that is marked.
-    """
-    added: Sequence[Any] = data["added"]
-    chosen = data["chosen"]
-    with drawing(8, 3.2) as figure:
-        axes = figure.subplots()
-        axes.plot(range(len(added)), added, "-", color=BLUE)
-        axes.plot(chosen, added[chosen], "o", ms=9, color=BLUE)
-        axes.axhline(0, color="#808080", lw=0.8)
-        axes.annotate(f"{added[chosen]:.2f}", (chosen, added[chosen]), (8, 8), textcoords="offset points")
-        axes.axvspan(data["trained"], len(added) - 1, color="#E4E4E4", lw=0, zorder=0)
-        axes.margins(y=0.2)
-        axes.text(
-            data["trained"] + 1,
-            0.98,
-            "farther than in training",
-            va="top",
-            fontsize=9,
-            transform=axes.get_xaxis_transform(),
-        )
-        axes.set(title=data["title"], xlabel="distance i - j, tokens", ylabel="added to the score, nats")
-    return Picture(
-        figure,
-        f"{data['title']}: {added[0]:.2f} at distance 0, {added[chosen]:.2f} at {chosen}, "
-        f"{added[-1]:.2f} at {len(added) - 1}.",
-    )
-
-
-def compressive(data: Data) -> Picture:
-    """Draw ``compressed`` slots of ``rate`` states each, then ``memory`` states, then a ``segment``.
-
-    Below stand the tokens that each slot stands for, so that the widths show how far the past reaches.
-    """
-    rate, parts = data["rate"], ("compressed", "memory", "segment")
-    looks = {"compressed": "#E9C9DD", "memory": "#FDD0A2", "segment": "#A6CEE3"}
-    titles = {
-        "compressed": f"compressed memory: a slot for {rate} old tokens",
-        "memory": "memory: a slot a token",
-        "segment": "segment",
-    }
-    x, old = 0.0, rate * data["compressed"]
-    with drawing(10, 2.0) as figure:
-        axes = figure.subplots()
-        for part in parts:
-            width = rate if part == "compressed" else 1
-            axes.text(x, 1.25, titles[part], fontsize=9)
-            for _ in range(data[part]):
-                slot = Rectangle((x, 0), 0.94 * width, 1, facecolor=looks[part], edgecolor="#606060")
-                axes.add_patch(slot)
-                x += width
-        for tick, at in ((old, 0), (0, old + data["memory"])):
-            axes.text(at, -0.35, f"{data['memory'] + tick} tokens back" if tick else "now", fontsize=9)
-        axes.set(xlim=(-0.2, x), ylim=(-0.6, 1.7), xticks=[], yticks=[])
-        hide_frame(axes)
-    return Picture(
-        figure,
-        f"{data['compressed']} compressed states stand for {old} old tokens; then {data['memory']} states of "
-        f"memory and {data['segment']} of the segment.",
-    )

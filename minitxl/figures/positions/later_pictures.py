@@ -1,0 +1,131 @@
+"""Pictures of notebook 14: turns, scores by distance, learned biases, reading farther, compressive memory."""
+
+from collections.abc import Sequence
+from math import cos, sin
+from typing import Any
+
+from matplotlib.patches import Rectangle
+
+from minitxl.figures.marks import hide_frame
+from minitxl.figures.picture import BITS, BLUE, GREEN, ORANGE, Data, Picture, drawing
+from minitxl.figures.positions.later import end_labels
+
+
+def turned_arrows(data: Data) -> Picture:
+    """Draw an arrow turned by each of ``positions`` times each of ``speeds`` radians, a panel a speed."""
+    positions, said = list(data["positions"]), []
+    with drawing(6.5, 2.9) as figure:
+        for axes, speed in zip(figure.subplots(1, len(data["speeds"])), data["speeds"], strict=True):
+            for position in positions:
+                x, y = cos(position * speed), sin(position * speed)
+                arrow = {"arrowstyle": "-|>", "color": BLUE, "shrinkA": 0, "shrinkB": 0}
+                axes.annotate("", (x, y), (0, 0), arrowprops=arrow)
+                axes.text(1.18 * x, 1.18 * y, str(position), ha="center", va="center", fontsize=9)
+            axes.set(xlim=(-1.4, 1.4), ylim=(-1.4, 1.4), aspect="equal", xticks=[], yticks=[])
+            axes.set(title=f"{speed:g} rad a position")
+            hide_frame(axes)
+            said.append(f"at {speed:g} radians a position the last stands at {positions[-1] * speed:.2f}")
+    return Picture(
+        figure, f"Arrows of positions {positions[0]} to {positions[-1]}: {'; '.join(said)} radians."
+    )
+
+
+def by_distance(data: Data) -> Picture:
+    """Draw what a kind of positions makes of equal contents by distance: ``added`` over 0, 1, 2 ….
+
+    ``title`` says which kind and head; ``chosen`` is the distance that is marked.
+    """
+    added: Sequence[Any] = data["added"]
+    chosen = data["chosen"]
+    with drawing(8, 3.2) as figure:
+        axes = figure.subplots()
+        axes.plot(range(len(added)), added, "-", color=BLUE)
+        axes.plot(chosen, added[chosen], "o", ms=9, color=BLUE)
+        axes.axhline(0, color="#808080", lw=0.8)
+        axes.annotate(f"{added[chosen]:.2f}", (chosen, added[chosen]), (8, 8), textcoords="offset points")
+        axes.axvspan(data["trained"], len(added) - 1, color="#E4E4E4", lw=0, zorder=0)
+        axes.margins(y=0.2)
+        axes.text(
+            data["trained"] + 1,
+            0.98,
+            "farther than in training",
+            va="top",
+            fontsize=9,
+            transform=axes.get_xaxis_transform(),
+        )
+        axes.set(title=data["title"], xlabel="distance i - j, tokens", ylabel="added to the score, nats")
+    return Picture(
+        figure,
+        f"{data['title']}: {added[0] + 0:.2f} at distance 0, {added[chosen]:.2f} at {chosen}, "
+        f"{added[-1]:.2f} at {len(added) - 1}.",
+    )
+
+
+def compressive(data: Data) -> Picture:
+    """Draw ``compressed`` slots of ``rate`` states each, then ``memory`` states, then a ``segment``.
+
+    Below stand the tokens that each slot stands for, so that the widths show how far the past reaches.
+    """
+    rate, parts = data["rate"], ("compressed", "memory", "segment")
+    looks = {"compressed": "#E9C9DD", "memory": "#FDD0A2", "segment": "#A6CEE3"}
+    titles = {
+        "compressed": f"compressed memory: a slot for {rate} old tokens",
+        "memory": "memory: a slot a token",
+        "segment": "segment",
+    }
+    x, old = 0.0, rate * data["compressed"]
+    with drawing(10, 2.0) as figure:
+        axes = figure.subplots()
+        for part in parts:
+            width = rate if part == "compressed" else 1
+            axes.text(x, 1.25, titles[part], fontsize=9)
+            for _ in range(data[part]):
+                slot = Rectangle((x, 0), 0.94 * width, 1, facecolor=looks[part], edgecolor="#606060")
+                axes.add_patch(slot)
+                x += width
+        for tick, at in ((old, 0), (0, old + data["memory"])):
+            axes.text(at, -0.35, f"{data['memory'] + tick} tokens back" if tick else "now", fontsize=9)
+        axes.set(xlim=(-0.2, x), ylim=(-0.6, 1.7), xticks=[], yticks=[])
+        hide_frame(axes)
+    return Picture(
+        figure,
+        f"{data['compressed']} compressed states stand for {old} old tokens; then {data['memory']} states of "
+        f"memory and {data['segment']} of the segment.",
+    )
+
+
+def learned_bias(data: Data) -> Picture:
+    """Draw what T5's heads add by bucket: ``panels`` by title, each [head bucket], grey up to ``limit``."""
+    with drawing(9.5, 3.4) as figure:
+        axes_of = figure.subplots(1, len(data["panels"]), sharey=True)
+        spans = []
+        for axes, (title, heads) in zip(axes_of, data["panels"].items(), strict=True):
+            for head, (bias, line) in enumerate(zip(heads, ("-", "--", "-.", ":"), strict=False)):
+                axes.plot(range(len(bias)), bias, line, color=BLUE, label=f"head {head + 1}")
+            axes.axhspan(-data["limit"], data["limit"], color="#E4E4E4", lw=0, zorder=0)
+            axes.set(title=title, xlabel="bucket, near to far")
+            spans.append(f"{title}: {min(map(min, heads)):.1f} to {max(map(max, heads)):.1f}")
+        axes_of[0].set(ylabel="bias, nats")
+        axes_of[0].legend(fontsize=8)
+    return Picture(
+        figure,
+        f"Learned biases of {len(heads)} heads in nats, {'; '.join(spans)}; grey: up to {data['limit']:.1f}, "
+        "farther than which Adam could not move them as published.",
+    )
+
+
+def read_longer(data: Data) -> Picture:
+    """Draw bits by memory when read: ``bits`` by the model's name, at each of ``lengths``."""
+    lengths, said = data["lengths"], []
+    with drawing(7, 3.4) as figure:
+        axes, ends = figure.subplots(), {}
+        looks = ((ORANGE, "o-"), (BLUE, "^-"), (GREEN, "D--"))
+        for (name, bits), (colour, line) in zip(data["bits"].items(), looks, strict=False):
+            axes.plot(range(len(lengths)), bits, line, color=colour, ms=6)
+            ends[name] = (name, colour, bits[-1])
+            said.append(f"{name} {', '.join(f'{one:.2f}' for one in bits)}")
+        end_labels(axes, len(lengths) - 1, ends)
+        axes.set_xticks(range(len(lengths)), [f"{length:,}" for length in lengths])
+        axes.set(xlabel=f"memory at test, tokens; in training {data['trained']}", ylabel=f"test {BITS}")
+        axes.set_xlim(-0.2, len(lengths) - 0.3)
+    return Picture(figure, f"Test {BITS} with {list(lengths)} tokens of memory: {'; '.join(said)}.")
