@@ -48,11 +48,16 @@ class Steps(TorchDispatchMode):
 
 
 def without_loop(
-    verdict: Verdict, attempt: Callable[..., Any], few: tuple[Any, ...], many: tuple[Any, ...]
+    verdict: Verdict,
+    attempt: Callable[..., Any],
+    few: tuple[Any, ...],
+    many: tuple[Any, ...],
+    *,
+    rows: str = "queries",
 ) -> Verdict:
     """Return the verdict, or a refusal if a right attempt takes more steps for many queries than for few.
 
-    ``few`` and ``many`` are the arguments for 4 and for 32 queries.
+    ``few`` and ``many`` are the arguments for 4 and for 32 queries, or other ``rows``.
     """
     if not verdict.right:
         return verdict
@@ -65,6 +70,6 @@ def without_loop(
         return verdict
     return Verdict(
         False,
-        f"right numbers, but the number of operations grows with the queries: {counts[0]} for 4, "
+        f"right numbers, but the number of operations grows with the {rows}: {counts[0]} for 4, "
         f"{counts[1]} for 32. Work on all rows at once, without a loop",
     )

@@ -5,7 +5,7 @@ Two questions that ``later_positions`` leaves open, at its sizes, on its text, w
 T5's table holds single numbers, and Adam moves a number by about the learning rate a step at most. So how
 far a table can go in few steps is bounded, whatever the data say. Here T5 is trained as published, and
 with its table multiplied by a factor, which lets the biases go that much farther. Both begin with the
-same biases.
+same biases; the gradient is clipped over all weights together, as everywhere.
 
 Rotary models are trained once with memory, and read with longer ones in four ways that leave their weights
 alone: as they are; with distances clamped to the longest of training; with positions interpolated, so that

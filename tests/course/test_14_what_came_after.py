@@ -50,6 +50,13 @@ def rotate_by_matrices(x, positions):
     return out
 
 
+def rotate_by_a_sum(x, positions):
+    half = x.shape[-1] // 2
+    angles = torch.outer(positions.float(), 10000.0 ** (-torch.arange(half) / half)).repeat(1, 2)
+    turned_by_90 = torch.cat([-x[..., half:], x[..., :half]], dim=-1)
+    return x * angles.cos() + turned_by_90 * angles.sin()
+
+
 def bias_by_loop(n_query, n_key, slope):
     rows = [[[-(n_key - n_query + q - k) * m for k in range(n_key)] for q in range(n_query)] for m in slope]
     return torch.tensor(rows)
@@ -100,6 +107,14 @@ def clamped_one_by_one(q, k, longest):
     return out
 
 
+def scores_by_complex_numbers(q, k):
+    half, place = q.shape[-1] // 2, torch.arange(k.shape[2])
+    speeds = 10000.0 ** (-torch.arange(half) / half)
+    turns = torch.polar(torch.ones(k.shape[2], half), place[:, None] * speeds)
+    q, k = (torch.complex(x[..., :half], x[..., half:]) for x in (q, k))
+    return ((q * turns[-q.shape[2] :]) @ (k * turns).conj().mT).real / (2 * half) ** 0.5
+
+
 def clamped_by_rows(q, k, longest):
     place = torch.arange(k.shape[2])
     own = place[-q.shape[2] :]
@@ -134,8 +149,8 @@ def bias_hidden_ahead(n_query, n_key, slope):
     ("check", "answer"),
     [
         (rotary.check_rotary_scores, PAGE.solution("scores-text")),
-        (rotary.check_rotary_scores, scores_one_by_one),
-        (rotary.check_clamped_scores, clamped_one_by_one),
+        (rotary.check_rotary_scores, scores_by_complex_numbers),
+        (rotary.check_clamped_scores, PAGE.solution("repair-text")),
         (rotary.check_clamped_scores, clamped_by_rows),
         (rotary.check_raised_base, lambda base, s, d: base * s * s ** (2 / (d - 2))),
         (rotary.check_raised_base, lambda base, s, d: (base ** ((d - 2) / d) * s) ** (d / (d - 2))),
@@ -155,7 +170,7 @@ def bias_hidden_ahead(n_query, n_key, slope):
             ),
         ),
         (checks.check_rotate, rotate_by_complex_numbers),
-        (checks.check_rotate, rotate_by_matrices),
+        (checks.check_rotate, rotate_by_a_sum),
         (checks.check_alibi_bias, bias_by_loop),
         (
             checks.check_alibi_bias,
@@ -203,6 +218,18 @@ def test_every_named_mistake_is_told_by_its_own_sentence(blank, monkeypatch):
         return judges.Verdict(verdict.right, verdict.message)
 
     assert_each_mistake_gets_its_own_sentence(told, judges, monkeypatch, wrong="nothing like it", least=5)
+
+
+@pytest.mark.parametrize(
+    ("check", "loop", "rows"),
+    [
+        (checks.check_rotate, rotate_by_matrices, "positions"),
+        (rotary.check_rotary_scores, scores_one_by_one, "queries"),
+        (rotary.check_clamped_scores, clamped_one_by_one, "queries"),
+    ],
+)
+def test_a_loop_that_would_make_training_take_minutes_is_refused(check, loop, rows):
+    assert f"right numbers, but the number of operations grows with the {rows}" in check(loop).message
 
 
 def test_kept_first_tokens_are_checked_where_all_fits_and_where_nothing_new_is_kept():

@@ -1,5 +1,6 @@
 """Repairs of positions: the experiment at toy size, the models it reads with, its figure."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -129,7 +130,8 @@ def test_the_models_of_both_experiments_on_later_positions_are_the_same():
 def test_the_figure_shows_both_questions_and_labels_every_line():
     data = STORED.data
     t5, rotary = figures.position_repairs(data).figure.axes
-    assert [text.get_text() for text in rotary.texts] != []
+    assert t5.get_title(loc="left") == "Multiplied, T5's table keeps up with XL"
+    assert rotary.get_title(loc="left") == "Rotary reads on where distances are clamped"
     assert {text.get_text() for text in t5.texts} == {"T5 as published", "XL", "T5, table × 30"}
     assert {text.get_text() for text in rotary.texts} == {
         "as trained",
@@ -140,3 +142,12 @@ def test_the_figure_shows_both_questions_and_labels_every_line():
     lines = {tuple(line.get_ydata()) for line in rotary.lines}
     for rows in data["rotary"].values():
         assert tuple(row["bits"]["mean"] for row in rows) in lines
+
+
+def test_the_titles_claim_only_what_the_data_show():
+    data = json.loads(json.dumps(STORED.data))
+    data["scaled_before_xl"]["32"]["seeds"][1] = -0.1
+    data["rotary"]["clamped"][2]["bits"]["mean"] = 9.0
+    t5, rotary = figures.position_repairs(data).figure.axes
+    assert t5.get_title(loc="left") == "T5 beside XL"
+    assert rotary.get_title(loc="left") == "Rotary in four ways"

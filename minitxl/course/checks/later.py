@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from minitxl.course.exercises import Verdict, judge
+from minitxl.course.loops import without_loop
 from minitxl.course.predictions import Predictions, Question
 from minitxl.later_attention import buckets, rotate, slopes
 from minitxl.positions import sinusoids
@@ -64,7 +65,10 @@ predictions = Predictions(
 
 
 def check_rotate(attempt: Callable[..., Any]) -> Verdict:
-    """Check ``attempt(x, positions)``: pairs (m, m + dim/2) turned by position · 10000^(-2m/dim)."""
+    """Check ``attempt(x, positions)``: pairs (m, m + dim/2) turned by position · 10000^(-2m/dim).
+
+    A loop over the positions is refused: a layer is trained with it.
+    """
 
     def swapped(x: Tensor, positions: Tensor) -> Tensor:
         pairs = rearrange(x, "batch head pos (half two) -> batch head pos (two half)", two=2)
@@ -108,7 +112,9 @@ def check_rotate(attempt: Callable[..., Any]) -> Verdict:
     for dim, positions in ((4, [2, 3, 5]), (6, [9, 0]), (2, [100])):
         x = torch.randn(2, 3, len(positions), dim, generator=draw)
         cases.append((x, torch.tensor(positions)))
-    return judge(attempt, reference=rotate, cases=cases, mistakes=mistakes, names=("x", "positions"))
+    verdict = judge(attempt, reference=rotate, cases=cases, mistakes=mistakes, names=("x", "positions"))
+    few, many = ((torch.ones(1, 1, count, 4), torch.arange(count)) for count in (4, 32))
+    return without_loop(verdict, attempt, few, many, rows="positions")
 
 
 def solution_alibi_bias(n_query: int, n_key: int, slope: Float[Tensor, " head"]) -> Bias:

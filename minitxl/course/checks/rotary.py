@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from minitxl.course.exercises import Verdict, judge
+from minitxl.course.loops import without_loop
 from minitxl.later_attention import RotaryAttention, rotate
 
 Queries = Float[Tensor, "batch head query dim"]
@@ -32,7 +33,10 @@ def _places(q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def check_rotary_scores(attempt: Callable[..., Any]) -> Verdict:
-    """Check ``attempt(q, k)``: scores of rotary attention, where the queries are the last of the keys."""
+    """Check ``attempt(q, k)``: scores of rotary attention, where the queries are the last of the keys.
+
+    A loop over the queries is refused: the layer is trained with it.
+    """
     right = solution_rotary_scores
 
     def turned(queries: Score, keys: Score, power: float = 0.5) -> Score:
@@ -55,7 +59,12 @@ def check_rotary_scores(attempt: Callable[..., Any]) -> Verdict:
         "nothing is turned": turned(lambda q, k: q, lambda q, k: k),
         "this is a softmax already: scores come before it": lambda q, k: right(q, k).softmax(-1),
     }
-    return judge(attempt, reference=right, cases=_cases(), mistakes=mistakes, names=("q", "k"))
+    verdict = judge(attempt, reference=right, cases=_cases(), mistakes=mistakes, names=("q", "k"))
+    return without_loop(verdict, attempt, _queries(4), _queries(32))
+
+
+def _queries(count: int) -> tuple[Tensor, Tensor]:
+    return torch.ones(1, 1, count, 4), torch.ones(1, 1, 40, 4)
 
 
 def _cases() -> list[tuple[Any, ...]]:
@@ -113,7 +122,8 @@ def check_clamped_scores(attempt: Callable[..., Any]) -> Verdict:
         "far scores are not divided by √dim": instead(lambda q, k, longest: all_at(q, longest) @ k.mT),
     }
     cases = [(q, k, longest) for (q, k), longest in zip(_cases(), (1, 1, 3), strict=True)]
-    return judge(attempt, reference=right, cases=cases, mistakes=mistakes, names=("q", "k", "longest"))
+    verdict = judge(attempt, reference=right, cases=cases, mistakes=mistakes, names=("q", "k", "longest"))
+    return without_loop(verdict, attempt, (*_queries(4), 3), (*_queries(32), 3))
 
 
 def solution_raised_base(base: float, stretch: float, dim: int) -> float:
