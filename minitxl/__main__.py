@@ -55,6 +55,8 @@ Experiment = Literal[
 ]
 STOPPED_READING = 128 + 13
 """Exit code where output was no longer read: that of a program that SIGPIPE ended."""
+LONGEST_SENTENCE = 900
+"""Characters of a refusal that are shown; of a longer one, the beginning and the end."""
 EXPERIMENTS: tuple[Experiment, ...] = get_args(Experiment)
 
 
@@ -293,8 +295,10 @@ def _run(command: Callable[[], None]) -> None:
 
 
 def _fail(words: str, *, code: int) -> NoReturn:
-    """End with a sentence of one line: control characters as escapes, a long word cut at "…"."""
+    """End with a sentence of one line: control characters as escapes, a long word or list cut at "…"."""
     short = re.sub(r"(\S{200})\S{200,}", r"\1…", words)
+    if len(short) > LONGEST_SENTENCE:
+        short = f"{short[: 2 * LONGEST_SENTENCE // 3]} … {short[-LONGEST_SENTENCE // 3 :]}"
     shown = (one if one.isprintable() else ascii(one)[1:-1] for one in short)
     with suppress(OSError):  # on a full disk the exit code is all that can be told
         print(f"minitxl: {''.join(shown)}", file=sys.stderr, flush=True)

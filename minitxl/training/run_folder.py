@@ -86,7 +86,7 @@ def check(folder: Path, tokenizer: Tokenizer) -> None:
     if not folder.exists():
         return
     vocabulary = vocabulary_file(folder, tokenizer.unit)
-    for path in (folder / LOCK, folder / LOG, folder / CONFIG, vocabulary):
+    for path in (folder / LOCK, folder / LOG, folder / CONFIG, folder / BEST, vocabulary):
         if path.exists():
             plain_file(path)
     if newest(folder) is not None:

@@ -119,6 +119,14 @@ REFUSED = {
 }
 
 
+def test_a_refusal_of_a_long_list_shows_its_beginning_and_its_end(here, capsys):
+    sentence = refusal(capsys, "train", here / "run", "--cutoffs", *[1] * 900)
+    assert sentence.startswith("minitxl: cutoffs must ")
+    assert sentence.endswith(", 1, 1)")
+    assert " … " in sentence
+    assert len(sentence) < 1000
+
+
 @pytest.mark.parametrize(
     "flags", ["--d-model 1048576 --d-inner 1048576", "--d-model 7 --n-head 0", "--n-layer 1000000000"]
 )

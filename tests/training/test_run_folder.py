@@ -178,6 +178,13 @@ def test_a_pipe_in_a_folder_is_refused_and_not_waited_for(name, run):
         read()
 
 
+def test_a_folder_where_the_best_model_is_saved_is_refused_before_a_step(run):
+    (run / "best.safetensors").unlink(missing_ok=True)
+    (run / "best.safetensors").mkdir()
+    with pytest.raises(ValueError, match=r"best\.safetensors must be a plain file, got a folder"):
+        run_folder.check(run, WORDS)
+
+
 def test_settings_can_be_read_in_the_folder_and_its_flags_come_back(run):
     source = {"data": None, "text": "/books/one.txt", "unit": "words"}
     run_config_file.write(run, new_run(), RunConfig(checkpoints=7), INFO, source)
