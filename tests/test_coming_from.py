@@ -11,7 +11,7 @@ from support.markdown import blocks_of
 from support.released import random_model
 
 from minitxl.__main__ import main
-from minitxl.commands.original_options import OPTIONS
+from minitxl.commands.original_options import EVALUATE_WITHOUT, OPTIONS, WITHOUT
 from minitxl.config import ModelConfig
 from minitxl.inference.config import EvaluateConfig
 from minitxl.pretrained.released import load_released
@@ -76,7 +76,28 @@ def test_the_sentence_about_an_option_of_the_original_names_what_the_page_names(
         for name in re.findall(r"--([\w-]+)", row[0])
         if row[1].startswith("`--") and f"--{name.replace('_', '-')}" not in row[1]
     }
-    assert renamed - {"static-loss-scale", "dynamic-loss-scale"} <= {*OPTIONS}
+    assert renamed <= {*OPTIONS, *(name.replace("_", "-") for name in WITHOUT)}
+
+
+def test_every_option_that_has_no_counterpart_on_the_page_has_none_in_the_command():
+    """All but one, which is an option of train.py's with another value here."""
+    missing = {
+        name.replace("-", "_")
+        for row in rows_of("Options of train.py")
+        if not row[1]
+        for name in re.findall(r"`--([\w-]+)`", row[0])
+    }
+    assert missing <= {*WITHOUT}
+    assert [row[0] for row in rows_of("Options of eval.py") if not row[1]] == ["`--batch_size`"]
+    assert {*EVALUATE_WITHOUT} == {"batch_size"}
+
+
+@pytest.mark.parametrize("words", [["evaluate", "--batch_size", "1"], ["train", "r", "--clamp_len", "-1"]])
+def test_an_option_of_the_original_is_told_by_the_command_that_it_is_given_to(words, capsys):
+    with pytest.raises(SystemExit):
+        main(words)
+    told = capsys.readouterr().err
+    assert ("no counterpart here: all tokens are scored" in told) or ("must be left out" in told)
 
 
 def test_every_setting_of_the_port_has_a_row():

@@ -14,11 +14,10 @@ from torch import Tensor
 from tqdm import tqdm
 from tyro.conf import Positional
 
-from minitxl.commands.shared import Device, TextFlags, device_of, place, text_of_run
+from minitxl.commands.shared import Device, TextFlags, device_of, place, text_of_run, unknown_in
 from minitxl.commands.subject import Subject, subject_of
 from minitxl.data.corpora import Corpus
 from minitxl.data.parts import Part
-from minitxl.data.tokenizer import Tokenizer
 from minitxl.fields import LONGEST, check, optional, whole
 from minitxl.inference.config import EvaluateConfig
 from minitxl.inference.evaluation import Score, cached, sliding
@@ -89,7 +88,7 @@ class Evaluate:
             )
         of_all = "" if score.tokens == total else f" of {total:,}"
         print(f"{_called(part)} {corpus.name}, {how}")
-        print(f"vocabulary: {vocabulary}{_unknown_in(stream, subject.tokenizer)}")
+        print(f"vocabulary: {vocabulary}{unknown_in(stream, subject.tokenizer)}")
         token = corpus.tokenizer.token
         print(f"{score.bits_per_token:.4f} bits per {token}, perplexity {score.perplexity:.3f}")
         print(f"{score.tokens:,}{of_all} tokens, {seconds / score.tokens * 1e6:,.1f} microseconds per token")
@@ -208,11 +207,3 @@ def progress(model: TransformerLM, total: int, stride: int | None = None) -> Ite
 
 def _called(part: Part) -> str:
     return "whole of" if part == "whole" else f"{part} part of"
-
-
-def _unknown_in(stream: Tensor, tokenizer: Tokenizer | None) -> str:
-    vocabulary = None if tokenizer is None else tokenizer.vocabulary
-    if vocabulary is None or vocabulary.unknown is None:
-        return ""
-    share = (stream.long() == vocabulary.ids[vocabulary.unknown]).double().mean()
-    return f"; {share:.2%} of the text is {vocabulary.unknown}"

@@ -9,6 +9,7 @@ from tempfile import TemporaryFile
 from typing import Annotated, Any, Literal
 
 import torch
+from torch import Tensor
 from tqdm import tqdm
 from tyro.constructors import PrimitiveConstructorSpec
 
@@ -17,6 +18,7 @@ from minitxl.data.corpora import Corpus
 from minitxl.data.token_file import Unit
 from minitxl.data.tokenizer import Tokenizer
 from minitxl.experiments.runner import Report
+from minitxl.fields import check, whole
 from minitxl.training.loop import Record
 from minitxl.training.run_config_file import Defaults
 
@@ -71,6 +73,9 @@ class TextFlags:
     """What the tokens of your own text are."""
     unknown: bool = False
     """Give characters an <unk>, as words have, which stands for rare ones and for all that training lacks."""
+    min_count: int = 2
+    """Words, and with --unknown characters, that the training text has fewer times become <unk>; 1 keeps
+    all, and needs a text without new ones. A text that is cut counts as a whole."""
 
     def flags(self) -> str:
         """Return the words that give the same text to another command, which takes the unit from the run."""
@@ -79,6 +84,7 @@ class TextFlags:
 
     def corpus(self, tokenizer: Tokenizer | None = None) -> Corpus:
         """Return the text; one of your own in the unit and vocabulary of ``tokenizer``, if it has one."""
+        check("min_count", self.min_count, whole(1))
         vocabulary = None if tokenizer is None else tokenizer.vocabulary
         unit = self.unit if tokenizer is None or vocabulary is None else tokenizer.unit
         if self.data is not None and self.text is not None:
@@ -93,12 +99,20 @@ class TextFlags:
             return corpora.embedded()
         if not self.text.exists():
             raise ValueError(f"text must be a file or a folder that is there, got {self.text}")
-        unknown = self.unknown and vocabulary is None
+        if self.min_count != 2 and unit != "words" and not self.unknown:
+            raise ValueError(
+                f"min_count must be given with words or unknown, got {self.min_count} with {unit}"
+            )
+        options: dict[str, Any] = {
+            "min_count": self.min_count,
+            "unknown": self.unknown and vocabulary is None,
+            "vocabulary": vocabulary,
+        }
         if self.text.is_dir():
-            return datasets.from_folder(self.text, unit, unknown=unknown, vocabulary=vocabulary)
+            return datasets.from_folder(self.text, unit, **options)
         if unit == "bytes":
             return corpora.from_file(self.text)
-        return datasets.from_files([self.text], unit, unknown=unknown, vocabulary=vocabulary)
+        return datasets.from_files([self.text], unit, **options)
 
 
 def text_of_run(stored: Defaults | None) -> TextFlags:
@@ -107,6 +121,15 @@ def text_of_run(stored: Defaults | None) -> TextFlags:
         return TextFlags()
     text = stored.source.get("text")
     return TextFlags(**{**stored.source, "text": None if text is None else Path(text)})
+
+
+def unknown_in(stream: Tensor, tokenizer: Tokenizer | None) -> str:
+    """Return words on how much of the text is the unknown symbol; "" where there is none."""
+    vocabulary = None if tokenizer is None else tokenizer.vocabulary
+    if vocabulary is None or vocabulary.unknown is None:
+        return ""
+    share = (stream.long() == vocabulary.ids[vocabulary.unknown]).double().mean()
+    return f"; {share:.2%} of the text is {vocabulary.unknown}"
 
 
 def make_folder(folder: Path) -> Path:

@@ -107,6 +107,11 @@ class Train:
                 device=device,
                 accumulate=accumulate,
             )
+        if replace(self, device="auto") == Train(folder=self.folder):
+            raise ValueError(
+                f"{self.folder} must hold a run to go on with, got no checkpoint; "
+                f"to begin one, name its text (--text, --data) or another setting"
+            )
         for name in ("extend", "decay_now"):
             if getattr(self, name) is not None:
                 raise ValueError(f"{name} must be given with the folder of a run, got none in {self.folder}")

@@ -144,6 +144,7 @@ def check_effect(config: ModelConfig, settings: TrainConfig) -> None:
         "bucket_distance": (attention == "t5", "attention = t5"),
         "share_biases": (attention in ("xl", "t5"), "attention = xl or t5"),
         "clamp_len": (attention != "absolute", "an attention that reads distances"),
+        "variational_dropout": (config.dropout > 0, "dropout above 0"),
         "final_norm": (config.norm == "pre", "norm = pre"),
         "div_val": (bool(config.cutoffs), "cutoffs"),
         "tie_projections": (bool(config.cutoffs), "cutoffs"),

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from minitxl.commands.shared import TextFlags
+from minitxl.commands.shared import TextFlags, unknown_in
 from minitxl.commands.subject import Subject, check_ids
 from minitxl.commands.train_bar import bar
 from minitxl.commands.train_flags import (
@@ -56,6 +56,11 @@ class Task:
         """What the tokens of the text stand for."""
         return self.corpus.tokenizer
 
+    def _vocabulary(self) -> list[str]:
+        if self.tokenizer.vocabulary is None:
+            return []
+        return [f"vocabulary: {self.tokenizer}{unknown_in(self.corpus.train, self.tokenizer)}"]
+
     def train(self, folder: Path, run_config: RunConfig) -> Ending:
         """Train in the folder, which is locked and was checked."""
         first = distributed.rank() == 0
@@ -70,7 +75,7 @@ class Task:
                     f"{folder / metrics_log.LOG}: {len(lines)} lines, the first being line {lines[0]}, "
                     f"are no record and stay as they are"
                 )
-            for line in (self.corpus.summary(), *self.news):
+            for line in (self.corpus.summary(), *self._vocabulary(), *self.news):
                 print(line, flush=True)
         trainer.begin(self.run, folder, self.info, changed=self.changed)
         if first:

@@ -52,7 +52,8 @@ class TrainConfig:
     validate_every: int = 100
     """Steps between validations."""
     validate_tokens: int = 8192
-    """Tokens of the validation text scored at each validation."""
+    """Tokens scored at each validation, in lanes from all over the validation text. Each lane begins without
+    memory, and holds 8 times memory and segment where the tokens allow it."""
     validate_attention_lens: tuple[int, ...] = ()
     """Further lengths to validate at, each with a memory in which every query sees that many keys."""
     seed: int = 0
@@ -69,8 +70,8 @@ class TrainConfig:
             require(getattr(self, name) >= 1, f"{name} must be 1 or more", getattr(self, name))
         lengths = self.validate_attention_lens
         require(
-            all(1 <= length <= LARGEST for length in lengths),
-            f"validate_attention_lens must lie in 1 … {LARGEST:,} each",
+            all(1 <= length < self.validate_tokens for length in lengths),
+            f"validate_attention_lens must lie in 1 … validate_tokens - 1 = {self.validate_tokens - 1:,}",
             lengths,
         )
         require(self.learning_rate > 0, "learning_rate must be positive", self.learning_rate)

@@ -25,6 +25,7 @@ SOURCE = {
     "text": fields.optional(fields.text()),
     "unit": fields.text("bytes", "characters", "words"),
     "unknown": fields.flag,
+    "min_count": fields.whole(1),
 }
 """Where the text lies: a corpus by name, or the path of a text of one's own and its unit."""
 

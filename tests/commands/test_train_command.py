@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import shutil
 from dataclasses import replace
@@ -94,7 +95,12 @@ REFUSED = {
     "--d-model 1048576 --d-inner 1048576": "the training must fit into the",
     "--vocab-size 2000000000": "the training must fit into the",
     "--mem-len 1000000000000000": "mem_len must be at most 2,147,483,647",
-    "--validate-attention-lens 1000000000000000": "validate_attention_lens must lie in 1 … 2,147",
+    "--validate-attention-lens 100": "validate_attention_lens must lie in 1 … validate_tokens - 1 = 99",
+    "--variational-dropout --dropout 0": "variational_dropout must be given with dropout above 0, got True",
+    "--min-count 3": "min_count must be given with words or unknown, got 3 with bytes",
+    "--min-count 0": "min_count must be 1 or more, got 0",
+    "--ext_len 0": "--ext_len of the original code has no counterpart here: it was 0 in every published run",
+    "--d_embed -1": "--d_embed must be left out where the original has -1, got -1",
     "--learning-rate nan": "learning_rate must be finite, got nan",
     "--eta-min 1": "eta_min must lie in 0 … learning_rate = 0.002, got 1.0",
     "--batch 5000": "must hold 5000 · (8 + 1) = 45000 tokens or more",
@@ -117,6 +123,20 @@ REFUSED = {
     "--tgt_len 8": "--tgt_len is the original code's name, here it is --seg-len",
     "--warmup-step=3": "--warmup-step is the original code's name, here it is --warmup",
 }
+
+
+def test_a_folder_alone_begins_no_run(here, capsys):
+    sentence = refusal(capsys, "train", here / "nowhere")
+    assert "nowhere must hold a run to go on with, got no checkpoint; to begin one, name its text" in sentence
+    assert not (here / "nowhere").exists()
+
+
+def test_training_in_words_says_how_many_there_are_and_how_much_is_unknown(here, capsys):
+    (here / "text.txt").write_text("once\n" + "a b\n" * 299)
+    for name, flags, share in (("two", "", "0.12%"), ("many", "--min-count 300", "66.63%")):
+        call("train", here / name, "--text", here / "text.txt", "--unit words", flags, SHORT)
+        out = capsys.readouterr().out
+        assert re.search(rf"vocabulary: \d words; {re.escape(share)} of the text is <unk>", out), out
 
 
 def test_a_refusal_of_a_long_list_shows_its_beginning_and_its_end(here, capsys):
