@@ -122,8 +122,9 @@ def model_of(
         dtype = next((tensor.dtype for name, tensor in tensors.items() if name.startswith(prefix)), None)
         if dtype is None or not dtype.is_floating_point:
             raise ValueError(f"the model's tensors must be floating point, got {dtype}")
-    model = TransformerLM(model_config(about.get("model"), file=file)).to(device, dtype)
+    config = model_config(about.get("model"), file=file)
     with fields.naming(file):
+        model = TransformerLM(config).to(device, dtype)
         copy_model_tensors(tensors, model, prefix)
     return model.eval()
 

@@ -195,6 +195,7 @@ def test_weights_that_are_whole_numbers_are_refused(tmp_path):
         (None, "the content must be an object of names and values, got None"),
         ({"n_layer": "two"}, "n_layer must be a whole number, got 'two'"),
         ({"n_layers": 2}, "each name must be one of vocab_size, .*, got 'n_layers'"),
+        ({"cutoffs": [0, -1]}, "cutoffs must strictly increase"),
     ],
 )
 def test_a_description_that_fits_no_model_is_refused_with_its_file(model, sentence, tmp_path):

@@ -64,7 +64,7 @@ def test_the_steps_of_the_cosine_may_be_fewer_than_all():
         ({"mem_len": 10**15}, "mem_len must be at most 2,147,483,647, got 1000000000000000"),
         (
             {"validate_attention_lens": (10**15,)},
-            "validate_attention_lens must lie in 1 … 2,147,483,647 each",
+            "validate_attention_lens must lie in 1 … validate_tokens - 1 = 8,191",
         ),
         ({"seed": 2**64}, r"seed must lie in 0 … 2\*\*63 - 1, got 18446744073709551616"),
         ({"steps": 2.5}, "steps must be a whole number, got 2.5"),

@@ -60,9 +60,10 @@ def attempt(draw: Random, world: World, place: Path) -> Attempt:
     before = tree(place)
     said = call(words)
     wrong = wrong_with(said)
-    if not wrong and said.code and (lost := changes(before, tree(place))):
+    diverged = "the loss must be finite" in said.sentence  # after steps that were saved
+    if not wrong and said.code and not diverged and (lost := changes(before, tree(place))):
         wrong = lost
-    if not wrong and not said.code:
+    if not wrong and (diverged or not said.code):
         wrong = _lost(before, tree(place))
     return Attempt(
         f"minitxl {' '.join(map(repr, map(str, words)))}",
