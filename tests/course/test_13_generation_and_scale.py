@@ -156,9 +156,18 @@ def test_the_whole_text_fed_to_memory_stands_there_in_three_copies(model):
 
 
 def test_the_figure_of_the_throughput_shows_what_was_measured_and_counts_the_tokens():
-    data = {"lengths": [2, 4], "anew": [0.25, 0.5], "states": [0.02, 0.03], "cache": [0.01, 0.01]}
+    data = {
+        "lengths": [2, 4],
+        "mem_len": 3,
+        "anew": [0.25, 0.5],
+        "states": [0.02, 0.03],
+        "cache": [0.01, 0.01],
+    }
     cost, total = throughput(data).figure.axes
-    assert [line.get_ydata().tolist() for line in cost.lines] == [[250, 500], [20, 30], [10, 10]]
+    *costs, full = cost.lines
+    assert [line.get_ydata().tolist() for line in costs] == [[250, 500], [20, 30], [10, 10]]
+    assert list(full.get_xdata()) == [3, 3]
+    assert "memory full at 3" in throughput(data).alt
     assert [line.get_ydata().tolist() for line in total.lines] == [[3, 10], [2, 4]]
     assert "Tokens read in all for 4 tokens: 10 anew, 4 with memory" in throughput(data).alt
 

@@ -78,13 +78,19 @@ def check_generate(attempt: Callable[..., Tensor]) -> Verdict:
         return verdict
     for case in cases:
         _, prompt, length, _ = case
-        read = _tokens_read(attempt, case)
-        if read > len(prompt) + length:
+        read, enough = _tokens_read(attempt, case), len(prompt) + length - 1
+        if read == enough + 1:
+            return Verdict(
+                False,
+                "the text is right, but the model reads the last token too, and nothing is drawn from its "
+                f"prediction: to write {length} tokens after a prompt of {len(prompt)}, {enough} are enough",
+            )
+        if read > enough:
             return Verdict(
                 False,
                 f"the text is right, but to write {length} tokens after a prompt of {len(prompt)} the model "
-                f"read {read} tokens, where {len(prompt) + length - 1} are enough: read the prompt once, and "
-                "then the new token alone, with memory",
+                f"read {read} tokens, where {enough} are enough: read the prompt once, and then the new "
+                "token alone, with memory",
             )
     return verdict
 

@@ -1,6 +1,7 @@
 """Checks of notebook 13 about prompts: a batch of prompts of unequal length, and the tokens that are read."""
 
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from typing import Any
 
 import torch
@@ -48,7 +49,7 @@ def check_fill_left(attempt: Callable[..., Any]) -> Verdict:
         for lengths in ((2, 4), (3, 1, 5), (4, 4), (1,), (7, 2, 7, 3))
     ]
     cases.insert(1, ([torch.tensor([5, 0]), torch.tensor([1, 0, 7])],))
-    return judge(
+    verdict = judge(
         attempt,
         reference=solution_fill_left,
         cases=cases,
@@ -56,6 +57,13 @@ def check_fill_left(attempt: Callable[..., Any]) -> Verdict:
         praise="every row ends with its prompt's last token, and only the filling is masked",
         names=["prompts"],
     )
+    if verdict.right and (tokens := attempt(deepcopy(cases[0][0]))[0]).is_floating_point():
+        return Verdict(
+            False,
+            f"the values are right, but the dtype of tokens is {tokens.dtype}: tokens are indices of the "
+            "embedding, so make them torch.int64, as in torch.zeros(…, dtype=torch.int64)",
+        )
+    return verdict
 
 
 def _filled(prompts: Prompts, *, left: bool = True) -> Batch:

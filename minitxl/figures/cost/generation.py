@@ -13,7 +13,10 @@ MOST = 24
 
 
 def throughput(data: Data) -> Picture:
-    """Draw milliseconds of one more token by the length of the text so far, and the tokens read in all."""
+    """Draw milliseconds of one more token by the length of the text so far, and the tokens read in all.
+
+    A dotted line stands at the length that fills memory.
+    """
     lengths = data["lengths"]
     read = {"anew": [n * (n + 1) // 2 for n in lengths], "states": lengths}
     with drawing(9, 3.6) as figure:
@@ -25,18 +28,21 @@ def throughput(data: Data) -> Picture:
             total.plot(lengths, numbers, line, color=colour, label=label, ms=5)
         cost.set(title="One more token: measured time", ylabel="milliseconds")
         total.set(title="The whole text: tokens read, counted", ylabel="tokens read until there")
+        cost.axvline(data["mem_len"], color="0.4", ls=":", label=f"memory is full: {data['mem_len']:,}")
         for axes in (cost, total):
             axes.set(xscale="log", yscale="log", xlabel="tokens in the text so far")
             ticks_at(axes, lengths, rotation=45)
-            axes.margins(y=0.3)  # room for the legend
-            axes.legend(loc="upper left")
+            axes.margins(y=0.45)  # room for the legend
+            legend = axes.legend(loc="upper left", frameon=True, framealpha=1, edgecolor="none")
+            legend.set_zorder(3)  # above the line of the full memory
     alt = "; ".join(
         f"{label} {1e3 * data[name][0]:.3g} at {lengths[0]:,}, {1e3 * data[name][-1]:.3g} at {lengths[-1]:,}"
         for name, (label, _, _) in WAYS.items()
     )
     return Picture(
         figure,
-        f"Milliseconds for one more token, by tokens in the text so far: {alt}. Tokens read in all for "
+        f"Milliseconds for one more token, by tokens in the text so far, memory full at "
+        f"{data['mem_len']:,}: {alt}. Tokens read in all for "
         f"{lengths[-1]:,} tokens: {read['anew'][-1]:,} anew, {lengths[-1]:,} with memory.",
     )
 

@@ -32,6 +32,10 @@ ANSWERS = {
             "turned round": lambda texts: by_lengths(texts, turn=True),
             "nothing is masked": lambda texts: by_lengths(texts, flag=lambda tokens: tokens == tokens),
             "make the mask from the lengths": lambda texts: by_lengths(texts, flag=torch.Tensor.bool),
+            "the dtype of tokens is torch.float32": lambda texts: (
+                by_loop(texts)[0].float(),
+                by_loop(texts)[1],
+            ),
             "the dtype is torch.int64": lambda texts: tuple(one.long() for one in by_loop(texts)),
             "return both": lambda texts: by_loop(texts)[0],
             "it raised RuntimeError": lambda texts: torch.stack(list(texts)),
