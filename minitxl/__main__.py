@@ -155,6 +155,8 @@ class Figures:
             data = results.read(path).data
             results.write_csv(data, path.with_suffix(".csv"))
             getattr(figures, name)(data).save(path.with_suffix(".svg"))
+            if name == "dependency":
+                figures.mechanism(data).save(self.folder / "mechanism.svg")
             print(f"{path}, its numbers as CSV, and its figure are up to date")
 
     def _check(self, corpus: corpora.Corpus, device: str) -> None:

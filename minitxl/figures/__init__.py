@@ -10,6 +10,7 @@ from minitxl.figures.positions.depth import deeper_layers
 from minitxl.figures.positions.encodings import shaw_clipping
 from minitxl.figures.positions.later import later_positions, position_repairs
 from minitxl.figures.positions.terms import without_terms
+from minitxl.figures.recurrence.mechanism import Animation, mechanism
 from minitxl.figures.recurrence.reach import copying, dependency, relay_routes
 from minitxl.figures.recurrence.segments import segment_copying
 from minitxl.figures.training.ablation import ablation, short_dependency
@@ -17,6 +18,7 @@ from minitxl.figures.training.curves import demo, every_system, learning, memory
 from minitxl.figures.training.samples import samples
 
 __all__ = [
+    "Animation",
     "Picture",
     "ablation",
     "absolute_positions",
@@ -32,6 +34,7 @@ __all__ = [
     "generation_cost",
     "later_positions",
     "learning",
+    "mechanism",
     "memory_and_positions",
     "memory_choice",
     "position_repairs",

@@ -1,0 +1,227 @@
+"""The mechanism as an animated SVG: segments are read, and memory lets a prediction depend on more of them.
+
+It is written as SVG with CSS keyframes and without a script, so that it plays where a page shows it as an
+image. Without movement, the styles as they stand show the last picture.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree import ElementTree
+from xml.etree.ElementTree import Element, SubElement
+
+from minitxl.figures.picture import BLUE, GREEN, ORANGE, Data
+from minitxl.files import atomic_write
+
+TEXT = "the cat sat down"
+"""A character for each token of the graphs."""
+STAGE, REST, FADE = 2.0, 2.0, 0.3
+"""Seconds for each segment, at rest on the full picture, and of each fade."""
+WIDTH, LEFT, STEP, ROW, PANEL, TOP = 800, 112, 43, 46, 268, 12
+"""Pixels: the picture, the first token, token to token, layer to layer, a panel, the margin above."""
+GREY, PALE = "#C8C8C8", "#F2F2F2"
+KINDS = {
+    "own": (BLUE, "own segment"),
+    "memory": (ORANGE, "memory"),
+    "older": (GREEN, "passed on by memory"),
+    "unused": (GREY, "no effect"),
+}
+
+
+@dataclass(frozen=True)
+class Animation:
+    """An SVG with movement, and the words, numbers included, for those who can't see it."""
+
+    svg: str
+    alt: str
+
+    def save(self, path: Path) -> None:
+        """Write the SVG, the same byte for byte whenever its data are."""
+        with atomic_write(path) as temporary:
+            temporary.write_text(self.svg, "utf-8")
+
+
+def reached_from(graph: Data, query: int) -> list[set[int]]:
+    """Return for each depth, input first, the times of the states that the output at ``query`` depends on."""
+    reached = [{query}]
+    for _ in range(graph["n_layer"]):
+        reached.insert(0, {key for time, key in graph["sees"] if time in reached[0]})
+    return reached
+
+
+def kind_of(graph: Data, reached: Sequence[set[int]], depth: int, time: int, query: int) -> str:
+    """Return how the output at ``query``, the last of its segment, depends on a state: a key of KINDS."""
+    begin = query - query % graph["seg_len"]
+    if time not in reached[depth]:
+        return "unused"
+    return "own" if time >= begin else "memory" if time >= begin - graph["mem_len"] else "older"
+
+
+def mechanism(data: Data) -> Animation:
+    """Draw segment after segment what its last prediction depends on: vanilla above, XL below."""
+    graphs = data["graphs"]
+    stages = next(iter(graphs.values()))["time"] // next(iter(graphs.values()))["seg_len"]
+    height = TOP + PANEL * len(graphs) + 34
+    svg = Element(
+        "svg",
+        {"xmlns": "http://www.w3.org/2000/svg", "viewBox": f"0 0 {WIDTH} {height}", "role": "img"},
+        width=str(WIDTH),
+        height=str(height),
+    )
+    ends = {name: [len(reached_from(g, q)[0]) for q in _queries(g)] for name, g in graphs.items()}
+    alt = "Text is read segment by segment. " + " ".join(
+        f"{name}, {g['n_layer']} layers, segments of {g['seg_len']}, memory {g['mem_len']}: the newest "
+        f"prediction depends on {', then '.join(map(str, ends[name]))} characters."
+        for name, g in graphs.items()
+    )
+    SubElement(svg, "title").text = "What a prediction depends on, without memory and with it"
+    SubElement(svg, "desc").text = alt
+    SubElement(svg, "style").text = _style(stages, max(graph["n_layer"] for graph in graphs.values()))
+    SubElement(svg, "rect", width=str(WIDTH), height=str(height), rx="8", fill="#FFFFFF")
+    for number, (name, graph) in enumerate(graphs.items()):
+        panel = SubElement(svg, "g", transform=f"translate(0 {TOP + PANEL * number})")
+        _panel(panel, name, graph)
+    x = 32
+    for kind, (_, label) in KINDS.items():
+        _mark(svg, kind, x, height - 24, 8)
+        _text(svg, x + 16, height - 18, label, fill="#333333", size=16)
+        x += 44 + round(9.3 * len(label))
+    _ring(svg, x, height - 24, 9)
+    _text(svg, x + 16, height - 18, "prediction", fill="#333333", size=16)
+    ElementTree.indent(svg, " ")
+    return Animation(ElementTree.tostring(svg, encoding="unicode") + "\n", alt)
+
+
+def _queries(graph: Data) -> range:
+    """Return the last token of each segment."""
+    return range(graph["seg_len"] - 1, graph["time"], graph["seg_len"])
+
+
+def _panel(panel: Element, name: str, graph: Data) -> None:
+    """Draw one system: what stands still, and above it a group for each segment that is read."""
+    n_layer, seg_len, time = graph["n_layer"], graph["seg_len"], graph["time"]
+    _text(panel, 24, 30, name[0].upper() + name[1:], fill="#000000", size=24, weight="bold")
+    for depth in range(n_layer + 1):
+        label = f"layer {depth}" if depth else "text"
+        _text(panel, 24, _y(graph, depth) + 6, label, fill="#555555", size=18)
+    for cut in range(seg_len, time, seg_len):
+        x = f"{_x(cut) - STEP / 2:g}"
+        SubElement(
+            panel,
+            "line",
+            {"stroke-dasharray": "3 5"},
+            x1=x,
+            x2=x,
+            y1="48",
+            y2=str(PANEL - 14),
+            stroke="#999999",
+        )
+    for stage, query in enumerate(_queries(graph)):
+        reached = reached_from(graph, query)
+        for layer in reversed(range(n_layer)):
+            edges = SubElement(panel, "g", {"class": f"edges s{stage} e{stage}-{n_layer - 1 - layer}"})
+            for above, key in graph["sees"]:
+                if above in reached[layer + 1]:
+                    colour, _ = KINDS[kind_of(graph, reached, layer, key, query)]
+                    SubElement(
+                        edges, "line", x1=str(_x(key)), y1=str(_y(graph, layer)), x2=str(_x(above)),
+                        y2=str(_y(graph, layer + 1)), stroke=colour,
+                    )  # fmt: skip
+    for stage, query in enumerate(_queries(graph)):
+        reached = reached_from(graph, query)
+        nodes = SubElement(panel, "g", {"class": f"nodes s{stage} n{stage}"})
+        for depth in range(n_layer + 1):
+            for token in range(query + 1):
+                kind = kind_of(graph, reached, depth, token, query)
+                _mark(nodes, kind, _x(token), _y(graph, depth), 9 if depth else 15)
+                if not depth:
+                    ink = "#6A6A6A" if kind == "unused" else "#FFFFFF"
+                    letter = TEXT[token].replace(" ", "␣")
+                    _text(
+                        nodes,
+                        _x(token),
+                        _y(graph, 0) + 6,
+                        letter,
+                        fill=ink,
+                        size=18,
+                        weight="bold",
+                        anchor="middle",
+                    )
+        _ring(nodes, _x(query), _y(graph, n_layer), 15)
+        words = f"depends on {len(reached[0])} characters"
+        count = SubElement(panel, "g", {"class": f"count s{stage} c{stage}"})
+        _text(count, WIDTH - 24, 30, words, fill="#000000", size=24, weight="bold", anchor="end")
+
+
+def _x(time: int) -> int:
+    return LEFT + STEP * time
+
+
+def _y(graph: Data, depth: int) -> int:
+    return 72 + ROW * (graph["n_layer"] - depth) + (4 if depth == 0 else 0)
+
+
+def _mark(parent: Element, kind: str, x: int, y: int, radius: int) -> None:
+    """Draw a state: a square in the query's own segment, else a disc, pale where it has no effect."""
+    colour, _ = KINDS[kind]
+    look = {"fill": PALE if kind == "unused" else colour, "stroke": colour, "class": kind}
+    if kind == "own":
+        side, corner = str(2 * radius - 2), (x - radius + 1, y - radius + 1)
+        SubElement(parent, "rect", look, x=str(corner[0]), y=str(corner[1]), width=side, height=side, rx="3")
+    else:
+        SubElement(parent, "circle", look, cx=str(x), cy=str(y), r=str(radius))
+
+
+def _ring(parent: Element, x: int, y: int, radius: int) -> None:
+    """Draw the ring around the state that the prediction is made from."""
+    look = {"stroke-width": "2.5", "fill": "none", "stroke": "#000000"}
+    SubElement(parent, "circle", look, cx=str(x), cy=str(y), r=str(radius))
+
+
+def _text(
+    parent: Element,
+    x: int,
+    y: int,
+    text: str,
+    *,
+    fill: str,
+    size: int,
+    weight: str = "normal",
+    anchor: str = "start",
+) -> None:
+    look = {"font-size": str(size), "font-weight": weight, "text-anchor": anchor}
+    SubElement(parent, "text", look, x=str(x), y=str(y), fill=fill).text = text
+
+
+def _style(stages: int, n_layer: int) -> str:
+    """Return the styles: at rest the last stage is seen; each group fades in at its second, and out again."""
+    loop = stages * STAGE + REST
+    rules = [
+        "text { font-family: system-ui, 'Segoe UI', Helvetica, Arial, sans-serif; }",
+        ".edges line { stroke-width: 1.6; }",
+        ".edges, .nodes, .count { opacity: 0; }",
+        f".s{stages - 1} {{ opacity: 1; }}",
+    ]
+    for stage in range(stages):
+        begin, last = stage * STAGE, stage == stages - 1
+        end = loop - FADE if last else begin + STAGE
+        starts = {f"n{stage}": begin, f"c{stage}": begin + (n_layer + 1) * FADE}
+        starts |= {f"e{stage}-{layer}": begin + (layer + 1) * FADE for layer in range(n_layer)}
+        for name, start in starts.items():
+            stop = starts[f"c{stage}"] + STAGE if name[0] == "c" and not last else end
+            fade = 0.01 if name[0] == "c" else FADE
+            frames = [(0, 0), (start, 0), (start + fade, 1), (stop, 1), (stop + fade, 0), (loop, 0)]
+            if name[0] == "n" and not last:  # stays until the next stage's states cover it
+                frames = [
+                    (0, 0),
+                    (start, 0),
+                    (start + FADE, 1),
+                    (end + FADE, 1),
+                    (end + FADE + 0.01, 0),
+                    (loop, 0),
+                ]
+            steps = " ".join(f"{100 * at / loop:.2f}% {{ opacity: {value}; }}" for at, value in frames)
+            rules.append(f"@keyframes {name} {{ {steps} }}")
+            rules.append(f".{name} {{ animation: {name} {loop:g}s linear infinite; }}")
+    rules.append("@media (prefers-reduced-motion: reduce) { .edges, .nodes, .count { animation: none; } }")
+    return "\n" + "\n".join(rules) + "\n"

@@ -1,0 +1,99 @@
+"""The animated picture shows what the package's own masks let a prediction depend on."""
+
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from minitxl import figures
+from minitxl.analysis.dependency_reach import farthest, propagate
+from minitxl.experiments import results
+from minitxl.figures.recurrence.mechanism import TEXT, kind_of, reached_from
+
+FIGURES = Path(__file__).parents[2] / "figures"
+SVG = "{http://www.w3.org/2000/svg}"
+DATA = results.read(FIGURES / "dependency.json").data
+STORED = (FIGURES / "mechanism.svg").read_text("utf-8")
+ROOT = ElementTree.fromstring(STORED)
+STAGES = [
+    (name, stage)
+    for name, graph in DATA["graphs"].items()
+    for stage in range(graph["time"] // graph["seg_len"])
+]
+
+
+def propagated(graph, stage):
+    sizes = {name: graph[name] for name in ("n_layer", "seg_len", "mem_len")}
+    return propagate(graph["seg_len"] - 1, n_segment=stage + 1, **sizes)
+
+
+def groups(name, kind, stage):
+    """The groups of one panel that have this class and stage."""
+    panel = ROOT.findall(f"{SVG}g")[list(DATA["graphs"]).index(name)]
+    return [one for one in panel if {kind, f"s{stage}"} <= set(one.get("class", "").split())]
+
+
+def test_the_stored_mechanism_is_what_the_code_draws(tmp_path):
+    figures.mechanism(DATA).save(tmp_path / "mechanism.svg")
+    assert (tmp_path / "mechanism.svg").read_text("utf-8") == STORED
+
+
+@pytest.mark.parametrize(("name", "stage"), STAGES)
+def test_marked_states_and_numbers_are_those_of_the_masks(name, stage):
+    graph = DATA["graphs"][name]
+    expected = propagated(graph, stage).reached
+    query = expected.shape[1] - 1
+    reached = reached_from(graph, query)
+    assert [sorted(times) for times in reached] == [row.nonzero().flatten().tolist() for row in expected]
+    (nodes,), (count,) = groups(name, "nodes", stage), groups(name, "count", stage)
+    marks = [mark.get("class") for mark in nodes if mark.get("class")]
+    assert marks == [
+        kind_of(graph, reached, depth, time, query)
+        for depth in range(graph["n_layer"] + 1)
+        for time in range(query + 1)
+    ]
+    assert [mark != "unused" for mark in marks] == expected.flatten().tolist()
+    assert count[0].text == f"depends on {farthest(expected[0]) + 1} characters"
+
+
+@pytest.mark.parametrize(("name", "stage"), STAGES)
+def test_a_line_is_drawn_for_every_state_read_on_the_way(name, stage):
+    graph = propagated(DATA["graphs"][name], stage)
+    lines = [len(edges) for edges in groups(name, "edges", stage)]
+    assert lines == [len(graph.edges(layer)) for layer in reversed(range(len(graph.reached) - 1))]
+
+
+def test_every_token_of_the_graphs_has_a_character():
+    assert {graph["time"] for graph in DATA["graphs"].values()} == {len(TEXT)}
+
+
+def test_the_mechanism_needs_no_script_and_nothing_from_elsewhere():
+    tags = {element.tag.removeprefix(SVG) for element in ROOT.iter()}
+    assert tags == {"svg", "title", "desc", "style", "rect", "g", "line", "circle", "text"}
+    assert not re.search(r"href|url\(|@import|\bon\w+=|https?:(?!//www\.w3\.org/2000/svg\")", STORED)
+
+
+def test_the_mechanism_has_its_numbers_in_words():
+    drawn = figures.mechanism(DATA)
+    assert ROOT.find(f"{SVG}title").text
+    assert ROOT.find(f"{SVG}desc").text == drawn.alt
+    for name in DATA["graphs"]:
+        counts = [groups(name, "count", stage)[0][0].text for one, stage in STAGES if one == name]
+        assert f"depends on {', then '.join(re.findall(r'[0-9]+', ' '.join(counts)))} characters" in drawn.alt
+
+
+def test_without_motion_the_last_picture_stands_still():
+    style = ROOT.find(f"{SVG}style").text
+    moving = {one.get("class").split()[0] for one in ROOT.iter() if one.get("class", "").find(" s") > 0}
+    (still,) = re.findall(
+        r"@media \(prefers-reduced-motion: reduce\) \{ ([^{]+) \{ animation: none; \} \}", style
+    )
+    assert {name.strip(" .") for name in still.split(",")} == moving
+    hidden, shown = re.findall(r"^(\.[^{]+) \{ opacity: (?:0|1); \}$", style, re.MULTILINE)
+    assert hidden == still
+    assert shown == f".s{max(stage for _, stage in STAGES)}"
+
+
+def test_letters_are_large_enough_to_read():
+    assert min(int(text.get("font-size")) for text in ROOT.iter(f"{SVG}text")) >= 14
