@@ -81,9 +81,9 @@ class Evaluate:
         began = perf_counter()
         score, how = self._score(subject, stream)
         seconds = perf_counter() - began
-        if not isfinite(score.nats):
+        if not isfinite(score.perplexity):  # also where the loss is NaN or infinite
             raise ValueError(
-                f"the score of {subject.name} must be finite, got {score.nats}: "
+                f"the score of {subject.name} must be finite, got a loss of {score.nats:.3g} nats: "
                 f"its weights are no numbers, or far too large"
             )
         of_all = "" if score.tokens == total else f" of {total:,}"

@@ -23,6 +23,7 @@ from minitxl.arguments import check_kind
 from minitxl.config import ModelConfig
 from minitxl.data.batching import ContiguousBatches, Segment, spread_lanes
 from minitxl.fast import kv_cache, optimize
+from minitxl.fields import check, whole
 from minitxl.inference.evaluation import Score, cached_lanes
 from minitxl.memory import extend
 from minitxl.model import TransformerLM
@@ -49,6 +50,10 @@ class Progress:
     """Steps since the last line of the log."""
     unlogged_bits: float = 0.0
     """Sum of their losses."""
+
+    def __post_init__(self) -> None:
+        for name in ("best_step", "unlogged_steps"):
+            check(name, getattr(self, name), whole(0))
 
 
 @dataclass

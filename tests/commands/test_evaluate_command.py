@@ -304,6 +304,14 @@ def other(tmp_path):
     return path
 
 
+def test_a_loss_whose_perplexity_no_number_holds_is_no_score(book, tmp_path, capsys, monkeypatch):
+    call("train", tmp_path / "run", "--text", book, SHORT)
+    monkeypatch.setattr(evaluate, "cached", lambda *_: evaluation.Score(1e39, 40))
+    with pytest.raises(SystemExit):
+        call("evaluate", tmp_path / "run")
+    assert "must be finite, got a loss of 1e+39 nats" in capsys.readouterr().err
+
+
 def test_a_clamp_is_refused_where_the_attention_reads_no_distances(book, tmp_path, capsys):
     call("train", tmp_path / "run", "--text", book, "--attention absolute --unit words", SHORT)
     with pytest.raises(SystemExit):

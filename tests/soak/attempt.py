@@ -128,7 +128,7 @@ def wrong_sentence(sentence: str, *, named: Sequence[object] = ()) -> str:
         return "unclear: no sentence"
     if len(words) > LONGEST or "\n" in words:
         return f"unclear: no sentence, but {len(words)} characters in {words.count(chr(10)) + 1} lines"
-    if raw := RAW.search(words):
+    if raw := RAW.search(re.sub(r"\S*/\S*", "", words)):  # a path may have any name
         return f"unclear: the sentence has the raw {raw[0]!r}"
     if named and not any(str(name) in words for name in named):
         return f"unclear: the sentence names none of {', '.join(map(str, named))}"

@@ -144,3 +144,9 @@ def test_parameters_are_counted_without_making_any(config):
     run = loop.start(config, SETTINGS)
     assert parameter_count(config) == sum(one.numel() for one in run.model.parameters())
     assert parameter_count(replace(config, d_model=2**20, d_inner=2**20, n_layer=1000)) > 2**50
+
+
+@pytest.mark.parametrize("name", ["best_step", "unlogged_steps"])
+def test_a_count_of_steps_is_never_negative(name):
+    with pytest.raises(ValueError, match=f"{name} must be 0 or more, got -1"):
+        loop.Progress(**{name: -1})
