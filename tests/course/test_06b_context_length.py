@@ -92,6 +92,36 @@ def test_a_gain_by_another_baseline_gets_its_sentence(attempt, sentence):
     assert sentence in verdict.message
 
 
+def test_a_walk_without_a_last_return_is_told_so_and_is_not_blank():
+    def endless(losses, which, lengths, r):
+        for at in range(len(lengths) - 1):
+            if checks.gain(losses, which, at, at + 1, r) < 0.01:
+                return lengths[at]
+        return None
+
+    verdict = checks.check_recl(endless)
+    assert verdict.word == "not yet"
+    assert "return the longest length" in verdict.message
+
+
+@pytest.mark.parametrize(
+    ("mistake", "sentence"),
+    [({"last_gain": True}, "goes on after its first step"), ({"everything": True}, "hand r on to gain")],
+)
+def test_a_walk_of_another_rule_gets_its_sentence(mistake, sentence):
+    verdict = checks.check_recl(lambda *case: checks.walk(*case, **mistake))
+    assert sentence in verdict.message
+
+
+@pytest.mark.parametrize(
+    ("mistake", "sentence"),
+    [({"mean_of_exp": True}, "e to the mean loss"), ({"ranked_by_own": True}, "the model's own loss")],
+)
+def test_a_gain_of_another_rule_gets_its_sentence(mistake, sentence):
+    verdict = checks.check_gain(lambda *case: checks._gain(*case, **mistake))
+    assert sentence in verdict.message
+
+
 def test_token_losses_draws_a_bar_for_every_loss():
     rows = {name: [place + 1.0, place + 2.0] for place, name in enumerate("abcd")}
     picture = token_losses({"rows": rows, "baseline": [1.0, 2.0]})
@@ -113,7 +143,7 @@ def test_predictions_are_judged_on_their_own_merits():
     for question in checks.PREDICTIONS.questions:
         for guess, sentence in question.wrong.items():
             assert question.judge(guess).message.casefold().endswith(sentence.casefold())
-        assert f"| `{question.name}` |" in PAGE.cells["example-after"]
+        assert f"| `{question.name}` |" in PAGE.cells["predict"]
 
 
 def test_the_made_up_models_have_the_lengths_of_the_text():

@@ -78,6 +78,12 @@ def check_gain(attempt: Callable[..., Any]) -> Verdict:
         "the hardest targets are chosen at the longer context: T belongs to c": partial(
             _gain, ranked_at_long=True
         ),
+        "the mean of each target's perplexity is taken: perplexity is e to the mean loss": partial(
+            _gain, mean_of_exp=True
+        ),
+        "the hardest targets are chosen by the model's own loss: T is where b(c, t) is largest": partial(
+            _gain, ranked_by_own=True
+        ),
         "the number of hard targets is rounded to the nearest, and here it is rounded down": partial(
             _gain, rounding=floor
         ),
@@ -121,6 +127,8 @@ def _gain(
     undivided: bool = False,
     turned: bool = False,
     ranked_at_long: bool = False,
+    ranked_by_own: bool = False,
+    mean_of_exp: bool = False,
     rounding: Callable[[float], int] = round,
     reduction: str = "min",
 ) -> float:
@@ -129,7 +137,7 @@ def _gain(
     baseline = losses[which, short] if own else best[short]
     share = r * len(baseline)
     number = len(baseline) if everything else max(1, rounding(share))
-    ranked = best[long] if ranked_at_long else baseline
+    ranked = best[long] if ranked_at_long else losses[which, short] if ranked_by_own else baseline
     hardest = ranked.sort(descending=not easiest, stable=True).indices[:number]
     f = []
     for at in (short, long):
@@ -137,7 +145,8 @@ def _gain(
         if mean_first:
             f.append(torch.minimum(baseline[hardest].mean(), own_losses[hardest].mean()))
         else:
-            f.append((own_losses if no_minimum else torch.minimum(baseline, own_losses))[hardest].mean())
+            targets = (own_losses if no_minimum else torch.minimum(baseline, own_losses))[hardest]
+            f.append(targets.exp().mean().log() if mean_of_exp else targets.mean())
     before, after = f if without_exp else [one.exp() for one in f]
     difference = after - before if turned else before - after
     return float(difference if undivided else difference / (after if by_long else before))
@@ -148,7 +157,7 @@ def check_recl(attempt: Callable[..., Any]) -> Verdict:
 
     ``losses`` is [system context target] in nats, ``which`` the system, ``lengths`` the contexts.
     """
-    mistakes: dict[str, Callable[..., Any]] = {
+    mistakes: dict[str, Callable[..., Any] | list[Callable[..., Any]]] = {
         "the baseline is the model's own loss: b(c, t) is the smallest of the whole group": partial(
             walk, own=True
         ),
@@ -158,12 +167,31 @@ def check_recl(attempt: Callable[..., Any]) -> Verdict:
         "you return c', and the context that no longer gains is c": partial(walk, later=True),
         "you return the place in lengths, and not the tokens": partial(walk, place=True),
         "where every step gains, the answer is the longest length": partial(walk, short_of_end=True),
-        "the walk goes on after its first step that gains less than 1 %: stop there": partial(
-            walk, last=True
-        ),
+        "the walk goes on after its first step that gains less than 1 %: stop there": [
+            partial(walk, last=True),
+            partial(walk, last_gain=True),
+        ],
+        "all targets are used: hand r on to gain": partial(walk, everything=True),
     }
-    names = ("losses", "which", "lengths", "r")
-    return judge(attempt, reference=recl, cases=list(_groups(60)), mistakes=mistakes, names=names)
+    names, cases = ("losses", "which", "lengths", "r"), list(_groups(60))
+    if _ends_without_an_answer(attempt, cases):
+        return Verdict(
+            False,
+            "your function ends without a return where every step gains: return the longest length there",
+        )
+    return judge(attempt, reference=recl, cases=cases, mistakes=mistakes, names=names)
+
+
+def _ends_without_an_answer(attempt: Callable[..., Any], cases: list[Any]) -> bool:
+    """True if an attempt returns a number where the walk stops, and None where it never does."""
+    stopped, endless = (
+        next(case for case in cases if (recl(*case) == case[2][-1]) is to_the_end)
+        for to_the_end in (False, True)
+    )
+    try:
+        return attempt(*stopped) is not None and attempt(*endless) is None
+    except Exception:
+        return False  # judge says what it raised
 
 
 def recl(losses: GroupLosses, which: int, lengths: list[int], r: float) -> int:
@@ -186,11 +214,14 @@ def walk(
     place: bool = False,
     short_of_end: bool = False,
     last: bool = False,
+    last_gain: bool = False,
+    everything: bool = False,
 ) -> int:
     """Appendix C's walk with one step of it wrong."""
     best = losses[which] if own else reduce(losses, "system context target -> context target", "min")
-    number = max(1, round(r * best.shape[1]))
-    stops = []
+    number = best.shape[1] if everything else max(1, round(r * best.shape[1]))
+    stops: list[int] = []
+    gaining = 0
     for at in range(len(lengths) - 1):
         baseline = best[at]
         order = best[0 if ranked_once else at].sort(descending=True, stable=True).indices[:number]
@@ -201,6 +232,10 @@ def walk(
         before, after = f if without_exp else [one.exp() for one in f]
         if (before - after) / before < 0.01:
             stops.append(at)
+        else:
+            gaining = at + 1
+    if last_gain:
+        return lengths[gaining]
     if not stops:
         return len(lengths) - 1 if place else lengths[-2 if short_of_end else -1]
     stop = stops[-1] if last else stops[0]

@@ -148,6 +148,8 @@ def memory_choice(system: Data, *, mem_len: int) -> Picture:
                 [row["mem_len"] for row in rows], [str(row["mem_len"]) for row in rows], fontsize=8
             )
             axes.margins(x=0.1, y=0.25)
+            if title == "Longest reach":
+                axes.set_ylim(bottom=0)
         seeds = [row["microseconds_per_token"]["seeds"] for row in rows]
         low, high = ([end(values) for values in seeds] for end in (min, max))
         axes.vlines([row["mem_len"] for row in rows], low, high, color=BLUE, lw=1)
