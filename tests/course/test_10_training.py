@@ -66,7 +66,7 @@ def test_the_notebooks_trainer_has_all_four():
     broken = stub("my-train", "my_train")
     assert judges.BUGS["graph"] in judges.check_trainer(broken, name_bugs=True).message
     source = CELLS["my-train"].rpartition("\n\n")[0]
-    detached = source.replace("[:, :, -mem_len:]", "[:, :, -mem_len:].detach()")
+    detached = source.replace("memory.shape[2] - mem_len) :]", "memory.shape[2] - mem_len) :].detach()")
     assert detached != source
     message = judges.check_trainer(run(detached)["my_train"], name_bugs=True).message
     assert [bug for bug, words in judges.BUGS.items() if words in message] == ["rate", "clip", "rows"]
@@ -104,6 +104,18 @@ def test_bugs_are_counted_and_not_named_for_who_looks_for_them():
         assert not any(words in str(output) for words in judges.BUGS.values())
 
 
+def test_memory_that_is_cut_from_its_end_is_refused_where_there_is_none():
+    source = CELLS["exercise-trainer"].partition("```python\n")[2].partition("```")[0]
+    line = "memory = extend(memory, states, mem_len=mem_len)"
+    cut = "memory = (states if memory is None else torch.cat([memory, states], 2))[:, :, -mem_len:].detach()"
+    assert line in source
+    assert judges.check_trainer(run(source.replace(line, cut))["my_train"]).message == judges.KEEPS_ALL
+    raising = line + "\n        assert mem_len"
+    assert "with mem_len = 0, it raised AssertionError" in (
+        judges.check_trainer(run(source.replace(line, raising))["my_train"]).message
+    )
+
+
 def test_another_trainer_is_told_apart_from_all_of_these():
     def untrained(model, segments, rates, *, mem_len, clip):
         return [0.0 for _ in segments]
@@ -123,7 +135,7 @@ def test_each_mistake_with_bits_gets_its_own_sentence(monkeypatch):
         comparisons, "judge", lambda attempt, **all_: seen.update(all_) or judge(attempt, **all_)
     )
     comparisons.check_bits(lambda segments: 0.0)
-    assert len(seen["mistakes"]) == 4
+    assert len(seen["mistakes"]) == 5
     for sentence, mistake in seen["mistakes"].items():
         assert comparisons.check_bits(mistake).message == sentence
 

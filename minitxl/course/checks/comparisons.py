@@ -71,6 +71,9 @@ def check_bits(attempt: Callable[..., float]) -> Verdict:
         mistakes={
             "a short segment counts as much as a long one: sum over all tokens, then divide": of_segments,
             "these are nats: a bit is log 2 of them": lambda segments: torch.cat(segments).mean().item(),
+            "a nat is more than a bit, so there are more bits than nats: divide by log 2, don't multiply": (
+                lambda segments: torch.cat(segments).mean().item() * log(2)
+            ),
             "that is the perplexity, and bits are its logarithm to the base 2": lambda segments: exp(
                 torch.cat(segments).mean().item()
             ),

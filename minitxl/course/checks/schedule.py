@@ -42,6 +42,17 @@ def _from_zero(step: int, *sizes: Any) -> float:
     return solution_learning_rate(step - 1, *sizes)
 
 
+def _by_progress_from_zero(*, rise: bool, fall: bool) -> Callable[[int, float, int, int], float]:
+    """Return the schedule with the step counted from 0 in its rise, in its fall, or in both."""
+
+    def rate(step: int, peak: float, warmup: int, steps: int) -> float:
+        if step <= warmup:
+            return peak * (step - rise) / warmup
+        return peak * _half_cosine((step - fall - warmup) / (steps - warmup))
+
+    return rate
+
+
 def _over_all_steps(step: int, peak: float, warmup: int, steps: int) -> float:
     return peak * (step / warmup if step <= warmup else _half_cosine(step / steps))
 
@@ -57,7 +68,14 @@ def check_learning_rate(attempt: Callable[..., float]) -> Verdict:
         reference=solution_learning_rate,
         cases=CASES,
         mistakes={
-            "steps are counted from 1 here, so the first has the rate peak / warmup, and not 0": _from_zero,
+            "steps are counted from 1 here, so the first has the rate peak / warmup, and not 0": [
+                _from_zero,
+                _by_progress_from_zero(rise=True, fall=False),
+                _by_progress_from_zero(rise=False, fall=True),
+            ],
+            "steps are counted from 1 here, and not from 0: take step as it is, not step + 1": (
+                lambda step, *sizes: solution_learning_rate(step + 1, *sizes)
+            ),
             "there is no warm-up: up to step warmup the rate rises on a line": [
                 _by_progress(_half_cosine, rise=lambda share: 1.0),
                 lambda step, peak, warmup, steps: peak * _half_cosine((step - warmup) / (steps - warmup)),

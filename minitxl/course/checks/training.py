@@ -35,8 +35,14 @@ OTHERS = {
     "bits": "the loss is in bits, and nats are to be returned: don't divide by log 2",
     "half": "that is half loss, the mean over the later half: full loss is over the whole segment",
     "value": "clip_grad_value_ cuts each entry and turns the gradient: clip_grad_norm_ shortens it",
+    "each": "each weight's gradient is clipped by itself: hand clip_grad_norm_ all of them in one call",
 }
 """Bugs that can come in while those are mended."""
+KEEPS_ALL = (
+    "with mem_len = 0 there has to be no memory, and [:, :, -mem_len:] is then [:, :, -0:], which keeps "
+    "everything: use extend, or count what is to be dropped from the front"
+)
+"""The sentence for a step that is right only where there is a memory."""
 BY_NAME = "check_trainer(…, name_bugs=True) names them"
 GONE = "the graph is gone"
 """The outcome of a trainer that stops because of the first of them."""
@@ -55,6 +61,12 @@ def check_trainer(attempt: Trainer, *, name_bugs: bool = False) -> Verdict:
     except Exception as error:
         return Verdict(False, f"it raised {type(error).__name__}: {error}")
     if _close(after_many, _outcome(_with_bugs(set()), many)):
+        try:
+            unremembered = _outcome(attempt, many, mem_len=0)
+        except Exception as error:
+            return Verdict(False, f"with mem_len = 0, it raised {type(error).__name__}: {error}")
+        if not _close(unremembered, _outcome(_with_bugs(set()), many, mem_len=0)):
+            return Verdict(False, KEEPS_ALL)
         return Verdict(True, "all four are gone, and every weight is as it should be after each step")
     planted = [set[str](), *_subsets(BUGS)]
     for bugs in [*planted[1:], *({other, *some} for some in planted for other in OTHERS)]:
@@ -151,7 +163,7 @@ def _task(steps: int) -> dict[str, Any]:
     return {"model": model, "segments": [Segment(*piece) for piece in pieces], "rates": rates}
 
 
-def _outcome(trainer: Trainer, task: Mapping[str, Any]) -> tuple[Any, list[Tensor]]:
+def _outcome(trainer: Trainer, task: Mapping[str, Any], *, mem_len: int = 6) -> tuple[Any, list[Tensor]]:
     """Return the trainer's losses and the weights it leaves, or its error about an older graph."""
     with torch.random.fork_rng(devices=[]):
         model = TransformerLM(task["model"].config).double()
@@ -159,7 +171,7 @@ def _outcome(trainer: Trainer, task: Mapping[str, Any]) -> tuple[Any, list[Tenso
         torch.manual_seed(1)
         returned: Any = GONE
         try:
-            returned = trainer(model, list(task["segments"]), list(task["rates"]), mem_len=6, clip=0.5)
+            returned = trainer(model, list(task["segments"]), list(task["rates"]), mem_len=mem_len, clip=0.5)
         except RuntimeError as error:
             if "backward through the graph" not in str(error) and "inplace operation" not in str(error):
                 raise
@@ -203,7 +215,9 @@ def _with_bugs(bugs: set[str]) -> Trainer:
                 clip_grad_norm_(model.parameters(), clip)
             loss.backward()
             if "clip" not in bugs:
-                clip_gradient(model.parameters(), clip)
+                whole = [[p] for p in model.parameters()] if "each" in bugs else [list(model.parameters())]
+                for parameters in whole:
+                    clip_gradient(parameters, clip)
             groups = optimizer.param_groups[: 1 if "group" in bugs else 2]
             if "rate" not in bugs:
                 _set_rate(groups, rate)

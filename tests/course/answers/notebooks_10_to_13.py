@@ -65,6 +65,10 @@ def nucleus_by_rows(log_probs, top_p):
     return torch.stack(rows).view_as(log_probs)
 
 
+def keeping_the_last(joined, mem_len):
+    return joined[:, :, max(0, joined.shape[2] - mem_len) :]
+
+
 def step(model, optimizer, segment, past, rate, mem_len, clip, *, bug=""):
     for group in optimizer.param_groups[: 1 if bug == "group" else None]:
         group["lr"] = 1.0 if bug == "rate" else rate
@@ -80,12 +84,15 @@ def step(model, optimizer, segment, past, rate, mem_len, clip, *, bug=""):
     loss.backward()
     if bug == "value":
         clip_grad_value_(model.parameters(), clip)
+    elif bug == "each":
+        for parameter in model.parameters():
+            clip_grad_norm_([parameter], clip)
     elif bug not in ("clip", "unclipped"):
         clip_grad_norm_(model.parameters(), clip)
     if bug != "no step":
         optimizer.step()
     joined = states if past is None or bug == "replaced" else torch.cat([past, states], dim=2)
-    joined = joined[:, :, -mem_len:]
+    joined = joined[:, :, -mem_len:] if bug == "-0" else keeping_the_last(joined, mem_len)
     return loss.item(), None if bug == "none" else joined if bug == "graph" else joined.detach()
 
 
@@ -290,6 +297,7 @@ ANSWERS = {
             training.BUGS["graph"]: with_bug("graph"),
             training.BUGS["clip"]: with_bug("clip"),
             **{training.OTHERS[bug]: with_bug(bug) for bug in training.OTHERS},
+            training.KEEPS_ALL: with_bug("-0"),
             "nats are to be returned": in_bits,
             "of the losses, ": with_bug("no step"),
             "it raised TypeError": lambda: None,
@@ -299,6 +307,10 @@ ANSWERS = {
         "right": [rate_by_squares, rate_of(lambda share: (1 + cos(pi * share)) / 2)],
         "wrong": {
             "counted from 1": lambda step, *sizes: rate_by_squares(step - 1, *sizes),
+            "not step + 1": lambda step, *sizes: rate_by_squares(step + 1, *sizes),
+            "and not 0": lambda step, peak, warmup, steps: (
+                peak * (step - 1) / warmup if step <= warmup else rate_by_squares(step, peak, warmup, steps)
+            ),
             "there is no warm-up": rate_of(lambda share: (1 + cos(pi * share)) / 2, rise=lambda share: 1.0),
             "begins where the warm-up ends": lambda step, peak, warmup, steps: (
                 peak * min(step / warmup, cos(pi / 2 * step / steps) ** 2 if step > warmup else 1)
