@@ -6,6 +6,7 @@ import pytest
 import torch
 from einops import einsum
 from page import NOTEBOOKS, Page
+from torch.nn.functional import one_hot
 
 from minitxl.attention import ShawAttention, attention_mask
 from minitxl.course.checks import distance_tables
@@ -187,6 +188,36 @@ def test_a_right_lookup_with_a_vector_for_each_pair_is_told_so(check, wasteful):
     verdict = check(wasteful)
     assert not verdict.right
     assert "32,768 numbers for 1,024 pairs: a vector for each" in verdict.message
+
+
+@pytest.mark.parametrize(
+    ("check", "one_hot_lookup"),
+    [
+        (
+            checks.check_key_lookup,
+            lambda q, a_K, rows: einsum(
+                q @ a_K.T,
+                one_hot(rows, len(a_K)).float(),
+                "batch head query row, query key row -> batch head query key",
+            ),
+        ),
+        (
+            checks.check_value_lookup,
+            lambda weights, a_V, rows: (
+                einsum(
+                    weights,
+                    one_hot(rows, len(a_V)).float(),
+                    "batch head query key, query key row -> batch head query row",
+                )
+                @ a_V
+            ),
+        ),
+    ],
+)
+def test_a_right_lookup_with_a_one_hot_vector_for_each_pair_is_told_so(check, one_hot_lookup):
+    verdict = check(one_hot_lookup)
+    assert not verdict.right
+    assert "9,216 numbers for 1,024 pairs: a vector for each" in verdict.message
 
 
 def test_right_scores_that_add_a_vector_to_each_pairs_key_are_not_those_of_section_3_3():

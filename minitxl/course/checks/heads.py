@@ -120,6 +120,17 @@ def check_partner(attempt: Callable[..., Any]) -> Verdict:
             lambda partner, d_model: -reference(partner, d_model)
         ),
     }
+    try:
+        first = attempt(torch.tensor([1, 2, 3, 4, 0]), D_MODEL)
+    except Exception:
+        first = None  # blank or broken, as judge says below
+    if isinstance(first, Tensor) and first.shape != (D_MODEL, D_MODEL):
+        return Verdict(
+            False,
+            f"W_q is [dim model], here [{D_MODEL} {D_MODEL}], and yours is "
+            f"[{' '.join(map(str, first.shape))}]: there are fewer tokens than dimensions, "
+            "so fill up with zeros",
+        )
     partners = [torch.tensor(row) for row in ([1, 2, 3, 4, 0], [3, 3, 0, 1, 1], [2, 0, 4, 4, 3])]
     verdict = judge(
         _head(looks, attempt),

@@ -131,6 +131,20 @@ def check_four_terms(attempt: Callable[..., Any]) -> Verdict:
             )
         ),
     }
+
+    def u_meets_query(q: Heads, k: Keys, r: PairKeys, u: Bias, v: Bias) -> FourTerms:
+        a, b, _, d = solution_four_terms(q, k, r, u, v)
+        c = einsum(u, q, "head dim, batch head query dim -> batch head query") / sqrt(q.shape[-1])
+        return a, b, rearrange(c, "batch head query -> batch head query 1"), d
+
+    def scaled_twice(*given: Tensor) -> Any:
+        return tuple(term / sqrt(given[0].shape[-1]) for term in solution_four_terms(*given))
+
+    mistakes |= {
+        "(c) is u with the query: it is u with the key's content": u_meets_query,
+        "(b) stands in the place of (d): (d) is v with the distance, and not the query": ordered(0, 1, 2, 1),
+        "the terms are divided by √d_head twice: once is enough": scaled_twice,
+    }
     draw = torch.Generator().manual_seed(8)
     by_hand = [torch.tensor(numbers) for numbers in ([[[[1.0, 2]]]], [[[[1.0, 0], [1, 2]]]])]
     by_hand += [torch.tensor(numbers) for numbers in ([[[[3.0, 1], [0, 1]]]], [[0.0, 1]], [[1.0, 0]])]
