@@ -5,8 +5,11 @@ from collections.abc import Callable, Mapping
 from minitxl.experiments.comparisons import Data
 
 DISTANCES = ("shaw", "xl", "rotary", "alibi")
-LARGEST_STEP = 0.1 / 0.001**0.5
-"""Most learning rates that a step of Adam moves a number by: (1 - β_1) / √(1 - β_2)."""
+LARGEST_STEP = 0.1 / (0.001 * (1 - 0.9**2 / 0.999)) ** 0.5
+"""Most learning rates that a step of Adam moves a number by: (1 - β_1) / √((1 - β_2)(1 - β_1² / β_2)).
+
+Both means are sums over all gradients so far, and Cauchy and Schwarz bound the one by the other.
+"""
 
 
 def read_with(rows: list[Data], mem_len: int) -> list[float]:
