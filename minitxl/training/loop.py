@@ -247,7 +247,7 @@ def may_compile(run: Run) -> bool:
 
 
 def validate(run: Run, stream: Tensor, attention_len: int | None = None) -> float:
-    """Return bits per token on ``validate_tokens`` from all over ``stream``, in ``validation_lanes``.
+    """Return bits per token on ``validate_tokens`` of ``stream``, in ``validation_lanes`` that lie apart.
 
     Segment, memory and window are those of training or, with an ``attention_len``, a memory in
     which every query sees that many keys. Each process reads its share of the lanes.
