@@ -52,7 +52,7 @@ class TrainConfig:
     validate_every: int = 100
     """Steps between validations."""
     validate_tokens: int = 8192
-    """Tokens scored at each validation, in lanes apart in the validation text. Each lane begins without memory,
+    """Tokens scored at each validation, in lanes apart in the validation text. A lane begins without memory,
     and holds 8 times memory and segment; where that leaves one lane, it is the text's beginning."""
     validate_attention_lens: tuple[int, ...] = ()
     """Further lengths to validate at, each with a memory in which every query sees that many keys."""

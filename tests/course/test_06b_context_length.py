@@ -10,6 +10,7 @@ from page import NOTEBOOKS, Page
 
 from minitxl.analysis import context_length
 from minitxl.course.checks import context_length as checks
+from minitxl.course.checks import context_mistakes
 from minitxl.experiments import results
 from minitxl.figures.attention import memory_use
 from minitxl.figures.marks import label_ends
@@ -109,7 +110,7 @@ def test_a_walk_without_a_last_return_is_told_so_and_is_not_blank():
     [({"last_gain": True}, "goes on after its first step"), ({"everything": True}, "hand r on to gain")],
 )
 def test_a_walk_of_another_rule_gets_its_sentence(mistake, sentence):
-    verdict = checks.check_recl(lambda *case: checks.walk(*case, **mistake))
+    verdict = checks.check_recl(lambda *case: context_mistakes.walk(*case, **mistake))
     assert sentence in verdict.message
 
 
@@ -118,7 +119,7 @@ def test_a_walk_of_another_rule_gets_its_sentence(mistake, sentence):
     [({"mean_of_exp": True}, "e to the mean loss"), ({"ranked_by_own": True}, "the model's own loss")],
 )
 def test_a_gain_of_another_rule_gets_its_sentence(mistake, sentence):
-    verdict = checks.check_gain(lambda *case: checks._gain(*case, **mistake))
+    verdict = checks.check_gain(lambda *case: context_mistakes.gain(*case, **mistake))
     assert sentence in verdict.message
 
 

@@ -8,5 +8,5 @@
      gradient_parts                 12   cost, scoring
 05   collisions                     13   generation, prompts
 06   reach                          14   later, rotary, rolling
-06b  context_length
+06b  context_length, context_mistakes
 """

@@ -7,15 +7,14 @@ from math import ceil, floor
 from typing import Any
 
 import torch
-from einops import reduce
-from jaxtyping import Float
 from torch import Tensor
 
 from minitxl.analysis import context_length
+from minitxl.course.checks.context_mistakes import GroupLosses
+from minitxl.course.checks.context_mistakes import gain as gain_
+from minitxl.course.checks.context_mistakes import walk as walk_
 from minitxl.course.exercises import NOTHING, Verdict, judge
 from minitxl.course.predictions import Predictions, Question
-
-GroupLosses = Float[Tensor, "system context target"]
 
 PREDICTIONS = Predictions(
     Question(
@@ -57,38 +56,38 @@ def check_gain(attempt: Callable[..., Any]) -> Verdict:
     """Judge ``attempt(losses, which, short, long, r)``. The first case is the example of the notebook."""
     mistakes: dict[str, Callable[..., Any]] = {
         "the baseline is the model's own loss: b(c, t) is the smallest of the whole group": partial(
-            _gain, own=True
+            gain_, own=True
         ),
-        "the baseline is the mean of the group, and not its smallest loss": partial(_gain, reduction="mean"),
+        "the baseline is the mean of the group, and not its smallest loss": partial(gain_, reduction="mean"),
         "that is 0 for every model: compare f with its losses at c and f with those at c'": lambda *case: 0.0,
-        "T holds the easiest targets: take those of the largest b(c, t)": partial(_gain, easiest=True),
-        "all targets are used: T is the share r of them": partial(_gain, everything=True),
-        "f lacks its minimum with the baseline b(c, t)": partial(_gain, no_minimum=True),
+        "T holds the easiest targets: take those of the largest b(c, t)": partial(gain_, easiest=True),
+        "all targets are used: T is the share r of them": partial(gain_, everything=True),
+        "f lacks its minimum with the baseline b(c, t)": partial(gain_, no_minimum=True),
         "the mean comes before the minimum here: take the minimum at each target, then the mean": partial(
-            _gain, mean_first=True
+            gain_, mean_first=True
         ),
-        "perplexity is e to the mean loss: g compares exp f, and not f": partial(_gain, without_exp=True),
+        "perplexity is e to the mean loss: g compares exp f, and not f": partial(gain_, without_exp=True),
         "g is a part of the perplexity at the short context: divide by exp f(c, c)": partial(
-            _gain, by_long=True
+            gain_, by_long=True
         ),
-        "the gain is not divided: it is a share of exp f(c, c)": partial(_gain, undivided=True),
+        "the gain is not divided: it is a share of exp f(c, c)": partial(gain_, undivided=True),
         "the sign is turned: a gain is positive where the longer context has the smaller loss": partial(
-            _gain, turned=True
+            gain_, turned=True
         ),
         "the hardest targets are chosen at the longer context: T belongs to c": partial(
-            _gain, ranked_at_long=True
+            gain_, ranked_at_long=True
         ),
         "the mean of each target's perplexity is taken: perplexity is e to the mean loss": partial(
-            _gain, mean_of_exp=True
+            gain_, mean_of_exp=True
         ),
         "the hardest targets are chosen by the model's own loss: T is where b(c, t) is largest": partial(
-            _gain, ranked_by_own=True
+            gain_, ranked_by_own=True
         ),
         "the number of hard targets is rounded to the nearest, and here it is rounded down": partial(
-            _gain, rounding=floor
+            gain_, rounding=floor
         ),
         "the number of hard targets is rounded to the nearest, and here it is rounded up": partial(
-            _gain, rounding=ceil
+            gain_, rounding=ceil
         ),
     }
     cases = [(example(), which, 0, 1, 0.5) for which in (0, 1)]
@@ -110,48 +109,6 @@ def example() -> GroupLosses:
     )
 
 
-def _gain(
-    losses: GroupLosses,
-    which: int,
-    short: int,
-    long: int,
-    r: float,
-    *,
-    own: bool = False,
-    easiest: bool = False,
-    everything: bool = False,
-    no_minimum: bool = False,
-    mean_first: bool = False,
-    without_exp: bool = False,
-    by_long: bool = False,
-    undivided: bool = False,
-    turned: bool = False,
-    ranked_at_long: bool = False,
-    ranked_by_own: bool = False,
-    mean_of_exp: bool = False,
-    rounding: Callable[[float], int] = round,
-    reduction: str = "min",
-) -> float:
-    """Appendix C's gain with one step of it wrong."""
-    best = reduce(losses, "system context target -> context target", reduction)
-    baseline = losses[which, short] if own else best[short]
-    share = r * len(baseline)
-    number = len(baseline) if everything else max(1, rounding(share))
-    ranked = best[long] if ranked_at_long else losses[which, short] if ranked_by_own else baseline
-    hardest = ranked.sort(descending=not easiest, stable=True).indices[:number]
-    f = []
-    for at in (short, long):
-        own_losses = losses[which, at]
-        if mean_first:
-            f.append(torch.minimum(baseline[hardest].mean(), own_losses[hardest].mean()))
-        else:
-            targets = (own_losses if no_minimum else torch.minimum(baseline, own_losses))[hardest]
-            f.append(targets.exp().mean().log() if mean_of_exp else targets.mean())
-    before, after = f if without_exp else [one.exp() for one in f]
-    difference = after - before if turned else before - after
-    return float(difference if undivided else difference / (after if by_long else before))
-
-
 def check_recl(attempt: Callable[..., Any]) -> Verdict:
     """Judge ``attempt(losses, which, lengths, r)``: RECL in tokens of one system of a group.
 
@@ -159,19 +116,19 @@ def check_recl(attempt: Callable[..., Any]) -> Verdict:
     """
     mistakes: dict[str, Callable[..., Any] | list[Callable[..., Any]]] = {
         "the baseline is the model's own loss: b(c, t) is the smallest of the whole group": partial(
-            walk, own=True
+            walk_, own=True
         ),
-        "T is chosen once: rank the targets anew at every c": partial(walk, ranked_once=True),
-        "f(c, c') lacks its minimum with the baseline b(c, t)": partial(walk, no_minimum=True),
-        "perplexity is e to the mean loss: compare exp f, and not f": partial(walk, without_exp=True),
-        "you return c', and the context that no longer gains is c": partial(walk, later=True),
-        "you return the place in lengths, and not the tokens": partial(walk, place=True),
-        "where every step gains, the answer is the longest length": partial(walk, short_of_end=True),
+        "T is chosen once: rank the targets anew at every c": partial(walk_, ranked_once=True),
+        "f(c, c') lacks its minimum with the baseline b(c, t)": partial(walk_, no_minimum=True),
+        "perplexity is e to the mean loss: compare exp f, and not f": partial(walk_, without_exp=True),
+        "you return c', and the context that no longer gains is c": partial(walk_, later=True),
+        "you return the place in lengths, and not the tokens": partial(walk_, place=True),
+        "where every step gains, the answer is the longest length": partial(walk_, short_of_end=True),
         "the walk goes on after its first step that gains less than 1 %: stop there": [
-            partial(walk, last=True),
-            partial(walk, last_gain=True),
+            partial(walk_, last=True),
+            partial(walk_, last_gain=True),
         ],
-        "all targets are used: hand r on to gain": partial(walk, everything=True),
+        "all targets are used: hand r on to gain": partial(walk_, everything=True),
     }
     names, cases = ("losses", "which", "lengths", "r"), list(_groups(60))
     if _ends_without_an_answer(attempt, cases):
@@ -198,48 +155,6 @@ def recl(losses: GroupLosses, which: int, lengths: list[int], r: float) -> int:
     """Return RECL in tokens."""
     group = {str(i): dict(zip(lengths, one, strict=True)) for i, one in enumerate(losses)}
     return context_length.recl(group, r=r)[str(which)].tokens
-
-
-def walk(
-    losses: GroupLosses,
-    which: int,
-    lengths: list[int],
-    r: float,
-    *,
-    own: bool = False,
-    ranked_once: bool = False,
-    no_minimum: bool = False,
-    without_exp: bool = False,
-    later: bool = False,
-    place: bool = False,
-    short_of_end: bool = False,
-    last: bool = False,
-    last_gain: bool = False,
-    everything: bool = False,
-) -> int:
-    """Appendix C's walk with one step of it wrong."""
-    best = losses[which] if own else reduce(losses, "system context target -> context target", "min")
-    number = best.shape[1] if everything else max(1, round(r * best.shape[1]))
-    stops: list[int] = []
-    gaining = 0
-    for at in range(len(lengths) - 1):
-        baseline = best[at]
-        order = best[0 if ranked_once else at].sort(descending=True, stable=True).indices[:number]
-        f = [
-            (losses[which, c] if no_minimum else torch.minimum(baseline, losses[which, c]))[order].mean()
-            for c in (at, at + 1)
-        ]
-        before, after = f if without_exp else [one.exp() for one in f]
-        if (before - after) / before < 0.01:
-            stops.append(at)
-        else:
-            gaining = at + 1
-    if last_gain:
-        return lengths[gaining]
-    if not stops:
-        return len(lengths) - 1 if place else lengths[-2 if short_of_end else -1]
-    stop = stops[-1] if last else stops[0]
-    return stop if place else lengths[stop + 1 if later else stop]
 
 
 def _groups(number: int) -> list[tuple[GroupLosses, int, list[int], float]]:

@@ -4,7 +4,15 @@ import torch
 
 from minitxl import memory
 from minitxl.analysis.dependency_reach import extend_with_gradient
-from minitxl.course.checks import collisions, context_length, gradient_parts, reach, recurrence, segment_loop
+from minitxl.course.checks import (
+    collisions,
+    context_length,
+    context_mistakes,
+    gradient_parts,
+    reach,
+    recurrence,
+    segment_loop,
+)
 from minitxl.memory import extend
 
 
@@ -407,13 +415,13 @@ ANSWERS = {
     context_length.check_recl: {
         "right": [walk_by_while, context_length.recl],
         "wrong": {
-            "the context that no longer gains is c": lambda *case: context_length.walk(*case, later=True),
+            "the context that no longer gains is c": lambda *case: context_mistakes.walk(*case, later=True),
             "and not the tokens": lambda losses, which, lengths, r: lengths.index(
                 walk_by_while(losses, which, lengths, r)
             ),
-            "the answer is the longest length": lambda *case: context_length.walk(*case, short_of_end=True),
-            "compare exp f, and not f": lambda *case: context_length.walk(*case, without_exp=True),
-            "T is chosen once": lambda *case: context_length.walk(*case, ranked_once=True),
+            "the answer is the longest length": lambda *case: context_mistakes.walk(*case, short_of_end=True),
+            "compare exp f, and not f": lambda *case: context_mistakes.walk(*case, without_exp=True),
+            "T is chosen once": lambda *case: context_mistakes.walk(*case, ranked_once=True),
             "you returned 8, right is": lambda *case: 8,
         },
     },

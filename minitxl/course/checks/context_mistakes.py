@@ -1,0 +1,94 @@
+"""Gain and walk of the paper's Appendix C with one step of them wrong: mistakes that 06b's checks name."""
+
+from collections.abc import Callable
+
+import torch
+from einops import reduce
+from jaxtyping import Float
+from torch import Tensor
+
+GroupLosses = Float[Tensor, "system context target"]
+
+
+def gain(
+    losses: GroupLosses,
+    which: int,
+    short: int,
+    long: int,
+    r: float,
+    *,
+    own: bool = False,
+    easiest: bool = False,
+    everything: bool = False,
+    no_minimum: bool = False,
+    mean_first: bool = False,
+    without_exp: bool = False,
+    by_long: bool = False,
+    undivided: bool = False,
+    turned: bool = False,
+    ranked_at_long: bool = False,
+    ranked_by_own: bool = False,
+    mean_of_exp: bool = False,
+    rounding: Callable[[float], int] = round,
+    reduction: str = "min",
+) -> float:
+    """Appendix C's gain with one step of it wrong."""
+    best = reduce(losses, "system context target -> context target", reduction)
+    baseline = losses[which, short] if own else best[short]
+    share = r * len(baseline)
+    number = len(baseline) if everything else max(1, rounding(share))
+    ranked = best[long] if ranked_at_long else losses[which, short] if ranked_by_own else baseline
+    hardest = ranked.sort(descending=not easiest, stable=True).indices[:number]
+    f = []
+    for at in (short, long):
+        own_losses = losses[which, at]
+        if mean_first:
+            f.append(torch.minimum(baseline[hardest].mean(), own_losses[hardest].mean()))
+        else:
+            targets = (own_losses if no_minimum else torch.minimum(baseline, own_losses))[hardest]
+            f.append(targets.exp().mean().log() if mean_of_exp else targets.mean())
+    before, after = f if without_exp else [one.exp() for one in f]
+    difference = after - before if turned else before - after
+    return float(difference if undivided else difference / (after if by_long else before))
+
+
+def walk(
+    losses: GroupLosses,
+    which: int,
+    lengths: list[int],
+    r: float,
+    *,
+    own: bool = False,
+    ranked_once: bool = False,
+    no_minimum: bool = False,
+    without_exp: bool = False,
+    later: bool = False,
+    place: bool = False,
+    short_of_end: bool = False,
+    last: bool = False,
+    last_gain: bool = False,
+    everything: bool = False,
+) -> int:
+    """Appendix C's walk with one step of it wrong."""
+    best = losses[which] if own else reduce(losses, "system context target -> context target", "min")
+    number = best.shape[1] if everything else max(1, round(r * best.shape[1]))
+    stops: list[int] = []
+    gaining = 0
+    for at in range(len(lengths) - 1):
+        baseline = best[at]
+        order = best[0 if ranked_once else at].sort(descending=True, stable=True).indices[:number]
+        f = [
+            (losses[which, c] if no_minimum else torch.minimum(baseline, losses[which, c]))[order].mean()
+            for c in (at, at + 1)
+        ]
+        before, after = f if without_exp else [one.exp() for one in f]
+        if (before - after) / before < 0.01:
+            stops.append(at)
+        else:
+            gaining = at + 1
+    if last_gain:
+        return lengths[gaining]
+    if not stops:
+        return len(lengths) - 1 if place else lengths[-2 if short_of_end else -1]
+    stop = stops[-1] if last else stops[0]
+    return stop if place else lengths[stop + 1 if later else stop]
