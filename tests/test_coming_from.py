@@ -65,8 +65,9 @@ def test_the_sentence_about_an_option_of_the_original_names_what_the_page_names(
     """Each of the flags is in the option's row, and each row with flags of another name has its sentence."""
     rows = rows_of("Options of train.py") + rows_of("Options of eval.py")
     for name, here in OPTIONS.items():
-        found = [row for row in rows if f"`--{name}`" in row[0] or f"`--{name} " in row[0]]
-        row = next(row for row in found if row[1] and row[1] != "as in train.py")
+        option = re.compile(rf"`--{name.replace('_', '[_-]')}[` ]")
+        rows_of_option = [row for row in rows if option.search(row[0])]
+        row = next(row for row in rows_of_option if row[1] and row[1] != "as in train.py")
         words = re.findall(r"--[a-z-]+|minitxl train FOLDER|the folder", here)
         assert words, here
         assert all(word in " ".join(row) for word in words), (name, here, row)
@@ -76,7 +77,7 @@ def test_the_sentence_about_an_option_of_the_original_names_what_the_page_names(
         for name in re.findall(r"--([\w-]+)", row[0])
         if row[1].startswith("`--") and f"--{name.replace('_', '-')}" not in row[1]
     }
-    assert renamed <= {*OPTIONS, *(name.replace("_", "-") for name in WITHOUT)}
+    assert {name.replace("-", "_") for name in renamed} <= {*OPTIONS, *WITHOUT}
 
 
 def test_every_option_that_has_no_counterpart_on_the_page_has_none_in_the_command():
@@ -96,8 +97,8 @@ def test_every_option_that_has_no_counterpart_on_the_page_has_none_in_the_comman
 def test_an_option_of_the_original_is_told_by_the_command_that_it_is_given_to(words, capsys):
     with pytest.raises(SystemExit):
         main(words)
-    told = capsys.readouterr().err
-    assert ("no counterpart here: all tokens are scored" in told) or ("must be left out" in told)
+    sentence = capsys.readouterr().err
+    assert ("no counterpart here: all tokens are scored" in sentence) or ("must be left out" in sentence)
 
 
 def test_every_setting_of_the_port_has_a_row():

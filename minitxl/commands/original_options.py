@@ -12,11 +12,11 @@ OPTIONS = {
     "cuda": "--device",
     "dataset": "--data or --text",
     "dropatt": "--attention-dropout",
-    "eval-interval": "--validate-every",
+    "eval_interval": "--validate-every",
     "finetune_v2": "--from or --released",
     "finetune_v3": "--from or --released",
     "fp16": "--precision bfloat16",
-    "log-interval": "--log-every",
+    "log_interval": "--log-every",
     "lr": "--learning-rate",
     "max_eval_steps": "--validate-tokens",
     "max_step": "--steps",
@@ -69,7 +69,7 @@ def refuse(arguments: Sequence[str]) -> None:
             raise RefusedFlagError(f"{option} must be left out where the original has -1, got -1")
         if why := without.get(name):
             raise RefusedFlagError(f"{option} of the original code has no counterpart here: {why}")
-        if here := {_spelled(f"--{of}"): here for of, here in OPTIONS.items()}.get(name):
+        if here := OPTIONS.get(name):
             raise RefusedFlagError(f"{option} is the original code's name, here it is {here}")
 
 

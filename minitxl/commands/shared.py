@@ -23,6 +23,8 @@ from minitxl.training.loop import Record
 from minitxl.training.run_config_file import Defaults
 
 Device = Literal["auto", "cpu", "cuda"]
+COUNTED_AT_ONCE = 2**22
+"""Tokens that are compared at once: a copy of a corpus of a billion, as whole numbers, would not fit."""
 
 
 class RefusedFlagError(Exception):
@@ -128,8 +130,9 @@ def unknown_in(stream: Tensor, tokenizer: Tokenizer | None) -> str:
     vocabulary = None if tokenizer is None else tokenizer.vocabulary
     if vocabulary is None or vocabulary.unknown is None:
         return ""
-    share = (stream.long() == vocabulary.ids[vocabulary.unknown]).double().mean()
-    return f"; {share:.2%} of the text is {vocabulary.unknown}"
+    symbol, parts = vocabulary.ids[vocabulary.unknown], stream.split(COUNTED_AT_ONCE)
+    count = sum(int((part.long() == symbol).sum()) for part in parts)
+    return f"; {count / len(stream):.2%} of the text is {vocabulary.unknown}"
 
 
 def make_folder(folder: Path) -> Path:

@@ -34,7 +34,7 @@ VOCABULARY_UNITS: tuple[Unit, ...] = ("characters", "words")
 VOCABULARY_FILE = {"symbols": fields.sequence(fields.text()), "unknown": fields.optional(fields.text())}
 """What a vocabulary's file must hold."""
 DIGEST = {"sha256": fields.text()}
-"""What it holds beside that, since it has been written by ``Vocabulary.write``."""
+"""The digest that ``Vocabulary.write`` adds; a file without it is read too."""
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from minitxl.config import ModelConfig
 from minitxl.data.corpora import Corpus
 from minitxl.experiments import setup
 from minitxl.experiments.ablation import equal_parameters
-from minitxl.experiments.runner import Part, Report, named, summary
+from minitxl.experiments.runner import Part, Report, differences, named, summary
 from minitxl.fast import fast_evaluation
 from minitxl.inference.config import EvaluateConfig
 from minitxl.inference.evaluation import cached
@@ -181,9 +181,6 @@ def collect(settings: dict[str, Any], corpus: Corpus, values: dict[str, Any]) ->
     }
     trained_with, longer = settings["train"]["mem_len"], 4 * settings["train"]["mem_len"]
 
-    def saved(worse: list[float], better: list[float]) -> dict[str, Any]:
-        return summary([one - other for one, other in zip(worse, better, strict=True)])
-
     def bits(kind: str, memory: bool, mem_len: int) -> list[float]:
         rows = systems[label(kind, memory)]["by_memory"]
         of: list[float] = next(row["bits"]["seeds"] for row in rows if row["mem_len"] == mem_len)
@@ -191,13 +188,13 @@ def collect(settings: dict[str, Any], corpus: Corpus, values: dict[str, Any]) ->
 
     gains = {
         kind: {
-            "memory": saved(bits(kind, False, 0), bits(kind, True, trained_with)),
-            "four_times_the_memory": saved(bits(kind, True, trained_with), bits(kind, True, longer)),
-            "behind_xl": saved(bits(kind, True, trained_with), bits("xl", True, trained_with)),
-            "first_kept": saved(
+            "memory": differences(bits(kind, False, 0), bits(kind, True, trained_with)),
+            "four_times_the_memory": differences(bits(kind, True, trained_with), bits(kind, True, longer)),
+            "behind_xl": differences(bits(kind, True, trained_with), bits("xl", True, trained_with)),
+            "first_kept": differences(
                 bits(kind, True, trained_with), systems[label(kind, True)]["first_kept"]["seeds"]
             ),
-            "first_kept_without_memory_in_training": saved(
+            "first_kept_without_memory_in_training": differences(
                 bits(kind, False, trained_with), systems[label(kind, False)]["first_kept"]["seeds"]
             ),
         }

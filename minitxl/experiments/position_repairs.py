@@ -2,10 +2,10 @@
 
 Two questions that ``later_positions`` leaves open, at its sizes, on its text, with its steps and seeds.
 
-T5's table holds single numbers, and Adam moves a number by about the learning rate a step at most. So how
-far a table can go in few steps is bounded, whatever the data say. Here T5 is trained as published, and
-with its table multiplied by a factor, which lets the biases go that much farther. Both begin with the
-same biases; the gradient is clipped over all weights together, as everywhere.
+T5's table holds single numbers, and Adam moves a number by about the learning rate a step, and by a few
+times that at most. So how far a table can go in few steps is bounded, whatever the data say. Here T5 is
+trained as published, and with its table multiplied by a factor, which lets the biases go that much farther.
+Both begin with the same biases; the gradient is clipped over all weights together, as everywhere.
 
 Rotary models are trained once with memory, and read with longer ones in four ways that leave their weights
 alone: as they are; with distances clamped to the longest of training; with positions interpolated, so that
@@ -26,7 +26,7 @@ from minitxl.config import ModelConfig
 from minitxl.data.corpora import Corpus
 from minitxl.experiments import later_positions, setup
 from minitxl.experiments.ablation import equal_parameters
-from minitxl.experiments.runner import Part, Report, named, summary
+from minitxl.experiments.runner import Part, Report, differences, named, summary
 from minitxl.experiments.without_terms import losses_with_memory
 from minitxl.inference.config import EvaluateConfig
 from minitxl.inference.evaluation import cached
@@ -203,9 +203,6 @@ def collect(settings: dict[str, Any], corpus: Corpus, values: dict[str, Any]) ->
     train, lengths = train_config(settings["train"]), settings["memories"]
     seeds = {system: named(values, system) for system in settings["systems"]}
 
-    def saved(worse: list[float], better: list[float]) -> dict[str, Any]:
-        return summary([one - other for one, other in zip(worse, better, strict=True)])
-
     def by_memory(series: list[list[float]], lengths: list[int]) -> list[dict[str, Any]]:
         return [
             {"mem_len": length, "bits": summary([bits[index] for bits in series])}
@@ -244,16 +241,18 @@ def collect(settings: dict[str, Any], corpus: Corpus, values: dict[str, Any]) ->
             if chosen["attention"] == "t5"
         },
         "memory_gain": {
-            kind: saved(bits(systems[kind], 0), bits(systems[f"{kind}_memory"], train.mem_len))
+            kind: differences(bits(systems[kind], 0), bits(systems[f"{kind}_memory"], train.mem_len))
             for kind in ("t5", "t5_scaled")
         },
         "scaled_before_xl": {
-            f"{length}": saved(bits(systems["xl_memory"], length), bits(systems["t5_scaled_memory"], length))
+            f"{length}": differences(
+                bits(systems["xl_memory"], length), bits(systems["t5_scaled_memory"], length)
+            )
             for length in longer
         },
         "regained": {
             way: {
-                f"{length}": saved(bits(rotary["as_trained"], length), bits(rotary[way], length))
+                f"{length}": differences(bits(rotary["as_trained"], length), bits(rotary[way], length))
                 for length in longer
             }
             for way in settings["ways"][1:]

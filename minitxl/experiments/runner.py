@@ -93,6 +93,11 @@ def summaries(curves: Iterable[Sequence[float]]) -> list[dict[str, Any]]:
     return [summary(list(values)) for values in zip(*curves, strict=True)]
 
 
+def differences(one: Sequence[float], other: Sequence[float]) -> dict[str, Any]:
+    """Return the summary of one less the other, seed by seed."""
+    return summary([a - b for a, b in zip(one, other, strict=True)])
+
+
 def named(values: Mapping[str, Any], name: str) -> list[Any]:
     """Return the values of the parts of this name, one a seed or pass."""
     return [value for part, value in values.items() if part.startswith(f"{name}, ")]

@@ -34,7 +34,7 @@ from minitxl.training.optimizer import adamw, optimizer_step
 from minitxl.training.schedules import learning_rate
 
 SPANS = 8
-"""How many times memory and segment fit into a lane of validation, where the tokens allow it: its start,
+"""How often memory and segment fit into a lane of validation, where the tokens suffice: the lane's start,
 which is read without memory, is an eighth of it at most."""
 
 
@@ -255,9 +255,9 @@ def validate(run: Run, stream: Tensor, attention_len: int | None = None) -> floa
     settings, tokens = run.settings.evaluation, run.settings.validate_tokens
     if attention_len is not None:
         settings = settings.attending(attention_len)
-    rows = batch = validation_lanes(run.settings, min(tokens, len(stream) - 1), attention_len)
+    rows = validation_lanes(run.settings, min(tokens, len(stream) - 1), attention_len)
     first, end = (rows * rank // distributed.size() for rank in (distributed.rank(), distributed.rank() + 1))
-    lanes = spread_lanes(stream, batch=batch, tokens=tokens, rows=slice(first, end))
+    lanes = spread_lanes(stream, batch=rows, tokens=tokens, rows=slice(first, end))
     score = cached_lanes(run.model_to_evaluate, lanes, settings) if len(lanes) else Score(0.0, 0)
     nats, scored = distributed.summed([score.nats, float(score.tokens)])
     return Score(nats, int(scored)).bits_per_token

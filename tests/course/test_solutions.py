@@ -8,7 +8,7 @@ from nbclient import NotebookClient
 from page import NOTEBOOKS
 
 IN_EVERY_TEST = "01_attention", "07_shaw", "14_what_came_after"
-"""Those that run in seconds; ``make test-solutions`` runs all."""
+"""Notebooks that run in seconds; ``make test-solutions`` runs all."""
 STEMS = sorted(path.stem for path in NOTEBOOKS.glob("*.ipynb"))
 BLANK = re.compile(r"^def (\w+)\((?:(?!^def |\n\n\n).)*?\n    raise NotImplementedError[^\n]*", re.S | re.M)
 
@@ -32,7 +32,7 @@ def solved(notebook):
 
 
 def said(cell):
-    """What a cell shows, as text."""
+    """Return the text of a cell's outputs."""
     return "\n".join(
         output.get("text") or output.get("data", {}).get("text/plain", "") for output in cell.outputs
     )

@@ -10,9 +10,8 @@ import torch
 from torch import Tensor
 
 from minitxl.analysis import context_length
+from minitxl.course.checks import context_mistakes
 from minitxl.course.checks.context_mistakes import GroupLosses
-from minitxl.course.checks.context_mistakes import gain as gain_
-from minitxl.course.checks.context_mistakes import walk as walk_
 from minitxl.course.exercises import NOTHING, Verdict, judge
 from minitxl.course.predictions import Predictions, Question
 
@@ -56,38 +55,46 @@ def check_gain(attempt: Callable[..., Any]) -> Verdict:
     """Judge ``attempt(losses, which, short, long, r)``. The first case is the example of the notebook."""
     mistakes: dict[str, Callable[..., Any]] = {
         "the baseline is the model's own loss: b(c, t) is the smallest of the whole group": partial(
-            gain_, own=True
+            context_mistakes.gain, own=True
         ),
-        "the baseline is the mean of the group, and not its smallest loss": partial(gain_, reduction="mean"),
+        "the baseline is the mean of the group, and not its smallest loss": partial(
+            context_mistakes.gain, reduction="mean"
+        ),
         "that is 0 for every model: compare f with its losses at c and f with those at c'": lambda *case: 0.0,
-        "T holds the easiest targets: take those of the largest b(c, t)": partial(gain_, easiest=True),
-        "all targets are used: T is the share r of them": partial(gain_, everything=True),
-        "f lacks its minimum with the baseline b(c, t)": partial(gain_, no_minimum=True),
+        "T holds the easiest targets: take those of the largest b(c, t)": partial(
+            context_mistakes.gain, easiest=True
+        ),
+        "all targets are used: T is the share r of them": partial(context_mistakes.gain, everything=True),
+        "f lacks its minimum with the baseline b(c, t)": partial(context_mistakes.gain, no_minimum=True),
         "the mean comes before the minimum here: take the minimum at each target, then the mean": partial(
-            gain_, mean_first=True
+            context_mistakes.gain, mean_first=True
         ),
-        "perplexity is e to the mean loss: g compares exp f, and not f": partial(gain_, without_exp=True),
+        "perplexity is e to the mean loss: g compares exp f, and not f": partial(
+            context_mistakes.gain, without_exp=True
+        ),
         "g is a part of the perplexity at the short context: divide by exp f(c, c)": partial(
-            gain_, by_long=True
+            context_mistakes.gain, by_long=True
         ),
-        "the gain is not divided: it is a share of exp f(c, c)": partial(gain_, undivided=True),
+        "the gain is not divided: it is a share of exp f(c, c)": partial(
+            context_mistakes.gain, undivided=True
+        ),
         "the sign is turned: a gain is positive where the longer context has the smaller loss": partial(
-            gain_, turned=True
+            context_mistakes.gain, turned=True
         ),
         "the hardest targets are chosen at the longer context: T belongs to c": partial(
-            gain_, ranked_at_long=True
+            context_mistakes.gain, ranked_at_long=True
         ),
         "the mean of each target's perplexity is taken: perplexity is e to the mean loss": partial(
-            gain_, mean_of_exp=True
+            context_mistakes.gain, mean_of_exp=True
         ),
         "the hardest targets are chosen by the model's own loss: T is where b(c, t) is largest": partial(
-            gain_, ranked_by_own=True
+            context_mistakes.gain, ranked_by_own=True
         ),
         "the number of hard targets is rounded to the nearest, and here it is rounded down": partial(
-            gain_, rounding=floor
+            context_mistakes.gain, rounding=floor
         ),
         "the number of hard targets is rounded to the nearest, and here it is rounded up": partial(
-            gain_, rounding=ceil
+            context_mistakes.gain, rounding=ceil
         ),
     }
     cases = [(example(), which, 0, 1, 0.5) for which in (0, 1)]
@@ -116,19 +123,29 @@ def check_recl(attempt: Callable[..., Any]) -> Verdict:
     """
     mistakes: dict[str, Callable[..., Any] | list[Callable[..., Any]]] = {
         "the baseline is the model's own loss: b(c, t) is the smallest of the whole group": partial(
-            walk_, own=True
+            context_mistakes.walk, own=True
         ),
-        "T is chosen once: rank the targets anew at every c": partial(walk_, ranked_once=True),
-        "f(c, c') lacks its minimum with the baseline b(c, t)": partial(walk_, no_minimum=True),
-        "perplexity is e to the mean loss: compare exp f, and not f": partial(walk_, without_exp=True),
-        "you return c', and the context that no longer gains is c": partial(walk_, later=True),
-        "you return the place in lengths, and not the tokens": partial(walk_, place=True),
-        "where every step gains, the answer is the longest length": partial(walk_, short_of_end=True),
+        "T is chosen once: rank the targets anew at every c": partial(
+            context_mistakes.walk, ranked_once=True
+        ),
+        "f(c, c') lacks its minimum with the baseline b(c, t)": partial(
+            context_mistakes.walk, no_minimum=True
+        ),
+        "perplexity is e to the mean loss: compare exp f, and not f": partial(
+            context_mistakes.walk, without_exp=True
+        ),
+        "you return c', and the context that no longer gains is c": partial(
+            context_mistakes.walk, later=True
+        ),
+        "you return the place in lengths, and not the tokens": partial(context_mistakes.walk, place=True),
+        "where every step gains, the answer is the longest length": partial(
+            context_mistakes.walk, short_of_end=True
+        ),
         "the walk goes on after its first step that gains less than 1 %: stop there": [
-            partial(walk_, last=True),
-            partial(walk_, last_gain=True),
+            partial(context_mistakes.walk, last=True),
+            partial(context_mistakes.walk, last_gain=True),
         ],
-        "all targets are used: hand r on to gain": partial(walk_, everything=True),
+        "all targets are used: hand r on to gain": partial(context_mistakes.walk, everything=True),
     }
     names, cases = ("losses", "which", "lengths", "r"), list(_groups(60))
     if _ends_without_an_answer(attempt, cases):

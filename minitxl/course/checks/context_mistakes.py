@@ -32,7 +32,7 @@ def gain(
     rounding: Callable[[float], int] = round,
     reduction: str = "min",
 ) -> float:
-    """Appendix C's gain with one step of it wrong."""
+    """Return Appendix C's gain with one step of it wrong."""
     best = reduce(losses, "system context target -> context target", reduction)
     baseline = losses[which, short] if own else best[short]
     share = r * len(baseline)
@@ -69,7 +69,7 @@ def walk(
     last_gain: bool = False,
     everything: bool = False,
 ) -> int:
-    """Appendix C's walk with one step of it wrong."""
+    """Return where Appendix C's walk stops, with one step of it wrong."""
     best = losses[which] if own else reduce(losses, "system context target -> context target", "min")
     number = best.shape[1] if everything else max(1, round(r * best.shape[1]))
     stops: list[int] = []
