@@ -154,10 +154,9 @@ class Figures:
                 parts_file.unlink()
             data = results.read(path).data
             results.write_csv(data, path.with_suffix(".csv"))
-            getattr(figures, name)(data).save(path.with_suffix(".svg"))
-            if name == "dependency":
-                figures.mechanism(data).save(self.folder / "mechanism.svg")
-            print(f"{path}, its numbers as CSV, and its figure are up to date")
+            for draw in figures.OF_RESULT[name]:
+                draw(data).save(self.folder / f"{draw.__name__}.svg")
+            print(f"{path}, its numbers as CSV, and its figures are up to date")
 
     def _check(self, corpus: corpora.Corpus, device: str) -> None:
         names = [name for name in self.names if name in smaller.SMALLER]

@@ -1,10 +1,21 @@
 """Data to pictures. Each function draws one result's ``data``; none computes or trains."""
 
-from minitxl.figures.attention.memory_use import attention_over_memory, context
+from collections.abc import Callable, Mapping
+
+from minitxl.figures.attention.memory_use import (
+    attention_by_distance,
+    attention_over_memory,
+    context,
+    context_by_offset,
+    context_gains,
+    context_recl,
+    terms_on_text,
+    widest_heads,
+)
 from minitxl.figures.cost.bench import bench
 from minitxl.figures.cost.evaluation_cost import evaluation_cost, generation_cost
-from minitxl.figures.cost.scaling import scaling
-from minitxl.figures.picture import Picture
+from minitxl.figures.cost.scaling import scaling, scaling_memory
+from minitxl.figures.picture import Data, Picture
 from minitxl.figures.positions.counting import absolute_positions
 from minitxl.figures.positions.depth import deeper_layers
 from minitxl.figures.positions.encodings import shaw_clipping
@@ -13,18 +24,63 @@ from minitxl.figures.positions.terms import without_terms
 from minitxl.figures.recurrence.mechanism import Animation, mechanism
 from minitxl.figures.recurrence.reach import copying, dependency, relay_routes
 from minitxl.figures.recurrence.segments import segment_copying
-from minitxl.figures.training.ablation import ablation, short_dependency
-from minitxl.figures.training.curves import demo, every_system, learning, memory_and_positions, memory_choice
+from minitxl.figures.training.ablation import ablation, ablation_lengths, short_dependency
+from minitxl.figures.training.curves import (
+    bits_and_cost,
+    demo,
+    every_system,
+    learning,
+    memory_and_positions,
+    memory_choice,
+)
 from minitxl.figures.training.samples import samples
 
+OF_RESULT: Mapping[str, tuple[Callable[[Data], Picture | Animation], ...]] = {
+    "ablation": (ablation, ablation_lengths),
+    "absolute_positions": (absolute_positions,),
+    "attention_over_memory": (
+        attention_over_memory,
+        attention_by_distance,
+        widest_heads,
+        terms_on_text,
+    ),
+    "bench": (bench,),
+    "context": (context, context_by_offset, context_recl, context_gains),
+    "copying": (copying,),
+    "deeper_layers": (deeper_layers,),
+    "demo": (demo, bits_and_cost),
+    "dependency": (dependency, mechanism),
+    "evaluation_cost": (evaluation_cost,),
+    "every_system": (every_system,),
+    "generation_cost": (generation_cost,),
+    "later_positions": (later_positions,),
+    "memory_and_positions": (memory_and_positions,),
+    "position_repairs": (position_repairs,),
+    "relay_routes": (relay_routes,),
+    "samples": (samples,),
+    "scaling": (scaling, scaling_memory),
+    "segment_copying": (segment_copying,),
+    "shaw_clipping": (shaw_clipping,),
+    "short_dependency": (short_dependency,),
+    "without_terms": (without_terms,),
+}
+"""The figures of each stored result; a figure is stored under its function's name."""
+
 __all__ = [
+    "OF_RESULT",
     "Animation",
     "Picture",
     "ablation",
+    "ablation_lengths",
     "absolute_positions",
+    "attention_by_distance",
     "attention_over_memory",
     "bench",
+    "bits_and_cost",
     "context",
+    "context_by_offset",
+    "context_gains",
+    "context_recl",
     "copying",
     "deeper_layers",
     "demo",
@@ -41,8 +97,11 @@ __all__ = [
     "relay_routes",
     "samples",
     "scaling",
+    "scaling_memory",
     "segment_copying",
     "shaw_clipping",
     "short_dependency",
+    "terms_on_text",
+    "widest_heads",
     "without_terms",
 ]

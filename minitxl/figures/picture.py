@@ -1,19 +1,24 @@
 """A picture is a matplotlib figure with the words, numbers included, for those who can't see it.
 
-Colours are Okabe and Ito's, and line style or marker says the same again.
+Colours are Okabe and Ito's, and line style or marker says the same again. A figure has two layouts:
+panels side by side, as for a page or a slide, and inside ``for_phones`` one below the other, no wider than
+``PHONE``.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property
 from io import BytesIO, StringIO
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import matplotlib as mpl
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, FigureBase
+from matplotlib.legend import Legend
 
 from minitxl.files import atomic_write
 
@@ -32,6 +37,11 @@ STYLE: dict[Any, Any] = {
     "svg.hashsalt": "minitxl",
 }
 BITS = "bits per character"
+PHONE = 4.7
+"""Inches: at this width a screen of 390 pixels, less the margins of a page, shows 7 points as 7 pixels."""
+TITLE = 36
+"""Characters of a title that fit there on a line."""
+_narrow: ContextVar[bool] = ContextVar("narrow", default=False)
 
 
 def printed(text: str) -> str:
@@ -40,10 +50,54 @@ def printed(text: str) -> str:
 
 
 @contextmanager
+def for_phones() -> Iterator[None]:
+    """Draw what is drawn in the block for a narrow screen."""
+    before = _narrow.set(True)
+    try:
+        yield
+    finally:
+        _narrow.reset(before)
+
+
+def is_narrow() -> bool:
+    """True inside ``for_phones``."""
+    return _narrow.get()
+
+
+@contextmanager
 def drawing(width: float | int, height: float | int) -> Iterator[Figure]:
     """Yield an empty figure of so many inches; what is drawn in the block has the course's style."""
     with mpl.rc_context(STYLE):
-        yield Figure(figsize=(width, height), layout="constrained")
+        yield Figure(figsize=(min(width, PHONE) if is_narrow() else width, height), layout="constrained")
+
+
+def panels(
+    figure: Figure,
+    count: int,
+    *,
+    ratios: Sequence[float | int] | None = None,
+    height: float | int | None = None,
+    **shared: Any,
+) -> list[Any]:
+    """Return panels side by side, or for a phone one below the other, each ``height`` inches high."""
+    if not is_narrow():
+        return list(figure.subplots(1, count, squeeze=False, width_ratios=ratios, **shared)[0])
+    each = height or 0.85 * figure.get_figheight()
+    figure.set_figheight(each * count)
+    return list(figure.subplots(count, 1, squeeze=False, **shared)[:, 0])
+
+
+def fitted(words: str) -> str:
+    """Return a title on as many lines as a phone's width needs."""
+    return fill(words, TITLE) if is_narrow() else words
+
+
+def legend_outside(figure: FigureBase, *lines: Any, place: str = "lower center", **look: Any) -> Legend:
+    """Add a legend above or below all panels, on a phone in one column."""
+    if is_narrow():
+        look["ncols"] = 1
+    add: Any = figure.legend
+    return add(*lines, loc=f"outside {place}", **look)
 
 
 def _with_counted_clips(svg: str) -> str:

@@ -60,9 +60,8 @@ def test_scaling_runs_end_to_end_at_toy_size(data):
         assert [one["gpus"] for one in row["gigabytes"]] == [1, 2, 4]
         seconds = row["operations_per_step"] * 100 / timed["operations_per_second"]
         assert row["cost"]["measured"]["days"] == pytest.approx(seconds / 86_400, rel=1e-3)
-    drawn = figures.scaling(data)
-    assert "plain on 4: " in drawn.alt
-    assert "10-gigabit Ethernet, 1.25 GB/s: " in drawn.alt
+    assert "plain on 4: " in figures.scaling_memory(data).alt
+    assert "10-gigabit Ethernet, 1.25 GB/s: " in figures.scaling(data).alt
 
 
 def test_the_presets_are_those_of_training_at_their_published_settings():

@@ -95,5 +95,8 @@ def test_without_motion_the_last_picture_stands_still():
     assert shown == f".s{max(stage for _, stage in STAGES)}"
 
 
-def test_letters_are_large_enough_to_read():
-    assert min(int(text.get("font-size")) for text in ROOT.iter(f"{SVG}text")) >= 14
+def test_letters_are_large_enough_to_read_on_a_phone_and_on_a_slide():
+    _, _, width, height = map(float, ROOT.get("viewBox").split())
+    smallest = min(int(text.get("font-size")) for text in ROOT.iter(f"{SVG}text"))
+    assert smallest * 350 / width >= 10
+    assert smallest * min(1280 / width, 720 / height) >= 14

@@ -6,11 +6,24 @@ from itertools import pairwise
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
-from matplotlib.figure import FigureBase
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from minitxl.figures.marks import seed_band, ticks_at
-from minitxl.figures.picture import BITS, BLUE, GREEN, ORANGE, PURPLE, Data, Picture, drawing
+from minitxl.figures.picture import (
+    BITS,
+    BLUE,
+    GREEN,
+    ORANGE,
+    PURPLE,
+    Data,
+    Picture,
+    drawing,
+    fitted,
+    is_narrow,
+    legend_outside,
+    panels,
+)
 
 SYSTEMS = {
     "xl_memory": ("XL, memory", ORANGE, "-", "o"),
@@ -22,41 +35,76 @@ SYSTEMS = {
 CHANGES = {"hide": ("hidden", ORANGE, "o"), "shuffle": ("shuffled", BLUE, "s")}
 TERMS = {"a": "(a) content", "b": "(b) content and distance", "c": "(c) key alone", "d": "(d) distance alone"}
 SHARES = {"0.1": "o", "0.5": "s", "1.0": "^"}
+KEYS_ON_A_PHONE = 44
 PAPER_RECL = {"recurrent": ["xl_memory", "lstm"], "attentive": ["xl_memory", "shaw_memory", "xl", "absolute"]}
 """Table 8's order in each of its groups, the longest first."""
 
 
 def context(data: Data) -> Picture:
-    """Draw loss by offset and by context; RECL; and below, the gain of each pair of context lengths."""
+    """Draw loss by context, where every target has exactly so many tokens before it."""
     lengths, systems = data["context_lens"], data["systems"]
-    with drawing(10, 6.4) as figure:
-        upper, lower = figure.subfigures(2, 1, height_ratios=[1.5, 1], squeeze=False)[:, 0]
-        by_offset, by_length, recl = upper.subplots(1, 3)
+    with drawing(6.4, 4) as figure:
+        axes = figure.subplots()
         for name, (label, colour, line, _) in SYSTEMS.items():
-            seed_band(by_length, lengths, systems[name]["bits"], label=label, color=colour, ls=line, lw=1.2)
-            if offsets := systems[name]["bits_by_offset"]:
-                by_offset.plot([one["mean"] for one in offsets], color=colour, ls=line, lw=1.2)
-        by_offset.set(title="Read as trained", xlabel="offset in the segment, tokens", ylabel=f"test {BITS}")
-        by_length.set(
-            title="Given exactly this context", xlabel="context, tokens", ylabel=f"test {BITS}", xscale="log"
+            seed_band(axes, lengths, systems[name]["bits"], label=label, color=colour, ls=line, lw=1.4)
+        axes.set(
+            title="Given exactly this context",
+            xlabel="context, tokens",
+            ylabel=f"test {BITS}",
+            xscale="log",
         )
-        ticks = [length for length in lengths if (length // lengths[0]).bit_count() == 1]
-        ticks_at(by_length, ticks)
-        by_length.legend(fontsize=7.5, loc=(0.42, 0.48))
-        _recl(recl, data["recl"])
-        _gains(lower, data)
+        ticks_at(axes, [length for length in lengths if (length // lengths[0]).bit_count() == 1])
+        legend_outside(figure, ncols=3)
     alt = "; ".join(
-        f"{label}: {BITS} {_at_ends(systems[name]['bits'], lengths)}, RECL {_lengths(data, name)}"
-        for name, (label, *_) in SYSTEMS.items()
+        f"{label}: {BITS} {_at_ends(systems[name]['bits'], lengths)}" for name, (label, *_) in SYSTEMS.items()
     )
-    return Picture(
-        figure, f"Mean of the seeds over {data['targets']} targets. {alt}. {against_table_8(data)}"
+    return Picture(figure, f"Mean of the seeds over {data['targets']} targets. {alt}.")
+
+
+def context_by_offset(data: Data) -> Picture:
+    """Draw loss by offset in the segment, each model read in segments as it was trained."""
+    shown = {name: look for name, look in SYSTEMS.items() if data["systems"][name]["bits_by_offset"]}
+    first = {name: data["systems"][name]["bits_by_offset"][0]["mean"] for name in shown}
+    with drawing(6.4, 4) as figure:
+        axes = figure.subplots()
+        for name, (label, colour, line, _) in shown.items():
+            offsets = data["systems"][name]["bits_by_offset"]
+            axes.plot([one["mean"] for one in offsets], color=colour, ls=line, lw=1.2, label=label)
+        with_memory = max(bits for name, bits in first.items() if name.endswith("memory"))
+        spared = with_memory < min(bits for name, bits in first.items() if not name.endswith("memory"))
+        axes.set(
+            title="Memory spares the first targets of a segment" if spared else "Read as trained",
+            xlabel="offset in the segment, tokens",
+            ylabel=f"test {BITS}",
+        )
+        legend_outside(figure, ncols=3)
+    alt = "; ".join(
+        f"{label}: {offsets[0]['mean']:.2f} at offset 0, {offsets[-1]['mean']:.2f} at {len(offsets) - 1}"
+        for name, (label, *_) in shown.items()
+        for offsets in [data["systems"][name]["bits_by_offset"]]
     )
+    return Picture(figure, f"Test {BITS} by offset in the segment, mean of the seeds. {alt}.")
+
+
+def context_recl(data: Data) -> Picture:
+    """Draw the relative effective context length of each model, in the paper's two groups of models."""
+    recl = data["recl"]
+    with drawing(9, 3.6) as figure:
+        shown = panels(figure, len(PAPER_RECL), height=2.3, sharex=True)
+        for axes, (group, names) in zip(shown, PAPER_RECL.items(), strict=True):
+            _recl(axes, recl[group], names)
+            axes.set_title(f"Among {group} models")
+        shown[-1].set_xlabel("relative effective context length, tokens")
+        if not is_narrow():
+            shown[0].set_xlabel("relative effective context length, tokens")
+        legend_outside(figure, *shown[0].get_legend_handles_labels(), ncols=3)
+    alt = "; ".join(f"{label} {_lengths(data, name)}" for name, (label, *_) in SYSTEMS.items())
+    return Picture(figure, f"Relative effective context length in tokens. {alt}. {against_table_8(data)}")
 
 
 def context_gains(data: Data) -> Picture:
     """Draw the gain of each pair of context lengths, a panel a model: the paper's Figure 3."""
-    with drawing(10, 2.6) as figure:
+    with drawing(10, 2.8) as figure:
         _gains(figure, data)
     first, last = data["context_lens"][0], data["context_lens"][-1]
     alt = []
@@ -66,40 +114,37 @@ def context_gains(data: Data) -> Picture:
     return Picture(figure, f"Gain in perplexity of {last} tokens over {first}: {', '.join(alt)}.")
 
 
-def _recl(axes: Axes, recl: Data) -> None:
-    """Draw a row a model, the paper's two groups apart; a mark for each share of the hardest targets."""
-    rows = [(group, name) for group in PAPER_RECL for name in recl[group]]
-    for place, (group, name) in enumerate(rows):
-        for at, (share, mark) in zip((-0.2, 0, 0.2), SHARES.items(), strict=True):
-            tokens = [one["tokens"] for one in recl[group][name][share]]
+def _recl(axes: Axes, recl: Data, names: Sequence[str]) -> None:
+    """Draw a row a model; a mark for each share of the hardest targets, a line over its seeds."""
+    for place, name in enumerate(names):
+        for at, (share, mark) in zip((-0.25, 0, 0.25), SHARES.items(), strict=True):
+            tokens = [one["tokens"] for one in recl[name][share]]
             colour = SYSTEMS[name][1]
             axes.plot(tokens, [place + at] * len(tokens), "-", color=colour, lw=1)
             axes.plot(sum(tokens) / len(tokens), place + at, mark, color=colour, ms=5)
     for share, mark in SHARES.items():
-        axes.plot([], [], mark, color="grey", label=f"r = {share}")
-    axes.axhline(len(recl["recurrent"]) - 0.5, color="black", lw=0.8, ls=":")
-    axes.set_yticks(range(len(rows)), [SYSTEMS[name][0] for _, name in rows])
-    axes.set_ylim(len(rows) - 0.5, -0.5)
+        axes.plot([], [], mark, color="grey", label=f"hardest {float(share):.0%} of targets")
+    axes.set_yticks(range(len(names)), [SYSTEMS[name][0].replace(", ", ",\n") for name in names])
+    axes.set_ylim(len(names) - 0.5, -0.5)
     axes.set_xlim(left=0)
-    axes.set(title="RECL, two groups", xlabel="tokens")
-    axes.legend(fontsize=8)
 
 
-def _gains(figure: FigureBase, data: Data) -> None:
+def _gains(figure: Figure, data: Data) -> None:
     """Draw Figure 3: each model's gain of a longer context over the best of all with the shorter."""
     lengths = data["context_lens"]
     matrices = {name: _matrix(lengths, data["gains"][name]) for name in SYSTEMS}
     most = max(float(np.nanmax(matrix)) for matrix in matrices.values())
-    panels = figure.subplots(1, len(matrices), sharey=True)
-    for axes, (name, matrix) in zip(panels, matrices.items(), strict=True):
+    shown = panels(figure, len(matrices), height=2.5, sharey=True, sharex=True)
+    for axes, (name, matrix) in zip(shown, matrices.items(), strict=True):
         drawn = axes.imshow(matrix, cmap="cividis", vmin=0, vmax=most, origin="lower")
-        axes.set_title(SYSTEMS[name][0], fontsize=9)
-        places = range(1, len(lengths), 4)
-        axes.set_xticks(places, [str(lengths[place]) for place in places])
-        axes.set_yticks(places, [str(lengths[place]) for place in places])
-        axes.set_xlabel("longer context")
-    panels[0].set_ylabel("shorter context, tokens")
-    figure.colorbar(drawn, ax=panels, label="gain in perplexity", shrink=0.8)
+        axes.set_title(SYSTEMS[name][0].replace(", ", ",\n"), fontsize=9)
+        places = range(3, len(lengths), 4)
+        axes.set_xticks(places, [str(lengths[place]) for place in places], fontsize=9)
+        axes.set_yticks(places, [str(lengths[place]) for place in places], fontsize=9)
+    middle = shown[-1] if is_narrow() else shown[len(shown) // 2]
+    middle.set_xlabel("longer context, tokens")
+    shown[0].set_ylabel("shorter context")
+    figure.colorbar(drawn, ax=shown, label="gain in perplexity", shrink=0.9 if not is_narrow() else 0.4)
 
 
 def _matrix(lengths: list[int], pairs: Sequence[Data]) -> NDArray[np.float64]:
@@ -140,41 +185,61 @@ def against_table_8(data: Data) -> str:
 
 
 def attention_over_memory(data: Data) -> Picture:
-    """Draw figures 5, 6 and 7 in small, and the loss where memory of some ages is taken away."""
-    with drawing(10, 9.6) as figure:
-        upper, middle, lower = figure.subfigures(3, 1, height_ratios=[1.15, 1.1, 1.0], squeeze=False)[:, 0]
-        heads, changes = upper.subplots(1, 2, width_ratios=[1.1, 1])
-        _heads(upper, heads, data)
-        _changes(changes, data)
-        wide = middle.subplots(len(data["wide"]), 1, sharex=True)
-        for axes, (layer, head), matrix in zip(wide, data["wide"], data["text"]["weights"], strict=True):
-            _over_text(axes, np.array(matrix), data["text"], f"layer {layer + 1},\nhead {head + 1}")
-        wide[0].set_title("The widest heads on one text: a row a query, memory left of the line")
-        _name_characters(wide[-1], data["text"])
-        terms = lower.subplots(3, 1, sharex=True)
-        for axes, name in zip(terms, ("a", "b", "d"), strict=True):
-            matrix = np.array(data["text"]["terms"]["abcd".index(name)])
-            _over_text(axes, _causal(matrix), data["text"], TERMS[name].replace(" ", "\n", 1))
-        terms[0].set_title("Terms of the first of these heads, before the softmax")
-        _name_characters(terms[-1], data["text"])
+    """Draw the bits that hiding or shuffling memory of each age costs."""
+    with drawing(6.4, 3.8) as figure:
+        _changes(figure.subplots(), data)
     return Picture(figure, _in_words(data))
 
 
-def _heads(figure: FigureBase, axes: Axes, data: Data) -> None:
-    """Figure 5: a row a head, weight averaged by distance."""
+def attention_by_distance(data: Data) -> Picture:
+    """Draw the paper's figure 5: a row a head, its weight averaged by distance."""
     weights = np.array(data["weight_by_distance"])
-    layers, heads, _ = weights.shape
+    layers, heads, length = weights.shape
     rows = weights.reshape(layers * heads, -1)
-    drawn = axes.imshow(rows, cmap="cividis", aspect="auto", norm=LogNorm(vmin=1e-4, vmax=1))
-    axes.set_yticks(range(len(rows)), [f"{n // heads + 1}.{n % heads + 1}" for n in range(len(rows))])
-    for layer in range(1, layers):
-        axes.axhline(layer * heads - 0.5, color="white", lw=1)
-    axes.set(title="Where heads look, on average", xlabel="tokens back from the query", ylabel="layer.head")
-    figure.colorbar(drawn, ax=axes, label="mean weight")
+    with drawing(7, 3.6) as figure:
+        axes = figure.subplots()
+        drawn = axes.imshow(rows, cmap="cividis", aspect="auto", norm=LogNorm(vmin=1e-4, vmax=1))
+        axes.set_yticks(range(len(rows)), [f"{n // heads + 1}.{n % heads + 1}" for n in range(len(rows))])
+        for layer in range(1, layers):
+            axes.axhline(layer * heads - 0.5, color="white", lw=1)
+        axes.set(title="Where heads look, on average", xlabel="tokens back from the query")
+        axes.set_ylabel("layer.head")
+        figure.colorbar(drawn, ax=axes, label="mean weight")
+    far = rows[:, length // 2 :].sum(axis=1)
+    return Picture(
+        figure,
+        f"Mean weight of each of {heads} heads in {layers} layers by distance up to {length - 1} tokens. "
+        f"{int((far > 0.05).sum())} heads have more than 5 % of it beyond {length // 2 - 1} tokens. "
+        f"Share of attention by distance in tokens, mean of all heads: {_shares(data)}.",
+    )
+
+
+def widest_heads(data: Data) -> Picture:
+    """Draw the paper's figure 6: the widest heads on one text, a row a query."""
+    with drawing(10, 4) as figure:
+        rows = figure.subplots(len(data["wide"]), 1, sharex=True)
+        for axes, (layer, head), matrix in zip(rows, data["wide"], data["text"]["weights"], strict=True):
+            _over_text(axes, np.array(matrix), data["text"], f"layer {layer + 1},\nhead {head + 1}")
+        rows[0].set_title(fitted("The widest heads on one text: a row a query, memory left of the line"))
+        _name_characters(rows[-1], data["text"])
+    return Picture(figure, f"Weights of the widest heads on one text: {_widest(data)}. {_shown(data)}")
+
+
+def terms_on_text(data: Data) -> Picture:
+    """Draw the paper's figure 7: terms (a), (b) and (d) of one head on one text, before the softmax."""
+    with drawing(10, 4) as figure:
+        rows = figure.subplots(3, 1, sharex=True)
+        for axes, name in zip(rows, ("a", "b", "d"), strict=True):
+            matrix = np.array(data["text"]["terms"]["abcd".index(name)])
+            _over_text(axes, _causal(matrix), data["text"], TERMS[name].replace(" ", "\n", 1))
+        rows[0].set_title(fitted("Terms of one head before the softmax: a row a query"))
+        _name_characters(rows[-1], data["text"])
+    layer, head = data["wide"][0]
+    return Picture(figure, f"Terms (a), (b) and (d) of layer {layer + 1} head {head + 1}. {_shown(data)}")
 
 
 def _changes(axes: Axes, data: Data) -> None:
-    """Draw the bits that hiding or shuffling memory of each age costs."""
+    """Draw the bits that hiding or shuffling memory of each age costs, a bar over all seeds' intervals."""
     ages = [f"{first}–{last}" for first, last in data["ages"]]
     rows = data["changes"]["xl_memory"]
     for shift, (how, (label, colour, mark)) in zip((-0.1, 0.1), CHANGES.items(), strict=True):
@@ -187,13 +252,20 @@ def _changes(axes: Axes, data: Data) -> None:
             )
     axes.axhline(0, color="black", lw=0.8)
     axes.set_xticks(range(len(ages)), ages)
-    axes.set(title="What memory of some age is worth", xlabel="age, tokens before the segment")
-    axes.set_ylabel(f"more {BITS}")
-    axes.legend()
+    hidden = [row["bits"]["mean"] for row in rows if row["how"] == "hide"][: len(ages)]
+    falls = all(older < newer for newer, older in pairwise(hidden))
+    axes.set(
+        title="The older the memory, the less it is worth" if falls else "What memory of some age is worth",
+        xlabel="age of the memory taken away, tokens",
+        ylabel=f"more {BITS}",
+    )
+    axes.legend(title="memory is")
 
 
 def _over_text(axes: Axes, matrix: NDArray[np.float64], text: Data, name: str) -> None:
     axes.imshow(matrix, cmap="cividis", aspect="auto", interpolation="nearest")
+    if is_narrow():  # the last keys, or their characters could not be read
+        axes.set_xlim(matrix.shape[1] - KEYS_ON_A_PHONE - 0.5, matrix.shape[1] - 0.5)
     axes.axvline(text["memory"] - 0.5, color="white", lw=1.5)
     axes.set_yticks([])
     axes.set_ylabel(name, rotation=0, ha="right", va="center", fontsize=8)
@@ -201,7 +273,8 @@ def _over_text(axes: Axes, matrix: NDArray[np.float64], text: Data, name: str) -
 
 def _name_characters(axes: Axes, text: Data) -> None:
     shown = text["characters"].replace("\n", "↵").replace(" ", "·")
-    axes.set_xticks(range(len(shown)), shown, family="monospace", fontsize=7)
+    first = len(shown) - KEYS_ON_A_PHONE if is_narrow() else 0
+    axes.set_xticks(range(first, len(shown)), shown[first:], family="monospace", fontsize=8)
     axes.tick_params(length=0)
 
 
@@ -213,20 +286,29 @@ def _causal(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _in_words(data: Data) -> str:
-    """Return changes by age, and the share of attention by distance, in words."""
+    """Return changes by age in words."""
     changes = "; ".join(
         f"{SYSTEMS[name][0]}, ages {row['ages'][0]} to {row['ages'][1]} "
         f"{CHANGES[row['how']][0]}: {row['bits']['mean']:+.3f}"
         for name, rows in data["changes"].items()
         for row in rows
     )
-    shares = ", ".join(
+    seeds = len(data["changes"]["xl_memory"][0]["bits"]["seeds"])
+    return f"Change in {BITS}, mean of {seeds} seeds, where memory is changed: {changes}."
+
+
+def _shares(data: Data) -> str:
+    return ", ".join(
         f"{one['distances'][0]} to {one['distances'][1]}: {one['share']['mean']:.0%}"
         for one in data["share_by_distance"]
     )
-    wide = ", ".join(f"layer {layer + 1} head {head + 1}" for layer, head in data["wide"])
-    seeds = len(data["changes"]["xl_memory"][0]["bits"]["seeds"])
-    return (
-        f"Change in {BITS}, mean of {seeds} seeds, where memory is changed: {changes}. "
-        f"Share of attention by distance in tokens, mean of all heads: {shares}. Widest heads: {wide}."
-    )
+
+
+def _widest(data: Data) -> str:
+    return ", ".join(f"layer {layer + 1} head {head + 1}" for layer, head in data["wide"])
+
+
+def _shown(data: Data) -> str:
+    text = data["text"]
+    queries = len(text["characters"]) - text["memory"]
+    return f"{queries} queries, and as keys {text['memory']} characters of memory and the queries' own."

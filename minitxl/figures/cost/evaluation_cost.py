@@ -6,8 +6,21 @@ from typing import Any
 from matplotlib.axes import Axes
 
 from minitxl.figures.marks import ticks_at
-from minitxl.figures.picture import BLUE, GREEN, ORANGE, PURPLE, Data, Picture, drawing
+from minitxl.figures.picture import (
+    BLUE,
+    GREEN,
+    ORANGE,
+    PURPLE,
+    Data,
+    Picture,
+    drawing,
+    is_narrow,
+    legend_outside,
+    panels,
+)
 
+SHOWN = (128, 512, 1800, 3800)
+"""Attention lengths that the axis names."""
 WAYS = {
     "sliding": ("sliding window", "s--", BLUE),
     "cached": ("cached, Transformer-XL", "o-", ORANGE),
@@ -19,8 +32,8 @@ def evaluation_cost(data: Data) -> Picture:
     rows = data["lengths"]
     lengths = [row["attention_len"] for row in rows]
     published = [row for row in rows if row["paper"]]
-    with drawing(7.5, 3.6) as figure:
-        longer, cost = figure.subplots(1, 2)
+    with drawing(8.5, 3.6) as figure:
+        longer, cost = panels(figure, 2)
         longer.plot(
             lengths, [row["counted"]["computed"] for row in rows], "--", color=PURPLE, label="operations"
         )
@@ -35,12 +48,14 @@ def evaluation_cost(data: Data) -> Picture:
         draw_medians(longer, lengths, [row["ratio"] for row in rows], ("time, measured", "o-", "black"))
         for side, way in WAYS.items():
             draw_medians(cost, lengths, [row["microseconds_per_token"][side] for row in rows], way)
-        longer.set(title="Sliding over cached", ylabel="ratio for one token")
+        longer.set(title="The longer, the dearer a window", ylabel="sliding over cached, one token")
         cost.set(title="Scoring one token", ylabel="microseconds")
         for axes in (longer, cost):
             axes.set(xscale="log", yscale="log", xlabel="attention length, tokens")
-            ticks_at(axes, lengths, rotation=45)
-            axes.legend()
+            ticks_at(axes, [length for length in lengths if length in SHOWN] or lengths)
+            axes.legend(fontsize=9)
+        low, high = cost.get_ylim()
+        cost.set_ylim(low, high * 8)  # room for the legend
     return Picture(figure, _in_words(data))
 
 
@@ -82,19 +97,26 @@ def _in_words(data: Data) -> str:
 def generation_cost(data: Data) -> Picture:
     """Draw the time of the next token by the length of the text, and the bytes of its cache."""
     blocks, anew = data["kept"], data["anew"]
-    lengths = [block["length"] for block in blocks]
-    with drawing(7.5, 3.4) as figure:
-        time, cache = figure.subplots(1, 2)
+    with drawing(6, 3.6) as figure:
+        axes = figure.subplots()
         ways = (("all read anew", "s--", BLUE), ("keys and values kept", "o-", ORANGE))
         for rows, way in zip((anew, blocks), ways, strict=True):
-            draw_medians(time, [row["length"] for row in rows], [row["milliseconds"] for row in rows], way)
-        time.set(title="The next token", ylabel="milliseconds", yscale="log")
-        time.legend()
-        cache.plot(lengths, [block["bytes"] / 1e6 for block in blocks], "o-", color=ORANGE)
-        cache.set(title="What is kept", ylabel="MB", ylim=(0, None))
-        for axes in (time, cache):
-            axes.axvline(data["mem_len"], color="black", lw=1, ls=":", zorder=0)
-            axes.set(xlabel="length of the text, tokens")
+            draw_medians(axes, [row["length"] for row in rows], [row["milliseconds"] for row in rows], way)
+        axes.axvline(data["mem_len"], color="black", lw=1, ls=":", zorder=0, label="memory is full")
+        level = max(block["milliseconds"]["median"] for block in blocks) < 2 * min(
+            block["milliseconds"]["median"] for block in blocks
+        )
+        axes.set(
+            title="With a cache, the next token costs the same however long the text"
+            if level and not is_narrow()
+            else "With a cache, cost does not grow"
+            if level
+            else "Time of the next token",
+            xlabel="length of the text, tokens",
+            ylabel="milliseconds for the next token",
+            yscale="log",
+        )
+        legend_outside(figure, ncols=3)
     first, last = blocks[0], blocks[-1]
     ratio = data["last_over_full"]
     low, high = ratio["quartiles"]

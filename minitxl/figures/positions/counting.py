@@ -1,7 +1,7 @@
 """Absolute positions and memory: accuracy beyond the positions of training, and harm by offset."""
 
 from minitxl.figures.marks import seed_band
-from minitxl.figures.picture import BLUE, GREEN, ORANGE, PURPLE, Data, Picture, drawing
+from minitxl.figures.picture import BLUE, GREEN, ORANGE, PURPLE, Data, Picture, drawing, legend_outside
 
 SYSTEMS = {
     "restarted": ("restarted in each segment", BLUE, "s-."),
@@ -38,7 +38,7 @@ def absolute_positions(data: Data) -> Picture:
             ylim=(0, 1.05),
             xlim=(0.5, len(rows) + 0.5),
         )
-        figure.legend(loc="outside lower center", ncols=3)
+        legend_outside(figure, ncols=3)
     seeds = len(rows[0]["seeds"])
     return Picture(
         figure,

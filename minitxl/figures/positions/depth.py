@@ -3,7 +3,7 @@
 from matplotlib.axes import Axes
 
 from minitxl.figures.marks import seed_band
-from minitxl.figures.picture import BLUE, PURPLE, Data, Picture, drawing
+from minitxl.figures.picture import BLUE, PURPLE, Data, Picture, drawing, legend_outside, panels
 
 DEPTHS = {"one_layer": ("1 layer", PURPLE, "^-"), "two_layers": ("2 layers", BLUE, "o--")}
 """Name, colour and line of each depth of the experiment ``deeper_layers``."""
@@ -13,12 +13,12 @@ def deeper_layers(data: Data) -> Picture:
     """Draw accuracy by offset, a panel a task: mean and range of the seeds, and a coin between two keys."""
     words = []
     with drawing(9.5, 3.6) as figure:
-        panels = figure.subplots(1, len(data["tasks"]), sharey=True, squeeze=False)[0]
-        for axes, task in zip(panels, data["tasks"].values(), strict=True):
+        shown = panels(figure, len(data["tasks"]), height=2.8, sharey=True)
+        for axes, task in zip(shown, data["tasks"].values(), strict=True):
             words.append(_task(axes, task))
-        panels[0].set(ylabel="share of right answers")
-        handles, labels = panels[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
+        shown[0].set(ylabel="share of right answers")
+        handles, labels = shown[0].get_legend_handles_labels()
+        legend_outside(figure, handles, labels, ncols=len(labels))
         seeds = len(next(iter(task["depths"].values()))["late"]["seeds"])
     return Picture(
         figure,

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
 from minitxl.figures.marks import hide_frame, label_ends
-from minitxl.figures.picture import BITS, BLUE, GREEN, ORANGE, PURPLE, Data, Picture, drawing
+from minitxl.figures.picture import BITS, BLUE, GREEN, ORANGE, PURPLE, Data, Picture, drawing, panels
 
 LINES = ((BLUE, "s:"), (GREEN, "^-."), (ORANGE, "o-"), (PURPLE, "D--"))
 HIDDEN = "#E4E4E4"
@@ -20,12 +20,12 @@ def indistinguishable(data: Data) -> Picture:
     ``data["panels"][name]`` is [query key] with None where a key is in the future; ``tokens``
     are those of the keys, and ``pair`` holds the keys that are compared at ``query``.
     """
-    panels, tokens, mem_len = data["panels"], data["tokens"], data["mem_len"]
+    maps, tokens, mem_len = data["panels"], data["tokens"], data["mem_len"]
     query, pair, alt = data["query"], data["pair"], []
-    largest = max(w for rows in panels.values() for row in rows for w in row if w is not None)
+    largest = max(w for rows in maps.values() for row in rows for w in row if w is not None)
     with drawing(10.5, 3.3) as figure:
-        all_axes = figure.subplots(1, len(panels), sharey=True)
-        for axes, (name, weights) in zip(all_axes, panels.items(), strict=True):
+        all_axes = panels(figure, len(maps), sharey=True)
+        for axes, (name, weights) in zip(all_axes, maps.items(), strict=True):
             image = _map(axes, weights)
             image.set_clim(0, largest)
             axes.axvline(mem_len - 0.5, color="white", lw=3)
@@ -120,7 +120,7 @@ def shaw_clipping(data: Data) -> Picture:
     """Draw loss by k at the attention length of training, and the loss that longer attention adds."""
     rows = data["by_clip"]
     with drawing(9.5, 3.5) as figure:
-        trained, longer = figure.subplots(1, 2)
+        trained, longer = panels(figure, 2)
         _by_clip(trained, rows)
         for row, (colour, line) in zip(rows, LINES, strict=True):
             lengths = [one["attention_len"] for one in row["by_length"]]

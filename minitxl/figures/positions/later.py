@@ -2,7 +2,7 @@
 
 from matplotlib.axes import Axes
 
-from minitxl.figures.picture import BITS, BLUE, GREEN, ORANGE, PURPLE, Data, Picture, drawing
+from minitxl.figures.picture import BITS, BLUE, GREEN, ORANGE, PURPLE, Data, Picture, drawing, panels
 
 NAMES = {
     "none": "none",
@@ -30,20 +30,17 @@ def later_positions(data: Data) -> Picture:
     helped = [NAMES[kind] for kind, gain in gains.items() if min(gain["memory"]["seeds"]) > 0]
     worst = min(gains, key=lambda kind: float(gains[kind]["four_times_the_memory"]["mean"]))
     with drawing(10.5, 4.4) as figure:
-        brings, read = figure.subplots(1, 2, width_ratios=[0.9, 1])
+        brings, read = panels(figure, 2, ratios=[0.9, 1], height=3.4)
         for place, kind in enumerate(gains):
-            colour = LINES[kind][0]
-            without = systems[kind]["by_memory"][0]["bits"]["seeds"]
-            with_memory = systems[f"{kind}_memory"]["by_memory"][1]["bits"]["seeds"]
-            style = {"color": colour, "ms": 6, "mew": 1.5}
-            brings.plot(without, [place - 0.13] * len(without), "o", fillstyle="none", **style)
-            brings.plot(with_memory, [place + 0.13] * len(with_memory), "o", **style)
+            colour, saved = LINES[kind][0], gains[kind]["memory"]
+            brings.plot(saved["seeds"], [place] * len(saved["seeds"]), "o", color=colour, mfc="white", ms=6)
+            brings.plot(saved["mean"], place, "|", color=colour, ms=18, mew=2.5)
+        brings.axvline(0, color="black", lw=1, ls=":")
         brings.set_yticks(range(len(gains)), [NAMES[kind] for kind in gains])
         brings.invert_yaxis()
         brings.set(
-            title=f"Memory helps {', '.join(helped) or 'none'} in every seed",
-            xlabel=f"test {BITS}, a mark a seed; hollow: trained and\nread without memory, full: with "
-            f"{data['mem_len']} tokens of it",
+            title=f"Memory helps in every seed:\n{', '.join(helped) or 'none'}",
+            xlabel=f"{BITS} that memory saves\nwith the same seed; a bar is the mean",
         )
         ends = {}
         for kind in gains:
@@ -57,8 +54,8 @@ def later_positions(data: Data) -> Picture:
         )
         read.set_xticks(range(len(rows)), [f"{row['mem_len']:,}" for row in rows])
         read.set(
-            title=f"Memory longer than in training harms {NAMES[worst]} most",
-            xlabel=f"memory at test, tokens; all trained with {data['mem_len']}",
+            title=f"A memory longer than in training\nharms {NAMES[worst]} most",
+            xlabel=f"memory at test, tokens; trained with {data['mem_len']}",
             ylabel=f"test {BITS}, mean of seeds",
             xlim=(-0.2, right + 0.75),
         )
@@ -94,9 +91,9 @@ def position_repairs(data: Data) -> Picture:
     """Draw bits by memory when read: T5 with and without its table multiplied; rotary, read in four ways."""
     said = []
     with drawing(10.5, 4.2) as figure:
-        panels = figure.subplots(1, 2)
+        shown = panels(figure, 2, height=3.4)
         for axes, looks, series in zip(
-            panels, (SYSTEMS, WAYS), (data["systems"], data["rotary"]), strict=True
+            shown, (SYSTEMS, WAYS), (data["systems"], data["rotary"]), strict=True
         ):
             ends = {}
             for key, (name, colour, line) in looks.items():
@@ -110,17 +107,15 @@ def position_repairs(data: Data) -> Picture:
                 said.append(f"{ends[key][0]} {', '.join(f'{bits:.2f}' for bits in means)}")
             lengths = [row["mem_len"] for row in rows]
             axes.set_xticks(range(len(rows)), [f"{length:,}" for length in lengths])
-            axes.set(xlabel=f"memory at test, tokens; all trained with {data['mem_len']}")
+            axes.set(xlabel=f"memory at test, tokens; trained with {data['mem_len']}")
             axes.set_xlim(-0.2, len(rows) - 1 + 1.1)
             end_labels(axes, len(rows) - 1, ends)
         ahead = min(data["scaled_before_xl"][f"{data['mem_len']}"]["seeds"]) > 0
         best = {min(series, key=lambda way: series[way][place]["bits"]["mean"]) for place in (1, 2)}
-        panels[0].set(title="Multiplied, T5's table keeps up with XL" if ahead else "T5 beside XL")
-        panels[0].set(ylabel=f"test {BITS}")
+        shown[0].set(title="Multiplied, T5's table keeps up with XL" if ahead else "T5 beside XL")
+        shown[0].set(ylabel=f"test {BITS}")
         mended = best == {"clamped"}
-        panels[1].set(
-            title="Rotary reads on where distances are clamped" if mended else "Rotary in four ways"
-        )
+        shown[1].set(title="Rotary reads on where distances are clamped" if mended else "Rotary in four ways")
     return Picture(
         figure,
         f"Test {BITS} with {lengths} tokens of memory, mean of {len(seeds)} seeds: {'; '.join(said)}.",

@@ -6,7 +6,19 @@ import numpy as np
 from matplotlib.colors import Normalize, PowerNorm
 
 from minitxl.figures.marks import hide_frame
-from minitxl.figures.picture import BITS, BLUE, GREEN, ORANGE, PURPLE, Data, Picture, drawing, printed
+from minitxl.figures.picture import (
+    BITS,
+    BLUE,
+    GREEN,
+    ORANGE,
+    PURPLE,
+    Data,
+    Picture,
+    drawing,
+    is_narrow,
+    legend_outside,
+    printed,
+)
 
 NAMES = {
     "a": "(a) content × content",
@@ -37,11 +49,15 @@ def without_terms(data: Data) -> Picture:
             axes.annotate(f"{cost['mean']:+.3f}", (cost["mean"], place), (0, 12), **ABOVE)
         axes.plot([], [], "o", color=BLUE, ms=6, mfc="white", label="a seed")
         axes.plot([], [], "|", color=BLUE, ms=12, mew=2.5, ls="none", label="mean of the seeds")
-        axes.set_yticks(range(len(rows)), [f"without {NAMES[name]}" for name in rows])
+        between = "\n" if is_narrow() else " "
+        axes.set_yticks(range(len(rows)), [f"without{between}{NAMES[name]}" for name in rows])
+        missed = [name for name, row in rows.items() if min(row["cost"]["seeds"]) > 0]
         axes.set(
-            ylim=(len(rows) - 0.5, -0.7), xlabel=f"{BITS} more than the same seed's whole model, test text"
+            title=f"Missed in every seed: {' and '.join(f'({name})' for name in missed) or 'none'}",
+            ylim=(len(rows) - 0.5, -0.7),
+            xlabel=f"test {BITS} more than{between}the same seed's whole model",
         )
-        figure.legend(loc="outside upper center", ncols=3)
+        legend_outside(figure, ncols=3)
     alt = "; ".join(
         f"without {NAMES[name]} {row['cost']['mean']:+.3f} ("
         + ", ".join(f"{one:+.3f}" for one in row["cost"]["seeds"])

@@ -17,8 +17,12 @@ TEXT = "the cat sat down"
 """A character for each token of the graphs."""
 STAGE, REST, FADE = 2.0, 2.0, 0.3
 """Seconds for each segment, at rest on the full picture, and of each fade."""
-WIDTH, LEFT, STEP, ROW, PANEL, TOP = 800, 112, 43, 46, 268, 12
-"""Pixels: the picture, the first token, token to token, layer to layer, a panel, the margin above."""
+WIDTH, LEFT, STEP, ROW, PANEL, TOP = 520, 94, 27, 44, 262, 8
+"""Units: the picture, the first token, token to token, layer to layer, a panel, the margin above.
+
+A phone shows 520 units in some 350 pixels, so letters are no smaller than 16 units."""
+ENLARGED = 1.25
+"""Pixels of a unit where there is room."""
 GREY, PALE = "#C8C8C8", "#F2F2F2"
 KINDS = {
     "own": (BLUE, "own segment"),
@@ -26,6 +30,9 @@ KINDS = {
     "older": (GREEN, "passed on by memory"),
     "unused": (GREY, "no effect"),
 }
+
+LEGEND = [(24, 46), (170, 46), (284, 46), (24, 18), (170, 18)]
+"""Where each of the kinds and the prediction stand, from the left and from below."""
 
 
 @dataclass(frozen=True)
@@ -61,12 +68,12 @@ def mechanism(data: Data) -> Animation:
     """Draw segment after segment what its last prediction depends on: vanilla above, XL below."""
     graphs = data["graphs"]
     stages = next(iter(graphs.values()))["time"] // next(iter(graphs.values()))["seg_len"]
-    height = TOP + PANEL * len(graphs) + 34
+    height = TOP + PANEL * len(graphs) + 62
     svg = Element(
         "svg",
         {"xmlns": "http://www.w3.org/2000/svg", "viewBox": f"0 0 {WIDTH} {height}", "role": "img"},
-        width=str(WIDTH),
-        height=str(height),
+        width=f"{ENLARGED * WIDTH:g}",
+        height=f"{ENLARGED * height:g}",
     )
     ends = {name: [len(reached_from(g, q)[0]) for q in _queries(g)] for name, g in graphs.items()}
     alt = "Text is read segment by segment. " + " ".join(
@@ -81,13 +88,12 @@ def mechanism(data: Data) -> Animation:
     for number, (name, graph) in enumerate(graphs.items()):
         panel = SubElement(svg, "g", transform=f"translate(0 {TOP + PANEL * number})")
         _panel(panel, name, graph)
-    x = 32
-    for kind, (_, label) in KINDS.items():
-        _mark(svg, kind, x, height - 24, 8)
-        _text(svg, x + 16, height - 18, label, fill="#333333", size=16)
-        x += 44 + round(9.3 * len(label))
-    _ring(svg, x, height - 24, 9)
-    _text(svg, x + 16, height - 18, "prediction", fill="#333333", size=16)
+    for (kind, (_, label)), (x, y) in zip(KINDS.items(), LEGEND, strict=False):
+        _mark(svg, kind, x, height - y, 8)
+        _text(svg, x + 16, height - y + 6, label, fill="#333333", size=16)
+    x, y = LEGEND[-1]
+    _ring(svg, x, height - y, 9)
+    _text(svg, x + 16, height - y + 6, "prediction", fill="#333333", size=16)
     ElementTree.indent(svg, " ")
     return Animation(ElementTree.tostring(svg, encoding="unicode") + "\n", alt)
 
@@ -100,10 +106,10 @@ def _queries(graph: Data) -> range:
 def _panel(panel: Element, name: str, graph: Data) -> None:
     """Draw one system: what stands still, and above it a group for each segment that is read."""
     n_layer, seg_len, time = graph["n_layer"], graph["seg_len"], graph["time"]
-    _text(panel, 24, 30, name[0].upper() + name[1:], fill="#000000", size=24, weight="bold")
+    _text(panel, 14, 28, name[0].upper() + name[1:], fill="#000000", size=20, weight="bold")
     for depth in range(n_layer + 1):
         label = f"layer {depth}" if depth else "text"
-        _text(panel, 24, _y(graph, depth) + 6, label, fill="#555555", size=18)
+        _text(panel, 14, _y(graph, depth) + 6, label, fill="#555555", size=17)
     for cut in range(seg_len, time, seg_len):
         x = f"{_x(cut) - STEP / 2:g}"
         SubElement(
@@ -133,7 +139,7 @@ def _panel(panel: Element, name: str, graph: Data) -> None:
         for depth in range(n_layer + 1):
             for token in range(query + 1):
                 kind = kind_of(graph, reached, depth, token, query)
-                _mark(nodes, kind, _x(token), _y(graph, depth), 9 if depth else 15)
+                _mark(nodes, kind, _x(token), _y(graph, depth), 8 if depth else 13)
                 if not depth:
                     ink = "#6A6A6A" if kind == "unused" else "#FFFFFF"
                     letter = TEXT[token].replace(" ", "␣")
@@ -143,14 +149,14 @@ def _panel(panel: Element, name: str, graph: Data) -> None:
                         _y(graph, 0) + 6,
                         letter,
                         fill=ink,
-                        size=18,
+                        size=17,
                         weight="bold",
                         anchor="middle",
                     )
-        _ring(nodes, _x(query), _y(graph, n_layer), 15)
+        _ring(nodes, _x(query), _y(graph, n_layer), 12)
         words = f"depends on {len(reached[0])} characters"
         count = SubElement(panel, "g", {"class": f"count s{stage} c{stage}"})
-        _text(count, WIDTH - 24, 30, words, fill="#000000", size=24, weight="bold", anchor="end")
+        _text(count, WIDTH - 14, 28, words, fill="#000000", size=20, weight="bold", anchor="end")
 
 
 def _x(time: int) -> int:
@@ -158,7 +164,7 @@ def _x(time: int) -> int:
 
 
 def _y(graph: Data, depth: int) -> int:
-    return 72 + ROW * (graph["n_layer"] - depth) + (4 if depth == 0 else 0)
+    return 66 + ROW * (graph["n_layer"] - depth) + (4 if depth == 0 else 0)
 
 
 def _mark(parent: Element, kind: str, x: int, y: int, radius: int) -> None:

@@ -7,21 +7,39 @@ from matplotlib.collections import LineCollection
 from matplotlib.ticker import MaxNLocator
 
 from minitxl.figures.marks import cut_lines, hide_frame, layer_ticks, seed_band
-from minitxl.figures.picture import BLUE, GREEN, ORANGE, Data, Picture, drawing
+from minitxl.figures.picture import (
+    BLUE,
+    GREEN,
+    ORANGE,
+    Data,
+    Picture,
+    drawing,
+    fitted,
+    is_narrow,
+    legend_outside,
+    panels,
+)
 
 GRADIENTS = {
-    "stopped": ("stopped, as in the paper", BLUE, "o-"),
-    "flowing": ("flowing through memory", GREEN, "s--"),
+    "stopped": ("gradient stopped, as in the paper", BLUE, "o-"),
+    "flowing": ("gradient flowing through memory", GREEN, "s--"),
 }
 
 
 def dependency(data: Data) -> Picture:
     """Draw the paper's figures 1 and 2: what the last query depends on, without memory and with it."""
     graphs = data["graphs"]
-    with drawing(8, 3.2 * len(graphs)) as figure:
-        panels = figure.subplots(len(graphs), 1, squeeze=False)[:, 0]
-        for axes, (name, graph) in zip(panels, graphs.items(), strict=True):
+    with drawing(8, 3 * len(graphs)) as figure:
+        rows = figure.subplots(len(graphs), 1, squeeze=False)[:, 0]
+        for axes, (name, graph) in zip(rows, graphs.items(), strict=True):
             _draw_graph(axes, name, graph)
+        look = {"mec": "#808080", "ls": "none", "ms": 7}
+        rows[0].plot([], [], "s", color=BLUE, label="used, of the last segment", **look)
+        rows[0].plot([], [], "o", color=ORANGE, label="used, older", **look)
+        rows[0].plot([], [], "o", mfc="white", label="not used", **look)
+        rows[0].axvline(-9, color="black", lw=1, ls=":", label="cut")
+        rows[0].set_xlim(-0.7, next(iter(graphs.values()))["time"] - 0.3)
+        legend_outside(figure, *rows[0].get_legend_handles_labels(), ncols=4)
     alt = "; ".join(
         f"{name}, {graph['n_layer']} layers, segments of {graph['seg_len']}, memory {graph['mem_len']}: "
         f"the last token depends on {graph['reach']} tokens before it"
@@ -57,7 +75,7 @@ def _draw_graph(axes: Axes, name: str, graph: Data) -> None:
     )
     layer_ticks(axes, graph["n_layer"])
     axes.set(
-        title=f"{name}: the last depends on {graph['reach']} tokens before it",
+        title=fitted(f"{name}: the last depends on {graph['reach']} tokens before"),
         xlabel="tokens back from the last",
     )
     hide_frame(axes)
@@ -66,9 +84,9 @@ def _draw_graph(axes: Axes, name: str, graph: Data) -> None:
 def copying(data: Data) -> Picture:
     """Draw accuracy by offset, a panel a distance; shaded where one hop is not enough."""
     rows = data["rows"]
-    with drawing(max(2.6 * len(rows), 5.6), 2.9) as figure:  # the legend needs 5.6 inches
-        panels = figure.subplots(1, len(rows), sharey=True, squeeze=False)[0]
-        for axes, row in zip(panels, rows, strict=True):
+    with drawing(max(2.6 * len(rows), 5.6), 3.2) as figure:  # the legend needs 5.6 inches
+        shown = panels(figure, len(rows), height=1.9, sharey=True)
+        for axes, row in zip(shown, rows, strict=True):
             offsets = range(data["seg_len"])
             for name, (label, colour, line) in GRADIENTS.items():
                 style = {"color": colour, "label": label, "lw": 1.5}
@@ -76,11 +94,16 @@ def copying(data: Data) -> Picture:
             far = sum(hops > 1 for hops in row["hops"])
             axes.axvspan(-0.5, far - 0.5, color="#EEEEEE", zorder=0)
             axes.axhline(data["chance"], color="black", lw=1, ls=":")
-            axes.set(title=f"{row['distance']} back", xlabel="offset in the segment", ylim=(0, 1.05))
+            axes.set(title=f"{row['distance']} back", ylim=(0, 1.05))
             axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        panels[0].set_ylabel("accuracy")
-        handles, labels = panels[0].get_legend_handles_labels()
-        figure.legend(handles, labels, title="gradient at memory", loc="outside lower center", ncols=2)
+            if axes in (shown if not is_narrow() else shown[-1:]):
+                axes.set_xlabel("offset in the segment")
+        for axes in shown if is_narrow() else shown[:1]:
+            axes.set_ylabel("accuracy")
+        shown[0].axvspan(-9, -8, color="#EEEEEE", label="token more than one hop back")
+        shown[0].axhline(-9, color="black", lw=1, ls=":", label="chance")
+        shown[0].set_xlim(-0.9, data["seg_len"] - 0.1)
+        legend_outside(figure, *shown[0].get_legend_handles_labels(), ncols=2 if len(rows) < 4 else 4)
     alt = []
     for row in rows:
         for name, (label, _, _) in GRADIENTS.items():
@@ -89,7 +112,7 @@ def copying(data: Data) -> Picture:
                 for key, value in row[name].items()
                 if key.endswith("_hop")
             )
-            alt.append(f"{row['distance']} back, gradient {label}: {by_hop}")
+            alt.append(f"{row['distance']} back, {label}: {by_hop}")
     seeds = len(rows[0]["stopped"]["by_offset"][0]["seeds"])
     return Picture(
         figure,
@@ -105,11 +128,14 @@ def relay_routes(data: Data, *, seed: int = 0) -> Picture:
     Only heads with at least half of their weight on one distance are drawn, larger with more weight.
     """
     rows, offsets = data["rows"], range(data["seg_len"])
-    with drawing(4.6 * len(rows), 6.4) as figure:
-        grid = figure.subplots(
-            3, len(rows), sharex=True, sharey="row", height_ratios=[1, 2, 2], squeeze=False
-        )
-        for (accuracy, last, first), row in zip(grid.T, rows, strict=True):
+    ratios, count = [1, 2, 2], len(rows)
+    with drawing(4.6 * count, 6.4) as figure:
+        if is_narrow():
+            figure.set_figheight(6 * count)
+            grid = figure.subplots(3 * count, 1, sharex=True, height_ratios=ratios * count).reshape(count, 3)
+        else:
+            grid = figure.subplots(3, count, sharex=True, sharey="row", height_ratios=ratios, squeeze=False).T
+        for (accuracy, last, first), row in zip(grid, rows, strict=True):
             measured = row["seeds"][seed]
             accuracy.bar(offsets, measured["accuracy"], color="#505050")
             accuracy.axhline(data["chance"], color="black", lw=1, ls=":")
@@ -129,13 +155,17 @@ def relay_routes(data: Data, *, seed: int = 0) -> Picture:
             for axes in (accuracy, last):
                 axes.axvspan(-0.5, far - 0.5, color="#EEEEEE", zorder=0)
             first.set(xlabel="offset in the segment")
-        grid[0, 0].set(ylabel="accuracy")
-        grid[1, 0].set(ylabel="layer 2 looks back, tokens")
-        grid[2, 0].set(ylabel="layer 1 looks back, tokens")
-        grid[1, 0].plot([], [], "o", mfc="none", mec=ORANGE, ms=8, label="head that looks into memory")
-        grid[1, 0].plot([], [], "s", mfc="none", mec=BLUE, ms=8, label="into its own segment")
-        handles, labels = grid[1, 0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=4)
+        for accuracy, last, first in grid if is_narrow() else grid[:1]:
+            accuracy.set(ylabel="accuracy")
+            last.set(ylabel="layer 2 looks\nback, tokens")
+            first.set(ylabel="layer 1 looks\nback, tokens")
+        one = grid[0, 1]
+        one.plot([], [], "o", mfc="none", mec=ORANGE, ms=8, label="head that looks into memory")
+        one.plot([], [], "s", mfc="none", mec=BLUE, ms=8, label="into its own segment")
+        handles, labels = one.get_legend_handles_labels()
+        shade, chance = grid[0, 0].patches[-1], grid[0, 0].lines[0]
+        handles, labels = [*handles, shade, chance], [*labels, "token more than one hop back", "chance"]
+        legend_outside(figure, handles, labels, ncols=3)
     return Picture(figure, " ".join(_route_in_words(row, seed) for row in rows))
 
 

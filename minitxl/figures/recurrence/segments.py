@@ -6,7 +6,17 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
 from minitxl.figures.marks import hide_frame, seed_band
-from minitxl.figures.picture import BITS, BLUE, GREEN, ORANGE, Data, Picture, drawing
+from minitxl.figures.picture import (
+    BITS,
+    BLUE,
+    GREEN,
+    ORANGE,
+    Data,
+    Picture,
+    drawing,
+    legend_outside,
+    panels,
+)
 
 COPIERS = {
     "vanilla": ("absolute, no memory", BLUE, "s--"),
@@ -21,7 +31,7 @@ def segment_copying(data: Data) -> Picture:
     """Draw accuracy by offset: without memory, what stands in the segment before can't be copied."""
     with drawing(7, 3.4) as figure:
         alt = _copied(figure.subplots(), data)
-        figure.legend(loc="outside lower center", ncols=3, fontsize=9)
+        legend_outside(figure, ncols=3, fontsize=9)
     return Picture(figure, alt)
 
 
@@ -43,7 +53,7 @@ def _copied(axes: Axes, data: Data) -> str:
     ):
         axes.annotate(words, (middle - 0.5, 0.53), ha="center", fontsize=9, color=GREY)
     axes.set(
-        title=f"Copy the token {distance} back",
+        title=f"Without memory, a token {distance} back is lost at the cut",
         xlabel="offset in the segment, tokens",
         ylabel="accuracy",
         xlim=(-0.5, data["seg_len"] - 0.5),
@@ -71,7 +81,7 @@ def _band(axes: Axes, curve: list[Data], label: str, colour: str, line: str) -> 
 def fragmentation(copied: Data, text: Data) -> Picture:
     """Draw the copy task and text by offset; a cut shows at the left edge of both."""
     with drawing(10, 3.8) as figure:
-        left, right = figure.subplots(1, 2)
+        left, right = panels(figure, 2)
         alt = _copied(left, copied)
         for name, (label, colour, line) in READERS.items():
             _band(right, text["systems"][name]["bits_by_offset"], label, colour, line.strip("so^"))
@@ -80,7 +90,7 @@ def fragmentation(copied: Data, text: Data) -> Picture:
             xlabel="offset in the segment, characters",
             ylabel=f"test {BITS}",
         )
-        figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=9)
+        legend_outside(figure, *left.get_legend_handles_labels(), ncols=3, fontsize=9)
     numbers = "; ".join(
         f"{label}: {bits[0]['mean']:.2f} at offset 0, {bits[1]['mean']:.2f} at offset 1, "
         f"{sum(one['mean'] for one in bits[half:]) / half:.2f} on average in the later half"

@@ -1,12 +1,26 @@
 """The gain of each idea: the ablation and the shuffled text, beside the paper's tables."""
 
+from collections.abc import Sequence
 from itertools import combinations, pairwise
 from statistics import mean
 
 from matplotlib.axes import Axes
 
 from minitxl.figures.marks import seed_band, ticks_at
-from minitxl.figures.picture import BITS, BLUE, GREEN, ORANGE, PURPLE, Data, Picture, drawing
+from minitxl.figures.picture import (
+    BITS,
+    BLUE,
+    GREEN,
+    ORANGE,
+    PURPLE,
+    Data,
+    Picture,
+    drawing,
+    fitted,
+    is_narrow,
+    legend_outside,
+    panels,
+)
 
 LOSSES = {"full": ("o", ORANGE), "half": ("s", BLUE)}
 """Marker and colour of training on all targets of a segment, or on its later half."""
@@ -29,38 +43,81 @@ TABLE_6 = {
 
 
 def ablation(data: Data) -> Picture:
-    """Draw every system as trained and at its best attention length, and loss by that length."""
+    """Draw every system, its seeds and their mean: with equal attention for every target, and as trained."""
     rows = data["systems"]
     kinds = list(dict.fromkeys(_kind(row) for row in rows))
-    with drawing(10, 4.6) as figure:
-        table, lengths = figure.subplots(1, 2, width_ratios=[1.25, 1])
+    with drawing(8, 5) as figure:
+        axes = figure.subplots()
         for row in rows:
-            _mark(table, kinds.index(_kind(row)), row)
-        table.set_yticks(range(len(kinds)), kinds)
-        table.set_ylim(len(kinds) - 0.5, -0.5)
-        table.set(title="With the attention of training for every target", xlabel=f"test {BITS}")
-        for loss, (mark, colour) in LOSSES.items():
-            table.plot([], [], mark, color=colour, label=f"{loss} loss")
-            table.plot(
-                [], [], mark, color=colour, markerfacecolor="white", label=f"{loss} loss, cut as in training"
-            )
-        table.legend(loc="upper right", fontsize=8)
-        for row in rows:
-            if row["loss"] == "full" and len(row["by_length"]) > 1 and not row["equal_memory"]:
-                _curve(lengths, row)
-        lengths.set(
-            title="At other lengths, full loss", xlabel="attention length, tokens", ylabel=f"test {BITS}"
+            _mark(axes, kinds.index(_kind(row)), row)
+        axes.set_yticks(range(len(kinds)), kinds)
+        axes.set_ylim(len(kinds) - 0.5, -0.5)
+        axes.set(xlabel=f"test {BITS}")
+        figure.suptitle(
+            "Without memory absolute positions are behind,\nwith it farther behind"
+            if _absolute_loses(rows)
+            else "Encoding, recurrence and loss at equal size",
+            x=0.01,
+            ha="left",
+            fontsize=10,
+            fontweight="bold",
         )
-        lengths.set_xscale("log", base=2)
-        ticks = [one["attention_len"] for one in rows[0]["by_length"]]
-        ticks_at(lengths, ticks, rotation=45)
-        lengths.legend(loc=(0.4, 0.38), fontsize=8)
-        figure.supxlabel(against_table_6(data), fontsize=8, ha="left", x=0.01)
+        for loss, (mark, colour) in LOSSES.items():
+            axes.plot([], [], mark, color=colour, label=f"{loss} loss, equal attention for each target")
+            axes.plot(
+                [], [], mark, color=colour, markerfacecolor="white", label=f"{loss} loss, read as trained"
+            )
+        legend_outside(figure, ncols=2)
     alt = "; ".join(_in_words(row) for row in rows)
     seeds = len(rows[0]["best"]["bits"]["seeds"])
     return Picture(
         figure, f"Test {BITS}, mean of {seeds} seeds, equal parameters: {alt}. {against_table_6(data)}"
     )
+
+
+def ablation_lengths(data: Data) -> Picture:
+    """Draw the loss of the systems of full loss by their attention length at test."""
+    rows = [row for row in data["systems"] if row["loss"] == "full" and not row["equal_memory"]]
+    rows = [row for row in rows if len(row["by_length"]) > 1]
+    with drawing(7, 4) as figure:
+        axes = figure.subplots()
+        for row in rows:
+            _curve(axes, row)
+        axes.set(
+            title=fitted("Models trained with memory gain most from more attention")
+            if _memory_gains_most(rows)
+            else "Loss by attention length",
+            xlabel="attention length at test, tokens",
+            ylabel=f"test {BITS}",
+        )
+        axes.set_xscale("log", base=2)
+        lengths = [one["attention_len"] for one in rows[0]["by_length"]]
+        ticks_at(axes, lengths[:: 2 if is_narrow() else 1])
+        legend_outside(figure, ncols=2)
+    alt = "; ".join(
+        f"{_kind(row)}: "
+        + ", ".join(f"{one['bits']['mean']:.2f} at {one['attention_len']}" for one in row["by_length"])
+        for row in rows
+    )
+    return Picture(figure, f"Test {BITS} by attention length, all trained with the full loss. {alt}.")
+
+
+def _absolute_loses(rows: Sequence[Data]) -> bool:
+    """True if every absolute system with memory has more bits, as trained, than the same without it."""
+    bits = {row["label"]: mean(_as_trained(row)) for row in rows if row["encoding"].startswith("absolute")}
+    pairs = [(label, label.replace(", memory", ", no memory")) for label in bits if ", memory" in label]
+    return all(bits[memory] > bits[none] for memory, none in pairs)
+
+
+def _memory_gains_most(rows: Sequence[Data]) -> bool:
+    """True if with each encoding the model trained with memory gains more from the longest attention."""
+    gains = {row["label"]: _gain(row) for row in rows}
+    pairs = [(one, one.replace(", memory", ", no memory")) for one in gains if ", memory" in one]
+    return all(gains[memory] > gains[none] for memory, none in pairs if none in gains)
+
+
+def _gain(row: Data) -> float:
+    return float(row["by_length"][0]["bits"]["mean"] - row["by_length"][-1]["bits"]["mean"])
 
 
 def _kind(row: Data) -> str:
@@ -118,23 +175,33 @@ def against_table_6(data: Data) -> str:
 
 
 def short_dependency(data: Data) -> Picture:
-    """Draw loss by offset in the segment on shuffled lines, and the whole loss."""
+    """Draw loss by offset in the segment on shuffled lines, and the whole loss, paired by seed."""
     rows = data["systems"]
-    with drawing(10, 3.6) as figure:
-        by_offset, whole = figure.subplots(1, 2, width_ratios=[1.3, 1])
-        for place, row in enumerate(rows):
+    first, others = rows[0], rows[1:]
+    with drawing(10, 3.8) as figure:
+        by_offset, whole = panels(figure, 2, ratios=[1.3, 1], height=3)
+        for row in rows:
             line, colour = CURVES[_kind(row)]
             means = [one["mean"] for one in row["bits_by_offset"]]
             by_offset.plot(range(len(means)), means, line, color=colour, label=_kind(row))
-            bits = _as_trained(row)
-            whole.plot([min(bits), max(bits)], [place, place], "-", color=colour)
-            whole.plot(mean(bits), place, "o", color=colour, ms=7)
-        by_offset.set(title="Read as trained", xlabel="offset in the segment, tokens", ylabel=f"test {BITS}")
-        by_offset.legend()
-        whole.set_yticks(range(len(rows)), [_kind(row) for row in rows])
-        whole.set_ylim(len(rows) - 0.5, -0.5)
-        whole.set(title="Mean of all offsets", xlabel=f"test {BITS}")
-        figure.supxlabel(against_table_7(data), fontsize=8, ha="left", x=0.01)
+        for place, row in enumerate(others):
+            colour = CURVES[_kind(row)][1]
+            more = [bits - best for bits, best in zip(_as_trained(row), _as_trained(first), strict=True)]
+            whole.plot(more, [place] * len(more), "o", color=colour, mfc="white", ms=6)
+            whole.plot(mean(more), place, "|", color=colour, ms=18, mew=2.5)
+        by_offset.set(
+            title=fitted("Without memory, first targets cost most"),
+            xlabel="offset in the segment, tokens",
+            ylabel=f"test {BITS}",
+        )
+        legend_outside(figure, *by_offset.get_legend_handles_labels(), ncols=3)
+        whole.axvline(0, color="black", lw=1, ls=":")
+        whole.set_yticks(range(len(others)), [_kind(row).replace(", ", ",\n", 1) for row in others])
+        whole.set_ylim(len(others) - 0.5, -0.5)
+        whole.set(
+            title=fitted(f"More than {_kind(first)}, seed by seed"),
+            xlabel=f"more {BITS}\n(a ring a seed, a bar the mean)",
+        )
     alt = "; ".join(
         f"{_kind(row)} {mean(bits):.2f} ({row['bits_by_offset'][0]['mean']:.2f} at offset 0, "
         f"{row['bits_by_offset'][-1]['mean']:.2f} at the last), and {row['trained']['bits']['mean']:.2f} "

@@ -1,7 +1,22 @@
 """Results of training: the demo, memory and positions, every system."""
 
-from minitxl.figures.marks import seed_band
-from minitxl.figures.picture import BITS, BLUE, GREEN, ORANGE, PURPLE, Data, Picture, drawing
+from typing import Any
+
+from matplotlib.axes import Axes
+
+from minitxl.figures.marks import seed_band, ticks_at
+from minitxl.figures.picture import (
+    BITS,
+    BLUE,
+    GREEN,
+    ORANGE,
+    PURPLE,
+    Data,
+    Picture,
+    drawing,
+    legend_outside,
+    panels,
+)
 
 NAMES = {
     "vanilla": "vanilla segments",
@@ -39,7 +54,7 @@ def bits_by_offset_curves(curves: Data) -> Picture:
         for name, bits in curves.items():
             axes.plot(range(length), bits, LINES[name], color=COLOURS[name], label=NAMES[name], lw=1.5, ms=4)
         axes.set(title="Bits by offset", xlabel="offset in the segment, characters", ylabel=f"test {BITS}")
-        figure.legend(loc="outside lower center", ncols=3)
+        legend_outside(figure, ncols=3)
     alt = "; ".join(
         f"{NAMES[name]}: {bits[0]:.2f} at offset 0, {bits[1]:.2f} at offset 1, "
         f"{sum(bits[length // 2 :]) / (length - length // 2):.2f} on average in the later half"
@@ -49,53 +64,81 @@ def bits_by_offset_curves(curves: Data) -> Picture:
 
 
 def demo(data: Data) -> Picture:
-    """All three models: how well they predict, what a scored token costs, how far they see."""
-    systems, rows = data["systems"], data["evaluation"]
+    """Draw how all three models learned, and bits against the cost of a character at equal context."""
+    systems = data["systems"]
     with drawing(10, 4.2) as figure:
-        learned, cost, reach = figure.subplots(1, 3, width_ratios=[1.15, 1, 0.95])
+        learned, cost = panels(figure, 2, height=3.4)
         for name, line in LINES.items():
             curve = systems[name]["validation"]
             learned.plot(curve["step"], curve["bits"], line, color=COLOURS[name], label=NAMES[name])
-        learned.set(title="Prediction", xlabel="training step", ylabel=f"validation {BITS}")
-        figure.legend(*learned.get_legend_handles_labels(), loc="outside lower center", ncols=3)
-        for place, row in enumerate(rows):
-            colour, median = COLOURS[row["system"]], row["microseconds_per_token"]
-            cost.plot(row["microseconds_range"], [place, place], "-", color=colour)
-            cost.plot(median, place, LINES[row["system"]][0], color=colour, ms=6)
-            cost.annotate(f"{median:,.0f}", (median, place), (0, 8), textcoords="offset points", ha="center")
-        labels = [f"{SHORT_NAMES[row['system']]},\n{row['evaluation']}" for row in rows]
-        cost.set_yticks(range(len(rows)), labels)
-        cost.set(title="Cost of scoring one token", xlabel="microseconds, log scale", xscale="log")
-        cost.invert_yaxis()
-        cost.margins(x=0.2, y=0.15)
-        bars = reach.bar(
-            [SHORT_NAMES[name].replace(" ", "\n") for name in systems],
-            [system["longest_reach"] for system in systems.values()],
-            color=[COLOURS[name] for name in systems],
-            width=0.5,
-        )
-        reach.bar_label(bars, padding=4)
-        reach.tick_params(axis="x", labelsize=9, length=0)
-        reach.set(title="Longest reach", ylabel="tokens back")
-        reach.margins(x=0.3, y=0.15)
+        learned.set(title="While training", xlabel="training step", ylabel=f"validation {BITS}")
+        legend_outside(figure, *learned.get_legend_handles_labels(), ncols=3)
+        said = _bits_and_cost(cost, data)
     learned_alt = ", ".join(
         f"{NAMES[name]} {systems[name]['validation']['bits'][-1]:.2f}" for name in systems
     )
-    cost_alt = ", ".join(
-        f"{NAMES[row['system']]} by {row['evaluation']} {row['microseconds_per_token']:,.0f}" for row in rows
+    return Picture(figure, f"Two panels. Validation {BITS} after training: {learned_alt}. {said}")
+
+
+def bits_and_cost(data: Data) -> Picture:
+    """Draw the demo's test bits against the cost of scoring a character, at equal context."""
+    with drawing(5.6, 3.6) as figure:
+        axes = figure.subplots()
+        said = _bits_and_cost(axes, data)
+        legend_outside(figure, *axes.get_legend_handles_labels(), ncols=3)
+    return Picture(figure, said)
+
+
+SLIDING, CACHED = "sliding window", "cached"
+
+
+def _bits_and_cost(axes: Axes, data: Data) -> str:
+    """Draw the ways that give every prediction as much context, and say them."""
+    rows = [row for row in data["evaluation"] if row["evaluation"] in (SLIDING, CACHED)]
+    cached = {row["attention_len"]: row for row in rows if row["evaluation"] == CACHED}
+    alt = []
+    for name in LINES:
+        for row in (row for row in rows if row["system"] == name):
+            time, bits, length = row["microseconds_per_token"], row["bits"], row["attention_len"]
+            look: dict[str, Any] = {"color": COLOURS[name], "ms": 8}
+            look["mfc"] = COLOURS[name] if row["evaluation"] == CACHED else "white"
+            axes.plot(row["microseconds_range"], [bits, bits], "-", color=COLOURS[name], lw=1)
+            axes.plot(time, bits, LINES[name][0], **look, label=None)
+            above = name == "xl" and (row["evaluation"] == SLIDING or length == min(cached))
+            axes.annotate(
+                f"{row['evaluation']}, {length}",
+                (time, bits),
+                (0, 11 if above else -11),
+                textcoords="offset points",
+                ha="center",
+                va="center",
+                fontsize=9,
+            )
+            alt.append(f"{NAMES[name]} by {row['evaluation']} of {length}: {bits:.2f} at {time:,.0f}")
+    cheaper = all(
+        row["microseconds_per_token"] > cached[row["attention_len"]]["microseconds_per_token"]
+        for row in rows
+        if row["evaluation"] == SLIDING and row["attention_len"] in cached
     )
-    reach_alt = ", ".join(f"{NAMES[name]} {systems[name]['longest_reach']}" for name in systems)
-    return Picture(
-        figure,
-        f"Three panels. Validation {BITS} after training: {learned_alt}. "
-        f"Microseconds to score one token: {cost_alt}. Longest reach in tokens: {reach_alt}.",
+    axes.set(
+        title="At equal context, cached reading is cheaper" if cheaper else "Bits against cost",
+        xlabel="microseconds a character, log scale",
+        ylabel=f"test {BITS}",
+        xscale="log",
+    )
+    axes.margins(x=0.25, y=0.15)
+    low, high = axes.get_xlim()
+    ticks_at(axes, [time for time in (50, 100, 200, 500, 1000, 2000, 5000) if low < time < high])
+    return (
+        f"Test {BITS} and microseconds a character where every prediction has as many characters of "
+        f"context: {'; '.join(alt)}."
     )
 
 
 def memory_and_positions(data: Data) -> Picture:
     """Draw learning curves, a line a seed, and loss against the memory at evaluation."""
     with drawing(10, 3.8) as figure:
-        learned, memory = figure.subplots(1, 2)
+        learned, memory = panels(figure, 2)
         for name, (label, colour, line) in SYSTEMS.items():
             system, rows = data[name], data[name]["by_memory"]
             for seed, bits in enumerate(system["validation"]["bits"]):
@@ -105,13 +148,13 @@ def memory_and_positions(data: Data) -> Picture:
             seed_band(memory, lengths, [row["bits"] for row in rows], line, color=colour, alpha=0.25)
             memory.plot(system["mem_len"], system["bits"]["mean"], "o", color=colour, ms=6)
         learned.set(
-            title="While training, a line a seed", xlabel="training step", ylabel=f"validation {BITS}"
+            title="While training: a line a seed", xlabel="training step", ylabel=f"validation {BITS}"
         )
-        learned.legend()
+        legend_outside(figure, *learned.get_legend_handles_labels(), ncols=4)
         memory.set_xscale("symlog", base=2, linthresh=lengths[1])
         memory.set_xticks(lengths, [str(length) for length in lengths])
         memory.set(
-            title="After training; the dot is the memory trained with",
+            title="After training: a dot at the memory of training",
             xlabel="memory at evaluation, tokens",
             ylabel=f"test {BITS}",
         )
@@ -127,7 +170,7 @@ def memory_choice(system: Data, *, mem_len: int) -> Picture:
     """Draw loss, reach and time, with its range, of one memory length at evaluation among the others."""
     rows = system["by_memory"]
     chosen = next(row for row in rows if row["mem_len"] == mem_len)
-    panels: dict[str, tuple[str, list[float], float]] = {
+    shown: dict[str, tuple[str, list[float], float]] = {
         "Prediction": (f"test {BITS}", [row["bits"]["mean"] for row in rows], chosen["bits"]["mean"]),
         "Longest reach": ("tokens back", [row["longest_reach"] for row in rows], chosen["longest_reach"]),
         "Time": (
@@ -137,7 +180,7 @@ def memory_choice(system: Data, *, mem_len: int) -> Picture:
         ),
     }
     with drawing(9, 2.8) as figure:
-        for axes, (title, (label, values, value)) in zip(figure.subplots(1, 3), panels.items(), strict=True):
+        for axes, (title, (label, values, value)) in zip(panels(figure, 3), shown.items(), strict=True):
             axes.plot([row["mem_len"] for row in rows], values, ".-", color=BLUE, lw=1.2)
             axes.plot(mem_len, value, "o", color=ORANGE, ms=9)
             number = f"{value:.2f}" if value < 10 else f"{value:.0f}"
@@ -165,7 +208,7 @@ def memory_choice(system: Data, *, mem_len: int) -> Picture:
 def every_system(data: Data) -> Picture:
     """Draw test loss of every system against a bigram model's; open marks are without memory."""
     labels = list(dict.fromkeys(row["encoding"] for row in data["systems"]))
-    with drawing(8, 3.4) as figure:
+    with drawing(8, 4) as figure:
         axes = figure.subplots()
         for row in data["systems"]:
             place = labels.index(row["encoding"]) + (0.15 if row["norm"] == "post" else -0.15)
@@ -184,7 +227,7 @@ def every_system(data: Data) -> Picture:
         axes.set_yticks(range(len(labels)), labels)
         axes.set_ylim(len(labels) - 0.5, -0.7)
         axes.set(xlabel=f"test {BITS}")
-        axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))
+        legend_outside(figure, place="upper center", ncols=2)
     numbers = "; ".join(
         f"{row['encoding']}, {row['norm']}-norm, memory {row['mem_len']}: {row['bits']:.2f}"
         for row in data["systems"]

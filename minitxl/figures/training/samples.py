@@ -2,7 +2,7 @@
 
 from textwrap import wrap
 
-from minitxl.figures.picture import ORANGE, Data, Picture, drawing
+from minitxl.figures.picture import ORANGE, Data, Picture, drawing, panels
 
 WIDTH, LINES = 66, 36
 
@@ -12,7 +12,7 @@ def samples(data: Data) -> Picture:
     first = data["samples"][0]
     with drawing(9, 4.9) as figure:
         for axes, (title, name) in zip(
-            figure.subplots(1, 2),
+            panels(figure, 2, height=4.9),
             (("The model goes on", "sample"), ("The text goes on", "original")),
             strict=True,
         ):

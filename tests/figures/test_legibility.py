@@ -1,0 +1,172 @@
+"""Every stored figure can be read on a phone and on a slide: letters are large, whole, and apart.
+
+The two layouts are drawn, and matplotlib's own boxes of the texts that it drew are compared.
+"""
+
+from dataclasses import dataclass
+from itertools import combinations, pairwise
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.collections import PathCollection
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+from matplotlib.transforms import Bbox
+
+from minitxl import figures
+from minitxl.experiments import results
+from minitxl.figures import Picture
+from minitxl.figures.picture import PHONE, STYLE, drawing, for_phones, panels
+
+FIGURES = Path(__file__).parents[2] / "figures"
+DRAWN = {
+    draw.__name__: (name, draw)
+    for name, all_of_it in figures.OF_RESULT.items()
+    for draw in all_of_it
+    if draw not in (figures.mechanism, figures.bench)
+}
+SCREEN, SLIDE = 390 - 2 * 16, (1280, 720)
+"""Pixels: of a phone, what a page's margins leave of its width; of a slide, both sides."""
+LEAST = {"phone": 7, "slide": 14}
+"""Pixels of the smallest letters, from the top of the highest to the bottom of the lowest."""
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A figure that was drawn, and where its texts stand."""
+
+    figure: Figure
+    boxes: list[tuple[Text, Bbox]]
+
+    def pixels(self, layout: str) -> float:
+        """Return how many pixels of the screen or slide a pixel of the figure becomes."""
+        box = self.figure.bbox
+        if layout == "phone":
+            return SCREEN / box.width
+        return min(SLIDE[0] / box.width, SLIDE[1] / box.height)
+
+
+def rendered(figure: Figure) -> Drawn:
+    """Draw the figure, and note every text that is really drawn."""
+    seen: list[Text] = []
+    true_draw = Text.draw
+
+    def draw(text, renderer, *rest, **more):
+        if text.get_visible() and text.get_text().strip():
+            seen.append(text)
+        return true_draw(text, renderer, *rest, **more)
+
+    with mpl.rc_context(STYLE), pytest.MonkeyPatch.context() as patch:
+        canvas = FigureCanvasAgg(figure)
+        canvas.draw()  # the layout settles
+        patch.setattr(Text, "draw", draw)
+        canvas.draw()
+        boxes = [(text, text.get_window_extent(canvas.get_renderer())) for text in dict.fromkeys(seen)]
+    return Drawn(figure, boxes)
+
+
+def small(drawn: Drawn, layout: str) -> list[str]:
+    """Return the texts whose letters are too small; a size in points is the height of a line."""
+    scale = drawn.pixels(layout) * drawn.figure.dpi / 72
+    return [
+        f"{text.get_text()!r} {text.get_fontsize() * scale:.1f}"
+        for text, _ in drawn.boxes
+        if text.get_fontsize() * scale < LEAST[layout]
+    ]
+
+
+def cut_off(drawn: Drawn) -> list[str]:
+    whole = drawn.figure.bbox.padded(1)
+    return [
+        text.get_text()
+        for text, box in drawn.boxes
+        if box.x0 < whole.x0 or box.y0 < whole.y0 or box.x1 > whole.x1 or box.y1 > whole.y1
+    ]
+
+
+def overlapping(drawn: Drawn) -> list[tuple[str, str]]:
+    """Return pairs of texts that cover each other, by more than the air around their letters."""
+    inner = [(text, box.padded(-0.12 * box.height, -0.12 * box.height)) for text, box in drawn.boxes]
+    return [
+        (one.get_text(), other.get_text())
+        for (one, first), (other, second) in combinations(inner, 2)
+        if first.x0 < second.x1 and second.x0 < first.x1 and first.y0 < second.y1 and second.y0 < first.y1
+    ]
+
+
+def covered_by_legends(drawn: Drawn) -> list[str]:
+    """Return the axes' legends that stand over a line or a mark of their axes."""
+    found = []
+    for axes in drawn.figure.axes:
+        legend = axes.get_legend()
+        if legend is None:
+            continue
+        box = legend.get_window_extent()
+        for line in axes.lines:
+            places = line.get_transform().transform(np.column_stack(line.get_data(orig=False)).astype(float))
+            between = [a + (b - a) * share for a, b in pairwise(places) for share in STEPS]
+            found += [str(line.get_label()) for x, y in [*places, *between] if box.contains(x, y)][:1]
+        for marks in axes.collections:
+            if isinstance(marks, PathCollection):
+                places = axes.transData.transform(marks.get_offsets())
+                found += [str(marks.get_label()) for x, y in places if box.contains(x, y)][:1]
+    return found
+
+
+STEPS = np.linspace(0, 1, 12)[1:-1]
+
+
+def picture_of(name: str, layout: str) -> Picture:
+    result, draw = DRAWN[name]
+    data = results.read(FIGURES / f"{result}.json").data
+    if layout == "slide":
+        return draw(data)
+    with for_phones():
+        return draw(data)
+
+
+@pytest.mark.parametrize("layout", LEAST)
+@pytest.mark.parametrize("name", DRAWN)
+def test_a_figure_can_be_read(name, layout):
+    drawn = rendered(picture_of(name, layout).figure)
+    assert drawn.boxes
+    assert small(drawn, layout) == []
+    assert cut_off(drawn) == []
+    assert overlapping(drawn) == []
+    assert covered_by_legends(drawn) == []
+    if layout == "phone":
+        assert drawn.figure.get_figwidth() <= PHONE
+
+
+def test_both_layouts_say_the_same():
+    for name in DRAWN:
+        assert picture_of(name, "phone").alt == picture_of(name, "slide").alt
+
+
+def test_what_cannot_be_read_is_found():
+    figure = Figure(figsize=(10, 4))
+    axes = figure.subplots()
+    axes.plot([0, 1], [0, 1], label="rises")
+    axes.text(0.5, 0.5, "one")
+    axes.text(0.5, 0.5, "other")
+    axes.text(0.95, 0.2, "much too long for the place where it stands")
+    axes.text(0.1, 0.8, "tiny", fontsize=3)
+    axes.legend(loc="upper right")
+    drawn = rendered(figure)
+    assert [one.split()[0] for one in small(drawn, "slide")] == ["'tiny'"]
+    assert cut_off(drawn) == ["much too long for the place where it stands"]
+    assert ("one", "other") in overlapping(drawn)
+    assert covered_by_legends(drawn) == ["rises"]
+
+
+def test_panels_stand_side_by_side_and_on_a_phone_one_below_the_other():
+    with drawing(10, 4) as figure:
+        side_by_side = panels(figure, 3)
+    assert len({axes.get_position().y0 for axes in side_by_side}) == 1
+    with for_phones(), drawing(10, 4) as figure:
+        stacked = panels(figure, 3, height=3)
+    assert len({axes.get_position().x0 for axes in stacked}) == 1
+    assert figure.get_size_inches().tolist() == [PHONE, 9]
