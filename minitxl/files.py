@@ -16,6 +16,7 @@ from typing import Any
 
 JSON_BYTES = 2**26
 """Size of a JSON file that is read, at most: the longest, a vocabulary of 800,000 words, has 12 MB."""
+WINDOWS = os.name == "nt"
 KINDS = {
     stat.S_IFDIR: "a folder",
     stat.S_IFIFO: "a named pipe",
@@ -105,7 +106,10 @@ def is_left_behind(path: Path, name: str) -> bool:
 
 
 def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
+    """Have the disk keep a file or a folder; Windows opens no folder, and syncs what may be written alone."""
+    if WINDOWS and path.is_dir():
+        return
+    descriptor = os.open(path, os.O_RDWR if WINDOWS else os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

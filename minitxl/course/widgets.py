@@ -32,6 +32,27 @@ def with_fallback(box: ipw.Widget, picture: Picture, **asked: Any) -> tuple[dict
     return box._repr_mimebundle_(**asked) | data, metadata
 
 
+NAMES = """
+const box = element.closest(".widget-vbox");
+const name = (left) => {
+    for (const control of box ? box.querySelectorAll(".widget-inline-hbox") : []) {
+        const label = control.querySelector(".widget-label");
+        for (const part of label ? control.querySelectorAll(".noUi-handle, .widget-readout") : [])
+            part.setAttribute("aria-label", label.textContent);
+    }
+    if (left) setTimeout(name, 200, left - 1);
+};
+name(25);
+"""
+"""Gives each slider's handle and number the name of its control, once they are drawn."""
+
+
+def names_for_readers() -> ipw.Output:
+    """Return what tells a screen reader the names of the sliders beside it: ipywidgets does not."""
+    script = {"output_type": "display_data", "metadata": {}, "data": {"application/javascript": NAMES}}
+    return ipw.Output(outputs=(script,))
+
+
 class Explorer:
     """Controls over a picture; displayed as a widget with the picture as its fallback."""
 
@@ -44,7 +65,7 @@ class Explorer:
         self.picture = ipw.HTML()
         self._drawing = Lock()
         self._drawn_for: dict[str, Any] | None = None
-        self.box = ipw.VBox([*self.controls.values(), self.picture])
+        self.box = ipw.VBox([*self.controls.values(), self.picture, names_for_readers()])
         for control in self.controls.values():
             control.style.description_width = "initial"  # or long names are cut
             control.observe(self._redraw, names="value")

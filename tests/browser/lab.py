@@ -81,6 +81,7 @@ def serving(folder: Path) -> Iterator[str]:
         "LabApp.expose_app_in_browser": True,
     }
     command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root"]
+    command += [f"--config={folder / 'course/notebooks/jupyter_server_config.py'}"]
     command += [f"--{name}={value}" for name, value in options.items()]
     with (folder / "log").open("w") as log:
         server = subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT)

@@ -12,7 +12,7 @@ import nbformat
 import pytest
 import torch
 from excerpt import calls, code_of, excerpt, value_of
-from lab import complaints
+from lab import ROOT, complaints
 from playwright.sync_api import Locator, TimeoutError, expect
 
 from minitxl.figures import Picture
@@ -103,7 +103,7 @@ class Screen:
 
     @property
     def controls(self) -> list[Control]:
-        boxes = self.panel.locator(".widget-vbox > :not(.widget-html)")
+        boxes = self.panel.locator(".widget-vbox > :not(.widget-html, .jupyter-widgets-output-area)")
         expect(boxes).to_have_count(len(self.explorer.controls))
         return [Control(made, boxes.nth(i)) for i, made in enumerate(self.explorer.controls.values())]
 
@@ -154,6 +154,9 @@ def test_each_control_obeys_the_keyboard_and_the_picture_is_of_what_the_controls
     shown.controls[0].handles.first.focus()
     for control in shown.controls:
         expect(control.handles.first).to_be_focused()
+        if isinstance(control.made, ipw.IntSlider | ipw.FloatSlider):
+            for part in (control.handles.first, control.readout):
+                expect(part).to_have_accessible_name(control.made.description)
         seen = {first} | {shown.assert_shows_what_is_chosen() for _ in control.moves()}
         assert len(seen) > 1, f"{control.made.description} changes nothing"
         lab.page.keyboard.press("Tab")
@@ -183,6 +186,20 @@ def test_a_notebook_runs_whole_without_a_complaint(lab, keep, stem):
     assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1))
     outputs = [output for cell in code for output in cell.outputs]
     assert [one for one in outputs if one.output_type == "error" or one.get("name") == "stderr"] == []
+
+
+def test_a_notebook_that_was_only_read_is_saved_as_it_was(lab):
+    stored = ROOT / "notebooks" / "09_relative_shift.ipynb"
+    path = lab.folder / "notebooks" / stored.name
+    path.write_bytes(stored.read_bytes())
+    lab.open(path)
+    lab.page.wait_for_function(
+        "jupyterapp.shell.currentWidget.sessionContext.session?.kernel?.status === 'idle'"
+    )
+    lab.page.evaluate("jupyterapp.shell.currentWidget.content.model.setMetadata('note', 'of JupyterLab')")
+    lab.page.evaluate("jupyterapp.shell.currentWidget.context.save()")
+    assert path.read_bytes() == stored.read_bytes()
+    lab.leave()
 
 
 def test_the_dashboards_button_stops_training_and_goes_on_with_it(lab, keep):
