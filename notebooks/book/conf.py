@@ -1,14 +1,30 @@
-"""The course as a static site, built offline: `make book`. Nothing is run; what is stored is shown."""
+"""The course as a static site, built offline: `make book`.
+
+What is stored is shown, and the cells of widgets alone are run, to draw their states: `-D play=` names the
+notebooks whose widgets play, all of them if it is left out.
+"""
 
 import json
+import os
 import re
 import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from html import escape
 from pathlib import Path
 from typing import Any
 
 from docutils import nodes
 from latex2mathml.converter import convert
 from sphinx.application import Sphinx
+
+sys.path.insert(0, str(Path(__file__).parent))
+from play import html_of, widgets_of
+
+from minitxl import figures
+from minitxl.experiments import results
+from minitxl.figures.picture import for_phones
 
 ROOT = Path(__file__).parent.parent.parent
 COPIED = {"results": ("figures", ("*.json", "*.svg", "*.csv")), "source": ("minitxl", ("**/*.py",))}
@@ -28,8 +44,10 @@ myst_enable_extensions = ["dollarmath", "amsmath"]
 myst_heading_anchors = 3
 html_theme = "furo"
 html_favicon = "icon.svg"
-html_static_path = ["tables.css"]
-html_css_files = ["tables.css"]
+html_static_path = ["book.css", "book.js", "stix-two-math.woff"]
+html_css_files = ["book.css"]
+html_js_files = ["book.js"]
+html_search_scorer = str(Path(__file__).parent / "scorer.js")
 html_math_renderer = "mathml"
 html_show_sphinx = False
 html_show_copyright = False
@@ -50,15 +68,21 @@ def add_math_as_mathml(app: Sphinx) -> None:
 
 
 def prepare(app: Sphinx, name: str, source: list[str]) -> None:
-    """Links to results and code lead to the site's own copies; images get their words; nothing to install."""
+    """Links to results and code lead to the site's own copies; a notebook's title gets its number, images
+    their words, and there is nothing to install."""
     if app.env.doc2path(name).suffix != ".ipynb":
         source[0] = with_links(source[0], depth=name.count("/"))
         return
     notebook = json.loads(source[0])
     notebook["cells"] = [cell for cell in notebook["cells"] if cell["id"] != "install"]
+    title = notebook["cells"][0]
+    title["source"] = "".join(title["source"]).replace("# ", f"# {name.partition('_')[0]} · ", 1)
     for cell in notebook["cells"]:
         if cell["cell_type"] == "markdown":
             cell["source"] = with_links("".join(cell["source"]))
+        elif widget := app.env.played.get(name, {}).get(cell["id"]):
+            html = html_of(widget, f"play/{name}")
+            cell["outputs"] = [{"output_type": "display_data", "metadata": {}, "data": {"text/html": html}}]
         for output in cell.get("outputs", []):
             if alt := output.get("metadata", {}).get("image/png", {}).get("alt"):
                 cell["metadata"]["mystnb"] = {"image": {"alt": alt}}
@@ -73,6 +97,33 @@ def with_links(text: str, depth: int = 0) -> str:
     return text
 
 
+def render_widgets(app: Sphinx) -> None:
+    """Draw the states of each notebook's widgets, two notebooks at a time."""
+    every = [path.stem for path in sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))]
+    chosen = every if app.config.play == "all" else [one for one in app.config.play.split(",") if one]
+    environment = {"OMP_NUM_THREADS": "1", **os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    folders = {stem: Path(app.outdir) / "play" / stem for stem in chosen if widgets_of_stem(stem)}
+    command = [sys.executable, str(Path(__file__).parent / "play.py")]
+
+    def render(stem: str) -> None:
+        done = subprocess.run(
+            [*command, stem, folders[stem]], env=environment, capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            raise RuntimeError(f"the widget of {stem} could not be drawn:\n{done.stderr}")
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(render, folders))
+    app.env.played = {
+        stem: json.loads((folder / "states.json").read_text("utf-8")) for stem, folder in folders.items()
+    }
+
+
+def widgets_of_stem(stem: str) -> list[str]:
+    """Return the ids of a notebook's cells with widgets."""
+    return widgets_of(ROOT / "notebooks" / f"{stem}.ipynb")
+
+
 SCROLLS = re.compile(r"<pre(?=>)|<div(?= class=\"(?:math|table)-wrapper)")
 """What may be wider than the page, and then scrolls within itself."""
 
@@ -80,10 +131,44 @@ SCROLLS = re.compile(r"<pre(?=>)|<div(?= class=\"(?:math|table)-wrapper)")
 def for_keyboards_and_readers(
     app: Sphinx, page: str, template: str, context: dict[str, Any], *_: Any
 ) -> None:
-    """What scrolls can be reached by Tab, and scrolled by keys; a heading of the contents has a level."""
+    """What scrolls can be reached by Tab, and scrolled by keys; headings have levels; figures open large."""
     for part in ("body", "furo_navigation_tree"):
         html = context.get(part, "").replace('role="heading"', 'role="heading" aria-level="2"')
         context[part] = SCROLLS.sub(r'\g<0> tabindex="0"', html)
+    context["body"] = PLAY_OR_IMAGE.sub(_large_or_stacked, context["body"])
+
+
+PLAY_OR_IMAGE = re.compile(r'<div class="play">.*?</div>|<img\b[^>]*?>', re.DOTALL)
+ON_A_PHONE = {
+    draw.__name__: (result, draw)
+    for result, all_of_it in figures.OF_RESULT.items()
+    for draw in all_of_it
+    if draw is not figures.mechanism
+}
+"""Figures that have panels one below the other for a phone, and the results that they draw."""
+
+
+def _large_or_stacked(match: re.Match[str]) -> str:
+    """An image opens large by a link; a stored figure has its layout for phones beside it."""
+    tag = match[0]
+    source = re.search(r'src="([^"]+)"', tag)
+    if not tag.startswith("<img") or source is None:
+        return tag
+    name = Path(source[1]).stem
+    if source[1].endswith(".svg") and name in ON_A_PHONE:
+        narrow = source[1].removesuffix(".svg") + "-phone.svg"
+        tag = f'<picture><source media="(max-width: 46em)" srcset="{escape(narrow)}">{tag}</picture>'
+    return f'<a class="enlarge" href="{source[1]}">{tag}</a>'
+
+
+def draw_for_phones(app: Sphinx, error: Exception | None) -> None:
+    """Draw the stacked layout of each stored figure that the site shows."""
+    for shown in [] if error else sorted((Path(app.outdir) / "_images").glob("*.svg")):
+        if shown.stem in ON_A_PHONE:
+            result, draw = ON_A_PHONE[shown.stem]
+            with for_phones():
+                picture = draw(results.read(ROOT / "figures" / f"{result}.json").data)
+            picture.save(shown.with_name(f"{shown.stem}-phone.svg"))
 
 
 def copy_linked(app: Sphinx, error: Exception | None) -> None:
@@ -100,6 +185,9 @@ def copy_linked(app: Sphinx, error: Exception | None) -> None:
 def setup(app: Sphinx) -> None:
     """Called by Sphinx."""
     add_math_as_mathml(app)
+    app.add_config_value("play", "all", "env")
+    app.connect("builder-inited", render_widgets)
     app.connect("source-read", prepare)
     app.connect("html-page-context", for_keyboards_and_readers, priority=900)  # once furo has done its part
     app.connect("build-finished", copy_linked)
+    app.connect("build-finished", draw_for_phones)

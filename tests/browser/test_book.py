@@ -9,18 +9,22 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 from http.server import SimpleHTTPRequestHandler
 from importlib.resources import files
+from math import prod
 from pathlib import Path
 from urllib.parse import urldefrag
 
+import play
 import pytest
 import requests
 import sites
+from excerpt import excerpt, value_of
 from playwright.sync_api import BrowserContext, Page
 
 ROOT = Path(__file__).parent.parent.parent
 NOTEBOOKS = sorted(path.stem for path in (ROOT / "notebooks").glob("[0-9]*.ipynb"))
 RECIPES = sorted(f"recipes/{path.stem}" for path in (ROOT / "notebooks/recipes").glob("*.md"))
-PAGES = [*NOTEBOOKS, *RECIPES, "coming_from", "glossary", "index"]
+TEXTS = sorted(path.stem for path in (ROOT / "notebooks").glob("*.md"))
+PAGES = [*NOTEBOOKS, *RECIPES, *TEXTS]
 AXE = (files("axe_playwright_python") / "axe.min.js").read_text("utf-8")
 EACH_COLOUR_ONCE = """() => {
     const seen = new Set();
@@ -47,6 +51,8 @@ BACKGROUNDS = """images => images.map(image => {
     return corner.getImageData(0, 0, 1, 1).data[3];
 })"""
 """How opaque the corner of each image is, of 255."""
+PLAYED = ("01_attention", "09_relative_shift")
+"""Notebooks whose widgets play here; `make book` draws those of all."""
 KEPT = ("index", "01_attention", "10_training", "recipes/scaling")
 """Pages of which there are screenshots."""
 BROKEN_WORDS = """() => [...document.querySelectorAll("td:nth-child(2) p")].flatMap(({firstChild: text}) =>
@@ -85,6 +91,7 @@ def home(tmp_path_factory):
     """The address of the site, built with every warning an error, as `make book` does."""
     folder = tmp_path_factory.mktemp("book")
     command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-d", folder / "trees"]
+    command += ["-D", f"play={','.join(PLAYED)}"]
     built = subprocess.run(
         [*command, "-c", ROOT / "notebooks/book", ROOT / "notebooks", folder / "html"],
         capture_output=True,
@@ -217,11 +224,161 @@ def test_a_chinese_word_stands_on_one_line(visit):
     assert page.evaluate(BROKEN_WORDS) == []
 
 
-def test_search_finds_a_term(index):
+@pytest.mark.parametrize("term", ["stop-gradient", "memory", "relative shift"])
+def test_search_shows_the_glossary_first_and_prose(index, term):
     page = index.page
-    page.fill(".sidebar-search", "stop-gradient")
+    page.fill(".sidebar-search", term)
     page.press(".sidebar-search", "Enter")
-    page.wait_for_selector("#search-results li a")
+    page.wait_for_selector("#search-results li p.context")
     page.wait_for_load_state("networkidle")
-    assert page.query_selector_all("#search-results li a")
+    links = page.eval_on_selector_all("#search-results li > a", "links => links.map(link => link.pathname)")
+    assert links[0] == "/glossary.html"
+    assert len(links) > 1
+    shown = page.eval_on_selector_all("#search-results p.context", "all => all.map(one => one.textContent)")
+    assert not re.search(r"\b(import|def) \w+|torch\.|\\frac|self\.", " ".join(shown))
     assert index.errors == []
+
+
+def test_titles_have_numbers_on_the_page_and_in_the_contents(index):
+    shown = index.page.eval_on_selector_all(".sidebar-tree a", "links => links.map(link => link.textContent)")
+    numbers = [name.partition("_")[0] for name in NOTEBOOKS]
+    assert [title.partition(" · ")[0] for title in shown[: len(numbers)]] == numbers
+    listed = index.page.eval_on_selector_all(
+        "article li > p > a", ADDRESSES + ".filter(l => l.endsWith('html'))"
+    )
+    assert {Path(link).stem for link in listed} >= set(NOTEBOOKS)
+
+
+def test_brackets_stretch_in_a_font_that_ships_along(window, home):
+    with visiting(window, home, "08_xl_four_terms") as visit:
+        page = visit.page
+        assert any(url.endswith("stix-two-math.woff") for url in visit.requested)
+        assert page.evaluate("document.fonts.check('16px \"STIX Two Math\"')")
+        page.set_content(
+            page.evaluate(
+                "[...document.querySelectorAll('link[rel=stylesheet]')].map(l => l.outerHTML).join('')"
+            )
+            + "<math display=block><mo>(</mo><mfrac><mi>a</mi><mfrac><mi>b</mi><mi>c</mi></mfrac></mfrac>"
+            "<mo>)</mo></math>"
+        )
+        page.wait_for_load_state("networkidle")
+        bracket, fraction = (page.locator(name).first.bounding_box()["height"] for name in ("mo", "mfrac"))
+        assert bracket > 0.9 * fraction
+
+
+def test_what_a_check_says_wraps_on_a_phone(window, home):
+    with visiting(window, home, "04_recurrence") as visit:
+        visit.page.set_viewport_size(PHONE)
+        wide = "all => all.filter(pre => pre.scrollWidth > pre.clientWidth + 1).map(pre => pre.textContent)"
+        assert visit.page.eval_on_selector_all(".cell_output pre", wide) == []
+
+
+def test_a_figure_has_its_panels_stacked_on_a_phone_and_opens_large(window, home):
+    with visiting(window, home, "results") as visit:
+        page = visit.page
+        page.set_viewport_size(PHONE)
+        image = page.locator("article img[src*='memory_and_positions']")
+        image.scroll_into_view_if_needed()
+        page.wait_for_load_state("networkidle")
+        assert image.evaluate("image => image.currentSrc").endswith("memory_and_positions-phone.svg")
+        image.click()
+        large = page.locator("dialog.figure img")
+        assert large.bounding_box()["width"] > 1.5 * image.bounding_box()["width"]
+        page.keyboard.press("Escape")
+        assert page.locator("dialog.figure").count() == 0
+        assert page.evaluate("document.activeElement.classList.contains('enlarge')")
+        page.set_viewport_size(DESKTOP)
+        page.wait_for_load_state("networkidle")
+        assert image.evaluate("image => image.currentSrc").endswith("memory_and_positions.svg")
+        assert visit.errors == []
+
+
+# Widgets that play without a kernel
+
+
+@pytest.fixture(scope="module", params=PLAYED)
+def played(request):
+    """A widget of the course as the notebook makes it, and the values of its controls in the book."""
+    path = ROOT / "notebooks" / f"{request.param}.ipynb"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(path.parent)
+        patch.setenv("MINITXL_PROFILE", "quick")
+        (cell,) = play.widgets_of(path)
+        explorer = value_of([play.SEED, *excerpt(path, cell)])
+        yield request.param, explorer, play.shown_values(explorer.controls)
+
+
+def set_to(page: Page, number: int, place: int, way: str) -> None:
+    """Set a control of the page's widget to the value at a place, as a reader does."""
+    control = page.locator(".play-controls > *").nth(number)
+    if way == "touch":
+        kind = control.locator("input").first.get_attribute("type")
+        target = control.locator("input").nth(place) if kind == "radio" else control.locator("input").first
+        if kind == "range":
+            box, last = target.bounding_box(), int(target.get_attribute("max"))
+            x = 8 + (box["width"] - 16) * place / last
+            target.tap(position={"x": x, "y": box["height"] / 2})
+        elif kind == "radio" or target.is_checked() != bool(place):
+            target.tap()
+        return
+    field = control.locator("input").first
+    if field.get_attribute("type") == "radio":
+        control.locator("input:checked").focus()
+        for _ in range(place - control.locator("input:checked").evaluate(PLACE)):
+            page.keyboard.press("ArrowRight")
+        for _ in range(control.locator("input:checked").evaluate(PLACE) - place):
+            page.keyboard.press("ArrowLeft")
+    elif field.get_attribute("type") == "checkbox":
+        field.focus()
+        if field.is_checked() != bool(place):
+            page.keyboard.press("Space")
+    else:
+        field.focus()
+        page.keyboard.press("Home")
+        for _ in range(place):
+            page.keyboard.press("ArrowRight")
+
+
+PLACE = "input => [...input.closest('fieldset').querySelectorAll('input')].indexOf(input)"
+
+
+@pytest.mark.parametrize("way", ["keyboard", "touch"])
+def test_a_widget_plays_and_its_picture_is_the_notebooks(browser, home, played, way):
+    stem, explorer, values = played
+    context = browser.new_context(viewport=PHONE, has_touch=True)
+    with visiting(context, home, stem) as visit:
+        page = visit.page
+        start = {name: control.value for name, control in explorer.controls.items()}
+        several = [name for name, shown in values.items() if len(shown) > 1]
+        for number, name in enumerate(several):
+            chosen = dict(start)
+            for value in dict.fromkeys((values[name][0], values[name][-1], start[name])):
+                chosen[name] = value
+                set_to(page, number, values[name].index(value), way)
+                picture, image = explorer.draw(**chosen), page.locator(".play img")
+                assert image.get_attribute("alt") == picture.alt
+                stored = requests.get(image.evaluate("image => image.src"), timeout=60).content
+                assert stored == picture.png
+        assert visit.errors == []
+    context.close()
+
+
+def test_without_a_script_a_widgets_first_picture_stands_still(browser, home, played):
+    stem, explorer, _ = played
+    context = browser.new_context(viewport=PHONE, java_script_enabled=False)
+    page = context.new_page()
+    page.goto(f"{home}/{stem}.html")
+    assert page.locator(".play img").get_attribute("alt") == explorer.drawn.alt
+    assert page.locator(".play input").count() == 0
+    context.close()
+
+
+def test_a_widget_has_no_more_states_than_are_drawn(played):
+    _, explorer, values = played
+    assert prod(map(len, values.values())) <= play.MOST
+    for name, control in explorer.controls.items():
+        assert control.value in values[name]
+        every = play.values_of(control)
+        assert values[name] == [value for value in every if value in values[name]]
+        if len(values[name]) > 2:
+            assert {every[0], every[-1]} <= set(values[name])

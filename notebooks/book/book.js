@@ -1,0 +1,96 @@
+// What moves in the book: widgets by their stored states, figures that open large, and search results in prose.
+// Without it each widget's first picture stands still, and a figure's link opens the figure itself.
+
+function play(box) {
+  const widget = JSON.parse(box.querySelector("script").textContent);
+  const picture = box.querySelector("img");
+  const chosen = widget.controls.map((control) => control.start);
+  const show = () => {
+    const place = widget.controls.reduce((sum, control, i) => sum * control.values.length + chosen[i], 0);
+    picture.src = `${widget.address}/${widget.states[place].file}`;
+    picture.alt = widget.states[place].alt;
+    picture.parentElement.href = picture.src;
+  };
+  const controls = document.createElement("div");
+  controls.className = "play-controls";
+  widget.controls.forEach((control, i) => {
+    const { values } = control;
+    const choose = (place) => { chosen[i] = place; show(); };
+    if (values.length === 1) return;
+    if (typeof values[0] === "boolean") controls.append(checkbox(control, choose));
+    else if (values.every((value) => value !== "" && !isNaN(value)) && values.length > 3)
+      controls.append(slider(control, choose));
+    else controls.append(buttons(control, `${widget.address}-${i}`, choose));
+  });
+  box.prepend(controls);
+}
+
+function element(name, attributes, ...children) {
+  const made = Object.assign(document.createElement(name), attributes);
+  made.append(...children);
+  return made;
+}
+
+function checkbox(control, choose) {
+  const input = element("input", { type: "checkbox", checked: control.values[control.start] });
+  input.addEventListener("change", () => choose(control.values.indexOf(input.checked)));
+  return element("label", {}, input, ` ${control.label}`);
+}
+
+function slider(control, choose) {
+  const input = element("input", { type: "range", min: 0, max: control.values.length - 1, step: 1 });
+  input.value = control.start;
+  const shown = element("output", {});
+  const tell = () => {
+    shown.textContent = control.values[input.value];
+    input.setAttribute("aria-valuetext", shown.textContent);
+  };
+  input.addEventListener("input", () => { tell(); choose(Number(input.value)); });
+  tell();
+  return element("label", {}, `${control.label} `, input, shown);
+}
+
+function buttons(control, name, choose) {
+  const group = element("fieldset", {}, element("legend", { textContent: control.label }));
+  control.values.forEach((value, place) => {
+    const input = element("input", { type: "radio", name, checked: place === control.start });
+    input.addEventListener("change", () => choose(place));
+    group.append(element("label", {}, input, ` ${value}`));
+  });
+  return group;
+}
+
+function enlarge(link) {
+  link.addEventListener("click", (event) => {
+    if (event.ctrlKey || event.metaKey || event.shiftKey || typeof HTMLDialogElement === "undefined") return;
+    event.preventDefault();
+    const small = link.querySelector("img");
+    const close = element("button", { textContent: "Close", type: "button" });
+    const large = element("img", { src: link.href, alt: small.alt });
+    const scroll = element("div", { className: "large", tabIndex: 0 }, large);
+    const dialog = element("dialog", { className: "figure" }, close, scroll);
+    dialog.setAttribute("aria-label", "Figure");
+    close.addEventListener("click", () => dialog.close());
+    dialog.addEventListener("close", () => { dialog.remove(); link.focus(); });
+    document.body.append(dialog);
+    dialog.showModal();
+  });
+}
+
+const NO_PROSE = ".cell_input, .cell_output, .highlight, math, .play, .toctree-wrapper";
+
+function searchInProse() {
+  if (typeof Search === "undefined" || !Search.htmlToText) return;
+  const textOf = Search.htmlToText;
+  Search.htmlToText = (html, anchor) => {
+    const page = new DOMParser().parseFromString(html, "text/html");
+    page.querySelectorAll(NO_PROSE).forEach((part) => part.remove());
+    return textOf(page.documentElement.outerHTML, anchor);
+  };
+}
+
+document.addEventListener("DOMContentLoaded", () => {
+  document.querySelectorAll(".play").forEach(play);
+  document.querySelectorAll("a.enlarge").forEach(enlarge);
+  searchInProse();
+});

@@ -1,0 +1,135 @@
+"""A notebook's widgets without a kernel: the picture of each state, drawn when the book is built.
+
+    python notebooks/book/play.py 09_relative_shift FOLDER
+
+runs the cells that the notebook's widgets need, and writes FOLDER/states.json and the pictures. What a
+control can be set to is finite; where all states together are more than ``MOST``, each control keeps its
+start, its ends and values between them, as many as fit.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from html import escape
+from itertools import product
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import ipywidgets as ipw
+from excerpt import calls, code_of, excerpt, value_of
+
+NOTEBOOKS = Path(__file__).parent.parent
+MOST = 60
+"""States of a widget that are drawn."""
+SEED = "import torch\n\ntorch.manual_seed(0)"
+
+
+def widgets_of(path: Path) -> list[str]:
+    """Return the ids of the cells that show a widget over pictures."""
+    return [cell for cell, source in code_of(path).items() if calls(source, "explore", "Explorer")]
+
+
+def values_of(control: ipw.Widget) -> list[Any]:
+    """Return all values that a control can be set to."""
+    if isinstance(control, ipw.Checkbox):
+        return [False, True]
+    if isinstance(control, ipw.ToggleButtons):
+        return list(control.options)
+    if isinstance(control, ipw.IntSlider):
+        return list(range(control.min, control.max + 1, control.step))
+    if isinstance(control, ipw.FloatSlider):
+        steps = round((control.max - control.min) / control.step)
+        return [round(control.min + step * control.step, 10) for step in range(steps + 1)]
+    raise TypeError(f"no states are known of a {type(control).__name__}")
+
+
+def some_of(values: list[Any], start: Any, count: int) -> list[Any]:
+    """Return ``count`` of the values in their order: the start, and others as evenly spread as can be."""
+    places = {values.index(start)}
+    for place in _spread(len(values)):
+        if len(places) == count:
+            break
+        places.add(place)
+    return [values[place] for place in sorted(places)]
+
+
+def _spread(length: int) -> Iterator[int]:
+    """Yield 0 … length - 1, both ends first and then the middle of the widest gap."""
+    yield from (0, length - 1)
+    gaps = [(0, length - 1)]
+    while gaps:
+        gaps.sort(key=lambda gap: gap[0] - gap[1])
+        low, high = gaps.pop(0)
+        if high - low > 1:
+            middle = (low + high) // 2
+            yield middle
+            gaps += [(low, middle), (middle, high)]
+
+
+def shown_values(controls: Mapping[str, ipw.Widget], most: int = MOST) -> dict[str, list[Any]]:
+    """Return the values of each control that are drawn: all, or so many that ``most`` states are enough."""
+    every = {name: values_of(control) for name, control in controls.items()}
+    counts = dict.fromkeys(every, 1)
+    grown = True
+    while grown:
+        grown = False
+        for name in sorted(every, key=lambda name: counts[name]):  # each has two values before one has three
+            more = counts | {name: counts[name] + 1}
+            if more[name] <= len(every[name]) and prod(more.values()) <= most:
+                counts, grown = more, True
+                break
+    return {name: some_of(every[name], controls[name].value, count) for name, count in counts.items()}
+
+
+def render(stem: str, folder: Path) -> None:
+    """Draw the states of a notebook's widgets; ``states.json`` has for each its controls and its pictures."""
+    path, found = NOTEBOOKS / f"{stem}.ipynb", {}
+    folder.mkdir(parents=True, exist_ok=True)
+    os.chdir(NOTEBOOKS)
+    for cell in widgets_of(path):
+        explorer = value_of([SEED, *excerpt(path, cell)])
+        values = shown_values(explorer.controls)
+        states = []
+        for number, chosen in enumerate(product(*values.values())):
+            picture = explorer.draw(**dict(zip(values, chosen, strict=True)))
+            file = f"{cell}-{number}.png"
+            (folder / file).write_bytes(picture.png)
+            states.append({"file": file, "alt": picture.alt})
+        found[cell] = {
+            "controls": [
+                {
+                    "name": name,
+                    "label": explorer.controls[name].description,
+                    "values": [value if isinstance(value, bool) else str(value) for value in shown],
+                    "start": shown.index(explorer.controls[name].value),
+                    "all": len(shown) == len(values_of(explorer.controls[name])),
+                }
+                for name, shown in values.items()
+            ],
+            "states": states,
+        }
+    (folder / "states.json").write_text(json.dumps(found), "utf-8")
+
+
+def html_of(widget: Mapping[str, Any], address: str) -> str:
+    """Return a widget for the page: the picture of its start, and its states for the script."""
+    place = 0
+    for control in widget["controls"]:
+        place = place * len(control["values"]) + control["start"]
+    start, hint = widget["states"][place], "Move a control: the picture follows."
+    if not all(control["all"] for control in widget["controls"]):
+        hint += " Here it has some of its values; in JupyterLab, by make lab, it has all."
+    data = json.dumps(widget | {"address": address}).replace("<", "\\u003c")
+    return (
+        f'<div class="play"><script type="application/json">{data}</script>'
+        f'<a class="enlarge" href="{address}/{start["file"]}">'
+        f'<img src="{address}/{start["file"]}" alt="{escape(start["alt"])}"></a>'
+        f'<p class="play-hint">{hint}</p></div>'
+    )
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("MINITXL_PROFILE", "quick")
+    render(sys.argv[1], Path(sys.argv[2]).resolve())
