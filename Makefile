@@ -20,7 +20,7 @@ NBGRADER_MENUS := @jupyter/nbgrader
 TORCH := $(shell sed -n '/^torch==/p' constraints.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo lab test test-unit test-notebooks test-solutions test-browser test-classroom soak lint figures figures-check notebooks book assignments classroom-check bench parity clean
+.PHONY: help setup demo lab test test-unit test-notebooks test-solutions test-browser test-classroom soak lint figures figures-check notebooks home book assignments classroom-check bench parity clean
 
 help:  ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,7 +56,7 @@ demo: $(READY)  ## train a vanilla model, one with relative positions and Transf
 	@$(BIN)/minitxl demo
 
 lab: $(READY)  ## open the course in JupyterLab
-	@$(BIN)/jupyter lab --LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb
+	@$(BIN)/jupyter lab --config=notebooks/jupyter_server_config.py --LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb
 
 test: lint $(READY_TEST)  ## all tests, as CI runs them
 	@$(PYTEST) $(IN_PARALLEL) $(NBVAL) -m 'not every_assignment and not every_notebook' tests notebooks/*.ipynb
@@ -104,6 +104,9 @@ figures-check: $(READY)  ## compute the cheapest experiment of each kind anew: t
 
 notebooks: $(READY)  ## run the notebooks and store their outputs in canonical form
 	@$(BIN)/python notebooks/execute.py
+
+home: $(READY)  ## write what follows from the repository's address in pyproject.toml
+	@$(BIN)/python notebooks/home.py
 
 book: $(READY_BOOK)  ## the course as a static site, in build/book
 	@$(BIN)/sphinx-build -q -W --keep-going -c notebooks/book -b html notebooks build/book

@@ -4,8 +4,9 @@
     python notebooks/execute.py 00 03         run these
     python notebooks/execute.py --check       run none; fail if one is not in canonical form
 
-Numbers in the prose are links into results, ``[2.59](../figures/NAME.json#data.key)``. They
-are rewritten from the results, with as many digits as they have. How long each notebook
+Numbers in the prose are links into results, ``[2.59](../figures/NAME.json#data.key)``, or, in tables of
+pages, stand before a comment that names the result, ``2.59<!-- NAME data.key -->``. They are rewritten from
+the results, with as many digits as they have. How long each notebook
 took, and its memory, is a result too: ``figures/notebooks.json``.
 """
 
@@ -36,31 +37,55 @@ METADATA = {
     "language_info": {"name": "python"},
 }
 NUMBER_LINK = re.compile(r"\[([-+0-9.,]+)\]\((?:\.\./)*figures/(\w+)\.json#([\w.-]+)\)")
+NUMBER_COMMENT = re.compile(r"(?<![-+0-9.,])([-+0-9.,]+)<!-- (\w+) ([\w.-]+) -->")
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
 
 START = ("run-elsewhere", "install")
 """Ids of the two cells after the title, which are the same in every notebook but for its name."""
+HERE_ALONE = (
+    "Run it on your machine with `make lab`.",
+    """from importlib.util import find_spec
+
+assert find_spec("minitxl"), "open this notebook by make lab, which installs the course's package\"""",
+)
+"""Both cells where the repository has no public address."""
 
 
-def with_start(notebook: nbformat.NotebookNode, stem: str) -> nbformat.NotebookNode:
-    """The notebook with its links to Colab and Binder, and the cell that installs what Colab lacks."""
-    project = tomllib.loads((HERE.parent / "pyproject.toml").read_text("utf-8"))["project"]
-    repository, tag = project["urls"]["Repository"], f"v{project['version']}"
-    name = repository.removeprefix("https://github.com/")
+def project() -> tuple[str, str]:
+    """Return the repository's public address, which may be empty, and the version."""
+    settings = tomllib.loads((HERE.parent / "pyproject.toml").read_text("utf-8"))
+    return settings["tool"]["minitxl"]["repository"], settings["project"]["version"]
+
+
+def start_of(stem: str, address: str, version: str) -> tuple[str, str]:
+    """Return the two cells: links to Colab and Binder, and the cell that installs what Colab lacks."""
+    if not address:
+        return HERE_ALONE
+    name, tag = address.removeprefix("https://github.com/"), f"v{version}"
     colab = f"https://colab.research.google.com/github/{name}/blob/{tag}/notebooks/{stem}.ipynb"
     binder = f"https://mybinder.org/v2/gh/{name}/{tag}?labpath=notebooks/{stem}.ipynb"
-    words = f"Run it: [in Colab]({colab}) · [in Binder]({binder}) · on your machine with `make lab`."
     install = f"""import sys
 
 if "google.colab" in sys.modules:  # on your machine, make lab has installed it
-    !git clone --quiet --depth 1 --branch {tag} {repository} minitxl
+    !git clone --quiet --depth 1 --branch {tag} {address} minitxl
     %cd minitxl/notebooks
     %pip install --quiet .."""
+    words = f"Run it: [in Colab]({colab}) · [in Binder]({binder}) · on your machine with `make lab`."
+    return words, install
+
+
+def with_start(
+    notebook: nbformat.NotebookNode, stem: str, *, address: str | None = None, version: str | None = None
+) -> nbformat.NotebookNode:
+    """The notebook with its two first cells, for the repository's address or for another."""
+    own_address, own_version = project()
     found = {cell.id: cell for cell in notebook.cells}
     links = found.get(START[0]) or new_markdown_cell(id=START[0])
     code = found.get(START[1]) or new_code_cell(id=START[1])
-    links.source, code.source = words, install
+    links.source, code.source = start_of(
+        stem, own_address if address is None else address, version or own_version
+    )
     title, *rest = (cell for cell in notebook.cells if cell.id not in START)
     notebook.cells = [title, links, code, *rest]
     return notebook
@@ -80,19 +105,19 @@ def as_printed(value: float, example: str) -> str:
 
 
 def with_current_numbers(text: str) -> str:
-    """The text, each number link showing what its result holds."""
+    """The text, each number that names its result showing what the result holds."""
 
     def current(match: re.Match[str]) -> str:
         shown, name, key = match.groups()
         value = value_at(key, json.loads((FIGURES / f"{name}.json").read_text("utf-8")))
-        return match[0].replace(f"[{shown}]", f"[{as_printed(value, shown)}]", 1)
+        return match[0].replace(shown, as_printed(value, shown), 1)
 
-    return NUMBER_LINK.sub(current, text)
+    return NUMBER_COMMENT.sub(current, NUMBER_LINK.sub(current, text))
 
 
-def canonical(notebook: nbformat.NotebookNode, stem: str) -> nbformat.NotebookNode:
+def canonical(notebook: nbformat.NotebookNode, stem: str, **home: str) -> nbformat.NotebookNode:
     """Fixed metadata and start, current numbers, and pictures in place of the widgets of a past session."""
-    notebook = with_start(notebook, stem)
+    notebook = with_start(notebook, stem, **home)
     notebook.metadata = nbformat.from_dict(METADATA)
     for cell in notebook.cells:
         cell.metadata = nbformat.from_dict(

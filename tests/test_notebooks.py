@@ -1,10 +1,9 @@
-"""What is stored of the notebooks and the README; nbval runs the notebooks themselves."""
+"""What is stored of the notebooks, the book's pages and the README; nbval runs the notebooks themselves."""
 
 import ast
 import importlib.util
 import json
 import re
-import tomllib
 from itertools import pairwise
 from pathlib import Path
 
@@ -15,7 +14,15 @@ from nbformat.v4 import new_code_cell, new_output
 ROOT = Path(__file__).parent.parent
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 RECIPES = sorted((ROOT / "notebooks" / "recipes").glob("*.md"))
-PAGES = [*NOTEBOOKS, ROOT / "README.md", ROOT / "notebooks" / "assignments" / "README.md", *RECIPES]
+MEASURED = [
+    *NOTEBOOKS,
+    ROOT / "README.md",
+    ROOT / "notebooks" / "assignments" / "README.md",
+    ROOT / "notebooks" / "results.md",
+    *RECIPES,
+]
+"""Pages with numbers that come from results."""
+PAGES = sorted({*MEASURED, *(ROOT / "notebooks").glob("*.md")})
 
 spec = importlib.util.spec_from_file_location("execute", ROOT / "notebooks" / "execute.py")
 execute = importlib.util.module_from_spec(spec)
@@ -88,20 +95,6 @@ def test_two_minutes_of_reading_bring_a_picture(path):
 
 
 @every_notebook
-def test_a_notebook_can_be_started_alone_from_the_tagged_version(path):
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    repository, tag = project["urls"]["Repository"], f"v{project['version']}"
-    _, links, install, *_ = nbformat.read(path, as_version=4).cells
-    assert f"blob/{tag}/notebooks/{path.name})" in links.source
-    assert f"/{tag}?labpath=notebooks/{path.name})" in links.source
-    assert f"--branch {tag} {repository} minitxl\n    %cd minitxl/notebooks\n    %pip install --quiet .." in (
-        install.source
-    )
-    assert install.outputs == []
-    assert "google.colab" in install.source.splitlines()[2]
-
-
-@every_notebook
 def test_a_notebook_has_what_every_notebook_has(path):
     cells = nbformat.read(path, as_version=4).cells
     code = [cell.source for cell in cells if cell.cell_type == "code"]
@@ -139,8 +132,8 @@ def test_headings_are_in_order(path):
     assert all(after <= before + 1 for before, after in pairwise(levels))
 
 
-@every_page
-def test_every_number_that_links_to_a_result_equals_it(path):
+@pytest.mark.parametrize("path", MEASURED, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_number_that_names_a_result_equals_it(path):
     prose = prose_of(path)
     assert execute.NUMBER_LINK.findall(prose)
     assert execute.with_current_numbers(prose) == prose
@@ -153,6 +146,20 @@ def test_every_link_to_a_file_leads_somewhere(path):
             assert (path.parent / target).exists(), target
 
 
+@every_page
+def test_a_table_links_to_its_results_no_more_than_once_a_row(path):
+    tables = [path] if path.suffix == ".md" and path.parent.name == "notebooks" else []
+    for line in (line for path in tables for line in path.read_text("utf-8").splitlines()):
+        if line.startswith("|"):
+            assert len(re.findall(r"\]\([^)]*figures/", line)) <= 1, line
+
+
+@every_page
+def test_every_comment_in_a_page_names_the_result_of_a_number(path):
+    prose = prose_of(path)
+    assert prose.count("<!--") == len(execute.NUMBER_COMMENT.findall(prose))
+
+
 def test_a_number_that_differs_from_its_result_is_rewritten():
     name = "memory_and_positions"
     data = json.loads((ROOT / "figures" / f"{name}.json").read_text())
@@ -160,6 +167,8 @@ def test_a_number_that_differs_from_its_result_is_rewritten():
     true = f"{data['data']['xl']['bits']['mean']:.3f}"
     wrong = f"about [9.999](../figures/{name}.json#{key}) bits"
     assert execute.with_current_numbers(wrong) == f"about [{true}](../figures/{name}.json#{key}) bits"
+    wrong = f"| 9.999<!-- {name} {key} --> |"
+    assert execute.with_current_numbers(wrong) == f"| {true}<!-- {name} {key} --> |"
 
 
 def visible_code(cells) -> list[str]:

@@ -1,4 +1,4 @@
-"""The README is run: its commands, its snippets, and what it answers. What no test here knows fails."""
+"""The README and the pages it leads to are run: commands, snippets, answers. What no test knows fails."""
 
 import re
 import shlex
@@ -33,14 +33,35 @@ from minitxl.training.config import TrainConfig
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
+PAGES = {"readme": README} | {
+    name: (ROOT / "notebooks" / f"{name}.md").read_text("utf-8")
+    for name in ("results", "use", "researchers", "questions")
+}
+OTHER_SYSTEMS = (ROOT / "notebooks" / "other_systems.md").read_text("utf-8")
+MOST_WORDS = 1600
 
-
-BLOCKS = blocks_of(README)
+BLOCKS = {name: blocks_of(page) for name, page in PAGES.items()}
 IN_BLOCKS = [
-    (block.section, command) for block in BLOCKS if block.language == "sh" for command in commands_of(block)
+    (name, command)
+    for name, blocks in BLOCKS.items()
+    for block in blocks
+    if block.language == "sh"
+    for command in commands_of(block)
+    if not re.match(r"git clone https://|cd ", command)  # a test of their own has them, where they are
 ]
 TOOLS = re.compile(r"(make|minitxl|conda|apt-get|pip|python|git|torchrun|jupyter|bash)\b|\.(venv|ci)/")
-IN_PROSE = [span for span in spans_of(README) if TOOLS.match(span)]
+IN_PROSE = [span for page in (*PAGES.values(), OTHER_SYSTEMS) for span in spans_of(page) if TOOLS.match(span)]
+
+
+def words_on(page: str) -> list[str]:
+    """Return the words that a reader sees: no comments, addresses of links, or rules of tables."""
+    seen = re.sub(r"<!--.*?-->|\]\([^)]*\)", " ", page, flags=re.DOTALL)
+    return [word for word in seen.split() if re.search(r"\w", word)]
+
+
+def test_the_readme_is_read_in_five_minutes():
+    assert len(words_on("a [b c](d/e f) 1.2<!-- g h --> | --- |")) == 4
+    assert len(words_on(README)) <= MOST_WORDS
 
 
 def test_a_page_is_taken_apart_as_bash_and_markdown_read_it():
@@ -57,7 +78,7 @@ def test_a_page_is_taken_apart_as_bash_and_markdown_read_it():
 
 
 def test_every_block_is_a_command_or_a_snippet():
-    for block in BLOCKS:
+    for block in (block for blocks in BLOCKS.values() for block in blocks):
         assert block.language in ("sh", "python"), NO_TEST.format(
             f"a block {block.language or 'of no language'}"
         )
@@ -106,12 +127,68 @@ def test_a_target_does_what_the_readme_says(target, tmp_path):
     assert re.search(RECIPES[target], done.stdout, re.DOTALL | re.MULTILINE), done.stdout
 
 
-def test_make_demo_and_make_test_are_the_two_commands():
-    assert [command for section, command in IN_BLOCKS if section == "Two commands"] == [
-        "make demo",
-        "make test",
+def test_the_readme_begins_with_demo_lab_and_test():
+    (start,) = (block for block in BLOCKS["readme"] if block.section == "Start")
+    assert commands_of(start)[-3:] == ["make demo", "make lab", "make test"]
+
+
+# Systems without make
+
+
+def plain_commands(section: str) -> list[str]:
+    """Return the commands of a section of the page for systems without make."""
+    return [
+        command
+        for block in blocks_of(OTHER_SYSTEMS)
+        if block.section == section
+        for command in commands_of(block)
     ]
-    assert "TORCH_INDEX=ADDRESS" in README
+
+
+MAC, OPTIONS = "Mac, and Linux without make", re.compile(r" --(quiet|disable-pip-version-check)\b| -q| -W")
+
+
+def test_four_plain_commands_do_what_make_does(tmp_path):
+    shown = subprocess.run(
+        ["make", "--dry-run", "demo", "lab", f"VENV={tmp_path}/none"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    ).stdout.replace(f"{tmp_path}/none", ".venv")  # fmt: skip
+    shown = OPTIONS.sub("", shown)
+    commands = plain_commands(MAC)[:4]
+    assert [command.split()[0] for command in commands] == [
+        *("python3", ".venv/bin/python", ".venv/bin/minitxl", ".venv/bin/jupyter")
+    ]
+    for command in commands[:3]:
+        assert command in shown
+    assert commands[3].removesuffix(" notebooks") in shown
+    for command in plain_commands(MAC)[4:]:
+        assert command.split()[0] in (".venv/bin/python", ".venv/bin/pytest", ".venv/bin/sphinx-build")
+
+
+def test_on_windows_the_four_commands_are_the_same_but_for_the_names_of_files():
+    here = [
+        re.sub(r"^python3 ", "py -3 ", command).replace(".venv/bin/", ".venv\\Scripts\\")
+        for command in plain_commands(MAC)[:4]
+    ]
+    assert plain_commands("Windows") == here
+
+
+def test_the_other_commands_without_make_are_those_of_its_recipes(tmp_path):
+    shown = subprocess.run(
+        ["make", "--dry-run", "test", "book", f"VENV={tmp_path}/none"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    ).stdout.replace(f"{tmp_path}/none", ".venv").replace("'", '"')  # fmt: skip
+    shown = OPTIONS.sub("", shown).replace(" --keep-going", "")
+    extras, tests, book = plain_commands(MAC)[4:]
+    assert extras in shown
+    assert book in shown
+    assert all((ROOT / folder).is_dir() for folder in re.findall(r"--ignore=(\S+)", tests))
+
+
+def test_the_index_of_pytorch_goes_to_pip_alone():
+    (command,) = plain_commands("A smaller or another download of PyTorch")
+    assert command == ".venv/bin/python -m pip install --index-url ADDRESS torch"
+    assert "TORCH_INDEX=ADDRESS" in OTHER_SYSTEMS
     assert "--index-url $(TORCH_INDEX)" in (ROOT / "Makefile").read_text()
 
 
@@ -175,23 +252,23 @@ ELSEWHERE: dict[str, Callable[[], Any]] = {
 
 
 def stretches() -> dict[str, list[str]]:
-    """The commands of each section but the two that ``RECIPES`` covers."""
+    """The commands of each page but those that ``RECIPES`` covers."""
     found: dict[str, list[str]] = {}
-    for section, command in IN_BLOCKS:
+    for page, command in IN_BLOCKS:
         if not command.startswith("make "):
-            found.setdefault(section, []).append(command)
+            found.setdefault(page, []).append(command)
     return found
 
 
-@pytest.mark.parametrize("section", stretches())
-def test_the_commands_of_a_section_work_one_after_the_other(section, request, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize("page", stretches())
+def test_the_commands_of_a_page_work_one_after_the_other(page, request, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MINITXL_DATA", str(tmp_path / "data"))
     Path("my.txt").write_text("def f(x):\n    return x\n\n" * 200)
     Path("other.txt").write_text("def g(y):\n    return y\n\n" * 20)
-    if section == "For researchers":
+    if page == "researchers":
         request.getfixturevalue("downloads")
-    for command in stretches()[section]:
+    for command in stretches()[page]:
         program, *words = words_of(TORCHRUN.sub("minitxl ", command))
         call = CALLS.get(words[0]) if program in (".venv/bin/minitxl", "minitxl") and words else None
         if call is None or not {word for word in words if word.startswith("--")} <= call.flags:
@@ -212,7 +289,8 @@ def test_a_flag_of_the_prose_is_one_of_training(capsys):
     with pytest.raises(SystemExit):
         main(["train", "--help"])
     told = capsys.readouterr().out
-    flags = [span.split() for span in spans_of(README) if span.startswith("--")]
+    spans = [span for page in PAGES.values() for span in spans_of(page)]
+    flags = [span.split() for span in spans if span.startswith("--")]
     assert flags
     for flag, *value in flags:
         assert re.search(rf"{flag}[ ,].*{''.join(value)}", told), flag
@@ -224,7 +302,15 @@ COMMIT = "0" * 40
 
 
 @pytest.fixture
-def use_it() -> Iterator[dict[str, Any]]:
+def readme() -> Iterator[dict[str, Any]]:
+    names: dict[str, Any] = {"text": torch.randint(256, (1, 96), generator=torch.Generator().manual_seed(0))}
+    yield names
+    assert names["memory"].shape == (3, 1, 64, 128)
+    assert not names["memory"].requires_grad
+
+
+@pytest.fixture
+def use() -> Iterator[dict[str, Any]]:
     names = {
         "text": torch.randint(256, (1, 96), generator=torch.Generator().manual_seed(0)),
         "prompts": [torch.tensor(list(text)) for text in (b"def ", b"class Model:")],
@@ -257,7 +343,7 @@ def downloads(tmp_path, monkeypatch) -> Iterator[None]:
 
 
 @pytest.fixture
-def for_researchers(downloads, tmp_path, monkeypatch) -> Iterator[dict[str, Any]]:
+def researchers(downloads, tmp_path, monkeypatch) -> Iterator[dict[str, Any]]:
     monkeypatch.chdir(tmp_path)
     Path("texts").mkdir()
     Path("texts", "mine.txt").write_text("one word and one more\n" * 30)
@@ -270,21 +356,22 @@ def for_researchers(downloads, tmp_path, monkeypatch) -> Iterator[dict[str, Any]
     assert names["mine"].tokenizer.unit == "words"
 
 
-@pytest.mark.parametrize("section", {block.section: None for block in BLOCKS if block.language == "python"})
-def test_the_snippets_of_a_section_run_in_one_namespace(section, request):
-    stage = section.lower().replace(" ", "_")
-    if stage not in globals():
-        pytest.fail(NO_TEST.format(f"a snippet in “{section}”"))
-    names = request.getfixturevalue(stage)
-    for block in BLOCKS:
-        if block.section == section and block.language == "python":
-            exec(compile(block.text, f"README, {section}", "exec"), names)
+@pytest.mark.parametrize(
+    "page", [name for name, blocks in BLOCKS.items() if any(block.language == "python" for block in blocks)]
+)
+def test_the_snippets_of_a_page_run_in_one_namespace(page, request):
+    if page not in globals():
+        pytest.fail(NO_TEST.format(f"a snippet on the page “{page}”"))
+    names = request.getfixturevalue(page)
+    for block in BLOCKS[page]:
+        if block.language == "python":
+            exec(compile(block.text, f"{page}, {block.section}", "exec"), names)
             for name, parts in re.findall(r"^(\w+) = .*# ((?:\.\w+ ?)+)$", block.text, re.MULTILINE):
                 assert all(hasattr(names[name], part.strip(".")) for part in parts.split()), name
 
 
 def test_the_corpora_the_readme_names_are_those_there_are():
-    named = re.search(r"corpora go by name: (.*?),\s+here and", README, re.DOTALL)[1]
+    named = re.search(r"corpora go by name: (.*?),\s+here and", PAGES["researchers"], re.DOTALL)[1]
     assert re.split(r", | or ", named) == list(SOURCES)
 
 
@@ -444,7 +531,7 @@ def test_nothing_in_a_released_vocabulary_is_run(tmp_path):
 
 
 def test_every_question_is_answered_by_a_test():
-    asked = re.findall(r"<summary>(.+?)</summary>", README.partition("## Questions")[2])
+    asked = re.findall(r"^## (.+)$", PAGES["questions"], re.MULTILINE)
     assert list(ANSWERED) == asked, NO_TEST.format("a question")
 
 
@@ -457,7 +544,7 @@ def test_the_citation_names_this_version_and_the_papers_of_the_readme():
     assert citation["cff-version"] == "1.2.0"
     assert str(citation["version"]) == project["version"]
     assert citation["license"] == project["license"]
-    assert citation["repository-code"] == project["urls"]["Repository"]
+    assert citation.get("repository-code") == project.get("urls", {}).get("Repository")
     papers = re.findall(r"^- .*\*(.+)\.\* .*\((https://arxiv\.org\S+)\)$", README, re.MULTILINE)
     assert [(paper["title"], paper["url"]) for paper in citation["references"]] == papers
     assert len(papers) == 4

@@ -7,7 +7,7 @@ from textwrap import dedent
 
 import pytest
 
-NO_TEST = "the README has {}, which no test runs: say how in tests/test_readme.py"
+NO_TEST = "a page has {}, which no test runs: say how in tests/test_readme.py"
 
 
 @dataclass(frozen=True)
