@@ -33,8 +33,8 @@ def with_fallback(box: ipw.Widget, picture: Picture, **asked: Any) -> tuple[dict
 
 
 NAMES = """
-const box = element.closest(".widget-vbox");
 const name = (left) => {
+    const box = element.closest(".widget-vbox");
     for (const control of box ? box.querySelectorAll(".widget-inline-hbox") : []) {
         const label = control.querySelector(".widget-label");
         for (const part of label ? control.querySelectorAll(".noUi-handle, .widget-readout") : [])
@@ -50,7 +50,7 @@ name(25);
 def names_for_readers() -> ipw.Output:
     """Return what tells a screen reader the names of the sliders beside it: ipywidgets does not."""
     script = {"output_type": "display_data", "metadata": {}, "data": {"application/javascript": NAMES}}
-    return ipw.Output(outputs=(script,))
+    return ipw.Output(outputs=(script,)).add_class("names-for-readers")
 
 
 class Explorer:

@@ -103,7 +103,7 @@ class Screen:
 
     @property
     def controls(self) -> list[Control]:
-        boxes = self.panel.locator(".widget-vbox > :not(.widget-html, .jupyter-widgets-output-area)")
+        boxes = self.panel.locator(".widget-vbox > :not(.widget-html, .names-for-readers)")
         expect(boxes).to_have_count(len(self.explorer.controls))
         return [Control(made, boxes.nth(i)) for i, made in enumerate(self.explorer.controls.values())]
 
