@@ -47,8 +47,14 @@ def context(data: Data) -> Picture:
         axes = figure.subplots()
         for name, (label, colour, line, _) in SYSTEMS.items():
             seed_band(axes, lengths, systems[name]["bits"], label=label, color=colour, ls=line, lw=1.4)
+        gains = {
+            name: min(one["tokens"] for one in systems[name]["effective_context_length"])
+            for name in ("xl", "xl_memory")
+        }
         axes.set(
-            title="Given exactly this context",
+            title=fitted("With memory, XL gains from a longer context")
+            if gains["xl_memory"] > gains["xl"]
+            else "Given exactly this context",
             xlabel="context, tokens",
             ylabel=f"test {BITS}",
             xscale="log",
@@ -202,7 +208,14 @@ def attention_by_distance(data: Data) -> Picture:
         axes.set_yticks(range(len(rows)), [f"{n // heads + 1}.{n % heads + 1}" for n in range(len(rows))])
         for layer in range(1, layers):
             axes.axhline(layer * heads - 0.5, color="white", lw=1)
-        axes.set(title="Where heads look, on average", xlabel="tokens back from the query")
+        near = data["share_by_distance"][1]
+        axes.set(
+            title=fitted(
+                f"{near['share']['mean']:.0%} of the weight lies {near['distances'][0]} to "
+                f"{near['distances'][1]} tokens back"
+            ),
+            xlabel="tokens back from the query",
+        )
         axes.set_ylabel("layer.head")
         figure.colorbar(drawn, ax=axes, label="mean weight")
     far = rows[:, length // 2 :].sum(axis=1)

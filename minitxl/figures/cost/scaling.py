@@ -74,7 +74,7 @@ def scaling_memory(data: Data) -> Picture:
             )
             alt.append(f"{name} on {row['gpus']}: {row['whole']:,.3g}")
         axes.set_yticks(range(len(alt)), [one.partition(":")[0] for one in alt])
-        axes.set(title="Held by each of so many GPUs", xlabel="GB in float32, published batch")
+        axes.set(title="What each GPU holds", xlabel="GB in float32, published batch")
         axes.margins(x=0.14)
         axes.invert_yaxis()
         legend_outside(figure, ncols=2)

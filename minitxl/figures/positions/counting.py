@@ -1,7 +1,17 @@
 """Absolute positions and memory: accuracy beyond the positions of training, and harm by offset."""
 
 from minitxl.figures.marks import seed_band
-from minitxl.figures.picture import BLUE, GREEN, ORANGE, PURPLE, Data, Picture, drawing, legend_outside
+from minitxl.figures.picture import (
+    BLUE,
+    GREEN,
+    ORANGE,
+    PURPLE,
+    Data,
+    Picture,
+    drawing,
+    fitted,
+    legend_outside,
+)
 
 SYSTEMS = {
     "restarted": ("restarted in each segment", BLUE, "s-."),
@@ -32,7 +42,13 @@ def absolute_positions(data: Data) -> Picture:
             f"chance, {data['chance']:.2f}", (len(rows), data["chance"]), (0, 3),
             textcoords="offset points", ha="right",
         )  # fmt: skip
+        right = [
+            label
+            for name, (label, *_) in SYSTEMS.items()
+            if min(data["copiers"][name]["beyond_training"]["worst"]["seeds"]) > 0.99
+        ]
         axes.set(
+            title=fitted(f"Right beyond the positions of training: {' and '.join(right) or 'none'}"),
             xlabel="segment of the stream",
             ylabel=f"share right, {data['distance']} back",
             ylim=(0, 1.05),

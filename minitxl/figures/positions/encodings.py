@@ -129,9 +129,10 @@ def shaw_clipping(data: Data) -> Picture:
             longer.plot(lengths, added.mean(axis=1), line, color=colour, label=f"k = {row['max_distance']}")
             longer.fill_between(lengths, added.min(axis=1), added.max(axis=1), color=colour, alpha=0.2, lw=0)
         longer.axhline(0, color="#808080", lw=0.6)
+        harmed = max(rows, key=lambda row: row["longest"]["bits"]["mean"] - row["trained"]["bits"]["mean"])
         longer.set_xticks(lengths)
         longer.set(
-            title="Longer attention after training",
+            title=f"Longer attention harms k = {harmed['max_distance']} most",
             xlabel="attention length at test, tokens",
             ylabel=f"added {BITS}",
         )
@@ -158,8 +159,11 @@ def _by_clip(axes: Axes, rows: Sequence[Data]) -> None:
     axes.minorticks_off()
     axes.margins(x=0.15, y=0.12)
     length = rows[0]["trained"]["attention_len"]
+    best = min(rows, key=lambda row: row["trained"]["bits"]["mean"])["max_distance"]
     axes.set(
-        title=f"Attention over {length}, as trained", xlabel="clip distance k, tokens", ylabel=f"test {BITS}"
+        title=f"k = {best} is best over {length}, as trained",
+        xlabel="clip distance k, tokens",
+        ylabel=f"test {BITS}",
     )
 
 

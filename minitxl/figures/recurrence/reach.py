@@ -104,6 +104,13 @@ def copying(data: Data) -> Picture:
         shown[0].axhline(-9, color="black", lw=1, ls=":", label="chance")
         shown[0].set_xlim(-0.9, data["seg_len"] - 0.1)
         legend_outside(figure, *shown[0].get_legend_handles_labels(), ncols=2 if len(rows) < 4 else 4)
+        stopped = [row["stopped"] for row in rows]
+        lost = all(
+            row["1_hop"]["mean"] > 0.9 > 0.5 > row.get("2_hop", {"mean": 0})["mean"] for row in stopped
+        )
+        if lost and len(rows) > 1:
+            words = "With the gradient stopped, a token is copied over one hop and not over two"
+            figure.suptitle(fitted(words), x=0.01, ha="left", fontsize=10, fontweight="bold")
     alt = []
     for row in rows:
         for name, (label, _, _) in GRADIENTS.items():

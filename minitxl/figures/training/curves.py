@@ -226,8 +226,12 @@ def every_system(data: Data) -> Picture:
             axes.plot([], [], mark, color=colour, markerfacecolor=fill, ms=7, label=label)
         axes.set_yticks(range(len(labels)), labels)
         axes.set_ylim(len(labels) - 0.5, -0.7)
-        axes.set(xlabel=f"test {BITS}")
-        legend_outside(figure, place="upper center", ncols=2)
+        beaten = all(row["bits"] < data["bigram_bits"] for row in data["systems"])
+        axes.set(
+            title="Every system beats a bigram model" if beaten else "Every system and a bigram model",
+            xlabel=f"test {BITS}",
+        )
+        legend_outside(figure, ncols=2)
     numbers = "; ".join(
         f"{row['encoding']}, {row['norm']}-norm, memory {row['mem_len']}: {row['bits']:.2f}"
         for row in data["systems"]
