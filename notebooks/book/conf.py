@@ -98,7 +98,7 @@ def with_links(text: str, depth: int = 0) -> str:
 
 
 def render_widgets(app: Sphinx) -> None:
-    """Draw the states of each notebook's widgets, two notebooks at a time."""
+    """Draw the states of each notebook's widgets, two notebooks at a time; what is up to date stays."""
     every = [path.stem for path in sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))]
     chosen = every if app.config.play == "all" else [one for one in app.config.play.split(",") if one]
     environment = {"OMP_NUM_THREADS": "1", **os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -113,10 +113,18 @@ def render_widgets(app: Sphinx) -> None:
             raise RuntimeError(f"the widget of {stem} could not be drawn:\n{done.stderr}")
 
     with ThreadPoolExecutor(2) as pool:
-        list(pool.map(render, folders))
+        list(pool.map(render, [stem for stem, folder in folders.items() if not is_fresh(stem, folder)]))
     app.env.played = {
         stem: json.loads((folder / "states.json").read_text("utf-8")) for stem, folder in folders.items()
     }
+
+
+def is_fresh(stem: str, folder: Path) -> bool:
+    """Return True if the states of a notebook are newer than all that they are made from."""
+    patterns = (f"notebooks/{stem}.ipynb", "notebooks/book/*.py", "minitxl/**/*.py", "figures/*.json")
+    made_from = [path for pattern in patterns for path in ROOT.glob(pattern)]
+    states = folder / "states.json"
+    return states.exists() and states.stat().st_mtime > max(path.stat().st_mtime for path in made_from)
 
 
 def widgets_of_stem(stem: str) -> list[str]:

@@ -82,10 +82,10 @@ def demo(data: Data) -> Picture:
 
 def bits_and_cost(data: Data) -> Picture:
     """Draw the demo's test bits against the cost of scoring a character, at equal context."""
-    with drawing(5.6, 3.6) as figure:
+    with drawing(5.6, 3.8) as figure:
         axes = figure.subplots()
         said = _bits_and_cost(axes, data)
-        legend_outside(figure, *axes.get_legend_handles_labels(), ncols=3)
+        legend_outside(figure, *axes.get_legend_handles_labels(), ncols=2)
     return Picture(figure, said)
 
 
@@ -103,7 +103,8 @@ def _bits_and_cost(axes: Axes, data: Data) -> str:
             look: dict[str, Any] = {"color": COLOURS[name], "ms": 8}
             look["mfc"] = COLOURS[name] if row["evaluation"] == CACHED else "white"
             axes.plot(row["microseconds_range"], [bits, bits], "-", color=COLOURS[name], lw=1)
-            axes.plot(time, bits, LINES[name][0], **look, label=None)
+            named = any(line.get_label() == NAMES[name] for line in axes.lines)
+            axes.plot(time, bits, LINES[name][0], **look, label=None if named else NAMES[name])
             above = name == "xl" and (row["evaluation"] == SLIDING or length == min(cached))
             axes.annotate(
                 f"{row['evaluation']}, {length}",
