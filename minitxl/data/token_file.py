@@ -1,5 +1,6 @@
 """Text to tokens on disk, and tokens mapped from there: neither text nor tokens are ever whole in memory."""
 
+import mmap
 import re
 import sys
 from codecs import getincrementaldecoder
@@ -7,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
-from mmap import MAP_PRIVATE, PROT_READ, PROT_WRITE, mmap
 from pathlib import Path
 from tokenize import TokenError
 from typing import Any, BinaryIO, Literal
@@ -100,7 +100,7 @@ def mapped(path: Path) -> Tokens:
     try:
         with plain_file(path).open("rb") as file:
             dtype, size, offset = _header(file)
-            content = mmap(file.fileno(), 0, flags=MAP_PRIVATE | NO_RESERVE, prot=PROT_READ | PROT_WRITE)
+            content = _mapping(file.fileno())
         if len(content) != offset + size * dtype.itemsize:
             raise ValueError(
                 f"{size:,} tokens need {offset + size * dtype.itemsize:,} bytes, got {len(content):,}"
@@ -110,6 +110,14 @@ def mapped(path: Path) -> Tokens:
             f"{path} is not a whole file of tokens: {error}; without the folder {path.parent} it is made anew"
         ) from error
     return torch.from_numpy(np.ndarray(size, dtype, buffer=content, offset=offset))
+
+
+def _mapping(descriptor: int) -> mmap.mmap:
+    """Map a file such that what is written to the mapping stays this process's own."""
+    if sys.platform == "win32":
+        return mmap.mmap(descriptor, 0, access=mmap.ACCESS_COPY)
+    flags = mmap.MAP_PRIVATE | NO_RESERVE
+    return mmap.mmap(descriptor, 0, flags=flags, prot=mmap.PROT_READ | mmap.PROT_WRITE)
 
 
 def _header(file: BinaryIO) -> tuple[np.dtype[Any], int, int]:
