@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from time import perf_counter
 from types import ModuleType
-from typing import Annotated, Literal, NoReturn, TextIO, cast, get_args
+from typing import Annotated, Literal, NoReturn, TextIO, cast
 
 import torch
 import tyro
@@ -26,38 +26,23 @@ from minitxl.commands.shared import Device, RefusedFlagError, TextFlags, bars, d
 from minitxl.commands.streams import Enduring, discard, open_streams, readable_width
 from minitxl.commands.train import Train, starting_point
 from minitxl.data import corpora
-from minitxl.experiments import conclusions, demo, fingerprints, results, smaller
+from minitxl.experiments import (
+    EXPERIMENTS,
+    Experiment,
+    conclusions,
+    demo,
+    fingerprints,
+    results,
+    smaller,
+)
 from minitxl.experiments.runner import compute, seconds_taken
 from minitxl.files import in_words
 from minitxl.training.config import TrainConfig
 
-Experiment = Literal[
-    "dependency",
-    "copying",
-    "relay_routes",
-    "segment_copying",
-    "absolute_positions",
-    "deeper_layers",
-    "memory_and_positions",
-    "every_system",
-    "ablation",
-    "short_dependency",
-    "context",
-    "attention_over_memory",
-    "samples",
-    "evaluation_cost",
-    "generation_cost",
-    "shaw_clipping",
-    "without_terms",
-    "later_positions",
-    "position_repairs",
-    "scaling",
-]
 STOPPED_READING = 128 + 13
 """Exit code where output was no longer read: that of a program that SIGPIPE ended."""
 LONGEST_SENTENCE = 900
 """Characters of a refusal that are shown; of a longer one, the beginning and the end."""
-EXPERIMENTS: tuple[Experiment, ...] = get_args(Experiment)
 
 
 @dataclass(frozen=True)

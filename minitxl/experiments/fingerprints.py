@@ -123,6 +123,9 @@ TINY: dict[str, Mapping[str, Any]] = {
         "targets": 20,
     },
     "position_repairs": {**TRAINED, "train": {**TRAIN, **VALIDATE, "mem_len": 32}},
+    "far_attention": {**TRAINED, "memories": [0, 200, 400], "test_tokens": 952, "looked_at": 952},
+    "training_parts": {**TRAINED, "step_counts": [3]},
+    "short_segments": TRAINED,
     "without_terms": {"model": MODEL, "train": TRAIN, "test_tokens": 300},
     "demo": TRAINED,
 }

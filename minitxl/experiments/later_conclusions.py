@@ -112,4 +112,36 @@ LATER_POSITIONS: dict[str, Mapping[str, Callable[[Data], bool]]] = {
             for times in (4, 16)
         ),
     },
+    "far_attention": {
+        "XL gives distances beyond training under a third of an even share, in every seed": lambda data: all(
+            max(row["far"]["seeds"]) < row["alike"] / 3 for row in _longer(data, "xl_memory")
+        ),
+        "rotary gives them more than half of it, in every seed": lambda data: all(
+            min(row["far"]["seeds"]) > row["alike"] / 2 for row in _longer(data, "rotary_memory")
+        ),
+        "where they are hidden, rotary reads as with the memory of training, in every seed": lambda data: all(
+            abs(hidden - trained) < 0.01
+            for hidden, trained in zip(
+                data["longer"]["rotary_memory"]["near_bits"]["seeds"],
+                data["longer"]["rotary_memory"]["rows"][0]["bits"]["seeds"],
+                strict=True,
+            )
+        ),
+        "and XL gains nothing by them, and loses little, in every seed": lambda data: all(
+            0 <= bits - hidden < 0.03
+            for row in _longer(data, "xl_memory")
+            for bits, hidden in zip(
+                row["bits"]["seeds"], data["longer"]["xl_memory"]["near_bits"]["seeds"], strict=True
+            )
+        ),
+        "first tokens get no more weight than other tokens in their place, on average": lambda data: all(
+            ways["first_kept"]["mean"] < ways["plain"]["mean"] for ways in data["oldest"].values()
+        ),
+    },
 }
+
+
+def _longer(data: Data, system: str) -> list[Data]:
+    """Return what a system does with each memory that is longer than that of training."""
+    rows: list[Data] = data["longer"][system]["rows"][1:]
+    return rows

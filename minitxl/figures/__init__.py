@@ -19,6 +19,7 @@ from minitxl.figures.picture import Data, Picture
 from minitxl.figures.positions.counting import absolute_positions
 from minitxl.figures.positions.depth import deeper_layers
 from minitxl.figures.positions.encodings import shaw_clipping
+from minitxl.figures.positions.far_attention import far_attention
 from minitxl.figures.positions.later import later_positions, position_repairs
 from minitxl.figures.positions.terms import without_terms
 from minitxl.figures.recurrence.mechanism import Animation, mechanism
@@ -32,7 +33,9 @@ from minitxl.figures.training.curves import (
     learning,
     memory_and_positions,
     memory_choice,
+    short_segments,
 )
+from minitxl.figures.training.parts import training_parts
 from minitxl.figures.training.samples import samples
 
 OF_RESULT: Mapping[str, tuple[Callable[[Data], Picture | Animation], ...]] = {
@@ -52,6 +55,7 @@ OF_RESULT: Mapping[str, tuple[Callable[[Data], Picture | Animation], ...]] = {
     "dependency": (dependency, mechanism),
     "evaluation_cost": (evaluation_cost,),
     "every_system": (every_system,),
+    "far_attention": (far_attention,),
     "generation_cost": (generation_cost,),
     "later_positions": (later_positions,),
     "memory_and_positions": (memory_and_positions,),
@@ -62,6 +66,8 @@ OF_RESULT: Mapping[str, tuple[Callable[[Data], Picture | Animation], ...]] = {
     "segment_copying": (segment_copying,),
     "shaw_clipping": (shaw_clipping,),
     "short_dependency": (short_dependency,),
+    "short_segments": (short_segments,),
+    "training_parts": (training_parts,),
     "without_terms": (without_terms,),
 }
 """The figures of each stored result; a figure is stored under its function's name."""
@@ -87,6 +93,7 @@ __all__ = [
     "dependency",
     "evaluation_cost",
     "every_system",
+    "far_attention",
     "generation_cost",
     "later_positions",
     "learning",
@@ -101,7 +108,9 @@ __all__ = [
     "segment_copying",
     "shaw_clipping",
     "short_dependency",
+    "short_segments",
     "terms_on_text",
+    "training_parts",
     "widest_heads",
     "without_terms",
 ]

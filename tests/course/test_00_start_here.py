@@ -9,8 +9,9 @@ import pytest
 import torch
 from einops import reduce
 
-from minitxl import figures, memory
+from minitxl import extend, figures, memory
 from minitxl.analysis.dependency_reach import propagate
+from minitxl.course.checks.reading import check_read
 from minitxl.course.checks.start import check_bits_by_offset, check_choice, check_remember, predictions
 from minitxl.course.widgets import explore
 from minitxl.experiments import results
@@ -210,6 +211,66 @@ def test_the_folded_memory_step_is_right_and_its_stub_is_blank():
     assert check_remember(space["remember"]).right
     exec(CELLS["remember-stub"].split("\n\n\n")[0], space)
     assert check_remember(space["remember"]).blank
+
+
+def looped(model, tokens, seg_len, mem_len, *, remember=by_tokens, at=(0, -1)):
+    memory, begin = torch.zeros(2, 1, 0, 8), 0
+    while begin < len(tokens):
+        log_probs, states = model(tokens[begin : begin + seg_len].unsqueeze(0), memory)
+        memory, begin = remember(memory, states, mem_len), begin + seg_len
+    return log_probs[at].exp()
+
+
+def one_by_one(model, tokens, seg_len, mem_len):
+    memory = None
+    for begin in range(0, len(tokens), seg_len):
+        segment = tokens[begin : begin + seg_len][None]
+        with torch.no_grad():
+            outputs, states = model(segment, memory)
+        memory = extend(memory, states, mem_len=mem_len)
+    return outputs[0].softmax(dim=-1)[-1]
+
+
+LOOPS = {"a while loop that keeps gradients": looped, "chunks, and a softmax": one_by_one}
+BROKEN = {
+    "as if nothing stood before it": lambda model, tokens, L, M: one_by_one(model, tokens, L, 0),
+    "every token sees all tokens": lambda model, tokens, L, M: one_by_one(model, tokens, 99, M),
+    "the memory is replaced": lambda *case: looped(*case, remember=lambda memory, states, M: states),
+    "and give mem_len to remember": lambda *case: looped(
+        *case, remember=lambda memory, states, M: torch.cat([memory, states], dim=2)
+    ),
+    "these are log-probabilities": lambda *case: looped(*case).log(),
+    "after the segment's first token": lambda *case: looped(*case, at=(0, 0)),
+    "after all tokens of the last segment": lambda *case: looped(*case, at=0),
+    "the axis of the batch": lambda *case: looped(*case)[None],
+    "the likeliest character alone": lambda *case: looped(*case).argmax(),
+    "the unfinished last segment is dropped": lambda model, tokens, L, M: one_by_one(
+        model, tokens[: len(tokens) - len(tokens) % L], L, M
+    ),
+    "first difference at": lambda *case: looped(*case) + 0.25,
+}
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_a_loop_in_another_style_is_accepted(name):
+    verdict = check_read(LOOPS[name])
+    assert verdict.right, verdict
+
+
+@pytest.mark.parametrize("words", BROKEN)
+def test_a_wrong_loop_gets_its_sentence(words):
+    verdict = check_read(BROKEN[words])
+    assert not verdict.right
+    assert words in verdict.message
+
+
+def test_the_folded_loop_is_right_and_its_stub_is_blank():
+    (code,) = re.findall(r"```python\n(.*?)```", CELLS["loop-text"], flags=re.DOTALL)
+    space: dict = {"torch": torch, "remember": by_tokens}
+    exec(code, space)
+    assert check_read(space["read"]).right
+    exec(CELLS["loop"].split("\n\n\n")[0], space)
+    assert check_read(space["read"]).blank
 
 
 def test_the_table_of_memory_steps_is_what_the_step_does():

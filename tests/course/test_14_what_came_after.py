@@ -39,15 +39,14 @@ def rotate_by_complex_numbers(x, positions):
     return torch.cat([turned.real, turned.imag], dim=-1)
 
 
-def rotate_by_matrices(x, positions):
+def rotate_by_rows(x, positions):
     half = x.shape[-1] // 2
-    out = torch.empty_like(x)
+    speeds, rows = 10000.0 ** (-torch.arange(half) / half), []
     for place, position in enumerate(positions.tolist()):
-        for m in range(half):
-            angle = torch.tensor(position * 10000 ** (-m / half))
-            matrix = torch.stack([angle.cos(), -angle.sin(), angle.sin(), angle.cos()]).reshape(2, 2)
-            out[:, :, place, [m, m + half]] = x[:, :, place, [m, m + half]] @ matrix.T
-    return out
+        sin, cos = (position * speeds).sin(), (position * speeds).cos()
+        low, high = x[:, :, place, :half], x[:, :, place, half:]
+        rows.append(torch.cat([low * cos - high * sin, low * sin + high * cos], dim=-1))
+    return torch.stack(rows, dim=2)
 
 
 def rotate_by_a_sum(x, positions):
@@ -86,25 +85,21 @@ def first_by_index(memory, states, mem_len, first):
     return both[:, :, (time < first) | (time >= len(time) - mem_len + first)]
 
 
-def scores_one_by_one(q, k):
-    n_query, n_key, dim = q.shape[2], k.shape[2], q.shape[3]
-    out = torch.empty(*q.shape[:3], n_key)
-    for i in range(n_query):
-        for j in range(n_key):
-            turned = rotate(k[:, :, j : j + 1], torch.tensor([j - (n_key - n_query + i)]))
-            out[:, :, i, j] = (q[:, :, i] * turned[:, :, 0]).sum(-1) / sqrt(dim)
-    return out
+def scores_by_rows(q, k):
+    first, turned = k.shape[2] - q.shape[2], rotate(k, torch.arange(k.shape[2]))
+    rows = [
+        rotate(q[:, :, i : i + 1], torch.tensor([first + i])) @ turned.mT / sqrt(q.shape[3])
+        for i in range(q.shape[2])
+    ]
+    return torch.cat(rows, dim=2)
 
 
-def clamped_one_by_one(q, k, longest):
-    n_query, n_key, dim = q.shape[2], k.shape[2], q.shape[3]
-    out = torch.empty(*q.shape[:3], n_key)
-    for i in range(n_query):
-        for j in range(n_key):
-            away = min(n_key - n_query + i - j, longest)
-            turned = rotate(k[:, :, j : j + 1], torch.tensor([-away]))
-            out[:, :, i, j] = (q[:, :, i] * turned[:, :, 0]).sum(-1) / sqrt(dim)
-    return out
+def clamped_by_query(q, k, longest):
+    rows, place = [], torch.arange(k.shape[2])
+    for i in range(q.shape[2]):
+        away = (k.shape[2] - q.shape[2] + i - place).clamp(max=longest)
+        rows.append(q[:, :, i : i + 1] @ rotate(k, -away).mT / sqrt(q.shape[3]))
+    return torch.cat(rows, dim=2)
 
 
 def scores_by_complex_numbers(q, k):
@@ -223,9 +218,9 @@ def test_every_named_mistake_is_told_by_its_own_sentence(blank, monkeypatch):
 @pytest.mark.parametrize(
     ("check", "loop", "rows"),
     [
-        (checks.check_rotate, rotate_by_matrices, "positions"),
-        (rotary.check_rotary_scores, scores_one_by_one, "queries"),
-        (rotary.check_clamped_scores, clamped_one_by_one, "queries"),
+        (checks.check_rotate, rotate_by_rows, "positions"),
+        (rotary.check_rotary_scores, scores_by_rows, "queries"),
+        (rotary.check_clamped_scores, clamped_by_query, "queries"),
     ],
 )
 def test_a_loop_that_would_make_training_take_minutes_is_refused(check, loop, rows):
@@ -319,7 +314,9 @@ def test_arrows_turn_by_position_times_speed_and_far_reading_names_every_model()
 
 
 def test_learned_biases_stand_before_the_range_that_adam_could_reach():
-    panels = {"one": [[0.0, 1.0]], "other": [[-2.0, 5.0]]}
-    drawn = later_pictures.learned_bias({"panels": panels, "limit": 2.5})
-    assert [list(axes.lines[0].get_ydata()) for axes in drawn.figure.axes] == [[0.0, 1.0], [-2.0, 5.0]]
+    series = {"one": [[0.0, 1.0], [0.5, 0.2]], "other": [[-2.0, 5.0], [3.0, 4.0]]}
+    drawn = later_pictures.learned_bias({"series": series, "limit": 2.5})
+    for head, axes in enumerate(drawn.figure.axes):
+        assert [list(line.get_ydata()) for line in axes.lines] == [heads[head] for heads in series.values()]
+        assert {line.get_color() for line in axes.lines} == {later.LINES["t5"][0], later_pictures.GREEN}
     assert "one: 0.0 to 1.0; other: -2.0 to 5.0; grey: up to 2.5" in drawn.alt

@@ -1,6 +1,6 @@
 """Checks of the exercises, a file for each topic; a check names the likely mistake.
 
-00   start                          07   shaw, distance_tables
+00   start, reading                 07   shaw, distance_tables
 01   attention, layer               08   terms, heads
 02   positions                      09   shift
 03   block, segments, sliding       10   training, schedule, comparisons

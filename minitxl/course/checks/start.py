@@ -16,12 +16,12 @@ from minitxl.course.predictions import Predictions, Question
 predictions = Predictions(
     Question(
         "change",
-        "Which change saves more bits per character here?",
+        "In segments of 32, after some minutes of training: which change saves more bits per character?",
         answer="positions",
         choices=("positions", "memory"),
         why="relative positions save several times as much as the memory, in each of the three stored seeds.",
         wrong={
-            "memory": "The memory saves a lot at the beginning of a segment, but that is few characters. "
+            "memory": "The memory saves a lot at the beginning of a segment, but those are few of 32. "
             "On average relative positions save several times as much, in each of the stored seeds.",
         },
     ),

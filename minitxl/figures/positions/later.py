@@ -88,44 +88,71 @@ WAYS = {
 
 
 def position_repairs(data: Data) -> Picture:
-    """Draw bits by memory when read: T5 with and without its table multiplied; rotary, read in four ways."""
-    said = []
-    with drawing(10.5, 4.2) as figure:
-        shown = panels(figure, 2, height=3.4)
+    """Draw bits by memory when read: T5 with and without its table multiplied; rotary, read in four ways.
+
+    Both panels have one scale; a close-up in the first tells the systems apart that lie near each other.
+    """
+    said, labels = [], []
+    with drawing(10.5, 4.6) as figure:
+        shown = panels(figure, 2, height=3.8, sharey=True)
         for axes, looks, series in zip(
             shown, (SYSTEMS, WAYS), (data["systems"], data["rotary"]), strict=True
         ):
-            ends = {}
+            ends: dict[str, tuple[str, str, float]] = {}
             for key, (name, colour, line) in looks.items():
-                rows = [row for row in series[key] if row["mem_len"]]
-                means = [row["bits"]["mean"] for row in rows]
-                seeds = list(zip(*(row["bits"]["seeds"] for row in rows), strict=True))
-                axes.plot(range(len(rows)), means, line, color=colour, ms=6)
-                for one in seeds:
-                    axes.plot(range(len(rows)), one, line[0], color=colour, ms=3, alpha=0.6)
+                means = _by_memory(axes, series[key], colour, line)
                 ends[key] = (name.format(factor=data["factor"]), colour, means[-1])
                 said.append(f"{ends[key][0]} {', '.join(f'{bits:.2f}' for bits in means)}")
-            lengths = [row["mem_len"] for row in rows]
-            axes.set_xticks(range(len(rows)), [f"{length:,}" for length in lengths])
+            lengths = [row["mem_len"] for row in series[key] if row["mem_len"]]
+            axes.set_xticks(range(len(lengths)), [f"{length:,}" for length in lengths])
             axes.set(xlabel=f"memory at test, tokens; trained with {data['mem_len']}")
-            axes.set_xlim(-0.2, len(rows) - 1 + 1.1)
-            end_labels(axes, len(rows) - 1, ends)
+            axes.set_xlim(-0.2, len(lengths) - 1 + 0.85)
+            labels.append((axes, len(lengths) - 1, ends))
+        low, high = shown[0].get_ylim()
+        for axes, right, ends in labels:
+            end_labels(axes, right, ends, least=0.06 * (high - low))
+        _close_up(shown[0], data["systems"])
         ahead = min(data["scaled_before_xl"][f"{data['mem_len']}"]["seeds"]) > 0
         best = {min(series, key=lambda way: series[way][place]["bits"]["mean"]) for place in (1, 2)}
         shown[0].set(title="Multiplied, T5's table keeps up with XL" if ahead else "T5 beside XL")
-        shown[0].set(ylabel=f"test {BITS}")
+        shown[0].set(ylabel=f"test {BITS}, small marks: seeds")
         mended = best == {"clamped"}
         shown[1].set(title="Rotary reads on where distances are clamped" if mended else "Rotary in four ways")
+    seeds = len(data["memory_gain"]["t5"]["seeds"])
     return Picture(
-        figure,
-        f"Test {BITS} with {lengths} tokens of memory, mean of {len(seeds)} seeds: {'; '.join(said)}.",
+        figure, f"Test {BITS} with {lengths} tokens of memory, mean of {seeds} seeds: {'; '.join(said)}."
     )
 
 
-def end_labels(axes: Axes, right: int, ends: dict[str, tuple[str, str, float]]) -> None:
-    """Write each line's name behind its end; ``ends`` holds name, colour and height."""
+def _by_memory(axes: Axes, rows: list[Data], colour: str, line: str) -> list[float]:
+    """Draw mean and seeds of the rows that have a memory, and return the means."""
+    bits = [row["bits"] for row in rows if row["mem_len"]]
+    axes.plot(range(len(bits)), means := [one["mean"] for one in bits], line, color=colour, ms=6)
+    for seed in zip(*(one["seeds"] for one in bits), strict=True):
+        axes.plot(range(len(bits)), seed, line[0], color=colour, ms=3, alpha=0.6)
+    return means
+
+
+def _close_up(axes: Axes, systems: Data) -> None:
+    """Draw XL and the multiplied T5 once more, in the upper part of the axes, at a scale of their own."""
+    inset = axes.inset_axes((0.12, 0.62, 0.55, 0.33))
+    for key in ("xl_memory", "t5_scaled_memory"):
+        _, colour, line = SYSTEMS[key]
+        means = _by_memory(inset, systems[key], colour, line)
+    inset.set_xticks(range(len(means)), [])
+    inset.tick_params(labelsize=9)
+    inset.set_title("close-up", fontsize=9, fontweight="normal")
+
+
+def end_labels(
+    axes: Axes, right: int, ends: dict[str, tuple[str, str, float]], *, least: float | None = None
+) -> None:
+    """Write each line's name behind its end; ``ends`` holds name, colour and height.
+
+    Names stand at least ``least`` apart, by default a share of the range of the heights.
+    """
     heights = {key: height for key, (_, _, height) in ends.items()}
-    least = 0.06 * (max(heights.values()) - min(heights.values()))
+    least = 0.06 * (max(heights.values()) - min(heights.values())) if least is None else least
     for key, height in _apart(heights, least).items():
         axes.text(right + 0.1, height, ends[key][0], color=ends[key][1], va="center", fontsize=9)
 

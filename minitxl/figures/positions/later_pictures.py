@@ -95,21 +95,25 @@ def compressive(data: Data) -> Picture:
 
 
 def learned_bias(data: Data) -> Picture:
-    """Draw what T5's heads add by bucket: ``panels`` by title, each [head bucket], grey up to ``limit``."""
-    with drawing(9.5, 3.4) as figure:
-        axes_of = figure.subplots(1, len(data["panels"]), sharey=True)
-        spans = []
-        for axes, (title, heads) in zip(axes_of, data["panels"].items(), strict=True):
-            for head, (bias, line) in enumerate(zip(heads, ("-", "--", "-.", ":"), strict=False)):
-                axes.plot(range(len(bias)), bias, line, color=BLUE, label=f"head {head + 1}")
+    """Draw what T5's heads add by bucket, a panel a head, grey up to ``limit``.
+
+    ``series`` holds two tables by name, [head bucket] each: that of the published model, and one multiplied.
+    """
+    series, looks = data["series"], (("#000000", "--"), (GREEN, "-"))
+    n_head = len(next(iter(series.values())))
+    with drawing(10, 3.0) as figure:
+        for head, axes in enumerate(figure.subplots(1, n_head, sharex=True, sharey=True)):
+            for (name, heads), (colour, line) in zip(series.items(), looks, strict=True):
+                axes.plot(range(len(heads[head])), heads[head], line, color=colour, label=name, lw=1.5)
             axes.axhspan(-data["limit"], data["limit"], color="#E4E4E4", lw=0, zorder=0)
-            axes.set(title=title, xlabel="bucket, near to far")
-            spans.append(f"{title}: {min(map(min, heads)):.1f} to {max(map(max, heads)):.1f}")
-        axes_of[0].set(ylabel="bias, nats")
-        axes_of[0].legend(fontsize=8)
+            axes.set(title=f"head {head + 1}", xlabel="bucket, near to far")
+            if not head:
+                axes.set(ylabel="bias, nats")
+                figure.legend(loc="outside lower center", ncols=len(series))
+    spans = (f"{name}: {min(map(min, of)):.1f} to {max(map(max, of)):.1f}" for name, of in series.items())
     return Picture(
         figure,
-        f"Learned biases of {len(heads)} heads in nats, {'; '.join(spans)}; grey: up to {data['limit']:.1f}, "
+        f"Learned biases of {n_head} heads in nats, {'; '.join(spans)}; grey: up to {data['limit']:.1f}, "
         "farther than which Adam could not move them as published.",
     )
 

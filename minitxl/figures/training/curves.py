@@ -63,6 +63,41 @@ def bits_by_offset_curves(curves: Data) -> Picture:
     return Picture(figure, f"Test {BITS} by offset in segments of {length}. {alt}.")
 
 
+def short_segments(data: Data) -> Picture:
+    """Draw the loss of each model by offset with the range of its seeds, and what each change saves."""
+    length, gains = data["seg_len"], data["gains"]
+    saved = {"positions": gains["relative_positions"], "memory": gains["memory"]}
+    with drawing(10, 3.6) as figure:
+        by_offset, whole = panels(figure, 2, ratios=[1.6, 1], height=3.2)
+        for name, system in data["systems"].items():
+            style: dict[str, Any] = {"color": COLOURS[name], "label": NAMES[name], "lw": 1.5, "ms": 4}
+            seed_band(by_offset, range(length), system["bits_by_offset"], LINES[name], **style)
+        by_offset.set(
+            title="Mean and range of the seeds",
+            xlabel="offset in the segment, characters",
+            ylabel=f"test {BITS}",
+        )
+        legend_outside(figure, *by_offset.get_legend_handles_labels(), ncols=3)
+        whole.axhline(0, color="black", lw=0.8)
+        for place, (gain, colour) in enumerate(zip(saved.values(), (GREEN, ORANGE), strict=True)):
+            whole.bar(place, gain["mean"], 0.5, color=colour, alpha=0.35)
+            whole.plot([place] * len(gain["seeds"]), gain["seeds"], "o", color=colour, ms=6)
+        whole.set_xticks(range(len(saved)), ["relative\npositions", "memory"])
+        whole.set(title="Saved over the whole text", ylabel=f"test {BITS}, a dot a seed", xlim=(-0.6, 1.6))
+    words = "; ".join(
+        f"{name} {gain['mean']:.2f} ({', '.join(f'{one:.2f}' for one in gain['seeds'])})"
+        for name, gain in saved.items()
+    )
+    first = "; ".join(
+        f"{NAMES[name]} {system['bits_by_offset'][0]['mean']:.2f}" for name, system in data["systems"].items()
+    )
+    return Picture(
+        figure,
+        f"Segments of {length}. Test {BITS} at offset 0, mean of the seeds: {first}. Saved over the whole "
+        f"text, mean and seeds: {words}.",
+    )
+
+
 def demo(data: Data) -> Picture:
     """Draw how all three models learned, and bits against the cost of a character at equal context."""
     systems = data["systems"]

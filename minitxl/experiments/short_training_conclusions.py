@@ -1,0 +1,47 @@
+"""The conclusions of the experiments on trainings of seconds."""
+
+from collections.abc import Callable, Mapping
+
+from minitxl.experiments.comparisons import Data
+
+SHORT_TRAININGS: dict[str, Mapping[str, Callable[[Data], bool]]] = {
+    "training_parts": {
+        "for so few steps a constant rate is ahead of the falling one, in every seed": lambda data: all(
+            max(row["changes"]["constant_rate"]["cost"]["seeds"]) < 0 for row in data["rows"]
+        ),
+        "with more steps by less, in every seed": lambda data: all(
+            few < more
+            for few, more in zip(
+                *(row["changes"]["constant_rate"]["cost"]["seeds"] for row in data["rows"]), strict=True
+            )
+        ),
+        "without warm-up the longer training ends worse, in every seed": lambda data: (
+            min(data["rows"][-1]["changes"]["no_warmup"]["cost"]["seeds"]) > 0
+        ),
+        "lanes in another order at each step cost bits, in every seed": lambda data: all(
+            min(row["changes"]["shuffled_lanes"]["cost"]["seeds"]) > 0 for row in data["rows"]
+        ),
+        "in the longer training fewer than no memory does, in every seed": lambda data: all(
+            shuffled < without
+            for shuffled, without in zip(
+                *(
+                    data["rows"][-1]["changes"][change]["cost"]["seeds"]
+                    for change in ("shuffled_lanes", "no_memory")
+                ),
+                strict=True,
+            )
+        ),
+    },
+    "short_segments": {
+        "on short segments memory saves bits of the whole text, in every seed": lambda data: (
+            min(data["gains"]["memory"]["seeds"]) > 0
+        ),
+        "and most at the first prediction of a segment, in every seed": lambda data: all(
+            max(saved) == saved[0]
+            for saved in zip(*(one["seeds"] for one in data["gains"]["memory_by_offset"]), strict=True)
+        ),
+        "relative positions save bits too, in every seed": lambda data: (
+            min(data["gains"]["relative_positions"]["seeds"]) > 0
+        ),
+    },
+}

@@ -1,0 +1,119 @@
+"""What does each part of a training step buy? Warm-up, the falling rate, lanes in order, memory.
+
+A small Transformer-XL is trained whole, and with one part changed: without warm-up, at a rate that stays
+at its peak, with its lanes in another order at each step, and without memory. All models of a seed begin
+with the same weights, so each is compared with the whole one of its seed. Each is trained for few and for
+more steps, because a schedule is made for its number of steps.
+"""
+
+from dataclasses import replace
+from functools import partial
+from math import log
+from typing import Any
+
+import torch
+
+from minitxl.data.batching import ContiguousBatches, Segment
+from minitxl.data.corpora import Corpus
+from minitxl.experiments import setup
+from minitxl.experiments.runner import Part, Report, differences, named, summary
+from minitxl.inference.evaluation import cached_losses
+from minitxl.training import loop
+from minitxl.training.checkpoints import model_config, train_config
+
+SEEDS = [0, 1, 2]
+CHANGES: dict[str, dict[str, Any]] = {
+    "whole": {},
+    "no_warmup": {"warmup": 0},
+    "constant_rate": {"schedule": "constant"},
+    "shuffled_lanes": {},
+    "no_memory": {"mem_len": 0},
+}
+"""What differs in training; ``shuffled_lanes`` reads other segments (``ShuffledLanes``)."""
+
+
+class ShuffledLanes(ContiguousBatches):
+    """Lanes whose order changes at each step, so that each reads the memory of unrelated text."""
+
+    def __getitem__(self, index: int) -> Segment:
+        segment = super().__getitem__(index)
+        order = torch.randperm(len(self.lanes), generator=torch.Generator().manual_seed(index))
+        return Segment(segment.tokens[order], segment.targets[order])
+
+
+def settings(profile: str, corpus: Corpus) -> dict[str, Any]:
+    """Return all that decides the numbers, but for the seeds."""
+    model, train = setup.sizes(profile)
+    if profile != "full":
+        model = replace(model, n_layer=2, d_model=64, n_head=2, d_head=32, d_inner=128)
+    return {
+        "profile": profile,
+        **setup.described(corpus, model, replace(train, validate_every=train.steps)),
+        "changes": CHANGES,
+        "step_counts": [train.steps // 3, train.steps],
+        "test_tokens": 16_384,
+    }
+
+
+def parts(settings: dict[str, Any], corpus: Corpus, *, seeds: list[int], device: str) -> dict[str, Part]:
+    """Train and score each change with each seed, for each number of steps."""
+    return {
+        f"{label(change, steps)}, seed {seed}": partial(
+            _train_and_score, settings, corpus, change, steps, seed, device
+        )
+        for seed in seeds
+        for change in settings["changes"]
+        for steps in settings["step_counts"]
+    }
+
+
+def label(change: str, steps: int) -> str:
+    """Return the name of a training, such as "no_warmup, 300 steps"."""
+    return f"{change}, {steps} steps"
+
+
+def _train_and_score(
+    settings: dict[str, Any],
+    corpus: Corpus,
+    change: str,
+    steps: int,
+    seed: int,
+    device: str,
+    report: Report,
+) -> float:
+    """Return bits per character on the test text, read in segments as in training, its lanes in order."""
+    train = replace(
+        train_config(settings["train"] | settings["changes"][change]),
+        steps=steps,
+        validate_every=steps,
+        seed=seed,
+    )
+    run = loop.start(model_config(settings["model"]), train, device=device)
+    lanes = ShuffledLanes if change == "shuffled_lanes" else ContiguousBatches
+    for record in loop.train_steps(run, lanes(corpus.train, batch=train.batch, seg_len=train.seg_len)):
+        report(f"{label(change, steps)}, seed {seed}", steps, record)
+    nats = cached_losses(run.model, corpus.test[: settings["test_tokens"] + 1], train.evaluation)
+    return nats.double().mean().item() / log(2)
+
+
+def collect(settings: dict[str, Any], corpus: Corpus, values: dict[str, Any]) -> dict[str, Any]:
+    """Return bits by number of steps and change, and their difference from the whole step, seed by seed."""
+    del corpus
+    rows = []
+    for steps in settings["step_counts"]:
+        bits = {change: named(values, label(change, steps)) for change in settings["changes"]}
+        rows.append(
+            {
+                "steps": steps,
+                "changes": {
+                    change: {"bits": summary(of), "cost": differences(of, bits["whole"])}
+                    for change, of in bits.items()
+                },
+            }
+        )
+    return {
+        "rows": rows,
+        "warmup": settings["train"]["warmup"],
+        "seg_len": settings["train"]["seg_len"],
+        "mem_len": settings["train"]["mem_len"],
+    }

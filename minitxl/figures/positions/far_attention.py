@@ -1,0 +1,57 @@
+"""Where XL and rotary look with a longer memory than in training."""
+
+from minitxl.figures.picture import BLUE, ORANGE, Data, Picture, drawing, legend_outside, panels
+
+LINES = {"xl_memory": ("XL", ORANGE, "-"), "rotary_memory": ("rotary", BLUE, "--")}
+
+
+def far_attention(data: Data) -> Picture:
+    """Draw the mean weight by distance, and the share of weight on distances that training never met."""
+    trained, words = data["trained_distance"], []
+    with drawing(10, 3.8) as figure:
+        weights, shares = panels(figure, 2, ratios=[1.3, 1], height=3.4)
+        for place, (system, (name, colour, line)) in enumerate(LINES.items()):
+            row = data["longer"][system]
+            curve, longer = row["by_distance"], row["rows"][1:]
+            weights.plot(range(len(curve)), curve, line, color=colour, label=name)
+            for group, one in enumerate(longer):
+                y = group + 0.3 * place
+                shares.barh(y, one["far"]["mean"], 0.26, color=colour, alpha=0.35)
+                shares.plot(one["far"]["seeds"], [y] * len(one["far"]["seeds"]), "o", color=colour, ms=5)
+            said = ", ".join(f"{one['far']['mean']:.2f} with {one['mem_len']}" for one in longer)
+            words.append(f"{name} {said}")
+        for group, one in enumerate(longer):
+            ends = [group - 0.18, group + 0.48]
+            shares.plot(
+                [one["alike"]] * 2, ends, color="black", lw=1.2, label="" if group else "all keys alike"
+            )
+        weights.axvspan(trained, len(curve) - 1, color="#E4E4E4", lw=0, zorder=0)
+        weights.text(
+            trained + 1,
+            0.97,
+            "farther than in training",
+            va="top",
+            fontsize=9,
+            transform=weights.get_xaxis_transform(),
+        )
+        weights.set_yscale("log")
+        weights.set(
+            title=f"Attention with a memory of {longer[0]['mem_len']}",
+            xlabel="distance i - j, tokens",
+            ylabel="mean weight, log scale",
+        )
+        shares.set_yticks(
+            [group + 0.15 for group in range(len(longer))], [f"memory {one['mem_len']}" for one in longer]
+        )
+        shares.invert_yaxis()
+        shares.set(
+            title="Weight farther than in training", xlabel="share of the weight, a dot a seed", xlim=(0, 1)
+        )
+        both = [axes.get_legend_handles_labels() for axes in (weights, shares)]
+        legend_outside(figure, *(one + other for one, other in zip(*both, strict=True)), ncols=3)
+    alike = ", ".join(f"{one['alike']:.2f}" for one in longer)
+    return Picture(
+        figure,
+        f"Share of attention on distances beyond {trained}, mean of {len(one['far']['seeds'])} seeds: "
+        f"{'; '.join(words)} tokens of memory; {alike} if all keys were alike.",
+    )

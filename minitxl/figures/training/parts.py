@@ -1,0 +1,52 @@
+"""What a training loses without a part of its step."""
+
+from minitxl.figures.picture import BITS, BLUE, Data, Picture, drawing, legend_outside, panels
+
+NAMES = {
+    "no_warmup": "no warm-up",
+    "constant_rate": "constant rate",
+    "shuffled_lanes": "shuffled lanes",
+    "no_memory": "no memory",
+}
+GREY = "#E4E4E4"
+
+
+def training_parts(data: Data) -> Picture:
+    """Draw the test loss of each change less that of the same seed's whole step, a panel for each length.
+
+    A grey bar reaches from the smallest to the largest of a change's differences.
+    """
+    words = []
+    with drawing(10, 3.2) as figure:
+        shown = panels(figure, len(data["rows"]), height=3.0, sharex=True, sharey=True)
+        for axes, row in zip(shown, data["rows"], strict=True):
+            axes.axvline(0, color="black", lw=1, ls=":")
+            said = []
+            for place, (change, name) in enumerate(NAMES.items()):
+                cost = row["changes"][change]["cost"]
+                ends = min(cost["seeds"]), max(cost["seeds"])
+                axes.plot(ends, [place, place], color=GREY, lw=10, solid_capstyle="butt", zorder=1)
+                axes.plot(cost["seeds"], [place] * len(cost["seeds"]), "o", color=BLUE, ms=6, mfc="white")
+                axes.plot(cost["mean"], place, "|", color=BLUE, ms=18, mew=2.5)
+                axes.annotate(
+                    f"{cost['mean']:+.3f}",
+                    (cost["mean"], place),
+                    (0, 12),
+                    textcoords="offset points",
+                    ha="center",
+                    fontsize=9,
+                )
+                said.append(
+                    f"{name} {cost['mean']:+.3f} ({', '.join(f'{one:+.3f}' for one in cost['seeds'])})"
+                )
+            axes.set(title=f"{row['steps']} steps", ylim=(len(NAMES) - 0.5, -0.7))
+            axes.margins(x=0.12)
+            axes.set_xlabel(f"{BITS} more than\nthe same seed's whole step")
+            words.append(f"after {row['steps']} steps {'; '.join(said)}")
+        shown[0].set_yticks(range(len(NAMES)), list(NAMES.values()))
+        shown[0].plot([], [], "o", color=BLUE, ms=6, mfc="white", label="a seed")
+        shown[0].plot([], [], "|", color=BLUE, ms=12, mew=2.5, ls="none", label="mean of the seeds")
+        legend_outside(figure, place="upper center", ncols=2)
+    return Picture(
+        figure, f"Test {BITS} more than the whole step of the same seed, mean and seeds: {'. '.join(words)}."
+    )
