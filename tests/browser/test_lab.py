@@ -189,7 +189,7 @@ def test_a_notebook_runs_whole_without_a_complaint(lab, keep, stem):
 
 
 def test_a_notebook_that_was_only_read_is_saved_as_it_was(lab):
-    stored = ROOT / "notebooks" / "09_relative_shift.ipynb"
+    stored = ROOT / "notebooks" / "02_positions.ipynb"
     path = lab.folder / "notebooks" / stored.name
     path.write_bytes(stored.read_bytes())
     lab.open(path)

@@ -200,7 +200,10 @@ def _text(
 
 
 def _style(stages: int, n_layer: int) -> str:
-    """Return the styles: at rest the last stage is seen; each group fades in at its second, and out again."""
+    """Return the styles: at rest the last stage is seen; each group fades in at its second, and out again.
+
+    The loop begins with the rest, so that the first thing seen is the whole picture.
+    """
     loop = stages * STAGE + REST
     rules = [
         "text { font-family: system-ui, 'Segoe UI', Helvetica, Arial, sans-serif; }",
@@ -228,6 +231,6 @@ def _style(stages: int, n_layer: int) -> str:
                 ]
             steps = " ".join(f"{100 * at / loop:.2f}% {{ opacity: {value}; }}" for at, value in frames)
             rules.append(f"@keyframes {name} {{ {steps} }}")
-            rules.append(f".{name} {{ animation: {name} {loop:g}s linear infinite; }}")
+            rules.append(f".{name} {{ animation: {name} {loop:g}s linear -{stages * STAGE:g}s infinite; }}")
     rules.append("@media (prefers-reduced-motion: reduce) { .edges, .nodes, .count { animation: none; } }")
     return "\n" + "\n".join(rules) + "\n"
