@@ -91,7 +91,8 @@ def one_query(data: Data) -> Picture:
 def by_place(data: Data) -> Picture:
     """Draw a line for each of ``curves`` over ``places``, named at its end, and ``levels`` across.
 
-    ``before`` shades the places below it, under the name ``shaded``.
+    ``before`` shades the places below it, under the name ``shaded``. ``colours`` are those of some curves by
+    name; the others get theirs in turn.
     """
     places, alt = data["places"], []
     with drawing(7.5, 3.4) as figure:
@@ -100,7 +101,8 @@ def by_place(data: Data) -> Picture:
             axes.axvspan(places[0] - 0.5, data["before"] - 0.5, color=HIDDEN, lw=0, label=data["shaded"])
         others = iter((LINES[0], LINES[3], LINES[1]))
         for name, curve in data["curves"].items():
-            colour, line = LINES[2] if name.startswith("XL") else next(others)
+            colour = data.get("colours", {}).get(name, ORANGE if name.startswith("XL") else None)
+            colour, line = next(others) if colour is None else (colour, dict(LINES)[colour])
             axes.plot(places, curve, line, color=colour, label=name)
             alt.append(f"{name} {curve[0]:.2f} at {places[0]}, {curve[-1]:.2f} at {places[-1]}")
         for name, level in data.get("levels", {}).items():

@@ -177,12 +177,13 @@ def effective_lengths(data: Data) -> Picture:
     """Draw loss against context, a curve a model and a panel a group; each ends its walk at a large mark.
 
     ``panels[title][name]`` has ``lengths``, ``loss`` at each and ``recl``, the lengths where the walk stops;
-    ``marks`` names these if they are not RECL.
+    ``marks`` names these if they are not RECL. A model looks as its place among ``order`` says, by default
+    among those that are drawn.
     """
     marks = data.get("marks", "RECL")
     panels = data["panels"]
     names = dict.fromkeys(name for group in panels.values() for name in group)
-    looks = dict(zip(names, LOOKS, strict=False))
+    looks = dict(zip(data.get("order", names), LOOKS, strict=False))
     with drawing(max(7.0, 3.2 * len(panels)), 3.4) as figure:
         plots = figure.subplots(1, len(panels), sharex=True, sharey=True, squeeze=False)[0]
         for axes, (title, group) in zip(plots, panels.items(), strict=True):
