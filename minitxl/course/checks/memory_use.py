@@ -41,7 +41,18 @@ def check_attend_without(attempt: Callable[..., Any]) -> Verdict:
     def softmax_again(scores: Scores, values: Values, key_mask: Keep) -> Tensor:
         return weighted_sum((scores.softmax(-1) * shown(key_mask)).softmax(-1), values)
 
-    mistakes: dict[str, Callable[..., Tensor]] = {
+    def filled_with(low: float) -> Callable[..., Tensor]:
+        def attended(scores: Scores, values: Values, key_mask: Keep) -> Tensor:
+            hidden = rearrange(~key_mask, "batch key -> batch 1 1 key")
+            return weighted_sum(scores.masked_fill(hidden, low).softmax(-1), values)
+
+        return attended
+
+    mistakes: dict[str, Function | Sequence[Function]] = {
+        "right, but where the other scores are very low too, a hidden key with a low score takes weight: "
+        "float('-inf') gives none, whatever the others are": [
+            filled_with(low) for low in (-20.0, -30.0, -50.0, -100.0)
+        ],
         "the weight of the hidden keys is lost: divide what is left by its sum, so that each row sums to 1": (
             not_shared
         ),
@@ -66,6 +77,7 @@ def check_attend_without(attempt: Callable[..., Any]) -> Verdict:
         key_mask = torch.rand(batch, key, generator=random) < 0.6
         key_mask[:, 0], key_mask[:, 1] = True, False
         cases.append((scores, values, key_mask))
+    cases.append((cases[1][0] - 300, *cases[1][1:]))  # a softmax doesn't change where all scores fall alike
     return judge(attempt, reference=right, cases=cases, mistakes=mistakes)
 
 

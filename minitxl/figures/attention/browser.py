@@ -59,8 +59,11 @@ def wide_heads(text: Data, wide: Sequence[Sequence[int]]) -> Picture:
             rows = np.asarray(matrix)
             axes.imshow(rows**0.5, cmap="cividis", aspect="auto", interpolation="nearest")
             axes.axvline(memory - 0.5, color="white", lw=2, ls="--")
-            axes.set_ylabel(f"layer {layer + 1}\nhead {head + 1}", rotation=0, ha="right", va="center")
-            axes.set_yticks([])
+            axes.set_ylabel(
+                f"layer {layer + 1}\nhead {head + 1}", rotation=0, ha="right", va="center", labelpad=12
+            )
+            queries = shown[memory : memory + len(rows)]
+            axes.set_yticks(range(len(rows)), queries, family="monospace", fontsize=6.5)
             axes.tick_params(length=0)
             alt.append(
                 f"layer {layer + 1} head {head + 1} gives {rows[:, :memory].sum(1).mean():.2f} of a query's "
@@ -68,7 +71,7 @@ def wide_heads(text: Data, wide: Sequence[Sequence[int]]) -> Picture:
             )
         panels[-1].set_xticks(range(len(shown)), shown, family="monospace", fontsize=7)
         panels[-1].set_xlabel(
-            "keys: memory, and right of the dashed line the segment, whose characters are also the rows"
+            "keys: memory, and right of the dashed line the segment; the rows are its characters too"
         )
     return Picture(figure, f"Of memory, the last {memory} characters are shown: {'; '.join(alt)}.")
 
