@@ -271,11 +271,12 @@ def test_the_shape_of_the_ratio_is_drawn_by_model_between_its_limits():
 
 def test_readings_shows_the_keys_and_the_score_of_each():
     data = {
-        "isolated segments": {"bits": 2.5, "keys": (1, 8)},
-        "cached, memory 4": {"bits": 2.25, "keys": (5, 12)},
+        "isolated segments": {"bits": 2.5, "keys": (1, 8), "interval": (2.5, 2.5)},
+        "cached, memory 4": {"bits": 2.25, "keys": (5, 12), "interval": (2.2, 2.3)},
     }
     picture = evaluation_work.readings(data)
     keys, score = picture.figure.axes
     assert [list(line.get_xdata()) for line in keys.lines] == [[1, 8], [5, 12]]
-    assert [line.get_xdata()[0] for line in score.lines] == [2.5, 2.25]
+    assert [line.get_xdata()[0] for line in score.lines[1::2]] == [2.5, 2.25]
+    assert [list(line.get_xdata()) for line in score.lines[::2]] == [[2.5, 2.5], [2.2, 2.3]]
     assert "cached, memory 4, 5 … 12 keys: 2.250" in picture.alt

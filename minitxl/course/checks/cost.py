@@ -1,6 +1,6 @@
 """Checks of notebook 12 about costs: of a window, of a cache, of hidden states; and its predictions."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import combinations
 from typing import Any, Literal
@@ -109,6 +109,40 @@ def solution_cost(
     distances = 2 * square * (mem_len if placed == "memory" else key) if placed else 0
     attended = 2 * products * d_model * seg_len * (key if keys_of_segment else mem_len)
     return n_layer * (seg_len * token + memory + distances + attended) / (of or seg_len)
+
+
+def solution_longest_seg(d_model: int, d_inner: int) -> int:
+    """Return the longest L with p + 2d(A + 1) ≥ (p + 6d(A + L)) / 3 for every A: L - 1 ≤ p / 3d."""
+    return (8 * d_model + 4 * d_inner) // 3 + 1
+
+
+def check_longest_seg(attempt: Callable[..., Any]) -> Verdict:
+    """``attempt(d_model, d_inner)``: the longest segment with which f is 1/3 or more, whatever A is."""
+    mistakes: dict[str, Function | Sequence[Function]] = {
+        "one too short: A + 1 stands above and A + L below, so it is L - 1 that is at most p / 3d": (
+            lambda d, inner: (8 * d + 4 * inner) // 3
+        ),
+        "one too long: rounded up, f is a little below 1/3. Round down": (
+            lambda d, inner: -(-(8 * d + 4 * inner) // 3) + 1
+        ),
+        "this holds for d_inner = 4d alone: p has d_inner in it": lambda d, inner: 8 * d + 1,
+        "this is p / 3d + 1, and not rounded down: a segment is a whole number of tokens": (
+            lambda d, inner: (8 * d + 4 * inner) / 3 + 1
+        ),
+        "3p less p is 2p, and 2p over 6d is p / 3d: here one of both was left out": (
+            lambda d, inner: (8 * d + 4 * inner) // 6 + 1,
+            lambda d, inner: (8 * d + 4 * inner) // 2 + 1,
+        ),
+        "this is p / 3: divide by d, too": lambda d, inner: (8 * d * d + 4 * d * inner) // 3 + 1,
+    }
+    cases = [(64, 256), (10, 7), (100, 30), (512, 2048), (5, 5)]
+    return judge(
+        attempt,
+        reference=solution_longest_seg,
+        cases=cases,
+        mistakes=mistakes,
+        names=("d_model", "d_inner"),
+    )
 
 
 def solution_sliding(n_layer: int, d_model: int, d_inner: int, attention_len: int) -> int:

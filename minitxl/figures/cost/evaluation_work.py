@@ -163,7 +163,10 @@ def recomputed(data: Data) -> Picture:
 
 
 def readings(data: Data) -> Picture:
-    """Draw the number of keys that each reading's predictions see, fewest to most, and its score."""
+    """Draw the number of keys that each reading's predictions see, fewest to most, and its score.
+
+    ``interval`` is a range around the score.
+    """
     names, alt = list(data), []
     most = max(reading["keys"][1] for reading in data.values())
     with drawing(9.5, 0.36 * len(names) + 1.2) as figure:
@@ -174,9 +177,12 @@ def readings(data: Data) -> Picture:
             keys.plot([low, high], [place, place], f"{mark}-", color=colour, ms=6)
             span = f"{low} … {high}" if low < high else str(high)
             keys.annotate(span, (high, place), (7, 0), textcoords="offset points", va="center")
+            score.plot(reading["interval"], [place, place], "-", color=colour, lw=1.5)
             score.plot(reading["bits"], place, mark, color=colour, ms=8)
             bits = f"{reading['bits']:.3f}"
-            score.annotate(bits, (reading["bits"], place), (8, 0), textcoords="offset points", va="center")
+            score.annotate(
+                bits, (reading["bits"], place), (0, 6), textcoords="offset points", ha="center", fontsize=9
+            )
             alt.append(f"{name}, {span} keys: {reading['bits']:.3f}")
         keys.set_yticks(range(len(names)), names)
         keys.set(title="What a prediction sees", xlabel="keys that its query sees (memory is full)")

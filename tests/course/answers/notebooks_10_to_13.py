@@ -351,6 +351,20 @@ ANSWERS = {
             "nothing is hidden": lambda weights, most: weights + 0,
         },
     },
+    cost.check_longest_seg: {
+        "right": [
+            lambda d, inner: 1 + (8 * d**2 + 4 * d * inner) // (3 * d),
+            lambda d, inner: max(L for L in range(1, 8 * d + 4 * inner) if 8 * d + 4 * inner >= 3 * (L - 1)),
+        ],
+        "wrong": {
+            "one too short": lambda d, inner: (8 * d + 4 * inner) // 3,
+            "one too long": lambda d, inner: (8 * d + 4 * inner + 2) // 3 + 1,
+            "d_inner = 4d alone": lambda d, inner: 1 + 8 * d,
+            "not rounded down": lambda d, inner: 1 + (8 * d + 4 * inner) / 3,
+            "divide by d, too": lambda d, inner: 1 + d * (8 * d + 4 * inner) // 3,
+            "you returned": lambda d, inner: d,
+        },
+    },
     cost.check_cost: {
         "right": [layers, lambda *sizes: int(layers(*sizes, total=True)) / sizes[-1]],
         "wrong": {
