@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -60,6 +61,8 @@ def difference(got: Any, expected: Any, *, at: str = "") -> str:
 
 def written(value: Any) -> str:
     """Return a value as a learner would write it; a large tensor by its shape."""
+    if isinstance(value, np.ndarray):
+        return written(value.tolist()) if value.size <= SHORT else f"an array {list(value.shape)}"
     if isinstance(value, Tensor):
         return f"a tensor {list(value.shape)}" if value.numel() > SHORT else _number(value.tolist())
     if isinstance(value, Mapping):
@@ -75,9 +78,11 @@ def written(value: Any) -> str:
 
 
 def as_tensor(value: Any) -> Tensor | None:
-    """Return numbers, and even lists of numbers, as a tensor; None for anything else."""
+    """Return numbers, arrays and even lists of numbers as a tensor; None for anything else."""
     if isinstance(value, Tensor):
         return value.detach()
+    if isinstance(value, np.ndarray | np.generic):
+        return torch.from_numpy(np.array(value)) if value.dtype.kind in "biuf" else None
     if isinstance(value, bool | int | float):
         return torch.tensor(value, dtype=torch.float64)
     if not is_list(value) or not value:

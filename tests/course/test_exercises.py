@@ -33,6 +33,11 @@ def test_an_attempt_that_equals_the_reference_is_right():
         ),
         (lambda x: x[:1] * 2, "called with x = [0, 1, 2], you returned the shape [1], right is [3]"),
         (lambda x: (2 * x).tolist(), "the values are right, but they stand in a list: return a tensor"),
+        (lambda x: (2 * x).numpy(), "the values are right, but they stand in a ndarray: return a tensor"),
+        (
+            lambda x: (3 * x).numpy(),
+            "you returned [0, 3, 6], right is [0, 2, 4]; first difference at [1]: you 3, right 2",
+        ),
         (lambda x: None, "it returns nothing"),
         (lambda x: x.mul_(2), "it changes what it was given, in place"),
         (lambda x: x.nothing, "it raised AttributeError"),

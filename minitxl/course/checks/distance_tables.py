@@ -25,6 +25,9 @@ def check_two_limits(attempt: Callable[..., Any]) -> Verdict:
         "the sign is turned round: row 0 is the farthest past, so the rows grow with j": (
             lambda n_query, n_key, left, right: right + distance(n_query, n_key).clamp(-right, left)
         ),
+        "the sign is turned round: take the clipped distance off left, since row 0 is the farthest past": (
+            lambda n_query, n_key, left, right: left + distance(n_query, n_key).clamp(-right, left)
+        ),
         "the limits are in each other's place: left is for the past, where i - j is positive": (
             lambda n_query, n_key, left, right: left - distance(n_query, n_key).clamp(-left, right)
         ),

@@ -17,7 +17,7 @@ Scores = Float[Tensor, "batch head query key"]
 Table = Float[Tensor, "row dim"]
 Rows = Int[Tensor, "query key"]
 
-SIZES = [(1, 5, 2), (3, 3, 2), (2, 5, 1), (4, 9, 3), (1, 4, 0), (3, 8, 20)]
+SIZES = [(1, 5, 2), (3, 3, 2), (3, 3, 1), (2, 5, 1), (4, 9, 3), (1, 4, 0), (3, 8, 20)]
 """query, key and k: with and without memory, k below and beyond the distances that occur."""
 
 predictions = Predictions(
@@ -79,7 +79,18 @@ def check_section_scores(attempt: Callable[..., Any]) -> Verdict:
     def content(q: Queries, k: Keys) -> Scores:
         return einsum(q, k, "batch head query dim, batch head key dim -> batch head query key")
 
-    mistakes: dict[str, Callable[..., Any]] = {
+    def own_key(last: bool) -> Callable[..., Scores]:
+        def scores(q: Queries, k: Keys, a_K: Table, rows: Rows) -> Scores:
+            own = k[:, :, -q.shape[2] :] if last else k[:, :, : q.shape[2]]
+            return solution_section_scores(q, 0 * k, a_K, rows) + (q * own).sum(-1, keepdim=True)
+
+        return scores
+
+    mistakes: dict[str, Callable[..., Any] | list[Callable[..., Any]]] = {
+        "i stands for j: the key is that of the token that is looked at, k_j, and not the query's own": [
+            own_key(last=True),
+            own_key(last=False),
+        ],
         "this is the content alone, q · k: the product with the vector of the distance is missing": (
             lambda q, k, a_K, rows: content(q, k)
         ),
@@ -159,6 +170,11 @@ def check_key_lookup(attempt: Callable[..., Any]) -> Verdict:
             lambda q, a_K, rows: solution_key_lookup(torch.ones_like(q), a_K, rows)
         ),
         "off by one row": lambda q, a_K, rows: solution_key_lookup(q, a_K, (rows - 1).clamp(min=0)),
+        "gather looks along the axis of the queries: the rows of the table are the last axis, -1": (
+            lambda q, a_K, rows: einsum(
+                q, a_K, "batch head query dim, row dim -> batch head query row"
+            ).gather(-2, rows.expand(*q.shape[:2], *rows.shape))
+        ),
     }
     verdict = judge(
         attempt,
