@@ -176,7 +176,7 @@ class Bench:
     items: Positional[tuple[bench.Name, ...]] = bench.DEFAULT
     """What is measured, at which size; large wants a GPU."""
     folder: Annotated[Path, place("folder")] = Path("figures")
-    """Where bench.svg and its data, bench.json, are written."""
+    """Where the figures and their data, bench.json, are written."""
     peers: Annotated[Path, place("peers")] = Path(".venv-peers/bin/python")
     """The Python that has the others' libraries."""
     rounds: int = 9
@@ -231,10 +231,11 @@ class Bench:
             ),
             self.folder,
         )
-        picture = path.with_suffix(".svg")
-        figures.bench(data).save(picture)
+        drawn = [self.folder / f"{draw.__name__}.svg" for draw in figures.OF_RESULT["bench"]]
+        for draw, picture in zip(figures.OF_RESULT["bench"], drawn, strict=True):
+            draw(data).save(picture)
         print(bench.table(data))
-        print(f"\nfigure: {picture}   data: {path}")
+        print(f"\nfigures: {', '.join(map(str, drawn))}   data: {path}")
 
 
 def main(arguments: list[str] | None = None) -> None:

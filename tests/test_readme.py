@@ -35,10 +35,10 @@ ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
 PAGES = {"readme": README} | {
     name: (ROOT / "notebooks" / f"{name}.md").read_text("utf-8")
-    for name in ("results", "use", "researchers", "questions")
+    for name in ("results", "benchmark", "use", "researchers", "questions")
 }
 OTHER_SYSTEMS = (ROOT / "notebooks" / "other_systems.md").read_text("utf-8")
-MOST_WORDS = 1600
+MOST_WORDS = 1200
 
 BLOCKS = {name: blocks_of(page) for name, page in PAGES.items()}
 IN_BLOCKS = [

@@ -2,17 +2,14 @@
 
 from collections.abc import Callable, Mapping
 
-from minitxl.figures.attention.memory_use import (
+from minitxl.figures.attention.memory_use import context, context_by_offset, context_gains, context_recl
+from minitxl.figures.attention.over_memory import (
     attention_by_distance,
     attention_over_memory,
-    context,
-    context_by_offset,
-    context_gains,
-    context_recl,
     terms_on_text,
     widest_heads,
 )
-from minitxl.figures.cost.bench import bench
+from minitxl.figures.cost.bench import bench, bench_memory, bench_reading
 from minitxl.figures.cost.evaluation_cost import evaluation_cost, generation_cost
 from minitxl.figures.cost.scaling import scaling, scaling_memory
 from minitxl.figures.picture import Data, Picture
@@ -47,7 +44,7 @@ OF_RESULT: Mapping[str, tuple[Callable[[Data], Picture | Animation], ...]] = {
         widest_heads,
         terms_on_text,
     ),
-    "bench": (bench,),
+    "bench": (bench, bench_reading, bench_memory),
     "context": (context, context_by_offset, context_recl, context_gains),
     "copying": (copying,),
     "deeper_layers": (deeper_layers,),
@@ -82,6 +79,8 @@ __all__ = [
     "attention_by_distance",
     "attention_over_memory",
     "bench",
+    "bench_memory",
+    "bench_reading",
     "bits_and_cost",
     "context",
     "context_by_offset",

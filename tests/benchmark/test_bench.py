@@ -16,6 +16,7 @@ from minitxl.benchmark.workers import Worker, step, worker
 from minitxl.experiments.runner import rounded, spread
 from minitxl.fast import kv_cache
 from minitxl.figures import bench as draw
+from minitxl.figures import bench_memory, bench_reading
 from minitxl.model import TransformerLM
 
 ROOT = Path(__file__).parents[2]
@@ -394,19 +395,21 @@ def result(reference: str = "transformers") -> dict:
 def test_the_picture_says_its_numbers_in_words():
     said = draw(result()).alt
     assert said.startswith(
-        "training, size S, speed, transformers = 1, more is better: minitxl 2.50 (quartiles 2.25 and 2.75), "
-        "transformers 1.00 (quartiles 1.00 and 1.00)."
+        "training, 4 layers of 256, speed, transformers = 1, more is better: "
+        "minitxl 2.50 (quartiles 2.25 and 2.75), transformers 1.00 (quartiles 1.00 and 1.00)."
     )
-    assert said.endswith(
-        "peak memory, size S, MB, less is better: vanilla 1,234 (quartiles 1,200 and 1,300)."
+    assert bench_memory(result()).alt == (
+        "peak memory, 4 layers of 256, MB, less is better: vanilla 1,234 (quartiles 1,200 and 1,300)."
     )
+    assert bench_reading(result()).alt.startswith("generation, 12 layers of 512, speed")
+    assert "training" not in bench_reading(result()).alt
 
 
 def test_the_picture_shows_every_item_at_its_measured_values():
-    training, _, memory = draw(result()).figure.axes
+    (training,), (memory,) = draw(result()).figure.axes, bench_memory(result()).figure.axes
     whisker, mark = training.lines[:2]
     assert list(whisker.get_xdata()) == [2.25, 2.75]
     assert list(mark.get_xdata()) == [2.5]
     assert [text.get_text() for text in training.texts] == ["2.50", "1.00"]
-    assert memory.get_title(loc="left") == "peak memory, size S"
+    assert memory.get_title(loc="left") == "peak memory,\n4 layers of 256"
     assert list(memory.lines[1].get_xdata()) == [1234.0]

@@ -1,11 +1,10 @@
-"""Trained models and their past: context they use, and keys they attend to."""
+"""Trained models and their past: the context they use."""
 
 from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
@@ -32,10 +31,7 @@ SYSTEMS = {
     "absolute": ("absolute, no memory", PURPLE, ":", "v"),
     "lstm": ("LSTM", "black", (0, (5, 1)), "D"),
 }
-CHANGES = {"hide": ("hidden", ORANGE, "o"), "shuffle": ("shuffled", BLUE, "s")}
-TERMS = {"a": "(a) content", "b": "(b) content and distance", "c": "(c) key alone", "d": "(d) distance alone"}
 SHARES = {"0.1": "o", "0.5": "s", "1.0": "^"}
-KEYS_ON_A_PHONE = 44
 PAPER_RECL = {"recurrent": ["xl_memory", "lstm"], "attentive": ["xl_memory", "shaw_memory", "xl", "absolute"]}
 """Table 8's order in each of its groups, the longest first."""
 
@@ -188,140 +184,3 @@ def against_table_8(data: Data) -> str:
         "The paper's lengths are hundreds of words: models of this size, trained this briefly on characters, "
         "have not learned to use more."
     )
-
-
-def attention_over_memory(data: Data) -> Picture:
-    """Draw the bits that hiding or shuffling memory of each age costs."""
-    with drawing(6.4, 3.8) as figure:
-        _changes(figure.subplots(), data)
-    return Picture(figure, _in_words(data))
-
-
-def attention_by_distance(data: Data) -> Picture:
-    """Draw the paper's figure 5: a row a head, its weight averaged by distance."""
-    weights = np.array(data["weight_by_distance"])
-    layers, heads, length = weights.shape
-    rows = weights.reshape(layers * heads, -1)
-    with drawing(7, 3.6) as figure:
-        axes = figure.subplots()
-        drawn = axes.imshow(rows, cmap="cividis", aspect="auto", norm=LogNorm(vmin=1e-4, vmax=1))
-        axes.set_yticks(range(len(rows)), [f"{n // heads + 1}.{n % heads + 1}" for n in range(len(rows))])
-        for layer in range(1, layers):
-            axes.axhline(layer * heads - 0.5, color="white", lw=1)
-        near = data["share_by_distance"][1]
-        axes.set(
-            title=fitted(
-                f"{near['share']['mean']:.0%} of the weight lies {near['distances'][0]} to "
-                f"{near['distances'][1]} tokens back"
-            ),
-            xlabel="tokens back from the query",
-        )
-        axes.set_ylabel("layer.head")
-        figure.colorbar(drawn, ax=axes, label="mean weight")
-    far = rows[:, length // 2 :].sum(axis=1)
-    return Picture(
-        figure,
-        f"Mean weight of each of {heads} heads in {layers} layers by distance up to {length - 1} tokens. "
-        f"{int((far > 0.05).sum())} heads have more than 5 % of it beyond {length // 2 - 1} tokens. "
-        f"Share of attention by distance in tokens, mean of all heads: {_shares(data)}.",
-    )
-
-
-def widest_heads(data: Data) -> Picture:
-    """Draw the paper's figure 6: the widest heads on one text, a row a query."""
-    with drawing(10, 4) as figure:
-        rows = figure.subplots(len(data["wide"]), 1, sharex=True)
-        for axes, (layer, head), matrix in zip(rows, data["wide"], data["text"]["weights"], strict=True):
-            _over_text(axes, np.array(matrix), data["text"], f"layer {layer + 1},\nhead {head + 1}")
-        rows[0].set_title(fitted("The widest heads on one text: a row a query, memory left of the line"))
-        _name_characters(rows[-1], data["text"])
-    return Picture(figure, f"Weights of the widest heads on one text: {_widest(data)}. {_shown(data)}")
-
-
-def terms_on_text(data: Data) -> Picture:
-    """Draw the paper's figure 7: terms (a), (b) and (d) of one head on one text, before the softmax."""
-    with drawing(10, 4) as figure:
-        rows = figure.subplots(3, 1, sharex=True)
-        for axes, name in zip(rows, ("a", "b", "d"), strict=True):
-            matrix = np.array(data["text"]["terms"]["abcd".index(name)])
-            _over_text(axes, _causal(matrix), data["text"], TERMS[name].replace(" ", "\n", 1))
-        rows[0].set_title(fitted("Terms of one head before the softmax: a row a query"))
-        _name_characters(rows[-1], data["text"])
-    layer, head = data["wide"][0]
-    return Picture(figure, f"Terms (a), (b) and (d) of layer {layer + 1} head {head + 1}. {_shown(data)}")
-
-
-def _changes(axes: Axes, data: Data) -> None:
-    """Draw the bits that hiding or shuffling memory of each age costs, a bar over all seeds' intervals."""
-    ages = [f"{first}–{last}" for first, last in data["ages"]]
-    rows = data["changes"]["xl_memory"]
-    for shift, (how, (label, colour, mark)) in zip((-0.1, 0.1), CHANGES.items(), strict=True):
-        for place, row in enumerate([row for row in rows if row["how"] == how][: len(ages)]):
-            lows, highs = zip(*row["intervals"], strict=True)
-            low, high = min(lows), max(highs)
-            axes.plot([place + shift] * 2, [low, high], "-", color=colour, lw=1.5)
-            axes.plot(
-                place + shift, row["bits"]["mean"], mark, color=colour, label=label if place == 0 else None
-            )
-    axes.axhline(0, color="black", lw=0.8)
-    axes.set_xticks(range(len(ages)), ages)
-    hidden = [row["bits"]["mean"] for row in rows if row["how"] == "hide"][: len(ages)]
-    falls = all(older < newer for newer, older in pairwise(hidden))
-    axes.set(
-        title="The older the memory, the less it is worth" if falls else "What memory of some age is worth",
-        xlabel="age of the memory taken away, tokens",
-        ylabel=f"more {BITS}",
-    )
-    axes.legend(title="memory is")
-
-
-def _over_text(axes: Axes, matrix: NDArray[np.float64], text: Data, name: str) -> None:
-    axes.imshow(matrix, cmap="cividis", aspect="auto", interpolation="nearest")
-    if is_narrow():  # the last keys, or their characters could not be read
-        axes.set_xlim(matrix.shape[1] - KEYS_ON_A_PHONE - 0.5, matrix.shape[1] - 0.5)
-    axes.axvline(text["memory"] - 0.5, color="white", lw=1.5)
-    axes.set_yticks([])
-    axes.set_ylabel(name, rotation=0, ha="right", va="center", fontsize=8)
-
-
-def _name_characters(axes: Axes, text: Data) -> None:
-    shown = text["characters"].replace("\n", "↵").replace(" ", "·")
-    first = len(shown) - KEYS_ON_A_PHONE if is_narrow() else 0
-    axes.set_xticks(range(first, len(shown)), shown[first:], family="monospace", fontsize=8)
-    axes.tick_params(length=0)
-
-
-def _causal(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the matrix without the entries of the future, which mean nothing."""
-    queries, keys = matrix.shape
-    future = np.triu(np.ones((queries, keys), dtype=bool), keys - queries + 1)
-    return np.where(future, np.nan, matrix)
-
-
-def _in_words(data: Data) -> str:
-    """Return changes by age in words."""
-    changes = "; ".join(
-        f"{SYSTEMS[name][0]}, ages {row['ages'][0]} to {row['ages'][1]} "
-        f"{CHANGES[row['how']][0]}: {row['bits']['mean']:+.3f}"
-        for name, rows in data["changes"].items()
-        for row in rows
-    )
-    seeds = len(data["changes"]["xl_memory"][0]["bits"]["seeds"])
-    return f"Change in {BITS}, mean of {seeds} seeds, where memory is changed: {changes}."
-
-
-def _shares(data: Data) -> str:
-    return ", ".join(
-        f"{one['distances'][0]} to {one['distances'][1]}: {one['share']['mean']:.0%}"
-        for one in data["share_by_distance"]
-    )
-
-
-def _widest(data: Data) -> str:
-    return ", ".join(f"layer {layer + 1} head {head + 1}" for layer, head in data["wide"])
-
-
-def _shown(data: Data) -> str:
-    text = data["text"]
-    queries = len(text["characters"]) - text["memory"]
-    return f"{queries} queries, and as keys {text['memory']} characters of memory and the queries' own."

@@ -1,10 +1,18 @@
 """The benchmark: this package beside its peers."""
 
-from math import ceil
-
 from matplotlib.axes import Axes
 
-from minitxl.figures.picture import BLUE, GREEN, ORANGE, Data, Picture, drawing
+from minitxl.figures.picture import (
+    BLUE,
+    GREEN,
+    ORANGE,
+    Data,
+    Picture,
+    drawing,
+    is_narrow,
+    legend_outside,
+    panels,
+)
 
 RACERS = {
     "minitxl": ("o", ORANGE, ORANGE),
@@ -15,21 +23,55 @@ RACERS = {
 """Marker, colour and fill of our own systems; the peers are blue squares."""
 
 
+SIZES = {
+    "S": "4 layers of 256",
+    "M3": "3 layers of 512",
+    "M": "12 layers of 512",
+    "large": "24 layers of 1,024",
+}
+
+
 def bench(data: Data) -> Picture:
-    """Draw each system's speed against the reference, and its memory: a panel an item."""
-    items, reference = data["items"], data["reference"]
-    rows = ceil(len(items) / 2)
-    with drawing(10, 2.4 * rows) as figure:
-        panels = figure.subplots(rows, 2, squeeze=False).ravel()
-        alt = [_race(axes, row, reference) for axes, row in zip(panels, items, strict=False)]
-        for axes in panels[len(items) :]:
-            axes.remove()
+    """Draw each system's speed in training, against the reference: a panel a size."""
+    return _races(data, "training")
+
+
+def bench_reading(data: Data) -> Picture:
+    """Draw each system's speed in cached evaluation and generation, against the reference."""
+    return _races(data, "cached evaluation", "generation")
+
+
+def bench_memory(data: Data) -> Picture:
+    """Draw the most memory that each system holds in a training step."""
+    return _races(data, "peak memory")
+
+
+def _races(data: Data, *works: str) -> Picture:
+    """Draw the items of these kinds of work side by side, and say what each mark is."""
+    rows = [row for row in data["items"] if row["work"] in works]
+    if not rows:
+        with drawing(4, 1) as figure:
+            figure.text(0.5, 0.5, "not measured", ha="center", va="center")
+        return Picture(figure, f"{' and '.join(works)}: not measured.")
+    with drawing(10, 3.4) as figure:
+        shown = panels(figure, len(rows), height=2.9)
+        alt = [_race(axes, row, data["reference"]) for axes, row in zip(shown, rows, strict=True)]
+        for mark, colour, fill, label in (
+            ("o", ORANGE, ORANGE, "minitxl"),
+            ("D", ORANGE, ORANGE, "minitxl with rotary positions"),
+            ("o", ORANGE, "white", "minitxl, explicit"),
+            ("s", BLUE, BLUE, "another library"),
+            ("^", GREEN, GREEN, "vanilla, no memory"),
+        ):
+            shown[0].plot([], [], mark, color=colour, mfc=fill, ms=7, label=label)
+        legend_outside(figure, *shown[0].get_legend_handles_labels(), ncols=5)
     return Picture(figure, " ".join(alt))
 
 
 def _race(axes: Axes, row: Data, reference: str) -> str:
     """Draw an item, one system below the other, and return it in words."""
-    title, timed, alt = f"{row['work']}, size {row['size']}", row["work"] != "peak memory", []
+    shape = SIZES.get(row["size"], f"size {row['size']}")
+    title, timed, alt = f"{row['work']}, {shape}", row["work"] != "peak memory", list[str]()
     what = f"speed, {reference} = 1, more is better" if timed else "MB, less is better"
     for place, (name, system) in enumerate(row["systems"].items()):
         measured = system["speed" if timed else "megabytes"]
@@ -38,15 +80,19 @@ def _race(axes: Axes, row: Data, reference: str) -> str:
         mark, colour, fill = RACERS.get(name, ("s", BLUE, BLUE))
         axes.plot([low, high], [place, place], "-", color=colour)
         axes.plot(value, place, mark, color=colour, markerfacecolor=fill, ms=7)
-        label = axes.annotate(number, (high, place), (8, 0), textcoords="offset points", va="center")
+        label = axes.annotate(
+            number, (high, place), (8, 0), textcoords="offset points", va="center", fontsize=9
+        )
         label.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 1})
         alt.append(f"{name} {number} (quartiles {first} and {last})")
     if timed:
         axes.axvline(1, color="black", lw=1, ls=":", zorder=0)
     names = [name.replace("-cache", "\n-cache") for name in row["systems"]]
-    axes.set_yticks(range(len(names)), names)
-    axes.set(title=title, xlabel=what)
-    axes.margins(x=0.2, y=0.12)
+    axes.set_yticks(range(len(names)), names, fontsize=9)
+    axes.set(
+        title=title if is_narrow() else title.replace(", ", ",\n"), xlabel=what.replace(", more", ",\nmore")
+    )
+    axes.margins(x=0.3, y=0.12)
     axes.set_xlim(left=0)
     axes.invert_yaxis()
     return f"{title}, {what}: {', '.join(alt)}."
