@@ -63,6 +63,7 @@ def test_a_check_is_tried_on_many_answers_and_an_empty_one_is_not_called_wrong(n
 @pytest.mark.parametrize(
     "name", [name for name in TABLES if "training_step" not in name]
 )  # no mistakes, bugs
+@pytest.mark.usefixtures("as_users_run_it")  # checks of shapes take most of the time, and others make them
 def test_each_mistake_that_a_check_knows_gets_its_own_sentence(name, monkeypatch):
     module, mistakes = sys.modules[TABLES[name][0].__module__], {}
 
