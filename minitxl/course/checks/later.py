@@ -99,7 +99,7 @@ def check_rotate(attempt: Callable[..., Any]) -> Verdict:
         "the pairs turn the other way round: the first gets minus the sine": (
             lambda x, positions: rotate(x, -positions)
         ),
-        "neighbours are paired here, 2m with 2m + 1; here m goes with m + dim/2": swapped,
+        "neighbours are paired, 2m with 2m + 1, as in the paper; here m goes with m + dim/2": swapped,
         "every pair turns by the position itself: each has its own frequency": one_frequency,
         "the token's place in x is taken: positions says where it stands": (
             lambda x, positions: rotate(x, torch.arange(len(positions)))
