@@ -23,7 +23,7 @@ def equal(one: Any, other: Any) -> bool:
         return len(one) == len(other) and all(map(equal, one, other))
     if isinstance(one, nn.Module) and isinstance(other, nn.Module):
         return equal(dict(one.state_dict()), dict(other.state_dict()))
-    if isinstance(one, Tensor) or isinstance(other, Tensor):
+    if isinstance(one, Tensor | np.ndarray) or isinstance(other, Tensor | np.ndarray):
         return False
     return bool(one == other)
 

@@ -49,6 +49,12 @@ def test_a_wrong_attempt_is_told_what_is_wrong(attempt, told):
     assert told in verdict.message
 
 
+def test_an_array_is_compared_with_a_mistake_that_raises():
+    mistakes = {"that raises": lambda x: x.nothing, "that is one less": lambda x: 2 * x - 1}
+    assert judged(lambda x: (2 * x).numpy() - 1, mistakes=mistakes).message == "that is one less"
+    assert "return a tensor" in judged(lambda x: (2 * x).numpy(), mistakes=mistakes).message
+
+
 def test_what_is_not_written_yet_is_not_called_wrong():
     def stub(x):
         raise NotImplementedError
