@@ -90,12 +90,18 @@ def gone(key_mask):
         (lambda s, v, k: (s.softmax(-1) * gone(k)).softmax(-1) @ v, "softmax is taken twice"),
         (lambda s, v, k: attend(s, ~k, v), "key_mask is True for a key that is seen"),
         (lambda s, v, k: s.softmax(-1) @ v, "key_mask has no effect"),
+        (lambda s, v, k: torch.where(gone(k), s, -100.0).softmax(-1) @ v, "float('-inf') gives none"),
     ],
 )
 def test_a_wrong_way_to_hide_is_named(attempt, sentence):
     verdict = check.check_attend_without(attempt)
     assert not verdict.right
     assert sentence in verdict.message
+
+
+@pytest.mark.parametrize("low", [-1e4, -1e9, torch.finfo().min])
+def test_a_score_that_is_lower_than_all_others_by_far_hides_too(low):
+    assert check.check_attend_without(lambda s, v, k: torch.where(gone(k), s, low).softmax(-1) @ v).right
 
 
 def without(mem_len, seg_len, begin, end):
