@@ -45,13 +45,17 @@ equation as loops, which they compare it with. ``later_attention`` has three tha
 Begin with ``notebooks/00_start_here.ipynb``, or with ``minitxl demo``.
 """
 
-from minitxl.attention import MultiHeadAttention, ShawAttention, XLAttention, attention_mask
-from minitxl.config import ModelConfig
-from minitxl.inference.config import EvaluateConfig
-from minitxl.memory import extend
-from minitxl.model import TransformerLM
-from minitxl.positions import rel_shift, sinusoids
-from minitxl.training.config import TrainConfig
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from minitxl.attention import MultiHeadAttention, ShawAttention, XLAttention, attention_mask
+    from minitxl.config import ModelConfig
+    from minitxl.inference.config import EvaluateConfig
+    from minitxl.memory import extend
+    from minitxl.model import TransformerLM
+    from minitxl.positions import rel_shift, sinusoids
+    from minitxl.training.config import TrainConfig
 
 __all__ = [
     "EvaluateConfig",
@@ -66,3 +70,27 @@ __all__ = [
     "rel_shift",
     "sinusoids",
 ]
+MODULE_OF = {
+    "EvaluateConfig": "inference.config",
+    "ModelConfig": "config",
+    "MultiHeadAttention": "attention",
+    "ShawAttention": "attention",
+    "TrainConfig": "training.config",
+    "TransformerLM": "model",
+    "XLAttention": "attention",
+    "attention_mask": "attention",
+    "extend": "memory",
+    "rel_shift": "positions",
+    "sinusoids": "positions",
+}
+"""The module of each public name; it is imported when the name is first used, and torch with it."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{MODULE_OF[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from minitxl.commands.shared import RefusedFlagError
+from minitxl.commands.errors import RefusedFlagError
 
 OPTIONS = {
     "adaptive": "--cutoffs",

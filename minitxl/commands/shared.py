@@ -13,7 +13,8 @@ from torch import Tensor
 from tqdm import tqdm
 from tyro.constructors import PrimitiveConstructorSpec
 
-from minitxl.data import corpora, datasets
+from minitxl.commands.errors import RefusedFlagError
+from minitxl.data import corpora
 from minitxl.data.corpora import Corpus
 from minitxl.data.token_file import Unit
 from minitxl.data.tokenizer import Tokenizer
@@ -25,10 +26,6 @@ from minitxl.training.run_config_file import Defaults
 Device = Literal["auto", "cpu", "cuda"]
 COUNTED_AT_ONCE = 2**22
 """Tokens that are compared at once: a copy of a corpus of a billion, as whole numbers, would not fit."""
-
-
-class RefusedFlagError(Exception):
-    """A value of the command line that is refused while it is parsed, in one sentence."""
 
 
 def place(name: str, kind: Callable[[str], Any] = Path) -> PrimitiveConstructorSpec[Any]:
@@ -86,6 +83,8 @@ class TextFlags:
 
     def corpus(self, tokenizer: Tokenizer | None = None) -> Corpus:
         """Return the text; one of your own in the unit and vocabulary of ``tokenizer``, if it has one."""
+        from minitxl.data import datasets  # which loads what downloads
+
         check("min_count", self.min_count, whole(1))
         vocabulary = None if tokenizer is None else tokenizer.vocabulary
         unit = self.unit if tokenizer is None or vocabulary is None else tokenizer.unit

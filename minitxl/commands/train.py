@@ -153,9 +153,7 @@ def starting_point(arguments: Sequence[str]) -> Train | None:
 
     The words are parsed twice. The first time only tells which run, model or preset they name.
     """
-    if arguments[:1] != ["train"]:
-        return None
-    words = [word for word in arguments[1:] if word not in ("-h", "--help")]
+    words = [word for word in arguments if word not in ("-h", "--help")]
     with suppress(SystemExit):
         config = (tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes)
         first = tyro.cli(Train, args=words, config=config, console_outputs=False)

@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-import minitxl.__main__ as main_module
 from minitxl.__main__ import main
 from minitxl.benchmark import bench
+from minitxl.commands import figures
 from minitxl.experiments import demo, results, smaller
 from minitxl.fast import kv_cache
 from minitxl.inference import generation
@@ -232,7 +232,7 @@ def test_a_place_that_will_not_do_is_refused_before_anything_is_computed(
     def computed(*_, **__):
         raise AssertionError("something was computed")
 
-    for module, name in ((demo, "run"), (smaller, "check"), (bench, "run"), (main_module, "compute")):
+    for module, name in ((demo, "run"), (smaller, "check"), (bench, "run"), (figures, "compute")):
         monkeypatch.setattr(module, name, computed)
     (tmp_path / "empty").mkdir()
     names = {"text": text, "empty": tmp_path / "empty"}

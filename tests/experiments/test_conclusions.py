@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from minitxl.__main__ import EXPERIMENTS, main
-from minitxl.experiments import conclusions, results, smaller
+from minitxl.__main__ import main
+from minitxl.experiments import EXPERIMENTS, conclusions, results, smaller
 
 FIGURES = Path(__file__).parents[2] / "figures"
 

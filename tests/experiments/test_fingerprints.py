@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from minitxl import attention, memory, positions
-from minitxl.__main__ import EXPERIMENTS, main
-from minitxl.experiments import dependency, fingerprints, results, without_terms
+from minitxl.__main__ import main
+from minitxl.experiments import EXPERIMENTS, dependency, fingerprints, results, without_terms
 from minitxl.experiments.fingerprints import MEASURED, TINY, compute, same
 from minitxl.fast import attention as fast_attention
 from minitxl.fast import cpu_attention, dropout, inputs, kv_cache

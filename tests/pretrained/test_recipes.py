@@ -15,11 +15,12 @@ from support.corpora import HELD_OUT, LM1B, TRAINING, serve_corpus
 from support.markdown import blocks_of, commands_of, words_of
 from support.released import released_model, write_released
 
-from minitxl.__main__ import EXPERIMENTS, Figures, main
+from minitxl.__main__ import main
 from minitxl.commands.evaluate import Evaluate
+from minitxl.commands.figures import Figures
 from minitxl.commands.train import Train
 from minitxl.data import datasets, prepare, sources
-from minitxl.experiments import results
+from minitxl.experiments import EXPERIMENTS, results
 from minitxl.pretrained import hub
 from minitxl.pretrained.presets import PRESETS, Preset, enwik8_base
 from minitxl.training import distributed, run_folder, saved_run

@@ -16,7 +16,7 @@ from support import faults
 def context() -> ForkServerContext:
     """Return where children come from that need not import torch: a process that has done so, and forks."""
     children = multiprocessing.get_context("forkserver")
-    children.set_forkserver_preload(["pytest", "minitxl.__main__", "torch._dynamo"])
+    children.set_forkserver_preload(["pytest", "minitxl.__main__", "minitxl.commands.train", "torch._dynamo"])
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OMP_NUM_THREADS", "1")
         forkserver.ensure_running()

@@ -12,8 +12,10 @@ from soak import generators
 from soak.attempt import Attempt, call, changes, tree, wrong_with
 from soak.world import SMALL, World
 
-from minitxl.__main__ import Bench, Demo, Figures
+from minitxl.commands.bench import Bench
+from minitxl.commands.demo import Demo
 from minitxl.commands.evaluate import Evaluate
+from minitxl.commands.figures import Figures
 from minitxl.commands.generate import Generate
 from minitxl.commands.train import Train
 

@@ -1,0 +1,99 @@
+"""``make gpu`` without a GPU: each kind of piece at tiny sizes, and what the runner keeps of it."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from gpu import bench_item, kernels
+from gpu.__main__ import ITEMS, LONGEST, main, pieces, run
+
+from minitxl.benchmark import bench
+from minitxl.experiments import results
+from minitxl.fast import gpu_attention
+
+TINY = ["--device", "cpu", "--size", "tiny", "--folder"]
+
+
+@pytest.fixture
+def ours_alone(monkeypatch):
+    """Backends that need no compiler, and one system to time."""
+    for name in ("sdpa_bias", "eager"):
+        monkeypatch.setitem(BACKENDS, name, getattr(gpu_attention, name))
+    monkeypatch.setattr(gpu_attention, "backends", lambda: BACKENDS)
+    monkeypatch.setattr(bench, "systems_of", lambda work: ("minitxl-explicit",))
+    monkeypatch.setattr(bench, "PROCESSES", 1)
+    monkeypatch.setattr(bench, "SIZES", bench.SIZES)  # bench_item puts tiny ones there
+
+
+BACKENDS: dict = {}
+
+
+def test_kernels_are_timed_and_compared_with_the_eager_one(ours_alone, tmp_path):
+    gpu_attention.timed.cache_clear()
+    kernels.main([*TINY, str(tmp_path)])
+    found = json.loads((tmp_path / "kernels.json").read_text())["backends"]
+    assert set(found) == {"tiny, float32", "tiny, bfloat16"}
+    for name, backends in found.items():
+        assert set(backends) == {"sdpa_bias", "eager"}
+        for told in backends.values():
+            assert told["seconds"] > 0
+            assert told["off"] < (1e-5 if name.endswith("float32") else 0.05)
+
+
+def test_an_item_is_a_result_in_a_folder_of_its_own(ours_alone, tmp_path):
+    bench_item.main(["memory-large", *TINY, str(tmp_path)])
+    (row,) = results.read(tmp_path / "memory-large" / "bench.json").data["items"]
+    assert (row["work"], row["size"]) == ("peak memory", "large")
+
+
+def test_every_piece_is_a_command_that_ends_in_time(tmp_path):
+    commands = pieces("cuda", "real", tmp_path)
+    assert {"tests", "kernels", "notebook-08", "notebook-10", "notebook-11", *ITEMS} == set(commands)
+    assert LONGEST <= 600
+    for command in commands.values():
+        for word in command:
+            assert not word.endswith((".py", ".ipynb")) or Path(word).is_file()
+
+
+def test_pieces_that_succeeded_are_not_run_again(tmp_path, monkeypatch):
+    commands = {"good": ["true"], "bad": ["false"], "endless": ["sleep", "60"]}
+    monkeypatch.setattr("gpu.__main__.pieces", lambda *_: commands)
+    monkeypatch.setattr("gpu.__main__.LONGEST", 0.2)
+    assert main([*TINY, str(tmp_path)]) == 1
+    told = json.loads((tmp_path / "pieces.json").read_text())["pieces"]
+    assert {name: piece["code"] for name, piece in told.items()} == {"good": 0, "bad": 1, "endless": None}
+    assert "longer than" in (tmp_path / "endless.log").read_text()
+    ran = []
+    monkeypatch.setattr(
+        "gpu.__main__.run", lambda command, log, size: ran.append(command) or run(["true"], log, size=size)
+    )
+    assert main([*TINY, str(tmp_path)]) == 0
+    assert ran == [["false"], ["sleep", "60"]]
+    assert main([*TINY, str(tmp_path), "good"]) == 0
+    assert ran[2:] == [["true"]]
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--device", "cuda"], "device must be cpu where there is no CUDA GPU, got cuda"),
+        (["--device", "cpu", "bench"], "a piece must be one of tests, kernels, training-M"),
+    ],
+)
+def test_what_can_not_be_is_refused(words, sentence, capsys, monkeypatch):
+    monkeypatch.setattr("gpu.__main__.torch.cuda.is_available", lambda: False)
+    with pytest.raises(SystemExit) as stop:
+        main(words)
+    assert stop.value.code == 2
+    assert sentence in capsys.readouterr().err
+
+
+def test_make_gpu_calls_it():
+    shown = subprocess.run(
+        ["make", "--dry-run", "gpu", "DEVICE=cpu", "SIZE=tiny", "PIECES=kernels tests"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert "-m gpu --device cpu --size tiny kernels tests" in shown
