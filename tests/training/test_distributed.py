@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -79,28 +80,42 @@ def test_a_batch_that_can_not_be_shared_is_refused():
         loop.start(ModelConfig(), SETTINGS, accumulate=3)
 
 
-def command(folder, text, processes, *more):
+def training(folder, text):
     shape = "--n-layer 1 --d-model 16 --batch 4 --seg-len 8 --mem-len 8 --steps 150 --checkpoint-every 5"
-    train = ["-m", "minitxl", "train", folder, "--text", text, *shape.split(), *more]
-    return [*TORCHRUN, "--nproc-per-node", str(processes), *map(str, train)]
+    return ["-m", "minitxl", "train", str(folder), "--text", str(text), *shape.split()]
 
 
-@pytest.fixture
-def text(tmp_path):
-    path = tmp_path / "text"
+def command(folder, text, processes):
+    return [*TORCHRUN, "--nproc-per-node", str(processes), *training(folder, text)]
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
+    path = tmp_path_factory.mktemp("text") / "text"
     path.write_bytes(bytes(range(256)) * 20)
     return path
 
 
-def test_a_training_whose_process_is_killed_goes_on_to_the_same_bytes(text, tmp_path):
-    subprocess.run(command(tmp_path / "whole", text, 2), env=ONE_THREAD, capture_output=True, check=True)
+@pytest.fixture(scope="module")
+def whole(text, tmp_path_factory):
+    """The newest checkpoint of a training by two processes that nothing disturbed."""
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    subprocess.run(command(folder, text, 2), env=ONE_THREAD, capture_output=True, check=True)
+    return run_folder.newest(folder).read_bytes()
+
+
+def wait_for_a_checkpoint(folder):
+    deadline = time.monotonic() + 120
+    while run_folder.newest(folder) in (None, run_folder.checkpoint(folder, 0)):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_a_training_whose_process_is_killed_goes_on_to_the_same_bytes(text, whole, tmp_path):
     process = subprocess.Popen(
         command(tmp_path / "killed", text, 2), env=ONE_THREAD, stderr=subprocess.PIPE, text=True
     )
-    deadline = time.monotonic() + 120
-    while run_folder.newest(tmp_path / "killed") in (None, run_folder.checkpoint(tmp_path / "killed", 0)):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_for_a_checkpoint(tmp_path / "killed")
     victim = max(psutil.Process(process.pid).children(), key=lambda child: child.pid)
     victim.send_signal(signal.SIGKILL)
     process.communicate(timeout=120)
@@ -112,9 +127,63 @@ def test_a_training_whose_process_is_killed_goes_on_to_the_same_bytes(text, tmp_
         command(tmp_path / "killed", text, 2), env=ONE_THREAD, capture_output=True, text=True, check=True
     )
     assert done.stdout.count(f"at step {reached} of 150") == 1
-    one, other = (run_folder.newest(tmp_path / name).read_bytes() for name in ("whole", "killed"))
-    assert one == other
+    assert run_folder.newest(tmp_path / "killed").read_bytes() == whole
     steps = [
         json.loads(line)["step"] for line in (tmp_path / "killed" / metrics_log.LOG).read_text().splitlines()
     ]
     assert steps == list(range(10, 151, 10))
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+def nodes(words):
+    """Start one process on each of two machines, which are both this one, and return their torchruns."""
+    rendezvous = f"--nnodes 2 --rdzv-id test --rdzv-backend c10d --rdzv-endpoint 127.0.0.1:{free_port()}"
+    torchrun = [*TORCHRUN[:-1], *rendezvous.split(), "--local-addr", "127.0.0.1", "--nproc-per-node", "1"]
+    return [
+        subprocess.Popen(
+            [*torchrun, *words],
+            env=ONE_THREAD,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        for _ in range(2)
+    ]
+
+
+def said(process):
+    return process.communicate(timeout=120)[0]
+
+
+def test_two_machines_get_the_losses_and_weights_of_one_process(alone, tmp_path):
+    for process in nodes(["tests/training/ranks_at_work.py", str(tmp_path)]):
+        assert "Error" not in said(process)
+        assert process.returncode == 0
+    for rank in range(2):
+        found = torch.load(tmp_path / f"{rank}.pt")
+        for case, expected in alone.items():
+            assert found[case]["bits"] == pytest.approx(expected["bits"], rel=0, abs=1e-10)
+            torch.testing.assert_close(found[case]["weights"], expected["weights"], rtol=0, atol=1e-10)
+
+
+def test_a_training_whose_machine_is_killed_goes_on_to_the_same_bytes(text, whole, tmp_path):
+    folder = tmp_path / "run"
+    staying, killed = nodes(training(folder, text))
+    wait_for_a_checkpoint(folder)
+    for child in psutil.Process(killed.pid).children(recursive=True):
+        child.kill()
+    killed.kill()
+    said(killed)
+    said(staying)
+    assert staying.returncode != 0
+    reached = saved_run.resume(run_folder.newest(folder)).step
+    assert 0 < reached < 150
+    again = [said(process) for process in nodes(training(folder, text))]
+    assert "".join(again).count(f"at step {reached} of 150") == 1
+    assert run_folder.newest(folder).read_bytes() == whole
