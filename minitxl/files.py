@@ -26,6 +26,13 @@ KINDS = {
 }
 
 
+def data_folder() -> Path:
+    """Return the folder of downloads and tokens: MINITXL_DATA if it is set, else the system's for caches."""
+    import pooch
+
+    return Path(os.environ.get("MINITXL_DATA") or pooch.os_cache("minitxl"))
+
+
 def plain_file(path: Path | str) -> Path:
     """Return the path of a file that is there and is neither folder, pipe, socket nor device."""
     path = Path(path)

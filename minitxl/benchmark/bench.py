@@ -20,9 +20,10 @@ from minitxl.benchmark.peers import Job, Precision, Size
 from minitxl.benchmark.workers import Worker, step, worker
 from minitxl.config import require
 from minitxl.experiments.runner import spread
+from minitxl.fast.bfloat16 import check_precision
 
 Trained = Literal["training-S", "training-M3", "training-M", "training-large"]
-Read = Literal["evaluation-S", "evaluation-M", "generation-M"]
+Read = Literal["evaluation-S", "evaluation-M", "generation-M", "generation-M16"]
 Held = Literal["memory-S", "memory-M3", "memory-M", "memory-large"]
 Name = Trained | Read | Held
 """A work item: what is done, and at which size."""
@@ -32,14 +33,17 @@ SIZES = {
     "S": Size(4, 256, 4, 64, 1024, batch=8, seg_len=128, mem_len=128, dropout=0.1),
     "M3": replace(M, n_layer=3),
     "M": M,
+    "M16": replace(M, batch=16),
     "large": Size(24, 1024, 8, 128, 3072, batch=8, seg_len=768, mem_len=768, dropout=0.0),
 }
-"""``large`` has the shapes of the enwik8 model of that name, and wants a GPU."""
+"""``M16`` writes 16 texts at once; ``large``, of the enwik8 model of that name, wants a GPU."""
 WORKS = {"evaluation": "cached evaluation", "memory": "peak memory"}
 LENGTHS = {
     "evaluation": {"batch": 4, "seg_len": 128, "mem_len": 512},
     "generation": {"batch": 1, "seg_len": 1, "mem_len": 512},
+    "generation-M16": {"seg_len": 1, "mem_len": 512},
 }
+"""Sizes of a kind of work, or of one item, where they are not those of training."""
 OURS = ("minitxl", "minitxl-rotary", "minitxl-explicit")
 PEERS = ("transformers", "labml-nn", "x-transformers", "x-transformers-cache")
 PAUSE = 0.05
@@ -77,7 +81,7 @@ def speeds(times: Times, reference: str) -> dict[str, list[float]]:
 def item(name: Name) -> tuple[str, str, Size]:
     """Return the work, the name of the size, and the size."""
     kind, size = name.split("-")
-    return WORKS.get(kind, kind), size, replace(SIZES[size], **LENGTHS.get(kind, {}))
+    return WORKS.get(kind, kind), size, replace(SIZES[size], **LENGTHS.get(name, LENGTHS.get(kind, {})))
 
 
 def systems_of(work: str) -> tuple[str, ...]:
@@ -133,8 +137,7 @@ def run(
     report: Report = lambda label, total: None,
 ) -> dict[str, Any]:
     """Measure every item of ``settings``; ``report`` gets its label and its number of rounds after each."""
-    if settings["precision"] == "bfloat16" and device != "cuda":
-        raise ValueError(f"precision must be float32 where there is no CUDA GPU, got bfloat16 on {device}")
+    check_precision(settings["precision"], device)
     machine = Machine(peers, settings["threads"], device, settings["precision"], seed)
     rows, versions = list[Any](), dict[str, Any]()
     for name in settings["items"]:
@@ -176,7 +179,7 @@ def race(
         name: {**about[name], "seconds": spread(times[name]), "speed": spread(speed[name])}
         for name in systems
     }
-    return {"systems": measured, **shares(times, work, size)}
+    return {"systems": measured, **shares(times, work, size, machine.precision)}
 
 
 def peak_memory(

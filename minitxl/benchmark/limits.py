@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from minitxl.analysis.flops import layer_operations
-from minitxl.benchmark.peers import AtWork, Job, Size
+from minitxl.benchmark.peers import AtWork, Job, Precision, Size
 from minitxl.config import ModelConfig
 from minitxl.experiments.runner import rounded
 from minitxl.fast.cpu_attention import BLOCK
@@ -27,6 +27,7 @@ Times = Mapping[str, Sequence[float]]
 PRODUCTS = ("matrix product, 2048 × 2048 × 2048", "matrix product, feed-forward layer")
 ONEDNNS_PRODUCTS = tuple(f"oneDNN's {name}" for name in PRODUCTS)
 READING = "reading"
+BYTES: dict[Precision, int] = {"float32": 4, "bfloat16": 2}
 READ_BYTES = 2**28
 """Bytes that an iteration of ``READING`` reads: far more than any cache holds."""
 
@@ -44,27 +45,30 @@ def limits_of(work: str, device: str) -> tuple[str, ...]:
     return PRODUCTS + (ONEDNNS_PRODUCTS if device == "cpu" and ONEDNN else ())
 
 
-def shares(times: Times, work: str, size: Size) -> dict[str, Any]:
+def shares(times: Times, work: str, size: Size, precision: Precision = "float32") -> dict[str, Any]:
     """Return what an iteration of minitxl needs, the machine's rate, and the share of it that is reached."""
     seconds = median(times["minitxl"])
     if work == "generation":
-        needed, rate = bytes_read(size), READ_BYTES / median(times[READING])
+        needed, rate = bytes_read(size, precision), READ_BYTES / median(times[READING])
         names = ("bytes", "read_rate", "fraction_of_read_rate")
     else:
         needed, rate = operations(size, work), matrix_rate(times, size)
         names = ("operations", "matrix_rate", "fraction_of_matrix_rate")
-    return dict(zip(names, (needed, rounded(rate), rounded(needed / seconds / rate)), strict=True))
+    reached = dict(zip(names, (needed, rounded(rate), rounded(needed / seconds / rate)), strict=True))
+    return {**reached, "tokens_per_second": rounded(size.batch * size.seg_len / seconds)}
 
 
 def in_words(row: Mapping[str, Any]) -> str:
     """Return the line of a result's row about its limit."""
     if "bytes" in row:
         return (
-            f"minitxl: {row['bytes'] / 1e6:,.3g} MB to read for a token, {row['fraction_of_read_rate']:.0%} "
-            f"of the {row['read_rate'] / 1e9:,.1f} GB/s that the machine reads"
+            f"minitxl: {row['tokens_per_second']:,.0f} tokens/s, {row['bytes'] / 1e6:,.3g} MB to read for an "
+            f"iteration, {row['fraction_of_read_rate']:.0%} of the {row['read_rate'] / 1e9:,.1f} GB/s that "
+            f"the machine reads"
         )
     return (
-        f"minitxl: {row['operations'] / 1e9:,.1f} GFLOP an iteration, {row['fraction_of_matrix_rate']:.0%} "
+        f"minitxl: {row['tokens_per_second']:,.0f} tokens/s, {row['operations'] / 1e9:,.1f} GFLOP an "
+        f"iteration, {row['fraction_of_matrix_rate']:.0%} "
         f"of the {row['matrix_rate'] / 1e9:,.0f} GFLOP/s of the fastest matrix product"
     )
 
@@ -78,8 +82,8 @@ def operations(size: Size, work: str, *, block: int = BLOCK) -> int:
     return layer_operations(config(size), **lengths, training=training, block=block) + passes * output
 
 
-def bytes_read(size: Size) -> int:
-    """Return the bytes of float32 that a token's iteration must read: weights once, and the cache once.
+def bytes_read(size: Size, precision: Precision = "float32") -> int:
+    """Return the bytes that a generation's iteration must read: weights once, and the cache once.
 
     The cache holds the keys, values and projected distances of the memory; so the weights that project
     distances are not read.
@@ -88,7 +92,7 @@ def bytes_read(size: Size) -> int:
         model = TransformerLM(config(size))
     weights = sum(weight.numel() for name, weight in model.named_parameters() if ".W_kR." not in name)
     wide = size.n_layer * size.mem_len * size.n_head * size.d_head
-    return 4 * (weights + 2 * size.batch * wide + wide)
+    return BYTES[precision] * (weights + 2 * size.batch * wide + wide)
 
 
 def matrix_rate(times: Times, size: Size) -> float:

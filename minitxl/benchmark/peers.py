@@ -73,11 +73,11 @@ class Job:
     threads: int
     device: str
     precision: Precision
-    """float32, or bfloat16 for the matrix products of a CUDA GPU."""
+    """float32, or bfloat16 for the matrix products."""
     seed: int
 
     def autocast(self) -> torch.autocast:
-        return torch.autocast("cuda", torch.bfloat16, enabled=self.precision == "bfloat16")
+        return torch.autocast(self.device, torch.bfloat16, enabled=self.precision == "bfloat16")
 
 
 class System(NamedTuple):

@@ -65,16 +65,26 @@ def our_training(job: Job, model: ModelConfig) -> AtWork:
 
 
 def our_decoding(job: Job, config: ModelConfig) -> AtWork:
+    """Build a model with a key-value cache; to generate, several prompts are of different lengths."""
     model = TransformerLM(config).to(job.device)
 
     def read(tokens: Tensor, targets: Tensor | None, cache: Any) -> tuple[Tensor, Any]:
         if targets is None:
-            return kv_cache.step(model, tokens, cache)
+            key_mask = of_different_lengths(tokens) if len(tokens) > 1 < tokens.shape[1] else None
+            return kv_cache.step(model, tokens, cache, key_mask=key_mask)
         losses, cache = kv_cache.token_losses(model, tokens, targets, cache)
         return losses.mean(), cache
 
-    empty = kv_cache.start(model, batch=job.size.batch, mem_len=job.size.mem_len)
-    return at_work(System(model, empty, read), job)
+    sizes = {"batch": job.size.batch, "mem_len": job.size.mem_len}
+    empty = kv_cache.start(model, **sizes, precision=job.precision)
+    return at_work(System(model, empty, read), replace(job, precision="float32"))  # without autocast
+
+
+def of_different_lengths(tokens: Tensor) -> Tensor:
+    """Return the mask of prompts on the right of ``tokens``: the first is the shortest, the last has all."""
+    batch, time = tokens.shape
+    lengths = torch.arange(1, batch + 1, device=tokens.device) * time // batch
+    return torch.arange(time, device=tokens.device) >= time - lengths[:, None]
 
 
 def build_explicit(job: Job) -> AtWork:

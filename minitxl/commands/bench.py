@@ -41,7 +41,7 @@ class Bench:
     device: Device = "auto"
     """cpu, cuda, or the better one that is there."""
     precision: Precision = "float32"
-    """Of the matrix products: bfloat16 on a CUDA GPU alone."""
+    """Of the matrix products: bfloat16 on a CUDA GPU, or a CPU with avx512_bf16 or amx_bf16."""
 
     def __call__(self) -> None:
         from minitxl import figures

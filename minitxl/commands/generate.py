@@ -13,6 +13,7 @@ from tyro.conf import Positional
 from minitxl.commands.shared import Device, device_of, place
 from minitxl.commands.subject import subject_of
 from minitxl.data.tokenizer import Tokenizer
+from minitxl.fast.bfloat16 import Precision
 from minitxl.inference import generation
 from minitxl.inference.sampling import SamplingOptions
 
@@ -48,6 +49,8 @@ class Generate:
     """How many of the last tokens, the prompt's included, are recent; none means all."""
     stop: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
     """End a text before this, which is not printed, as in --stop $'\\n\\n'. May be given several times."""
+    precision: Precision = "float32"
+    """Of the matrix products: bfloat16 on a CUDA GPU, or a CPU with avx512_bf16 or amx_bf16."""
     seed: int = 0
     """Seed of the draws; each further prompt has the next one."""
     device: Device = "auto"
@@ -71,6 +74,7 @@ class Generate:
             "repetition": self.repetition,
             "repetition_window": self.repetition_window,
             "seed": self.seed,
+            "precision": self.precision,
         }
         prompts = [tokenizer.encode(text) for text in self.prompt] or [_default_prompt(tokenizer)]
         stop = [tokenizer.encode(text) for text in self.stop]

@@ -1,7 +1,6 @@
 """Texts to a folder of tokens: counted, encoded, and written whole or not at all."""
 
 import hashlib
-import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -9,24 +8,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import pooch
 from tqdm import tqdm
 
 from minitxl.data.corpora import Corpus, cut
 from minitxl.data.parts import PARTS, Part
 from minitxl.data.token_file import TokenizerSpec, mapped, place_of, symbols, writing
 from minitxl.data.tokenizer import Tokenizer, UnknownSymbolError, Vocabulary, from_counts, read_vocabulary
+from minitxl.files import data_folder
 
 Text = tuple[Part, str, Iterator[bytes]]
 """Part and name of a file of a corpus, and its bytes, block by block."""
 Texts = Callable[[], Iterator[Text]]
 """The files of a corpus in turn; called once for each pass over it."""
 VOCABULARY = "vocabulary.json"
-
-
-def data_folder() -> Path:
-    """Return the folder of downloads and tokens: MINITXL_DATA if it is set, else the system's for caches."""
-    return Path(os.environ.get("MINITXL_DATA") or pooch.os_cache("minitxl"))
 
 
 def place(name: str, spec: TokenizerSpec, *digests: str) -> Path:

@@ -30,6 +30,7 @@ from minitxl.fast import cpu_attention, gpu_attention
 from minitxl.fast.dropout import FastDropout
 from minitxl.fast.eager import is_eager
 from minitxl.fast.inputs import Inputs, bias_as_distances, biased_queries, project, project_distances
+from minitxl.fast.linear import projected
 from minitxl.fast.rotary import turn
 from minitxl.later_attention import (
     ALiBiAttention,
@@ -130,7 +131,7 @@ def _projections(
 ) -> tuple[Heads, Keys, Keys]:
     """Return queries of the segment, keys and values of memory and segment."""
     memory, n_head = x[:, :0] if memory is None else memory, attention.n_head
-    q = split_heads(attention.W_q(x), n_head)
+    q = split_heads(projected(attention.W_q, x), n_head)
     v = project(attention.W_v, memory, x, n_head)
     return q, project(W_k, memory, x, n_head), v
 

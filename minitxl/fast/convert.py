@@ -22,6 +22,7 @@ from minitxl.fast.attention import (
     FastT5Attention,
     FastXLAttention,
 )
+from minitxl.fast.bfloat16 import Precision, check_precision, products_in
 from minitxl.fast.dropout import FastDropout, FastVariationalDropout
 from minitxl.fast.feed_forward import FastFeedForward
 from minitxl.fast.linear import FastAdaptiveSoftmax, FastLinear
@@ -54,6 +55,22 @@ def optimize(model: Model) -> Model:
     return _replaced(model, FAST, {})
 
 
+def to_decode(model: Model, precision: Precision = "float32") -> Model:
+    """Return the fast model in evaluation mode, as the key-value cache runs it.
+
+    With bfloat16 its products have a rounded copy of their matrices, half as large; on a CUDA GPU and on a
+    CPU alike. Embeddings, biases and norms are those of ``model``.
+    """
+    fast_model = optimize(model).eval()
+    check_precision(precision, next(model.parameters()).device)
+    if precision == "bfloat16":
+        for module in fast_model.modules():
+            if isinstance(module, FastLinear):
+                rounded = nn.Parameter(module.weight.detach().bfloat16(), requires_grad=False)
+                vars(module)["_parameters"] = {**module._parameters, "weight": rounded}
+    return fast_model
+
+
 def restore(model: Model) -> Model:
     """Return the modules of the paper around the parameters of a fast model: undo ``optimize``."""
     check_kind("model", model, nn.Module)
@@ -61,9 +78,10 @@ def restore(model: Model) -> Model:
 
 
 @contextmanager
-def fast_evaluation(model: Model) -> Iterator[Model]:
+def fast_evaluation(model: Model, precision: Precision = "float32") -> Iterator[Model]:
     """Yield the fast model in evaluation mode, without gradients; ``model`` stays as it is."""
-    with torch.inference_mode():
+    device = next(check_kind("model", model, nn.Module).parameters()).device
+    with torch.inference_mode(), products_in(precision, device):
         yield optimize(model).eval()
 
 

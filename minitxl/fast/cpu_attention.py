@@ -142,7 +142,7 @@ class Blocks(torch.autograd.Function):
         q_u, q_v, k, v, r, *saved = ctx.saved_tensors
         rows, weights = ctx.rows, iter(saved)
         dq_u, dq_v = (None if q is None else torch.empty_like(q) for q in (q_u, q_v))
-        dk, dv, dr = (None if tensor is None else torch.zeros_like(tensor) for tensor in (k, v, r))
+        dk, dv, dr = (None if tensor is None else _zeros_to_sum(tensor) for tensor in (k, v, r))
         products, buffer, sums = (_buffer(q_u, k, rows) for _ in range(3))
         for queries, keys, dists in _blocks(q_u, k, ctx.window):
             n_query, n_key = queries.stop - queries.start, keys.stop - keys.start
@@ -222,5 +222,10 @@ def _shift(padded: Float[Tensor, "row query dist"]) -> Float[Tensor, "row query 
     return padded.view(row, n_query * dist)[:, n_query:].view(row, n_query, dist - 1)
 
 
+def _zeros_to_sum(tensor: Tensor) -> Tensor:
+    """Return zeros to which parts of a gradient are added: float32 where the parts are in bfloat16."""
+    return torch.zeros_like(tensor, dtype=torch.promote_types(tensor.dtype, torch.float32))
+
+
 def _dropped(alpha: Tensor, drop: Tensor | None) -> Tensor:
-    return alpha if drop is None else alpha * drop
+    return alpha if drop is None else (alpha * drop).to(alpha.dtype)

@@ -19,7 +19,8 @@ CHUNK = 2**16
 
 def dropout_mask(x: Float[Tensor, "*shape"], rate: float) -> Float[Tensor, "*shape"]:
     """Return a tensor like x of 0, where an element is dropped, and 1 / (1 - rate); its mean is 1."""
-    ones = torch.ones_like(x, memory_format=torch.contiguous_format)
+    dtype = x.dtype if x.device.type != "cpu" else torch.promote_types(x.dtype, torch.float32)
+    ones = torch.ones_like(x, dtype=dtype, memory_format=torch.contiguous_format)
     return dropout_(ones, rate) if is_eager(x) else functional.dropout(ones, rate)
 
 
@@ -27,7 +28,8 @@ def dropout_(x: Float[Tensor, "*shape"], rate: float) -> Float[Tensor, "*shape"]
     """Drop elements of ``x``, which is contiguous, in place, and return it."""
     if x.device.type != "cpu":
         return functional.dropout(x, rate, inplace=True)
-    dropped, scale = round(rate * LEVELS), x.new_tensor(inverse_keep_rate(rate))
+    dropped, dtype = round(rate * LEVELS), torch.promote_types(x.dtype, torch.float32)
+    scale = torch.tensor(inverse_keep_rate(rate), dtype=dtype)
     buffer = torch.empty(-(-min(CHUNK, x.numel()) // 4), dtype=torch.int64)
     for chunk in x.view(-1).split(CHUNK):
         drawn = buffer[: -(-len(chunk) // 4)].random_(-(2**63), None)

@@ -50,6 +50,7 @@ class InPlaceFeedForward(torch.autograd.Function):
         rate: float,
     ) -> Rows:
         hidden = linear(x, W_1, b_1).contiguous().relu_()
+        x = x.to(hidden.dtype)  # of the width that the backward pass multiplies
         if rate:
             dropout_(hidden, rate)
         ctx.save_for_backward(x, W_1, hidden, W_2)

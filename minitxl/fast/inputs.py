@@ -19,6 +19,7 @@ from minitxl.attention import (
     attention_mask,
     split_heads,
 )
+from minitxl.fast.linear import projected
 from minitxl.later_attention import BiasedAttention
 from minitxl.positions import distances, sinusoids
 
@@ -56,7 +57,7 @@ def project(weight: nn.Linear, memory: LayerMemory, x: Segment, n_head: int) -> 
 
     Both give the weight a gradient; the states of memory need none, and apart none is computed.
     """
-    past, now = (split_heads(weight(states), n_head) for states in (memory, x))
+    past, now = (split_heads(projected(weight, states), n_head) for states in (memory, x))
     return pack([past, now], "batch head * dim")[0]
 
 
@@ -64,14 +65,14 @@ def project_distances(attention: XLAttention, n_key: int, like: Tensor, clamp_le
     """Return r = W_kR R for the distances n_key … 0, one more than keys."""
     away = distances(n_key + 1, clamp_len=clamp_len, device=like.device)
     R = attention.drop_positions(sinusoids(away, attention.d_model, dtype=like.dtype))
-    return rearrange(attention.W_kR(R), "dist (head dim) -> head dist dim", head=attention.n_head)
+    return rearrange(projected(attention.W_kR, R), "dist (head dim) -> head dist dim", head=attention.n_head)
 
 
 def biased_queries(attention: XLAttention, q: Heads) -> tuple[Heads, Heads]:
     """Return q_u = (q + u) / √d_head for the keys and q_v = (q + v) / √d_head for the distances."""
     scale, q = 1 / sqrt(attention.d_head), q.contiguous() if q.device.type == "cpu" else q
     u, v = (rearrange(bias * scale, "head dim -> head 1 dim") for bias in (attention.u, attention.v))
-    return torch.add(u, q, alpha=scale), torch.add(v, q, alpha=scale)
+    return torch.add(u, q, alpha=scale).to(q.dtype), torch.add(v, q, alpha=scale).to(q.dtype)
 
 
 def bias_as_distances(

@@ -39,8 +39,10 @@ from minitxl.fast.attention import (
     dot_product_attention,
     relative_attention,
 )
-from minitxl.fast.convert import optimize
+from minitxl.fast.bfloat16 import Precision
+from minitxl.fast.convert import to_decode
 from minitxl.fast.inputs import Distances, Inputs, bias_as_distances, biased_queries, project_distances
+from minitxl.fast.linear import projected
 from minitxl.fast.rotary import Angles, turn
 from minitxl.later_attention import (
     ALiBiAttention,
@@ -83,23 +85,28 @@ def start(
     mem_len: int,
     window: int | None = None,
     clamp_len: int | None = None,
+    precision: Precision = "float32",
 ) -> Cache:
-    """Return the empty cache of ``batch`` texts; ``clamp_len`` None means the model's own."""
+    """Return the empty cache of ``batch`` texts; ``clamp_len`` None means the model's own.
+
+    With ``precision`` bfloat16 it holds keys, values and the matrices of the model in two bytes a number.
+    """
     check_kind("model", model, TransformerLM)
     check_length("batch", batch, 1)
     check_length("mem_len", mem_len)
     check_options({"window": window, "clamp_len": clamp_len}, batch=batch, n_key=0)
     c, weight = model.config, next(model.parameters())
-    fast_model = optimize(model).eval()
+    fast_model = to_decode(model, precision)
     check_attentions(fast_model)
+    dtype = weight.dtype if precision == "float32" else torch.bfloat16
     return Cache(
         fast_model,
         mem_len,
         window,
         c.clamp_len if clamp_len is None else clamp_len,
-        buffers=weight.new_empty(c.n_layer, 2, batch, c.n_head, 0, c.d_head),
+        buffers=weight.new_empty(c.n_layer, 2, batch, c.n_head, 0, c.d_head, dtype=dtype),
         key_mask=None,
-        distances=weight.new_empty(c.n_layer, c.n_head, 0, c.d_head),
+        distances=weight.new_empty(c.n_layer, c.n_head, 0, c.d_head, dtype=dtype),
     )
 
 
@@ -184,7 +191,10 @@ def _attend(
     on: (R_i q) · (R_j k) depends on i - j alone, from wherever i and j are counted.
     """
     W_k = attention.W_kE if isinstance(attention, XLAttention) else attention.W_k
-    q, new_k, new_v = (split_heads(W(x), attention.n_head) for W in (attention.W_q, W_k, attention.W_v))
+    q, new_k, new_v = (
+        split_heads(projected(W, x), attention.n_head).to(buffers.dtype)
+        for W in (attention.W_q, W_k, attention.W_v)
+    )
     if angles is not None:
         q, new_k = turn(q, *angles), turn(new_k, *angles)
     k, v = buffers
@@ -197,7 +207,7 @@ def _angles(model: TransformerLM, cache: Cache, seg: int) -> tuple[Angles, Angle
     if not isinstance(model.blocks[0].attention, RotaryAttention) or cache.clamp_len is not None:
         return None
     position = torch.arange(cache.tokens_read, cache.tokens_read + seg, device=cache.buffers.device)
-    sin, cos = sin_and_cos(position, model.config.d_head, cache.buffers.dtype)
+    sin, cos = sin_and_cos(position, model.config.d_head, next(model.parameters()).dtype)
     return sin, cos
 
 
@@ -210,6 +220,7 @@ def _absolute_heads(
 def _shaw_heads(attention: ShawAttention, q: Heads, k: Keys, v: Keys, r: Distances, cache: Cache) -> Heads:
     n_query, n_key = q.shape[2], k.shape[2]
     mask = attention_mask(n_query, n_key, window=cache.window, key_mask=cache.key_mask, device=q.device)
+    q, k, v = (heads.to(attention.a_K.dtype) for heads in (q, k, v))
     weights = attention.shaw_weights(q, k, mask, cache.clamp_len)
     return attention.shaw_values(weights, v, cache.clamp_len)
 

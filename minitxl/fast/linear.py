@@ -4,9 +4,10 @@
 
 PyTorch gives float32 products on a CPU to Intel's MKL, and contains a second library, oneDNN.
 On Intel's CPUs, MKL is as fast or faster at every shape used here. On other CPUs there are two
-exceptions. Large products take less time in oneDNN. Products of a few rows, as when a text is
-continued token by token, cost the time to read W, and MKL gives one row to one thread: with W
-cut into two matrices of half its rows, two threads share the reading.
+exceptions. All but small products take less time in oneDNN, half as much where a CPU's instructions for 512
+bits are as fast as they are wide, since MKL uses them on Intel's CPUs alone. Products of a few rows, as
+when a text is continued token by token, cost the time to read W, and MKL gives one row to one thread: with
+W cut into two matrices of half its rows, two threads share the reading.
 """
 
 from collections.abc import Sequence
@@ -20,13 +21,14 @@ from torch.nn import functional
 from torch.utils.flop_counter import register_flop_formula
 
 from minitxl.adaptive import AdaptiveSoftmax
+from minitxl.fast.bfloat16 import in_bfloat16
 from minitxl.fast.eager import is_eager_on_cpu
 
 INTEL = str(torch.cpu.get_capabilities().get("cpu_name")).startswith("Intel")
 ONEDNN = torch.backends.mkldnn.is_available()
 FEW_ROWS = 4
 """Most rows whose product is computed by halves of the matrix."""
-LARGE, LARGE_FOR_FEW_ROWS = 2**29, 2**18
+LARGE, LARGE_FOR_FEW_ROWS = 2**22, 2**18
 """Minimum multiplications for leaving PyTorch's own product."""
 
 Rows = Float[Tensor, "row input"]
@@ -35,10 +37,17 @@ Bias = Float[Tensor, " output"]
 
 
 class FastLinear(nn.Linear):
-    """``nn.Linear``, computed by ``linear``."""
+    """``nn.Linear``, computed by ``linear``; the result has the number format of the input."""
 
     def forward(self, input: Float[Tensor, "*rows input"]) -> Float[Tensor, "*rows output"]:
-        return linear(input, self.weight, self.bias)
+        return linear(input, self.weight, self.bias).to(input.dtype)
+
+
+def projected(layer: nn.Module, x: Float[Tensor, "*rows input"]) -> Float[Tensor, "*rows output"]:
+    """Return the layer's output; that of a ``FastLinear`` stays in bfloat16 where it is computed so."""
+    if type(layer) is FastLinear and not layer._forward_hooks and in_bfloat16(x, layer.weight):
+        return linear(x, layer.weight, layer.bias)
+    return layer(x)
 
 
 class FastAdaptiveSoftmax(AdaptiveSoftmax):
@@ -47,14 +56,20 @@ class FastAdaptiveSoftmax(AdaptiveSoftmax):
     def project(
         self, x: Float[Tensor, "*rows input"], weight: Matrix, bias: Bias | None = None
     ) -> Float[Tensor, "*rows output"]:
-        """Return x Wᵀ + b."""
-        return linear(x, weight, bias)
+        """Return x Wᵀ + b in the number format of x."""
+        return linear(x, weight, bias).to(x.dtype)
 
 
 def linear(
     x: Float[Tensor, "*rows input"], weight: Matrix, bias: Bias | None = None
 ) -> Float[Tensor, "*rows output"]:
-    """Return x Wᵀ + b, as ``torch.nn.functional.linear`` does, summed in another order."""
+    """Return x Wᵀ + b, as ``torch.nn.functional.linear`` does, summed in another order.
+
+    Where ``fast.bfloat16`` says so, the product and its result are in bfloat16.
+    """
+    if in_bfloat16(x, weight):
+        x, weight = x.bfloat16(), weight.bfloat16()
+        return functional.linear(x, weight, None if bias is None else bias.bfloat16())
     rows = x.numel() // max(1, x.shape[-1])
     large = rows * weight.numel() >= (LARGE_FOR_FEW_ROWS if rows <= FEW_ROWS else LARGE)
     if not large or not _for_onednn(x, weight):
@@ -94,8 +109,14 @@ def gradients(
 ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
     """Return the gradients that are needed: dx = dy W, dW = dyᵀ x, db = Σ dy; None for the others."""
     dx = linear(dy, weight.mT) if needed[0] else None
-    dw = dy.mT @ x if needed[1] else None
-    return dx, dw, dy.sum(dim=0) if needed[2] else None
+    dw = _weight_gradient(dy, x.to(dy.dtype)) if needed[1] else None
+    return dx, dw, dy.sum(dim=0, dtype=weight.dtype) if needed[2] else None
+
+
+def _weight_gradient(dy: Float[Tensor, "row output"], x: Rows) -> Matrix:
+    """Return dyᵀ x; ``torch.func``'s transforms are left to PyTorch, since oneDNN has no rule for them."""
+    transformed = torch._C._functorch.is_functorch_wrapped_tensor(dy)
+    return dy.mT @ x if transformed or not len(dy) else linear(dy.mT, x.mT)
 
 
 def onednn_linear(x: Rows, weight: Matrix, bias: Bias | None) -> Float[Tensor, "row output"]:

@@ -7,6 +7,7 @@ Sliding: a window of ``attention_len`` tokens moves ahead by ``stride`` and all 
 computed anew; stride 1 is Al-Rfou's evaluation, stride = attention_len isolated segments.
 Cached: segment after segment, with the memory of those before. Both score every token
 of a stream but its first, once. ``sliding`` and ``cached`` return sums, so that scores of parts add up.
+``precision`` is that of the model's products.
 """
 
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from torch.nn.functional import pad
 
 from minitxl.arguments import check_kind, check_rank
 from minitxl.fast import fast_evaluation, kv_cache
+from minitxl.fast.bfloat16 import Precision
 from minitxl.fields import LONGEST, check, optional, whole
 from minitxl.inference.config import EvaluateConfig
 from minitxl.model import TransformerLM
@@ -61,17 +63,31 @@ def sliding(
     stride: int,
     clamp_len: int | None = None,
     batch: int = 64,
+    precision: Precision = "float32",
 ) -> Score:
     """Return the sum of ``sliding_losses``."""
     losses = sliding_losses(
-        model, stream, attention_len=attention_len, stride=stride, clamp_len=clamp_len, batch=batch
+        model,
+        stream,
+        attention_len=attention_len,
+        stride=stride,
+        clamp_len=clamp_len,
+        batch=batch,
+        precision=precision,
     )
     return _score(losses)
 
 
-def cached(model: TransformerLM, stream: Stream, settings: EvaluateConfig, *, batch: int = 1) -> Score:
+def cached(
+    model: TransformerLM,
+    stream: Stream,
+    settings: EvaluateConfig,
+    *,
+    batch: int = 1,
+    precision: Precision = "float32",
+) -> Score:
     """Return the sum of ``cached_losses``."""
-    return _score(cached_losses(model, stream, settings, batch=batch))
+    return _score(cached_losses(model, stream, settings, batch=batch, precision=precision))
 
 
 def cached_lanes(
@@ -95,6 +111,7 @@ def sliding_losses(
     stride: int,
     clamp_len: int | None = None,
     batch: int = 64,
+    precision: Precision = "float32",
 ) -> Losses:
     """Return the loss of each target in nats, in the stream's order, ``batch`` windows at a time.
 
@@ -115,7 +132,7 @@ def sliding_losses(
         losses = fast_model.losses(hidden, window_targets)
         return rearrange(losses, "window seg -> (window seg)")
 
-    with fast_evaluation(model) as fast_model:
+    with fast_evaluation(model, precision) as fast_model:
         done = min(attention_len, len(inputs))
         losses = [last(inputs[None, :done], targets[None, :done])]
         while done < len(inputs):
@@ -129,7 +146,12 @@ def sliding_losses(
 
 
 def cached_losses(
-    model: TransformerLM, stream: Stream, settings: EvaluateConfig, *, batch: int = 1
+    model: TransformerLM,
+    stream: Stream,
+    settings: EvaluateConfig,
+    *,
+    batch: int = 1,
+    precision: Precision = "float32",
 ) -> Losses:
     """Return the loss of each target in nats, in the stream's order, read as ``batch`` lanes at once.
 
@@ -143,12 +165,16 @@ def cached_losses(
         rearrange(pad(ids, (0, batch * lane - len(ids))), "(batch time) -> batch time", batch=batch)
         for ids in (inputs, targets)
     )
-    losses = _lane_losses(model, inputs_by_lane, targets_by_lane, settings)
+    losses = _lane_losses(model, inputs_by_lane, targets_by_lane, settings, precision)
     return rearrange(losses, "batch time -> (batch time)")[: len(inputs)]
 
 
 def _lane_losses(
-    model: TransformerLM, inputs: Ids, targets: Ids, settings: EvaluateConfig
+    model: TransformerLM,
+    inputs: Ids,
+    targets: Ids,
+    settings: EvaluateConfig,
+    precision: Precision = "float32",
 ) -> Float[Tensor, "batch time"]:
     """Return the loss of each target of lanes that are read side by side, segment after segment."""
     check_kind("settings", settings, EvaluateConfig)
@@ -158,6 +184,7 @@ def _lane_losses(
         mem_len=min(settings.mem_len, inputs.shape[1]),  # room for no more than there will be
         window=settings.window,
         clamp_len=settings.clamp_len,
+        precision=precision,
     )
     losses = []
     for segment, ahead in zip(

@@ -20,6 +20,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from minitxl.arguments import check_kind, check_rank
 from minitxl.fast import kv_cache, optimize
+from minitxl.fast.bfloat16 import Precision, products_in
 from minitxl.fields import LONGEST, check, whole
 from minitxl.inference import sampling
 from minitxl.inference.sampling import LogProbs, SamplingOptions, repetition_penalty, top_k_top_p
@@ -86,6 +87,7 @@ def stream(
     prompts: Iterable[Prompt],
     *,
     mem_len: int,
+    precision: Precision = "float32",
     temperature: float | int = 1.0,
     top_k: int | None = None,
     top_p: float | None = None,
@@ -94,6 +96,8 @@ def stream(
     seed: int = 0,
 ) -> Iterator[Int[Tensor, " batch"]]:
     """Yield the next token of every text, without end; ``until`` ends it.
+
+    With ``precision`` bfloat16 the model's products are in bfloat16: about half the bytes to read a token.
 
     A token is predicted from the last ``mem_len`` + 1 tokens. ``temperature``
     0 takes the likeliest; ``top_k`` leaves the k likeliest to draw from, ``top_p`` the
@@ -131,7 +135,7 @@ def stream(
             recent = [torch.cat(pair)[window] for pair in zip(recent, drawn, strict=True)]
         return torch.cat(drawn)
 
-    return (_slide if model.config.absolute else _remember)(model, texts, mem_len, draw)
+    return (_slide if model.config.absolute else _remember)(model, texts, mem_len, precision, draw)
 
 
 def until(tokens: Iterable[int], stop: Iterable[Prompt]) -> Iterator[int]:
@@ -179,7 +183,11 @@ def _begun(text: Sequence[int], stops: Stops) -> int:
 
 
 def _remember(
-    model: TransformerLM, prompts: list[Prompt], mem_len: int, draw: Callable[[LogProbs], Tensor]
+    model: TransformerLM,
+    prompts: list[Prompt],
+    mem_len: int,
+    precision: Precision,
+    draw: Callable[[LogProbs], Tensor],
 ) -> Iterator[Tensor]:
     """Yield the next tokens from a key-value cache; each query has ``mem_len`` keys of memory."""
     tokens = pad_sequence(prompts, batch_first=True, padding_side="left")
@@ -188,7 +196,9 @@ def _remember(
         batch_first=True,
         padding_side="left",
     )
-    cache = kv_cache.start(model, batch=len(prompts), mem_len=mem_len, window=mem_len + 1)
+    cache = kv_cache.start(
+        model, batch=len(prompts), mem_len=mem_len, window=mem_len + 1, precision=precision
+    )
     for piece, seen in zip(tokens.split(PIECE, dim=1), key_mask.split(PIECE, dim=1), strict=True):
         log_probs, cache = kv_cache.step(model, piece, cache, key_mask=None if key_mask.all() else seen)
     while True:
@@ -198,12 +208,16 @@ def _remember(
 
 
 def _slide(
-    model: TransformerLM, texts: list[Prompt], mem_len: int, draw: Callable[[LogProbs], Tensor]
+    model: TransformerLM,
+    texts: list[Prompt],
+    mem_len: int,
+    precision: Precision,
+    draw: Callable[[LogProbs], Tensor],
 ) -> Iterator[Tensor]:
     """Yield the next tokens, every text's last tokens read anew from position 0."""
-    model = optimize(model).eval()
+    model, device = optimize(model).eval(), texts[0].device
     while True:
-        with torch.inference_mode():
+        with torch.inference_mode(), products_in(precision, device):
             windows = [rearrange(text[-(mem_len + 1) :], "time -> 1 time") for text in texts]
             hidden = [model.hidden(window, last=1)[0] for window in windows]
             log_probs = model.output.log_probs(torch.cat(hidden))

@@ -13,6 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import one_hot
 
+from minitxl.fast.bfloat16 import Precision
 from minitxl.fields import LONGEST, number, optional, whole
 from minitxl.fields import check as check_value
 
@@ -38,6 +39,8 @@ class SamplingOptions(TypedDict, total=False):
     """Number of last tokens, the prompt's included, that the penalty counts; None for all."""
     seed: int
     """Row b draws from a generator of its own, seeded with ``seed`` + b."""
+    precision: Precision
+    """That of the model's products."""
 
 
 def check(

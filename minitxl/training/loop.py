@@ -23,6 +23,7 @@ from minitxl.arguments import check_kind
 from minitxl.config import ModelConfig
 from minitxl.data.batching import ContiguousBatches, Segment, spread_lanes
 from minitxl.fast import kv_cache, optimize
+from minitxl.fast.bfloat16 import check_precision, products_in
 from minitxl.fields import check, whole
 from minitxl.inference.evaluation import Score, cached_lanes
 from minitxl.memory import extend
@@ -138,8 +139,7 @@ def start(
     check_kind("config", config, ModelConfig)
     check_kind("settings", settings, TrainConfig)
     device = torch.device(device)
-    if settings.precision == "bfloat16" and device.type != "cuda":
-        raise ValueError(f"precision must be float32 where there is no CUDA GPU, got bfloat16 on {device}")
+    check_precision(settings.precision, device)
     distributed.share(settings.batch, parts=accumulate)  # refuses a batch that does not divide
     with torch.random.fork_rng(devices=_cuda_index(device)):
         torch.manual_seed(settings.seed)
@@ -214,7 +214,6 @@ def _backward(run: Run, segment: Segment, memory: Tensor) -> tuple[float, Tensor
     """
     settings, parts = run.settings, run.accumulate
     tokens, targets = (ids.to(run.device).chunk(parts) for ids in segment)
-    autocast = torch.autocast("cuda", torch.bfloat16, enabled=settings.precision == "bfloat16")
     nats, detached = 0.0, []
     for part, part_memory in enumerate(memory.chunk(parts, dim=1)):
         with distributed.without_sync(run.token_losses, when=part < parts - 1):
@@ -223,7 +222,7 @@ def _backward(run: Run, segment: Segment, memory: Tensor) -> tuple[float, Tensor
                 part_memory, key_mask = padded(
                     part_memory, mem_len=settings.mem_len, seg_len=settings.seg_len
                 )
-            with autocast:
+            with products_in(settings.precision, run.device):
                 losses, states = run.token_losses(
                     tokens[part],
                     targets[part],

@@ -14,7 +14,7 @@ from minitxl.benchmark import bench, limits, peers, systems, workers
 from minitxl.benchmark.peers import Job, Size
 from minitxl.benchmark.workers import Worker, step, worker
 from minitxl.experiments.runner import rounded, spread
-from minitxl.fast import kv_cache
+from minitxl.fast import bfloat16, kv_cache
 from minitxl.figures import bench as draw
 from minitxl.figures import bench_memory, bench_reading
 from minitxl.model import TransformerLM
@@ -116,6 +116,8 @@ def test_the_limit_of_generation_is_reading_and_of_the_rest_the_fastest_product(
     row = limits.shares(times, "generation", TINY)
     assert row["read_rate"] == rounded(2.0 * limits.READ_BYTES)
     assert row["fraction_of_read_rate"] == rounded(limits.bytes_read(TINY) / 2 / (2 * limits.READ_BYTES))
+    assert row["tokens_per_second"] == rounded(TINY.batch * TINY.seg_len / 2)
+    assert limits.shares(times, "generation", TINY, "bfloat16")["bytes"] == row["bytes"] / 2
     _, passes = limits.build_reading(job(limits.READING))
     assert next(passes) == 1
 
@@ -154,7 +156,7 @@ def test_an_item_is_named_by_its_work_and_its_size(name):
     assert name.endswith(f"-{size_name}")
     assert size.d_model == bench.SIZES[size_name].d_model
     if work == "generation":
-        assert (size.batch, size.seg_len, size.mem_len) == (1, 1, 512)
+        assert (size.batch, size.seg_len, size.mem_len) == (16 if size_name == "M16" else 1, 1, 512)
 
 
 @pytest.mark.parametrize(
@@ -218,9 +220,26 @@ def run(settings, **changes):
     return bench.run(settings, **{"peers": Path("none"), "device": "cpu", "seed": 0, **changes})
 
 
-def test_bfloat16_is_for_cuda_alone():
-    with pytest.raises(ValueError, match="must be float32 where there is no CUDA GPU, got bfloat16 on cpu"):
+def test_bfloat16_is_refused_on_a_cpu_without_it(monkeypatch):
+    monkeypatch.setattr(bfloat16, "instructions", list)
+    with pytest.raises(ValueError, match="must be float32 on a CPU without avx512_bf16 or amx_bf16"):
         run(asked(("training-S",), precision="bfloat16"))
+
+
+@pytest.mark.parametrize("work", WORKS)
+@pytest.mark.parametrize("system", ["minitxl", "minitxl-rotary", "vanilla"])
+def test_our_systems_work_in_bfloat16_on_a_cpu(work, system, monkeypatch):
+    monkeypatch.setattr(bfloat16, "instructions", lambda: ["avx512_bf16"])
+    monkeypatch.setattr(bfloat16, "works_here", lambda: True)
+    size = replace(TINY, seg_len=1) if work == "generation" else TINY
+    _, iterations = systems.SYSTEMS[system][0](replace(job(system, work, size), precision="bfloat16"))
+    assert all(result.isfinite().all() for result in islice(iterations, 3))
+
+
+def test_prompts_of_several_texts_are_of_different_lengths():
+    mask = systems.of_different_lengths(torch.zeros(4, 8))
+    assert mask.sum(dim=1).tolist() == [2, 4, 6, 8]
+    assert mask[:, -1].all()
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")

@@ -88,7 +88,6 @@ REFUSED = {
     "--cutoffs 900": "cutoffs must",
     "--cutoffs 4 8 --tie-projections True": "must hold one flag for each of the 3 clusters",
     "--div-val 0": "div_val must",
-    "--precision bfloat16": "precision must be float32 where there is no CUDA GPU",
     "--seed 18446744073709551616": "seed must lie in 0 … 2**63 - 1, got 18446744073709551616",
     "--n-layer 1000000000": "n_layer must be at most 1,000, got 1000000000",
     "--d-model 1099511627776": "d_model must be at most 1,048,576, got 1099511627776",

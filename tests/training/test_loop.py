@@ -8,7 +8,7 @@ from small_runs import LANES, SETTINGS, STREAM, assert_same_weights, new_run, we
 
 from minitxl.attention import XLAttention
 from minitxl.data.batching import ContiguousBatches
-from minitxl.fast import gpu_attention
+from minitxl.fast import bfloat16, gpu_attention
 from minitxl.inference.config import EvaluateConfig
 from minitxl.inference.evaluation import Score, cached
 from minitxl.memory import extend
@@ -178,11 +178,26 @@ def test_averaged_weights_are_the_mean_of_the_weights_since_the_step_named():
         torch.testing.assert_close(parameter.detach(), expected[name], rtol=0, atol=1e-6)
 
 
-def test_bfloat16_is_for_cuda_alone():
+def test_bfloat16_is_refused_on_a_cpu_without_it(monkeypatch):
+    monkeypatch.setattr(bfloat16, "instructions", list)
     with pytest.raises(
-        ValueError, match="precision must be float32 where there is no CUDA GPU, got bfloat16 on cpu"
+        ValueError, match="precision must be float32 on a CPU without avx512_bf16 or amx_bf16"
     ):
         new_run(replace(SETTINGS, precision="bfloat16"))
+
+
+@pytest.mark.parametrize("encoding", ["xl", "shaw", "rotary", "absolute learned"])
+def test_bfloat16_trains_on_a_cpu_as_float32_does(monkeypatch, encoding):
+    monkeypatch.setattr(bfloat16, "instructions", lambda: ["avx512_bf16"])
+    monkeypatch.setattr(bfloat16, "works_here", lambda: True)
+    bits = {}
+    for precision in ("float32", "bfloat16"):
+        settings = replace(SETTINGS, steps=40, precision=precision)
+        run = loop.start(small_config(d_model=32, d_inner=64, dropout=0.1, **ENCODINGS[encoding]), settings)
+        bits[precision] = [record.bits for record in loop.train_steps(run, LANES)]
+        assert {parameter.dtype for parameter in run.model.parameters()} == {torch.float32}
+    assert bits["bfloat16"] == pytest.approx(bits["float32"], abs=0.1)
+    assert bits["bfloat16"] != bits["float32"]
 
 
 @pytest.mark.parametrize("accumulate", [1, 3])
