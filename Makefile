@@ -20,7 +20,7 @@ NBGRADER_MENUS := @jupyter/nbgrader
 TORCH := $(shell sed -n '/^torch==/p' constraints.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo lab test test-unit test-notebooks test-solutions test-browser test-classroom soak lint figures figures-check notebooks home book assignments classroom-check bench parity clean
+.PHONY: help setup demo lab test test-unit test-notebooks test-solutions test-browser test-classroom soak lint figures figures-check notebooks home book assignments classroom-check bench gpu gpu-rehearsal parity clean
 
 help:  ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -129,6 +129,20 @@ $(PEERS)/ready: constraints-peers.txt
 
 bench: $(READY) $(PEERS)/ready  ## time minitxl and its peers side by side
 	@$(BIN)/minitxl bench
+
+DEVICE ?= cuda
+SIZE ?= real
+
+gpu: $(READY_TEST)  ## what needs a GPU, in pieces of ten minutes at most, into runs/gpu; PIECES= names some
+	@PYTHONPATH=tests $(BIN)/python -m gpu --device $(DEVICE) --size $(SIZE) $(PIECES)
+
+CUDA_INDEX ?= https://download.pytorch.org/whl/cu126
+
+gpu-rehearsal:  ## a GPU's shapes, types and devices without a GPU, in .venv-cuda with PyTorch for CUDA (gigabytes)
+	@test -x .venv-cuda/bin/python || $(PYTHON) -m venv .venv-cuda
+	.venv-cuda/bin/python -m pip install --quiet --index-url $(CUDA_INDEX) '$(TORCH)'
+	.venv-cuda/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[test]'
+	@.venv-cuda/bin/pytest tests/gpu/test_fake_device.py
 
 parity: $(READY_TEST) $(PEERS)/ready  ## compute the Hugging Face port's numbers anew, and compare with them
 	@$(PEERS)/bin/python tests/pretrained/parity/make_vectors.py

@@ -47,7 +47,7 @@ def measured(size: Size, dtype: torch.dtype, device: str) -> dict[str, Any]:
 
 def _outcome(name: str, parts: Sequence[Tensor]) -> list[Tensor]:
     out = gpu_attention.backends()[name](Inputs(*parts))
-    return [out, *torch.autograd.grad(out.float().square().sum(), parts)]
+    return [out.detach(), *torch.autograd.grad(out.float().square().sum(), parts)]
 
 
 def _off(found: Sequence[Tensor], expected: Sequence[Tensor]) -> float:

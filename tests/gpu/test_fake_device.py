@@ -1,7 +1,7 @@
 """A GPU without one: tensors that have a shape, a type and a device, and no numbers.
 
 What mixes devices fails here as on a GPU, and so does what reads a number back, for which a GPU would have
-to be waited for.
+to be waited for. PyTorch's build for CUDA runs this, with or without a driver: ``make gpu-rehearsal``.
 """
 
 from dataclasses import replace
@@ -16,6 +16,7 @@ from minitxl.memory import extend
 from minitxl.model import TransformerLM
 from minitxl.training.memory_mask import padded
 
+pytestmark = pytest.mark.skipif(torch.version.cuda is None, reason="needs PyTorch's build for CUDA")
 every_encoding = pytest.mark.parametrize("encoding", ENCODINGS.values(), ids=ENCODINGS)
 
 
