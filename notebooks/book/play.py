@@ -21,7 +21,7 @@ import ipywidgets as ipw
 from excerpt import calls, code_of, excerpt, value_of
 
 NOTEBOOKS = Path(__file__).parent.parent
-MOST = 60
+MOST = 64
 """States of a widget that are drawn."""
 SEED = "import torch\n\ntorch.manual_seed(0)"
 
