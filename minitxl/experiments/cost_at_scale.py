@@ -7,7 +7,6 @@ is attention as ``saved_tensors`` runs it, which keeps every score. Tokens are r
 them.
 """
 
-import resource
 import sys
 from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
@@ -125,6 +124,8 @@ def measured(
 def _most_bytes(device: str) -> int:
     if device == "cuda":
         return torch.cuda.max_memory_allocated()
+    import resource  # which Windows lacks
+
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return most if sys.platform == "darwin" else 1024 * most
 
