@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
-from minitxl.figures.picture import Data
+from minitxl.figures.picture import SEEDS, Data
 
 
 def cut_lines(axes: Axes, seg_len: int, time: int, **style: Any) -> None:
@@ -28,7 +28,7 @@ def seed_band(
     """Draw means as a line, and around it the range of the seeds."""
     (drawn,) = axes.plot(x, [one["mean"] for one in summaries], *line, **style)
     low, high = ([end(one["seeds"]) for one in summaries] for end in (min, max))
-    axes.fill_between(x, low, high, color=drawn.get_color(), alpha=alpha, lw=0)
+    axes.fill_between(x, low, high, color=drawn.get_color(), alpha=alpha, lw=0, label=SEEDS)
 
 
 def write_numbers(

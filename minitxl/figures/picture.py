@@ -17,8 +17,9 @@ from textwrap import fill
 from typing import Any
 
 import matplotlib as mpl
-from matplotlib.figure import Figure, FigureBase
+from matplotlib.figure import Figure
 from matplotlib.legend import Legend
+from matplotlib.patches import Patch
 
 from minitxl.files import atomic_write
 
@@ -37,6 +38,8 @@ STYLE: dict[Any, Any] = {
     "svg.hashsalt": "minitxl",
 }
 BITS = "bits per character"
+SEEDS = "_seeds"
+"""Label of an area between the smallest and the largest value of the seeds; a legend names it once."""
 PHONE = 4.7
 """Inches: at this width a screen of 390 pixels, less the margins of a page, shows 7 points as 7 pixels."""
 TITLE = 36
@@ -92,12 +95,27 @@ def fitted(words: str) -> str:
     return fill(words, TITLE) if is_narrow() else words
 
 
-def legend_outside(figure: FigureBase, *lines: Any, place: str = "lower center", **look: Any) -> Legend:
-    """Add a legend above or below all panels, on a phone in one column."""
+def legend_outside(
+    figure: Figure,
+    handles: Sequence[Any] | None = None,
+    labels: Sequence[str] | None = None,
+    *,
+    place: str = "lower center",
+    **look: Any,
+) -> Legend:
+    """Add a legend above or below all panels, on a phone in one column; bands of seeds get their entry.
+
+    Without handles, the labelled lines and areas of all panels are listed.
+    """
+    each = [axes.get_legend_handles_labels() for axes in figure.axes]
+    drawn = [one for lines, _ in each for one in lines] if handles is None else list(handles)
+    names = [one for _, words in each for one in words] if labels is None else list(labels)
+    if any(area.get_label() == SEEDS for axes in figure.axes for area in axes.collections):
+        drawn, names = [*drawn, Patch(color="#CCCCCC")], [*names, "range of the seeds"]
     if is_narrow():
         look["ncols"] = 1
     add: Any = figure.legend
-    return add(*lines, loc=f"outside {place}", **look)
+    return add(drawn, names, loc=f"outside {place}", **look)
 
 
 def _with_counted_clips(svg: str) -> str:

@@ -99,7 +99,7 @@ def context_recl(data: Data) -> Picture:
         shown[-1].set_xlabel("relative effective context length, tokens")
         if not is_narrow():
             shown[0].set_xlabel("relative effective context length, tokens")
-        legend_outside(figure, *shown[0].get_legend_handles_labels(), ncols=3)
+        legend_outside(figure, *shown[0].get_legend_handles_labels(), ncols=4)
     alt = "; ".join(f"{label} {_lengths(data, name)}" for name, (label, *_) in SYSTEMS.items())
     return Picture(figure, f"Relative effective context length in tokens. {alt}. {against_table_8(data)}")
 
@@ -126,6 +126,7 @@ def _recl(axes: Axes, recl: Data, names: Sequence[str]) -> None:
             axes.plot(sum(tokens) / len(tokens), place + at, mark, color=colour, ms=5)
     for share, mark in SHARES.items():
         axes.plot([], [], mark, color="grey", label=f"hardest {float(share):.0%} of targets")
+    axes.plot([], [], "-", color="grey", lw=1, label="range of the seeds")
     axes.set_yticks(range(len(names)), [SYSTEMS[name][0].replace(", ", ",\n") for name in names])
     axes.set_ylim(len(names) - 0.5, -0.5)
     axes.set_xlim(left=0)

@@ -88,6 +88,7 @@ def _changes(axes: Axes, data: Data) -> None:
             axes.plot(
                 place + shift, row["bits"]["mean"], mark, color=colour, label=label if place == 0 else None
             )
+    axes.plot([], [], "-", color="#808080", lw=1.5, label="95 % intervals of the seeds")
     axes.axhline(0, color="black", lw=0.8)
     axes.set_xticks(range(len(ages)), ages)
     hidden = [row["bits"]["mean"] for row in rows if row["how"] == "hide"][: len(ages)]

@@ -64,7 +64,8 @@ def _races(data: Data, *works: str) -> Picture:
             ("^", GREEN, GREEN, "vanilla, no memory"),
         ):
             shown[0].plot([], [], mark, color=colour, mfc=fill, ms=7, label=label)
-        legend_outside(figure, *shown[0].get_legend_handles_labels(), ncols=5)
+        shown[0].plot([], [], "-", color="#808080", label="quartile to quartile")
+        legend_outside(figure, *shown[0].get_legend_handles_labels(), ncols=3)
     return Picture(figure, " ".join(alt))
 
 

@@ -131,6 +131,7 @@ def shaw_clipping(data: Data) -> Picture:
             longer.plot(lengths, added.mean(axis=1), line, color=colour, label=f"k = {row['max_distance']}")
             longer.fill_between(lengths, added.min(axis=1), added.max(axis=1), color=colour, alpha=0.2, lw=0)
         longer.axhline(0, color="#808080", lw=0.6)
+        longer.fill_between([], [], [], color="#CCCCCC", label="range of the seeds")
         harmed = max(rows, key=lambda row: row["longest"]["bits"]["mean"] - row["trained"]["bits"]["mean"])
         longer.set_xticks(lengths)
         longer.set(

@@ -67,6 +67,7 @@ def ablation(data: Data) -> Picture:
             axes.plot(
                 [], [], mark, color=colour, markerfacecolor="white", label=f"{loss} loss, read as trained"
             )
+        axes.plot([], [], "-", color="#808080", label="range of the seeds")
         legend_outside(figure, ncols=2)
     alt = "; ".join(_in_words(row) for row in rows)
     seeds = len(rows[0]["best"]["bits"]["seeds"])
