@@ -55,8 +55,8 @@ def optimize(model: Model) -> Model:
     return _replaced(model, FAST, {})
 
 
-def to_decode(model: Model, precision: Precision = "float32") -> Model:
-    """Return the fast model in evaluation mode, as the key-value cache runs it.
+def to_decode(model: Model, precision: Precision = "float32", *, rows: int = 1) -> Model:
+    """Return the fast model in evaluation mode, as the key-value cache runs it on about so many rows.
 
     With bfloat16 its products have a rounded copy of their matrices, half as large; on a CUDA GPU and on a
     CPU alike. Embeddings, biases and norms are those of ``model``.
@@ -66,8 +66,7 @@ def to_decode(model: Model, precision: Precision = "float32") -> Model:
     if precision == "bfloat16":
         for module in fast_model.modules():
             if isinstance(module, FastLinear):
-                rounded = nn.Parameter(module.weight.detach().bfloat16(), requires_grad=False)
-                vars(module)["_parameters"] = {**module._parameters, "weight": rounded}
+                module.pack(rows)
     return fast_model
 
 

@@ -15,7 +15,7 @@ from torch.autograd.function import once_differentiable
 
 from minitxl.fast.dropout import FastDropout, dropout_, inverse_keep_rate
 from minitxl.fast.eager import is_eager_on_cpu
-from minitxl.fast.linear import FastLinear, gradients, linear
+from minitxl.fast.linear import FastLinear, gradients, linear, projected
 from minitxl.model import FeedForward
 
 Rows = Float[Tensor, "row model"]
@@ -30,9 +30,11 @@ class FastFeedForward(FeedForward):
         kinds = type(first), type(function), type(drop), type(second)
         if kinds != (FastLinear, nn.ReLU, FastDropout, FastLinear) or not is_eager_on_cpu(x):
             return super().forward(x)  # type: ignore[no-untyped-call]
+        if first.packed is not None and second.packed is not None:  # to decode, without gradients
+            return projected(second, torch.relu_(projected(first, x)))
         rate = drop.p if drop.training else 0.0
         rows = x.reshape(-1, x.shape[-1])
-        y = InPlaceFeedForward.apply(rows, first.weight, first.bias, second.weight, second.bias, rate)  # type: ignore[no-untyped-call]
+        y = InPlaceFeedForward.apply(rows, first.weight, first.bias, second.weight, second.bias, rate)
         return y.reshape(x.shape)
 
 

@@ -96,7 +96,7 @@ def start(
     check_length("mem_len", mem_len)
     check_options({"window": window, "clamp_len": clamp_len}, batch=batch, n_key=0)
     c, weight = model.config, next(model.parameters())
-    fast_model = to_decode(model, precision)
+    fast_model = to_decode(model, precision, rows=batch)
     check_attentions(fast_model)
     dtype = weight.dtype if precision == "float32" else torch.bfloat16
     return Cache(
@@ -267,8 +267,9 @@ HEADS_FROM_CACHE: dict[type, Callable[..., Heads]] = {
 def relative_to_one(inputs: Inputs) -> Float[Tensor, "batch head 1 dim"]:
     """Return ``relative_attention`` for a single query, whose distances are in the keys' order already."""
     q_u, q_v, k, v, r, _, window, key_mask = inputs
-    bd = rearrange(q_v, "batch head 1 dim -> head batch dim") @ r[:, 1:].mT
-    scores = q_u @ k.mT + rearrange(bd, "head batch key -> batch head 1 key")
+    bd = r[:, 1:] @ rearrange(q_v, "batch head 1 dim -> head dim batch")
+    ac = k @ q_u.mT  # the long factor on the left, which bfloat16's product on a CPU needs to be fast
+    scores = ac.mT + rearrange(bd, "head key batch -> batch head 1 key")
     masked = key_mask is not None or (window is not None and window < k.shape[2])
     return masked_softmax(scores, inputs.mask() if masked else None) @ v
 

@@ -39,14 +39,31 @@ Bias = Float[Tensor, " output"]
 class FastLinear(nn.Linear):
     """``nn.Linear``, computed by ``linear``; the result has the number format of the input."""
 
+    packed: Tensor | None = None
+    """The weight in bfloat16 in the order in which oneDNN reads it; only without gradients."""
+
     def forward(self, input: Float[Tensor, "*rows input"]) -> Float[Tensor, "*rows output"]:
-        return linear(input, self.weight, self.bias).to(input.dtype)
+        return self.product(input).to(input.dtype)
+
+    def product(self, x: Float[Tensor, "*rows input"]) -> Float[Tensor, "*rows output"]:
+        """Return the output in the number format that it is computed in."""
+        if self.packed is None:
+            return linear(x, self.weight, self.bias)
+        bias = None if self.bias is None else self.bias.bfloat16()
+        return torch.ops.mkldnn._linear_pointwise(x.bfloat16(), self.packed, bias, "none", [], "")
+
+    def pack(self, rows: int) -> None:
+        """Round the weight and, on a CPU, order it for products of so many rows."""
+        rounded = nn.Parameter(self.weight.detach().bfloat16(), requires_grad=False)
+        vars(self)["_parameters"] = {**self._parameters, "weight": rounded}
+        if rounded.device.type == "cpu" and ONEDNN:
+            self.packed = torch.ops.mkldnn._reorder_linear_weight(rounded.detach(), rows)
 
 
 def projected(layer: nn.Module, x: Float[Tensor, "*rows input"]) -> Float[Tensor, "*rows output"]:
     """Return the layer's output; that of a ``FastLinear`` stays in bfloat16 where it is computed so."""
     if type(layer) is FastLinear and not layer._forward_hooks and in_bfloat16(x, layer.weight):
-        return linear(x, layer.weight, layer.bias)
+        return layer.product(x)
     return layer(x)
 
 
