@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import torch
 from einops import rearrange
 from jaxtyping import Bool, Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from minitxl.arguments import check_key_mask, check_kind, check_length, check_options
 from minitxl.attention import (
@@ -42,7 +42,7 @@ from minitxl.fast.attention import (
 from minitxl.fast.bfloat16 import Precision
 from minitxl.fast.convert import to_decode
 from minitxl.fast.inputs import Distances, Inputs, bias_as_distances, biased_queries, project_distances
-from minitxl.fast.linear import projected
+from minitxl.fast.linear import FastLinear, joined, projected
 from minitxl.fast.rotary import Angles, turn
 from minitxl.later_attention import (
     ALiBiAttention,
@@ -72,6 +72,8 @@ class Cache:
     """False for a token of the memory that is masked for every query; None if none is."""
     distances: Float[Tensor, "layer head dist dim"]
     """W_kR R of every layer for the distances dist-1 … 0; empty but for attention "xl"."""
+    projections: tuple[FastLinear | None, ...]
+    """W_q, W_k and W_v of every layer as one matrix in bfloat16; None where they stay apart."""
     begin: int = 0
     end: int = 0
     tokens_read: int = 0
@@ -107,6 +109,10 @@ def start(
         buffers=weight.new_empty(c.n_layer, 2, batch, c.n_head, 0, c.d_head, dtype=dtype),
         key_mask=None,
         distances=weight.new_empty(c.n_layer, c.n_head, 0, c.d_head, dtype=dtype),
+        projections=tuple(
+            joined((one.W_q, _key_projection(one), one.W_v), rows=batch)
+            for one in (block.attention for block in fast_model.blocks)
+        ),
     )
 
 
@@ -168,7 +174,8 @@ def _read(
         x = model.add_positions(x, layer=layer) if layer else x
         buffers = cache.buffers[layer, :, :, :, cache.begin : end]
         entering = block.attention_input(x)
-        attended = _attend(block.attention, entering, buffers, cache.distances[layer], angles, cache)
+        r, together = cache.distances[layer], cache.projections[layer]
+        attended = _attend(block.attention, entering, buffers, r, angles, together, cache)
         x = block.residual_sublayers(x, attended)
     begin = max(cache.begin, end - cache.mem_len)
     key_mask = None if cache.key_mask is None else cache.key_mask[:, begin - cache.begin :]
@@ -183,6 +190,7 @@ def _attend(
     buffers: Float[Tensor, "2 batch head key dim"],
     r: Float[Tensor, "head dist dim"],
     angles: tuple[Angles, Angles] | None,
+    together: FastLinear | None,
     cache: Cache,
 ) -> Float[Tensor, "batch query model"]:
     """Return one layer's attention; the keys and values of ``x`` are written where the buffers end.
@@ -190,16 +198,21 @@ def _attend(
     Rotary keys are rotated once, by their position in the text, and stay right when the memory moves
     on: (R_i q) · (R_j k) depends on i - j alone, from wherever i and j are counted.
     """
-    W_k = attention.W_kE if isinstance(attention, XLAttention) else attention.W_k
-    q, new_k, new_v = (
-        split_heads(projected(W, x), attention.n_head).to(buffers.dtype)
-        for W in (attention.W_q, W_k, attention.W_v)
-    )
+    W_k = _key_projection(attention)
+    if together is None:
+        outputs = [projected(W, x) for W in (attention.W_q, W_k, attention.W_v)]
+    else:
+        outputs = list(together.product(x).chunk(3, dim=-1))
+    q, new_k, new_v = (split_heads(output, attention.n_head).to(buffers.dtype) for output in outputs)
     if angles is not None:
         q, new_k = turn(q, *angles), turn(new_k, *angles)
     k, v = buffers
     k[:, :, -x.shape[1] :], v[:, :, -x.shape[1] :] = new_k, new_v
     return attention.W_o(merge_heads(HEADS_FROM_CACHE[type(attention)](attention, q, k, v, r, cache)))
+
+
+def _key_projection(attention: Attention) -> nn.Linear:
+    return attention.W_kE if isinstance(attention, XLAttention) else attention.W_k
 
 
 def _angles(model: TransformerLM, cache: Cache, seg: int) -> tuple[Angles, Angles] | None:

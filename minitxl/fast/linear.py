@@ -12,7 +12,7 @@ W cut into two matrices of half its rows, two threads share the reading.
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import Any, cast
 
 import torch
 from jaxtyping import Float
@@ -58,6 +58,20 @@ class FastLinear(nn.Linear):
         vars(self)["_parameters"] = {**self._parameters, "weight": rounded}
         if rounded.device.type == "cpu" and ONEDNN:
             self.packed = torch.ops.mkldnn._reorder_linear_weight(rounded.detach(), rows)
+
+
+def joined(layers: Sequence[nn.Module], rows: int) -> FastLinear | None:
+    """Return one packed layer with the outputs of several one after another; None if they can't be joined.
+
+    A product of few rows reads its matrix, and two threads read a large one twice as fast as small ones.
+    """
+    if not all(isinstance(one, FastLinear) and one.packed is not None and one.bias is None for one in layers):
+        return None
+    weights = [cast(Tensor, one.weight) for one in layers]
+    together = FastLinear(weights[0].shape[1], sum(map(len, weights)), bias=False, device="meta")
+    together.weight = nn.Parameter(torch.cat(weights), requires_grad=False)
+    together.pack(rows)
+    return together
 
 
 def projected(layer: nn.Module, x: Float[Tensor, "*rows input"]) -> Float[Tensor, "*rows output"]:

@@ -12,7 +12,7 @@ from torch.nn import functional
 from minitxl.fast import bfloat16, kv_cache, optimize
 from minitxl.fast.bfloat16 import bfloat16_products, check_precision, products_in, try_products
 from minitxl.fast.convert import to_decode
-from minitxl.fast.linear import FastLinear, linear
+from minitxl.fast.linear import FastLinear, joined, linear
 from minitxl.inference import generation
 from minitxl.inference.config import EvaluateConfig
 from minitxl.inference.evaluation import cached, sliding
@@ -73,6 +73,29 @@ def test_a_product_is_of_rounded_factors_and_keeps_the_format_of_its_input():
     expected = functional.linear(x.bfloat16(), layer.weight.bfloat16(), layer.bias.bfloat16())
     assert torch.equal(inner, expected)
     assert torch.equal(outer, expected.float())
+
+
+@pytest.mark.parametrize("rows", [1, 5])
+@pytest.mark.parametrize("bias", [False, True])
+def test_a_packed_layer_gives_the_product_of_its_rounded_weight(rows, bias):
+    x, layer = torch.randn(2, rows, 40), FastLinear(40, 24, bias=bias)
+    with torch.inference_mode(), bfloat16_products():
+        expected = linear(x, layer.weight, layer.bias)
+        layer.pack(rows)
+        torch.testing.assert_close(layer.product(x), expected)
+        assert layer(x).dtype == torch.float32
+
+
+def test_projections_that_are_read_together_are_those_that_are_read_apart():
+    x, apart = torch.randn(3, 1, 40), [FastLinear(40, 24, bias=False) for _ in range(3)]
+    assert joined(apart, rows=3) is None
+    for layer in apart:
+        layer.pack(3)
+    with torch.inference_mode():
+        outputs = joined(apart, rows=3).product(x).chunk(3, dim=-1)
+        for layer, output in zip(apart, outputs, strict=True):
+            torch.testing.assert_close(output, layer.product(x))
+    assert joined([*apart[:2], FastLinear(40, 24)], rows=3) is None
 
 
 def test_a_switch_ends_with_its_block():
