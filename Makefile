@@ -136,11 +136,9 @@ SIZE ?= real
 gpu: $(READY_TEST)  ## what needs a GPU, in pieces of ten minutes at most, into runs/gpu; PIECES= names some
 	@PYTHONPATH=tests $(BIN)/python -m gpu --device $(DEVICE) --size $(SIZE) $(PIECES)
 
-CUDA_INDEX ?= https://download.pytorch.org/whl/cu126
-
 gpu-rehearsal:  ## a GPU's shapes, types and devices without a GPU, in .venv-cuda with PyTorch for CUDA (gigabytes)
 	@test -x .venv-cuda/bin/python || $(PYTHON) -m venv .venv-cuda
-	.venv-cuda/bin/python -m pip install --quiet --index-url $(CUDA_INDEX) '$(TORCH)'
+	.venv-cuda/bin/python -m pip install --quiet '$(subst ==,===,$(TORCH))'
 	.venv-cuda/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[test]'
 	@.venv-cuda/bin/pytest tests/gpu/test_fake_device.py
 

@@ -4,12 +4,10 @@ What mixes devices fails here as on a GPU, and so does what reads a number back,
 to be waited for. PyTorch's build for CUDA runs this, with or without a driver: ``make gpu-rehearsal``.
 """
 
-from dataclasses import replace
-
 import pytest
 import torch
 from models import ENCODINGS, small_config
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import DynamicOutputShapeException, FakeTensorMode
 
 from minitxl.fast import kv_cache, optimize
 from minitxl.memory import extend
@@ -62,14 +60,8 @@ def test_memory_of_constant_length_is_padded_on_its_device():
     assert memory.device.type == key_mask.device.type == "cuda"
 
 
+@pytest.mark.xfail(raises=DynamicOutputShapeException, strict=True, reason="waits for the device")
 def test_an_adaptive_softmax_gives_log_probabilities():
     model = TransformerLM(small_config(vocab_size=30, cutoffs=(5, 12), div_val=2))
     log_probs, _ = model(tokens())
     assert log_probs.shape == (2, 6, 30)
-
-
-def test_autocast_trains_in_bfloat16():
-    model = optimize(TransformerLM(replace(small_config(), d_model=16)))
-    with torch.autocast("cuda", torch.bfloat16):
-        losses, _ = model.token_losses(tokens(), tokens())
-    assert losses.dtype == torch.float32
