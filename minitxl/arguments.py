@@ -90,6 +90,17 @@ def check_positions(positions: object, d_model: object) -> None:
         raise ValueError(f"d_model must be even to hold sines and cosines, got {d_model}")
 
 
+def check_vectors(x: object, positions: object) -> None:
+    """Raise a ValueError unless each of the vectors has a position, and pairs of coordinates."""
+    x, positions = check_floating("x", x, "batch head pos d_head"), check_rank("positions", positions, "pos")
+    if len(positions) != x.shape[2]:
+        raise ValueError(
+            f"positions must be one for each of the {x.shape[2]} vectors of x, got {len(positions)}"
+        )
+    if x.shape[3] % 2:
+        raise ValueError(f"x must have an even d_head, of pairs that turn, got {x.shape[3]}")
+
+
 def check_by_distance(scores: object) -> None:
     """Raise a ValueError unless the last axes of the scores are queries and their distances."""
     if not isinstance(scores, Tensor) or scores.ndim < 2:

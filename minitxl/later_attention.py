@@ -19,7 +19,7 @@ from einops import pack, rearrange, repeat
 from jaxtyping import Float, Int, Num
 from torch import Tensor, nn
 
-from minitxl.arguments import SIZES, check_segment, check_sizes
+from minitxl.arguments import SIZES, check_rank, check_segment, check_sizes, check_vectors
 from minitxl.attention import (
     AttentionOptions,
     Heads,
@@ -93,6 +93,7 @@ def rotate(x: Vectors, positions: Num[Tensor, " pos"], base: float = 10000.0) ->
 
     A position need not be a whole number.
     """
+    check_vectors(x, positions)
     sin, cos = sin_and_cos(positions, x.shape[-1], x.dtype, base)
     low, high = rearrange(x, "batch head pos (two half) -> two batch head pos half", two=2)
     return pack([low * cos - high * sin, low * sin + high * cos], "batch head pos *")[0]
@@ -187,6 +188,9 @@ def buckets(away: Int[Tensor, " dist"], n_bucket: int, bucket_distance: int) -> 
     >>> buckets(torch.arange(12), n_bucket=6, bucket_distance=10).tolist()
     [0, 1, 2, 3, 3, 4, 4, 5, 5, 5, 5, 5]
     """
+    away = check_rank("away", away, "dist")
+    for name, value in (("n_bucket", n_bucket), ("bucket_distance", bucket_distance)):
+        check(name, value, SIZES[name])
     exact = n_bucket // 2  # distances 0 … exact - 1 have a bucket each
     growth = (away.clamp(min=exact).double() / exact).log() / log(bucket_distance / exact)
     wide = exact + (growth * (n_bucket - exact)).long()

@@ -1,21 +1,25 @@
 """A wrong argument is told in one sentence, by the name the caller gave it, eager and fast alike."""
 
+from pathlib import Path
+
 import pytest
 import torch
 from models import ENCODINGS, VOCAB, small_model, some_tokens
 
 from minitxl import fast
+from minitxl.analysis.context_length import context_losses, memory_changes
+from minitxl.analysis.dependency_reach import changes, gradients
 from minitxl.arguments import OPTIONS
 from minitxl.attention import AttentionOptions, MultiHeadAttention, ShawAttention, XLAttention, attention_mask
 from minitxl.fast import kv_cache
 from minitxl.inference import evaluation, generation
 from minitxl.inference.config import EvaluateConfig
-from minitxl.later_attention import ALiBiAttention, RotaryAttention, T5Attention, slopes
+from minitxl.later_attention import ALiBiAttention, RotaryAttention, T5Attention, buckets, rotate, slopes
 from minitxl.memory import empty, extend, reach
 from minitxl.model import TransformerLM
 from minitxl.positions import distances, rel_shift, sinusoids
 from minitxl.pretrained.released import save_released
-from minitxl.training import checkpoints, loop
+from minitxl.training import checkpoints, loop, saved_run, trainer
 from minitxl.training.config import TrainConfig
 
 TOKENS = some_tokens(2, 5)
@@ -292,6 +296,10 @@ ROW = torch.arange(3)
             "clamp_len must be a whole number, got '3'",
         ),
         (lambda: XLAttention(8, 2, 4).terms(X, clamp_len=-3), "clamp_len must be 0 or more, got -3"),
+        (lambda: rotate(torch.zeros(1, 1, 3, 4), torch.arange(2)), "positions must be one for each of the 3"),
+        (lambda: rotate(torch.zeros(1, 1, 3, 5), torch.arange(3)), "x must have an even d_head"),
+        (lambda: buckets(torch.zeros(2, 3), 6, 10), r"away must have the axes \[dist\]"),
+        (lambda: buckets(torch.arange(3), 1, 10), "n_bucket must be 2 or more, got 1"),
     ],
 )
 def test_a_function_of_the_paper_names_the_argument_that_is_wrong(call, sentence):
@@ -343,6 +351,27 @@ CONFIG, TRAIN = MODEL.config, TrainConfig()
         (
             lambda: next(loop.train_steps(loop.start(CONFIG, TRAIN), TOKENS)),
             "lanes must be of the class ContiguousBatches, got Tensor",
+        ),
+        (
+            lambda: trainer.train(MODEL, TOKENS, valid=TOKENS[0], folder=Path("x")),
+            "run must be of the class Run, got TransformerLM",
+        ),
+        (lambda: saved_run.save(MODEL, Path("x")), "run must be of the class Run, got TransformerLM"),
+        (
+            lambda: context_losses(CONFIG, TOKENS[0], context_len=1, targets=1),
+            "model must be of the class TransformerLM, got ModelConfig",
+        ),
+        (
+            lambda: memory_changes(CONFIG, TOKENS[0], EVALUATE, ages=(1, 1), how="hide"),
+            "model must be of the class TransformerLM, got ModelConfig",
+        ),
+        (
+            lambda: changes(CONFIG, TOKENS[0], seg_len=2, mem_len=1),
+            "model must be of the class TransformerLM, got ModelConfig",
+        ),
+        (
+            lambda: gradients(CONFIG, TOKENS[0], seg_len=2, mem_len=1),
+            "model must be of the class TransformerLM, got ModelConfig",
         ),
         (
             lambda: checkpoints.save_model("x", CONFIG),

@@ -20,8 +20,10 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from minitxl.analysis.lstm import LSTMLM
+from minitxl.arguments import check_kind, check_rank
 from minitxl.data.batching import ContiguousBatches, Segment
 from minitxl.fast import fast_evaluation, kv_cache
+from minitxl.fields import LONGEST, check, whole
 from minitxl.inference.config import EvaluateConfig
 from minitxl.inference.evaluation import sliding_losses
 from minitxl.memory import extend
@@ -50,10 +52,15 @@ def context_losses(
     LSTM segments make no difference. For a model that can't read more than k tokens, take its
     losses at k for every longer context.
     """
-    if context_len < 1 or targets < 1 or len(stream) < context_len + targets:
+    if not isinstance(model, LSTMLM):
+        check_kind("model", model, TransformerLM)
+    check_rank("stream", stream, "time")
+    for name, value in (("context_len", context_len), ("targets", targets)):
+        check(name, value, whole(1, LONGEST))
+    if len(stream) < context_len + targets:
         raise ValueError(
-            f"context_len and targets must be 1 or more, and together at most the stream's {len(stream)} "
-            f"tokens, got {context_len} and {targets}"
+            f"context_len and targets must be together at most the stream's {len(stream)} tokens, "
+            f"got {context_len} and {targets}"
         )
     stream = stream[len(stream) - context_len - targets :]
     if settings is None and isinstance(model, TransformerLM):
@@ -211,6 +218,8 @@ def memory_changes(
     text goes on without one. Segments are scored once the memory is full, lane by lane in the
     order of the text, which is read in ``batch`` lanes.
     """
+    check_kind("model", model, TransformerLM)
+    check_kind("settings", settings, EvaluateConfig)
     youngest, oldest = ages
     if not 1 <= youngest <= oldest:
         raise ValueError(f"ages must be two numbers with 1 ≤ first ≤ last, got {ages}")

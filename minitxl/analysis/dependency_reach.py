@@ -20,7 +20,9 @@ from einops import pack, rearrange, repeat
 from jaxtyping import Bool, Float, Int, Integer, Num
 from torch import Tensor, nn
 
+from minitxl.arguments import check_kind, check_rank
 from minitxl.fast import fast_evaluation, restore
+from minitxl.fields import LONGEST, check, whole
 from minitxl.memory import check_query, empty, extend
 from minitxl.model import Memory, States, TransformerLM
 
@@ -135,6 +137,7 @@ def gradients(
     ``extend_with_gradient`` or ``extend``.
     """
     embedded: list[Tensor] = []
+    stream = _on_device(tokens, model)
 
     def keep(module: nn.Module, inputs: object, output: Tensor) -> Tensor:
         embedded.append(output.detach().requires_grad_())
@@ -144,7 +147,7 @@ def gradients(
     hook = model.embedding.register_forward_hook(keep)
     try:
         with torch.enable_grad():
-            batch = rearrange(_on_device(tokens, model), "time -> 1 time")
+            batch = rearrange(stream, "time -> 1 time")
             log_probs = _at_query(model, batch, update, seg_len=seg_len, mem_len=mem_len, window=window)
         slopes = torch.autograd.grad(log_probs.max(), embedded, materialize_grads=True)
     finally:
@@ -153,7 +156,8 @@ def gradients(
 
 
 def _on_device(tokens: Stream, model: TransformerLM) -> Int[Tensor, " time"]:
-    return tokens.to(next(model.parameters()).device, torch.int64)
+    check_kind("model", model, TransformerLM)
+    return check_rank("tokens", tokens, "time").to(next(model.parameters()).device, torch.int64)
 
 
 def _at_query(
@@ -166,6 +170,7 @@ def _at_query(
     window: int | None,
 ) -> Float[Tensor, "batch vocab"]:
     """Return log-probabilities after the last token of streams that are read segment after segment."""
+    check("seg_len", seg_len, whole(1, LONGEST))
     memory = None
     for segment in tokens.split(seg_len, dim=1):
         hidden, states = model.hidden(segment, memory, window=window)

@@ -22,6 +22,7 @@ from minitxl.fields import LONGEST, check, optional, whole
 from minitxl.inference.config import EvaluateConfig
 from minitxl.inference.evaluation import Score, cached, sliding
 from minitxl.model import TransformerLM
+from minitxl.pretrained.presets import PRESETS
 from minitxl.training import run_config_file
 
 LENGTHS = ("seg_len", "mem_len", "window", "clamp_len")
@@ -42,13 +43,13 @@ class Evaluate:
     way: Literal["cached", "sliding"] = "cached"
     """Segment after segment with memory, or a window that slides and is computed anew."""
     seg_len: int | None = None
-    """Cached: tokens of a segment; none means as in training or as released."""
+    """Cached: tokens of a segment; none means as trained, as a run's preset is tested, or as released."""
     mem_len: int | None = None
-    """Cached: tokens of memory; none means as in training or as released."""
+    """Cached: tokens of memory; none means the same."""
     window: int | None = None
-    """Cached: most keys a query sees, itself included; none means as in training; released, mem-len."""
+    """Cached: most keys a query sees, itself included; none means the same; released, mem-len."""
     clamp_len: int | None = None
-    """Distance beyond which all keys count as equally far; none means as trained or released."""
+    """Distance beyond which all keys count as equally far; none means the same."""
     attention_len: int | None = None
     """Sliding: tokens of the window; none means segment and memory together."""
     stride: int | None = None
@@ -70,8 +71,13 @@ class Evaluate:
                 f"for {subject.name}, whose attention is absolute"
             )
         corpus, vocabulary, ids = text_for(subject, self._source())
+        self._check_own_text(corpus, subject)
         part = self._part(corpus, subject)
+        if subject.state:
+            print(f"model of {subject.name}: {subject.state}")
         print(corpus.summary(of_whole=part == "whole"), flush=True)
+        if trained_on := _trained_on(corpus, part, subject):
+            print(f"{trained_on:,} of these tokens are what the run was trained on", flush=True)
         stream = getattr(corpus, part)
         if len(stream) < 2:
             raise ValueError(f"{_called(part)} {corpus.name} must hold 2 tokens or more, got {len(stream)}")
@@ -113,10 +119,18 @@ class Evaluate:
 
     def _subject(self, device: str) -> Subject:
         subject = subject_of(self.folder, self.released, best=self.best, device=device)
-        lengths = subject.lengths
+        lengths = self._lengths_of_preset(subject) or subject.lengths
         if self.released is not None and lengths.window is not None and self.mem_len is not None:
             lengths = replace(lengths, mem_len=self.mem_len, window=self.mem_len or None)
         return replace(subject, lengths=self._with_flags(lengths))
+
+    def _lengths_of_preset(self, subject: Subject) -> EvaluateConfig | None:
+        """Return the lengths at which a run's preset is tested, if the run was trained at the preset's."""
+        published = {str(name): preset for name, preset in PRESETS.items()}.get(subject.info.preset or "")
+        if published is None or self.way == "sliding":
+            return None
+        preset = published()
+        return preset.evaluate if subject.lengths == preset.train.evaluation else None
 
     def _with_flags(self, lengths: EvaluateConfig) -> EvaluateConfig:
         given = {name: getattr(self, name) for name in LENGTHS}
@@ -135,7 +149,18 @@ class Evaluate:
         if self.part != "auto":
             return self.part
         own = self.source.text is not None and corpus.stream is not None
-        return "whole" if own and corpus.sha256 != subject.text else "test"
+        return "whole" if own and corpus.sha256 != subject.info.sha256 else "test"
+
+    def _check_own_text(self, corpus: Corpus, subject: Subject) -> None:
+        """Raise a ValueError if the text of the run, which no flag names, is not what the run learned."""
+        learned = subject.info.sha256
+        if self.folder is None or self.source != TextFlags() or learned in (None, corpus.sha256):
+            return
+        raise ValueError(
+            f"the text of {subject.name} must be what it learned, {subject.info.text} "
+            f"(sha256 {learned:.12}), got {corpus.name} with sha256 {corpus.sha256:.12}: it has changed "
+            f"since; to score it as another text, name it (--text)"
+        )
 
     def _score(self, subject: Subject, stream: Tensor) -> tuple[Score, str]:
         settings, total = subject.lengths, len(stream) - 1
@@ -170,7 +195,7 @@ def text_for(subject: Subject, source: TextFlags) -> tuple[Corpus, str, Tensor |
         raise ValueError(
             f"text or data must be given for {subject.name}, which reads {tokenizer.unit}, got neither"
         )
-    if source.text is not None and source.unit not in ("bytes", tokenizer.unit):
+    if source.text is not None and source.unit not in (None, tokenizer.unit):
         raise ValueError(f"unit must be {tokenizer.unit} as in {subject.name}, got {source.unit}")
     if source.unknown and (tokenizer.vocabulary is None or tokenizer.vocabulary.unknown is None):
         raise ValueError(
@@ -203,6 +228,14 @@ def progress(model: TransformerLM, total: int, stride: int | None = None) -> Ite
             yield
         finally:
             hook.remove()
+
+
+def _trained_on(corpus: Corpus, part: Part, subject: Subject) -> int:
+    """Return how many of the tokens to score are known to be of the run's training part."""
+    if part == "whole" and corpus.sha256 == subject.info.train_sha256:
+        return len(corpus.whole)
+    own = corpus.train_sha256 == subject.info.train_sha256
+    return len(corpus.train) if own and part in ("whole", "train") else 0
 
 
 def _called(part: Part) -> str:

@@ -18,7 +18,7 @@ OPTIONS = {
     "fp16": "--precision bfloat16",
     "log_interval": "--log-every",
     "lr": "--learning-rate",
-    "max_eval_steps": "--validate-tokens",
+    "max_eval_steps": "--validate-tokens, of tokens and not of steps",
     "max_step": "--steps",
     "not_tied": "--no-tie-embeddings",
     "pre_lnorm": "--norm pre",

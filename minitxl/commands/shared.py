@@ -68,8 +68,8 @@ class TextFlags:
     text: Annotated[Path, place("text")] | None = None
     """Your own text, a file or a folder; without it and data, the source of Python's standard library.
     Files named alike but for train, valid, test, as ptb.train.txt, are its parts; else it is cut 90/5/5."""
-    unit: Unit = "bytes"
-    """What the tokens of your own text are."""
+    unit: Unit | None = None
+    """What the tokens of your own text are; none means bytes, or what the model reads."""
     unknown: bool = False
     """Give characters an <unk>, as words have, which stands for rare ones and for all that training lacks."""
     min_count: int = 2
@@ -87,10 +87,10 @@ class TextFlags:
 
         check("min_count", self.min_count, whole(1))
         vocabulary = None if tokenizer is None else tokenizer.vocabulary
-        unit = self.unit if tokenizer is None or vocabulary is None else tokenizer.unit
+        unit = (self.unit or "bytes") if tokenizer is None or vocabulary is None else tokenizer.unit
         if self.data is not None and self.text is not None:
             raise ValueError(f"data must not be given where text is, got {self.data} and {self.text}")
-        if self.text is None and self.unit != "bytes":
+        if self.text is None and self.unit not in (None, "bytes"):
             raise ValueError(f"unit must be given with a text of your own, got {self.unit} without text")
         if self.unknown and unit != "characters":
             raise ValueError(f"unknown must be given with unit = characters, got it with {unit}")

@@ -10,6 +10,8 @@ from minitxl.inference.config import EvaluateConfig
 from minitxl.model import TransformerLM
 from minitxl.pretrained import hub, released
 from minitxl.training import run_folder
+from minitxl.training.run_folder import Trained
+from minitxl.training.run_info import RunInfo
 
 
 @dataclass(frozen=True)
@@ -20,8 +22,10 @@ class Subject:
     model: TransformerLM
     lengths: EvaluateConfig
     tokenizer: Tokenizer | None
-    text: str | None = None
-    """Digest of the text that a run learned; None where that is not known."""
+    info: RunInfo = RunInfo()
+    """What a run learned and began with; nothing of a released model."""
+    state: str = ""
+    """Words on how far a run had come when the model was stored; none for a released model."""
 
 
 def subject_of(
@@ -31,7 +35,8 @@ def subject_of(
     if folder is not None and released_name is None:
         run = run_folder.trained(folder, best=best, device=device)
         check_ids(run.tokenizer, run.model.config, name=f"the run in {folder}")
-        return Subject(str(folder), run.model, run.settings.evaluation, run.tokenizer, run.info.sha256)
+        lengths = run.settings.evaluation
+        return Subject(str(folder), run.model, lengths, run.tokenizer, run.info, _state(run, best=best))
     if folder is not None or released_name is None:
         got = "neither" if folder is None else f"{folder} and {released_name}"
         raise ValueError(f"either the folder of a run or released must be given, got {got}")
@@ -49,6 +54,14 @@ def subject_of(
     with naming(f"the vocabulary of {released_name}"):
         own = None if words is None else Tokenizer("words", _with_unknown(words))
     return Subject(released_name, model.to(device), lengths, own)
+
+
+def _state(run: Trained, *, best: bool) -> str:
+    """Return words on the step of a run's model, and on what else decides which model it is."""
+    unfinished = ", the run is unfinished" if run.step < run.settings.steps and not best else ""
+    of_best = ", that of the best validation" if best else ""
+    mean = f", the mean of the weights since step {run.settings.average_from:,}" if run.averaged else ""
+    return f"step {run.step:,} of {run.settings.steps:,}{unfinished}{of_best}{mean}"
 
 
 def check_ids(tokenizer: Tokenizer, config: ModelConfig, *, name: str) -> None:

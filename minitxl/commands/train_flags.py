@@ -6,14 +6,17 @@ from pathlib import Path
 import tyro
 
 from minitxl.config import ModelConfig, require
-from minitxl.training.config import RunConfig, TrainConfig
+from minitxl.training.config import LARGEST, RunConfig, TrainConfig
 from minitxl.training.schedules import learning_rate
+from minitxl.training.validation import sufficient_tokens
 
 CHANGEABLE = (
     *("learning_rate", "schedule", "eta_min", "weight_decay", "clip", "batch", "precision"),
     *("validate_every", "validate_tokens", "validate_attention_lens"),
 )
 """Settings that a run may go on with at other values."""
+SAMPLED_BY = ("batch", "validate_tokens", "validate_attention_lens")
+"""Those that decide which tokens are validated: scores of two samples are not compared."""
 REGULARIZATION = ("dropout", "attention_dropout", "word_dropout", "variational_dropout")
 """Settings of a model that its weights do not depend on."""
 SMALLEST_SHARE = 5
@@ -53,14 +56,18 @@ class TrainFlags(TrainConfig):
         """``checked`` checks, where an error can be told in a sentence."""
 
     def checked(self, base: TrainConfig) -> TrainConfig:
-        """Return the settings; of fewer steps than ``base``, what was left as there follows them."""
+        """Return the settings. What was left as in ``base`` follows fewer steps, and longer lengths."""
         values = asdict(self)
         if self.steps < base.steps and self.warmup == base.warmup:
             values["warmup"] = min(self.warmup, max(0, self.steps) // SMALLEST_SHARE)
         first = base.average_from
         if first is not None and self.average_from == first and self.steps <= first:
             values["average_from"] = self.steps * first // base.steps
-        return TrainConfig(**values)
+        settings = TrainConfig(**values)
+        if self.validate_tokens == base.validate_tokens:
+            enough = max(self.validate_tokens, min(sufficient_tokens(settings), LARGEST))
+            return replace(settings, validate_tokens=enough)
+        return settings
 
 
 @dataclass(frozen=True)

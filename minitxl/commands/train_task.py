@@ -11,6 +11,7 @@ from minitxl.commands.subject import Subject, check_ids
 from minitxl.commands.train_bar import bar
 from minitxl.commands.train_flags import (
     REGULARIZATION,
+    SAMPLED_BY,
     ModelFlags,
     check_effect,
     check_same_model,
@@ -30,6 +31,7 @@ from minitxl.training import (
     saved_run,
     sizes,
     trainer,
+    validation,
 )
 from minitxl.training.config import RunConfig, TrainConfig
 from minitxl.training.run_info import RunInfo, tokenizer_of, vocabulary_digest, vocabulary_file
@@ -75,7 +77,8 @@ class Task:
                     f"{folder / metrics_log.LOG}: {len(lines)} lines, the first being line {lines[0]}, "
                     f"are no record and stay as they are"
                 )
-            for line in (self.corpus.summary(), *self._vocabulary(), *self.news):
+            sample = validation.in_words(self.corpus.valid, self.run.settings)
+            for line in (self.corpus.summary(), *self._vocabulary(), sample, *self.news):
                 print(line, flush=True)
         trainer.begin(self.run, folder, self.info, changed=self.changed)
         if first:
@@ -122,7 +125,7 @@ def new_task(
     if subject is not None:
         checkpoints.copy_model_tensors(checkpoints.model_tensors(subject.model), run.model)
     vocabulary = vocabulary_digest(tokenizer.vocabulary)
-    info = RunInfo(corpus.name, corpus.sha256, tokenizer.unit, vocabulary, preset)
+    info = RunInfo(corpus.name, corpus.sha256, tokenizer.unit, vocabulary, preset, corpus.train_sha256)
     news = () if subject is None else (f"beginning with the model of {subject.name}",)
     return Task(run, corpus, info, _stored(source, tokenizer), news)
 
@@ -143,7 +146,7 @@ def old_task(
     folder = checkpoint.parent
     check_same_model(model, own.model, name=f"the run in {folder}")
     settings = resumed(flags, own.train, step=own.step, extend=extend, decay_now=decay_now, folder=folder)
-    if source.text is not None and source.unit != own.info.unit:
+    if source.text is not None and source.unit not in (None, own.info.unit):
         raise ValueError(
             f"unit must be {own.info.unit} as in the run in {folder}, got {source.unit}; "
             f"for another text use another folder"
@@ -159,12 +162,15 @@ def old_task(
     own.info.check(RunInfo(corpus.name, corpus.sha256, tokenizer.unit, vocabulary), folder)
     _check_size(own.model, settings, corpus, device)
     run = saved_run.resume(checkpoint, settings=settings, device=device, accumulate=accumulate)
-    changes = [
-        f"{name}: {value} → {asdict(settings)[name]}"
+    changes = {
+        name: f"{name}: {value} → {asdict(settings)[name]}"
         for name, value in asdict(own.train).items()
         if asdict(settings)[name] != value
-    ]
-    news = (f"going on with {folder} at step {run.step} of {settings.steps}", *changes)
+    }
+    news = (f"going on with {folder} at step {run.step} of {settings.steps}", *changes.values())
+    if run.progress.best_bits is not None and not changes.keys().isdisjoint(SAMPLED_BY):
+        run.progress.best_step, run.progress.best_bits = 0, None
+        news += ("the best validation is sought anew: another sample of the text is validated",)
     before, after = (learning_rate(max(1, run.step), one) for one in (own.train, settings))
     if before != after:
         news += (f"the rate at this step, {before:.3g}, becomes {after:.3g}: its schedule is another",)
@@ -218,7 +224,5 @@ def _check_size(config: ModelConfig, settings: TrainConfig, corpus: Corpus, devi
 
 def _stored(source: TextFlags, tokenizer: Tokenizer) -> dict[str, Any]:
     """Return the flags that give the text from any folder, in the unit that it was read in."""
-    stored = asdict(source)
-    if source.text is None:
-        return stored
-    return {**stored, "text": str(source.text.resolve()), "unit": tokenizer.unit}
+    text = None if source.text is None else str(source.text.resolve())
+    return {**asdict(source), "text": text, "unit": None if text is None else tokenizer.unit}

@@ -37,13 +37,23 @@ class Corpus:
         """All tokens in order: training, validation and test part."""
         return torch.cat([self.train, self.valid, self.test]) if self.stream is None else self.stream
 
-    @cached_property
+    @property
     def sha256(self) -> str:
         """Digest of the whole stream: which text a result was measured on."""
-        digest = hashlib.sha256()
-        for part in (self.train, self.valid, self.test):
+        return self._digests[1]
+
+    @property
+    def train_sha256(self) -> str:
+        """Digest of the training part, by which it is known where it comes as a text of its own."""
+        return self._digests[0]
+
+    @cached_property
+    def _digests(self) -> tuple[str, str]:
+        digest = hashlib.sha256(self.train.numpy().data)
+        of_train = digest.hexdigest()
+        for part in (self.valid, self.test):
             digest.update(part.numpy().data)
-        return digest.hexdigest()
+        return of_train, digest.hexdigest()
 
     def summary(self, *, of_whole: bool = False) -> str:
         """Return one line that says which files became which part, with the number of tokens of each.

@@ -104,6 +104,7 @@ def top_k_top_p(
         probs[:, top_k:] = 0.0
     if top_p is not None:
         before = probs.cumsum(dim=-1) - probs
-        probs[before >= top_p * probs.sum(dim=-1, keepdim=True)] = 0.0
+        left_out = before >= top_p * probs.sum(dim=-1, keepdim=True)
+        probs[:, 1:][left_out[:, 1:]] = 0.0  # the likeliest stays, however small top_p is
     probs = probs / probs.sum(dim=-1, keepdim=True)
     return torch.zeros_like(probs).scatter(-1, order, probs)

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from minitxl.config import ModelConfig
 from minitxl.inference.config import EvaluateConfig
 from minitxl.training.config import TrainConfig
+from minitxl.training.validation import sufficient_tokens
 
 Name = Literal[
     "enwik8-base",
@@ -50,6 +51,7 @@ def _preset(
     """
     shared = TrainConfig(learning_rate=2.5e-4, clip=0.25, validate_every=4000)
     train = replace(shared, seg_len=seg_len, mem_len=seg_len, batch=batch, steps=steps, warmup=warmup)
+    train = replace(train, validate_tokens=max(train.validate_tokens, sufficient_tokens(train)))
     test_seg, test_mem, test_clamp = test
     return Preset(model, train, EvaluateConfig(test_seg, test_mem, window=test_mem, clamp_len=test_clamp))
 

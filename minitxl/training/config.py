@@ -53,8 +53,8 @@ class TrainConfig:
     validate_every: int = 100
     """Steps between validations."""
     validate_tokens: int = 8192
-    """Tokens scored at each validation, in lanes apart in the validation text. A lane begins without memory,
-    and holds 8 times memory and segment; where that leaves one lane, it is the text's beginning."""
+    """Tokens scored at each validation, all of a shorter text, else lanes from all over it: as many as in
+    training but at least 8, and of 8 times memory and segment where the tokens suffice for 8 such lanes."""
     validate_attention_lens: tuple[int, ...] = ()
     """Further lengths to validate at, each with a memory in which every query sees that many keys."""
     seed: int = 0

@@ -21,22 +21,17 @@ from torch.optim.swa_utils import AveragedModel
 
 from minitxl.arguments import check_kind
 from minitxl.config import ModelConfig
-from minitxl.data.batching import ContiguousBatches, Segment, spread_lanes
+from minitxl.data.batching import ContiguousBatches, Segment
 from minitxl.fast import kv_cache, optimize
 from minitxl.fast.bfloat16 import check_precision, products_in
 from minitxl.fields import check, whole
-from minitxl.inference.evaluation import Score, cached_lanes
 from minitxl.memory import extend
 from minitxl.model import TransformerLM
-from minitxl.training import distributed
+from minitxl.training import distributed, validation
 from minitxl.training.config import TrainConfig
 from minitxl.training.memory_mask import padded
 from minitxl.training.optimizer import adamw, optimizer_step
 from minitxl.training.schedules import learning_rate
-
-SPANS = 8
-"""How often memory and segment fit into a lane of validation, where the tokens suffice: the lane's start,
-which is read without memory, is an eighth of it at most."""
 
 
 @dataclass
@@ -246,32 +241,8 @@ def may_compile(run: Run) -> bool:
 
 
 def validate(run: Run, stream: Tensor, attention_len: int | None = None) -> float:
-    """Return bits per token on ``validate_tokens`` of ``stream``, in ``validation_lanes`` that lie apart.
-
-    Segment, memory and window are those of training or, with an ``attention_len``, a memory in
-    which every query sees that many keys. Each process reads its share of the lanes.
-    """
-    settings, tokens = run.settings.evaluation, run.settings.validate_tokens
-    if attention_len is not None:
-        settings = settings.attending(attention_len)
-    rows = validation_lanes(run.settings, min(tokens, len(stream) - 1), attention_len)
-    first, end = (rows * rank // distributed.size() for rank in (distributed.rank(), distributed.rank() + 1))
-    lanes = spread_lanes(stream, batch=rows, tokens=tokens, rows=slice(first, end))
-    score = cached_lanes(run.model_to_evaluate, lanes, settings) if len(lanes) else Score(0.0, 0)
-    nats, scored = distributed.summed([score.nats, float(score.tokens)])
-    return Score(nats, int(scored)).bits_per_token
-
-
-def validation_lanes(settings: TrainConfig, tokens: int, attention_len: int | None = None) -> int:
-    """Return in how many lanes so many tokens are scored: as many as in training, or fewer and longer ones.
-
-    A lane begins without memory. It holds ``SPANS`` times segment and memory, or fewer where the tokens are
-    too few for a single such lane; all ``validate_attention_lens`` share the lanes of the longest.
-    """
-    span = settings.seg_len + settings.mem_len
-    if attention_len is not None:
-        span = settings.seg_len + max(attention_len, *settings.validate_attention_lens)
-    return min(settings.batch, max(1, tokens // (SPANS * span)))
+    """Return bits per token of ``run.model_to_evaluate`` on a sample of ``stream`` (``validation``)."""
+    return validation.validate(run.model_to_evaluate, stream, run.settings, attention_len)
 
 
 def _cuda_index(device: torch.device) -> list[int]:

@@ -23,7 +23,7 @@ CONTENT = {"note": fields.text(NOTE), "run": checkpoints.an_object, "source": ch
 SOURCE = {
     "data": fields.optional(fields.text()),
     "text": fields.optional(fields.text()),
-    "unit": fields.text("bytes", "characters", "words"),
+    "unit": fields.optional(fields.text("bytes", "characters", "words")),
     "unknown": fields.flag,
     "min_count": fields.whole(1),
 }

@@ -44,6 +44,14 @@ class Trained(NamedTuple):
     settings: TrainConfig
     info: RunInfo
     tokenizer: Tokenizer
+    step: int
+    """Step of ``settings.steps`` after which the model was stored."""
+
+    @property
+    def averaged(self) -> bool:
+        """True if the model's weights are the mean of those since ``settings.average_from``."""
+        first = self.settings.average_from
+        return first is not None and self.step > first
 
 
 def trained(folder: Path | str, *, best: bool = False, device: torch.device | str = "cpu") -> Trained:
@@ -57,7 +65,8 @@ def trained(folder: Path | str, *, best: bool = False, device: torch.device | st
     tensors, about = checkpoints.read(path) if best else saved_run.read(path)
     described = saved_run.describe(about, path)
     model = checkpoints.model_of(tensors, about, file=path, device=device)
-    return Trained(model, described.train, described.info, tokenizer_of(folder, described.info))
+    tokenizer = tokenizer_of(folder, described.info)
+    return Trained(model, described.train, described.info, tokenizer, described.step)
 
 
 def checkpoint(folder: Path, step: int) -> Path:

@@ -22,6 +22,8 @@ class RunInfo:
     """Digest of the vocabulary; None where tokens are bytes."""
     preset: str | None = None
     """Published configuration that the settings began from."""
+    train_sha256: str | None = None
+    """Digest of the training part's tokens; None where it is not known."""
 
     def check(self, other: "RunInfo", folder: Path) -> None:
         """Raise a ValueError unless the run in this folder, which is ``self``, may go on with the other."""

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import torch
 
 from minitxl import fields
+from minitxl.arguments import check_kind
 from minitxl.config import ModelConfig
 from minitxl.training import checkpoints, distributed
 from minitxl.training.config import TrainConfig
@@ -60,7 +61,7 @@ def described_in(path: Path) -> Description:
 
 def save(run: Run, path: Path, info: RunInfo = RunInfo()) -> None:  # noqa: B008
     """Write the whole run, atomically. All processes call it, the first one writes."""
-    tensors = checkpoints.model_tensors(run.model)
+    tensors = checkpoints.model_tensors(check_kind("run", run, Run).model)
     for name, parameter in run.model.named_parameters():
         for moment, value in run.optimizer.state.get(parameter, {}).items():
             tensors[f"optimizer.{moment}.{name}"] = value

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import torch
 
+from minitxl.arguments import check_kind
 from minitxl.data.batching import ContiguousBatches
 from minitxl.training import distributed, metrics_log, run_folder, saved_run, signals
 from minitxl.training.config import RunConfig
@@ -44,6 +45,8 @@ def train(
     of the batch. Raises a ValueError for a loss that is not finite or that ``guards`` refuses; then
     nothing is saved, and the last checkpoint stays.
     """
+    check_kind("run", run, Run)
+    check_kind("lanes", lanes, ContiguousBatches)
     begin(run, folder, info)
     if _stale(run, run_config):
         return Ending(early=True)

@@ -25,6 +25,7 @@ from minitxl.inference import evaluation
 from minitxl.inference.config import EvaluateConfig
 from minitxl.memory import extend
 from minitxl.model import TransformerLM
+from minitxl.pretrained.presets import penn_treebank
 from minitxl.training import checkpoints, run_folder
 
 TINY = "--n-layer 1 --d-model 16 --n-head 2 --d-head 8 --d-inner 32 --batch 2 --seg-len 8 --mem-len 8"
@@ -325,7 +326,7 @@ def test_a_run_in_words_reads_another_text_with_its_own(book, other, tmp_path, c
     told(capsys)
     call("evaluate", run, "--text", other)
     out = told(capsys)
-    assert out.startswith("text other.txt: 720 words\nwhole of other.txt, ")
+    assert "\ntext other.txt: 720 words\nwhole of other.txt, " in out
     assert f"vocabulary: that of {run}, 7 words; 12.50% of the text is <unk>" in out
     assert "bits per word" in out
 
@@ -399,6 +400,62 @@ def test_the_runs_own_text_is_scored_on_its_test_part_and_another_file_as_a_whol
         assert found == (f"{part} part of book.txt", length - 1)
 
 
+def test_a_run_whose_text_has_changed_is_not_scored_on_it_unless_it_is_named(byte_run, book, capsys):
+    book.write_text(book.read_text() + "and so on")
+    sentence = refusal(capsys, "evaluate", byte_run)
+    assert re.fullmatch(
+        rf"the text of {byte_run} must be what it learned, book.txt \(sha256 \w{{12}}\), got book.txt with "
+        r"sha256 \w{12}: it has changed since; to score it as another text, name it \(--text\)",
+        sentence,
+    )
+    assert scored(capsys, byte_run, "--text", book) == ("whole of book.txt", 1928)
+
+
+def test_tokens_that_the_run_was_trained_on_are_counted(byte_run, book, other, tmp_path, capsys):
+    def trained_on(*words: object) -> list[str]:
+        call("evaluate", byte_run, *words)
+        return re.findall(
+            r"^(.+) of these tokens are what the run was trained on$", told(capsys), re.MULTILINE
+        )
+
+    assert trained_on() == trained_on("--text", other) == trained_on("--text", book, "--part valid") == []
+    assert trained_on("--text", book, "--part whole") == trained_on("--part train") == ["1,728"]
+    beginning = tmp_path / "beginning.txt"
+    beginning.write_bytes(book.read_bytes()[:1728])
+    assert trained_on("--text", beginning) == ["1,728"]
+
+
+def test_it_is_said_which_model_of_a_run_is_scored(book, tmp_path, capsys):
+    run = tmp_path / "run"
+
+    def state(*words: object) -> str:
+        call("evaluate", run, *words)
+        return re.search(rf"^model of {run}: (.+)$", told(capsys), re.MULTILINE)[1]
+
+    call("train", run, "--text", book, SHORT, "--validate-every 2")
+    assert state() == "step 2 of 2"
+    assert state("--best") == "step 2 of 2, that of the best validation"
+    path = run_folder.newest(run)
+    tensors, about = checkpoints.read(path)
+    checkpoints.write(path, tensors, {**about, "train": {**about["train"], "steps": 5000}})
+    assert state() == "step 2 of 5,000, the run is unfinished"
+    call("train", tmp_path / "mean", "--text", book, SHORT, "--average-from 1")
+    run = tmp_path / "mean"
+    assert state() == "step 2 of 2, the mean of the weights since step 1"
+
+
+def test_a_run_of_a_preset_is_scored_at_the_lengths_at_which_the_preset_is_tested(book, tmp_path, capsys):
+    model = "--n-layer 1 --d-model 16 --n-head 2 --d-head 8 --d-inner 32 --steps 1 --batch 2 --unit words"
+    for name, lengths in (("published", ""), ("own", "--mem-len 30")):
+        call("train", tmp_path / name, "--text", book, model, "--preset penn-treebank --seed 1", lengths)
+        told(capsys)
+        call("evaluate", tmp_path / name)
+        (how,) = re.findall(r"^test part .+", told(capsys), re.MULTILINE)
+        assert str(penn_treebank().evaluate if name == "published" else EvaluateConfig(70, 30)) in how
+    call("evaluate", tmp_path / "published --mem-len 5 --window 6")
+    assert str(EvaluateConfig(64, 5, 6, 400)) in told(capsys)
+
+
 def test_a_split_folder_is_scored_on_its_test_file(byte_run, tmp_path, capsys):
     folder = tmp_path / "texts"
     folder.mkdir()
@@ -434,6 +491,7 @@ def test_a_part_of_the_tokens_is_called_a_part(byte_run, other, capsys):
         ("--seg-len 99999999999999999999", "seg_len must be at most 2,147,483,647, got 99999999999999999999"),
         ("--unknown", "unknown must be given to train, and not to evaluate .*, which has none"),
         ("--unit characters --unknown", "unit must be bytes as in .*, got characters"),
+        ("--unit words", "unit must be bytes as in .*, got words"),
     ],
 )
 def test_flags_out_of_range_and_flags_that_would_be_ignored_are_refused(

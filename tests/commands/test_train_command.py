@@ -416,6 +416,25 @@ def test_warm_up_and_averaging_follow_the_steps_where_they_are_left_at_their_def
     assert TrainFlags(**preset.__dict__).checked(preset) == preset
 
 
+def test_tokens_of_validation_follow_the_lengths_where_they_are_left_at_their_default():
+    default = TrainConfig()
+    longer = TrainFlags(**{**default.__dict__, "seg_len": 512, "mem_len": 512})
+    assert longer.checked(default).validate_tokens == 8 * 8 * 1024
+    assert replace(longer, validate_attention_lens=(2000,)).checked(default).validate_tokens == 8 * 8 * 2512
+    assert replace(longer, validate_tokens=5000).checked(default).validate_tokens == 5000
+
+
+def test_another_sample_of_validation_has_a_best_of_its_own(here, capsys):
+    before = last(here / "words").progress
+    assert before.best_bits is not None
+    call("train", here / "words --validate-tokens 17 --extend 7")
+    out = capsys.readouterr().out
+    assert "the best validation is sought anew: another sample of the text is validated" in out
+    assert "validation: 16 of 29 tokens, in 8 lanes from all over the text, each of 2, " in out
+    after = last(here / "words").progress
+    assert (after.best_step, after.best_bits) != (before.best_step, before.best_bits)
+
+
 def test_few_steps_need_no_other_flag(here, capsys):
     call("train", here / "five", "--text", here / "text", TINY, "--steps 5")
     call("train", here / "ten", "--text", here / "text", TINY, "--preset penn-treebank --steps 10")

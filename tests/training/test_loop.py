@@ -9,8 +9,6 @@ from small_runs import LANES, SETTINGS, STREAM, assert_same_weights, new_run, we
 from minitxl.attention import XLAttention
 from minitxl.data.batching import ContiguousBatches
 from minitxl.fast import bfloat16, gpu_attention
-from minitxl.inference.config import EvaluateConfig
-from minitxl.inference.evaluation import Score, cached
 from minitxl.memory import extend
 from minitxl.training import loop
 from minitxl.training.config import TrainConfig
@@ -98,65 +96,6 @@ def test_a_loss_that_is_not_a_number_stops_before_it_reaches_the_weights():
         loop.train_step(run, LANES)
     assert run.step == 0
     assert all(torch.equal(before[n], w) for n, w in weights(run).items() if "bias" not in n)
-
-
-@pytest.fixture
-def short_lanes(monkeypatch):
-    """Lanes of validation may be as short as memory and segment, so that there are three, as in training."""
-    monkeypatch.setattr(loop, "SPANS", 1)
-
-
-def test_validation_at_an_attention_length_gives_every_query_as_many_keys(short_lanes):
-    run = new_run(replace(SETTINGS, validate_attention_lens=(2, 9)))
-    records = list(loop.train_steps(run, LANES, STREAM))
-    assert [record.step for record in records if record.valid_bits_at] == [4, 8, 12]
-    assert records[-1].valid_bits_at == {
-        length: pytest.approx(
-            cached(run.model, STREAM[:79], EvaluateConfig(4, length - 1, length), batch=3).bits_per_token
-        )
-        for length in (2, 9)
-    }
-
-
-def test_validation_is_cached_evaluation_with_the_training_lengths(short_lanes):
-    run = new_run()
-    expected = cached(run.model, STREAM[:79], EvaluateConfig(4, 5), batch=3).bits_per_token
-    assert loop.validate(run, STREAM) == pytest.approx(expected)
-    assert run.model.training
-
-
-def test_validation_on_fewer_tokens_than_there_are_reads_lanes_from_all_over_the_text(short_lanes):
-    run = new_run(replace(SETTINGS, validate_tokens=27))
-    third = (len(STREAM) - 1) // 3
-    lanes = (STREAM[start : start + 10] for start in (0, third, 2 * third))
-    alone = [cached(run.model, lane, EvaluateConfig(4, 5)) for lane in lanes]
-    assert loop.validate(run, STREAM) == pytest.approx(sum(alone, Score(0.0, 0)).bits_per_token)
-    beginning = cached(run.model, STREAM[:28], EvaluateConfig(4, 5), batch=3).bits_per_token
-    assert loop.validate(run, STREAM) != pytest.approx(beginning)
-    assert loop.validate(run, STREAM[:28]) == pytest.approx(beginning)
-
-
-@pytest.mark.parametrize(
-    ("seg_len", "mem_len", "batch", "tokens", "lanes"),
-    [(32, 32, 16, 8192, 16), (150, 150, 60, 8192, 3), (384, 384, 64, 8192, 1), (70, 70, 20, 8192, 7)],
-)
-def test_a_lane_of_validation_holds_memory_and_segment_eight_times_or_is_the_only_one(
-    seg_len, mem_len, batch, tokens, lanes
-):
-    settings = TrainConfig(seg_len, mem_len, batch=batch)
-    assert loop.validation_lanes(settings, tokens) == lanes
-    assert lanes == 1 or tokens // lanes >= 8 * (seg_len + mem_len)
-
-
-def test_longer_attention_is_validated_in_lanes_that_have_room_for_it():
-    """All further lengths read the same lanes, those of the longest."""
-    settings = TrainConfig(validate_attention_lens=(64, 500))
-    assert loop.validation_lanes(settings, 8192) == 16
-    assert [loop.validation_lanes(settings, 8192, length) for length in (64, 500)] == [1, 1]
-    run = loop.start(
-        small_config(), replace(SETTINGS, validate_tokens=len(STREAM), validate_attention_lens=(4, 20))
-    )
-    assert loop.validate(run, STREAM, 4) != loop.validate(run, STREAM, 20)
 
 
 def test_half_loss_trains_on_the_later_half_of_a_segment():

@@ -14,6 +14,7 @@ from soak.world import World
 
 import minitxl
 from minitxl import fast
+from minitxl.analysis import context_length, dependency_reach
 from minitxl.attention import MultiHeadAttention, ShawAttention, XLAttention, attention_mask
 from minitxl.config import ModelConfig
 from minitxl.data.batching import ContiguousBatches, spread_lanes
@@ -22,7 +23,7 @@ from minitxl.fast import kv_cache
 from minitxl.inference import generation
 from minitxl.inference.config import EvaluateConfig
 from minitxl.inference.evaluation import cached, sliding
-from minitxl.later_attention import ALiBiAttention, RotaryAttention, T5Attention
+from minitxl.later_attention import ALiBiAttention, RotaryAttention, T5Attention, buckets, rotate
 from minitxl.memory import extend, longest_reach, reach
 from minitxl.model import TransformerLM
 from minitxl.positions import distances, rel_shift, sinusoids
@@ -127,6 +128,11 @@ def calls(model: minitxl.TransformerLM, released_folder: Path, checkpoint: Path)
     )
     reaching = {"n_layer": 2, "seg_len": 4, "mem_len": 4}
     no_reaching = {"n_layer": COUNT, "seg_len": COUNT, "mem_len": (None, *WHOLE), "window": (0, *WHOLE)}
+    depending = {"model": model, "tokens": STREAM[:6], "seg_len": 3, "mem_len": 2}
+    no_depending = {
+        **{"model": other_than(model), "tokens": NO_STREAM[6:] + NO_STREAM[2:4]},
+        **{"seg_len": COUNT, "mem_len": (None, *WHOLE), "window": (0, *WHOLE)},
+    }
     lanes = {"stream": STREAM, "batch": 2, "seg_len": 4}
     run = loop.start(model.config, TrainConfig(seg_len=4, mem_len=4, batch=2, steps=3, warmup=1))
     right = ContiguousBatches(STREAM, batch=2, seg_len=4)
@@ -252,6 +258,41 @@ def calls(model: minitxl.TransformerLM, released_folder: Path, checkpoint: Path)
             rel_shift,
             {"scores": torch.zeros(2, 3)},
             {"scores": (torch.zeros(3), torch.zeros(3, 2), torch.zeros(0, 2), [[1.0]], None, "x", 3)},
+        ),
+        "rotate": (
+            rotate,
+            {"x": torch.zeros(2, 2, 3, 4), "positions": torch.arange(3)},
+            {
+                "x": (torch.zeros(2, 3, 4), torch.zeros(2, 2, 3, 5), torch.zeros(2, 2, 3, 4).long(), [1], 3),
+                "positions": (torch.arange(4), torch.zeros(3, 1), [1], None, 3),
+            },
+        ),
+        "buckets": (
+            buckets,
+            {"away": torch.arange(3), "n_bucket": 6, "bucket_distance": 10},
+            {
+                "away": (torch.zeros(2, 3), [1], None, 3),
+                "n_bucket": NO_SIZES["n_bucket"],
+                "bucket_distance": NO_SIZES["bucket_distance"],
+            },
+        ),
+        "dependency changes": (dependency_reach.changes, depending, no_depending),
+        "dependency gradients": (dependency_reach.gradients, depending, no_depending),
+        "context_losses": (
+            context_length.context_losses,
+            {"model": model, "stream": STREAM, "context_len": 3, "targets": 2},
+            {"model": other_than(model), "stream": NO_STREAM, "context_len": (99, *COUNT), "targets": COUNT},
+        ),
+        "memory_changes": (
+            context_length.memory_changes,
+            {
+                **{"model": model, "stream": STREAM, "settings": EvaluateConfig(4, 4)},
+                **{"ages": (1, 2), "how": "hide", "batch": 1},
+            },
+            {
+                **{"model": other_than(model), "stream": NO_STREAM, "settings": other_than(EvaluateConfig())},
+                **{"ages": ((2, 1), (0, 1)), "how": ("x", None), "batch": (99, *COUNT)},
+            },
         ),
         "TransformerLM": (TransformerLM, {"config": model.config}, {"config": other_than(model.config)}),
         "optimize": (fast.optimize, {"model": model}, {"model": other_than(model)}),

@@ -1,0 +1,68 @@
+"""Validation of a run: a sample of the validation text, scored as the model is trained.
+
+The sample is lanes from all over the text. A lane begins without memory, so it has to be long
+for its mean to be that of a model with memory; and there have to be several, or the sample is
+one place of the text.
+"""
+
+from torch import Tensor
+
+from minitxl.data.batching import spread_lanes
+from minitxl.inference.evaluation import Score, cached_lanes
+from minitxl.model import TransformerLM
+from minitxl.training import distributed
+from minitxl.training.config import TrainConfig
+
+SPANS = 8
+"""How often memory and segment fit into a lane, where the tokens suffice: the lane's start, which is
+read without memory, is an eighth of it at most."""
+FEWEST_LANES = 8
+"""Lanes of a sample that is not the whole text, at least; shorter ones where the tokens do not suffice."""
+
+
+def validate(
+    model: TransformerLM, stream: Tensor, settings: TrainConfig, attention_len: int | None = None
+) -> float:
+    """Return bits per token on ``settings.validate_tokens`` of ``stream``, in ``lanes_in`` it.
+
+    Segment, memory and window are those of training or, with an ``attention_len``, a memory in
+    which every query sees that many keys. Each process reads its share of the lanes.
+    """
+    how = settings.evaluation if attention_len is None else settings.evaluation.attending(attention_len)
+    count = lanes_in(stream, settings)
+    first, end = (count * rank // distributed.size() for rank in (distributed.rank(), distributed.rank() + 1))
+    lanes = spread_lanes(stream, batch=count, tokens=settings.validate_tokens, rows=slice(first, end))
+    score = cached_lanes(model, lanes, how) if len(lanes) else Score(0.0, 0)
+    nats, scored = distributed.summed([score.nats, float(score.tokens)])
+    return Score(nats, int(scored)).bits_per_token
+
+
+def lanes_in(stream: Tensor, settings: TrainConfig) -> int:
+    """Return in how many lanes the sample is read, the same for training's memory and longer ones.
+
+    As many as in training, or fewer and longer ones, to hold ``SPANS`` times segment and memory, but
+    not under ``FEWEST_LANES``. The whole text may be a single lane.
+    """
+    there = len(stream) - 1
+    tokens = min(settings.validate_tokens, there)
+    fewest = 1 if tokens == there else FEWEST_LANES
+    return min(tokens, max(fewest, min(settings.batch, tokens // (SPANS * _span(settings)))))
+
+
+def sufficient_tokens(settings: TrainConfig) -> int:
+    """Return the tokens that ``FEWEST_LANES`` lanes hold, each of ``SPANS`` times segment and memory."""
+    return FEWEST_LANES * SPANS * _span(settings)
+
+
+def in_words(stream: Tensor, settings: TrainConfig) -> str:
+    """Return one line that says how much of the validation text is scored, and in how many lanes."""
+    there, count = len(stream) - 1, lanes_in(stream, settings)
+    scored = count * (min(settings.validate_tokens, there) // count)
+    lanes = "1 lane" if count == 1 else f"{count:,} lanes from all over the text, each"
+    size = f"{lanes} of {scored // count:,}"
+    return f"validation: {scored:,} of {there:,} tokens, in {size}, without memory at first"
+
+
+def _span(settings: TrainConfig) -> int:
+    """Return the tokens of a segment and of the longest memory that is validated."""
+    return settings.seg_len + max((settings.mem_len, *settings.validate_attention_lens))
