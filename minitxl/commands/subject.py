@@ -1,6 +1,6 @@
 """A trained model that a command begins with: that of a run, or a released one."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from minitxl.config import ModelConfig
@@ -22,7 +22,7 @@ class Subject:
     model: TransformerLM
     lengths: EvaluateConfig
     tokenizer: Tokenizer | None
-    info: RunInfo = RunInfo()
+    info: RunInfo = field(default_factory=RunInfo)
     """What a run learned and began with; nothing of a released model."""
     state: str = ""
     """Words on how far a run had come when the model was stored; none for a released model."""
