@@ -157,7 +157,10 @@ def gradients(
 
 def _on_device(tokens: Stream, model: TransformerLM) -> Int[Tensor, " time"]:
     check_kind("model", model, TransformerLM)
-    return check_rank("tokens", tokens, "time").to(next(model.parameters()).device, torch.int64)
+    check_rank("tokens", tokens, "time")
+    if tokens.is_floating_point() or tokens.is_complex() or tokens.dtype == torch.bool:
+        raise ValueError(f"tokens must hold whole numbers, got {tokens.dtype}")
+    return tokens.to(next(model.parameters()).device, torch.int64)
 
 
 def _at_query(

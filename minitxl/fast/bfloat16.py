@@ -53,10 +53,10 @@ def bfloat16_products() -> Iterator[None]:
 
 
 def in_bfloat16(x: Tensor, weight: Tensor) -> bool:
-    """Return True if the product of these tensors is to be in bfloat16."""
+    """Return True if the product of these tensors is to be in bfloat16; a graph reads no switch."""
     formats = {x.dtype, weight.dtype}
     if formats == {torch.float32}:
-        return _switched_on.get() and x.device.type == "cpu"
+        return x.device.type == "cpu" and not torch.compiler.is_compiling() and _switched_on.get()
     return torch.bfloat16 in formats and formats <= {torch.float32, torch.bfloat16}
 
 

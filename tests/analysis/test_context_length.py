@@ -207,10 +207,12 @@ def test_context_losses_are_the_same_each_time_and_leave_the_model_as_it_was():
 
 
 def test_a_stream_too_short_for_context_and_targets_is_refused():
-    for context_len, targets in ((50, 11), (0, 3), (3, 0)):
-        with pytest.raises(
-            ValueError, match=f"at most the stream's 60 tokens, got {context_len} and {targets}"
-        ):
+    for context_len, targets, sentence in (
+        (50, 11, "together at most the stream's 60 tokens, got 50 and 11"),
+        (0, 3, "context_len must be 1 or more, got 0"),
+        (3, 0, "targets must be 1 or more, got 0"),
+    ):
+        with pytest.raises(ValueError, match=sentence):
             context_losses(small_model(), STREAM, context_len=context_len, targets=targets)
 
 
