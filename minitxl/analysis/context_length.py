@@ -220,6 +220,7 @@ def memory_changes(
     """
     check_kind("model", model, TransformerLM)
     check_kind("settings", settings, EvaluateConfig)
+    check_rank("stream", stream, "time")
     youngest, oldest = ages
     if not 1 <= youngest <= oldest:
         raise ValueError(f"ages must be two numbers with 1 ≤ first ≤ last, got {ages}")

@@ -98,8 +98,7 @@ def extend_with_gradient(
     It is for measuring what the stop-gradient cuts. Training with it would keep the graph of
     the whole stream.
     """
-    if mem_len < 0:
-        raise ValueError(f"mem_len must be 0 or more, got {mem_len}")
+    check("mem_len", mem_len, whole(0, LONGEST))
     context, _ = pack([empty(states) if memory is None else memory, states], "layer batch * model")
     return context[:, :, max(0, context.shape[2] - mem_len) :]
 
