@@ -148,6 +148,12 @@ def check_floating(name: str, tensor: object, axes: str) -> Tensor:
     return tensor
 
 
+def check_whole(name: str, tensor: Tensor) -> None:
+    """Raise a ValueError unless the tensor holds whole numbers, of any integer format."""
+    if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool:
+        raise ValueError(f"{name} must hold whole numbers, got {tensor.dtype}")
+
+
 def check_format(name: str, tensor: Tensor, weight: Tensor) -> None:
     """Raise a ValueError unless the tensor is on the weight's device and of its number format.
 

@@ -20,7 +20,7 @@ from einops import pack, rearrange, repeat
 from jaxtyping import Bool, Float, Int, Integer, Num
 from torch import Tensor, nn
 
-from minitxl.arguments import check_kind, check_rank
+from minitxl.arguments import check_kind, check_rank, check_whole
 from minitxl.fast import fast_evaluation, restore
 from minitxl.fields import LONGEST, check, whole
 from minitxl.memory import check_query, empty, extend
@@ -156,9 +156,7 @@ def gradients(
 
 def _on_device(tokens: Stream, model: TransformerLM) -> Int[Tensor, " time"]:
     check_kind("model", model, TransformerLM)
-    check_rank("tokens", tokens, "time")
-    if tokens.is_floating_point() or tokens.is_complex() or tokens.dtype == torch.bool:
-        raise ValueError(f"tokens must hold whole numbers, got {tokens.dtype}")
+    check_whole("tokens", check_rank("tokens", tokens, "time"))
     return tokens.to(next(model.parameters()).device, torch.int64)
 
 

@@ -16,7 +16,7 @@ CHANGEABLE = (
 )
 """Settings that a run may go on with at other values."""
 SAMPLED_BY = ("batch", "validate_tokens", "validate_attention_lens")
-"""Those that decide which tokens are validated: scores of two samples are not compared."""
+"""Settings that decide which tokens are validated: scores of two samples are not compared."""
 REGULARIZATION = ("dropout", "attention_dropout", "word_dropout", "variational_dropout")
 """Settings of a model that its weights do not depend on."""
 SMALLEST_SHARE = 5

@@ -11,7 +11,7 @@ from einops import rearrange
 from jaxtyping import Int, Integer
 from torch import Tensor
 
-from minitxl.arguments import check_rank
+from minitxl.arguments import check_rank, check_whole
 from minitxl.fields import check, whole
 
 
@@ -41,9 +41,7 @@ class ContiguousBatches:
     ) -> None:
         check("batch", batch, whole(1))
         check("seg_len", seg_len, whole(1))
-        check_rank("stream", stream, "time")
-        if stream.is_floating_point() or stream.is_complex() or stream.dtype == torch.bool:
-            raise ValueError(f"a stream of tokens must hold whole numbers, got {stream.dtype}")
+        check_whole("a stream of tokens", check_rank("stream", stream, "time"))
         lane = len(stream) // batch
         if lane < seg_len + 1:
             raise ValueError(

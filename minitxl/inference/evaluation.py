@@ -19,7 +19,7 @@ from jaxtyping import Float, Integer
 from torch import Tensor
 from torch.nn.functional import pad
 
-from minitxl.arguments import check_kind, check_rank
+from minitxl.arguments import check_kind, check_rank, check_whole
 from minitxl.fast import fast_evaluation, kv_cache
 from minitxl.fast.bfloat16 import Precision
 from minitxl.fields import LONGEST, check, optional, whole
@@ -204,8 +204,7 @@ def _inputs_and_targets(model: TransformerLM, stream: Stream) -> tuple[Ids, Ids]
 
 
 def _whole_numbers(ids: Ids) -> Ids:
-    if ids.is_floating_point() or ids.is_complex() or ids.dtype == torch.bool:
-        raise ValueError(f"a text to score must hold whole numbers, got {ids.dtype}")
+    check_whole("a text to score", ids)
     return ids.to(torch.int64)
 
 
