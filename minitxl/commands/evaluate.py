@@ -23,7 +23,6 @@ from minitxl.inference.config import EvaluateConfig
 from minitxl.inference.evaluation import Score, cached, sliding
 from minitxl.model import TransformerLM
 from minitxl.pretrained.presets import PRESETS
-from minitxl.training import run_config_file
 
 LENGTHS = ("seg_len", "mem_len", "window", "clamp_len")
 """Flags that take the place of the lengths of training, or of those released."""
@@ -139,8 +138,7 @@ class Evaluate:
     def _source(self) -> TextFlags:
         """Return the text to score; if none is named, the run's own, or the released model's."""
         if self.folder is not None:
-            own = text_of_run(run_config_file.read(self.folder))
-            return own if self.source == TextFlags() else self.source
+            return text_of_run(self.folder) if self.source == TextFlags() else self.source
         named = self.source.data is not None or self.source.text is not None
         return self.source if named else replace(self.source, data="wikitext-103")
 

@@ -20,8 +20,8 @@ from minitxl.data.token_file import Unit
 from minitxl.data.tokenizer import Tokenizer
 from minitxl.experiments.runner import Report
 from minitxl.fields import check, whole
+from minitxl.training import run_config_file
 from minitxl.training.loop import Record
-from minitxl.training.run_config_file import Defaults
 
 Device = Literal["auto", "cpu", "cuda"]
 COUNTED_AT_ONCE = 2**22
@@ -116,12 +116,18 @@ class TextFlags:
         return datasets.from_files([self.text], unit, **options)
 
 
-def text_of_run(stored: Defaults | None) -> TextFlags:
-    """Return the flags of the text that a run learned, from its config.json; the defaults without one."""
+def text_of_run(folder: Path) -> TextFlags:
+    """Return the flags of the text that the run learned, from its config.json; the defaults without one."""
+    stored = run_config_file.read(folder)
     if stored is None:
         return TextFlags()
-    text = stored.source.get("text")
-    return TextFlags(**{**stored.source, "text": None if text is None else Path(text)})
+    text = None if stored.source.get("text") is None else Path(stored.source["text"])
+    if text is not None and not text.exists():
+        raise ValueError(
+            f"text must be named where it has moved (--text): "
+            f"{folder / run_config_file.CONFIG} says {text}, which is not there"
+        )
+    return TextFlags(**{**stored.source, "text": text})
 
 
 def unknown_in(stream: Tensor, tokenizer: Tokenizer | None) -> str:

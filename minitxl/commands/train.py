@@ -168,7 +168,7 @@ def _of_run(first: Train, checkpoint: Path) -> Train:
     if first.source.text is not None:
         source = TextFlags(unit=own.info.unit)
     else:
-        source = TextFlags() if first.source.data is not None else text_of_run(stored)
+        source = TextFlags() if first.source.data is not None else text_of_run(first.folder)
     return Train(
         preset=own.info.preset,  # type: ignore[arg-type]
         model=ModelFlags(**asdict(own.model)),

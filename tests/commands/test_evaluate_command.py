@@ -411,6 +411,16 @@ def test_a_run_whose_text_has_changed_is_not_scored_on_it_unless_it_is_named(byt
     assert scored(capsys, byte_run, "--text", book) == ("whole of book.txt", 1928)
 
 
+@pytest.mark.parametrize("command", ["evaluate", "train"])
+def test_where_the_text_of_a_run_has_moved_the_file_that_names_it_is_told(byte_run, book, capsys, command):
+    moved = book.rename(book.with_name("moved.txt"))
+    assert refusal(capsys, command, byte_run) == (
+        f"text must be named where it has moved (--text): {byte_run / 'config.json'} says {book}, "
+        f"which is not there"
+    )
+    call(command, byte_run, "--text", moved)
+
+
 def test_tokens_that_the_run_was_trained_on_are_counted(byte_run, book, other, tmp_path, capsys):
     def trained_on(*words: object) -> list[str]:
         call("evaluate", byte_run, *words)
