@@ -400,13 +400,15 @@ def result(reference: str = "transformers") -> dict:
     speed = {"median": 2.5, "quartiles": [2.25, 2.75], "range": [2, 3]}
     one = {"median": 1.0, "quartiles": [1.0, 1.0], "range": [1, 1]}
     megabytes = {"median": 1234.0, "quartiles": [1200.0, 1300.0], "range": [1100, 1400]}
+    twice = {"median": 2468.0, "quartiles": [2400.0, 2600.0], "range": [2200, 2800]}
+    held = {"minitxl": {"megabytes": megabytes}, reference: {"megabytes": twice}}
     systems = {"minitxl": {"speed": speed}, reference: {"speed": one}}
     return {
         "reference": reference,
         "items": [
             {"work": "training", "size": "S", "systems": systems},
             {"work": "generation", "size": "M", "systems": systems},
-            {"work": "peak memory", "size": "S", "systems": {"vanilla": {"megabytes": megabytes}}},
+            {"work": "peak memory", "size": "S", "systems": held},
         ],
     }
 
@@ -414,13 +416,18 @@ def result(reference: str = "transformers") -> dict:
 def test_the_picture_says_its_numbers_in_words():
     said = draw(result()).alt
     assert said.startswith(
-        "training, 4 layers of 256, speed, transformers = 1, more is better: "
+        "minitxl trains 2.5 times as fast as transformers. "
+        "training, 4 layers of 256, speed, transformers = 1: "
         "minitxl 2.50 (quartiles 2.25 and 2.75), transformers 1.00 (quartiles 1.00 and 1.00)."
     )
     assert bench_memory(result()).alt == (
-        "peak memory, 4 layers of 256, MB, less is better: vanilla 1,234 (quartiles 1,200 and 1,300)."
+        "A training step of minitxl holds 0.5 of the memory of transformers. peak memory, 4 layers of 256, "
+        "MB, less is better: minitxl 1,234 (quartiles 1,200 and 1,300), "
+        "transformers 2,468 (quartiles 2,400 and 2,600)."
     )
-    assert bench_reading(result()).alt.startswith("generation, 12 layers of 512, speed")
+    assert bench_reading(result()).alt.startswith(
+        "minitxl writes 2.5 times as fast as transformers. generation"
+    )
     assert "training" not in bench_reading(result()).alt
 
 

@@ -1,5 +1,7 @@
 """The benchmark: this package beside its peers."""
 
+from collections.abc import Sequence
+
 from matplotlib.axes import Axes
 
 from minitxl.figures.picture import (
@@ -9,6 +11,7 @@ from minitxl.figures.picture import (
     Data,
     Picture,
     drawing,
+    fitted,
     is_narrow,
     legend_outside,
     panels,
@@ -27,6 +30,7 @@ SIZES = {
     "S": "4 layers of 256",
     "M3": "3 layers of 512",
     "M": "12 layers of 512",
+    "M16": "12 layers of 512, 16 texts",
     "large": "24 layers of 1,024",
 }
 
@@ -53,8 +57,8 @@ def _races(data: Data, *works: str) -> Picture:
         with drawing(4, 1) as figure:
             figure.text(0.5, 0.5, "not measured", ha="center", va="center")
         return Picture(figure, f"{' and '.join(works)}: not measured.")
-    with drawing(10, 3.4) as figure:
-        shown = panels(figure, len(rows), height=2.9)
+    with drawing(10, 4) as figure:
+        shown = panels(figure, len(rows), height=3.2)
         alt = [_race(axes, row, data["reference"]) for axes, row in zip(shown, rows, strict=True)]
         for mark, colour, fill, label in (
             ("o", ORANGE, ORANGE, "minitxl"),
@@ -66,14 +70,39 @@ def _races(data: Data, *works: str) -> Picture:
             shown[0].plot([], [], mark, color=colour, mfc=fill, ms=7, label=label)
         shown[0].plot([], [], "-", color="#808080", label="quartile to quartile")
         legend_outside(figure, *shown[0].get_legend_handles_labels(), ncols=3)
-    return Picture(figure, " ".join(alt))
+        found = _found(rows, data["reference"])
+        figure.suptitle(fitted(found), x=0.01, ha="left", fontsize=10, fontweight="bold")
+    return Picture(figure, f"{found}. {' '.join(alt)}")
+
+
+def _found(rows: Sequence[Data], reference: str) -> str:
+    """Return what the races say of minitxl and the reference."""
+    if rows[0]["work"] == "peak memory":
+        shares = [
+            row["systems"]["minitxl"]["megabytes"]["median"]
+            / row["systems"][reference]["megabytes"]["median"]
+            for row in rows
+        ]
+        return f"A training step of minitxl holds {_between(shares)} of the memory of {reference}"
+    doing = {"training": "trains", "cached evaluation": "evaluates", "generation": "writes"}
+    speeds: dict[str, list[float]] = {}
+    for row in rows:
+        speeds.setdefault(doing[row["work"]], []).append(row["systems"]["minitxl"]["speed"]["median"])
+    told = " and ".join(f"{verb} {_between(found)} times" for verb, found in speeds.items())
+    return f"minitxl {told} as fast as {reference}"
+
+
+def _between(numbers: Sequence[float]) -> str:
+    """Return the range of the numbers, in two digits."""
+    low, high = (f"{number:.2g}" for number in (min(numbers), max(numbers)))
+    return low if low == high else f"{low} to {high}"
 
 
 def _race(axes: Axes, row: Data, reference: str) -> str:
     """Draw an item, one system below the other, and return it in words."""
     shape = SIZES.get(row["size"], f"size {row['size']}")
     title, timed, alt = f"{row['work']}, {shape}", row["work"] != "peak memory", list[str]()
-    what = f"speed, {reference} = 1, more is better" if timed else "MB, less is better"
+    what = f"speed, {reference} = 1" if timed else "MB, less is better"
     for place, (name, system) in enumerate(row["systems"].items()):
         measured = system["speed" if timed else "megabytes"]
         value, (low, high) = measured["median"], measured["quartiles"]
@@ -90,9 +119,7 @@ def _race(axes: Axes, row: Data, reference: str) -> str:
         axes.axvline(1, color="black", lw=1, ls=":", zorder=0)
     names = [name.replace("-cache", "\n-cache") for name in row["systems"]]
     axes.set_yticks(range(len(names)), names, fontsize=9)
-    axes.set(
-        title=title if is_narrow() else title.replace(", ", ",\n"), xlabel=what.replace(", more", ",\nmore")
-    )
+    axes.set(title=title if is_narrow() else title.replace(", ", ",\n"), xlabel=what.replace(", ", ",\n"))
     axes.margins(x=0.3, y=0.12)
     axes.set_xlim(left=0)
     axes.invert_yaxis()
