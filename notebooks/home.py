@@ -5,7 +5,7 @@ The address is the setting ``repository`` of ``[tool.minitxl]`` in pyproject.tom
 to Colab, Binder or a hosted book. Set, these follow from it:
 
 - the notebooks' links to Colab and Binder, and the cell that installs the course in Colab;
-- the README's badges, and its line that clones;
+- the README's badges, its line that clones, and that of the teacher's guide;
 - the address in CITATION.cff and among the project's addresses in pyproject.toml;
 - ``.binder/``, which installs the course in Binder;
 - the workflow that publishes the book on GitHub's pages.
@@ -53,6 +53,7 @@ jobs:
           path: build/book
       - uses: actions/deploy-pages@v4
 """
+GUIDE = "notebooks/assignments/README.md"
 ONLY_AT_HOME = {**BINDER, ".github/workflows/pages.yml": PAGES}
 """Files that there are only where there is a public address, and what they hold."""
 
@@ -68,10 +69,12 @@ def address_in(pyproject: str) -> str:
 def texts_at(address: str, texts: Mapping[str, str], version: str) -> dict[str, str | None]:
     """Return the files as they are with this address; None where there is no such file.
 
-    ``texts`` holds README.md, CITATION.cff, pyproject.toml and the notebooks, whatever address they have now.
+    ``texts`` holds README.md, the teacher's guide, CITATION.cff, pyproject.toml and the notebooks, whatever
+    address they have now.
     """
     found: dict[str, str | None] = {
         "README.md": _readme(texts["README.md"], address, version),
+        GUIDE: _cloning(texts[GUIDE], address, before="make assignments "),
         "CITATION.cff": _citation(texts["CITATION.cff"], address),
         "pyproject.toml": _pyproject(texts["pyproject.toml"], address),
     }
@@ -85,7 +88,7 @@ def texts_at(address: str, texts: Mapping[str, str], version: str) -> dict[str, 
 
 def _readme(text: str, address: str, version: str) -> str:
     text = re.sub(r"^\[Run it in Colab\].*\n\n", "", text, flags=re.MULTILINE)
-    text = re.sub(r"^git clone .*\ncd .*\n", "", text, flags=re.MULTILINE)
+    text = _cloning(text, address, before="make demo ")
     if not address:
         return text
     owner, name = address.split("/")[-2:]
@@ -98,9 +101,14 @@ def _readme(text: str, address: str, version: str) -> str:
     }
     badges = " · ".join(f"[{words}]({link})" for words, link in links.items())
     title, blank, rest = text.partition("\n\n")
-    return f"{title}{blank}{badges}\n\n{rest}".replace(
-        "```sh\nmake demo ", f"```sh\ngit clone {address}\ncd {name}\nmake demo ", 1
-    )
+    return f"{title}{blank}{badges}\n\n{rest}"
+
+
+def _cloning(text: str, address: str, *, before: str) -> str:
+    """Return a page whose first block clones, where there is an address, before it does anything else."""
+    text = re.sub(r"^git clone .*\ncd .*\n", "", text, flags=re.MULTILINE)
+    clone = f"git clone {address}\ncd {address.split('/')[-1]}\n" if address else ""
+    return text.replace(f"```sh\n{before}", f"```sh\n{clone}{before}", 1)
 
 
 def _citation(text: str, address: str) -> str:
@@ -117,7 +125,7 @@ def _pyproject(text: str, address: str) -> str:
 
 def texts_of(root: Path) -> dict[str, str]:
     """Return the files of the repository that the address may change."""
-    names = ["README.md", "CITATION.cff", "pyproject.toml"]
+    names = ["README.md", GUIDE, "CITATION.cff", "pyproject.toml"]
     names += [f"notebooks/{path.name}" for path in sorted((root / "notebooks").glob("*.ipynb"))]
     return {name: (root / name).read_text("utf-8") for name in names}
 

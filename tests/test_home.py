@@ -67,6 +67,8 @@ def test_with_an_address_badges_links_binder_pages_and_citation_follow(at_home):
     readme = at_home["README.md"]
     assert f"```sh\ngit clone {ADDRESS}\ncd a-course\nmake demo " in readme
     assert "](https://someone.github.io/a-course/)" in readme.split("\n\n")[1]
+    guide = at_home["notebooks/assignments/README.md"]
+    assert f"```sh\ngit clone {ADDRESS}\ncd a-course\nmake assignments " in guide
     assert tomllib.loads(at_home["pyproject.toml"])["project"]["urls"] == {"Repository": ADDRESS}
     assert yaml.safe_load(at_home["CITATION.cff"])["repository-code"] == ADDRESS
     steps = yaml.safe_load(at_home[".github/workflows/pages.yml"])["jobs"]["book"]["steps"]

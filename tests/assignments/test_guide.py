@@ -1,0 +1,174 @@
+"""The teacher's pages: plans, quiz, project and commands are as they must be for a class to use them."""
+
+import contextlib
+import io
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from support.markdown import blocks_of, commands_of, words_of
+
+from minitxl.__main__ import main
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "notebooks" / "assignments"
+GUIDE = (FOLDER / "README.md").read_text("utf-8")
+PROJECT = (FOLDER / "project.md").read_text("utf-8")
+PAGES = sorted(FOLDER.glob("*.md"))
+START = (ROOT / "notebooks" / "without_installing.md").read_text("utf-8")
+
+
+def table(page: str, head: str) -> list[list[str]]:
+    """Return the cells of the table whose head begins so, without head and rule."""
+    (lines,) = re.findall(rf"^\| {re.escape(head)} \|.*\n((?:\|.*\n)+)", page, re.MULTILINE)
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines.splitlines()[1:]]
+
+
+def notebooks_in(text: str) -> set[str]:
+    return set(re.findall(r"\b\d\db?\b(?! *×)", text))
+
+
+# Lesson plans
+
+NEEDS = {row[0]: notebooks_in(row[2]) for row in table(GUIDE, "no.")}
+"""What notebooks each assignment needs."""
+
+
+def test_an_assignment_needs_what_its_own_header_says():
+    import nbformat
+
+    for path in sorted(FOLDER.glob("*.ipynb")):
+        title = nbformat.read(path, as_version=4).cells[0].source
+        before = re.search(r"\*\*Before you start:\*\*(.*?)\*\*Time", title, re.DOTALL)[1]
+        assert notebooks_in(before) == NEEDS[path.name[0]], path.name
+
+
+def test_in_the_plan_of_ten_meetings_nothing_is_due_before_what_it_needs():
+    seen: set[str] = set()
+    due = []
+    for _, _, together, dues in table(GUIDE, "meeting"):
+        for number in re.findall(r"\d", dues):
+            assert NEEDS[number] <= seen, number
+            due.append(number)
+        seen |= notebooks_in(re.sub(r"\(\d+\)", "", together))
+    assert due == list("123456")
+
+
+def test_in_the_plan_of_ten_meetings_a_prediction_comes_before_its_notebook():
+    """And not after: a notebook that was treated is no one's to predict any more."""
+    treated: set[str] = set()
+    for _, before, together, _ in table(GUIDE, "meeting"):
+        assert not notebooks_in(before) & treated
+        treated |= notebooks_in(re.sub(r"\(\d+\)", "", together))
+
+
+def test_in_ten_meetings_each_takes_eighty_minutes():
+    for meeting, _, together, _ in table(GUIDE, "meeting"):
+        minutes = [int(number) for number in re.findall(r"\((\d+)\)", together)]
+        assert sum(minutes) == (80 if meeting.isdigit() else 0), meeting
+
+
+def test_in_the_plan_of_fourteen_meetings_nothing_is_due_before_what_it_needs():
+    every = [f"{number:02}" for number in range(14)]
+    rows = table(GUIDE, "assignment | due when the meeting begins on")
+    assert [row[0] for row in rows] == list("123456")
+    for number, when in rows:
+        last = when.removeprefix("a week after ")
+        before = every if last != when else every[: every.index(last)]
+        home = {"12"} if "03" in before else set()  # one section, read at home after the meeting on 03
+        assert NEEDS[number] <= {*before, *home}, number
+
+
+# The quiz
+
+QUESTIONS = re.findall(r"^(\d+)\. .*\n +\(a\) (.*?) \(b\) (.*?) \(c\) (.*)$", GUIDE, re.MULTILINE)
+KEY = {row[0]: row[1] for row in table(GUIDE, "question")}
+
+
+def test_the_quiz_has_a_key_with_the_notebook_of_each_answer():
+    assert [number for number, *_ in QUESTIONS] == list(KEY) == [str(one) for one in range(1, 17)]
+    files = {path.name.partition("_")[0] for path in (ROOT / "notebooks").glob("*.ipynb")}
+    assert {row[3] for row in table(GUIDE, "question")} <= files
+
+
+def test_no_letter_is_the_right_one_more_often_than_chance_would_have_it():
+    letters = "".join(KEY.values())
+    assert all(4 <= count <= 7 for count in Counter(letters).values())
+    assert not any(letters == (letters[:period] * 16)[:16] for period in range(1, 9))
+
+
+def test_the_right_answer_is_not_told_by_its_length():
+    places = Counter[str]()
+    for number, *options in QUESTIONS:
+        right = len(options.pop("abc".index(KEY[number])))
+        lengths = [len(option) for option in options]
+        places["longest"] += right > max(lengths)
+        places["shortest"] += right < min(lengths)
+    assert max(places.values()) <= 5, places
+
+
+def test_the_questions_can_be_copied_without_the_key():
+    assert "✓" not in GUIDE
+
+
+# Links and commands
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_of_the_teachers_pages_lead_somewhere(page):
+    for link in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", page.read_text("utf-8")):
+        assert link.startswith("https://") or (page.parent / link).exists(), link
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_are_numbered_one_after_the_other(page):
+    lines = [
+        line
+        for block in blocks_of(page.read_text("utf-8"))
+        if block.language == "sh"
+        for line in block.text.splitlines()
+        if not re.match(r"git clone |cd [\w-]+$", line)  # where there is an address; see make home
+    ]
+    numbers = [re.search(r" # (\d+)(?:: .*)?$", line) for line in lines]
+    assert [number and int(number[1]) for number in numbers] == list(range(1, len(lines) + 1))
+
+
+# The project
+
+TINY = (
+    "--n-layer 1 --d-model 16 --n-head 2 --d-head 8 --d-inner 32 --batch 4 --seg-len 8 --warmup 2 "
+    "--validate-every 3 --validate-tokens 100"
+)
+
+
+def test_the_projects_commands_and_its_snippet_work_one_after_the_other(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MINITXL_DATA", str(tmp_path / "data"))
+    Path("my.txt").write_text("def f(x):\n    return x\n\n" * 400)
+    blocks = blocks_of(PROJECT)
+    commands = [one for block in blocks if block.language == "sh" for one in commands_of(block)]
+    for command in commands:
+        words = words_of(command)[1:]
+        if words[0] == "train":
+            words[words.index("--steps") + 1] = "6"
+            words += TINY.split()
+        main(words)
+    assert capsys.readouterr().out.count("bits per byte") >= 4
+    (snippet,) = [block.text for block in blocks if block.language == "python"]
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        exec(compile(snippet, "project.md", "exec"), {})
+    assert len(re.findall(r"without ages \d+ to \d+: -?\d+\.\d{4} nats", said.getvalue())) == 4
+
+
+def test_the_projects_rubric_adds_up():
+    rows = table(PROJECT, "part")
+    *parts, total = [int(row[3].strip("*")) for row in rows]
+    assert sum(parts) == total == 100
+
+
+def test_the_page_for_those_who_install_nothing_promises_no_service():
+    assert not re.search(r"colab|binder|kaggle|sagemaker|codespace", START, re.IGNORECASE)
+    assert "`make book`" in START
+    assert "`pip wheel --no-deps --wheel-dir build .`" in START
