@@ -73,7 +73,9 @@ def main() -> None:
     parser.add_argument("--feedback", action="store_true", help="write a page for each student, mark nothing")
     parser.add_argument("--again", action="store_true", help="mark all again, with other random cases")
     parser.add_argument("--processes", type=int, default=os.cpu_count(), help="students at a time")
-    parser.add_argument("--isolation", choices=["bubblewrap", "container", "none"], help="the strongest if left out")
+    parser.add_argument(
+        "--isolation", choices=["bubblewrap", "container", "none"], help="the strongest if left out"
+    )
     asked = parser.parse_args()
     try:
         isolation = strongest(asked.isolation)

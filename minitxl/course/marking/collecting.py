@@ -139,9 +139,7 @@ def time_of(path: Path) -> datetime:
     return datetime.fromtimestamp(path.stat().st_mtime, UTC)
 
 
-def newest(
-    course: Path, assignment: str, roster: Roster
-) -> tuple[dict[str, Found], list[tuple[Path, str]]]:
+def newest(course: Path, assignment: str, roster: Roster) -> tuple[dict[str, Found], list[tuple[Path, str]]]:
     """Return each student's newest notebook, and the files that belong to no one, with the reason."""
     found: dict[str, Found] = {}
     lost = []

@@ -44,7 +44,9 @@ def _row(part: dict[str, Any], mark: dict[str, Any]) -> str:
     by_hand = " (corrected by hand)" if part["cell"] in mark["corrected"] else ""
     comment = mark["comments"].get(part["cell"], "")
     groups = part["groups"] if len(part["groups"]) > 1 else {}
-    listed = "".join(f"<li>{'✓ right' if ok else '✗ not yet'}: {escape(one)}</li>" for one, ok in groups.items())
+    listed = "".join(
+        f"<li>{'✓ right' if ok else '✗ not yet'}: {escape(one)}</li>" for one, ok in groups.items()
+    )
     said = f"{escape(part['message'])}{f'<ul>{listed}</ul>' if listed else ''}"
     return (
         f'<tr><td>{name}</td><td class="points">{score:g} of {part["most"]:g}{by_hand}</td>'

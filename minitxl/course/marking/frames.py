@@ -26,7 +26,9 @@ def pack(header: dict[str, Any], tensors: Tensors | None = None) -> bytes:
     """Return a frame as bytes; tensors are copied, so views and shared storage are no matter."""
     blob = b""
     if tensors:
-        copies = {name: torch.empty(of.shape, dtype=of.dtype).copy_(of.detach()) for name, of in tensors.items()}
+        copies = {
+            name: torch.empty(of.shape, dtype=of.dtype).copy_(of.detach()) for name, of in tensors.items()
+        }
         blob = save(copies)
     text = json.dumps(header).encode()
     return len(text).to_bytes(8, "big") + len(blob).to_bytes(8, "big") + text + blob

@@ -52,7 +52,9 @@ def judged(job: dict[str, Any], isolation: Isolation) -> list[dict[str, Any]]:
         for place, test in enumerate(job["tests"]):
             before = worker.used
             part = _part(job, test, job["seed"] + place, worker)
-            parts.append({"cell": test["cell"], "most": test["points"], **part, "seconds": worker.used - before})
+            parts.append(
+                {"cell": test["cell"], "most": test["points"], **part, "seconds": worker.used - before}
+            )
     finally:
         worker.stop()
     return parts

@@ -256,7 +256,9 @@ class Sent:
             self.known[name] = value
             floats = self.hidden and value.is_floating_point()
             self.values[name] = torch.randn_like(value, requires_grad=False) if floats else value
-            stride = list(value.stride()) if 0 not in value.stride() else list(torch.empty(value.shape).stride())
+            stride = (
+                list(value.stride()) if 0 not in value.stride() else list(torch.empty(value.shape).stride())
+            )
             leaf = value.requires_grad and value.is_floating_point()
             return {"tensor": name, "stride": stride, "requires_grad": leaf}
         if isinstance(value, list | tuple):

@@ -52,7 +52,9 @@ class Rules:
         dates = told.get("due", {}), *told.get("extensions", {}).values()
         for name, when in (pair for table in dates for pair in table.items()):
             if not isinstance(when, datetime) or when.tzinfo is None:
-                raise ValueError(f"{path}: the date of {name} must be like 2026-10-12T23:59:00+02:00, got {when}")
+                raise ValueError(
+                    f"{path}: the date of {name} must be like 2026-10-12T23:59:00+02:00, got {when}"
+                )
         for name, number in late.items():
             if type(number) not in (int, float) or not 0 <= number < math.inf:
                 raise ValueError(f"{path}: {name} must be a number of at least 0, got {number!r}")
