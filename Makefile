@@ -20,7 +20,7 @@ NBGRADER_MENUS := @jupyter/nbgrader
 TORCH := $(shell sed -n '/^torch==/p' constraints.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo lab test test-unit test-notebooks test-solutions test-browser test-classroom soak lint figures figures-check notebooks home book assignments classroom-check bench gpu gpu-rehearsal parity clean
+.PHONY: help setup demo lab test test-unit test-notebooks test-solutions test-browser test-classroom soak lint figures figures-check notebooks home book assignments mark feedback classroom-check bench gpu gpu-rehearsal parity clean
 
 help:  ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -117,6 +117,12 @@ COURSE ?= build/classroom
 
 assignments: $(READY_CLASSROOM)  ## student, solution and instructor versions, in COURSE=FOLDER
 	@$(BIN)/python notebooks/assignments/build.py $(COURSE)
+
+mark: $(READY_CLASSROOM)  ## mark what was handed in, in COURSE=FOLDER; NAMES="1 3" marks these assignments
+	@$(BIN)/python notebooks/assignments/mark.py $(COURSE) $(NAMES)
+
+feedback: $(READY_CLASSROOM)  ## a page for each student, in COURSE/feedback
+	@$(BIN)/python notebooks/assignments/mark.py $(COURSE) $(NAMES) --feedback
 
 classroom-check: $(READY_TEST)  ## every assignment through the real nbgrader
 	@$(PYTEST) tests/classroom

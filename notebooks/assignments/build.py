@@ -4,7 +4,8 @@
     python notebooks/assignments/build.py FOLDER 1 4         these
 
 ``FOLDER/source`` is the instructor's, ``FOLDER/release`` the students', ``FOLDER/solution`` what to hand
-out afterwards: solved, without hidden tests. Submissions, marks and feedback that are there already stay.
+out afterwards: solved, without hidden tests. ``FOLDER/course.toml`` has the course's rules, and is written if
+there is none. Submissions, marks and feedback that are there already stay.
 """
 
 import argparse
@@ -19,6 +20,8 @@ from nbgrader.coursedir import CourseDirectory
 from nbgrader.preprocessors import ClearHiddenTests
 from traitlets.config import Config, PyFileConfigLoader
 
+from minitxl.course.marking.rules import EXAMPLE, Rules
+
 HERE = Path(__file__).parent
 CONFIG = "nbgrader_config.py"
 
@@ -30,6 +33,16 @@ def api_of(course: Path) -> NbGraderAPI:
     return NbGraderAPI(CourseDirectory(config=config), config=config)
 
 
+def of_year(notebook: nbformat.NotebookNode, year: str) -> nbformat.NotebookNode:
+    """The notebook with everyone's numbers drawn anew for a year."""
+    if year:
+        (imports,) = (cell for cell in notebook.cells if cell.id == "imports")
+        imports.source = (
+            f"from functools import partial\n{imports.source}\n\nvariant = partial(variant, year={year!r})"
+        )
+    return notebook
+
+
 def build(course: Path, sources: list[Path]) -> None:
     """Write the three versions; raise RuntimeError with nbgrader's own words where it refuses."""
     os.environ["PATH"] = os.pathsep.join(
@@ -37,15 +50,19 @@ def build(course: Path, sources: list[Path]) -> None:
     )  # for alembic
     course.mkdir(parents=True, exist_ok=True)
     shutil.copy(HERE / CONFIG, course)
+    if not (course / "course.toml").exists():
+        (course / "course.toml").write_text(EXAMPLE, "utf-8")
+    year = Rules.of(course).year
     api = api_of(course.resolve())
     for source in sources:
         for version in ("source", "solution"):
             (course / version / source.stem).mkdir(parents=True, exist_ok=True)
-        shutil.copy(source, course / "source" / source.stem)
+        notebook = of_year(nbformat.read(source, as_version=4), year)
+        nbformat.write(notebook, course / "source" / source.stem / source.name)
         made = api.generate_assignment(source.stem)
         if not made["success"]:
             raise RuntimeError(made["log"] or made["error"])
-        solved, _ = ClearHiddenTests().preprocess(nbformat.read(source, as_version=4), {})
+        solved, _ = ClearHiddenTests().preprocess(notebook, {})
         nbformat.write(solved, course / "solution" / source.stem / source.name)
 
 

@@ -49,7 +49,6 @@ WRONG = {
     "the segment's own graph is cut": (
         "remember",
         ("    read =", "    for h in hidden[:-1]:\n        h.detach_()\n    read ="),
-        (".detach()", ""),
     ),
     "where there is no memory yet, the result is a view": (
         "remember",

@@ -1,0 +1,8 @@
+"""Marks submissions: the parent decides, and a sandboxed worker computes.
+
+worker, frames, variants: all that the sandbox holds; isolation: the sandbox; remote, replay: a
+submission's function, called there and run here; judge: one submission; notebooks: their cells,
+repaired; collecting: files as platforms name them; classroom: all submissions of a course;
+gradebook: nbgrader's; rules: due dates and penalties; suspicion: what a person should look at;
+feedback: a page a student.
+"""

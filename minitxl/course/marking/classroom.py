@@ -1,0 +1,209 @@
+"""Marks all submissions of a course: one process a student, as many at once as there are processors.
+
+A verdict is a file of its own, ``marks/ASSIGNMENT/STUDENT.json``, written whole when it is there.
+Whoever interrupts loses what is being marked at that moment, and a second run goes on from there.
+"""
+
+import hashlib
+import json
+import os
+import secrets
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Lock
+from time import perf_counter
+from typing import Any
+
+from minitxl.course.marking.collecting import Found, Roster, newest
+from minitxl.course.marking.gradebook import holds, open_gradebook, store
+from minitxl.course.marking.isolation import Isolation
+from minitxl.course.marking.notebooks import Assignment, Handed, read
+from minitxl.course.marking.rules import Rules
+from minitxl.files import atomic_write, read_bytes, read_json
+
+SECONDS = 3600.0
+"""Seconds that the marking of one submission may last, on a busy machine."""
+
+
+@dataclass
+class Marked:
+    """One assignment after a run: verdicts by student, and what could not be marked, with the reason."""
+
+    assignment: Assignment
+    records: dict[str, dict[str, Any]] = field(default_factory=dict)
+    handed: dict[str, Handed] = field(default_factory=dict)
+    unmarked: list[tuple[str, str]] = field(default_factory=list)
+    anew: int = 0
+    seconds: float = 0.0
+
+
+@dataclass
+class Course:
+    """A course's folder, and how its submissions are marked."""
+
+    folder: Path
+    isolation: Isolation
+    processes: int
+    roster: Roster
+    rules: Rules
+    judges: set[subprocess.Popen[str]] = field(default_factory=set)
+    lock: Lock = field(default_factory=Lock)
+
+    @classmethod
+    def of(cls, folder: Path, isolation: Isolation, processes: int) -> "Course":
+        return cls(folder, isolation, processes, Roster.of(folder), Rules.of(folder))
+
+    def assignments(self) -> list[str]:
+        """Return the names of the assignments that were built here."""
+        return sorted(path.stem for path in (self.folder / "source").glob("*/*.ipynb"))
+
+    def mark(self, name: str, *, again: bool, progress: Callable[[int], Any]) -> Marked:
+        """Mark what is new of one assignment, or all of it again; interrupted, it ends its processes."""
+        result = Marked(Assignment.of(self.folder, name))
+        found, lost = newest(self.folder, name, self.roster)
+        result.unmarked += [(str(path.relative_to(self.folder)), why) for path, why in lost]
+        jobs = dict(self._jobs(result, found, again))
+        progress(len(jobs))
+        began = perf_counter()
+        with ThreadPoolExecutor(self.processes) as pool:
+            running: dict[Future[dict[str, Any]], dict[str, Any]] = {}
+            try:
+                waiting = list(jobs.items())
+                while waiting or running:
+                    while waiting and len(running) < self.processes:
+                        student, job = waiting.pop(0)
+                        running[pool.submit(self._judge, job["job"])] = job["record"]
+                    done, _ = wait(running, return_when=FIRST_COMPLETED)
+                    for future in done:
+                        record = running.pop(future) | future.result()
+                        self._keep(result, record)
+                        progress(-1)
+            finally:
+                self._end()
+        result.anew, result.seconds = len(jobs), perf_counter() - began
+        self._store(result)
+        return result
+
+    def _jobs(self, result: Marked, found: dict[str, Found], again: bool) -> Iterator[tuple[str, Any]]:
+        """Yield what must be marked; take up what was marked before and has not changed."""
+        for student, one in sorted(found.items()):
+            try:
+                content = read_bytes(one.path, at_most=2**28)
+                handed = Handed(result.assignment, read(one.path))
+                cells, answer = handed.to_run(), handed.answer()
+            except Exception as error:
+                result.unmarked.append((student, str(error) or type(error).__name__))
+                continue
+            result.handed[student] = handed
+            digest = hashlib.sha256(content + result.assignment.digest.encode()).hexdigest()
+            old = self._old(result.assignment.name, student)
+            penalty = self.rules.penalty(result.assignment.name, student, one.when, result.assignment.most)
+            record = {"student": student, "digest": digest, "time": one.when.timestamp(), "penalty": penalty}
+            person = self.roster.people.get(student, {})
+            record["person"] = {k: v for k, v in person.items() if k in ("first_name", "last_name", "email")}
+            record |= {"answer": answer, "isolation": self.isolation.name}
+            if old and old.get("digest") == digest and not again and not old["again"]:
+                changed = old["penalty"] != penalty
+                result.records[student] = old | {"penalty": penalty, "stored": old["stored"] and not changed}
+                continue
+            if old:
+                record["answer_before"] = old["answer"]
+            seed = secrets.randbelow(2**31)
+            job = {"owner": student, "cells": cells, "imports": result.assignment.imports, "seed": seed}
+            job |= {"tests": result.assignment.tests, "isolation": self.isolation.name}
+            yield student, {"job": job, "record": record | {"seed": seed, "stored": False}}
+
+    def path(self, assignment: str, student: str) -> Path:
+        """Return where a verdict lies."""
+        name = "".join(one if one.isalnum() or one in "._-@" else f"%{ord(one):x}" for one in student)
+        return self.folder / "marks" / assignment / f"{name}.json"
+
+    def _old(self, assignment: str, student: str) -> dict[str, Any] | None:
+        path = self.path(assignment, student)
+        with suppress(ValueError):
+            found = read_json(path)
+            return found if isinstance(found, dict) and found.get("parts") is not None else None
+        return None
+
+    def _judge(self, job: dict[str, Any]) -> dict[str, Any]:
+        """Return the verdict of a judge process; what ends or fails there is to be marked again."""
+        began = perf_counter()
+        judge = subprocess.Popen(
+            [sys.executable, "-m", "minitxl.course.marking.judge"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            env=os.environ | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"},
+        )
+        with self.lock:
+            self.judges.add(judge)
+        why = ""
+        parts: list[dict[str, Any]] = []
+        try:
+            said, errors = judge.communicate(json.dumps(job), timeout=SECONDS)
+            parts = json.loads(said) if judge.returncode == 0 else []
+            if judge.returncode:
+                lines = errors.strip().splitlines() or [f"ended with {judge.returncode}"]
+                why = f"the judge failed: {lines[-1][:300]}"
+        except subprocess.TimeoutExpired:
+            why = f"the judge took more than {SECONDS:g} seconds"
+        except ValueError as error:
+            why = f"the judge's words are no verdict: {error}"
+        finally:
+            _end(judge)
+            with self.lock:
+                self.judges.discard(judge)
+        whys = {part["again"] for part in parts if part["score"] is None}
+        return {"parts": parts, "again": why or "; ".join(sorted(whys)), "seconds": perf_counter() - began}
+
+    def _end(self) -> None:
+        with self.lock:
+            judges = list(self.judges)
+        for judge in judges:
+            _end(judge)
+
+    def _keep(self, result: Marked, record: dict[str, Any]) -> None:
+        path = self.path(result.assignment.name, record["student"])
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_write(path) as new:
+            new.write_text(json.dumps(record, indent=1) + "\n", "utf-8")
+        result.records[record["student"]] = record
+
+    def _store(self, result: Marked) -> None:
+        """Write into the gradebook what does not stand there yet."""
+        name = result.assignment.name
+        with open_gradebook(self.folder) as gradebook:
+            for student, record in sorted(result.records.items()):
+                if record["again"]:
+                    result.unmarked.append((student, record["again"]))
+                if not record["parts"] or (record["stored"] and holds(gradebook, name, student)):
+                    continue
+                try:
+                    store(gradebook, self.folder, result.handed[student], record)
+                except Exception as error:
+                    result.unmarked.append((student, f"not in the gradebook: {error}"))
+                    continue
+                record.pop("answer_before", None)
+                self._keep(result, record | {"stored": True})
+
+
+def _end(judge: subprocess.Popen[str]) -> None:
+    """End a judge and its sandbox."""
+    if judge.poll() is not None:
+        return
+    with suppress(ProcessLookupError):
+        os.killpg(judge.pid, signal.SIGTERM)
+    try:
+        judge.wait(5)
+    except subprocess.TimeoutExpired:
+        with suppress(ProcessLookupError):
+            os.killpg(judge.pid, signal.SIGKILL)
+        judge.wait()

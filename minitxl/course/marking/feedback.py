@@ -1,0 +1,67 @@
+"""A page for each student: what each part was worth, what was wrong, and the comments. No hidden test."""
+
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from minitxl.course.marking.notebooks import Assignment
+from minitxl.files import atomic_write
+
+STYLE = """body{font:16px/1.5 system-ui,sans-serif;max-width:52rem;margin:2rem auto;padding:0 1rem;color:#222}
+table{border-collapse:collapse;width:100%}td,th{text-align:left;vertical-align:top;padding:.4rem .6rem;
+border-bottom:1px solid #ccc}.points{white-space:nowrap}ul{margin:.3rem 0;padding-left:1.2rem}
+pre{white-space:pre-wrap;background:#f6f6f6;padding:.6rem}"""
+
+
+def page(assignment: Assignment, record: dict[str, Any], mark: dict[str, Any]) -> str:
+    """Return the page of one submission; ``mark`` is what the gradebook says of it."""
+    rows = [_row(part, mark) for part in record["parts"]]
+    title = escape(f"{assignment.name}: {record['student']}")
+    written = assignment.written
+    given = "not marked yet" if written in mark["by hand"] else f"{mark['points'][written]:g} points"
+    comment = mark["comments"].get(written, "")
+    late = f"<p>Handed in late: {mark['penalty']:g} points less.</p>" if mark["penalty"] else ""
+    return f"""<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>{STYLE}</style></head><body>
+<h1>{title}</h1>
+<p><b>{mark["score"]:g} of {mark["most"]:g} points</b></p>{late}
+<table><thead><tr><th scope="col">function</th><th scope="col">points</th><th scope="col">what was found</th></tr></thead>
+<tbody>{"".join(rows)}</tbody></table>
+<h2>The written question: {given}</h2>
+<pre>{escape(record["answer"])}</pre>
+{f"<p>{escape(comment)}</p>" if comment else ""}
+<p>Do you think that a mark is wrong? Say which function, and what it returns for which arguments, to the person
+who marks: it will be marked again with the numbers it was marked with, number {record["seed"]}.</p>
+</body></html>
+"""
+
+
+def _row(part: dict[str, Any], mark: dict[str, Any]) -> str:
+    name = f"<code>{escape(part['function'])}</code>"
+    if part["score"] is None:
+        return f"<tr><td>{name}</td><td>–</td><td>not marked yet: it will be marked again</td></tr>"
+    score = mark["points"][part["cell"]]
+    by_hand = " (corrected by hand)" if part["cell"] in mark["corrected"] else ""
+    comment = mark["comments"].get(part["cell"], "")
+    groups = part["groups"] if len(part["groups"]) > 1 else {}
+    listed = "".join(
+        f"<li>{'✓ right' if ok else '✗ not yet'}: {escape(one)}</li>" for one, ok in groups.items()
+    )
+    said = f"{escape(part['message'])}{f'<ul>{listed}</ul>' if listed else ''}"
+    return (
+        f'<tr><td>{name}</td><td class="points">{score:g} of {part["most"]:g}{by_hand}</td>'
+        f"<td>{said}{f'<p>{escape(comment)}</p>' if comment else ''}</td></tr>\n"
+    )
+
+
+def write(course: Path, assignment: Assignment, records: dict[str, Any], found: dict[str, Any]) -> int:
+    """Write ``feedback/STUDENT/ASSIGNMENT/ASSIGNMENT.html``, where nbgrader returns it from; return how many."""
+    pages = 0
+    for student, record in records.items():
+        if student in found:
+            path = course / "feedback" / student / assignment.name / f"{assignment.name}.html"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with atomic_write(path) as new:
+                new.write_text(page(assignment, record, found[student]), "utf-8")
+            pages += 1
+    return pages

@@ -1,0 +1,56 @@
+"""Frames between judge and worker: a header of JSON and tensors in safetensors' format. Neither is code.
+
+The worker is a program by itself, so this file imports nothing of the package.
+"""
+
+import json
+from typing import Any
+
+import torch
+from safetensors.torch import load, save
+from torch import Tensor
+
+LARGEST = 2**28
+"""Bytes of a frame, at most."""
+HEAD = 16
+"""Bytes in front of each frame: the lengths of the header and of the tensors."""
+
+Tensors = dict[str, Tensor]
+
+
+class FrameError(ValueError):
+    """Bytes that are no frame."""
+
+
+def pack(header: dict[str, Any], tensors: Tensors | None = None) -> bytes:
+    """Return a frame as bytes; tensors are copied, so views and shared storage are no matter."""
+    blob = b""
+    if tensors:
+        copies = {
+            name: torch.empty(of.shape, dtype=of.dtype).copy_(of.detach()) for name, of in tensors.items()
+        }
+        blob = save(copies)
+    text = json.dumps(header).encode()
+    return len(text).to_bytes(8, "big") + len(blob).to_bytes(8, "big") + text + blob
+
+
+def lengths(head: bytes) -> tuple[int, int]:
+    """Return the lengths of header and tensors that the first bytes of a frame tell."""
+    text, blob = int.from_bytes(head[:8], "big"), int.from_bytes(head[8:HEAD], "big")
+    if text + blob > LARGEST:
+        raise FrameError(f"a frame has at most {LARGEST:,} bytes, got {text + blob:,}")
+    return text, blob
+
+
+def unpack(text: bytes, blob: bytes) -> tuple[dict[str, Any], Tensors]:
+    """Return header and tensors; raise FrameError if either is not what it should be."""
+    try:
+        header = json.loads(text)
+        tensors = load(blob) if blob else {}
+    except Exception as error:
+        raise FrameError(str(error)) from None
+    except RecursionError:
+        raise FrameError("too many brackets") from None
+    if not isinstance(header, dict):
+        raise FrameError("the header must be a dict")
+    return header, tensors

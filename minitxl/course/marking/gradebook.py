@@ -1,0 +1,86 @@
+"""Verdicts in nbgrader's gradebook, through its own interface."""
+
+import os
+from collections.abc import Iterable
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from nbgrader.api import Gradebook, MissingEntry
+
+from minitxl.course.marking.notebooks import Handed
+from minitxl.files import atomic_write
+
+
+def open_gradebook(course: Path) -> Any:
+    """Return the course's gradebook, to be closed after use."""
+    return closing(Gradebook(f"sqlite:///{course / 'gradebook.db'}", "minitxl"))
+
+
+def holds(gradebook: Any, assignment: str, student: str) -> bool:
+    """Return True if the gradebook has a submission of the student's."""
+    try:
+        gradebook.find_submission(assignment, student)
+    except MissingEntry:
+        return False
+    return True
+
+
+def store(gradebook: Any, course: Path, handed: Handed, record: dict[str, Any]) -> None:
+    """Write a verdict into the gradebook, and the notebook for formgrader; points by hand stay."""
+    name, student = handed.assignment.name, record["student"]
+    gradebook.update_or_create_student(student, **record.get("person", {}))
+    submission = gradebook.update_or_create_submission(name, student, timestamp=_naive(record["time"]))
+    for part in record["parts"]:
+        grade = gradebook.find_grade(part["cell"], name, name, student)
+        grade.auto_score = part["score"]
+        grade.needs_manual_grade = part["score"] is None
+    written = gradebook.find_grade(handed.assignment.written, name, name, student)
+    changed = record["answer"] != record.get("answer_before", record["answer"])
+    written.needs_manual_grade = written.manual_score is None or changed
+    for notebook in submission.notebooks:
+        notebook.late_submission_penalty = record["penalty"]
+    gradebook.db.commit()
+    verdicts = {part["cell"]: in_words(part) for part in record["parts"]}
+    path = course / "autograded" / student / name / f"{name}.ipynb"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_write(path) as new:
+        nbformat.write(handed.laid_out(verdicts), new)
+    os.utime(path, (record["time"], record["time"]))
+
+
+def _naive(seconds: float) -> datetime:
+    """Return a time as nbgrader keeps it: UTC, without saying so."""
+    return datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None)
+
+
+def in_words(part: dict[str, Any]) -> str:
+    """Return a part's verdict as lines of text."""
+    if part["score"] is None:
+        return f"not marked: {part['again']}. Mark it again"
+    lines = [f"{part['score']:g} of {part['most']:g} points: {part['message']}"]
+    lines += [f"  {'right ' if right else 'wrong '} {group}" for group, right in part["groups"].items()]
+    return "\n".join(lines)
+
+
+def marks(gradebook: Any, assignment: str, students: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Return score, penalty, what a person must still mark, points by hand and comments, by student."""
+    found = {}
+    for student in students:
+        if not holds(gradebook, assignment, student):
+            continue
+        submission = gradebook.find_submission(assignment, student)
+        grades = [grade for notebook in submission.notebooks for grade in notebook.grades]
+        comments = [one for notebook in submission.notebooks for one in notebook.comments]
+        found[student] = {
+            "score": max(0.0, submission.score - submission.late_submission_penalty),
+            "most": submission.max_score,
+            "penalty": submission.late_submission_penalty,
+            "by hand": [grade.name for grade in grades if grade.needs_manual_grade],
+            "points": {grade.name: grade.score for grade in grades},
+            "corrected": [g.name for g in grades if g.manual_score is not None and g.auto_score is not None],
+            "comments": {one.name: one.comment for one in comments if one.comment},
+        }
+    return found

@@ -1,0 +1,117 @@
+"""The sandbox of a submission: bubblewrap, else a container, else a process with limits alone."""
+
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+HERE = Path(__file__).parent
+WORKER = ("worker.py", "frames.py", "variants.py")
+"""All that a worker has of the package."""
+IMAGE = "minitxl-worker"
+CONTAINERS = ("podman", "docker")
+NOBODY = "65534"
+WITHOUT = (
+    "no isolation: neither bubblewrap nor a container runs here, so marks are only as safe as the students "
+    "are honest. On Debian or Ubuntu, 'apt-get install bubblewrap' brings the first; the teacher's guide "
+    "has the container"
+)
+ENVIRONMENT = {
+    "PATH": "/usr/bin:/bin",
+    "HOME": "/tmp",
+    "LANG": "C.UTF-8",
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "MPLBACKEND": "Agg",
+    "PYTHONDONTWRITEBYTECODE": "1",
+}
+
+
+@dataclass(frozen=True)
+class Isolation:
+    """A way to start a worker: its name, what it means in words, and the command."""
+
+    name: str
+    words: str
+    command: tuple[str, ...]
+
+    def start(self, errors: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
+        """Start a worker in a process group of its own."""
+        inherited = {} if self.name != "container" else {k: os.environ[k] for k in ("PATH", "HOME")}
+        return subprocess.Popen(
+            self.command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            cwd="/",
+            env=ENVIRONMENT | inherited,
+            start_new_session=True,
+        )
+
+
+def bubblewrap() -> Isolation:
+    """No network, no other process in sight, another user, nothing to write but a /tmp of its own."""
+    package = importlib.util.find_spec("minitxl")
+    answers = Path(str(package.origin)).parent if package else HERE
+    paths = {"/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache", sys.prefix, sys.base_prefix}
+    for folder in map(Path, sys.path):
+        if folder.is_dir() and "site-packages" in folder.parts:
+            paths.add(str(folder))
+    words = ["bwrap", "--unshare-all", "--die-with-parent", "--new-session", "--clearenv"]
+    words += ["--cap-drop", "ALL", "--uid", NOBODY, "--gid", NOBODY, "--hostname", "worker"]
+    for path in sorted(paths):
+        words += ["--ro-bind-try", path, path]
+    if any(answers.is_relative_to(path) for path in paths):
+        words += ["--tmpfs", str(answers)]
+    words += ["--proc", "/proc", "--dev", "/dev", "--size", str(2**26), "--tmpfs", "/tmp", "--chdir", "/tmp"]
+    for file in WORKER:
+        words += ["--ro-bind", str(HERE / file), f"/worker/{file}"]
+    for name, value in ENVIRONMENT.items():
+        words += ["--setenv", name, value]
+    words += ["--as-pid-1", sys.executable, "-I", "/worker/worker.py"]
+    return Isolation("bubblewrap", "bubblewrap: no network, no files of yours, another user", tuple(words))
+
+
+def container(program: str) -> Isolation:
+    """The same by podman or docker, in the image that the shipped Containerfile makes."""
+    words = [program, "run", "--rm", "--interactive", "--network=none", "--read-only", "--cap-drop=ALL"]
+    words += ["--security-opt=no-new-privileges", "--pids-limit=64", "--memory=3g", f"--user={NOBODY}"]
+    words += ["--tmpfs=/tmp:size=64m", "--workdir=/tmp"]
+    for name, value in ENVIRONMENT.items():
+        words += ["--env", f"{name}={value}"] if name != "PATH" else []
+    words += [IMAGE, "python", "-I", "/worker/worker.py"]
+    return Isolation("container", f"a container of {program}: no network, no files of yours", tuple(words))
+
+
+def none() -> Isolation:
+    """A process of its own, which sees all that you see."""
+    return Isolation("none", WITHOUT, (sys.executable, "-I", str(HERE / "worker.py")))
+
+
+@cache
+def strongest(asked: str | None = None) -> Isolation:
+    """Return the strongest isolation that runs here, or the one asked for."""
+    if asked in (None, "bubblewrap") and shutil.which("bwrap"):
+        found = bubblewrap()
+        place = found.command.index("--as-pid-1")
+        trial = (*found.command[: place + 2], "-I", "-c", "pass")
+        if _runs(trial):
+            return found
+    for program in CONTAINERS if asked in (None, "container") else ():
+        if shutil.which(program) and _runs((program, "image", "inspect", IMAGE)):
+            return container(program)
+    if asked in (None, "none"):
+        return none()
+    raise ValueError(f"isolation must be one that runs here, got {json.dumps(asked)}")
+
+
+def _runs(command: tuple[str, ...]) -> bool:
+    try:
+        return not subprocess.run(command, capture_output=True, timeout=60, check=False).returncode
+    except (OSError, subprocess.TimeoutExpired):
+        return False

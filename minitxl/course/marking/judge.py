@@ -1,0 +1,112 @@
+"""Judges one submission: a process of its own, which reads a job and writes a verdict for each part.
+
+    python -m minitxl.course.marking.judge < job.json > verdict.json
+
+It holds the trials, the references and the numbers of the cases; the sandbox holds the submission.
+"""
+
+import ast
+import json
+import resource
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import torch
+
+from minitxl.course.exercises import Verdict
+from minitxl.course.grading import Gone, NumbersTrial, number_shares, points
+from minitxl.course.marking.isolation import Isolation, strongest
+from minitxl.course.marking.remote import MarkAgainError, Worker
+
+MEMORY = 12 * 2**30
+"""Bytes of address space that a judge may take: operations that it repeats may be a stranger's."""
+SECONDS = 10.0
+"""Processor time of one function, for all its cases."""
+
+
+def trial_of(imports: str, source: str) -> tuple[str, str, Callable[..., Any]]:
+    """Return the marking's name, the function's name and the trial of a hidden test's source."""
+    tree = ast.parse(source)
+    last = tree.body.pop()
+    if not isinstance(last, ast.Expr) or not isinstance(last.value, ast.Call):
+        raise ValueError("a hidden test must end with grade(function, trial)")
+    kind, attempt, trial = (ast.unparse(one) for one in (last.value.func, *last.value.args))
+    names: dict[str, Any] = {}
+    exec(imports, names)
+    exec(compile(tree, "<hidden test>", "exec"), names)
+    return kind, attempt, names[trial]
+
+
+def judged(job: dict[str, Any], isolation: Isolation) -> list[dict[str, Any]]:
+    """Return for each graded cell its score, and what there is to say of it.
+
+    ``job`` has the owner, the cells to run, the imports, the graded cells with points and source,
+    and a seed.
+    """
+    worker = Worker(isolation, job["cells"])
+    parts = []
+    try:
+        for place, test in enumerate(job["tests"]):
+            before = worker.used
+            part = _part(job, test, job["seed"] + place, worker)
+            parts.append(
+                {"cell": test["cell"], "most": test["points"], **part, "seconds": worker.used - before}
+            )
+    finally:
+        worker.stop()
+    return parts
+
+
+def _part(job: dict[str, Any], test: dict[str, Any], seed: int, worker: Worker) -> dict[str, Any]:
+    kind, name, trial = trial_of(job["imports"], test["source"])
+    given: Any = None
+    try:
+        with torch.random.fork_rng(devices=[]):
+            if kind == "grade_numbers":
+                attempt = worker.function(name, SECONDS)
+                verdict, right, given = _number_shares(attempt, trial, job["owner"])
+            else:
+                drawn = trial(seed)
+                verdict, right = drawn.shares(worker.function(name, SECONDS, hidden=drawn.hidden))
+    except MarkAgainError as again:
+        return {"function": name, "score": None, "again": str(again), "message": str(again), "groups": {}}
+    return {
+        "function": name,
+        "score": points(test["points"], right),
+        "word": verdict.word,
+        "message": verdict.message,
+        "groups": right,
+        "numbers": given if isinstance(given, dict) else None,
+    }
+
+
+def _number_shares(
+    attempt: Callable[[], Any], trial: NumbersTrial, owner: str
+) -> tuple[Verdict, dict[str, bool], Any]:
+    """Return verdict and shares of ``my_numbers``, and what it returned."""
+    try:
+        given = attempt()
+    except NotImplementedError:
+        given = None
+    except Gone as gone:
+        return Verdict(False, str(gone)), dict.fromkeys(trial(owner)[0], False), None
+    except Exception as error:
+        words = f"it raised {type(error).__name__}: {error}"
+        return Verdict(False, words), dict.fromkeys(trial(owner)[0], False), None
+    return *number_shares(given, trial, owner), given
+
+
+def main() -> None:
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the sandbox ends too
+    torch.set_num_threads(1)
+    job = json.load(sys.stdin)
+    json.dump(judged(job, strongest(job["isolation"])), sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,242 @@
+"""Cells of a submission: matched with the assignment's, repaired, and laid out for marking by hand.
+
+A submission is matched by the names of its cells and never trusted for more: tests, points and
+rubric come from the assignment. A cell that was copied is there twice, and the last filled one counts.
+"""
+
+import ast
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from nbformat import NotebookNode
+
+from minitxl.files import read_bytes
+
+LARGEST = 2**28
+"""Bytes of a notebook, at most: students print much."""
+STUB = "raise NotImplementedError"
+CHECK = "# Check yourself"
+
+
+def read(path: Path) -> NotebookNode:
+    """Return a notebook; a ValueError of one sentence if it is none."""
+    try:
+        text = read_bytes(path, at_most=LARGEST).decode("utf-8")
+        notebook = nbformat.reads(text, as_version=4)
+        for cell in notebook.cells:
+            cell.source, cell.metadata, cell.cell_type  # noqa: B018
+    except (ValueError, AttributeError, RecursionError, nbformat.ValidationError) as error:
+        words = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise ValueError(f"{path.name} must be a notebook: {words[:120]}") from None
+    return notebook
+
+
+def flags(cell: NotebookNode) -> dict[str, Any]:
+    """Return nbgrader's remarks on a cell, or none."""
+    found = cell.metadata.get("nbgrader")
+    return found if isinstance(found, dict) else {}
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """An assignment as its instructor wrote it."""
+
+    name: str
+    notebook: NotebookNode
+
+    @classmethod
+    def of(cls, course: Path, name: str) -> "Assignment":
+        return cls(name, read(course / "source" / name / f"{name}.ipynb"))
+
+    @cached_property
+    def cells(self) -> dict[str, NotebookNode]:
+        """Cells that nbgrader names, by their names."""
+        return {flags(cell)["grade_id"]: cell for cell in self.notebook.cells if flags(cell)}
+
+    @cached_property
+    def solutions(self) -> list[str]:
+        """Names of the cells that students fill in with code."""
+        return [name for name, cell in self.cells.items() if flags(cell)["solution"] and _is_code(cell)]
+
+    @cached_property
+    def tests(self) -> list[dict[str, Any]]:
+        """Graded cells of code: name, points, source."""
+        return [
+            {"cell": name, "points": float(flags(cell)["points"]), "source": _hidden(cell.source)}
+            for name, cell in self.cells.items()
+            if flags(cell)["grade"] and _is_code(cell)
+        ]
+
+    @property
+    def written(self) -> str:
+        """The name of the cell with points that a person gives."""
+        (name,) = (
+            name
+            for name, cell in self.cells.items()
+            if flags(cell).get("task") or (flags(cell)["grade"] and not _is_code(cell))
+        )
+        return name
+
+    @property
+    def imports(self) -> str:
+        return str(self.cells["imports"].source)
+
+    @property
+    def digest(self) -> str:
+        """A digest of what decides a mark."""
+        words = [self.imports, *(f"{test['cell']} {test['points']} {test['source']}" for test in self.tests)]
+        return hashlib.sha256("\0".join(words).encode()).hexdigest()
+
+    @property
+    def most(self) -> float:
+        """Points in all."""
+        return float(sum(flags(cell).get("points", 0) for cell in self.cells.values()))
+
+
+@dataclass(frozen=True)
+class Handed:
+    """A notebook that was handed in for an assignment."""
+
+    assignment: Assignment
+    notebook: NotebookNode
+
+    @cached_property
+    def named(self) -> dict[str, NotebookNode]:
+        """The cell that counts, of each name: of several the last that is filled in."""
+        found: dict[str, NotebookNode] = {}
+        for cell in self.notebook.cells:
+            name = flags(cell).get("grade_id")
+            if name in self.assignment.cells and (name not in found or not _blank(cell)):
+                found[name] = cell
+        return found
+
+    @property
+    def repaired(self) -> list[str]:
+        """Names of cells that stand there more than once."""
+        names = [flags(cell).get("grade_id") for cell in self.notebook.cells]
+        return sorted({name for name in names if name in self.assignment.cells and names.count(name) > 1})
+
+    @property
+    def edited(self) -> list[str]:
+        """Names of tests and checks that were changed, and of graded ones that were deleted."""
+        found = []
+        for name, cell in self.assignment.cells.items():
+            if not flags(cell)["locked"]:
+                continue
+            mine = self.named.get(name)
+            if mine is None and flags(cell)["grade"]:
+                found.append(f"{name} (deleted)")
+            elif mine is not None and _words(mine.source) != _words(released(cell.source)):
+                found.append(name)
+        return found
+
+    def to_run(self) -> list[tuple[str, str]]:
+        """Return names and sources of what a worker runs: imports, solutions and the student's own cells."""
+        cells = [("imports", self.assignment.imports)]
+        for place, cell in enumerate(self.notebook.cells):
+            name = flags(cell).get("grade_id")
+            theirs = self.assignment.cells.get(name)
+            if not _is_code(cell) or (theirs is not None and flags(theirs)["locked"]):
+                continue
+            if theirs is not None and cell is not self.named[name] and _blank(cell):
+                continue
+            if cell.source.startswith(CHECK) or _words(cell.source) == _words(self.assignment.imports):
+                continue
+            cells.append((f"{name or 'cell'} {place}", cell.source))
+        return cells
+
+    def code(self) -> dict[str, str]:
+        """Return the source of each solution that is filled in."""
+        found = {name: self.named[name].source for name in self.assignment.solutions if name in self.named}
+        return {name: source for name, source in found.items() if not _blank(self.named[name])}
+
+    def answer(self) -> str:
+        """Return the written answer."""
+        for name in (self.assignment.written, "written"):
+            cell = self.named.get(name)
+            if cell is not None and not flags(self.assignment.cells[name]).get("task"):
+                return str(cell.source)
+        return ""
+
+    def laid_out(self, verdicts: dict[str, str]) -> NotebookNode:
+        """Return the notebook for formgrader: the assignment's cells, this one's solutions, the verdicts."""
+        cells = list[NotebookNode]()
+        for cell in self.assignment.notebook.cells:
+            name = flags(cell).get("grade_id")
+            new = nbformat.from_dict(cell)
+            if name and flags(cell)["solution"]:
+                mine = self.named.get(name)
+                new.source = "(missing)" if mine is None else mine.source
+            if name in verdicts:
+                text = nbformat.v4.new_output("stream", name="stdout", text=verdicts[name])
+                new.source, new.outputs = "# marked outside this notebook", [text]
+            cells.append(new)
+        own = nbformat.v4.new_notebook(cells=cells, metadata=self.assignment.notebook.metadata)
+        return own
+
+
+def released(source: str) -> str:
+    """Return a cell as students get it: without what is hidden."""
+    lines, hidden = [], False
+    for line in source.splitlines():
+        hidden = hidden or "### BEGIN HIDDEN TESTS" in line or "### BEGIN MARK SCHEME" in line
+        if not hidden:
+            lines.append(line)
+        hidden = hidden and "### END HIDDEN TESTS" not in line and "### END MARK SCHEME" not in line
+    return "\n".join(lines)
+
+
+def normal_form(source: str) -> str | None:
+    """Return code with its names counted off and without docstrings; None for what is no code.
+
+    Two functions that differ in names, comments and layout alone have one form.
+    """
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    names: dict[str, str] = {}
+    own = {one for node in ast.walk(tree) for one in _bound(node)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Module):
+            node.body = [one for one in node.body if not _is_text(one)] or [ast.Pass()]
+        for field in ("id", "arg", "name"):
+            name = getattr(node, field, None)
+            if name in own:
+                setattr(node, field, names.setdefault(name, f"n{len(names)}"))
+    return ast.dump(tree)
+
+
+def _bound(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+        yield node.id
+    elif isinstance(node, ast.arg):
+        yield node.arg
+    elif isinstance(node, ast.FunctionDef):
+        yield node.name
+
+
+def _is_text(node: ast.AST) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
+def _is_code(cell: NotebookNode) -> bool:
+    return bool(cell.cell_type == "code")
+
+
+def _blank(cell: NotebookNode) -> bool:
+    return STUB in cell.source and len(cell.source.split(STUB)[0].splitlines()) <= 4
+
+
+def _hidden(source: str) -> str:
+    """Return a hidden test without nbgrader's marks."""
+    return "\n".join(line for line in source.splitlines() if "HIDDEN TESTS" not in line)
+
+
+def _words(source: str) -> list[str]:
+    return source.split()

@@ -1,0 +1,320 @@
+"""A submission's function, called in a worker and run here: see ``worker`` and ``replay``."""
+
+import os
+import selectors
+import signal
+import subprocess
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from time import monotonic
+from typing import Any
+
+import psutil
+import torch
+from torch import Tensor, nn
+
+from minitxl.course.differences import equal
+from minitxl.course.grading import Gone
+from minitxl.course.marking import frames
+from minitxl.course.marking.isolation import Isolation
+from minitxl.course.marking.replay import Replay, ReplayError
+
+STATEMENT_SECONDS = 5.0
+"""Processor time that one statement of a submission may take outside its functions."""
+WAITING = 15
+"""How many times longer than its processor time a call may last, on a busy machine."""
+STARTING = 300.0
+"""Seconds that the start of a worker may last."""
+ATTEMPTS = 6
+"""Workers that are started for one submission's cells, each without the statement that ended the last."""
+
+
+class MarkAgainError(BaseException):
+    """The machine failed, and not the submission: no points are given or taken."""
+
+
+class Worker:
+    """A sandbox with a submission in it; ``cells`` are the names and sources of what it runs first."""
+
+    def __init__(self, isolation: Isolation, cells: Sequence[tuple[str, str]]) -> None:
+        self.isolation, self.cells = isolation, cells
+        self.skipped: list[list[Any]] = []
+        self.process: subprocess.Popen[bytes] | None = None
+        self.used = 0.0
+
+    def function(self, name: str, seconds: float, *, hidden: bool = False) -> "Remote":
+        """Return a function of the submission; ``seconds`` of processor time are for all its calls."""
+        return Remote(self, name, seconds, hidden)
+
+    def start(self) -> None:
+        """Start a worker if none runs, and run the cells; what ends or stops it is left out next time."""
+        if self.process is not None:
+            return
+        used = self.used
+        for _ in range(ATTEMPTS):
+            self._launch()
+            place: list[Any] = ["", -1]
+            try:
+                self.send({"cells": self.cells, "skipped": self.skipped})
+                while True:
+                    told, _ = self.receive(STATEMENT_SECONDS)
+                    if "prepared" in told:
+                        self.used = used  # the clock of its functions starts here
+                        return
+                    place = told.get("at", place)
+            except Gone:
+                self.skipped.append(place)
+                self.stop()
+        raise Gone("its cells end the process they run in, one after another")
+
+    def _launch(self) -> None:
+        self.process = self.isolation.start()
+        for stream in (self.process.stdin, self.process.stdout):
+            assert stream is not None
+            os.set_blocking(stream.fileno(), False)
+        try:
+            told, _ = self.receive(None)
+        except Gone as gone:
+            raise MarkAgainError(f"the sandbox does not start: {gone}") from None
+        if "ready" not in told:
+            raise MarkAgainError("the sandbox does not start")
+
+    def seconds(self) -> float:
+        """Return the processor time of the worker and all its children, in seconds."""
+        assert self.process is not None
+        total = 0.0
+        with suppress(psutil.Error):
+            top = psutil.Process(self.process.pid)
+            for one in [top, *top.children(recursive=True)]:
+                with suppress(psutil.Error):
+                    times = one.cpu_times()
+                    total += times.user + times.system
+        return total
+
+    def send(self, header: dict[str, Any], tensors: frames.Tensors | None = None) -> None:
+        """Send a frame; a worker that does not read it is gone."""
+        assert self.process is not None and self.process.stdin is not None
+        left, until = memoryview(frames.pack(header, tensors)), monotonic() + STARTING
+        while left:
+            self._wait(self.process.stdin, selectors.EVENT_WRITE, until, None)
+            try:
+                left = left[os.write(self.process.stdin.fileno(), left[: 2**16]) :]
+            except OSError:
+                raise self._gone() from None
+
+    def receive(self, seconds: float | None) -> tuple[dict[str, Any], frames.Tensors]:
+        """Return the next frame; Gone where it takes more than so many seconds of processor time."""
+        began = self.seconds()
+        until = monotonic() + (STARTING if seconds is None else max(seconds, 1) * WAITING)
+        limit = None if seconds is None else (began, seconds)
+        try:
+            text, blob = frames.lengths(self._read(frames.HEAD, until, limit))
+            return frames.unpack(self._read(text, until, limit), self._read(blob, until, limit))
+        except frames.FrameError as error:
+            raise Gone(f"it writes to where its results are read: {error}") from None
+        finally:
+            self.used += max(0.0, self.seconds() - began)
+
+    def _read(self, length: int, until: float, limit: tuple[float, float] | None) -> bytes:
+        assert self.process is not None and self.process.stdout is not None
+        found = bytearray()
+        while len(found) < length:
+            self._wait(self.process.stdout, selectors.EVENT_READ, until, limit)
+            try:
+                piece = os.read(self.process.stdout.fileno(), min(2**20, length - len(found)))
+            except BlockingIOError:
+                continue
+            if not piece:
+                raise self._gone()
+            found += piece
+        return bytes(found)
+
+    def _wait(self, stream: Any, event: int, until: float, limit: tuple[float, float] | None) -> None:
+        with selectors.DefaultSelector() as selector:
+            selector.register(stream, event)
+            while not selector.select(0.25):
+                if limit is not None and self.seconds() - limit[0] > limit[1]:
+                    raise Gone(f"it takes more than {limit[1]:g} seconds: is there a loop that never ends?")
+                if monotonic() > until:
+                    raise MarkAgainError("no answer in time, and it did not compute either")
+
+    def _gone(self) -> BaseException:
+        assert self.process is not None
+        try:
+            code = self.process.wait(5)
+        except subprocess.TimeoutExpired:
+            return Gone("it closed the channel of its results")
+        if code in (-signal.SIGKILL, 128 + signal.SIGKILL):
+            return MarkAgainError("the system ended the process it ran in, for want of memory perhaps")
+        return Gone("it ended the process it ran in")
+
+    def stop(self) -> None:
+        """End the worker and all that it started."""
+        if self.process is None:
+            return
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        for stream in (self.process.stdin, self.process.stdout):
+            with suppress(OSError):
+                stream.close()  # type: ignore[union-attr]
+        self.process = None
+
+
+class Remote:
+    """One function of a submission, as the judge calls it.
+
+    ``hidden`` keeps the numbers of the cases from the worker: it computes with others of the same
+    shapes, so that only operations on tensors can give the right result, and no table of numbers.
+    """
+
+    def __init__(self, worker: Worker, name: str, seconds: float, hidden: bool) -> None:
+        self.worker, self.name, self.limit, self.hidden = worker, name, seconds, hidden
+        self.left = seconds
+
+    def __call__(self, *case: Any) -> Any:
+        self.worker.start()
+        try:
+            return self._call(case)
+        except (Gone, MarkAgainError):
+            self.worker.stop()
+            raise
+
+    def _call(self, case: tuple[Any, ...]) -> Any:
+        replay, given = Replay(), dict[int, Callable[..., Any]]()
+        sent = Sent(replay.tensors, given, self.hidden)
+        self.worker.send({"function": self.name, "args": sent.encode(list(case))}, sent.values)
+        while True:
+            told, values = self._receive()
+            try:
+                replay.run(told.get("steps"), values)
+                if told["then"] == "ask":
+                    self._answer(told, replay, given)
+                elif told["then"] == "error":
+                    kind, words = map(str, told["error"])
+                    raise _error(kind, words)
+                else:
+                    return self._result(case, told, replay, values, given)
+            except (ReplayError, KeyError, RecursionError) as error:
+                raise Gone(f"it writes to where its results are read: {error}") from None
+            except Exception:
+                if told["then"] == "ask":
+                    self.worker.stop()  # it still waits for an answer
+                raise
+
+    def _receive(self) -> tuple[dict[str, Any], frames.Tensors]:
+        before = self.worker.used
+        try:
+            return self.worker.receive(self.left)
+        except Gone as gone:
+            if "takes more than" in str(gone):
+                raise Gone(
+                    f"it takes more than {self.limit:g} seconds: is there a loop that never ends?"
+                ) from None
+            raise
+        finally:
+            self.left = max(0.1, self.left - (self.worker.used - before))
+
+    def _answer(self, told: dict[str, Any], replay: Replay, given: dict[int, Callable[..., Any]]) -> None:
+        """Call a function of the judge's for the worker, on the judge's tensors."""
+        function = given[told["given"]]
+        args, kwargs = replay.decode(told["args"]), replay.decode(told["kwargs"])
+        if isinstance(function, nn.Module):
+            function.train(bool(told["training"]))
+        try:
+            with torch.set_grad_enabled(torch.is_grad_enabled() and bool(told["grad"])):
+                result = function(*args, **kwargs)
+        except Exception as error:
+            self.worker.send({"error": [type(error).__name__, str(error)]})
+            return
+        sent = Sent(replay.tensors, given, self.hidden)
+        self.worker.send({"value": sent.encode(result)}, sent.values)
+
+    def _result(
+        self,
+        case: tuple[Any, ...],
+        told: dict[str, Any],
+        replay: Replay,
+        values: frames.Tensors,
+        given: dict[int, Callable[..., Any]],
+    ) -> Any:
+        constants = {step.get("constant") for step in told["steps"]}
+        said = {} if self.hidden else {name: of for name, of in values.items() if name not in constants}
+        _change(list(case), told["after"], replay, said, given)
+        return replay.values(told["value"], said)
+
+
+class Sent:
+    """Arguments on their way to a worker: JSON, and the tensors in it by their names."""
+
+    def __init__(self, known: frames.Tensors, given: dict[int, Callable[..., Any]], hidden: bool) -> None:
+        self.known, self.given, self.hidden, self.values = known, given, hidden, frames.Tensors()
+
+    def encode(self, value: Any) -> Any:
+        if isinstance(value, Tensor):
+            name = f"j{len(self.known)}"
+            self.known[name] = value
+            floats = self.hidden and value.is_floating_point()
+            self.values[name] = torch.randn_like(value, requires_grad=False) if floats else value
+            stride = (
+                list(value.stride()) if 0 not in value.stride() else list(torch.empty(value.shape).stride())
+            )
+            leaf = value.requires_grad and value.is_floating_point()
+            return {"tensor": name, "stride": stride, "requires_grad": leaf}
+        if isinstance(value, list | tuple):
+            return {"list" if isinstance(value, list) else "tuple": [self.encode(one) for one in value]}
+        if isinstance(value, dict):
+            return {"dict": [[self.encode(key), self.encode(one)] for key, one in value.items()]}
+        if callable(value):
+            number = len(self.given)
+            self.given[number] = value
+            told = {"given": number, "training": getattr(value, "training", None)}
+            if isinstance(value, nn.Module):
+                told["parameters"] = [[name, self.encode(one)] for name, one in value.named_parameters()]
+            return told
+        return value
+
+
+def _change(
+    held: Any, after: Any, replay: Replay, said: frames.Tensors, given: dict[int, Callable[..., Any]]
+) -> None:
+    """Make what was given what the function made of it: lists and dicts, and a model's mode."""
+    (kind, inside), *_ = after.items() if isinstance(after, dict) else [(None, None)]
+    if isinstance(held, Tensor) and kind == "tensor" and replay.tensors.get(inside) is held:
+        if inside in said and not equal(held, said[inside]):
+            held.data = said[inside]
+            said[inside] = held
+    elif kind == "given" and isinstance(held, nn.Module):
+        held.train(bool(after["training"]))
+    elif isinstance(held, list | tuple) and kind in ("list", "tuple"):
+        for one, changed in zip(held, inside, strict=False):
+            _change(one, changed, replay, said, given)
+        if isinstance(held, list):
+            held[:] = [
+                one if _same(one, changed, replay) else replay.values(changed, said)
+                for one, changed in zip(held, inside, strict=False)
+            ] + [replay.values(changed, said) for changed in inside[len(held) :]]
+    elif isinstance(held, dict) and kind == "dict":
+        now = {replay.decode(key): changed for key, changed in inside}
+        for key in list(held):
+            if key not in now:
+                del held[key]
+        for key, changed in now.items():
+            if key in held:
+                _change(held[key], changed, replay, said, given)
+            if key not in held or not _same(held[key], changed, replay):
+                held[key] = replay.values(changed, said)
+
+
+def _same(held: Any, after: Any, replay: Replay) -> bool:
+    """Return True if what was given is still what stands there, perhaps with other content."""
+    if isinstance(held, Tensor):
+        return isinstance(after, dict) and replay.tensors.get(after.get("tensor", "")) is held
+    return isinstance(held, list | tuple | dict) or callable(held) or held == after
+
+
+def _error(kind: str, words: str) -> Exception:
+    """Return the error that a function raised, as far as it can be told."""
+    if kind == "NotImplementedError":
+        return NotImplementedError(words)
+    return type(kind if kind.isidentifier() else "Error", (Exception,), {})(words)

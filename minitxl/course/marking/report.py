@@ -1,0 +1,93 @@
+"""Tables at the end of marking: marks, what is not marked, what looks suspicious, and machine time."""
+
+import csv
+import io
+from collections.abc import Sequence
+from typing import Any
+
+from minitxl.course.marking import suspicion
+from minitxl.course.marking.classroom import Course, Marked
+from minitxl.course.marking.gradebook import marks, open_gradebook
+from minitxl.course.marking.judge import trial_of
+from minitxl.files import atomic_write
+
+Rows = list[list[str]]
+
+
+def tables(course: Course, marked: Marked) -> dict[str, tuple[list[str], Rows]]:
+    """Return head and rows of each table, and write them as ``marks/ASSIGNMENT/NAME.csv``."""
+    name = marked.assignment.name
+    with open_gradebook(course.folder) as gradebook:
+        found = marks(gradebook, name, sorted({*marked.records, *course.roster.people}))
+    people = course.roster.people
+    rows = []
+    for student in sorted({*people, *found}):
+        mark, person = found.get(student), people.get(student, {})
+        state = _state(student, mark, marked)
+        points = [f"{mark[key]:g}" for key in ("score", "most", "penalty")] if mark else ["", "", ""]
+        rows.append([student, person.get("email", ""), *points, state])
+    made: dict[str, tuple[list[str], Rows]] = {
+        "marks": (["id", "email", "points", "of", "penalty", "state"], rows),
+        "unmarked": (["who", "why"], [list(pair) for pair in marked.unmarked]),
+        "suspicious": (["student", "sign", "where"], signs(course, marked)),
+    }
+    for title, (head, body) in made.items():
+        path = course.folder / "marks" / name / f"{title}.csv"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows([head, *body])
+        with atomic_write(path) as new:
+            new.write_text(text.getvalue(), "utf-8")
+    return made
+
+
+def _state(student: str, mark: dict[str, Any] | None, marked: Marked) -> str:
+    if mark is None:
+        return "nothing handed in" if student not in marked.records else "mark again"
+    if marked.records.get(student, {}).get("again"):
+        return "mark again"
+    return f"to mark by hand: {', '.join(mark['by hand'])}" if mark["by hand"] else "marked"
+
+
+def signs(course: Course, marked: Marked) -> Rows:
+    """Return what a person should look at: student, sign, place."""
+    found = Rows()
+    numbers = next((test for test in marked.assignment.tests if test["cell"] == "numbers-test"), None)
+    everyone = sorted({*marked.records, *course.roster.people})
+    for student, record in sorted(marked.records.items()):
+        handed = marked.handed[student]
+        if handed.edited:
+            found.append([student, "tests edited or deleted", ", ".join(handed.edited)])
+        if reached := suspicion.reaching(handed.code()):
+            found.append([student, "reaches for what is not its own", "; ".join(reached)])
+        part = next((one for one in record["parts"] if one["cell"] == "numbers-test"), None)
+        if numbers and part and part.get("numbers"):
+            _, _, trial = trial_of(marked.assignment.imports, numbers["source"])
+            other = suspicion.of_another(part["numbers"], student, trial, everyone)
+            if other is not None:
+                found.append([student, "another one's numbers", other])
+    codes = {student: handed.code() for student, handed in marked.handed.items()}
+    reference = {name: marked.assignment.cells[name].source for name in marked.assignment.solutions}
+    found += [[one, f"code as {other}'s", where] for one, other, where in suspicion.alike(codes, reference)]
+    return found
+
+
+def machine_time(marked: Marked) -> str:
+    """Return in a sentence what the marking took."""
+    each = [record["seconds"] for record in marked.records.values()]
+    used = sum(part.get("seconds", 0.0) for one in marked.records.values() for part in one["parts"])
+    mean = sum(each) / len(each) if each else 0.0
+    return (
+        f"{marked.anew} marked in {marked.seconds:.0f} seconds, {len(each) - marked.anew} as before; "
+        f"{mean:.1f} seconds a submission, {used:.0f} seconds in submissions' own code"
+    )
+
+
+def written(title: str, head: Sequence[str], rows: Rows) -> str:
+    """Return a table as text."""
+    if not rows:
+        return f"{title}: none"
+    shown = [[cell if len(cell) <= 90 else cell[:89] + "…" for cell in row] for row in [list(head), *rows]]
+    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in shown]
+    return "\n".join([f"{title}:", *(f"  {line.rstrip()}" for line in lines)])

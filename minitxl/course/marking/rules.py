@@ -1,0 +1,72 @@
+"""The course's own file, ``course.toml``: the year, due dates, extensions and what a late day costs."""
+
+import math
+import tomllib
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+EXAMPLE = """# The rules of this course. Everything may be left out.
+year = ""                     # draws everyone's numbers: another year, other numbers
+
+[due]                         # with the offset of your clock from UTC
+# "1_heads_and_masks" = 2026-10-12T23:59:00+02:00
+
+[late]
+grace_minutes = 15
+percent_a_day = 10            # of the assignment's points, for each day that has begun
+at_most_percent = 50
+
+[extensions."1_heads_and_masks"]
+# ada = 2026-10-19T23:59:00+02:00
+"""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What ``course.toml`` says."""
+
+    year: str = ""
+    due: dict[str, datetime] = field(default_factory=dict)
+    extensions: dict[str, dict[str, datetime]] = field(default_factory=dict)
+    grace_minutes: float = 15
+    percent_a_day: float = 10
+    at_most_percent: float = 50
+
+    @classmethod
+    def of(cls, course: Path) -> "Rules":
+        """Read the rules of a course; without a file there is neither due date nor penalty."""
+        path = course / "course.toml"
+        if not path.is_file():
+            return cls()
+        try:
+            told = tomllib.loads(path.read_text("utf-8"))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise ValueError(f"{path} must be TOML: {error}") from None
+        unknown = told.keys() - {"year", "due", "late", "extensions"}
+        late = told.get("late", {})
+        unknown |= late.keys() - {"grace_minutes", "percent_a_day", "at_most_percent"}
+        if unknown:
+            raise ValueError(f"{path} must not have {', '.join(sorted(unknown))}: see the teacher's guide")
+        dates = told.get("due", {}), *told.get("extensions", {}).values()
+        for name, when in (pair for table in dates for pair in table.items()):
+            if not isinstance(when, datetime) or when.tzinfo is None:
+                raise ValueError(
+                    f"{path}: the date of {name} must be like 2026-10-12T23:59:00+02:00, got {when}"
+                )
+        for name, number in late.items():
+            if type(number) not in (int, float) or not 0 <= number < math.inf:
+                raise ValueError(f"{path}: {name} must be a number of at least 0, got {number!r}")
+        return cls(str(told.get("year", "")), told.get("due", {}), told.get("extensions", {}), **late)
+
+    def penalty(self, assignment: str, student: str, when: datetime, most: float) -> float:
+        """Return the points that a submission loses for its time, of ``most`` points."""
+        due: Any = self.extensions.get(assignment, {}).get(student) or self.due.get(assignment)
+        if due is None:
+            return 0.0
+        late = when - due.astimezone(UTC) - timedelta(minutes=self.grace_minutes)
+        if late <= timedelta(0):
+            return 0.0
+        days = math.ceil(late / timedelta(days=1))
+        return most * min(self.at_most_percent, days * self.percent_a_day) / 100

@@ -1,0 +1,59 @@
+"""What a person should look at: signs, and no verdicts."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from itertools import combinations
+from typing import Any
+
+from minitxl.course.grading import NumbersTrial
+from minitxl.course.marking.notebooks import normal_form
+
+REACHING = re.compile(
+    r"/proc|_getframe|f_back|f_locals|gc\.get_|sqlite|gradebook|ctypes|subprocess|os\.kill|sys\.modules"
+    r"|meta_path|__builtins__|set_custom_exc|input_transformers|NBGRADER|torch\.\w+ *=[^=]"
+)
+"""Code that reaches for what is not a function's own."""
+COMMON = 0.1
+"""Share of a class that may write a function alike before that says nothing."""
+LONG = 1500
+"""Length of a function's normal form below which many will write it alike by themselves."""
+
+
+def reaching(code: Mapping[str, str]) -> list[str]:
+    """Return the places in a submission's code that reach for what is not its own."""
+    found = ((name, REACHING.search(source)) for name, source in code.items())
+    return [f"{name}: {match[0]}" for name, match in found if match]
+
+
+def of_another(numbers: Any, owner: str, trial: NumbersTrial, everyone: Iterable[str]) -> str | None:
+    """Return the student whose right numbers these are, if they are not the owner's."""
+    if not isinstance(numbers, dict):
+        return None
+    student = numbers.get("student")
+    if isinstance(student, str) and student.strip().casefold() != owner.casefold():
+        return student.strip()
+    given = {name: value for name, value in numbers.items() if name != "student"}
+    if not given or given == dict(trial(owner)[0]):
+        return None
+    return next((one for one in everyone if one != owner and dict(trial(one)[0]) == given), None)
+
+
+def alike(codes: Mapping[str, Mapping[str, str]], reference: Mapping[str, str]) -> list[tuple[str, str, str]]:
+    """Return pairs of students with functions that are the same but for names, comments and layout.
+
+    A function that is short, or written so by the reference or by more than one in ten, says nothing.
+    """
+    writers: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for student, code in codes.items():
+        for name, source in code.items():
+            form = normal_form(source)
+            if form and len(form) > LONG and form != normal_form(reference.get(name, "")):
+                writers[name, form].append(student)
+    most = max(2, round(COMMON * len(codes)))
+    pairs: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for (name, _), students in writers.items():
+        if len(students) <= most:
+            for pair in combinations(sorted(students), 2):
+                pairs[pair].append(name)
+    return [(one, other, ", ".join(names)) for (one, other), names in sorted(pairs.items())]

@@ -1,0 +1,306 @@
+"""Runs what a student handed in: computes, and decides nothing.
+
+A program by itself, started in a sandbox that holds this folder's few files, Python and torch. It
+reads frames: the cells of a submission, then calls of their functions with arguments. It answers
+with the operations on tensors that a call made, one by one, and with what it returned. The judge
+runs these operations itself, on tensors of its own: what it compares, counts and differentiates is
+its own run, and whatever is changed in this process changes what is handed in, and no verdict.
+"""
+
+import ast
+import builtins
+import os
+import resource
+import sys
+import types
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+sys.path[:] = [path for path in sys.path if path != str(Path(__file__).parent)]
+sys.path.append(str(Path(__file__).parent))
+
+import einops  # noqa: E402, F401  (a submission's first import, which should not count as its time)
+import frames  # type: ignore[import-not-found] # noqa: E402
+import numpy as np  # noqa: E402
+import torch  # noqa: E402
+from torch import Tensor  # noqa: E402
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes  # noqa: E402
+from variants import variant  # type: ignore[import-not-found] # noqa: E402
+
+LIMITS = {"RLIMIT_AS": 6 * 2**30, "RLIMIT_FSIZE": 2**24, "RLIMIT_NPROC": 64, "RLIMIT_CORE": 0}
+
+
+class Recorder(TorchDispatchMode):
+    """Writes down each operation on tensors, with a name for each tensor that takes part."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.steps: list[dict[str, Any]] = []
+        self.values: dict[str, Tensor] = {}
+        self.names: dict[int, str] = {}
+        self.storages: dict[int, Tensor] = {}
+        self.tensors: dict[str, Tensor] = {}
+
+    def name_of(self, tensor: Tensor) -> str:
+        """Return a tensor's name; one from elsewhere is a detached view of a known one, or a constant."""
+        if id(tensor) not in self.names:
+            storage = tensor.untyped_storage().data_ptr()
+            base = self.storages.get(storage) if storage and tensor.numel() else None
+            name = self.know(tensor)
+            if base is not None and base.dtype == tensor.dtype:
+                offset = tensor.storage_offset() - base.storage_offset()
+                view = [list(tensor.shape), list(tensor.stride()), offset]
+                self.steps.append({"view": name, "of": self.names[id(base)], "as": view})
+            else:
+                self.values[name] = tensor.detach().clone()
+                self.steps.append({"constant": name})
+        return self.names[id(tensor)]
+
+    def know(self, tensor: Tensor, name: str = "") -> str:
+        """Return the name of a tensor that an operation made, or that the judge gave by this name."""
+        if id(tensor) not in self.names:
+            self.names[id(tensor)] = name or f"w{len(self.tensors)}"
+            self.tensors[self.names[id(tensor)]] = tensor
+            if tensor.numel():
+                self.storages.setdefault(tensor.untyped_storage().data_ptr(), tensor)
+        return self.names[id(tensor)]
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        kwargs = kwargs or {}
+        step = {"op": str(func), "grad": torch.is_grad_enabled()}
+        step["args"], step["kwargs"] = self.encode(list(args)), self.encode(dict(kwargs))
+        result = func(*args, **kwargs)
+        made = [result] if isinstance(result, Tensor) else result
+        if isinstance(made, tuple | list) and all(isinstance(one, Tensor) for one in made):
+            self.steps.append(step | {"out": [self.know(one) for one in made]})
+        return result
+
+    def encode(self, value: Any) -> Any:
+        """Return a value as JSON; tensors by their names."""
+        if type(value) in (Tensor, torch.nn.Parameter):
+            return {"tensor": self.name_of(value)}
+        if value is None or type(value) in (bool, int, float, str):
+            return value
+        if isinstance(value, np.generic):
+            return self.encode(value.item())
+        if isinstance(value, bool | int | float):
+            return float(value) if isinstance(value, float) else int(value)
+        if isinstance(value, list | tuple):
+            return {"list" if isinstance(value, list) else "tuple": [self.encode(one) for one in value]}
+        if isinstance(value, dict):
+            return {"dict": [[self.encode(key), self.encode(one)] for key, one in value.items()]}
+        if isinstance(value, Given | GivenModule):
+            return {"given": value.number, "training": getattr(value, "training", None)}
+        if value is Ellipsis:
+            return {"ellipsis": True}
+        for kind in (torch.dtype, torch.layout, torch.memory_format):
+            if isinstance(value, kind):
+                return {"torch": str(value).removeprefix("torch.")}
+        if isinstance(value, torch.device):
+            return {"torch": "device"}
+        return {"other": type(value).__name__}
+
+    def taken(self) -> tuple[list[dict[str, Any]], dict[str, Tensor]]:
+        """Return the steps and constants since the last time."""
+        steps, self.steps = self.steps, []
+        values, self.values = self.values, {}
+        return steps, values
+
+
+class Given:
+    """A function of the judge's, as a submission sees it."""
+
+    def __init__(self, channel: "Channel", number: int) -> None:
+        self.channel, self.number = channel, number
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.channel.ask(self.number, args, kwargs, None)
+
+
+class GivenModule(torch.nn.Module):
+    """A model of the judge's: its parameters can be read, and its mode is sent along."""
+
+    def __init__(self, channel: "Channel", number: int, training: bool) -> None:
+        super().__init__()
+        self.channel, self.number = channel, number
+        self.train(training)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        return self.channel.ask(self.number, args, kwargs, self.training)
+
+
+class Channel:
+    """The two ends of the conversation with the judge, and the recording of the call that runs."""
+
+    def __init__(self) -> None:
+        self.here, self.there = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for stream in (0, 1, 2):
+            os.dup2(nowhere, stream)
+        self.recorder = Recorder()
+        self.given: dict[int, Given | GivenModule] = {}
+
+    def send(self, header: dict[str, Any], tensors: dict[str, Tensor] | None = None) -> None:
+        self.there.write(frames.pack(header, tensors))
+        self.there.flush()
+
+    def receive(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        head = self.here.read(frames.HEAD)
+        if len(head) < frames.HEAD:
+            os._exit(0)
+        text, blob = frames.lengths(head)
+        return frames.unpack(self.here.read(text), self.here.read(blob))
+
+    def tell(self, header: dict[str, Any], values: dict[str, Tensor]) -> None:
+        """Send what happened since the last time, and ``values`` of the tensors that are named in it."""
+        steps, constants = self.recorder.taken()
+        self.send(header | {"steps": steps}, constants | values)
+
+    def ask(self, number: int, args: Any, kwargs: Any, training: bool | None) -> Any:
+        """Have the judge call one of its functions."""
+        with _disable_current_modes():
+            sent = {"args": self.recorder.encode(list(args)), "kwargs": self.recorder.encode(dict(kwargs))}
+            grad = torch.is_grad_enabled()
+            self.tell({"then": "ask", "given": number, "training": training, "grad": grad, **sent}, {})
+            answer, tensors = self.receive()
+            if "error" in answer:
+                kind, words = answer["error"]
+                raise getattr(builtins, kind, type(kind, (Exception,), {}))(words)
+            return self.decode(answer["value"], tensors)
+
+    def decode(self, value: Any, tensors: dict[str, Tensor]) -> Any:
+        """Return what the judge sent."""
+        if not isinstance(value, dict):
+            return value
+        (kind, inside), *_ = value.items()
+        if kind == "tensor":
+            tensor = tensors[inside]
+            if value["stride"] != list(tensor.stride()):
+                tensor = torch.empty_strided(tensor.shape, value["stride"], dtype=tensor.dtype).copy_(tensor)
+            tensor.requires_grad_(value["requires_grad"])
+            self.recorder.know(tensor, inside)
+            return tensor
+        if kind in ("list", "tuple"):
+            found = [self.decode(one, tensors) for one in inside]
+            return found if kind == "list" else tuple(found)
+        if kind == "dict":
+            return {self.decode(key, tensors): self.decode(one, tensors) for key, one in inside}
+        if inside not in self.given:
+            self.given[inside] = self._given(value, tensors)
+        return self.given[inside]
+
+    def _given(self, value: dict[str, Any], tensors: dict[str, Tensor]) -> Given | GivenModule:
+        if value["training"] is None:
+            return Given(self, value["given"])
+        module = GivenModule(self, value["given"], value["training"])
+        for name, one in value["parameters"]:
+            module.register_parameter(name, torch.nn.Parameter(self.decode(one, tensors)))
+        return module
+
+    def call(self, function: Any, sent: Any, tensors: dict[str, Tensor]) -> None:
+        """Call a function of the submission, and tell what came of it."""
+        self.recorder, self.given = Recorder(), {}
+        args = self.decode(sent, tensors)
+        recorder = self.recorder
+        try:
+            with torch._C._AutoDispatchBelowAutograd():
+                with recorder:
+                    result = function(*args)
+                value, after = recorder.encode(result), recorder.encode(args)
+                named = {name: recorder.tensors[name] for name in _names([value, after])}
+                self.tell({"then": "result", "value": value, "after": after}, named)
+        except BaseException as error:
+            words = _words(error)
+            self.tell({"then": "error", "error": [type(error).__name__, words]}, {})
+
+
+def _names(value: Any) -> set[str]:
+    """Return the names of all tensors in an encoded value."""
+    if isinstance(value, dict):
+        if "tensor" in value:
+            return {value["tensor"]}
+        return set().union(*map(_names, value.values()))
+    return set().union(*map(_names, value)) if isinstance(value, list) else set()
+
+
+def _words(error: BaseException) -> str:
+    with suppress(BaseException):
+        return str(error)[:2000]
+    return "an error that cannot be written"
+
+
+class _NoAnswers:
+    """Refuses the package: what is asked for is what stands in there."""
+
+    def find_spec(self, name: str, *_: Any) -> None:
+        if name.split(".")[0] == "minitxl":
+            raise ImportError("it uses minitxl, which holds the answer: write it with torch and einops")
+
+
+def _ready_made(*_: Any, **__: Any) -> None:
+    raise ImportError("it uses PyTorch's own attention: write it from its parts")
+
+
+def _only_drawing_numbers() -> None:
+    """Leave ``variant`` of the package, and refuse the rest."""
+    for name in ("minitxl", "minitxl.course", "minitxl.course.grading"):
+        module = types.ModuleType(name)
+        module.__path__ = []
+        sys.modules[name] = module
+    sys.modules["minitxl.course.grading"].variant = variant  # type: ignore[attr-defined]
+    sys.meta_path.insert(0, _NoAnswers())  # type: ignore[arg-type]
+    for library in (torch.nn.functional, torch._C._nn):
+        for name in ("scaled_dot_product_attention", "multi_head_attention_forward"):
+            setattr(library, name, _ready_made)
+
+
+def statements(source: str) -> list[ast.stmt]:
+    """Return the statements of a cell, without the lines that only a notebook understands."""
+    try:
+        return ast.parse(source).body
+    except SyntaxError:
+        lines = ["" if line.lstrip().startswith(("%", "!", "?")) else line for line in source.splitlines()]
+        return ast.parse("\n".join(lines)).body
+
+
+def prepare(channel: Channel, cells: list[list[str]], skipped: list[list[Any]]) -> dict[str, Any]:
+    """Run the cells, statement by statement; a statement that fails or was skipped costs no other."""
+    names: dict[str, Any] = {"__name__": "__main__"}
+    for cell, source in cells:
+        try:
+            found = statements(source)
+        except BaseException as error:
+            channel.send({"at": [cell, -1], "error": f"{type(error).__name__}: {_words(error)}"})
+            continue
+        for place, statement in enumerate(found):
+            if [cell, place] in skipped:
+                continue
+            channel.send({"at": [cell, place]})
+            with suppress(BaseException):
+                code = compile(ast.Module([statement], []), f"<{cell}>", "exec")
+                exec(code, names)
+    return names
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    channel = Channel()
+    for name, most in LIMITS.items():
+        with suppress(AttributeError, ValueError, OSError):
+            resource.setrlimit(getattr(resource, name), (most, most))
+    _only_drawing_numbers()
+    channel.send({"ready": os.getpid()})
+    job, _ = channel.receive()
+    names = prepare(channel, job["cells"], job["skipped"])
+    channel.send({"prepared": True})
+    while True:
+        asked, tensors = channel.receive()
+        if not callable(names.get(asked["function"])):
+            channel.send({"then": "error", "error": ["NotImplementedError", ""], "steps": []})
+        else:
+            channel.call(names[asked["function"]], asked["args"], tensors)
+
+
+if __name__ == "__main__":
+    main()
