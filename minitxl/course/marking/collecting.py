@@ -7,21 +7,30 @@ at any depth and in zip files: what Moodle, Canvas and nbgrader's own pages save
 import csv
 import os
 import re
+import shutil
+import unicodedata
 import zipfile
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from minitxl.data.archives import members
-from minitxl.files import atomic_write
 
 AGAIN = r"(?:[ _-]?\((?P<a>\d+)\)|-(?P<b>\d+))?"
 """A counter that browsers and Canvas add to a file's name: " (1)", "-2"."""
-EXCHANGE = re.compile(r"(?P<id>.+)\+(?P<assignment>[^+]+)\+(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[^+]*)")
-MOODLE = re.compile(r"(?P<name>.+?)_(?P<number>\d+)_assignsubmission_\w+?(?:_.*)?")
+EXCHANGE = re.compile(
+    r"(?P<id>.+)\+(?P<assignment>[^+]+)\+(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[^+]*)(?:\+[^+]*)?"
+)
+MOODLE = re.compile(r"(?P<name>.+?)_(?P<number>\d+)_assignsubmission_.*")
 CANVAS = re.compile(r"(?P<name>[^_]+)_(?:LATE_)?(?P<number>\d+)_\d+_.+")
+NEVER = re.compile(r"__MACOSX|\.ipynb_checkpoints|\..*")
+"""Folders and files that systems put beside what is handed in."""
+UNPACKED = ".unpacked"
+DEEPEST = 3
+"""Zip files in zip files are unpacked so many times."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +43,13 @@ class Found:
     version: int
 
 
+class Damaged(NamedTuple):
+    """An archive that cannot be unpacked, and why."""
+
+    path: Path
+    why: str
+
+
 @dataclass
 class Roster:
     """The course's students by all names that a platform may give them; none where there is no list."""
@@ -44,7 +60,7 @@ class Roster:
 
     @classmethod
     def of(cls, course: Path) -> "Roster":
-        """Read ``students.csv``: id, and if there are any first_name, last_name, email, moodle_id, canvas_id."""
+        """Read ``students.csv``: id, and where they are there first_name, last_name, email and canvas_id."""
         roster, path = cls(), course / "students.csv"
         if not path.is_file():
             return roster
@@ -57,9 +73,8 @@ class Roster:
             first, last = ((row.get(key) or "").strip() for key in ("first_name", "last_name"))
             roster.people[student] = {key: value or "" for key, value in row.items() if key}
             roster.ids[student.casefold()] = student
-            for number in (row.get("moodle_id"), row.get("canvas_id")):
-                if number:
-                    roster.names[f"#{number.strip()}"] = student
+            if number := (row.get("canvas_id") or "").strip():
+                roster.names[f"#{number}"] = student
             for name in (f"{first} {last}", f"{last} {first}", f"{last}{first}", row.get("email") or ""):
                 if name.strip():
                     key = _squashed(name)
@@ -77,65 +92,113 @@ class Roster:
 
 
 def _squashed(name: str) -> str:
-    return re.sub(r"[\s.,'’_-]+", "", name).casefold()
+    """Return a name without what platforms and file systems change: case, accents, spaces and points."""
+    plain = "".join(one for one in unicodedata.normalize("NFKD", name) if not unicodedata.combining(one))
+    return re.sub(r"[\s.,'’_-]+", "", plain).casefold()
 
 
-def candidates(course: Path, assignment: str) -> Iterator[Path]:
-    """Yield all notebooks that were handed in for an assignment; zip files are unpacked beside them."""
+def candidates(course: Path, assignment: str, roster: Roster) -> Iterator[Path | Damaged]:
+    """Yield all notebooks that were handed in for an assignment, and the archives that cannot be read.
+
+    Zip files are unpacked beside themselves, those inside them too.
+    """
     downloaded = course / "downloaded" / assignment
-    for archive in sorted(downloaded.rglob("*.zip")):
-        with suppress(ValueError):  # a damaged one is told as a file of no one
-            _unpack(archive, archive.with_suffix(".unpacked"))
-    yield from sorted(path for path in downloaded.rglob("*.*") if path.suffix in (".ipynb", ".zip"))
+    damaged: dict[Path, str] = {}
+    for _ in range(DEEPEST):
+        for archive in _files(downloaded, ".zip"):
+            target = archive.with_suffix(UNPACKED)
+            if archive not in damaged and not target.is_dir():
+                is_own = told(archive, course, assignment, roster).student is not None
+                try:
+                    _unpack(archive, target, is_own=is_own)
+                except (ValueError, OSError) as error:
+                    damaged[archive] = str(error)
+    yield from (Damaged(*pair) for pair in sorted(damaged.items()))
+    yield from _files(downloaded, ".ipynb")
     yield from sorted((course / "submitted").glob(f"*/{assignment}/*.ipynb"))
 
 
-def _unpack(archive: Path, target: Path) -> None:
-    """Write the notebooks of a zip file into a folder, with the times that it tells."""
-    if target.is_dir():
-        return
-    for name, blocks in members(archive):
-        if name.endswith(".ipynb"):
-            with zipfile.ZipFile(archive) as file:
-                when = datetime(*file.getinfo(name).date_time).timestamp()
-            path = target / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with atomic_write(path) as new:
-                new.write_bytes(b"".join(blocks))
-            os.utime(path, (when, when))
+def _files(folder: Path, suffix: str) -> list[Path]:
+    """Return the files with a suffix at any depth but those that systems put there."""
+    found = (path for path in folder.rglob("*") if path.suffix.lower() == suffix and path.is_file())
+    return sorted(path for path in found if not any(map(NEVER.fullmatch, path.relative_to(folder).parts)))
 
 
-def owner(path: Path, assignment: str, roster: Roster) -> str | None:
-    """Return whose notebook it is, by the names of its folders and its own; None if they do not say."""
-    if path.parent.name == assignment and path.parents[2].name == "submitted":
-        return roster.find(path.parents[1].name)
-    folders = [one.name for one in path.parents]
-    folders = folders[: folders.index("downloaded")] if "downloaded" in folders else folders[:1]
-    for part in [path.stem, *folders]:
+def _unpack(archive: Path, target: Path, *, is_own: bool) -> None:
+    """Write the notebooks and archives of a zip file into a folder, or nothing if it is damaged.
+
+    A platform's archive tells the time of each; in one that a student made they are all from when
+    it was handed in.
+    """
+    half, whole = archive.with_suffix(".half"), archive.stat().st_mtime
+    times: dict[str, tuple[int, int, int, int, int, int]] = {}
+    shutil.rmtree(half, ignore_errors=True)
+    half.mkdir()
+    try:
+        with suppress(zipfile.BadZipFile), zipfile.ZipFile(archive) as file:
+            times = {one.filename: one.date_time for one in file.infolist()}
+        for name, blocks in members(archive):
+            if Path(name).suffix.lower() in (".ipynb", ".zip"):
+                path = half / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(b"".join(blocks))
+                when = whole
+                with suppress(ValueError, OverflowError):  # no day of the calendar
+                    when = whole if is_own else datetime(*times[name]).timestamp()
+                os.utime(path, (when, when))
+        half.rename(target)
+    finally:
+        shutil.rmtree(half, ignore_errors=True)
+
+
+class Told(NamedTuple):
+    """What names of folders and files tell of a notebook: whose it is, and when it was handed in."""
+
+    student: str | None
+    time: str | None = None
+
+
+def told(path: Path, course: Path, assignment: str, roster: Roster) -> Told:
+    """Return whose notebook it is, by the names of its folders and its own.
+
+    Platforms name the outer folders, students what is inside: the outermost name that tells counts.
+    """
+    if path.is_relative_to(course / "submitted"):
+        return Told(roster.find(path.relative_to(course / "submitted").parts[0]))
+    *folders, _ = path.relative_to(course / "downloaded" / assignment).parts
+    parts = [*(one.removesuffix(UNPACKED) for one in folders), path.stem]
+    for part in parts:
         if match := EXCHANGE.fullmatch(part):
-            return roster.find(match["id"])
+            return Told(roster.find(match["id"]), match["time"])
         if match := MOODLE.fullmatch(part):
-            return roster.find(match["name"], match["number"])
-    if match := CANVAS.fullmatch(path.stem):
-        if student := roster.find(match["name"], match["number"]):
-            return student
-    if match := re.fullmatch(rf"(?P<id>.+?)_{re.escape(assignment)}{AGAIN}", path.stem):
-        return roster.find(match["id"])
-    if re.fullmatch(rf"{re.escape(assignment)}{AGAIN}", path.stem) and folders[0] != assignment:
-        return roster.find(folders[0])
-    return None
+            return Told(roster.find(match["name"]))
+    named = re.compile(rf"(?P<id>.+?)_{re.escape(assignment)}{AGAIN}")
+    if not roster.ids:
+        is_plain = re.fullmatch(rf"{re.escape(assignment)}{AGAIN}", parts[-1]) and folders
+        name = parts[-2] if is_plain else parts[-1]
+        match = named.fullmatch(name)
+        return Told(match["id"] if match else name if is_plain else None)
+    for part in parts:
+        student = roster.find(part) if part is not parts[-1] else None
+        if match := CANVAS.fullmatch(part):
+            student = student or roster.find(match["name"], match["number"])
+        if match := named.fullmatch(part):
+            student = student or roster.find(match["id"])
+        if student:
+            return Told(student)
+    return Told(None)
 
 
-def time_of(path: Path) -> datetime:
+def time_of(path: Path, course: Path, said: str | None) -> datetime:
     """Return when a notebook was handed in: by the exchange's word, else by the file's time."""
-    said = [match["time"] for one in path.parents if (match := EXCHANGE.fullmatch(one.name))]
     stamp = path.parent / "timestamp.txt"
-    if stamp.is_file():
-        said.append(stamp.read_text("utf-8").strip())
+    if path.is_relative_to(course / "submitted") and stamp.is_file():
+        said = stamp.read_text("utf-8", errors="replace").strip()
     if said:
         from nbgrader.utils import parse_utc  # with minitxl[classroom]
 
-        return parse_utc(said[0]).replace(tzinfo=UTC)
+        with suppress(ValueError, OverflowError):
+            return parse_utc(said).replace(tzinfo=UTC)
     return datetime.fromtimestamp(path.stat().st_mtime, UTC)
 
 
@@ -143,18 +206,17 @@ def newest(course: Path, assignment: str, roster: Roster) -> tuple[dict[str, Fou
     """Return each student's newest notebook, and the files that belong to no one, with the reason."""
     found: dict[str, Found] = {}
     lost = []
-    for path in candidates(course, assignment):
-        if path.suffix == ".zip":
-            if not path.with_suffix(".unpacked").is_dir():
-                lost.append((path, "it cannot be unpacked, or holds no notebook"))
+    for path in candidates(course, assignment, roster):
+        if isinstance(path, Damaged):
+            lost.append((path.path, path.why))
             continue
-        student = owner(path, assignment, roster)
+        student, said = told(path, course, assignment, roster)
         if student is None:
-            lost.append((path, "no student of students.csv has this name"))
+            lost.append((path, "no student of students.csv has this name, or more than one"))
             continue
         match = re.search(rf"{AGAIN}$", path.stem)
         version = int((match["a"] or match["b"] or 0) if match else 0)
-        one = Found(student, path, time_of(path), version)
+        one = Found(student, path, time_of(path, course, said), version)
         old = found.get(student)
         if old is None or (one.when, one.version) > (old.when, old.version):
             found[student] = one

@@ -1,0 +1,228 @@
+"""Whose a file is and from when, by the names that Moodle, Canvas, nbgrader's exchange and students give."""
+
+import os
+import unicodedata
+from datetime import UTC, datetime
+from pathlib import Path
+from zipfile import ZipFile, ZipInfo
+
+import pytest
+
+from minitxl.course.marking.collecting import Roster, newest
+
+NAME = "3_memory"
+NOON = datetime(2026, 10, 12, 12, tzinfo=UTC).timestamp()
+ROSTER = """id,first_name,last_name,email,canvas_id
+ada,Ada,Lovelace,ada@example.org,501
+van_dijk,Jan,van Dijk,,502
+u_12,Jürgen,Müller-Lüdenscheid,,503
+oneill,Sinéad,O’Neill,,504
+li1,Wei,Li,,505
+li2,Wei,Li,,506
+"""
+
+
+@pytest.fixture
+def course(tmp_path):
+    (tmp_path / "students.csv").write_text(ROSTER, "utf-8")
+    return tmp_path
+
+
+def put(course, name, *, when=NOON, text="{}"):
+    """Write a file below the assignment's downloads, or below the course where the name says so."""
+    path = course / (name if name.startswith("submitted/") else f"downloaded/{NAME}/{name}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    os.utime(path, (when, when))
+    return path
+
+
+def pack(course, name, members, *, when=NOON, local=(2026, 10, 11, 9, 0, 0)):
+    """Write a zip file with these members, all of one local time."""
+    path = course / "downloaded" / NAME / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with ZipFile(path, "w") as archive:
+        for member, content in members.items():
+            archive.writestr(ZipInfo(member, local), content)
+    os.utime(path, (when, when))
+    return path
+
+
+def collected(course):
+    """Return the students whose notebooks were found, and the names of files that belong to no one."""
+    found, lost = newest(course, NAME, Roster.of(course))
+    return {student: one.path for student, one in found.items()}, [path.name for path, _ in lost]
+
+
+@pytest.mark.parametrize(
+    ("name", "student"),
+    [
+        ("ada_3_memory.ipynb", "ada"),
+        ("Ada_3_memory.IPYNB", "ada"),
+        ("van_dijk_3_memory.ipynb", "van_dijk"),
+        ("archive/van_dijk_3_memory (1).ipynb", "van_dijk"),
+        ("van_dijk_3_memory(2).ipynb", "van_dijk"),
+        ("van_dijk_3_memory-2.ipynb", "van_dijk"),
+        ("u_12_3_memory.ipynb", "u_12"),
+        ("van_dijk/3_memory.ipynb", "van_dijk"),
+        ("van_dijk/anything at all.ipynb", "van_dijk"),
+        ("week 5/ada/work/3_memory-2.ipynb", "ada"),
+        # Moodle: "Download all submissions", with a folder for each and without
+        ("Ada Lovelace_4211_assignsubmission_file_/3_memory.ipynb", "ada"),
+        ("Ada Lovelace_4211_assignsubmission_file/sub/my work (final).ipynb", "ada"),
+        ("Ada Lovelace_4211_assignsubmission_file_3_memory (1).ipynb", "ada"),
+        ("Jan van Dijk_4212_assignsubmission_file_/3_memory.ipynb", "van_dijk"),
+        ("van Dijk Jan_4212_assignsubmission_file_/3_memory.ipynb", "van_dijk"),
+        ("Jürgen Müller-Lüdenscheid_4213_assignsubmission_file_/3_memory.ipynb", "u_12"),
+        ("Jurgen Muller-Ludenscheid_4213_assignsubmission_file_/3_memory.ipynb", "u_12"),
+        ("Sinéad O'Neill_4214_assignsubmission_file_/3_memory.ipynb", "oneill"),
+        # Canvas: sortable name, its number of the user and of the submission
+        ("lovelaceada_501_98765_3_memory.ipynb", "ada"),
+        ("lovelaceada_LATE_501_98765_3_memory-1.ipynb", "ada"),
+        ("vandijkjan_502_98766_3_memory.ipynb", "van_dijk"),
+        ("müllerlüdenscheidjürgen_503_98767_work.ipynb", "u_12"),
+        ("liwei_506_98768_3_memory.ipynb", "li2"),
+        # nbgrader's exchange: its inbound folders, and what nbgrader collect makes of them
+        ("ada+3_memory+2026-10-12 10:00:00.123456 UTC+xY7zQ/3_memory.ipynb", "ada"),
+        ("van_dijk+3_memory+2026-10-12 10:00:00 UTC/3_memory.ipynb", "van_dijk"),
+        ("submitted/van_dijk/3_memory/3_memory.ipynb", "van_dijk"),
+    ],
+)
+def test_a_file_is_its_students_whatever_platform_named_it(course, name, student):
+    path = put(course, name)
+    assert collected(course) == ({student: path}, [])
+
+
+def test_a_name_is_found_with_its_accents_apart_as_a_mac_writes_them(course):
+    name = unicodedata.normalize("NFD", "Jürgen Müller-Lüdenscheid_9_assignsubmission_file_/3_memory.ipynb")
+    put(course, name)
+    assert list(collected(course)[0]) == ["u_12"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "stranger_3_memory.ipynb",
+        "3_memory.ipynb",
+        "Wei Li_4215_assignsubmission_file_/3_memory.ipynb",  # there are two
+        "Participant_4216_assignsubmission_file_/3_memory.ipynb",
+        "anon_a1B2c_98765_3_memory.ipynb",
+        "stranger+3_memory+2026-10-12 10:00:00 UTC/ada_3_memory.ipynb",
+    ],
+)
+def test_a_file_of_no_one_is_told_and_not_guessed(course, name):
+    path = put(course, name)
+    assert collected(course) == ({}, [path.name])
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Ada Lovelace_4211_assignsubmission_file_/Jan van Dijk_4212_assignsubmission_file_.ipynb",
+        "Ada Lovelace_4211_assignsubmission_file_/van_dijk_3_memory.ipynb",
+        "Ada Lovelace_4211_assignsubmission_file_/downloaded/3_memory/van_dijk_3_memory.ipynb",
+        "Ada Lovelace_4211_assignsubmission_file_van_dijk_3_memory.ipynb",
+        "lovelaceada_501_98765_van_dijk_3_memory.ipynb",
+        "ada+3_memory+2026-10-12 10:00:00 UTC/van_dijk_3_memory.ipynb",
+        "ada/van_dijk_3_memory.ipynb",
+    ],
+)
+def test_no_one_hands_in_for_another_by_the_name_of_a_file(course, name):
+    put(course, name)
+    assert list(collected(course)[0]) == ["ada"]
+
+
+@pytest.mark.parametrize(
+    "name", ["__MACOSX/._3_memory.ipynb", ".ipynb_checkpoints/3_memory.ipynb", "._x.ipynb"]
+)
+def test_what_systems_put_beside_a_notebook_is_no_submission(course, name):
+    mine = put(course, "ada/3_memory.ipynb")
+    put(course, f"ada/{name}", when=NOON + 60)
+    assert collected(course) == ({"ada": mine}, [])
+
+
+def test_the_newest_version_counts_and_at_one_time_the_highest_number(course):
+    put(course, "ada_3_memory (3).ipynb", when=NOON - 60)
+    put(course, "ada_3_memory.ipynb")
+    last = put(course, "ada_3_memory (1).ipynb")
+    assert collected(course)[0] == {"ada": last}
+    collect = put(course, "submitted/ada/3_memory/3_memory.ipynb", when=NOON - 3600)
+    put(course, "submitted/ada/3_memory/timestamp.txt", text="2026-10-12 12:30:00.000000 UTC")
+    assert collected(course)[0] == {"ada": collect}
+
+
+def test_the_exchange_tells_the_time_and_not_the_files(course):
+    old = put(course, "ada+3_memory+2026-10-12 10:00:00 UTC+a/3_memory.ipynb", when=NOON + 3600)
+    new = put(course, "ada+3_memory+2026-10-12 11:00:00 UTC+b/3_memory.ipynb", when=NOON - 3600)
+    found, _ = newest(course, NAME, Roster.of(course))
+    assert found["ada"].path == new != old
+    assert found["ada"].when == datetime(2026, 10, 12, 11, tzinfo=UTC)
+
+
+def test_a_timestamp_that_is_no_time_leaves_the_files_time(course):
+    put(course, "submitted/ada/3_memory/3_memory.ipynb")
+    put(course, "submitted/ada/3_memory/timestamp.txt", text="yesterday, I think")
+    found, _ = newest(course, NAME, Roster.of(course))
+    assert found["ada"].when.timestamp() == NOON
+
+
+def test_a_platforms_archive_is_unpacked_once_with_the_times_it_tells(course):
+    ours = {
+        "Ada Lovelace_4211_assignsubmission_file_/3_memory.ipynb": "{}",
+        "Jan van Dijk_4212_assignsubmission_file_/3_memory.ipynb": "{}",
+        "__MACOSX/Ada Lovelace_4211_assignsubmission_file_/._3_memory.ipynb": "junk",
+        "Jan van Dijk_4212_assignsubmission_onlinetext_/onlinetext.html": "hello",
+    }
+    pack(course, "course-3_memory-4210.zip", ours)
+    found, lost = newest(course, NAME, Roster.of(course))
+    assert (sorted(found), lost) == (["ada", "van_dijk"], [])
+    assert found["ada"].when == datetime(2026, 10, 11, 9).astimezone(UTC)
+    inode = found["ada"].path.stat().st_ino
+    assert newest(course, NAME, Roster.of(course))[0]["ada"].path.stat().st_ino == inode
+
+
+def test_a_students_archive_in_the_platforms_is_unpacked_and_cannot_say_when_it_came(course, tmp_path):
+    inner = tmp_path / "inner.zip"
+    with ZipFile(inner, "w") as archive:
+        archive.writestr(ZipInfo("van_dijk_3_memory/3_memory.ipynb", (2020, 1, 1, 0, 0, 0)), "{}")
+    pack(course, "all.zip", {"Ada Lovelace_4211_assignsubmission_file_/my work.zip": inner.read_bytes()})
+    found, lost = newest(course, NAME, Roster.of(course))
+    assert lost == []
+    assert found["ada"].when == datetime(2026, 10, 11, 9).astimezone(UTC)
+
+
+@pytest.mark.parametrize("member", ["../outside.ipynb", "/outside.ipynb"])
+def test_an_archive_writes_nothing_outside_its_folder(course, member):
+    path = pack(course, "ada_3_memory.zip", {"3_memory.ipynb": "{}", member: "{}"})
+    found, lost = newest(course, NAME, Roster.of(course))
+    assert not list(course.rglob("outside.ipynb"))
+    assert (found, [one for one, _ in lost]) == ({}, [path])
+    assert "plain files inside its own folder" in lost[0][1]
+
+
+def test_a_damaged_archive_is_told_each_time_and_stops_no_one(course):
+    mine = put(course, "ada/3_memory.ipynb")
+    broken = pack(course, "van_dijk_3_memory.zip", {"3_memory.ipynb": "{}" * 1000})
+    broken.write_bytes(broken.read_bytes()[:-30])
+    for _ in range(2):
+        assert collected(course) == ({"ada": mine}, [broken.name])
+
+
+@pytest.mark.parametrize(
+    ("name", "student"),
+    [
+        ("u_12_3_memory (1).ipynb", "u_12"),
+        ("u_1_2_3_memory.ipynb", "u_1_2"),
+        ("ada/3_memory.ipynb", "ada"),
+        ("Ada Lovelace_4211_assignsubmission_file_/any.ipynb", "Ada Lovelace"),
+    ],
+)
+def test_without_a_list_of_students_the_name_in_the_files_name_is_taken(tmp_path, name, student):
+    path = put(tmp_path, name)
+    assert collected(tmp_path) == ({student: path}, [])
+
+
+def test_a_list_without_ids_is_refused(tmp_path):
+    Path(tmp_path, "students.csv").write_text("name,email\nAda,ada@example.org\n")
+    with pytest.raises(ValueError, match=r"students\.csv must have the column id, got name, email"):
+        Roster.of(tmp_path)
