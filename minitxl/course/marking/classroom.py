@@ -65,6 +65,7 @@ class Course:
 
     def mark(self, name: str, *, again: bool, progress: Callable[[int], Any]) -> Marked:
         """Mark what is new of one assignment, or all of it again; interrupted, it ends its processes."""
+        self.rules.check(self.assignments(), self.roster.people)
         result = Marked(Assignment.of(self.folder, name))
         found, lost = newest(self.folder, name, self.roster)
         result.unmarked += [(str(path.relative_to(self.folder)), why) for path, why in lost]
@@ -77,7 +78,7 @@ class Course:
                 waiting = list(jobs.items())
                 while waiting or running:
                     while waiting and len(running) < self.processes:
-                        student, job = waiting.pop(0)
+                        _, job = waiting.pop(0)
                         running[pool.submit(self._judge, job["job"])] = job["record"]
                     done, _ = wait(running, return_when=FIRST_COMPLETED)
                     for future in done:
@@ -96,6 +97,7 @@ class Course:
             try:
                 content = read_bytes(one.path, at_most=2**28)
                 handed = Handed(result.assignment, read(one.path))
+                handed.check()
                 cells, answer = handed.to_run(), handed.answer()
             except Exception as error:
                 result.unmarked.append((student, str(error) or type(error).__name__))

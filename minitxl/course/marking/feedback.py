@@ -25,13 +25,14 @@ def page(assignment: Assignment, record: dict[str, Any], mark: dict[str, Any]) -
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>{STYLE}</style></head><body>
 <h1>{title}</h1>
 <p><b>{mark["score"]:g} of {mark["most"]:g} points</b></p>{late}
-<table><thead><tr><th scope="col">function</th><th scope="col">points</th><th scope="col">what was found</th></tr></thead>
+<table><thead><tr><th scope="col">function</th><th scope="col">points</th>
+<th scope="col">what was found</th></tr></thead>
 <tbody>{"".join(rows)}</tbody></table>
 <h2>The written question: {given}</h2>
 <pre>{escape(record["answer"])}</pre>
 {f"<p>{escape(comment)}</p>" if comment else ""}
-<p>Do you think that a mark is wrong? Say which function, and what it returns for which arguments, to the person
-who marks: it will be marked again with the numbers it was marked with, number {record["seed"]}.</p>
+<p>Do you think that a mark is wrong? Tell the person who marks which function it is, for which arguments,
+what it returns, and what you think is right. It will be looked at by a person.</p>
 </body></html>
 """
 
@@ -55,7 +56,10 @@ def _row(part: dict[str, Any], mark: dict[str, Any]) -> str:
 
 
 def write(course: Path, assignment: Assignment, records: dict[str, Any], found: dict[str, Any]) -> int:
-    """Write ``feedback/STUDENT/ASSIGNMENT/ASSIGNMENT.html``, where nbgrader returns it from; return how many."""
+    """Write each student's page where nbgrader returns it from, and return how many there are.
+
+    That is ``feedback/STUDENT/ASSIGNMENT/ASSIGNMENT.html``.
+    """
     pages = 0
     for student, record in records.items():
         if student in found:

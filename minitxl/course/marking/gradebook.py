@@ -1,6 +1,7 @@
 """Verdicts in nbgrader's gradebook, through its own interface."""
 
 import os
+import warnings
 from collections.abc import Iterable
 from contextlib import closing
 from datetime import UTC, datetime
@@ -9,6 +10,7 @@ from typing import Any
 
 import nbformat
 from nbgrader.api import Gradebook, MissingEntry
+from sqlalchemy.exc import SAWarning
 
 from minitxl.course.marking.notebooks import Handed
 from minitxl.files import atomic_write
@@ -32,7 +34,9 @@ def store(gradebook: Any, course: Path, handed: Handed, record: dict[str, Any]) 
     """Write a verdict into the gradebook, and the notebook for formgrader; points by hand stay."""
     name, student = handed.assignment.name, record["student"]
     gradebook.update_or_create_student(student, **record.get("person", {}))
-    submission = gradebook.update_or_create_submission(name, student, timestamp=_naive(record["time"]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SAWarning)  # nbgrader makes a submission before it belongs to one
+        submission = gradebook.update_or_create_submission(name, student, timestamp=_naive(record["time"]))
     for part in record["parts"]:
         grade = gradebook.find_grade(part["cell"], name, name, student)
         grade.auto_score = part["score"]

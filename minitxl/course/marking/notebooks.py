@@ -115,6 +115,12 @@ class Handed:
                 found[name] = cell
         return found
 
+    def check(self) -> None:
+        """Refuse a notebook of another assignment: it has no function that is asked for here."""
+        mine = {flags(cell).get("grade_id") for cell in self.notebook.cells}
+        if not mine & ({*self.assignment.solutions} - {"numbers"}):
+            raise ValueError(f"it must be assignment {self.assignment.name}, and has none of its functions")
+
     @property
     def repaired(self) -> list[str]:
         """Names of cells that stand there more than once."""
@@ -176,8 +182,7 @@ class Handed:
                 text = nbformat.v4.new_output("stream", name="stdout", text=verdicts[name])
                 new.source, new.outputs = "# marked outside this notebook", [text]
             cells.append(new)
-        own = nbformat.v4.new_notebook(cells=cells, metadata=self.assignment.notebook.metadata)
-        return own
+        return nbformat.v4.new_notebook(cells=cells, metadata=self.assignment.notebook.metadata)
 
 
 def released(source: str) -> str:

@@ -3,6 +3,7 @@
 import csv
 import io
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 from minitxl.course.marking import suspicion
@@ -25,9 +26,9 @@ def tables(course: Course, marked: Marked) -> dict[str, tuple[list[str], Rows]]:
         mark, person = found.get(student), people.get(student, {})
         state = _state(student, mark, marked)
         points = [f"{mark[key]:g}" for key in ("score", "most", "penalty")] if mark else ["", "", ""]
-        rows.append([student, person.get("email", ""), *points, state])
+        rows.append([student, person.get("email", ""), *points, _time(marked.records.get(student)), state])
     made: dict[str, tuple[list[str], Rows]] = {
-        "marks": (["id", "email", "points", "of", "penalty", "state"], rows),
+        "marks": (["id", "email", "points", "of", "penalty", "handed in", "state"], rows),
         "unmarked": (["who", "why"], [list(pair) for pair in marked.unmarked]),
         "suspicious": (["student", "sign", "where"], signs(course, marked)),
     }
@@ -39,6 +40,11 @@ def tables(course: Course, marked: Marked) -> dict[str, tuple[list[str], Rows]]:
         with atomic_write(path) as new:
             new.write_text(text.getvalue(), "utf-8")
     return made
+
+
+def _time(record: dict[str, Any] | None) -> str:
+    """Return when a submission came, on this machine's clock."""
+    return f"{datetime.fromtimestamp(record['time']):%Y-%m-%d %H:%M}" if record else ""
 
 
 def _state(student: str, mark: dict[str, Any] | None, marked: Marked) -> str:

@@ -2,6 +2,7 @@
 
 import math
 import tomllib
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -30,9 +31,9 @@ class Rules:
     year: str = ""
     due: dict[str, datetime] = field(default_factory=dict)
     extensions: dict[str, dict[str, datetime]] = field(default_factory=dict)
-    grace_minutes: float = 15
-    percent_a_day: float = 10
-    at_most_percent: float = 50
+    grace_minutes: float = 15.0
+    percent_a_day: float = 10.0
+    at_most_percent: float = 50.0
 
     @classmethod
     def of(cls, course: Path) -> "Rules":
@@ -46,6 +47,10 @@ class Rules:
             raise ValueError(f"{path} must be TOML: {error}") from None
         unknown = told.keys() - {"year", "due", "late", "extensions"}
         late = told.get("late", {})
+        tables = {"due": told.get("due", {}), "late": late, "extensions": told.get("extensions", {})}
+        for name, table in (*tables.items(), *tables["extensions"].items()):
+            if not isinstance(table, dict):
+                raise ValueError(f"{path}: {name} must be a table, as in [{name}], got {table!r}")
         unknown |= late.keys() - {"grace_minutes", "percent_a_day", "at_most_percent"}
         if unknown:
             raise ValueError(f"{path} must not have {', '.join(sorted(unknown))}: see the teacher's guide")
@@ -58,7 +63,26 @@ class Rules:
         for name, number in late.items():
             if type(number) not in (int, float) or not 0 <= number < math.inf:
                 raise ValueError(f"{path}: {name} must be a number of at least 0, got {number!r}")
-        return cls(str(told.get("year", "")), told.get("due", {}), told.get("extensions", {}), **late)
+        numbers = {name: float(number) for name, number in late.items()}
+        return cls(str(told.get("year", "")), told.get("due", {}), told.get("extensions", {}), **numbers)
+
+    def check(self, assignments: Collection[str], students: Collection[str]) -> None:
+        """Refuse names that no assignment or student has: who is misspelt would get no rule at all.
+
+        Without a list of students, theirs cannot be checked.
+        """
+        unknown = [name for name in (*self.due, *self.extensions) if name not in assignments]
+        if unknown:
+            raise ValueError(
+                f"course.toml must name assignments of this course ({', '.join(assignments)}), "
+                f"got {', '.join(unknown)}"
+            )
+        people = [name for table in self.extensions.values() for name in table]
+        unknown = [name for name in people if students and name not in students]
+        if unknown:
+            raise ValueError(
+                f"course.toml must extend for students of students.csv, got {', '.join(unknown)}"
+            )
 
     def penalty(self, assignment: str, student: str, when: datetime, most: float) -> float:
         """Return the points that a submission loses for its time, of ``most`` points."""

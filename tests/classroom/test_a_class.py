@@ -1,0 +1,369 @@
+"""A class as a teacher meets it: tables, feedback, and what fails on the way; the verdicts are made up."""
+
+import csv
+import importlib.util
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbgrader.api import Gradebook
+
+from minitxl.course.marking import feedback
+from minitxl.course.marking.classroom import Course
+from minitxl.course.marking.gradebook import marks, open_gradebook
+from minitxl.course.marking.isolation import none
+from minitxl.course.marking.notebooks import Assignment
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "notebooks" / "assignments"
+NAME = "3_memory"
+DUE = datetime(2026, 10, 12, 22, tzinfo=UTC)
+STUDENTS = """id,first_name,last_name,email
+ada,Ada,Lovelace,ada@x.org
+bob,Bob,B,
+cleo,Cleo,C,
+van_dijk,Jan,van Dijk,
+"""
+RULES = f'[due]\n"{NAME}" = 2026-10-12T22:00:00Z\n'
+
+
+def loaded(name):
+    """A program of the folder, as a module."""
+    spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """A course that make assignments built."""
+    course = tmp_path_factory.mktemp("built")
+    loaded("build").build(course, [FOLDER / f"{NAME}.ipynb"])
+    (course / "students.csv").write_text(STUDENTS)
+    (course / "course.toml").write_text(RULES)
+    return course
+
+
+@pytest.fixture
+def course(built, tmp_path):
+    return shutil.copytree(built, tmp_path / "course")
+
+
+def solved(course):
+    return nbformat.read(course / "solution" / NAME / f"{NAME}.ipynb", as_version=4)
+
+
+def cell_of(notebook, name):
+    return next(cell for cell in notebook.cells if cell.id == name)
+
+
+def hand_in(course, student, notebook=None, *, when=DUE, name=None):
+    """Save a notebook as a platform does; the solved one if there is none."""
+    path = course / "downloaded" / NAME / (name or f"{student}_{NAME}.ipynb")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = notebook if isinstance(notebook, str) else nbformat.writes(notebook or solved(course))
+    path.write_text(text, "utf-8")
+    os.utime(path, (when.timestamp(), when.timestamp()))
+    return path
+
+
+class Verdicts:
+    """Judges without a worker: all right, but for what is asked for, by student."""
+
+    def __init__(self, monkeypatch, course):
+        self.judged = []
+        self.wrong = {}
+        monkeypatch.setattr(Course, "_judge", lambda _, job: self.judge(job))
+        self.assignment = Assignment.of(course, NAME)
+
+    def judge(self, job):
+        self.judged.append(job["owner"])
+        parts = [self.part(job["owner"], test) for test in job["tests"]]
+        whys = [part["again"] for part in parts if part["score"] is None]
+        return {"parts": parts, "again": "; ".join(whys), "seconds": 1.5}
+
+    def part(self, owner, test):
+        groups = {"with a memory": True, "at the start": True}
+        names = {"cell": test["cell"], "most": test["points"], "seconds": 0.25}
+        right = {"score": test["points"], "word": "right", "message": "right", "groups": groups}
+        numbers = {"student": "ada", "kept": 1} if test["cell"] == "numbers-test" else None
+        function = test["cell"].removesuffix("-test")
+        return (
+            names | right | {"numbers": numbers, "function": function} | self.wrong.get((owner, function), {})
+        )
+
+
+@pytest.fixture
+def verdicts(monkeypatch, course):
+    return Verdicts(monkeypatch, course)
+
+
+def mark(course, *, again=False):
+    return Course.of(course, none(), 2).mark(NAME, again=again, progress=lambda _: None)
+
+
+def told(course, capsys, monkeypatch, *words):
+    """What make mark or make feedback prints."""
+    program = loaded("mark")
+    monkeypatch.setattr(sys, "argv", ["mark.py", str(course), "--isolation", "none", *words])
+    program.main()
+    return capsys.readouterr().out
+
+
+def rows(course, table):
+    with (course / "marks" / NAME / f"{table}.csv").open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def in_gradebook(course):
+    with open_gradebook(course) as gradebook:
+        return marks(gradebook, NAME, ["ada", "bob", "cleo", "van_dijk"])
+
+
+def test_the_commands_are_those_of_make():
+    for target, added in (("mark", ""), ("feedback", " --feedback")):
+        done = subprocess.run(
+            ["make", "--dry-run", target, "COURSE=../class", "NAMES=1 3"],
+            cwd=ROOT, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        assert re.search(rf"python notebooks/assignments/mark\.py \.\./class 1 3{added}$", done.stdout, re.M)
+
+
+def test_the_tables_say_who_has_what_who_is_missing_and_what_it_took(course, verdicts, capsys, monkeypatch):
+    hand_in(course, "ada")
+    hand_in(course, "bob", when=DUE + timedelta(days=1, hours=1))
+    hand_in(course, "cleo")
+    hand_in(course, "stranger")
+    verdicts.wrong["cleo", "weigh"] = {"score": None, "again": "the machine was busy", "message": "busy"}
+    said = told(course, capsys, monkeypatch)
+    found = {row["id"]: row for row in rows(course, "marks")}
+    assert found["ada"]["points"] == "26"
+    assert (found["bob"]["points"], found["bob"]["penalty"]) == ("20", "6")
+    assert [found[one]["state"] for one in ("ada", "bob", "cleo", "van_dijk")] == [
+        *("to mark by hand: written", "to mark by hand: written", "mark again", "nothing handed in")
+    ]
+    assert found["ada"]["email"] == "ada@x.org"
+    local = f"{(DUE + timedelta(days=1, hours=1)).astimezone():%Y-%m-%d %H:%M}"
+    assert found["bob"]["handed in"] == local
+    unmarked = {row["who"]: row["why"] for row in rows(course, "unmarked")}
+    assert unmarked["cleo"] == "the machine was busy"
+    assert "no student of students.csv" in unmarked[f"downloaded/{NAME}/stranger_{NAME}.ipynb"]
+    assert "machine time: 3 marked in" in said
+    assert "1.5 seconds a submission" in said
+    for words in ("van_dijk", "nothing handed in", "stranger", "the machine was busy", local):
+        assert words in said
+
+
+def test_what_could_not_be_judged_is_no_zero_and_is_judged_again(course, verdicts):
+    hand_in(course, "ada")
+    verdicts.wrong["ada", "weigh"] = {"score": None, "again": "the machine was busy", "message": "busy"}
+    mark(course)
+    assert "weigh-test" in in_gradebook(course)["ada"]["by hand"]
+    verdicts.wrong.clear()
+    mark(course)
+    assert verdicts.judged == ["ada", "ada"]
+    assert in_gradebook(course)["ada"]["by hand"] == ["written"]
+    assert in_gradebook(course)["ada"]["score"] == 26
+
+
+def test_nothing_is_marked_twice_and_what_is_new_is(course, verdicts):
+    hand_in(course, "ada")
+    hand_in(course, "bob")
+    mark(course)
+    mark(course)
+    assert sorted(verdicts.judged) == ["ada", "bob"]
+    newer = solved(course)
+    cell_of(newer, "weigh").source += "\n# better"
+    hand_in(course, "ada", newer, name=f"ada_{NAME} (1).ipynb", when=DUE + timedelta(minutes=1))
+    mark(course)
+    assert sorted(verdicts.judged) == ["ada", "ada", "bob"]
+    mark(course, again=True)
+    assert len(verdicts.judged) == 5
+
+
+def test_another_due_date_changes_the_penalty_and_judges_no_one(course, verdicts):
+    hand_in(course, "ada", when=DUE + timedelta(hours=1))
+    mark(course)
+    assert in_gradebook(course)["ada"]["score"] == 23
+    (course / "course.toml").write_text(RULES + f'[extensions."{NAME}"]\nada = 2026-10-14T22:00:00Z\n')
+    mark(course)
+    assert in_gradebook(course)["ada"]["score"] == 26
+    assert verdicts.judged == ["ada"]
+
+
+def test_points_by_hand_stay_until_the_answer_changes(course, verdicts):
+    hand_in(course, "ada")
+    mark(course)
+    with Gradebook(f"sqlite:///{course / 'gradebook.db'}") as gradebook:
+        grade = gradebook.find_grade("written", NAME, NAME, "ada")
+        grade.manual_score, grade.needs_manual_grade = 3, False
+        gradebook.db.commit()
+    mark(course, again=True)
+    assert (in_gradebook(course)["ada"]["score"], in_gradebook(course)["ada"]["by hand"]) == (29, [])
+    newer = solved(course)
+    cell_of(newer, "written").source = "Something else."
+    hand_in(course, "ada", newer, when=DUE + timedelta(minutes=1))
+    mark(course)
+    assert in_gradebook(course)["ada"]["by hand"] == ["written"]
+
+
+def test_what_is_interrupted_is_kept_and_the_next_run_goes_on(course, verdicts, monkeypatch):
+    for student in ("ada", "bob", "cleo"):
+        hand_in(course, student)
+
+    def interrupted(_, job):
+        if job["owner"] == "cleo":
+            raise KeyboardInterrupt
+        return verdicts.judge(job)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Course, "_judge", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            Course.of(course, none(), 1).mark(NAME, again=False, progress=lambda _: None)
+    assert verdicts.judged == ["ada", "bob"]
+    mark(course)
+    assert verdicts.judged == ["ada", "bob", "cleo"]
+    assert [one["score"] for one in in_gradebook(course).values()] == [26, 26, 26]
+
+
+def test_a_copied_cell_a_torn_file_and_another_assignment_stop_no_one(course, verdicts):
+    doubled = solved(course)
+    place = doubled.cells.index(cell_of(doubled, "weigh"))
+    copied = nbformat.from_dict(
+        doubled.cells[place] | {"id": "copy", "source": "def weigh(scores, begins):\n    return 1"}
+    )
+    doubled.cells.insert(place + 1, copied)
+    hand_in(course, "ada", doubled)
+    hand_in(course, "bob", '{"cells": [')
+    other = nbformat.read(FOLDER / "1_heads_and_masks.ipynb", as_version=4)
+    hand_in(course, "cleo", other)
+    hand_in(course, "van_dijk")
+    found = mark(course)
+    assert sorted(verdicts.judged) == ["ada", "van_dijk"]
+    unmarked = dict(found.unmarked)
+    assert "must be a notebook" in unmarked["bob"]
+    assert unmarked["cleo"] == "it must be assignment 3_memory, and has none of its functions"
+    assert found.handed["ada"].repaired == ["weigh"]
+    assert "return 1" in found.handed["ada"].code()["weigh"]
+
+
+RENAMED = """def look_back(h, old, M, heads, far):
+    # my own way
+    return layer(h, old, M, heads, far)
+
+
+def layer(h, old, M, heads, far):
+    both = h if old is None else torch.cat([old.detach(), h], dim=1)
+    size = h.shape[2] // heads
+    asks = (h @ M["q"]).unflatten(-1, (heads, -1)).transpose(1, 2)
+    keys = (both @ M["k"]).unflatten(-1, (heads, -1)).transpose(1, 2)
+    said = (both @ M["v"]).unflatten(-1, (heads, -1)).transpose(1, 2)
+    place = torch.arange(both.shape[1])
+    away = place[-h.shape[1] :][:, None] - place[None]
+    ok = torch.logical_and(away >= 0, away < far)
+    worth = (asks @ keys.transpose(2, 3)) / sqrt(asks.shape[-1])
+    worth = torch.where(ok, worth, torch.tensor(float("-inf")))
+    mixed = worth.softmax(-1) @ said
+    return mixed.transpose(1, 2).flatten(2)
+"""
+
+
+def test_edited_tests_others_numbers_and_renamed_code_are_shown_and_cost_nothing(
+    course, verdicts, capsys, monkeypatch
+):
+    edited = solved(course)
+    cell_of(edited, "weigh-test").source = "pass"
+    cell_of(edited, "look").source = RENAMED
+    hand_in(course, "bob", edited)
+    names = {"asks": "queries", "keys": "looked_at", "said": "values", "worth": "s", "away": "distance"}
+    renamed = solved(course)
+    cell_of(renamed, "look").source = re.sub(
+        r"\b(" + "|".join(names) + r")\b", lambda one: names[one[0]], RENAMED
+    ).replace("# my own way", "# looks back")
+    hand_in(course, "van_dijk", renamed)
+    hand_in(course, "ada")
+    said = told(course, capsys, monkeypatch)
+    found = {(row["student"], row["sign"]): row["where"] for row in rows(course, "suspicious")}
+    assert found == {
+        ("bob", "tests edited or deleted"): "weigh-test",
+        ("bob", "another one's numbers"): "ada",
+        ("van_dijk", "another one's numbers"): "ada",
+        ("bob", "code as van_dijk's"): "look",
+    }
+    assert {row["points"] for row in rows(course, "marks")} == {"26", ""}
+    assert "tests edited or deleted" in said
+
+
+def test_feedback_has_a_page_a_student_with_functions_reasons_and_parts_of_points(
+    course, verdicts, capsys, monkeypatch
+):
+    hand_in(course, "ada", when=DUE + timedelta(hours=1))
+    hand_in(course, "bob")
+    verdicts.wrong["ada", "weigh"] = {
+        "score": 2.5,
+        "message": "a later key <b>is seen</b>: look at notebook 04",
+        "groups": {"with a memory": True, "three beginnings": False},
+    }
+    mark(course)
+    with Gradebook(f"sqlite:///{course / 'gradebook.db'}") as gradebook:
+        comment = gradebook.find_comment("written", NAME, NAME, "ada")
+        comment.manual_comment = "The second error is missing & needed."
+        gradebook.db.commit()
+    said = told(course, capsys, monkeypatch, "--feedback")
+    assert "2 pages" in said
+    page = (course / "feedback" / "ada" / NAME / f"{NAME}.html").read_text("utf-8")
+    assert re.search(r"<code>weigh</code></td><td class=\"points\">2\.5 of 5</td>", page)
+    assert "a later key &lt;b&gt;is seen&lt;/b&gt;: look at notebook 04" in page
+    assert "✓ right: with a memory" in page
+    assert "✗ not yet: three beginnings" in page
+    assert "The second error is missing &amp; needed." in page
+    assert "Handed in late: 3 points less." in page
+    assert "<b>20.5 of 30 points</b>" in page
+    for test in verdicts.assignment.tests:
+        assert f"<code>{test['cell'].removesuffix('-test')}</code>" in page
+    theirs = (course / "feedback" / "bob" / NAME / f"{NAME}.html").read_text("utf-8")
+    assert "second error" not in theirs
+    assert "Handed in late" not in theirs
+
+
+def test_no_page_and_no_table_tells_a_hidden_test(course, verdicts, capsys, monkeypatch):
+    hand_in(course, "ada")
+    said = told(course, capsys, monkeypatch) + told(course, capsys, monkeypatch, "--feedback")
+    said += (course / "feedback" / "ada" / NAME / f"{NAME}.html").read_text("utf-8")
+    hidden = [
+        line for test in verdicts.assignment.tests for line in test["source"].splitlines() if len(line) > 30
+    ]
+    assert len(hidden) > 100
+    assert not [line for line in hidden if line.strip() in said]
+    assert "Trial" not in said
+
+
+def test_a_record_holds_what_an_appeal_needs(course, verdicts):
+    hand_in(course, "ada")
+    mark(course)
+    record = json.loads((course / "marks" / NAME / "ada.json").read_text("utf-8"))
+    assert {"seed", "time", "penalty", "isolation", "parts", "answer"} <= record.keys()
+
+
+def test_a_misspelt_assignment_in_the_rules_stops_before_anything_is_marked(course, verdicts):
+    hand_in(course, "ada")
+    (course / "course.toml").write_text('[due]\n"3_memry" = 2026-10-12T22:00:00Z\n')
+    with pytest.raises(ValueError, match="got 3_memry"):
+        mark(course)
+    assert verdicts.judged == []
+
+
+def test_a_page_needs_no_gradebook(course, verdicts):
+    """The page is made of a verdict and marks alone, so that it can be tested without nbgrader."""
+    hand_in(course, "ada")
+    record = mark(course).records["ada"]
+    standing = in_gradebook(course)["ada"] | {"corrected": ["weigh-test"]}
+    assert "(corrected by hand)" in feedback.page(verdicts.assignment, record, standing)
