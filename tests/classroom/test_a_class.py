@@ -315,7 +315,7 @@ def test_feedback_has_a_page_a_student_with_functions_reasons_and_parts_of_point
     mark(course)
     with Gradebook(f"sqlite:///{course / 'gradebook.db'}") as gradebook:
         comment = gradebook.find_comment("written", NAME, NAME, "ada")
-        comment.manual_comment = "The second error is missing & needed."
+        comment.manual_comment = "The cost of a step is missing & needed."
         gradebook.db.commit()
     said = told(course, capsys, monkeypatch, "--feedback")
     assert "2 pages" in said
@@ -324,13 +324,13 @@ def test_feedback_has_a_page_a_student_with_functions_reasons_and_parts_of_point
     assert "a later key &lt;b&gt;is seen&lt;/b&gt;: look at notebook 04" in page
     assert "✓ right: with a memory" in page
     assert "✗ not yet: three beginnings" in page
-    assert "The second error is missing &amp; needed." in page
+    assert "The cost of a step is missing &amp; needed." in page
     assert "Handed in late: 3 points less." in page
     assert "<b>20.5 of 30 points</b>" in page
     for test in verdicts.assignment.tests:
         assert f"<code>{test['cell'].removesuffix('-test')}</code>" in page
     theirs = (course / "feedback" / "bob" / NAME / f"{NAME}.html").read_text("utf-8")
-    assert "second error" not in theirs
+    assert "missing &amp; needed" not in theirs
     assert "Handed in late" not in theirs
 
 

@@ -145,7 +145,7 @@ class Handed:
         """Return names and sources of what a worker runs: imports, solutions and the student's own cells."""
         cells = [("imports", self.assignment.imports)]
         for place, cell in enumerate(self.notebook.cells):
-            name = flags(cell).get("grade_id")
+            name = str(flags(cell).get("grade_id", ""))
             theirs = self.assignment.cells.get(name)
             if not _is_code(cell) or (theirs is not None and flags(theirs)["locked"]):
                 continue

@@ -93,7 +93,8 @@ class Worker:
 
     def send(self, header: dict[str, Any], tensors: frames.Tensors | None = None) -> None:
         """Send a frame; a worker that does not read it is gone."""
-        assert self.process is not None and self.process.stdin is not None
+        assert self.process is not None
+        assert self.process.stdin is not None
         left, until = memoryview(frames.pack(header, tensors)), monotonic() + STARTING
         while left:
             self._wait(self.process.stdin, selectors.EVENT_WRITE, until, None)
@@ -116,7 +117,8 @@ class Worker:
             self.used += max(0.0, self.seconds() - began)
 
     def _read(self, length: int, until: float, limit: tuple[float, float] | None) -> bytes:
-        assert self.process is not None and self.process.stdout is not None
+        assert self.process is not None
+        assert self.process.stdout is not None
         found = bytearray()
         while len(found) < length:
             self._wait(self.process.stdout, selectors.EVENT_READ, until, limit)
@@ -279,6 +281,8 @@ def _change(
     held: Any, after: Any, replay: Replay, said: frames.Tensors, given: dict[int, Callable[..., Any]]
 ) -> None:
     """Make what was given what the function made of it: lists and dicts, and a model's mode."""
+    kind: Any
+    inside: Any
     (kind, inside), *_ = after.items() if isinstance(after, dict) else [(None, None)]
     if isinstance(held, Tensor) and kind == "tensor" and replay.tensors.get(inside) is held:
         if inside in said and not equal(held, said[inside]):

@@ -21,12 +21,12 @@ sys.path[:] = [path for path in sys.path if path != str(Path(__file__).parent)]
 sys.path.append(str(Path(__file__).parent))
 
 import einops  # noqa: E402, F401  (a submission's first import, which should not count as its time)
-import frames  # type: ignore[import-not-found] # noqa: E402
+import frames  # noqa: E402
 import numpy as np  # noqa: E402
 import torch  # noqa: E402
 from torch import Tensor  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes  # noqa: E402
-from variants import variant  # type: ignore[import-not-found] # noqa: E402
+from variants import variant  # noqa: E402
 
 LIMITS = {"RLIMIT_AS": 6 * 2**30, "RLIMIT_FSIZE": 2**24, "RLIMIT_NPROC": 64, "RLIMIT_CORE": 0}
 
@@ -248,8 +248,8 @@ def _only_drawing_numbers() -> None:
         module = types.ModuleType(name)
         module.__path__ = []
         sys.modules[name] = module
-    sys.modules["minitxl.course.grading"].variant = variant  # type: ignore[attr-defined]
-    sys.meta_path.insert(0, _NoAnswers())  # type: ignore[arg-type]
+    vars(sys.modules["minitxl.course.grading"])["variant"] = variant
+    sys.meta_path.insert(0, _NoAnswers())
     for library in (torch.nn.functional, torch._C._nn):
         for name in ("scaled_dot_product_attention", "multi_head_attention_forward"):
             setattr(library, name, _ready_made)
