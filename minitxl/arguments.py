@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from minitxl.fields import LONGEST, Rule, check, number, optional, whole
+from minitxl.fields import LARGEST, LONGEST, Rule, check, number, optional, whole
 
 Kind = TypeVar("Kind")
 
@@ -29,12 +29,12 @@ def rate(value: object) -> str | None:
 
 
 SIZES: Mapping[str, Rule] = {
-    "d_model": whole(1, 2**20),
-    "n_head": whole(1, 2**12),
-    "d_head": whole(1, 2**16),
-    "max_distance": whole(0, LONGEST),
-    "n_bucket": whole(2, 2**20),
-    "bucket_distance": whole(1, LONGEST),
+    "d_model": whole(1, LARGEST["d_model"]),
+    "n_head": whole(1, LARGEST["n_head"]),
+    "d_head": whole(1, LARGEST["d_head"]),
+    "max_distance": whole(0, LARGEST["max_distance"]),
+    "n_bucket": whole(2, LARGEST["n_bucket"]),
+    "bucket_distance": whole(1, LARGEST["bucket_distance"]),
     "dropout": rate,
     "attention_dropout": rate,
 }

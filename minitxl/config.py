@@ -7,23 +7,7 @@ an ablation is one ``replace(config, attention="absolute")``.
 from dataclasses import dataclass
 from typing import Literal
 
-from minitxl.fields import check_types
-
-LARGEST = {
-    "vocab_size": 2**31 - 1,
-    "n_layer": 1000,
-    "d_model": 2**20,
-    "n_head": 2**12,
-    "d_head": 2**16,
-    "d_inner": 2**20,
-    "d_embed": 2**20,
-    "max_seg_len": 2**31 - 1,
-    "max_distance": 2**31 - 1,
-    "n_bucket": 2**20,
-    "bucket_distance": 2**31 - 1,
-    "clamp_len": 2**31 - 1,
-}
-"""Sizes far beyond every model there is, so that a mistyped one is refused before memory is asked for."""
+from minitxl.fields import LARGEST, check_types
 
 
 def require(holds: bool, rule: str, got: object) -> None:

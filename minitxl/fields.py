@@ -20,6 +20,21 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 LONGEST = 2**31 - 1
 """Most tokens of a segment, a memory or a window: more than any text is read at once."""
+LARGEST = {
+    "vocab_size": LONGEST,
+    "n_layer": 1000,
+    "d_model": 2**20,
+    "n_head": 2**12,
+    "d_head": 2**16,
+    "d_inner": 2**20,
+    "d_embed": 2**20,
+    "max_seg_len": LONGEST,
+    "max_distance": LONGEST,
+    "n_bucket": 2**20,
+    "bucket_distance": LONGEST,
+    "clamp_len": LONGEST,
+}
+"""Sizes far beyond every model there is, so that a mistyped one is refused before memory is asked for."""
 
 Rule = Callable[[object], str | None]
 Spec = Mapping[str, Rule]

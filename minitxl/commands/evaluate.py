@@ -125,7 +125,7 @@ class Evaluate:
 
     def _lengths_of_preset(self, subject: Subject) -> EvaluateConfig | None:
         """Return the lengths at which a run's preset is tested, if the run was trained at the preset's."""
-        published = {str(name): preset for name, preset in PRESETS.items()}.get(subject.info.preset or "")
+        published = PRESETS.get(subject.info.preset or "")
         if published is None or self.way == "sliding":
             return None
         preset = published()

@@ -70,14 +70,14 @@ class Train:
             checkpoint = run_folder.newest(self.folder)
             task = self._task(checkpoint, device=device, accumulate=run_config.accumulate)
             run_folder.check(self.folder, task.tokenizer)
-            stack.enter_context(signals.noted())  # from before the folder is touched until all is told
+            stop = stack.enter_context(signals.noted())  # from before the folder is touched until all is told
             if not locked:
                 stack.enter_context(run_folder.run_lock(self.folder))
                 if distributed.rank() == 0 and run_folder.newest(self.folder) != checkpoint:
                     raise ValueError(
                         f"{self.folder} must be trained in by one process at a time, got another"
                     )
-            ending = task.train(self.folder, run_config)
+            ending = task.train(self.folder, run_config, stop)
             if distributed.rank() == 0:
                 tell(task, ending, self.folder, self.source)
                 if run_config.tensorboard:

@@ -36,6 +36,7 @@ from minitxl.training import (
 from minitxl.training.config import RunConfig, TrainConfig
 from minitxl.training.run_info import RunInfo, tokenizer_of, vocabulary_digest, vocabulary_file
 from minitxl.training.schedules import learning_rate
+from minitxl.training.signals import Stop
 from minitxl.training.trainer import Ending
 
 
@@ -63,7 +64,7 @@ class Task:
             return []
         return [f"vocabulary: {self.tokenizer}{unknown_in(self.corpus.train, self.tokenizer)}"]
 
-    def train(self, folder: Path, run_config: RunConfig) -> Ending:
+    def train(self, folder: Path, run_config: RunConfig, stop: Stop) -> Ending:
         """Train in the folder, which is locked and was checked."""
         first = distributed.rank() == 0
         if first:
@@ -92,6 +93,7 @@ class Task:
                 folder=folder,
                 run_config=run_config,
                 info=self.info,
+                stop=stop,
                 report=report,
             )
 

@@ -8,7 +8,6 @@ much attention lies on the oldest places of either, the same places at the same 
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
 from statistics import mean
 from typing import Any
@@ -19,8 +18,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from minitxl.data.corpora import Corpus
-from minitxl.experiments import later_positions, setup
-from minitxl.experiments.ablation import equal_parameters
+from minitxl.experiments import later_positions
 from minitxl.experiments.attention_over_memory import by_distance
 from minitxl.experiments.later_positions import keep_first
 from minitxl.experiments.runner import Part, Report, named, summary
@@ -29,7 +27,7 @@ from minitxl.inference.config import EvaluateConfig
 from minitxl.inference.evaluation import cached
 from minitxl.memory import extend
 from minitxl.model import Memory, States, TransformerLM
-from minitxl.training.checkpoints import model_config, train_config
+from minitxl.training.checkpoints import train_config
 
 SEEDS = later_positions.SEEDS
 SYSTEMS: dict[str, dict[str, Any]] = {
@@ -60,18 +58,18 @@ def parts(settings: dict[str, Any], corpus: Corpus, *, seeds: list[int], device:
 def _train_and_look(
     settings: dict[str, Any], corpus: Corpus, system: str, seed: int, device: str, report: Report
 ) -> Any:
-    chosen, trained = settings["systems"][system], train_config(settings["train"])
-    train = replace(trained, seed=seed, mem_len=trained.mem_len if chosen["memory"] else 0)
-    config = equal_parameters(replace(model_config(settings["model"]), attention=chosen["attention"]))
-    run, _ = setup.train_on(
+    chosen = settings["systems"][system]
+    run = later_positions.train_system(
+        settings,
         corpus,
-        config,
-        train,
-        label=f"{system}, seed {seed}",
+        {"attention": chosen["attention"]},
+        memory=chosen["memory"],
+        seed=seed,
+        name=f"{system}, seed {seed}",
         device=device,
         report=report,
-        validate=False,
     )
+    train = run.settings
     model = restore(run.model).eval()
     if not chosen["memory"]:
         return oldest_places(model, corpus.test[: settings["looked_at"]], settings)

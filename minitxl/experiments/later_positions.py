@@ -6,6 +6,7 @@ as much and with sixteen times; and with a memory that keeps the first tokens of
 sinks, Xiao et al. 2024).
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from math import log
@@ -31,6 +32,7 @@ from minitxl.memory import extend
 from minitxl.model import Memory, States, TransformerLM
 from minitxl.training.checkpoints import model_config, train_config
 from minitxl.training.config import TrainConfig
+from minitxl.training.loop import Run
 
 SEEDS = [0, 1, 2]
 KINDS: dict[str, dict[str, Any]] = {
@@ -91,12 +93,18 @@ def _train_and_read(
     device: str,
     report: Report,
 ) -> dict[str, Any]:
-    config, train = _system(settings, kind, memory)
     name = f"{label(kind, memory)}, seed {seed}"
-    run, _ = setup.train_on(
-        corpus, config, replace(train, seed=seed), label=name, device=device, report=report, validate=False
+    run = train_system(
+        settings,
+        corpus,
+        settings["kinds"][kind],
+        memory=memory,
+        seed=seed,
+        name=name,
+        device=device,
+        report=report,
     )
-    model, test = run.model, corpus.test[: settings["test_tokens"] + 1]
+    model, train, test = run.model, run.settings, corpus.test[: settings["test_tokens"] + 1]
     trained_with = settings["train"]["mem_len"]
     return {
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
@@ -110,10 +118,26 @@ def _train_and_read(
     }
 
 
-def _system(settings: dict[str, Any], kind: str, memory: bool) -> tuple[ModelConfig, TrainConfig]:
-    config = equal_parameters(replace(model_config(settings["model"]), **settings["kinds"][kind]))
+def train_system(
+    settings: dict[str, Any],
+    corpus: Corpus,
+    positions: dict[str, Any],
+    *,
+    memory: bool,
+    seed: int,
+    name: str,
+    device: str,
+    report: Report,
+    build: Callable[[ModelConfig], TransformerLM] = TransformerLM,
+) -> Run:
+    """Train a model of these positions with or without memory, as large as all others and as long."""
+    config = equal_parameters(replace(model_config(settings["model"]), **positions))
     train = train_config(settings["train"])
-    return config, train if memory else replace(train, mem_len=0)
+    train = replace(train, seed=seed, mem_len=train.mem_len if memory else 0)
+    run, _ = setup.train_on(
+        corpus, config, train, label=name, device=device, report=report, validate=False, build=build
+    )
+    return run
 
 
 def _score(model: TransformerLM, test: Tensor, seg_len: int, mem_len: int) -> dict[str, float]:

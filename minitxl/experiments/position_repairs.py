@@ -24,15 +24,14 @@ from torch import Tensor
 from minitxl.attention import Heads, Keys, Scores, content_scores
 from minitxl.config import ModelConfig
 from minitxl.data.corpora import Corpus
-from minitxl.experiments import later_positions, setup
-from minitxl.experiments.ablation import equal_parameters
+from minitxl.experiments import later_positions
 from minitxl.experiments.runner import Part, Report, differences, named, summary
 from minitxl.experiments.without_terms import losses_with_memory
 from minitxl.inference.config import EvaluateConfig
 from minitxl.inference.evaluation import cached
 from minitxl.later_attention import Bias, RotaryAttention, T5Attention, rotate
 from minitxl.model import Block, TransformerLM
-from minitxl.training.checkpoints import model_config, train_config
+from minitxl.training.checkpoints import train_config
 from minitxl.training.config import TrainConfig
 from minitxl.training.schedules import learning_rate
 
@@ -106,21 +105,20 @@ def parts(settings: dict[str, Any], corpus: Corpus, *, seeds: list[int], device:
 def _train_and_read(
     settings: dict[str, Any], corpus: Corpus, system: str, seed: int, device: str, report: Report
 ) -> dict[str, Any]:
-    chosen, train = settings["systems"][system], train_config(settings["train"])
-    train = replace(train, seed=seed, mem_len=train.mem_len if chosen["memory"] else 0)
-    config = equal_parameters(replace(model_config(settings["model"]), attention=chosen["attention"]))
+    chosen = settings["systems"][system]
     factor = settings["factor"] if chosen.get("scaled") else 1.0
-    build = partial(with_scaled_table, factor=factor) if chosen.get("scaled") else TransformerLM
-    run, _ = setup.train_on(
+    run = later_positions.train_system(
+        settings,
         corpus,
-        config,
-        train,
-        label=f"{system}, seed {seed}",
+        {"attention": chosen["attention"]},
+        memory=chosen["memory"],
+        seed=seed,
+        name=f"{system}, seed {seed}",
         device=device,
         report=report,
-        validate=False,
-        build=build,
+        build=partial(with_scaled_table, factor=factor) if chosen.get("scaled") else TransformerLM,
     )
+    train, config = run.settings, run.model.config
     model, test = run.model, corpus.test[: settings["test_tokens"] + 1]
     if chosen["attention"] == "rotary":
         return {"ways": {way: _read_in_a_way(model, test, settings, way) for way in settings["ways"]}}

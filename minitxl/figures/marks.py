@@ -1,13 +1,15 @@
 """Marks that several figures share: cuts, cells and their numbers, ticks, and the range of the seeds."""
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
 from minitxl.figures.picture import SEEDS, Data
+
+Mark = TypeVar("Mark")
 
 
 def cut_lines(axes: Axes, seg_len: int, time: int, **style: Any) -> None:
@@ -91,12 +93,9 @@ def label_ends(axes: Axes, *, least: float = 0.07) -> None:
         for line in axes.lines
         if not str(line.get_label()).startswith("_")
     }
-    lines = sorted(ends, key=lambda line: ends[line])
-    heights: list[float] = []
-    for line in lines:
-        heights.append(max(ends[line], heights[-1] + least) if heights else ends[line])
-    over = max(heights[-1] - 1, 0.0) if heights else 0.0
-    for line, height in zip(lines, heights, strict=True):
+    heights = apart(ends, least)
+    over = max([0.0, *(height - 1 for height in heights.values())])
+    for line, height in heights.items():
         axes.annotate(
             str(line.get_label()),
             (1.01, height - over),
@@ -105,6 +104,15 @@ def label_ends(axes: Axes, *, least: float = 0.07) -> None:
             va="center",
             annotation_clip=False,
         )
+
+
+def apart(heights: Mapping[Mark, float], least: float) -> dict[Mark, float]:
+    """Return the heights in rising order, each moved up until it is ``least`` above the one below."""
+    placed: dict[Mark, float] = {}
+    below = float("-inf")
+    for mark in sorted(heights, key=lambda mark: heights[mark]):
+        below = placed[mark] = max(heights[mark], below + least)
+    return placed
 
 
 def layer_ticks(axes: Axes, n_layer: int) -> None:

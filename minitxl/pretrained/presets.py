@@ -130,7 +130,7 @@ def penn_treebank() -> Preset:
     return replace(preset, train=replace(preset.train, average_from=45_000, validate_every=1000))
 
 
-PRESETS: dict[Name, Callable[[], Preset]] = {
+PRESETS: dict[str, Callable[[], Preset]] = {
     "enwik8-base": enwik8_base,
     "enwik8-large": enwik8_large,
     "text8-base": text8_base,

@@ -24,20 +24,16 @@ class Stop:
     """When the first one arrived, by the monotonic clock."""
 
 
-_noting: list[Stop] = []
-"""The note of the block that watches signals now; a block within it writes on the same."""
-
-
 @contextmanager
-def noted() -> Iterator[Stop]:
+def noted(outer: Stop | None = None) -> Iterator[Stop]:
     """Yield the note that signals to stop are written on, however many arrive and however fast.
 
     Signals that the process ignores, as a hangup under nohup, stay ignored. Afterwards all is as
-    it was. A block within another yields the outer one's note. Outside of the main thread, which alone
-    has signals, nothing is ever noted.
+    it was. A block within another is handed the outer one's note, and yields it. Outside of the main
+    thread, which alone has signals, nothing is ever noted.
     """
-    if _noting and threading.current_thread() is threading.main_thread():
-        yield _noting[0]
+    if outer is not None:
+        yield outer
         return
     stop = Stop()
     if threading.current_thread() is not threading.main_thread():
@@ -52,7 +48,6 @@ def noted() -> Iterator[Stop]:
         elif number == signal.SIGINT and time.monotonic() > stop.noted + AGAIN:
             raise KeyboardInterrupt
 
-    _noting.append(stop)
     watched = [number for number in numbers if before[number] != signal.SIG_IGN]
     for number in watched:
         signal.signal(number, note)
@@ -61,4 +56,3 @@ def noted() -> Iterator[Stop]:
     finally:
         for number in watched:
             signal.signal(number, before[number])
-        _noting.clear()

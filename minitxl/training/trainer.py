@@ -38,19 +38,20 @@ def train(
     run_config: RunConfig = RunConfig(),  # noqa: B008
     info: RunInfo = RunInfo(),  # noqa: B008
     report: Report = lambda record, line: None,
+    stop: signals.Stop | None = None,
 ) -> Ending:
     """Train to the end, until a signal (``signals``) ends the step, or until it is stale; then save the run.
 
     The caller holds the folder (``run_folder.run_lock``), and gives ``lanes`` of this process's share
-    of the batch. Raises a ValueError for a loss that is not finite or that ``guards`` refuses; then
-    nothing is saved, and the last checkpoint stays.
+    of the batch; one who watches signals gives the note as ``stop``. Raises a ValueError for a loss that is
+    not finite or that ``guards`` refuses; then nothing is saved, and the last checkpoint stays.
     """
     check_kind("run", run, Run)
     check_kind("lanes", lanes, ContiguousBatches)
     begin(run, folder, info)
     if _stale(run, run_config):
         return Ending(early=True)
-    with signals.noted() as stop, _log(run, folder, run_config) as write:
+    with signals.noted(stop) as noted, _log(run, folder, run_config) as write:
         if distributed.rank() == 0:
             run_folder.prune(folder, run_config.checkpoints)
         config = run.model.config
@@ -73,7 +74,7 @@ def train(
             minutes = run_config.checkpoint_minutes
             due = minutes is not None and time.monotonic() - saved >= 60 * minutes
             # One reduction carries both: the signal's number, and whether a checkpoint is due.
-            number, checkpoint_due = divmod(distributed.largest(2 * stop.number + due), 2)
+            number, checkpoint_due = divmod(distributed.largest(2 * noted.number + due), 2)
             early = _stale(run, run_config)
             if number or checkpoint_due or early or is_due(run, run_config.checkpoint_every):
                 saved_run.save(run, run_folder.checkpoint(folder, run.step), info)

@@ -26,7 +26,7 @@ def test_a_burst_of_signals_is_noted_as_its_first(name):
 
 def test_a_block_within_another_writes_on_its_note_and_leaves_its_handlers():
     with signals.noted() as outer:
-        with signals.noted() as inner:
+        with signals.noted(outer) as inner:
             signal.raise_signal(signal.SIGUSR1)
         assert inner is outer
         signal.raise_signal(signal.SIGHUP)

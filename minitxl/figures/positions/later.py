@@ -2,6 +2,7 @@
 
 from matplotlib.axes import Axes
 
+from minitxl.figures.marks import apart
 from minitxl.figures.picture import BITS, BLUE, GREEN, ORANGE, PURPLE, Data, Picture, drawing, panels
 
 NAMES = {
@@ -153,14 +154,5 @@ def end_labels(
     """
     heights = {key: height for key, (_, _, height) in ends.items()}
     least = 0.06 * (max(heights.values()) - min(heights.values())) if least is None else least
-    for key, height in _apart(heights, least).items():
+    for key, height in apart(heights, least).items():
         axes.text(right + 0.1, height, ends[key][0], color=ends[key][1], va="center", fontsize=9)
-
-
-def _apart(heights: dict[str, float], least: float) -> dict[str, float]:
-    """Move labels up until each stands ``least`` above the one below."""
-    placed: dict[str, float] = {}
-    below = float("-inf")
-    for name in sorted(heights, key=lambda name: heights[name]):
-        below = placed[name] = max(heights[name], below + least)
-    return placed

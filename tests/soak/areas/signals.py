@@ -5,6 +5,7 @@ import os
 import signal
 from collections.abc import Callable
 from functools import partial
+from math import inf
 from pathlib import Path
 from random import Random
 
@@ -27,9 +28,9 @@ def attempt(draw: Random, world: World, place: Path) -> Attempt:
     words = ["train", str(place / "run"), "--text", str(world.text), *SMALL, *STEPS]
     happened, said = [], ""
     for _ in range(draw.randrange(1, BREAKS + 1)):
-        kind, code, said = _broken_off(draw, words, place)
+        kind, code, said, room = _broken_off(draw, words, place)
         happened.append(f"{kind}: {code}")
-        if wrong := _wrong_with(code, said):
+        if wrong := _wrong_with(code, said, room):
             return Attempt(f"minitxl {' '.join(words)}", "; ".join(happened), said, wrong)
     child = Child(context(), words, said_in=place / "said")
     code = child.end(60)
@@ -43,8 +44,11 @@ def attempt(draw: Random, world: World, place: Path) -> Attempt:
     return Attempt(f"minitxl {' '.join(words)}", "; ".join(happened), child.said, wrong)
 
 
-def _broken_off(draw: Random, words: list[str], place: Path) -> tuple[str, int | None, str]:
-    """Run the command until something happens to it; return what, its exit code and words."""
+def _broken_off(draw: Random, words: list[str], place: Path) -> tuple[str, int | None, str, float]:
+    """Run the command until something happens to it; return what, its exit code, and its words.
+
+    The last value is how many bytes of words there is room for: they go into a file, as all it writes.
+    """
     folder = Path(words[1])
     moment, size = draw.randrange(1, 200), draw.randrange(100, 20_000)
     options: dict[str, Callable[[], None]] = {
@@ -68,15 +72,15 @@ def _broken_off(draw: Random, words: list[str], place: Path) -> tuple[str, int |
     if code is None:
         child.process.kill()
         child.process.join()
-    return kind, code, child.said
+    return kind, code, child.said, size if kind.endswith("bytes") else inf
 
 
-def _wrong_with(code: int | None, said: str) -> str:
+def _wrong_with(code: int | None, said: str, room: float) -> str:
     if code is None:
         return "slow: it doesn't end"
     if "Traceback" in said:
         return f"traceback: {said.strip().splitlines()[-1]}"
-    if code == 2 and said.count("minitxl: ") != 1:
+    if code == 2 and said.count("minitxl: ") != 1 and len(said.encode()) < room:
         return "unclear: no sentence"
     stopping = {128 + getattr(signal, name) for name in STOPPING} | {
         -getattr(signal, name) for name in STOPPING
