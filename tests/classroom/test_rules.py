@@ -46,7 +46,15 @@ def test_each_day_that_has_begun_costs_its_share_up_to_the_most(tmp_path, late, 
 
 def test_without_a_file_and_with_the_example_nothing_is_late(tmp_path):
     assert Rules.of(tmp_path).penalty("3_memory", "ada", DUE, 30.0) == 0
-    assert rules(tmp_path, EXAMPLE).penalty("3_memory", "ada", DUE, 30.0) == 0
+    example = rules(tmp_path, EXAMPLE)
+    example.check(["3_memory"], ["ada"])
+    assert example.penalty("3_memory", "ada", DUE, 30.0) == 0
+
+
+def test_the_example_has_its_dates_beside_it(tmp_path):
+    found = rules(tmp_path, EXAMPLE.replace("# [", "[").replace("# ada", "ada").replace('# "', '"'))
+    assert found.penalty("1_heads_and_masks", "bob", DUE + timedelta(days=1), 30.0) == 3
+    assert found.penalty("1_heads_and_masks", "ada", DUE + timedelta(days=7), 30.0) == 0
 
 
 @pytest.mark.parametrize(

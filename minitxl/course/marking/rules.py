@@ -19,7 +19,7 @@ grace_minutes = 15
 percent_a_day = 10            # of the assignment's points, for each day that has begun
 at_most_percent = 50
 
-[extensions."1_heads_and_masks"]
+# [extensions."1_heads_and_masks"]
 # ada = 2026-10-19T23:59:00+02:00
 """
 
