@@ -190,12 +190,12 @@ class AdaptiveSoftmax(nn.Module):
         cluster, shortlist = self.partition.cluster(ids), self.partition.sizes[0]
         head, *tails = self._rows()
         entry = torch.where(cluster == 0, ids, shortlist - 1 + cluster)
-        losses = -_pick(self._log_softmax(0, states, head), entry)
+        losses = self._losses(0, states, head, entry)
         for i, rows in enumerate(tails, start=1):
             # A tail without targets is scored for zero tokens, so that its gradient is zero and not None.
             (at,) = torch.where(cluster == i)
-            scores = self._log_softmax(i, states[at], rows)
-            losses = losses.index_add(0, at, -_pick(scores, ids[at] - self.partition.starts[i]))
+            of_tail = self._losses(i, states[at], rows, ids[at] - self.partition.starts[i])
+            losses = losses.index_add(0, at, of_tail)
         return rearrange(losses, "(batch seg) -> batch seg", **parse_shape(targets, "batch seg"))
 
     def _rows(self) -> list[tuple[Tensor, Tensor]]:
@@ -214,10 +214,24 @@ class AdaptiveSoftmax(nn.Module):
         self, i: int, hidden: Float[Tensor, "*token model"], rows: tuple[Tensor, Tensor]
     ) -> Float[Tensor, "*token entry"]:
         """Return the log-softmax over the rows of cluster i, after its projection if it has one."""
-        if self.projections:
-            weight = cast(nn.Linear, self.projections[i]).weight
-            hidden = self.project(hidden, rearrange(weight, "model embed -> embed model"))
-        return self.project(hidden, *rows).log_softmax(dim=-1)
+        return self.project(self._projected(i, hidden), *rows).log_softmax(dim=-1)
+
+    def _losses(
+        self,
+        i: int,
+        hidden: Float[Tensor, "token model"],
+        rows: tuple[Tensor, Tensor],
+        entries: Int[Tensor, " token"],
+    ) -> Float[Tensor, " token"]:
+        """Return -log p(entry) among the rows of cluster i."""
+        return self.entry_losses(self._projected(i, hidden), *rows, entries)
+
+    def _projected(self, i: int, hidden: Float[Tensor, "*token model"]) -> Float[Tensor, "*token embed"]:
+        """Return the states in the width of cluster i."""
+        if not self.projections:
+            return hidden
+        weight = cast(nn.Linear, self.projections[i]).weight
+        return self.project(hidden, rearrange(weight, "model embed -> embed model"))
 
     def project(
         self,
@@ -228,7 +242,14 @@ class AdaptiveSoftmax(nn.Module):
         """Return x Wᵀ + b. A fast model replaces this method."""
         return functional.linear(x, weight, bias)
 
-
-def _pick(scores: Float[Tensor, "token entry"], entries: Int[Tensor, " token"]) -> Float[Tensor, " token"]:
-    picked = scores.gather(1, rearrange(entries, "token -> token 1"))
-    return rearrange(picked, "token 1 -> token")
+    def entry_losses(
+        self,
+        x: Float[Tensor, "token input"],
+        weight: Float[Tensor, "output input"],
+        bias: Float[Tensor, " output"],
+        entries: Int[Tensor, " token"],
+    ) -> Float[Tensor, " token"]:
+        """Return -log softmax(x Wᵀ + b) at the entries. A fast model replaces this method."""
+        scores = self.project(x, weight, bias).log_softmax(dim=-1)
+        picked = scores.gather(1, rearrange(entries, "token -> token 1"))
+        return -rearrange(picked, "token 1 -> token")

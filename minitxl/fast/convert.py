@@ -25,7 +25,8 @@ from minitxl.fast.attention import (
 from minitxl.fast.bfloat16 import Precision, check_precision, products_in
 from minitxl.fast.dropout import FastDropout, FastVariationalDropout
 from minitxl.fast.feed_forward import FastFeedForward
-from minitxl.fast.linear import FastAdaptiveSoftmax, FastLinear
+from minitxl.fast.linear import FastLinear
+from minitxl.fast.softmax import FastAdaptiveSoftmax
 from minitxl.later_attention import ALiBiAttention, RotaryAttention, T5Attention
 
 Model = TypeVar("Model", bound=nn.Module)

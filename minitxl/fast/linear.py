@@ -20,7 +20,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.flop_counter import register_flop_formula
 
-from minitxl.adaptive import AdaptiveSoftmax
 from minitxl.fast.bfloat16 import in_bfloat16
 from minitxl.fast.eager import is_eager_on_cpu
 
@@ -79,16 +78,6 @@ def projected(layer: nn.Module, x: Float[Tensor, "*rows input"]) -> Float[Tensor
     if type(layer) is FastLinear and not layer._forward_hooks and in_bfloat16(x, layer.weight):
         return layer.product(x)
     return layer(x)
-
-
-class FastAdaptiveSoftmax(AdaptiveSoftmax):
-    """``AdaptiveSoftmax``, its products computed by ``linear``."""
-
-    def project(
-        self, x: Float[Tensor, "*rows input"], weight: Matrix, bias: Bias | None = None
-    ) -> Float[Tensor, "*rows output"]:
-        """Return x Wᵀ + b in the number format of x."""
-        return linear(x, weight, bias).to(x.dtype)
 
 
 def linear(

@@ -1,0 +1,125 @@
+"""The losses of a large softmax, some tokens at a time, so that the scores of all tokens are never held.
+
+    -log p(target) = log Σ_j exp(s_j) - s_target,   s = x Wᵀ + b,   ∂/∂s = softmax(s) - onehot(target)
+
+At 10,000 words the scores of a step are 40 kilobytes a token, and PyTorch keeps log-softmax and its gradient
+beside them. Here a chunk's scores become its gradients at once, which takes the forward product alone. They
+are those of each loss with a factor of 1. Training asks for the mean of the losses, where all factors are
+equal, and so the sums over tokens are right up to that factor. Where factors differ, as with padding, the
+backward pass computes the scores once more.
+"""
+
+from typing import Any
+
+import torch
+from einops import rearrange
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from minitxl.fast.eager import is_eager_on_cpu
+from minitxl.fast.linear import gradients, linear
+
+CHUNK = 2**22
+"""Scores that are held at once, 16 megabytes in float32; fewer are computed in one piece."""
+LEAST = 256
+"""Fewest tokens of a chunk: each chunk adds to the gradient of the whole matrix."""
+
+Rows = Float[Tensor, "token input"]
+Matrix = Float[Tensor, "entry input"]
+Bias = Float[Tensor, " entry"]
+Losses = Float[Tensor, " token"]
+Entries = Int[Tensor, " token"]
+
+
+def is_large(x: Rows, weight: Matrix) -> bool:
+    """True if the scores fill more than a chunk, and no graph or transform is built of their operations."""
+    plain = is_eager_on_cpu(x) and not torch._C._functorch.is_functorch_wrapped_tensor(x)
+    return plain and len(x) > LEAST and len(x) * len(weight) > CHUNK
+
+
+def cross_entropy(x: Rows, weight: Matrix, bias: Bias, targets: Entries) -> Losses:
+    """Return the loss of each token in nats."""
+    if torch.is_grad_enabled() and any(one.requires_grad for one in (x, weight, bias)):
+        losses: Losses = CrossEntropy.apply(x, weight, bias, targets)  # type: ignore[no-untyped-call]
+        return losses
+    parts = zip(_chunks(x, weight), _chunks(targets, weight), strict=True)
+    return torch.cat([_losses(_scores(rows, weight, bias), wanted) for rows, wanted in parts])
+
+
+class CrossEntropy(torch.autograd.Function):
+    """``cross_entropy`` with its gradients."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Rows, weight: Matrix, bias: Bias, targets: Entries) -> Losses:
+        losses, *sums = _losses_and_gradients(x, weight, bias, targets, None, ctx.needs_input_grad)
+        ctx.save_for_backward(x, weight, bias, targets, *sums)
+        return losses
+
+    @staticmethod
+    def backward(ctx: Any, factors: Losses) -> tuple[Tensor | None, ...]:
+        x, weight, bias, targets, *sums = ctx.saved_tensors
+        if torch.is_grad_enabled():  # gradients of gradients are asked for
+            return *_differentiable(x, weight, bias, targets, factors, ctx.needs_input_grad), None
+        if (factors == factors[0]).all():
+            return *(None if one is None else one * factors[0] for one in sums), None
+        _, *sums = _losses_and_gradients(x, weight, bias, targets, factors, ctx.needs_input_grad)
+        return *sums, None
+
+
+def _losses_and_gradients(
+    x: Rows,
+    weight: Matrix,
+    bias: Bias,
+    targets: Entries,
+    factors: Losses | None,
+    needed: tuple[bool, ...],
+) -> tuple[Losses, Tensor | None, Tensor | None, Tensor | None]:
+    """Return the losses and the gradients of their sum, in which each has its factor, or 1."""
+    losses, dx = list[Tensor](), list[Tensor]()
+    dw, db = (
+        torch.zeros_like(one) if wanted else None
+        for one, wanted in zip((weight, bias), needed[1:3], strict=True)
+    )
+    weighed = torch.ones_like(targets, dtype=x.dtype) if factors is None else factors
+    parts = zip(*(_chunks(one, weight) for one in (x, targets, weighed)), strict=True)
+    for rows, wanted, factor in parts:
+        scores = _scores(rows, weight, bias)
+        losses.append(_losses(scores, wanted))
+        ds = torch.softmax(scores, dim=-1, out=scores)
+        ds.scatter_add_(1, _column(wanted), ds.new_full((len(wanted), 1), -1.0))
+        if factors is not None:
+            ds *= _column(factor)
+        of_rows, of_weight, of_bias = gradients(ds, rows, weight, needed)
+        if of_rows is not None:
+            dx.append(of_rows.to(x.dtype))
+        for total, part in ((dw, of_weight), (db, of_bias)):
+            if total is not None and part is not None:
+                total += part
+    return torch.cat(losses), torch.cat(dx) if dx else None, dw, db
+
+
+def _differentiable(
+    x: Rows, weight: Matrix, bias: Bias, targets: Entries, factors: Losses, needed: tuple[bool, ...]
+) -> list[Tensor | None]:
+    """Return the gradients as a graph of PyTorch's own operations, with the scores of all tokens."""
+    inputs = [one for one, wanted in zip((x, weight, bias), needed, strict=False) if wanted]
+    losses = _losses(_scores(x, weight, bias), targets)
+    found = iter(torch.autograd.grad(losses, inputs, factors, create_graph=True))
+    return [next(found) if wanted else None for wanted in needed[:3]]
+
+
+def _scores(rows: Rows, weight: Matrix, bias: Bias) -> Float[Tensor, "token entry"]:
+    return linear(rows, weight, bias).to(rows.dtype)
+
+
+def _losses(scores: Float[Tensor, "token entry"], targets: Entries) -> Losses:
+    picked = rearrange(scores.gather(1, _column(targets)), "token 1 -> token")
+    return scores.logsumexp(dim=-1) - picked
+
+
+def _column(values: Tensor) -> Tensor:
+    return rearrange(values, "token -> token 1")
+
+
+def _chunks(values: Tensor, weight: Matrix) -> tuple[Tensor, ...]:
+    return values.split(max(LEAST, CHUNK // len(weight)))

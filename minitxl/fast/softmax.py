@@ -1,0 +1,26 @@
+"""The output layer's products and losses in their faster forms."""
+
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from minitxl.adaptive import AdaptiveSoftmax
+from minitxl.fast.cross_entropy import Bias, Matrix, cross_entropy, is_large
+from minitxl.fast.linear import linear
+
+
+class FastAdaptiveSoftmax(AdaptiveSoftmax):
+    """``AdaptiveSoftmax``, its products computed by ``linear``."""
+
+    def project(
+        self, x: Float[Tensor, "*rows input"], weight: Matrix, bias: Bias | None = None
+    ) -> Float[Tensor, "*rows output"]:
+        """Return x Wᵀ + b in the number format of x."""
+        return linear(x, weight, bias).to(x.dtype)
+
+    def entry_losses(
+        self, x: Float[Tensor, "token input"], weight: Matrix, bias: Bias, entries: Int[Tensor, " token"]
+    ) -> Float[Tensor, " token"]:
+        """Return -log softmax(x Wᵀ + b) at the entries, of a large softmax chunk by chunk."""
+        if is_large(x, weight):
+            return cross_entropy(x, weight, bias, entries)
+        return super().entry_losses(x, weight, bias, entries)
