@@ -1,0 +1,229 @@
+"""A submission's code in the strongest isolation that runs here: no cheat gains, no accident costs others."""
+
+import ast
+import socket
+from pathlib import Path
+
+import pytest
+
+from minitxl.course.marking.isolation import strongest
+from minitxl.course.marking.judge import judged
+
+ROOT = Path(__file__).parents[2]
+TRIAL = """
+def doubling_trial(seed):
+    import torch
+
+    from minitxl.course.grading import Trial
+
+    draw = torch.Generator().manual_seed(seed)
+    cases = [(torch.randn(3, generator=draw), {"times": torch.tensor(2)}) for _ in range(4)]
+    return Trial(lambda x, how: x * how["times"], cases, {"it is squared": lambda x, _: x**2}, "notebook 99")
+
+
+grade(NAME, doubling_trial)
+"""
+IMPORTS = "import torch\n\nfrom minitxl.course.grading import variant"
+
+ACCIDENTS = {
+    "raising": ("raise KeyError('lost')", "it raised KeyError: 'lost'"),
+    "blank": ("raise NotImplementedError()", "there is nothing here yet"),
+    "squaring": ("return x * x", "it is squared"),
+    "changing": ("x *= how['times']\n    return x", "changes what it was given"),
+    "hungry": ("return torch.ones(2**40)", "it raised"),
+    "printing": ("print('x' * 10**6)\n    return x", "Look at notebook 99"),
+    "leaving": ("import os\n    os._exit(0)", "it ended the process"),
+    "exiting": ("raise SystemExit", ""),
+}
+CHEATS = f"""
+import gc, json, os, socket, sys
+
+def frames(x, how):
+    frame = sys._getframe()
+    while frame:
+        for name in ("expected", "reference", "terms", "trial", "packed", "seed", "cases"):
+            if name in frame.f_locals:
+                return frame.f_locals[name]
+        frame = frame.f_back
+    raise LookupError("none")
+
+def collector(x, how):
+    for one in gc.get_objects():
+        if type(one).__name__ in ("Trial", "NumbersTrial"):
+            return one.reference(x, how)
+    raise LookupError("none")
+
+def importing(x, how):
+    from minitxl.course.grading import call
+    return call(lambda: x * 2)
+
+def unblocking(x, how):
+    sys.meta_path[:] = [one for one in sys.meta_path if "NoAnswers" not in type(one).__name__]
+    for name in [name for name in sys.modules if name.startswith("minitxl")]:
+        del sys.modules[name]
+    import minitxl.memory
+    return x * 2
+
+def sources(x, how):
+    os.listdir("{ROOT}/notebooks/assignments")
+    return x * 2
+
+def package(x, how):
+    os.listdir("{ROOT}/minitxl/course")
+    return x * 2
+
+def network(x, how):
+    socket.create_connection(("127.0.0.1", PORT), 1)
+    return x * 2
+
+def killing(x, how):
+    os.kill(os.getppid(), 9)
+    return x
+
+def processes(x, how):
+    assert [one for one in os.listdir("/proc") if one.isdigit() and int(one) > 20]
+    return x * 2
+
+def rewriting(x, how):
+    assert os.access(torch.__file__, os.W_OK)
+    return x * 2
+
+def verdict(x, how):
+    for number in range(1, 9):
+        try:
+            os.write(number, json.dumps(dict(right=True, score=5, message="right")).encode())
+        except OSError:
+            pass
+    os._exit(0)
+
+def parent(x, how):
+    for one in filter(str.isdigit, os.listdir("/proc")):
+        for number in range(9):
+            try:
+                open(f"/proc/{{one}}/fd/{{number}}", "wb").write(b"right")
+            except OSError:
+                pass
+    return x
+
+def equal(x, how):
+    torch.equal = lambda *_, **__: True
+    torch.allclose = lambda *_, **__: True
+    return x
+
+def asserting(x, how):
+    torch.testing.assert_close = lambda *_, **__: None
+    return x
+
+def everything(x, how):
+    class Everything:
+        def __eq__(self, other):
+            return True
+        def __reduce__(self):
+            return exec, ("import os; os._exit(0)",)
+    return Everything()
+
+def subclass(x, how):
+    class Mine(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, *_, **__):
+            return True
+    return x.as_subclass(Mine)
+
+def fork(x, how):
+    if os.fork():
+        return x
+    while True:
+        pass
+
+def attention(x, how):
+    return torch.nn.functional.scaled_dot_product_attention(x[None], x[None], x[None])[0] * 0 + 2 * x
+
+def constant(x, how):
+    return torch.zeros(3)
+
+def nothing(x, how):
+    return None
+
+def given(x, how):
+    return x
+"""
+"""Functions that should double ``x``, and reach for the answer in another way.
+
+Those that reach for a file, a process or the network give the right answer only if they get hold of it.
+"""
+OUTSIDE = {"sources", "package", "network", "processes", "rewriting"}
+"""What only an isolation keeps from a submission."""
+NAMES = [node.name for node in ast.parse(CHEATS).body if isinstance(node, ast.FunctionDef)]
+TOP = """
+import builtins, sys
+builtins.print("all right", file=sys.stdout)
+try:
+    import os
+    os.environ["NBGRADER_EXECUTION"] = ""
+    import importlib
+    importlib.reload = lambda module: module
+    import subprocess
+    subprocess.run = lambda *_, **__: None
+    sys.executable = "/bin/true"
+    torch.equal = lambda *_, **__: True
+finally:
+    pass
+"""
+
+
+def body(name, text):
+    return f"def {name}(x, how):\n    {text}\n"
+
+
+def judge(cells, names, trial=TRIAL):
+    """Verdicts by function for a submission of these cells."""
+    tests = [{"cell": f"{name}-test", "points": 5.0, "source": trial.replace("NAME", name)} for name in names]
+    job = {"owner": "ada", "cells": [("imports", IMPORTS), *cells], "imports": f"{IMPORTS}, grade", "seed": 7}
+    return {part["function"]: part for part in judged(job | {"tests": tests}, strongest())}
+
+
+@pytest.fixture(scope="module")
+def verdicts():
+    """One submission with all of them, a right function among them, and top-level code that patches."""
+    cells = [("top", TOP), *((name, body(name, text)) for name, (text, _) in ACCIDENTS.items())]
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        cells += [("cheats", CHEATS.replace("PORT", str(server.getsockname()[1])))]
+        cells += [
+            ("right", body("right", "return helper(x, how)")),
+            ("helper", body("helper", "return x * how['times']")),
+        ]
+        cells += [("torn", "def torn(:"), ("ending", "exit()"), ("late", body("after", "return x + x"))]
+        return judge(cells, [*ACCIDENTS, *NAMES, "right", "after", "torn"])
+
+
+def test_who_is_right_gets_all_points_whatever_stands_around(verdicts):
+    assert (verdicts["right"]["score"], verdicts["right"]["message"]) == (5, "right")
+    assert verdicts["after"]["score"] == 5
+
+
+@pytest.mark.parametrize("name", ACCIDENTS)
+def test_an_accident_costs_its_own_points_and_is_named(verdicts, name):
+    assert verdicts[name]["score"] == 0
+    assert ACCIDENTS[name][1] in verdicts[name]["message"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_cheat_gains_nothing(verdicts, name):
+    if name in OUTSIDE and strongest().name == "none":
+        pytest.skip("no isolation here: neither bubblewrap nor a container runs")
+    assert verdicts[name]["score"] == 0, verdicts[name]
+
+
+def test_code_that_does_not_parse_is_nothing(verdicts):
+    assert verdicts["torn"]["score"] == 0
+
+
+def test_a_loop_that_never_ends_costs_processor_time_and_no_other_function(monkeypatch):
+    monkeypatch.setattr("minitxl.course.marking.judge.SECONDS", 1.0)
+    endless = "while True:\n        try:\n            [0]\n        except:\n            pass"
+    found = judge(
+        [("a", body("endless", endless)), ("b", body("right", "return x * 2"))], ["endless", "right"]
+    )
+    assert found["endless"]["score"] == 0
+    assert "is there a loop that never ends?" in found["endless"]["message"]
+    assert found["right"]["score"] == 5
