@@ -147,12 +147,17 @@ class TransformerLM(nn.Module):
             return T5Attention(*sizes, *buckets, attention_dropout=rate, table=table)
         raise ValueError(f"attention must be one of ModelConfig.attention, got {c.attention!r}")
 
-    def embed(self, tokens: Tokens) -> Hidden:
-        """Return √d_model E[token], plus U_0 … U_{L-1} where absolute: the first layer's input."""
+    def embed(self, tokens: Tokens, *, remembers: bool = True) -> Hidden:
+        """Return √d_model E[token], plus U_0 … U_{L-1} where absolute: the first layer's input.
+
+        Word dropout leaves the first token to a model that remembers nothing yet. That token sees itself
+        alone: with a vector of 0 it stays 0 in all layers, and each LayerNorm's gradient would be 1/√ε.
+        """
         x = self.embedding(tokens) * sqrt(self.config.d_model)
         if self.training and self.config.word_dropout:
             words = functional.dropout(x.new_ones(self.config.vocab_size), self.config.word_dropout)
-            x = x * rearrange(words[tokens], "batch seg -> batch seg 1")
+            scale = words[tokens] if remembers else functional.pad(words[tokens[:, 1:]], (1, 0), value=1.0)
+            x = x * rearrange(scale, "batch seg -> batch seg 1")
         return self.drop(self.add_positions(x, layer=0))
 
     def add_positions(self, x: Hidden, *, layer: int) -> Hidden:
@@ -179,7 +184,7 @@ class TransformerLM(nn.Module):
         """
         memory, options = self._checked_inputs(tokens, memory, options)
         check("last", last, optional(whole(1, tokens.shape[1])))
-        x, states = self.embed(tokens), []
+        x, states = self.embed(tokens, remembers=memory.shape[2] > 0), []
         for layer, (block, layer_memory) in enumerate(zip(self.blocks, memory, strict=True)):
             x = self.add_positions(x, layer=layer) if layer else x
             states.append(x)

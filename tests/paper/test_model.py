@@ -333,6 +333,32 @@ def test_word_dropout_drops_every_occurrence_of_a_word_and_keeps_the_mean():
     assert ((drawn.mean(0) - plain).abs() <= 5 * error).all()
 
 
+@pytest.mark.parametrize("attention", ["xl", "rotary", "alibi", "t5"])
+def test_word_dropout_leaves_a_token_that_sees_itself_alone(attention, monkeypatch):
+    """A vector of 0 stays 0 in all layers, and each of the 12 norms multiplies its gradient by 316."""
+    sizes = {"n_layer": 6, "d_head": 4, "norm": "post", "dropout": 0.0}
+    config = small_config(attention=attention, word_dropout=0.5, **sizes)
+    torch.manual_seed(0)
+    model, tokens = TransformerLM(config).train(), torch.arange(VOCAB)[None]
+    first_of_all = torch.ones(VOCAB).index_fill_(0, tokens[:, 0], 0.0)
+    monkeypatch.setattr(
+        "minitxl.model.functional.dropout", lambda x, *_: x * first_of_all if x.shape == (VOCAB,) else x
+    )
+
+    def greatest_gradient():
+        model.zero_grad()
+        model.token_losses(tokens, tokens)[0].mean().backward()
+        return max(one.grad.abs().max().item() for one in model.parameters() if one.grad is not None)
+
+    assert torch.equal(model.embed(tokens, remembers=False), model.eval().embed(tokens))
+    model.train()
+    assert (model.embed(tokens)[:, 0] == 0).all()
+    assert greatest_gradient() < 10
+    embed = model.embed
+    monkeypatch.setattr(model, "embed", lambda tokens, remembers: embed(tokens))
+    assert greatest_gradient() > 1e20
+
+
 def test_the_clamp_of_the_model_holds_where_a_call_names_none():
     clamped, free = small_model(attention="xl", clamp_len=2), small_model(attention="xl")
     tokens = some_tokens(2, 7)
