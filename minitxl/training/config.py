@@ -45,7 +45,7 @@ class TrainConfig:
     """Train on all targets of a segment, or on those of its later half."""
     precision: Literal["float32", "bfloat16"] = "float32"
     """bfloat16: matrix products in bfloat16, weights and sums in float32; on a CUDA GPU, and on a CPU with
-    instructions for it (avx512_bf16 or amx_bf16)."""
+    instructions for it (avx512_bf16 or amx_bf16). The validation is in float32 in both."""
     average_from: int | None = None
     """Step from which weights are averaged for evaluation; none means never."""
     clip: float = 1.0

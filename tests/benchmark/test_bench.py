@@ -431,6 +431,12 @@ def test_the_picture_says_its_numbers_in_words():
     assert "training" not in bench_reading(result()).alt
 
 
+def test_a_picture_without_minitxl_says_what_was_raced():
+    other = result()
+    other["items"][2]["systems"]["vanilla"] = other["items"][2]["systems"].pop("minitxl")
+    assert bench_memory(other).alt.startswith("Peak memory, system by system. peak memory, ")
+
+
 def test_the_picture_shows_every_item_at_its_measured_values():
     (training,), (memory,) = draw(result()).figure.axes, bench_memory(result()).figure.axes
     whisker, mark = training.lines[:2]

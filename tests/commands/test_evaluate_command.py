@@ -307,7 +307,7 @@ def other(tmp_path):
 
 def test_a_loss_whose_perplexity_no_number_holds_is_no_score(book, tmp_path, capsys, monkeypatch):
     call("train", tmp_path / "run", "--text", book, SHORT)
-    monkeypatch.setattr(evaluate, "cached", lambda *_: evaluation.Score(1e39, 40))
+    monkeypatch.setattr(evaluate, "cached", lambda *_, **__: evaluation.Score(1e39, 40))
     with pytest.raises(SystemExit):
         call("evaluate", tmp_path / "run")
     assert "must be finite, got a loss of 1e+39 nats" in capsys.readouterr().err
@@ -475,6 +475,33 @@ def test_a_split_folder_is_scored_on_its_test_file(byte_run, tmp_path, capsys):
     assert scored(capsys, byte_run, "--text", folder, "--part whole") == ("whole of texts", 89)
     (folder / "my.valid.txt").unlink()
     assert refusal(capsys, "evaluate", byte_run, "--text", folder).endswith("got my.test.txt, my.train.txt")
+
+
+@pytest.mark.parametrize("way", ["cached", "sliding --tokens 40"])
+def test_products_in_bfloat16_are_said_and_give_the_score_to_their_digits(
+    byte_run, other, capsys, monkeypatch, way
+):
+    monkeypatch.setattr("minitxl.fast.bfloat16.instructions", lambda: ["avx512_bf16"])
+    monkeypatch.setattr("minitxl.fast.bfloat16.works_here", lambda: True)
+    scores = {}
+    for precision in ("float32", "bfloat16"):
+        call("evaluate", byte_run, "--text", other, "--way", way, "--precision", precision)
+        out = told(capsys)
+        assert ("products in bfloat16" in out) == (precision == "bfloat16")
+        scores[precision] = float(re.search(r"([\d.]+) bits per byte", out)[1])
+    assert scores["bfloat16"] == pytest.approx(scores["float32"], abs=0.02)
+    asked_for = []
+    name = way.split()[0]
+    score = getattr(evaluation, name)
+    monkeypatch.setattr(
+        evaluate, name, lambda *of, **how: asked_for.append(how["precision"]) or score(*of, **how)
+    )
+    call("evaluate", byte_run, "--text", other, "--way", way, "--precision bfloat16")
+    assert asked_for == ["bfloat16"]
+    monkeypatch.setattr("minitxl.fast.bfloat16.instructions", list)
+    assert refusal(capsys, "evaluate", byte_run, "--precision bfloat16").startswith(
+        "precision must be float32 on a CPU without"
+    )
 
 
 def test_a_part_of_the_tokens_is_called_a_part(byte_run, other, capsys):

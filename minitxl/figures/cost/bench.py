@@ -76,7 +76,9 @@ def _races(data: Data, *works: str) -> Picture:
 
 
 def _found(rows: Sequence[Data], reference: str) -> str:
-    """Return what the races say of minitxl and the reference."""
+    """Return what the races say of minitxl and the reference; what was raced where one of them was not."""
+    if any({"minitxl", reference} - row["systems"].keys() for row in rows):
+        return f"{' and '.join(dict.fromkeys(row['work'] for row in rows)).capitalize()}, system by system"
     if rows[0]["work"] == "peak memory":
         shares = [
             row["systems"]["minitxl"]["megabytes"]["median"]
