@@ -16,7 +16,8 @@ from minitxl.data import token_file
 ROOT = Path(__file__).parent.parent
 IMPORT_ALL = """
 import asyncio, importlib, mmap, multiprocessing, os, pkgutil, signal, subprocess, sys
-import huggingface_hub, ipywidgets, matplotlib.figure, pooch, requests, safetensors.torch, torch, tqdm, tyro
+import huggingface_hub, ipywidgets, matplotlib.figure, pooch, psutil, requests, safetensors.torch, torch, tqdm
+import tyro
 import torch.distributed, torch.utils.flop_counter
 
 for name in ("fcntl", "grp", "pwd", "resource", "termios", "tty"):

@@ -151,8 +151,12 @@ def given(x, how):
 
 Those that reach for a file, a process or the network give the right answer only if they get hold of it.
 """
-OUTSIDE = {"sources", "package", "network", "processes", "rewriting"}
-"""What only an isolation keeps from a submission."""
+OUTSIDE = {
+    *("sources", "package", "network", "processes", "rewriting"),
+    *("killing", "parent", "verdict", "fork"),  # which would end these tests
+}
+"""What only an isolation keeps from a submission, or from the processes around it."""
+IS_ISOLATED = strongest().name != "none"
 NAMES = [node.name for node in ast.parse(CHEATS).body if isinstance(node, ast.FunctionDef)]
 TOP = """
 import builtins, sys
@@ -193,7 +197,8 @@ def verdicts():
             ("helper", body("helper", "return x * how['times']")),
         ]
         cells += [("torn", "def torn(:"), ("ending", "exit()"), ("late", body("after", "return x + x"))]
-        return judge(cells, [*ACCIDENTS, *NAMES, "right", "after", "torn"])
+        cheats = [name for name in NAMES if IS_ISOLATED or name not in OUTSIDE]
+        return judge(cells, [*ACCIDENTS, *cheats, "right", "after", "torn"])
 
 
 def test_who_is_right_gets_all_points_whatever_stands_around(verdicts):
@@ -209,7 +214,7 @@ def test_an_accident_costs_its_own_points_and_is_named(verdicts, name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_cheat_gains_nothing(verdicts, name):
-    if name in OUTSIDE and strongest().name == "none":
+    if name in OUTSIDE and not IS_ISOLATED:
         pytest.skip("no isolation here: neither bubblewrap nor a container runs")
     assert verdicts[name]["score"] == 0, verdicts[name]
 

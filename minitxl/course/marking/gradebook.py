@@ -1,4 +1,7 @@
-"""Verdicts in nbgrader's gradebook, through its own interface."""
+"""Verdicts in nbgrader's gradebook, through its own interface.
+
+nbgrader is imported where it is used: it comes with ``minitxl[classroom]``, and does not run on Windows.
+"""
 
 import os
 import warnings
@@ -9,8 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
-from nbgrader.api import Gradebook, MissingEntry
-from sqlalchemy.exc import SAWarning
 
 from minitxl.course.marking.notebooks import Handed
 from minitxl.files import atomic_write
@@ -18,11 +19,15 @@ from minitxl.files import atomic_write
 
 def open_gradebook(course: Path) -> Any:
     """Return the course's gradebook, to be closed after use."""
+    from nbgrader.api import Gradebook
+
     return closing(Gradebook(f"sqlite:///{course / 'gradebook.db'}", "minitxl"))
 
 
 def holds(gradebook: Any, assignment: str, student: str) -> bool:
     """Return True if the gradebook has a submission of the student's."""
+    from nbgrader.api import MissingEntry
+
     try:
         gradebook.find_submission(assignment, student)
     except MissingEntry:
@@ -32,6 +37,8 @@ def holds(gradebook: Any, assignment: str, student: str) -> bool:
 
 def store(gradebook: Any, course: Path, handed: Handed, record: dict[str, Any]) -> None:
     """Write a verdict into the gradebook, and the notebook for formgrader; points by hand stay."""
+    from sqlalchemy.exc import SAWarning
+
     name, student = handed.assignment.name, record["student"]
     gradebook.update_or_create_student(student, **record.get("person", {}))
     with warnings.catch_warnings():

@@ -10,7 +10,6 @@ its own run, and whatever is changed in this process changes what is handed in, 
 import ast
 import builtins
 import os
-import resource
 import sys
 import types
 from contextlib import suppress
@@ -284,6 +283,8 @@ def prepare(channel: Channel, cells: list[list[str]], skipped: list[list[Any]]) 
 
 
 def main() -> None:
+    import resource  # which Windows lacks
+
     torch.set_num_threads(1)
     channel = Channel()
     for name, most in LIMITS.items():
