@@ -346,6 +346,22 @@ def test_no_page_and_no_table_tells_a_hidden_test(course, verdicts, capsys, monk
     assert "Trial" not in said
 
 
+def test_who_marks_sees_the_rubric_beside_the_answer_and_the_student_does_not(
+    course, verdicts, capsys, monkeypatch
+):
+    mine = solved(course)
+    cell_of(mine, "written").source = "My own answer."
+    hand_in(course, "ada", mine)
+    mark(course)
+    shown = nbformat.read(course / "autograded" / "ada" / NAME / f"{NAME}.ipynb", as_version=4)
+    place = next(place for place, cell in enumerate(shown.cells) if cell.source == "My own answer.")
+    assert "| rubric | points |" in shown.cells[place + 1].source
+    told(course, capsys, monkeypatch, "--feedback")
+    page = (course / "feedback" / "ada" / NAME / f"{NAME}.html").read_text("utf-8")
+    assert "My own answer." in page
+    assert "rubric" not in page
+
+
 def test_a_record_holds_what_an_appeal_needs(course, verdicts):
     hand_in(course, "ada")
     mark(course)

@@ -182,6 +182,9 @@ class Handed:
                 text = nbformat.v4.new_output("stream", name="stdout", text=verdicts[name])
                 new.source, new.outputs = "# marked outside this notebook", [text]
             cells.append(new)
+            if name == self.assignment.written:
+                rubric = f"**For who marks: rubric and an answer**\n\n{cell.source}"
+                cells.append(nbformat.v4.new_markdown_cell(rubric))
         return nbformat.v4.new_notebook(cells=cells, metadata=self.assignment.notebook.metadata)
 
 
