@@ -1,7 +1,9 @@
 """``minitxl generate``."""
 
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Annotated
@@ -12,6 +14,7 @@ from tyro.conf import Positional
 
 from minitxl.commands.shared import Device, device_of, place
 from minitxl.commands.subject import subject_of
+from minitxl.data.detokenizer import cut, is_cut, joined
 from minitxl.data.tokenizer import Tokenizer
 from minitxl.fast.bfloat16 import Precision
 from minitxl.inference import generation
@@ -47,6 +50,8 @@ class Generate:
     """Above 1 makes tokens less likely that occur in the recent text, below 1 likelier."""
     repetition_window: int | None = 64
     """How many of the last tokens, the prompt's included, are recent; none means all."""
+    apart: bool = False
+    """Words: write each word of the vocabulary apart, as the model reads them, and not as people write."""
     stop: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
     """End a text before this, which is not printed, as in --stop $'\\n\\n'. May be given several times."""
     precision: Precision = "float32"
@@ -76,18 +81,23 @@ class Generate:
             "seed": self.seed,
             "precision": self.precision,
         }
-        prompts = [tokenizer.encode(text) for text in self.prompt] or [_default_prompt(tokenizer)]
-        stop = [tokenizer.encode(text) for text in self.stop]
+        prompts = [tokenizer.encode(cut(text, tokenizer)) for text in self.prompt]
+        prompts = prompts or [_default_prompt(tokenizer)]
+        stop = [tokenizer.encode(cut(text, tokenizer)) for text in self.stop]
+        decode = partial(written, tokenizer, apart=self.apart)
         if len(prompts) == 1:
             drawn = generation.stream(model, prompts, mem_len=mem_len, **ways)
             tokens = (int(token) for token in islice(drawn, self.length))
-            tell(tokenizer, prompts[0], generation.until(tokens, stop))
+            told = tell(decode(chain(prompts[0].tolist(), generation.until(tokens, stop))))
+            explain_unknown(tokenizer, told)
             return
         texts = generation.sample(model, prompts, length=self.length, mem_len=mem_len, stop=stop, **ways)
+        told = ""
         for row, (prompt, text) in enumerate(zip(prompts, texts, strict=True)):
             if row:
                 print("-" * 72)
-            tell(tokenizer, prompt, text.tolist())
+            told += tell(decode(chain(prompt.tolist(), text.tolist())))
+        explain_unknown(tokenizer, told)
 
 
 def _default_prompt(tokenizer: Tokenizer) -> torch.Tensor:
@@ -97,8 +107,28 @@ def _default_prompt(tokenizer: Tokenizer) -> torch.Tensor:
         raise ValueError(f'prompt must be given where the run can\'t read "{DEFAULT}": {error}') from error
 
 
-def tell(tokenizer: Tokenizer, prompt: torch.Tensor, tokens: Iterable[int]) -> None:
-    """Print a text as it comes."""
-    for piece in tokenizer.decode(chain(prompt.tolist(), tokens)):
+def written(tokenizer: Tokenizer, tokens: Iterable[int], *, apart: bool) -> Iterator[str]:
+    """Yield the text of each token; words that were cut are joined, unless they are to stand ``apart``."""
+    pieces = tokenizer.decode(tokens)
+    return joined(pieces) if is_cut(tokenizer) and not apart else pieces
+
+
+def tell(pieces: Iterable[str]) -> str:
+    """Print a text as it comes, and return it."""
+    told = []
+    for piece in pieces:
         print(piece, end="", flush=True)
+        told.append(piece)
     print()
+    return "".join(told)
+
+
+def explain_unknown(tokenizer: Tokenizer, text: str) -> None:
+    """Say, beside a text, what the unknown word in it stands for."""
+    vocabulary = tokenizer.vocabulary
+    if vocabulary is not None and vocabulary.unknown is not None and vocabulary.unknown in text:
+        print(
+            f"{vocabulary.unknown} stands for each of the {tokenizer.unit} that the vocabulary of "
+            f"{len(vocabulary):,} lacks",
+            file=sys.stderr,
+        )

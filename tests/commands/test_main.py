@@ -351,6 +351,23 @@ def test_a_folder_of_texts_is_read_in_words_or_characters_from_training_to_writi
     assert set(told.split()) <= {"the", "cat", "dog", "sat", "ran"} or unit == "characters"
 
 
+def test_words_of_a_cut_text_are_read_and_written_as_people_write_them(books, tmp_path, capsys):
+    (books / "three.txt").write_text("the cat does n't ( ever ) run , the dog 's <unk>\n" * 60)
+    folder, write = tmp_path / "run", "--length 40 --seed 1 --prompt"
+    call("train", folder, "--text", books, "--unit words --min-count 1", SHORT)
+    capsys.readouterr()
+    call("generate", folder, write, '"the cat doesn\'t (ever) run"')
+    joined, explained = capsys.readouterr()
+    assert joined.startswith("the cat doesn't (ever) run")
+    assert explained == "<unk> stands for each of the words that the vocabulary of 15 lacks\n"
+    call("generate", folder, "--apart", write, '"the cat does n\'t ( ever ) run"')
+    apart, _ = capsys.readouterr()
+    assert apart.startswith("the cat does n't ( ever ) run ")
+    assert apart.replace(" ", "") == joined.replace(" ", "")
+    call("generate", folder, "--length 1 --temperature 0 --prompt cat")
+    assert "<unk>" not in "".join(capsys.readouterr())
+
+
 def test_a_run_that_can_not_read_the_usual_prompt_asks_for_one(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("MINITXL_DATA", str(tmp_path / "data"))
     text = tmp_path / "chinese.txt"
