@@ -152,7 +152,7 @@ def given(x, how):
 Those that reach for a file, a process or the network give the right answer only if they get hold of it.
 """
 OUTSIDE = {
-    *("sources", "package", "network", "processes", "rewriting"),
+    *("sources", "package", "unblocking", "network", "processes", "rewriting"),
     *("killing", "parent", "verdict", "fork"),  # which would end these tests
 }
 """What only an isolation keeps from a submission, or from the processes around it."""
