@@ -44,7 +44,7 @@ def made(words, stamps):
     """The recipe of a target of make, which would install what is missing, with this Python."""
     for stamp in ("ready", "ready-test", "ready-book", "ready-classroom"):
         (stamps / stamp).touch()
-    shown = run([*words, "--dry-run", f"VENV={stamps}"], ROOT)
+    shown = run([*words, "--dry-run", "--no-print-directory", f"VENV={stamps}"], ROOT)
     return shlex.split(shown.replace(f"{stamps}/bin/python", sys.executable))
 
 

@@ -64,11 +64,11 @@ def bubblewrap() -> Isolation:
             paths.add(str(folder))
     words = ["bwrap", "--unshare-all", "--die-with-parent", "--new-session", "--clearenv"]
     words += ["--cap-drop", "ALL", "--uid", NOBODY, "--gid", NOBODY, "--hostname", "worker"]
+    words += ["--proc", "/proc", "--dev", "/dev", "--size", str(2**26), "--tmpfs", "/tmp", "--chdir", "/tmp"]
     for path in sorted(paths):
         words += ["--ro-bind-try", path, path]
     if any(answers.is_relative_to(path) for path in paths):
         words += ["--tmpfs", str(answers)]
-    words += ["--proc", "/proc", "--dev", "/dev", "--size", str(2**26), "--tmpfs", "/tmp", "--chdir", "/tmp"]
     for file in WORKER:
         words += ["--ro-bind", str(HERE / file), f"/worker/{file}"]
     for name, value in ENVIRONMENT.items():
