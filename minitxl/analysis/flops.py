@@ -9,6 +9,9 @@ from minitxl.config import ModelConfig
 from minitxl.model import TransformerLM
 from minitxl.training.config import TrainConfig
 
+PRODUCTS = {"absolute": 2, "shaw": 2, "xl": 3, "rotary": 2, "alibi": 2, "t5": 2}
+"""Products of vectors for each query and key: of both, and of weight and value; and XL's distance."""
+
 
 def parameters(model: ModelConfig) -> int:
     """Return the number of learned parameters."""
@@ -25,20 +28,24 @@ def layer_operations(
     ``block`` queries at once and for all keys up to the block's last, of which the causal
     mask then hides some; that is what the work takes, and more than what it uses. A product
     has two gradients, as large as itself each: of its weights, and of its input. The keys
-    and values of memory and the projected distances have the first alone, their inputs are
-    constants. Without training, those come from a cache.
+    and values of memory and XL's projected distances have the first alone, their inputs are
+    constants. Without training, those come from a cache. Shaw's queries and weights are
+    multiplied with each row of a table, whatever the number of keys.
     """
     wide = model.n_head * model.d_head
     lasts = [min(first + block, seg_len) for first in range(0, seg_len, block)]
     pairs = sum((last - first) * (mem_len + last) for first, last in zip([0, *lasts], lasts, strict=False))
     tokens, past = batch * seg_len, batch * mem_len
     projected = 4 * tokens * model.d_model * wide
-    attended = 3 * batch * pairs * wide
+    attended = PRODUCTS[model.attention] * batch * pairs * wide
+    if model.attention == "shaw":
+        attended += 2 * tokens * wide * (2 * model.max_distance + 1)
     inner = 2 * tokens * model.d_model * model.d_inner
     segment = model.n_layer * (projected + attended + inner)
     if not training:
         return 2 * segment
-    constant = model.n_layer * (2 * past + mem_len + seg_len) * model.d_model * wide
+    distances = mem_len + seg_len if model.attention == "xl" else 0
+    constant = model.n_layer * (2 * past + distances) * model.d_model * wide
     return 2 * (3 * segment + 2 * constant)
 
 

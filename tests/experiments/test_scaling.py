@@ -1,6 +1,6 @@
 from dataclasses import asdict, replace
 from functools import partial
-from typing import get_args
+from typing import get_args, get_type_hints
 
 import pytest
 import torch
@@ -106,6 +106,30 @@ def targets_by_zipf(cut, tokens):
     return torch.cat([torch.full((many,), low) for many, low in zip(own, cut.starts, strict=True)]).unsqueeze(
         0
     )
+
+
+@pytest.mark.parametrize("attention", get_args(get_type_hints(ModelConfig)["attention"]))
+def test_operations_of_a_layer_are_those_a_counter_counts(attention):
+    """A model with a layer more has the operations of a layer more."""
+    tokens = torch.zeros(3, 8, dtype=torch.int64)
+
+    def counted(n_layer, mem_len, *, training):
+        model = TransformerLM(replace(SMALL, attention=attention, n_layer=n_layer, max_distance=2))
+        memory = torch.zeros(n_layer, 3, mem_len, SMALL.d_model)
+        with FlopCounterMode(display=False) as counter, torch.set_grad_enabled(training):
+            losses, _ = model.token_losses(tokens, tokens, memory)
+            if training:
+                losses.sum().backward()
+        return counter.get_total_flops()
+
+    one_more = replace(SMALL, attention=attention, n_layer=1, max_distance=2)
+    lengths = {"batch": 3, "seg_len": 8, "block": 8}
+    operations = flops.layer_operations(one_more, **lengths, mem_len=0, training=True)
+    assert operations == counted(2, 0, training=True) - counted(1, 0, training=True)
+    read_again = 2 * 2 * 3 * 5 + 2 * (5 + 8) * (attention == "xl")  # keys, values and distances of a cache
+    operations = flops.layer_operations(one_more, **lengths, mem_len=5, training=False)
+    operations += read_again * SMALL.d_model * SMALL.n_head * SMALL.d_head
+    assert operations == counted(2, 5, training=False) - counted(1, 5, training=False)
 
 
 @pytest.mark.parametrize("div_val", [1, 2])
