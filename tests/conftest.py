@@ -1,4 +1,4 @@
-"""Every shape in a signature is checked while the tests run, and the longest files run first."""
+"""Shapes in signatures are checked while the tests run, and the longest files run first."""
 
 from pathlib import Path
 
@@ -6,8 +6,9 @@ import jaxtyping
 import pytest
 import torch
 from hypothesis import settings
+from support import shapes
 
-jaxtyping.install_import_hook("minitxl", "beartype.beartype")
+shapes.install()
 torch.set_num_threads(1)  # the tensors are tiny
 settings.register_profile("minitxl", deadline=None, max_examples=60)
 settings.load_profile("minitxl")

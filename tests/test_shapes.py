@@ -1,0 +1,58 @@
+"""The tests' own check of shapes, which is made once for each combination."""
+
+import pytest
+import torch
+from beartype import beartype
+from jaxtyping import Float, TypeCheckError
+from support.shapes import jaxtyped_once
+from torch import Tensor
+
+from minitxl.positions import sinusoids
+
+
+def checked(bodies):
+    """A function that wants a square, and notes each call."""
+
+    @jaxtyped_once(typechecker=beartype)
+    def doubled(x: Float[Tensor, "side side"], times: int = 1) -> Float[Tensor, "side side"]:
+        bodies.append(times)
+        return x[:, :times] if times < 0 else x * 2
+
+    return doubled
+
+
+def test_a_wrong_shape_is_told_also_behind_a_right_one():
+    doubled = checked([])
+    for _ in range(3):
+        doubled(torch.ones(2, 2))
+        with pytest.raises(TypeCheckError):
+            doubled(torch.ones(2, 3))
+    with pytest.raises(TypeCheckError):
+        doubled(torch.ones(2, 2, dtype=torch.int64))
+
+
+def test_what_comes_back_is_checked_for_each_combination_of_arguments():
+    bodies = []
+    doubled = checked(bodies)
+    for _ in range(2):
+        doubled(torch.ones(2, 2), 1)
+        with pytest.raises(TypeCheckError):
+            doubled(torch.ones(2, 2), -1)
+        with pytest.raises(TypeCheckError):
+            doubled(torch.ones(2, 2), times="two")
+    assert bodies == [1, -1, 1, -1]
+
+
+def test_a_call_that_was_not_checked_does_not_count_as_checked(as_users_run_it):
+    import jaxtyping
+
+    doubled = checked([])
+    assert doubled(torch.ones(2, 3)).shape == (2, 3)
+    jaxtyping.config.update("jaxtyping_disable", False)
+    with pytest.raises(TypeCheckError):
+        doubled(torch.ones(2, 3))
+
+
+def test_the_package_is_checked():
+    with pytest.raises(TypeCheckError):
+        sinusoids("three", 4)
