@@ -290,7 +290,7 @@ def test_a_figure_has_its_panels_stacked_on_a_phone_and_opens_large(window, home
         large = page.locator("dialog.figure img")
         assert large.bounding_box()["width"] > 1.5 * image.bounding_box()["width"]
         page.keyboard.press("Escape")
-        assert page.locator("dialog.figure").count() == 0
+        page.locator("dialog.figure").wait_for(state="detached")  # the page hears of the key a moment later
         assert page.evaluate("document.activeElement.classList.contains('enlarge')")
         page.set_viewport_size(DESKTOP)
         page.wait_for_load_state("networkidle")
