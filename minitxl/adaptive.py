@@ -154,8 +154,8 @@ class AdaptiveSoftmax(nn.Module):
     ) -> None:
         """Share the embedding's parameters from now on; biases and ``clusters`` stay apart.
 
-        ``projections[i]`` says whether cluster i shares its projection. With div_val = 1 there is
-        one projection, which each flagged cluster shares, and with d_embed = d_model none.
+        ``projections[i]`` says whether cluster i shares its projection. With div_val = 1 there is one
+        projection, shared by every flagged cluster; none if d_embed = d_model.
         """
         if embedding.partition != self.partition:
             raise ValueError(f"embedding must be cut as {self.partition}, got {embedding.partition}")
@@ -189,8 +189,8 @@ class AdaptiveSoftmax(nn.Module):
         ids = rearrange(targets, "batch seg -> (batch seg)").long()
         cluster, shortlist = self.partition.cluster(ids), self.partition.sizes[0]
         head, *tails = self._rows()
-        entry = torch.where(cluster == 0, ids, shortlist - 1 + cluster)
-        losses = self._losses(0, states, head, entry)
+        head_class = torch.where(cluster == 0, ids, shortlist - 1 + cluster)
+        losses = self._losses(0, states, head, head_class)
         for i, rows in enumerate(tails, start=1):
             # A tail without targets is scored for zero tokens, so that its gradient is zero and not None.
             (at,) = torch.where(cluster == i)
@@ -199,7 +199,7 @@ class AdaptiveSoftmax(nn.Module):
         return rearrange(losses, "(batch seg) -> batch seg", **parse_shape(targets, "batch seg"))
 
     def _rows(self) -> list[tuple[Tensor, Tensor]]:
-        """Return weight and bias of each cluster; behind the shortlist's rows stands one for each tail."""
+        """Return weight and bias of each cluster; the head's end with one row per tail cluster."""
         tables = cast(list[nn.Linear], self.tables)  # a ModuleList has no type for what it holds
         weights, biases = [table.weight for table in tables], [table.bias for table in tables]
         if len(tables) == 1:  # split, not sliced: the gradient is then written once, not once for each slice
@@ -212,7 +212,7 @@ class AdaptiveSoftmax(nn.Module):
 
     def _log_softmax(
         self, i: int, hidden: Float[Tensor, "*token model"], rows: tuple[Tensor, Tensor]
-    ) -> Float[Tensor, "*token entry"]:
+    ) -> Float[Tensor, "*token n_class"]:
         """Return the log-softmax over the rows of cluster i, after its projection if it has one."""
         return self.project(self._projected(i, hidden), *rows).log_softmax(dim=-1)
 
@@ -221,10 +221,10 @@ class AdaptiveSoftmax(nn.Module):
         i: int,
         hidden: Float[Tensor, "token model"],
         rows: tuple[Tensor, Tensor],
-        entries: Int[Tensor, " token"],
+        classes: Int[Tensor, " token"],
     ) -> Float[Tensor, " token"]:
-        """Return -log p(entry) among the rows of cluster i."""
-        return self.entry_losses(self._projected(i, hidden), *rows, entries)
+        """Return -log p(class) among the rows of cluster i: its words, and the head's tail clusters."""
+        return self.class_losses(self._projected(i, hidden), *rows, classes)
 
     def _projected(self, i: int, hidden: Float[Tensor, "*token model"]) -> Float[Tensor, "*token embed"]:
         """Return the states in the width of cluster i."""
@@ -242,14 +242,17 @@ class AdaptiveSoftmax(nn.Module):
         """Return x Wᵀ + b. A fast model replaces this method."""
         return functional.linear(x, weight, bias)
 
-    def entry_losses(
+    def class_losses(
         self,
         x: Float[Tensor, "token input"],
         weight: Float[Tensor, "output input"],
         bias: Float[Tensor, " output"],
-        entries: Int[Tensor, " token"],
+        classes: Int[Tensor, " token"],
     ) -> Float[Tensor, " token"]:
-        """Return -log softmax(x Wᵀ + b) at the entries. A fast model replaces this method."""
+        """Return -log softmax(x Wᵀ + b) at each token's class, a row of W.
+
+        A fast model replaces this method.
+        """
         scores = self.project(x, weight, bias).log_softmax(dim=-1)
-        picked = scores.gather(1, rearrange(entries, "token -> token 1"))
+        picked = scores.gather(1, rearrange(classes, "token -> token 1"))
         return -rearrange(picked, "token 1 -> token")

@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from minitxl.fields import LARGEST, LONGEST, Rule, check, number, optional, whole
+from minitxl import fields
+from minitxl.fields import LONGEST, Rule, check, check_buckets, number, optional, whole
 
 Kind = TypeVar("Kind")
 
@@ -29,12 +30,7 @@ def rate(value: object) -> str | None:
 
 
 SIZES: Mapping[str, Rule] = {
-    "d_model": whole(1, LARGEST["d_model"]),
-    "n_head": whole(1, LARGEST["n_head"]),
-    "d_head": whole(1, LARGEST["d_head"]),
-    "max_distance": whole(0, LARGEST["max_distance"]),
-    "n_bucket": whole(2, LARGEST["n_bucket"]),
-    "bucket_distance": whole(1, LARGEST["bucket_distance"]),
+    **{name: rule for name, rule in fields.SIZES.items() if name != "clamp_len"},
     "dropout": rate,
     "attention_dropout": rate,
 }
@@ -56,11 +52,8 @@ def check_sizes(d_model: object, n_head: object, d_head: object, **more: Any) ->
     for name, value in sizes.items():
         if name in SIZES:
             check(name, value, SIZES[name])
-    if "n_bucket" in more and more["bucket_distance"] <= more["n_bucket"] // 2:
-        raise ValueError(
-            f"bucket_distance must be greater than n_bucket / 2 = {more['n_bucket'] / 2:g}, "
-            f"got {more['bucket_distance']}"
-        )
+    if "n_bucket" in more:
+        check_buckets(more["n_bucket"], more["bucket_distance"])
     for name in SHARED.keys() & more.keys():
         if more[name] is not None:
             shape = [sizes[axis] for axis in SHARED[name]]

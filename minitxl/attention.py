@@ -32,7 +32,7 @@ KeyMask = Bool[Tensor, "batch key"]
 
 
 class AttentionOptions(TypedDict, total=False):
-    """Keyword arguments of every call: which keys each query may attend to, and from how far."""
+    """Keyword arguments of every call: the keys each query may attend to, and the distance clamp."""
 
     window: int | None
     """Greatest number of keys that a query attends to, itself included; None for all."""
@@ -78,7 +78,10 @@ def segment_mask(
     clamp_len: int | None = None,
     key_mask: KeyMask | None = None,
 ) -> Mask:
-    """Return ``attention_mask`` for a segment at the end of its context; clamp_len is taken and ignored."""
+    """Return ``attention_mask`` for a segment at the end of its context.
+
+    ``clamp_len`` is accepted so that options can be passed whole; a mask doesn't use it.
+    """
     return attention_mask(x.shape[1], context.shape[1], window=window, key_mask=key_mask, device=x.device)
 
 
@@ -180,8 +183,8 @@ class ShawAttention(nn.Module):
         e_ij = q_i · (k_j + a^K_ij) / √d_head        z_i = Σ_j α_ij (v_j + a^V_ij)
 
     a_ij is row k + clip(j - i, -k, k) of a table of 2k+1 rows, one table for keys and one for
-    values, shared by the heads. Rows are for the past and the future; the causal language
-    model uses the k+1 rows of the past. ``attend`` without a mask is bidirectional.
+    values, shared by the heads. The rows cover j - i from -k to k; the causal language
+    model uses the k+1 rows with j ≤ i. ``attend`` without a mask is bidirectional.
 
     No tensor [query key dim] is built: q is multiplied with each row once, and each pair looks
     its product up by distance; the weights are summed by row, and multiplied with the table once.
@@ -330,8 +333,8 @@ class XLAttention(nn.Module):
         """Return q of the segment, k = W_kE h~ of the context, r = W_kR R of the distances."""
         check_states(self.W_q.weight, x=x, memory=memory)
         context = concat_memory(memory, x)
-        away = distances(context.shape[1], clamp_len=clamp_len, device=x.device)
-        R = self.drop_positions(sinusoids(away, self.d_model, dtype=x.dtype))
+        dist = distances(context.shape[1], clamp_len=clamp_len, device=x.device)
+        R = self.drop_positions(sinusoids(dist, self.d_model, dtype=x.dtype))
         r = rearrange(self.W_kR(R), "dist (head dim) -> head dist dim", head=self.n_head)
         return split_heads(self.W_q(x), self.n_head), split_heads(self.W_kE(context), self.n_head), r
 
@@ -350,7 +353,7 @@ class XLAttention(nn.Module):
     def scores(
         self, x: Segment, memory: LayerMemory | None = None, *, clamp_len: int | None = None
     ) -> Scores:
-        """Return the sum of the four terms from two products: (a) + (c) share keys, (b) + (d) distances."""
+        """Return the sum of the four terms: (a) + (c) = (q + u) · k, and (b) + (d) = (q + v) · r."""
         q, k, r = self.projections(x, memory, clamp_len)
         u, v = (rearrange(bias, "head dim -> head 1 dim") for bias in (self.u, self.v))
         return (content_scores(q + u, k) + distance_scores(q + v, r)) / sqrt(self.d_head)

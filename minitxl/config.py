@@ -1,4 +1,4 @@
-"""The architecture's settings, frozen. They are checked when they are made, cutoffs with the model.
+"""The architecture's settings, frozen. All are checked on construction, except ``cutoffs``: with the model.
 
 Every field is a keyword of ``dataclasses.replace`` and a flag of the command line, so
 an ablation is one ``replace(config, attention="absolute")``.
@@ -7,7 +7,7 @@ an ablation is one ``replace(config, attention="absolute")``.
 from dataclasses import dataclass
 from typing import Literal
 
-from minitxl.fields import LARGEST, check_types
+from minitxl.fields import SIZES, check, check_buckets, check_types
 
 
 def require(holds: bool, rule: str, got: object) -> None:
@@ -33,7 +33,7 @@ class ModelConfig:
     d_inner: int = 512
     """Width of the feed-forward layer."""
     attention: Literal["absolute", "shaw", "xl", "rotary", "alibi", "t5"] = "xl"
-    """Positions added to the input (absolute), distances in scores and values (shaw) or scores alone."""
+    """absolute: positions added to the input; shaw: distances in scores and values; others: in scores."""
     positions: Literal["sinusoidal", "learned", "per-layer", "none"] = "sinusoidal"
     """Positions of attention=absolute: fixed, learned, learned and added at every layer, or none at all."""
     max_seg_len: int = 512
@@ -41,9 +41,9 @@ class ModelConfig:
     max_distance: int = 16
     """Shaw's k: distances beyond it share one vector."""
     n_bucket: int = 32
-    """Number of buckets of distances (t5): half of them hold a distance each, the others more and more."""
+    """T5's num_buckets of distances: half hold one distance each; the rest hold ever wider ranges."""
     bucket_distance: int = 128
-    """Distance at which the last bucket (t5) would end; it holds all that are farther, too."""
+    """Distance from which all keys share the last bucket (T5's max_distance)."""
     clamp_len: int | None = None
     """Distance beyond which all keys count as equally far, the default when a call passes none."""
     share_biases: bool = True
@@ -73,31 +73,18 @@ class ModelConfig:
     word_dropout: float = 0.0
     """Rate at which whole words of the vocabulary lose their input embedding."""
     variational_dropout: bool = False
-    """Draw the masks of ``dropout`` once for all tokens of a segment; distances keep ordinary masks."""
+    """Draw one mask of ``dropout`` for all tokens of a segment; distance encodings use ordinary dropout."""
 
     @property
     def absolute(self) -> bool:
-        """True if a token's place in its segment is added to it, so that memory has the segment's places."""
+        """True if absolute positions are added to the input; memory then repeats the segment's positions."""
         return self.attention == "absolute" and self.positions != "none"
 
     def __post_init__(self) -> None:
         check_types(self)
-        for name, largest in LARGEST.items():
-            value = getattr(self, name)
-            require(value is None or value <= largest, f"{name} must be at most {largest:,}", value)
-        for name in ("vocab_size", "n_layer", "d_model", "n_head", "d_head", "d_inner"):
-            require(getattr(self, name) >= 1, f"{name} must be 1 or more", getattr(self, name))
-        require(self.div_val >= 1, "div_val must be 1 or more", self.div_val)
-        require(self.max_seg_len >= 1, "max_seg_len must be 1 or more", self.max_seg_len)
-        require(self.max_distance >= 0, "max_distance must be 0 or more", self.max_distance)
-        require(self.n_bucket >= 2, "n_bucket must be 2 or more", self.n_bucket)
-        require(
-            self.bucket_distance > self.n_bucket // 2,
-            "bucket_distance must be greater than n_bucket / 2",
-            self.bucket_distance,
-        )
-        require(self.clamp_len is None or self.clamp_len >= 0, "clamp_len must be 0 or more", self.clamp_len)
-        require(self.d_embed is None or self.d_embed >= 1, "d_embed must be 1 or more", self.d_embed)
+        for name, rule in SIZES.items():
+            check(name, getattr(self, name), rule)
+        check_buckets(self.n_bucket, self.bucket_distance)
         require(self.layer_norm_eps > 0, "layer_norm_eps must be positive", self.layer_norm_eps)
         require(self.d_model % 2 == 0, "d_model must be even, half sines and half cosines", self.d_model)
         rotary = self.attention == "rotary"

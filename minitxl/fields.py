@@ -20,21 +20,6 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 LONGEST = 2**31 - 1
 """Most tokens of a segment, a memory or a window: more than any text is read at once."""
-LARGEST = {
-    "vocab_size": LONGEST,
-    "n_layer": 1000,
-    "d_model": 2**20,
-    "n_head": 2**12,
-    "d_head": 2**16,
-    "d_inner": 2**20,
-    "d_embed": 2**20,
-    "max_seg_len": LONGEST,
-    "max_distance": LONGEST,
-    "n_bucket": 2**20,
-    "bucket_distance": LONGEST,
-    "clamp_len": LONGEST,
-}
-"""Sizes far beyond every model there is, so that a mistyped one is refused before memory is asked for."""
 
 Rule = Callable[[object], str | None]
 Spec = Mapping[str, Rule]
@@ -100,13 +85,39 @@ def sequence(rule: Rule, *, longest: int | None = None) -> Rule:
 def _outside(value: float | int, low: float | int | None, high: float | int | None) -> str | None:
     if low is not None and value < low:
         return f"be {low} or more"
-    return f"be at most {high}" if high is not None and value > high else None
+    return f"be at most {high:,}" if high is not None and value > high else None
 
 
 def check(name: str, value: object, rule: Rule) -> None:
     """Raise a ValueError that names the value and what it must be, unless the rule holds."""
     if requirement := rule(value):
         raise ValueError(f"{name} must {requirement}, got {_short.repr(value)}")
+
+
+SIZES: Mapping[str, Rule] = {
+    "vocab_size": whole(1, LONGEST),
+    "n_layer": whole(1, 1000),
+    "d_model": whole(1, 2**20),
+    "n_head": whole(1, 2**12),
+    "d_head": whole(1, 2**16),
+    "d_inner": whole(1, 2**20),
+    "d_embed": optional(whole(1, 2**20)),
+    "div_val": whole(1),
+    "max_seg_len": whole(1, LONGEST),
+    "max_distance": whole(0, LONGEST),
+    "n_bucket": whole(2, 2**20),
+    "bucket_distance": whole(1, LONGEST),
+    "clamp_len": optional(whole(0, LONGEST)),
+}
+"""Least and greatest sizes; the greatest are far beyond every model, so that a mistyped one is refused."""
+
+
+def check_buckets(n_bucket: int, bucket_distance: int) -> None:
+    """Raise a ValueError unless T5's last bucket lies beyond the buckets that hold one distance each."""
+    if bucket_distance <= n_bucket // 2:
+        raise ValueError(
+            f"bucket_distance must be greater than n_bucket / 2 = {n_bucket / 2:g}, got {bucket_distance}"
+        )
 
 
 def checked(

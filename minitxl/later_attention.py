@@ -43,7 +43,7 @@ Vectors = Float[Tensor, "batch head pos dim"]
 """Queries or keys, one for each position."""
 
 
-class ScoredAttention(nn.Module):
+class CausalSelfAttention(nn.Module):
     """Σ_j softmax_j(score_ij) v_j, causal, over memory and segment; a subclass says what a score is.
 
     Its method ``scores`` gets the queries, which are the last of the keys, and must depend on distances
@@ -110,7 +110,7 @@ def sin_and_cos(
     return rearrange(table, "pos (two half) -> two pos half", two=2)
 
 
-class RotaryAttention(ScoredAttention):
+class RotaryAttention(CausalSelfAttention):
     """Attention whose queries and keys are rotated by their positions (Su et al. 2021, equation 16):
 
         score_ij = (R_i q_i) · (R_j k_j) / √d_head = q_i · R_{j-i} k_j / √d_head
@@ -125,7 +125,7 @@ class RotaryAttention(ScoredAttention):
             raise ValueError(f"d_head must be even, since rotary positions turn pairs, got {d_head}")
 
     def scores(self, q: Heads, k: Keys, clamp_len: int | None) -> Scores:
-        """Return the products of rotated queries and keys; beyond clamp_len, as if keys were that far.
+        """Return the products of rotated queries and keys; distances above ``clamp_len`` count as it.
 
         q_i · R_{-c} k_j = (R_c q_i) · k_j: for a key beyond c = clamp_len, the query turns by c alone.
         """
@@ -139,11 +139,11 @@ class RotaryAttention(ScoredAttention):
         return scores / sqrt(self.d_head)
 
 
-class BiasedAttention(ScoredAttention):
-    """Attention that adds to a product a number of head and distance: ``bias`` of a subclass."""
+class BiasedAttention(CausalSelfAttention):
+    """Attention that adds to each product a bias per head and distance: ``bias`` of a subclass."""
 
-    def bias(self, away: Int[Tensor, " dist"]) -> Bias:
-        """Return what each head adds to the score of a key at each distance."""
+    def bias(self, dist: Int[Tensor, " dist"]) -> Bias:
+        """Return each head's bias for each distance."""
         raise NotImplementedError
 
     def scores(self, q: Heads, k: Keys, clamp_len: int | None) -> Scores:
@@ -156,8 +156,8 @@ class BiasedAttention(ScoredAttention):
 def slopes(n_head: int) -> list[float]:
     """Return ALiBi's slope of each head: 2^(-8/n), 2^(-16/n) … 2^-8 for n heads.
 
-    Where n isn't a power of two, those of the greatest power below it, and then every other one of the
-    next power's, as the authors' code does.
+    If n isn't a power of two: the slopes for the largest power of two below n, then every second slope
+    for twice that power, as in the authors' code.
 
     >>> slopes(8)[:3], slopes(3)
     ([0.5, 0.25, 0.125], [0.0625, 0.00390625, 0.25])
@@ -176,37 +176,36 @@ class ALiBiAttention(BiasedAttention):
     m_h is ``slopes``' constant of head h: nothing about positions is learned.
     """
 
-    def bias(self, away: Int[Tensor, " dist"]) -> Bias:
+    def bias(self, dist: Int[Tensor, " dist"]) -> Bias:
         """Return -m_h times each distance."""
-        slope = torch.tensor(slopes(self.n_head), device=away.device)
-        return -rearrange(slope, "head -> head 1") * away
+        slope = torch.tensor(slopes(self.n_head), device=dist.device)
+        return -rearrange(slope, "head -> head 1") * dist
 
 
-def buckets(away: Int[Tensor, " dist"], n_bucket: int, bucket_distance: int) -> Int[Tensor, " dist"]:
+def buckets(dist: Int[Tensor, " dist"], n_bucket: int, bucket_distance: int) -> Int[Tensor, " dist"]:
     """Return T5's bucket of each distance, as ``T5Attention`` describes them.
 
     >>> buckets(torch.arange(12), n_bucket=6, bucket_distance=10).tolist()
     [0, 1, 2, 3, 3, 4, 4, 5, 5, 5, 5, 5]
     """
-    away = check_rank("away", away, "dist")
+    dist = check_rank("dist", dist, "dist")
     for name, value in (("n_bucket", n_bucket), ("bucket_distance", bucket_distance)):
         check(name, value, SIZES[name])
     exact = n_bucket // 2  # distances 0 … exact - 1 have a bucket each
-    growth = (away.clamp(min=exact).double() / exact).log() / log(bucket_distance / exact)
+    growth = (dist.clamp(min=exact).double() / exact).log() / log(bucket_distance / exact)
     wide = exact + (growth * (n_bucket - exact)).long()
-    return torch.where(away < exact, away, wide.clamp(max=n_bucket - 1))
+    return torch.where(dist < exact, dist, wide.clamp(max=n_bucket - 1))
 
 
 class T5Attention(BiasedAttention):
-    """Attention with a learned number of head and bucket of distances (Raffel et al. 2020, section 2.1).
+    """Attention with a learned bias per head and distance bucket (Raffel et al. 2020, section 2.1).
 
         score_ij = q_i · k_j / √d_head + b_h(bucket of i - j)
 
-    The first half of the buckets holds a distance each. Beyond them a bucket's number grows like the
-    logarithm of the distance, so that buckets grow wider, and would pass the last at ``bucket_distance``;
-    the last holds all that is farther, too. T5 omits √d_head, which a rescaled W_q makes equal, and has one
-    table for all layers. ``table`` is [head bucket], and may be handed in to be
-    shared.
+    The first half of the buckets hold one distance each. Beyond them a bucket's number grows like the
+    logarithm of the distance, so buckets grow wider; distances from ``bucket_distance`` on use the last
+    bucket. T5 omits √d_head, which a rescaled W_q makes equal, and has one table for all layers. ``table``
+    is [head bucket], and may be handed in to be shared.
     """
 
     def __init__(
@@ -225,10 +224,10 @@ class T5Attention(BiasedAttention):
         self.n_bucket, self.bucket_distance = n_bucket, bucket_distance
         self.table = nn.Parameter(torch.zeros(n_head, n_bucket)) if table is None else table
 
-    def buckets(self, away: Int[Tensor, " dist"]) -> Int[Tensor, " dist"]:
+    def buckets(self, dist: Int[Tensor, " dist"]) -> Int[Tensor, " dist"]:
         """Return the bucket of each distance."""
-        return buckets(away, self.n_bucket, self.bucket_distance)
+        return buckets(dist, self.n_bucket, self.bucket_distance)
 
-    def bias(self, away: Int[Tensor, " dist"]) -> Bias:
-        """Return each head's number of the distance's bucket."""
-        return self.table[:, self.buckets(away)]
+    def bias(self, dist: Int[Tensor, " dist"]) -> Bias:
+        """Return each head's bias for the bucket of each distance."""
+        return self.table[:, self.buckets(dist)]

@@ -6,6 +6,9 @@ Memory is one tensor [layer batch mem model]. Entry n is the input of layer n, c
 segments: the output of the layer below, which the paper calls h^n. SG, the stop-gradient, is taken in
 ``extend``. Memory holds no keys and values: each segment projects it with the current W_k and W_v. So W_k
 and W_v get gradients from memory, and the computation of earlier segments gets none.
+
+Training calls ``extend`` after each segment in ``training.loop.train_step``, evaluation and generation in
+``inference``.
 """
 
 from einops import pack
@@ -30,8 +33,8 @@ def extend(
     """Return the last ``mem_len`` tokens of memory and states together, as a new, detached tensor.
 
     ``memory`` None is the empty memory. Nothing is changed in place and no storage is
-    shared, so the caller may keep, reset or branch any memory. ``mem_len`` may be 0, which
-    gives the empty memory, and shorter than the segment, whose end is then kept.
+    shared, so the caller may keep, reset or branch any memory. With ``mem_len`` 0 the result is the
+    empty memory; if ``mem_len`` is shorter than the segment, only the segment's last states are kept.
     """
     check_length("mem_len", mem_len)
     check_extension(memory, states)
@@ -46,10 +49,10 @@ def extend(
 def reach(offset: int, *, n_layer: int, seg_len: int, mem_len: int, window: int | None = None) -> int:
     """Return the distance to the farthest token that can influence the query through N layers.
 
-    The query stands at ``offset`` of its segment. A layer's farthest key is the first token of the
-    memory that the query's segment is read with, or of the query's window if that is nearer. The state
-    of that key depends on the tokens before it by the layer below, so each of the N layers adds one hop,
-    which begins where the last ended. If all hops are limited by memory, or all by the window, the reach
+    The query stands at ``offset`` of its segment. A layer's farthest key is the oldest memory
+    token, or the oldest token in the window, whichever is nearer. The state of that key depends, through
+    the layer below, on tokens before it. So each of the N layers adds one hop, which begins where the
+    last ended. If all hops are limited by memory, or all by the window, the reach
     has a formula:
 
         o + M + (N - 1) · L · ⌈M / L⌉          without a window

@@ -27,14 +27,14 @@ from minitxl.attention import (
 )
 from minitxl.config import ModelConfig
 from minitxl.fields import check, optional, whole
-from minitxl.later_attention import ALiBiAttention, RotaryAttention, ScoredAttention, T5Attention
+from minitxl.later_attention import ALiBiAttention, CausalSelfAttention, RotaryAttention, T5Attention
 from minitxl.positions import sinusoids
 
 Tokens = Int[Tensor, "batch seg"]
 Hidden = Float[Tensor, "batch seg model"]
 States = Float[Tensor, "layer batch seg model"]
 Memory = Float[Tensor, "layer batch mem model"]
-Attention = MultiHeadAttention | ShawAttention | XLAttention | ScoredAttention
+Attention = MultiHeadAttention | ShawAttention | XLAttention | CausalSelfAttention
 
 
 class VariationalDropout(nn.Dropout):
@@ -147,16 +147,16 @@ class TransformerLM(nn.Module):
             return T5Attention(*sizes, *buckets, attention_dropout=rate, table=table)
         raise ValueError(f"attention must be one of ModelConfig.attention, got {c.attention!r}")
 
-    def embed(self, tokens: Tokens, *, remembers: bool = True) -> Hidden:
+    def embed(self, tokens: Tokens, *, has_memory: bool = True) -> Hidden:
         """Return √d_model E[token], plus U_0 … U_{L-1} where absolute: the first layer's input.
 
-        Word dropout leaves the first token to a model that remembers nothing yet. That token sees itself
-        alone: with a vector of 0 it stays 0 in all layers, and each LayerNorm's gradient would be 1/√ε.
+        With empty memory, word dropout never drops the first token. That token attends to itself alone:
+        with a vector of 0 it stays 0 in all layers, and each LayerNorm's gradient would be 1/√ε.
         """
         x = self.embedding(tokens) * sqrt(self.config.d_model)
         if self.training and self.config.word_dropout:
             words = functional.dropout(x.new_ones(self.config.vocab_size), self.config.word_dropout)
-            scale = words[tokens] if remembers else functional.pad(words[tokens[:, 1:]], (1, 0), value=1.0)
+            scale = words[tokens] if has_memory else functional.pad(words[tokens[:, 1:]], (1, 0), value=1.0)
             x = x * rearrange(scale, "batch seg -> batch seg 1")
         return self.drop(self.add_positions(x, layer=0))
 
@@ -179,12 +179,12 @@ class TransformerLM(nn.Module):
     ) -> tuple[Float[Tensor, "batch last model"], States]:
         """Return the last layer's output, and each layer's input, which the next segment remembers.
 
-        With ``last``, the output has only the last positions, for which alone the last layer computes
-        queries; the states have all.
+        With ``last``, the output has only the last positions: the last layer computes queries only for
+        these. The states have all positions.
         """
         memory, options = self._checked_inputs(tokens, memory, options)
         check("last", last, optional(whole(1, tokens.shape[1])))
-        x, states = self.embed(tokens, remembers=memory.shape[2] > 0), []
+        x, states = self.embed(tokens, has_memory=memory.shape[2] > 0), []
         for layer, (block, layer_memory) in enumerate(zip(self.blocks, memory, strict=True)):
             x = self.add_positions(x, layer=layer) if layer else x
             states.append(x)
@@ -279,7 +279,7 @@ def initialise(module: nn.Module) -> None:
 
     Weights, u, v, a_K, a_V and table have the mean 0 and the standard deviation .02, projections of
     embeddings .01, LayerNorm gains the mean 1 and .02; biases are 0. Raises a ValueError for a
-    parameter of any other name: a new module says here how it begins, and keeps its constants in buffers.
+    parameter of any other name: add new names to ``DRAWN``, and keep constants in buffers.
     """
     for name, parameter in module.named_parameters(recurse=False):
         if name == "bias":

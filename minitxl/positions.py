@@ -21,9 +21,9 @@ def sinusoids(
 
     Here h = d_model / 2 - 1, and the frequencies are ω_m = base^(-2m / d_model) (Vaswani et al.,
     section 3.5, with the base 10000). Sines and cosines are concatenated and not interleaved, as in the
-    original Transformer-XL code. ``dtype`` is that of the result; by default it is the positions', or
-    torch's default for whole ones. The table is computed in float32 or better and then cast: bfloat16
-    can't represent every whole number above 256.
+    original Transformer-XL code. ``dtype`` is the result's; default: the dtype of ``positions``, or
+    torch's default dtype if they are integers. The table is computed in float32 or better and then
+    cast: bfloat16 can't represent every whole number above 256.
 
     >>> sinusoids(torch.arange(2), d_model=4)[0].tolist()
     [0.0, 0.0, 1.0, 1.0]
@@ -55,15 +55,15 @@ def rel_shift(scores: Float[Tensor, "*batch query dist"]) -> Float[Tensor, "*bat
     """Turn columns by distance, n_key-1 … 0, into columns by key, 0 … n_key-1 (Appendix B).
 
     Row i of a segment is the query at position n_key - n_query + i among the keys, so it
-    has to move left by n_query - 1 - i: the first row most, the last row not at all. With 2 queries,
-    3 keys, and a zero column in front:
+    has to move left by n_query - 1 - i: the first row most, the last row not at all. With 2 queries
+    and 3 keys, from the rows a b c and d e f:
 
-        0 a b c        one line, without its        b c 0
-        0 d e f        first n_query = 2 entries,   d e f
-                       in rows of 3 again
+        1. put a zero in front of each row             0 a b c | 0 d e f
+        2. drop the first n_query = 2 entries          b c 0 d e f
+        3. cut the line into rows of n_key = 3         b c 0 | d e f
 
-    A padded row is one entry longer than a row of the result. So each row of the result begins one
-    column further left in the padded matrix than the row above it, and the last begins behind its zero.
+    A row is one entry longer after step 1 than after step 3. So each row of the result starts one column
+    further left in the padded matrix than the row above it; the last starts just after its padding zero.
 
     Entries of keys after the query hold the padding zero and values of the next row; the mask
     hides them.

@@ -50,7 +50,7 @@ def test_every_option_of_attention_has_a_rule():
         (TOKENS + VOCAB, {}, f"tokens must lie in 0 … {VOCAB - 1}, got "),
         (TOKENS, {"window": 0}, "window must be 1 or more, got 0"),
         (TOKENS, {"window": 2.0}, "window must be a whole number, got 2.0"),
-        (TOKENS, {"window": 2**70}, "window must be at most 2147483647, got "),
+        (TOKENS, {"window": 2**70}, "window must be at most 2,147,483,647, got "),
         (TOKENS, {"clamp_len": -1}, "clamp_len must be 0 or more, got -1"),
         (TOKENS, {"last": 0}, "last must be 1 or more, got 0"),
         (TOKENS, {"last": -1}, "last must be 1 or more, got -1"),
@@ -191,7 +191,7 @@ def test_a_reach_of_no_layers_or_half_an_offset_is_refused():
     [
         ({"batch": 0, "mem_len": 3}, "batch must be 1 or more, got 0"),
         ({"batch": 1, "mem_len": -1}, "mem_len must be 0 or more, got -1"),
-        ({"batch": 1, "mem_len": 10**15}, "mem_len must be at most 2147483647, got 1000000000000000"),
+        ({"batch": 1, "mem_len": 10**15}, "mem_len must be at most 2,147,483,647, got 1000000000000000"),
         ({"batch": 1, "mem_len": 3, "window": 0}, "window must be 1 or more, got 0"),
         ({"batch": 1, "mem_len": 3, "clamp_len": -2}, "clamp_len must be 0 or more, got -2"),
     ],
@@ -298,7 +298,7 @@ ROW = torch.arange(3)
         (lambda: XLAttention(8, 2, 4).terms(X, clamp_len=-3), "clamp_len must be 0 or more, got -3"),
         (lambda: rotate(torch.zeros(1, 1, 3, 4), torch.arange(2)), "positions must be one for each of the 3"),
         (lambda: rotate(torch.zeros(1, 1, 3, 5), torch.arange(3)), "x must have an even d_head"),
-        (lambda: buckets(torch.zeros(2, 3), 6, 10), r"away must have the axes \[dist\]"),
+        (lambda: buckets(torch.zeros(2, 3), 6, 10), r"dist must have the axes \[dist\]"),
         (lambda: buckets(torch.arange(3), 1, 10), "n_bucket must be 2 or more, got 1"),
     ],
 )

@@ -1,4 +1,4 @@
-"""How a file is downloaded whole and checked."""
+"""Download a file whole, and check its digest. Addresses and digests stand in ``sources``."""
 
 import hashlib
 import stat

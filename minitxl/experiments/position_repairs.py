@@ -58,9 +58,9 @@ class ScaledT5Attention(T5Attention):
         _take_projections(self, published)
         self.factor = factor
 
-    def bias(self, away: Tensor) -> Bias:
+    def bias(self, dist: Tensor) -> Bias:
         """Return ``factor`` times each head's number of the distance's bucket."""
-        return self.factor * super().bias(away)
+        return self.factor * super().bias(dist)
 
 
 class StretchedRotaryAttention(RotaryAttention):

@@ -29,14 +29,14 @@ from minitxl.attention import (
 from minitxl.fast import cpu_attention, gpu_attention
 from minitxl.fast.dropout import FastDropout
 from minitxl.fast.eager import is_eager
-from minitxl.fast.inputs import Inputs, bias_as_distances, biased_queries, project, project_distances
+from minitxl.fast.inputs import AttentionInputs, bias_as_distances, biased_queries, project, project_distances
 from minitxl.fast.linear import projected
 from minitxl.fast.rotary import turn
 from minitxl.later_attention import (
     ALiBiAttention,
     BiasedAttention,
+    CausalSelfAttention,
     RotaryAttention,
-    ScoredAttention,
     T5Attention,
     sin_and_cos,
 )
@@ -72,7 +72,7 @@ class FastXLAttention(XLAttention):
         r = project_distances(self, k.shape[2], x, options.get("clamp_len"))
         rate = self.drop.p if self.training else 0.0
         q_u, q_v = biased_queries(self, q)
-        inputs = Inputs(q_u, q_v, k, v, r, rate, options.get("window"), options.get("key_mask"))
+        inputs = AttentionInputs(q_u, q_v, k, v, r, rate, options.get("window"), options.get("key_mask"))
         return self.W_o(merge_heads(relative_attention(inputs)))
 
 
@@ -124,7 +124,7 @@ def _is_fast(drop: nn.Dropout, x: Segment) -> bool:
 
 
 def _projections(
-    attention: MultiHeadAttention | XLAttention | ScoredAttention,
+    attention: MultiHeadAttention | XLAttention | CausalSelfAttention,
     W_k: nn.Linear,
     x: Segment,
     memory: LayerMemory | None,
@@ -168,7 +168,7 @@ def dot_product_attention(
     return scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=rate)
 
 
-def relative_attention(inputs: Inputs) -> Heads:
+def relative_attention(inputs: AttentionInputs) -> Heads:
     """Return the heads of ``XLAttention`` by the implementation for the inputs' device."""
     on_cpu = inputs.q_u.device.type == "cpu"
     return cpu_attention.in_blocks(inputs) if on_cpu else gpu_attention.relative(inputs)

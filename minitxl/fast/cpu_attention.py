@@ -31,7 +31,7 @@ from torch.autograd.function import once_differentiable
 
 from minitxl.attention import Heads, KeyMask, Keys, attention_mask
 from minitxl.fast.dropout import dropout_mask
-from minitxl.fast.inputs import Inputs
+from minitxl.fast.inputs import AttentionInputs
 
 BLOCK = 128
 """Queries of a block."""
@@ -50,7 +50,7 @@ DistanceRows = Float[Tensor, "some dist width"]
 """A row for each head, or for each head of as many texts as are computed at once."""
 
 
-def in_blocks(inputs: Inputs) -> Heads:
+def in_blocks(inputs: AttentionInputs) -> Heads:
     """Return the heads of relative attention, computed block by block."""
     q_u, q_v, k, v, r, rate, window, key_mask = inputs
     rows = rows_at_once(q_u, k)

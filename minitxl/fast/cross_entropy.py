@@ -25,10 +25,10 @@ LEAST = 256
 """Fewest tokens of a chunk: each chunk adds to the gradient of the whole matrix."""
 
 Rows = Float[Tensor, "token input"]
-Matrix = Float[Tensor, "entry input"]
-Bias = Float[Tensor, " entry"]
+Matrix = Float[Tensor, "n_class input"]
+Bias = Float[Tensor, " n_class"]
 Losses = Float[Tensor, " token"]
-Entries = Int[Tensor, " token"]
+Classes = Int[Tensor, " token"]
 
 
 def is_large(x: Rows, weight: Matrix) -> bool:
@@ -37,7 +37,7 @@ def is_large(x: Rows, weight: Matrix) -> bool:
     return plain and len(x) > LEAST and len(x) * len(weight) > CHUNK
 
 
-def cross_entropy(x: Rows, weight: Matrix, bias: Bias, targets: Entries) -> Losses:
+def cross_entropy(x: Rows, weight: Matrix, bias: Bias, targets: Classes) -> Losses:
     """Return the loss of each token in nats."""
     if torch.is_grad_enabled() and any(one.requires_grad for one in (x, weight, bias)):
         losses: Losses = CrossEntropy.apply(x, weight, bias, targets)  # type: ignore[no-untyped-call]
@@ -50,7 +50,7 @@ class CrossEntropy(torch.autograd.Function):
     """``cross_entropy`` with its gradients."""
 
     @staticmethod
-    def forward(ctx: Any, x: Rows, weight: Matrix, bias: Bias, targets: Entries) -> Losses:
+    def forward(ctx: Any, x: Rows, weight: Matrix, bias: Bias, targets: Classes) -> Losses:
         losses, *sums = _losses_and_gradients(x, weight, bias, targets, None, ctx.needs_input_grad)
         ctx.save_for_backward(x, weight, bias, targets, *sums)
         return losses
@@ -70,7 +70,7 @@ def _losses_and_gradients(
     x: Rows,
     weight: Matrix,
     bias: Bias,
-    targets: Entries,
+    targets: Classes,
     factors: Losses | None,
     needed: tuple[bool, ...],
 ) -> tuple[Losses, Tensor | None, Tensor | None, Tensor | None]:
@@ -99,7 +99,7 @@ def _losses_and_gradients(
 
 
 def _differentiable(
-    x: Rows, weight: Matrix, bias: Bias, targets: Entries, factors: Losses, needed: tuple[bool, ...]
+    x: Rows, weight: Matrix, bias: Bias, targets: Classes, factors: Losses, needed: tuple[bool, ...]
 ) -> list[Tensor | None]:
     """Return the gradients as a graph of PyTorch's own operations, with the scores of all tokens."""
     inputs = [one for one, wanted in zip((x, weight, bias), needed, strict=False) if wanted]
@@ -108,11 +108,11 @@ def _differentiable(
     return [next(found) if wanted else None for wanted in needed[:3]]
 
 
-def _scores(rows: Rows, weight: Matrix, bias: Bias) -> Float[Tensor, "token entry"]:
+def _scores(rows: Rows, weight: Matrix, bias: Bias) -> Float[Tensor, "token n_class"]:
     return linear(rows, weight, bias).to(rows.dtype)
 
 
-def _losses(scores: Float[Tensor, "token entry"], targets: Entries) -> Losses:
+def _losses(scores: Float[Tensor, "token n_class"], targets: Classes) -> Losses:
     picked = rearrange(scores.gather(1, _column(targets)), "token 1 -> token")
     return scores.logsumexp(dim=-1) - picked
 

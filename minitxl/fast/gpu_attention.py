@@ -29,14 +29,14 @@ from minitxl.attention import (
     weighted_sum,
 )
 from minitxl.fast.dropout import dropout_mask
-from minitxl.fast.inputs import Inputs
+from minitxl.fast.inputs import AttentionInputs
 
 WORTH_TIMING = 2**22
 """Scores of a layer from which on training times the backends. Compiling takes many seconds, which
 smaller attention, a matter of microseconds, would not earn back."""
 
 
-Backend = Callable[[Inputs], Heads]
+Backend = Callable[[AttentionInputs], Heads]
 
 
 class Workload(NamedTuple):
@@ -50,7 +50,7 @@ class Workload(NamedTuple):
     has_key_mask: bool
 
 
-def relative(inputs: Inputs) -> Heads:
+def relative(inputs: AttentionInputs) -> Heads:
     """Return the heads' outputs from the backend that suits the inputs."""
     q_u, _, k, *_ = inputs
     if q_u.is_meta or not q_u.requires_grad or prod(q_u.shape[:3]) * k.shape[2] < WORTH_TIMING:
@@ -58,13 +58,13 @@ def relative(inputs: Inputs) -> Heads:
     return backends()[fastest(workload_of(inputs))](inputs)
 
 
-def workload_of(inputs: Inputs) -> Workload:
+def workload_of(inputs: AttentionInputs) -> Workload:
     """Return what decides the fastest backend for these inputs."""
     tensors = tuple((tensor.shape, tensor.dtype) for tensor in inputs[:5])
     return Workload(inputs.q_u.device, tensors, inputs.rate, inputs.window, inputs.key_mask is not None)
 
 
-def eager(inputs: Inputs) -> Heads:
+def eager(inputs: AttentionInputs) -> Heads:
     """Return the outputs by the formulas of ``attention``."""
     q_u, q_v, k, v, r, rate, *_ = inputs
     scores = content_scores(q_u, k) + distance_scores(q_v, r[:, 1:])
@@ -72,7 +72,7 @@ def eager(inputs: Inputs) -> Heads:
     return weighted_sum(alpha * dropout_mask(alpha, rate) if rate else alpha, v)
 
 
-def sdpa_bias(inputs: Inputs) -> Heads:
+def sdpa_bias(inputs: AttentionInputs) -> Heads:
     """Return the outputs of PyTorch's attention with (b) + (d) as its bias."""
     q_u, q_v, k, v, r, rate, *_ = inputs
     masked = rearrange(~inputs.mask(), "batch query key -> batch 1 query key")
@@ -80,7 +80,7 @@ def sdpa_bias(inputs: Inputs) -> Heads:
     return scaled_dot_product_attention(q_u, k, v, attn_mask=bias, dropout_p=rate, scale=1.0)
 
 
-def flex(inputs: Inputs, attend: Callable[..., Tensor] = flex_attention) -> Heads:
+def flex(inputs: AttentionInputs, attend: Callable[..., Tensor] = flex_attention) -> Heads:
     """Return the outputs of FlexAttention, which has no dropout.
 
     Key j of query i is at distance n_key - n_query + i - j, in column n_query - 1 - i + j.
@@ -163,7 +163,7 @@ def seconds_of(backend: Backend, workload: Workload) -> float:
     batch, n_key = workload.tensors[2][0][0], workload.tensors[2][0][2]
     key_mask = torch.ones(batch, n_key, dtype=torch.bool, device=device) if workload.has_key_mask else None
     q_u, q_v, k, v, r = tensors
-    inputs = Inputs(q_u, q_v, k, v, r, workload.rate, workload.window, key_mask)
+    inputs = AttentionInputs(q_u, q_v, k, v, r, workload.rate, workload.window, key_mask)
 
     def both() -> None:
         torch.autograd.grad(backend(inputs).sum(), tensors)

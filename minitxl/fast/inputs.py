@@ -26,7 +26,7 @@ from minitxl.positions import distances, sinusoids
 Distances = Float[Tensor, "head dist dim"]
 
 
-class Inputs(NamedTuple):
+class AttentionInputs(NamedTuple):
     """Inputs of softmax(q_u · k_j + q_v · r_{i-j}) v_j; r has one distance more than keys.
 
     The extra distance makes the products q_v · r one column wider than the scores, which is the
@@ -63,8 +63,8 @@ def project(weight: nn.Linear, memory: LayerMemory, x: Segment, n_head: int) -> 
 
 def project_distances(attention: XLAttention, n_key: int, like: Tensor, clamp_len: int | None) -> Distances:
     """Return r = W_kR R for the distances n_key … 0, one more than keys."""
-    away = distances(n_key + 1, clamp_len=clamp_len, device=like.device)
-    R = attention.drop_positions(sinusoids(away, attention.d_model, dtype=like.dtype))
+    dist = distances(n_key + 1, clamp_len=clamp_len, device=like.device)
+    R = attention.drop_positions(sinusoids(dist, attention.d_model, dtype=like.dtype))
     return rearrange(projected(attention.W_kR, R), "dist (head dim) -> head dist dim", head=attention.n_head)
 
 
@@ -85,12 +85,12 @@ def bias_as_distances(
     window: int | None = None,
     clamp_len: int | None = None,
     key_mask: KeyMask | None = None,
-) -> Inputs:
+) -> AttentionInputs:
     """Return inputs whose q_v is the number 1 and whose r is the bias of each distance, of width 1.
 
     So a bias for head and distance is (d) of Transformer-XL alone, and every backend computes it.
     """
-    away = distances(k.shape[2] + 1, clamp_len=clamp_len, device=k.device)
-    r = rearrange(attention.bias(away).to(k.dtype), "head dist -> head dist 1")
+    dist = distances(k.shape[2] + 1, clamp_len=clamp_len, device=k.device)
+    r = rearrange(attention.bias(dist).to(k.dtype), "head dist -> head dist 1")
     ones = q.new_ones(*q.shape[:3], 1)
-    return Inputs(q / sqrt(attention.d_head), ones, k, v, r, rate, window, key_mask)
+    return AttentionInputs(q / sqrt(attention.d_head), ones, k, v, r, rate, window, key_mask)

@@ -41,7 +41,13 @@ from minitxl.fast.attention import (
 )
 from minitxl.fast.bfloat16 import Precision
 from minitxl.fast.convert import to_decode
-from minitxl.fast.inputs import Distances, Inputs, bias_as_distances, biased_queries, project_distances
+from minitxl.fast.inputs import (
+    AttentionInputs,
+    Distances,
+    bias_as_distances,
+    biased_queries,
+    project_distances,
+)
 from minitxl.fast.linear import FastLinear, joined, projected
 from minitxl.fast.rotary import Angles, turn
 from minitxl.later_attention import (
@@ -241,7 +247,7 @@ def _shaw_heads(attention: ShawAttention, q: Heads, k: Keys, v: Keys, r: Distanc
 def _xl_heads(attention: XLAttention, q: Heads, k: Keys, v: Keys, r: Distances, cache: Cache) -> Heads:
     r = r[:, -k.shape[2] - 1 :]  # distances n_key … 0, one more than keys (fast.inputs)
     q_u, q_v = biased_queries(attention, q)
-    inputs = Inputs(q_u, q_v, k, v, r, window=cache.window, key_mask=cache.key_mask)
+    inputs = AttentionInputs(q_u, q_v, k, v, r, window=cache.window, key_mask=cache.key_mask)
     return relative_to_one(inputs) if q.shape[2] == 1 else relative_attention(inputs)
 
 
@@ -277,7 +283,7 @@ HEADS_FROM_CACHE: dict[type, Callable[..., Heads]] = {
 """Functions that compute an attention's heads from the cache's keys and values, by exact class."""
 
 
-def relative_to_one(inputs: Inputs) -> Float[Tensor, "batch head 1 dim"]:
+def relative_to_one(inputs: AttentionInputs) -> Float[Tensor, "batch head 1 dim"]:
     """Return ``relative_attention`` for a single query, whose distances are in the keys' order already."""
     q_u, q_v, k, v, r, _, window, key_mask = inputs
     bd = r[:, 1:] @ rearrange(q_v, "batch head 1 dim -> head dim batch")

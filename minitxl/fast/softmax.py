@@ -17,10 +17,10 @@ class FastAdaptiveSoftmax(AdaptiveSoftmax):
         """Return x Wᵀ + b in the number format of x."""
         return linear(x, weight, bias).to(x.dtype)
 
-    def entry_losses(
-        self, x: Float[Tensor, "token input"], weight: Matrix, bias: Bias, entries: Int[Tensor, " token"]
+    def class_losses(
+        self, x: Float[Tensor, "token input"], weight: Matrix, bias: Bias, classes: Int[Tensor, " token"]
     ) -> Float[Tensor, " token"]:
-        """Return -log softmax(x Wᵀ + b) at the entries, of a large softmax chunk by chunk."""
+        """Return -log softmax(x Wᵀ + b) at each token's class, of a large softmax chunk by chunk."""
         if is_large(x, weight):
-            return cross_entropy(x, weight, bias, entries)
-        return super().entry_losses(x, weight, bias, entries)
+            return cross_entropy(x, weight, bias, classes)
+        return super().class_losses(x, weight, bias, classes)

@@ -469,7 +469,7 @@ def test_a_local_rank_that_is_no_number_is_of_no_interest_to_one_process_and_ref
         ("RANK", "abc", "be a whole number"),
         ("WORLD_SIZE", "0", "be 1 or more"),
         ("LOCAL_RANK", "1", "be at most 0"),
-        ("MASTER_PORT", "99999", "be at most 65535"),
+        ("MASTER_PORT", "99999", "be at most 65,535"),
     ],
 )
 def test_a_variable_that_torchrun_can_not_have_written_is_refused_before_other_ranks_are_awaited(

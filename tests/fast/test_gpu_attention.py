@@ -14,7 +14,7 @@ from torch._dynamo.testing import CompileCounterWithBackend
 from minitxl import memory
 from minitxl.fast import gpu_attention
 from minitxl.fast.cpu_attention import in_blocks
-from minitxl.fast.inputs import Inputs
+from minitxl.fast.inputs import AttentionInputs
 from minitxl.training import memory_mask
 
 PASSES = ["sdpa_bias", "eager"]
@@ -44,8 +44,8 @@ def some_flags(parts, *, hide):
 def test_each_backend_has_the_numbers_and_gradients_of_the_blocks_on_a_cpu(name, shape, window, hide):
     parts = some_parts(*shape)
     key_mask = some_flags(parts, hide=hide)
-    ours = getattr(gpu_attention, name)(Inputs(*parts, 0.0, window, key_mask))
-    theirs = in_blocks(Inputs(*parts, 0.0, window, key_mask))
+    ours = getattr(gpu_attention, name)(AttentionInputs(*parts, 0.0, window, key_mask))
+    theirs = in_blocks(AttentionInputs(*parts, 0.0, window, key_mask))
     torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-10)
     for one, other in zip(gradients(ours, parts), gradients(theirs, parts), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-10)
@@ -57,13 +57,15 @@ def test_each_backend_has_the_numbers_and_gradients_of_the_blocks_on_a_cpu(name,
 def test_flex_attention_looks_distances_up_where_the_shift_puts_them(shape, window, hide):
     parts = [part.detach() for part in some_parts(*shape)]
     key_mask = some_flags(parts, hide=hide)
-    ours = gpu_attention.flex(Inputs(*parts, 0.0, window, key_mask))
-    torch.testing.assert_close(ours, in_blocks(Inputs(*parts, 0.0, window, key_mask)), rtol=1e-10, atol=1e-10)
+    ours = gpu_attention.flex(AttentionInputs(*parts, 0.0, window, key_mask))
+    torch.testing.assert_close(
+        ours, in_blocks(AttentionInputs(*parts, 0.0, window, key_mask)), rtol=1e-10, atol=1e-10
+    )
 
 
 def test_flex_attention_has_no_dropout():
     with pytest.raises(NotImplementedError, match="dropout must be 0 in FlexAttention"):
-        gpu_attention.flex(Inputs(*some_parts(1, 2, 1, 2, 0), 0.1))
+        gpu_attention.flex(AttentionInputs(*some_parts(1, 2, 1, 2, 0), 0.1))
 
 
 @pytest.mark.parametrize("name", PASSES)
@@ -71,8 +73,8 @@ def test_dropped_weights_leave_the_mean_as_it_was(name):
     parts, form = some_parts(2, 3, 1, 5, 4), getattr(gpu_attention, name)
     torch.manual_seed(0)
     with torch.no_grad():
-        draws = torch.stack([form(Inputs(*parts, 0.25)) for _ in range(3000)])
-        expected = form(Inputs(*parts))
+        draws = torch.stack([form(AttentionInputs(*parts, 0.25)) for _ in range(3000)])
+        expected = form(AttentionInputs(*parts))
     assert_mean(draws, expected)
 
 
@@ -89,7 +91,7 @@ def read_on(padded):
         before, key_mask = memory_mask.padded(held, mem_len=10, seg_len=4) if padded else (held, None)
         lengths = 4, 4, before.shape[2] + 4, before.shape[2] + 4, before.shape[2] + 5
         cut = [part[..., -length:, :] for part, length in zip(parts, lengths, strict=True)]
-        found.append(form(Inputs(*cut, key_mask=key_mask)))
+        found.append(form(AttentionInputs(*cut, key_mask=key_mask)))
         held = memory.extend(held, states, mem_len=10)
     return counter.frame_count, found
 
@@ -125,20 +127,20 @@ def watched(monkeypatch):
 def test_the_fastest_backend_is_used_and_timed_once_for_a_shape(watched, caplog):
     parts = some_parts(2, 4, 3, 4, 6)
     with caplog.at_level("INFO"):
-        out = gpu_attention.relative(Inputs(*parts))
-    torch.testing.assert_close(out, in_blocks(Inputs(*parts)), rtol=1e-10, atol=1e-10)
+        out = gpu_attention.relative(AttentionInputs(*parts))
+    torch.testing.assert_close(out, in_blocks(AttentionInputs(*parts)), rtol=1e-10, atol=1e-10)
     assert "can't be broken here: no kernel for this device" in caplog.messages[0]
     before = dict(watched)
-    gpu_attention.relative(Inputs(*some_parts(2, 4, 3, 4, 6)))
+    gpu_attention.relative(AttentionInputs(*some_parts(2, 4, 3, 4, 6)))
     assert watched == before | {"quick": before["quick"] + 1}
-    gpu_attention.relative(Inputs(*some_parts(2, 4, 3, 4, 7)))
+    gpu_attention.relative(AttentionInputs(*some_parts(2, 4, 3, 4, 7)))
     assert watched["broken"] == before["broken"] + 1
 
 
 def test_timing_draws_no_random_number_of_the_run(watched):
     torch.manual_seed(0)
     before = torch.get_rng_state()
-    gpu_attention.relative(Inputs(*some_parts(2, 4, 3, 4, 6)))
+    gpu_attention.relative(AttentionInputs(*some_parts(2, 4, 3, 4, 6)))
     assert torch.equal(torch.get_rng_state(), before)
 
 
@@ -150,9 +152,9 @@ def test_the_eager_backend_is_used_where_none_can_be_timed(watched, monkeypatch)
 
 def test_nothing_is_timed_without_gradients_or_for_little_work(watched, monkeypatch):
     with torch.no_grad():
-        gpu_attention.relative(Inputs(*(part.detach() for part in some_parts(2, 4, 3, 4, 6))))
+        gpu_attention.relative(AttentionInputs(*(part.detach() for part in some_parts(2, 4, 3, 4, 6))))
     monkeypatch.setattr(gpu_attention, "WORTH_TIMING", 3 * 2 * 4 * 10 + 1)
-    gpu_attention.relative(Inputs(*some_parts(2, 4, 3, 4, 6)))
+    gpu_attention.relative(AttentionInputs(*some_parts(2, 4, 3, 4, 6)))
     assert set(watched.values()) == {0}
 
 
@@ -168,8 +170,8 @@ def test_each_backend_has_the_numbers_of_float64_on_a_gpu(name, window, hide, dt
         part.data /= 8
     key_mask = some_flags(exact, hide=hide)
     theirs, ours = (
-        gpu_attention.eager(Inputs(*exact, 0.0, window, key_mask)),
-        gpu_attention.backends()[name](Inputs(*parts, 0.0, window, key_mask)),
+        gpu_attention.eager(AttentionInputs(*exact, 0.0, window, key_mask)),
+        gpu_attention.backends()[name](AttentionInputs(*parts, 0.0, window, key_mask)),
     )
     tolerance = 0.05 if dtype == torch.bfloat16 else 1e-3
     for one, other in zip((ours, *gradients(ours, parts)), (theirs, *gradients(theirs, exact)), strict=True):

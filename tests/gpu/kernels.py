@@ -18,7 +18,7 @@ from minitxl.benchmark import bench
 from minitxl.benchmark.peers import Size
 from minitxl.experiments import results
 from minitxl.fast import gpu_attention
-from minitxl.fast.inputs import Inputs
+from minitxl.fast.inputs import AttentionInputs
 
 
 def shapes(size: Size) -> list[tuple[int, ...]]:
@@ -37,7 +37,7 @@ def measured(size: Size, dtype: torch.dtype, device: str) -> dict[str, Any]:
     """Return seconds of each backend that runs there, and its distance from the eager one in float32."""
     exact = [torch.randn(shape, device=device, requires_grad=True) for shape in shapes(size)]
     rounded = [part.detach().to(dtype).requires_grad_() for part in exact]
-    workload = gpu_attention.workload_of(Inputs(*rounded))
+    workload = gpu_attention.workload_of(AttentionInputs(*rounded))
     expected = _outcome("eager", exact)
     return {
         name: {"seconds": seconds, "off": _off(_outcome(name, rounded), expected)}
@@ -46,7 +46,7 @@ def measured(size: Size, dtype: torch.dtype, device: str) -> dict[str, Any]:
 
 
 def _outcome(name: str, parts: Sequence[Tensor]) -> list[Tensor]:
-    out = gpu_attention.backends()[name](Inputs(*parts))
+    out = gpu_attention.backends()[name](AttentionInputs(*parts))
     return [out.detach(), *torch.autograd.grad(out.float().square().sum(), parts)]
 
 

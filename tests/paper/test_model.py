@@ -350,12 +350,12 @@ def test_word_dropout_leaves_a_token_that_sees_itself_alone(attention, monkeypat
         model.token_losses(tokens, tokens)[0].mean().backward()
         return max(one.grad.abs().max().item() for one in model.parameters() if one.grad is not None)
 
-    assert torch.equal(model.embed(tokens, remembers=False), model.eval().embed(tokens))
+    assert torch.equal(model.embed(tokens, has_memory=False), model.eval().embed(tokens))
     model.train()
     assert (model.embed(tokens)[:, 0] == 0).all()
     assert greatest_gradient() < 10
     embed = model.embed
-    monkeypatch.setattr(model, "embed", lambda tokens, remembers: embed(tokens))
+    monkeypatch.setattr(model, "embed", lambda tokens, has_memory: embed(tokens))
     assert greatest_gradient() > 1e20
 
 

@@ -359,7 +359,7 @@ def test_a_file_that_is_no_vocabulary_is_refused(tmp_path, content):
         ({"layer_norm_epsilon": -1}, "layer_norm_epsilon must be 0 or more, got -1"),
         ({"same_length": 1}, "same_length must be true or false, got 1"),
         ({"mem_len": -1}, "mem_len must be 0 or more, got -1"),
-        ({"mem_len": 10**15}, "mem_len must be at most 2147483647, got 1000000000000000"),
+        ({"mem_len": 10**15}, "mem_len must be at most 2,147,483,647, got 1000000000000000"),
         ({"attn_type": 1}, "attn_type and ext_len must be 0"),
         ({"ext_len": 5}, "attn_type and ext_len must be 0"),
         ({"sample_softmax": 8}, "sample_softmax must be 0 or less, the softmax of all words, got 8"),
