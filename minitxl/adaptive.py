@@ -1,7 +1,8 @@
 """Adaptive embedding and softmax, which make a vocabulary of 267,735 words affordable.
 
 Most words are rare. The vocabulary, most frequent word first, is therefore cut into clusters
-[0, c_1), [c_1, c_2), … [c_K, vocab): the shortlist and K tails. A tail may have narrower vectors,
+[0, c_1), [c_1, c_2), … [c_K, vocab): the shortlist and K tails. The first softmax is over the shortlist and
+one class for each tail; the others are over the words of a tail. A tail may have narrower vectors,
 by a factor ``div_val`` for each cluster (Baevski and Auli 2019), and its words are scored only
 where the target is one of them (Grave et al. 2017). For a word of a tail:
 
@@ -126,8 +127,8 @@ class AdaptiveSoftmax(nn.Module):
 
     ``tables`` are [size_i, width_i] with biases and ``projections`` [d_model, width_i], the
     embedding's shapes, so that both may be shared with it; projections are used transposed, model
-    to width. With div_val = 1 there is one table, and a projection for each cluster if d_embed
-    is not d_model.
+    to width. With div_val = 1 there is one table; if d_embed is not d_model, each cluster has a
+    projection all the same.
 
     Row i-1 of ``clusters`` is the logit of tail cluster i, as in the Hugging Face and TensorFlow
     weights. The original PyTorch code reads these rows in the opposite order; loading its weights
@@ -154,8 +155,8 @@ class AdaptiveSoftmax(nn.Module):
     ) -> None:
         """Share the embedding's parameters from now on; biases and ``clusters`` stay apart.
 
-        ``projections[i]`` says whether cluster i shares its projection. With div_val = 1 there is one
-        projection, shared by every flagged cluster; none if d_embed = d_model.
+        ``projections[i]`` says whether cluster i shares its projection. With div_val = 1 the
+        embedding has one projection, which every flagged cluster shares; none if d_embed = d_model.
         """
         if embedding.partition != self.partition:
             raise ValueError(f"embedding must be cut as {self.partition}, got {embedding.partition}")
@@ -173,8 +174,8 @@ class AdaptiveSoftmax(nn.Module):
 
     def log_probs(self, hidden: Float[Tensor, "batch seg model"]) -> Float[Tensor, "batch seg vocab"]:
         """Return log p of every word in nats, normalised, in the order of the vocabulary."""
-        head, *tails = [self._log_softmax(i, hidden, rows) for i, rows in enumerate(self._rows())]
-        shortlist, *clusters = head.split([self.partition.sizes[0]] + [1] * len(tails), dim=-1)
+        first, *tails = [self._log_softmax(i, hidden, rows) for i, rows in enumerate(self._rows())]
+        shortlist, *clusters = first.split([self.partition.sizes[0]] + [1] * len(tails), dim=-1)
         words = [cluster + tail for cluster, tail in zip(clusters, tails, strict=True)]
         return pack([shortlist, *words], "batch seg *")[0]
 
@@ -187,10 +188,10 @@ class AdaptiveSoftmax(nn.Module):
             raise ValueError(f"targets must hold one id for each position of hidden, got {got}")
         states = rearrange(hidden, "batch seg model -> (batch seg) model")
         ids = rearrange(targets, "batch seg -> (batch seg)").long()
-        cluster, shortlist = self.partition.cluster(ids), self.partition.sizes[0]
-        head, *tails = self._rows()
-        head_class = torch.where(cluster == 0, ids, shortlist - 1 + cluster)
-        losses = self._losses(0, states, head, head_class)
+        cluster, n_shortlist = self.partition.cluster(ids), self.partition.sizes[0]
+        first, *tails = self._rows()
+        first_class = torch.where(cluster == 0, ids, n_shortlist - 1 + cluster)
+        losses = self._losses(0, states, first, first_class)
         for i, rows in enumerate(tails, start=1):
             # A tail without targets is scored for zero tokens, so that its gradient is zero and not None.
             (at,) = torch.where(cluster == i)
@@ -199,7 +200,7 @@ class AdaptiveSoftmax(nn.Module):
         return rearrange(losses, "(batch seg) -> batch seg", **parse_shape(targets, "batch seg"))
 
     def _rows(self) -> list[tuple[Tensor, Tensor]]:
-        """Return weight and bias of each cluster; the head's end with one row per tail cluster."""
+        """Return weight and bias of each softmax; the first has one more row for each tail."""
         tables = cast(list[nn.Linear], self.tables)  # a ModuleList has no type for what it holds
         weights, biases = [table.weight for table in tables], [table.bias for table in tables]
         if len(tables) == 1:  # split, not sliced: the gradient is then written once, not once for each slice
@@ -214,7 +215,7 @@ class AdaptiveSoftmax(nn.Module):
         self, i: int, hidden: Float[Tensor, "*token model"], rows: tuple[Tensor, Tensor]
     ) -> Float[Tensor, "*token n_class"]:
         """Return the log-softmax over the rows of cluster i, after its projection if it has one."""
-        return self.project(self._projected(i, hidden), *rows).log_softmax(dim=-1)
+        return self.linear(self._to_width(i, hidden), *rows).log_softmax(dim=-1)
 
     def _losses(
         self,
@@ -223,17 +224,17 @@ class AdaptiveSoftmax(nn.Module):
         rows: tuple[Tensor, Tensor],
         classes: Int[Tensor, " token"],
     ) -> Float[Tensor, " token"]:
-        """Return -log p(class) among the rows of cluster i: its words, and the head's tail clusters."""
-        return self.class_losses(self._projected(i, hidden), *rows, classes)
+        """Return -log p(class) in softmax i: among its words and, in the first, the tails."""
+        return self.class_losses(self._to_width(i, hidden), *rows, classes)
 
-    def _projected(self, i: int, hidden: Float[Tensor, "*token model"]) -> Float[Tensor, "*token embed"]:
+    def _to_width(self, i: int, hidden: Float[Tensor, "*token model"]) -> Float[Tensor, "*token embed"]:
         """Return the states in the width of cluster i."""
         if not self.projections:
             return hidden
         weight = cast(nn.Linear, self.projections[i]).weight
-        return self.project(hidden, rearrange(weight, "model embed -> embed model"))
+        return self.linear(hidden, rearrange(weight, "model embed -> embed model"))
 
-    def project(
+    def linear(
         self,
         x: Float[Tensor, "*token input"],
         weight: Float[Tensor, "output input"],
@@ -253,6 +254,6 @@ class AdaptiveSoftmax(nn.Module):
 
         A fast model replaces this method.
         """
-        scores = self.project(x, weight, bias).log_softmax(dim=-1)
+        scores = self.linear(x, weight, bias).log_softmax(dim=-1)
         picked = scores.gather(1, rearrange(classes, "token -> token 1"))
         return -rearrange(picked, "token 1 -> token")

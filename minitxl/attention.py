@@ -129,8 +129,8 @@ def weighted_sum(weights: Scores, v: Keys) -> Heads:
 class MultiHeadAttention(nn.Module):
     """softmax(q_i · k_j / √d_head) v_j, heads side by side (Vaswani et al., section 3.2).
 
-    ``attend`` takes any context and any mask. Called, the module is the language model's
-    attention: causal, over memory and segment. It knows no distances: positions, if any,
+    ``attend`` takes any context and any mask. Calling the module gives the language
+    model's attention: causal, over memory and segment. It knows no distances: positions, if any,
     were added to x before, so ``clamp_len`` changes nothing.
     """
 
@@ -182,9 +182,9 @@ class ShawAttention(nn.Module):
 
         e_ij = q_i · (k_j + a^K_ij) / √d_head        z_i = Σ_j α_ij (v_j + a^V_ij)
 
-    a_ij is row k + clip(j - i, -k, k) of a table of 2k+1 rows, one table for keys and one for
-    values, shared by the heads. The rows cover j - i from -k to k; the causal language
-    model uses the k+1 rows with j ≤ i. ``attend`` without a mask is bidirectional.
+    a^K_ij and a^V_ij are row K + clip(j - i, -K, K) of their tables, with K = ``max_distance``. A table has
+    2K+1 rows, for j - i from -K to K, and the heads share it; the causal language model uses the K+1
+    rows with j ≤ i. ``attend`` without a mask is bidirectional.
 
     No tensor [query key dim] is built: q is multiplied with each row once, and each pair looks
     its product up by distance; the weights are summed by row, and multiplied with the table once.
@@ -205,13 +205,12 @@ class ShawAttention(nn.Module):
         self.drop = nn.Dropout(attention_dropout)
 
     def table_rows(self, scores: Scores, clamp_len: int | None) -> Int[Tensor, "batch head query key"]:
-        """Return each pair's row of the tables: clip(j - i, -k, k) + k, with i among the last keys."""
+        """Return each pair's row of the tables: clip(j - i, -K, K) + K, with i among the last keys."""
         n_query, n_key = scores.shape[-2:]
         i = rearrange(torch.arange(n_key - n_query, n_key, device=scores.device), "query -> query 1")
         j = rearrange(torch.arange(n_key, device=scores.device), "key -> 1 key")
-        k = self.max_distance
-        clip = k if clamp_len is None else min(k, clamp_len)
-        return ((j - i).clamp(-clip, clip) + k).expand_as(scores)
+        clip = self.max_distance if clamp_len is None else min(self.max_distance, clamp_len)
+        return ((j - i).clamp(-clip, clip) + self.max_distance).expand_as(scores)
 
     def shaw_weights(self, q: Heads, k: Keys, mask: Mask | None, clamp_len: int | None) -> Scores:
         """Return α, the softmax of equation 4; the queries are the last of the keys."""

@@ -1,4 +1,7 @@
-"""The architecture's settings, frozen. All are checked on construction, except ``cutoffs``: with the model.
+"""The architecture's settings, frozen. Each is checked on construction.
+
+What depends on the clusters of the vocabulary is checked when the model is built: ``cutoffs``, the least
+``d_embed``, and the number of ``tie_projections``.
 
 Every field is a keyword of ``dataclasses.replace`` and a flag of the command line, so
 an ablation is one ``replace(config, attention="absolute")``.
@@ -45,7 +48,7 @@ class ModelConfig:
     bucket_distance: int = 128
     """Distance from which all keys share the last bucket (T5's max_distance)."""
     clamp_len: int | None = None
-    """Distance beyond which all keys count as equally far, the default when a call passes none."""
+    """Distance beyond which all keys count as equally far, where a call names none itself."""
     share_biases: bool = True
     """One u and v (xl) or one table of buckets (t5) for all layers, or its own for each layer."""
     norm: Literal["post", "pre"] = "post"
@@ -76,8 +79,8 @@ class ModelConfig:
     """Draw one mask of ``dropout`` for all tokens of a segment; distance encodings use ordinary dropout."""
 
     @property
-    def absolute(self) -> bool:
-        """True if absolute positions are added to the input; memory then repeats the segment's positions."""
+    def adds_positions(self) -> bool:
+        """True if absolute positions are added to the input; tokens in memory then keep those they had."""
         return self.attention == "absolute" and self.positions != "none"
 
     def __post_init__(self) -> None:

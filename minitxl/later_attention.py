@@ -7,6 +7,8 @@ distance adds to a score. All three leave the values alone.
     ALiBi     q_i · k_j / √d_head - m_h (i - j)      m_h is a constant of head h
     T5        q_i · k_j / √d_head + b_h(i - j)       b_h is a learned table of head h, by buckets of distances
 
+R_p is a rotation here, and not the row R_p of sinusoids in ``attention``.
+
 Compared with Transformer-XL's four terms, rotary keeps (a) and (b) in one product; ALiBi and T5 keep (a)
 and (d).
 """
@@ -125,7 +127,8 @@ class RotaryAttention(CausalSelfAttention):
             raise ValueError(f"d_head must be even, since rotary positions turn pairs, got {d_head}")
 
     def scores(self, q: Heads, k: Keys, clamp_len: int | None) -> Scores:
-        """Return the products of rotated queries and keys; distances above ``clamp_len`` count as it.
+        """Return the products of rotated queries and keys; a distance above ``clamp_len``
+        counts as ``clamp_len``.
 
         q_i · R_{-c} k_j = (R_c q_i) · k_j: for a key beyond c = clamp_len, the query turns by c alone.
         """
@@ -204,8 +207,8 @@ class T5Attention(BiasedAttention):
 
     The first half of the buckets hold one distance each. Beyond them a bucket's number grows like the
     logarithm of the distance, so buckets grow wider; distances from ``bucket_distance`` on use the last
-    bucket. T5 omits √d_head, which a rescaled W_q makes equal, and has one table for all layers. ``table``
-    is [head bucket], and may be handed in to be shared.
+    bucket. T5 does not divide by √d_head; a W_q that is smaller by that factor gives the same scores. It has
+    one table for all layers: ``table`` is [head bucket], and may be handed in to be shared.
     """
 
     def __init__(

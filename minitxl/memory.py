@@ -2,8 +2,9 @@
 
     h~[t+1] = [SG(h[t]) ∘ h[t+1]]          (section 3.2)
 
-Memory is one tensor [layer batch mem model]. Entry n is the input of layer n, counted from 0, in earlier
-segments: the output of the layer below, which the paper calls h^n. SG, the stop-gradient, is taken in
+Memory is one tensor [layer batch mem model]. Entry n has what layer n, counted from 0, was given in earlier
+segments: the embeddings for layer 0, and the output of layer n - 1 for the others. The paper, which counts
+layers from 1, calls it h^n. SG, the stop-gradient, is taken in
 ``extend``. Memory holds no keys and values: each segment projects it with the current W_k and W_v. So W_k
 and W_v get gradients from memory, and the computation of earlier segments gets none.
 

@@ -150,8 +150,8 @@ class TransformerLM(nn.Module):
     def embed(self, tokens: Tokens, *, has_memory: bool = True) -> Hidden:
         """Return √d_model E[token], plus U_0 … U_{L-1} where absolute: the first layer's input.
 
-        With empty memory, word dropout never drops the first token. That token attends to itself alone:
-        with a vector of 0 it stays 0 in all layers, and each LayerNorm's gradient would be 1/√ε.
+        With empty memory, word dropout never drops the first token. That token attends to itself alone. At
+        first biases are 0: a vector of 0 would stay 0 in all layers, and each LayerNorm's gradient be 1/√ε.
         """
         x = self.embedding(tokens) * sqrt(self.config.d_model)
         if self.training and self.config.word_dropout:
@@ -165,7 +165,7 @@ class TransformerLM(nn.Module):
         position = torch.arange(x.shape[1], device=x.device)
         if layer < len(self.positions):
             return x + self.positions[layer](position)
-        if layer == 0 and self.config.absolute:
+        if layer == 0 and self.config.adds_positions:
             return x + sinusoids(position, self.config.d_model, dtype=x.dtype)
         return x
 
@@ -179,8 +179,8 @@ class TransformerLM(nn.Module):
     ) -> tuple[Float[Tensor, "batch last model"], States]:
         """Return the last layer's output, and each layer's input, which the next segment remembers.
 
-        With ``last``, the output has only the last positions: the last layer computes queries only for
-        these. The states have all positions.
+        With ``last=n``, the output has the final n positions only, and the top layer computes queries for
+        these alone. The states have all positions.
         """
         memory, options = self._checked_inputs(tokens, memory, options)
         check("last", last, optional(whole(1, tokens.shape[1])))

@@ -31,9 +31,9 @@ def sinusoids(
     check_positions(positions, d_model)
     if dtype is None:
         dtype = positions.dtype if positions.is_floating_point() else torch.get_default_dtype()
-    exact = torch.promote_types(dtype, torch.float32)
-    exponents = torch.arange(0, d_model, 2, dtype=exact, device=positions.device) / d_model
-    angles = einsum(positions.to(exact), base**-exponents, "pos, half -> pos half")
+    compute_dtype = torch.promote_types(dtype, torch.float32)
+    exponents = torch.arange(0, d_model, 2, dtype=compute_dtype, device=positions.device) / d_model
+    angles = einsum(positions.to(compute_dtype), base**-exponents, "pos, half -> pos half")
     table, _ = pack([angles.sin(), angles.cos()], "pos *")
     return table.to(dtype)
 
@@ -54,9 +54,9 @@ def distances(
 def rel_shift(scores: Float[Tensor, "*batch query dist"]) -> Float[Tensor, "*batch query key"]:
     """Turn columns by distance, n_key-1 … 0, into columns by key, 0 … n_key-1 (Appendix B).
 
-    Row i of a segment is the query at position n_key - n_query + i among the keys, so it
-    has to move left by n_query - 1 - i: the first row most, the last row not at all. With 2 queries
-    and 3 keys, from the rows a b c and d e f:
+    Row i of a segment is the query at position n_key - n_query + i among the keys. Key j is that position
+    minus j away from it, which column j + (n_query - 1 - i) holds. So row i moves left by n_query - 1 - i:
+    the first row most, the last row not at all. With 2 queries and 3 keys, from the rows a b c and d e f:
 
         1. put a zero in front of each row             0 a b c | 0 d e f
         2. drop the first n_query = 2 entries          b c 0 d e f

@@ -57,12 +57,16 @@ def step_operations(model: ModelConfig, train: TrainConfig) -> float:
     """
     lengths = {"batch": train.batch, "seg_len": train.seg_len, "mem_len": train.mem_len}
     layers = layer_operations(model, **lengths, training=True, block=1)
-    cut = partition(model)
-    products = 0.0
+    return layers + 3 * output_operations(model, train)
+
+
+def output_operations(model: ModelConfig, train: TrainConfig) -> float:
+    """Return the operations of a segment's scores, and of its narrower embeddings, forward alone."""
+    cut, products = partition(model), 0.0
     for tokens, entries, width, share in clusters(cut, train):
         read = share * model.d_model * width if cut.projected else 0.0
         products += tokens * width * (entries + (model.d_model if cut.projected else 0)) + read
-    return layers + 6 * products
+    return 2 * products
 
 
 def partition(model: ModelConfig) -> Partition:

@@ -23,11 +23,13 @@ from minitxl.experiments.runner import spread
 from minitxl.fast.bfloat16 import check_precision
 
 Trained = Literal["training-S", "training-M3", "training-M", "training-large"]
+OfWords = Literal["training-words", "training-adaptive", "evaluation-words", "evaluation-adaptive"]
 Read = Literal["evaluation-S", "evaluation-M", "generation-M", "generation-M16"]
 Held = Literal["memory-S", "memory-M3", "memory-M", "memory-large"]
-Name = Trained | Read | Held
+Name = Trained | Read | Held | OfWords
 """A work item: what is done, and at which size."""
 DEFAULT: tuple[Name, ...] = ("training-S", "training-M3", *get_args(Read), "memory-S", "memory-M3")
+WORDS = Size(5, 256, 4, 64, 512, batch=32, seg_len=64, mem_len=64, dropout=0.1, vocab_size=10_000)
 M = Size(12, 512, 8, 64, 2048, batch=4, seg_len=512, mem_len=512, dropout=0.0)
 SIZES = {
     "S": Size(4, 256, 4, 64, 1024, batch=8, seg_len=128, mem_len=128, dropout=0.1),
@@ -35,10 +37,13 @@ SIZES = {
     "M": M,
     "M16": replace(M, batch=16),
     "large": Size(24, 1024, 8, 128, 3072, batch=8, seg_len=768, mem_len=768, dropout=0.0),
+    "words": WORDS,
+    "adaptive": replace(WORDS, vocab_size=267_735, cutoffs=(20_000, 40_000, 200_000), div_val=4),
 }
-"""``M16`` writes 16 texts at once; ``large``, of the enwik8 model of that name, wants a GPU."""
+"""``M16`` writes 16 texts at once; ``large``, of the enwik8 model of that name, wants a GPU. ``words`` has
+the vocabulary of the Penn Treebank; ``adaptive`` has that of WikiText-103, in its large model's clusters."""
 WORKS = {"evaluation": "cached evaluation", "memory": "peak memory"}
-LENGTHS = {
+LENGTHS: Mapping[str, Mapping[str, Any]] = {
     "evaluation": {"batch": 4, "seg_len": 128, "mem_len": 512},
     "generation": {"batch": 1, "seg_len": 1, "mem_len": 512},
     "generation-M16": {"seg_len": 1, "mem_len": 512},
@@ -84,8 +89,14 @@ def item(name: Name) -> tuple[str, str, Size]:
     return WORKS.get(kind, kind), size, replace(SIZES[size], **LENGTHS.get(name, LENGTHS.get(kind, {})))
 
 
-def systems_of(work: str) -> tuple[str, ...]:
-    """Return the systems of a race; in generation none without memory, which would read all its text anew."""
+def systems_of(work: str, size: Size) -> tuple[str, ...]:
+    """Return the systems of a race.
+
+    In generation none is without memory, which would read all its text anew. Of the peers, the port alone
+    has an adaptive softmax.
+    """
+    if size.cutoffs:
+        return (*OURS, PEERS[0])
     return (*OURS, *PEERS) if work == "generation" else (*OURS, *PEERS[:-1], "vanilla")
 
 
@@ -142,7 +153,9 @@ def run(
     rows, versions = list[Any](), dict[str, Any]()
     for name in settings["items"]:
         work, size_name, size = item(name)
-        systems = [one for one in systems_of(work) if one not in PEERS or settings["reference"] in PEERS]
+        systems = [
+            one for one in systems_of(work, size) if one not in PEERS or settings["reference"] in PEERS
+        ]
         count = PROCESSES if work == "peak memory" else settings["rounds"]
         note = partial(report, f"{work}, {size_name}", count)
         if work == "peak memory":

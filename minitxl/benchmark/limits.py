@@ -14,13 +14,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from minitxl.analysis.flops import layer_operations
+from minitxl.analysis.flops import layer_operations, output_operations
 from minitxl.benchmark.peers import AtWork, Job, Precision, Size
 from minitxl.config import ModelConfig
 from minitxl.experiments.runner import rounded
 from minitxl.fast.cpu_attention import BLOCK
 from minitxl.fast.linear import ONEDNN, onednn_linear
 from minitxl.model import TransformerLM
+from minitxl.training.config import TrainConfig
 
 Times = Mapping[str, Sequence[float]]
 
@@ -34,8 +35,8 @@ READ_BYTES = 2**28
 
 def config(size: Size) -> ModelConfig:
     """Return the configuration of minitxl's model of these shapes."""
-    names = ("vocab_size", "n_layer", "d_model", "n_head", "d_head", "d_inner", "dropout")
-    return ModelConfig(**{name: getattr(size, name) for name in names})
+    names = ("vocab_size", "n_layer", "d_model", "n_head", "d_head", "d_inner", "dropout", "div_val")
+    return ModelConfig(**{name: getattr(size, name) for name in names}, cutoffs=tuple(size.cutoffs))
 
 
 def limits_of(work: str, device: str) -> tuple[str, ...]:
@@ -74,12 +75,15 @@ def in_words(row: Mapping[str, Any]) -> str:
 
 
 def operations(size: Size, work: str, *, block: int = BLOCK) -> int:
-    """Return floating point operations of the matrix products of one iteration of minitxl's fast path."""
+    """Return floating point operations of the matrix products of one iteration of minitxl's fast path.
+
+    Rare words have a share in the text that follows Zipf's law, as in ``peers.text``.
+    """
     training = work == "training"
     lengths = {"batch": size.batch, "seg_len": size.seg_len, "mem_len": size.mem_len}
-    output = 2 * size.batch * size.seg_len * size.d_model * size.vocab_size
-    passes = 3 if training else 1
-    return layer_operations(config(size), **lengths, training=training, block=block) + passes * output
+    output = output_operations(config(size), TrainConfig(size.seg_len, size.mem_len, batch=size.batch))
+    layers = layer_operations(config(size), **lengths, training=training, block=block)
+    return layers + (3 if training else 1) * round(output)
 
 
 def bytes_read(size: Size, precision: Precision = "float32") -> int:

@@ -17,7 +17,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import version
@@ -60,6 +60,10 @@ class Size:
     """Tokens of memory."""
     dropout: float
     vocab_size: int = 205
+    cutoffs: Sequence[int] = ()
+    """Of the adaptive softmax; none is the ordinary softmax."""
+    div_val: int = 1
+    """By which each cluster is narrower than the one before."""
 
 
 @dataclass(frozen=True)
@@ -101,8 +105,8 @@ def build_transformers(job: Job) -> AtWork:
 
     size, others = job.size, ("batch", "seg_len")
     same = {name: value for name, value in vars(size).items() if name not in others}
-    plain = {"cutoffs": [], "div_val": 1, "dropatt": 0.0, "clamp_len": -1, "untie_r": False}
-    model = TransfoXLLMHeadModel(TransfoXLConfig(**same, **plain, d_embed=size.d_model)).to(job.device)
+    plain = {"d_embed": size.d_model, "dropatt": 0.0, "clamp_len": -1, "untie_r": False}
+    model = TransfoXLLMHeadModel(TransfoXLConfig(**same, **plain)).to(job.device)
 
     def read(tokens: Tensor, targets: Tensor | None, memory: Any) -> tuple[Tensor, Any]:
         """Labels are shifted inside, so that a segment's last target is not scored."""
@@ -232,9 +236,16 @@ def generation(system: System, job: Job) -> Iterator[Tensor]:
 
 
 def text(job: Job) -> Tensor:
-    """Return random ids, [batch time]."""
+    """Return random ids, [batch time]: characters, all equally often, or words, as often as Zipf's law says.
+
+    A word's frequency is in proportion to 1 / rank; an adaptive softmax computes what frequencies make it.
+    """
     shape, random = (job.size.batch, SEGMENTS * job.size.seg_len + 1), torch.Generator().manual_seed(job.seed)
-    return torch.randint(job.size.vocab_size, shape, dtype=torch.uint8, generator=random)
+    if job.size.vocab_size <= 256:
+        return torch.randint(job.size.vocab_size, shape, dtype=torch.uint8, generator=random)
+    below = (1 / torch.arange(1, job.size.vocab_size + 1, dtype=torch.float64)).cumsum(0)
+    drawn = torch.rand(shape, dtype=torch.float64, generator=random) * below[-1]
+    return torch.searchsorted(below, drawn, right=True, out_int32=True)
 
 
 def segments(job: Job) -> Iterator[tuple[Tensor, Tensor]]:

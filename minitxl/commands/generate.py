@@ -69,7 +69,7 @@ class Generate:
         model, lengths, tokenizer = subject.model, subject.lengths, subject.tokenizer
         if tokenizer is None:
             raise ValueError(f"{subject.name} must hold a vocabulary, got none: its tokens can't be written")
-        absolute = model.config.absolute
+        absolute = model.config.adds_positions
         most = lengths.seg_len - 1 if absolute else lengths.seg_len + lengths.mem_len
         mem_len = most if self.mem_len is None else self.mem_len
         ways: SamplingOptions = {

@@ -1,15 +1,31 @@
 """The conclusions of the experiments on the positions that came after Transformer-XL's."""
 
 from collections.abc import Callable, Mapping
+from math import inf
 
 from minitxl.experiments.comparisons import Data
 
 DISTANCES = ("shaw", "xl", "rotary", "alibi")
-LARGEST_STEP = 0.1 / (0.001 * (1 - 0.9**2 / 0.999)) ** 0.5
-"""Most learning rates that a step of Adam moves a number by: (1 - β_1) / √((1 - β_2)(1 - β_1² / β_2)).
+BETAS = 0.9, 0.999
+"""Factors of Adam's running means, of the gradient and of its square."""
 
-Both means are sums over all gradients so far, and Cauchy and Schwarz bound the one by the other.
-"""
+
+def largest_step(step: float | int) -> float:
+    """Return by how many learning rates Adam's step of this number, from 1 on, moves a number at most.
+
+        |m| / √v ≤ (1 - β_1) / (1 - β_1^t) · √((1 - β_2^t) / (1 - β_2) · Σ_k (β_1² / β_2)^k),   k = 0 … t - 1
+
+    Both means are weighted sums over the gradients g_i so far, and the inequality of Cauchy and Schwarz
+    bounds the first by the second. They are equal where g_i is in proportion to (β_2 / β_1)^i.
+    """
+    beta_1, beta_2 = BETAS
+    ratio = beta_1**2 / beta_2
+    squares = (1 - beta_2**step) / (1 - beta_2) * (1 - ratio**step) / (1 - ratio)
+    return (1 - beta_1) / (1 - beta_1**step) * squares**0.5
+
+
+LARGEST_STEP = largest_step(inf)
+"""The greatest of all steps."""
 
 
 def read_with(rows: list[Data], mem_len: int) -> list[float]:

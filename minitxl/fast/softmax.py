@@ -11,7 +11,7 @@ from minitxl.fast.linear import linear
 class FastAdaptiveSoftmax(AdaptiveSoftmax):
     """``AdaptiveSoftmax``, its products computed by ``linear``."""
 
-    def project(
+    def linear(
         self, x: Float[Tensor, "*rows input"], weight: Matrix, bias: Bias | None = None
     ) -> Float[Tensor, "*rows output"]:
         """Return x Wᵀ + b in the number format of x."""

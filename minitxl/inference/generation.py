@@ -135,7 +135,7 @@ def stream(
             recent = [torch.cat(pair)[window] for pair in zip(recent, drawn, strict=True)]
         return torch.cat(drawn)
 
-    return (_slide if model.config.absolute else _remember)(model, texts, mem_len, precision, draw)
+    return (_slide if model.config.adds_positions else _remember)(model, texts, mem_len, precision, draw)
 
 
 def until(tokens: Iterable[int], stop: Iterable[Prompt]) -> Iterator[int]:

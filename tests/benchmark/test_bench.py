@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import torch
@@ -149,7 +150,7 @@ def test_smaller_blocks_have_fewer_operations_and_never_fewer_than_are_used():
     assert counts[-1] - counts[0] == 2 * TINY.n_layer * 3 * TINY.batch * pairs * TINY.n_head * TINY.d_head
 
 
-@pytest.mark.parametrize("name", bench.DEFAULT)
+@pytest.mark.parametrize("name", [*bench.DEFAULT, *get_args(bench.OfWords)])
 def test_an_item_is_named_by_its_work_and_its_size(name):
     work, size_name, size = bench.item(name)
     assert work in (*WORKS, "peak memory")
@@ -161,7 +162,7 @@ def test_an_item_is_named_by_its_work_and_its_size(name):
 
 @pytest.mark.parametrize(
     ("system", "work"),
-    [(one, work) for work in WORKS for one in bench.systems_of(work) if one in systems.SYSTEMS],
+    [(one, work) for work in WORKS for one in bench.systems_of(work, TINY) if one in systems.SYSTEMS],
 )
 def test_our_systems_work_with_finite_results(system, work):
     size = replace(TINY, batch=1, seg_len=1) if work == "generation" else TINY
@@ -172,6 +173,40 @@ def test_our_systems_work_with_finite_results(system, work):
     changed = [not torch.equal(old, new) for old, new in zip(before, model.parameters(), strict=True)]
     assert any(changed) == (work == "training")
     assert model.training == (work == "training")
+
+
+RARE = replace(TINY, vocab_size=1000, cutoffs=(50, 400), div_val=4)
+"""Words in three clusters."""
+
+
+@pytest.mark.parametrize("work", WORKS[:2])
+def test_our_systems_read_words_of_an_adaptive_softmax_with_finite_results(work):
+    assert bench.systems_of(work, RARE) == (*bench.OURS, "transformers")
+    for system in bench.OURS:
+        model, iterations = systems.SYSTEMS[system][0](job(system, work, RARE))
+        assert all(result.isfinite().all() for result in islice(iterations, 3))
+        assert sum(one.numel() for one in model.parameters()) < 1000 * 16 + 10_000
+
+
+def test_words_are_as_often_as_zipfs_law_says():
+    """A third of the draws are a word of the ten most frequent, and none lies outside the vocabulary."""
+    ids = peers.text(job("vanilla", size=replace(RARE, seg_len=50)))
+    assert ids.dtype == torch.int32
+    assert 0 == ids.min() < ids.max() < 1000
+    harmonic = (1 / torch.arange(1.0, 1001)).cumsum(0) / (1 / torch.arange(1.0, 1001)).sum()
+    for first in (1, 10, 100):
+        assert (ids < first).float().mean().item() == pytest.approx(harmonic[first - 1].item(), abs=0.01)
+
+
+def test_an_adaptive_softmax_has_the_operations_that_a_counter_counts_for_its_shares():
+    """The counter sees the drawn targets; over many segments their shares are those of Zipf's law."""
+    size = replace(RARE, batch=8, seg_len=256, mem_len=0, n_layer=1)
+    ids = peers.text(job("vanilla", size=size))[:, : size.seg_len].long()
+    with torch.inference_mode(), FlopCounterMode(display=False) as counter:
+        TransformerLM(limits.config(size)).eval().token_losses(ids, ids)
+    distances = 2 * size.seg_len * size.d_model * size.n_head * size.d_head
+    counted = limits.operations(size, "cached evaluation", block=size.seg_len) + distances
+    assert counter.get_total_flops() == pytest.approx(counted, rel=0.02)
 
 
 @pytest.mark.parametrize("work", WORKS[1:])
@@ -208,7 +243,7 @@ def small(monkeypatch):
     monkeypatch.setattr(
         bench,
         "systems_of",
-        lambda work: ("minitxl-explicit", "transformers") if work == "peak memory" else bench.OURS,
+        lambda work, size: ("minitxl-explicit", "transformers") if work == "peak memory" else bench.OURS,
     )
 
 
@@ -322,7 +357,7 @@ def test_an_error_of_a_worker_is_one_sentence_and_no_process_survives(
 
     monkeypatch.setattr(workers, "Popen", Noted)
     monkeypatch.setattr(sys, "executable", str(stand_in(tmp_path, "ours", READY, STEPS)))
-    monkeypatch.setattr(bench, "systems_of", lambda work: ("minitxl", "transformers", "vanilla"))
+    monkeypatch.setattr(bench, "systems_of", lambda work, size: ("minitxl", "transformers", "vanilla"))
     with pytest.raises(ValueError, match=r"transformers") as told:
         run(asked(("training-S",), peers=True), peers=stand_in(tmp_path, "theirs", *lines))
     assert str(told.value) == sentence

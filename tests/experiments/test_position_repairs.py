@@ -11,6 +11,7 @@ from support.experiments import run
 from minitxl import ModelConfig, TransformerLM, figures
 from minitxl.data import corpora
 from minitxl.experiments import later_positions, position_repairs, results
+from minitxl.experiments.later_conclusions import BETAS, LARGEST_STEP, largest_step
 from minitxl.experiments.position_repairs import longest_distance, stretched, with_scaled_table
 from minitxl.inference.config import EvaluateConfig
 from minitxl.training.config import TrainConfig
@@ -49,6 +50,26 @@ def test_the_experiment_runs_end_to_end_at_toy_size(toy, tmp_path):
     for way in toy["regained"].values():
         assert way["32"]["seeds"] == pytest.approx([0, 0], abs=1e-5)
     figures.position_repairs(toy).save(tmp_path / "drawn.svg")
+
+
+def test_no_gradients_move_adam_farther_than_its_largest_step():
+    """Gradients that grow by β_2 / β_1 move it just so far, and random ones less."""
+    draw = torch.Generator().manual_seed(0)
+    for step in (1, 2, 10, 60):
+        growing = (0.999 / 0.9) ** torch.arange(step, dtype=torch.float64)
+        for gradients in (growing, torch.randn(step, dtype=torch.float64, generator=draw).abs()):
+            number = torch.zeros(1, dtype=torch.float64, requires_grad=True)
+            optimizer, before = torch.optim.Adam([number], lr=1.0, betas=BETAS, eps=0.0), 0.0
+            for gradient in gradients:
+                before = number.item()
+                number.grad = gradient[None].clone()
+                optimizer.step()
+            moved = before - number.item()
+            if gradients is growing:
+                assert moved == pytest.approx(largest_step(step), rel=1e-9)
+            else:
+                assert moved <= largest_step(step) + 1e-9
+    assert largest_step(60) < LARGEST_STEP == largest_step(1e9)
 
 
 def test_at_the_learning_rate_of_two_steps_a_multiplied_table_moves_farther(toy):

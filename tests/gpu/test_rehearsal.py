@@ -21,7 +21,7 @@ def ours_alone(monkeypatch):
     for name in ("sdpa_bias", "eager"):
         monkeypatch.setitem(BACKENDS, name, getattr(gpu_attention, name))
     monkeypatch.setattr(gpu_attention, "backends", lambda: BACKENDS)
-    monkeypatch.setattr(bench, "systems_of", lambda work: ("minitxl-explicit",))
+    monkeypatch.setattr(bench, "systems_of", lambda work, size: ("minitxl-explicit",))
     monkeypatch.setattr(bench, "PROCESSES", 2)
     monkeypatch.setattr(bench, "SIZES", bench.SIZES)  # bench_item puts tiny ones there
 

@@ -32,6 +32,8 @@ SIZES = {
     "M": "12 layers of 512",
     "M16": "12 layers of 512, 16 texts",
     "large": "24 layers of 1,024",
+    "words": "10,000 words",
+    "adaptive": "267,735 words",
 }
 
 

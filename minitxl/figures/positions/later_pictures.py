@@ -114,7 +114,7 @@ def learned_bias(data: Data) -> Picture:
     return Picture(
         figure,
         f"Learned biases of {n_head} heads in nats, {'; '.join(spans)}; grey: up to {data['limit']:.1f}, "
-        "farther than which Adam could not move them as published.",
+        "farther than no gradients can move them as published.",
     )
 
 
