@@ -79,6 +79,11 @@ class Evaluate:
         if subject.state:
             print(f"model of {subject.name}: {subject.state}")
         print(corpus.summary(of_whole=part == "whole"), flush=True)
+        if subject.info.sha256 not in (None, corpus.sha256) and corpus.name == subject.info.text:
+            print(
+                f"{corpus.name} has changed since the run learned it (sha256 {subject.info.sha256:.12}, now "
+                f"{corpus.sha256:.12}): what is scored may be text that the run was trained on"
+            )
         if trained_on := _trained_on(corpus, part, subject):
             print(f"{trained_on:,} of these tokens are what the run was trained on", flush=True)
         stream = getattr(corpus, part)
@@ -199,7 +204,8 @@ def text_for(subject: Subject, source: TextFlags) -> tuple[Corpus, str, Tensor |
                 f"the text must have the {wanted:,} words of {subject.name}, "
                 f"got {corpus.name} with {corpus.vocab_size:,}"
             )
-        return corpus, f"as counted in {corpus.name}; {subject.name} holds none", None
+        known = f"as counted in {corpus.name}, since {subject.name} holds none"
+        return corpus, f"{known}: the score is right only if the model was trained on exactly this text", None
     origin = f"that of {subject.name}, {tokenizer}"
     if tokenizer.vocabulary is not None and source.text is None and source.data is None:
         raise ValueError(

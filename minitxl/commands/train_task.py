@@ -148,6 +148,16 @@ def old_task(
     folder = checkpoint.parent
     check_same_model(model, own.model, name=f"the run in {folder}")
     settings = resumed(flags, own.train, step=own.step, extend=extend, decay_now=decay_now, folder=folder)
+    changes = {
+        name: f"{name}: {value} → {asdict(settings)[name]}"
+        for name, value in asdict(own.train).items()
+        if asdict(settings)[name] != value
+    }
+    if changes and own.step >= settings.steps:
+        raise ValueError(
+            f"steps must remain for a changed setting (--extend), got {', '.join(changes.values())} "
+            f"for the run in {folder}, which is at step {own.step:,} of {settings.steps:,}"
+        )
     if source.text is not None and source.unit not in (None, own.info.unit):
         raise ValueError(
             f"unit must be {own.info.unit} as in the run in {folder}, got {source.unit}; "
@@ -164,11 +174,6 @@ def old_task(
     own.info.check(RunInfo(corpus.name, corpus.sha256, tokenizer.unit, vocabulary), folder)
     _check_size(own.model, settings, corpus, device)
     run = saved_run.resume(checkpoint, settings=settings, device=device, accumulate=accumulate)
-    changes = {
-        name: f"{name}: {value} → {asdict(settings)[name]}"
-        for name, value in asdict(own.train).items()
-        if asdict(settings)[name] != value
-    }
     news = (f"going on with {folder} at step {run.step} of {settings.steps}", *changes.values())
     if run.progress.best_bits is not None and not changes.keys().isdisjoint(SAMPLED_BY):
         run.progress.best_step, run.progress.best_bits = 0, None

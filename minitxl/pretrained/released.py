@@ -78,8 +78,10 @@ def save_released(model: TransformerLM, folder: str | Path, evaluate: EvaluateCo
     """Write config.json and model.safetensors so that Hugging Face's port, and ``load_released``, load them.
 
     ``mem_len`` and ``same_length`` are those of ``evaluate``; without it the port's own, 1600 and
-    true. The format has no window but mem_len's. A tied tensor is written once, as the port does. The
-    metadata hold the tensors' SHA-256, which ``load_released`` checks and the port ignores.
+    true. Its ``clamp_len``, if it has one, becomes the model's. The format has no ``seg_len``: what is
+    loaded has 128, and without a window the score depends on it. It has no window but mem_len's, and no
+    vocabulary. A tied tensor is written once, as the port does. The metadata hold the tensors' SHA-256,
+    which ``load_released`` checks and the port ignores.
 
     Raises a ValueError for a model that the format can't hold: see ``to_original``.
     """

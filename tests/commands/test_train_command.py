@@ -179,6 +179,8 @@ WRONG_FOR_A_RUN = {
     "--text {here}": "the run's folder must lie outside of the text's",
     "--text {here}/text --unit words": "unit must be bytes as in the run in",
     "--extend 5": "extend must be 6 or more, the steps of the run in {run}, got 5",
+    "--learning-rate 0.5": "steps must remain for a changed setting (--extend), got learning_rate: 0.002 → "
+    "0.5 for the run in {run}, which is at step 6 of 6",
     "--decay-now 0": "decay_now must be 1 or more, got 0",
     "--decay-now 4": "decay_now must begin at a rate above eta_min = 0.0, got 0.0 at step 6; --schedule",
     "--extend 9 --decay-now 4": "extend must be given without decay_now, got 9 with 4",
