@@ -114,7 +114,9 @@ class AdaptiveEmbedding(nn.Module):
                 self._look_up(i, ids[cluster == i] - low) for i, low in enumerate(self.partition.starts)
             ]
             by_cluster, _ = pack(groups, "* model")
-            embedded = by_cluster[cluster.argsort(stable=True).argsort()]  # back in token order
+            embedded = by_cluster[
+                cluster.argsort(stable=True).argsort()
+            ]  # the inverse order: back to the tokens
         return rearrange(embedded, "(batch seg) model -> batch seg model", **parse_shape(tokens, "batch seg"))
 
     def _look_up(self, table: int, rows: Int[Tensor, " token"]) -> Float[Tensor, "token model"]:
@@ -127,8 +129,8 @@ class AdaptiveSoftmax(nn.Module):
 
     ``tables`` are [size_i, width_i] with biases and ``projections`` [d_model, width_i], the
     embedding's shapes, so that both may be shared with it; projections are used transposed, model
-    to width. With div_val = 1 there is one table; if d_embed is not d_model, each cluster has a
-    projection all the same.
+    to width. With div_val = 1 there is one table; if d_embed is not d_model, each cluster still has a
+    projection of its own.
 
     Row i-1 of ``clusters`` is the logit of tail cluster i, as in the Hugging Face and TensorFlow
     weights. The original PyTorch code reads these rows in the opposite order; loading its weights

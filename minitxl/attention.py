@@ -1,8 +1,8 @@
 """The paper's three attentions, with one call: ``attention(x, memory, window=, clamp_len=, key_mask=)``.
 
-Queries come from the segment x alone; keys and values come from memory and x together, and the
-queries are the last of the keys. Axes: batch query key mem dist head dim model, where ``dist``
-runs n_key-1 … 0.
+Queries come from the segment x alone; keys and values come from memory and x together, so the
+queries stand at the last n_query of the n_key positions. ∘ joins memory and x along the tokens.
+Axes: batch query key mem dist head dim model, where ``dist`` runs n_key-1 … 0.
 
 Every attention keeps one promise: the output for a query depends on [memory ∘ x] and on the query's
 place in it, and not on where memory ends and x begins. So the key-value cache may hold any part of the
@@ -55,7 +55,7 @@ def attention_mask(
 ) -> Mask:
     """Return which keys each query may attend to: True where it may.
 
-    The queries are the last n_query of the n_key keys. A query that is key i may attend to key j
+    The queries stand at the last n_query of the n_key positions. A query at position i may attend to key j
     where 0 ≤ i - j < window and ``key_mask`` is True for j.
 
     >>> attention_mask(2, 4, window=3).int()
@@ -127,7 +127,7 @@ def weighted_sum(weights: Scores, v: Keys) -> Heads:
 
 
 class MultiHeadAttention(nn.Module):
-    """softmax(q_i · k_j / √d_head) v_j, heads side by side (Vaswani et al., section 3.2).
+    """Σ_j softmax_j(q_i · k_j / √d_head) v_j, heads side by side, times W_o (Vaswani et al., section 3.2).
 
     ``attend`` takes any context and any mask. Calling the module gives the language
     model's attention: causal, over memory and segment. It knows no distances: positions, if any,
@@ -182,9 +182,9 @@ class ShawAttention(nn.Module):
 
         e_ij = q_i · (k_j + a^K_ij) / √d_head        z_i = Σ_j α_ij (v_j + a^V_ij)
 
-    a^K_ij and a^V_ij are row K + clip(j - i, -K, K) of their tables, with K = ``max_distance``. A table has
-    2K+1 rows, for j - i from -K to K, and the heads share it; the causal language model uses the K+1
-    rows with j ≤ i. ``attend`` without a mask is bidirectional.
+    a^K_ij and a^V_ij are row c + clip(j - i, -c, c) of their tables, with c = ``max_distance``, which Shaw et
+    al. call k. A table has 2c+1 rows, for j - i from -c to c, and the heads share it; the causal language
+    model uses the c+1 rows with j ≤ i. ``attend`` without a mask is bidirectional.
 
     No tensor [query key dim] is built: q is multiplied with each row once, and each pair looks
     its product up by distance; the weights are summed by row, and multiplied with the table once.
@@ -205,7 +205,7 @@ class ShawAttention(nn.Module):
         self.drop = nn.Dropout(attention_dropout)
 
     def table_rows(self, scores: Scores, clamp_len: int | None) -> Int[Tensor, "batch head query key"]:
-        """Return each pair's row of the tables: clip(j - i, -K, K) + K, with i among the last keys."""
+        """Return each pair's row of the tables: clip(j - i, -c, c) + c, with i among the last positions."""
         n_query, n_key = scores.shape[-2:]
         i = rearrange(torch.arange(n_key - n_query, n_key, device=scores.device), "query -> query 1")
         j = rearrange(torch.arange(n_key, device=scores.device), "key -> 1 key")
@@ -213,18 +213,18 @@ class ShawAttention(nn.Module):
         return ((j - i).clamp(-clip, clip) + self.max_distance).expand_as(scores)
 
     def shaw_weights(self, q: Heads, k: Keys, mask: Mask | None, clamp_len: int | None) -> Scores:
-        """Return α, the softmax of equation 4; the queries are the last of the keys."""
+        """Return α, the softmax of equation 4; the queries stand at the last positions."""
         content = content_scores(q, k)  # q_i · k_j
         by_row = einsum(q, self.a_K, "batch head query dim, row dim -> batch head query row")
-        distance = by_row.gather(-1, self.table_rows(content, clamp_len))  # q_i · a^K_ij
-        return masked_softmax((content + distance) / sqrt(self.d_head), mask)
+        of_distance = by_row.gather(-1, self.table_rows(content, clamp_len))  # q_i · a^K_ij
+        return masked_softmax((content + of_distance) / sqrt(self.d_head), mask)
 
     def shaw_values(self, weights: Scores, v: Keys, clamp_len: int | None) -> Heads:
         """Return z of equation 3."""
         by_row = weights.new_zeros(*weights.shape[:-1], len(self.a_V))
         by_row = by_row.scatter_add(-1, self.table_rows(weights, clamp_len), weights)
-        distance = einsum(by_row, self.a_V, "batch head query row, row dim -> batch head query dim")
-        return weighted_sum(weights, v) + distance  # Σ_j α_ij v_j + Σ_j α_ij a^V_ij
+        from_table = einsum(by_row, self.a_V, "batch head query row, row dim -> batch head query dim")
+        return weighted_sum(weights, v) + from_table  # Σ_j α_ij v_j + Σ_j α_ij a^V_ij
 
     def context_weights(
         self,

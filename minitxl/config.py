@@ -48,9 +48,9 @@ class ModelConfig:
     bucket_distance: int = 128
     """Distance from which all keys share the last bucket (T5's max_distance)."""
     clamp_len: int | None = None
-    """Distance beyond which all keys count as equally far, where a call names none itself."""
+    """Distance beyond which all keys count as equally far, unless a call gives its own."""
     share_biases: bool = True
-    """One u and v (xl) or one table of buckets (t5) for all layers, or its own for each layer."""
+    """True: one u and v (xl) or table of buckets (t5) for all layers. False: each layer has its own."""
     norm: Literal["post", "pre"] = "post"
     """LayerNorm after each sublayer (the paper's), or before it."""
     final_norm: bool = True

@@ -48,8 +48,8 @@ Vectors = Float[Tensor, "batch head pos dim"]
 class CausalSelfAttention(nn.Module):
     """Σ_j softmax_j(score_ij) v_j, causal, over memory and segment; a subclass says what a score is.
 
-    Its method ``scores`` gets the queries, which are the last of the keys, and must depend on distances
-    i - j alone.
+    Its method ``scores`` gets queries that stand at the last n_query of the n_key positions. It may use
+    positions only through the distances i - j.
     """
 
     def __init__(self, d_model: int, n_head: int, d_head: int, *, attention_dropout: float = 0.0) -> None:
@@ -130,7 +130,8 @@ class RotaryAttention(CausalSelfAttention):
         """Return the products of rotated queries and keys; a distance above ``clamp_len``
         counts as ``clamp_len``.
 
-        q_i · R_{-c} k_j = (R_c q_i) · k_j: for a key beyond c = clamp_len, the query turns by c alone.
+        q_i · R_{-c} k_j = (R_c q_i) · k_j: for a key beyond c = clamp_len, the query turns by c, and the
+        key does not turn.
         """
         n_query, n_key = q.shape[2], k.shape[2]
         position = torch.arange(n_key, device=q.device)
@@ -206,9 +207,9 @@ class T5Attention(BiasedAttention):
         score_ij = q_i · k_j / √d_head + b_h(bucket of i - j)
 
     The first half of the buckets hold one distance each. Beyond them a bucket's number grows like the
-    logarithm of the distance, so buckets grow wider; distances from ``bucket_distance`` on use the last
-    bucket. T5 does not divide by √d_head; a W_q that is smaller by that factor gives the same scores. It has
-    one table for all layers: ``table`` is [head bucket], and may be handed in to be shared.
+    logarithm of the distance, so buckets grow wider; distances from ``bucket_distance`` on are all in the
+    last bucket, which begins earlier. T5 has no √d_head: its W_q would be ours divided by √d_head. It has one
+    table for all layers: ``table`` is [head bucket], and may be handed in to be shared.
     """
 
     def __init__(

@@ -3,10 +3,11 @@
     h~[t+1] = [SG(h[t]) ∘ h[t+1]]          (section 3.2)
 
 Memory is one tensor [layer batch mem model]. Entry n has what layer n, counted from 0, was given in earlier
-segments: the embeddings for layer 0, and the output of layer n - 1 for the others. The paper, which counts
-layers from 1, calls it h^n. SG, the stop-gradient, is taken in
-``extend``. Memory holds no keys and values: each segment projects it with the current W_k and W_v. So W_k
-and W_v get gradients from memory, and the computation of earlier segments gets none.
+segments: the embeddings for layer 0, and the output of layer n - 1 for the others. That is the paper's h^n,
+the output of its layer n. ∘ joins along the tokens. SG, the stop-gradient, is taken in ``extend``.
+
+Memory holds no keys and values: each segment projects it with the current W_k and W_v. So W_k and W_v get
+gradients from memory, and the computation of earlier segments gets none.
 
 Training calls ``extend`` after each segment in ``training.loop.train_step``, evaluation and generation in
 ``inference``.
@@ -71,7 +72,8 @@ def reach(offset: int, *, n_layer: int, seg_len: int, mem_len: int, window: int 
     check_length("n_layer", n_layer, 1)
     position = offset  # relative to the segment's first token, so negative in earlier segments
     for _ in range(n_layer):
-        first_kept = position - position % seg_len - mem_len
+        segment_start = position - position % seg_len  # also before token 0: -1 % seg_len is seg_len - 1
+        first_kept = segment_start - mem_len
         position = first_kept if window is None else max(first_kept, position - window + 1)
     return offset - position
 

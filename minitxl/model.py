@@ -150,8 +150,9 @@ class TransformerLM(nn.Module):
     def embed(self, tokens: Tokens, *, has_memory: bool = True) -> Hidden:
         """Return √d_model E[token], plus U_0 … U_{L-1} where absolute: the first layer's input.
 
-        With empty memory, word dropout never drops the first token. That token attends to itself alone. At
-        first biases are 0: a vector of 0 would stay 0 in all layers, and each LayerNorm's gradient be 1/√ε.
+        With empty memory, word dropout never drops the first token. That token attends to itself alone. If it
+        were dropped while biases are still 0, its vector of 0 would stay 0 in all layers where no positions
+        are added, and each LayerNorm would multiply its gradient by 1/√ε.
         """
         x = self.embedding(tokens) * sqrt(self.config.d_model)
         if self.training and self.config.word_dropout:
@@ -163,7 +164,7 @@ class TransformerLM(nn.Module):
     def add_positions(self, x: Hidden, *, layer: int) -> Hidden:
         """Return x plus this layer's absolute positions, if it has any; they restart at each segment."""
         position = torch.arange(x.shape[1], device=x.device)
-        if layer < len(self.positions):
+        if layer < len(self.positions):  # one table is of layer 0; per-layer there is one each
             return x + self.positions[layer](position)
         if layer == 0 and self.config.adds_positions:
             return x + sinusoids(position, self.config.d_model, dtype=x.dtype)
@@ -186,7 +187,7 @@ class TransformerLM(nn.Module):
         check("last", last, optional(whole(1, tokens.shape[1])))
         x, states = self.embed(tokens, has_memory=memory.shape[2] > 0), []
         for layer, (block, layer_memory) in enumerate(zip(self.blocks, memory, strict=True)):
-            x = self.add_positions(x, layer=layer) if layer else x
+            x = self.add_positions(x, layer=layer) if layer else x  # those of layer 0 are in the embedding
             states.append(x)
             if last is not None and layer == self.config.n_layer - 1:
                 # The other positions are keys only, as memory is: attention can't tell them from it.
@@ -277,9 +278,13 @@ DRAWN = "weight", "u", "v", "a_K", "a_V", "table"
 def initialise(module: nn.Module) -> None:
     """Draw a module's own parameters as the original code does.
 
-    Weights, u, v, a_K, a_V and table have the mean 0 and the standard deviation .02, projections of
-    embeddings .01, LayerNorm gains the mean 1 and .02; biases are 0. Raises a ValueError for a
-    parameter of any other name: add new names to ``DRAWN``, and keep constants in buffers.
+        weights, u, v, a_K, a_V, table     mean 0, standard deviation 0.02
+        projections of embeddings          mean 0, standard deviation 0.01
+        gains of LayerNorm                 mean 1, standard deviation 0.02
+        biases                             0
+
+    Raises a ValueError for a parameter of any other name: add new names to ``DRAWN``, and keep constants in
+    buffers.
     """
     for name, parameter in module.named_parameters(recurse=False):
         if name == "bias":

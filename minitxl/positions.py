@@ -54,16 +54,16 @@ def distances(
 def rel_shift(scores: Float[Tensor, "*batch query dist"]) -> Float[Tensor, "*batch query key"]:
     """Turn columns by distance, n_key-1 … 0, into columns by key, 0 … n_key-1 (Appendix B).
 
-    Row i of a segment is the query at position n_key - n_query + i among the keys. Key j is that position
-    minus j away from it, which column j + (n_query - 1 - i) holds. So row i moves left by n_query - 1 - i:
-    the first row most, the last row not at all. With 2 queries and 3 keys, from the rows a b c and d e f:
+    Row i is the query at position p = n_key - n_query + i among the keys. Its distance to key j is p - j, in
+    column n_key - 1 - (p - j) = j + (n_query - 1 - i). So row i has to move left by n_query - 1 - i: the
+    first row most, the last row not at all. With 2 queries and 3 keys, from the rows a b c and d e f:
 
         1. put a zero in front of each row             0 a b c | 0 d e f
         2. drop the first n_query = 2 entries          b c 0 d e f
         3. cut the line into rows of n_key = 3         b c 0 | d e f
 
-    A row is one entry longer after step 1 than after step 3. So each row of the result starts one column
-    further left in the padded matrix than the row above it; the last starts just after its padding zero.
+    A row is one entry longer after step 1 than after step 3. So row i of the result begins at column
+    n_query - i of padded row i: the first leaves out most, the last its padding zero alone.
 
     Entries of keys after the query hold the padding zero and values of the next row; the mask
     hides them.
