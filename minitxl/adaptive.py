@@ -114,9 +114,8 @@ class AdaptiveEmbedding(nn.Module):
                 self._look_up(i, ids[cluster == i] - low) for i, low in enumerate(self.partition.starts)
             ]
             by_cluster, _ = pack(groups, "* model")
-            embedded = by_cluster[
-                cluster.argsort(stable=True).argsort()
-            ]  # the inverse order: back to the tokens
+            in_order = cluster.argsort(stable=True).argsort()  # the inverse of the order by cluster
+            embedded = by_cluster[in_order]
         return rearrange(embedded, "(batch seg) model -> batch seg model", **parse_shape(tokens, "batch seg"))
 
     def _look_up(self, table: int, rows: Int[Tensor, " token"]) -> Float[Tensor, "token model"]:

@@ -18,7 +18,7 @@ Kind = TypeVar("Kind")
 
 OPTIONS = {
     "window": optional(whole(1, LONGEST)),
-    "clamp_len": optional(whole(0, LONGEST)),
+    "clamp_len": fields.SIZES["clamp_len"],
     "key_mask": lambda value: None,  # needs the number of keys: check_key_mask
 }
 """Rules of ``AttentionOptions``."""
@@ -30,7 +30,7 @@ def rate(value: object) -> str | None:
 
 
 SIZES: Mapping[str, Rule] = {
-    **{name: rule for name, rule in fields.SIZES.items() if name != "clamp_len"},
+    **fields.SIZES,
     "dropout": rate,
     "attention_dropout": rate,
 }

@@ -127,11 +127,10 @@ class RotaryAttention(CausalSelfAttention):
             raise ValueError(f"d_head must be even, since rotary positions turn pairs, got {d_head}")
 
     def scores(self, q: Heads, k: Keys, clamp_len: int | None) -> Scores:
-        """Return the products of rotated queries and keys; a distance above ``clamp_len``
-        counts as ``clamp_len``.
+        """Return the products of rotated queries and keys.
 
-        q_i · R_{-c} k_j = (R_c q_i) · k_j: for a key beyond c = clamp_len, the query turns by c, and the
-        key does not turn.
+        A distance above ``clamp_len`` counts as ``clamp_len``. For a key beyond c = ``clamp_len`` the query
+        turns by c, and the key does not turn: q_i · R_{-c} k_j = (R_c q_i) · k_j.
         """
         n_query, n_key = q.shape[2], k.shape[2]
         position = torch.arange(n_key, device=q.device)

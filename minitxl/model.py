@@ -164,7 +164,7 @@ class TransformerLM(nn.Module):
     def add_positions(self, x: Hidden, *, layer: int) -> Hidden:
         """Return x plus this layer's absolute positions, if it has any; they restart at each segment."""
         position = torch.arange(x.shape[1], device=x.device)
-        if layer < len(self.positions):  # one table is of layer 0; per-layer there is one each
+        if layer < len(self.positions):  # one learned table, of layer 0, or one for each layer
             return x + self.positions[layer](position)
         if layer == 0 and self.config.adds_positions:
             return x + sinusoids(position, self.config.d_model, dtype=x.dtype)
