@@ -238,7 +238,7 @@ def generation(system: System, job: Job) -> Iterator[Tensor]:
 def text(job: Job) -> Tensor:
     """Return random ids, [batch time]: characters, all equally often, or words, as often as Zipf's law says.
 
-    A word's frequency is in proportion to 1 / rank; an adaptive softmax computes what frequencies make it.
+    A word's frequency is in proportion to 1 / rank. How much an adaptive softmax computes depends on that.
     """
     shape, random = (job.size.batch, SEGMENTS * job.size.seg_len + 1), torch.Generator().manual_seed(job.seed)
     if job.size.vocab_size <= 256:
