@@ -102,5 +102,6 @@ def _tar(path: Path) -> Iterator[Member]:
 
 def _refuse_outsider(path: Path, name: str, *, is_link: bool) -> None:
     first, *deeper = re.split(r"[/\\]", name)
-    if is_link or not first or ":" in first or ".." in (first, *deeper):
+    is_drive = re.match(r"[A-Za-z]:", first)  # of Windows; a time such as 10:00 in a folder's name is none
+    if is_link or not first or is_drive or ".." in (first, *deeper):
         raise _RefusedError(f"{path.name} must hold plain files inside its own folder, got {name}")

@@ -191,7 +191,19 @@ def test_a_students_archive_in_the_platforms_is_unpacked_and_cannot_say_when_it_
     assert found["ada"].when == datetime(2026, 10, 11, 9).astimezone(UTC)
 
 
-@pytest.mark.parametrize("member", ["../outside.ipynb", "/outside.ipynb"])
+def test_colons_in_an_archives_names_are_times_and_no_drives(course):
+    ours = {
+        "ada+3_memory+2026-10-12 10:00:00 UTC+xY7zQ/3_memory.ipynb": "{}",
+        "inbound: week 5/van_dijk/12:30/3_memory.ipynb": "{}",
+        "u_12/3_memory: my answer.ipynb": "{}",
+    }
+    pack(course, "inbound.zip", ours)
+    found, lost = newest(course, NAME, Roster.of(course))
+    assert (sorted(found), lost) == (["ada", "u_12", "van_dijk"], [])
+    assert found["ada"].when == datetime(2026, 10, 12, 10, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("member", ["../outside.ipynb", "/outside.ipynb", "C:outside.ipynb"])
 def test_an_archive_writes_nothing_outside_its_folder(course, member):
     path = pack(course, "ada_3_memory.zip", {"3_memory.ipynb": "{}", member: "{}"})
     found, lost = newest(course, NAME, Roster.of(course))
