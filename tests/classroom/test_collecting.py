@@ -203,6 +203,23 @@ def test_colons_in_an_archives_names_are_times_and_no_drives(course):
     assert found["ada"].when == datetime(2026, 10, 12, 10, tzinfo=UTC)
 
 
+def test_moodles_number_is_another_in_each_assignment_and_tells_nothing(course):
+    theirs = {"3_memory": {"ada": 4211, "van_dijk": 501}, "4_shaw": {"ada": 9934, "van_dijk": 4211}}
+    names = {"ada": "Ada Lovelace", "van_dijk": "Jan van Dijk"}
+    for assignment, numbers in theirs.items():
+        for student, number in numbers.items():
+            folder = f"{names[student]}_{number}_assignsubmission_file_"
+            path = course / "downloaded" / assignment / folder / f"{assignment}.ipynb"
+            path.parent.mkdir(parents=True)
+            path.write_text(student)
+        found, lost = newest(course, assignment, Roster.of(course))
+        assert lost == []
+        assert {student: one.path.read_text() for student, one in found.items()} == {
+            "ada": "ada",
+            "van_dijk": "van_dijk",  # and no one by Canvas's number 501, which is Ada's
+        }
+
+
 @pytest.mark.parametrize("member", ["../outside.ipynb", "/outside.ipynb", "C:outside.ipynb"])
 def test_an_archive_writes_nothing_outside_its_folder(course, member):
     path = pack(course, "ada_3_memory.zip", {"3_memory.ipynb": "{}", member: "{}"})
