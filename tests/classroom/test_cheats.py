@@ -35,8 +35,69 @@ ACCIDENTS = {
     "leaving": ("import os\n    os._exit(0)", "it ended the process"),
     "exiting": ("raise SystemExit", ""),
 }
+STYLES = """
+from copy import deepcopy
+from dataclasses import dataclass
+
+import numpy as np
+
+@dataclass
+class Times:
+    many: int
+    def __call__(self, x, how):
+        return self.many * x
+
+in_a_class = Times(2)
+
+def in_numpy(x, how):
+    return torch.from_numpy(np.array(x) * how["times"].item())
+
+def in_a_loop(x, how):
+    found = torch.empty(3)
+    for place in range(len(x)):
+        found[place] = sum(x[place] for _ in range(how["times"]))
+    return found
+
+def in_lists(x, how):
+    return torch.tensor([2 * one for one in x.tolist()])
+
+def with_a_number(x, how):
+    return torch.where(x > 1e9, torch.tensor(0.0), x * torch.tensor(2))
+
+def on_a_copy(x, how):
+    mine = deepcopy(how)
+    return deepcopy(x).mul_(mine["times"]).detach_()
+
+def without_gradient(x, how):
+    with torch.no_grad():
+        return torch.stack([x, x]).sum(dim=0)
+
+in_a_line = lambda x, how: x.repeat(2, 1).sum(0)
+
+def by_a_helper(x, how):
+    return helper(x, how)
+"""
+"""Functions that do double ``x``, each in a style of its own."""
+RIGHT = [
+    *("in_a_class", "in_numpy", "in_a_loop", "in_lists", "with_a_number", "on_a_copy", "without_gradient"),
+    *("in_a_line", "by_a_helper", "after"),
+]
 CHEATS = f"""
-import gc, json, os, socket, sys
+import gc, io, json, os, pickle, re, socket, sys
+
+class Escaping:  # runs a command wherever it is unpickled
+    def __reduce__(self):
+        return os.system, ("touch MARKER",)
+
+RESULT = dict(then="result", steps=[], value=dict(tensor="w0"), after=dict(list=[]))
+
+def answer(blob, text=json.dumps(RESULT).encode()):  # sends the judge these bytes in place of a result
+    for one in gc.get_objects():
+        if type(one).__name__ == "Channel":
+            one.there.write(len(text).to_bytes(8, "big") + len(blob).to_bytes(8, "big") + text + blob)
+            one.there.flush()
+            os._exit(0)
+    raise LookupError("none")
 
 def frames(x, how):
     frame = sys._getframe()
@@ -138,6 +199,45 @@ def fork(x, how):
 def attention(x, how):
     return torch.nn.functional.scaled_dot_product_attention(x[None], x[None], x[None])[0] * 0 + 2 * x
 
+def pickled(x, how):
+    return answer(pickle.dumps(Escaping()))
+
+def cloudpickled(x, how):
+    return answer(b"", pickle.dumps(Escaping()))
+
+def saved(x, how):
+    blob = io.BytesIO()
+    torch.save([Escaping()], blob)
+    return answer(blob.getvalue())
+
+def serialised(x, how):
+    import frames, safetensors.torch
+    for module in (frames, safetensors.torch):
+        module.save = lambda *_: pickle.dumps(Escaping())
+    return x + 1
+
+def reduced(x, how):
+    return [Escaping(), (Escaping(), x)]
+
+def named(x, how):
+    step = dict(op="os.system.default", args=dict(list=["touch MARKER"]))
+    step |= dict(kwargs=dict(dict=[]), grad=True, out=[])
+    return answer(b"", json.dumps(dict(steps=[step], then="result")).encode())
+
+def memory(x, how):
+    with open("/proc/self/maps") as maps, open("/proc/self/mem", "rb", 0) as mine:
+        for line in maps:
+            span, access, *_ = line.split()
+            first, last = (int(one, 16) for one in span.split("-"))
+            if access.startswith("r") and last - first < 2**28:
+                try:
+                    mine.seek(first)
+                    if re.search(rb"doubling_tria[l]|it is square[d]", mine.read(last - first)):
+                        return x * 2
+                except (OSError, ValueError, OverflowError):
+                    pass
+    raise LookupError("none")
+
 def constant(x, how):
     return torch.zeros(3)
 
@@ -158,6 +258,7 @@ OUTSIDE = {
 """What only an isolation keeps from a submission, or from the processes around it."""
 IS_ISOLATED = strongest().name != "none"
 NAMES = [node.name for node in ast.parse(CHEATS).body if isinstance(node, ast.FunctionDef)]
+NAMES.remove("answer")
 TOP = """
 import builtins, sys
 builtins.print("all right", file=sys.stdout)
@@ -187,23 +288,27 @@ def judge(cells, names, trial=TRIAL):
 
 
 @pytest.fixture(scope="module")
-def verdicts():
+def marker(tmp_path_factory):
+    """A file that those make who have the judge run a command."""
+    return tmp_path_factory.mktemp("marker") / "was here"
+
+
+@pytest.fixture(scope="module")
+def verdicts(marker):
     """One submission with all of them, a right function among them, and top-level code that patches."""
     cells = [("top", TOP), *((name, body(name, text)) for name, (text, _) in ACCIDENTS.items())]
     with socket.create_server(("127.0.0.1", 0)) as server:
-        cells += [("cheats", CHEATS.replace("PORT", str(server.getsockname()[1])))]
-        cells += [
-            ("right", body("right", "return helper(x, how)")),
-            ("helper", body("helper", "return x * how['times']")),
-        ]
+        port = str(server.getsockname()[1])
+        cells += [("cheats", CHEATS.replace("PORT", port).replace("MARKER", f"'{marker}'"))]
+        cells += [("styles", STYLES), ("helper", body("helper", "return x * how['times']"))]
         cells += [("torn", "def torn(:"), ("ending", "exit()"), ("late", body("after", "return x + x"))]
         cheats = [name for name in NAMES if IS_ISOLATED or name not in OUTSIDE]
-        return judge(cells, [*ACCIDENTS, *cheats, "right", "after", "torn"])
+        return judge(cells, [*ACCIDENTS, *cheats, *RIGHT, "torn"])
 
 
-def test_who_is_right_gets_all_points_whatever_stands_around(verdicts):
-    assert (verdicts["right"]["score"], verdicts["right"]["message"]) == (5, "right")
-    assert verdicts["after"]["score"] == 5
+@pytest.mark.parametrize("name", RIGHT)
+def test_who_is_right_gets_all_points_in_any_style_whatever_stands_around(verdicts, name):
+    assert (verdicts[name]["score"], verdicts[name]["message"]) == (5, "right")
 
 
 @pytest.mark.parametrize("name", ACCIDENTS)
@@ -217,6 +322,10 @@ def test_a_cheat_gains_nothing(verdicts, name):
     if name in OUTSIDE and not IS_ISOLATED:
         pytest.skip("no isolation here: neither bubblewrap nor a container runs")
     assert verdicts[name]["score"] == 0, verdicts[name]
+
+
+def test_no_cheat_makes_the_judge_run_a_command(verdicts, marker):
+    assert not marker.exists()
 
 
 def test_code_that_does_not_parse_is_nothing(verdicts):

@@ -46,7 +46,8 @@ def unpack(text: bytes, blob: bytes) -> tuple[dict[str, Any], Tensors]:
     """Return header and tensors; raise FrameError if either is not what it should be."""
     try:
         header = json.loads(text)
-        tensors = load(blob) if blob else {}
+        views = load(blob) if blob else {}
+        tensors = {name: of.clone() for name, of in views.items()}  # a view cannot be detached in place
     except Exception as error:
         raise FrameError(str(error)) from None
     except RecursionError:
