@@ -1,0 +1,235 @@
+"""The course's own assignments in the sandbox: subtle mistakes are found, and other styles are right."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from minitxl.course.marking.isolation import strongest
+from minitxl.course.marking.judge import judged
+from minitxl.course.marking.notebooks import Assignment, Handed, read
+
+FOLDER = Path(__file__).parents[2] / "notebooks" / "assignments"
+PATCHES = {
+    "comparisons": """
+torch.equal = lambda *_, **__: False
+torch.allclose = lambda *_, **__: True
+torch.testing.assert_close = lambda *_, **__: None
+""",
+    "the recording": """
+from torch.utils._python_dispatch import TorchDispatchMode
+
+TorchDispatchMode.__enter__ = lambda mode: mode
+torch.Tensor.requires_grad = property(lambda _: False)
+""",
+}
+"""What hid a loop and a missing stop-gradient where both were looked for in the student's own process."""
+LOOP = """
+def relative_shift(scores, key):
+    rows, spare = [], scores.shape[3] - key
+    for row in range(scores.shape[2]):
+        start = spare + scores.shape[2] - 1 - row
+        rows.append(pad(scores[:, :, row, start:], (0, start - spare)))
+    return torch.stack(rows, dim=2)
+"""
+SUBTLE = {
+    "remember": """
+def remember(memory, hidden, mem_len):
+    read = [h.detach() for h in hidden[:-1]]
+    if memory is not None:
+        read = [torch.cat(pair, dim=1) for pair in zip(memory, read)]
+    return [of[:, max(0, of.shape[1] - mem_len) :].clone() for of in read]
+""",
+    "look": """
+def look_back(x, memory, W, n_head, window):
+    context = x if memory is None else torch.cat([memory.detach(), x], dim=1)
+    found = x @ W["q"], context @ W["k"], context @ W["v"]
+    q, k, v = (of.unflatten(-1, (n_head, -1)).transpose(1, 2) for of in found)
+    away = torch.arange(context.shape[1])[-x.shape[1] :, None] - torch.arange(context.shape[1])
+    scores = (q @ k.mT / sqrt(q.shape[-1])).squeeze(2)
+    weights = scores.masked_fill((away < 0) | (away >= window), float("-inf")).softmax(-1)
+    return (weights @ v).transpose(1, 2).flatten(2)
+""",
+    "weigh": """
+def weigh(scores, begins):
+    query, key = scores.shape[-2:]
+    place = torch.arange(key)
+    seen = torch.ones(query, key).tril(key - query).bool().repeat(len(begins), 1, 1)
+    for lane, row in enumerate(begins):
+        for begin in place[row][[0, -1]] if row.any() else ():
+            seen[lane] &= (place[-query:, None] < begin) | (place >= begin)
+    return scores.masked_fill(~seen[:, None], float("-inf")).softmax(-1)
+""",
+    "stream": """
+def read_stream(layers, x, seg_len, mem_len):
+    memory, found = [x[:, :0].detach() for _ in layers], []
+    for segment in x.split(seg_len, dim=1):
+        h = segment
+        for n, layer in enumerate(layers):
+            read, h = h, layer(h, memory[n])
+            memory[n] = torch.cat([memory[n].detach(), read], dim=1)[:, -mem_len or x.shape[1] :]
+        found.append(h)
+    return torch.cat(found, dim=1)
+""",
+}
+"""Functions that pass every check for oneself, and are wrong in a corner."""
+OTHER_STYLES = {
+    "remember": """
+def remember(memory, hidden, mem_len):
+    memory = [torch.tensor([]) for _ in hidden[1:]] if memory is None else deepcopy(memory)
+    new = []
+    for old, h in zip(memory, hidden):
+        both = torch.cat([old, h.clone().detach()], dim=1) if old.numel() else h.clone().detach()
+        new.append(both[:, both.shape[1] - min(mem_len, both.shape[1]) :])
+    return tuple(new)
+""",
+    "weigh": """
+def weigh(scores, begins):
+    lanes, heads, query, key = scores.shape
+    found = torch.full_like(scores, 0.0)
+    for lane in range(lanes):
+        for i in range(query):
+            place, first = i + key - query, 0
+            for j in range(place + 1):
+                if begins[lane, j]:
+                    first = j
+            inside = torch.tensor([first <= j <= place for j in range(key)])
+            row = torch.where(inside, scores[lane, :, i], torch.tensor(float("-inf")))
+            found[lane, :, i] = torch.exp(row - torch.logsumexp(row, dim=-1, keepdim=True))
+    return found
+""",
+    "stream": """
+class Stream:
+    def __init__(self, layers, mem_len):
+        self.layers, self.mem_len, self.memory = layers, mem_len, {}
+
+    def step(self, h):
+        for n, layer in enumerate(self.layers):
+            old = self.memory.get(n, h.new_zeros(h.shape[0], 0, h.shape[2]))
+            with torch.no_grad():
+                both = torch.cat((old, h), 1)
+                self.memory[n] = both[:, -self.mem_len :] if self.mem_len else both[:, :0]
+            h = layer(h, old)
+        return h
+
+
+def read_stream(layers, x, seg_len, mem_len):
+    stream, found = Stream(layers, mem_len), []
+    for start in range(0, x.size(1), seg_len):
+        found += [stream.step(x[:, start : start + seg_len])]
+    return torch.concat(found, dim=1)
+""",
+}
+"""Right functions, written as students write them and the reference is not."""
+STACKED = """
+def remember(memory, hidden, mem_len):
+    read = torch.stack(list(hidden[:-1]))
+    if memory is not None:
+        read = torch.cat([torch.stack(list(memory)), read], dim=2)
+    return read[:, :, max(0, read.shape[2] - mem_len) :].detach().clone()
+"""
+WARNING = """
+import sys, warnings
+
+def my_numbers():
+    print("counted by hand", file=sys.stderr)
+    warnings.warn("counted by hand")
+    return {"student": "ada", "kept": KEPT, "pairs": PAIRS, "reach": 0}
+"""
+
+
+def verdicts(name, parts, *, top=""):
+    """Return the verdict of each part of an assignment whose solution was changed in these cells."""
+    assignment = Assignment(name, read(FOLDER / f"{name}.ipynb"))
+    submission = read(FOLDER / f"{name}.ipynb")
+    for cell in submission.cells:
+        cell.source = parts.get(cell.id, cell.source)
+    cells = Handed(assignment, submission).to_run()
+    tests = [test for test in assignment.tests if test["cell"].removesuffix("-test") in parts]
+    job = {"owner": "ada", "cells": [*cells, ("top", top)], "imports": assignment.imports, "seed": 11}
+    found = judged(job | {"tests": tests}, strongest())
+    return {part["cell"].removesuffix("-test"): part for part in found}
+
+
+def solved(name, cell):
+    """Return the source of a solved cell."""
+    (found,) = (one.source for one in read(FOLDER / f"{name}.ipynb").cells if one.id == cell)
+    return found
+
+
+@pytest.mark.parametrize("patch", PATCHES)
+def test_no_patch_hides_a_loop_in_the_shift(patch):
+    (found,) = verdicts("5_xl_attention", {"shift": LOOP}, top=PATCHES[patch]).values()
+    assert found["score"] == 0
+    assert patch != "comparisons" or "there is a loop over the rows" in found["message"]
+
+
+@pytest.mark.parametrize("patch", PATCHES)
+def test_no_patch_hides_a_missing_stop_gradient(patch):
+    look = solved("3_memory", "look").replace("memory.detach()", "memory")
+    (found,) = verdicts("3_memory", {"look": look}, top=PATCHES[patch]).values()
+    assert not found["groups"]["memory"]
+    assert found["score"] < found["most"]
+    assert patch != "comparisons" or "the stop-gradient is missing" in found["message"]
+
+
+@pytest.fixture(scope="module")
+def subtle():
+    return verdicts("3_memory", SUBTLE)
+
+
+def test_what_is_wrong_in_a_corner_passes_the_checks_for_oneself():
+    names = {}
+    exec(solved("3_memory", "imports"), names)
+    for cell, source in SUBTLE.items():
+        exec(source, names)
+        exec(solved("3_memory", f"{cell}-check"), names)
+
+
+@pytest.mark.parametrize(
+    ("cell", "groups"),
+    [
+        ("remember", {"the start of a stream"}),
+        ("look", {"memory", "no memory"}),
+        ("weigh", set()),
+        ("stream", {"M = 0", "one layer, a short stream"}),
+    ],
+)
+def test_a_function_that_is_wrong_in_a_corner_gets_the_other_groups_points_alone(subtle, cell, groups):
+    part = subtle[cell]
+    assert {name for name, right in part["groups"].items() if right} == groups, part
+    assert part["score"] < part["most"]
+    assert part["message"] != "right"
+
+
+@pytest.fixture(scope="module")
+def others():
+    return verdicts("3_memory", OTHER_STYLES, top="from copy import deepcopy")
+
+
+@pytest.mark.parametrize("cell", OTHER_STYLES)
+def test_a_right_function_in_another_style_gets_every_point(others, cell):
+    assert (others[cell]["score"], others[cell]["message"]) == (others[cell]["most"], "right")
+
+
+def test_a_score_of_minus_thirty_hides_nothing():
+    weigh = solved("3_memory", "weigh").replace('float("-inf")', "-30")
+    (found,) = verdicts("3_memory", {"weigh": weigh}).values()
+    assert not found["groups"]["large scores"]
+    assert found["score"] < found["most"]
+
+
+def test_a_memory_in_one_tensor_is_as_right_as_in_a_list():
+    (found,) = verdicts("3_memory", {"remember": STACKED}).values()
+    assert (found["score"], found["message"]) == (5, "right")
+
+
+def test_two_of_three_numbers_are_worth_two_of_three_points_whatever_is_written_to_stderr():
+    names = {}
+    exec(solved("3_memory", "imports"), names)
+    exec(solved("3_memory", "numbers"), names)
+    mine = names["my_numbers"]()
+    source = WARNING.replace("KEPT", str(mine["kept"])).replace("PAIRS", str(mine["pairs"]))
+    (found,) = verdicts("3_memory", {"numbers": source}).values()
+    assert found["score"] == 2
+    assert re.search(r"reach is not 0: count again", found["message"])
