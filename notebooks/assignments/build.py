@@ -4,17 +4,20 @@
     python notebooks/assignments/build.py FOLDER 1 4         these
 
 ``FOLDER/source`` is the instructor's, ``FOLDER/release`` the students', ``FOLDER/solution`` what to hand
-out afterwards: solved, without hidden tests. ``FOLDER/course.toml`` has the course's rules, and is written if
-there is none. Submissions, marks and feedback that are there already stay.
+out afterwards: solved, without hidden tests. The project's notebook is made of its page, ``project.md``:
+each row of the rubric becomes a task, with the row as its mark scheme. ``FOLDER/course.toml`` has the
+course's rules, and is written if there is none. Submissions, marks and feedback that are there already stay.
 """
 
 import argparse
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
 
 import nbformat
+from nbformat.v4 import new_markdown_cell, new_notebook
 from nbgrader.apps.api import NbGraderAPI
 from nbgrader.coursedir import CourseDirectory
 from nbgrader.preprocessors import ClearHiddenTests
@@ -24,6 +27,8 @@ from minitxl.course.marking.rules import EXAMPLE, Rules
 
 HERE = Path(__file__).parent
 CONFIG = "nbgrader_config.py"
+PROJECT = HERE / "project.md"
+KERNEL = {"name": "python3", "language": "python", "display_name": "Python 3 (ipykernel)"}
 
 
 def api_of(course: Path) -> NbGraderAPI:
@@ -33,13 +38,31 @@ def api_of(course: Path) -> NbGraderAPI:
     return NbGraderAPI(CourseDirectory(config=config), config=config)
 
 
+def project(page: str) -> nbformat.NotebookNode:
+    """The project's notebook: its page, and for each row of the rubric a task, which a person marks."""
+    cells = [new_markdown_cell(page.strip(), id="page")]
+    rows = re.findall(r"^\| ([^|]+) \| ([^|]+) \| ([^|]+) \| (\d+) \|$", page, re.MULTILINE)
+    for part, full, half, points in rows:
+        name = part.replace(" ", "-")
+        scheme = f"- {points} points: {full}\n- {int(points) / 2:g} points: {half}"
+        task = new_markdown_cell(
+            f"## {part.capitalize()} ({points} points)\n\n=== BEGIN MARK SCHEME ===\n\n{scheme}\n\n"
+            "=== END MARK SCHEME ===",
+            id=name,
+        )
+        task.metadata.nbgrader = {"grade": False, "solution": False, "locked": True, "task": True}
+        task.metadata.nbgrader |= {"grade_id": name, "points": int(points), "schema_version": 3}
+        cells += [task, new_markdown_cell("*Here, in as many cells as you need*", id=f"{name}-here")]
+    return new_notebook(cells=cells, metadata={"kernelspec": KERNEL})
+
+
 def of_year(notebook: nbformat.NotebookNode, year: str) -> nbformat.NotebookNode:
     """The notebook with everyone's numbers drawn anew for a year."""
-    if year:
-        (imports,) = (cell for cell in notebook.cells if cell.id == "imports")
-        imports.source = (
-            f"from functools import partial\n{imports.source}\n\nvariant = partial(variant, year={year!r})"
-        )
+    for cell in notebook.cells if year else ():
+        if cell.id == "imports":
+            cell.source = (
+                f"from functools import partial\n{cell.source}\n\nvariant = partial(variant, year={year!r})"
+            )
     return notebook
 
 
@@ -55,15 +78,21 @@ def build(course: Path, sources: list[Path]) -> None:
     year = Rules.of(course).year
     api = api_of(course.resolve())
     for source in sources:
-        for version in ("source", "solution"):
-            (course / version / source.stem).mkdir(parents=True, exist_ok=True)
-        notebook = of_year(nbformat.read(source, as_version=4), year)
-        nbformat.write(notebook, course / "source" / source.stem / source.name)
-        made = api.generate_assignment(source.stem)
+        name, is_project = source.stem, source == PROJECT
+        notebook = project(PROJECT.read_text("utf-8")) if is_project else nbformat.read(source, as_version=4)
+        write(of_year(notebook, year), course / "source", name)
+        made = api.generate_assignment(name)
         if not made["success"]:
             raise RuntimeError(made["log"] or made["error"])
-        solved, _ = ClearHiddenTests().preprocess(notebook, {})
-        nbformat.write(solved, course / "solution" / source.stem / source.name)
+        if not is_project:
+            solved, _ = ClearHiddenTests().preprocess(notebook, {})
+            write(solved, course / "solution", name)
+
+
+def write(notebook: nbformat.NotebookNode, version: Path, name: str) -> None:
+    """Write one of an assignment's versions."""
+    (version / name).mkdir(parents=True, exist_ok=True)
+    nbformat.write(notebook, version / name / f"{name}.ipynb")
 
 
 def main() -> None:
@@ -71,7 +100,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path, help="where the course lies, or is to lie")
     parser.add_argument("names", nargs="*", help="beginnings of the assignments' names; none means all")
     asked = parser.parse_args()
-    every = sorted(HERE.glob("*.ipynb"))
+    every = [*sorted(HERE.glob("*.ipynb")), PROJECT]
     sources = [path for path in every if not asked.names or path.name.startswith(tuple(asked.names))]
     if not sources:
         sys.exit(
@@ -79,7 +108,7 @@ def main() -> None:
             + ", ".join(path.stem for path in every)
         )
     build(asked.folder, sources)
-    print(f"{len(sources)} assignments: hand out {asked.folder / 'release'}, keep {asked.folder / 'source'}")
+    print(f"{len(sources)} built: hand out {asked.folder / 'release'}, keep {asked.folder / 'source'}")
 
 
 if __name__ == "__main__":

@@ -135,6 +135,8 @@ class Course:
 
     def _judge(self, job: dict[str, Any]) -> dict[str, Any]:
         """Return the verdict of a judge process; what ends or fails there is to be marked again."""
+        if not job["tests"]:  # a person marks it all
+            return {"parts": [], "again": "", "seconds": 0.0}
         began = perf_counter()
         judge = subprocess.Popen(
             [sys.executable, "-m", "minitxl.course.marking.judge"],
@@ -186,7 +188,8 @@ class Course:
             for student, record in sorted(result.records.items()):
                 if record["again"]:
                     result.unmarked.append((student, record["again"]))
-                if not record["parts"] or (record["stored"] and holds(gradebook, name, student)):
+                is_failed = record["again"] and not record["parts"]
+                if is_failed or (record["stored"] and holds(gradebook, self.folder, name, student)):
                     continue
                 try:
                     store(gradebook, self.folder, result.handed[student], record)

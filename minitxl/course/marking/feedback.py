@@ -15,26 +15,55 @@ pre{white-space:pre-wrap;background:#f6f6f6;padding:.6rem}"""
 
 def page(assignment: Assignment, record: dict[str, Any], mark: dict[str, Any]) -> str:
     """Return the page of one submission; ``mark`` is what the gradebook says of it."""
-    rows = [_row(part, mark) for part in record["parts"]]
     title = escape(f"{assignment.name}: {record['student']}")
-    written = assignment.written
-    given = "not marked yet" if written in mark["by hand"] else f"{mark['points'][written]:g} points"
-    comment = mark["comments"].get(written, "")
     late = f"<p>Handed in late: {mark['penalty']:g} points less.</p>" if mark["penalty"] else ""
     return f"""<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>{STYLE}</style></head><body>
 <h1>{title}</h1>
 <p><b>{mark["score"]:g} of {mark["most"]:g} points</b></p>{late}
-<table><thead><tr><th scope="col">function</th><th scope="col">points</th>
-<th scope="col">what was found</th></tr></thead>
-<tbody>{"".join(rows)}</tbody></table>
-<h2>The written question: {given}</h2>
-<pre>{escape(record["answer"])}</pre>
-{f"<p>{escape(comment)}</p>" if comment else ""}
-<p>Do you think that a mark is wrong? Tell the person who marks which function it is, for which arguments,
-what it returns, and what you think is right. It will be looked at by a person.</p>
+{_functions(record, mark) if record["parts"] else ""}
+{_written(assignment, record, mark) if assignment.solutions else _tasks(assignment, mark)}
+<p>Do you think that a mark is wrong? Tell the person who marks {_which(assignment)}
+It will be looked at by a person.</p>
 </body></html>
 """
+
+
+def _which(assignment: Assignment) -> str:
+    """Return what an objection should say."""
+    if not assignment.solutions:
+        return "which part it is, and where your notebook has what the rubric asks for."
+    return "which function it is, for which arguments,\nwhat it returns, and what you think is right."
+
+
+def _functions(record: dict[str, Any], mark: dict[str, Any]) -> str:
+    rows = "".join(_row(part, mark) for part in record["parts"])
+    return f"""<table><thead><tr><th scope="col">function</th><th scope="col">points</th>
+<th scope="col">what was found</th></tr></thead>
+<tbody>{rows}</tbody></table>"""
+
+
+def _by_hand(name: str, mark: dict[str, Any]) -> tuple[str, str]:
+    """Return points and comment of a cell that a person marks."""
+    given = "not marked yet" if name in mark["by hand"] else f"{mark['points'][name]:g} points"
+    return given, escape(mark["comments"].get(name, ""))
+
+
+def _written(assignment: Assignment, record: dict[str, Any], mark: dict[str, Any]) -> str:
+    given, comment = _by_hand(assignment.by_hand[0], mark)
+    said = f"<p>{comment}</p>" if comment else ""
+    return f"<h2>The written question: {given}</h2>\n<pre>{escape(record['answer'])}</pre>\n{said}"
+
+
+def _tasks(assignment: Assignment, mark: dict[str, Any]) -> str:
+    """Return a table of the parts of a project."""
+    rows = []
+    for name in assignment.by_hand:
+        given, comment = _by_hand(name, mark)
+        rows.append(f'<tr><td>{escape(name)}</td><td class="points">{given}</td><td>{comment}</td></tr>\n')
+    return f"""<table><thead><tr><th scope="col">part</th><th scope="col">points</th>
+<th scope="col">comment</th></tr></thead>
+<tbody>{"".join(rows)}</tbody></table>"""
 
 
 def _row(part: dict[str, Any], mark: dict[str, Any]) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 
 import nbformat
 
+from minitxl.course.marking.layout import laid_out
 from minitxl.course.marking.notebooks import Handed
 from minitxl.files import atomic_write
 
@@ -24,7 +25,12 @@ def open_gradebook(course: Path) -> Any:
     return closing(Gradebook(f"sqlite:///{course / 'gradebook.db'}", "minitxl"))
 
 
-def holds(gradebook: Any, assignment: str, student: str) -> bool:
+def holds(gradebook: Any, course: Path, assignment: str, student: str) -> bool:
+    """Return True if the gradebook has a submission of the student's, and formgrader its notebook."""
+    return has_submission(gradebook, assignment, student) and shown(course, assignment, student).exists()
+
+
+def has_submission(gradebook: Any, assignment: str, student: str) -> bool:
     """Return True if the gradebook has a submission of the student's."""
     from nbgrader.api import MissingEntry
 
@@ -33,6 +39,11 @@ def holds(gradebook: Any, assignment: str, student: str) -> bool:
     except MissingEntry:
         return False
     return True
+
+
+def shown(course: Path, assignment: str, student: str) -> Path:
+    """Return where formgrader looks for a submission's notebook."""
+    return course / "autograded" / student / assignment / f"{assignment}.ipynb"
 
 
 def store(gradebook: Any, course: Path, handed: Handed, record: dict[str, Any]) -> None:
@@ -48,17 +59,18 @@ def store(gradebook: Any, course: Path, handed: Handed, record: dict[str, Any]) 
         grade = gradebook.find_grade(part["cell"], name, name, student)
         grade.auto_score = part["score"]
         grade.needs_manual_grade = part["score"] is None
-    written = gradebook.find_grade(handed.assignment.written, name, name, student)
     changed = record["answer"] != record.get("answer_before", record["answer"])
-    written.needs_manual_grade = written.manual_score is None or changed
+    for cell in handed.assignment.by_hand:
+        grade = gradebook.find_grade(cell, name, name, student)
+        grade.needs_manual_grade = grade.manual_score is None or changed
     for notebook in submission.notebooks:
         notebook.late_submission_penalty = record["penalty"]
     gradebook.db.commit()
     verdicts = {part["cell"]: in_words(part) for part in record["parts"]}
-    path = course / "autograded" / student / name / f"{name}.ipynb"
+    path = shown(course, name, student)
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(path) as new:
-        nbformat.write(handed.laid_out(verdicts), new)
+        nbformat.write(laid_out(handed, verdicts), new)
     os.utime(path, (record["time"], record["time"]))
 
 
@@ -80,7 +92,7 @@ def marks(gradebook: Any, assignment: str, students: Iterable[str]) -> dict[str,
     """Return score, penalty, what a person must still mark, points by hand and comments, by student."""
     found = {}
     for student in students:
-        if not holds(gradebook, assignment, student):
+        if not has_submission(gradebook, assignment, student):
             continue
         submission = gradebook.find_submission(assignment, student)
         grades = [grade for notebook in submission.notebooks for grade in notebook.grades]

@@ -1,12 +1,10 @@
-"""Cells of a submission: matched with the assignment's, repaired, and laid out for marking by hand.
+"""Cells of a submission: matched with the assignment's, and repaired.
 
 A submission is matched by the names of its cells and never trusted for more: tests, points and
 rubric come from the assignment. A cell that was copied is there twice, and the last filled one counts.
 """
 
-import ast
 import hashlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -72,19 +70,18 @@ class Assignment:
             if flags(cell)["grade"] and _is_code(cell)
         ]
 
-    @property
-    def written(self) -> str:
-        """The name of the cell with points that a person gives."""
-        (name,) = (
+    @cached_property
+    def by_hand(self) -> list[str]:
+        """Names of the cells with points that a person gives: written questions, and a project's tasks."""
+        return [
             name
             for name, cell in self.cells.items()
             if flags(cell).get("task") or (flags(cell)["grade"] and not _is_code(cell))
-        )
-        return name
+        ]
 
     @property
     def imports(self) -> str:
-        return str(self.cells["imports"].source)
+        return str(self.cells["imports"].source) if "imports" in self.cells else ""
 
     @property
     def digest(self) -> str:
@@ -116,10 +113,13 @@ class Handed:
         return found
 
     def check(self) -> None:
-        """Refuse a notebook of another assignment: it has no function that is asked for here."""
+        """Refuse a notebook of another assignment: it has nothing that is asked for here."""
         mine = {flags(cell).get("grade_id") for cell in self.notebook.cells}
-        if not mine & ({*self.assignment.solutions} - {"numbers"}):
-            raise ValueError(f"it must be assignment {self.assignment.name}, and has none of its functions")
+        name = self.assignment.name
+        if self.assignment.solutions and not mine & ({*self.assignment.solutions} - {"numbers"}):
+            raise ValueError(f"it must be assignment {name}, and has none of its functions")
+        if not self.assignment.solutions and not mine & {*self.assignment.by_hand}:
+            raise ValueError(f"it must be {name}, and has none of its tasks")
 
     @property
     def repaired(self) -> list[str]:
@@ -162,75 +162,23 @@ class Handed:
         return {name: source for name, source in found.items() if not _blank(self.named[name])}
 
     def answer(self) -> str:
-        """Return the written answer."""
-        for name in (self.assignment.written, "written"):
-            cell = self.named.get(name)
-            if cell is not None and not flags(self.assignment.cells[name]).get("task"):
-                return str(cell.source)
-        return ""
-
-    def laid_out(self, verdicts: dict[str, str]) -> NotebookNode:
-        """Return the notebook for formgrader: the assignment's cells, this one's solutions, the verdicts."""
-        cells = list[NotebookNode]()
-        for cell in self.assignment.notebook.cells:
-            name = flags(cell).get("grade_id")
-            new = nbformat.from_dict(cell)
-            if name and flags(cell)["solution"]:
-                mine = self.named.get(name)
-                new.source = "(missing)" if mine is None else mine.source
-            if name in verdicts:
-                text = nbformat.v4.new_output("stream", name="stdout", text=verdicts[name])
-                new.source, new.outputs = "# marked outside this notebook", [text]
-            cells.append(new)
-            if name == self.assignment.written:
-                rubric = f"**For who marks: rubric and an answer**\n\n{cell.source}"
-                cells.append(nbformat.v4.new_markdown_cell(rubric))
-        return nbformat.v4.new_notebook(cells=cells, metadata=self.assignment.notebook.metadata)
+        """Return what a person marks: the written answer, or all that stands in a project."""
+        if self.assignment.solutions:
+            return "\n\n".join(
+                str(self.named[name].source) for name in self.assignment.by_hand if name in self.named
+            )
+        return "\n\n".join(str(cell.source) for cell in self.notebook.cells)
 
 
 def released(source: str) -> str:
     """Return a cell as students get it: without what is hidden."""
     lines, hidden = [], False
     for line in source.splitlines():
-        hidden = hidden or "### BEGIN HIDDEN TESTS" in line or "### BEGIN MARK SCHEME" in line
+        hidden = hidden or "### BEGIN HIDDEN TESTS" in line or "BEGIN MARK SCHEME" in line
         if not hidden:
             lines.append(line)
-        hidden = hidden and "### END HIDDEN TESTS" not in line and "### END MARK SCHEME" not in line
+        hidden = hidden and "### END HIDDEN TESTS" not in line and "END MARK SCHEME" not in line
     return "\n".join(lines)
-
-
-def normal_form(source: str) -> str | None:
-    """Return code with its names counted off and without docstrings; None for what is no code.
-
-    Two functions that differ in names, comments and layout alone have one form.
-    """
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-    names: dict[str, str] = {}
-    own = {one for node in ast.walk(tree) for one in _bound(node)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Module):
-            node.body = [one for one in node.body if not _is_text(one)] or [ast.Pass()]
-        for field in ("id", "arg", "name"):
-            name = getattr(node, field, None)
-            if name in own:
-                setattr(node, field, names.setdefault(name, f"n{len(names)}"))
-    return ast.dump(tree)
-
-
-def _bound(node: ast.AST) -> Iterator[str]:
-    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-        yield node.id
-    elif isinstance(node, ast.arg):
-        yield node.arg
-    elif isinstance(node, ast.FunctionDef):
-        yield node.name
-
-
-def _is_text(node: ast.AST) -> bool:
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
 def _is_code(cell: NotebookNode) -> bool:

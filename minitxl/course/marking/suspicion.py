@@ -1,13 +1,13 @@
 """What a person should look at: signs, and no verdicts."""
 
+import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import combinations
 from typing import Any
 
 from minitxl.course.grading import NumbersTrial
-from minitxl.course.marking.notebooks import normal_form
 
 REACHING = re.compile(
     r"/proc|_getframe|f_back|f_locals|gc\.get_|sqlite|gradebook|ctypes|subprocess|os\.kill|sys\.modules"
@@ -57,3 +57,37 @@ def alike(codes: Mapping[str, Mapping[str, str]], reference: Mapping[str, str]) 
             for pair in combinations(sorted(students), 2):
                 pairs[pair].append(name)
     return [(one, other, ", ".join(names)) for (one, other), names in sorted(pairs.items())]
+
+
+def normal_form(source: str) -> str | None:
+    """Return code with its names counted off and without docstrings; None for what is no code.
+
+    Two functions that differ in names, comments and layout alone have one form.
+    """
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    names: dict[str, str] = {}
+    own = {one for node in ast.walk(tree) for one in _bound(node)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Module):
+            node.body = [one for one in node.body if not _is_text(one)] or [ast.Pass()]
+        for field in ("id", "arg", "name"):
+            name = getattr(node, field, None)
+            if name in own:
+                setattr(node, field, names.setdefault(name, f"n{len(names)}"))
+    return ast.dump(tree)
+
+
+def _bound(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+        yield node.id
+    elif isinstance(node, ast.arg):
+        yield node.arg
+    elif isinstance(node, ast.FunctionDef):
+        yield node.name
+
+
+def _is_text(node: ast.AST) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)

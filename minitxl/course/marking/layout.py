@@ -1,0 +1,77 @@
+"""Submissions laid out for formgrader: the assignment's cells, the student's answers, the rubric."""
+
+from contextlib import suppress
+from typing import Any
+
+import nbformat
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+
+from minitxl.course.marking.notebooks import Handed, flags, released
+
+SHOWN = ("image/png", "image/jpeg", "text/plain")
+"""Kinds of output that a marker's browser is given: a student's HTML may hold a program."""
+
+
+def laid_out(handed: Handed, verdicts: dict[str, str]) -> NotebookNode:
+    """Return the notebook that formgrader shows; ``verdicts`` are texts by the names of graded cells."""
+    assignment = handed.assignment
+    cells = _functions(handed, verdicts) if assignment.solutions else _project(handed)
+    return new_notebook(cells=cells, metadata=assignment.notebook.metadata)
+
+
+def _functions(handed: Handed, verdicts: dict[str, str]) -> list[NotebookNode]:
+    """Return the assignment's cells with the student's solutions and answers in them."""
+    cells = []
+    for cell in handed.assignment.notebook.cells:
+        name = flags(cell).get("grade_id")
+        new = nbformat.from_dict(cell)
+        if name and flags(cell)["solution"]:
+            mine = handed.named.get(name)
+            new.source = "(missing)" if mine is None else mine.source
+        if name in verdicts:
+            text = new_output("stream", name="stdout", text=verdicts[name])
+            new.source, new.outputs = "# marked outside this notebook", [text]
+        cells.append(new)
+        if name in handed.assignment.by_hand:
+            rubric = f"**For who marks: rubric and an answer**\n\n{cell.source}"
+            cells.append(new_markdown_cell(rubric))
+    return cells
+
+
+def _project(handed: Handed) -> list[NotebookNode]:
+    """Return the student's cells, and each task with its mark scheme where the student left it."""
+    left, cells = dict(handed.assignment.cells), list[NotebookNode]()
+    for cell in handed.notebook.cells:
+        name = flags(cell).get("grade_id")
+        task = left.pop(name, None) if isinstance(name, str) else None
+        if task is not None:
+            cells.append(nbformat.from_dict(task))
+        if task is None or cell.source.split() != released(task.source).split():
+            cells.append(_shown(cell))
+    return cells + [nbformat.from_dict(task) for task in left.values()]
+
+
+def _shown(cell: NotebookNode) -> NotebookNode:
+    """Return a student's cell without metadata, and with outputs that are text and pictures alone."""
+    if cell.cell_type != "code":
+        new = new_markdown_cell(cell.source)
+        if "attachments" in cell:
+            new.attachments = cell.attachments
+        return new
+    outputs = []
+    for output in cell.get("outputs", []):
+        with suppress(Exception):  # of an output that is none
+            outputs.append(_output(output))
+    return new_code_cell(cell.source, outputs=outputs)
+
+
+def _output(output: Any) -> NotebookNode:
+    kind = output.output_type
+    if kind == "stream":
+        return new_output(kind, name="stdout", text=str(output.text))
+    if kind == "error":
+        words = {"ename": str(output.ename), "evalue": str(output.evalue)}
+        return new_output(kind, **words, traceback=[str(line) for line in output.traceback])
+    data = {name: str(output.data[name]) for name in SHOWN if name in output.data}
+    return new_output("display_data", data=data)
