@@ -1,13 +1,21 @@
-"""How nbgrader reads, clears, runs and collects this course."""
+"""How nbgrader reads, clears and collects this course; it runs no student's code, see MarkedOutside."""
 
 from nbconvert.preprocessors import CSSHTMLHeaderPreprocessor
-from nbgrader.preprocessors import ClearHiddenTests, GetGrades
+from nbgrader.preprocessors import ClearHiddenTests, GetGrades, NbGraderPreprocessor
 
 c = get_config()
+
+
+class MarkedOutside(NbGraderPreprocessor):
+    """Stops nbgrader's own Autograde, which runs students' code as you, beside the gradebook."""
+
+    def preprocess(self, notebook, resources):
+        raise RuntimeError("submissions are marked by 'make mark', in a sandbox: nothing was run or changed")
+
 
 c.CourseDirectory.course_id = "minitxl"
 c.ClearSolutions.code_stub = {"python": "raise NotImplementedError"}
 c.ClearSolutions.text_stub = "*Your answer*"
-c.ExecutePreprocessor.timeout = 30  # seconds that one cell of a student may take
+c.Autograde.sanitize_preprocessors = [MarkedOutside]
 c.FileNameCollectorPlugin.named_regexp = r".*/(?P<student_id>[^_/]+)_(?P<file_id>[^/]+\.ipynb)"
 c.GenerateFeedback.preprocessors = [ClearHiddenTests, GetGrades, CSSHTMLHeaderPreprocessor]
