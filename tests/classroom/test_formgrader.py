@@ -1,7 +1,8 @@
-"""What a teacher may press in formgrader beside the marking: nbgrader's Autograde runs nothing."""
+"""nbgrader beside the marking: its Autograde runs nothing, and its exchange hands the pages back."""
 
 import nbformat
 import pytest
+from nbgrader.utils import notebook_hash
 from support import small_course
 from support.small_course import DOUBLE, NAME, hand_in, loaded, notebook, numbers
 
@@ -19,6 +20,9 @@ def course(tmp_path_factory):
     submitted = folder / "submitted" / "ada" / NAME / f"{NAME}.ipynb"
     submitted.parent.mkdir(parents=True)
     path.rename(submitted)
+    submitted.with_name("timestamp.txt").write_text("2026-10-12 12:30:00.123456 UTC")
+    submitted.with_name("submission_secret.txt").write_text("abc")
+    hand_in(folder, "bob", notebook())
     mark(folder)
     (folder / "trace").unlink()  # without isolation, marking runs it too
     return folder
@@ -49,3 +53,24 @@ def test_the_notebook_that_autograde_took_away_is_there_again_after_marking(cour
     assert not found.exists()
     assert mark(course).anew == 0
     assert "5 of 5 points: right" in str(nbformat.read(found, as_version=4))
+
+
+@pytest.mark.filterwarnings("ignore:Passing unrecognized arguments:DeprecationWarning")  # nbgrader's own,
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # and its unclosed files
+def test_the_exchange_hands_each_page_back_by_the_secret_of_its_submission(course, tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["mark.py", str(course), "--isolation", "none", "--feedback"])
+    loaded("mark").main()
+    exchange = tmp_path / "exchange"
+    exchange.mkdir()
+    exchange.chmod(0o777)
+    with (course / "nbgrader_config.py").open("a") as config:
+        config.write(f"c.Exchange.root = {str(exchange)!r}\n")
+    api = loaded("build").api_of(course.resolve())
+    for words in ("first", "second"):
+        page = course / "feedback" / "ada" / NAME / f"{NAME}.html"
+        page.write_text(words)
+        made = api.release_feedback(NAME)
+        assert made["success"], made
+        released = exchange / "minitxl" / "feedback" / f"{notebook_hash(secret='abc', notebook_id=NAME)}.html"
+        assert released.read_text() == words
+    assert len(list(released.parent.iterdir())) == 2

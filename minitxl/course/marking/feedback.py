@@ -1,5 +1,7 @@
 """A page for each student: what each part was worth, what was wrong, and the comments. No hidden test."""
 
+import secrets
+from datetime import UTC, datetime
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -7,6 +9,7 @@ from typing import Any
 from minitxl.course.marking.notebooks import Assignment
 from minitxl.files import atomic_write
 
+SECRET = "submission_secret.txt"
 STYLE = """body{font:16px/1.5 system-ui,sans-serif;max-width:52rem;margin:2rem auto;padding:0 1rem;color:#222}
 table{border-collapse:collapse;width:100%}td,th{text-align:left;vertical-align:top;padding:.4rem .6rem;
 border-bottom:1px solid #ccc}.points{white-space:nowrap}ul{margin:.3rem 0;padding-left:1.2rem}
@@ -84,6 +87,20 @@ def _row(part: dict[str, Any], mark: dict[str, Any]) -> str:
     )
 
 
+def _for_the_exchange(submitted: Path, folder: Path, seconds: float) -> None:
+    """Put beside a page what nbgrader releases it by: the submission's time, and the secret it came with.
+
+    Who handed in elsewhere gets a secret that no one knows: nbgrader ends at the first page without one.
+    """
+    theirs, mine = submitted / SECRET, folder / SECRET
+    if theirs.is_file():
+        mine.write_bytes(theirs.read_bytes())
+    elif not mine.is_file():
+        mine.write_text(secrets.token_hex(32), "utf-8")
+    when = datetime.fromtimestamp(seconds, UTC)
+    (folder / "timestamp.txt").write_text(f"{when:%Y-%m-%d %H:%M:%S.%f} UTC", "utf-8")
+
+
 def write(course: Path, assignment: Assignment, records: dict[str, Any], found: dict[str, Any]) -> int:
     """Write each student's page where nbgrader returns it from, and return how many there are.
 
@@ -96,5 +113,6 @@ def write(course: Path, assignment: Assignment, records: dict[str, Any], found: 
             path.parent.mkdir(parents=True, exist_ok=True)
             with atomic_write(path) as new:
                 new.write_text(page(assignment, record, found[student]), "utf-8")
+            _for_the_exchange(course / "submitted" / student / assignment.name, path.parent, record["time"])
             pages += 1
     return pages
