@@ -1,0 +1,68 @@
+"""The Containerfile without a container: what it installs and copies is what the sandbox starts and needs."""
+
+import ast
+import itertools
+import re
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+from support import small_course
+from support.small_course import DOUBLE, numbers
+
+from minitxl.course.marking.isolation import WORKER, Isolation, container
+from minitxl.course.marking.judge import judged
+from minitxl.course.marking.notebooks import Assignment, Handed
+
+ROOT = Path(__file__).parents[2]
+LINES = (ROOT / "notebooks" / "assignments" / "Containerfile").read_text("utf-8").splitlines()
+COPIES = [shlex.split(line)[1:] for line in LINES if line.startswith("COPY ")]
+SOURCES = [source for *sources, _ in COPIES for source in sources]
+(INSTALL,) = (shlex.split(line)[1:] for line in LINES if line.startswith("RUN "))
+PACKAGES = [
+    word
+    for before, word in itertools.pairwise(INSTALL)
+    if not word.startswith("-") and before not in ("pip", "--constraint", "--extra-index-url")
+]
+
+
+def test_it_copies_the_workers_files_to_where_the_sandbox_starts_them():
+    assert [Path(source).name for source in SOURCES if source.endswith(".py")] == list(WORKER)
+    assert all((ROOT / source).is_file() for source in SOURCES)
+    assert COPIES[-1][-1] == "/worker/"
+    assert container("podman").command[-1] == "/worker/worker.py"
+
+
+def test_what_is_sent_to_be_built_is_what_is_copied():
+    everything, *named = (ROOT / ".dockerignore").read_text("utf-8").split()
+    assert everything == "*"
+    assert sorted(named) == sorted(f"!{source}" for source in SOURCES)
+
+
+def test_it_installs_all_that_the_worker_imports_in_the_tested_versions():
+    needed = set()
+    for source in SOURCES:
+        if source.endswith(".py"):
+            for node in ast.walk(ast.parse((ROOT / source).read_text("utf-8"))):
+                names = [one.name for one in node.names] if isinstance(node, ast.Import) else []
+                names += [node.module] if isinstance(node, ast.ImportFrom) else []
+                needed |= {name.partition(".")[0] for name in names}
+    ours = {Path(name).stem for name in WORKER}
+    assert needed - set(sys.stdlib_module_names) - ours == {*PACKAGES}
+    pinned = re.findall(r"^([\w-]+)==", (ROOT / "constraints.txt").read_text("utf-8"), re.MULTILINE)
+    assert {*PACKAGES} <= {*pinned}
+    assert INSTALL[INSTALL.index("--constraint") + 1] == COPIES[0][-1]
+    assert COPIES[0][0] == "constraints.txt"
+
+
+def test_the_copied_files_alone_judge_a_submission(tmp_path):
+    for source in SOURCES:
+        shutil.copy(ROOT / source, tmp_path)
+    alone = Isolation(
+        "none", "the files of the container", (sys.executable, "-I", str(tmp_path / "worker.py"))
+    )
+    assignment = Assignment(small_course.NAME, small_course.source())
+    handed = Handed(assignment, small_course.notebook(double=DOUBLE, numbers=numbers("ada")))
+    job = {"owner": "ada", "cells": handed.to_run(), "imports": assignment.imports, "seed": 3}
+    assert [part["score"] for part in judged(job | {"tests": assignment.tests}, alone)] == [5, 3]
