@@ -73,6 +73,12 @@ class Evaluate:
                 f"clamp_len must be given for an attention that reads distances, got {self.clamp_len} "
                 f"for {subject.name}, whose attention is absolute"
             )
+        own = None if subject.tokenizer is None else subject.tokenizer.vocabulary
+        if own is not None and self.source.min_count != TextFlags().min_count:
+            raise ValueError(
+                f"min_count must be given to train, and not to evaluate {subject.name}, whose vocabulary "
+                f"stays as it is, got {self.source.min_count}"
+            )
         corpus, vocabulary, ids = text_for(subject, self._source())
         self._check_own_text(corpus, subject)
         part = self._part(corpus, subject)
@@ -101,11 +107,12 @@ class Evaluate:
                 f"its weights are no numbers, or far too large"
             )
         of_all = "" if score.tokens == total else f" of {total:,}"
+        noun = "token" if total == 1 else "tokens"
         print(f"{_called(part)} {corpus.name}, {how}")
         print(f"vocabulary: {vocabulary}{unknown_in(stream, subject.tokenizer)}")
         token = corpus.tokenizer.token
         print(f"{score.bits_per_token:.4f} bits per {token}, perplexity {score.perplexity:.3f}")
-        print(f"{score.tokens:,}{of_all} tokens, {seconds / score.tokens * 1e6:,.1f} microseconds per token")
+        print(f"{score.tokens:,}{of_all} {noun}, {seconds / score.tokens * 1e6:,.1f} microseconds per token")
         if self.folder is not None:
             print(f"next: minitxl generate {quote(str(self.folder))} --prompt TEXT")
 

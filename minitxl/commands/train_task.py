@@ -1,6 +1,6 @@
 """A training that is ready to begin or to go on: nothing in its folder has been touched yet."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -181,7 +181,9 @@ def old_task(
     before, after = (learning_rate(max(1, run.step), one) for one in (own.train, settings))
     if before != after:
         news += (f"the rate at this step, {before:.3g}, becomes {after:.3g}: its schedule is another",)
-    return Task(run, corpus, own.info, _stored(source, tokenizer), news, changed=bool(changes))
+    changed = tuple(f"step {run.step}: {change}" for change in changes.values())
+    info = replace(own.info, changes=(*own.info.changes, *changed))
+    return Task(run, corpus, info, _stored(source, tokenizer), news, changed=bool(changes))
 
 
 def lanes_of(corpus: Corpus, settings: TrainConfig) -> ContiguousBatches:

@@ -48,6 +48,7 @@ class TokenizerSpec:
         return (*self.after, *self.before)
 
 
+BYTE_ORDER_MARK = "\ufeff"
 EOS = "<eos>"
 UNKNOWN = "<unk>"
 LINES = TokenizerSpec("words", after=(EOS,), first=(EOS,), unknown=UNKNOWN)
@@ -150,7 +151,8 @@ def place_of(symbol: str, blocks: Iterable[bytes], name: str, unit: Unit) -> str
 
 
 def _decoded(blocks: Iterable[bytes], name: str) -> Iterator[str]:
-    decoder, done = getincrementaldecoder("utf-8")(), 0
+    """Yield the text of a file in pieces, without the mark that some editors write before a UTF-8 text."""
+    decoder, done, mark = getincrementaldecoder("utf-8")(), 0, BYTE_ORDER_MARK
     for block in chain(blocks, [b""]):
         kept = len(decoder.getstate()[0])
         try:
@@ -162,6 +164,7 @@ def _decoded(blocks: Iterable[bytes], name: str) -> Iterator[str]:
             ) from None
         done += len(block)
         if text:
+            text, mark = text.removeprefix(mark), ""
             yield text
 
 

@@ -25,6 +25,8 @@ from minitxl.fast.eager import is_eager_on_cpu
 
 INTEL = str(torch.cpu.get_capabilities().get("cpu_name")).startswith("Intel")
 ONEDNN = torch.backends.mkldnn.is_available()
+ONEDNN_BFLOAT16 = ONEDNN and torch.ops.mkldnn._is_mkldnn_bf16_supported()
+"""False on a CPU with 256 bits a register, where oneDNN orders no weight in bfloat16."""
 FEW_ROWS = 4
 """Most rows whose product is computed by halves of the matrix."""
 LARGE, LARGE_FOR_FEW_ROWS = 2**22, 2**18
@@ -39,7 +41,7 @@ class FastLinear(nn.Linear):
     """``nn.Linear``, computed by ``linear``; the result has the number format of the input."""
 
     packed: Tensor | None = None
-    """The weight in bfloat16 in the order in which oneDNN reads it; only without gradients."""
+    """The weight in bfloat16 in the order in which oneDNN reads it; only without gradients, where it can."""
 
     def forward(self, input: Float[Tensor, "*rows input"]) -> Float[Tensor, "*rows output"]:
         return self.product(input).to(input.dtype)
@@ -55,7 +57,7 @@ class FastLinear(nn.Linear):
         """Round the weight and, on a CPU, order it for products of so many rows."""
         rounded = nn.Parameter(self.weight.detach().bfloat16(), requires_grad=False)
         vars(self)["_parameters"] = {**self._parameters, "weight": rounded}
-        if rounded.device.type == "cpu" and ONEDNN:
+        if rounded.device.type == "cpu" and ONEDNN_BFLOAT16:
             self.packed = torch.ops.mkldnn._reorder_linear_weight(rounded.detach(), rows)
 
 

@@ -15,7 +15,9 @@ from minitxl.files import atomic_write, in_words
 
 CONFIG = "config.json"
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")
-VOCABULARIES = ("vocab.bin", "vocab.pkl")
+WORDS = "vocab.txt"
+"""A vocabulary as text, a word a line."""
+VOCABULARIES = ("vocab.bin", "vocab.pkl", WORDS)
 """Names of the weights and of the vocabulary; of each, the first that is there is used."""
 SMALL = 2**26
 """Size of settings and vocabulary, at most."""

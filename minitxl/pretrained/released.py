@@ -11,12 +11,13 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from minitxl.arguments import check_kind
+from minitxl.data.tokenizer import Vocabulary
 from minitxl.fields import Spec, checked, flag, naming, sequence, text, whole
 from minitxl.files import atomic_write, plain_file, read_json
 from minitxl.inference.config import EvaluateConfig
 from minitxl.model import TransformerLM
 from minitxl.pretrained import original, torch_files
-from minitxl.pretrained.hub import CONFIG, VOCABULARIES, WEIGHTS, folder_of
+from minitxl.pretrained.hub import CONFIG, SMALL, VOCABULARIES, WEIGHTS, WORDS, folder_of
 from minitxl.training.checkpoints import tensor_digest
 
 CONFIG_BYTES = 2**20
@@ -74,16 +75,25 @@ def load_released(path_or_repo: str | Path) -> tuple[TransformerLM, EvaluateConf
         return original.model_of(config, state, cluster_order="released"), evaluate
 
 
-def save_released(model: TransformerLM, folder: str | Path, evaluate: EvaluateConfig | None = None) -> None:
+def save_released(
+    model: TransformerLM,
+    folder: str | Path,
+    evaluate: EvaluateConfig | None = None,
+    vocabulary: Vocabulary | None = None,
+) -> None:
     """Write config.json and model.safetensors so that Hugging Face's port, and ``load_released``, load them.
 
     ``mem_len`` and ``same_length`` are those of ``evaluate``; without it the port's own, 1600 and
     true. Its ``clamp_len``, if it has one, becomes the model's. The format has no ``seg_len``: what is
-    loaded has 128, and without a window the score depends on it. It has no window but mem_len's, and no
-    vocabulary. A tied tensor is written once, as the port does. The metadata hold the tensors' SHA-256,
-    which ``load_released`` checks and the port ignores.
+    loaded has 128, and without a window the score depends on it. It has no window but mem_len's. A tied
+    tensor is written once, as the port does. The metadata hold the tensors' SHA-256, which
+    ``load_released`` checks and the port ignores.
 
-    Raises a ValueError for a model that the format can't hold: see ``to_original``.
+    The words of ``vocabulary``, as ``run_folder.trained(folder).tokenizer.vocabulary``, become vocab.txt,
+    a word a line, which the port's tokenizer reads if one of them is <unk>. Without them, a text is read
+    in a vocabulary counted anew, and the score is wrong unless it comes out the same.
+
+    Raises a ValueError for a model or a vocabulary that the format can't hold: see ``to_original``.
     """
     check_kind("model", model, TransformerLM)
     check_kind("evaluate", evaluate or EvaluateConfig(), EvaluateConfig)
@@ -92,6 +102,8 @@ def save_released(model: TransformerLM, folder: str | Path, evaluate: EvaluateCo
         raise ValueError(
             f"window must be none or mem_len = {evaluate.mem_len} to be released, got {evaluate.window}"
         )
+    if vocabulary is not None:
+        _check_vocabulary(vocabulary, model, folder)
     keys, state = original.to_original(model, cluster_order="released")
     clusters = len(model.config.cutoffs) + 1
     settings = {
@@ -121,13 +133,43 @@ def save_released(model: TransformerLM, folder: str | Path, evaluate: EvaluateCo
         save_file(named, temporary, metadata={"format": "pt", DIGEST: tensor_digest(named)})
     with atomic_write(folder / CONFIG) as temporary:
         temporary.write_text(json.dumps(settings, indent=2) + "\n", "utf-8")
+    if vocabulary is not None:
+        with atomic_write(folder / WORDS) as temporary:
+            temporary.write_text("".join(f"{word}\n" for word in vocabulary.symbols), "utf-8", newline="\n")
 
 
 def vocabulary_in(path_or_repo: str | Path) -> list[str] | None:
     """Return the words of the folder's or repository's vocabulary; None where it holds none."""
     folder = folder_of(path_or_repo)
     path = next((folder / name for name in VOCABULARIES if (folder / name).exists()), None)
-    return None if path is None else load_released_vocabulary(path)
+    if path is None:
+        return None
+    return _words_of_lines(path) if path.name == WORDS else load_released_vocabulary(path)
+
+
+def _words_of_lines(path: Path) -> list[str]:
+    """Return the words of vocab.txt, one a line."""
+    with plain_file(path).open(encoding="utf-8", newline="\n") as file:
+        words = file.read(SMALL).removesuffix("\n").split("\n")
+    wrong = next((number for number, word in enumerate(words, 1) if word.split() != [word]), None)
+    if wrong is not None:
+        raise ValueError(f"{path} must hold one word a line, got {words[wrong - 1]!r:.60} in line {wrong:,}")
+    return words
+
+
+def _check_vocabulary(vocabulary: Vocabulary, model: TransformerLM, folder: Path) -> None:
+    """Raise a ValueError for a vocabulary that vocab.txt can't hold, or that would not be the one read."""
+    check_kind("vocabulary", vocabulary, Vocabulary)
+    if len(vocabulary) != model.config.vocab_size:
+        raise ValueError(
+            f"vocabulary must hold the model's {model.config.vocab_size:,} words, got {len(vocabulary):,}"
+        )
+    for word in vocabulary.symbols:
+        if word.split() != [word]:
+            raise ValueError(f"vocabulary must be of words to be released, without spaces, got {word!r}")
+    for name in VOCABULARIES:
+        if name != WORDS and (folder / name).exists():
+            raise ValueError(f"{folder} must hold no other vocabulary, got {name}")
 
 
 def load_released_vocabulary(path: Path) -> list[str]:

@@ -103,6 +103,8 @@ class Record(NamedTuple):
     """Bits per token on the validation text after the step, if it was validated."""
     valid_bits_at: dict[int, float] | None = None
     """The same at each of ``validate_attention_lens``."""
+    valid_sample: validation.Sample | None = None
+    """What of the validation text was scored."""
 
 
 class TokenLosses(nn.Module):
@@ -169,7 +171,11 @@ def train_steps(run: Run, lanes: ContiguousBatches, valid: Tensor | None = None)
         record = train_step(run, lanes)
         if valid is not None and is_due(run, settings.validate_every):
             longer = {length: validate(run, valid, length) for length in settings.validate_attention_lens}
-            record = record._replace(valid_bits=validate(run, valid), valid_bits_at=longer or None)
+            record = record._replace(
+                valid_bits=validate(run, valid),
+                valid_bits_at=longer or None,
+                valid_sample=validation.sample_of(valid, settings),
+            )
         yield record
 
 

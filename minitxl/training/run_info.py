@@ -24,6 +24,8 @@ class RunInfo:
     """Published configuration that the settings began from."""
     train_sha256: str | None = None
     """Digest of the training part's tokens; None where it is not known."""
+    changes: tuple[str, ...] = ()
+    """Settings that were changed where the run went on, as "step 300: batch: 8 → 4"."""
 
     def check(self, other: "RunInfo", folder: Path) -> None:
         """Raise a ValueError unless the run in this folder, which is ``self``, may go on with the other."""

@@ -5,6 +5,8 @@ for its mean to be that of a model with memory; and there have to be several, or
 one place of the text.
 """
 
+from typing import NamedTuple
+
 from torch import Tensor
 
 from minitxl.data.batching import spread_lanes
@@ -20,16 +22,29 @@ FEWEST_LANES = 8
 """Lanes of a sample that is not the whole text, at least; shorter ones where the tokens do not suffice."""
 
 
+class Sample(NamedTuple):
+    """What of the validation text is scored; scores compare only where it is the same."""
+
+    lanes: int
+    lane_tokens: int
+    """Tokens scored in each lane."""
+
+    @property
+    def tokens(self) -> int:
+        """Tokens scored in all."""
+        return self.lanes * self.lane_tokens
+
+
 def validate(
     model: TransformerLM, stream: Tensor, settings: TrainConfig, attention_len: int | None = None
 ) -> float:
-    """Return bits per token on ``settings.validate_tokens`` of ``stream``, in ``lanes_in`` it.
+    """Return bits per token on ``sample_of`` the stream.
 
     Segment, memory and window are those of training or, with an ``attention_len``, a memory in
     which every query sees that many keys. Each process reads its share of the lanes.
     """
     how = settings.evaluation if attention_len is None else settings.evaluation.attending(attention_len)
-    count = lanes_in(stream, settings)
+    count = sample_of(stream, settings).lanes
     first, end = (count * rank // distributed.size() for rank in (distributed.rank(), distributed.rank() + 1))
     lanes = spread_lanes(stream, batch=count, tokens=settings.validate_tokens, rows=slice(first, end))
     score = cached_lanes(model, lanes, how) if len(lanes) else Score(0.0, 0)
@@ -37,8 +52,8 @@ def validate(
     return Score(nats, int(scored)).bits_per_token
 
 
-def lanes_in(stream: Tensor, settings: TrainConfig) -> int:
-    """Return in how many lanes the sample is read, the same for training's memory and longer ones.
+def sample_of(stream: Tensor, settings: TrainConfig) -> Sample:
+    """Return the lanes in which the sample is read, the same for training's memory and longer ones.
 
     As many as in training, or fewer and longer ones, to hold ``SPANS`` times segment and memory, but
     not under ``FEWEST_LANES``. The whole text may be a single lane.
@@ -46,7 +61,8 @@ def lanes_in(stream: Tensor, settings: TrainConfig) -> int:
     there = len(stream) - 1
     tokens = min(settings.validate_tokens, there)
     fewest = 1 if tokens == there else FEWEST_LANES
-    return min(tokens, max(fewest, min(settings.batch, tokens // (SPANS * _span(settings)))))
+    lanes = min(tokens, max(fewest, min(settings.batch, tokens // (SPANS * _span(settings)))))
+    return Sample(lanes, tokens // lanes)
 
 
 def sufficient_tokens(settings: TrainConfig) -> int:
@@ -56,11 +72,10 @@ def sufficient_tokens(settings: TrainConfig) -> int:
 
 def in_words(stream: Tensor, settings: TrainConfig) -> str:
     """Return one line that says how much of the validation text is scored, and in how many lanes."""
-    there, count = len(stream) - 1, lanes_in(stream, settings)
-    scored = count * (min(settings.validate_tokens, there) // count)
-    lanes = "1 lane" if count == 1 else f"{count:,} lanes from all over the text, each"
-    size = f"{lanes} of {scored // count:,}"
-    return f"validation: {scored:,} of {there:,} tokens, in {size}, without memory at first"
+    there, sample = len(stream) - 1, sample_of(stream, settings)
+    lanes = "1 lane" if sample.lanes == 1 else f"{sample.lanes:,} lanes from all over the text, each"
+    size = f"{lanes} of {sample.lane_tokens:,}"
+    return f"validation: {sample.tokens:,} of {there:,} tokens, in {size}, without memory at first"
 
 
 def _span(settings: TrainConfig) -> int:

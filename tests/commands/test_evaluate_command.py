@@ -269,7 +269,8 @@ def test_without_a_network_the_sentence_says_what_to_do(tmp_path, monkeypatch, c
     hub_server.ask(address, monkeypatch, tmp_path / "hub")
     expected = (
         "me/small can't be downloaded from the hub: try again with a connection, or put its config.json, "
-        "model.safetensors or pytorch_model.bin, and vocab.bin or vocab.pkl into a folder by hand"
+        "model.safetensors or pytorch_model.bin, and vocab.bin or vocab.pkl or vocab.txt into a folder "
+        "by hand"
     )
     assert refusal(capsys, "evaluate --released me/small") == expected
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
@@ -339,6 +340,9 @@ def test_a_run_in_words_reads_another_text_with_its_own(book, other, tmp_path, c
     assert told_perplexity(told(capsys)) == told_perplexity(out)
     assert refusal(capsys, "evaluate", run, "--text", other, "--unit characters") == (
         f"unit must be words as in {run}, got characters"
+    )
+    assert refusal(capsys, "evaluate", run, "--text", other, "--min-count 1") == (
+        f"min_count must be given to train, and not to evaluate {run}, whose vocabulary stays as it is, got 1"
     )
     assert scored(capsys, run) == ("test part of book.txt", 31)
     config = (run / "config.json").read_bytes()

@@ -279,6 +279,11 @@ def test_a_batch_changes_and_the_memory_is_emptied(here, capsys):
     run = last(here / "words")
     assert (run.step, run.memory.shape[1]) == (12, 8)
     assert run.tokens == 6 * 4 * 8 + 6 * 8 * 8
+    changes = json.loads((here / "words" / "config.json").read_text())["info"]["changes"]
+    assert changes == ["step 6: batch: 4 → 8", "step 6: steps: 6 → 12"]
+    call("train", here / "words --extend 13")
+    info = run_folder.trained(here / "words").info
+    assert info.changes == (*changes, "step 12: steps: 12 → 13")
 
 
 def test_a_vocabulary_that_was_lost_is_a_refusal_of_evaluate_and_is_written_anew_by_training(here, capsys):

@@ -26,6 +26,14 @@ def test_words_stand_between_what_is_put_before_and_after_each_line():
     assert all_symbols(b"a b\nc\n", rule) == ["<S>", "a", "b", "</S>", "<S>", "c", "</S>"]
 
 
+@pytest.mark.parametrize("size", [1, 2, 3, 1000])
+@pytest.mark.parametrize("unit", ["words", "characters"])
+def test_the_mark_at_the_start_of_a_utf_8_text_is_no_part_of_it_and_elsewhere_is(unit, size):
+    text = "the cat \ufeffthe"
+    expected = text.split() if unit == "words" else list(text)
+    assert all_symbols(text.encode("utf-8-sig"), TokenizerSpec(unit), size) == expected
+
+
 @pytest.mark.parametrize("size", [1, 2, 5, 1000])
 @pytest.mark.parametrize(
     ("text", "offset", "byte"),

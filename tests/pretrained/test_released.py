@@ -1,6 +1,7 @@
 import json
 import os
 import pickle
+import re
 from collections import Counter, OrderedDict
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from models import in_segments, small_config, some_tokens
 from safetensors.torch import save_file
 from support.released import KINDS, Hostile, random_model, write_released
 
+from minitxl.data.tokenizer import Vocabulary
 from minitxl.inference.config import EvaluateConfig
 from minitxl.model import TransformerLM
 from minitxl.pretrained.original import load_original, to_original
@@ -28,6 +30,11 @@ every_kind = pytest.mark.parametrize("kind", KINDS)
 def losses(model, mem_len=5):
     tokens = some_tokens(2, 12)
     return in_segments(model, tokens, [4, 4, 4], mem_len=mem_len)
+
+
+def save(model, folder, **more):
+    save_released(model, folder, EvaluateConfig(seg_len=4, mem_len=5), **more)
+    return folder
 
 
 @every_kind
@@ -195,6 +202,39 @@ def test_saved_weights_in_which_a_bit_is_another_are_refused_by_name(tmp_path):
     path.write_bytes(content)
     with pytest.raises(ValueError, match=r"model\.safetensors is damaged: .* do not match its SHA-256"):
         load_released(tmp_path)
+
+
+def test_a_saved_vocabulary_is_loaded_with_its_model(tmp_path):
+    model = random_model("plain", torch.float32)
+    words = Vocabulary(("<eos>", "<unk>", *(f"wörd{n}" for n in range(model.config.vocab_size - 2))), "<unk>")
+    assert vocabulary_in(save(model, tmp_path / "without")) is None
+    folder = save(model, tmp_path / "with", vocabulary=words)
+    assert vocabulary_in(folder) == list(words.symbols)
+    assert (folder / "vocab.txt").read_bytes().startswith("<eos>\n<unk>\nwörd0\n".encode())
+    (folder / "vocab.txt").write_text("<eos>\ntwo words\n")
+    with pytest.raises(ValueError, match=r"vocab\.txt must hold one word a line, got 'two words' in line 2"):
+        vocabulary_in(folder)
+
+
+@pytest.mark.parametrize(
+    ("symbols", "sentence"),
+    [
+        (["a"], "vocabulary must hold the model's {} words, got 1"),
+        ([" ", "\n"], "vocabulary must be of words to be released, without spaces, got ' '"),
+        (["a"], "{folder} must hold no other vocabulary, got vocab.bin"),
+    ],
+)
+def test_a_vocabulary_that_would_not_be_the_one_read_is_not_saved(symbols, sentence, tmp_path):
+    model = random_model("plain", torch.float32)
+    size, folder = model.config.vocab_size, tmp_path / "new"
+    if "other" in sentence:
+        folder.mkdir()
+        (folder / "vocab.bin").write_bytes(b"words")
+    if "got 1" not in sentence:
+        symbols = [*symbols, *(f"w{n}" for n in range(size - len(symbols)))]
+    with pytest.raises(ValueError, match=f"^{re.escape(sentence.format(size, folder=folder))}$"):
+        save(model, folder, vocabulary=Vocabulary(tuple(symbols)))
+    assert not (folder / "config.json").exists()
 
 
 def test_a_model_that_the_format_cannot_hold_is_not_saved(tmp_path):

@@ -34,6 +34,8 @@ def test_a_line_is_a_record(tmp_path):
         "valid_bits_at": None,
         "perplexity": None,
         "valid_perplexity": None,
+        "valid_lanes": None,
+        "valid_tokens": None,
     }
     assert (second["valid_bits"], second["valid_bits_at"]) == (3.5, {"16": 3.25})
 
