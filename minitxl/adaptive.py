@@ -169,8 +169,8 @@ class AdaptiveSoftmax(nn.Module):
         if tables:
             for mine, theirs in zip(self.tables, embedding.tables, strict=True):
                 mine.weight = theirs.weight
-        for i, (mine, tied) in enumerate(zip(self.projections, projections, strict=False)):
-            if tied:
+        for i, mine in enumerate(self.projections):
+            if projections and projections[i]:
                 mine.weight = embedding.projections[i if self.partition.div_val > 1 else 0].weight
 
     def log_probs(self, hidden: Float[Tensor, "batch seg model"]) -> Float[Tensor, "batch seg vocab"]:

@@ -25,8 +25,10 @@ Segment = Float[Tensor, "batch query model"]
 LayerMemory = Float[Tensor, "batch mem model"]
 Context = Float[Tensor, "batch key model"]
 Scores = Float[Tensor, "batch head query key"]
+Weights = Float[Tensor, "batch head query key"]
 Heads = Float[Tensor, "batch head query dim"]
 Keys = Float[Tensor, "batch head key dim"]
+Values = Float[Tensor, "batch head key dim"]
 Mask = Bool[Tensor, "batch_or_1 query key"]
 KeyMask = Bool[Tensor, "batch key"]
 
@@ -85,7 +87,7 @@ def segment_mask(
     return attention_mask(x.shape[1], context.shape[1], window=window, key_mask=key_mask, device=x.device)
 
 
-def masked_softmax(scores: Scores, mask: Mask | None) -> Scores:
+def masked_softmax(scores: Scores, mask: Mask | None) -> Weights:
     """Return the softmax over the keys that the mask leaves; a query with none gets zeros, not NaN."""
     if mask is None:
         return scores.softmax(dim=-1)
@@ -121,7 +123,7 @@ def distance_scores(q: Heads, r: Float[Tensor, "head dist dim"]) -> Scores:
     return rel_shift(einsum(q, r, "batch head query dim, head dist dim -> batch head query dist"))
 
 
-def weighted_sum(weights: Scores, v: Keys) -> Heads:
+def weighted_sum(weights: Weights, v: Values) -> Heads:
     """Return Σ_j α_ij v_j for each query."""
     return einsum(weights, v, "batch head query key, batch head key dim -> batch head query dim")
 
@@ -144,7 +146,9 @@ class MultiHeadAttention(nn.Module):
         self.W_o = nn.Linear(n_head * d_head, d_model, bias=False)
         self.drop = nn.Dropout(attention_dropout)
 
-    def context_weights(self, x: Segment, context: Context | None = None, mask: Mask | None = None) -> Scores:
+    def context_weights(
+        self, x: Segment, context: Context | None = None, mask: Mask | None = None
+    ) -> Weights:
         """Return the softmax weights over any context: self-attention without one, else cross-attention.
 
         ``mask`` is True where a query may attend to a key, and the same for all heads.
@@ -162,7 +166,7 @@ class MultiHeadAttention(nn.Module):
 
     def attention_weights(
         self, x: Segment, memory: LayerMemory | None = None, **options: Unpack[AttentionOptions]
-    ) -> Scores:
+    ) -> Weights:
         """Return the causal softmax weights; a row sums to 1, or to 0 where the query has no key."""
         check_segment(x, memory, options, weight=self.W_q.weight)
         context = concat_memory(memory, x)
@@ -212,14 +216,14 @@ class ShawAttention(nn.Module):
         clip = self.max_distance if clamp_len is None else min(self.max_distance, clamp_len)
         return ((j - i).clamp(-clip, clip) + self.max_distance).expand_as(scores)
 
-    def shaw_weights(self, q: Heads, k: Keys, mask: Mask | None, clamp_len: int | None) -> Scores:
+    def shaw_weights(self, q: Heads, k: Keys, mask: Mask | None, clamp_len: int | None) -> Weights:
         """Return α, the softmax of equation 4; the queries stand at the last positions."""
         content = content_scores(q, k)  # q_i · k_j
         by_row = einsum(q, self.a_K, "batch head query dim, row dim -> batch head query row")
         of_distance = by_row.gather(-1, self.table_rows(content, clamp_len))  # q_i · a^K_ij
         return masked_softmax((content + of_distance) / sqrt(self.d_head), mask)
 
-    def shaw_values(self, weights: Scores, v: Keys, clamp_len: int | None) -> Heads:
+    def shaw_values(self, weights: Weights, v: Values, clamp_len: int | None) -> Heads:
         """Return z of equation 3."""
         by_row = weights.new_zeros(*weights.shape[:-1], len(self.a_V))
         by_row = by_row.scatter_add(-1, self.table_rows(weights, clamp_len), weights)
@@ -232,7 +236,7 @@ class ShawAttention(nn.Module):
         context: Context | None = None,
         mask: Mask | None = None,
         clamp_len: int | None = None,
-    ) -> Scores:
+    ) -> Weights:
         """Return the softmax weights over a context that ends with x, or is x.
 
         ``mask`` is True where a query may attend to a key, and the same for all heads.
@@ -256,7 +260,7 @@ class ShawAttention(nn.Module):
 
     def attention_weights(
         self, x: Segment, memory: LayerMemory | None = None, **options: Unpack[AttentionOptions]
-    ) -> Scores:
+    ) -> Weights:
         """Return the causal softmax weights; a row sums to 1, or to 0 where the query has no key."""
         check_segment(x, memory, options, weight=self.W_q.weight)
         context = concat_memory(memory, x)
@@ -324,11 +328,7 @@ class XLAttention(nn.Module):
 
     def projections(
         self, x: Segment, memory: LayerMemory | None, clamp_len: int | None
-    ) -> tuple[
-        Float[Tensor, "batch head query dim"],
-        Float[Tensor, "batch head key dim"],
-        Float[Tensor, "head dist dim"],
-    ]:
+    ) -> tuple[Heads, Keys, Float[Tensor, "head dist dim"]]:
         """Return q of the segment, k = W_kE h~ of the context, r = W_kR R of the distances."""
         check_states(self.W_q.weight, x=x, memory=memory)
         context = concat_memory(memory, x)
@@ -359,7 +359,7 @@ class XLAttention(nn.Module):
 
     def attention_weights(
         self, x: Segment, memory: LayerMemory | None = None, **options: Unpack[AttentionOptions]
-    ) -> Scores:
+    ) -> Weights:
         """Return the causal softmax weights; a row sums to 1, or to 0 where the query has no key."""
         check_segment(x, memory, options, weight=self.W_q.weight)
         mask = segment_mask(x, concat_memory(memory, x), **options)
@@ -370,5 +370,5 @@ class XLAttention(nn.Module):
     ) -> Segment:
         """Return the attention's output for each query of the segment."""
         weights = self.drop(self.attention_weights(x, memory, **options))
-        v = split_heads(self.W_v(concat_memory(memory, x)), self.n_head)
-        return self.W_o(merge_heads(weighted_sum(weights, v)))
+        values = split_heads(self.W_v(concat_memory(memory, x)), self.n_head)
+        return self.W_o(merge_heads(weighted_sum(weights, values)))

@@ -29,6 +29,7 @@ from minitxl.attention import (
     LayerMemory,
     Scores,
     Segment,
+    Weights,
     concat_memory,
     content_scores,
     masked_softmax,
@@ -68,7 +69,7 @@ class CausalSelfAttention(nn.Module):
 
     def attention_weights(
         self, x: Segment, memory: LayerMemory | None = None, **options: Unpack[AttentionOptions]
-    ) -> Scores:
+    ) -> Weights:
         """Return the causal softmax weights; a row sums to 1, or to 0 where the query has no key."""
         check_segment(x, memory, options, weight=self.W_q.weight)
         context = concat_memory(memory, x)
@@ -227,10 +228,6 @@ class T5Attention(BiasedAttention):
         self.n_bucket, self.bucket_distance = n_bucket, bucket_distance
         self.table = nn.Parameter(torch.zeros(n_head, n_bucket)) if table is None else table
 
-    def buckets(self, dist: Int[Tensor, " dist"]) -> Int[Tensor, " dist"]:
-        """Return the bucket of each distance."""
-        return buckets(dist, self.n_bucket, self.bucket_distance)
-
     def bias(self, dist: Int[Tensor, " dist"]) -> Bias:
         """Return each head's bias for the bucket of each distance."""
-        return self.table[:, self.buckets(dist)]
+        return self.table[:, buckets(dist, self.n_bucket, self.bucket_distance)]

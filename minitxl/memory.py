@@ -6,8 +6,8 @@ Memory is one tensor [layer batch mem model]. Entry n has what layer n, counted 
 segments: the embeddings for layer 0, and the output of layer n - 1 for the others. That is the paper's h^n,
 the output of its layer n. ∘ joins along the tokens. SG, the stop-gradient, is taken in ``extend``.
 
-Memory holds no keys and values: each segment projects it with the current W_k and W_v. So W_k and W_v get
-gradients from memory, and the computation of earlier segments gets none.
+Memory holds no keys and values: each segment projects it with the current W_k and W_v (in XL, W_kE and W_v).
+So these matrices get gradients from memory, and the computation of earlier segments gets none.
 
 Training calls ``extend`` after each segment in ``training.loop.train_step``, evaluation and generation in
 ``inference``.

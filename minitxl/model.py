@@ -128,22 +128,23 @@ class TransformerLM(nn.Module):
         self.apply(initialise)
 
     def _new_attention(self) -> Attention:
+        """Return the next layer's attention; shared biases are those of the first layer."""
         c = self.config
         sizes, rate = (c.d_model, c.n_head, c.d_head), c.attention_dropout
-        first = self.blocks[0].attention if c.share_biases and self.blocks else None
+        first_layer = self.blocks[0].attention if c.share_biases and self.blocks else None
         if c.attention == "absolute":
             return MultiHeadAttention(*sizes, attention_dropout=rate)
         if c.attention == "shaw":
             return ShawAttention(*sizes, max_distance=c.max_distance, attention_dropout=rate)
         if c.attention == "xl":
-            u, v = getattr(first, "u", None), getattr(first, "v", None)
+            u, v = getattr(first_layer, "u", None), getattr(first_layer, "v", None)
             return XLAttention(*sizes, dropout=c.dropout, attention_dropout=rate, u=u, v=v)
         if c.attention == "rotary":
             return RotaryAttention(*sizes, attention_dropout=rate)
         if c.attention == "alibi":
             return ALiBiAttention(*sizes, attention_dropout=rate)
         if c.attention == "t5":
-            buckets, table = (c.n_bucket, c.bucket_distance), getattr(first, "table", None)
+            buckets, table = (c.n_bucket, c.bucket_distance), getattr(first_layer, "table", None)
             return T5Attention(*sizes, *buckets, attention_dropout=rate, table=table)
         raise ValueError(f"attention must be one of ModelConfig.attention, got {c.attention!r}")
 

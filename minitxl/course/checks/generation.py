@@ -130,6 +130,11 @@ def solution_generate(model: TransformerLM, prompt: Tensor, length: int, mem_len
     return _mistaken()(model, prompt, length, mem_len)
 
 
+def solution_nucleus(log_probs: Tensor, top_p: float) -> Tensor:
+    """Return the probabilities of the fewest likeliest tokens that have ``top_p`` together; they sum to 1."""
+    return top_k_top_p(log_probs, top_p=top_p)
+
+
 def _greedy(model: TransformerLM, prompt: Tensor, length: int, mem_len: int) -> Tensor:
     return sample(model, [prompt], length=length, mem_len=mem_len, temperature=0)[0]
 

@@ -12,9 +12,10 @@ GREY = "#E4E4E4"
 
 
 def training_parts(data: Data) -> Picture:
-    """Draw the test loss of each change less that of the same seed's whole step, a panel for each length.
+    """Draw how much more the test loss is than that of the unchanged training of the same seed.
 
-    A grey bar reaches from the smallest to the largest of a change's differences.
+    There is a panel for each length of training. A grey bar reaches from the smallest to the largest of a
+    change's differences.
     """
     words = []
     with drawing(10, 3.2) as figure:
@@ -35,18 +36,20 @@ def training_parts(data: Data) -> Picture:
                     textcoords="offset points",
                     ha="center",
                     fontsize=9,
+                    bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5},
                 )
                 said.append(
                     f"{name} {cost['mean']:+.3f} ({', '.join(f'{one:+.3f}' for one in cost['seeds'])})"
                 )
             axes.set(title=f"{row['steps']} steps", ylim=(len(NAMES) - 0.5, -0.7))
             axes.margins(x=0.12)
-            axes.set_xlabel(f"{BITS} more than\nthe same seed's whole step")
+            axes.set_xlabel(f"{BITS} more than\nthe unchanged training of the same seed")
             words.append(f"after {row['steps']} steps {'; '.join(said)}")
         shown[0].set_yticks(range(len(NAMES)), list(NAMES.values()))
         shown[0].plot([], [], "o", color=BLUE, ms=6, mfc="white", label="a seed")
         shown[0].plot([], [], "|", color=BLUE, ms=12, mew=2.5, ls="none", label="mean of the seeds")
         legend_outside(figure, place="upper center", ncols=2)
     return Picture(
-        figure, f"Test {BITS} more than the whole step of the same seed, mean and seeds: {'. '.join(words)}."
+        figure,
+        f"Test {BITS} more than the unchanged training of the same seed, mean and seeds: {'. '.join(words)}.",
     )
