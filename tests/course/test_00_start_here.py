@@ -231,11 +231,27 @@ def one_by_one(model, tokens, seg_len, mem_len):
     return outputs[0].softmax(dim=-1)[-1]
 
 
+def reading_again(model, tokens, seg_len, mem_len):
+    memory = torch.zeros(2, 1, 0, 8)
+    for segment in tokens.split(seg_len):
+        memory = by_tokens(memory, model(segment[None], memory)[1], mem_len)
+        log_probs, _ = model(segment[None], memory)
+    return log_probs[0, -1].exp()
+
+
 LOOPS = {"a while loop that keeps gradients": looped, "chunks, and a softmax": one_by_one}
 BROKEN = {
     "as if nothing stood before it": lambda model, tokens, L, M: one_by_one(model, tokens, L, 0),
     "every token sees all tokens": lambda model, tokens, L, M: one_by_one(model, tokens, 99, M),
-    "the memory is replaced": lambda *case: looped(*case, remember=lambda memory, states, M: states),
+    "the last segment's states alone": lambda *case: looped(*case, remember=lambda memory, states, M: states),
+    "mem_len, not seg_len": lambda model, tokens, L, M: looped(
+        model, tokens, L, M, remember=lambda memory, states, _: by_tokens(memory, states, L)
+    ),
+    "the past comes first": lambda *case: looped(
+        *case, remember=lambda memory, states, M: by_tokens(states, memory, M)
+    ),
+    "with a memory that holds it already": reading_again,
+    "return it after the loop": lambda model, tokens, L, M: looped(model, tokens[:L], L, M),
     "and give mem_len to remember": lambda *case: looped(
         *case, remember=lambda memory, states, M: torch.cat([memory, states], dim=2)
     ),

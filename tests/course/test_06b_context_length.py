@@ -26,7 +26,7 @@ def test_the_solution_is_right_and_the_stub_is_not_there_yet(cell):
     PAGE.assert_solved_by_its_solution_alone(cell, CHECKS[cell])
 
 
-@pytest.mark.parametrize("rival", [lambda c: 1.1, lambda c: 1.02 + 0.1 / c, lambda c: torch.tensor(1.1)])
+@pytest.mark.parametrize("rival", [lambda c: 1.3, lambda c: 1.25 + 0.4 / c, lambda c: torch.tensor(1.3)])
 def test_a_rival_that_shortens_a_is_right(rival):
     assert checks.check_rival(rival).right
 
@@ -39,6 +39,8 @@ def test_a_rival_that_shortens_a_is_right(rival):
         (lambda c: "low", "a number of 0 or more"),
         (lambda c: 1.02 + c / 1000, "a longer context raises your loss"),
         (lambda c: 0.5, "C must be worse there"),
+        (lambda c: 1.0131, "with 32 tokens C has 1.013 nats and A 1.198: C must be worse there"),
+        (lambda c: float("inf"), "a number of 0 or more"),
         (lambda c: 1.5, "with 8 tokens C has 1.500 nats, no better than A's 1.397"),
         (lambda c: 1.39, "C must be ahead of A for longer, or by more"),
     ],

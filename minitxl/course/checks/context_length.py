@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import pairwise
-from math import ceil, floor
+from math import ceil, floor, isfinite
 from typing import Any
 
 import torch
@@ -90,6 +90,24 @@ def check_gain(attempt: Callable[..., Any]) -> Verdict:
         "the hardest targets are chosen by the model's own loss: T is where b(c, t) is largest": partial(
             context_mistakes.gain, ranked_by_own=True
         ),
+        "the model itself is of the group: its own loss counts in b(c, t)": partial(
+            context_mistakes.gain, without_itself=True
+        ),
+        "f(c, c') takes this model's losses at c', and not the smallest of the group": partial(
+            context_mistakes.gain, group_at_long=True
+        ),
+        "f(c, c) is the mean of b(c, t): the group's smallest losses, and not the model's own": partial(
+            context_mistakes.gain, own_before=True
+        ),
+        "f(c, c') lacks its minimum with the baseline b(c, t)": partial(
+            context_mistakes.gain, bare_after=True
+        ),
+        "losses are in nats, so perplexity is e to their mean; 2 is for bits": partial(
+            context_mistakes.gain, base_2=True
+        ),
+        "that is in per cent: return the share, 0.095 for A and not 9.5": partial(
+            context_mistakes.gain, in_percent=True
+        ),
         "the number of hard targets is rounded to the nearest, and here it is rounded down": partial(
             context_mistakes.gain, rounding=floor
         ),
@@ -146,6 +164,10 @@ def check_recl(attempt: Callable[..., Any]) -> Verdict:
             partial(context_mistakes.walk, last_gain=True),
         ],
         "all targets are used: hand r on to gain": partial(context_mistakes.walk, everything=True),
+        "gain is a share: 1 % is 0.01, and no step gains 1": partial(context_mistakes.walk, least=1.0),
+        "each step is measured from where the walk stands, and not from the start": partial(
+            context_mistakes.walk, from_start=True
+        ),
     }
     names, cases = ("losses", "which", "lengths", "r"), list(_groups(60))
     if _ends_without_an_answer(attempt, cases):
@@ -189,6 +211,8 @@ def _groups(number: int) -> list[tuple[GroupLosses, int, list[int], float]]:
 
 
 LENGTHS = list(range(8, 129, 8))
+BEHIND = 32
+"""Context length from which on the rival must be worse than A."""
 
 
 def curves(lengths: list[int] = LENGTHS) -> dict[str, dict[int, Tensor]]:
@@ -202,7 +226,7 @@ def curves(lengths: list[int] = LENGTHS) -> dict[str, dict[int, Tensor]]:
 def check_rival(attempt: Callable[[int], Any]) -> Verdict:
     """Judge ``attempt(c)``: losses in nats of a model C beside which A's RECL is at most half.
 
-    C must be worse than A at the longest context, and may not lose by more context.
+    C must be worse than A from ``BEHIND`` tokens on, and may not lose by more context.
     """
     group = curves()
     before = context_length.recl(group, r=1.0)["A"].tokens
@@ -215,27 +239,31 @@ def check_rival(attempt: Callable[[int], Any]) -> Verdict:
     if any(loss is None or loss is Ellipsis for loss in losses.values()):
         return Verdict.of_nothing()
     losses = {c: loss.tolist() if isinstance(loss, Tensor) else loss for c, loss in losses.items()}
-    if not all(isinstance(loss, int | float) and loss >= 0 for loss in losses.values()):
+    if not all(isinstance(loss, int | float) and isfinite(loss) and loss >= 0 for loss in losses.values()):
         return Verdict(False, "return a loss in nats for each context length c: a number of 0 or more")
-    first, last, best = losses[LENGTHS[0]], losses[LENGTHS[-1]], group["A"][LENGTHS[-1]].mean().item()
     if any(losses[long] > losses[short] + 1e-9 for short, long in pairwise(LENGTHS)):
         return Verdict(False, "a longer context raises your loss: let it fall, or stay as it is")
-    if last <= best:
+    own = {c: of.mean().item() for c, of in group["A"].items()}
+    ahead = next((c for c in LENGTHS if c >= BEHIND and losses[c] <= own[c]), None)
+    if ahead is not None:
         return Verdict(
             False,
-            f"with {LENGTHS[-1]} tokens C has {last:.3f} nats and A {best:.3f}: C must be worse there",
+            f"with {ahead} tokens C has {losses[ahead]:.3f} nats and A {own[ahead]:.3f}: "
+            f"C must be worse there",
         )
     third = {c: torch.full((10,), float(loss), dtype=torch.float64) for c, loss in losses.items()}
     after = context_length.recl(group | {"C": third}, r=1.0)["A"].tokens
     if after > before / 2:
-        own = group["A"][LENGTHS[0]].mean().item()
+        first, own_first = losses[LENGTHS[0]], own[LENGTHS[0]]
         why = (
-            f"with {LENGTHS[0]} tokens C has {first:.3f} nats, no better than A's {own:.3f}"
-            if first >= own
+            f"with {LENGTHS[0]} tokens C has {first:.3f} nats, no better than A's {own_first:.3f}"
+            if first >= own_first
             else "C must be ahead of A for longer, or by more, at short contexts"
         )
         return Verdict(False, f"A's RECL is {after} beside C, and {before} without: {why}")
-    return Verdict(True, f"beside C, A's RECL is {after} tokens and not {before}, and A is the better model")
+    return Verdict(
+        True, f"beside C, A's RECL is {after} tokens and not {before}, though A is better from {BEHIND} on"
+    )
 
 
 def check_comparable(answer: Mapping[str, Any]) -> Verdict:

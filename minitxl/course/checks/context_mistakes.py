@@ -29,27 +29,36 @@ def gain(
     ranked_at_long: bool = False,
     ranked_by_own: bool = False,
     mean_of_exp: bool = False,
+    without_itself: bool = False,
+    group_at_long: bool = False,
+    own_before: bool = False,
+    bare_after: bool = False,
+    base_2: bool = False,
+    in_percent: bool = False,
     rounding: Callable[[float], int] = round,
     reduction: str = "min",
 ) -> float:
     """Return Appendix C's gain with one step of it wrong."""
     best = reduce(losses, "system context target -> context target", reduction)
     baseline = losses[which, short] if own else best[short]
-    share = r * len(baseline)
-    number = len(baseline) if everything else max(1, rounding(share))
+    if without_itself:
+        baseline = torch.cat([losses[:which, short], losses[which + 1 :, short]]).amin(dim=0)
+    number = len(baseline) if everything else max(1, rounding(r * len(baseline)))
     ranked = best[long] if ranked_at_long else losses[which, short] if ranked_by_own else baseline
     hardest = ranked.sort(descending=not easiest, stable=True).indices[:number]
     f = []
     for at in (short, long):
-        own_losses = losses[which, at]
+        own_losses = best[long] if group_at_long and at == long else losses[which, at]
+        bare = no_minimum or (own_before if at == short else bare_after)
         if mean_first:
             f.append(torch.minimum(baseline[hardest].mean(), own_losses[hardest].mean()))
         else:
-            targets = (own_losses if no_minimum else torch.minimum(baseline, own_losses))[hardest]
+            targets = (own_losses if bare else torch.minimum(baseline, own_losses))[hardest]
             f.append(targets.exp().mean().log() if mean_of_exp else targets.mean())
-    before, after = f if without_exp else [one.exp() for one in f]
+    before, after = f if without_exp else [2**one if base_2 else one.exp() for one in f]
     difference = after - before if turned else before - after
-    return float(difference if undivided else difference / (after if by_long else before))
+    share = difference if undivided else difference / (after if by_long else before)
+    return float(100 * share if in_percent else share)
 
 
 def walk(
@@ -68,6 +77,8 @@ def walk(
     last: bool = False,
     last_gain: bool = False,
     everything: bool = False,
+    from_start: bool = False,
+    least: float = 0.01,
 ) -> int:
     """Return where Appendix C's walk stops, with one step of it wrong."""
     best = losses[which] if own else reduce(losses, "system context target -> context target", "min")
@@ -75,14 +86,15 @@ def walk(
     stops: list[int] = []
     gaining = 0
     for at in range(len(lengths) - 1):
-        baseline = best[at]
-        order = best[0 if ranked_once else at].sort(descending=True, stable=True).indices[:number]
+        short = 0 if from_start else at
+        baseline = best[short]
+        order = best[0 if ranked_once else short].sort(descending=True, stable=True).indices[:number]
         f = [
             (losses[which, c] if no_minimum else torch.minimum(baseline, losses[which, c]))[order].mean()
-            for c in (at, at + 1)
+            for c in (short, at + 1)
         ]
         before, after = f if without_exp else [one.exp() for one in f]
-        if (before - after) / before < 0.01:
+        if (before - after) / before < least:
             stops.append(at)
         else:
             gaining = at + 1

@@ -39,6 +39,20 @@ def _read(
         return answer(log_probs)
 
 
+def _newest(joined: Tensor, mem_len: int) -> Tensor:
+    return joined[:, :, max(0, joined.shape[2] - mem_len) :]
+
+
+def _twice(model: Any, tokens: Any, seg_len: int, mem_len: int) -> Any:
+    """Return the prediction of a loop that reads each segment again after it has been remembered."""
+    with torch.inference_mode():
+        memory = model.empty_memory(1)
+        for segment in tokens[None].split(seg_len, dim=1):
+            memory = extend(memory, model(segment, memory)[1], mem_len=mem_len)
+            log_probs, _ = model(segment, memory)
+        return log_probs[0, -1].exp()
+
+
 def check_read(attempt: Callable[..., Any]) -> Verdict:
     """Judge ``attempt(model, tokens, seg_len, mem_len)`` on a small model of random weights."""
 
@@ -52,10 +66,12 @@ def check_read(attempt: Callable[..., Any]) -> Verdict:
         "what remember returns": lambda model, tokens, seg_len, mem_len: solution_read(
             model, tokens, seg_len, 0
         ),
-        "every token sees all tokens before it: split the text into segments of seg_len, and give mem_len to "
-        "remember": lambda model, tokens, seg_len, mem_len: solution_read(model, tokens, len(tokens), 0),
-        "the memory is replaced by the states of the last segment: remember joins both, so that older states "
-        "stay": [
+        "every token sees all tokens before it: split the text into segments of seg_len along time, dim=1, "
+        "and give mem_len to remember": lambda model, tokens, seg_len, mem_len: solution_read(
+            model, tokens, len(tokens), 0
+        ),
+        "the memory holds the last segment's states alone: remember joins it with them, and is given "
+        "mem_len, not seg_len": [
             lambda model, tokens, seg_len, mem_len: _read(
                 model, tokens, seg_len, lambda memory, states: states
             ),
@@ -66,6 +82,20 @@ def check_read(attempt: Callable[..., Any]) -> Verdict:
                 lambda memory, states: extend(None, states, mem_len=mem_len),
             ),
         ],
+        "memory and states are exchanged in remember: the past comes first": (
+            lambda model, tokens, seg_len, mem_len: _read(
+                model,
+                tokens,
+                seg_len,
+                lambda memory, states: _newest(torch.cat([states, memory], dim=2), mem_len),
+            )
+        ),
+        "this is the prediction after the first segment: return it after the loop, and not in it": (
+            lambda model, tokens, seg_len, mem_len: solution_read(model, tokens[:seg_len], seg_len, mem_len)
+        ),
+        "a segment is read again after remember, with a memory that holds it already: one call gives both": (
+            _twice
+        ),
         "these are log-probabilities: .exp() makes probabilities of them": answering(
             lambda log_probs: log_probs[0, -1]
         ),

@@ -16,7 +16,7 @@ from minitxl.course.predictions import Predictions, Question
 predictions = Predictions(
     Question(
         "change",
-        "In segments of 32, after some minutes of training: which change saves more bits per character?",
+        "In the stored training with segments of 32: which change saves more bits per character?",
         answer="positions",
         choices=("positions", "memory"),
         why="relative positions save several times as much as the memory, in each of the three stored seeds.",
@@ -163,9 +163,10 @@ def check_remember(attempt: Callable[[Tensor, Tensor, int], Tensor]) -> Verdict:
         "the oldest tokens are kept: the newest must be, so forget from the front": (
             lambda memory, states, mem_len: joined(memory, states)[:, :, :mem_len]
         ),
-        "only the segment is remembered: a memory longer than a segment keeps a part of the old one": (
-            lambda memory, states, mem_len: _newest(states, mem_len)
-        ),
+        "only the segment is remembered: a memory longer than a segment keeps a part of the old one": [
+            lambda memory, states, mem_len: _newest(states, mem_len),
+            lambda memory, states, mem_len: states[:, :, -mem_len:],
+        ],
         "the old memory is kept and the segment is not: join the two": (
             lambda memory, states, mem_len: _newest(memory, mem_len)
         ),

@@ -173,6 +173,13 @@ def walk_by_while(losses, which, lengths, r, *, threshold=0.01, step=0):
     return lengths[min(at + step, len(lengths) - 1)]
 
 
+def walk_from_start(losses, which, lengths, r):
+    for at in range(len(lengths) - 1):
+        if context_length.gain(losses, which, 0, at + 1, r) < 0.01:
+            return lengths[at]
+    return lengths[-1]
+
+
 ANSWERS = {
     recurrence.check_extend: {
         "right": [
@@ -409,6 +416,8 @@ ANSWERS = {
             "here it is rounded up": lambda *case: gain_by_loop(*case, number=lambda x: -int(-x // 1)),
             "the sign is turned": lambda *case: -gain_by_loop(*case),
             "all targets are used": lambda *case: gain_by_loop(*case[:4], 1.0),
+            "2 is for bits": lambda *case: gain_by_loop(*case, ends=lambda f: 2**f),
+            "that is in per cent": lambda *case: 100 * gain_by_loop(*case),
             "you returned 0.5, right is 0.09516": lambda *case: 0.5,
         },
     },
@@ -422,7 +431,9 @@ ANSWERS = {
             "the answer is the longest length": lambda *case: context_mistakes.walk(*case, short_of_end=True),
             "compare exp f, and not f": lambda *case: context_mistakes.walk(*case, without_exp=True),
             "T is chosen once": lambda *case: context_mistakes.walk(*case, ranked_once=True),
-            "you returned 8, right is": lambda *case: 8,
+            "no step gains 1": lambda losses, which, lengths, r: lengths[0],
+            "and not from the start": walk_from_start,
+            "you returned 9, right is": lambda *case: 9,
         },
     },
 }
