@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from models import some_tokens
+from models import small_config, some_tokens
 from support.markdown import blocks_of
 from support.released import random_model
 
@@ -15,6 +15,7 @@ from minitxl.commands.original_options import EVALUATE_WITHOUT, OPTIONS, WITHOUT
 from minitxl.config import ModelConfig
 from minitxl.inference.config import EvaluateConfig
 from minitxl.pretrained.released import load_released
+from minitxl.training import loop, run_folder, saved_run
 from minitxl.training.config import RunConfig, TrainConfig
 
 PAGE = (Path(__file__).parent.parent / "notebooks" / "coming_from.md").read_text("utf-8")
@@ -148,6 +149,9 @@ def test_the_snippets_run_in_one_namespace(tmp_path, monkeypatch):
         "segments": [(a % model.config.vocab_size, b % model.config.vocab_size) for a, b in pairs],
     }
     space["episodes"] = [(inputs, targets, begins) for inputs, targets in space["segments"]]
+    config = small_config(vocab_size=256, final_norm=False)
+    run = loop.start(config, TrainConfig(seg_len=8, mem_len=4, window=4, clamp_len=3))
+    saved_run.save(run, run_folder.checkpoint(Path("runs/mine"), run.step))
     for block in blocks_of(PAGE):
         if block.language == "python":
             exec(compile(block.text, f"Coming from, {block.section}", "exec"), space)
@@ -158,3 +162,5 @@ def test_the_snippets_run_in_one_namespace(tmp_path, monkeypatch):
     assert not torch.allclose(space["as_the_port"], without_window, atol=1e-3)
     assert torch.equal(space["as_the_port"], loaded(space["tokens"], zeros, window=24)[0])
     assert space["memory"].shape[2] == 24
+    again, how = load_released("mine_for_the_port")
+    assert (how.mem_len, how.window, again.config.clamp_len) == (4, 4, 3)

@@ -110,6 +110,14 @@ class Evaluate:
         noun = "token" if total == 1 else "tokens"
         print(f"{_called(part)} {corpus.name}, {how}")
         print(f"vocabulary: {vocabulary}{unknown_in(stream, subject.tokenizer)}")
+        if (
+            own is not None
+            and corpus.tokenizer.unit == "words"
+            and word_spec(own).line_break[0] not in own.ids
+        ):
+            print(
+                f"this vocabulary has no {word_spec(own).line_break[0]}: each end of a line is {own.unknown}"
+            )
         token = corpus.tokenizer.token
         print(f"{score.bits_per_token:.4f} bits per {token}, perplexity {score.perplexity:.3f}")
         print(f"{score.tokens:,}{of_all} {noun}, {seconds / score.tokens * 1e6:,.1f} microseconds per token")
@@ -192,7 +200,8 @@ class Evaluate:
                     clamp_len=clamp_len,
                     precision=self.precision,
                 )
-            return score, f"sliding window of {length} tokens, stride {stride}{in_format}"
+            clamped = "" if clamp_len is None else f", distances clamped at {clamp_len}"
+            return score, f"sliding window of {length} tokens, stride {stride}{clamped}{in_format}"
         with progress(subject.model, total):
             score = cached(subject.model, stream, settings, precision=self.precision)
         return score, f"cached: {settings}{in_format}"
@@ -211,6 +220,8 @@ def text_for(subject: Subject, source: TextFlags) -> tuple[Corpus, str, Tensor |
                 f"the text must have the {wanted:,} words of {subject.name}, "
                 f"got {corpus.name} with {corpus.vocab_size:,}"
             )
+        if corpus.tokenizer.vocabulary is None:
+            return corpus, f"bytes, since {subject.name} holds none and has 256 tokens", None
         known = f"as counted in {corpus.name}, since {subject.name} holds none"
         return corpus, f"{known}: the score is right only if the model was trained on exactly this text", None
     origin = f"that of {subject.name}, {tokenizer}"

@@ -124,12 +124,19 @@ def model_of(config: ModelConfig, state: Mapping[str, Any], *, cluster_order: Cl
 def to_original(
     model: TransformerLM, *, cluster_order: ClusterOrder = "original"
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Return the original's configuration keys and tensors, tied ones under their first name alone."""
+    """Return the original's configuration keys and tensors, tied ones under their first name alone.
+
+    Raises a ValueError for a model that computes what the original can't. Settings of training that it lacks
+    are left out: word dropout, and the kind of dropout.
+    """
     c = model.config
     if c.attention != "xl" or (c.norm == "pre" and c.final_norm):
         raise ValueError(
             "only a model with XL attention, and no norm after the last layer, has original names"
         )
+    if c.activation != "relu":
+        raise ValueError(f"activation must be relu in the original code, got {c.activation}")
+    check_clamp(c.clamp_len)
     places, parts = original_places(model), dict[str, list[Tensor]]()
     ours = {MODEL + name: parameter.detach() for name, parameter in model.named_parameters()}
     for name, tensor in _clusters_ordered(ours, cluster_order).items():
@@ -160,6 +167,12 @@ def to_original(
             f"layer_norm_eps must be {ORIGINAL_EPS} in the original code, got {c.layer_norm_eps}"
         )
     return config, {name: torch.cat(rows) for name, rows in parts.items()}
+
+
+def check_clamp(clamp_len: int | None) -> None:
+    """Raise a ValueError for a clamp of 0, which in the original is none."""
+    if clamp_len == 0:
+        raise ValueError("clamp_len must be none, or 1 or more, in the original code, where 0 is none, got 0")
 
 
 def original_config(config: Mapping[str, Any]) -> ModelConfig:

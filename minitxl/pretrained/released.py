@@ -102,8 +102,12 @@ def save_released(
         raise ValueError(
             f"window must be none or mem_len = {evaluate.mem_len} to be released, got {evaluate.window}"
         )
+    original.check_clamp(evaluate.clamp_len)
     if vocabulary is not None:
-        _check_vocabulary(vocabulary, model, folder)
+        _check_vocabulary(vocabulary, model)
+    for name in VOCABULARIES:
+        if (folder / name).exists() and (vocabulary is None or name != WORDS):
+            raise ValueError(f"{folder} must hold no other vocabulary than the model's, got {name}")
     keys, state = original.to_original(model, cluster_order="released")
     clusters = len(model.config.cutoffs) + 1
     settings = {
@@ -157,8 +161,8 @@ def _words_of_lines(path: Path) -> list[str]:
     return words
 
 
-def _check_vocabulary(vocabulary: Vocabulary, model: TransformerLM, folder: Path) -> None:
-    """Raise a ValueError for a vocabulary that vocab.txt can't hold, or that would not be the one read."""
+def _check_vocabulary(vocabulary: Vocabulary, model: TransformerLM) -> None:
+    """Raise a ValueError for a vocabulary that vocab.txt can't hold, or that is not the model's."""
     check_kind("vocabulary", vocabulary, Vocabulary)
     if len(vocabulary) != model.config.vocab_size:
         raise ValueError(
@@ -167,9 +171,6 @@ def _check_vocabulary(vocabulary: Vocabulary, model: TransformerLM, folder: Path
     for word in vocabulary.symbols:
         if word.split() != [word]:
             raise ValueError(f"vocabulary must be of words to be released, without spaces, got {word!r}")
-    for name in VOCABULARIES:
-        if name != WORDS and (folder / name).exists():
-            raise ValueError(f"{folder} must hold no other vocabulary, got {name}")
 
 
 def load_released_vocabulary(path: Path) -> list[str]:
@@ -197,12 +198,12 @@ def load_released_vocabulary(path: Path) -> list[str]:
 
 def _original_keys(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the original's configuration keys for the port's."""
-    shared = settings["proj_share_all_but_first"]
+    shared, ties = settings["proj_share_all_but_first"], settings.get("tie_projs")
     renamed = {
         **settings,
         "n_token": settings["vocab_size"],
         "tie_weight": settings.get("tie_word_embeddings", settings.get("tie_weight", True)),
-        "tie_projs": settings.get("tie_projs") or [False, *[shared] * len(settings["cutoffs"])],
+        "tie_projs": [False, *[shared] * len(settings["cutoffs"])] if ties is None else ties,
     }
     return {name: value for name, value in renamed.items() if name in original.SPEC}
 

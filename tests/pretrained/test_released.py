@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import os
 import pickle
@@ -216,12 +217,93 @@ def test_a_saved_vocabulary_is_loaded_with_its_model(tmp_path):
         vocabulary_in(folder)
 
 
+def test_a_model_without_a_vocabulary_is_not_saved_beside_anothers(tmp_path):
+    model = random_model("plain", torch.float32)
+    words = Vocabulary(tuple(f"w{n}" for n in range(model.config.vocab_size)))
+    for _ in range(2):
+        save(model, tmp_path, vocabulary=words)
+    with pytest.raises(ValueError, match=r"no other vocabulary than the model's, got vocab\.txt"):
+        save(model, tmp_path)
+
+
+CHANGED = {
+    "n_layer": 1,
+    "d_inner": 24,
+    "clamp_len": 2,
+    "share_biases": False,
+    "layer_norm_eps": 0.1,
+    "d_embed": 6,
+    "cutoffs": (3, 6),
+    "tie_embeddings": False,
+    "norm": "pre",
+    "dropout": 0.3,
+    "attention_dropout": 0.2,
+}
+"""Another value for fields that the format holds."""
+REFUSED = {"activation": "gelu", "attention": "shaw", "final_norm": True, "clamp_len": 0}
+"""Values that the format can't hold."""
+NOT_KEPT = {"word_dropout": 0.1, "variational_dropout": True}
+"""Settings of training alone, which the format lacks."""
+ELSEWHERE = {
+    *("vocab_size", "d_model", "n_head", "d_head", "div_val", "tie_projections"),  # of every_kind
+    *("positions", "max_seg_len", "max_distance", "n_bucket", "bucket_distance"),  # other attentions'
+}
+
+
+def changed(**fields):
+    config = small_config(attention="xl", norm="post", final_norm=False)
+    more = {"norm": "pre"} if fields.get("final_norm") else {}
+    torch.manual_seed(0)
+    model = TransformerLM(replace(config, **more, **fields)).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.3 * torch.randn_like(parameter))
+    return model
+
+
+def test_every_field_of_a_model_is_written_or_refused_or_known_to_be_left_out(tmp_path):
+    fields = {field.name for field in dataclasses.fields(TransformerLM(small_config()).config)}
+    assert fields == {*CHANGED, *REFUSED, *NOT_KEPT} | ELSEWHERE
+
+
+@pytest.mark.parametrize("name", [*CHANGED, *NOT_KEPT])
+def test_a_changed_field_comes_back_in_both_formats(name, tmp_path):
+    model = changed(**{name: (CHANGED | NOT_KEPT)[name]})
+    released, _ = load_released(save(model, tmp_path))
+    assert torch.equal(losses(released), losses(model))
+    assert (getattr(released.config, name) == getattr(model.config, name)) == (name in CHANGED)
+    if name != "layer_norm_eps":
+        original = load_original(*to_original(model))
+        assert torch.equal(losses(original.eval()), losses(model))
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_field_that_the_formats_cannot_hold_is_refused(name, tmp_path):
+    model = changed(**{name: REFUSED[name]})
+    for write in (lambda: save(model, tmp_path / "new"), lambda: to_original(model)):
+        with pytest.raises(ValueError, match=r"in the original code|has original names"):
+            write()
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_clamp_of_0_is_refused_where_evaluation_has_it(tmp_path):
+    with pytest.raises(ValueError, match="clamp_len must be none, or 1 or more"):
+        save_released(changed(), tmp_path / "new", EvaluateConfig(mem_len=5, clamp_len=0))
+
+
+def test_an_empty_list_of_tied_projections_ties_none(tmp_path):
+    model = changed(d_embed=6, cutoffs=(3, 6))
+    path = save(model, tmp_path) / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"tie_projs": []}))
+    assert torch.equal(losses(load_released(tmp_path)[0]), losses(model))
+
+
 @pytest.mark.parametrize(
     ("symbols", "sentence"),
     [
         (["a"], "vocabulary must hold the model's {} words, got 1"),
         ([" ", "\n"], "vocabulary must be of words to be released, without spaces, got ' '"),
-        (["a"], "{folder} must hold no other vocabulary, got vocab.bin"),
+        (["a"], "{folder} must hold no other vocabulary than the model's, got vocab.bin"),
     ],
 )
 def test_a_vocabulary_that_would_not_be_the_one_read_is_not_saved(symbols, sentence, tmp_path):
