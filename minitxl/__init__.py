@@ -7,7 +7,8 @@ The modules of the paper lie at the top and read in this order, one idea a file:
     positions        sinusoids, distances, and the relative shift
     attention        multi-head attention, Shaw's, and Transformer-XL's
     later_attention  what came after: rotary, ALiBi's and T5's positions
-    memory           segment recurrence: ``extend``, and how far it reaches
+    memory           segment recurrence: ``extend``, and how far it reaches. The model returns its states, and
+                     the caller extends: ``training.loop.train_step``
     adaptive         embedding and softmax for large vocabularies
     config, model    the settings, and the language model of all these parts
 
@@ -22,7 +23,8 @@ Everything else is in folders, each with one purpose (``fields`` checks values f
     analysis         what a model uses and what it costs
     experiments      one file, one question, one stored result
     figures          results to pictures
-    course           exercises, checks, widgets, the dashboard, grading
+    course           exercises, checks (``course.checks`` lists their files by notebook), widgets, the
+                     dashboard, grading
     benchmark        races against other libraries
     commands         the command line
 
@@ -36,11 +38,19 @@ classes in ``attention``, (x, memory, window=, clamp_len=, key_mask=), and whose
                                       if it has two axes, unless ``optimizer.BIASES`` has it; constants
                                       are buffers or are computed
     fast.kv_cache.HEADS_FROM_CACHE    its heads from a cache's keys and values, (attention, q, k, v, r, cache)
-                                      with q not yet divided by √d_head; without it validation is refused
+                                      with q not yet divided by √d_head. r is XL's alone; a subclass of
+                                      RotaryAttention gets q and k already turned. Without an entry cached
+                                      evaluation, validation and generation are refused
+    analysis.flops.PRODUCTS           products of vectors for each query and key
     fast.convert.FAST                 a faster class, by exact class, for speed alone
 
-and among the tests ``models.ENCODINGS``, by which the shared tests find it, and ``reference.ATTENTIONS``, its
-equation as loops, which they compare it with. ``later_attention`` has three that came in so.
+A setting of its own is a field of ModelConfig, with its range in ``fields.SIZES``, and
+``commands.train_flags.check_effect`` refuses it where it would do nothing. The cache holds keys and values
+[batch head key dim] for all ``n_head`` heads, so queries can't share them (grouped queries).
+
+Among the tests it is entered in ``models.ENCODINGS`` and ``models.CLASSES``, by which the shared tests find
+it, and in ``reference.ATTENTIONS``, its equation as loops, which they compare it with. Three were added this
+way, in ``later_attention``.
 
 Begin with ``notebooks/00_start_here.ipynb``, or with ``minitxl demo``.
 """

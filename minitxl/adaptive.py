@@ -131,7 +131,7 @@ class AdaptiveSoftmax(nn.Module):
     to width. With div_val = 1 there is one table; if d_embed is not d_model, each cluster still has a
     projection of its own.
 
-    Row i-1 of ``clusters`` is the logit of tail cluster i, as in the Hugging Face and TensorFlow
+    Row i-1 of ``clusters`` gives the logit of tail cluster i, as in the Hugging Face and TensorFlow
     weights. The original PyTorch code reads these rows in the opposite order; loading its weights
     reverses them.
     """

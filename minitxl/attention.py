@@ -2,7 +2,8 @@
 
 Queries come from the segment x alone; keys and values come from memory and x together, so the
 queries stand at the last n_query of the n_key positions. ∘ joins memory and x along the tokens.
-Axes: batch query key mem dist head dim model, where ``dist`` runs n_key-1 … 0.
+Axes: batch query key mem pos dist row head dim model. ``dist`` runs n_key-1 … 0, ``pos`` is query or key,
+``row`` counts rows of a table, ``heads_dim`` is head times dim.
 
 Every attention keeps one promise: the output for a query depends on [memory ∘ x] and on the query's
 place in it, and not on where memory ends and x begins. So the key-value cache may hold any part of the
@@ -21,7 +22,7 @@ from torch import Tensor, nn
 from minitxl.arguments import check_context, check_mask, check_segment, check_sizes, check_states
 from minitxl.positions import distances, rel_shift, sinusoids
 
-Segment = Float[Tensor, "batch query model"]
+Hidden = Float[Tensor, "batch query model"]
 LayerMemory = Float[Tensor, "batch mem model"]
 Context = Float[Tensor, "batch key model"]
 Scores = Float[Tensor, "batch head query key"]
@@ -73,7 +74,7 @@ def attention_mask(
 
 
 def segment_mask(
-    x: Segment,
+    x: Hidden,
     context: Context,
     *,
     window: int | None = None,
@@ -96,19 +97,19 @@ def masked_softmax(scores: Scores, mask: Mask | None) -> Weights:
     return scores.masked_fill(masked, lowest).softmax(dim=-1).masked_fill(masked, 0.0)
 
 
-def concat_memory(memory: LayerMemory | None, x: Segment) -> Float[Tensor, "batch key model"]:
+def concat_memory(memory: LayerMemory | None, x: Hidden) -> Float[Tensor, "batch key model"]:
     """Return the extended context h~ = [memory ∘ x] (Transformer-XL, section 3.2)."""
     return x if memory is None else pack([memory, x], "batch * model")[0]
 
 
 def split_heads(
-    projected: Float[Tensor, "batch pos inner"], n_head: int
+    projected: Float[Tensor, "batch pos heads_dim"], n_head: int
 ) -> Float[Tensor, "batch head pos dim"]:
     """Return a projection's last axis as heads: head h has the columns h·dim … (h+1)·dim - 1."""
     return rearrange(projected, "batch pos (head dim) -> batch head pos dim", head=n_head)
 
 
-def merge_heads(heads: Heads) -> Float[Tensor, "batch query inner"]:
+def merge_heads(heads: Heads) -> Float[Tensor, "batch query heads_dim"]:
     """Return the heads side by side: the inverse of ``split_heads``."""
     return rearrange(heads, "batch head query dim -> batch query (head dim)")
 
@@ -146,9 +147,7 @@ class MultiHeadAttention(nn.Module):
         self.W_o = nn.Linear(n_head * d_head, d_model, bias=False)
         self.drop = nn.Dropout(attention_dropout)
 
-    def context_weights(
-        self, x: Segment, context: Context | None = None, mask: Mask | None = None
-    ) -> Weights:
+    def context_weights(self, x: Hidden, context: Context | None = None, mask: Mask | None = None) -> Weights:
         """Return the softmax weights over any context: self-attention without one, else cross-attention.
 
         ``mask`` is True where a query may attend to a key, and the same for all heads.
@@ -158,14 +157,14 @@ class MultiHeadAttention(nn.Module):
         k = split_heads(self.W_k(x if context is None else context), self.n_head)
         return masked_softmax(content_scores(q, k) / sqrt(self.d_head), mask)
 
-    def attend(self, x: Segment, context: Context | None = None, mask: Mask | None = None) -> Segment:
+    def attend(self, x: Hidden, context: Context | None = None, mask: Mask | None = None) -> Hidden:
         """Return W_o of the heads' weighted means; arguments as in ``context_weights``."""
         weights = self.drop(self.context_weights(x, context, mask))
         v = split_heads(self.W_v(x if context is None else context), self.n_head)
         return self.W_o(merge_heads(weighted_sum(weights, v)))
 
     def attention_weights(
-        self, x: Segment, memory: LayerMemory | None = None, **options: Unpack[AttentionOptions]
+        self, x: Hidden, memory: LayerMemory | None = None, **options: Unpack[AttentionOptions]
     ) -> Weights:
         """Return the causal softmax weights; a row sums to 1, or to 0 where the query has no key."""
         check_segment(x, memory, options, weight=self.W_q.weight)
@@ -173,8 +172,8 @@ class MultiHeadAttention(nn.Module):
         return self.context_weights(x, context, segment_mask(x, context, **options))
 
     def forward(
-        self, x: Segment, memory: LayerMemory | None = None, **options: Unpack[AttentionOptions]
-    ) -> Segment:
+        self, x: Hidden, memory: LayerMemory | None = None, **options: Unpack[AttentionOptions]
+    ) -> Hidden:
         """Return the attention's output for each query of the segment."""
         check_segment(x, memory, options, weight=self.W_q.weight)
         context = concat_memory(memory, x)
@@ -232,7 +231,7 @@ class ShawAttention(nn.Module):
 
     def context_weights(
         self,
-        x: Segment,
+        x: Hidden,
         context: Context | None = None,
         mask: Mask | None = None,
         clamp_len: int | None = None,
@@ -248,18 +247,18 @@ class ShawAttention(nn.Module):
 
     def attend(
         self,
-        x: Segment,
+        x: Hidden,
         context: Context | None = None,
         mask: Mask | None = None,
         clamp_len: int | None = None,
-    ) -> Segment:
+    ) -> Hidden:
         """Return W_o of every head's z; arguments as in ``context_weights``."""
         weights = self.drop(self.context_weights(x, context, mask, clamp_len))
         v = split_heads(self.W_v(x if context is None else context), self.n_head)
         return self.W_o(merge_heads(self.shaw_values(weights, v, clamp_len)))
 
     def attention_weights(
-        self, x: Segment, memory: LayerMemory | None = None, **options: Unpack[AttentionOptions]
+        self, x: Hidden, memory: LayerMemory | None = None, **options: Unpack[AttentionOptions]
     ) -> Weights:
         """Return the causal softmax weights; a row sums to 1, or to 0 where the query has no key."""
         check_segment(x, memory, options, weight=self.W_q.weight)
@@ -267,8 +266,8 @@ class ShawAttention(nn.Module):
         return self.context_weights(x, context, segment_mask(x, context, **options), options.get("clamp_len"))
 
     def forward(
-        self, x: Segment, memory: LayerMemory | None = None, **options: Unpack[AttentionOptions]
-    ) -> Segment:
+        self, x: Hidden, memory: LayerMemory | None = None, **options: Unpack[AttentionOptions]
+    ) -> Hidden:
         """Return the attention's output for each query of the segment."""
         check_segment(x, memory, options, weight=self.W_q.weight)
         context = concat_memory(memory, x)
@@ -296,8 +295,9 @@ class XLAttention(nn.Module):
     Where it comes from: with positions U added to the input, a score is the product of W_q (x_i + U_i)
     and W_k (x_j + U_j), four terms. Three changes make the positions relative. The key's position U_j
     becomes the distance's R_{i-j}, sinusoidal and not learned. Keys of content and keys of distance get
-    a matrix each, W_kE and W_kR. The query's position W_q U_i, which would differ from place to place,
-    becomes one learned vector for all queries: u beside content, v beside distance.
+    a matrix each, W_kE and W_kR. The query's position W_q U_i, which would differ from place to place, is
+    replaced by a learned vector that is the same for every query: u in the product with content, v in the
+    product with distance.
 
     u and v are [head dim], and may be handed in to be shared with another layer.
     """
@@ -327,7 +327,7 @@ class XLAttention(nn.Module):
         self.drop = nn.Dropout(attention_dropout)
 
     def projections(
-        self, x: Segment, memory: LayerMemory | None, clamp_len: int | None
+        self, x: Hidden, memory: LayerMemory | None, clamp_len: int | None
     ) -> tuple[Heads, Keys, Float[Tensor, "head dist dim"]]:
         """Return q of the segment, k = W_kE h~ of the context, r = W_kR R of the distances."""
         check_states(self.W_q.weight, x=x, memory=memory)
@@ -337,7 +337,7 @@ class XLAttention(nn.Module):
         r = rearrange(self.W_kR(R), "dist (head dim) -> head dist dim", head=self.n_head)
         return split_heads(self.W_q(x), self.n_head), split_heads(self.W_kE(context), self.n_head), r
 
-    def terms(self, x: Segment, memory: LayerMemory | None = None, *, clamp_len: int | None = None) -> Terms:
+    def terms(self, x: Hidden, memory: LayerMemory | None = None, *, clamp_len: int | None = None) -> Terms:
         """Return (a) (b) (c) (d) apart. Entries of the future are not masked and mean nothing."""
         q, k, r = self.projections(x, memory, clamp_len)
         u, v = (rearrange(bias, "head dim -> 1 head 1 dim").expand_as(q) for bias in (self.u, self.v))
@@ -349,16 +349,14 @@ class XLAttention(nn.Module):
             d=distance_scores(v, r) / scale,
         )
 
-    def scores(
-        self, x: Segment, memory: LayerMemory | None = None, *, clamp_len: int | None = None
-    ) -> Scores:
+    def scores(self, x: Hidden, memory: LayerMemory | None = None, *, clamp_len: int | None = None) -> Scores:
         """Return the sum of the four terms: (a) + (c) = (q + u) · k, and (b) + (d) = (q + v) · r."""
         q, k, r = self.projections(x, memory, clamp_len)
         u, v = (rearrange(bias, "head dim -> head 1 dim") for bias in (self.u, self.v))
         return (content_scores(q + u, k) + distance_scores(q + v, r)) / sqrt(self.d_head)
 
     def attention_weights(
-        self, x: Segment, memory: LayerMemory | None = None, **options: Unpack[AttentionOptions]
+        self, x: Hidden, memory: LayerMemory | None = None, **options: Unpack[AttentionOptions]
     ) -> Weights:
         """Return the causal softmax weights; a row sums to 1, or to 0 where the query has no key."""
         check_segment(x, memory, options, weight=self.W_q.weight)
@@ -366,8 +364,8 @@ class XLAttention(nn.Module):
         return masked_softmax(self.scores(x, memory, clamp_len=options.get("clamp_len")), mask)
 
     def forward(
-        self, x: Segment, memory: LayerMemory | None = None, **options: Unpack[AttentionOptions]
-    ) -> Segment:
+        self, x: Hidden, memory: LayerMemory | None = None, **options: Unpack[AttentionOptions]
+    ) -> Hidden:
         """Return the attention's output for each query of the segment."""
         weights = self.drop(self.attention_weights(x, memory, **options))
         values = split_heads(self.W_v(concat_memory(memory, x)), self.n_head)

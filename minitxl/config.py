@@ -60,7 +60,7 @@ class ModelConfig:
     activation: Literal["relu", "gelu"] = "relu"
     """Non-linearity of the feed-forward layer."""
     d_embed: int | None = None
-    """Width of the first cluster's embedding; none means d_model."""
+    """Width of the first cluster's embedding; None means d_model."""
     cutoffs: tuple[int, ...] = ()
     """Adaptive embedding and softmax: the ids at which rarer clusters of words begin."""
     div_val: int = 1

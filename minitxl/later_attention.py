@@ -1,4 +1,4 @@
-"""The attentions that came after: rotary, ALiBi's and T5's positions, with the signature of ``attention``.
+"""The attentions that came after: rotary, ALiBi's and T5's positions, called as the classes of ``attention``.
 
 Each reads a distance i - j as Transformer-XL does, so each can use memory; they differ in what a
 distance adds to a score. All three leave the values alone.
@@ -9,8 +9,8 @@ distance adds to a score. All three leave the values alone.
 
 R_p is a rotation here, and not the row R_p of sinusoids in ``attention``.
 
-Compared with Transformer-XL's four terms, rotary keeps (a) and (b) in one product; ALiBi and T5 keep (a)
-and (d).
+Compared with Transformer-XL's four terms, rotary turns (a) by the distance, and has no other; ALiBi and T5
+keep (a) and (d).
 """
 
 from math import log, sqrt
@@ -25,10 +25,10 @@ from minitxl.arguments import SIZES, check_rank, check_segment, check_sizes, che
 from minitxl.attention import (
     AttentionOptions,
     Heads,
+    Hidden,
     Keys,
     LayerMemory,
     Scores,
-    Segment,
     Weights,
     concat_memory,
     content_scores,
@@ -68,7 +68,7 @@ class CausalSelfAttention(nn.Module):
         raise NotImplementedError
 
     def attention_weights(
-        self, x: Segment, memory: LayerMemory | None = None, **options: Unpack[AttentionOptions]
+        self, x: Hidden, memory: LayerMemory | None = None, **options: Unpack[AttentionOptions]
     ) -> Weights:
         """Return the causal softmax weights; a row sums to 1, or to 0 where the query has no key."""
         check_segment(x, memory, options, weight=self.W_q.weight)
@@ -78,8 +78,8 @@ class CausalSelfAttention(nn.Module):
         return masked_softmax(scores, segment_mask(x, context, **options))
 
     def forward(
-        self, x: Segment, memory: LayerMemory | None = None, **options: Unpack[AttentionOptions]
-    ) -> Segment:
+        self, x: Hidden, memory: LayerMemory | None = None, **options: Unpack[AttentionOptions]
+    ) -> Hidden:
         """Return the attention's output for each query of the segment."""
         weights = self.drop(self.attention_weights(x, memory, **options))
         v = split_heads(self.W_v(concat_memory(memory, x)), self.n_head)
@@ -91,8 +91,8 @@ def rotate(x: Vectors, positions: Num[Tensor, " pos"], base: float = 10000.0) ->
 
     The frequencies are those of ``sinusoids``, ω_m = base^(-2m / d_head). A pair turns as
 
-        x_m      ->  x_m cos(p ω_m) - x_{m+h} sin(p ω_m)
-        x_{m+h}  ->  x_m sin(p ω_m) + x_{m+h} cos(p ω_m)        with h = d_head / 2
+        x_m      ->  x_m cos(p ω_m) - x_{m+n} sin(p ω_m)
+        x_{m+n}  ->  x_m sin(p ω_m) + x_{m+n} cos(p ω_m)        with n = d_head / 2
 
     A position need not be a whole number.
     """
@@ -207,9 +207,9 @@ class T5Attention(BiasedAttention):
         score_ij = q_i · k_j / √d_head + b_h(bucket of i - j)
 
     The first half of the buckets hold one distance each. Beyond them a bucket's number grows like the
-    logarithm of the distance, so buckets grow wider; distances from ``bucket_distance`` on are all in the
-    last bucket, which begins earlier. T5 has no √d_head: its W_q would be ours divided by √d_head. It has one
-    table for all layers: ``table`` is [head bucket], and may be handed in to be shared.
+    logarithm of the distance, so buckets grow wider. The last bucket holds all distances from
+    ``bucket_distance`` on, and some below it. T5 has no √d_head: its W_q would be ours divided by √d_head. It
+    has one table for all layers: ``table`` is [head bucket], and may be handed in to be shared.
     """
 
     def __init__(

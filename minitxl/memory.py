@@ -2,15 +2,16 @@
 
     h~[t+1] = [SG(h[t]) ∘ h[t+1]]          (section 3.2)
 
-Memory is one tensor [layer batch mem model]. Entry n has what layer n, counted from 0, was given in earlier
-segments: the embeddings for layer 0, and the output of layer n - 1 for the others. That is the paper's h^n,
-the output of its layer n. ∘ joins along the tokens. SG, the stop-gradient, is taken in ``extend``.
+Memory is one tensor [layer batch mem model]. Entry n holds the inputs of layer n, counted from 0, in earlier
+segments: the embeddings for layer 0, and for the others the output of the layer before (plus positions, if
+each layer adds its own). The paper counts layers from 1, so entry n is its h^n. ∘ joins along the tokens. SG,
+the stop-gradient, is taken in ``extend``.
 
 Memory holds no keys and values: each segment projects it with the current W_k and W_v (in XL, W_kE and W_v).
 So these matrices get gradients from memory, and the computation of earlier segments gets none.
 
-Training calls ``extend`` after each segment in ``training.loop.train_step``, evaluation and generation in
-``inference``.
+Training calls ``extend`` after each segment, in ``training.loop.train_step``. Evaluation and generation keep
+keys and values instead (``fast.kv_cache``).
 """
 
 from einops import pack

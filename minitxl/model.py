@@ -20,6 +20,7 @@ from minitxl.adaptive import AdaptiveEmbedding, AdaptiveSoftmax
 from minitxl.arguments import check_floating, check_kind, check_length, check_memory, check_tokens
 from minitxl.attention import (
     AttentionOptions,
+    Hidden,
     MultiHeadAttention,
     ShawAttention,
     XLAttention,
@@ -31,7 +32,6 @@ from minitxl.later_attention import ALiBiAttention, CausalSelfAttention, RotaryA
 from minitxl.positions import sinusoids
 
 Tokens = Int[Tensor, "batch seg"]
-Hidden = Float[Tensor, "batch seg model"]
 States = Float[Tensor, "layer batch seg model"]
 Memory = Float[Tensor, "layer batch mem model"]
 Attention = MultiHeadAttention | ShawAttention | XLAttention | CausalSelfAttention
@@ -151,9 +151,9 @@ class TransformerLM(nn.Module):
     def embed(self, tokens: Tokens, *, has_memory: bool = True) -> Hidden:
         """Return √d_model E[token], plus U_0 … U_{L-1} where absolute: the first layer's input.
 
-        With empty memory, word dropout never drops the first token. That token attends to itself alone. If it
-        were dropped while biases are still 0, its vector of 0 would stay 0 in all layers where no positions
-        are added, and each LayerNorm would multiply its gradient by 1/√ε.
+        With empty memory, word dropout never drops the first token, which attends to itself alone. A vector
+        of 0 there would stay 0 in every layer at the start of training, when biases are 0, unless positions
+        are added. The gradient of a LayerNorm at 0 is 1/√ε, about 300, and those of all layers multiply.
         """
         x = self.embedding(tokens) * sqrt(self.config.d_model)
         if self.training and self.config.word_dropout:
@@ -179,7 +179,7 @@ class TransformerLM(nn.Module):
         last: int | None = None,
         **options: Unpack[AttentionOptions],
     ) -> tuple[Float[Tensor, "batch last model"], States]:
-        """Return the last layer's output, and each layer's input, which the next segment remembers.
+        """Return the last layer's output, after norm and dropout, and each layer's input, to be remembered.
 
         With ``last=n``, the output has the final n positions only, and the top layer computes queries for
         these alone. The states have all positions.

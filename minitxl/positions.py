@@ -17,9 +17,9 @@ from minitxl.arguments import check_by_distance, check_distances, check_position
 def sinusoids(
     positions: Num[Tensor, " pos"], d_model: int, *, dtype: torch.dtype | None = None, base: float = 10000.0
 ) -> Float[Tensor, "pos model"]:
-    """Return for each position p the row sin(p ω_0) … sin(p ω_h), cos(p ω_0) … cos(p ω_h).
+    """Return for each position p the row sin(p ω_0) … sin(p ω_{n-1}), cos(p ω_0) … cos(p ω_{n-1}).
 
-    Here h = d_model / 2 - 1, and the frequencies are ω_m = base^(-2m / d_model) (Vaswani et al.,
+    Here n = d_model / 2, and the frequencies are ω_m = base^(-2m / d_model) (Vaswani et al.,
     section 3.5, with the base 10000). Sines and cosines are concatenated and not interleaved, as in the
     original Transformer-XL code. ``dtype`` is the result's; default: the dtype of ``positions``, or
     torch's default dtype if they are integers. The table is computed in float32 or better and then
@@ -41,7 +41,7 @@ def sinusoids(
 def distances(
     n_key: int, *, clamp_len: int | None = None, device: torch.device | None = None
 ) -> Num[Tensor, " dist"]:
-    """Return the distances n_key-1 … 0; larger ones than ``clamp_len`` become ``clamp_len``.
+    """Return the distances n_key-1 … 0, each clamped to at most ``clamp_len``.
 
     >>> distances(5, clamp_len=3).tolist()
     [3, 3, 2, 1, 0]

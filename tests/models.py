@@ -6,10 +6,21 @@ from typing import Any
 import torch
 
 from minitxl.analysis.lstm import LSTMLM, LSTMConfig
+from minitxl.attention import MultiHeadAttention, ShawAttention, XLAttention
 from minitxl.config import ModelConfig
+from minitxl.later_attention import ALiBiAttention, RotaryAttention, T5Attention
 from minitxl.memory import extend
 from minitxl.model import TransformerLM
 
+CLASSES = {
+    MultiHeadAttention: {},
+    ShawAttention: {"max_distance": 2},
+    XLAttention: {},
+    RotaryAttention: {},
+    ALiBiAttention: {},
+    T5Attention: {"n_bucket": 4, "bucket_distance": 5},
+}
+"""Each attention's class, and settings of its own."""
 ENCODINGS = {
     "absolute sinusoidal": {"attention": "absolute", "positions": "sinusoidal"},
     "absolute learned": {"attention": "absolute", "positions": "learned"},

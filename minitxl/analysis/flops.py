@@ -37,6 +37,8 @@ def layer_operations(
     pairs = sum((last - first) * (mem_len + last) for first, last in zip([0, *lasts], lasts, strict=False))
     tokens, past = batch * seg_len, batch * mem_len
     projected = 4 * tokens * model.d_model * wide
+    if model.attention not in PRODUCTS:
+        raise ValueError(f"flops.PRODUCTS must have the products of each attention, got {model.attention!r}")
     attended = PRODUCTS[model.attention] * batch * pairs * wide
     if model.attention == "shaw":
         attended += 2 * tokens * wide * (2 * model.max_distance + 1)

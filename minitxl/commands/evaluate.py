@@ -18,6 +18,7 @@ from minitxl.commands.shared import Device, TextFlags, device_of, place, text_of
 from minitxl.commands.subject import Subject, subject_of
 from minitxl.data.corpora import Corpus
 from minitxl.data.parts import Part
+from minitxl.data.tokenizer import word_spec
 from minitxl.fast.bfloat16 import Precision, check_precision
 from minitxl.fields import LONGEST, check, optional, whole
 from minitxl.inference.config import EvaluateConfig

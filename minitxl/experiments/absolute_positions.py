@@ -22,13 +22,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from minitxl.attention import Hidden
 from minitxl.config import ModelConfig
 from minitxl.data.batching import ContiguousBatches
 from minitxl.data.corpora import Corpus
 from minitxl.experiments import copying, memory_and_positions
 from minitxl.experiments.runner import Part, Report, named, summaries, summary
 from minitxl.memory import extend
-from minitxl.model import Hidden, TransformerLM
+from minitxl.model import TransformerLM
 from minitxl.positions import sinusoids
 from minitxl.training import loop
 from minitxl.training.checkpoints import model_config, train_config

@@ -14,7 +14,7 @@ import torch
 from einops import rearrange
 from torch import Tensor
 
-from minitxl.attention import LayerMemory, Scores, Segment, XLAttention, content_scores, distance_scores
+from minitxl.attention import Hidden, LayerMemory, Scores, XLAttention, content_scores, distance_scores
 from minitxl.config import ModelConfig
 from minitxl.data.corpora import Corpus
 from minitxl.experiments import setup
@@ -39,9 +39,7 @@ class AllButOne(XLAttention):
             setattr(self, name, getattr(whole, name))
         self.has = {term: float(term != missing) for term in "abcd"}
 
-    def scores(
-        self, x: Segment, memory: LayerMemory | None = None, *, clamp_len: int | None = None
-    ) -> Scores:
+    def scores(self, x: Hidden, memory: LayerMemory | None = None, *, clamp_len: int | None = None) -> Scores:
         """Return the terms there are; a, b, c and d are 1, and 0 where the term is missing."""
         q, k, r = self.projections(x, memory, clamp_len)
         u, v = (rearrange(bias, "head dim -> head 1 dim") for bias in (self.u, self.v))

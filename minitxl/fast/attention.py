@@ -16,11 +16,11 @@ from minitxl.arguments import check_segment
 from minitxl.attention import (
     AttentionOptions,
     Heads,
+    Hidden,
     KeyMask,
     Keys,
     LayerMemory,
     MultiHeadAttention,
-    Segment,
     XLAttention,
     attention_mask,
     merge_heads,
@@ -49,8 +49,8 @@ class FastMultiHeadAttention(MultiHeadAttention):
     """``MultiHeadAttention`` by ``dot_product_attention``."""
 
     def forward(
-        self, x: Segment, memory: LayerMemory | None = None, **options: Unpack[AttentionOptions]
-    ) -> Segment:
+        self, x: Hidden, memory: LayerMemory | None = None, **options: Unpack[AttentionOptions]
+    ) -> Hidden:
         """Return the attention's output for each query of the segment."""
         if not _is_fast(self.drop, x):
             return super().forward(x, memory, **options)
@@ -62,8 +62,8 @@ class FastXLAttention(XLAttention):
     """``XLAttention`` in blocks of queries on a CPU, by the fastest backend on a GPU."""
 
     def forward(
-        self, x: Segment, memory: LayerMemory | None = None, **options: Unpack[AttentionOptions]
-    ) -> Segment:
+        self, x: Hidden, memory: LayerMemory | None = None, **options: Unpack[AttentionOptions]
+    ) -> Hidden:
         """Return the attention's output for each query of the segment."""
         if not _is_fast(self.drop, x):
             return super().forward(x, memory, **options)
@@ -80,8 +80,8 @@ class FastRotaryAttention(RotaryAttention):
     """``RotaryAttention`` by ``dot_product_attention``; with a clamp_len, by its own formulas."""
 
     def forward(
-        self, x: Segment, memory: LayerMemory | None = None, **options: Unpack[AttentionOptions]
-    ) -> Segment:
+        self, x: Hidden, memory: LayerMemory | None = None, **options: Unpack[AttentionOptions]
+    ) -> Hidden:
         """Return the attention's output for each query of the segment."""
         if not _is_fast(self.drop, x) or options.get("clamp_len") is not None:
             return super().forward(x, memory, **options)
@@ -97,8 +97,8 @@ class _FastBiasedAttention(BiasedAttention):
     """A bias for head and distance as relative attention with q_v = 1 and r = the bias."""
 
     def forward(
-        self, x: Segment, memory: LayerMemory | None = None, **options: Unpack[AttentionOptions]
-    ) -> Segment:
+        self, x: Hidden, memory: LayerMemory | None = None, **options: Unpack[AttentionOptions]
+    ) -> Hidden:
         """Return the attention's output for each query of the segment."""
         if not _is_fast(self.drop, x):
             return super().forward(x, memory, **options)
@@ -118,7 +118,7 @@ class FastT5Attention(_FastBiasedAttention, T5Attention):
     """``T5Attention`` as relative attention."""
 
 
-def _is_fast(drop: nn.Dropout, x: Segment) -> bool:
+def _is_fast(drop: nn.Dropout, x: Hidden) -> bool:
     """True where PyTorch runs eagerly, and the dropout is of the class that its rate alone describes."""
     return type(drop) is FastDropout and isinstance(x, Tensor) and is_eager(x)
 
@@ -126,7 +126,7 @@ def _is_fast(drop: nn.Dropout, x: Segment) -> bool:
 def _projections(
     attention: MultiHeadAttention | XLAttention | CausalSelfAttention,
     W_k: nn.Linear,
-    x: Segment,
+    x: Hidden,
     memory: LayerMemory | None,
 ) -> tuple[Heads, Keys, Keys]:
     """Return queries of the segment, keys and values of memory and segment."""
@@ -138,7 +138,7 @@ def _projections(
 
 def _attend(
     attention: MultiHeadAttention | RotaryAttention, q: Heads, k: Keys, v: Keys, options: AttentionOptions
-) -> Segment:
+) -> Hidden:
     """Return the attention's output by ``dot_product_attention``."""
     rate = attention.drop.p if attention.training else 0.0
     window, key_mask = options.get("window"), options.get("key_mask")

@@ -10,11 +10,11 @@ from torch import Tensor, nn
 
 from minitxl.attention import (
     Heads,
+    Hidden,
     KeyMask,
     Keys,
     LayerMemory,
     Mask,
-    Segment,
     XLAttention,
     attention_mask,
     split_heads,
@@ -52,7 +52,7 @@ class AttentionInputs(NamedTuple):
         )
 
 
-def project(weight: nn.Linear, memory: LayerMemory, x: Segment, n_head: int) -> Keys:
+def project(weight: nn.Linear, memory: LayerMemory, x: Hidden, n_head: int) -> Keys:
     """Return keys or values of memory and of the segment, projected apart.
 
     Both give the weight a gradient; the states of memory need none, and apart none is computed.

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from minitxl.arguments import check_key_mask, check_kind, check_length, check_options
 from minitxl.attention import (
     Heads,
+    Hidden,
     Keys,
     MultiHeadAttention,
     ShawAttention,
@@ -57,7 +58,7 @@ from minitxl.later_attention import (
     T5Attention,
     sin_and_cos,
 )
-from minitxl.model import Attention, Hidden, Tokens, TransformerLM
+from minitxl.model import Attention, Tokens, TransformerLM
 
 
 @dataclass(frozen=True)

@@ -21,11 +21,13 @@ from support.released import Hostile, released_model, write_released
 from minitxl.__main__ import main
 from minitxl.commands import evaluate
 from minitxl.data import datasets
+from minitxl.data.tokenizer import Vocabulary
 from minitxl.inference import evaluation
 from minitxl.inference.config import EvaluateConfig
 from minitxl.memory import extend
 from minitxl.model import TransformerLM
 from minitxl.pretrained.presets import penn_treebank
+from minitxl.pretrained.released import save_released
 from minitxl.training import checkpoints, run_folder
 
 TINY = "--n-layer 1 --d-model 16 --n-head 2 --d-head 8 --d-inner 32 --batch 2 --seg-len 8 --mem-len 8"
@@ -480,6 +482,32 @@ def test_a_run_of_a_preset_is_scored_at_the_lengths_at_which_the_preset_is_teste
         assert str(penn_treebank().evaluate if name == "published" else EvaluateConfig(70, 30)) in how
     call("evaluate", tmp_path / "published --mem-len 5 --window 6")
     assert str(EvaluateConfig(64, 5, 6, 400)) in told(capsys)
+
+
+def test_a_vocabulary_without_an_end_of_line_is_said_to_read_it_as_unknown(tmp_path, other, capsys):
+    words = ("<unk>", "the", "dog", "sat", "ran", *(f"w{number}" for number in range(9)))
+    for name, symbols in (("without", words), ("with", ("<eos>", *words[:-1]))):
+        model = released_model(len(symbols))
+        lengths = EvaluateConfig(mem_len=5, window=5)
+        save_released(model, tmp_path / name, lengths, Vocabulary(symbols, "<unk>"))
+        call("evaluate --released", tmp_path / name, "--text", other)
+        line = "this vocabulary has no <eos>: each end of a line is <unk>"
+        assert (line in told(capsys)) == (name == "without")
+
+
+def test_an_exported_model_of_bytes_is_not_said_to_have_counted_words(tmp_path, other, capsys):
+    save_released(released_model(256), tmp_path / "bytes", EvaluateConfig(mem_len=5, window=5))
+    call("evaluate --released", tmp_path / "bytes", "--text", other)
+    out = told(capsys)
+    assert f"vocabulary: bytes, since {tmp_path / 'bytes'} holds none and has 256 tokens" in out
+    assert "as counted" not in out
+
+
+def test_a_sliding_window_says_where_distances_are_clamped(byte_run, capsys):
+    call("evaluate", byte_run, "--way sliding --tokens 20 --clamp-len 3")
+    assert re.search(r"sliding window of \d+ tokens, stride 1, distances clamped at 3\n", told(capsys))
+    call("evaluate", byte_run, "--way sliding --tokens 20")
+    assert "clamped" not in told(capsys)
 
 
 def test_a_split_folder_is_scored_on_its_test_file(byte_run, tmp_path, capsys):

@@ -1,10 +1,13 @@
 from dataclasses import FrozenInstanceError, replace
+from typing import get_args, get_type_hints
 
 import pytest
 
 from minitxl.config import ModelConfig
 from minitxl.inference.config import EvaluateConfig
 from minitxl.training.config import TrainConfig
+
+NAMES = get_args(get_type_hints(ModelConfig)["attention"])
 
 
 @pytest.mark.usefixtures("as_users_run_it")
@@ -16,7 +19,7 @@ from minitxl.training.config import TrainConfig
         (
             ModelConfig,
             {"attention": "rope"},
-            "attention must be absolute, shaw, xl, rotary, alibi or t5, got 'rope'",
+            rf"attention must be {', '.join(NAMES[:-1])} or {NAMES[-1]}, got 'rope'",
         ),
         (ModelConfig, {"norm": "rms"}, "norm must be post or pre, got 'rms'"),
         (ModelConfig, {"dropout": 1.0}, r"dropout must lie in \[0, 1\), got 1.0"),

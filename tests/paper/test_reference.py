@@ -2,21 +2,11 @@ import numpy as np
 import pytest
 import reference
 import torch
-from models import ENCODINGS, NORMS, RELATIVE, small_model, some_tokens
+from models import CLASSES, ENCODINGS, NORMS, RELATIVE, small_model, some_tokens
 from torch.autograd import gradcheck
 
-from minitxl.attention import MultiHeadAttention, ShawAttention, XLAttention
-from minitxl.later_attention import ALiBiAttention, RotaryAttention, T5Attention
 from minitxl.memory import extend
 
-KINDS = {
-    MultiHeadAttention: {},
-    ShawAttention: {"max_distance": 2},
-    XLAttention: {},
-    RotaryAttention: {},
-    ALiBiAttention: {},
-    T5Attention: {"n_bucket": 4, "bucket_distance": 5},
-}
 WORDS = {
     "one width": {"cutoffs": (4, 7)},
     "narrower tails": {"cutoffs": (4, 7), "div_val": 2, "tie_projections": (False, True, True)},
@@ -134,11 +124,11 @@ def test_gradients_equal_finite_differences_of_the_equations(settings):
             assert gradient[entry] == expected, (name, entry)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", CLASSES)
 @pytest.mark.parametrize("options", [{}, {"window": 3, "clamp_len": 1}], ids=["all", "window and clamp"])
 def test_each_attention_passes_gradcheck_for_segment_and_memory(kind, options):
     torch.manual_seed(0)
-    attention = kind(4, 2, 4, **KINDS[kind]).double()
+    attention = kind(4, 2, 4, **CLASSES[kind]).double()
     for parameter in attention.parameters():
         torch.nn.init.normal_(parameter)
     x, memory = (torch.randn(2, length, 4, dtype=torch.float64, requires_grad=True) for length in (3, 2))

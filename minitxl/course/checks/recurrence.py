@@ -1,4 +1,7 @@
-"""Checks of notebook 04: its predictions, extend, and variations of memory."""
+"""Checks of notebook 04: its predictions, extend, and variations of memory.
+
+Those of its loop are in ``segment_loop``, and that of its gradient in ``gradient_parts``.
+"""
 
 from collections.abc import Callable
 from typing import Any
