@@ -8,7 +8,8 @@ PYTHON ?= python3
 VENV := .venv
 PEERS := .venv-peers
 BIN := $(VENV)/bin
-PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# Without --no-compile pip compiles every file of every package, and most are never imported.
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 READY := $(VENV)/ready
 READY_TEST := $(VENV)/ready-test
 READY_BOOK := $(VENV)/ready-book
