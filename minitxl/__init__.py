@@ -34,9 +34,9 @@ classes in ``attention``, (x, memory, window=, clamp_len=, key_mask=), and whose
 
     ModelConfig.attention             its name, a setting and a flag
     model.Attention, _new_attention   its class, built from the configuration
-    model.DRAWN                       new names of parameters: each is overwritten by N(0, 0.02), and decays
-                                      if it has two axes, unless ``optimizer.BIASES`` has it; constants
-                                      are buffers or are computed
+    model.DRAWN                       new names of parameters, which are drawn with standard deviation 0.02;
+                                      constants are buffers or are computed
+    training.optimizer.BIASES         those of them with several axes that have no weight decay
     fast.kv_cache.HEADS_FROM_CACHE    its heads from a cache's keys and values, (attention, q, k, v, r, cache)
                                       with q not yet divided by √d_head. r is XL's alone; a subclass of
                                       RotaryAttention gets q and k already turned. Without an entry cached

@@ -157,7 +157,8 @@ class AdaptiveSoftmax(nn.Module):
         """Share the embedding's parameters from now on; biases and ``clusters`` stay apart.
 
         ``projections[i]`` says whether cluster i shares its projection. With div_val = 1 the
-        embedding has one projection, which every flagged cluster shares; none if d_embed = d_model.
+        embedding has one projection, which every flagged cluster shares. If d_embed = d_model there are no
+        projections, and the flags do nothing.
         """
         if embedding.partition != self.partition:
             raise ValueError(f"embedding must be cut as {self.partition}, got {embedding.partition}")

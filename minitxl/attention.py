@@ -6,9 +6,9 @@ Axes: batch query key mem pos dist row head dim model. ``dist`` runs n_key-1 …
 ``row`` counts rows of a table, ``heads_dim`` is head times dim.
 
 Every attention keeps one promise: the output for a query depends on [memory ∘ x] and on the query's
-place in it, and not on where memory ends and x begins. So the key-value cache may hold any part of the
-past, and ``TransformerLM.hidden(last=)`` may pass early positions of x as memory. Query i of the segment
-stands at key position n_key - n_query + i, and not at i.
+place in it, and not on where memory ends and x begins. So the context may be cut anywhere into what is
+cached and what is new, and ``TransformerLM.hidden(last=)`` may pass early positions of x as memory. Query i
+of the segment stands at key position n_key - n_query + i, and not at i.
 """
 
 from math import sqrt
@@ -45,7 +45,7 @@ class AttentionOptions(TypedDict, total=False):
     In a call of a model, None means the clamp_len of its configuration.
     """
     key_mask: KeyMask | None
-    """False masks a key for every query of its row; the weights of the others sum to 1."""
+    """False masks a key for every query of its text; the weights of the others sum to 1."""
 
 
 def attention_mask(
@@ -166,7 +166,7 @@ class MultiHeadAttention(nn.Module):
     def attention_weights(
         self, x: Hidden, memory: LayerMemory | None = None, **options: Unpack[AttentionOptions]
     ) -> Weights:
-        """Return the causal softmax weights; a row sums to 1, or to 0 where the query has no key."""
+        """Return the causal softmax weights; those of a query sum to 1, or to 0 if it has no key."""
         check_segment(x, memory, options, weight=self.W_q.weight)
         context = concat_memory(memory, x)
         return self.context_weights(x, context, segment_mask(x, context, **options))
@@ -260,7 +260,7 @@ class ShawAttention(nn.Module):
     def attention_weights(
         self, x: Hidden, memory: LayerMemory | None = None, **options: Unpack[AttentionOptions]
     ) -> Weights:
-        """Return the causal softmax weights; a row sums to 1, or to 0 where the query has no key."""
+        """Return the causal softmax weights; those of a query sum to 1, or to 0 if it has no key."""
         check_segment(x, memory, options, weight=self.W_q.weight)
         context = concat_memory(memory, x)
         return self.context_weights(x, context, segment_mask(x, context, **options), options.get("clamp_len"))
@@ -358,7 +358,7 @@ class XLAttention(nn.Module):
     def attention_weights(
         self, x: Hidden, memory: LayerMemory | None = None, **options: Unpack[AttentionOptions]
     ) -> Weights:
-        """Return the causal softmax weights; a row sums to 1, or to 0 where the query has no key."""
+        """Return the causal softmax weights; those of a query sum to 1, or to 0 if it has no key."""
         check_segment(x, memory, options, weight=self.W_q.weight)
         mask = segment_mask(x, concat_memory(memory, x), **options)
         return masked_softmax(self.scores(x, memory, clamp_len=options.get("clamp_len")), mask)

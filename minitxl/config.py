@@ -42,9 +42,9 @@ class ModelConfig:
     max_seg_len: int = 512
     """Rows of a learned position table, the longest segment it can place."""
     max_distance: int = 16
-    """Shaw's k: distances beyond it share one vector."""
+    """Shaw's k: distances from it on share one vector."""
     n_bucket: int = 32
-    """T5's num_buckets of distances: half hold one distance each; the rest hold ever wider ranges."""
+    """T5's num_buckets of distances: half hold one distance each; the rest hold ranges, far ones wider."""
     bucket_distance: int = 128
     """Distance from which all keys share the last bucket (T5's max_distance)."""
     clamp_len: int | None = None
@@ -54,7 +54,7 @@ class ModelConfig:
     norm: Literal["post", "pre"] = "post"
     """LayerNorm after each sublayer (the paper's), or before it."""
     final_norm: bool = True
-    """LayerNorm after the last layer of a pre-norm model; the released format has none."""
+    """LayerNorm after the last layer of a pre-norm model; the authors' released weights have none."""
     layer_norm_eps: float = 1e-5
     """ε of every LayerNorm, added to the variance."""
     activation: Literal["relu", "gelu"] = "relu"

@@ -9,8 +9,8 @@ distance adds to a score. All three leave the values alone.
 
 R_p is a rotation here, and not the row R_p of sinusoids in ``attention``.
 
-Compared with Transformer-XL's four terms, rotary turns (a) by the distance, and has no other; ALiBi and T5
-keep (a) and (d).
+Compared with Transformer-XL's four terms, rotary has (a) alone, turned by the distance; ALiBi and T5 have
+(a), and in place of (d) a number for each head and distance.
 """
 
 from math import log, sqrt
@@ -70,7 +70,7 @@ class CausalSelfAttention(nn.Module):
     def attention_weights(
         self, x: Hidden, memory: LayerMemory | None = None, **options: Unpack[AttentionOptions]
     ) -> Weights:
-        """Return the causal softmax weights; a row sums to 1, or to 0 where the query has no key."""
+        """Return the causal softmax weights; those of a query sum to 1, or to 0 if it has no key."""
         check_segment(x, memory, options, weight=self.W_q.weight)
         context = concat_memory(memory, x)
         q, k = split_heads(self.W_q(x), self.n_head), split_heads(self.W_k(context), self.n_head)

@@ -12,7 +12,7 @@ from typing import Unpack
 
 import torch
 from einops import rearrange
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -24,6 +24,7 @@ from minitxl.attention import (
     MultiHeadAttention,
     ShawAttention,
     XLAttention,
+    attention_mask,
     concat_memory,
 )
 from minitxl.config import ModelConfig
@@ -148,19 +149,29 @@ class TransformerLM(nn.Module):
             return T5Attention(*sizes, *buckets, attention_dropout=rate, table=table)
         raise ValueError(f"attention must be one of ModelConfig.attention, got {c.attention!r}")
 
-    def embed(self, tokens: Tokens, *, has_memory: bool = True) -> Hidden:
+    def embed(self, tokens: Tokens, *, alone: Bool[Tensor, "batch_or_1 seg"] | None = None) -> Hidden:
         """Return √d_model E[token], plus U_0 … U_{L-1} where absolute: the first layer's input.
 
-        With empty memory, word dropout never drops the first token, which attends to itself alone. A vector
-        of 0 there would stay 0 in every layer at the start of training, when biases are 0, unless positions
-        are added. The gradient of a LayerNorm at 0 is 1/√ε, about 300, and those of all layers multiply.
+        Word dropout drops no token that is ``alone``, attending to itself only, as the first of a text does.
+        Dropped, it would be 0 in every layer at initialisation (unless positions are added, or Shaw's a_V to
+        values). There each LayerNorm multiplies the gradient by 1/√ε ≈ 316, so that it overflows.
         """
         x = self.embedding(tokens) * sqrt(self.config.d_model)
         if self.training and self.config.word_dropout:
             words = functional.dropout(x.new_ones(self.config.vocab_size), self.config.word_dropout)
-            scale = words[tokens] if has_memory else functional.pad(words[tokens[:, 1:]], (1, 0), value=1.0)
+            scale = words[tokens] if alone is None else words[tokens].masked_fill(alone, 1.0)
             x = x * rearrange(scale, "batch seg -> batch seg 1")
         return self.drop(self.add_positions(x, layer=0))
+
+    def _alone(
+        self, tokens: Tokens, memory: Memory, options: AttentionOptions
+    ) -> Bool[Tensor, "batch_or_1 seg"] | None:
+        """Return which tokens attend to themselves only; None where nothing asks."""
+        if not (self.training and self.config.word_dropout):
+            return None
+        seg, device = tokens.shape[1], tokens.device
+        allowed = {name: options.get(name) for name in ("window", "key_mask")}
+        return attention_mask(seg, memory.shape[2] + seg, **allowed, device=device).sum(dim=-1) == 1
 
     def add_positions(self, x: Hidden, *, layer: int) -> Hidden:
         """Return x plus this layer's absolute positions, if it has any; they restart at each segment."""
@@ -186,7 +197,7 @@ class TransformerLM(nn.Module):
         """
         memory, options = self._checked_inputs(tokens, memory, options)
         check("last", last, optional(whole(1, tokens.shape[1])))
-        x, states = self.embed(tokens, has_memory=memory.shape[2] > 0), []
+        x, states = self.embed(tokens, alone=self._alone(tokens, memory, options)), []
         for layer, (block, layer_memory) in enumerate(zip(self.blocks, memory, strict=True)):
             x = self.add_positions(x, layer=layer) if layer else x  # those of layer 0 are in the embedding
             states.append(x)
