@@ -16,7 +16,8 @@ predictions = Predictions(
         "How many bits does memory save XL at the first character of a segment?",
         answer=None,
         tolerance=0.4,
-        why="without memory the first prediction is made from one character alone, and with it from 32 more",
+        why="without memory the first prediction is made from one character alone, and with it there are 32 "
+        "more keys",
     ),
     Question(
         "equal_context",

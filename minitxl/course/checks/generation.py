@@ -77,8 +77,15 @@ def check_generate(attempt: Callable[..., Tensor]) -> Verdict:
     if not verdict.right:
         return verdict
     for case in cases:
-        _, prompt, length, _ = case
-        read, enough = _tokens_read(attempt, case), len(prompt) + length - 1
+        _, prompt, length, mem_len = case
+        read, longest = _tokens_read(attempt, case)
+        enough = len(prompt) + length - 1
+        if longest > mem_len:
+            return Verdict(
+                False,
+                f"the text is right, but the memory grows to {longest} tokens with mem_len = {mem_len}, so "
+                "that each token costs more than the one before: keep the last mem_len",
+            )
         if read == enough + 1:
             return Verdict(
                 False,
@@ -95,13 +102,14 @@ def check_generate(attempt: Callable[..., Tensor]) -> Verdict:
     return verdict
 
 
-def _tokens_read(attempt: Callable[..., Tensor], case: tuple[Any, ...]) -> int:
-    """Return how many tokens the model embeds during the attempt."""
+def _tokens_read(attempt: Callable[..., Tensor], case: tuple[Any, ...]) -> tuple[int, int]:
+    """Return how many tokens the model embeds during the attempt, and the length of its longest memory."""
     model, *others = deepcopy(case)
-    read = []
+    read, lengths = [], [0]
     model.embedding.register_forward_hook(lambda module, given, output: read.append(given[0].numel()))
+    model.blocks[0].register_forward_pre_hook(lambda module, given: lengths.append(given[1].shape[1]))
     attempt(model, *others)
-    return sum(read)
+    return sum(read), max(lengths)
 
 
 def _model() -> TransformerLM:
@@ -236,6 +244,9 @@ def check_nucleus(attempt: Callable[..., Tensor]) -> Verdict:
             keeping(too_few),
             keeping(too_few_but_one),
             keeping(too_few, normed=False),
+        ),
+        "one token too many: a token stays if those before it have less than top_p together": keeping(
+            lambda probs, sums, top_p: (sums - probs < top_p).roll(1, -1) | (sums == probs)
         ),
         "the probabilities still stand in the order of the sort: put each back to its token, with scatter": (
             keeping(right, back=lambda x, order: x),

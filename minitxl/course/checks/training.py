@@ -27,7 +27,8 @@ BUGS = {
 }
 """The bugs that can be in the exercise's trainer, and why each matters."""
 OTHERS = {
-    "none": "memory stays None, so nothing is remembered: hand on what extend returns",
+    "none": "memory is None at each step: hand it to token_losses, and hand on what extend returns",
+    "still": "the weights stay as they are: zero_grad, then backward, then optimizer.step()",
     "replaced": "memory is replaced by the segment's states: where mem_len > seg_len, some of the old stays",
     "added": "gradients of the steps before are added up: set them to zero before each backward",
     "group": "the rate is set in the optimizer's first group alone: each group of parameters has its own",
@@ -38,12 +39,20 @@ OTHERS = {
     "each": "each weight's gradient is clipped by itself: hand clip_grad_norm_ all of them in one call",
 }
 """Bugs that can come in while those are mended."""
+UNCLIPPED = {
+    "backward sum": "the gradient is that of a sum, which clipping hides: call backward on the mean",
+    "backward bits": "the gradient is that of bits, which clipping hides: call backward on nats",
+    "rescaled": "a gradient shorter than clip is made longer: multiply by min(1, clip / norm)",
+}
+"""Bugs that show only where the gradient is shorter than the limit."""
 KEEPS_ALL = (
     "with mem_len = 0 there has to be no memory, and [:, :, -mem_len:] is then [:, :, -0:], which keeps "
     "everything: use extend, or count what is to be dropped from the front"
 )
 """The sentence for a step that is right only where there is a memory."""
 BY_NAME = "check_trainer(…, name_bugs=True) names them"
+LOOSE = 50.0
+"""A limit that no gradient of the task reaches."""
 GONE = "the graph is gone"
 """The outcome of a trainer that stops because of the first of them."""
 
@@ -67,6 +76,11 @@ def check_trainer(attempt: Trainer, *, name_bugs: bool = False) -> Verdict:
             return Verdict(False, f"with mem_len = 0, it raised {type(error).__name__}: {error}")
         if not _close(unremembered, _outcome(_with_bugs(set()), many, mem_len=0)):
             return Verdict(False, KEEPS_ALL)
+        loose = _outcome(attempt, many, clip=LOOSE)
+        if not _close(loose, _outcome(_with_bugs(set()), many, clip=LOOSE)):
+            seen = (bug for bug in UNCLIPPED if _close(loose, _outcome(_with_bugs({bug}), many, clip=LOOSE)))
+            why = "the weights are wrong where the gradient is shorter than clip: it stays as it is there"
+            return Verdict(False, UNCLIPPED.get(next(seen, ""), why))
         return Verdict(True, "all four are gone, and every weight is as it should be after each step")
     planted = [set[str](), *_subsets(BUGS)]
     for bugs in [*planted[1:], *({other, *some} for some in planted for other in OTHERS)]:
@@ -138,7 +152,9 @@ def check_training_step(attempt: Any) -> Verdict:
     if verdict.right and with_graph:
         consequence = "which keeps the graph of the whole step" if any(with_graph) else "and not a number"
         return Verdict(False, f"the loss that you return is a tensor, {consequence}: return loss.item()")
-    return Verdict(True, "every loss and every weight is as it should be") if verdict.right else verdict
+    if verdict.right or verdict.blank:
+        return Verdict(True, "every loss and every weight is as it should be") if verdict.right else verdict
+    return Verdict(False, verdict.message.removeprefix("still there: "))
 
 
 def _in_two_groups(model: TransformerLM) -> torch.optim.SGD:
@@ -163,7 +179,9 @@ def _task(steps: int) -> dict[str, Any]:
     return {"model": model, "segments": [Segment(*piece) for piece in pieces], "rates": rates}
 
 
-def _outcome(trainer: Trainer, task: Mapping[str, Any], *, mem_len: int = 6) -> tuple[Any, list[Tensor]]:
+def _outcome(
+    trainer: Trainer, task: Mapping[str, Any], *, mem_len: int = 6, clip: float = 0.5
+) -> tuple[Any, list[Tensor]]:
     """Return the trainer's losses and the weights it leaves, or its error about an older graph."""
     with torch.random.fork_rng(devices=[]):
         model = TransformerLM(task["model"].config).double()
@@ -171,7 +189,7 @@ def _outcome(trainer: Trainer, task: Mapping[str, Any], *, mem_len: int = 6) -> 
         torch.manual_seed(1)
         returned: Any = GONE
         try:
-            returned = trainer(model, list(task["segments"]), list(task["rates"]), mem_len=mem_len, clip=0.5)
+            returned = trainer(model, list(task["segments"]), list(task["rates"]), mem_len=mem_len, clip=clip)
         except RuntimeError as error:
             if "backward through the graph" not in str(error) and "inplace operation" not in str(error):
                 raise
@@ -213,15 +231,19 @@ def _with_bugs(bugs: set[str]) -> Trainer:
                 optimizer.zero_grad()
             if "clip" in bugs:
                 clip_grad_norm_(model.parameters(), clip)
-            loss.backward()
-            if "clip" not in bugs:
+            descended = by_token.sum() if "backward sum" in bugs else loss
+            (descended / log(2) if "backward bits" in bugs else descended).backward()
+            if "rescaled" in bugs:
+                _rescale(model, clip)
+            elif "clip" not in bugs:
                 whole = [[p] for p in model.parameters()] if "each" in bugs else [list(model.parameters())]
                 for parameters in whole:
                     clip_gradient(parameters, clip)
             groups = optimizer.param_groups[: 1 if "group" in bugs else 2]
             if "rate" not in bugs:
                 _set_rate(groups, rate)
-            optimizer.step()
+            if "still" not in bugs:
+                optimizer.step()
             if "rate" in bugs:
                 _set_rate(groups, rate)
             before = None if "replaced" in bugs else memory
@@ -231,6 +253,14 @@ def _with_bugs(bugs: set[str]) -> Trainer:
         return losses
 
     return train
+
+
+def _rescale(model: TransformerLM, norm: float) -> None:
+    """Bring the gradient to this norm, also where it is shorter."""
+    gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
+    length = torch.stack([gradient.norm() for gradient in gradients]).norm()
+    for gradient in gradients:
+        gradient.mul_(norm / length)
 
 
 def _set_rate(groups: Iterable[dict[str, Any]], rate: float) -> None:

@@ -11,14 +11,25 @@ from minitxl.memory import extend
 
 
 def written(
-    model, prompt, length, mem_len, *, window=1, anew=False, remember=True, last=True, replaced=False
+    model,
+    prompt,
+    length,
+    mem_len,
+    *,
+    window=1,
+    anew=False,
+    remember=True,
+    last=True,
+    replaced=False,
+    cut=True,
 ):
     text, past, new = prompt, None, prompt
     for _ in range(length):
         with torch.no_grad():
             read = text if anew else new
             log_probs, states = model(read[None], past, window=None if window is None else mem_len + window)
-        past = None if anew else states if replaced else extend(past, states, mem_len=mem_len)
+        kept = mem_len if cut else 99
+        past = None if anew else states if replaced else extend(past, states, mem_len=kept)
         past = past if remember else None
         new = log_probs[0, -1 if last else 0].argmax()[None]
         text = torch.cat([text, new])
@@ -42,12 +53,14 @@ def with_one_token_more(model, prompt, length, mem_len):
     return result
 
 
-def nucleus(log_probs, top_p, *, shifted=True, back=True, normed=True):
+def nucleus(log_probs, top_p, *, shifted=True, back=True, normed=True, more=0):
     probs, order = torch.sort(log_probs.softmax(-1), descending=True, dim=-1)
     remove = probs.cumsum(-1) > top_p
     if shifted:
         remove[..., 1:] = remove[..., :-1].clone()
         remove[..., 0] = False
+    for _ in range(more):
+        remove[..., 1:] = remove[..., :-1].clone()
     probs[remove] = 0
     probs = probs / probs.sum(-1, keepdim=True) if normed else probs
     return torch.zeros_like(probs).scatter(-1, order, probs) if back else probs
@@ -69,6 +82,12 @@ def keeping_the_last(joined, mem_len):
     return joined[:, :, max(0, joined.shape[2] - mem_len) :]
 
 
+def rescale(gradients, clip):
+    norm = sum((one**2).sum() for one in gradients).sqrt()
+    for one in gradients:
+        one *= clip / norm
+
+
 def step(model, optimizer, segment, past, rate, mem_len, clip, *, bug=""):
     for group in optimizer.param_groups[: 1 if bug == "group" else None]:
         group["lr"] = 1.0 if bug == "rate" else rate
@@ -81,15 +100,20 @@ def step(model, optimizer, segment, past, rate, mem_len, clip, *, bug=""):
     loss = loss / log(2) if bug == "bits" else loss
     if bug == "clip":
         clip_grad_norm_(model.parameters(), clip)
-    loss.backward()
-    if bug == "value":
+    descended = {"backward sum": by_token.sum(), "backward bits": loss / log(2), "tenfold": 10 * loss}.get(
+        bug, loss
+    )
+    descended.backward()
+    if bug == "rescaled":
+        rescale([one.grad for one in model.parameters() if one.grad is not None], clip)
+    elif bug == "value":
         clip_grad_value_(model.parameters(), clip)
     elif bug == "each":
         for parameter in model.parameters():
             clip_grad_norm_([parameter], clip)
     elif bug not in ("clip", "unclipped"):
         clip_grad_norm_(model.parameters(), clip)
-    if bug != "no step":
+    if bug != "still":
         optimizer.step()
     joined = states if past is None or bug == "replaced" else torch.cat([past, states], dim=2)
     joined = joined[:, :, -mem_len:] if bug == "-0" else keeping_the_last(joined, mem_len)
@@ -273,6 +297,7 @@ ANSWERS = {
             "the window is one too short": lambda *case: written(*case, window=0),
             "replaced by the states": lambda *case: written(*case, replaced=True),
             "nothing is remembered": lambda *case: written(*case, remember=False),
+            "the memory grows to 10 tokens with mem_len = 4": lambda *case: written(*case, cut=False),
             "after the first position": lambda *case: written(*case, last=False),
             "you returned the shape": lambda model, prompt, length, mem_len: prompt,
         },
@@ -283,6 +308,7 @@ ANSWERS = {
             "the token that crosses top_p belongs in": lambda *case: nucleus(*case, shifted=False),
             "with scatter": lambda *case: nucleus(*case, back=False),
             "must sum to 1 again": lambda *case: nucleus(*case, normed=False),
+            "one token too many": lambda log_probs, top_p: nucleus(log_probs, top_p, more=1),
             "not the probability of each": lambda log_probs, top_p: (
                 torch.where(log_probs.exp() >= top_p, log_probs.exp(), 0.0)
                 / torch.where(log_probs.exp() >= top_p, log_probs.exp(), 0.0).sum(-1, keepdim=True)
@@ -299,7 +325,9 @@ ANSWERS = {
             **{training.OTHERS[bug]: with_bug(bug) for bug in training.OTHERS},
             training.KEEPS_ALL: with_bug("-0"),
             "nats are to be returned": in_bits,
-            "of the losses, ": with_bug("no step"),
+            **{training.UNCLIPPED[bug]: with_bug(bug) for bug in training.UNCLIPPED},
+            "where the gradient is shorter than clip": lambda *case: step(*case, bug="tenfold"),
+            "of the losses, ": lambda *case: (step(*case)[0] + 0.5, step(*case)[1]),
             "it raised TypeError": lambda: None,
         },
     },
