@@ -121,6 +121,14 @@ def read_stream(layers, x, seg_len, mem_len):
 """,
 }
 """Right functions, written as students write them and the reference is not."""
+BY_NUMPY = """
+def relative_shift(scores, key):
+    import numpy as np
+    query, spare = scores.shape[2], scores.shape[3] - key
+    padded = np.pad(scores.detach().numpy()[..., spare:], ((0, 0), (0, 0), (0, 0), (1, 0)))
+    line = padded.reshape(*scores.shape[:2], -1)[..., query:]
+    return torch.from_numpy(line.reshape(*scores.shape[:3], key))
+"""
 STACKED = """
 def remember(memory, hidden, mem_len):
     read = torch.stack(list(hidden[:-1]))
@@ -171,6 +179,12 @@ def test_no_patch_hides_a_missing_stop_gradient(patch):
     assert not found["groups"]["memory"]
     assert found["score"] < found["most"]
     assert patch != "comparisons" or "the stop-gradient is missing" in found["message"]
+
+
+def test_what_is_computed_by_numpy_hides_no_loop_and_is_told_so():
+    (found,) = verdicts("5_xl_attention", {"shift": BY_NUMPY}).values()
+    assert found["score"] == 0
+    assert "Numbers were taken out of tensors here, by numpy or tolist()" in found["message"]
 
 
 @pytest.fixture(scope="module")

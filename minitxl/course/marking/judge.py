@@ -11,6 +11,7 @@ import signal
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -24,6 +25,10 @@ MEMORY = 12 * 2**30
 """Bytes of address space that a judge may take: operations that it repeats may be a stranger's."""
 SECONDS = 10.0
 """Processor time of one function, for all its cases."""
+TAKEN = (
+    "Numbers were taken out of tensors here, by numpy or tolist(): compute with torch's own operations on "
+    "the tensors themselves, since the marking runs these again on others"
+)
 
 
 def trial_of(imports: str, source: str) -> tuple[str, str, Callable[..., Any]]:
@@ -69,7 +74,10 @@ def _part(job: dict[str, Any], test: dict[str, Any], seed: int, worker: Worker) 
                 verdict, right, given = _number_shares(attempt, trial, job["owner"])
             else:
                 drawn = trial(seed)
-                verdict, right = drawn.shares(worker.function(name, SECONDS, hidden=drawn.hidden))
+                function = worker.function(name, SECONDS, hidden=drawn.hidden)
+                verdict, right = drawn.shares(function)
+                if drawn.hidden and function.numbers_taken and not verdict.right:
+                    verdict = replace(verdict, message=f"{verdict.message}. {TAKEN}")
     except MarkAgainError as again:
         return {"function": name, "score": None, "again": str(again), "message": str(again), "groups": {}}
     return {

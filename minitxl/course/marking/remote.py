@@ -173,6 +173,7 @@ class Remote:
     def __init__(self, worker: Worker, name: str, seconds: float, hidden: bool) -> None:
         self.worker, self.name, self.limit, self.hidden = worker, name, seconds, hidden
         self.left = seconds
+        self.numbers_taken = False  # and handed back as numbers, not by operations on tensors
 
     def __call__(self, *case: Any) -> Any:
         self.worker.start()
@@ -190,6 +191,8 @@ class Remote:
             told, values = self._receive()
             try:
                 replay.run(told.get("steps"), values)
+                made = [values[step["constant"]] for step in told["steps"] if "constant" in step]
+                self.numbers_taken |= any(one.is_floating_point() and one.numel() > 1 for one in made)
                 if told["then"] == "ask":
                     self._answer(told, replay, given)
                 elif told["then"] == "error":
