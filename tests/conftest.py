@@ -18,6 +18,7 @@ ROOT = Path(__file__).parent.parent
 LONGEST_FIRST = (
     "tests/browser/test_lab.py",
     "tests/classroom/test_round_trip.py",
+    "tests/classroom/test_whole_notebooks.py",
     "tests/browser/test_book.py",
     "tests/assignments/test_wrong_solutions.py",
     "tests/assignments/test_sheets.py",
