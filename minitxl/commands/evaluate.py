@@ -147,7 +147,10 @@ class Evaluate:
         lengths = self._lengths_of_preset(subject) or subject.lengths
         if self.released is not None and lengths.window is not None and self.mem_len is not None:
             lengths = replace(lengths, mem_len=self.mem_len, window=self.mem_len or None)
-        return replace(subject, lengths=self._with_flags(lengths))
+        lengths = self._with_flags(lengths)
+        if lengths.clamp_len is None:
+            lengths = replace(lengths, clamp_len=subject.model.config.clamp_len)
+        return replace(subject, lengths=lengths)
 
     def _lengths_of_preset(self, subject: Subject) -> EvaluateConfig | None:
         """Return the lengths at which a run's preset is tested, if the run was trained at the preset's."""
@@ -267,9 +270,9 @@ def progress(model: TransformerLM, total: int, stride: int | None = None) -> Ite
 
 def _trained_on(corpus: Corpus, part: Part, subject: Subject) -> int:
     """Return how many of the tokens to score are known to be of the run's training part."""
-    if part == "whole" and corpus.sha256 == subject.info.train_sha256:
+    if part == "whole" and corpus.sha256 in subject.info.learned:
         return len(corpus.whole)
-    own = corpus.train_sha256 == subject.info.train_sha256
+    own = corpus.train_sha256 in subject.info.learned
     return len(corpus.train) if own and part in ("whole", "train") else 0
 
 

@@ -15,8 +15,6 @@ CHANGEABLE = (
     *("validate_every", "validate_tokens", "validate_attention_lens"),
 )
 """Settings that a run may go on with at other values."""
-SAMPLED_BY = ("batch", "validate_tokens", "validate_attention_lens")
-"""Settings that decide which tokens are validated: scores of two samples are not compared."""
 REGULARIZATION = ("dropout", "attention_dropout", "word_dropout", "variational_dropout")
 """Settings of a model that its weights do not depend on."""
 SMALLEST_SHARE = 5

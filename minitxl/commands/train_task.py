@@ -11,7 +11,6 @@ from minitxl.commands.subject import Subject, check_ids
 from minitxl.commands.train_bar import bar
 from minitxl.commands.train_flags import (
     REGULARIZATION,
-    SAMPLED_BY,
     ModelFlags,
     check_effect,
     check_same_model,
@@ -128,7 +127,15 @@ def new_task(
         checkpoints.copy_model_tensors(checkpoints.model_tensors(subject.model), run.model)
     vocabulary = vocabulary_digest(tokenizer.vocabulary)
     info = RunInfo(corpus.name, corpus.sha256, tokenizer.unit, vocabulary, preset, corpus.train_sha256)
-    news = () if subject is None else (f"beginning with the model of {subject.name}",)
+    news: tuple[str, ...] = ()
+    if subject is not None:
+        info = replace(info, earlier=subject.info.learned)
+        news = (f"beginning with the model of {subject.name}",)
+        if subject.tokenizer is None and tokenizer.vocabulary is not None:
+            news += (
+                f"{subject.name} holds no vocabulary: its {corpus.vocab_size:,} words are taken as "
+                f"counted in {corpus.name}, which is right only if it was trained on exactly this text",
+            )
     return Task(run, corpus, info, _stored(source, tokenizer), news)
 
 
@@ -175,7 +182,8 @@ def old_task(
     _check_size(own.model, settings, corpus, device)
     run = saved_run.resume(checkpoint, settings=settings, device=device, accumulate=accumulate)
     news = (f"going on with {folder} at step {run.step} of {settings.steps}", *changes.values())
-    if run.progress.best_bits is not None and not changes.keys().isdisjoint(SAMPLED_BY):
+    samples = [(validation.sample_of(corpus.valid, of), of.evaluation) for of in (own.train, settings)]
+    if run.progress.best_bits is not None and samples[0] != samples[1]:
         run.progress.best_step, run.progress.best_bits = 0, None
         news += ("the best validation is sought anew: another sample of the text is validated",)
     before, after = (learning_rate(max(1, run.step), one) for one in (own.train, settings))

@@ -122,9 +122,11 @@ def model_of(config: ModelConfig, state: Mapping[str, Any], *, cluster_order: Cl
 
 
 def to_original(
-    model: TransformerLM, *, cluster_order: ClusterOrder = "original"
+    model: TransformerLM, *, cluster_order: ClusterOrder = "original", clamp_len: int | None = None
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Return the original's configuration keys and tensors, tied ones under their first name alone.
+
+    ``clamp_len`` is that of the run that trained the model; None means the model's own.
 
     Raises a ValueError for a model that computes what the original can't. Settings of training that it lacks
     are left out: word dropout, and the kind of dropout.
@@ -136,7 +138,8 @@ def to_original(
         )
     if c.activation != "relu":
         raise ValueError(f"activation must be relu in the original code, got {c.activation}")
-    check_clamp(c.clamp_len)
+    clamp_len = c.clamp_len if clamp_len is None else clamp_len
+    check_clamp(clamp_len)
     places, parts = original_places(model), dict[str, list[Tensor]]()
     ours = {MODEL + name: parameter.detach() for name, parameter in model.named_parameters()}
     for name, tensor in _clusters_ordered(ours, cluster_order).items():
@@ -156,7 +159,7 @@ def to_original(
         "tie_projs": list(c.tie_projections),
         "pre_lnorm": c.norm == "pre",
         "untie_r": not c.share_biases,
-        "clamp_len": -1 if c.clamp_len is None else c.clamp_len,
+        "clamp_len": -1 if clamp_len is None else clamp_len,
         "dropout": c.dropout,
         "dropatt": c.attention_dropout,
     }

@@ -102,13 +102,12 @@ def save_released(
         raise ValueError(
             f"window must be none or mem_len = {evaluate.mem_len} to be released, got {evaluate.window}"
         )
-    original.check_clamp(evaluate.clamp_len)
     if vocabulary is not None:
         _check_vocabulary(vocabulary, model)
     for name in VOCABULARIES:
         if (folder / name).exists() and (vocabulary is None or name != WORDS):
             raise ValueError(f"{folder} must hold no other vocabulary than the model's, got {name}")
-    keys, state = original.to_original(model, cluster_order="released")
+    keys, state = original.to_original(model, cluster_order="released", clamp_len=evaluate.clamp_len)
     clusters = len(model.config.cutoffs) + 1
     settings = {
         "architectures": ["TransfoXLLMHeadModel"],
@@ -125,8 +124,6 @@ def save_released(
         "eos_token_id": 0,
         "torch_dtype": str(next(model.parameters()).dtype).removeprefix("torch."),
     }
-    if evaluate.clamp_len is not None:
-        settings["clamp_len"] = evaluate.clamp_len
     named = {
         name if name.startswith("crit.") else f"transformer.{name}": tensor.cpu().contiguous()
         for name, tensor in state.items()

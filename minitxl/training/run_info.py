@@ -24,8 +24,15 @@ class RunInfo:
     """Published configuration that the settings began from."""
     train_sha256: str | None = None
     """Digest of the training part's tokens; None where it is not known."""
+    earlier: tuple[str, ...] = ()
+    """Digests of the training parts of the runs that it began from."""
     changes: tuple[str, ...] = ()
     """Settings that were changed where the run went on, as "step 300: batch: 8 → 4"."""
+
+    @property
+    def learned(self) -> tuple[str, ...]:
+        """Digests of all training parts that are known to have been learned."""
+        return (*self.earlier, self.train_sha256) if self.train_sha256 else self.earlier
 
     def check(self, other: "RunInfo", folder: Path) -> None:
         """Raise a ValueError unless the run in this folder, which is ``self``, may go on with the other."""

@@ -440,8 +440,8 @@ def test_where_the_text_of_a_run_has_moved_the_file_that_names_it_is_told(byte_r
 
 
 def test_tokens_that_the_run_was_trained_on_are_counted(byte_run, book, other, tmp_path, capsys):
-    def trained_on(*words: object) -> list[str]:
-        call("evaluate", byte_run, *words)
+    def trained_on(*words: object, run: object = byte_run) -> list[str]:
+        call("evaluate", run, *words)
         return re.findall(
             r"^(.+) of these tokens are what the run was trained on$", told(capsys), re.MULTILINE
         )
@@ -451,6 +451,9 @@ def test_tokens_that_the_run_was_trained_on_are_counted(byte_run, book, other, t
     beginning = tmp_path / "beginning.txt"
     beginning.write_bytes(book.read_bytes()[:1728])
     assert trained_on("--text", beginning) == ["1,728"]
+    call("train", tmp_path / "child", "--from", byte_run, "--text", other, "--steps 1 --device cpu")
+    told(capsys)
+    assert trained_on("--text", book, "--part train", run=tmp_path / "child") == ["1,728"]
 
 
 def test_it_is_said_which_model_of_a_run_is_scored(book, tmp_path, capsys):

@@ -326,6 +326,8 @@ def test_a_new_run_begins_with_the_model_of_another(unit, here, capsys):
         "--steps 2 --dropout 0.5 --batch 2",
     )
     assert f"beginning with the model of {here / unit}" in capsys.readouterr().out
+    parent = run_folder.trained(here / unit).info
+    assert run_folder.trained(here / "new").info.earlier == (parent.train_sha256,)
     old, new = last(here / unit), saved_run.resume(run_folder.checkpoint(here / "new", 0))
     for one, other in zip(old.model.parameters(), new.model.parameters(), strict=True):
         assert torch.equal(one, other)
@@ -348,10 +350,26 @@ def test_a_new_run_begins_with_a_released_model_and_generate_writes_as_one(here,
     torch.save({"idx2sym": words}, folder / "vocab.bin")
     source = f"--released {folder} --text {here / 'text'}"
     call("train", here / "new", source, "--steps 2 --batch 2 --seg-len 8")
-    assert f"beginning with the model of {folder}" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert f"beginning with the model of {folder}" in out
+    assert "holds no vocabulary" not in out
     assert last(here / "new").step == 2
     call("generate --released", folder, "--prompt the --length 5 --mem-len 8")
     assert capsys.readouterr().out.startswith("the")
+
+
+def test_a_released_model_without_a_vocabulary_is_said_to_take_that_of_the_text(here, capsys):
+    folder = here / "without"
+    folder.mkdir()
+    write_released(folder, released_model(11), file="model.safetensors", mem_len=5)
+    source = f"--released {folder} --text {here / 'text'} --unit words"
+    call("train", here / "new", source, "--steps 1 --batch 2 --seg-len 8")
+    assert (
+        f"{folder} holds no vocabulary: its 11 words are taken as counted in text, which is right only if "
+        "it was trained on exactly this text"
+    ) in capsys.readouterr().out
+    call("evaluate", here / "new")
+    assert "clamp_len=9)" in capsys.readouterr().out  # the model's own, and not None
 
 
 def test_early_stopping_keeps_the_best_model_and_says_how_it_is_scored(here, capsys, monkeypatch):
@@ -440,6 +458,17 @@ def test_another_sample_of_validation_has_a_best_of_its_own(here, capsys):
     assert "validation: 16 of 29 tokens, in 8 lanes from all over the text, each of 2, " in out
     after = last(here / "words").progress
     assert (after.best_step, after.best_bits) != (before.best_step, before.best_bits)
+
+
+def test_a_changed_batch_that_validates_the_same_sample_keeps_its_best(here, capsys):
+    """A rate that spoils the model must not take the place of the better one before it."""
+    before = last(here / "words").progress
+    best = (here / "words" / "best.safetensors").read_bytes()
+    call("train", here / "words --batch 3 --extend 7 --learning-rate 9 --schedule constant")
+    assert "sought anew" not in capsys.readouterr().out
+    after = last(here / "words").progress
+    assert (after.best_step, after.best_bits) == (before.best_step, before.best_bits)
+    assert (here / "words" / "best.safetensors").read_bytes() == best
 
 
 def test_few_steps_need_no_other_flag(here, capsys):
