@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 
 from minitxl import figures
@@ -93,6 +94,35 @@ def test_without_motion_the_last_picture_stands_still():
     hidden, shown = re.findall(r"^(\.[^{]+) \{ opacity: (?:0|1); \}$", style, re.MULTILINE)
     assert hidden == still
     assert shown == f".s{max(stage for _, stage in STAGES)}"
+
+
+def opacity(name, at):
+    """The opacity of a group so many percent into the loop; its keyframes are joined by straight lines."""
+    style = ROOT.find(f"{SVG}style").text
+    (frames,) = re.findall(rf"@keyframes {name} \{{ (.*) \}}$", style, re.MULTILINE)
+    points = [(float(x), float(y)) for x, y in re.findall(r"([0-9.]+)% \{ opacity: (\d); \}", frames)]
+    times, values = zip(*points, strict=True)
+    assert list(times) == sorted(times)
+    return np.interp(at, times, values)
+
+
+def test_the_count_is_always_that_of_the_states_and_no_two_stages_are_seen_at_once():
+    every = np.linspace(0, 100, 2001)
+    stages = range(1 + max(stage for _, stage in STAGES))
+    states = np.stack([opacity(f"n{stage}", every) for stage in stages])
+    assert ((states > 0.01).sum(axis=0) <= 1).all()
+    assert (states.max(axis=1) == 1).all()
+    for stage in stages:
+        assert (opacity(f"c{stage}", every) == states[stage]).all()
+        lines = re.findall(rf"@keyframes (e{stage}-\d+)", STORED)
+        assert lines
+        assert all((opacity(name, every) <= states[stage] + 0.01).all() for name in lines)
+
+
+def test_both_systems_are_in_view_below_the_first_lines_of_a_page():
+    assert float(ROOT.get("height")) <= 430
+    *_, height = map(float, ROOT.get("viewBox").split())
+    assert max(float(mark.get("y")) for mark in ROOT.iter(f"{SVG}text")) < height
 
 
 def test_letters_are_large_enough_to_read_on_a_phone_and_on_a_slide():

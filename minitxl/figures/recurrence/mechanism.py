@@ -15,14 +15,14 @@ from minitxl.files import atomic_write
 
 TEXT = "the cat sat down"
 """A character for each token of the graphs."""
-STAGE, REST, FADE = 2.0, 2.0, 0.3
+STAGE, REST, FADE = 2.0, 2.0, 0.2
 """Seconds for each segment, at rest on the full picture, and of each fade."""
-WIDTH, LEFT, STEP, ROW, PANEL, TOP = 520, 94, 27, 44, 262, 8
+WIDTH, LEFT, STEP, ROW, PANEL, TOP = 520, 94, 27, 32, 164, 4
 """Units: the picture, the first token, token to token, layer to layer, a panel, the margin above.
 
 A phone shows 520 units in some 350 pixels, so letters are no smaller than 16 units."""
-ENLARGED = 1.25
-"""Pixels of a unit where there is room."""
+ENLARGED = 1.1
+"""Pixels of a unit where there is room: both systems are seen at once below a page's first lines."""
 GREY, PALE = "#C8C8C8", "#F2F2F2"
 KINDS = {
     "own": (BLUE, "own segment"),
@@ -31,7 +31,7 @@ KINDS = {
     "unused": (GREY, "no effect"),
 }
 
-LEGEND = [(24, 46), (170, 46), (284, 46), (24, 18), (170, 18)]
+LEGEND = [(24, 40), (170, 40), (284, 40), (24, 14), (170, 14)]
 """Where each of the kinds and the prediction stand, from the left and from below."""
 
 
@@ -68,7 +68,7 @@ def mechanism(data: Data) -> Animation:
     """Draw segment after segment what its last prediction depends on: vanilla above, XL below."""
     graphs = data["graphs"]
     stages = next(iter(graphs.values()))["time"] // next(iter(graphs.values()))["seg_len"]
-    height = TOP + PANEL * len(graphs) + 62
+    height = TOP + PANEL * len(graphs) + 58
     svg = Element(
         "svg",
         {"xmlns": "http://www.w3.org/2000/svg", "viewBox": f"0 0 {WIDTH} {height}", "role": "img"},
@@ -78,7 +78,7 @@ def mechanism(data: Data) -> Animation:
     ends = {name: [len(reached_from(g, q)[0]) for q in _queries(g)] for name, g in graphs.items()}
     alt = "Text is read segment by segment. " + " ".join(
         f"{name}, {g['n_layer']} layers, segments of {g['seg_len']}, memory {g['mem_len']}: the newest "
-        f"prediction depends on {', then '.join(map(str, ends[name]))} characters."
+        f"prediction depends on {', then '.join(map(str, ends[name]))} characters, its own included."
         for name, g in graphs.items()
     )
     SubElement(svg, "title").text = "What a prediction depends on, without memory and with it"
@@ -93,7 +93,7 @@ def mechanism(data: Data) -> Animation:
         _text(svg, x + 16, height - y + 6, label, fill="#333333", size=16)
     x, y = LEGEND[-1]
     _ring(svg, x, height - y, 9)
-    _text(svg, x + 16, height - y + 6, "prediction", fill="#333333", size=16)
+    _text(svg, x + 16, height - y + 6, "prediction; its own character is counted", fill="#333333", size=16)
     ElementTree.indent(svg, " ")
     return Animation(ElementTree.tostring(svg, encoding="unicode") + "\n", alt)
 
@@ -106,7 +106,7 @@ def _queries(graph: Data) -> range:
 def _panel(panel: Element, name: str, graph: Data) -> None:
     """Draw one system: what stands still, and above it a group for each segment that is read."""
     n_layer, seg_len, time = graph["n_layer"], graph["seg_len"], graph["time"]
-    _text(panel, 14, 28, name[0].upper() + name[1:], fill="#000000", size=20, weight="bold")
+    _text(panel, 14, 22, name[0].upper() + name[1:], fill="#000000", size=20, weight="bold")
     for depth in range(n_layer + 1):
         label = f"layer {depth}" if depth else "text"
         _text(panel, 14, _y(graph, depth) + 6, label, fill="#555555", size=17)
@@ -118,8 +118,8 @@ def _panel(panel: Element, name: str, graph: Data) -> None:
             {"stroke-dasharray": "3 5"},
             x1=x,
             x2=x,
-            y1="48",
-            y2=str(PANEL - 14),
+            y1="34",
+            y2=str(PANEL - 2),
             stroke="#999999",
         )
     for stage, query in enumerate(_queries(graph)):
@@ -156,7 +156,7 @@ def _panel(panel: Element, name: str, graph: Data) -> None:
         _ring(nodes, _x(query), _y(graph, n_layer), 12)
         words = f"depends on {len(reached[0])} characters"
         count = SubElement(panel, "g", {"class": f"count s{stage} c{stage}"})
-        _text(count, WIDTH - 14, 28, words, fill="#000000", size=20, weight="bold", anchor="end")
+        _text(count, WIDTH - 14, 22, words, fill="#000000", size=20, weight="bold", anchor="end")
 
 
 def _x(time: int) -> int:
@@ -164,7 +164,7 @@ def _x(time: int) -> int:
 
 
 def _y(graph: Data, depth: int) -> int:
-    return 66 + ROW * (graph["n_layer"] - depth) + (4 if depth == 0 else 0)
+    return 48 + ROW * (graph["n_layer"] - depth) + (4 if depth == 0 else 0)
 
 
 def _mark(parent: Element, kind: str, x: int, y: int, radius: int) -> None:
@@ -200,9 +200,10 @@ def _text(
 
 
 def _style(stages: int, n_layer: int) -> str:
-    """Return the styles: at rest the last stage is seen; each group fades in at its second, and out again.
+    """Return the styles: at rest the last stage is seen; a stage fades out before the next one fades in.
 
-    The loop begins with the rest, so that the first thing seen is the whole picture.
+    The number in words comes and goes with the states that it counts. The loop begins with the rest, so that
+    the first thing seen is the whole picture.
     """
     loop = stages * STAGE + REST
     rules = [
@@ -212,23 +213,12 @@ def _style(stages: int, n_layer: int) -> str:
         f".s{stages - 1} {{ opacity: 1; }}",
     ]
     for stage in range(stages):
-        begin, last = stage * STAGE, stage == stages - 1
-        end = loop - FADE if last else begin + STAGE
-        starts = {f"n{stage}": begin, f"c{stage}": begin + (n_layer + 1) * FADE}
+        begin = stage * STAGE
+        end = loop if stage == stages - 1 else begin + STAGE
+        starts = {f"n{stage}": begin, f"c{stage}": begin}
         starts |= {f"e{stage}-{layer}": begin + (layer + 1) * FADE for layer in range(n_layer)}
         for name, start in starts.items():
-            stop = starts[f"c{stage}"] + STAGE if name[0] == "c" and not last else end
-            fade = 0.01 if name[0] == "c" else FADE
-            frames = [(0, 0), (start, 0), (start + fade, 1), (stop, 1), (stop + fade, 0), (loop, 0)]
-            if name[0] == "n" and not last:  # stays until the next stage's states cover it
-                frames = [
-                    (0, 0),
-                    (start, 0),
-                    (start + FADE, 1),
-                    (end + FADE, 1),
-                    (end + FADE + 0.01, 0),
-                    (loop, 0),
-                ]
+            frames = [(0, 0), (start, 0), (start + FADE, 1), (end - FADE, 1), (end, 0), (loop, 0)]
             steps = " ".join(f"{100 * at / loop:.2f}% {{ opacity: {value}; }}" for at, value in frames)
             rules.append(f"@keyframes {name} {{ {steps} }}")
             rules.append(f".{name} {{ animation: {name} {loop:g}s linear -{stages * STAGE:g}s infinite; }}")

@@ -75,7 +75,9 @@ def _draw_graph(axes: Axes, name: str, graph: Data) -> None:
     )
     layer_ticks(axes, graph["n_layer"])
     axes.set(
-        title=fitted(f"{name}: the last depends on {graph['reach']} tokens before"),
+        title=fitted(
+            f"{name}: the last depends on {graph['reach'] + 1} tokens, itself and {graph['reach']} before"
+        ),
         xlabel="tokens back from the last",
     )
     hide_frame(axes)
