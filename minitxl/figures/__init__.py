@@ -24,14 +24,13 @@ from minitxl.figures.recurrence.reach import copying, dependency, relay_routes
 from minitxl.figures.recurrence.segments import segment_copying
 from minitxl.figures.training.ablation import ablation, ablation_lengths, short_dependency
 from minitxl.figures.training.curves import (
-    bits_and_cost,
-    demo,
     every_system,
     learning,
     memory_and_positions,
     memory_choice,
     short_segments,
 )
+from minitxl.figures.training.demo import bits_and_cost, demo
 from minitxl.figures.training.parts import training_parts
 from minitxl.figures.training.samples import samples
 

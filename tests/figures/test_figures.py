@@ -65,6 +65,23 @@ def test_the_demo_shows_the_numbers_of_its_data():
     assert {row["attention_len"] for row in equal if row["evaluation"] == "cached"} == {32, 64}
 
 
+def test_the_cost_of_reading_is_that_of_the_two_ways_with_equal_context():
+    data = results.read(FIGURES / "demo.json").data
+    sliding, cached = (
+        next(row for row in data["evaluation"] if (row["evaluation"], row["attention_len"]) == (way, 64))
+        for way in ("sliding window", "cached")
+    )
+    drawn = figures.bits_and_cost(data)
+    (axes,) = drawn.figure.axes
+    costs = [row["microseconds_per_token"] for row in (sliding, cached)]
+    assert [bar.get_width() for bar in axes.patches[:2]] == costs
+    assert axes.get_title(loc="left").endswith(f"the same bits at 1/{costs[0] / costs[1]:.0f} of the cost")
+    assert f"{sliding['bits']:.2f} and {cached['bits']:.2f}" in drawn.alt
+    worse = [row | ({"bits": row["bits"] + 0.1} if row == cached else {}) for row in data["evaluation"]]
+    other = figures.bits_and_cost(data | {"evaluation": worse}).figure.axes[0]
+    assert "same bits" not in other.get_title(loc="left")
+
+
 def test_a_chosen_memory_is_marked_at_its_measured_values():
     system = results.read(FIGURES / "memory_and_positions.json").data["xl_memory"]
     for row in system["by_memory"]:

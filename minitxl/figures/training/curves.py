@@ -1,10 +1,8 @@
-"""Results of training: the demo, memory and positions, every system."""
+"""Results of training: learning curves, memory and positions, every system."""
 
 from typing import Any
 
-from matplotlib.axes import Axes
-
-from minitxl.figures.marks import seed_band, ticks_at
+from minitxl.figures.marks import seed_band
 from minitxl.figures.picture import (
     BITS,
     BLUE,
@@ -95,79 +93,6 @@ def short_segments(data: Data) -> Picture:
         figure,
         f"Segments of {length}. Test {BITS} at offset 0, mean of the seeds: {first}. Saved over the whole "
         f"text, mean and seeds: {words}.",
-    )
-
-
-def demo(data: Data) -> Picture:
-    """Draw how all three models learned, and bits against the cost of a character at equal context."""
-    systems = data["systems"]
-    with drawing(10, 4.2) as figure:
-        learned, cost = panels(figure, 2, height=3.4)
-        for name, line in LINES.items():
-            curve = systems[name]["validation"]
-            learned.plot(curve["step"], curve["bits"], line, color=COLOURS[name], label=NAMES[name])
-        learned.set(title="While training", xlabel="training step", ylabel=f"validation {BITS}")
-        legend_outside(figure, *learned.get_legend_handles_labels(), ncols=3)
-        said = _bits_and_cost(cost, data)
-    learned_alt = ", ".join(
-        f"{NAMES[name]} {systems[name]['validation']['bits'][-1]:.2f}" for name in systems
-    )
-    return Picture(figure, f"Two panels. Validation {BITS} after training: {learned_alt}. {said}")
-
-
-def bits_and_cost(data: Data) -> Picture:
-    """Draw the demo's test bits against the cost of scoring a character, at equal context."""
-    with drawing(5.6, 3.8) as figure:
-        axes = figure.subplots()
-        said = _bits_and_cost(axes, data)
-        legend_outside(figure, *axes.get_legend_handles_labels(), ncols=2)
-    return Picture(figure, said)
-
-
-SLIDING, CACHED = "sliding window", "cached"
-
-
-def _bits_and_cost(axes: Axes, data: Data) -> str:
-    """Draw the ways that give every prediction as much context, and say them."""
-    rows = [row for row in data["evaluation"] if row["evaluation"] in (SLIDING, CACHED)]
-    cached = {row["attention_len"]: row for row in rows if row["evaluation"] == CACHED}
-    alt = []
-    for name in LINES:
-        for row in (row for row in rows if row["system"] == name):
-            time, bits, length = row["microseconds_per_token"], row["bits"], row["attention_len"]
-            look: dict[str, Any] = {"color": COLOURS[name], "ms": 8}
-            look["mfc"] = COLOURS[name] if row["evaluation"] == CACHED else "white"
-            axes.plot(row["microseconds_range"], [bits, bits], "-", color=COLOURS[name], lw=1)
-            named = any(line.get_label() == NAMES[name] for line in axes.lines)
-            axes.plot(time, bits, LINES[name][0], **look, label=None if named else NAMES[name])
-            above = name == "xl" and (row["evaluation"] == SLIDING or length == min(cached))
-            axes.annotate(
-                f"{row['evaluation']}, {length}",
-                (time, bits),
-                (0, 11 if above else -11),
-                textcoords="offset points",
-                ha="center",
-                va="center",
-                fontsize=9,
-            )
-            alt.append(f"{NAMES[name]} by {row['evaluation']} of {length}: {bits:.2f} at {time:,.0f}")
-    cheaper = all(
-        row["microseconds_per_token"] > cached[row["attention_len"]]["microseconds_per_token"]
-        for row in rows
-        if row["evaluation"] == SLIDING and row["attention_len"] in cached
-    )
-    axes.set(
-        title="At equal context, cached reading is cheaper" if cheaper else "Bits against cost",
-        xlabel="microseconds a character, log scale",
-        ylabel=f"test {BITS}",
-        xscale="log",
-    )
-    axes.margins(x=0.25, y=0.15)
-    low, high = axes.get_xlim()
-    ticks_at(axes, [time for time in (50, 100, 200, 500, 1000, 2000, 5000) if low < time < high])
-    return (
-        f"Test {BITS} and microseconds a character where every prediction has as many characters of "
-        f"context: {'; '.join(alt)}."
     )
 
 

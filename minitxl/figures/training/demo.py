@@ -1,0 +1,134 @@
+"""The demo's result: how its three models learned, and what reading with a memory costs."""
+
+from typing import Any
+
+from matplotlib.axes import Axes
+
+from minitxl.figures.marks import ticks_at
+from minitxl.figures.picture import (
+    BITS,
+    ORANGE,
+    Data,
+    Picture,
+    drawing,
+    fitted,
+    legend_outside,
+    panels,
+)
+from minitxl.figures.training.curves import COLOURS, LINES, NAMES
+
+SLIDING, CACHED = "sliding window", "cached"
+
+
+def demo(data: Data) -> Picture:
+    """Draw how all three models learned, and bits against the cost of a character at equal context."""
+    systems = data["systems"]
+    with drawing(10, 4.2) as figure:
+        learned, cost = panels(figure, 2, height=3.4)
+        for name, line in LINES.items():
+            curve = systems[name]["validation"]
+            learned.plot(curve["step"], curve["bits"], line, color=COLOURS[name], label=NAMES[name])
+        vanilla, relative, xl = (systems[name]["validation"]["bits"][-1] for name in LINES)
+        positions_save_most = vanilla - relative > abs(relative - xl)
+        title = "Relative positions save most bits" if positions_save_most else "While training"
+        learned.set(title=title, xlabel="training step", ylabel=f"validation {BITS}")
+        said = _bits_and_cost(cost, data)
+        legend_outside(figure, ncols=5)
+    learned_alt = ", ".join(
+        f"{NAMES[name]} {systems[name]['validation']['bits'][-1]:.2f}" for name in systems
+    )
+    return Picture(figure, f"Two panels. Validation {BITS} after training: {learned_alt}. {said}")
+
+
+def bits_and_cost(data: Data) -> Picture:
+    """Draw what scoring a character costs the model with memory by both ways that give it equal context."""
+    cached = max(
+        (row for row in data["evaluation"] if row["evaluation"] == CACHED),
+        key=lambda row: row["attention_len"],
+    )
+    (sliding,) = (
+        row
+        for row in data["evaluation"]
+        if row["evaluation"] == SLIDING
+        and (row["system"], row["attention_len"]) == (cached["system"], cached["attention_len"])
+    )
+    ways = {"window slid\nover the text": sliding, "read on\nwith memory": cached}
+    cost = {way: row["microseconds_per_token"] for way, row in ways.items()}
+    before, after = cost.values()
+    bits = {way: f"{row['bits']:.2f}" for way, row in ways.items()}
+    same, ratio = len(set(bits.values())) == 1, f"{before / after:.0f}"
+    with drawing(6.4, 2.5) as figure:
+        axes = figure.subplots()
+        for place, (way, row) in enumerate(ways.items()):
+            fill = "white" if row["evaluation"] == SLIDING else ORANGE
+            axes.barh(place, cost[way], 0.5, color=fill, edgecolor=ORANGE, lw=2)
+            axes.plot(row["microseconds_range"], [place, place], color="black", lw=1.2)
+            axes.annotate(
+                f"{cost[way]:,.0f} µs, {bits[way]} bits",
+                (max(row["microseconds_range"]) if place else 0, place),
+                (8, 0),
+                textcoords="offset points",
+                va="center",
+            )
+        axes.annotate(
+            "", (after, 0.55), (before, 0.55), arrowprops={"arrowstyle": "-|>", "color": "black", "lw": 1.5}
+        )
+        words = f"1/{ratio} of the cost" if before > after else "no cheaper"
+        axes.text((before + after) / 2, 0.63, words, ha="center", va="top", fontweight="bold")
+        axes.set_yticks(range(len(ways)), list(ways))
+        context = f"At equal context, {cached['attention_len']} characters"
+        axes.set(
+            title=fitted(f"{context}: the same bits at 1/{ratio} of the cost")
+            if same and before > after
+            else fitted(f"{context}: cost and bits"),
+            xlabel="microseconds to score a character",
+            ylim=(1.5, -0.5),
+        )
+    alt = (
+        f"Scoring a character with {cached['attention_len']} characters of context: {before:,.0f} "
+        f"microseconds with a window slid over the text, {after:,.0f} reading on with memory, by the same "
+        f"model; test {BITS} {sliding['bits']:.2f} and {cached['bits']:.2f}."
+    )
+    return Picture(figure, alt)
+
+
+def _bits_and_cost(axes: Axes, data: Data) -> str:
+    """Draw the ways that give every prediction as much context, and say them."""
+    rows = [row for row in data["evaluation"] if row["evaluation"] in (SLIDING, CACHED)]
+    cached = [row for row in rows if row["evaluation"] == CACHED]
+    alt = []
+    for name in LINES:
+        for row in (row for row in rows if row["system"] == name):
+            time, bits, length = row["microseconds_per_token"], row["bits"], row["attention_len"]
+            look: dict[str, Any] = {"color": COLOURS[name], "ms": 8}
+            look["mfc"] = COLOURS[name] if row["evaluation"] == CACHED else "white"
+            axes.plot(row["microseconds_range"], [bits, bits], "-", color=COLOURS[name], lw=1)
+            axes.plot(time, bits, LINES[name][0], **look)
+            if row["evaluation"] == SLIDING:
+                _label(axes, f"context {length}", time, bits)
+            alt.append(f"{NAMES[name]} by {row['evaluation']} of {length}: {bits:.2f} at {time:,.0f}")
+    lengths = " and ".join(str(length) for length in sorted(row["attention_len"] for row in cached))
+    times = [row["microseconds_per_token"] for row in cached]
+    _label(axes, f"context {lengths}", sum(times) / len(times), min(row["bits"] for row in cached))
+    axes.plot([], [], "o", color="black", mfc="white", ms=8, label="open: sliding window")
+    axes.plot([], [], "o", color="black", ms=8, label="filled: cached")
+    cheaper = max(times) < min(row["microseconds_per_token"] for row in rows if row not in cached)
+    axes.set(
+        title="Cached reading costs less than any window" if cheaper else "Bits against cost",
+        xlabel="microseconds a character, log scale",
+        ylabel=f"test {BITS}",
+        xscale="log",
+    )
+    axes.margins(x=0.25, y=0.15)
+    low, high = axes.get_xlim()
+    ticks_at(axes, [time for time in (50, 100, 200, 500, 1000, 2000, 5000) if low < time < high])
+    return (
+        f"Test {BITS} and microseconds a character where every prediction has as many characters of "
+        f"context: {'; '.join(alt)}."
+    )
+
+
+def _label(axes: Axes, text: str, x: float, y: float) -> None:
+    """Write a text below a point."""
+    style: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "va": "center", "fontsize": 9}
+    axes.annotate(text, (x, y), (0, -13), **style)
