@@ -95,6 +95,11 @@ def fitted(words: str) -> str:
     return fill(words, TITLE) if is_narrow() else words
 
 
+def headline(figure: Figure, words: str) -> None:
+    """Write above all panels what they show together."""
+    figure.suptitle(fitted(words), x=0.01, ha="left", fontsize=10, fontweight="bold")
+
+
 def legend_outside(
     figure: Figure,
     handles: Sequence[Any] | None = None,

@@ -19,6 +19,7 @@ from minitxl.figures.picture import (
     Picture,
     drawing,
     fitted,
+    headline,
     is_narrow,
     legend_outside,
     panels,
@@ -47,8 +48,11 @@ def context(data: Data) -> Picture:
             name: min(one["tokens"] for one in systems[name]["effective_context_length"])
             for name in ("xl", "xl_memory")
         }
+        lowest, *_ = SYSTEMS[min(SYSTEMS, key=lambda name: systems[name]["bits"][-1]["mean"])]
         axes.set(
-            title=fitted("With memory, XL gains from a longer context")
+            title=fitted(
+                f"With memory, XL goes on gaining; {'the ' * (lowest == 'LSTM')}{lowest} ends lowest"
+            )
             if gains["xl_memory"] > gains["xl"]
             else "Given exactly this context",
             xlabel="context, tokens",
@@ -108,12 +112,23 @@ def context_gains(data: Data) -> Picture:
     """Draw the gain of each pair of context lengths, a panel a model: the paper's Figure 3."""
     with drawing(10, 2.8) as figure:
         _gains(figure, data)
+        lengths = data["context_lens"]
+        middle = lengths[len(lengths) // 4 - 1]
+        most = max(SYSTEMS, key=lambda name: _gain(data, name, middle))
+        headline(figure, f"{SYSTEMS[most][0]} gains most from what lies more than {middle} tokens back")
     first, last = data["context_lens"][0], data["context_lens"][-1]
-    alt = []
-    for name, (label, *_) in SYSTEMS.items():
-        gains = {(pair["short"], pair["long"]): pair["perplexity"]["mean"] for pair in data["gains"][name]}
-        alt.append(f"{label} {gains[first, last]:.2f}")
+    alt = [f"{label} {_gain(data, name, first):.2f}" for name, (label, *_) in SYSTEMS.items()]
     return Picture(figure, f"Gain in perplexity of {last} tokens over {first}: {', '.join(alt)}.")
+
+
+def _gain(data: Data, name: str, short: int) -> float:
+    """Return the gain in perplexity of the longest context over a shorter one."""
+    (pair,) = (
+        pair
+        for pair in data["gains"][name]
+        if (pair["short"], pair["long"]) == (short, data["context_lens"][-1])
+    )
+    return float(pair["perplexity"]["mean"])
 
 
 def _recl(axes: Axes, recl: Data, names: Sequence[str]) -> None:

@@ -58,7 +58,9 @@ def widest_heads(data: Data) -> Picture:
         rows = figure.subplots(len(data["wide"]), 1, sharex=True)
         for axes, (layer, head), matrix in zip(rows, data["wide"], data["text"]["weights"], strict=True):
             _over_text(axes, np.array(matrix), data["text"], f"layer {layer + 1},\nhead {head + 1}")
-        rows[0].set_title(fitted("The widest heads on one text: a row a query, memory left of the line"))
+        share = np.array(data["text"]["weights"])[..., : data["text"]["memory"]].sum(-1).mean(1) * 100
+        words = f"The widest heads give {min(share):.0f} to {max(share):.0f} % of their weight to memory"
+        rows[0].set_title(fitted(f"{words}, left of the line: a row a query"))
         _name_characters(rows[-1], data["text"])
     return Picture(figure, f"Weights of the widest heads on one text: {_widest(data)}. {_shown(data)}")
 
@@ -70,7 +72,8 @@ def terms_on_text(data: Data) -> Picture:
         for axes, name in zip(rows, ("a", "b", "d"), strict=True):
             matrix = np.array(data["text"]["terms"]["abcd".index(name)])
             _over_text(axes, _causal(matrix), data["text"], TERMS[name].replace(" ", "\n", 1))
-        rows[0].set_title(fitted("Terms of one head before the softmax: a row a query"))
+        words = "Term (d) alone favours the near" if _favours_the_near(data["text"]) else "Terms of one head"
+        rows[0].set_title(fitted(f"{words}: one head before the softmax, a row a query"))
         _name_characters(rows[-1], data["text"])
     layer, head = data["wide"][0]
     return Picture(figure, f"Terms (a), (b) and (d) of layer {layer + 1} head {head + 1}. {_shown(data)}")
@@ -93,8 +96,14 @@ def _changes(axes: Axes, data: Data) -> None:
     axes.set_xticks(range(len(ages)), ages)
     hidden = [row["bits"]["mean"] for row in rows if row["how"] == "hide"][: len(ages)]
     falls = all(older < newer for newer, older in pairwise(hidden))
+    newest = max(hidden[1:], default=0) < hidden[0] / 2
+    title = f"The newest {data['ages'][0][1]} states of memory are worth by far the most"
     axes.set(
-        title="The older the memory, the less it is worth" if falls else "What memory of some age is worth",
+        title=fitted("The older the memory, the less it is worth")
+        if falls
+        else fitted(title)
+        if newest
+        else "What memory of some age is worth",
         xlabel="age of the memory taken away, tokens",
         ylabel=f"more {BITS}",
     )
@@ -108,6 +117,16 @@ def _over_text(axes: Axes, matrix: NDArray[np.float64], text: Data, name: str) -
     axes.axvline(text["memory"] - 0.5, color="white", lw=1.5)
     axes.set_yticks([])
     axes.set_ylabel(name, rotation=0, ha="right", va="center", fontsize=8)
+
+
+def _favours_the_near(text: Data) -> bool:
+    """True if term (d), and no other that is drawn, is larger on each query's last eight keys."""
+    falls = {}
+    for name in "abd":
+        rows = _causal(np.array(text["terms"]["abcd".index(name)]))
+        keys = [row[~np.isnan(row)] for row in rows]
+        falls[name] = all(row[-8:].mean() > row[:-8].mean() for row in keys)
+    return falls == {"a": False, "b": False, "d": True}
 
 
 def _name_characters(axes: Axes, text: Data) -> None:

@@ -49,7 +49,12 @@ def evaluation_cost(data: Data) -> Picture:
         for side, way in WAYS.items():
             draw_medians(cost, lengths, [row["microseconds_per_token"][side] for row in rows], way)
         longer.set(title="The longer, the dearer a window", ylabel="sliding over cached, one token")
-        cost.set(title="Scoring one token", ylabel="microseconds")
+        times = rows[-1]["microseconds_per_token"]
+        sliding, cached = (times[side]["median"] / 1000 for side in WAYS)
+        cost.set(
+            title=f"Attention {lengths[-1]:,}: a token takes\n{cached:,.1f} ms cached, {sliding:,.0f} ms by window",
+            ylabel="microseconds to score a token",
+        )
         for axes in (longer, cost):
             axes.set(xscale="log", yscale="log", xlabel="attention length, tokens")
             ticks_at(axes, [length for length in lengths if length in SHOWN] or lengths)

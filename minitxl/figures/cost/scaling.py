@@ -1,6 +1,16 @@
 """Speed of a training step on N GPUs, and the memory each of them holds."""
 
-from minitxl.figures.picture import BLUE, GREEN, ORANGE, PURPLE, Data, Picture, drawing, legend_outside
+from minitxl.figures.picture import (
+    BLUE,
+    GREEN,
+    ORANGE,
+    PURPLE,
+    Data,
+    Picture,
+    drawing,
+    fitted,
+    legend_outside,
+)
 
 SHOWN = "wikitext103-large"
 """The preset whose efficiency is drawn."""
@@ -74,7 +84,7 @@ def scaling_memory(data: Data) -> Picture:
             )
             alt.append(f"{name} on {row['gpus']}: {row['whole']:,.3g}")
         axes.set_yticks(range(len(alt)), [one.partition(":")[0] for one in alt])
-        axes.set(title="What each GPU holds", xlabel="GB in float32, published batch")
+        axes.set(title=_what_takes_most(data["presets"]), xlabel="GB in float32, published batch")
         axes.margins(x=0.14)
         axes.invert_yaxis()
         legend_outside(figure, ncols=2)
@@ -82,3 +92,13 @@ def scaling_memory(data: Data) -> Picture:
         figure,
         f"Gigabytes that each GPU holds in float32 when its backward pass begins; {'; '.join(alt)}.",
     )
+
+
+def _what_takes_most(presets: Data) -> str:
+    """Return in how many of the presets the backward pass's states are most of what a GPU holds."""
+    rows = [[one for one in preset["gigabytes"] if one["gpus"] <= MOST][-1] for preset in presets.values()]
+    parts, _, _ = HELD["kept for the backward pass"]
+    most = sum(sum(row[part] for part in parts) > row["whole"] / 2 for row in rows)
+    if most > len(rows) / 2:
+        return fitted(f"The backward pass holds more than half in {most} of {len(rows)}")
+    return "What each GPU holds"

@@ -48,7 +48,7 @@ def absolute_positions(data: Data) -> Picture:
             if min(data["copiers"][name]["beyond_training"]["worst"]["seeds"]) > 0.99
         ]
         axes.set(
-            title=fitted(f"Right beyond the positions of training: {' and '.join(right) or 'none'}"),
+            title=fitted(f"Still right past the positions of training: {' and '.join(right) or 'none'}"),
             xlabel="segment of the stream",
             ylabel=f"share right, {data['distance']} back",
             ylim=(0, 1.05),

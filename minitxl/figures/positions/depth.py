@@ -1,9 +1,11 @@
 """Copying with absolute positions and memory, by the number of layers."""
 
+from collections.abc import Iterable
+
 from matplotlib.axes import Axes
 
 from minitxl.figures.marks import seed_band
-from minitxl.figures.picture import BLUE, PURPLE, Data, Picture, drawing, legend_outside, panels
+from minitxl.figures.picture import BLUE, PURPLE, Data, Picture, drawing, headline, legend_outside, panels
 
 DEPTHS = {"one_layer": ("1 layer", PURPLE, "^-"), "two_layers": ("2 layers", BLUE, "o--")}
 """Name, colour and line of each depth of the experiment ``deeper_layers``."""
@@ -17,6 +19,7 @@ def deeper_layers(data: Data) -> Picture:
         for axes, task in zip(shown, data["tasks"].values(), strict=True):
             words.append(_task(axes, task))
         shown[0].set(ylabel="share of right answers")
+        headline(figure, _finding(data["tasks"].values()))
         handles, labels = shown[0].get_legend_handles_labels()
         legend_outside(figure, handles, labels, ncols=len(labels))
         seeds = len(next(iter(task["depths"].values()))["late"]["seeds"])
@@ -25,6 +28,15 @@ def deeper_layers(data: Data) -> Picture:
         f"Accuracy of copying with absolute positions and memory, segment {data['test_segments']} of the "
         f"stream, mean of {seeds} seed{'s' * (seeds > 1)}. {'; '.join(words)}.",
     )
+
+
+def _finding(tasks: Iterable[Data]) -> str:
+    """Return how both depths stand to a coin, and if that holds in every seed."""
+    late = [(task["coin"], *(task["depths"][name]["late"] for name in DEPTHS)) for task in tasks]
+    if not all(one["mean"] < coin + 0.02 and two["mean"] > coin + 0.05 for coin, one, two in late):
+        return "One layer, two layers and a coin"
+    always = all(min(two["seeds"]) > max(coin, *one["seeds"]) for coin, one, two in late)
+    return f"One layer does as a coin does, two do better{'' if always else ' on average'}"
 
 
 def _task(axes: Axes, task: Data) -> str:

@@ -1,6 +1,6 @@
 """Where XL and rotary look with a longer memory than in training."""
 
-from minitxl.figures.picture import BLUE, ORANGE, Data, Picture, drawing, legend_outside, panels
+from minitxl.figures.picture import BLUE, ORANGE, Data, Picture, drawing, fitted, legend_outside, panels
 
 LINES = {"xl_memory": ("XL", ORANGE, "-"), "rotary_memory": ("rotary", BLUE, "--")}
 
@@ -25,6 +25,8 @@ def far_attention(data: Data) -> Picture:
             shares.plot(
                 [one["alike"]] * 2, ends, color="black", lw=1.2, label="" if group else "all keys alike"
             )
+        xl, rotary = ([one["far"]["seeds"] for one in data["longer"][name]["rows"][1:]] for name in LINES)
+        farther = all(max(near) < min(far) for near, far in zip(xl, rotary, strict=True))
         weights.axvspan(trained, len(curve) - 1, color="#E4E4E4", lw=0, zorder=0)
         weights.text(
             trained + 1,
@@ -36,7 +38,9 @@ def far_attention(data: Data) -> Picture:
         )
         weights.set_yscale("log")
         weights.set(
-            title=f"Attention with a memory of {longer[0]['mem_len']}",
+            title=fitted(f"Rotary looks far with a memory of {longer[0]['mem_len']}")
+            if farther
+            else f"Attention with a memory of {longer[0]['mem_len']}",
             xlabel="distance i - j, tokens",
             ylabel="mean weight, log scale",
         )
@@ -45,7 +49,9 @@ def far_attention(data: Data) -> Picture:
         )
         shares.invert_yaxis()
         shares.set(
-            title="Weight farther than in training", xlabel="share of the weight, a dot a seed", xlim=(0, 1)
+            title=fitted("XL stays nearer than rotary") if farther else "Weight farther than in training",
+            xlabel="share of the weight farther than in training",
+            xlim=(0, 1),
         )
         both = [axes.get_legend_handles_labels() for axes in (weights, shares)]
         legend_outside(figure, *(one + other for one, other in zip(*both, strict=True)), ncols=3)

@@ -15,6 +15,7 @@ from minitxl.figures.picture import (
     Picture,
     drawing,
     fitted,
+    headline,
     is_narrow,
     legend_outside,
     panels,
@@ -111,8 +112,7 @@ def copying(data: Data) -> Picture:
             row["1_hop"]["mean"] > 0.9 > 0.5 > row.get("2_hop", {"mean": 0})["mean"] for row in stopped
         )
         if lost and len(rows) > 1:
-            words = "With the gradient stopped, a token is copied over one hop and not over two"
-            figure.suptitle(fitted(words), x=0.01, ha="left", fontsize=10, fontweight="bold")
+            headline(figure, "With the gradient stopped, a token is copied over one hop and not over two")
     alt = []
     for row in rows:
         for name, (label, _, _) in GRADIENTS.items():

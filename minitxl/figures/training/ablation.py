@@ -17,6 +17,7 @@ from minitxl.figures.picture import (
     Picture,
     drawing,
     fitted,
+    headline,
     is_narrow,
     legend_outside,
     panels,
@@ -53,14 +54,11 @@ def ablation(data: Data) -> Picture:
         axes.set_yticks(range(len(kinds)), kinds)
         axes.set_ylim(len(kinds) - 0.5, -0.5)
         axes.set(xlabel=f"test {BITS}")
-        figure.suptitle(
-            "Without memory absolute positions are behind,\nwith it farther behind"
+        headline(
+            figure,
+            "Without memory absolute positions are behind, with it farther behind"
             if _absolute_loses(rows)
             else "Encoding, recurrence and loss at equal size",
-            x=0.01,
-            ha="left",
-            fontsize=10,
-            fontweight="bold",
         )
         for loss, (mark, colour) in LOSSES.items():
             axes.plot([], [], mark, color=colour, label=f"{loss} loss, equal attention for each target")
@@ -85,9 +83,7 @@ def ablation_lengths(data: Data) -> Picture:
         for row in rows:
             _curve(axes, row)
         axes.set(
-            title=fitted("Models trained with memory gain most from more attention")
-            if _memory_gains_most(rows)
-            else "Loss by attention length",
+            title=_finding(rows),
             xlabel="attention length at test, tokens",
             ylabel=f"test {BITS}",
         )
@@ -110,15 +106,19 @@ def _absolute_loses(rows: Sequence[Data]) -> bool:
     return all(bits[memory] > bits[none] for memory, none in pairs)
 
 
-def _memory_gains_most(rows: Sequence[Data]) -> bool:
-    """True if with each encoding the model trained with memory gains more from the longest attention."""
-    gains = {row["label"]: _gain(row) for row in rows}
-    pairs = [(one, one.replace(", memory", ", no memory")) for one in gains if ", memory" in one]
-    return all(gains[memory] > gains[none] for memory, none in pairs if none in gains)
+def _finding(rows: Sequence[Data]) -> str:
+    """Return what the longest attention does to the models trained with memory, if that is clear."""
+    added = {_kind(row): _added(row) for row in rows}
+    shaw, xl = added.get("Shaw, memory"), added.get("XL, memory")
+    if shaw and xl and min(shaw) > 0 and mean(shaw) > 3 * max(map(abs, xl)):
+        return fitted("With longer attention XL stays level, Shaw gets worse")
+    return "Loss by attention length"
 
 
-def _gain(row: Data) -> float:
-    return float(row["by_length"][0]["bits"]["mean"] - row["by_length"][-1]["bits"]["mean"])
+def _added(row: Data) -> list[float]:
+    """Return the bits that the longest attention adds to those of the shortest, of each seed."""
+    shortest, longest = (row["by_length"][end]["bits"]["seeds"] for end in (0, -1))
+    return [more - less for less, more in zip(shortest, longest, strict=True)]
 
 
 def _kind(row: Data) -> str:

@@ -1,5 +1,6 @@
 """Results of training: learning curves, memory and positions, every system."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from minitxl.figures.marks import seed_band
@@ -12,6 +13,7 @@ from minitxl.figures.picture import (
     Data,
     Picture,
     drawing,
+    fitted,
     legend_outside,
     panels,
 )
@@ -71,7 +73,7 @@ def short_segments(data: Data) -> Picture:
             style: dict[str, Any] = {"color": COLOURS[name], "label": NAMES[name], "lw": 1.5, "ms": 4}
             seed_band(by_offset, range(length), system["bits_by_offset"], LINES[name], **style)
         by_offset.set(
-            title="Mean and range of the seeds",
+            title=fitted(_most_at_the_beginning(gains["memory_by_offset"])),
             xlabel="offset in the segment, characters",
             ylabel=f"test {BITS}",
         )
@@ -81,7 +83,9 @@ def short_segments(data: Data) -> Picture:
             whole.bar(place, gain["mean"], 0.5, color=colour, alpha=0.35)
             whole.plot([place] * len(gain["seeds"]), gain["seeds"], "o", color=colour, ms=6)
         whole.set_xticks(range(len(saved)), ["relative\npositions", "memory"])
-        whole.set(title="Saved over the whole text", ylabel=f"test {BITS}, a dot a seed", xlim=(-0.6, 1.6))
+        both = all(min(gain["seeds"]) > 0 for gain in saved.values())
+        title = "Both save in every seed" if both else "Saved over the whole text"
+        whole.set(title=title, ylabel=f"test {BITS}, a dot a seed", xlim=(-0.6, 1.6))
     words = "; ".join(
         f"{name} {gain['mean']:.2f} ({', '.join(f'{one:.2f}' for one in gain['seeds'])})"
         for name, gain in saved.items()
@@ -96,6 +100,14 @@ def short_segments(data: Data) -> Picture:
     )
 
 
+def _most_at_the_beginning(gains: Sequence[Data]) -> str:
+    """Return where memory saves most, if that is at the beginning in every seed."""
+    first, *others = (gain["seeds"] for gain in gains)
+    if all(_above(first, other) for other in others):
+        return "Memory saves most at a segment's beginning"
+    return "Mean and range of the seeds"
+
+
 def memory_and_positions(data: Data) -> Picture:
     """Draw learning curves, a line a seed, and loss against the memory at evaluation."""
     with drawing(10, 3.8) as figure:
@@ -108,15 +120,21 @@ def memory_and_positions(data: Data) -> Picture:
             lengths = [row["mem_len"] for row in rows]
             seed_band(memory, lengths, [row["bits"] for row in rows], line, color=colour, alpha=0.25)
             memory.plot(system["mem_len"], system["bits"]["mean"], "o", color=colour, ms=6)
+        last = {name: [bits[-1] for bits in data[name]["validation"]["bits"]] for name in SYSTEMS}
+        faster = max(*last["xl"], *last["xl_memory"]) < min(*last["absolute"], *last["absolute_memory"])
         learned.set(
-            title="While training: a line a seed", xlabel="training step", ylabel=f"validation {BITS}"
+            title=fitted("Relative positions are ahead in every seed") if faster else "While training",
+            xlabel="training step, a line a seed",
+            ylabel=f"validation {BITS}",
         )
         legend_outside(figure, *learned.get_legend_handles_labels(), ncols=4)
         memory.set_xscale("symlog", base=2, linthresh=lengths[1])
         memory.set_xticks(lengths, [str(length) for length in lengths])
+        bits = {name: data[name]["bits"]["seeds"] for name in SYSTEMS}
+        both = _above(bits["absolute_memory"], bits["absolute"]) and _above(bits["xl"], bits["xl_memory"])
         memory.set(
-            title="After training: a dot at the memory of training",
-            xlabel="memory at evaluation, tokens",
+            title=fitted("Memory harms absolute, helps relative positions") if both else "After training",
+            xlabel="memory at evaluation, tokens; a dot at that of training",
             ylabel=f"test {BITS}",
         )
     numbers = ", ".join(
@@ -125,6 +143,11 @@ def memory_and_positions(data: Data) -> Picture:
     )
     seeds = len(data["xl"]["bits"]["seeds"])
     return Picture(figure, f"Test {BITS}, mean of {seeds} seeds, with the memory trained with: {numbers}.")
+
+
+def _above(more: Sequence[float], less: Sequence[float]) -> bool:
+    """True if the first is larger in every seed."""
+    return all(one > other for one, other in zip(more, less, strict=True))
 
 
 def memory_choice(system: Data, *, mem_len: int) -> Picture:
@@ -187,9 +210,8 @@ def every_system(data: Data) -> Picture:
             axes.plot([], [], mark, color=colour, markerfacecolor=fill, ms=7, label=label)
         axes.set_yticks(range(len(labels)), labels)
         axes.set_ylim(len(labels) - 0.5, -0.7)
-        beaten = all(row["bits"] < data["bigram_bits"] for row in data["systems"])
         axes.set(
-            title="Every system beats a bigram model" if beaten else "Every system and a bigram model",
+            title=fitted(_what_memory_does(data["systems"])),
             xlabel=f"test {BITS}",
         )
         legend_outside(figure, ncols=2)
@@ -198,3 +220,18 @@ def every_system(data: Data) -> Picture:
         for row in data["systems"]
     )
     return Picture(figure, f"Test {BITS}; a bigram model needs {data['bigram_bits']:.2f}. {numbers}.")
+
+
+def _what_memory_does(systems: Sequence[Data]) -> str:
+    """Return which encodings memory harms, and which it helps, with either norm."""
+    bits = {(row["encoding"], row["norm"], bool(row["mem_len"])): row["bits"] for row in systems}
+    added: dict[str, list[float]] = {}
+    for encoding, norm, memory in bits:
+        if memory:
+            more = bits[encoding, norm, True] - bits[encoding, norm, False]
+            added.setdefault(encoding, []).append(more)
+    absolute = [more for encoding, two in added.items() if encoding.startswith("absolute") for more in two]
+    helped = [encoding for encoding, two in added.items() if max(two) < 0]
+    if min(absolute) > 0 and helped:
+        return f"Memory harms every absolute system, and helps {' and '.join(helped)}, with either norm"
+    return "Every system with memory, and without"

@@ -1,6 +1,8 @@
 """What a training loses without a part of its step."""
 
-from minitxl.figures.picture import BITS, BLUE, Data, Picture, drawing, legend_outside, panels
+from collections.abc import Sequence
+
+from minitxl.figures.picture import BITS, BLUE, Data, Picture, drawing, headline, legend_outside, panels
 
 NAMES = {
     "no_warmup": "no warm-up",
@@ -48,8 +50,18 @@ def training_parts(data: Data) -> Picture:
         shown[0].set_yticks(range(len(NAMES)), list(NAMES.values()))
         shown[0].plot([], [], "o", color=BLUE, ms=6, mfc="white", label="a seed")
         shown[0].plot([], [], "|", color=BLUE, ms=12, mew=2.5, ls="none", label="mean of the seeds")
-        legend_outside(figure, place="upper center", ncols=2)
+        headline(figure, _finding(data["rows"]))
+        legend_outside(figure, ncols=2)
     return Picture(
         figure,
         f"Test {BITS} more than the unchanged training of the same seed, mean and seeds: {'. '.join(words)}.",
     )
+
+
+def _finding(rows: Sequence[Data]) -> str:
+    """Return what helps in every seed of every length, and what costs most after the longest."""
+    costs = [{change: row["changes"][change]["cost"] for change in NAMES} for row in rows]
+    ahead = [NAMES[change] for change in NAMES if all(max(row[change]["seeds"]) < 0 for row in costs)]
+    worst = max(NAMES, key=lambda change: costs[-1][change]["mean"])
+    most = f"dearest after {rows[-1]['steps']} steps: {NAMES[worst]}"
+    return f"Ahead in every seed: {' and '.join(ahead)}; {most}" if ahead else most.capitalize()
