@@ -116,6 +116,20 @@ def covered_by_legends(drawn: Drawn) -> list[str]:
     return found
 
 
+def struck(drawn: Drawn) -> list[str]:
+    """Return the texts within axes that a line of theirs crosses, but those on a ground of their own."""
+    found = []
+    for axes in drawn.figure.axes:
+        lines = [line for line in axes.lines if line.get_visible() and line.get_linestyle() != "None"]
+        paths = [line.get_transform().transform_path(line.get_path()) for line in lines]
+        for text, box in drawn.boxes:
+            if text in axes.texts and text.get_bbox_patch() is None:
+                letters = box.padded(-0.2 * box.height, -0.2 * box.height)
+                if any(path.intersects_bbox(letters, filled=False) for path in paths):
+                    found.append(text.get_text())
+    return found
+
+
 STEPS = np.linspace(0, 1, 12)[1:-1]
 
 
@@ -137,6 +151,7 @@ def test_a_figure_can_be_read(name, layout):
     assert cut_off(drawn) == []
     assert overlapping(drawn) == []
     assert covered_by_legends(drawn) == []
+    assert struck(drawn) == []
     if layout == "phone":
         assert drawn.figure.get_figwidth() <= PHONE
 
@@ -154,12 +169,15 @@ def test_what_cannot_be_read_is_found():
     axes.text(0.5, 0.5, "other")
     axes.text(0.95, 0.2, "much too long for the place where it stands")
     axes.text(0.1, 0.8, "tiny", fontsize=3)
+    axes.text(0.4, 0.4, "struck")
+    axes.text(0.3, 0.3, "on a ground", bbox={"facecolor": "white"})
     axes.legend(loc="upper right")
     drawn = rendered(figure)
     assert [one.split()[0] for one in small(drawn, "slide")] == ["'tiny'"]
     assert cut_off(drawn) == ["much too long for the place where it stands"]
     assert ("one", "other") in overlapping(drawn)
     assert covered_by_legends(drawn) == ["rises"]
+    assert struck(drawn) == ["one", "other", "struck"]
 
 
 def test_panels_stand_side_by_side_and_on_a_phone_one_below_the_other():

@@ -48,11 +48,10 @@ def context(data: Data) -> Picture:
             name: min(one["tokens"] for one in systems[name]["effective_context_length"])
             for name in ("xl", "xl_memory")
         }
-        lowest, *_ = SYSTEMS[min(SYSTEMS, key=lambda name: systems[name]["bits"][-1]["mean"])]
+        lowest = min(SYSTEMS, key=lambda name: systems[name]["bits"][-1]["mean"])
+        least = "the LSTM" if lowest == "lstm" else SYSTEMS[lowest][0]
         axes.set(
-            title=fitted(
-                f"With memory, XL goes on gaining; {'the ' * (lowest == 'LSTM')}{lowest} ends lowest"
-            )
+            title=fitted(f"With memory, XL goes on gaining; {least} ends lowest")
             if gains["xl_memory"] > gains["xl"]
             else "Given exactly this context",
             xlabel="context, tokens",

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 
+from minitxl.figures.marks import ticks_at
 from minitxl.figures.picture import (
     BLUE,
     GREEN,
@@ -11,7 +12,7 @@ from minitxl.figures.picture import (
     Data,
     Picture,
     drawing,
-    fitted,
+    headline,
     is_narrow,
     legend_outside,
     panels,
@@ -73,7 +74,7 @@ def _races(data: Data, *works: str) -> Picture:
         shown[0].plot([], [], "-", color="#808080", label="quartile to quartile")
         legend_outside(figure, *shown[0].get_legend_handles_labels(), ncols=3)
         found = _found(rows, data["reference"])
-        figure.suptitle(fitted(found), x=0.01, ha="left", fontsize=10, fontweight="bold")
+        headline(figure, found)
     return Picture(figure, f"{found}. {' '.join(alt)}")
 
 
@@ -125,6 +126,12 @@ def _race(axes: Axes, row: Data, reference: str) -> str:
     axes.set_yticks(range(len(names)), names, fontsize=9)
     axes.set(title=title if is_narrow() else title.replace(", ", ",\n"), xlabel=what.replace(", ", ",\n"))
     axes.margins(x=0.3, y=0.12)
-    axes.set_xlim(left=0)
+    if row["work"] == "generation":  # from below 1 to more than 30
+        axes.set_xscale("log", base=2)
+        low, high = axes.get_xlim()
+        axes.set_xlim(min(low, 0.7), 2 * high)
+        ticks_at(axes, [speed for speed in (1, 4, 16, 64) if speed < 2 * high])
+    else:
+        axes.set_xlim(left=0)
     axes.invert_yaxis()
     return f"{title}, {what}: {', '.join(alt)}."

@@ -52,7 +52,8 @@ def evaluation_cost(data: Data) -> Picture:
         times = rows[-1]["microseconds_per_token"]
         sliding, cached = (times[side]["median"] / 1000 for side in WAYS)
         cost.set(
-            title=f"Attention {lengths[-1]:,}: a token takes\n{cached:,.1f} ms cached, {sliding:,.0f} ms by window",
+            title=f"Attention {lengths[-1]:,}: a token takes\n"
+            f"{cached:,.1f} ms cached, {sliding:,.0f} ms by window",
             ylabel="microseconds to score a token",
         )
         for axes in (longer, cost):

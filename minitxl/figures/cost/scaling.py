@@ -8,7 +8,7 @@ from minitxl.figures.picture import (
     Data,
     Picture,
     drawing,
-    fitted,
+    headline,
     legend_outside,
 )
 
@@ -84,7 +84,8 @@ def scaling_memory(data: Data) -> Picture:
             )
             alt.append(f"{name} on {row['gpus']}: {row['whole']:,.3g}")
         axes.set_yticks(range(len(alt)), [one.partition(":")[0] for one in alt])
-        axes.set(title=_what_takes_most(data["presets"]), xlabel="GB in float32, published batch")
+        headline(figure, _what_takes_most(data["presets"]))
+        axes.set(xlabel="GB in float32, published batch")
         axes.margins(x=0.14)
         axes.invert_yaxis()
         legend_outside(figure, ncols=2)
@@ -100,5 +101,5 @@ def _what_takes_most(presets: Data) -> str:
     parts, _, _ = HELD["kept for the backward pass"]
     most = sum(sum(row[part] for part in parts) > row["whole"] / 2 for row in rows)
     if most > len(rows) / 2:
-        return fitted(f"The backward pass holds more than half in {most} of {len(rows)}")
+        return f"The backward pass holds more than half in {most} of {len(rows)}"
     return "What each GPU holds"

@@ -1,5 +1,7 @@
 """Absolute positions and memory: accuracy beyond the positions of training, and harm by offset."""
 
+from typing import Any
+
 from minitxl.figures.marks import seed_band
 from minitxl.figures.picture import (
     BLUE,
@@ -21,6 +23,8 @@ SYSTEMS = {
     "xl": ("XL: distances", ORANGE, "o:"),
 }
 """Name, colour and line of each system of the experiment ``absolute_positions``."""
+WIDTHS = {"circle": 4.5}
+"""Of a line that another one covers, in points: it is seen on both sides of it."""
 
 
 def absolute_positions(data: Data) -> Picture:
@@ -31,7 +35,8 @@ def absolute_positions(data: Data) -> Picture:
         axes.axvspan(0.5, trained + 0.5, color="#E4E4E4", lw=0, label="positions of training")
         for name, (label, colour, line) in SYSTEMS.items():
             rows = data["copiers"][name]["by_segment"]
-            seed_band(axes, range(1, len(rows) + 1), rows, line, color=colour, label=label, lw=1.3)
+            style: dict[str, Any] = {"color": colour, "label": label, "lw": WIDTHS.get(name, 1.3)}
+            seed_band(axes, range(1, len(rows) + 1), rows, line, **style)
             beyond = data["copiers"][name]["beyond_training"]
             words.append(
                 f"{label}: {rows[trained - 1]['mean']:.2f} in segment {trained}, then "

@@ -49,13 +49,8 @@ def _task(axes: Axes, task: Data) -> str:
         low, high = min(row["late"]["seeds"]), max(row["late"]["seeds"])
         said.append(f"{label} {row['late']['mean']:.2f} ({low:.2f} to {high:.2f})")
     axes.axhline(task["coin"], color="black", lw=1, ls=(0, (1, 3)))
-    axes.annotate(
-        f"a fair coin, {task['coin']:.2f}",
-        (seg_len - 0.55, task["coin"]),
-        (0, 3),
-        textcoords="offset points",
-        ha="right",
-        fontsize=9,
+    axes.annotate(  # below all that is drawn
+        f"dotted: a fair coin, {task['coin']:.2f}", (seg_len - 0.55, 0.05), ha="right", fontsize=9
     )
     axes.set(
         title=f"{distance} back, L = M = {seg_len}, {task['letters']} letters",

@@ -106,10 +106,7 @@ def by_place(data: Data) -> Picture:
             axes.plot(places, curve, line, color=colour, label=name)
             alt.append(f"{name} {curve[0]:.2f} at {places[0]}, {curve[-1]:.2f} at {places[-1]}")
         for name, level in data.get("levels", {}).items():
-            axes.axhline(level, color="black", lw=1, ls=(0, (1, 3)))
-            axes.annotate(
-                f"{name}, {level:.2f}", (places[-1], level), (0, 3), textcoords="offset points", ha="right"
-            )
+            axes.axhline(level, color="black", lw=1, ls=(0, (1, 3)), label=f"{name}, {level:.2f}")
         axes.set(xlabel=data["xlabel"], ylabel=data["ylabel"], xlim=(places[0] - 0.5, places[-1] + 0.5))
         axes.set_xticks(places if len(places) <= 16 else places[::4])
         label_ends(axes)

@@ -51,7 +51,10 @@ def later_positions(data: Data) -> Picture:
             ends[kind] = means[-1]
         right = len(rows) - 1
         end_labels(
-            read, right, {kind: (NAMES[kind], LINES[kind][0], height) for kind, height in ends.items()}
+            read,
+            right,
+            {kind: (NAMES[kind], LINES[kind][0], height) for kind, height in ends.items()},
+            least=0.06 * (read.get_ylim()[1] - read.get_ylim()[0]),
         )
         read.set_xticks(range(len(rows)), [f"{row['mem_len']:,}" for row in rows])
         read.set(

@@ -42,9 +42,12 @@ def by_distance(data: Data) -> Picture:
         axes.plot(range(len(added)), added, "-", color=BLUE)
         axes.plot(chosen, added[chosen], "o", ms=9, color=BLUE)
         axes.axhline(0, color="#808080", lw=0.8)
-        axes.annotate(f"{added[chosen]:.2f}", (chosen, added[chosen]), (8, 8), textcoords="offset points")
+        label = axes.annotate(
+            f"{added[chosen]:.2f}", (chosen, added[chosen]), (8, 12), textcoords="offset points", va="bottom"
+        )
+        label.set_bbox({"facecolor": "white", "edgecolor": "#B0B0B0", "lw": 0.6, "pad": 1.5})
         axes.axvspan(data["trained"], len(added) - 1, color="#E4E4E4", lw=0, zorder=0)
-        axes.margins(y=0.2)
+        axes.margins(y=0.3)
         axes.text(
             data["trained"] + 1,
             0.98,

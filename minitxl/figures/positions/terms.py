@@ -27,7 +27,12 @@ NAMES = {
     "d": "(d) bias of distance",
 }
 GREY = "#E4E4E4"
-ABOVE: Any = {"textcoords": "offset points", "ha": "center", "fontsize": 9}
+ABOVE: Any = {
+    "bbox": {"facecolor": "white", "edgecolor": "none", "pad": 0.5},
+    "textcoords": "offset points",
+    "ha": "center",
+    "fontsize": 9,
+}
 BARS = {"a": (BLUE, ""), "b": (ORANGE, "////"), "c": (GREEN, "...."), "d": (PURPLE, "xxxx")}
 
 

@@ -168,7 +168,10 @@ def memory_choice(system: Data, *, mem_len: int) -> Picture:
             axes.plot([row["mem_len"] for row in rows], values, ".-", color=BLUE, lw=1.2)
             axes.plot(mem_len, value, "o", color=ORANGE, ms=9)
             number = f"{value:.2f}" if value < 10 else f"{value:.0f}"
-            axes.annotate(number, (mem_len, value), (0, 10), textcoords="offset points", ha="center")
+            words = axes.annotate(
+                number, (mem_len, value), (0, 13), textcoords="offset points", ha="center", va="bottom"
+            )
+            words.set_bbox({"facecolor": "white", "edgecolor": "#B0B0B0", "lw": 0.6, "pad": 1.5})
             axes.set(title=title, xlabel="memory at evaluation, tokens", ylabel=label)
             axes.set_xscale("symlog", base=2, linthresh=rows[1]["mem_len"])
             axes.set_xticks(
