@@ -25,6 +25,14 @@ from minitxl.files import atomic_write
 
 Data = Mapping[str, Any]
 BLUE, ORANGE, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
+SYSTEM_COLOURS = {
+    "XL, memory": ORANGE,
+    "XL, no memory": GREEN,
+    "Shaw": PURPLE,
+    "absolute": BLUE,
+    "vanilla": BLUE,
+}
+"""A system's colour by how its name begins; what else differs in a figure of systems is black and greys."""
 STYLE: dict[Any, Any] = {
     "font.size": 10,
     "axes.spines.top": False,

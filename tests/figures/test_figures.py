@@ -8,7 +8,9 @@ from matplotlib.figure import Figure
 from minitxl import figures
 from minitxl.experiments import results
 from minitxl.figures import picture
-from minitxl.figures.training import curves
+from minitxl.figures.attention import memory_use, over_memory
+from minitxl.figures.positions import later
+from minitxl.figures.training import ablation, curves
 
 FIGURES = Path(__file__).parents[2] / "figures"
 DRAWN = {
@@ -117,6 +119,23 @@ def test_colours_are_those_that_everybody_can_tell_apart_or_greys(path):
     for colour in re.findall(r'"(#[0-9A-Fa-f]{6})"', text):
         assert colour in okabe_ito | PALE or colour[1:3] == colour[3:5] == colour[5:7], colour
     assert set(re.findall(r'cmap="(\w+)"', text)) <= {"cividis"}
+
+
+def test_a_system_has_one_colour_in_every_figure():
+    tables = [
+        {name: colour for name, (_, colour) in ablation.CURVES.items()},
+        {name: colour for name, colour, *_ in memory_use.SYSTEMS.values()},
+        {curves.SHORT_NAMES[name]: colour for name, colour in curves.COLOURS.items()},
+        {later.NAMES[kind]: later.LINES[kind][0] for kind in ("shaw",)},
+    ]
+    seen = set()
+    for name, colour in [pair for table in tables for pair in table.items()]:
+        for begin in (begin for begin in picture.SYSTEM_COLOURS if name.startswith(begin)):
+            assert colour == picture.SYSTEM_COLOURS[begin], name
+            seen.add(begin)
+    assert seen == picture.SYSTEM_COLOURS.keys()
+    for table in (ablation.LOSSES, over_memory.CHANGES):
+        assert {"black", "#808080"} <= {word for looks in table.values() for word in looks}
 
 
 def test_colours_stand_out_from_white_and_are_never_the_only_cue():

@@ -27,9 +27,9 @@ from minitxl.figures.picture import (
 
 SYSTEMS = {
     "xl_memory": ("XL, memory", ORANGE, "-", "o"),
-    "shaw_memory": ("Shaw, memory", BLUE, "--", "s"),
+    "shaw_memory": ("Shaw, memory", PURPLE, "--", "s"),
     "xl": ("XL, no memory", GREEN, "-.", "^"),
-    "absolute": ("absolute, no memory", PURPLE, ":", "v"),
+    "absolute": ("absolute, no memory", BLUE, ":", "v"),
     "lstm": ("LSTM", "black", (0, (5, 1)), "D"),
 }
 SHARES = {"0.1": "o", "0.5": "s", "1.0": "^"}

@@ -8,9 +8,9 @@ from matplotlib.colors import LogNorm
 from numpy.typing import NDArray
 
 from minitxl.figures.attention.memory_use import SYSTEMS
-from minitxl.figures.picture import BITS, BLUE, ORANGE, Data, Picture, drawing, fitted, is_narrow
+from minitxl.figures.picture import BITS, Data, Picture, drawing, fitted, is_narrow
 
-CHANGES = {"hide": ("hidden", ORANGE, "o"), "shuffle": ("shuffled", BLUE, "s")}
+CHANGES = {"hide": ("hidden", "black", "o"), "shuffle": ("shuffled", "#808080", "s")}
 TERMS = {"a": "(a) content", "b": "(b) content and distance", "c": "(c) key alone", "d": "(d) distance alone"}
 KEYS_ON_A_PHONE = 44
 

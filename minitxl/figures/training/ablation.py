@@ -23,14 +23,14 @@ from minitxl.figures.picture import (
     panels,
 )
 
-LOSSES = {"full": ("o", ORANGE), "half": ("s", BLUE)}
+LOSSES = {"full": ("o", "black"), "half": ("s", "#808080")}
 """Marker and colour of training on all targets of a segment, or on its later half."""
 CURVES = {
     "XL, memory": ("-", ORANGE),
     "XL, no memory": ("-.", GREEN),
-    "Shaw, memory": ("--", BLUE),
+    "Shaw, memory": ("--", PURPLE),
     "Shaw, no memory": (":", PURPLE),
-    "absolute, per layer, no memory": (":", PURPLE),
+    "absolute, per layer, no memory": (":", BLUE),
 }
 TABLE_6 = {
     "XL, memory, full loss": 26.77,

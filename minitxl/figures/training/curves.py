@@ -199,16 +199,16 @@ def every_system(data: Data) -> Picture:
         axes = figure.subplots()
         for row in data["systems"]:
             place = labels.index(row["encoding"]) + (0.15 if row["norm"] == "post" else -0.15)
-            colour, mark = (BLUE, "s") if row["norm"] == "post" else (ORANGE, "o")
+            colour, mark = ("#808080", "s") if row["norm"] == "post" else ("black", "o")
             fill = colour if row["mem_len"] else "white"
             axes.plot(row["bits"], place, mark, color=colour, markerfacecolor=fill, ms=7)
         axes.axvline(data["bigram_bits"], color="black", lw=1, ls=":")
         axes.annotate("bigram model", (data["bigram_bits"], -0.45), (4, 0), textcoords="offset points")
         for mark, colour, fill, label in (
-            ("o", ORANGE, ORANGE, "pre-norm, memory"),
-            ("o", ORANGE, "white", "pre-norm, no memory"),
-            ("s", BLUE, BLUE, "post-norm, memory"),
-            ("s", BLUE, "white", "post-norm, no memory"),
+            ("o", "black", "black", "pre-norm, memory"),
+            ("o", "black", "white", "pre-norm, no memory"),
+            ("s", "#808080", "#808080", "post-norm, memory"),
+            ("s", "#808080", "white", "post-norm, no memory"),
         ):
             axes.plot([], [], mark, color=colour, markerfacecolor=fill, ms=7, label=label)
         axes.set_yticks(range(len(labels)), labels)
