@@ -21,10 +21,9 @@ from playwright.sync_api import BrowserContext, Locator, Page
 ROOT = Path(__file__).parent.parent.parent
 TOKEN = "loopback"
 SETTINGS = {
-    "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},
     "notebook-extension/tracker": {"windowingMode": "none"},
 }
-"""No news from outside, and every cell in the page, seen or not."""
+"""Every cell in the page, seen or not."""
 SEED = """import torch
 
 torch.manual_seed(0);"""

@@ -202,6 +202,19 @@ def test_a_notebook_that_was_only_read_is_saved_as_it_was(lab):
     lab.leave()
 
 
+def test_a_notebook_that_is_opened_does_not_count_as_changed_and_nobody_asks_about_news(lab):
+    path = lab.folder / "notebooks/00_start_here.ipynb"
+    before = path.read_bytes()
+    lab.open(path)
+    shown = "jupyterapp.shell.currentWidget"
+    lab.page.wait_for_function(f"{shown}.sessionContext.session?.kernel?.status === 'idle'")
+    assert lab.page.evaluate(f"{shown}.context.model.getMetadata('language_info').version")
+    assert not lab.page.evaluate(f"{shown}.context.model.dirty")
+    assert lab.page.locator(".jp-mod-dirty, .Toastify__toast").count() == 0
+    lab.leave()
+    assert path.read_bytes() == before
+
+
 def test_the_dashboards_button_stops_training_and_goes_on_with_it(lab, keep):
     course = lab.folder / "notebooks" / "10_training.ipynb"
     sources = [*excerpt(course, "train"), WAIT, "print(run.step, dashboard.running)"]
