@@ -77,7 +77,7 @@ function enlarge(link) {
   });
 }
 
-const NO_PROSE = ".cell_input, .cell_output, .highlight, math, .play, .toctree-wrapper";
+const NO_PROSE = "details.hide > summary, .cell_input, .cell_output, .highlight, math, .play, .toctree-wrapper";
 
 function searchInProse() {
   if (typeof Search === "undefined" || !Search.htmlToText) return;

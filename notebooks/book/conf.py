@@ -23,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from play import html_of, widgets_of
 
 from minitxl import figures
+from minitxl.course.exercises import NOTHING
 from minitxl.experiments import results
 from minitxl.figures.picture import for_phones
 
@@ -83,10 +84,18 @@ def prepare(app: Sphinx, name: str, source: list[str]) -> None:
         elif widget := app.env.played.get(name, {}).get(cell["id"]):
             html = html_of(widget, f"play/{name}")
             cell["outputs"] = [{"output_type": "display_data", "metadata": {}, "data": {"text/html": html}}]
+        if outputs := cell.get("outputs"):
+            cell["outputs"] = [output for output in outputs if not is_blank(output)]
         for output in cell.get("outputs", []):
             if alt := output.get("metadata", {}).get("image/png", {}).get("alt"):
                 cell["metadata"]["mystnb"] = {"image": {"alt": alt}}
     source[0] = json.dumps(notebook)
+
+
+def is_blank(output: dict[str, Any]) -> bool:
+    """Return True for a check's word on a stub that nobody has filled in: on a page nobody can."""
+    said = "".join(output.get("data", {}).get("text/plain", ""))
+    return said.strip().endswith(f"blank: {NOTHING}")
 
 
 def with_links(text: str, depth: int = 0) -> str:
