@@ -1,5 +1,6 @@
 """Submissions laid out for formgrader: the assignment's cells, the student's answers, the rubric."""
 
+import re
 from contextlib import suppress
 from typing import Any
 
@@ -9,8 +10,14 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 from minitxl.course.marking.notebooks import Handed, flags, released
 
-SHOWN = ("image/png", "image/jpeg", "text/plain")
+PICTURES = ("image/png", "image/jpeg")
+SHOWN = (*PICTURES, "text/plain")
 """Kinds of output that a marker's browser is given: a student's HTML may hold a program."""
+PROGRAM = re.compile(r"<(?=[A-Za-z/!?])|\\(?=href\b)|&(?=#|[A-Za-z])")
+"""Where Markdown begins a tag, a link in mathematics, or a letter in other words, which may make either."""
+SCHEME = re.compile(r"(script|data)(\s*):", re.IGNORECASE)
+"""The end of an address that is a program: javascript:, vbscript:, data:."""
+BASE64 = re.compile(r"[A-Za-z0-9+/=\s]*")
 
 
 def laid_out(handed: Handed, verdicts: dict[str, str]) -> NotebookNode:
@@ -29,6 +36,8 @@ def _functions(handed: Handed, verdicts: dict[str, str]) -> list[NotebookNode]:
         if name and flags(cell)["solution"]:
             mine = handed.named.get(name)
             new.source = "(missing)" if mine is None else mine.source
+            if new.cell_type == "markdown":
+                new.source = harmless(new.source)
         if name in verdicts:
             text = new_output("stream", name="stdout", text=verdicts[name])
             new.source, new.outputs = "# marked outside this notebook", [text]
@@ -55,9 +64,13 @@ def _project(handed: Handed) -> list[NotebookNode]:
 def _shown(cell: NotebookNode) -> NotebookNode:
     """Return a student's cell without metadata, and with outputs that are text and pictures alone."""
     if cell.cell_type != "code":
-        new = new_markdown_cell(cell.source)
-        if "attachments" in cell:
-            new.attachments = cell.attachments
+        new = new_markdown_cell(harmless(cell.source))
+        if isinstance(cell.get("attachments"), dict):
+            new.attachments = {
+                str(name): _pictures(data)
+                for name, data in cell.attachments.items()
+                if isinstance(data, dict)
+            }
         return new
     outputs = []
     for output in cell.get("outputs", []):
@@ -73,5 +86,21 @@ def _output(output: Any) -> NotebookNode:
     if kind == "error":
         words = {"ename": str(output.ename), "evalue": str(output.evalue)}
         return new_output(kind, **words, traceback=[str(line) for line in output.traceback])
-    data = {name: str(output.data[name]) for name in SHOWN if name in output.data}
+    data = _pictures(output.data)
+    if "text/plain" in output.data:
+        data["text/plain"] = str(output.data["text/plain"])
     return new_output("display_data", data=data)
+
+
+def harmless(markdown: str) -> str:
+    """Return a student's Markdown in which nothing can begin HTML: a space stands behind each such sign.
+
+    Formgrader shows Markdown with its HTML as the teacher's own page, where a script may give points.
+    """
+    return SCHEME.sub(r"\1\2 :", PROGRAM.sub(lambda sign: f"{sign[0]} ", markdown))
+
+
+def _pictures(data: Any) -> dict[str, str]:
+    """Return the pictures of an output or an attachment whose content is base64 and nothing else."""
+    found = {name: str(data[name]) for name in PICTURES if name in data}
+    return {name: content for name, content in found.items() if BASE64.fullmatch(content)}
