@@ -59,11 +59,15 @@ class Trial:
             reference=partial(self.probe, self.reference),
             cases=self.cases,
             mistakes=mistakes,
-            names=names_of(self.reference, len(self.cases[0])),
+            names=names_of(self._told(), len(self.cases[0])),
         )
         if verdict.right or verdict.message in mistakes or verdict.word == "blank":
             return verdict
         return replace(verdict, message=f"{verdict.message}. Look at {self.where}")
+
+    def _told(self) -> Callable[..., Any]:
+        """Return a function of a case's arguments: ``probe`` without its attempt, else the reference."""
+        return self.reference if self.probe is call else partial(self.probe, None)
 
     def shares(self, attempt: Callable[..., Any]) -> tuple[Verdict, dict[str, bool]]:
         """Return the verdict on all cases, and for each group of cases whether it is right."""

@@ -178,3 +178,14 @@ def test_a_notebook_shows_the_sentence_alone():
             "from minitxl.course.grading import WrongAnswerError\nraise WrongAnswerError('it is halved')"
         )
     assert shown.stdout.strip() == "it is halved"
+
+
+def test_a_case_is_told_by_the_names_of_what_makes_the_arguments_of_it():
+    """A probe makes the attempt's arguments, here a function, from those of the case."""
+
+    def probe(attempt, matrix, size):
+        return attempt(lambda x: matrix @ x, size)
+
+    trial = Trial(lambda layer, n: layer(torch.ones(n)), [(torch.eye(2), 2)], {}, where="it", probe=probe)
+    verdict = trial.judge(lambda layer, n: layer(torch.zeros(n)))
+    assert "called with matrix = [[1, 0], [0, 1]], size = 2, " in str(verdict)
