@@ -226,8 +226,9 @@ def test_a_right_function_in_another_style_gets_every_point(others, cell):
     assert (others[cell]["score"], others[cell]["message"]) == (others[cell]["most"], "right")
 
 
-def test_a_score_of_minus_thirty_hides_nothing():
-    weigh = solved("3_memory", "weigh").replace('float("-inf")', "-30")
+@pytest.mark.parametrize("stand_in", ["-30", "-100", "-500"])
+def test_a_score_that_is_not_minus_infinity_hides_nothing(stand_in):
+    weigh = solved("3_memory", "weigh").replace('float("-inf")', stand_in)
     (found,) = verdicts("3_memory", {"weigh": weigh}).values()
     assert not found["groups"]["large scores"]
     assert found["score"] < found["most"]
