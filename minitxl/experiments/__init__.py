@@ -25,7 +25,6 @@ Experiment = Literal[
     "far_attention",
     "training_parts",
     "short_segments",
-    "ptb",
     "scaling",
 ]
 """Name of an experiment: of its file here, and of its result."""
