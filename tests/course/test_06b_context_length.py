@@ -3,6 +3,7 @@
 import re
 from itertools import pairwise
 
+import numpy as np
 import pytest
 import torch
 from matplotlib.figure import Figure
@@ -26,7 +27,9 @@ def test_the_solution_is_right_and_the_stub_is_not_there_yet(cell):
     PAGE.assert_solved_by_its_solution_alone(cell, CHECKS[cell])
 
 
-@pytest.mark.parametrize("rival", [lambda c: 1.3, lambda c: 1.25 + 0.4 / c, lambda c: torch.tensor(1.3)])
+@pytest.mark.parametrize(
+    "rival", [lambda c: 1.3, lambda c: 1.25 + 0.4 / c, lambda c: torch.tensor(1.3), lambda c: np.float32(1.3)]
+)
 def test_a_rival_that_shortens_a_is_right(rival):
     assert checks.check_rival(rival).right
 

@@ -238,7 +238,7 @@ def check_rival(attempt: Callable[[int], Any]) -> Verdict:
         return Verdict(False, f"it raised {type(error).__name__}: {error}")
     if any(loss is None or loss is Ellipsis for loss in losses.values()):
         return Verdict.of_nothing()
-    losses = {c: loss.tolist() if isinstance(loss, Tensor) else loss for c, loss in losses.items()}
+    losses = {c: loss.tolist() if hasattr(loss, "tolist") else loss for c, loss in losses.items()}
     if not all(isinstance(loss, int | float) and isfinite(loss) and loss >= 0 for loss in losses.values()):
         return Verdict(False, "return a loss in nats for each context length c: a number of 0 or more")
     if any(losses[long] > losses[short] + 1e-9 for short, long in pairwise(LENGTHS)):
