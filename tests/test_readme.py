@@ -145,7 +145,8 @@ def plain_commands(section: str) -> list[str]:
     ]
 
 
-MAC, OPTIONS = "Mac, and Linux without make", re.compile(r" --(quiet|disable-pip-version-check)\b| -q| -W")
+MAC = "Mac, and Linux without make"
+OPTIONS = re.compile(r" --(quiet|disable-pip-version-check|no-compile)\b| -q| -W")
 
 
 def test_four_plain_commands_do_what_make_does(tmp_path):
