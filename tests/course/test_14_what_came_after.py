@@ -11,7 +11,7 @@ from minitxl.course.checks import later as checks
 from minitxl.course.checks import rolling, rotary
 from minitxl.experiments import results
 from minitxl.figures.positions import later, later_pictures
-from minitxl.later_attention import T5Attention, rotate
+from minitxl.later_attention import buckets, rotate
 
 PAGE = Page("14_what_came_after", rotate=rotate, rotary_scores=rotary.solution_rotary_scores)
 STORED = results.read(NOTEBOOKS.parent / "figures" / "later_positions.json").data
@@ -173,7 +173,7 @@ def bias_hidden_ahead(n_query, n_key, slope):
         ),
         (checks.check_buckets, buckets_one_by_one),
         (checks.check_buckets, buckets_by_logarithms),
-        (checks.check_buckets, lambda d, n, last: T5Attention(2, 1, 2, n, last).buckets(d)),
+        (checks.check_buckets, buckets),
         (rolling.check_keep_first, first_by_index),
         (
             rolling.check_keep_first,
