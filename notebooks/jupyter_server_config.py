@@ -28,7 +28,7 @@ OPENED = {
         "file_extension": ".py",
     },
 }
-"""What JupyterLab writes once the kernel has told its name."""
+"""Metadata that JupyterLab writes once the kernel has told its name."""
 KEPT = ("tags", "jupyter")
 """What a cell's metadata may hold."""
 

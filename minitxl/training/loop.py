@@ -104,7 +104,7 @@ class Record(NamedTuple):
     valid_bits_at: dict[int, float] | None = None
     """The same at each of ``validate_attention_lens``."""
     valid_sample: validation.Sample | None = None
-    """What of the validation text was scored."""
+    """Lanes of the validation text that were scored."""
 
 
 class TokenLosses(nn.Module):

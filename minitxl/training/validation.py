@@ -23,7 +23,7 @@ FEWEST_LANES = 8
 
 
 class Sample(NamedTuple):
-    """What of the validation text is scored; scores compare only where it is the same."""
+    """The lanes of a validation; scores compare only where they are the same."""
 
     lanes: int
     lane_tokens: int

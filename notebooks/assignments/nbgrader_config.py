@@ -1,4 +1,4 @@
-"""How nbgrader reads, clears and collects this course; it runs no student's code, see MarkedOutside."""
+"""Configuration of nbgrader, which reads, clears and collects this course and runs no student's code."""
 
 from nbconvert.preprocessors import CSSHTMLHeaderPreprocessor
 from nbgrader.preprocessors import ClearHiddenTests, GetGrades, NbGraderPreprocessor

@@ -39,10 +39,6 @@ def _read(
         return answer(log_probs)
 
 
-def _newest(joined: Tensor, mem_len: int) -> Tensor:
-    return joined[:, :, max(0, joined.shape[2] - mem_len) :]
-
-
 def _twice(model: Any, tokens: Any, seg_len: int, mem_len: int) -> Any:
     """Return the prediction of a loop that reads each segment again after it has been remembered."""
     with torch.inference_mode():
@@ -87,7 +83,7 @@ def check_read(attempt: Callable[..., Any]) -> Verdict:
                 model,
                 tokens,
                 seg_len,
-                lambda memory, states: _newest(torch.cat([states, memory], dim=2), mem_len),
+                lambda memory, states: extend(None, torch.cat([states, memory], dim=2), mem_len=mem_len),
             )
         ),
         "this is the prediction after the first segment: return it after the loop, and not in it": (

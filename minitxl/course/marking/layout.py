@@ -14,7 +14,7 @@ PICTURES = ("image/png", "image/jpeg")
 SHOWN = (*PICTURES, "text/plain")
 """Kinds of output that a marker's browser is given: a student's HTML may hold a program."""
 PROGRAM = re.compile(r"<(?=[A-Za-z/!?])|\\(?=href\b)|&(?=#|[A-Za-z])")
-"""Where Markdown begins a tag, a link in mathematics, or a letter in other words, which may make either."""
+"""Signs that begin a tag, a link in mathematics, or a character reference, which may stand for either."""
 SCHEME = re.compile(r"(script|data)(\s*):", re.IGNORECASE)
 """The end of an address that is a program: javascript:, vbscript:, data:."""
 BASE64 = re.compile(r"[A-Za-z0-9+/=\s]*")
@@ -102,5 +102,5 @@ def harmless(markdown: str) -> str:
 
 def _pictures(data: Any) -> dict[str, str]:
     """Return the pictures of an output or an attachment whose content is base64 and nothing else."""
-    found = {name: str(data[name]) for name in PICTURES if name in data}
-    return {name: content for name, content in found.items() if BASE64.fullmatch(content)}
+    pictures = {name: str(data[name]) for name in PICTURES if name in data}
+    return {name: content for name, content in pictures.items() if BASE64.fullmatch(content)}
