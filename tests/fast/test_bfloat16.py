@@ -12,7 +12,7 @@ from torch.nn import functional
 from minitxl.fast import bfloat16, kv_cache, optimize
 from minitxl.fast.bfloat16 import bfloat16_products, check_precision, products_in, try_products
 from minitxl.fast.convert import to_decode
-from minitxl.fast.linear import FastLinear, joined, linear
+from minitxl.fast.linear import ONEDNN_BFLOAT16, FastLinear, joined, linear
 from minitxl.inference import generation
 from minitxl.inference.config import EvaluateConfig
 from minitxl.inference.evaluation import cached, sliding
@@ -86,6 +86,7 @@ def test_a_packed_layer_gives_the_product_of_its_rounded_weight(rows, bias):
         assert layer(x).dtype == torch.float32
 
 
+@pytest.mark.skipif(not ONEDNN_BFLOAT16, reason="oneDNN orders no weight in bfloat16 on this CPU")
 def test_projections_that_are_read_together_are_those_that_are_read_apart():
     x, apart = torch.randn(3, 1, 40), [FastLinear(40, 24, bias=False) for _ in range(3)]
     assert joined(apart, rows=3) is None
@@ -96,6 +97,17 @@ def test_projections_that_are_read_together_are_those_that_are_read_apart():
         for layer, output in zip(apart, outputs, strict=True):
             torch.testing.assert_close(output, layer.product(x))
     assert joined([*apart[:2], FastLinear(40, 24)], rows=3) is None
+
+
+def test_a_cpu_that_orders_no_weight_reads_projections_apart(monkeypatch):
+    monkeypatch.setattr("minitxl.fast.linear.ONEDNN_BFLOAT16", False)
+    x, apart = torch.randn(3, 1, 40), [FastLinear(40, 24, bias=False) for _ in range(3)]
+    for layer in apart:
+        layer.pack(3)
+    assert joined(apart, rows=3) is None
+    with torch.inference_mode(), bfloat16_products():
+        for layer in apart:
+            assert torch.equal(layer.product(x), linear(x, layer.weight))
 
 
 def test_a_switch_ends_with_its_block():
