@@ -8,13 +8,13 @@ PYTHON ?= python3
 VENV := .venv
 PEERS := .venv-peers
 BIN := $(VENV)/bin
-# Without --no-compile pip compiles every file of every package, and most are never imported.
-PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 READY := $(VENV)/ready
 READY_TEST := $(VENV)/ready-test
 READY_BOOK := $(VENV)/ready-book
 READY_CLASSROOM := $(VENV)/ready-classroom
-PYTEST := MINITXL_PROFILE=quick OMP_NUM_THREADS=1 $(BIN)/pytest
+# Containers often set PYTHONDONTWRITEBYTECODE: each of a thousand processes would compile what it imports.
+PYTEST := PYTHONDONTWRITEBYTECODE= MINITXL_PROFILE=quick OMP_NUM_THREADS=1 $(BIN)/pytest
 IN_PARALLEL := --numprocesses=logical --maxprocesses=8 --dist=loadfile --no-loadscope-reorder
 NBVAL := --nbval-lax --nbval-current-env --nbval-cell-timeout=300 -p no:cacheprovider
 NBGRADER_MENUS := @jupyter/nbgrader

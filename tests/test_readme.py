@@ -146,7 +146,7 @@ def plain_commands(section: str) -> list[str]:
 
 
 MAC = "Mac, and Linux without make"
-OPTIONS = re.compile(r" --(quiet|disable-pip-version-check|no-compile)\b| -q| -W")
+OPTIONS = re.compile(r" --(quiet|disable-pip-version-check)\b| -q| -W")
 
 
 def test_four_plain_commands_do_what_make_does(tmp_path):
