@@ -13,6 +13,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from nbformat.v4 import new_code_cell
 from nbgrader.api import Gradebook
 
 from minitxl.course.marking import feedback
@@ -20,6 +21,7 @@ from minitxl.course.marking.classroom import Course
 from minitxl.course.marking.gradebook import marks, open_gradebook
 from minitxl.course.marking.isolation import none
 from minitxl.course.marking.notebooks import Assignment
+from minitxl.course.marking.report import tables
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "notebooks" / "assignments"
@@ -172,6 +174,38 @@ def test_what_could_not_be_judged_is_no_zero_and_is_judged_again(course, verdict
     assert verdicts.judged == ["ada", "ada"]
     assert in_gradebook(course)["ada"]["by hand"] == ["written"]
     assert in_gradebook(course)["ada"]["score"] == 26
+
+
+def test_a_submission_that_cannot_be_marked_is_tried_three_times_and_then_shown(course, verdicts):
+    hand_in(course, "ada")
+    verdicts.wrong["ada", "weigh"] = {"score": None, "again": "the system ended it", "message": "ended"}
+    for _ in range(5):
+        marked = mark(course)
+    assert verdicts.judged == ["ada"] * 3
+    tables(Course.of(course, none(), 2), marked)
+    (unmarked,) = rows(course, "unmarked")
+    assert unmarked["why"].startswith("the system ended it: 3 tries")
+    (sign,) = rows(course, "suspicious")
+    assert (sign["sign"], sign["where"]) == ("never lets itself be marked", "the system ended it")
+    assert next(row["state"] for row in rows(course, "marks") if row["id"] == "ada") == "look at it"
+    newer = solved(course)
+    cell_of(newer, "weigh").source += "\n# another"
+    hand_in(course, "ada", newer, name=f"ada_{NAME} (1).ipynb", when=DUE + timedelta(minutes=1))
+    mark(course)
+    mark(course, again=True)
+    assert len(verdicts.judged) == 5
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["os._exit(137)", "import signal; signal.pause()", "time.sleep(1e9)", "os.write(1, b'')", "os.fork()"],
+)
+def test_a_cell_of_the_students_own_that_reaches_out_is_a_sign(course, verdicts, line):
+    handed = solved(course)
+    handed.cells.append(new_code_cell(f"import os, time\n{line}"))
+    hand_in(course, "ada", handed)
+    tables(Course.of(course, none(), 2), mark(course))
+    assert [row["sign"] for row in rows(course, "suspicious")] == ["reaches for what is not its own"]
 
 
 def test_nothing_is_marked_twice_and_what_is_new_is(course, verdicts):

@@ -110,6 +110,18 @@ def test_a_walk_without_a_last_return_is_told_so_and_is_not_blank():
     assert "return the longest length" in verdict.message
 
 
+def test_a_walk_that_looks_past_the_last_place_is_told():
+    def past_the_end(losses, which, lengths, r):
+        at = 0
+        while checks.gain(losses, which, at, at + 1, r) >= 0.01:
+            at += 1
+        return lengths[at]
+
+    verdict = checks.check_recl(past_the_end)
+    assert verdict.word == "not yet"
+    assert "past the last place" in verdict.message
+
+
 @pytest.mark.parametrize(
     ("mistake", "sentence"),
     [({"last_gain": True}, "goes on after its first step"), ({"everything": True}, "hand r on to gain")],

@@ -146,6 +146,7 @@ def test_a_wrong_answer_about_a_pair_is_explained(pair):
     verdict = comparisons.check_comparisons(answers | {pair: not answers[pair]})
     assert (verdict.right, verdict.message) == (False, f"{pair}: {comparisons.FAIR[pair][1]}")
     assert pair in comparisons.check_comparisons(answers | {pair: None}).message
+    assert comparisons.check_comparisons(dict.fromkeys(answers)).blank
 
 
 @pytest.mark.parametrize(

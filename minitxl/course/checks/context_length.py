@@ -170,24 +170,31 @@ def check_recl(attempt: Callable[..., Any]) -> Verdict:
         ),
     }
     names, cases = ("losses", "which", "lengths", "r"), list(_groups(60))
-    if _ends_without_an_answer(attempt, cases):
-        return Verdict(
-            False,
-            "your function ends without a return where every step gains: return the longest length there",
-        )
+    if at_the_end := _beyond_the_end(attempt, cases):
+        return Verdict(False, at_the_end)
     return judge(attempt, reference=recl, cases=cases, mistakes=mistakes, names=names)
 
 
-def _ends_without_an_answer(attempt: Callable[..., Any], cases: list[Any]) -> bool:
-    """True if an attempt returns a number where the walk stops, and None where it never does."""
-    stopped, endless = (
-        next(case for case in cases if (recl(*case) == case[2][-1]) is to_the_end)
+def _beyond_the_end(attempt: Callable[..., Any], cases: list[Any]) -> str:
+    """Say what goes wrong where every step gains and nothing where the walk stops before; "" if nothing."""
+
+    def outcome(case: Any) -> Any:
+        try:
+            return attempt(*case)
+        except Exception as error:
+            return error
+
+    stops, goes_on = (
+        outcome(next(case for case in cases if (recl(*case) == case[2][-1]) is to_the_end))
         for to_the_end in (False, True)
     )
-    try:
-        return attempt(*stopped) is not None and attempt(*endless) is None
-    except Exception:
-        return False  # judge says what it raised
+    if stops is None or isinstance(stops, Exception):
+        return ""  # judge says what is wrong with it
+    if goes_on is None:
+        return "your function ends without a return where every step gains: return the longest length there"
+    if isinstance(goes_on, LookupError):
+        return "where every step gains, your walk looks past the last place: its last step ends there"
+    return ""
 
 
 def recl(losses: GroupLosses, which: int, lengths: list[int], r: float) -> int:

@@ -29,6 +29,8 @@ BUGS = {
 OTHERS = {
     "none": "memory is None at each step: hand it to token_losses, and hand on what extend returns",
     "still": "the weights stay as they are: zero_grad, then backward, then optimizer.step()",
+    "unset": "the rate is never set, and stays what the optimizer was built with: set it before the step",
+    "swapped": "the new states stand before the old ones in memory: the oldest come first, and are forgotten",
     "replaced": "memory is replaced by the segment's states: where mem_len > seg_len, some of the old stays",
     "added": "gradients of the steps before are added up: set them to zero before each backward",
     "group": "the rate is set in the optimizer's first group alone: each group of parameters has its own",
@@ -240,7 +242,7 @@ def _with_bugs(bugs: set[str]) -> Trainer:
                 for parameters in whole:
                     clip_gradient(parameters, clip)
             groups = optimizer.param_groups[: 1 if "group" in bugs else 2]
-            if "rate" not in bugs:
+            if not bugs & {"rate", "unset"}:
                 _set_rate(groups, rate)
             if "still" not in bugs:
                 optimizer.step()
@@ -248,6 +250,8 @@ def _with_bugs(bugs: set[str]) -> Trainer:
                 _set_rate(groups, rate)
             before = None if "replaced" in bugs else memory
             memory = (_attached if "graph" in bugs else extend)(before, states, mem_len=mem_len)
+            if "swapped" in bugs:
+                memory = _newest_first(before, states, mem_len=mem_len)
             memory = None if "none" in bugs else memory
             losses.append(loss.item())
         return losses
@@ -266,6 +270,12 @@ def _rescale(model: TransformerLM, norm: float) -> None:
 def _set_rate(groups: Iterable[dict[str, Any]], rate: float) -> None:
     for group in groups:
         group["lr"] = rate
+
+
+def _newest_first(memory: Tensor | None, states: Tensor, *, mem_len: int) -> Tensor:
+    """``extend`` with its two parts exchanged."""
+    joined = states if memory is None else pack([states, memory], "layer batch * model")[0]
+    return joined[:, :, -mem_len:].detach()
 
 
 def _attached(memory: Tensor | None, states: Tensor, *, mem_len: int) -> Tensor:

@@ -29,6 +29,8 @@ from minitxl.files import atomic_write, read_bytes, read_json
 
 SECONDS = 3600.0
 """Seconds that the marking of one submission may last, on a busy machine."""
+TRIES = 3
+"""Times that one and the same submission is tried, before a person has to look at it."""
 
 
 @dataclass
@@ -110,16 +112,19 @@ class Course:
             person = self.roster.people.get(student, {})
             record["person"] = {k: v for k, v in person.items() if k in ("first_name", "last_name", "email")}
             record |= {"answer": answer, "isolation": self.isolation.name}
-            if old and old.get("digest") == digest and not again and not old["again"]:
-                changed = old["penalty"] != penalty
-                result.records[student] = old | {"penalty": penalty, "stored": old["stored"] and not changed}
+            same = old if old and old.get("digest") == digest else None
+            if same and not again and (not same["again"] or is_given_up(same)):
+                changed = same["penalty"] != penalty
+                stored = same["stored"] and not changed
+                result.records[student] = same | {"penalty": penalty, "stored": stored}
                 continue
             if old:
                 record["answer_before"] = old["answer"]
             seed = secrets.randbelow(2**31)
             job = {"owner": student, "cells": cells, "imports": result.assignment.imports, "seed": seed}
             job |= {"tests": result.assignment.tests, "isolation": self.isolation.name}
-            yield student, {"job": job, "record": record | {"seed": seed, "stored": False}}
+            record |= {"seed": seed, "stored": False, "tries": 1 + (same or {}).get("tries", 0)}
+            yield student, {"job": job, "record": record}
 
     def path(self, assignment: str, student: str) -> Path:
         """Return where a verdict lies."""
@@ -187,7 +192,7 @@ class Course:
         with open_gradebook(self.folder) as gradebook:
             for student, record in sorted(result.records.items()):
                 if record["again"]:
-                    result.unmarked.append((student, record["again"]))
+                    result.unmarked.append((student, _why_unmarked(record)))
                 is_failed = record["again"] and not record["parts"]
                 if is_failed or (record["stored"] and holds(gradebook, self.folder, name, student)):
                     continue
@@ -198,6 +203,18 @@ class Course:
                     continue
                 record.pop("answer_before", None)
                 self._keep(result, record | {"stored": True})
+
+
+def is_given_up(record: dict[str, Any]) -> bool:
+    """True if a submission was tried as often as is allowed, and never gave all its verdicts."""
+    return bool(record.get("again")) and record.get("tries", 0) >= TRIES
+
+
+def _why_unmarked(record: dict[str, Any]) -> str:
+    why = str(record["again"])
+    if not is_given_up(record):
+        return why
+    return f"{why}: {record['tries']} tries, and no more without --again: look at the notebook"
 
 
 def _end(judge: subprocess.Popen[str]) -> None:

@@ -161,6 +161,10 @@ class Handed:
         found = {name: self.named[name].source for name in self.assignment.solutions if name in self.named}
         return {name: source for name, source in found.items() if not _blank(self.named[name])}
 
+    def own_code(self) -> dict[str, str]:
+        """Return all code that a worker runs and the student may have written, by cell."""
+        return dict(self.to_run()[1:])
+
     def answer(self) -> str:
         """Return what a person marks: the written answer, or all that stands in a project."""
         if self.assignment.solutions:

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from minitxl.course.marking import suspicion
-from minitxl.course.marking.classroom import Course, Marked
+from minitxl.course.marking.classroom import Course, Marked, is_given_up
 from minitxl.course.marking.gradebook import marks, open_gradebook
 from minitxl.course.marking.judge import trial_of
 from minitxl.files import atomic_write
@@ -50,8 +50,9 @@ def _time(record: dict[str, Any] | None) -> str:
 def _state(student: str, mark: dict[str, Any] | None, marked: Marked) -> str:
     if mark is None:
         return "nothing handed in" if student not in marked.records else "mark again"
-    if marked.records.get(student, {}).get("again"):
-        return "mark again"
+    record = marked.records.get(student, {})
+    if record.get("again"):
+        return "look at it" if is_given_up(record) else "mark again"
     return f"to mark by hand: {', '.join(mark['by hand'])}" if mark["by hand"] else "marked"
 
 
@@ -64,7 +65,9 @@ def signs(course: Course, marked: Marked) -> Rows:
         handed = marked.handed[student]
         if handed.edited:
             found.append([student, "tests edited or deleted", ", ".join(handed.edited)])
-        if reached := suspicion.reaching(handed.code()):
+        if is_given_up(record):
+            found.append([student, "never lets itself be marked", record["again"]])
+        if reached := suspicion.reaching(handed.own_code()):
             found.append([student, "reaches for what is not its own", "; ".join(reached)])
         part = next((one for one in record["parts"] if one["cell"] == "numbers-test"), None)
         if numbers and part and part.get("numbers"):

@@ -10,10 +10,12 @@ from typing import Any
 from minitxl.course.grading import NumbersTrial
 
 REACHING = re.compile(
-    r"/proc|_getframe|f_back|f_locals|gc\.get_|sqlite|gradebook|ctypes|subprocess|os\.kill|sys\.modules"
+    r"/proc|_getframe|f_back|f_locals|gc\.get_|sqlite|gradebook|ctypes|subprocess|sys\.modules"
     r"|meta_path|__builtins__|set_custom_exc|input_transformers|NBGRADER|torch\.\w+ *=[^=]"
+    r"|\bos\.(?:kill|_exit|abort|fork|write|dup|pipe|exec|spawn|system|popen|open)|fdopen|\.fileno\("
+    r"|multiprocessing|threading|_thread\b|\bsignal\.|\bsocket\b|sys\.__std|\bsleep\("
 )
-"""Code that reaches for what is not a function's own."""
+"""Code that reaches for what is not a function's own: other processes, channels, clocks, the course."""
 COMMON = 0.1
 """Share of a class that may write a function alike before that says nothing."""
 LONG = 1500

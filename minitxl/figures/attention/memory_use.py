@@ -18,7 +18,6 @@ from minitxl.figures.picture import (
     Data,
     Picture,
     drawing,
-    fitted,
     headline,
     is_narrow,
     legend_outside,
@@ -48,10 +47,8 @@ def context(data: Data) -> Picture:
             name: min(one["tokens"] for one in systems[name]["effective_context_length"])
             for name in ("xl", "xl_memory")
         }
-        lowest = min(SYSTEMS, key=lambda name: systems[name]["bits"][-1]["mean"])
-        least = "the LSTM" if lowest == "lstm" else SYSTEMS[lowest][0]
         axes.set(
-            title=fitted(f"With memory, XL goes on gaining; {least} ends lowest")
+            title="With memory, XL goes on gaining for longer"
             if gains["xl_memory"] > gains["xl"]
             else "Given exactly this context",
             xlabel="context, tokens",
@@ -98,13 +95,29 @@ def context_recl(data: Data) -> Picture:
         shown = panels(figure, len(PAPER_RECL), height=2.3, sharex=True)
         for axes, (group, names) in zip(shown, PAPER_RECL.items(), strict=True):
             _recl(axes, recl[group], names)
-            axes.set_title(f"Among {group} models")
+            axes.set_title(_recl_title(recl[group], group))
         shown[-1].set_xlabel("relative effective context length, tokens")
         if not is_narrow():
             shown[0].set_xlabel("relative effective context length, tokens")
         legend_outside(figure, *shown[0].get_legend_handles_labels(), ncols=4)
     alt = "; ".join(f"{label} {_lengths(data, name)}" for name, (label, *_) in SYSTEMS.items())
     return Picture(figure, f"Relative effective context length in tokens. {alt}. {against_table_8(data)}")
+
+
+def _recl_title(recl: Data, group: str) -> str:
+    """Say what holds of a group in every seed and at every share of the targets."""
+
+    def is_longer(one: str, other: str) -> bool:
+        pairs = ((recl[one][share], recl[other][share]) for share in SHARES)
+        return all(
+            a["tokens"] > b["tokens"] for mine, theirs in pairs for a, b in zip(mine, theirs, strict=True)
+        )
+
+    if group == "recurrent" and is_longer("xl_memory", "lstm"):
+        return "XL's is longer than the LSTM's"
+    if group == "attentive" and is_longer("xl_memory", "xl"):
+        return "XL's is longer with memory than without"
+    return f"Among {group} models"
 
 
 def context_gains(data: Data) -> Picture:

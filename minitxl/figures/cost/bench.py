@@ -63,6 +63,8 @@ def _races(data: Data, *works: str) -> Picture:
     with drawing(10, 4) as figure:
         shown = panels(figure, len(rows), height=3.2)
         alt = [_race(axes, row, data["reference"]) for axes, row in zip(shown, rows, strict=True)]
+        if "generation" in works:
+            _one_log_scale(shown)
         for mark, colour, fill, label in (
             ("o", ORANGE, ORANGE, "minitxl"),
             ("D", ORANGE, ORANGE, "minitxl with rotary positions"),
@@ -76,6 +78,15 @@ def _races(data: Data, *works: str) -> Picture:
         found = _found(rows, data["reference"])
         headline(figure, found)
     return Picture(figure, f"{found}. {' '.join(alt)}")
+
+
+def _one_log_scale(shown: Sequence[Axes]) -> None:
+    """Give all races of speed one scale, so that lengths compare: from below 1 to beyond the fastest."""
+    high = 2 * max(axes.get_xlim()[1] for axes in shown)
+    for axes in shown:
+        axes.set_xscale("log", base=2)
+        axes.set_xlim(0.7, high)
+        ticks_at(axes, [speed for speed in (1, 4, 16, 64) if speed < high])
 
 
 def _found(rows: Sequence[Data], reference: str) -> str:
@@ -126,12 +137,6 @@ def _race(axes: Axes, row: Data, reference: str) -> str:
     axes.set_yticks(range(len(names)), names, fontsize=9)
     axes.set(title=title if is_narrow() else title.replace(", ", ",\n"), xlabel=what.replace(", ", ",\n"))
     axes.margins(x=0.3, y=0.12)
-    if row["work"] == "generation":  # from below 1 to more than 30
-        axes.set_xscale("log", base=2)
-        low, high = axes.get_xlim()
-        axes.set_xlim(min(low, 0.7), 2 * high)
-        ticks_at(axes, [speed for speed in (1, 4, 16, 64) if speed < 2 * high])
-    else:
-        axes.set_xlim(left=0)
+    axes.set_xlim(left=0)
     axes.invert_yaxis()
     return f"{title}, {what}: {', '.join(alt)}."

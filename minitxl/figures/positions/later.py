@@ -80,15 +80,18 @@ def later_positions(data: Data) -> Picture:
 SYSTEMS = {
     "t5_memory": ("T5 as published", "#000000", "v--"),
     "xl_memory": ("XL", ORANGE, "o-"),
-    "t5_scaled_memory": ("T5, table × {factor:g}", GREEN, "D-"),
+    "t5_scaled_memory": ("T5, table × {factor:g}", "#000000", "D-"),
 }
 WAYS = {
-    "interpolated": ("interpolated", PURPLE, "s:"),
+    "interpolated": ("interpolated", BLUE, "s:"),
     "as_trained": ("as trained", BLUE, "^-"),
-    "base_raised": ("base raised", GREEN, "D-."),
-    "clamped": ("clamped", ORANGE, "o--"),
+    "base_raised": ("base raised", BLUE, "D-."),
+    "clamped": ("clamped", BLUE, "o--"),
 }
-"""Name, colour and line of each system and each way of the experiment ``position_repairs``."""
+"""Name, colour and line of each system and each way of the experiment ``position_repairs``.
+
+A colour is an encoding's, as in ``later_positions``; marks and lines tell its variants apart.
+"""
 
 
 def position_repairs(data: Data) -> Picture:

@@ -85,7 +85,7 @@ def short_segments(data: Data) -> Picture:
         whole.set_xticks(range(len(saved)), ["relative\npositions", "memory"])
         both = all(min(gain["seeds"]) > 0 for gain in saved.values())
         title = "Both save in every seed" if both else "Saved over the whole text"
-        whole.set(title=title, ylabel=f"test {BITS}, a dot a seed", xlim=(-0.6, 1.6))
+        whole.set(title=title, ylabel="bits saved, a dot a seed", xlim=(-0.6, 1.6))
     words = "; ".join(
         f"{name} {gain['mean']:.2f} ({', '.join(f'{one:.2f}' for one in gain['seeds'])})"
         for name, gain in saved.items()

@@ -90,7 +90,7 @@ def rescale(gradients, clip):
 
 def step(model, optimizer, segment, past, rate, mem_len, clip, *, bug=""):
     for group in optimizer.param_groups[: 1 if bug == "group" else None]:
-        group["lr"] = 1.0 if bug == "rate" else rate
+        group["lr"] = group["lr"] if bug == "unset" else rate
     if bug != "added":
         model.zero_grad()
     by_token, states = model.token_losses(*segment, past)
@@ -116,6 +116,7 @@ def step(model, optimizer, segment, past, rate, mem_len, clip, *, bug=""):
     if bug != "still":
         optimizer.step()
     joined = states if past is None or bug == "replaced" else torch.cat([past, states], dim=2)
+    joined = torch.cat([states, past], dim=2) if bug == "swapped" and past is not None else joined
     joined = joined[:, :, -mem_len:] if bug == "-0" else keeping_the_last(joined, mem_len)
     return loss.item(), None if bug == "none" else joined if bug == "graph" else joined.detach()
 
