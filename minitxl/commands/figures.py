@@ -54,15 +54,16 @@ class Figures:
                 or results.asks_otherwise(path, settings=settings, seeds=seeds)
                 or not fingerprints.same(results.read(path).fingerprint, fingerprint)
             ):
+                text = experiment.corpus() if hasattr(experiment, "corpus") else corpus
                 parts = experiment.parts(
-                    settings, corpus, seeds=seeds, device=device, **self._models(experiment)
+                    settings, text, seeds=seeds, device=device, **self._models(experiment)
                 )
                 parts_file, about = path.with_suffix(".parts"), [settings, seeds, fingerprint, device]
                 with bars() as report, tqdm(desc=name, total=len(parts), unit="part") as bar:
                     computed = compute(
                         parts, report=report, done=lambda _: bar.update(), stored=parts_file, about=about
                     )
-                data = experiment.collect(settings, corpus, computed)
+                data = experiment.collect(settings, text, computed)
                 machine = results.provenance(device, seconds=seconds_taken(parts_file))
                 results.write(results.Result(name, settings, seeds, fingerprint, data, machine), self.folder)
                 parts_file.unlink()

@@ -25,6 +25,7 @@ Experiment = Literal[
     "far_attention",
     "training_parts",
     "short_segments",
+    "ptb",
     "scaling",
 ]
 """Name of an experiment: of its file here, and of its result."""

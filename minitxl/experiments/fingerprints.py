@@ -126,6 +126,15 @@ TINY: dict[str, Mapping[str, Any]] = {
     "far_attention": {**TRAINED, "memories": [0, 200, 400], "test_tokens": 952, "looked_at": 952},
     "training_parts": {**TRAINED, "step_counts": [3]},
     "short_segments": TRAINED,
+    "ptb": {
+        **TRAINED,
+        "corpus": {},
+        "model": {**MODEL, **DROPOUT, "vocab_size": 256, "cutoffs": (40, 100), "word_dropout": 0.1},
+        "train": {**TRAIN, **VALIDATE, "average_from": None},
+        "memories": [0, 200],
+        "lanes": 2,
+        "preset": None,
+    },
     "without_terms": {"model": MODEL, "train": TRAIN, "test_tokens": 300},
     "demo": TRAINED,
 }

@@ -30,7 +30,7 @@ from minitxl.config import ModelConfig
 from minitxl.data.batching import ContiguousBatches
 from minitxl.data.corpora import Corpus
 from minitxl.experiments.runner import Part, Report, named, rounded, spread
-from minitxl.pretrained.presets import PRESETS
+from minitxl.pretrained.presets import FOR_ONE_CORE, PRESETS
 from minitxl.training import loop
 from minitxl.training.checkpoints import model_config, train_config
 from minitxl.training.config import TrainConfig
@@ -59,7 +59,7 @@ def settings(profile: str, corpus: Corpus) -> dict[str, Any]:
     """Return all that decides the numbers, but for the seed; no text does."""
     del corpus
     full = profile == "full"
-    published = {name: preset() for name, preset in PRESETS.items()}
+    published = {name: preset() for name, preset in PRESETS.items() if name not in FOR_ONE_CORE}
     return {
         "profile": profile,
         "presets": {

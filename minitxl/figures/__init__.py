@@ -33,6 +33,7 @@ from minitxl.figures.training.curves import (
 from minitxl.figures.training.demo import bits_and_cost, demo
 from minitxl.figures.training.parts import training_parts
 from minitxl.figures.training.samples import samples
+from minitxl.figures.training.treebank import ptb
 
 OF_RESULT: Mapping[str, tuple[Callable[[Data], Picture | Animation], ...]] = {
     "ablation": (ablation, ablation_lengths),
@@ -56,6 +57,7 @@ OF_RESULT: Mapping[str, tuple[Callable[[Data], Picture | Animation], ...]] = {
     "later_positions": (later_positions,),
     "memory_and_positions": (memory_and_positions,),
     "position_repairs": (position_repairs,),
+    "ptb": (ptb,),
     "relay_routes": (relay_routes,),
     "samples": (samples,),
     "scaling": (scaling, scaling_memory),
@@ -99,6 +101,7 @@ __all__ = [
     "memory_and_positions",
     "memory_choice",
     "position_repairs",
+    "ptb",
     "relay_routes",
     "samples",
     "scaling",

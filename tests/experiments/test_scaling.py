@@ -20,7 +20,7 @@ from minitxl.data import corpora
 from minitxl.experiments import scaling as experiment
 from minitxl.fast import optimize
 from minitxl.model import TransformerLM
-from minitxl.pretrained.presets import PRESETS, Name, enwik8_base
+from minitxl.pretrained.presets import FOR_ONE_CORE, PRESETS, Name, enwik8_base
 from minitxl.training.config import TrainConfig
 
 CORPUS = corpora.from_bytes("no", b"text matters")
@@ -68,7 +68,8 @@ def test_the_presets_are_those_of_training_at_their_published_settings():
     assert get_args(Name) == tuple(PRESETS)
     settings = experiment.settings("full", CORPUS)
     assert settings["timed"].keys() <= settings["presets"].keys()
-    for name in PRESETS:
+    assert settings["presets"].keys() == PRESETS.keys() - set(FOR_ONE_CORE)
+    for name in settings["presets"]:
         preset = PRESETS[name]()
         assert experiment._preset(settings, name) == (preset.model, preset.train)
         assert preset.train.batch >= settings["timed"].get(name, 1)

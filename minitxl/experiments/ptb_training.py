@@ -1,0 +1,154 @@
+"""The models of the experiment ``ptb``: trained once, kept as checkpoints until their result is whole.
+
+    model, speed = kept_model(settings, corpus, "xl_memory", seed, device=, models=, report=)
+
+As in ``trained``, a kept model is trained anew where its settings, its text or the code are other ones,
+and its weights are rounded to float16 before anything is measured.
+"""
+
+import json
+from dataclasses import asdict, replace
+from functools import cache
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from minitxl.adaptive import AdaptiveSoftmax
+from minitxl.analysis.lstm import LSTMLM, LSTMConfig, config_near
+from minitxl.config import ModelConfig
+from minitxl.data.batching import ContiguousBatches
+from minitxl.data.corpora import Corpus
+from minitxl.experiments import setup
+from minitxl.experiments.ablation import equal_parameters
+from minitxl.experiments.fingerprints import TINY, exact, merged, same, tiny_corpus
+from minitxl.experiments.results import completed
+from minitxl.experiments.runner import Report
+from minitxl.experiments.trained import Model, lstm_steps
+from minitxl.fast import optimize
+from minitxl.model import Tokens, TransformerLM
+from minitxl.training import checkpoints
+from minitxl.training.config import TrainConfig
+from minitxl.training.loop import Record
+
+SYSTEMS: dict[str, dict[str, Any]] = {
+    "xl_memory": {"attention": "xl", "memory": True},
+    "xl": {"attention": "xl", "memory": False},
+    "absolute": {"attention": "absolute", "memory": False},
+    "absolute_memory": {"attention": "absolute", "memory": True},
+    "shaw_memory": {"attention": "shaw", "memory": True},
+    "rotary_memory": {"attention": "rotary", "memory": True},
+    "lstm": {"attention": None, "memory": True},
+}
+
+
+class AdaptiveLSTM(LSTMLM):
+    """The LSTM with the adaptive softmax of the Transformers beside it, tied to its embedding as theirs."""
+
+    def __init__(self, config: LSTMConfig, cutoffs: tuple[int, ...]) -> None:
+        super().__init__(config)
+        self.output = AdaptiveSoftmax(config.vocab_size, config.d_model, config.d_model, cutoffs=cutoffs)
+        table: Any = self.output.tables[0]
+        table.weight, table.bias = self.embedding.weight, self.bias
+
+    def losses(self, hidden: Float[Tensor, "batch seg model"], targets: Tokens) -> Float[Tensor, "batch seg"]:
+        """Return -log p(target) in nats from what ``hidden`` returned."""
+        self._check_ids("targets", targets)
+        return self.output.losses(hidden, targets)
+
+    def _logits(self, hidden: Float[Tensor, "batch seg model"]) -> Float[Tensor, "batch seg vocab"]:
+        return self.output.log_probs(hidden)
+
+
+def kept_model(
+    settings: dict[str, Any],
+    corpus: Corpus,
+    system: str,
+    seed: int,
+    *,
+    device: str,
+    models: Path,
+    report: Report,
+) -> tuple[Model, float]:
+    """Return the system's model, and the tokens a second that its training read.
+
+    It lies at ``models/ptb-SYSTEM-SEED.safetensors``, and is trained if need be.
+    """
+    path, config = models / f"ptb-{system}-{seed}.safetensors", config_of(settings, system)
+    about = {
+        "model": asdict(config),
+        "trained": {
+            "corpus": settings["corpus"],
+            "cutoffs": settings["model"]["cutoffs"],
+            "train": asdict(train_of(settings, system, seed)),
+        },
+        "fingerprint": fingerprint(system),
+    }
+    tensors, stored = checkpoints.read(path) if path.exists() else ({}, {})
+    speed = stored.pop("tokens_per_second", 0.0)
+    if not same(completed(stored), completed(json.loads(json.dumps(about)))):
+        fresh, records = _train(settings, corpus, system, seed, device, report)
+        speed = median(record.tokens / record.seconds for record in records)
+        tensors = {name: tensor.half() for name, tensor in checkpoints.model_tensors(fresh).items()}
+        models.mkdir(parents=True, exist_ok=True)
+        checkpoints.write(path, tensors, {**about, "tokens_per_second": speed})
+    model = _new(settings, config).to(device)
+    checkpoints.copy_model_tensors(tensors, model)
+    return model.eval(), speed
+
+
+@cache
+def fingerprint(system: str) -> list[float]:
+    """Return the training loss of every step of the system's tiny run, in bits."""
+    corpus = tiny_corpus()
+    tiny = {"model": asdict(ModelConfig()), "train": asdict(TrainConfig()), "changes": {}}
+    tiny = merged(tiny, {name: TINY["ptb"][name] for name in ("model", "train")})
+    with exact():
+        _, records = _train(tiny, corpus, system, 0, "cpu", lambda label, steps, record: None)
+    return [record.bits for record in records]
+
+
+def config_of(settings: dict[str, Any], system: str) -> ModelConfig | LSTMConfig:
+    """Return the system's configuration, with about as many parameters as Transformer-XL."""
+    base = checkpoints.model_config(settings["model"])
+    if system != "lstm":
+        return equal_parameters(replace(base, attention=SYSTEMS[system]["attention"]))
+    with torch.random.fork_rng(devices=[]), torch.device("meta"):
+        size = sum(p.numel() for p in TransformerLM(equal_parameters(base)).parameters())
+    return config_near(size, vocab_size=base.vocab_size, dropout=base.dropout)
+
+
+def _new(settings: dict[str, Any], config: ModelConfig | LSTMConfig) -> Model:
+    if isinstance(config, ModelConfig):
+        return TransformerLM(config)
+    return AdaptiveLSTM(config, tuple(settings["model"]["cutoffs"]))
+
+
+def train_of(settings: dict[str, Any], system: str, seed: int) -> TrainConfig:
+    """Return the training of a system: that of all, with its own changes; mem_len is 0 without memory."""
+    own = settings["changes"].get(system, {})
+    train = checkpoints.train_config({**settings["train"], **own, "seed": seed})
+    return train if SYSTEMS[system]["memory"] else replace(train, mem_len=0)
+
+
+def _train(
+    settings: dict[str, Any], corpus: Corpus, system: str, seed: int, device: str, report: Report
+) -> tuple[Model, list[Record]]:
+    config, train = config_of(settings, system), train_of(settings, system, seed)
+    label = f"{system}, seed {seed}"
+    if isinstance(config, ModelConfig):
+        run, records = setup.train_on(
+            corpus, config, train, label=label, device=device, report=report, validate=False
+        )
+        return run.model_to_evaluate, records
+    lanes, records = ContiguousBatches(corpus.train, batch=train.batch, seg_len=train.seg_len), []
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        lstm = optimize(AdaptiveLSTM(config, tuple(settings["model"]["cutoffs"]))).to(device).train()
+        for record in lstm_steps(lstm, lanes, train):
+            report(label, train.steps, record)
+            records.append(record)
+    return lstm, records

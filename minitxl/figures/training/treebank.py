@@ -1,0 +1,119 @@
+"""The result of the experiment ``ptb``: perplexity on the Penn Treebank by memory length."""
+
+from typing import Any
+
+from matplotlib.axes import Axes
+
+from minitxl.figures.marks import apart
+from minitxl.figures.picture import BLUE, GREEN, ORANGE, PURPLE, Data, Picture, drawing, fitted, panels
+
+SYSTEMS = {
+    "xl_memory": ("XL + memory", ORANGE, "o-"),
+    "xl": ("XL", GREEN, "D-."),
+    "absolute": ("absolute", BLUE, "s--"),
+    "absolute_memory": ("absolute + memory", PURPLE, "P:"),
+    "shaw_memory": ("Shaw + memory", "#666666", "^-"),
+    "rotary_memory": ("rotary + memory", "#000000", "v--"),
+    "lstm": ("LSTM", "#888888", "x-"),
+}
+"""Name, colour and line of each system; "+ memory" was trained with one."""
+CITED = {
+    "small_lstm": "LSTM, 4.6M",
+    "medium_lstm": "LSTM, 20M",
+    "awd_lstm": "AWD-LSTM, 24M",
+    "xl": "the paper's XL, 24M",
+}
+
+
+def ptb(data: Data) -> Picture:
+    """Draw test perplexity by memory length: seven systems of equal size, and the longer training."""
+    longer = data["preset"]
+    with drawing(10.5 if longer else 6, 4.2) as figure:
+        shown = panels(figure, 2 if longer else 1, ratios=[1.35, 1] if longer else None, height=4)
+        _systems(shown[0], data)
+        if longer:
+            _longer(shown[1], longer, data["cited"])
+    return Picture(figure, _alt(data))
+
+
+def _systems(axes: Axes, data: Data) -> None:
+    """Draw means as lines and seeds as small marks; names stand at the ends."""
+    systems, ends = data["systems"], dict[str, float]()
+    lengths = [row["mem_len"] for row in systems["xl_memory"]["by_memory"]]
+    right = len(lengths) - 1
+    for key, (_, colour, line) in SYSTEMS.items():
+        rows = [row["perplexity"] for row in systems[key]["by_memory"]]
+        if key == "lstm":  # its state starts anew at each segment, or is carried on
+            rows = [rows[0], *rows[1:] * right]
+        means = [row["mean"] for row in rows]
+        axes.plot(range(len(lengths)), means, line, color=colour, ms=5, lw=1.6)
+        for seed in zip(*(row["seeds"] for row in rows), strict=True):
+            axes.plot(range(len(lengths)), seed, line[0], color=colour, ms=2.5, alpha=0.5)
+        ends[key] = means[-1]
+    worst = max(row["perplexity"]["mean"] for row in systems["xl_memory"]["by_memory"])
+    top = min(max(ends.values()), 1.6 * worst)
+    low = min(row["perplexity"]["mean"] for one in systems.values() for row in one["by_memory"])
+    axes.set_ylim(low - 0.06 * (top - low), top + 0.08 * (top - low))
+    for key, height in apart({key: min(end, top) for key, end in ends.items()}, 0.055 * (top - low)).items():
+        name, colour, _ = SYSTEMS[key]
+        above = f" ({ends[key]:,.0f})" if ends[key] > top else ""
+        axes.text(right + 0.15, height, name + above, color=colour, va="center", fontsize=9)
+    best = all(
+        max(systems["xl_memory"]["trained"]["seeds"]) < min(one["trained"]["seeds"])
+        for key, one in systems.items()
+        if key != "xl_memory"
+    )
+    axes.set_xticks(range(len(lengths)), [f"{length:,}" for length in lengths])
+    axes.set_xlim(-0.2, right + 2.1)
+    axes.set(
+        xlabel=f"memory when read, tokens; trained with {data['mem_len']} or none",
+        ylabel="test perplexity, small marks: seeds",
+        title=fitted(
+            "XL with memory is best of seven" if best else "Seven systems, equally large and long trained"
+        ),
+    )
+
+
+def _longer(axes: Axes, longer: Data, cited: Data) -> None:
+    """Draw the preset by memory length beside what others report."""
+    rows = longer["by_memory"]
+    right, values = len(rows) - 1, [row["perplexity"] for row in rows]
+    axes.plot(range(len(rows)), values, "o-", color=ORANGE)
+    axes.text(
+        right,
+        values[-1] + 1.5,
+        f"{longer['parameters'] / 1e6:.1f}M: {min(values):.1f}",
+        color=ORANGE,
+        ha="right",
+    )
+    for key, name in CITED.items():
+        height = cited[key]["perplexity"]
+        axes.axhline(height, color="#666666", lw=1, ls=":")
+        axes.text(-0.15, height + 0.6, f"{name}: {height:g}", color="#444444", fontsize=9)
+    axes.set_xticks(range(len(rows)), [f"{row['mem_len']:,}" for row in rows])
+    ahead = min(values) < cited["medium_lstm"]["perplexity"]
+    words = "below the LSTM of 20M" if ahead else "above the LSTM of 20M, below the small one"
+    beaten = ahead or min(values) < cited["small_lstm"]["perplexity"]
+    axes.set(
+        xlabel="memory when read, tokens",
+        title=fitted(f"An hour on one core: {words}" if beaten else "An hour on one core"),
+    )
+
+
+def _alt(data: Data) -> str:
+    systems: dict[str, Any] = data["systems"]
+    said = []
+    for key, (name, *_) in SYSTEMS.items():
+        rows = systems[key]["by_memory"]
+        means = ", ".join(f"{row['perplexity']['mean']:.0f}" for row in rows)
+        said.append(f"{name} {means}")
+    lengths = [row["mem_len"] for row in systems["xl_memory"]["by_memory"]]
+    seeds = len(systems["xl_memory"]["trained"]["seeds"])
+    words = (
+        f"Test perplexity on the Penn Treebank with {lengths} tokens of memory, mean of {seeds} seeds: "
+        f"{'; '.join(said)}."
+    )
+    if longer := data["preset"]:
+        values = ", ".join(f"{row['perplexity']:.1f} with {row['mem_len']}" for row in longer["by_memory"])
+        words += f" The longer training of XL: {values}."
+    return words
