@@ -2,7 +2,8 @@
 
     from minitxl import ModelConfig, TransformerLM, extend
 
-The modules of the paper lie at the top and read in this order, one idea a file:
+The modules of the paper, and one of what came after it, lie at the top. Read them in this order, one idea a
+file:
 
     positions        sinusoids, distances, and the relative shift
     attention        multi-head attention, Shaw's, and Transformer-XL's
@@ -28,29 +29,7 @@ Everything else is in folders, each with one purpose (``fields`` checks values f
     benchmark        races against other libraries
     commands         the command line
 
-A new attention is a class with ``W_q``, ``W_k``, ``W_v``, ``W_o`` and ``n_head``, whose call is that of the
-classes in ``attention``, (x, memory, window=, clamp_len=, key_mask=), and whose method
-``attention_weights`` has the same arguments. It is entered
-
-    ModelConfig.attention             its name, a setting and a flag
-    model.Attention, _new_attention   its class, built from the configuration
-    model.DRAWN                       new names of parameters, which are drawn with standard deviation 0.02;
-                                      constants are buffers or are computed
-    training.optimizer.BIASES         those of them with several axes that have no weight decay
-    fast.kv_cache.HEADS_FROM_CACHE    its heads from a cache's keys and values, (attention, q, k, v, r, cache)
-                                      with q not yet divided by √d_head. r is XL's alone; a subclass of
-                                      RotaryAttention gets q and k already turned. Without an entry cached
-                                      evaluation, validation and generation are refused
-    analysis.flops.PRODUCTS           products of vectors for each query and key
-    fast.convert.FAST                 a faster class, by exact class, for speed alone
-
-A setting of its own is a field of ModelConfig, with its range in ``fields.SIZES``, and
-``commands.train_flags.check_effect`` refuses it where it would do nothing. The cache holds keys and values
-[batch head key dim] for all ``n_head`` heads, so queries can't share them (grouped queries).
-
-Among the tests it is entered in ``models.ENCODINGS`` and ``models.CLASSES``, by which the shared tests find
-it, and in ``reference.ATTENTIONS``, its equation as loops, which they compare it with. Three were added this
-way, in ``later_attention``.
+To add an attention of your own, follow the list at the end of ``later_attention``'s docstring.
 
 Begin with ``notebooks/00_start_here.ipynb``, or with ``minitxl demo``.
 """

@@ -70,7 +70,7 @@ class Partition:
 
     @property
     def projected(self) -> bool:
-        """True if the tables need a projection to the model's width, as always with ``div_val`` > 1."""
+        """True if vectors are projected to width d_model: with div_val > 1 always, as in the original."""
         return self.div_val > 1 or self.d_embed != self.d_model
 
     def cluster(self, ids: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
@@ -86,7 +86,8 @@ class AdaptiveEmbedding(nn.Module):
     """The embedding: a vector of width d_model for each token, not yet scaled by √d_model.
 
     ``tables`` are [size_i, width_i], ``projections`` [d_model, width_i]. With div_val = 1 there
-    is one table, and one projection if d_embed is not d_model; else each cluster has both.
+    is one table, and one projection if d_embed is not d_model. With div_val > 1 each cluster has a table
+    and a projection.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The paper's three attentions, with one call: ``attention(x, memory, window=, clamp_len=, key_mask=)``.
+"""The paper's three attentions, all called alike: ``attention(x, memory, window=, clamp_len=, key_mask=)``.
 
 Queries come from the segment x alone; keys and values come from memory and x together, so the
 queries stand at the last n_query of the n_key positions. ∘ joins memory and x along the tokens.
@@ -7,8 +7,7 @@ Axes: batch query key mem pos dist row head dim model. ``dist`` runs n_key-1 …
 
 Every attention keeps one promise: the output for a query depends on [memory ∘ x] and on the query's
 place in it, and not on where memory ends and x begins. So the context may be cut anywhere into what is
-cached and what is new, and ``TransformerLM.hidden(last=)`` may pass early positions of x as memory. Query i
-of the segment stands at key position n_key - n_query + i, and not at i.
+cached and what is new, and ``TransformerLM.hidden(last=)`` may pass early positions of x as memory.
 """
 
 from math import sqrt
@@ -45,7 +44,7 @@ class AttentionOptions(TypedDict, total=False):
     In a call of a model, None means the clamp_len of its configuration.
     """
     key_mask: KeyMask | None
-    """False masks a key for every query of its text; the weights of the others sum to 1."""
+    """False masks a key for every query of its row of the batch; the weights of its other keys sum to 1."""
 
 
 def attention_mask(
@@ -150,7 +149,7 @@ class MultiHeadAttention(nn.Module):
     def context_weights(self, x: Hidden, context: Context | None = None, mask: Mask | None = None) -> Weights:
         """Return the softmax weights over any context: self-attention without one, else cross-attention.
 
-        ``mask`` is True where a query may attend to a key, and the same for all heads.
+        ``mask`` is True where a query may attend to a key, and is the same for all heads.
         """
         check_context(x, context, mask, weight=self.W_q.weight)
         q = split_heads(self.W_q(x), self.n_head)
@@ -186,11 +185,12 @@ class ShawAttention(nn.Module):
         e_ij = q_i · (k_j + a^K_ij) / √d_head        z_i = Σ_j α_ij (v_j + a^V_ij)
 
     a^K_ij and a^V_ij are row c + clip(j - i, -c, c) of their tables, with c = ``max_distance``, which Shaw et
-    al. call k. A table has 2c+1 rows, for j - i from -c to c, and the heads share it; the causal language
-    model uses the c+1 rows with j ≤ i. ``attend`` without a mask is bidirectional.
+    al. call k. (With a smaller ``clamp_len``, j - i is clipped to that first.) A table has 2c+1 rows, for
+    j - i from -c to c, and the heads share it; the causal language model uses the c+1 rows with j ≤ i.
+    ``attend`` without a mask is bidirectional.
 
-    No tensor [query key dim] is built: q is multiplied with each row once, and each pair looks
-    its product up by distance; the weights are summed by row, and multiplied with the table once.
+    No tensor [query key dim] is built: q is multiplied with each row once, and the product of each pair
+    is then looked up by distance; the weights are summed by row, and multiplied with the table once.
     """
 
     def __init__(
@@ -208,12 +208,13 @@ class ShawAttention(nn.Module):
         self.drop = nn.Dropout(attention_dropout)
 
     def table_rows(self, scores: Scores, clamp_len: int | None) -> Int[Tensor, "batch head query key"]:
-        """Return each pair's row of the tables: clip(j - i, -c, c) + c, with i among the last positions."""
+        """Return each pair's row of the tables, with the queries i at the last positions."""
         n_query, n_key = scores.shape[-2:]
         i = rearrange(torch.arange(n_key - n_query, n_key, device=scores.device), "query -> query 1")
         j = rearrange(torch.arange(n_key, device=scores.device), "key -> 1 key")
-        clip = self.max_distance if clamp_len is None else min(self.max_distance, clamp_len)
-        return ((j - i).clamp(-clip, clip) + self.max_distance).expand_as(scores)
+        c = self.max_distance
+        clip = c if clamp_len is None else min(c, clamp_len)
+        return (c + (j - i).clamp(-clip, clip)).expand_as(scores)
 
     def shaw_weights(self, q: Heads, k: Keys, mask: Mask | None, clamp_len: int | None) -> Weights:
         """Return α, the softmax of equation 4; the queries stand at the last positions."""
@@ -238,7 +239,7 @@ class ShawAttention(nn.Module):
     ) -> Weights:
         """Return the softmax weights over a context that ends with x, or is x.
 
-        ``mask`` is True where a query may attend to a key, and the same for all heads.
+        ``mask`` is True where a query may attend to a key, and is the same for all heads.
         """
         check_context(x, context, mask, clamp_len, weight=self.W_q.weight)
         q = split_heads(self.W_q(x), self.n_head)
@@ -299,7 +300,7 @@ class XLAttention(nn.Module):
     replaced by a learned vector that is the same for every query: u in the product with content, v in the
     product with distance.
 
-    u and v are [head dim], and may be handed in to be shared with another layer.
+    u and v have the axes [head dim], and may be handed in to be shared with another layer.
     """
 
     def __init__(
@@ -338,7 +339,7 @@ class XLAttention(nn.Module):
         return split_heads(self.W_q(x), self.n_head), split_heads(self.W_kE(context), self.n_head), r
 
     def terms(self, x: Hidden, memory: LayerMemory | None = None, *, clamp_len: int | None = None) -> Terms:
-        """Return (a) (b) (c) (d) apart. Entries of the future are not masked and mean nothing."""
+        """Return (a) (b) (c) (d) apart. Nothing is masked: where j > i, (b) and (d) mean nothing."""
         q, k, r = self.projections(x, memory, clamp_len)
         u, v = (rearrange(bias, "head dim -> 1 head 1 dim").expand_as(q) for bias in (self.u, self.v))
         scale = sqrt(self.d_head)

@@ -1,6 +1,6 @@
 """The architecture's settings, frozen. Each is checked on construction.
 
-What depends on the clusters of the vocabulary is checked when the model is built: ``cutoffs``, the least
+What depends on the clusters of the vocabulary is checked when the model is built: ``cutoffs``, the smallest
 ``d_embed``, and the number of ``tie_projections``.
 
 Every field is a keyword of ``dataclasses.replace`` and a flag of the command line, so
@@ -21,7 +21,7 @@ def require(holds: bool, rule: str, got: object) -> None:
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """The architecture. Lengths of segment and memory are the caller's and not in here."""
+    """The architecture. The caller chooses the lengths of segment and memory, which are not in here."""
 
     vocab_size: int = 256
     """Number of token ids; bytes by default."""
@@ -80,7 +80,7 @@ class ModelConfig:
 
     @property
     def adds_positions(self) -> bool:
-        """True if absolute positions are added to the input; tokens in memory then keep those they had."""
+        """True if absolute positions are added to the input; in memory, tokens keep their own segment's."""
         return self.attention == "absolute" and self.positions != "none"
 
     def __post_init__(self) -> None:

@@ -1,7 +1,7 @@
 """The attentions that came after: rotary, ALiBi's and T5's positions, called as the classes of ``attention``.
 
 Each reads a distance i - j as Transformer-XL does, so each can use memory; they differ in what a
-distance adds to a score. All three leave the values alone.
+distance does to a score. All three leave the values alone.
 
     rotary    q_i · R_{j-i} k_j / √d_head            R_p turns pairs of coordinates by p times an angle
     ALiBi     q_i · k_j / √d_head - m_h (i - j)      m_h is a constant of head h
@@ -11,6 +11,31 @@ R_p is a rotation here, and not the row R_p of sinusoids in ``attention``.
 
 Compared with Transformer-XL's four terms, rotary has (a) alone, turned by the distance; ALiBi and T5 have
 (a), and in place of (d) a number for each head and distance.
+
+To add an attention of your own, write a class with ``n_head`` and the matrices ``W_q``, ``W_k``, ``W_v`` and
+``W_o``. It is called as the classes of ``attention`` are, (x, memory, window=, clamp_len=, key_mask=), and
+its method ``attention_weights`` has the same arguments. Then enter it in each of these places:
+
+    ModelConfig.attention             its name, which is a setting and a flag of the command line
+    model.Attention, _new_attention   its class, and how it is built from the configuration
+    model.DRAWN                       new names of parameters, which are drawn with standard deviation 0.02;
+                                      constants are buffers or are computed
+    training.optimizer.BIASES         those new parameters with several axes that have no weight decay
+    fast.kv_cache.HEADS_FROM_CACHE    a function (attention, q, k, v, r, cache) that returns its heads from a
+                                      cache's keys and values. q is not yet divided by √d_head, and r is XL's
+                                      alone. If your class is a subclass of RotaryAttention, q and k are
+                                      already turned. A model whose attention has no entry here can't be
+                                      evaluated with a cache, validated or generated from: it is refused
+    analysis.flops.PRODUCTS           its products of vectors for each query and key
+    fast.convert.FAST                 a faster class, if there is one, for this very class
+
+A new setting is a field of ModelConfig, with its range in ``fields.SIZES``;
+``commands.train_flags.check_effect`` refuses it where it would do nothing. The cache holds keys and values
+[batch head key dim] for all ``n_head`` heads, so several queries can't share a key (grouped queries). XL's
+W_kE and W_kR, in place of W_k, are the cache's one special case.
+
+In the tests, enter it in ``models.ENCODINGS`` and ``models.CLASSES``, by which the shared tests find it, and
+write its equation as loops in ``reference.ATTENTIONS``, with which they compare it.
 """
 
 from math import log, sqrt
@@ -46,7 +71,7 @@ Vectors = Float[Tensor, "batch head pos dim"]
 """Queries or keys, one for each position."""
 
 
-class CausalSelfAttention(nn.Module):
+class LaterAttention(nn.Module):
     """Σ_j softmax_j(score_ij) v_j, causal, over memory and segment; a subclass says what a score is.
 
     Its method ``scores`` gets queries that stand at the last n_query of the n_key positions. It may use
@@ -64,7 +89,7 @@ class CausalSelfAttention(nn.Module):
         self.drop = nn.Dropout(attention_dropout)
 
     def scores(self, q: Heads, k: Keys, clamp_len: int | None) -> Scores:
-        """Return the scores before the mask, divided by √d_head where they are products."""
+        """Return the scores before the mask; products are divided by √d_head, and biases are not."""
         raise NotImplementedError
 
     def attention_weights(
@@ -113,7 +138,7 @@ def sin_and_cos(
     return rearrange(table, "pos (two half) -> two pos half", two=2)
 
 
-class RotaryAttention(CausalSelfAttention):
+class RotaryAttention(LaterAttention):
     """Attention whose queries and keys are rotated by their positions (Su et al. 2021, equation 16):
 
         score_ij = (R_i q_i) · (R_j k_j) / √d_head = q_i · R_{j-i} k_j / √d_head
@@ -138,12 +163,12 @@ class RotaryAttention(CausalSelfAttention):
         scores = content_scores(rotate(q, position[n_key - n_query :]), rotate(k, position))
         if clamp_len is not None:
             i, j = rearrange(position[n_key - n_query :], "query -> query 1"), position
-            far = content_scores(rotate(q, torch.full_like(position[:n_query], clamp_len)), k)
+            far = content_scores(rotate(q, torch.full((n_query,), clamp_len, device=q.device)), k)
             scores = torch.where(i - j > clamp_len, far, scores)
         return scores / sqrt(self.d_head)
 
 
-class BiasedAttention(CausalSelfAttention):
+class BiasedAttention(LaterAttention):
     """Attention that adds to each product a bias per head and distance: ``bias`` of a subclass."""
 
     def bias(self, dist: Int[Tensor, " dist"]) -> Bias:
@@ -208,8 +233,8 @@ class T5Attention(BiasedAttention):
 
     The first half of the buckets hold one distance each. Beyond them a bucket's number grows like the
     logarithm of the distance, so buckets grow wider. The last bucket holds all distances from
-    ``bucket_distance`` on, and some below it. T5 has no √d_head: its W_q would be ours divided by √d_head. It
-    has one table for all layers: ``table`` is [head bucket], and may be handed in to be shared.
+    ``bucket_distance`` on, and some below it. T5 has no √d_head: its W_q would be ours divided by √d_head.
+    All layers of T5 share one table. So ``table``, [head bucket], may be handed in to be shared.
     """
 
     def __init__(

@@ -1,11 +1,11 @@
 """Segment recurrence as a pure function: memory goes in, new memory comes out.
 
-    h~[t+1] = [SG(h[t]) ∘ h[t+1]]          (section 3.2)
+    h~[τ+1] = [SG(h[τ]) ∘ h[τ+1]]          (section 3.2; τ counts segments)
 
 Memory is one tensor [layer batch mem model]. Entry n holds the inputs of layer n, counted from 0, in earlier
-segments: the embeddings for layer 0, and for the others the output of the layer before (plus positions, if
-each layer adds its own). Our layer n is the paper's layer n + 1, which reads h^n: so entry n is its h^n. ∘
-joins along the tokens. SG, the stop-gradient, is taken in ``extend``.
+segments, with absolute positions where they are added: the embeddings for layer 0, and for the others the
+output of the layer before. Our layer n is the paper's layer n + 1, which reads h^n: so entry n is the paper's
+h^n. ∘ joins along the tokens. SG, the stop-gradient, is taken in ``extend``.
 
 Memory holds no keys and values: each segment projects it with the current W_k and W_v (in XL, W_kE and W_v).
 So these matrices get gradients from memory, and the computation of earlier segments gets none.

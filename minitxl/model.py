@@ -3,8 +3,9 @@
     log_probs, states = model(tokens, memory)
     memory = extend(memory, states, mem_len=M)
 
-``states[n]`` is the input of layer n on this segment, before any norm. Layer n of the next
-segment reads it as memory, so there are N entries, and the model's output is not one of them.
+``states[n]`` is the input of layer n on this segment, as the layer before hands it on (a pre-norm layer
+then norms it). Layer n of the next segment reads it as memory, so there are N entries, and the model's
+output is not one of them.
 """
 
 from math import sqrt
@@ -29,13 +30,13 @@ from minitxl.attention import (
 )
 from minitxl.config import ModelConfig
 from minitxl.fields import check, optional, whole
-from minitxl.later_attention import ALiBiAttention, CausalSelfAttention, RotaryAttention, T5Attention
+from minitxl.later_attention import ALiBiAttention, LaterAttention, RotaryAttention, T5Attention
 from minitxl.positions import sinusoids
 
 Tokens = Int[Tensor, "batch seg"]
 States = Float[Tensor, "layer batch seg model"]
 Memory = Float[Tensor, "layer batch mem model"]
-Attention = MultiHeadAttention | ShawAttention | XLAttention | CausalSelfAttention
+Attention = MultiHeadAttention | ShawAttention | XLAttention | LaterAttention
 
 
 class VariationalDropout(nn.Dropout):
@@ -83,9 +84,9 @@ class Block(nn.Module):
     ) -> Hidden:
         """Return the layer's output; ``memory`` holds earlier inputs of this layer."""
         attended = self.attention(self.attention_input(x), self.attention_input(memory), **options)
-        return self.residual_sublayers(x, attended)
+        return self.after_attention(x, attended)
 
-    def residual_sublayers(self, x: Hidden, attended: Hidden) -> Hidden:
+    def after_attention(self, x: Hidden, attended: Hidden) -> Hidden:
         """Return the layer's output from its input and the attention's output.
 
         Pre-norm:  x + attended, then x + inner(norm(x)).
@@ -132,29 +133,30 @@ class TransformerLM(nn.Module):
         """Return the next layer's attention; shared biases are those of the first layer."""
         c = self.config
         sizes, rate = (c.d_model, c.n_head, c.d_head), c.attention_dropout
-        first_layer = self.blocks[0].attention if c.share_biases and self.blocks else None
+        first_attention = self.blocks[0].attention if c.share_biases and self.blocks else None
         if c.attention == "absolute":
             return MultiHeadAttention(*sizes, attention_dropout=rate)
         if c.attention == "shaw":
             return ShawAttention(*sizes, max_distance=c.max_distance, attention_dropout=rate)
         if c.attention == "xl":
-            u, v = getattr(first_layer, "u", None), getattr(first_layer, "v", None)
+            u, v = getattr(first_attention, "u", None), getattr(first_attention, "v", None)
             return XLAttention(*sizes, dropout=c.dropout, attention_dropout=rate, u=u, v=v)
         if c.attention == "rotary":
             return RotaryAttention(*sizes, attention_dropout=rate)
         if c.attention == "alibi":
             return ALiBiAttention(*sizes, attention_dropout=rate)
         if c.attention == "t5":
-            buckets, table = (c.n_bucket, c.bucket_distance), getattr(first_layer, "table", None)
+            buckets, table = (c.n_bucket, c.bucket_distance), getattr(first_attention, "table", None)
             return T5Attention(*sizes, *buckets, attention_dropout=rate, table=table)
         raise ValueError(f"attention must be one of ModelConfig.attention, got {c.attention!r}")
 
     def embed(self, tokens: Tokens, *, alone: Bool[Tensor, "batch_or_1 seg"] | None = None) -> Hidden:
         """Return √d_model E[token], plus U_0 … U_{L-1} where absolute: the first layer's input.
 
-        Word dropout drops no token that is ``alone``, attending to itself only, as the first of a text does.
-        Dropped, it would be 0 in every layer at initialisation (unless positions are added, or Shaw's a_V to
-        values). There each LayerNorm multiplies the gradient by 1/√ε ≈ 316, so that it overflows.
+        Word dropout spares a token that is ``alone``: it attends to no other token, as the first of a text.
+        If its vector were dropped to 0, it would be 0 after every layer too, since biases begin at 0. At a
+        vector of zeros each LayerNorm multiplies the gradient by 1/√ε ≈ 316, until it overflows. (Absolute
+        positions, or Shaw's a_V, would prevent that.)
         """
         x = self.embedding(tokens) * sqrt(self.config.d_model)
         if self.training and self.config.word_dropout:
@@ -166,12 +168,13 @@ class TransformerLM(nn.Module):
     def _alone(
         self, tokens: Tokens, memory: Memory, options: AttentionOptions
     ) -> Bool[Tensor, "batch_or_1 seg"] | None:
-        """Return which tokens attend to themselves only; None where nothing asks."""
+        """Return which tokens attend to no token but themselves; None where nothing asks."""
         if not (self.training and self.config.word_dropout):
             return None
-        seg, device = tokens.shape[1], tokens.device
+        mem, seg = memory.shape[2], tokens.shape[1]
         allowed = {name: options.get(name) for name in ("window", "key_mask")}
-        return attention_mask(seg, memory.shape[2] + seg, **allowed, device=device).sum(dim=-1) == 1
+        mask = attention_mask(seg, mem + seg, **allowed, device=tokens.device)
+        return ~mask.tril(mem - 1).any(dim=-1)  # without the diagonal, which is the token itself
 
     def add_positions(self, x: Hidden, *, layer: int) -> Hidden:
         """Return x plus this layer's absolute positions, if it has any; they restart at each segment."""
@@ -202,7 +205,7 @@ class TransformerLM(nn.Module):
             x = self.add_positions(x, layer=layer) if layer else x  # those of layer 0 are in the embedding
             states.append(x)
             if last is not None and layer == self.config.n_layer - 1:
-                # The other positions are keys only, as memory is: attention can't tell them from it.
+                # The other positions are keys only, as memory is: attention can't tell the two apart.
                 layer_memory, x = concat_memory(layer_memory, x[:, :-last]), x[:, -last:]
             x = block(x, layer_memory, **options)
         return self.drop(self.final_norm(x)), torch.stack(states)
@@ -260,7 +263,7 @@ class TransformerLM(nn.Module):
         return next(self.parameters()).new_zeros(self.config.n_layer, batch, 0, self.config.d_model)
 
     def check_tokens(self, tokens: Tokens) -> None:
-        """Raise a ValueError unless tokens are ids [batch seg], no more than there are positions."""
+        """Raise a ValueError unless tokens are ids [batch seg], and no more than the learned positions."""
         self._check_ids("tokens", tokens)
         most, seg = self.config.max_seg_len, tokens.shape[1]
         if self.positions and seg > most:
@@ -288,7 +291,7 @@ DRAWN = "weight", "u", "v", "a_K", "a_V", "table"
 
 
 def initialise(module: nn.Module) -> None:
-    """Draw a module's own parameters as the original code does.
+    """Draw a module's own parameters; those that the original code has too, as it does.
 
         weights, u, v, a_K, a_V, table     mean 0, standard deviation 0.02
         projections of embeddings          mean 0, standard deviation 0.01

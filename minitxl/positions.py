@@ -7,7 +7,7 @@ are n_key-1 … 0: that is the axis ``dist``.
 
 import torch
 from einops import einsum, pack, rearrange
-from jaxtyping import Float, Num
+from jaxtyping import Float, Int, Num
 from torch import Tensor
 from torch.nn.functional import pad
 
@@ -40,7 +40,7 @@ def sinusoids(
 
 def distances(
     n_key: int, *, clamp_len: int | None = None, device: torch.device | None = None
-) -> Num[Tensor, " dist"]:
+) -> Int[Tensor, " dist"]:
     """Return the distances n_key-1 … 0, each clamped to at most ``clamp_len``.
 
     >>> distances(5, clamp_len=3).tolist()

@@ -35,7 +35,7 @@ from minitxl.fast.rotary import turn
 from minitxl.later_attention import (
     ALiBiAttention,
     BiasedAttention,
-    CausalSelfAttention,
+    LaterAttention,
     RotaryAttention,
     T5Attention,
     sin_and_cos,
@@ -124,7 +124,7 @@ def _is_fast(drop: nn.Dropout, x: Hidden) -> bool:
 
 
 def _projections(
-    attention: MultiHeadAttention | XLAttention | CausalSelfAttention,
+    attention: MultiHeadAttention | XLAttention | LaterAttention,
     W_k: nn.Linear,
     x: Hidden,
     memory: LayerMemory | None,

@@ -183,7 +183,7 @@ def _read(
         entering = block.attention_input(x)
         r, together = cache.distances[layer], cache.projections[layer]
         attended = _attend(block.attention, entering, buffers, r, angles, together, cache)
-        x = block.residual_sublayers(x, attended)
+        x = block.after_attention(x, attended)
     begin = max(cache.begin, end - cache.mem_len)
     key_mask = None if cache.key_mask is None else cache.key_mask[:, begin - cache.begin :]
     return model.drop(model.final_norm(x)), replace(

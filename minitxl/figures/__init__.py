@@ -10,7 +10,8 @@ from minitxl.figures.attention.over_memory import (
     widest_heads,
 )
 from minitxl.figures.cost.bench import bench, bench_memory, bench_reading
-from minitxl.figures.cost.evaluation_cost import evaluation_cost, generation_cost
+from minitxl.figures.cost.evaluation_cost import evaluation_cost
+from minitxl.figures.cost.generation import generation_cost
 from minitxl.figures.cost.scaling import scaling, scaling_memory
 from minitxl.figures.picture import Data, Picture
 from minitxl.figures.positions.counting import absolute_positions

@@ -125,7 +125,7 @@ WRONG = {
     },
     "block": {
         "post-norm": lambda x, k: (
-            k.residual_sublayers(x, k.attention(x))
+            k.after_attention(x, k.attention(x))
             if not k.pre
             else k.norm_inner((y := k.norm_attention(x + k.attention(x))) + k.inner(y))
         ),

@@ -343,6 +343,9 @@ CALLS = {
     "no memory": lambda *_: {},
     "a memory that is hidden": masked,
     "a window of 1": lambda *_: {"window": 1},
+    "a mask that hides the token itself": lambda _, tokens: {
+        "key_mask": torch.arange(tokens.shape[1])[None] >= 1
+    },
 }
 
 

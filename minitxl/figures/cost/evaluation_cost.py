@@ -1,4 +1,4 @@
-"""Measured times: a sliding window beside a memory (Table 9), and generation with a cache."""
+"""Measured times: a sliding window beside a memory (Table 9)."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,8 +14,6 @@ from minitxl.figures.picture import (
     Data,
     Picture,
     drawing,
-    is_narrow,
-    legend_outside,
     panels,
 )
 
@@ -97,42 +95,4 @@ def _in_words(data: Data) -> str:
         f"a segment with its memory at {rate['cached']:,.0f}. Equal attention is not equal answer: "
         f"a window would need {row['exact_window']:,} tokens to give Transformer-XL's where each query sees "
         f"{row['attention_len']:,} keys in each of {data['n_layer']} layers."
-    )
-
-
-def generation_cost(data: Data) -> Picture:
-    """Draw the time of the next token by the length of the text, and the bytes of its cache."""
-    blocks, anew = data["kept"], data["anew"]
-    with drawing(6, 3.6) as figure:
-        axes = figure.subplots()
-        ways = (("all read anew", "s--", BLUE), ("keys and values kept", "o-", ORANGE))
-        for rows, way in zip((anew, blocks), ways, strict=True):
-            draw_medians(axes, [row["length"] for row in rows], [row["milliseconds"] for row in rows], way)
-        axes.axvline(data["mem_len"], color="black", lw=1, ls=":", zorder=0, label="memory is full")
-        level = max(block["milliseconds"]["median"] for block in blocks) < 2 * min(
-            block["milliseconds"]["median"] for block in blocks
-        )
-        axes.set(
-            title="With a cache, the next token costs the same however long the text"
-            if level and not is_narrow()
-            else "With a cache, cost does not grow"
-            if level
-            else "Time of the next token",
-            xlabel="length of the text, tokens",
-            ylabel="milliseconds for the next token",
-            yscale="log",
-        )
-        legend_outside(figure, ncols=3)
-    first, last = blocks[0], blocks[-1]
-    ratio = data["last_over_full"]
-    low, high = ratio["quartiles"]
-    read = "; ".join(f"{row['milliseconds']['median']:,.0f} at {row['length']:,}" for row in anew)
-    return Picture(
-        figure,
-        f"Time of the next token by the length of the text. With keys and values of the last "
-        f"{data['mem_len']:,} tokens kept: {first['milliseconds']['median']:.1f} milliseconds up to token "
-        f"{first['length']:,}, {last['milliseconds']['median']:.1f} up to {last['length']:,}; from the first "
-        f"block with a full memory (dotted line) to the last the factor is {ratio['median']:.2f} (quartiles "
-        f"{low:.2f} and {high:.2f}), and the cache holds {last['bytes'] / 1e6:,.0f} MB at the end. "
-        f"With all of the text read anew: {read}.",
     )
