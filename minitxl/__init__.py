@@ -22,8 +22,8 @@ Everything else is in folders, each with one purpose (``fields`` checks values f
     training         train, stop and resume
     pretrained       published settings and published weights
     analysis         what a model uses and what it costs
-    experiments      one file, one question, one stored result
-    figures          results to pictures
+    experiments      questions, each with a file and a stored result, and what these files share
+    figures          draws stored results as pictures
     course           exercises, checks (``course.checks`` lists their files by notebook), widgets, the
                      dashboard, grading
     benchmark        races against other libraries

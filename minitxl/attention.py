@@ -1,4 +1,6 @@
-"""The paper's three attentions, all called alike: ``attention(x, memory, window=, clamp_len=, key_mask=)``.
+"""The three attentions that the paper compares. All are called alike:
+
+    attention(x, memory, window=, clamp_len=, key_mask=)
 
 Queries come from the segment x alone; keys and values come from memory and x together, so the
 queries stand at the last n_query of the n_key positions. ∘ joins memory and x along the tokens.
@@ -44,7 +46,7 @@ class AttentionOptions(TypedDict, total=False):
     In a call of a model, None means the clamp_len of its configuration.
     """
     key_mask: KeyMask | None
-    """False masks a key for every query of its row of the batch; the weights of its other keys sum to 1."""
+    """False hides a key from all queries of its row of the batch; the weights of the other keys sum to 1."""
 
 
 def attention_mask(
@@ -182,7 +184,7 @@ class MultiHeadAttention(nn.Module):
 class ShawAttention(nn.Module):
     """Attention with a learned vector for each distance (Shaw et al., equations 3 and 4):
 
-        e_ij = q_i · (k_j + a^K_ij) / √d_head        z_i = Σ_j α_ij (v_j + a^V_ij)
+        (4)  e_ij = q_i · (k_j + a^K_ij) / √d_head        (3)  z_i = Σ_j α_ij (v_j + a^V_ij)
 
     a^K_ij and a^V_ij are row c + clip(j - i, -c, c) of their tables, with c = ``max_distance``, which Shaw et
     al. call k. (With a smaller ``clamp_len``, j - i is clipped to that first.) A table has 2c+1 rows, for
@@ -341,6 +343,7 @@ class XLAttention(nn.Module):
     def terms(self, x: Hidden, memory: LayerMemory | None = None, *, clamp_len: int | None = None) -> Terms:
         """Return (a) (b) (c) (d) apart. Nothing is masked: where j > i, (b) and (d) mean nothing."""
         q, k, r = self.projections(x, memory, clamp_len)
+        # Here u and v are products' left factors, in the shape of q; in ``scores`` they are added to it.
         u, v = (rearrange(bias, "head dim -> 1 head 1 dim").expand_as(q) for bias in (self.u, self.v))
         scale = sqrt(self.d_head)
         return Terms(

@@ -54,7 +54,7 @@ class ModelConfig:
     norm: Literal["post", "pre"] = "post"
     """LayerNorm after each sublayer (the paper's), or before it."""
     final_norm: bool = True
-    """LayerNorm after the last layer of a pre-norm model; the authors' released weights have none."""
+    """LayerNorm after the last layer of a pre-norm model; False for one that the authors' code trained."""
     layer_norm_eps: float = 1e-5
     """ε of every LayerNorm, added to the variance."""
     activation: Literal["relu", "gelu"] = "relu"
@@ -80,7 +80,7 @@ class ModelConfig:
 
     @property
     def adds_positions(self) -> bool:
-        """True if absolute positions are added to the input; in memory, tokens keep their own segment's."""
+        """True if positions are added to the input; tokens in memory keep the position they had."""
         return self.attention == "absolute" and self.positions != "none"
 
     def __post_init__(self) -> None:

@@ -34,8 +34,8 @@ A new setting is a field of ModelConfig, with its range in ``fields.SIZES``;
 [batch head key dim] for all ``n_head`` heads, so several queries can't share a key (grouped queries). XL's
 W_kE and W_kR, in place of W_k, are the cache's one special case.
 
-In the tests, enter it in ``models.ENCODINGS`` and ``models.CLASSES``, by which the shared tests find it, and
-write its equation as loops in ``reference.ATTENTIONS``, with which they compare it.
+In tests/models.py, enter it in ``ENCODINGS`` and ``CLASSES``, by which the shared tests find it. In
+tests/paper/reference.py, write its equation as loops for ``ATTENTIONS``, with which they compare it.
 """
 
 from math import log, sqrt
@@ -233,7 +233,8 @@ class T5Attention(BiasedAttention):
 
     The first half of the buckets hold one distance each. Beyond them a bucket's number grows like the
     logarithm of the distance, so buckets grow wider. The last bucket holds all distances from
-    ``bucket_distance`` on, and some below it. T5 has no √d_head: its W_q would be ours divided by √d_head.
+    ``bucket_distance`` on, and as a rule some below it. (If ``bucket_distance`` is hardly more than
+    ``n_bucket`` / 2, some buckets stay empty.) T5 has no √d_head: its W_q would be ours divided by √d_head.
     All layers of T5 share one table. So ``table``, [head bucket], may be handed in to be shared.
     """
 

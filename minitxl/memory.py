@@ -2,13 +2,14 @@
 
     h~[τ+1] = [SG(h[τ]) ∘ h[τ+1]]          (section 3.2; τ counts segments)
 
-Memory is one tensor [layer batch mem model]. Entry n holds the inputs of layer n, counted from 0, in earlier
-segments, with absolute positions where they are added: the embeddings for layer 0, and for the others the
-output of the layer before. Our layer n is the paper's layer n + 1, which reads h^n: so entry n is the paper's
-h^n. ∘ joins along the tokens. SG, the stop-gradient, is taken in ``extend``.
+∘ joins along the tokens. SG is the stop-gradient: ``extend`` returns a detached tensor.
+
+Memory is one tensor [layer batch mem model]. Entry n is the paper's h^n in earlier segments: what our layer n
+reads, counted from 0. That is the embeddings for layer 0, and for the others the output of the layer before,
+with absolute positions where they are added.
 
 Memory holds no keys and values: each segment projects it with the current W_k and W_v (in XL, W_kE and W_v).
-So these matrices get gradients from memory, and the computation of earlier segments gets none.
+So the gradient reaches these matrices through memory, and it stops at the stored states.
 
 Training calls ``extend`` after each segment, in ``training.loop.train_step``. Evaluation and generation keep
 keys and values instead (``fast.kv_cache``).

@@ -3,9 +3,9 @@
     log_probs, states = model(tokens, memory)
     memory = extend(memory, states, mem_len=M)
 
-``states[n]`` is the input of layer n on this segment, as the layer before hands it on (a pre-norm layer
-then norms it). Layer n of the next segment reads it as memory, so there are N entries, and the model's
-output is not one of them.
+``states[n]`` is the input of layer n on this segment, with the absolute positions that this layer adds, if
+any, and before its pre-norm, if any. Layer n of the next segment reads it as memory. So there are N entries,
+and the model's output is not one of them.
 """
 
 from math import sqrt
@@ -153,10 +153,10 @@ class TransformerLM(nn.Module):
     def embed(self, tokens: Tokens, *, alone: Bool[Tensor, "batch_or_1 seg"] | None = None) -> Hidden:
         """Return √d_model E[token], plus U_0 … U_{L-1} where absolute: the first layer's input.
 
-        Word dropout spares a token that is ``alone``: it attends to no other token, as the first of a text.
-        If its vector were dropped to 0, it would be 0 after every layer too, since biases begin at 0. At a
-        vector of zeros each LayerNorm multiplies the gradient by 1/√ε ≈ 316, until it overflows. (Absolute
-        positions, or Shaw's a_V, would prevent that.)
+        Word dropout spares a token that is ``alone``, one that attends to no other token, as the first of a
+        text. Otherwise, at initialisation: the token's input is 0, so its output is 0 at every layer, since
+        biases begin at 0; and at a vector of zeros each LayerNorm multiplies the gradient by 1/√ε ≈ 316,
+        which overflows in a deep model. (Absolute positions, or Shaw's a_V, would prevent that.)
         """
         x = self.embedding(tokens) * sqrt(self.config.d_model)
         if self.training and self.config.word_dropout:
@@ -291,7 +291,7 @@ DRAWN = "weight", "u", "v", "a_K", "a_V", "table"
 
 
 def initialise(module: nn.Module) -> None:
-    """Draw a module's own parameters; those that the original code has too, as it does.
+    """Initialise a module's own parameters, as the original code does wherever it has the same ones.
 
         weights, u, v, a_K, a_V, table     mean 0, standard deviation 0.02
         projections of embeddings          mean 0, standard deviation 0.01

@@ -47,7 +47,7 @@ def distances(
     [3, 3, 2, 1, 0]
     """
     check_distances(n_key, clamp_len)
-    farthest = n_key if clamp_len is None else clamp_len
+    farthest = n_key - 1 if clamp_len is None else clamp_len
     return torch.arange(n_key - 1, -1, -1, device=device).clamp(max=farthest)
 
 
@@ -62,8 +62,9 @@ def rel_shift(scores: Float[Tensor, "*batch query dist"]) -> Float[Tensor, "*bat
         2. drop the first n_query = 2 entries          b c 0 d e f
         3. cut the line into rows of n_key = 3         b c 0 | d e f
 
-    A row is one entry longer after step 1 than after step 3. So row i of the result begins at column
-    n_query - i of padded row i: the first leaves out most, the last its padding zero alone.
+    A row has n_key + 1 entries after step 1 and n_key after step 3. So row i of the result begins at entry
+    i n_key + n_query of the padded line, which is column i n_key + n_query - i (n_key + 1) = n_query - i of
+    padded row i: the first row leaves out most, the last its padding zero alone.
 
     Entries of keys after the query hold the padding zero and values of the next row; the mask
     hides them.
