@@ -44,7 +44,8 @@ class Evaluate:
     way: Literal["cached", "sliding"] = "cached"
     """Segment after segment with memory, or a window that slides and is computed anew."""
     seg_len: int | None = None
-    """Cached: tokens of a segment; none means as trained, as a run's preset is tested, or as released."""
+    """Cached: tokens of a segment; none means as trained, as a run's preset is tested, or 128 for a released
+    model, whose format has no segment."""
     mem_len: int | None = None
     """Cached: tokens of memory; none means the same."""
     window: int | None = None
@@ -52,7 +53,7 @@ class Evaluate:
     clamp_len: int | None = None
     """Distance beyond which all keys count as equally far; none means the same."""
     attention_len: int | None = None
-    """Sliding: tokens of the window; none means segment and memory together."""
+    """Sliding: tokens of the window; none means training's window, or else segment and memory together."""
     stride: int | None = None
     """Sliding: tokens the window moves by, none means 1; attention-len gives isolated segments."""
     tokens: int | None = None
@@ -147,7 +148,10 @@ class Evaluate:
         lengths = self._lengths_of_preset(subject) or subject.lengths
         if self.released is not None and lengths.window is not None and self.mem_len is not None:
             lengths = replace(lengths, mem_len=self.mem_len, window=self.mem_len or None)
-        lengths = self._with_flags(lengths)
+        trained, lengths = subject.lengths.seg_len, self._with_flags(lengths)
+        used = self._attention_len(lengths) if self.way == "sliding" else lengths.seg_len
+        if told := _untrained_positions(subject, used, trained):
+            print(told, flush=True)
         if lengths.clamp_len is None:
             lengths = replace(lengths, clamp_len=subject.model.config.clamp_len)
         return replace(subject, lengths=lengths)
@@ -166,9 +170,10 @@ class Evaluate:
 
     def _source(self) -> TextFlags:
         """Return the text to score; if none is named, the run's own, or the released model's."""
-        if self.folder is not None:
-            return text_of_run(self.folder) if self.source == TextFlags() else self.source
         named = self.source.data is not None or self.source.text is not None
+        if self.folder is not None and not named:
+            own, given = text_of_run(self.folder), self.source
+            return replace(own, unit=given.unit or own.unit, unknown=given.unknown or own.unknown)
         return self.source if named else replace(self.source, data="wikitext-103")
 
     def _part(self, corpus: Corpus, subject: Subject) -> Part:
@@ -189,11 +194,18 @@ class Evaluate:
             f"since; to score it as another text, name it (--text)"
         )
 
+    def _attention_len(self, settings: EvaluateConfig) -> int:
+        """Return the length of a window that slides: as given, else the most keys of a query in training."""
+        if self.attention_len is not None:
+            return self.attention_len
+        given = self.seg_len is not None or self.mem_len is not None
+        return settings.window if settings.window and not given else settings.seg_len + settings.mem_len
+
     def _score(self, subject: Subject, stream: Tensor) -> tuple[Score, str]:
         settings, total = subject.lengths, len(stream) - 1
         in_format = "" if self.precision == "float32" else f", products in {self.precision}"
         if self.way == "sliding":
-            length = self.attention_len or settings.seg_len + settings.mem_len
+            length = self._attention_len(settings)
             stride, clamp_len = self.stride or 1, settings.clamp_len
             with progress(subject.model, total, stride=stride):
                 score = sliding(
@@ -209,6 +221,16 @@ class Evaluate:
         with progress(subject.model, total):
             score = cached(subject.model, stream, settings, precision=self.precision)
         return score, f"cached: {settings}{in_format}"
+
+
+def _untrained_positions(subject: Subject, used: int, trained: int) -> str:
+    """Say that a learned position is used that no segment of training had; "" if none is."""
+    if not subject.model.positions or used <= trained:
+        return ""
+    return (
+        f"{subject.name} learned the positions of segments of {trained}: those beyond, up to {used}, "
+        f"are as they were drawn, and the score is the worse for it"
+    )
 
 
 def text_for(subject: Subject, source: TextFlags) -> tuple[Corpus, str, Tensor | None]:

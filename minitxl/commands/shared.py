@@ -16,6 +16,7 @@ from tyro.constructors import PrimitiveConstructorSpec
 from minitxl.commands.errors import RefusedFlagError
 from minitxl.data import corpora
 from minitxl.data.corpora import Corpus
+from minitxl.data.parts import PARTS
 from minitxl.data.token_file import Unit
 from minitxl.data.tokenizer import Tokenizer
 from minitxl.experiments.runner import Report
@@ -135,9 +136,22 @@ def unknown_in(stream: Tensor, tokenizer: Tokenizer | None) -> str:
     vocabulary = None if tokenizer is None else tokenizer.vocabulary
     if vocabulary is None or vocabulary.unknown is None:
         return ""
-    symbol, parts = vocabulary.ids[vocabulary.unknown], stream.split(COUNTED_AT_ONCE)
-    count = sum(int((part.long() == symbol).sum()) for part in parts)
-    return f"; {count / len(stream):.2%} of the text is {vocabulary.unknown}"
+    return f"; {_share(stream, vocabulary.ids[vocabulary.unknown]):.2%} of the text is {vocabulary.unknown}"
+
+
+def unknown_by_part(corpus: Corpus) -> str:
+    """Return words on how much of each part is the unknown symbol; "" where there is none."""
+    vocabulary = corpus.tokenizer.vocabulary
+    if vocabulary is None or vocabulary.unknown is None:
+        return ""
+    symbol = vocabulary.ids[vocabulary.unknown]
+    shares = [f"{_share(getattr(corpus, part), symbol):.2%} of {part}" for part in PARTS]
+    return f"; {vocabulary.unknown} is {', '.join(shares)}"
+
+
+def _share(stream: Tensor, symbol: int) -> float:
+    count = sum(int((part.long() == symbol).sum()) for part in stream.split(COUNTED_AT_ONCE))
+    return count / max(1, len(stream))
 
 
 def make_folder(folder: Path) -> Path:

@@ -29,7 +29,7 @@ from minitxl.training import (
     signals,
 )
 from minitxl.training.config import TrainConfig
-from minitxl.training.trainer import Ending
+from minitxl.training.trainer import Ending, is_stale
 
 
 @dataclass(frozen=True)
@@ -69,6 +69,12 @@ class Train:
                 stack.enter_context(run_folder.run_lock(self.folder))
             checkpoint = run_folder.newest(self.folder)
             task = self._task(checkpoint, device=device, accumulate=run_config.accumulate)
+            goes_on = self.extend is not None or self.decay_now is not None
+            if goes_on and is_stale(task.run, run_config):
+                raise ValueError(
+                    f"patience must be none or larger to go on, got {run_config.patience}: the run in "
+                    f"{self.folder} has stopped at step {task.run.step:,}, so many validations after its best"
+                )
             run_folder.check(self.folder, task.tokenizer)
             stop = stack.enter_context(signals.noted())  # from before the folder is touched until all is told
             if not locked:

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from minitxl.commands.shared import TextFlags, unknown_in
+from minitxl.commands.shared import TextFlags, unknown_by_part
 from minitxl.commands.subject import Subject, check_ids
 from minitxl.commands.train_bar import bar
 from minitxl.commands.train_flags import (
@@ -61,7 +61,7 @@ class Task:
     def _vocabulary(self) -> list[str]:
         if self.tokenizer.vocabulary is None:
             return []
-        return [f"vocabulary: {self.tokenizer}{unknown_in(self.corpus.train, self.tokenizer)}"]
+        return [f"vocabulary: {self.tokenizer}{unknown_by_part(self.corpus)}"]
 
     def train(self, folder: Path, run_config: RunConfig, stop: Stop) -> Ending:
         """Train in the folder, which is locked and was checked."""
@@ -112,6 +112,8 @@ def new_task(
     _check_model(flags, settings, device)
     if subject is None:
         check_effect(flags.checked(_least_vocabulary(flags)), settings)
+    if subject is not None:
+        _check_cut(source, subject)
     with distributed.first_here():
         corpus = source.corpus(None if subject is None else subject.tokenizer)
     _check_text(corpus, source, folder)
@@ -170,6 +172,7 @@ def old_task(
             f"unit must be {own.info.unit} as in the run in {folder}, got {source.unit}; "
             f"for another text use another folder"
         )
+    _check_cut_again(source, folder)
     with distributed.first_here():
         corpus = source.corpus()
         if vocabulary_digest(corpus.tokenizer.vocabulary) != own.info.vocabulary:
@@ -210,6 +213,36 @@ def _check_text(corpus: Corpus, source: TextFlags, folder: Path) -> None:
             f"the run's folder must lie outside of the text's, or its files would be text, "
             f"got {folder} in {source.text}"
         )
+
+
+def _check_cut(source: TextFlags, subject: Subject) -> None:
+    """Raise a ValueError for flags that would cut the text into other tokens than the model reads."""
+    if subject.tokenizer is None:
+        return
+    if source.unit not in (None, subject.tokenizer.unit):
+        raise ValueError(f"unit must be {subject.tokenizer.unit} as in {subject.name}, got {source.unit}")
+    for flag in ("unknown", "min_count"):
+        if (given := getattr(source, flag)) != getattr(TextFlags(), flag):
+            raise ValueError(
+                f"{flag} must not be given with {subject.name}, whose vocabulary stays as it is, got {given}"
+            )
+
+
+def _check_cut_again(source: TextFlags, folder: Path) -> None:
+    """Raise a ValueError for flags that would cut the text of the run in the folder in another way."""
+    stored = run_config_file.read(folder)
+    if stored is None:
+        return
+    place = stored.source.get("text")
+    again = source.text is None or str(source.text.resolve()) == place  # the flags began as those of the run
+    for flag in ("unknown", "min_count"):
+        given, default = getattr(source, flag), getattr(TextFlags(), flag)
+        learned = stored.source.get(flag, default)
+        if given != learned and (again or given != default):
+            raise ValueError(
+                f"{flag} must be {learned} as in the run in {folder}, whose vocabulary stays as it is, "
+                f"got {given}"
+            )
 
 
 def _check_tokens(subject: Subject, corpus: Corpus) -> None:

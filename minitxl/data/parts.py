@@ -18,6 +18,11 @@ NAMED: dict[str, Part] = {
     "test": "test",
 }
 """Words in the names of files and folders that name a part."""
+TRAINING, HELD_OUT = (
+    re.compile(rf"(?<![a-z])(?:{words})(?:_?(?:set|data|text))?(?![a-z])")
+    for words in ("train(?:ing)?", "valid(?:ation)?|val|dev|test(?:ing)?|eval(?:uation)?|held[ _-]?out")
+)
+"""Words in the names of a text that is split, also where it is not named in the way that is read."""
 LISTED = 6
 """Number of file names that a message lists at most."""
 
@@ -66,7 +71,11 @@ def parts_of(paths: Sequence[Path], *, folder: bool) -> dict[Path, Part]:
     )
     trains = any(NAMED.get(word) == "train" for path in paths for word in path.name.lower().split("."))
     foldered = {*by_folder.values()}
-    if alike or trains or (len(foldered) > 1 and "train" in foldered):
+    names = [name.as_posix().lower() for name in inside.values()]
+    halves = [{name for name in names if kind.search(name)} for kind in (TRAINING, HELD_OUT)]
+    split = halves[0] - halves[1] and halves[1] - halves[0]
+    alone = len(paths) == 1 and halves[0]
+    if alike or trains or split or alone or (len(foldered) > 1 and "train" in foldered):
         raise ValueError(
             f"{base} must hold one file for each of train, valid and test, named alike but for that word, "
             f"and no other, since names say that it is split; got {listed(map(str, sorted(inside.values())))}"

@@ -98,6 +98,7 @@ def settings(profile: str, corpus: Corpus) -> dict[str, Any]:
             "memories": [0, 64, 128, 256, 640, 1280],
             "stride": 16,
             "lanes": 1,
+            "sample": {"read": 40, "length": 120, "mem_len": 640},
         },
     }
 
@@ -170,7 +171,7 @@ def _read_preset(
         )
     seconds = metrics_log.elapsed_until(folder, run.step)
     return {
-        "parameters": sum(parameter.numel() for parameter in run.model.parameters()),
+        "millions": sum(parameter.numel() for parameter in run.model.parameters()) / 1e6,
         "training_tokens_per_second": run.settings.steps
         * run.settings.batch
         * run.settings.seg_len
@@ -179,6 +180,7 @@ def _read_preset(
         "training_precision": precision,
         "epochs": run.settings.steps * run.settings.batch * run.settings.seg_len / len(corpus.train),
         "curve": _curve(folder),
+        "sample": ptb_reading.sample(run.model, corpus, **asked["sample"]),
         "valid": ptb_reading.by_memory(
             run.model,
             corpus.valid,

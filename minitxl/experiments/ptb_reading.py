@@ -13,10 +13,14 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from minitxl.analysis.lstm import LSTMLM
+from minitxl.data.corpora import Corpus
+from minitxl.data.detokenizer import joined
 from minitxl.experiments.trained import Model
 from minitxl.fast import fast_evaluation
+from minitxl.inference import generation
 from minitxl.inference.config import EvaluateConfig
 from minitxl.inference.evaluation import cached_losses, sliding_losses
+from minitxl.model import TransformerLM
 
 Losses = Float[Tensor, " target"]
 
@@ -62,6 +66,17 @@ def lstm_losses(model: LSTMLM, text: Tensor, *, seg_len: int, lanes: int, carrie
             loss, state = fast_model.token_losses(tokens, ahead, state if carried else None)
             losses.append(loss)
     return rearrange(torch.cat(losses, dim=1), "lane time -> (lane time)")[: len(inputs)]
+
+
+def sample(model: TransformerLM, corpus: Corpus, *, read: int, length: int, mem_len: int) -> dict[str, str]:
+    """Return the first words of the test text and what the model writes after them, as people write."""
+    start = corpus.test[:read].long()
+    (text,) = generation.sample(model, [start], length=length, mem_len=mem_len, temperature=0.8, top_p=0.9)
+    parts = {"prompt": start, "text": text}
+    return {
+        name: "".join(joined(corpus.tokenizer.decode(tokens.tolist()))).strip()
+        for name, tokens in parts.items()
+    }
 
 
 def perplexity_by_offset(losses: Losses, *, seg_len: int, lanes: int) -> list[float]:

@@ -49,7 +49,7 @@ SPEC: Spec = {
     "d_embed": optional(whole()),
     "cutoffs": optional(sequence(whole(1))),
     "tie_projs": optional(sequence(flag)),
-    **dict.fromkeys(("tie_weight", "pre_lnorm", "untie_r", "same_length"), flag),
+    **dict.fromkeys(("tie_weight", "pre_lnorm", "untie_r", "same_length", "adaptive", "adapt_inp"), flag),
     **dict.fromkeys(("dropout", "dropatt", "layer_norm_epsilon"), number(0)),
     **dict.fromkeys(("clamp_len", "tgt_len", "mem_len", "ext_len", "attn_type", "sample_softmax"), whole()),
 }
@@ -99,7 +99,9 @@ def model_of(config: ModelConfig, state: Mapping[str, Any], *, cluster_order: Cl
     for ours, place in places.items():
         same = [name for name in (place.name, *tied.get(place.name, ())) if name in given]
         if not same:
-            raise ValueError(f"tensor {place.name} is missing from the weights")
+            under = sorted(name.removesuffix(place.name) for name in given if name.endswith("." + place.name))
+            hint = f"; names may not begin with {under[0]}" if under else ""
+            raise ValueError(f"tensor {place.name} is missing from the weights{hint}")
         rows, *width = skeleton.get_parameter(ours).shape
         whole = (rows * place.parts, *width)
         for name in same:
@@ -181,7 +183,9 @@ def check_clamp(clamp_len: int | None) -> None:
 def original_config(config: Mapping[str, Any]) -> ModelConfig:
     """Return the configuration that the original's keys describe."""
     if unknown := config.keys() - SPEC.keys():
-        raise ValueError(f"{min(unknown)} is not a setting of the original code")
+        raise ValueError(
+            f"{min(unknown)} is not a setting of a model of the original code, which are {', '.join(SPEC)}"
+        )
     config = checked(config, SPEC, required=REQUIRED)
     if config.get("attn_type", 0) != 0 or config.get("ext_len", 0) != 0:
         raise ValueError(

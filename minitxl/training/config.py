@@ -102,7 +102,10 @@ class TrainConfig:
 
 @dataclass(frozen=True)
 class RunConfig:
-    """How a run is carried out and what it stores. Does not affect the weights; may change on resume."""
+    """How a run is carried out and what it stores. May change on resume.
+
+    Only ``accumulate`` affects the weights: each part draws its own dropout, and sums are rounded otherwise.
+    """
 
     accumulate: int = 1
     """Parts that the lanes of a process are taken in, one after another, to need less memory."""

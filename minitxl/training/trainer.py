@@ -49,7 +49,7 @@ def train(
     check_kind("run", run, Run)
     check_kind("lanes", lanes, ContiguousBatches)
     begin(run, folder, info)
-    if _stale(run, run_config):
+    if is_stale(run, run_config):
         return Ending(early=True)
     with signals.noted(stop) as noted, _log(run, folder, run_config) as write:
         if distributed.rank() == 0:
@@ -75,7 +75,7 @@ def train(
             due = minutes is not None and time.monotonic() - saved >= 60 * minutes
             # One reduction carries both: the signal's number, and whether a checkpoint is due.
             number, checkpoint_due = divmod(distributed.largest(2 * noted.number + due), 2)
-            early = _stale(run, run_config)
+            early = is_stale(run, run_config)
             if number or checkpoint_due or early or is_due(run, run_config.checkpoint_every):
                 saved_run.save(run, run_folder.checkpoint(folder, run.step), info)
                 if distributed.rank() == 0:
@@ -100,7 +100,7 @@ def _keep_best(run: Run, record: Record, folder: Path, info: RunInfo) -> None:
         saved_run.save_best(run, folder / run_folder.BEST, info)
 
 
-def _stale(run: Run, run_config: RunConfig) -> bool:
+def is_stale(run: Run, run_config: RunConfig) -> bool:
     """Return True if as many validations as ``patience`` have passed since the best one."""
     best, every, patience = run.progress.best_step, run.settings.validate_every, run_config.patience
     if patience is None or best == 0 or run.step == run.settings.steps:

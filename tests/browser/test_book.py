@@ -20,6 +20,8 @@ import sites
 from excerpt import excerpt, value_of
 from playwright.sync_api import BrowserContext, Page, Request
 
+from minitxl.course.exercises import NOTHING
+
 ROOT = Path(__file__).parent.parent.parent
 NOTEBOOKS = sorted(path.stem for path in (ROOT / "notebooks").glob("[0-9]*.ipynb"))
 RECIPES = sorted(f"recipes/{path.stem}" for path in (ROOT / "notebooks/recipes").glob("*.md"))
@@ -174,6 +176,7 @@ def test_a_page_has_its_equations_and_images_and_complains_of_nothing(visit, hom
     if name in NOTEBOOKS:
         assert page.query_selector("article img")
         assert page.query_selector("math")
+        assert NOTHING not in page.inner_text("article")  # a check's word on a stub that no reader can fill
     assert not page.query_selector("article .math:not(:has(math)), article mjx-container, article .katex")
 
 

@@ -584,6 +584,26 @@ def test_flags_out_of_range_and_flags_that_would_be_ignored_are_refused(
     assert re.search(f"^{sentence}$", refusal(capsys, "evaluate", byte_run, "--text", other, flags))
 
 
+def test_a_window_of_training_is_the_one_that_slides(book, tmp_path, capsys):
+    call("train", tmp_path / "run", "--text", book, "--window 5", SHORT)
+    told(capsys)
+    for flags, length in (("", 5), ("--mem-len 4", 12), ("--attention-len 7", 7)):
+        call("evaluate", tmp_path / "run", "--way sliding --tokens 40", flags)
+        assert f"sliding window of {length} tokens" in told(capsys)
+
+
+def test_positions_that_training_never_read_are_spoken_of(book, tmp_path, capsys):
+    learned = "--attention absolute --positions learned --mem-len 0 --max-seg-len 64"
+    call("train", tmp_path / "run", "--text", book, SHORT, learned)
+    told(capsys)
+    sentence = "learned the positions of segments of 8: those beyond, up to 20, are as they were drawn"
+    for flags in ("--seg-len 20", "--way sliding --attention-len 20"):
+        call("evaluate", tmp_path / "run", flags)
+        assert sentence in told(capsys)
+    call("evaluate", tmp_path / "run")
+    assert "as they were drawn" not in told(capsys)
+
+
 def test_a_sliding_window_clamps_distances_as_the_run_was_trained_and_as_it_is_told(book, tmp_path, capsys):
     call("train", tmp_path / "run", "--text", book, SHORT, "--clamp-len 1 --learning-rate 1")
     told(capsys)

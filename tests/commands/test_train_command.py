@@ -132,10 +132,22 @@ def test_a_folder_alone_begins_no_run(here, capsys):
 
 def test_training_in_words_says_how_many_there_are_and_how_much_is_unknown(here, capsys):
     (here / "text.txt").write_text("once\n" + "a b\n" * 299)
-    for name, flags, share in (("two", "", "0.12%"), ("many", "--min-count 300", "66.63%")):
+    for name, flags, shares in (
+        ("two", "", "0.12% of train, 0.00% of valid, 0.00% of test"),
+        ("many", "--min-count 300", "66.63% of train, 66.67% of valid, 66.67% of test"),
+    ):
         call("train", here / name, "--text", here / "text.txt", "--unit words", flags, SHORT)
         out = capsys.readouterr().out
-        assert re.search(rf"vocabulary: \d words; {re.escape(share)} of the text is <unk>", out), out
+        assert re.search(rf"vocabulary: \d words; <unk> is {re.escape(shares)}", out), out
+
+
+def test_words_that_training_lacks_are_told_part_by_part(here, capsys):
+    folder = here / "parts"
+    folder.mkdir()
+    for part, line in (("train", "a b c"), ("valid", "x y c"), ("test", "a b z")):
+        (folder / f"{part}.txt").write_text(f"{line}\n" * 200)
+    call("train", here / "three", "--text", folder, "--unit words", SHORT)
+    assert "<unk> is 0.00% of train, 50.00% of valid, 25.00% of test" in capsys.readouterr().out
 
 
 def test_a_refusal_of_a_long_list_shows_its_beginning_and_its_end(here, capsys):
@@ -390,6 +402,34 @@ def test_early_stopping_keeps_the_best_model_and_says_how_it_is_scored(here, cap
     call("generate", here / "new", "--best --length 3")
     best = run_folder.trained(here / "new", best=True).model
     assert not torch.equal(next(best.parameters()), next(last(here / "new").model.parameters()))
+
+
+def test_a_run_that_has_stopped_early_is_not_decayed_while_it_would_stop_again(here, monkeypatch, capsys):
+    bits = iter([3.0, 4.0, 5.0, 5.0, 5.0, 5.0])
+    monkeypatch.setattr("minitxl.training.loop.validate", lambda *_: next(bits))
+    early = SHORT.replace("--steps 6", "--steps 60")
+    call("train", here / "new", "--text", here / "text", early, "--patience 2")
+    before = {path: path.read_bytes() for path in sorted((here / "new").iterdir())}
+    sentence = refusal(capsys, "train", here / "new", "--decay-now 3")
+    assert "patience must be none or larger to go on, got 2: the run in" in sentence
+    assert {path: path.read_bytes() for path in sorted((here / "new").iterdir())} == before
+    call("train", here / "new", "--decay-now 3 --patience None")
+    assert "trained for 12 steps" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("flag", ["--unit characters", "--unknown", "--min-count 1"])
+@pytest.mark.parametrize("way", ["of a model", "of a run", "of a run and its text"])
+def test_a_flag_that_would_cut_the_text_otherwise_is_refused_where_the_vocabulary_is_there(
+    flag, way, here, capsys
+):
+    words = {
+        "of a model": f"{here / 'new'} --from {here / 'words'} --text {here / 'text'}",
+        "of a run": f"{here / 'words'} --extend 20",
+        "of a run and its text": f"{here / 'words'} --text {here / 'text'} --extend 20",
+    }
+    sentence = refusal(capsys, "train", words[way], flag)
+    assert sentence.startswith(f"minitxl: {flag.split()[0].removeprefix('--').replace('-', '_')} must ")
+    assert not (here / "new").exists()
 
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGUSR1"])

@@ -21,8 +21,15 @@ NOT_SPLIT = [
     ("trainer.py", "test_trainer.py", "test_loop.py"),
     ("test.txt", "notes.txt"),
     ("src/model.py", "test/model_test.py"),
+    ("contrain.txt", "latest.txt", "devotion.txt"),
 ]
 HALF_SPLIT = [
+    ("train1", "train2", "valid1", "test1"),
+    ("a_train", "b_valid", "c_test"),
+    ("train (1)", "valid (1)", "test (1)"),
+    ("training_set.txt", "heldout_set.txt"),
+    ("traindata", "validdata", "testdata"),
+    ("my_train.txt",),
     ("train.txt",),
     ("train.txt", "valid.txt"),
     ("train.txt", "notes.txt"),

@@ -137,6 +137,7 @@ def preset_run(tmp_path_factory):
     asked = {"model": asdict(trained.model.config), "train": asdict(trained.settings)}
     settings = toy_settings()
     settings["preset"] = {"name": ptb.PRESET, "memories": [0, 8], "lanes": 1, "stride": 4, **asked}
+    settings["preset"]["sample"] = {"read": 5, "length": 7, "mem_len": 8}
     return folder, json.loads(json.dumps(settings))
 
 
@@ -152,6 +153,9 @@ def test_the_run_of_the_preset_is_read_and_not_trained(preset_run):
     assert value["epochs"] == pytest.approx(2 * 2 * 8 / len(CORPUS.train))
     assert value["sliding"]["attention_len"] == 16
     assert [point["step"] for point in value["curve"]] == [2]
+    assert value["sample"]["prompt"] == bytes(CORPUS.test[:5].tolist()).decode().strip()
+    assert len(value["sample"]["text"]) <= 7
+    assert value["training_precision"] == "float32"
 
 
 def test_a_missing_run_of_the_preset_and_one_of_other_settings_are_refused(preset_run, tmp_path):

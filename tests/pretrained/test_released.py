@@ -353,7 +353,7 @@ def test_weights_that_do_not_fit_are_refused_by_name():
     [
         ({"attn_type": 2}, "attn_type and ext_len must be 0"),
         ({"ext_len": 4}, "attn_type and ext_len must be 0"),
-        ({"n_heads": 2}, "n_heads is not a setting of the original code"),
+        ({"n_heads": 2}, "n_heads is not a setting of a model of the original code, which are n_token"),
     ],
 )
 def test_settings_that_are_not_transformer_xls_are_refused(setting, message):
