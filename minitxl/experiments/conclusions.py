@@ -19,6 +19,7 @@ from minitxl.experiments.comparisons import (
 from minitxl.experiments.later_conclusions import LATER_POSITIONS
 from minitxl.experiments.position_conclusions import ABSOLUTE_POSITIONS
 from minitxl.experiments.short_training_conclusions import SHORT_TRAININGS
+from minitxl.experiments.treebank_conclusions import TREEBANK
 
 Sentences = Mapping[str, Callable[[Data], bool]]
 
@@ -26,6 +27,7 @@ CONCLUSIONS: dict[str, Sentences] = {
     **ABSOLUTE_POSITIONS,
     **LATER_POSITIONS,
     **SHORT_TRAININGS,
+    **TREEBANK,
     "dependency": {
         "formula, propagation, perturbation and gradient agree in every case": lambda data: all(
             [row["propagation"]] == [row["formula"]] == row["perturbation"] == row["gradient"]

@@ -14,7 +14,7 @@ from torch.nn.functional import pad
 
 from minitxl.analysis.lstm import LSTMLM
 from minitxl.data.corpora import Corpus
-from minitxl.data.detokenizer import joined
+from minitxl.data.detokenizer import is_cut, joined
 from minitxl.experiments.trained import Model
 from minitxl.fast import fast_evaluation
 from minitxl.inference import generation
@@ -73,8 +73,9 @@ def sample(model: TransformerLM, corpus: Corpus, *, read: int, length: int, mem_
     start = corpus.test[:read].long()
     (text,) = generation.sample(model, [start], length=length, mem_len=mem_len, temperature=0.8, top_p=0.9)
     parts = {"prompt": start, "text": text}
+    as_written = joined if is_cut(corpus.tokenizer) else iter
     return {
-        name: "".join(joined(corpus.tokenizer.decode(tokens.tolist()))).strip()
+        name: "".join(as_written(corpus.tokenizer.decode(tokens.tolist()))).strip()
         for name, tokens in parts.items()
     }
 

@@ -140,7 +140,7 @@ def ptb_small() -> Preset:
     train = TrainConfig(seg_len=64, mem_len=64, batch=16, steps=20_000, learning_rate=1e-3, warmup=200)
     train = replace(train, average_from=18_000, validate_every=1000, validate_tokens=16_384)
     model = ModelConfig(10_000, **shape, **layers, **dropout)
-    return Preset(model, train, EvaluateConfig(64, 640, window=640))
+    return Preset(model, train, EvaluateConfig(64, 128))
 
 
 PRESETS: dict[str, Callable[[], Preset]] = {

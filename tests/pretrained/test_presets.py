@@ -34,7 +34,7 @@ def tied(preset: presets.Preset) -> presets.Preset:
         (tied(presets.one_billion_words_base()), 357.5),
         (presets.one_billion_words_large(), 840.8),
         (presets.penn_treebank(), 24.0),
-        (presets.ptb_small(), 2.93),
+        (presets.ptb_small(), 4.93),
     ],
 )
 def test_a_preset_has_the_published_number_of_parameters(preset, published):

@@ -184,10 +184,8 @@ def _beyond_the_end(attempt: Callable[..., Any], cases: list[Any]) -> str:
         except Exception as error:
             return error
 
-    stops, goes_on = (
-        outcome(next(case for case in cases if (recl(*case) == case[2][-1]) is to_the_end))
-        for to_the_end in (False, True)
-    )
+    ends = [next(case for case in cases if (recl(*case) == case[2][-1]) is last) for last in (False, True)]
+    stops, goes_on = map(outcome, ends)
     if stops is None or isinstance(stops, Exception):
         return ""  # judge says what is wrong with it
     if goes_on is None:

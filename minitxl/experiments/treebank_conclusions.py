@@ -1,0 +1,77 @@
+"""The conclusions of the experiment on the Penn Treebank."""
+
+from collections.abc import Callable, Mapping
+
+from minitxl.experiments.comparisons import Data, apart
+
+
+def _read(data: Data, system: str, mem_len: int) -> Data:
+    """Return perplexity of a system, read with a memory of this length."""
+    rows = data["systems"][system]["by_memory"]
+    found: Data = next(row["perplexity"] for row in rows if row["mem_len"] == mem_len)
+    return found
+
+
+def _longer(data: Data, mem_len: int) -> float:
+    """Return test perplexity of the longer training, read with a memory of this length."""
+    (row,) = (row for row in data["preset"]["by_memory"] if row["mem_len"] == mem_len)
+    return float(row["perplexity"])
+
+
+def _lower(one: Data, other: Data) -> bool:
+    return all(mine < theirs for mine, theirs in zip(one["seeds"], other["seeds"], strict=True))
+
+
+TREEBANK: dict[str, Mapping[str, Callable[[Data], bool]]] = {
+    "ptb": {
+        "Transformer-XL with memory is ahead of each other Transformer, in every seed": lambda data: all(
+            min(behind["seeds"]) > 0 for name, behind in data["behind_xl"].items() if name != "lstm"
+        ),
+        "and of both without memory by more than the seeds differ": lambda data: all(
+            apart(data["systems"]["xl_memory"]["trained"], data["systems"][name]["trained"])
+            for name in ("xl", "absolute")
+        ),
+        "the LSTM, at a rate of its own, is level with it: the seeds do not agree": lambda data: (
+            min(data["behind_xl"]["lstm"]["seeds"]) < 0 < max(data["behind_xl"]["lstm"]["seeds"])
+        ),
+        "memory helps XL and hurts absolute positions, each read as trained, in every seed": lambda data: (
+            _lower(data["systems"]["xl_memory"]["trained"], data["systems"]["xl"]["trained"])
+            and _lower(data["systems"]["absolute"]["trained"], data["systems"]["absolute_memory"]["trained"])
+        ),
+        "XL trained without memory gains from one, in every seed": lambda data: _lower(
+            _read(data, "xl", data["mem_len"]), _read(data, "xl", 0)
+        ),
+        "a memory longer than in training harms rotary in every seed, and XL in none by a whole word": (
+            lambda data: (
+                _lower(
+                    _read(data, "rotary_memory", data["mem_len"]),
+                    data["systems"]["rotary_memory"]["by_memory"][-1]["perplexity"],
+                )
+                and all(
+                    longer - trained < 1
+                    for longer, trained in zip(
+                        data["systems"]["xl_memory"]["by_memory"][-1]["perplexity"]["seeds"],
+                        _read(data, "xl_memory", data["mem_len"])["seeds"],
+                        strict=True,
+                    )
+                )
+            )
+        ),
+        "the longer training, read as trained, is below the medium LSTM of Zaremba et al.": lambda data: (
+            _longer(data, data["preset_mem_len"]) < data["cited"]["medium_lstm"]["perplexity"]
+        ),
+        "twice its memory changes it by less than 1, and ten times makes it worse": lambda data: (
+            abs(_longer(data, 2 * data["preset_mem_len"]) - _longer(data, data["preset_mem_len"])) < 1
+            and _longer(data, 10 * data["preset_mem_len"]) > _longer(data, data["preset_mem_len"]) + 1
+        ),
+        "cached reading scores as a sliding window does, where positions are relative": lambda data: all(
+            abs(slid - cached) < 0.01 * cached
+            for name in ("xl_memory", "shaw_memory", "rotary_memory")
+            for slid, cached in zip(
+                data["systems"][name]["sliding"]["perplexity"]["seeds"],
+                data["systems"][name]["trained"]["seeds"],
+                strict=True,
+            )
+        ),
+    }
+}
