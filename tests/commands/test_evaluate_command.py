@@ -397,7 +397,7 @@ def test_the_runs_own_text_is_scored_on_its_test_part_and_another_file_as_a_whol
 ):
     assert scored(capsys, byte_run, "--text", book) == ("test part of book.txt", 95)
     assert scored(capsys, byte_run) == ("test part of book.txt", 95)
-    assert refusal(capsys, "evaluate", byte_run, "--unit words").startswith("unit must be given with a text")
+    assert refusal(capsys, "evaluate", byte_run, "--unit words").startswith("unit must be bytes as in")
     copy = tmp_path / "copy.txt"
     copy.write_bytes(book.read_bytes())
     assert scored(capsys, byte_run, "--text", copy) == ("test part of copy.txt", 95)

@@ -174,7 +174,7 @@ def test_the_figure_says_who_is_ahead_in_every_seed():
     led = found | {"lstm": {"seeds": [-1.0, -2.0, -3.0]}}
     assert treebank._who_is_ahead(led) == "The LSTM leads, then XL with memory"
     level = found | {"lstm": {"seeds": [-1.0, 2.0, 3.0]}}
-    assert treebank._who_is_ahead(level) == "XL with memory leads, level with the LSTM"
+    assert treebank._who_is_ahead(level) == "Of the Transformers, XL with memory leads"
     assert treebank._who_is_ahead(led | {"xl": {"seeds": [-1.0, 2.0, 3.0]}}).startswith("Seven systems")
 
 

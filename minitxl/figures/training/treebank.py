@@ -14,7 +14,7 @@ SYSTEMS = {
     "absolute_memory": ("absolute + memory", PURPLE, "P:"),
     "shaw_memory": ("Shaw + memory", "#666666", "^-"),
     "rotary_memory": ("rotary + memory", "#000000", "v--"),
-    "lstm": ("LSTM", "#888888", "x-"),
+    "lstm": ("LSTM, state kept", "#888888", "x-"),
 }
 """Name, colour and line of each system; "+ memory" was trained with one."""
 CITED = {
@@ -75,7 +75,7 @@ def _who_is_ahead(behind: Data) -> str:
     if not_behind != ["lstm"]:
         return "Seven systems, equally large and long trained"
     is_ahead = max(behind["lstm"]["seeds"]) < 0
-    return "The LSTM leads, then XL with memory" if is_ahead else "XL with memory leads, level with the LSTM"
+    return "The LSTM leads, then XL with memory" if is_ahead else "Of the Transformers, XL with memory leads"
 
 
 def _longer(axes: Axes, longer: Data, cited: Data) -> None:
