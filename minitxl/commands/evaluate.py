@@ -69,7 +69,10 @@ class Evaluate:
 
     def __call__(self) -> None:
         self._check_flags()
-        subject = self._subject(device_of(self.device))
+        trained = subject_of(self.folder, self.released, best=self.best, device=device_of(self.device))
+        subject = self._as_asked(trained)
+        if warning := self._untrained_positions(subject, trained.lengths.seg_len):
+            print(warning, flush=True)
         if self.clamp_len is not None and subject.model.config.attention == "absolute":
             raise ValueError(
                 f"clamp_len must be given for an attention that reads distances, got {self.clamp_len} "
@@ -143,15 +146,12 @@ class Evaluate:
                     f"{name} must be given with way = {other}{instead}, got {value} with {self.way}"
                 )
 
-    def _subject(self, device: str) -> Subject:
-        subject = subject_of(self.folder, self.released, best=self.best, device=device)
+    def _as_asked(self, subject: Subject) -> Subject:
+        """Return the subject with the lengths that it is scored with."""
         lengths = self._lengths_of_preset(subject) or subject.lengths
         if self.released is not None and lengths.window is not None and self.mem_len is not None:
             lengths = replace(lengths, mem_len=self.mem_len, window=self.mem_len or None)
-        trained, lengths = subject.lengths.seg_len, self._with_flags(lengths)
-        used = self._attention_len(lengths) if self.way == "sliding" else lengths.seg_len
-        if told := _untrained_positions(subject, used, trained):
-            print(told, flush=True)
+        lengths = self._with_flags(lengths)
         if lengths.clamp_len is None:
             lengths = replace(lengths, clamp_len=subject.model.config.clamp_len)
         return replace(subject, lengths=lengths)
@@ -201,6 +201,16 @@ class Evaluate:
         given = self.seg_len is not None or self.mem_len is not None
         return settings.window if settings.window and not given else settings.seg_len + settings.mem_len
 
+    def _untrained_positions(self, subject: Subject, trained: int) -> str:
+        """Say that a learned position is used that no segment of training had; "" if none is."""
+        used = self._attention_len(subject.lengths) if self.way == "sliding" else subject.lengths.seg_len
+        if not subject.model.positions or used <= trained:
+            return ""
+        return (
+            f"{subject.name} learned the positions of segments of {trained}: those beyond, up to {used}, "
+            f"are as they were drawn, and the score is the worse for it"
+        )
+
     def _score(self, subject: Subject, stream: Tensor) -> tuple[Score, str]:
         settings, total = subject.lengths, len(stream) - 1
         in_format = "" if self.precision == "float32" else f", products in {self.precision}"
@@ -221,16 +231,6 @@ class Evaluate:
         with progress(subject.model, total):
             score = cached(subject.model, stream, settings, precision=self.precision)
         return score, f"cached: {settings}{in_format}"
-
-
-def _untrained_positions(subject: Subject, used: int, trained: int) -> str:
-    """Say that a learned position is used that no segment of training had; "" if none is."""
-    if not subject.model.positions or used <= trained:
-        return ""
-    return (
-        f"{subject.name} learned the positions of segments of {trained}: those beyond, up to {used}, "
-        f"are as they were drawn, and the score is the worse for it"
-    )
 
 
 def text_for(subject: Subject, source: TextFlags) -> tuple[Corpus, str, Tensor | None]:

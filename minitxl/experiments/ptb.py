@@ -1,4 +1,4 @@
-"""What do memory and positions bring on the Penn Treebank? The paper's Table 5 in small, seven systems.
+"""Seven systems on the Penn Treebank: the paper's Table 5 in small, and what memory and positions bring.
 
 Transformer-XL with memory and without, absolute positions without and with, Shaw's and rotary ones with
 memory, and an LSTM: equal parameters and equal steps, on words. Beside them stands one longer training of
@@ -32,7 +32,7 @@ from minitxl.training.config import TrainConfig
 
 SEEDS = [0, 1, 2]
 MODELS = tuple(SYSTEMS)
-"""What is kept of the training: a checkpoint a system and seed."""
+"""Systems of which a checkpoint is kept, one for each seed."""
 PRESET = "ptb-small"
 """The longer training: its preset, and its run's folder."""
 WORDS = {

@@ -6,28 +6,23 @@ As in ``trained``, a kept model is trained anew where its settings, its text or 
 and its weights are rounded to float16 before anything is measured.
 """
 
-import json
 from dataclasses import asdict, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from minitxl.adaptive import AdaptiveSoftmax
-from minitxl.analysis.lstm import LSTMLM, LSTMConfig, config_near
+from minitxl.analysis.lstm import LSTMLM, LSTMConfig
 from minitxl.config import ModelConfig
-from minitxl.data.batching import ContiguousBatches
 from minitxl.data.corpora import Corpus
 from minitxl.experiments import setup
-from minitxl.experiments.ablation import equal_parameters
-from minitxl.experiments.fingerprints import TINY, exact, merged, same, tiny_corpus
-from minitxl.experiments.results import completed
+from minitxl.experiments.fingerprints import TINY, exact, merged, tiny_corpus
 from minitxl.experiments.runner import Report
-from minitxl.experiments.trained import Model, lstm_steps
+from minitxl.experiments.trained import Model, kept, of_equal_size, train_lstm
 from minitxl.fast import optimize
 from minitxl.model import Tokens, TransformerLM
 from minitxl.training import checkpoints
@@ -87,17 +82,13 @@ def kept_model(
         },
         "fingerprint": fingerprint(system),
     }
-    tensors, stored = checkpoints.read(path) if path.exists() else ({}, {})
-    speed = stored.pop("tokens_per_second", 0.0)
-    if not same(completed(stored), completed(json.loads(json.dumps(about)))):
-        fresh, records = _train(settings, corpus, system, seed, device, report)
-        speed = median(record.tokens / record.seconds for record in records)
-        tensors = {name: tensor.half() for name, tensor in checkpoints.model_tensors(fresh).items()}
-        models.mkdir(parents=True, exist_ok=True)
-        checkpoints.write(path, tensors, {**about, "tokens_per_second": speed})
-    model = _new(settings, config).to(device)
-    checkpoints.copy_model_tensors(tensors, model)
-    return model.eval(), speed
+
+    def fresh() -> tuple[Model, dict[str, Any]]:
+        trained, records = _train(settings, corpus, system, seed, device, report)
+        return trained, {"tokens_per_second": median(record.tokens / record.seconds for record in records)}
+
+    model, measured = kept(path, about, _new(settings, config).to(device), fresh)
+    return model, measured["tokens_per_second"]
 
 
 @cache
@@ -113,12 +104,7 @@ def fingerprint(system: str) -> list[float]:
 
 def config_of(settings: dict[str, Any], system: str) -> ModelConfig | LSTMConfig:
     """Return the system's configuration, with about as many parameters as Transformer-XL."""
-    base = checkpoints.model_config(settings["model"])
-    if system != "lstm":
-        return equal_parameters(replace(base, attention=SYSTEMS[system]["attention"]))
-    with torch.random.fork_rng(devices=[]), torch.device("meta"):
-        size = sum(p.numel() for p in TransformerLM(equal_parameters(base)).parameters())
-    return config_near(size, vocab_size=base.vocab_size, dropout=base.dropout)
+    return of_equal_size(checkpoints.model_config(settings["model"]), SYSTEMS[system]["attention"])
 
 
 def _new(settings: dict[str, Any], config: ModelConfig | LSTMConfig) -> Model:
@@ -144,11 +130,5 @@ def _train(
             corpus, config, train, label=label, device=device, report=report, validate=False
         )
         return run.model_to_evaluate, records
-    lanes, records = ContiguousBatches(corpus.train, batch=train.batch, seg_len=train.seg_len), []
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        lstm = optimize(AdaptiveLSTM(config, tuple(settings["model"]["cutoffs"]))).to(device).train()
-        for record in lstm_steps(lstm, lanes, train):
-            report(label, train.steps, record)
-            records.append(record)
-    return lstm, records
+    build = partial(AdaptiveLSTM, config, tuple(settings["model"]["cutoffs"]))
+    return train_lstm(corpus, lambda: optimize(build()), train, label=label, device=device, report=report)

@@ -96,15 +96,27 @@ def model(
         "seed": seed,
         "fingerprint": fingerprint(system),
     }
-    tensors, stored_about = checkpoints.read(path) if path.exists() else ({}, None)
-    if not same(completed(stored_about), completed(json.loads(json.dumps(about)))):
-        fresh = _train(settings, corpus, system, seed, device, report)
+    fresh = partial(_train, settings, corpus, system, seed, device, report)
+    loaded, _ = kept(path, about, new(config).to(device), lambda: (fresh(), {}))
+    return loaded
+
+
+def kept(
+    path: Path, about: dict[str, Any], into: Model, train: Callable[[], tuple[Model, dict[str, Any]]]
+) -> tuple[Model, dict[str, Any]]:
+    """Return the model at the path, loaded ``into`` one, and what ``train`` measured beside it.
+
+    It is trained anew unless a checkpoint lies there that is ``about`` the same.
+    """
+    tensors, stored = checkpoints.read(path) if path.exists() else ({}, {})
+    measured = stored.pop("measured", {})
+    if not same(completed(stored), completed(json.loads(json.dumps(about)))):
+        fresh, measured = train()
         tensors = {name: tensor.half() for name, tensor in checkpoints.model_tensors(fresh).items()}
-        models.mkdir(parents=True, exist_ok=True)
-        checkpoints.write(path, tensors, about)
-    loaded = new(config).to(device)
-    checkpoints.copy_model_tensors(tensors, loaded)
-    return loaded.eval()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        checkpoints.write(path, tensors, {**about, **({"measured": measured} if measured else {})})
+    checkpoints.copy_model_tensors(tensors, into)
+    return into.eval(), measured
 
 
 @cache
@@ -120,9 +132,14 @@ def fingerprint(system: System) -> list[float]:
 def config_of(settings: dict[str, Any], system: System) -> ModelConfig | LSTMConfig:
     """Return the system's configuration, with about as many parameters as Transformer-XL."""
     base = checkpoints.model_config(settings["model"])
-    if system != "lstm":
-        return equal_parameters(replace(base, attention=TRANSFORMERS[system]["attention"]))
-    with torch.random.fork_rng(devices=[]):
+    return of_equal_size(base, TRANSFORMERS[system]["attention"] if system != "lstm" else None)
+
+
+def of_equal_size(base: ModelConfig, attention: Any) -> ModelConfig | LSTMConfig:
+    """Return the configuration of this attention, or of an LSTM if it is None, about as large as ``base``."""
+    if attention is not None:
+        return equal_parameters(replace(base, attention=attention))
+    with torch.random.fork_rng(devices=[]), torch.device("meta"):
         size = sum(p.numel() for p in TransformerLM(equal_parameters(base)).parameters())
     return config_near(size, vocab_size=base.vocab_size, dropout=base.dropout)
 
@@ -138,17 +155,34 @@ def _train(
     config, train = config_of(settings, system), checkpoints.train_config({**settings["train"], "seed": seed})
     label = f"{system}, seed {seed}"
     if isinstance(config, LSTMConfig):
-        lanes = ContiguousBatches(corpus.train, batch=train.batch, seg_len=train.seg_len)
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            lstm = LSTMLM(config).to(device).train()
-            for record in lstm_steps(lstm, lanes, train):
-                report(label, train.steps, record)
+        build = partial(LSTMLM, config)
+        lstm, _ = train_lstm(corpus, build, train, label=label, device=device, report=report)
         return lstm
     if not TRANSFORMERS[system]["memory"]:
         train = replace(train, mem_len=0)
     run, _ = setup.train_on(corpus, config, train, label=label, device=device, report=report)
     return run.model_to_evaluate
+
+
+def train_lstm(
+    corpus: Corpus,
+    build: Callable[[], LSTMLM],
+    train: TrainConfig,
+    *,
+    label: str,
+    device: str,
+    report: Report,
+) -> tuple[LSTMLM, list[Record]]:
+    """Train an LSTM to its last step, as ``setup.train_on`` does a Transformer; return every record too."""
+    lanes = ContiguousBatches(corpus.train, batch=train.batch, seg_len=train.seg_len)
+    records = list[Record]()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(train.seed)
+        lstm = build().to(device).train()
+        for record in lstm_steps(lstm, lanes, train):
+            report(label, train.steps, record)
+            records.append(record)
+    return lstm, records
 
 
 def lstm_steps(lstm: LSTMLM, lanes: ContiguousBatches, settings: TrainConfig) -> Iterator[Record]:

@@ -8,8 +8,8 @@ from minitxl.experiments.comparisons import Data, apart
 def _read(data: Data, system: str, mem_len: int) -> Data:
     """Return perplexity of a system, read with a memory of this length."""
     rows = data["systems"][system]["by_memory"]
-    found: Data = next(row["perplexity"] for row in rows if row["mem_len"] == mem_len)
-    return found
+    perplexity: Data = next(row["perplexity"] for row in rows if row["mem_len"] == mem_len)
+    return perplexity
 
 
 def _longer(data: Data, mem_len: int) -> float:
@@ -45,12 +45,12 @@ TREEBANK: dict[str, Mapping[str, Callable[[Data], bool]]] = {
             lambda data: (
                 _lower(
                     _read(data, "rotary_memory", data["mem_len"]),
-                    data["systems"]["rotary_memory"]["by_memory"][-1]["perplexity"],
+                    _read(data, "rotary_memory", 4 * data["mem_len"]),
                 )
                 and all(
                     longer - trained < 1
                     for longer, trained in zip(
-                        data["systems"]["xl_memory"]["by_memory"][-1]["perplexity"]["seeds"],
+                        _read(data, "xl_memory", 4 * data["mem_len"])["seeds"],
                         _read(data, "xl_memory", data["mem_len"])["seeds"],
                         strict=True,
                     )

@@ -102,7 +102,7 @@ class TrainConfig:
 
 @dataclass(frozen=True)
 class RunConfig:
-    """How a run is carried out and what it stores. May change on resume.
+    """Settings of how a run is carried out and what it stores. They may change on resume.
 
     Only ``accumulate`` affects the weights: each part draws its own dropout, and sums are rounded otherwise.
     """

@@ -134,9 +134,9 @@ def preset_run(tmp_path_factory):
     flags += " --batch 2 --steps 2 --validate-every 2 --validate-tokens 64 --device cpu"
     main(["train", str(folder / ptb.PRESET), "--text", str(text), *flags.split()])
     trained = run_folder.trained(folder / ptb.PRESET)
-    asked = {"model": asdict(trained.model.config), "train": asdict(trained.settings)}
+    of_run = {"model": asdict(trained.model.config), "train": asdict(trained.settings)}
     settings = toy_settings()
-    settings["preset"] = {"name": ptb.PRESET, "memories": [0, 8], "lanes": 1, "stride": 4, **asked}
+    settings["preset"] = {"name": ptb.PRESET, "memories": [0, 8], "lanes": 1, "stride": 4, **of_run}
     settings["preset"]["sample"] = {"read": 5, "length": 7, "mem_len": 8}
     return folder, json.loads(json.dumps(settings))
 
@@ -169,11 +169,11 @@ def test_a_missing_run_of_the_preset_and_one_of_other_settings_are_refused(prese
 
 
 def test_the_figure_says_who_is_ahead_in_every_seed():
-    found = {name: {"seeds": [1.0, 2.0, 3.0]} for name in SYSTEMS if name != "xl_memory"}
-    assert treebank._who_is_ahead(found) == "XL with memory is best of seven"
-    led = found | {"lstm": {"seeds": [-1.0, -2.0, -3.0]}}
+    behind = {name: {"seeds": [1.0, 2.0, 3.0]} for name in SYSTEMS if name != "xl_memory"}
+    assert treebank._who_is_ahead(behind) == "XL with memory is best of seven"
+    led = behind | {"lstm": {"seeds": [-1.0, -2.0, -3.0]}}
     assert treebank._who_is_ahead(led) == "The LSTM leads, then XL with memory"
-    level = found | {"lstm": {"seeds": [-1.0, 2.0, 3.0]}}
+    level = behind | {"lstm": {"seeds": [-1.0, 2.0, 3.0]}}
     assert treebank._who_is_ahead(level) == "Of the Transformers, XL with memory leads"
     assert treebank._who_is_ahead(led | {"xl": {"seeds": [-1.0, 2.0, 3.0]}}).startswith("Seven systems")
 

@@ -117,9 +117,8 @@ def check_gain(attempt: Callable[..., Any]) -> Verdict:
     }
     cases = [(example(), which, 0, 1, 0.5) for which in (0, 1)]
     for losses, which, _, r in _groups(6):
-        few = losses[:, :3, :5]
-        cases += [(few, which, 0, 1, 0.35), (few, which, 0, 1, 0.25), (losses, which, 1, 2, r)]
-    cases.append((losses[:, :3, :5], which, 0, 1, 0.05))  # no target, were it not for "at least one"
+        few = losses[:, :3, :5]  # of which 5 % are no target, were it not for "at least one"
+        cases += [(few, which, 0, 1, share) for share in (0.35, 0.25, 0.05)] + [(losses, which, 1, 2, r)]
     names = ("losses", "which", "short", "long", "r")
     return judge(attempt, reference=gain, cases=cases, mistakes=mistakes, names=names)
 

@@ -249,9 +249,10 @@ def _with_bugs(bugs: set[str]) -> Trainer:
             if "rate" in bugs:
                 _set_rate(groups, rate)
             before = None if "replaced" in bugs else memory
-            memory = (_attached if "graph" in bugs else extend)(before, states, mem_len=mem_len)
-            if "swapped" in bugs:
-                memory = _newest_first(before, states, mem_len=mem_len)
+            if "swapped" in bugs and before is not None:
+                memory = _attached(states, before, mem_len=mem_len).detach()
+            else:
+                memory = (_attached if "graph" in bugs else extend)(before, states, mem_len=mem_len)
             memory = None if "none" in bugs else memory
             losses.append(loss.item())
         return losses
@@ -270,12 +271,6 @@ def _rescale(model: TransformerLM, norm: float) -> None:
 def _set_rate(groups: Iterable[dict[str, Any]], rate: float) -> None:
     for group in groups:
         group["lr"] = rate
-
-
-def _newest_first(memory: Tensor | None, states: Tensor, *, mem_len: int) -> Tensor:
-    """``extend`` with its two parts exchanged."""
-    joined = states if memory is None else pack([states, memory], "layer batch * model")[0]
-    return joined[:, :, -mem_len:].detach()
 
 
 def _attached(memory: Tensor | None, states: Tensor, *, mem_len: int) -> Tensor:
