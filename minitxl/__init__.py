@@ -5,16 +5,18 @@
 The modules of the paper, and one of what came after it, lie at the top. Read them in this order, one idea a
 file:
 
-    positions        sinusoids, distances, and the relative shift
+    positions        sinusoids, and distances
+    relative_shift   scores by distance become scores by key (Appendix B)
     attention        multi-head attention, Shaw's, and Transformer-XL's
-    later_attention  what came after: rotary, ALiBi's and T5's positions
     memory           segment recurrence: ``extend``, and how far it reaches. The model returns its states, and
                      the caller extends: ``training.loop.train_step``
     adaptive         embedding and softmax for large vocabularies
     config, model    the settings, and the language model of all these parts
+    later_attention  what came after: rotary, ALiBi's and T5's positions
 
-Everything else is in folders, each with one purpose (``fields`` checks values from outside,
-``arguments`` a caller's tensors, ``files`` reads and writes files, ``__main__`` is the command line's entry):
+Four more files serve all of these: ``fields`` checks values from outside, ``arguments`` a caller's tensors,
+``files`` reads and writes files, and ``__main__`` is the command line's entry. Everything else is in folders,
+each with one purpose:
 
     fast             the same numbers in less time and memory; the key-value cache
     data             text to batches: corpora, downloads, tokenizers, token files
@@ -22,7 +24,8 @@ Everything else is in folders, each with one purpose (``fields`` checks values f
     training         train, stop and resume
     pretrained       published settings and published weights
     analysis         what a model uses and what it costs
-    experiments      questions, each with a file and a stored result, and what these files share
+    experiments      questions, each with a file and a stored result; in folders what they ``shared``, and the
+                     ``conclusions`` that hold of each
     figures          draws stored results as pictures
     course           exercises, checks (``course.checks`` lists their files by notebook), widgets, the
                      dashboard, grading
@@ -43,7 +46,8 @@ if TYPE_CHECKING:
     from minitxl.inference.config import EvaluateConfig
     from minitxl.memory import extend
     from minitxl.model import TransformerLM
-    from minitxl.positions import rel_shift, sinusoids
+    from minitxl.positions import sinusoids
+    from minitxl.relative_shift import rel_shift
     from minitxl.training.config import TrainConfig
 
 __all__ = [
@@ -69,7 +73,7 @@ MODULE_OF = {
     "XLAttention": "attention",
     "attention_mask": "attention",
     "extend": "memory",
-    "rel_shift": "positions",
+    "rel_shift": "relative_shift",
     "sinusoids": "positions",
 }
 """The module of each public name; it is imported when the name is first used, and torch with it."""

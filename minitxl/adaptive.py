@@ -2,9 +2,9 @@
 
 Most words are rare. The vocabulary, most frequent word first, is therefore cut into clusters
 [0, c_1), [c_1, c_2), … [c_K, vocab): the shortlist and K tails. The first softmax is over the shortlist and
-one class for each tail; the others are over the words of a tail. A tail may have narrower vectors,
-by a factor ``div_val`` for each cluster (Baevski and Auli 2019), and its words are scored only
-where the target is one of them (Grave et al. 2017). For a word of a tail:
+one class for each tail; the others are over the words of a tail. The vectors of tail i may be narrower, by
+a factor of div_val^i (Baevski and Auli 2019). The words of a tail are scored only where the target is one of
+them (Grave et al. 2017). For a word of a tail:
 
     log p(word) = log p(cluster) + log p(word | cluster)
 
@@ -128,9 +128,9 @@ class AdaptiveSoftmax(nn.Module):
     """The output layer: a softmax over the shortlist and the tail clusters, and one in each tail.
 
     ``tables`` are [size_i, width_i] with biases and ``projections`` [d_model, width_i], the
-    embedding's shapes, so that both may be shared with it; projections are used transposed, model
-    to width. With div_val = 1 there is one table; if d_embed is not d_model, each cluster still has a
-    projection of its own.
+    embedding's shapes, so that both may be shared with it; here projections are transposed, from d_model to
+    the cluster's width. With div_val = 1 there is one table; if d_embed is not d_model, each cluster still
+    has a projection of its own.
 
     Row i-1 of ``clusters`` gives the logit of tail cluster i, as in the Hugging Face and TensorFlow
     weights. The original PyTorch code reads these rows in the opposite order; loading its weights
@@ -189,16 +189,16 @@ class AdaptiveSoftmax(nn.Module):
         if targets.shape != hidden.shape[:2]:
             got = f"{tuple(targets.shape)} for {tuple(hidden.shape[:2])}"
             raise ValueError(f"targets must hold one id for each position of hidden, got {got}")
-        states = rearrange(hidden, "batch seg model -> (batch seg) model")
+        vectors = rearrange(hidden, "batch seg model -> (batch seg) model")
         ids = rearrange(targets, "batch seg -> (batch seg)").long()
         cluster, n_shortlist = self.partition.cluster(ids), self.partition.sizes[0]
         first, *tails = self._rows()
-        first_class = torch.where(cluster == 0, ids, n_shortlist - 1 + cluster)
-        losses = self._losses(0, states, first, first_class)
+        of_first = torch.where(cluster == 0, ids, n_shortlist - 1 + cluster)
+        losses = self._losses(0, vectors, first, of_first)
         for i, rows in enumerate(tails, start=1):
             # A tail without targets is scored for zero tokens, so that its gradient is zero and not None.
             (at,) = torch.where(cluster == i)
-            of_tail = self._losses(i, states[at], rows, ids[at] - self.partition.starts[i])
+            of_tail = self._losses(i, vectors[at], rows, ids[at] - self.partition.starts[i])
             losses = losses.index_add(0, at, of_tail)
         return rearrange(losses, "(batch seg) -> batch seg", **parse_shape(targets, "batch seg"))
 
@@ -231,7 +231,7 @@ class AdaptiveSoftmax(nn.Module):
         return self.class_losses(self._to_width(i, hidden), *rows, classes)
 
     def _to_width(self, i: int, hidden: Float[Tensor, "*token model"]) -> Float[Tensor, "*token embed"]:
-        """Return the states in the width of cluster i."""
+        """Return the vectors in the width of cluster i."""
         if not self.projections:
             return hidden
         weight = cast(nn.Linear, self.projections[i]).weight

@@ -8,8 +8,7 @@ Axes: batch query key mem pos dist row head dim model. ``dist`` runs n_key-1 …
 ``row`` counts rows of a table, ``heads_dim`` is head times dim.
 
 Every attention keeps one promise: the output for a query depends on [memory ∘ x] and on the query's
-place in it, and not on where memory ends and x begins. So the context may be cut anywhere into what is
-cached and what is new, and ``TransformerLM.hidden(last=)`` may pass early positions of x as memory.
+place in it, and not on where memory ends and x begins.
 """
 
 from math import sqrt
@@ -21,7 +20,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from minitxl.arguments import check_context, check_mask, check_segment, check_sizes, check_states
-from minitxl.positions import distances, rel_shift, sinusoids
+from minitxl.positions import distances, sinusoids
+from minitxl.relative_shift import rel_shift
 
 Hidden = Float[Tensor, "batch query model"]
 LayerMemory = Float[Tensor, "batch mem model"]
@@ -93,9 +93,9 @@ def masked_softmax(scores: Scores, mask: Mask | None) -> Weights:
     """Return the softmax over the keys that the mask leaves; a query with none gets zeros, not NaN."""
     if mask is None:
         return scores.softmax(dim=-1)
-    masked = rearrange(~mask, "batch query key -> batch 1 query key")
+    hidden = rearrange(~mask, "batch query key -> batch 1 query key")
     lowest = torch.finfo(scores.dtype).min
-    return scores.masked_fill(masked, lowest).softmax(dim=-1).masked_fill(masked, 0.0)
+    return scores.masked_fill(hidden, lowest).softmax(dim=-1).masked_fill(hidden, 0.0)
 
 
 def concat_memory(memory: LayerMemory | None, x: Hidden) -> Float[Tensor, "batch key model"]:
@@ -111,7 +111,7 @@ def split_heads(
 
 
 def merge_heads(heads: Heads) -> Float[Tensor, "batch query heads_dim"]:
-    """Return the heads side by side: the inverse of ``split_heads``."""
+    """Return the heads concatenated: the inverse of ``split_heads``."""
     return rearrange(heads, "batch head query dim -> batch query (head dim)")
 
 
@@ -131,7 +131,7 @@ def weighted_sum(weights: Weights, v: Values) -> Heads:
 
 
 class MultiHeadAttention(nn.Module):
-    """Σ_j softmax_j(q_i · k_j / √d_head) v_j, heads side by side, times W_o (Vaswani et al., section 3.2).
+    """Σ_j softmax_j(q_i · k_j / √d_head) v_j, heads concatenated, times W_o (Vaswani et al., section 3.2).
 
     ``attend`` takes any context and any mask. Calling the module gives the language
     model's attention: causal, over memory and segment. It knows no distances: positions, if any,
@@ -191,8 +191,9 @@ class ShawAttention(nn.Module):
     j - i from -c to c, and the heads share it; the causal language model uses the c+1 rows with j ≤ i.
     ``attend`` without a mask is bidirectional.
 
-    No tensor [query key dim] is built: q is multiplied with each row once, and the product of each pair
-    is then looked up by distance; the weights are summed by row, and multiplied with the table once.
+    No tensor [query key dim] is built: q is multiplied with each row of the table once, and the product of
+    each pair is then looked up by distance. Attention weights of one distance are summed, and the sums are
+    multiplied with the table once.
     """
 
     def __init__(
@@ -343,7 +344,7 @@ class XLAttention(nn.Module):
     def terms(self, x: Hidden, memory: LayerMemory | None = None, *, clamp_len: int | None = None) -> Terms:
         """Return (a) (b) (c) (d) apart. Nothing is masked: where j > i, (b) and (d) mean nothing."""
         q, k, r = self.projections(x, memory, clamp_len)
-        # Here u and v are products' left factors, in the shape of q; in ``scores`` they are added to it.
+        # In (c) and (d) u and v stand in the place of q, and so have its shape; ``scores`` adds them to q.
         u, v = (rearrange(bias, "head dim -> 1 head 1 dim").expand_as(q) for bias in (self.u, self.v))
         scale = sqrt(self.d_head)
         return Terms(

@@ -1,7 +1,7 @@
-"""The architecture's settings, frozen. Each is checked on construction.
+"""The architecture's settings, frozen.
 
-What depends on the clusters of the vocabulary is checked when the model is built: ``cutoffs``, the smallest
-``d_embed``, and the number of ``tie_projections``.
+They are checked on construction, except what depends on the clusters of the vocabulary, which is checked when
+the model is built: ``cutoffs``, the least ``d_embed`` that they allow, and the number of ``tie_projections``.
 
 Every field is a keyword of ``dataclasses.replace`` and a flag of the command line, so
 an ablation is one ``replace(config, attention="absolute")``.
@@ -36,7 +36,7 @@ class ModelConfig:
     d_inner: int = 512
     """Width of the feed-forward layer."""
     attention: Literal["absolute", "shaw", "xl", "rotary", "alibi", "t5"] = "xl"
-    """absolute: positions added to the input; shaw: distances in scores and values; others: in scores."""
+    """absolute adds positions to the input; shaw has distances in scores and values, others in scores."""
     positions: Literal["sinusoidal", "learned", "per-layer", "none"] = "sinusoidal"
     """Positions of attention=absolute: fixed, learned, learned and added at every layer, or none at all."""
     max_seg_len: int = 512
@@ -54,7 +54,7 @@ class ModelConfig:
     norm: Literal["post", "pre"] = "post"
     """LayerNorm after each sublayer (the paper's), or before it."""
     final_norm: bool = True
-    """LayerNorm after the last layer of a pre-norm model; False for one that the authors' code trained."""
+    """LayerNorm after the last layer of a pre-norm model. The authors' pre-norm has none: False."""
     layer_norm_eps: float = 1e-5
     """ε of every LayerNorm, added to the variance."""
     activation: Literal["relu", "gelu"] = "relu"
@@ -74,13 +74,13 @@ class ModelConfig:
     attention_dropout: float = 0.0
     """Rate on attention weights."""
     word_dropout: float = 0.0
-    """Rate at which whole words of the vocabulary lose their input embedding."""
+    """Rate at which words lose their input embedding (embedding dropout in AWD-LSTM)."""
     variational_dropout: bool = False
     """Draw one mask of ``dropout`` for all tokens of a segment; distance encodings use ordinary dropout."""
 
     @property
     def adds_positions(self) -> bool:
-        """True if positions are added to the input; tokens in memory keep the position they had."""
+        """True if positions are added to the input; a token in memory keeps that of its own segment."""
         return self.attention == "absolute" and self.positions != "none"
 
     def __post_init__(self) -> None:
@@ -91,6 +91,6 @@ class ModelConfig:
         require(self.layer_norm_eps > 0, "layer_norm_eps must be positive", self.layer_norm_eps)
         require(self.d_model % 2 == 0, "d_model must be even, half sines and half cosines", self.d_model)
         rotary = self.attention == "rotary"
-        require(not rotary or self.d_head % 2 == 0, "d_head must be even where pairs rotate", self.d_head)
+        require(not rotary or self.d_head % 2 == 0, "d_head must be even for attention = rotary", self.d_head)
         for name in ("dropout", "attention_dropout", "word_dropout"):
             require(0 <= getattr(self, name) < 1, f"{name} must lie in [0, 1)", getattr(self, name))

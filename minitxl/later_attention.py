@@ -20,19 +20,20 @@ its method ``attention_weights`` has the same arguments. Then enter it in each o
     model.Attention, _new_attention   its class, and how it is built from the configuration
     model.DRAWN                       new names of parameters, which are drawn with standard deviation 0.02;
                                       constants are buffers or are computed
-    training.optimizer.BIASES         those new parameters with several axes that have no weight decay
+    training.optimizer.BIASES         those new parameters with two axes or more that get no weight decay
     fast.kv_cache.HEADS_FROM_CACHE    a function (attention, q, k, v, r, cache) that returns its heads from a
-                                      cache's keys and values. q is not yet divided by √d_head, and r is XL's
-                                      alone. If your class is a subclass of RotaryAttention, q and k are
-                                      already turned. A model whose attention has no entry here can't be
-                                      evaluated with a cache, validated or generated from: it is refused
-    analysis.flops.PRODUCTS           its products of vectors for each query and key
+                                      cache's keys and values. q is not yet divided by √d_head; r holds XL's
+                                      distances, and other classes ignore it. If your class is a subclass of
+                                      RotaryAttention, q and k are already turned. A model whose attention
+                                      has no entry here can't be evaluated with a cache, validated or
+                                      generated from: it is refused
+    analysis.flops.PRODUCTS           how many dot products it takes for each pair of query and key
     fast.convert.FAST                 a faster class, if there is one, for this very class
 
 A new setting is a field of ModelConfig, with its range in ``fields.SIZES``;
 ``commands.train_flags.check_effect`` refuses it where it would do nothing. The cache holds keys and values
-[batch head key dim] for all ``n_head`` heads, so several queries can't share a key (grouped queries). XL's
-W_kE and W_kR, in place of W_k, are the cache's one special case.
+[batch head key dim] for all ``n_head`` heads, so query heads can't share a head of keys and values
+(grouped-query attention). The cache projects keys with ``W_k``, or with ``W_kE`` in XL.
 
 In tests/models.py, enter it in ``ENCODINGS`` and ``CLASSES``, by which the shared tests find it. In
 tests/paper/reference.py, write its equation as loops for ``ATTENTIONS``, with which they compare it.
@@ -64,7 +65,8 @@ from minitxl.attention import (
     weighted_sum,
 )
 from minitxl.fields import check
-from minitxl.positions import distances, rel_shift, sinusoids
+from minitxl.positions import distances, sinusoids
+from minitxl.relative_shift import rel_shift
 
 Bias = Float[Tensor, "head dist"]
 Vectors = Float[Tensor, "batch head pos dim"]
@@ -202,7 +204,7 @@ class ALiBiAttention(BiasedAttention):
 
         score_ij = q_i · k_j / √d_head - m_h (i - j)
 
-    m_h is ``slopes``' constant of head h: nothing about positions is learned.
+    m_h is the constant of head h, from ``slopes(n_head)``: nothing about positions is learned.
     """
 
     def bias(self, dist: Int[Tensor, " dist"]) -> Bias:

@@ -4,12 +4,12 @@
 
 ∘ joins along the tokens. SG is the stop-gradient: ``extend`` returns a detached tensor.
 
-Memory is one tensor [layer batch mem model]. Entry n is the paper's h^n in earlier segments: what our layer n
-reads, counted from 0. That is the embeddings for layer 0, and for the others the output of the layer before,
-with absolute positions where they are added.
+Memory is one tensor [layer batch mem model]. Entry n is the paper's h^n in earlier segments. That is the
+input of layer n, counted from 0 (the paper counts its layers from 1): the embeddings for layer 0, and for the
+others the output of the layer before, with absolute positions where they are added.
 
 Memory holds no keys and values: each segment projects it with the current W_k and W_v (in XL, W_kE and W_v).
-So the gradient reaches these matrices through memory, and it stops at the stored states.
+So tokens in memory give gradient to these matrices, and none to the segments that they come from.
 
 Training calls ``extend`` after each segment, in ``training.loop.train_step``. Evaluation and generation keep
 keys and values instead (``fast.kv_cache``).
@@ -43,7 +43,7 @@ def extend(
     check_length("mem_len", mem_len)
     check_extension(memory, states)
     memory = empty(states) if memory is None else memory
-    forgotten = max(0, memory.shape[2] + states.shape[2] - mem_len)
+    forgotten = max(0, memory.shape[2] + states.shape[2] - mem_len)  # of memory first, then of states
     old = memory[:, :, forgotten:]
     new = states[:, :, max(0, forgotten - memory.shape[2]) :]
     joined, _ = pack([old, new], "layer batch * model")

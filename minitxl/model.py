@@ -3,9 +3,9 @@
     log_probs, states = model(tokens, memory)
     memory = extend(memory, states, mem_len=M)
 
-``states[n]`` is the input of layer n on this segment, with the absolute positions that this layer adds, if
-any, and before its pre-norm, if any. Layer n of the next segment reads it as memory. So there are N entries,
-and the model's output is not one of them.
+``states[n]`` is what enters block n on this segment. If the model adds absolute positions there, they are
+included; a pre-norm is not yet applied. Block n reads it as memory in the next segment. So there are N
+entries, and the output of the last block is not one of them.
 """
 
 from math import sqrt
@@ -101,7 +101,7 @@ class Block(nn.Module):
 
 
 class TransformerLM(nn.Module):
-    """The language model, vanilla, Shaw's, Transformer-XL or a later one by ``config.attention``.
+    """The language model: ``config.attention`` chooses vanilla, Shaw's, Transformer-XL or a later one.
 
     The vanilla segment model is ``attention="absolute"``, called without memory.
     """
@@ -153,10 +153,10 @@ class TransformerLM(nn.Module):
     def embed(self, tokens: Tokens, *, alone: Bool[Tensor, "batch_or_1 seg"] | None = None) -> Hidden:
         """Return √d_model E[token], plus U_0 … U_{L-1} where absolute: the first layer's input.
 
-        Word dropout spares a token that is ``alone``, one that attends to no other token, as the first of a
-        text. Otherwise, at initialisation: the token's input is 0, so its output is 0 at every layer, since
-        biases begin at 0; and at a vector of zeros each LayerNorm multiplies the gradient by 1/√ε ≈ 316,
-        which overflows in a deep model. (Absolute positions, or Shaw's a_V, would prevent that.)
+        Word dropout spares a token that is ``alone``: one that attends to no other token, such as the first
+        of a text. If it were dropped, its input would be 0. In a new model, whose biases are 0, every layer
+        would then give it 0. At a vector of zeros a LayerNorm multiplies the gradient by 1/√ε ≈ 316, so that
+        in a deep model the gradient would overflow. (Absolute positions, and Shaw's a_V, would prevent that.)
         """
         x = self.embedding(tokens) * sqrt(self.config.d_model)
         if self.training and self.config.word_dropout:
@@ -168,7 +168,7 @@ class TransformerLM(nn.Module):
     def _alone(
         self, tokens: Tokens, memory: Memory, options: AttentionOptions
     ) -> Bool[Tensor, "batch_or_1 seg"] | None:
-        """Return which tokens attend to no token but themselves; None where nothing asks."""
+        """Return which tokens attend to no token but themselves; None without word dropout."""
         if not (self.training and self.config.word_dropout):
             return None
         mem, seg = memory.shape[2], tokens.shape[1]
@@ -263,11 +263,11 @@ class TransformerLM(nn.Module):
         return next(self.parameters()).new_zeros(self.config.n_layer, batch, 0, self.config.d_model)
 
     def check_tokens(self, tokens: Tokens) -> None:
-        """Raise a ValueError unless tokens are ids [batch seg], and no more than the learned positions."""
+        """Raise a ValueError unless tokens are ids [batch seg], at most as many as learned positions."""
         self._check_ids("tokens", tokens)
         most, seg = self.config.max_seg_len, tokens.shape[1]
         if self.positions and seg > most:
-            raise ValueError(f"a segment may have max_seg_len = {most} learned positions, got {seg}")
+            raise ValueError(f"a segment may have at most max_seg_len = {most} learned positions, got {seg}")
 
     def _check_ids(self, name: str, ids: Tokens) -> None:
         check_tokens(name, ids, vocab_size=self.config.vocab_size, weight=next(self.parameters()))

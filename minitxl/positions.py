@@ -1,4 +1,4 @@
-"""Position encodings: sinusoids, distances, and the left-shift of Appendix B.
+"""Position encodings: sinusoids, and the distances that they encode.
 
 Transformer-XL encodes the *distance* i - j between a query i and a key j, never
 the position itself. With n_key keys, memory and segment together, the distances that occur
@@ -6,12 +6,11 @@ are n_key-1 … 0: that is the axis ``dist``.
 """
 
 import torch
-from einops import einsum, pack, rearrange
+from einops import einsum, pack
 from jaxtyping import Float, Int, Num
 from torch import Tensor
-from torch.nn.functional import pad
 
-from minitxl.arguments import check_by_distance, check_distances, check_positions
+from minitxl.arguments import check_distances, check_positions
 
 
 def sinusoids(
@@ -49,31 +48,3 @@ def distances(
     check_distances(n_key, clamp_len)
     farthest = n_key - 1 if clamp_len is None else clamp_len
     return torch.arange(n_key - 1, -1, -1, device=device).clamp(max=farthest)
-
-
-def rel_shift(scores: Float[Tensor, "*batch query dist"]) -> Float[Tensor, "*batch query key"]:
-    """Turn columns by distance, n_key-1 … 0, into columns by key, 0 … n_key-1 (Appendix B).
-
-    Row i is the query at position p = n_key - n_query + i among the keys. Its distance to key j is p - j, in
-    column n_key - 1 - (p - j) = j + (n_query - 1 - i). So row i has to move left by n_query - 1 - i: the
-    first row most, the last row not at all. With 2 queries and 3 keys, from the rows a b c and d e f:
-
-        1. put a zero in front of each row             0 a b c | 0 d e f
-        2. drop the first n_query = 2 entries          b c 0 d e f
-        3. cut the line into rows of n_key = 3         b c 0 | d e f
-
-    A row has n_key + 1 entries after step 1 and n_key after step 3. So row i of the result begins at entry
-    i n_key + n_query of the padded line, which is column i n_key + n_query - i (n_key + 1) = n_query - i of
-    padded row i: the first row leaves out most, the last its padding zero alone.
-
-    Entries of keys after the query hold the padding zero and values of the next row; the mask
-    hides them.
-
-    >>> rel_shift(torch.tensor([[0.0, 1, 2], [3, 4, 5]])).tolist()
-    [[1.0, 2.0, 0.0], [3.0, 4.0, 5.0]]
-    """
-    check_by_distance(scores)
-    n_query = scores.shape[-2]
-    padded = pad(scores, (1, 0))
-    line = rearrange(padded, "... query dist -> ... (query dist)")[..., n_query:]
-    return rearrange(line, "... (query key) -> ... query key", query=n_query)

@@ -27,7 +27,7 @@ from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_markdown_cell
 from tqdm import tqdm
 
-from minitxl.experiments import results
+from minitxl.experiments.shared import results
 from minitxl.files import atomic_write
 
 HERE = Path(__file__).parent

@@ -17,8 +17,9 @@ from minitxl.inference.config import EvaluateConfig
 from minitxl.later_attention import RotaryAttention, T5Attention, buckets, rotate, slopes
 from minitxl.memory import empty, extend, reach
 from minitxl.model import TransformerLM
-from minitxl.positions import distances, rel_shift, sinusoids
+from minitxl.positions import distances, sinusoids
 from minitxl.pretrained.released import save_released
+from minitxl.relative_shift import rel_shift
 from minitxl.training import checkpoints, loop, saved_run, trainer
 from minitxl.training.config import TrainConfig
 

@@ -20,15 +20,15 @@ from support.released import Hostile, random_model, released_model, write_releas
 
 from minitxl.__main__ import main
 from minitxl.data.batching import ContiguousBatches
-from minitxl.data.sources import SOURCES
+from minitxl.data.downloads import SOURCES
 from minitxl.fast import kv_cache
 from minitxl.inference import generation
 from minitxl.inference.config import EvaluateConfig
 from minitxl.inference.evaluation import Score, cached, sliding
 from minitxl.memory import extend, reach
-from minitxl.positions import rel_shift
 from minitxl.pretrained.original import load_original, to_original
 from minitxl.pretrained.released import load_released_vocabulary
+from minitxl.relative_shift import rel_shift
 from minitxl.training.config import TrainConfig
 
 ROOT = Path(__file__).parent.parent

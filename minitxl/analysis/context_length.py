@@ -1,7 +1,7 @@
 """Length of the context that a model really uses, as opposed to the reach of its dependencies.
 
-Two instruments, both in nats. Give models more and more context, and see where it stops to
-help: the effective context length of one model (Khandelwal et al. 2018), and the relative
+Two instruments, both in nats. Give models more and more context, and see from where on
+it no longer helps: the effective context length of one model (Khandelwal et al. 2018), and the relative
 effective context length, RECL, of a group over the same baseline (section 4.3 and Appendix C
 of Dai et al. 2019). Or take a part of the memory away, and see what that costs.
 """

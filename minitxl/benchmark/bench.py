@@ -2,8 +2,8 @@
 
 Each system works in a process of its own, because their libraries exclude each other, and
 the processes take turns: in every round each works for half a second or more, and the next
-round begins with another. What slows the machine down for a while so slows all of them, and a ratio is
-taken within each round before its median is.
+round begins with another. So whatever slows the machine down for a while slows
+all of them. Ratios are taken within each round, and then their median.
 """
 
 import sys
@@ -19,7 +19,7 @@ from minitxl.benchmark.limits import Times, in_words, limits_of, shares
 from minitxl.benchmark.peers import Job, Precision, Size
 from minitxl.benchmark.workers import Worker, step, worker
 from minitxl.config import require
-from minitxl.experiments.runner import spread
+from minitxl.experiments.shared.runner import spread
 from minitxl.fast.bfloat16 import check_precision
 
 Trained = Literal["training-S", "training-M3", "training-M", "training-large"]

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from minitxl.analysis.flops import layer_operations, output_operations
 from minitxl.benchmark.peers import AtWork, Job, Precision, Size
 from minitxl.config import ModelConfig
-from minitxl.experiments.runner import rounded
+from minitxl.experiments.shared.runner import rounded
 from minitxl.fast.cpu_attention import BLOCK
 from minitxl.fast.linear import ONEDNN, onednn_linear
 from minitxl.model import TransformerLM

@@ -13,7 +13,7 @@ from tyro.conf import Positional
 from minitxl.benchmark import bench
 from minitxl.benchmark.peers import Precision
 from minitxl.commands.shared import Device, device_of, make_folder, place
-from minitxl.experiments import results
+from minitxl.experiments.shared import results
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@ from time import perf_counter
 from typing import Annotated
 
 from minitxl.commands.shared import Device, TextFlags, bars, device_of, make_folder, place
-from minitxl.experiments import demo, fingerprints, results
+from minitxl.experiments import demo
+from minitxl.experiments.shared import fingerprints, results
 from minitxl.training.config import TrainConfig
 
 

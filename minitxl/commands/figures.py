@@ -11,8 +11,9 @@ from tyro.conf import Positional
 
 from minitxl.commands.shared import Device, bars, device_of, make_folder, place
 from minitxl.data import corpora
-from minitxl.experiments import EXPERIMENTS, Experiment, conclusions, fingerprints, results, smaller
-from minitxl.experiments.runner import compute, seconds_taken
+from minitxl.experiments import EXPERIMENTS, Experiment, conclusions
+from minitxl.experiments.shared import fingerprints, results, smaller
+from minitxl.experiments.shared.runner import compute, seconds_taken
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from minitxl.data.corpora import Corpus
 from minitxl.data.parts import PARTS
 from minitxl.data.token_file import Unit
 from minitxl.data.tokenizer import Tokenizer
-from minitxl.experiments.runner import Report
+from minitxl.experiments.shared.runner import Report
 from minitxl.fields import check, whole
 from minitxl.training import run_config_file
 from minitxl.training.loop import Record

@@ -3,7 +3,7 @@
 All systems have nearly the same number of parameters, within 2 %: W_kR, which XL alone has, is paid for by a
 narrower feed-forward layer. Each is scored at the attention length it was trained with and, if
 its positions allow it, at longer ones: with recurrence from a memory in which every query has
-the same window, without by a window that slides one token at a time. All scores are over the
+the same window, and without recurrence by a window that slides one token at a time. All scores are over the
 same targets.
 
 Recurrence costs memory while training. One more system has none and spends the same bytes on
@@ -23,8 +23,8 @@ from torch import Tensor
 from minitxl.analysis.saved_tensors import saved_bytes
 from minitxl.config import ModelConfig
 from minitxl.data.corpora import Corpus
-from minitxl.experiments import setup
-from minitxl.experiments.runner import Part, Report, named, summaries, summary
+from minitxl.experiments.shared import setup
+from minitxl.experiments.shared.runner import Part, Report, named, summaries, summary
 from minitxl.fast import optimize
 from minitxl.inference.config import EvaluateConfig
 from minitxl.inference.evaluation import cached, cached_losses, sliding

@@ -27,7 +27,7 @@ from minitxl.config import ModelConfig
 from minitxl.data.batching import ContiguousBatches
 from minitxl.data.corpora import Corpus
 from minitxl.experiments import copying, memory_and_positions
-from minitxl.experiments.runner import Part, Report, named, summaries, summary
+from minitxl.experiments.shared.runner import Part, Report, named, summaries, summary
 from minitxl.memory import extend
 from minitxl.model import TransformerLM
 from minitxl.positions import sinusoids

@@ -19,8 +19,8 @@ from minitxl.analysis.context_length import mean_change, memory_changes
 from minitxl.attention import XLAttention
 from minitxl.data.batching import ContiguousBatches
 from minitxl.data.corpora import Corpus
-from minitxl.experiments import trained
-from minitxl.experiments.runner import Part, named, summary
+from minitxl.experiments.shared import trained
+from minitxl.experiments.shared.runner import Part, named, summary
 from minitxl.inference.config import EvaluateConfig
 from minitxl.memory import extend
 from minitxl.model import Block, Memory, TransformerLM

@@ -15,9 +15,9 @@ import torch
 
 from minitxl.analysis import context_length
 from minitxl.data.corpora import Corpus
-from minitxl.experiments import trained
 from minitxl.experiments.ablation import bits_by_offset
-from minitxl.experiments.runner import Part, named, summaries, summary
+from minitxl.experiments.shared import trained
+from minitxl.experiments.shared.runner import Part, named, summaries, summary
 from minitxl.inference.config import EvaluateConfig
 from minitxl.model import TransformerLM
 from minitxl.training.checkpoints import train_config

@@ -18,7 +18,7 @@ import torch
 
 from minitxl.data.corpora import Corpus
 from minitxl.experiments import copying
-from minitxl.experiments.runner import Part, Report, named, summaries, summary
+from minitxl.experiments.shared.runner import Part, Report, named, summaries, summary
 from minitxl.memory import extend
 
 SEEDS = [0, 1, 2]

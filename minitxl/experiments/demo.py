@@ -16,8 +16,8 @@ from torch import Tensor
 
 from minitxl.data.batching import ContiguousBatches
 from minitxl.data.corpora import Corpus
-from minitxl.experiments import setup
-from minitxl.experiments.runner import Report
+from minitxl.experiments.shared import setup
+from minitxl.experiments.shared.runner import Report
 from minitxl.inference.evaluation import Score, cached, sliding
 from minitxl.memory import longest_reach
 from minitxl.training import loop

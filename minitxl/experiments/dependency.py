@@ -1,8 +1,8 @@
 """How far back can a token matter? By formula, propagation, perturbation and gradient.
 
-The first four must agree, in a model of random weights in float64. With the stop-gradient of
-``memory.extend`` the gradient ends where the segment begins: what a step of training can
-reward is much less than what a prediction can depend on.
+Without the stop-gradient these four must agree, in a model of random weights in float64. With it, as in
+``memory.extend``, the gradient ends where the segment begins: what a step of training can reward is much less
+than what a prediction can depend on.
 """
 
 from dataclasses import asdict, replace
@@ -14,7 +14,7 @@ import torch
 from minitxl.analysis.dependency_reach import changes, extend_with_gradient, farthest, gradients, propagate
 from minitxl.config import ModelConfig
 from minitxl.data.corpora import Corpus
-from minitxl.experiments.runner import Part, Report, named
+from minitxl.experiments.shared.runner import Part, Report, named
 from minitxl.memory import extend, reach
 from minitxl.model import TransformerLM
 from minitxl.training.checkpoints import model_config

@@ -25,7 +25,7 @@ from torch import Tensor
 
 from minitxl.config import ModelConfig
 from minitxl.data.corpora import Corpus
-from minitxl.experiments.runner import Part, Report, named, spread
+from minitxl.experiments.shared.runner import Part, Report, named, spread
 from minitxl.fast import kv_cache, optimize
 from minitxl.inference.evaluation import Stream
 from minitxl.model import TransformerLM
@@ -94,8 +94,8 @@ def _race(
 def collect(settings: dict[str, Any], corpus: Corpus, values: dict[str, Any]) -> dict[str, Any]:
     """Return cost of a scored token on both sides, and its ratio, measured, counted, and in the paper.
 
-    A measured ratio is one within a round. What keeps it from the counted one, ``computed``, are
-    ``operations_per_second``: the measured is the counted times that of cached over that of sliding.
+    A measured ratio is one within a round. It is the counted ratio, ``computed``, times another: the
+    ``operations_per_second`` of cached evaluation over those of sliding.
     """
     del corpus
     model, seg_len = model_config(settings["model"]), settings["seg_len"]

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from minitxl.data.corpora import Corpus
-from minitxl.experiments import setup
-from minitxl.experiments.runner import Part, Report
+from minitxl.experiments.shared import setup
+from minitxl.experiments.shared.runner import Part, Report
 from minitxl.inference.config import EvaluateConfig
 from minitxl.inference.evaluation import cached
 from minitxl.training.checkpoints import model_config, train_config

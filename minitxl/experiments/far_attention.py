@@ -21,7 +21,7 @@ from minitxl.data.corpora import Corpus
 from minitxl.experiments import later_positions
 from minitxl.experiments.attention_over_memory import by_distance
 from minitxl.experiments.later_positions import keep_first
-from minitxl.experiments.runner import Part, Report, named, summary
+from minitxl.experiments.shared.runner import Part, Report, named, summary
 from minitxl.fast import restore
 from minitxl.inference.config import EvaluateConfig
 from minitxl.inference.evaluation import cached

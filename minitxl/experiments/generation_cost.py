@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from minitxl.data.corpora import Corpus
-from minitxl.experiments.runner import Part, Report, named, spread
+from minitxl.experiments.shared.runner import Part, Report, named, spread
 from minitxl.fast import fast_evaluation, kv_cache
 from minitxl.model import TransformerLM
 from minitxl.pretrained.presets import enwik8_base, enwik8_large

@@ -22,9 +22,9 @@ from torch import Tensor
 from minitxl.analysis.context_length import context_losses
 from minitxl.config import ModelConfig
 from minitxl.data.corpora import Corpus
-from minitxl.experiments import setup
 from minitxl.experiments.ablation import equal_parameters
-from minitxl.experiments.runner import Part, Report, differences, named, summary
+from minitxl.experiments.shared import setup
+from minitxl.experiments.shared.runner import Part, Report, differences, named, summary
 from minitxl.fast import fast_evaluation
 from minitxl.inference.config import EvaluateConfig
 from minitxl.inference.evaluation import cached

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from minitxl.config import ModelConfig
 from minitxl.data.corpora import Corpus
-from minitxl.experiments import setup
-from minitxl.experiments.runner import Part, Report, named, summary
+from minitxl.experiments.shared import setup
+from minitxl.experiments.shared.runner import Part, Report, named, summary
 from minitxl.inference.config import EvaluateConfig
 from minitxl.inference.evaluation import cached
 from minitxl.memory import longest_reach

@@ -21,11 +21,11 @@ from torch import Tensor
 from minitxl.config import ModelConfig
 from minitxl.data import datasets, prepare
 from minitxl.data.corpora import Corpus
-from minitxl.data.sources import SOURCES
+from minitxl.data.downloads import SOURCES
 from minitxl.experiments import ptb_reading
 from minitxl.experiments.ptb_training import SYSTEMS, kept_model, train_of
-from minitxl.experiments.runner import Part, Report, differences, named, summaries, summary
-from minitxl.experiments.trained import Model
+from minitxl.experiments.shared.runner import Part, Report, differences, named, summaries, summary
+from minitxl.experiments.shared.trained import Model
 from minitxl.pretrained.presets import PRESETS
 from minitxl.training import metrics_log, run_folder
 from minitxl.training.config import TrainConfig

@@ -15,7 +15,7 @@ from torch.nn.functional import pad
 from minitxl.analysis.lstm import LSTMLM
 from minitxl.data.corpora import Corpus
 from minitxl.data.detokenizer import is_cut, joined
-from minitxl.experiments.trained import Model
+from minitxl.experiments.shared.trained import Model
 from minitxl.fast import fast_evaluation
 from minitxl.inference import generation
 from minitxl.inference.config import EvaluateConfig

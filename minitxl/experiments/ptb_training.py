@@ -19,10 +19,10 @@ from minitxl.adaptive import AdaptiveSoftmax
 from minitxl.analysis.lstm import LSTMLM, LSTMConfig
 from minitxl.config import ModelConfig
 from minitxl.data.corpora import Corpus
-from minitxl.experiments import setup
-from minitxl.experiments.fingerprints import TINY, exact, merged, tiny_corpus
-from minitxl.experiments.runner import Report
-from minitxl.experiments.trained import Model, kept, of_equal_size, train_lstm
+from minitxl.experiments.shared import setup
+from minitxl.experiments.shared.fingerprints import TINY, exact, merged, tiny_corpus
+from minitxl.experiments.shared.runner import Report
+from minitxl.experiments.shared.trained import Model, kept, of_equal_size, train_lstm
 from minitxl.fast import optimize
 from minitxl.model import Tokens, TransformerLM
 from minitxl.training import checkpoints

@@ -13,7 +13,7 @@ from einops import reduce
 
 from minitxl.data.corpora import Corpus
 from minitxl.experiments import copying
-from minitxl.experiments.runner import Part, Report, named, summaries
+from minitxl.experiments.shared.runner import Part, Report, named, summaries
 from minitxl.fast import restore
 from minitxl.memory import extend
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from minitxl.data.corpora import Corpus
-from minitxl.experiments import trained
-from minitxl.experiments.runner import Part, Report
+from minitxl.experiments.shared import trained
+from minitxl.experiments.shared.runner import Part, Report
 from minitxl.inference.evaluation import cached
 from minitxl.inference.generation import sample
 from minitxl.model import TransformerLM

@@ -29,7 +29,7 @@ from minitxl.analysis.saved_tensors import FLOAT, held
 from minitxl.config import ModelConfig
 from minitxl.data.batching import ContiguousBatches
 from minitxl.data.corpora import Corpus
-from minitxl.experiments.runner import Part, Report, named, rounded, spread
+from minitxl.experiments.shared.runner import Part, Report, named, rounded, spread
 from minitxl.pretrained.presets import FOR_ONE_CORE, PRESETS
 from minitxl.training import loop
 from minitxl.training.checkpoints import model_config, train_config

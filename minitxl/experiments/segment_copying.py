@@ -12,7 +12,7 @@ from typing import Any
 
 from minitxl.data.corpora import Corpus
 from minitxl.experiments import copying
-from minitxl.experiments.runner import Part, Report, named, summaries, summary
+from minitxl.experiments.shared.runner import Part, Report, named, summaries, summary
 
 SEEDS = [0, 1, 2]
 SYSTEMS: dict[str, dict[str, Any]] = {

@@ -15,8 +15,9 @@ from torch.nn.functional import cosine_similarity
 
 from minitxl.attention import ShawAttention
 from minitxl.data.corpora import Corpus
-from minitxl.experiments import ablation, setup
-from minitxl.experiments.runner import Part, Report, named, summaries
+from minitxl.experiments import ablation
+from minitxl.experiments.shared import setup
+from minitxl.experiments.shared.runner import Part, Report, named, summaries
 from minitxl.inference.evaluation import cached
 from minitxl.model import TransformerLM
 from minitxl.training.checkpoints import model_config, train_config

@@ -12,7 +12,7 @@ import torch
 from minitxl.data.corpora import Corpus
 from minitxl.data.token_file import Tokens
 from minitxl.experiments import ablation
-from minitxl.experiments.runner import Part
+from minitxl.experiments.shared.runner import Part
 
 SEEDS = [0, 1, 2]
 SYSTEMS = [("XL", True), ("Shaw", True), ("XL", False), ("absolute, per layer", False)]

@@ -13,7 +13,7 @@ from minitxl.data.batching import ContiguousBatches
 from minitxl.data.corpora import Corpus
 from minitxl.experiments import demo
 from minitxl.experiments.ablation import bits_by_offset
-from minitxl.experiments.runner import Part, Report, differences, summaries, summary
+from minitxl.experiments.shared.runner import Part, Report, differences, summaries, summary
 from minitxl.training import loop
 
 SEEDS = [0, 1, 2]

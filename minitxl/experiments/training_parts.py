@@ -15,8 +15,8 @@ import torch
 
 from minitxl.data.batching import ContiguousBatches, Segment
 from minitxl.data.corpora import Corpus
-from minitxl.experiments import setup
-from minitxl.experiments.runner import Part, Report, differences, named, summary
+from minitxl.experiments.shared import setup
+from minitxl.experiments.shared.runner import Part, Report, differences, named, summary
 from minitxl.inference.evaluation import cached_losses
 from minitxl.training import loop
 from minitxl.training.checkpoints import model_config, train_config

@@ -17,8 +17,8 @@ from torch import Tensor
 from minitxl.attention import Hidden, LayerMemory, Scores, XLAttention, content_scores, distance_scores
 from minitxl.config import ModelConfig
 from minitxl.data.corpora import Corpus
-from minitxl.experiments import setup
-from minitxl.experiments.runner import Part, Report, named, summary
+from minitxl.experiments.shared import setup
+from minitxl.experiments.shared.runner import Part, Report, named, summary
 from minitxl.fast import fast_evaluation
 from minitxl.inference.config import EvaluateConfig
 from minitxl.memory import extend

@@ -1,4 +1,4 @@
-"""The attentions of a fast model: the classes of the mathematics with another ``forward``.
+"""The attentions of a fast model: the classes of the paper's modules with another ``forward``.
 
 Each class keeps the parameters and the other methods of the class it stands for. ``dot_product_attention``
 and ``relative_attention`` work on projected heads; the key-value cache calls them too.

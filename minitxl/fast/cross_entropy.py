@@ -3,10 +3,10 @@
     -log p(target) = log Σ_j exp(s_j) - s_target,   s = x Wᵀ + b,   ∂/∂s = softmax(s) - onehot(target)
 
 At 10,000 words the scores of a step are 40 kilobytes a token, and PyTorch keeps log-softmax and its gradient
-beside them. Here a chunk's scores become its gradients at once, which takes the forward product alone. They
-are those of each loss with a factor of 1. Training asks for the mean of the losses, where all factors are
-equal, and so the sums over tokens are right up to that factor. Where factors differ, as with padding, the
-backward pass computes the scores once more.
+beside them. Here the forward pass turns a chunk's scores into gradients at once, as if the sum of all losses
+were asked for: each loss with a factor of 1. Training asks for their mean, where all factors are equal, so
+the backward pass multiplies by that factor. Where factors differ, as with padding, it computes the scores
+once more.
 """
 
 from typing import Any

@@ -4,10 +4,10 @@
 
 PyTorch gives float32 products on a CPU to Intel's MKL, and contains a second library, oneDNN.
 On Intel's CPUs, MKL is as fast or faster at every shape used here. On other CPUs there are two
-exceptions. All but small products take less time in oneDNN, half as much where a CPU's instructions for 512
-bits are as fast as they are wide, since MKL uses them on Intel's CPUs alone. Products of a few rows, as
-when a text is continued token by token, cost the time to read W, and MKL gives one row to one thread: with
-W cut into two matrices of half its rows, two threads share the reading.
+exceptions. All but small products take less time in oneDNN: MKL uses instructions of 512 bits on Intel's CPUs
+alone, so on another CPU that computes 512 bits at once oneDNN takes half the time. And products of a few
+rows, as when a text is continued token by token, cost the time to read W. MKL gives one row to one thread;
+with W cut into two matrices of half its rows, two threads share the reading.
 """
 
 from collections.abc import Sequence

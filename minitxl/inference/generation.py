@@ -68,8 +68,8 @@ def sample(
 ) -> Int[Tensor, "batch length"] | list[Prompt]:
     """``length`` tokens after each prompt; arguments as in ``stream``.
 
-    With ``stop``, a list of texts, which may be shorter: a text ends where any of the stops
-    is complete in what was drawn, and does not contain it. A text of full length met no stop.
+    With ``stop``, a list of texts, which may be shorter: a text ends before the first stop that was drawn
+    whole. A text of full length met no stop.
     """
     check_kind("model", model, TransformerLM)
     check("length", length, whole(1, LONGEST))
@@ -97,7 +97,8 @@ def stream(
 ) -> Iterator[Int[Tensor, " batch"]]:
     """Yield the next token of every text, without end; ``until`` ends it.
 
-    With ``precision`` bfloat16 the model's products are in bfloat16: about half the bytes to read a token.
+    With ``precision`` bfloat16 the model's products are in bfloat16, and about half as many bytes are read
+    for each new token.
 
     A token is predicted from the last ``mem_len`` + 1 tokens. ``temperature``
     0 takes the likeliest; ``top_k`` leaves the k likeliest to draw from, ``top_p`` the

@@ -13,7 +13,7 @@ from tqdm import tqdm
 
 from minitxl.course.marking.classroom import Course
 from minitxl.course.marking.isolation import strongest
-from minitxl.experiments import results
+from minitxl.experiments.shared import results
 
 STUDENTS = 12
 

@@ -24,7 +24,7 @@ from play import html_of, widgets_of
 
 from minitxl import figures
 from minitxl.course.exercises import NOTHING
-from minitxl.experiments import results
+from minitxl.experiments.shared import results
 from minitxl.figures.picture import for_phones
 
 ROOT = Path(__file__).parent.parent.parent

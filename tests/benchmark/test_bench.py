@@ -14,7 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from minitxl.benchmark import bench, limits, peers, systems, workers
 from minitxl.benchmark.peers import Job, Size
 from minitxl.benchmark.workers import Worker, step, worker
-from minitxl.experiments.runner import rounded, spread
+from minitxl.experiments.shared.runner import rounded, spread
 from minitxl.fast import bfloat16, kv_cache
 from minitxl.figures import bench as draw
 from minitxl.figures import bench_memory, bench_reading

@@ -12,7 +12,8 @@ import torch
 from minitxl.__main__ import main
 from minitxl.benchmark import bench
 from minitxl.commands import figures
-from minitxl.experiments import demo, results, smaller
+from minitxl.experiments import demo
+from minitxl.experiments.shared import results, smaller
 from minitxl.fast import kv_cache
 from minitxl.inference import generation
 from minitxl.inference.config import EvaluateConfig

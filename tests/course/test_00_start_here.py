@@ -14,7 +14,7 @@ from minitxl.analysis.dependency_reach import propagate
 from minitxl.course.checks.reading import check_read
 from minitxl.course.checks.start import check_bits_by_offset, check_choice, check_remember, predictions
 from minitxl.course.widgets import explore
-from minitxl.experiments import results
+from minitxl.experiments.shared import results
 from minitxl.figures.recurrence.masks import readable
 from minitxl.figures.training.curves import bits_by_offset_curves
 

@@ -16,8 +16,9 @@ from minitxl.course.checks import segments as judges
 from minitxl.course.checks import sliding
 from minitxl.data import corpora
 from minitxl.data.batching import ContiguousBatches
-from minitxl.experiments import results, segment_copying
-from minitxl.experiments.runner import compute
+from minitxl.experiments import segment_copying
+from minitxl.experiments.shared import results
+from minitxl.experiments.shared.runner import compute
 from minitxl.figures.recurrence import masks
 from minitxl.figures.recurrence import segments as drawn
 from minitxl.inference import evaluation

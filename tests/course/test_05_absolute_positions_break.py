@@ -11,7 +11,7 @@ from minitxl.config import ModelConfig
 from minitxl.course.checks import collisions as checks
 from minitxl.data import corpora
 from minitxl.experiments import absolute_positions, deeper_layers
-from minitxl.experiments.runner import compute
+from minitxl.experiments.shared.runner import compute
 from minitxl.figures.positions import counting, depth
 from minitxl.figures.positions.sinusoids import one_vector
 from minitxl.memory import extend

@@ -9,7 +9,7 @@ from minitxl.analysis import dependency_reach
 from minitxl.course.checks import reach as checks
 from minitxl.data import corpora
 from minitxl.experiments import relay_routes
-from minitxl.experiments.runner import compute
+from minitxl.experiments.shared.runner import compute
 from minitxl.figures.recurrence import dependency_graph
 
 CHECKS = {

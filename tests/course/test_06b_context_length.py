@@ -12,7 +12,7 @@ from page import NOTEBOOKS, Page
 from minitxl.analysis import context_length
 from minitxl.course.checks import context_length as checks
 from minitxl.course.checks import context_mistakes
-from minitxl.experiments import results
+from minitxl.experiments.shared import results
 from minitxl.figures.attention import memory_use
 from minitxl.figures.marks import label_ends
 from minitxl.figures.recurrence import dependency_graph

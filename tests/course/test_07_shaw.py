@@ -12,8 +12,9 @@ from minitxl.attention import ShawAttention, attention_mask
 from minitxl.course.checks import distance_tables
 from minitxl.course.checks import shaw as checks
 from minitxl.data import corpora
-from minitxl.experiments import results, shaw_clipping
-from minitxl.experiments.runner import compute
+from minitxl.experiments import shaw_clipping
+from minitxl.experiments.shared import results
+from minitxl.experiments.shared.runner import compute
 from minitxl.figures.positions import clipping, encodings
 
 PAGE = Page("07_shaw")

@@ -10,8 +10,9 @@ from minitxl import figures
 from minitxl.attention import XLAttention, attention_mask, masked_softmax
 from minitxl.course.checks import heads, terms
 from minitxl.data import corpora
-from minitxl.experiments import results, without_terms
-from minitxl.experiments.runner import compute
+from minitxl.experiments import without_terms
+from minitxl.experiments.shared import results
+from minitxl.experiments.shared.runner import compute
 from minitxl.figures.positions.terms import maps, side_by_side
 from minitxl.inference.config import EvaluateConfig
 from minitxl.inference.evaluation import cached_losses

@@ -9,19 +9,21 @@ from page import NOTEBOOKS, Page
 
 from minitxl.__main__ import main
 from minitxl.config import ModelConfig
+from minitxl.course.checks import drawing
 from minitxl.course.checks import generation as checks
 from minitxl.course.checks import prompts as prompt_checks
-from minitxl.experiments import results
 from minitxl.experiments.evaluation_cost import sliding_operations
+from minitxl.experiments.shared import results
 from minitxl.figures.cost.generation import COLUMNS, LINES, MOST, throughput, what_memory_holds
 from minitxl.inference import generation, sampling
+from minitxl.memory import extend
 from minitxl.model import TransformerLM
 
 PAGE = Page("13_generation_and_scale")
 NAMES = PAGE.cells["model"][PAGE.cells["model"].index("def tokens_of") :].partition("\nprint(")[0]
 BLANKS = {
     "write": ("write-text", checks.check_generate),
-    "my-nucleus": ("exercise-nucleus", checks.check_nucleus),
+    "my-probabilities": ("exercise-probabilities", drawing.check_probabilities),
     "fill-left": ("exercise-fill", prompt_checks.check_fill_left),
 }
 
@@ -40,6 +42,23 @@ def model():
 def solution(cell):
     (code,) = re.findall(r"```python\n(.*?)```", PAGE.cells[cell], flags=re.DOTALL)
     return code
+
+
+def test_a_prompt_read_token_by_token_is_right_and_what_it_costs_is_said():
+    def by_tokens(model, prompt, length, mem_len):
+        memory, written = None, []
+        with torch.no_grad():
+            for new in [*prompt.split(1), *[None] * (length - 1)]:
+                new = written[-1] if new is None else new
+                log_probs, states = model(new[None], memory, window=mem_len + 1)
+                memory = extend(memory, states, mem_len=mem_len)
+                written.append(log_probs[0, -1].argmax(dim=-1, keepdim=True))
+        return torch.cat(written[-length:])
+
+    verdict = checks.check_generate(by_tokens)
+    assert verdict.right
+    assert "the prompt is read in more than one call" in verdict.message
+    assert "more than one call" not in checks.check_generate(checks.solution_generate).message
 
 
 @pytest.mark.parametrize("blank", BLANKS)

@@ -9,7 +9,7 @@ from page import NOTEBOOKS, Page, assert_each_mistake_gets_its_own_sentence
 
 from minitxl.course.checks import later as checks
 from minitxl.course.checks import rolling, rotary
-from minitxl.experiments import results
+from minitxl.experiments.shared import results
 from minitxl.figures.positions import later, later_pictures
 from minitxl.later_attention import buckets, rotate
 

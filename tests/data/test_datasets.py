@@ -12,7 +12,7 @@ from models import small_config
 from support.corpora import HELD_OUT, LM1B, SMALL, TRAINING, serve_corpus
 from support.disk import fill_disk
 
-from minitxl.data import archives, corpora, datasets, sources, text_file
+from minitxl.data import archives, corpora, datasets, downloads, text_file
 from minitxl.data.batching import ContiguousBatches
 from minitxl.data.tokenizer import Vocabulary
 from minitxl.training import loop
@@ -43,8 +43,8 @@ def words(corpus: corpora.Corpus) -> list[str]:
 
 
 def test_the_table_holds_the_papers_corpora_with_a_checksum_for_each_file():
-    assert list(sources.SOURCES) == ["enwik8", "text8", "wikitext-103", "wikitext-2", "ptb", "lm1b"]
-    for source in sources.SOURCES.values():
+    assert list(downloads.SOURCES) == ["enwik8", "text8", "wikitext-103", "wikitext-2", "ptb", "lm1b"]
+    for source in downloads.SOURCES.values():
         for download in source.downloads:
             kind, digest = download.digest.split(":")
             assert len(bytes.fromhex(digest)) == {"sha256": 32, "md5": 16}[kind]
@@ -135,7 +135,7 @@ def test_a_billion_words_are_read_shard_by_shard_and_a_block_at_a_time(site, mon
 
 
 def test_a_vocabulary_of_another_size_than_the_papers_is_refused(site, folder, monkeypatch):
-    monkeypatch.setitem(sources.SOURCES, "ptb", replace(sources.SOURCES["ptb"], vocab_size=10_000))
+    monkeypatch.setitem(downloads.SOURCES, "ptb", replace(downloads.SOURCES["ptb"], vocab_size=10_000))
     with pytest.raises(ValueError, match="ptb must have 10000 different symbols, got 6"):
         datasets.load("ptb")
     assert [path.name for path in folder.iterdir() if path.is_dir()] == []
@@ -156,9 +156,9 @@ def test_tokens_are_prepared_anew_for_another_text_or_another_rule(site, monkeyp
     datasets.load("ptb")
     serve_corpus(site, monkeypatch, "ptb", {**SMALL["ptb"], "ptb.test.txt": b"aer \n"})
     assert words(datasets.load("ptb"))[2] == "aer <eos>"
-    source = sources.SOURCES["ptb"]
+    source = downloads.SOURCES["ptb"]
     lines = replace(source.rule, before=("<S>",))
-    monkeypatch.setitem(sources.SOURCES, "ptb", replace(source, rule=lines))
+    monkeypatch.setitem(downloads.SOURCES, "ptb", replace(source, rule=lines))
     assert words(datasets.load("ptb"))[2] == "<S> aer <eos>"
 
 

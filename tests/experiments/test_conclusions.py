@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from minitxl.__main__ import main
-from minitxl.experiments import EXPERIMENTS, conclusions, results, smaller
+from minitxl.experiments import EXPERIMENTS, conclusions
+from minitxl.experiments.shared import results, smaller
 
 FIGURES = Path(__file__).parents[2] / "figures"
 

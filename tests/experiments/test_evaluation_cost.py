@@ -8,7 +8,7 @@ from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
 from minitxl.attention import attention_mask
 from minitxl.data import corpora
 from minitxl.experiments import evaluation_cost as experiment
-from minitxl.experiments.runner import compute
+from minitxl.experiments.shared.runner import compute
 from minitxl.fast import optimize, restore
 from minitxl.figures import evaluation_cost as draw
 from minitxl.inference.config import EvaluateConfig

@@ -8,7 +8,7 @@ from support.experiments import run
 from minitxl.data import corpora
 from minitxl.experiments import copying, dependency, every_system
 from minitxl.experiments import memory_and_positions as experiment
-from minitxl.experiments.runner import compute, named, seconds_taken, summaries, summary
+from minitxl.experiments.shared.runner import compute, named, seconds_taken, summaries, summary
 
 NO_TEXT = corpora.from_bytes("none", b"x")
 CORPUS = corpora.from_bytes("toy", b"some words that come again and again " * 400)

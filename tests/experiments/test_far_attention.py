@@ -8,8 +8,9 @@ from support.experiments import run
 
 from minitxl import ModelConfig, TransformerLM, figures
 from minitxl.data import corpora
-from minitxl.experiments import far_attention, later_positions, results
+from minitxl.experiments import far_attention, later_positions
 from minitxl.experiments.far_attention import far_weights, oldest_places
+from minitxl.experiments.shared import results
 from minitxl.memory import extend
 
 STORED = results.read(Path(__file__).parents[2] / "figures" / "far_attention.json")

@@ -9,8 +9,9 @@ import torch
 
 from minitxl import attention, memory, positions
 from minitxl.__main__ import main
-from minitxl.experiments import EXPERIMENTS, dependency, fingerprints, results, without_terms
-from minitxl.experiments.fingerprints import MEASURED, TINY, compute, same
+from minitxl.experiments import EXPERIMENTS, dependency, without_terms
+from minitxl.experiments.shared import fingerprints, results
+from minitxl.experiments.shared.fingerprints import MEASURED, TINY, compute, same
 from minitxl.fast import attention as fast_attention
 from minitxl.fast import cpu_attention, dropout, inputs, kv_cache
 from minitxl.training import loop

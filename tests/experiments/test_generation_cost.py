@@ -4,7 +4,7 @@ from models import small_model
 from minitxl.data import corpora
 from minitxl.experiments import generation_cost as experiment
 from minitxl.experiments.conclusions import holding
-from minitxl.experiments.runner import compute
+from minitxl.experiments.shared.runner import compute
 from minitxl.fast import kv_cache
 from minitxl.figures import generation_cost as draw
 from minitxl.inference import generation

@@ -9,8 +9,9 @@ from support.experiments import run
 
 from minitxl import figures
 from minitxl.data import corpora
-from minitxl.experiments import later_positions, results
+from minitxl.experiments import later_positions
 from minitxl.experiments.later_positions import keep_first, label
+from minitxl.experiments.shared import results
 from minitxl.figures.positions import later
 from minitxl.memory import extend
 

@@ -10,9 +10,10 @@ from support.experiments import run
 
 from minitxl import ModelConfig, TransformerLM, figures
 from minitxl.data import corpora
-from minitxl.experiments import later_positions, position_repairs, results
-from minitxl.experiments.later_conclusions import BETAS, LARGEST_STEP, largest_step
+from minitxl.experiments import later_positions, position_repairs
+from minitxl.experiments.conclusions.later import BETAS, LARGEST_STEP, largest_step
 from minitxl.experiments.position_repairs import longest_distance, stretched, with_scaled_table
+from minitxl.experiments.shared import results
 from minitxl.inference.config import EvaluateConfig
 from minitxl.training.config import TrainConfig
 

@@ -9,8 +9,16 @@ from pathlib import Path
 import pytest
 import torch
 
-from minitxl.experiments import results
-from minitxl.experiments.results import Result, asks_otherwise, completed, provenance, read, write, write_csv
+from minitxl.experiments.shared import results
+from minitxl.experiments.shared.results import (
+    Result,
+    asks_otherwise,
+    completed,
+    provenance,
+    read,
+    write,
+    write_csv,
+)
 
 FIGURES = Path(__file__).parents[2] / "figures"
 RESULT = Result(

@@ -6,7 +6,8 @@ from support.experiments import run
 
 from minitxl import figures
 from minitxl.data import corpora
-from minitxl.experiments import results, short_segments
+from minitxl.experiments import short_segments
+from minitxl.experiments.shared import results
 
 STORED = results.read(Path(__file__).parents[2] / "figures" / "short_segments.json")
 

@@ -10,16 +10,8 @@ from support.experiments import run
 
 from minitxl.config import ModelConfig
 from minitxl.data import corpora
-from minitxl.experiments import (
-    ablation,
-    attention_over_memory,
-    context,
-    fingerprints,
-    results,
-    samples,
-    short_dependency,
-    trained,
-)
+from minitxl.experiments import ablation, attention_over_memory, context, samples, short_dependency
+from minitxl.experiments.shared import fingerprints, results, trained
 from minitxl.inference.config import EvaluateConfig
 from minitxl.inference.evaluation import cached_losses
 from minitxl.model import TransformerLM

@@ -9,7 +9,8 @@ from support.experiments import run
 from minitxl import figures
 from minitxl.data import corpora
 from minitxl.data.batching import ContiguousBatches
-from minitxl.experiments import results, training_parts
+from minitxl.experiments import training_parts
+from minitxl.experiments.shared import results
 from minitxl.experiments.training_parts import CHANGES, ShuffledLanes
 
 STORED = results.read(Path(__file__).parents[2] / "figures" / "training_parts.json")

@@ -6,7 +6,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from minitxl import figures
-from minitxl.experiments import results
+from minitxl.experiments.shared import results
 from minitxl.figures import picture
 from minitxl.figures.attention import memory_use, over_memory
 from minitxl.figures.positions import later

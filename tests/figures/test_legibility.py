@@ -17,7 +17,7 @@ from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
 from minitxl import figures
-from minitxl.experiments import results
+from minitxl.experiments.shared import results
 from minitxl.figures import Picture
 from minitxl.figures.picture import PHONE, STYLE, drawing, for_phones, panels
 

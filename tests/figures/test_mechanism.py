@@ -9,7 +9,7 @@ import pytest
 
 from minitxl import figures
 from minitxl.analysis.dependency_reach import farthest, propagate
-from minitxl.experiments import results
+from minitxl.experiments.shared import results
 from minitxl.figures.recurrence.mechanism import TEXT, kind_of, reached_from
 
 FIGURES = Path(__file__).parents[2] / "figures"

@@ -22,7 +22,7 @@ from typing import Any
 import torch
 
 from minitxl.benchmark import bench
-from minitxl.experiments import results
+from minitxl.experiments.shared import results
 from minitxl.files import atomic_write
 
 LONGEST = 600

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from minitxl.benchmark import bench
 from minitxl.benchmark.peers import Size
-from minitxl.experiments import results
+from minitxl.experiments.shared import results
 from minitxl.fast import gpu_attention
 from minitxl.fast.inputs import AttentionInputs
 

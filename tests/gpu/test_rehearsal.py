@@ -9,7 +9,7 @@ from gpu import bench_item, kernels
 from gpu.__main__ import ITEMS, LONGEST, main, pieces, run
 
 from minitxl.benchmark import bench
-from minitxl.experiments import results
+from minitxl.experiments.shared import results
 from minitxl.fast import gpu_attention
 
 TINY = ["--device", "cpu", "--size", "tiny", "--folder"]

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minitxl import positions
-from minitxl.positions import distances, rel_shift, sinusoids
+from minitxl.positions import distances, sinusoids
+from minitxl.relative_shift import rel_shift
 
 sizes = st.integers(1, 9)
 

@@ -23,7 +23,8 @@ from minitxl.data.batching import ContiguousBatches
 from minitxl.inference.config import EvaluateConfig
 from minitxl.inference.evaluation import cached
 from minitxl.memory import extend
-from minitxl.positions import rel_shift, sinusoids
+from minitxl.positions import sinusoids
+from minitxl.relative_shift import rel_shift
 from minitxl.training.config import TrainConfig
 from minitxl.training.loop import start, train_step
 from minitxl.training.schedules import learning_rate

@@ -19,8 +19,9 @@ from minitxl.__main__ import main
 from minitxl.commands.evaluate import Evaluate
 from minitxl.commands.figures import Figures
 from minitxl.commands.train import Train
-from minitxl.data import datasets, prepare, sources
-from minitxl.experiments import EXPERIMENTS, results
+from minitxl.data import datasets, downloads, prepare
+from minitxl.experiments import EXPERIMENTS
+from minitxl.experiments.shared import results
 from minitxl.pretrained import hub
 from minitxl.pretrained.presets import FOR_ONE_CORE, PRESETS, Preset, enwik8_base
 from minitxl.training import distributed, run_folder, saved_run
@@ -113,7 +114,7 @@ def prepared(tmp_path_factory):
 
 
 def place(name: str) -> Path:
-    source = sources.SOURCES[name]
+    source = downloads.SOURCES[name]
     return prepare.place(name, source.rule, *(download.digest for download in source.downloads))
 
 

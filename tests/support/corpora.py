@@ -8,8 +8,8 @@ from random import Random
 import pytest
 import sites
 
-from minitxl.data import sources
-from minitxl.data.downloads import Download
+from minitxl.data import downloads
+from minitxl.data.fetching import Download
 
 LM1B = "1-billion-word-language-modeling-benchmark-r13output"
 TRAINING = f"{LM1B}/training-monolingual.tokenized.shuffled"
@@ -51,7 +51,7 @@ def serve_corpus(
     site: sites.Site, monkeypatch: pytest.MonkeyPatch, name: str, files: dict[str, bytes]
 ) -> None:
     """Let the site serve these files as the corpus of this name, and ``datasets.load`` download them."""
-    source = sources.SOURCES[name]
+    source = downloads.SOURCES[name]
     assert {download.name for download in source.downloads} == files.keys()
     site.files |= files
 
@@ -61,7 +61,7 @@ def serve_corpus(
         return replace(download, address=f"{site.address}/{download.name}", digest=f"{kind}:{digest}")
 
     small = replace(source, downloads=tuple(map(local, source.downloads)), vocab_size=None)
-    monkeypatch.setitem(sources.SOURCES, name, small)
+    monkeypatch.setitem(downloads.SOURCES, name, small)
 
 
 WORDS = ["the", ",", "naïve", "Senjō", "of", "@-@", "<unk>", "cat", "dog", "日本", "sat", "ran", "élan", "x"]

@@ -1,6 +1,6 @@
 """Experiments run end to end at toy size."""
 
-from minitxl.experiments.runner import compute
+from minitxl.experiments.shared.runner import compute
 
 
 def run(experiment, settings, corpus, *, seeds=(0, 1), report=lambda *step: None, **where):

@@ -7,6 +7,7 @@
 04   recurrence, segment_loop,      11   interventions, memory_use
      gradient_parts                 12   cost, scoring
 05   collisions                     13   generation, prompts
-06   reach                          14   later, rotary, rolling
-06b  context_length, context_mistakes
+06   reach                               drawing
+06b  context_length,                14   later, rotary, rolling
+     context_mistakes
 """

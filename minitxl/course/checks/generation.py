@@ -1,4 +1,4 @@
-"""Checks of notebook 13: generation that reads each token once, the nucleus, and the predictions."""
+"""Checks of notebook 13: generation that reads each token once, and the predictions."""
 
 from collections.abc import Callable, Sequence
 from copy import deepcopy
@@ -12,7 +12,6 @@ from minitxl.config import ModelConfig
 from minitxl.course.exercises import Function, Verdict, judge
 from minitxl.course.predictions import Predictions, Question
 from minitxl.inference.generation import sample
-from minitxl.inference.sampling import top_k_top_p
 from minitxl.memory import extend
 from minitxl.model import TransformerLM
 
@@ -67,18 +66,15 @@ def check_generate(attempt: Callable[..., Tensor]) -> Verdict:
     cases = [
         (model, torch.randint(11, (time,), generator=generator), length, mem) for time, length, mem in sizes
     ]
-    verdict = judge(
-        attempt,
-        reference=_greedy,
-        cases=cases,
-        mistakes=MISTAKES,
-        praise="each token is read once, and the text is the package's",
-    )
+    praise = "each token is read once, and the text is the package's"
+    verdict = judge(attempt, reference=_greedy, cases=cases, mistakes=MISTAKES, praise=praise)
     if not verdict.right:
         return verdict
+    calls = 0
     for case in cases:
         _, prompt, length, mem_len = case
-        read, longest = _tokens_read(attempt, case)
+        each, longest = _tokens_read(attempt, case)
+        read, calls = sum(each), max(calls, len(each) - length)
         enough = len(prompt) + length - 1
         if longest > mem_len:
             return Verdict(
@@ -99,17 +95,20 @@ def check_generate(attempt: Callable[..., Tensor]) -> Verdict:
                 f"read {read} tokens, where {enough} are enough: read the prompt once, and then the new "
                 "token alone, with memory",
             )
+    if calls > 0:
+        message = f"{praise}. But the prompt is read in more than one call: read at once it takes less time"
+        return Verdict(True, message)
     return verdict
 
 
-def _tokens_read(attempt: Callable[..., Tensor], case: tuple[Any, ...]) -> tuple[int, int]:
-    """Return how many tokens the model embeds during the attempt, and the length of its longest memory."""
+def _tokens_read(attempt: Callable[..., Tensor], case: tuple[Any, ...]) -> tuple[list[int], int]:
+    """Return how many tokens the model embeds at each call, and the length of its longest memory."""
     model, *others = deepcopy(case)
     read, lengths = [], [0]
     model.embedding.register_forward_hook(lambda module, given, output: read.append(given[0].numel()))
     model.blocks[0].register_forward_pre_hook(lambda module, given: lengths.append(given[1].shape[1]))
     attempt(model, *others)
-    return sum(read), max(lengths)
+    return read, max(lengths)
 
 
 def _model() -> TransformerLM:
@@ -136,11 +135,6 @@ def _model() -> TransformerLM:
 def solution_generate(model: TransformerLM, prompt: Tensor, length: int, mem_len: int) -> Tensor:
     """Return ``length`` tokens after the prompt, the likeliest each time, each token read once."""
     return _mistaken()(model, prompt, length, mem_len)
-
-
-def solution_nucleus(log_probs: Tensor, top_p: float) -> Tensor:
-    """Return the probabilities of the fewest likeliest tokens that have ``top_p`` together; they sum to 1."""
-    return top_k_top_p(log_probs, top_p=top_p)
 
 
 def _greedy(model: TransformerLM, prompt: Tensor, length: int, mem_len: int) -> Tensor:
@@ -208,78 +202,3 @@ MISTAKES: dict[str, Function | Sequence[Function]] = {
     ),
 }
 """Wrong ways to generate, by what to say of them."""
-
-
-def check_nucleus(attempt: Callable[..., Tensor]) -> Verdict:
-    """Check ``attempt(log_probs, top_p)``, which gives the probabilities to draw from."""
-    generator = torch.Generator().manual_seed(14)
-    scores = 2 * torch.randn(4, 6, 9, generator=generator, dtype=torch.float64)
-    *cases, whole = zip(scores.log_softmax(dim=-1), (0.3, 0.5, 0.9, 1.0), strict=True)
-
-    def keeping(
-        rule: Callable[[Tensor, Tensor, float], Tensor],
-        *,
-        normed: bool = True,
-        back: Callable[[Tensor, Tensor], Tensor] = lambda x, order: torch.zeros_like(x).scatter(-1, order, x),
-    ) -> Function:
-        def probabilities(log_probs: Tensor, top_p: float) -> Tensor:
-            probs, order = log_probs.exp().sort(dim=-1, descending=True)
-            nucleus = probs * rule(probs, probs.cumsum(dim=-1), top_p)
-            nucleus = nucleus / nucleus.sum(dim=-1, keepdim=True) if normed else nucleus
-            return back(nucleus, order)
-
-        return probabilities
-
-    def right(probs: Tensor, sums: Tensor, top_p: float) -> Tensor:
-        return sums - probs < top_p
-
-    def too_few(probs: Tensor, sums: Tensor, top_p: float) -> Tensor:
-        return sums <= top_p
-
-    def too_few_but_one(probs: Tensor, sums: Tensor, top_p: float) -> Tensor:
-        return (sums <= top_p) | (torch.arange(probs.shape[-1]) == 0)
-
-    mistakes: dict[str, Function | Sequence[Function]] = {
-        "the token that crosses top_p belongs in: compare the sum before it, cumsum - probs, with top_p": (
-            keeping(too_few),
-            keeping(too_few_but_one),
-            keeping(too_few, normed=False),
-        ),
-        "one token too many: a token stays if those before it have less than top_p together": keeping(
-            lambda probs, sums, top_p: (sums - probs < top_p).roll(1, -1) | (sums == probs)
-        ),
-        "the probabilities still stand in the order of the sort: put each back to its token, with scatter": (
-            keeping(right, back=lambda x, order: x),
-            keeping(right, back=lambda x, order: x, normed=False),
-        ),
-        "they are put back the wrong way round: order says where each came from, so scatter, not gather": (
-            keeping(right, back=lambda x, order: x.gather(-1, order))
-        ),
-        "what is kept must sum to 1 again: divide by its sum": keeping(right, normed=False),
-        "top_p bounds the sum of the likeliest, not the probability of each": (
-            keeping(lambda probs, sums, top_p: probs >= 1 - top_p),
-            keeping(lambda probs, sums, top_p: probs >= top_p),
-        ),
-        "these are logarithms: return probabilities": lambda log_probs, top_p: keeping(right)(
-            log_probs, top_p
-        ).log(),
-        "the least likely are kept: sort from the likeliest down": lambda log_probs, top_p: _from_below(
-            log_probs, top_p
-        ),
-    }
-
-    def package(log_probs: Tensor, top_p: float) -> Tensor:
-        return top_k_top_p(log_probs, top_p=top_p)
-
-    praise = "the fewest likeliest tokens that have this probability together"
-    verdict = judge(attempt, reference=package, cases=cases, mistakes=mistakes, praise=praise)
-    if not verdict.right:
-        return verdict
-    return judge(attempt, reference=package, cases=[whole], mistakes={}, praise=praise)
-
-
-def _from_below(log_probs: Tensor, top_p: float) -> Tensor:
-    """Return the nucleus of the least likely."""
-    probs, order = log_probs.exp().sort(dim=-1)
-    nucleus = probs * (probs.cumsum(dim=-1) - probs < top_p)
-    return torch.zeros_like(probs).scatter(-1, order, nucleus / nucleus.sum(dim=-1, keepdim=True))

@@ -15,7 +15,8 @@ from torch.nn.functional import one_hot
 
 from minitxl.attention import attention_mask
 from minitxl.course.exercises import Verdict, judge
-from minitxl.positions import distances, rel_shift, sinusoids
+from minitxl.positions import distances, sinusoids
+from minitxl.relative_shift import rel_shift
 
 D_MODEL, KEYS = 64, 24
 ENOUGH = 0.9

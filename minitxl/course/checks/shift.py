@@ -11,7 +11,7 @@ from torch.nn.functional import pad
 from minitxl.course.exercises import Verdict, judge
 from minitxl.course.loops import Steps, without_loop
 from minitxl.course.predictions import Predictions, Question
-from minitxl.positions import rel_shift
+from minitxl.relative_shift import rel_shift
 
 Shift = Callable[[Tensor], Any]
 

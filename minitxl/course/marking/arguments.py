@@ -1,4 +1,4 @@
-"""Arguments of a submission's function, on their way to its worker, and what it made of them there."""
+"""Arguments of a submission's function: how they go to its worker, and how its changes to them come back."""
 
 from collections.abc import Callable
 from typing import Any

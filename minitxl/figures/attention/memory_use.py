@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
@@ -127,7 +128,7 @@ def context_gains(data: Data) -> Picture:
         lengths = data["context_lens"]
         middle = lengths[len(lengths) // 4 - 1]
         most = max(SYSTEMS, key=lambda name: _gain(data, name, middle))
-        headline(figure, f"{SYSTEMS[most][0]} gains most from what lies more than {middle} tokens back")
+        headline(figure, f"{SYSTEMS[most][0]} gains most from what lies more than {middle} characters back")
     first, last = data["context_lens"][0], data["context_lens"][-1]
     alt = [f"{label} {_gain(data, name, first):.2f}" for name, (label, *_) in SYSTEMS.items()]
     return Picture(figure, f"Gain in perplexity of {last} tokens over {first}: {', '.join(alt)}.")
@@ -166,15 +167,17 @@ def _gains(figure: Figure, data: Data) -> None:
     most = max(float(np.nanmax(matrix)) for matrix in matrices.values())
     shown = panels(figure, len(matrices), height=2.5, sharey=True, sharex=True)
     for axes, (name, matrix) in zip(shown, matrices.items(), strict=True):
-        drawn = axes.imshow(matrix, cmap="cividis", vmin=0, vmax=most, origin="lower")
+        look = PowerNorm(0.4, vmin=0, vmax=most)  # small gains differ from none
+        drawn = axes.imshow(matrix, cmap="cividis", norm=look, origin="lower")
         axes.set_title(SYSTEMS[name][0].replace(", ", ",\n"), fontsize=9)
         places = range(3, len(lengths), 4)
         axes.set_xticks(places, [str(lengths[place]) for place in places], fontsize=9)
         axes.set_yticks(places, [str(lengths[place]) for place in places], fontsize=9)
     middle = shown[-1] if is_narrow() else shown[len(shown) // 2]
-    middle.set_xlabel("longer context, tokens")
+    middle.set_xlabel("longer context, characters")
     shown[0].set_ylabel("shorter context")
-    figure.colorbar(drawn, ax=shown, label="gain in perplexity", shrink=0.9 if not is_narrow() else 0.4)
+    bar = figure.colorbar(drawn, ax=shown, label="gain in perplexity", shrink=0.9 if not is_narrow() else 0.4)
+    bar.set_ticks([0.0, 0.01, 0.05, 0.1, 0.2])
 
 
 def _matrix(lengths: list[int], pairs: Sequence[Data]) -> NDArray[np.float64]:

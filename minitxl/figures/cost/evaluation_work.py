@@ -1,4 +1,4 @@
-"""The work of scoring one token, two ways, and the difference of their answers."""
+"""Notebook 12's pictures: the work of scoring a token, two ways, and the difference of their answers."""
 
 from matplotlib.axes import Axes
 

@@ -177,10 +177,10 @@ def effective_lengths(data: Data) -> Picture:
     """Draw loss against context, a curve a model and a panel a group; each ends its walk at a large mark.
 
     ``panels[title][name]`` has ``lengths``, ``loss`` at each and ``recl``, the lengths where the walk stops;
-    ``marks`` names these if they are not RECL. A model looks as its place among ``order`` says, by default
-    among those that are drawn.
+    ``marks`` names these if they are not RECL, and ``tokens`` says what the tokens are. A model looks as its
+    place among ``order`` says, by default among those that are drawn.
     """
-    marks = data.get("marks", "RECL")
+    marks, tokens = data.get("marks", "RECL"), data.get("tokens", "tokens")
     panels = data["panels"]
     names = dict.fromkeys(name for group in panels.values() for name in group)
     looks = dict(zip(data.get("order", names), LOOKS, strict=False))
@@ -198,7 +198,7 @@ def effective_lengths(data: Data) -> Picture:
                         f"{one['recl'][0]}", (one["recl"][0], stops[0]), (7, 4), textcoords="offset points"
                     )
                     words.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 0.5})
-            axes.set(title=f"{title}; large mark: {marks}", xlabel="context, tokens")
+            axes.set(title=f"{title}; large mark: {marks}", xlabel=f"context, {tokens}")
         plots[0].set_ylabel(data["unit"])
         for axes in plots:
             label_ends(axes)
@@ -210,4 +210,4 @@ def effective_lengths(data: Data) -> Picture:
         )
         for title, group in panels.items()
     )
-    return Picture(figure, f"{data['unit'].capitalize()} against context, and {marks} in tokens. {alt}.")
+    return Picture(figure, f"{data['unit'].capitalize()} against context, and {marks} in {tokens}. {alt}.")

@@ -5,8 +5,16 @@ from math import cos, log, pi, sin, sqrt
 import torch
 from torch.nn.utils import clip_grad_norm_, clip_grad_value_
 
-from minitxl.course.checks import cost, generation, interventions, memory_use, schedule, scoring, training
-from minitxl.inference.sampling import top_k_top_p
+from minitxl.course.checks import (
+    cost,
+    drawing,
+    generation,
+    interventions,
+    memory_use,
+    schedule,
+    scoring,
+    training,
+)
 from minitxl.memory import extend
 
 
@@ -53,8 +61,8 @@ def with_one_token_more(model, prompt, length, mem_len):
     return result
 
 
-def nucleus(log_probs, top_p, *, shifted=True, back=True, normed=True, more=0):
-    probs, order = torch.sort(log_probs.softmax(-1), descending=True, dim=-1)
+def nucleus(log_probs, temperature, top_p, *, shifted=True, back=True, normed=True, more=0):
+    probs, order = torch.sort((log_probs / temperature).softmax(-1), descending=True, dim=-1)
     remove = probs.cumsum(-1) > top_p
     if shifted:
         remove[..., 1:] = remove[..., :-1].clone()
@@ -66,9 +74,10 @@ def nucleus(log_probs, top_p, *, shifted=True, back=True, normed=True, more=0):
     return torch.zeros_like(probs).scatter(-1, order, probs) if back else probs
 
 
-def nucleus_by_rows(log_probs, top_p):
+def nucleus_by_rows(log_probs, temperature, top_p):
     rows = []
-    for row in log_probs.exp().flatten(0, -2):
+    powers = log_probs.exp() ** (1 / temperature)
+    for row in (powers / powers.sum(-1, keepdim=True)).flatten(0, -2):
         total, chosen = 0.0, torch.zeros_like(row)
         for token in row.argsort(descending=True):
             if total < top_p:
@@ -303,19 +312,29 @@ ANSWERS = {
             "you returned the shape": lambda model, prompt, length, mem_len: prompt,
         },
     },
-    generation.check_nucleus: {
-        "right": [nucleus, nucleus_by_rows, lambda log_probs, top_p: top_k_top_p(log_probs, top_p=top_p)],
+    drawing.check_probabilities: {
+        "right": [nucleus, nucleus_by_rows, drawing.solution_probabilities],
         "wrong": {
             "the token that crosses top_p belongs in": lambda *case: nucleus(*case, shifted=False),
             "with scatter": lambda *case: nucleus(*case, back=False),
             "must sum to 1 again": lambda *case: nucleus(*case, normed=False),
-            "one token too many": lambda log_probs, top_p: nucleus(log_probs, top_p, more=1),
-            "not the probability of each": lambda log_probs, top_p: (
-                torch.where(log_probs.exp() >= top_p, log_probs.exp(), 0.0)
-                / torch.where(log_probs.exp() >= top_p, log_probs.exp(), 0.0).sum(-1, keepdim=True)
+            "one token too many": lambda *case: nucleus(*case, more=1),
+            "the temperature is not used": lambda log_probs, temperature, top_p: nucleus(
+                log_probs, 1.0, top_p
+            ),
+            "not multiplied": lambda log_probs, temperature, top_p: nucleus(
+                log_probs, 1 / temperature, top_p
+            ),
+            "the temperature comes first": lambda log_probs, temperature, top_p: (
+                nucleus(log_probs, 1.0, top_p).pow(1 / temperature)
+                / nucleus(log_probs, 1.0, top_p).pow(1 / temperature).sum(-1, keepdim=True)
+            ),
+            "not the probability of each": lambda log_probs, temperature, top_p: (
+                torch.where((p := (log_probs / temperature).softmax(-1)) >= top_p, p, 0.0)
+                / torch.where(p >= top_p, p, 0.0).sum(-1, keepdim=True)
             ),
             "these are logarithms": lambda *case: nucleus(*case).log(),
-            "first difference": lambda log_probs, top_p: log_probs.exp(),
+            "first difference": lambda log_probs, temperature, top_p: log_probs.exp() ** 2,
         },
     },
     training.check_training_step: {

@@ -26,8 +26,9 @@ from minitxl.inference.evaluation import cached, sliding
 from minitxl.later_attention import ALiBiAttention, RotaryAttention, T5Attention, buckets, rotate
 from minitxl.memory import extend, longest_reach, reach
 from minitxl.model import TransformerLM
-from minitxl.positions import distances, rel_shift, sinusoids
+from minitxl.positions import distances, sinusoids
 from minitxl.pretrained import released
+from minitxl.relative_shift import rel_shift
 from minitxl.training import checkpoints, loop, run_folder
 from minitxl.training.config import RunConfig, TrainConfig
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from minitxl.experiments.comparisons import Data
+from minitxl.experiments.conclusions.comparisons import Data
 
 SHORT_TRAININGS: dict[str, Mapping[str, Callable[[Data], bool]]] = {
     "training_parts": {

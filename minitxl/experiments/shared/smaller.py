@@ -1,7 +1,7 @@
 """Smaller versions of experiments, for ``minitxl figures --check``.
 
-The cheapest real experiment of each kind is computed anew, and the sentences that hold of the stored
-result are demanded of it.
+The cheapest real experiment of each kind is computed anew. Each sentence that holds of the stored result must
+hold of the new one.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,7 +10,7 @@ from typing import Any
 
 from minitxl.data.corpora import Corpus
 from minitxl.experiments.conclusions import holding
-from minitxl.experiments.runner import Report, compute
+from minitxl.experiments.shared.runner import Report, compute
 
 SMALLER: dict[str, Mapping[str, Any]] = {
     "dependency": {},

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from minitxl.experiments.comparisons import Data, apart
+from minitxl.experiments.conclusions.comparisons import Data, apart
 
 ABSOLUTE_POSITIONS: dict[str, Mapping[str, Callable[[Data], bool]]] = {
     "absolute_positions": {

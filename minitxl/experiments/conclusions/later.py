@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from math import inf
 
-from minitxl.experiments.comparisons import Data
+from minitxl.experiments.conclusions.comparisons import Data
 
 DISTANCES = ("shaw", "xl", "rotary", "alibi")
 BETAS = 0.9, 0.999

@@ -34,7 +34,7 @@ class Result:
     """The settings: models, training, evaluation, the text's digest."""
     seeds: list[int]
     fingerprint: Mapping[str, Any] | None
-    """Numbers of the experiment's tiny run (``experiments.fingerprints``); None where times are measured."""
+    """Numbers of the experiment's tiny run (``shared.fingerprints``); None where times are measured."""
     data: Mapping[str, Any]
     provenance: Mapping[str, Any]
     """Machine, date, commit and versions of the computation."""

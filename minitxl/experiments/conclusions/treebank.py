@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from minitxl.experiments.comparisons import Data, apart
+from minitxl.experiments.conclusions.comparisons import Data, apart
 
 
 def _read(data: Data, system: str, mem_len: int) -> Data:

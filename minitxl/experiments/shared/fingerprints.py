@@ -26,9 +26,9 @@ from typing import Any
 import torch
 
 from minitxl.data import corpora
-from minitxl.experiments.results import leaves
-from minitxl.experiments.runner import Report
-from minitxl.experiments.runner import compute as compute_parts
+from minitxl.experiments.shared.results import leaves
+from minitxl.experiments.shared.runner import Report
+from minitxl.experiments.shared.runner import compute as compute_parts
 from minitxl.training.loop import Record
 
 Fingerprint = Mapping[str, Any]

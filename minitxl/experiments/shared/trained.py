@@ -23,11 +23,11 @@ from minitxl.analysis.lstm import LSTMLM, LSTMConfig, config_near
 from minitxl.config import ModelConfig
 from minitxl.data.batching import ContiguousBatches
 from minitxl.data.corpora import Corpus
-from minitxl.experiments import setup
 from minitxl.experiments.ablation import equal_parameters
-from minitxl.experiments.fingerprints import TRAINED, exact, merged, same, tiny_corpus
-from minitxl.experiments.results import completed
-from minitxl.experiments.runner import Part, Report
+from minitxl.experiments.shared import setup
+from minitxl.experiments.shared.fingerprints import TRAINED, exact, merged, same, tiny_corpus
+from minitxl.experiments.shared.results import completed
+from minitxl.experiments.shared.runner import Part, Report
 from minitxl.model import TransformerLM
 from minitxl.training import checkpoints
 from minitxl.training.config import TrainConfig

@@ -9,7 +9,7 @@ from torch import Tensor
 from minitxl.config import ModelConfig
 from minitxl.data.batching import ContiguousBatches
 from minitxl.data.corpora import Corpus
-from minitxl.experiments.runner import Report
+from minitxl.experiments.shared.runner import Report
 from minitxl.model import TransformerLM
 from minitxl.training import loop
 from minitxl.training.config import TrainConfig

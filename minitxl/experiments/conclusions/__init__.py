@@ -5,7 +5,7 @@ A test holds the stored results to them, and ``minitxl figures --check`` smaller
 
 from collections.abc import Callable, Mapping
 
-from minitxl.experiments.comparisons import (
+from minitxl.experiments.conclusions.comparisons import (
     Data,
     apart,
     bits_as_cut,
@@ -16,10 +16,10 @@ from minitxl.experiments.comparisons import (
     relay_adds_up,
     rows_by_label,
 )
-from minitxl.experiments.later_conclusions import LATER_POSITIONS
-from minitxl.experiments.position_conclusions import ABSOLUTE_POSITIONS
-from minitxl.experiments.short_training_conclusions import SHORT_TRAININGS
-from minitxl.experiments.treebank_conclusions import TREEBANK
+from minitxl.experiments.conclusions.later import LATER_POSITIONS
+from minitxl.experiments.conclusions.positions import ABSOLUTE_POSITIONS
+from minitxl.experiments.conclusions.short_trainings import SHORT_TRAININGS
+from minitxl.experiments.conclusions.treebank import TREEBANK
 
 Sentences = Mapping[str, Callable[[Data], bool]]
 

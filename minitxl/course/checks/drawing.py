@@ -1,0 +1,116 @@
+"""Check of notebook 13's first exercise: the probabilities to draw from, by temperature and top p."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from minitxl.course.exercises import Function, Verdict, judge
+from minitxl.inference.sampling import top_k_top_p
+
+Rule = Callable[[Tensor, Tensor, float], Tensor]
+"""Of sorted probabilities, their running sums and ``top_p``: which tokens stay."""
+
+
+def solution_probabilities(log_probs: Tensor, temperature: float, top_p: float) -> Tensor:
+    """Return the probabilities of the fewest likeliest tokens that have ``top_p`` together; they sum to 1."""
+    return top_k_top_p(log_probs, temperature=temperature, top_p=top_p)
+
+
+def check_probabilities(attempt: Callable[..., Tensor]) -> Verdict:
+    """Check ``attempt(log_probs, temperature, top_p)``, which gives the probabilities to draw from.
+
+    No case has tokens with exactly ``top_p`` together: widely used code keeps one more there.
+    """
+    generator = torch.Generator().manual_seed(14)
+    scores = 2 * torch.randn(5, 6, 9, generator=generator, dtype=torch.float64)
+    *drawn, whole = scores.log_softmax(dim=-1)
+    ways = ((1.0, 0.3), (1.0, 0.5), (0.5, 0.9), (2.0, 0.9))
+    cases = [(one, *way) for one, way in zip(drawn, ways, strict=True)]
+    praise = "the temperature first, and then the fewest likeliest tokens that have this probability together"
+    judged = partial(judge, attempt, reference=solution_probabilities, praise=praise)
+    verdict = judged(cases=cases, mistakes=_mistakes())
+    return judged(cases=[(whole, 0.7, 1.0)], mistakes={}) if verdict.right else verdict
+
+
+def _tempered(log_probs: Tensor, temperature: float) -> Tensor:
+    return (log_probs / temperature).softmax(dim=-1)
+
+
+def _back(kept: Tensor, order: Tensor) -> Tensor:
+    return torch.zeros_like(kept).scatter(-1, order, kept)
+
+
+def _right(probs: Tensor, sums: Tensor, top_p: float) -> Tensor:
+    return sums - probs < top_p
+
+
+def _keeping(
+    rule: Rule = _right,
+    *,
+    tempered: Callable[[Tensor, float], Tensor] = _tempered,
+    after: Callable[[Tensor, float], Tensor] = lambda kept, temperature: kept,
+    normed: bool = True,
+    back: Callable[[Tensor, Tensor], Tensor] = _back,
+    descending: bool = True,
+) -> Function:
+    """Return the probabilities with one step of them as given."""
+
+    def probabilities(log_probs: Tensor, temperature: float, top_p: float) -> Tensor:
+        probs, order = tempered(log_probs, temperature).sort(dim=-1, descending=descending)
+        kept = after(probs * rule(probs, probs.cumsum(dim=-1), top_p), temperature)
+        return back(kept / kept.sum(dim=-1, keepdim=True) if normed else kept, order)
+
+    return probabilities
+
+
+def _mistakes() -> dict[str, Function | Sequence[Function]]:
+    """Return wrong ways to make the probabilities, by what to say of them."""
+
+    def too_few(probs: Tensor, sums: Tensor, top_p: float) -> Tensor:
+        return sums <= top_p
+
+    def too_few_but_one(probs: Tensor, sums: Tensor, top_p: float) -> Tensor:
+        return (sums <= top_p) | (torch.arange(probs.shape[-1]) == 0)
+
+    def unscaled(log_probs: Tensor, temperature: float) -> Tensor:
+        return log_probs.exp()
+
+    return {
+        "the token that crosses top_p belongs in: compare the sum before it, cumsum - probs, with top_p": (
+            _keeping(too_few),
+            _keeping(too_few_but_one),
+            _keeping(too_few, normed=False),
+        ),
+        "one token too many: a token stays if those before it have less than top_p together": _keeping(
+            lambda probs, sums, top_p: (sums - probs < top_p).roll(1, -1) | (sums == probs)
+        ),
+        "the temperature is not used: divide the logarithms by it": _keeping(tempered=unscaled),
+        "the logarithms are divided by the temperature, not multiplied": _keeping(
+            tempered=lambda log_probs, temperature: _tempered(log_probs, 1 / temperature)
+        ),
+        "divide the logarithms, not the probabilities: the sum takes a common factor out again": (
+            _keeping(tempered=lambda log_probs, temperature: _tempered(log_probs, 1.0) / temperature),
+        ),
+        "divided by the temperature, they do not sum to 1: make probabilities of them before top_p": (
+            _keeping(tempered=lambda log_probs, temperature: (log_probs / temperature).exp())
+        ),
+        "the temperature comes first, and top_p counts the probabilities that it leaves": _keeping(
+            tempered=unscaled, after=lambda kept, temperature: kept ** (1 / temperature)
+        ),
+        "the probabilities still stand in the order of the sort: put each back to its token, with scatter": (
+            _keeping(back=lambda kept, order: kept),
+            _keeping(back=lambda kept, order: kept, normed=False),
+        ),
+        "they are put back the wrong way round: order says where each came from, so scatter, not gather": (
+            _keeping(back=lambda kept, order: kept.gather(-1, order))
+        ),
+        "what is kept must sum to 1 again: divide by its sum": _keeping(normed=False),
+        "top_p bounds the sum of the likeliest, not the probability of each": (
+            _keeping(lambda probs, sums, top_p: probs >= 1 - top_p),
+            _keeping(lambda probs, sums, top_p: probs >= top_p),
+        ),
+        "these are logarithms: return probabilities": lambda *case: solution_probabilities(*case).log(),
+        "the least likely are kept: sort from the likeliest down": _keeping(descending=False),
+    }

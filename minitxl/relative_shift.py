@@ -1,0 +1,40 @@
+"""The left-shift of Appendix B, which turns scores by distance into scores by key.
+
+The product of query i with distance p belongs to the key at i - p. So XL multiplies each query with each
+distance once, and then moves every row of the products so that each product stands at its key.
+"""
+
+from einops import rearrange
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn.functional import pad
+
+from minitxl.arguments import check_by_distance
+
+
+def rel_shift(scores: Float[Tensor, "*batch query dist"]) -> Float[Tensor, "*batch query key"]:
+    """Turn columns by distance, n_key-1 … 0, into columns by key, 0 … n_key-1 (Appendix B).
+
+    Row i is the query at position p = n_key - n_query + i among the keys. Its distance to key j is p - j, in
+    column n_key - 1 - (p - j) = j + (n_query - 1 - i). So row i has to move left by n_query - 1 - i: the
+    first row most, the last row not at all. With 2 queries and 3 keys, from the rows a b c and d e f:
+
+        1. put a zero in front of each row             0 a b c | 0 d e f
+        2. drop the first n_query = 2 entries          b c 0 d e f
+        3. cut the line into rows of n_key = 3         b c 0 | d e f
+
+    Why this moves row i by n_query - 1 - i: after step 1 a row has n_key + 1 entries, after step 3 it has
+    n_key. Row i of the result begins at entry n_query + i·n_key of the padded line. Padded row i begins at
+    entry i·(n_key + 1). The difference is n_query - i: the zero in front, and n_query - 1 - i entries more.
+
+    Entries of keys after the query hold the padding zero and values of the next row; the mask
+    hides them. (A fast model does the same in ``fast.cpu_attention``.)
+
+    >>> rel_shift(torch.tensor([[0.0, 1, 2], [3, 4, 5]])).tolist()
+    [[1.0, 2.0, 0.0], [3.0, 4.0, 5.0]]
+    """
+    check_by_distance(scores)
+    n_query = scores.shape[-2]
+    padded = pad(scores, (1, 0))
+    line = rearrange(padded, "... query dist -> ... (query dist)")[..., n_query:]
+    return rearrange(line, "... (query key) -> ... query key", query=n_query)
