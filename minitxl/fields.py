@@ -12,6 +12,7 @@ The fields of a dataclass need no table: ``check_types`` and ``made`` read the r
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields
+from functools import cache
 from math import isfinite
 from pathlib import Path
 from reprlib import Repr
@@ -149,7 +150,7 @@ def checked(
 
 def check_types(config: Any) -> None:
     """Raise a ValueError for a field of a dataclass whose value its annotation does not allow."""
-    for name, rule in rules_of(type(config)).items():
+    for name, rule in rules_of(type(config)).items():  # type: ignore[arg-type]  # a class is hashable
         check(name, getattr(config, name), rule)
 
 
@@ -161,7 +162,8 @@ def made(
     ``more`` are further fields. Names the class does not have are refused, and whatever the class
     itself refuses is told with the file's name.
     """
-    values = checked(mapping, rules_of(cls), file=file, required=required, others="refused")
+    rules = rules_of(cls)  # type: ignore[arg-type]  # a class is hashable
+    values = checked(mapping, rules, file=file, required=required, others="refused")
     with naming(file):
         as_tuples = {
             name: tuple(value) if isinstance(value, list) else value for name, value in values.items()
@@ -169,7 +171,8 @@ def made(
         return cls(**as_tuples, **more)
 
 
-def rules_of(cls: type) -> dict[str, Rule]:
+@cache
+def rules_of(cls: type) -> Mapping[str, Rule]:
     """Return a rule for each field of a dataclass, from its annotation."""
     hints = get_type_hints(cls)
     return {field.name: _rule_of(hints[field.name]) for field in fields(cls)}

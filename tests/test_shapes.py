@@ -56,3 +56,27 @@ def test_a_call_that_was_not_checked_does_not_count_as_checked(as_users_run_it):
 def test_the_package_is_checked():
     with pytest.raises(TypeCheckError):
         sinusoids("three", 4)
+
+
+def test_functions_that_one_def_makes_share_what_is_checked_and_are_decorated_when_they_are_called():
+    decorated = []
+
+    def counting(function):
+        decorated.append(function)
+        return beartype(function)
+
+    def made():
+        @jaxtyped_once(typechecker=counting)
+        def doubled(x: Float[Tensor, "side side"]) -> Float[Tensor, "side side"]:
+            return x * 2
+
+        return doubled
+
+    one, other = made(), made()
+    assert not decorated
+    one(torch.ones(2, 2))
+    count = len(decorated)
+    other(torch.ones(2, 2))
+    assert len(decorated) == count
+    with pytest.raises(TypeCheckError):
+        other(torch.ones(2, 3))

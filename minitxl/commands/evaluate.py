@@ -17,7 +17,7 @@ from tyro.conf import Positional
 from minitxl.commands.shared import Device, TextFlags, device_of, place, text_of_run, unknown_in
 from minitxl.commands.subject import Subject, subject_of
 from minitxl.data.corpora import Corpus
-from minitxl.data.parts import Part
+from minitxl.data.parts import PARTS, Part
 from minitxl.data.tokenizer import word_spec
 from minitxl.fast.bfloat16 import Precision, check_precision
 from minitxl.fields import LONGEST, check, optional, whole
@@ -292,10 +292,13 @@ def progress(model: TransformerLM, total: int, stride: int | None = None) -> Ite
 
 def _trained_on(corpus: Corpus, part: Part, subject: Subject) -> int:
     """Return how many of the tokens to score are known to be of the run's training part."""
-    if part == "whole" and corpus.sha256 in subject.info.learned:
-        return len(corpus.whole)
-    own = corpus.train_sha256 in subject.info.learned
-    return len(corpus.train) if own and part in ("whole", "train") else 0
+    learned = subject.info.learned
+    if not learned:
+        return 0
+    if corpus.part_sha256(part) in learned:
+        return len(getattr(corpus, part))
+    inside: tuple[Part, ...] = PARTS if part == "whole" else ()
+    return sum(len(getattr(corpus, one)) for one in inside if corpus.part_sha256(one) in learned)
 
 
 def _called(part: Part) -> str:

@@ -53,7 +53,12 @@ def subject_of(
     lengths = replace(lengths, clamp_len=model.config.clamp_len)
     with naming(f"the vocabulary of {released_name}"):
         own = None if words is None else Tokenizer("words", _with_unknown(words))
-    return Subject(released_name, model.to(device), lengths, own)
+    return Subject(released_name, _in_full(model).to(device), lengths, own)
+
+
+def _in_full(model: TransformerLM) -> TransformerLM:
+    """Return the model with weights in float32 where they were stored in 16 bits; products are asked for."""
+    return model.float() if next(model.parameters()).element_size() < 4 else model
 
 
 def _state(run: Trained, *, best: bool) -> str:

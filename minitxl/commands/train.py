@@ -16,7 +16,7 @@ from tyro.conf import Positional
 from minitxl.commands.shared import Device, TextFlags, device_of, place, text_of_run
 from minitxl.commands.subject import subject_of
 from minitxl.commands.train_bar import loss
-from minitxl.commands.train_flags import ModelFlags, RunFlags, TrainFlags
+from minitxl.commands.train_flags import FOLLOWING, ModelFlags, RunFlags, TrainFlags
 from minitxl.commands.train_task import Task, new_task, old_task
 from minitxl.pretrained import presets
 from minitxl.pretrained.presets import PRESETS
@@ -189,7 +189,8 @@ def _of_new(first: Train) -> Train | None:
     if first.begins_anew and first.preset is None:
         return None
     preset = None if first.preset is None else PRESETS[first.preset]()
-    train = TrainFlags() if preset is None else TrainFlags(**asdict(preset.train))
+    follows = dict.fromkeys(FOLLOWING)
+    train = TrainFlags() if preset is None else TrainFlags(**{**asdict(preset.train), **follows})
     model = ModelFlags() if preset is None else replace(ModelFlags(**asdict(preset.model)), vocab_size=None)
     if not first.begins_anew:
         subject = subject_of(first.start_from, first.released)

@@ -17,6 +17,8 @@ CHANGEABLE = (
 """Settings that a run may go on with at other values."""
 REGULARIZATION = ("dropout", "attention_dropout", "word_dropout", "variational_dropout")
 """Settings of a model that its weights do not depend on."""
+FOLLOWING = ("warmup", "validate_tokens")
+"""Settings that follow from others where they are not given."""
 SMALLEST_SHARE = 5
 """A warm-up that is left at its default takes at most one step of so many, where there are fewer steps."""
 
@@ -45,6 +47,12 @@ class ModelFlags(ModelConfig):
 class TrainFlags(TrainConfig):
     """How it is trained."""
 
+    warmup: int | None = None  # type: ignore[assignment]
+    """Steps of linear warm-up to the peak; none means those of the preset, or 20, and of a training with
+    fewer steps at most a fifth of them."""
+    validate_tokens: int | None = None  # type: ignore[assignment]
+    """Tokens scored at each validation; none means 8192, or more where 8 lanes of 8 times memory and segment
+    take more. A shorter text is scored whole, of a longer one lanes from all over it."""
     schedule_steps: tyro.conf.Suppress[int | None] = None
     """Set by --decay-now."""
     decay_from: tyro.conf.Suppress[int | None] = None
@@ -56,14 +64,17 @@ class TrainFlags(TrainConfig):
     def checked(self, base: TrainConfig) -> TrainConfig:
         """Return the settings. What was left as in ``base`` follows fewer steps, and longer lengths."""
         values = asdict(self)
-        if self.steps < base.steps and self.warmup == base.warmup:
-            values["warmup"] = min(self.warmup, max(0, self.steps) // SMALLEST_SHARE)
+        for name in FOLLOWING:
+            if values[name] is None:
+                values[name] = getattr(base, name)
+        if self.warmup is None and self.steps < base.steps:
+            values["warmup"] = min(base.warmup, max(0, self.steps) // SMALLEST_SHARE)
         first = base.average_from
         if first is not None and self.average_from == first and self.steps <= first:
             values["average_from"] = self.steps * first // base.steps
         settings = TrainConfig(**values)
-        if self.validate_tokens == base.validate_tokens:
-            enough = max(self.validate_tokens, min(sufficient_tokens(settings), LARGEST))
+        if self.validate_tokens is None:
+            enough = max(base.validate_tokens, min(sufficient_tokens(settings), LARGEST))
             return replace(settings, validate_tokens=enough)
         return settings
 
@@ -98,6 +109,7 @@ def resumed(
         for field in fields(TrainConfig)
         if getattr(flags, field.name) != getattr(own, field.name)
     }
+    changes = {name: value for name, value in changes.items() if not (value is None and name in FOLLOWING)}
     for name in changes:
         if name not in CHANGEABLE:
             hint = (

@@ -47,6 +47,12 @@ class Corpus:
         """Digest of the training part, by which it is known where it comes as a text of its own."""
         return self._digests[0]
 
+    def part_sha256(self, part: Part) -> str:
+        """Return the digest of one part, or of the whole."""
+        if part in ("train", "whole"):
+            return self._digests[part == "whole"]
+        return hashlib.sha256(getattr(self, part).numpy().data).hexdigest()
+
     @cached_property
     def _digests(self) -> tuple[str, str]:
         digest = hashlib.sha256(self.train.numpy().data)

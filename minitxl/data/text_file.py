@@ -11,6 +11,13 @@ from minitxl.files import plain_file
 
 BLOCK = 1 << 20
 """Bytes of a file that are in memory at a time."""
+PACKED = {
+    b"\x1f\x8b\x08": "gzip",
+    b"PK\x03\x04": "zip",
+    b"\xfd7zXZ\x00": "xz",
+    b"7z\xbc\xaf\x27\x1c": "7-Zip",
+}
+"""Kinds of packed files, by the bytes they begin with."""
 
 
 @contextmanager
@@ -21,12 +28,14 @@ def on_disk(path: Path) -> Iterator[Path]:
     end, and are refused like all that is no plain file.
     """
     if not _is_shells_pipe(path):
-        yield plain_file(path)
+        _check_unpacked(plain_file(path))
+        yield path
         return
     with NamedTemporaryFile() as copy:
         with reading(path), path.open("rb") as pipe:
             shutil.copyfileobj(pipe, copy, BLOCK)
         copy.flush()
+        _check_unpacked(Path(copy.name), path)
         yield Path(copy.name)
 
 
@@ -58,6 +67,15 @@ def reading(name: Path | str) -> Iterator[None]:
         yield
     except OSError as error:
         raise ValueError(f"the text {name} can't be read: {error.strerror or error}") from error
+
+
+def _check_unpacked(path: Path, named: Path | None = None) -> None:
+    """Raise a ValueError for an archive or a packed file, whose bytes are no text."""
+    with reading(named or path), path.open("rb") as file:
+        begin = file.read(max(map(len, PACKED)))
+    for mark, kind in PACKED.items():
+        if begin.startswith(mark):
+            raise ValueError(f"the text {named or path} must be unpacked, got a file of {kind}")
 
 
 def _is_shells_pipe(path: Path) -> bool:

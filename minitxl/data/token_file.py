@@ -7,6 +7,7 @@ from codecs import getincrementaldecoder
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import IncrementalNewlineDecoder
 from itertools import chain
 from pathlib import Path
 from tokenize import TokenError
@@ -169,13 +170,13 @@ def _decoded(blocks: Iterable[bytes], name: str) -> Iterator[str]:
 
 
 def _whole_lines(texts: Iterable[str]) -> Iterator[str]:
-    """Yield a text in pieces that end where a line does."""
-    rest = ""
+    """Yield a text in pieces that end where a line does, by \\n, \\r\\n or \\r, which become \\n."""
+    newlines, rest = IncrementalNewlineDecoder(None, translate=True), ""
     for text in texts:
-        lines, line_break, rest = (rest + text).rpartition("\n")
+        lines, line_break, rest = (rest + newlines.decode(text)).rpartition("\n")
         if line_break:
             yield lines + line_break
-    if rest:
+    if rest := rest + newlines.decode("", final=True):
         yield rest
 
 

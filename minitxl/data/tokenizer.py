@@ -150,14 +150,16 @@ class Tokenizer:
         return self.unit.removesuffix("s")
 
     def encode(self, text: str) -> Int64[Tensor, "_"]:
-        """Return the ids of a text; a line break is that of the vocabulary's words.
+        """Return the ids of a text; a line break is that of the vocabulary's words, and stands between lines.
 
+        So a last line without a line break ends without one, where a file's last line gets one.
         Bytes are those that were typed, even if they are not UTF-8.
         """
         if self.vocabulary is None:
             return torch.tensor(list(text.encode(errors="surrogateescape")), dtype=torch.int64)
         line_break = " ".join(word_spec(self.vocabulary).line_break)
-        symbols = text.replace("\n", f" {line_break} ").split() if self.unit == "words" else list(text)
+        lines = text.replace("\r\n", "\n").replace("\r", "\n")
+        symbols = lines.replace("\n", f" {line_break} ").split() if self.unit == "words" else list(text)
         try:
             return torch.tensor(self.vocabulary.encode(symbols), dtype=torch.int64)
         except UnknownSymbolError as error:

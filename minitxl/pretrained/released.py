@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,13 @@ from minitxl.inference.config import EvaluateConfig
 from minitxl.model import TransformerLM
 from minitxl.pretrained import original, torch_files
 from minitxl.pretrained.hub import CONFIG, SMALL, VOCABULARIES, WEIGHTS, WORDS, folder_of
+from minitxl.pretrained.port_keys import OTHERS
 from minitxl.training.checkpoints import tensor_digest
 
 CONFIG_BYTES = 2**20
 """Size of a config.json that is read, at most."""
 LARGEST_MEMORY = 2**31 - 1
+TOKENIZER = "tokenizer_config.json"
 DIGEST = "sha256"
 """Name in the metadata of the weights under which ``save_released`` keeps the digest of the tensors."""
 DEFAULTS: Mapping[str, Any] = {
@@ -65,7 +68,10 @@ def load_released(path_or_repo: str | Path) -> tuple[TransformerLM, EvaluateConf
     content = read_json(path, at_most=CONFIG_BYTES)
     settings = {**DEFAULTS, **checked(content, SPEC, file=path, required=REQUIRED)}
     with naming(path):
+        _check_keys(content)
         config = original.original_config(_original_keys(settings))
+        with torch.device("meta"):
+            TransformerLM(config)  # so that what its clusters can't be is said of this file
         memory = settings["mem_len"]
         window = memory if settings["same_length"] and memory else None
         evaluate = EvaluateConfig(seg_len=128, mem_len=memory, window=window)
@@ -73,6 +79,17 @@ def load_released(path_or_repo: str | Path) -> tuple[TransformerLM, EvaluateConf
     with naming(path):
         state = {name.removeprefix("transformer."): tensor for name, tensor in tensors.items()}
         return original.model_of(config, state, cluster_order="released"), evaluate
+
+
+def _check_keys(content: Mapping[str, Any]) -> None:
+    """Raise a ValueError for a key that the port doesn't know, as a misspelt one."""
+    for name in content:
+        if name not in SPEC and name not in OTHERS:
+            like = get_close_matches(name, [key for key in SPEC if key not in content], n=1)
+            meant = f"{like[0]}, which is not given," if like else "a key of the port"
+            raise ValueError(
+                f"{name} must be {meant} to mean anything, got {content[name]!r:.40}: rename or remove it"
+            )
 
 
 def save_released(
@@ -145,12 +162,25 @@ def vocabulary_in(path_or_repo: str | Path) -> list[str] | None:
     path = next((folder / name for name in VOCABULARIES if (folder / name).exists()), None)
     if path is None:
         return None
+    settings = folder / TOKENIZER
+    if settings.exists():
+        _check_case(read_json(settings, at_most=CONFIG_BYTES), settings)
     return _words_of_lines(path) if path.name == WORDS else load_released_vocabulary(path)
+
+
+def _check_case(content: object, path: Path) -> None:
+    """Raise a ValueError for a tokenizer that writes a text in lower case first, which ours does not."""
+    for name in ("lower_case", "do_lower_case"):
+        if isinstance(content, Mapping) and content.get(name):
+            raise ValueError(
+                f"{path}: {name} must be false, got {content[name]!r}: write the texts in lower case, as the "
+                f"vocabulary's words are, and set it to false"
+            )
 
 
 def _words_of_lines(path: Path) -> list[str]:
     """Return the words of vocab.txt, one a line."""
-    with plain_file(path).open(encoding="utf-8", newline="\n") as file:
+    with plain_file(path).open(encoding="utf-8-sig", newline="\n") as file:
         words = file.read(SMALL).removesuffix("\n").split("\n")
     wrong = next((number for number, word in enumerate(words, 1) if word.split() != [word]), None)
     if wrong is not None:
@@ -184,6 +214,8 @@ def load_released_vocabulary(path: Path) -> list[str]:
         raise ValueError(f"{path} is not a vocabulary of plain containers, and is not read") from error
     if not tables:
         raise ValueError(f"{path} is not a vocabulary of plain containers, and is not read")
+    for table in tables:
+        _check_case(table, path)
     words = next((table["idx2sym"] for table in tables if "idx2sym" in table), None)
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
         raise ValueError(f"{path} must hold a list of words named idx2sym")

@@ -1,7 +1,8 @@
 """The folder of a run: which files are its own, who may write there, and what can be read from it.
 
 checkpoint-00000300.safetensors  the run after step 300; the newest few are kept
-best.safetensors                 the model of the best validation
+best-00000180.safetensors        the model of the best validation, here after step 180; those are kept that
+                                 a checkpoint names as its best, so the run can go back to any checkpoint
 words.json, characters.json      the vocabulary, of a run in words or characters
 config.json                      settings and text, for people to read
 log.jsonl                        a record a line
@@ -33,7 +34,7 @@ from minitxl.training.run_config_file import CONFIG
 from minitxl.training.run_info import RunInfo, tokenizer_of, vocabulary_file
 
 NAME = re.compile(r"checkpoint-(\d{8,})\.safetensors")
-BEST = "best.safetensors"
+BEST = re.compile(r"best-(\d{8,})\.safetensors")
 LOCK = ".lock"
 
 
@@ -55,13 +56,13 @@ class Trained(NamedTuple):
 
 
 def trained(folder: Path | str, *, best: bool = False, device: torch.device | str = "cpu") -> Trained:
-    """Return the model of a run after its last checkpoint, or with ``best`` after its best validation."""
+    """Return the model of a run after its last checkpoint, or that of the best validation until then."""
     folder = Path(folder)
-    path = folder / BEST if best else newest(folder)
+    path = newest(folder)
     if path is None:
         raise ValueError(f"{folder} must hold a run of minitxl train, got no checkpoint")
-    if best and not path.exists():
-        raise ValueError(f"{folder} must hold the model of a validation, got no {BEST}")
+    if best:
+        path = _best_of(path)
     tensors, about = checkpoints.read(path) if best else saved_run.read(path)
     described = saved_run.describe(about, path)
     model = checkpoints.model_of(tensors, about, file=path, device=device)
@@ -74,16 +75,35 @@ def checkpoint(folder: Path, step: int) -> Path:
     return folder / f"checkpoint-{step:08}.safetensors"
 
 
+def best(folder: Path, step: int) -> Path:
+    """Return the path of the model that was best in validation after a step."""
+    return folder / f"best-{step:08}.safetensors"
+
+
 def newest(folder: Path) -> Path | None:
     """Return the checkpoint of the latest step; None where the folder holds no run, or is not there."""
     paths = _checkpoints(folder)
     return paths[-1] if paths else None
 
 
-def prune(folder: Path, keep: int) -> None:
-    """Remove all checkpoints but the newest ``keep``."""
-    for old in _checkpoints(folder)[:-keep]:
-        old.unlink()
+def prune(folder: Path, keep: int, *, best_step: int) -> None:
+    """Remove all checkpoints but the newest ``keep``, and each best model that none of them names.
+
+    That of ``best_step`` stays as well: the next checkpoint will name it.
+    """
+    checkpoints = _checkpoints(folder)
+    for path in checkpoints[:-keep]:
+        path.unlink()
+    try:
+        steps = {
+            best_step,
+            *(saved_run.described_in(path).progress.best_step for path in checkpoints[-keep:]),
+        }
+    except ValueError:  # a damaged checkpoint: what it names is not known
+        return
+    for path in folder.glob("best-*.safetensors"):
+        if BEST.fullmatch(path.name) and path not in {best(folder, step) for step in steps}:
+            path.unlink()
 
 
 def check(folder: Path, tokenizer: Tokenizer) -> None:
@@ -95,7 +115,8 @@ def check(folder: Path, tokenizer: Tokenizer) -> None:
     if not folder.exists():
         return
     vocabulary = vocabulary_file(folder, tokenizer.unit)
-    for path in (folder / LOCK, folder / LOG, folder / CONFIG, folder / BEST, vocabulary):
+    models = [path for path in folder.glob("best-*.safetensors") if BEST.fullmatch(path.name)]
+    for path in (folder / LOCK, folder / LOG, folder / CONFIG, *models, vocabulary):
         if path.exists():
             plain_file(path)
     if newest(folder) is not None:
@@ -141,6 +162,24 @@ def clean(folder: Path) -> None:
             shutil.rmtree(path)
 
 
+def _best_of(checkpoint: Path) -> Path:
+    """Return the best model that a checkpoint names. Raise a ValueError where there is none."""
+    described = saved_run.described_in(checkpoint)
+    step, best_step = described.step, described.progress.best_step
+    if not best_step:
+        raise ValueError(
+            f"{checkpoint.parent} must hold the model of a validation, got none up to the last checkpoint, "
+            f"of step {step:,}"
+        )
+    path = best(checkpoint.parent, best_step)
+    if not path.exists():
+        raise ValueError(
+            f"{checkpoint.parent} must hold {path.name}, the model that was best in validation up to step "
+            f"{step:,}, got no such file"
+        )
+    return path
+
+
 def _checkpoints(folder: Path) -> list[Path]:
     """Return the folder's checkpoints in the order of their steps."""
     if folder.exists() and not folder.is_dir():
@@ -166,6 +205,7 @@ def _is_half_written(path: Path) -> bool:
     written = re.match(r"\.(.+)\.[a-z0-9_]{8}$", path.name)
     if not written:
         return False
-    own = {BEST, CONFIG, LOG, *(vocabulary_file(path.parent, unit).name for unit in VOCABULARY_UNITS)}
+    own = {CONFIG, LOG, *(vocabulary_file(path.parent, unit).name for unit in VOCABULARY_UNITS)}
     name = written[1]
-    return (name in own or bool(NAME.fullmatch(name))) and is_left_behind(path, name)
+    of_a_step = NAME.fullmatch(name) or BEST.fullmatch(name)
+    return (name in own or of_a_step is not None) and is_left_behind(path, name)

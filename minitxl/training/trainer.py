@@ -53,7 +53,7 @@ def train(
         return Ending(early=True)
     with signals.noted(stop) as noted, _log(run, folder, run_config) as write:
         if distributed.rank() == 0:
-            run_folder.prune(folder, run_config.checkpoints)
+            run_folder.prune(folder, run_config.checkpoints, best_step=run.progress.best_step)
         config = run.model.config
         guard = LossGuard(run_config.spike, vocab_size=config.vocab_size, warmup=run.settings.warmup)
         meter = Meter(
@@ -70,7 +70,7 @@ def train(
             report(record, line)
             guard.check(record)
             if record.valid_bits is not None:
-                _keep_best(run, record, folder, info)
+                _keep_best(run, record, folder, info, run_config)
             minutes = run_config.checkpoint_minutes
             due = minutes is not None and time.monotonic() - saved >= 60 * minutes
             # One reduction carries both: the signal's number, and whether a checkpoint is due.
@@ -79,7 +79,7 @@ def train(
             if number or checkpoint_due or early or is_due(run, run_config.checkpoint_every):
                 saved_run.save(run, run_folder.checkpoint(folder, run.step), info)
                 if distributed.rank() == 0:
-                    run_folder.prune(folder, run_config.checkpoints)
+                    run_folder.prune(folder, run_config.checkpoints, best_step=run.progress.best_step)
                 saved = time.monotonic()
             if (number or early) and run.step < run.settings.steps:
                 return Ending(number, early=not number)
@@ -92,12 +92,14 @@ def begin(run: Run, folder: Path, info: RunInfo, *, changed: bool = False) -> No
         saved_run.save(run, run_folder.checkpoint(folder, run.step), info)
 
 
-def _keep_best(run: Run, record: Record, folder: Path, info: RunInfo) -> None:
+def _keep_best(run: Run, record: Record, folder: Path, info: RunInfo, run_config: RunConfig) -> None:
     """Keep the model of this step if its validation loss is the lowest so far."""
     best, bits = run.progress.best_bits, record.valid_bits
     if bits is not None and (best is None or bits < best):
         run.progress.best_step, run.progress.best_bits = record.step, bits
-        saved_run.save_best(run, folder / run_folder.BEST, info)
+        saved_run.save_best(run, run_folder.best(folder, run.step), info)
+        if distributed.rank() == 0:
+            run_folder.prune(folder, run_config.checkpoints, best_step=run.step)
 
 
 def is_stale(run: Run, run_config: RunConfig) -> bool:

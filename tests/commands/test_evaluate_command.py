@@ -5,6 +5,7 @@ import shlex
 import socket
 from collections import Counter
 from collections.abc import Iterator
+from copy import deepcopy
 from math import exp
 from random import Random
 
@@ -122,6 +123,18 @@ def test_a_released_folder_is_scored_as_model_and_extend_score_the_original_code
         "model was trained on exactly this text"
     ) in out
     assert "bits per word" in out
+
+
+def test_released_weights_of_16_bits_are_scored_in_float32(tmp_path, released, capsys):
+    """Scored in float16, the perplexity would be another in its fourth digit."""
+    folder, model = released
+    halved = deepcopy(model).half()
+    write_released(folder, halved, file="model.safetensors", mem_len=24)
+    call("evaluate --released", folder)
+    scored = told(capsys)
+    write_released(folder, halved.float(), file="model.safetensors", mem_len=24)
+    call("evaluate --released", folder)
+    assert re.findall(r"^[\d.]+ bits.*$", scored, re.M) == re.findall(r"^[\d.]+ bits.*$", told(capsys), re.M)
 
 
 @pytest.mark.parametrize("name", ["vocab.bin", "vocab.pkl"])
@@ -448,6 +461,13 @@ def test_tokens_that_the_run_was_trained_on_are_counted(byte_run, book, other, t
 
     assert trained_on() == trained_on("--text", other) == trained_on("--text", book, "--part valid") == []
     assert trained_on("--text", book, "--part whole") == trained_on("--part train") == ["1,728"]
+    learned = book.read_bytes()[:1728]
+    for part, text in {"train": other.read_bytes(), "valid": b"another text", "test": learned}.items():
+        (tmp_path / "rotated").mkdir(exist_ok=True)
+        (tmp_path / "rotated" / f"{part}.txt").write_bytes(text)
+    assert trained_on("--text", tmp_path / "rotated") == ["1,728"]
+    assert trained_on("--text", tmp_path / "rotated", "--part whole") == ["1,728"]
+    assert trained_on("--text", tmp_path / "rotated", "--part valid") == []
     beginning = tmp_path / "beginning.txt"
     beginning.write_bytes(book.read_bytes()[:1728])
     assert trained_on("--text", beginning) == ["1,728"]

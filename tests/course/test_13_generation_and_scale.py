@@ -23,7 +23,7 @@ PAGE = Page("13_generation_and_scale")
 NAMES = PAGE.cells["model"][PAGE.cells["model"].index("def tokens_of") :].partition("\nprint(")[0]
 BLANKS = {
     "write": ("write-text", checks.check_generate),
-    "my-probabilities": ("exercise-probabilities", drawing.check_probabilities),
+    "my-probabilities": ("exercise-probabilities", drawing.check_probs),
     "fill-left": ("exercise-fill", prompt_checks.check_fill_left),
 }
 

@@ -298,6 +298,27 @@ def test_a_text_of_yours_is_characters_or_words(folder, tmp_path):
     assert corpus.tokenizer.vocabulary.symbols == ("<eos>", "één", "twee", "drie")
 
 
+@pytest.mark.parametrize("end", ["\r\n", "\r"])
+@pytest.mark.parametrize("block", [1, 4, 1 << 20])
+def test_lines_of_words_end_as_on_any_system(folder, tmp_path, monkeypatch, end, block):
+    monkeypatch.setattr(text_file, "BLOCK", block)
+    (tmp_path / "unix").write_bytes(b"a b\n\nc a\nb")
+    (tmp_path / "other").write_bytes(b"a b\n\nc a\nb".replace(b"\n", end.encode()))
+    unix, other = (datasets.from_files([tmp_path / name], "words", min_count=1) for name in ("unix", "other"))
+    read = [one.tokenizer.vocabulary.decode(one.whole.tolist()) for one in (other, unix)]
+    assert read[0] == read[1] == ["a", "b", "<eos>", "<eos>", "c", "a", "<eos>", "b", "<eos>"]
+    text = f"a b{end}c"
+    assert other.tokenizer.encode(text).tolist() == unix.tokenizer.encode("a b\nc").tolist()
+
+
+@pytest.mark.parametrize("unit", ["bytes", "words"])
+@pytest.mark.parametrize("begin", text_file.PACKED)
+def test_a_packed_text_is_refused(folder, tmp_path, begin, unit):
+    (tmp_path / "text").write_bytes(begin + b"and more")
+    with pytest.raises(ValueError, match=f"text must be unpacked, got a file of {text_file.PACKED[begin]}"):
+        datasets.from_files([tmp_path / "text"], unit)
+
+
 def named(folder, **texts: str):
     folder.mkdir(exist_ok=True)
     for name, text in texts.items():

@@ -153,6 +153,55 @@ def test_a_tied_tensor_that_differs_under_another_name_is_refused(name, first):
         load_original(config, state)
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "sentence"),
+    [
+        (
+            "pre_layernorm",
+            True,
+            "pre_layernorm must be pre_lnorm, which is not given, to mean anything, got True",
+        ),
+        ("clamp_length", 7, "clamp_length must be clamp_len, which is not given, to mean anything, got 7"),
+        ("layer_norm_eps", 0.1, "layer_norm_eps must be layer_norm_epsilon, which is not given, to mean"),
+        ("quantization_config", {}, "quantization_config must be a key of the port to mean anything"),
+    ],
+)
+def test_a_key_that_the_port_does_not_know_is_refused(released, name, value, sentence):
+    folder, _, _ = released
+    path = folder / "config.json"
+    settings = json.loads(path.read_text())
+    for known in ("pre_lnorm", "clamp_len", "layer_norm_epsilon"):
+        settings.pop(known, None)
+    path.write_text(json.dumps({**settings, "use_cache": True, "id2label": {"0": "LABEL_0"}}))
+    load_released(folder)
+    path.write_text(json.dumps({**settings, name: value}))
+    with pytest.raises(ValueError, match=f"config.json: {sentence}"):
+        load_released(folder)
+
+
+def test_what_the_clusters_can_not_be_is_said_of_config_json(released):
+    folder, _, _ = released
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"cutoffs": [4, 4]}))
+    with pytest.raises(ValueError, match=r"config\.json: cutoffs must strictly increase"):
+        load_released(folder)
+
+
+def test_a_vocabulary_in_lower_case_is_refused_and_a_byte_order_mark_is_no_letter(tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "vocab.txt").write_bytes(b"\xef\xbb\xbf<eos>\na\n")
+    assert vocabulary_in(tmp_path) == ["<eos>", "a"]
+    (tmp_path / "tokenizer_config.json").write_text('{"lower_case": false}')
+    assert vocabulary_in(tmp_path) == ["<eos>", "a"]
+    (tmp_path / "tokenizer_config.json").write_text('{"lower_case": true}')
+    with pytest.raises(ValueError, match=r"tokenizer_config\.json: lower_case must be false, got True"):
+        vocabulary_in(tmp_path)
+    torch.save({"idx2sym": ["a"], "lower_case": True}, tmp_path / "vocab.pkl")
+    (tmp_path / "tokenizer_config.json").unlink()
+    with pytest.raises(ValueError, match=r"vocab\.pkl: lower_case must be false, got True"):
+        vocabulary_in(tmp_path)
+
+
 def test_projections_that_config_json_ties_by_tie_projs_alone_are_tied_so(released):
     """The port writes no proj_share_all_but_first, whose default would tie them all but the first."""
     folder, _, _ = released

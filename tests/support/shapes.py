@@ -1,12 +1,14 @@
 """Checks of the shapes in signatures: each function once for each combination of shapes and types.
 
 jaxtyping checks every call, which took more than a quarter of the tests' time: a training calls the same
-functions with the same shapes at each step, and the first call says all that the others would.
+functions with the same shapes at each step, and the first call says all that the others would. A function is
+decorated when it is first called: a function within another is made anew at each call of that one, and to
+decorate it took more time than all else in some tests.
 """
 
 from collections.abc import Callable, Hashable, Mapping
-from functools import wraps
-from types import FunctionType
+from functools import cache, partial, wraps
+from types import CodeType, FunctionType
 from typing import Any
 
 import jaxtyping
@@ -15,6 +17,8 @@ from torch import Tensor
 
 EACH = 16
 """Longest sequence or mapping whose values are told apart; of a longer one its length is."""
+PLAIN = {bool, int, str, type(None)}
+"""Types whose values are told apart."""
 _jaxtyped = jaxtyping.jaxtyped
 
 
@@ -28,14 +32,19 @@ def jaxtyped_once(*, typechecker: Callable[..., Any]) -> Callable[[Any], Any]:
     """Return the decorator of a function or a class."""
 
     def decorated(what: Any) -> Any:
-        checked = _jaxtyped(what, typechecker=typechecker)
-        return _once(what, checked) if isinstance(what, FunctionType) else checked
+        checked = _jaxtyped(typechecker=typechecker)
+        return _once(what, checked) if isinstance(what, FunctionType) else checked(what)
 
     return decorated
 
 
-def _once(function: Callable[..., Any], checked: Callable[..., Any]) -> Callable[..., Any]:
-    known: set[Hashable] = set()
+_known: dict[CodeType, set[Hashable]] = {}
+"""Combinations that were checked, by the code of a function: all that one ``def`` makes share it."""
+
+
+def _once(function: FunctionType, decorate: Callable[[Any], Any]) -> Callable[..., Any]:
+    known = _known.setdefault(function.__code__, set())
+    checked = cache(partial(decorate, function))
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -44,7 +53,7 @@ def _once(function: Callable[..., Any], checked: Callable[..., Any]) -> Callable
         key = _kind(args), _kind(kwargs)
         if key in known:
             return function(*args, **kwargs)
-        result = checked(*args, **kwargs)
+        result = checked()(*args, **kwargs)
         known.add(key)
         return result
 
@@ -53,15 +62,15 @@ def _once(function: Callable[..., Any], checked: Callable[..., Any]) -> Callable
 
 def _kind(value: Any) -> Hashable:
     """Return what a signature can tell of a value: shape and number format, number, word, or class."""
-    if isinstance(value, Tensor):
-        return type(value), tuple(map(str, value.shape)), value.dtype
-    if isinstance(value, bool | int | str | None):
-        return type(value), value
-    if isinstance(value, tuple | list):
-        return type(value), tuple(map(_kind, value)) if len(value) <= EACH else len(value)
-    if isinstance(value, Mapping):
-        inside = (
-            tuple((str(key), _kind(one)) for key, one in value.items()) if len(value) <= EACH else len(value)
-        )
-        return type(value), inside
-    return type(value)
+    kind = type(value)
+    if kind in PLAIN:
+        return kind, value
+    if issubclass(kind, Tensor):
+        return kind, str(value.shape), value.dtype
+    if issubclass(kind, tuple | list):
+        return kind, tuple(map(_kind, value)) if len(value) <= EACH else len(value)
+    if issubclass(kind, Mapping):
+        if len(value) > EACH:
+            return kind, len(value)
+        return kind, tuple((str(key), _kind(one)) for key, one in value.items())
+    return kind

@@ -29,9 +29,10 @@ MOMENTS = {
     "after the sync of run",
     "half of a line",
     "os.remove checkpoint-N.safetensors",
+    "os.remove best-N.safetensors",
 } | {
     moment.format(name)
-    for name in ("checkpoint-N.safetensors", "best.safetensors", "log.jsonl", "config.json", "words.json")
+    for name in ("checkpoint-N.safetensors", "best-N.safetensors", "log.jsonl", "config.json", "words.json")
     for moment in (
         "tempfile.mkdtemp .{}.tmp",
         "half of hidden {}",
@@ -88,7 +89,7 @@ class Whole:
         assert {path.name for path in folder.iterdir()} == {*names} - {*old}
         steps = self.step_reached(folder)
         assert len((folder / metrics_log.LOG).read_text().splitlines()) == steps
-        for path in (folder / run_folder.BEST, *folder.glob("*s.json")):
+        for path in (*folder.glob("best-*"), *folder.glob("*s.json")):
             assert path.read_bytes() == (self.folder / path.name).read_bytes()
 
 

@@ -133,7 +133,7 @@ def test_cleaning_the_folder_of_a_run_leaves_the_files_of_others(name, run):
     [
         ".checkpoint-00000300.safetensors.ab_d3fgh/checkpoint-00000300.safetensors",
         ".checkpoint-00000000.safetensors.ab_d3fgh/.tmpX7fGhQ",
-        ".best.safetensors.abcdefgh/best.safetensors",
+        ".best-00000300.safetensors.abcdefgh/best-00000300.safetensors",
         ".words.json.abcdefgh/words.json",
         ".log.jsonl.abcdefgh/log.jsonl",
         ".config.json.abcdefgh/config.json",
@@ -179,9 +179,8 @@ def test_a_pipe_in_a_folder_is_refused_and_not_waited_for(name, run):
 
 
 def test_a_folder_where_the_best_model_is_saved_is_refused_before_a_step(run):
-    (run / "best.safetensors").unlink(missing_ok=True)
-    (run / "best.safetensors").mkdir()
-    with pytest.raises(ValueError, match=r"best\.safetensors must be a plain file, got a folder"):
+    (run / "best-00000003.safetensors").mkdir()
+    with pytest.raises(ValueError, match=r"best-00000003\.safetensors must be a plain file, got a folder"):
         run_folder.check(run, WORDS)
 
 

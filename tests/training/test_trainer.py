@@ -177,12 +177,44 @@ def test_the_model_of_the_best_validation_is_kept(tmp_path, monkeypatch):
     best = run_folder.trained(tmp_path, best=True).model
     assert_same_weights(dict(best.named_parameters()), seen[8])
     assert_same_weights(dict(run_folder.trained(tmp_path).model.named_parameters()), seen[12])
-    assert load_model(tmp_path / run_folder.BEST).config == run.model.config
+    assert load_model(run_folder.best(tmp_path, 8)).config == run.model.config
+
+
+@pytest.mark.parametrize("rolled_back", [True, False])
+def test_a_run_that_goes_back_to_a_checkpoint_has_its_best_model_again(rolled_back, tmp_path, monkeypatch):
+    """Step 8 was the best, and is not of the run that goes on from step 4."""
+    validations(monkeypatch, [3.5, 3.0, 3.25])
+    run = new_run()
+    train(run, tmp_path, RunConfig(checkpoint_every=4, checkpoints=9))
+    assert run_folder.trained(tmp_path, best=True).step == 8
+    if rolled_back:
+        for step in (8, 12):
+            run_folder.checkpoint(tmp_path, step).unlink()
+    else:
+        run_folder.checkpoint(tmp_path, 12).unlink()
+    step = 4 if rolled_back else 8
+    assert run_folder.trained(tmp_path, best=True).step == step
+    validations(monkeypatch, [3.9, 3.8])
+    again = resume(run_folder.newest(tmp_path))
+    train(again, tmp_path)
+    assert (again.step, again.progress.best_step) == (12, step)
+    assert run_folder.trained(tmp_path, best=True).step == step
+    assert [path.name for path in sorted(tmp_path.glob("best-*"))] == [run_folder.best(tmp_path, step).name]
+
+
+def test_a_best_model_that_is_gone_is_named(tmp_path, monkeypatch):
+    validations(monkeypatch, [3.5, 3.0, 3.25])
+    train(new_run(), tmp_path)
+    run_folder.best(tmp_path, 8).unlink()
+    with pytest.raises(ValueError, match=r"must hold best-00000008\.safetensors, the model that was best"):
+        run_folder.trained(tmp_path, best=True)
 
 
 def test_a_run_without_a_validation_has_no_best_model(tmp_path):
     trainer.begin(new_run(), tmp_path, RunInfo())
-    with pytest.raises(ValueError, match=r"must hold the model of a validation, got no best\.safetensors"):
+    with pytest.raises(
+        ValueError, match="must hold the model of a validation, got none up to the last checkpoint, of step 0"
+    ):
         run_folder.trained(tmp_path, best=True)
 
 

@@ -13,12 +13,12 @@ Rule = Callable[[Tensor, Tensor, float], Tensor]
 """Of sorted probabilities, their running sums and ``top_p``: which tokens stay."""
 
 
-def solution_probabilities(log_probs: Tensor, temperature: float, top_p: float) -> Tensor:
+def solution_probs(log_probs: Tensor, temperature: float, top_p: float) -> Tensor:
     """Return the probabilities of the fewest likeliest tokens that have ``top_p`` together; they sum to 1."""
     return top_k_top_p(log_probs, temperature=temperature, top_p=top_p)
 
 
-def check_probabilities(attempt: Callable[..., Tensor]) -> Verdict:
+def check_probs(attempt: Callable[..., Tensor]) -> Verdict:
     """Check ``attempt(log_probs, temperature, top_p)``, which gives the probabilities to draw from.
 
     No case has tokens with exactly ``top_p`` together: widely used code keeps one more there.
@@ -29,7 +29,7 @@ def check_probabilities(attempt: Callable[..., Tensor]) -> Verdict:
     ways = ((1.0, 0.3), (1.0, 0.5), (0.5, 0.9), (2.0, 0.9))
     cases = [(one, *way) for one, way in zip(drawn, ways, strict=True)]
     praise = "the temperature first, and then the fewest likeliest tokens that have this probability together"
-    judged = partial(judge, attempt, reference=solution_probabilities, praise=praise)
+    judged = partial(judge, attempt, reference=solution_probs, praise=praise)
     verdict = judged(cases=cases, mistakes=_mistakes())
     return judged(cases=[(whole, 0.7, 1.0)], mistakes={}) if verdict.right else verdict
 
@@ -111,6 +111,6 @@ def _mistakes() -> dict[str, Function | Sequence[Function]]:
             _keeping(lambda probs, sums, top_p: probs >= 1 - top_p),
             _keeping(lambda probs, sums, top_p: probs >= top_p),
         ),
-        "these are logarithms: return probabilities": lambda *case: solution_probabilities(*case).log(),
+        "these are logarithms: return probabilities": lambda *case: solution_probs(*case).log(),
         "the least likely are kept: sort from the likeliest down": _keeping(descending=False),
     }

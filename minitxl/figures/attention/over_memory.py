@@ -60,7 +60,8 @@ def widest_heads(data: Data) -> Picture:
             _over_text(axes, np.array(matrix), data["text"], f"layer {layer + 1},\nhead {head + 1}")
         share = np.array(data["text"]["weights"])[..., : data["text"]["memory"]].sum(-1).mean(1) * 100
         words = f"The widest heads give {min(share):.0f} to {max(share):.0f} % of their weight to memory"
-        rows[0].set_title(fitted(f"{words}, left of the line: a row a query"))
+        rows[0].set_title(fitted(f"{words}, left of the line"))
+        rows[-1].set_xlabel("a row a query, the last at the bottom;\nthe brighter, the more weight")
         _name_characters(rows[-1], data["text"])
     return Picture(figure, f"Weights of the widest heads on one text: {_widest(data)}. {_shown(data)}")
 
@@ -73,7 +74,8 @@ def terms_on_text(data: Data) -> Picture:
             matrix = np.array(data["text"]["terms"]["abcd".index(name)])
             _over_text(axes, _causal(matrix), data["text"], TERMS[name].replace(" ", "\n", 1))
         words = "Term (d) alone favours the near" if _favours_the_near(data["text"]) else "Terms of one head"
-        rows[0].set_title(fitted(f"{words}: one head before the softmax, a row a query"))
+        rows[0].set_title(fitted(f"{words}: one head before the softmax"))
+        rows[-1].set_xlabel("a row a query, the last at the bottom;\nthe brighter, the larger the term")
         _name_characters(rows[-1], data["text"])
     layer, head = data["wide"][0]
     return Picture(figure, f"Terms (a), (b) and (d) of layer {layer + 1} head {head + 1}. {_shown(data)}")

@@ -41,7 +41,7 @@ def later_positions(data: Data) -> Picture:
         brings.invert_yaxis()
         brings.set(
             title=f"Memory helps in every seed:\n{', '.join(helped) or 'none'}",
-            xlabel=f"{BITS} that memory saves\nwith the same seed; a bar is the mean",
+            xlabel=f"harms  ←  memory  →  helps\n{BITS} that it saves\nwith the same seed; a bar is the mean",
         )
         ends = {}
         for kind in gains:

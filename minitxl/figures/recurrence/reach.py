@@ -131,6 +131,10 @@ def copying(data: Data) -> Picture:
     )
 
 
+SHARP = 0.5
+"""Least weight on one distance of a head that is drawn."""
+
+
 def relay_routes(data: Data, *, seed: int = 0) -> Picture:
     """Draw for each distance the accuracy of one seed, and how far back its heads look in both layers.
 
@@ -154,7 +158,7 @@ def relay_routes(data: Data, *, seed: int = 0) -> Picture:
                     measured["distance"][layer], measured["weight"][layer], strict=True
                 ):
                     for offset, distance, weight in zip(offsets, distances, weights, strict=True):
-                        if weight >= 0.5:
+                        if weight >= SHARP:
                             mark, colour = ("s", BLUE) if distance <= offset else ("o", ORANGE)
                             axes.plot(offset, distance, mark, ms=9 * weight, mfc="none", mec=colour)
                 farthest = [offset + data["mem_len"] for offset in offsets]
@@ -175,7 +179,32 @@ def relay_routes(data: Data, *, seed: int = 0) -> Picture:
         shade, chance = grid[0, 0].patches[-1], grid[0, 0].lines[0]
         handles, labels = [*handles, shade, chance], [*labels, "token more than one hop back", "chance"]
         legend_outside(figure, handles, labels, ncols=3)
+        if all(_adds_up(row, measured) for row in rows for measured in row["seeds"]):
+            headline(
+                figure, "Over two hops a token is copied where the looks of two heads add up to its distance"
+            )
     return Picture(figure, " ".join(_route_in_words(row, seed) for row in rows))
+
+
+def _adds_up(row: Data, measured: Data) -> bool:
+    """True if the copy over two hops succeeds at just those offsets from which two sharp heads lead there."""
+    (first, last), (first_weight, last_weight) = measured["distance"], measured["weight"]
+    seg_len = len(measured["accuracy"])
+
+    def leads(offset: int) -> bool:
+        for looks, weights in zip(last, last_weight, strict=True):
+            relay = (offset - looks[offset]) % seg_len  # the offset, in its own segment, of the token between
+            for others, other_weights in zip(first, first_weight, strict=True):
+                sharp = min(weights[offset], other_weights[relay]) >= SHARP
+                if sharp and looks[offset] + others[relay] == row["distance"]:
+                    return True
+        return False
+
+    return all(
+        leads(offset) == (accuracy > 0.5)
+        for offset, (hops, accuracy) in enumerate(zip(row["hops"], measured["accuracy"], strict=True))
+        if hops > 1
+    )
 
 
 def _route_in_words(row: Data, seed: int) -> str:

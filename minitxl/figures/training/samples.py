@@ -32,7 +32,7 @@ def samples(data: Data) -> Picture:
                     linespacing=10 / 7.5 / 1.164,
                     parse_math=False,
                 )
-            axes.set_title(title)
+            axes.set_title(f"{title}: {_share(first[name])} of its words are known")
             axes.set_axis_off()
     return Picture(figure, _in_words(data))
 

@@ -312,8 +312,8 @@ ANSWERS = {
             "you returned the shape": lambda model, prompt, length, mem_len: prompt,
         },
     },
-    drawing.check_probabilities: {
-        "right": [nucleus, nucleus_by_rows, drawing.solution_probabilities],
+    drawing.check_probs: {
+        "right": [nucleus, nucleus_by_rows, drawing.solution_probs],
         "wrong": {
             "the token that crosses top_p belongs in": lambda *case: nucleus(*case, shifted=False),
             "with scatter": lambda *case: nucleus(*case, back=False),

@@ -101,7 +101,7 @@ def _whole(world: World) -> Path:
 
 def _differs(folder: Path, whole: Path) -> str:
     """Return what is not the same in two runs that have ended; "" if all is."""
-    for name in (run_folder.checkpoint(folder, 8).name, run_folder.BEST):
+    for name in (run_folder.checkpoint(folder, 8).name, *(path.name for path in whole.glob("best-*"))):
         if (folder / name).read_bytes() != (whole / name).read_bytes():
             return f"silent: {name} is another than without the fault"
     logs = [(path / metrics_log.LOG).read_text().splitlines() for path in (folder, whole)]
