@@ -49,9 +49,11 @@ class Evaluate:
     mem_len: int | None = None
     """Cached: tokens of memory; none means the same."""
     window: int | None = None
-    """Cached: most keys a query sees, itself included; none means the same; released, mem-len."""
+    """Cached: most keys a query sees, itself included; none means the same; released, mem-len. A number
+    beyond memory and segment hides no key."""
     clamp_len: int | None = None
-    """Distance beyond which all keys count as equally far; none means the same."""
+    """Distance beyond which all keys count as equally far; none means the same. A number beyond memory and
+    segment changes nothing."""
     attention_len: int | None = None
     """Sliding: tokens of the window; none means training's window, or else segment and memory together."""
     stride: int | None = None

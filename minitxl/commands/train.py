@@ -45,7 +45,8 @@ class Train:
     preset: presets.Name | None = None
     """A published configuration that the other flags start from."""
     start_from: Annotated[Annotated[Path, place("from")] | None, tyro.conf.arg(name="from")] = None
-    """Folder of a run whose model a new run begins with; its text is read in that run's tokens."""
+    """Folder of a run whose model and lengths a new run begins with, but not its batch, rate or schedule; the
+    text is read in that run's tokens."""
     released: Annotated[str, place("released", str)] | None = None
     """A released model that a new run begins with: a hub repository, or a folder in its format."""
     extend: int | None = None

@@ -149,6 +149,17 @@ def resumed(
     return settings
 
 
+def in_words(settings: TrainConfig) -> str:
+    """Return one line that says in which lengths and at which rate a run is trained."""
+    window = "" if settings.window is None else f", window {settings.window:,}"
+    clamp = "" if settings.clamp_len is None else f", clamp_len {settings.clamp_len:,}"
+    return (
+        f"training: segments of {settings.seg_len:,}, memory {settings.mem_len:,}{window}{clamp}, batch "
+        f"{settings.batch:,}; {settings.steps:,} steps, rate {settings.learning_rate:g} after a warm-up of "
+        f"{settings.warmup:,}, {settings.schedule}"
+    )
+
+
 def check_effect(config: ModelConfig, settings: TrainConfig) -> None:
     """Raise a ValueError for a setting that isn't left at its default, and would change nothing."""
     attention = config.attention

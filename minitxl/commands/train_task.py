@@ -14,6 +14,7 @@ from minitxl.commands.train_flags import (
     ModelFlags,
     check_effect,
     check_same_model,
+    in_words,
     resumed,
 )
 from minitxl.config import ModelConfig
@@ -77,8 +78,15 @@ class Task:
                     f"{folder / metrics_log.LOG}: {len(lines)} lines, the first being line {lines[0]}, "
                     f"are no record and stay as they are"
                 )
-            sample = validation.in_words(self.corpus.valid, self.run.settings)
-            for line in (self.corpus.summary(), *self._vocabulary(), sample, *self.news):
+            settings = self.run.settings
+            sample = validation.in_words(self.corpus.valid, settings)
+            for line in (
+                self.corpus.summary(),
+                *self._vocabulary(),
+                in_words(settings),
+                sample,
+                *self.news,
+            ):
                 print(line, flush=True)
         trainer.begin(self.run, folder, self.info, changed=self.changed)
         if first:
@@ -130,6 +138,9 @@ def new_task(
     vocabulary = vocabulary_digest(tokenizer.vocabulary)
     info = RunInfo(corpus.name, corpus.sha256, tokenizer.unit, vocabulary, preset, corpus.train_sha256)
     news: tuple[str, ...] = ()
+    whole = corpus.stream is not None or (source.unit == "characters" and not source.unknown)
+    if subject is None and tokenizer.vocabulary is not None and source.data is None and whole:
+        news = (f"the {tokenizer.unit} are counted in all of the text, its validation and test parts too",)
     if subject is not None:
         info = replace(info, earlier=subject.info.learned)
         news = (f"beginning with the model of {subject.name}",)

@@ -42,7 +42,8 @@ class TrainConfig:
     weight_decay: float = 0.0
     """Decoupled decay of matrices, not of LayerNorms and biases; 0 makes AdamW the paper's Adam."""
     loss: Literal["full", "half"] = "full"
-    """Train on all targets of a segment, or on those of its later half."""
+    """Train on all targets of a segment, or on those of its later half, whose loss is then the one that is
+    logged; validation scores all."""
     precision: Literal["float32", "bfloat16"] = "float32"
     """bfloat16: matrix products in bfloat16, weights and sums in float32; on a CUDA GPU, and on a CPU with
     instructions for it (avx512_bf16 or amx_bf16). The validation is in float32 in both."""

@@ -603,3 +603,24 @@ def test_a_pipe_in_place_of_a_runs_file_is_refused(here, capsys):
         os.mkfifo(here / "bytes" / name)
         assert f"{name} must be a plain file, got a named pipe" in refusal(capsys, "train", here / "bytes")
         (here / "bytes" / name).unlink()
+
+
+def test_training_says_its_lengths_and_rate_and_whose_words_were_counted(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("MINITXL_DATA", str(tmp_path / "data"))
+    (tmp_path / "text").write_bytes(TEXT)
+    call("train", tmp_path / "run", "--text", tmp_path / "text --unit words --window 7", SHORT)
+    out = capsys.readouterr().out
+    lengths = re.search(
+        r"^training: segments of \d+, memory \d+, window 7, batch \d+; 6 steps, (.*)$", out, re.M
+    )
+    assert lengths
+    assert lengths[1] == "rate 0.002 after a warm-up of 2, cosine"
+    counted = "the words are counted in all of the text, its validation and test parts too\n"
+    assert counted in out
+    for part in ("train", "valid", "test"):
+        (tmp_path / "parts").mkdir(exist_ok=True)
+        (tmp_path / "parts" / f"{part}.txt").write_bytes(TEXT)
+    for words, told in (("--unit words", False), ("--unit characters", True)):
+        name = words.split()[1]
+        call("train", tmp_path / name, "--text", tmp_path / "parts", words, SHORT)
+        assert ("are counted in all of the text" in capsys.readouterr().out) == told
