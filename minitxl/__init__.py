@@ -24,8 +24,8 @@ each with one purpose:
     training         train, stop and resume
     pretrained       published settings and published weights
     analysis         what a model uses and what it costs
-    experiments      questions, each with a file and a stored result; in folders what they ``shared``, and the
-                     ``conclusions`` that hold of each
+    experiments      one file and one stored result for each question; ``shared`` holds what they have in
+                     common, ``conclusions`` the claims that each result is tested for
     figures          draws stored results as pictures
     course           exercises, checks (``course.checks`` lists their files by notebook), widgets, the
                      dashboard, grading

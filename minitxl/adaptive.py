@@ -127,14 +127,14 @@ class AdaptiveEmbedding(nn.Module):
 class AdaptiveSoftmax(nn.Module):
     """The output layer: a softmax over the shortlist and the tail clusters, and one in each tail.
 
-    ``tables`` are [size_i, width_i] with biases and ``projections`` [d_model, width_i], the
-    embedding's shapes, so that both may be shared with it; here projections are transposed, from d_model to
-    the cluster's width. With div_val = 1 there is one table; if d_embed is not d_model, each cluster still
-    has a projection of its own.
+    ``tables`` are [size_i, width_i] with biases, and ``projections`` [d_model, width_i]: the shapes of the
+    embedding's, so that both may be shared with it. Here a projection is used transposed, from d_model to the
+    cluster's width. With div_val = 1 there is one table. If d_embed is not d_model, each cluster has a
+    projection, unlike the embedding, which has one for all.
 
-    Row i-1 of ``clusters`` gives the logit of tail cluster i, as in the Hugging Face and TensorFlow
-    weights. The original PyTorch code reads these rows in the opposite order; loading its weights
-    reverses them.
+    ``clusters`` gives the logits of the tails in the first softmax. Its row i-1 is that of tail i, as in the
+    Hugging Face and TensorFlow weights. The original PyTorch code reads these rows in the opposite order;
+    loading its weights reverses them.
     """
 
     def __init__(
@@ -227,7 +227,7 @@ class AdaptiveSoftmax(nn.Module):
         rows: tuple[Tensor, Tensor],
         classes: Int[Tensor, " token"],
     ) -> Float[Tensor, " token"]:
-        """Return -log p(class) in softmax i: among its words and, in the first, the tails."""
+        """Return -log p(class) in softmax i, over its cluster's words; the first is also over the tails."""
         return self.class_losses(self._to_width(i, hidden), *rows, classes)
 
     def _to_width(self, i: int, hidden: Float[Tensor, "*token model"]) -> Float[Tensor, "*token embed"]:

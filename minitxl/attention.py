@@ -93,9 +93,9 @@ def masked_softmax(scores: Scores, mask: Mask | None) -> Weights:
     """Return the softmax over the keys that the mask leaves; a query with none gets zeros, not NaN."""
     if mask is None:
         return scores.softmax(dim=-1)
-    hidden = rearrange(~mask, "batch query key -> batch 1 query key")
+    masked = rearrange(~mask, "batch query key -> batch 1 query key")
     lowest = torch.finfo(scores.dtype).min
-    return scores.masked_fill(hidden, lowest).softmax(dim=-1).masked_fill(hidden, 0.0)
+    return scores.masked_fill(masked, lowest).softmax(dim=-1).masked_fill(masked, 0.0)
 
 
 def concat_memory(memory: LayerMemory | None, x: Hidden) -> Float[Tensor, "batch key model"]:

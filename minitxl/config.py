@@ -36,15 +36,15 @@ class ModelConfig:
     d_inner: int = 512
     """Width of the feed-forward layer."""
     attention: Literal["absolute", "shaw", "xl", "rotary", "alibi", "t5"] = "xl"
-    """absolute adds positions to the input; shaw has distances in scores and values, others in scores."""
+    """absolute adds positions to the input. shaw uses distances in scores and values, others in scores."""
     positions: Literal["sinusoidal", "learned", "per-layer", "none"] = "sinusoidal"
-    """Positions of attention=absolute: fixed, learned, learned and added at every layer, or none at all."""
+    """Of attention=absolute. sinusoidal: fixed; learned: a table at the input; per-layer: at each layer."""
     max_seg_len: int = 512
     """Rows of a learned position table, the longest segment it can place."""
     max_distance: int = 16
     """Shaw's k: distances from it on share one vector."""
     n_bucket: int = 32
-    """T5's num_buckets of distances: half hold one distance each; the rest hold ranges, far ones wider."""
+    """Number of T5's buckets (num_buckets). Half hold one distance each, the others ranges that widen."""
     bucket_distance: int = 128
     """Distance from which all keys share the last bucket (T5's max_distance)."""
     clamp_len: int | None = None
@@ -80,7 +80,7 @@ class ModelConfig:
 
     @property
     def adds_positions(self) -> bool:
-        """True if positions are added to the input; a token in memory keeps that of its own segment."""
+        """True if positions are added to the input; one in memory keeps its place in its own segment."""
         return self.attention == "absolute" and self.positions != "none"
 
     def __post_init__(self) -> None:

@@ -24,9 +24,8 @@ its method ``attention_weights`` has the same arguments. Then enter it in each o
     fast.kv_cache.HEADS_FROM_CACHE    a function (attention, q, k, v, r, cache) that returns its heads from a
                                       cache's keys and values. q is not yet divided by √d_head; r holds XL's
                                       distances, and other classes ignore it. If your class is a subclass of
-                                      RotaryAttention, q and k are already turned. A model whose attention
-                                      has no entry here can't be evaluated with a cache, validated or
-                                      generated from: it is refused
+                                      RotaryAttention, q and k are already turned. Without an
+                                      entry, cached evaluation, validation and generation raise an error
     analysis.flops.PRODUCTS           how many dot products it takes for each pair of query and key
     fast.convert.FAST                 a faster class, if there is one, for this very class
 

@@ -4,12 +4,12 @@
 
 ∘ joins along the tokens. SG is the stop-gradient: ``extend`` returns a detached tensor.
 
-Memory is one tensor [layer batch mem model]. Entry n is the paper's h^n in earlier segments. That is the
-input of layer n, counted from 0 (the paper counts its layers from 1): the embeddings for layer 0, and for the
-others the output of the layer before, with absolute positions where they are added.
+Memory is one tensor [layer batch mem model]. Entry n is the input of ``blocks[n]`` in earlier segments. The
+paper, which counts layers from 1, calls it h^n: the embeddings for n = 0, else the output of its layer n,
+which its layer n + 1 reads. Absolute positions are included where they are added.
 
 Memory holds no keys and values: each segment projects it with the current W_k and W_v (in XL, W_kE and W_v).
-So tokens in memory give gradient to these matrices, and none to the segments that they come from.
+So these matrices get gradient through the states in memory; the segments that computed the states get none.
 
 Training calls ``extend`` after each segment, in ``training.loop.train_step``. Evaluation and generation keep
 keys and values instead (``fast.kv_cache``).

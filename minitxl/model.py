@@ -267,7 +267,7 @@ class TransformerLM(nn.Module):
         self._check_ids("tokens", tokens)
         most, seg = self.config.max_seg_len, tokens.shape[1]
         if self.positions and seg > most:
-            raise ValueError(f"a segment may have at most max_seg_len = {most} learned positions, got {seg}")
+            raise ValueError(f"a segment may have at most max_seg_len = {most} tokens, got {seg}")
 
     def _check_ids(self, name: str, ids: Tokens) -> None:
         check_tokens(name, ids, vocab_size=self.config.vocab_size, weight=next(self.parameters()))

@@ -1,7 +1,7 @@
 """The left-shift of Appendix B, which turns scores by distance into scores by key.
 
-The product of query i with distance p belongs to the key at i - p. So XL multiplies each query with each
-distance once, and then moves every row of the products so that each product stands at its key.
+XL multiplies each query with the encoding of each distance once. The product of a query at position p with
+distance d belongs to the key at p - d. So every row of products moves left, until each stands at its key.
 """
 
 from einops import rearrange
@@ -28,7 +28,7 @@ def rel_shift(scores: Float[Tensor, "*batch query dist"]) -> Float[Tensor, "*bat
     entry i·(n_key + 1). The difference is n_query - i: the zero in front, and n_query - 1 - i entries more.
 
     Entries of keys after the query hold the padding zero and values of the next row; the mask
-    hides them. (A fast model does the same in ``fast.cpu_attention``.)
+    hides them. (A fast model shifts by a view of the same numbers, in ``fast.cpu_attention``.)
 
     >>> rel_shift(torch.tensor([[0.0, 1, 2], [3, 4, 5]])).tolist()
     [[1.0, 2.0, 0.0], [3.0, 4.0, 5.0]]

@@ -14,8 +14,7 @@ from typing import get_args
 
 from minitxl.data.archives import members
 from minitxl.data.corpora import Corpus
-from minitxl.data.downloads import SOURCES
-from minitxl.data.fetching import check_digest, fetch
+from minitxl.data.downloads import SOURCES, check_digest, fetch
 from minitxl.data.parts import PARTS, Part, parts_of
 from minitxl.data.prepare import Preparation, Text, place, stored
 from minitxl.data.text_file import blocks_of, on_disk, reading, sha256_of

@@ -1,6 +1,6 @@
 """Is what can be reached also learned? Copy the token ``distance`` back, across segments.
 
-Tokens are random, so nothing but the token itself tells it. Where the distance takes a query
+Tokens are random, so none can be guessed from the others. Where the distance takes a query
 beyond its memory, the token must be carried on by a state in memory, in a second hop. The
 stop-gradient never rewards a state for that. A twin of the same model is trained with the
 gradient running through memory, which costs the graph of all segments.

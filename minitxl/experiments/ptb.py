@@ -2,11 +2,11 @@
 
 Transformer-XL with memory and without, absolute positions without and with, Shaw's and rotary ones with
 memory, and an LSTM: equal parameters and equal steps, on words. Beside them stands one longer training of
-Transformer-XL, the preset ``ptb-small``, in the run that
+Transformer-XL, the preset ``ptb-small``. Train it first, by this command:
 
     minitxl train FOLDER/models/ptb-small --preset ptb-small --data ptb
 
-leaves. The text is read from where ``--data ptb`` puts it, and never downloaded here.
+The text is read from where ``--data ptb`` puts it, and never downloaded here.
 """
 
 import json

@@ -1,6 +1,6 @@
 """The cost of a cut: copy the token 8 back, in segments of 16, without memory and with it.
 
-Tokens are random, so nothing but the token itself tells it. Without memory the first 8 queries of
+Tokens are random, so none can be guessed from the others. Without memory the first 8 queries of
 a segment can't see it: it stands in the segment before. A memory of one segment brings it back.
 The vanilla model has absolute positions; its twin with distances in their place, and no memory
 either, shows that it is the memory that helps. Model and training are those of ``copying``.

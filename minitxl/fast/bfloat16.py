@@ -3,9 +3,9 @@
     check_precision("bfloat16", "cpu")   raises a ValueError where the CPU has none
     with bfloat16_products(): ...        the fast modules' products; sums, softmax and norms stay float32
 
-A number in bfloat16 has float32's range and 8 bits. The factors of a product are rounded to it, the terms
-are summed in float32, and the result is rounded once. Products whose factors are in bfloat16 already
-need no switch: those of the backward pass, and of a model whose weights ``optimize`` has rounded.
+A number in bfloat16 has float32's range and 8 significant bits. The factors of a product are rounded to it,
+the terms are summed in float32, and the result is rounded once. Products whose factors are in bfloat16
+already need no switch: those of the backward pass, and of a model whose weights ``optimize`` has rounded.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Attention on a CPU in blocks of queries: the same numbers, in less time and less memory.
+"""Attention on a CPU in blocks of queries: the same numbers, in less time and fewer bytes.
 
 **Blocks.** A few queries of a segment, with all keys up to the last of them, are themselves a
 segment with memory: the same attention. So queries are processed in blocks of ``BLOCK``. Keys that
@@ -6,7 +6,7 @@ no query of a block may attend to are never touched, and a block's scores are sh
 and averaged while they are in the processor's cache; where memory is long, a few heads at a time.
 
 **The shift as a view.** q + v is multiplied with n_key + 1 distances, one more than there are keys. These
-products lie in the computer's memory, row after row, exactly as the padded matrix of Appendix B
+products lie in RAM, row after row, exactly as the padded matrix of Appendix B
 does, so ``rel_shift`` is a view that begins n_query numbers later. The products of the extra
 column end up at keys of the future, which are masked.
 

@@ -54,8 +54,8 @@ class TrainConfig:
     validate_every: int = 100
     """Steps between validations."""
     validate_tokens: int = 8192
-    """Tokens scored at each validation, all of a shorter text, else lanes from all over it: as many as in
-    training but at least 8, and of 8 times memory and segment where the tokens suffice for 8 such lanes."""
+    """Tokens scored at each validation. A shorter text is scored whole. Of a longer one, lanes from all over
+    are scored: 8 or more, as many as in training, if then each is 8 times as long as memory and segment."""
     validate_attention_lens: tuple[int, ...] = ()
     """Further lengths to validate at, each with a memory in which every query sees that many keys."""
     seed: int = 0

@@ -25,9 +25,9 @@ def reset(
 ) -> Bool[Tensor, "batch mem"] | None:
     """Return the mask of a memory whose ``rows`` begin a new text: False for all their old tokens.
 
-    Rows share one length of memory, so that a row's memory can't be cut; it is masked instead.
-    ``memory_mask`` is what an earlier call returned and ``extend_mask`` carried on. With the mask that
-    ``extend_mask`` makes of it, a row that was reset reads exactly as one without a memory.
+    All rows have memories of one length, so the memory of one row can't be cut. It is masked instead.
+    ``memory_mask`` is the mask so far: None, or what ``extend_mask`` returned after the last segment.
+    A row that was reset reads exactly as one without a memory.
 
     >>> reset(torch.zeros(1, 2, 3, 4), torch.tensor([True, False])).tolist()
     [[False, False, False], [True, True, True]]

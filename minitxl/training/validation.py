@@ -1,8 +1,7 @@
 """Validation of a run: a sample of the validation text, scored as the model is trained.
 
-The sample is lanes from all over the text. A lane begins without memory, so it has to be long
-for its mean to be that of a model with memory; and there have to be several, or the sample is
-one place of the text.
+The sample is lanes from all over the text. A lane begins without memory, so it has to be so long that its
+beginning hardly counts. And there have to be several lanes, or the sample is one place of the text.
 """
 
 from typing import NamedTuple

@@ -147,5 +147,5 @@ def test_bad_calls_are_refused(as_users_run_it):
     with pytest.raises(ValueError, match="tokens must lie in 0 … 10, got 11"):
         kv_cache.step(model, torch.full((2, 1), 11), cache)
     learned = small_model(attention="absolute", positions="learned", max_seg_len=3)
-    with pytest.raises(ValueError, match="at most max_seg_len = 3 learned positions, got 4"):
+    with pytest.raises(ValueError, match="at most max_seg_len = 3 tokens, got 4"):
         kv_cache.step(learned, some_tokens(1, 4), kv_cache.start(learned, batch=1, mem_len=2))

@@ -285,7 +285,7 @@ def test_targets_outside_the_vocabulary_are_refused():
 def test_a_segment_beyond_the_learned_table_is_refused():
     model = small_model(attention="absolute", positions="learned", max_seg_len=4)
     model(some_tokens(1, 4))
-    with pytest.raises(ValueError, match="at most max_seg_len = 4 learned positions, got 5"):
+    with pytest.raises(ValueError, match="at most max_seg_len = 4 tokens, got 5"):
         model(some_tokens(1, 5))
 
 

@@ -9,7 +9,7 @@ import pytest
 import sites
 
 from minitxl.data import downloads
-from minitxl.data.fetching import Download
+from minitxl.data.downloads import Download
 
 LM1B = "1-billion-word-language-modeling-benchmark-r13output"
 TRAINING = f"{LM1B}/training-monolingual.tokenized.shuffled"

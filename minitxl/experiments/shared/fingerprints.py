@@ -10,7 +10,7 @@ a changed sign, window or scale shows.
 
 The tiny runs cross the edges that code can get wrong: a segment of 136 tokens is longer than one
 block of the fast path (128), a memory of 200 is empty, then half full, then full; where every model
-has a memory queries have a window; dropout is drawn where the fast path draws it.
+has a memory, queries have a window; dropout is drawn where the fast path draws it.
 """
 
 import hashlib

@@ -15,7 +15,7 @@ from soak.attempt import Attempt, call, changes, outcome, tree, wrong_with
 from soak.world import World
 from support import corpora, hub_server
 
-from minitxl.data import archives, datasets, fetching
+from minitxl.data import archives, datasets, downloads
 from minitxl.pretrained import hub as hub_module
 
 NAME = "downloads, archives, hub server"
@@ -59,11 +59,11 @@ def _download(draw: Random, _world: World, place: Path) -> Attempt:
         elif draw.random() < 0.2:
             (download_folder / "text.zip").write_bytes(b"x")
             given += f", {generators.odd_file(draw, download_folder / 'text.zip')}"
-        wanted = fetching.Download(f"{site.address}/text.zip", f"sha256:{digest}", limit=6000)
-        wrong, came_out, refused = outcome(lambda: fetching.fetch([wanted], download_folder)[0].read_bytes())
+        wanted = downloads.Download(f"{site.address}/text.zip", f"sha256:{digest}", limit=6000)
+        wrong, came_out, refused = outcome(lambda: downloads.fetch([wanted], download_folder)[0].read_bytes())
         if not wrong and isinstance(came_out, bytes) and came_out != content:
             wrong = "silent: another content"
-    return Attempt("fetching.fetch", given, repr(came_out), wrong, refused)
+    return Attempt("downloads.fetch", given, repr(came_out), wrong, refused)
 
 
 def _corpus(draw: Random, _world: World, place: Path) -> Attempt:

@@ -10,9 +10,9 @@ import pytest
 import sites
 from support.disk import fill_disk
 
-from minitxl.data import archives, fetching
+from minitxl.data import archives, downloads
 from minitxl.data.archives import members
-from minitxl.data.fetching import Download, fetch
+from minitxl.data.downloads import Download, fetch
 
 CONTENT = random.Random(0).randbytes(400_000)
 
@@ -77,7 +77,7 @@ def test_a_download_that_breaks_off_goes_on_from_there(site, tmp_path):
 
 
 def test_a_later_call_goes_on_from_what_an_earlier_one_kept(site, tmp_path):
-    site.faults = [("break", 150_000)] + [("status", 503)] * fetching.RETRIES
+    site.faults = [("break", 150_000)] + [("status", 503)] * downloads.RETRIES
     with pytest.raises(ValueError, match=r"\(the server answers 503\)"):
         fetched(site, tmp_path)
     (part,) = tmp_path.iterdir()
@@ -111,7 +111,7 @@ def test_a_download_that_always_breaks_off_says_so(site, tmp_path):
 
 
 def test_a_server_that_recovers_is_asked_again(site, tmp_path):
-    site.faults = [("status", 503)] * fetching.RETRIES
+    site.faults = [("status", 503)] * downloads.RETRIES
     assert fetched(site, tmp_path) == CONTENT
 
 
@@ -135,8 +135,8 @@ def test_without_a_network_the_sentence_says_which_file_to_put_where(nobody, tmp
 
 
 def test_all_that_is_missing_and_all_that_is_wrong_is_named_at_once(nobody, tmp_path, monkeypatch):
-    tried, attempt = [], fetching._attempt
-    monkeypatch.setattr(fetching, "_attempt", lambda one, folder: tried.append(one) or attempt(one, folder))
+    tried, attempt = [], downloads._attempt
+    monkeypatch.setattr(downloads, "_attempt", lambda one, folder: tried.append(one) or attempt(one, folder))
     wanted = [Download(f"{nobody}/{name}", f"md5:{hashlib.md5(b'right').hexdigest()}") for name in "abc"]
     (tmp_path / "a").write_bytes(b"right")
     (tmp_path / "c").write_bytes(b"wrong")
@@ -182,7 +182,7 @@ def test_a_length_that_is_no_number_is_ignored(site, tmp_path):
     ],
 )
 def test_a_server_that_fails_is_told_apart(site, tmp_path, monkeypatch, fault, reason):
-    monkeypatch.setattr(fetching, "SILENCE", 0.05)
+    monkeypatch.setattr(downloads, "SILENCE", 0.05)
     site.faults = [fault] * 999
     with pytest.raises(ValueError, match="can't be downloaded") as refusal:
         fetched(site, tmp_path)
@@ -207,15 +207,15 @@ def test_an_answer_without_an_end_is_cut_off_at_the_files_limit(site, tmp_path):
 
 def test_a_server_that_sends_byte_after_byte_without_an_end_is_given_up(site, tmp_path, monkeypatch):
     steady = iter(range(0, 10**9, 600))
-    monkeypatch.setattr(fetching.time, "monotonic", lambda: next(steady))
+    monkeypatch.setattr(downloads.time, "monotonic", lambda: next(steady))
     with pytest.raises(ValueError, match=r"\(it sends less than 1,000 bytes a second\)$"):
         fetched(site, tmp_path)
     assert len(site.asked) == 1
 
 
 def test_what_has_arrived_is_looked_at_without_waiting_for_more(site, tmp_path, monkeypatch):
-    monkeypatch.setattr(fetching, "SILENCE", 0.2)
-    site.faults = [("stall", 10)] * (fetching.RETRIES + 1)
+    monkeypatch.setattr(downloads, "SILENCE", 0.2)
+    site.faults = [("stall", 10)] * (downloads.RETRIES + 1)
     with pytest.raises(ValueError, match="no answer within"):
         fetched(site, tmp_path)
     assert (tmp_path / "text.zip.part").read_bytes() == CONTENT[:10]
