@@ -87,9 +87,10 @@ def label_ends(axes: Axes, *, least: float = 0.07) -> None:
 
     ``least`` is a share of the axes' height.
     """
-    low, high = axes.get_ylim()
+    low, high = (float(axes.transScale.transform((1, y))[1]) for y in axes.get_ylim())  # also of a log scale
     ends = {
-        line: (float(np.asarray(line.get_ydata())[-1]) - low) / (high - low)
+        line: (float(axes.transScale.transform((1, np.asarray(line.get_ydata())[-1]))[1]) - low)
+        / (high - low)
         for line in axes.lines
         if not str(line.get_label()).startswith("_")
     }

@@ -240,3 +240,28 @@ def test_the_commands_for_a_text_of_your_own_work_one_after_the_other(tmp_path, 
     words = generate.replace('"The "', "The").replace("--length 400", "--length 9").split()[1:]
     main(words)
     assert capsys.readouterr().out.startswith("The")
+
+
+def test_one_token_more_at_a_tie_and_a_graph_that_is_kept_are_right_and_told():
+    def as_widely_used(log_probs, temperature, top_p):
+        probs, order = (log_probs / temperature).softmax(-1).sort(descending=True, dim=-1)
+        probs = probs.masked_fill(probs.cumsum(-1) - probs > top_p, 0.0)
+        return torch.zeros_like(probs).scatter(-1, order, probs / probs.sum(-1, keepdim=True))
+
+    verdict = drawing.check_probs(as_widely_used)
+    assert verdict.right
+    assert "yours keeps one token more" in verdict.message
+    assert "one token more" not in drawing.check_probs(drawing.solution_probs).message
+
+    def with_a_graph(model, prompt, length, mem_len):
+        memory, new, written = None, prompt, []
+        for _ in range(length):
+            log_probs, states = model(new[None], memory, window=mem_len + 1)
+            memory = extend(memory, states, mem_len=mem_len)
+            new = log_probs[0, -1].argmax(dim=-1, keepdim=True)
+            written.append(new)
+        return torch.cat(written)
+
+    verdict = checks.check_generate(with_a_graph)
+    assert verdict.right
+    assert "torch.no_grad()" in verdict.message

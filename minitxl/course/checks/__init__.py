@@ -9,5 +9,6 @@
 05   collisions                     13   generation, prompts
 06   reach                               drawing
 06b  context_length,                14   later, rotary, rolling
-     context_mistakes
+     context_mistakes,
+     reading_contexts
 """

@@ -53,14 +53,24 @@ def gain(losses: GroupLosses, which: int, short: int, long: int, r: float) -> fl
 
 def check_gain(attempt: Callable[..., Any]) -> Verdict:
     """Judge ``attempt(losses, which, short, long, r)``. The first case is the example of the notebook."""
-    mistakes: dict[str, Callable[..., Any]] = {
+    mistakes: dict[str, Callable[..., Any] | list[Callable[..., Any]]] = {
         "the baseline is the model's own loss: b(c, t) is the smallest of the whole group": partial(
             context_mistakes.gain, own=True
         ),
         "the baseline is the mean of the group, and not its smallest loss": partial(
             context_mistakes.gain, reduction="mean"
         ),
-        "that is 0 for every model: compare f with its losses at c and f with those at c'": lambda *case: 0.0,
+        "that is 0 for every model: b is the minimum over the systems, at the short context alone, and f "
+        "takes the losses at c once and those at c' once": [
+            lambda *case: 0.0,
+            partial(context_mistakes.gain, over_contexts=True),
+        ],
+        "T holds one target at least, also where r is small": partial(
+            context_mistakes.gain, may_be_none=True
+        ),
+        "T is the same for both contexts: the mean at c' is over [hardest] too": partial(
+            context_mistakes.gain, all_after=True
+        ),
         "T holds the easiest targets: take those of the largest b(c, t)": partial(
             context_mistakes.gain, easiest=True
         ),
@@ -155,6 +165,9 @@ def check_recl(attempt: Callable[..., Any]) -> Verdict:
         "you return c', and the context that no longer gains is c": partial(
             context_mistakes.walk, later=True
         ),
+        "you return the last context that still gains: RECL is the next, where the step gains too little": (
+            partial(context_mistakes.walk, before_last=True)
+        ),
         "you return the place in lengths, and not the tokens": partial(context_mistakes.walk, place=True),
         "where every step gains, the answer is the longest length": partial(
             context_mistakes.walk, short_of_end=True
@@ -186,6 +199,11 @@ def _beyond_the_end(attempt: Callable[..., Any], cases: list[Any]) -> str:
 
     ends = [next(case for case in cases if (recl(*case) == case[2][-1]) is last) for last in (False, True)]
     stops, goes_on = map(outcome, ends)
+    if isinstance(stops, LookupError):
+        return (
+            "gain takes places on the axis of contexts, 0, 1, 2, …, and your walk asks for one that is not "
+            "there: lengths tells how many tokens a place stands for"
+        )
     if stops is None or isinstance(stops, Exception):
         return ""  # judge says what is wrong with it
     if goes_on is None:

@@ -35,6 +35,9 @@ def gain(
     bare_after: bool = False,
     base_2: bool = False,
     in_percent: bool = False,
+    may_be_none: bool = False,
+    all_after: bool = False,
+    over_contexts: bool = False,
     rounding: Callable[[float], int] = round,
     reduction: str = "min",
 ) -> float:
@@ -43,7 +46,9 @@ def gain(
     baseline = losses[which, short] if own else best[short]
     if without_itself:
         baseline = torch.cat([losses[:which, short], losses[which + 1 :, short]]).amin(dim=0)
-    number = len(baseline) if everything else max(1, rounding(r * len(baseline)))
+    if over_contexts:
+        baseline = losses[which].amin(dim=0)
+    number = len(baseline) if everything else max(0 if may_be_none else 1, rounding(r * len(baseline)))
     ranked = best[long] if ranked_at_long else losses[which, short] if ranked_by_own else baseline
     hardest = ranked.sort(descending=not easiest, stable=True).indices[:number]
     f = []
@@ -53,7 +58,8 @@ def gain(
         if mean_first:
             f.append(torch.minimum(baseline[hardest].mean(), own_losses[hardest].mean()))
         else:
-            targets = (own_losses if bare else torch.minimum(baseline, own_losses))[hardest]
+            targets = own_losses if bare else torch.minimum(baseline, own_losses)
+            targets = targets if all_after and at == long else targets[hardest]
             f.append(targets.exp().mean().log() if mean_of_exp else targets.mean())
     before, after = f if without_exp else [2**one if base_2 else one.exp() for one in f]
     difference = after - before if turned else before - after
@@ -79,6 +85,7 @@ def walk(
     everything: bool = False,
     from_start: bool = False,
     least: float = 0.01,
+    before_last: bool = False,
 ) -> int:
     """Return where Appendix C's walk stops, with one step of it wrong."""
     best = losses[which] if own else reduce(losses, "system context target -> context target", "min")
@@ -102,5 +109,5 @@ def walk(
         return lengths[gaining]
     if not stops:
         return len(lengths) - 1 if place else lengths[-2 if short_of_end else -1]
-    stop = stops[-1] if last else stops[0]
+    stop = stops[-1] if last else max(0, stops[0] - before_last)
     return stop if place else lengths[stop + 1 if later else stop]

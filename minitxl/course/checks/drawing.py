@@ -13,6 +13,10 @@ Rule = Callable[[Tensor, Tensor, float], Tensor]
 """Of sorted probabilities, their running sums and ``top_p``: which tokens stay."""
 
 
+EIGHTHS = torch.tensor([[0.125, 0.5, 0.25, 0.125]], dtype=torch.float64).log()
+"""Probabilities of which one, two or three have a sum without rounding."""
+
+
 def solution_probs(log_probs: Tensor, temperature: float, top_p: float) -> Tensor:
     """Return the probabilities of the fewest likeliest tokens that have ``top_p`` together; they sum to 1."""
     return top_k_top_p(log_probs, temperature=temperature, top_p=top_p)
@@ -21,7 +25,7 @@ def solution_probs(log_probs: Tensor, temperature: float, top_p: float) -> Tenso
 def check_probs(attempt: Callable[..., Tensor]) -> Verdict:
     """Check ``attempt(log_probs, temperature, top_p)``, which gives the probabilities to draw from.
 
-    No case has tokens with exactly ``top_p`` together: widely used code keeps one more there.
+    Where tokens have exactly ``top_p`` together, widely used code keeps one more: right, and told.
     """
     generator = torch.Generator().manual_seed(14)
     scores = 2 * torch.randn(5, 6, 9, generator=generator, dtype=torch.float64)
@@ -31,7 +35,13 @@ def check_probs(attempt: Callable[..., Tensor]) -> Verdict:
     praise = "the temperature first, and then the fewest likeliest tokens that have this probability together"
     judged = partial(judge, attempt, reference=solution_probs, praise=praise)
     verdict = judged(cases=cases, mistakes=_mistakes())
-    return judged(cases=[(whole, 0.7, 1.0)], mistakes={}) if verdict.right else verdict
+    verdict = judged(cases=[(whole, 0.7, 1.0)], mistakes={}) if verdict.right else verdict
+    if verdict.right and int((attempt(EIGHTHS.clone(), 1.0, 0.5) > 0).sum()) == 2:
+        message = (
+            f"{praise}. Where some have exactly top_p together, yours keeps one token more, as widely used"
+        )
+        return Verdict(True, f"{message} code does: < in place of <= keeps the fewest")
+    return verdict
 
 
 def _tempered(log_probs: Tensor, temperature: float) -> Tensor:
@@ -107,6 +117,9 @@ def _mistakes() -> dict[str, Function | Sequence[Function]]:
             _keeping(back=lambda kept, order: kept.gather(-1, order))
         ),
         "what is kept must sum to 1 again: divide by its sum": _keeping(normed=False),
+        "softmax takes logarithms: of probabilities it makes others, also of those that were cut": _keeping(
+            after=lambda kept, temperature: kept.softmax(dim=-1), normed=False
+        ),
         "top_p bounds the sum of the likeliest, not the probability of each": (
             _keeping(lambda probs, sums, top_p: probs >= 1 - top_p),
             _keeping(lambda probs, sums, top_p: probs >= top_p),

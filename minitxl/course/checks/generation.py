@@ -20,7 +20,7 @@ predictions = Predictions(
         "price",
         "With a memory of 128 tokens, the 2,048th token takes how many times as long as the 256th?",
         answer=1,
-        tolerance=0.5,
+        tolerance=0.3,
         why="one token is read, and it meets at most mem_len + 1 keys, however long the text is",
         wrong={
             8: "the text is eight times as long then, but it is not read again, and memory is full at both: "
@@ -70,10 +70,11 @@ def check_generate(attempt: Callable[..., Tensor]) -> Verdict:
     verdict = judge(attempt, reference=_greedy, cases=cases, mistakes=MISTAKES, praise=praise)
     if not verdict.right:
         return verdict
-    calls = 0
+    calls, graph = 0, False
     for case in cases:
         _, prompt, length, mem_len = case
-        each, longest = _tokens_read(attempt, case)
+        each, longest, keeps_graph = _tokens_read(attempt, case)
+        graph |= keeps_graph
         read, calls = sum(each), max(calls, len(each) - length)
         enough = len(prompt) + length - 1
         if longest > mem_len:
@@ -98,17 +99,21 @@ def check_generate(attempt: Callable[..., Tensor]) -> Verdict:
     if calls > 0:
         message = f"{praise}. But the prompt is read in more than one call: read at once it takes less time"
         return Verdict(True, message)
+    if graph:
+        message = f"{praise}. But each call keeps what a gradient would need, which takes time and memory: "
+        return Verdict(True, f"{message}write it with torch.no_grad()")
     return verdict
 
 
-def _tokens_read(attempt: Callable[..., Tensor], case: tuple[Any, ...]) -> tuple[list[int], int]:
-    """Return how many tokens the model embeds at each call, and the length of its longest memory."""
+def _tokens_read(attempt: Callable[..., Tensor], case: tuple[Any, ...]) -> tuple[list[int], int, bool]:
+    """Return the tokens that the model embeds at each call, its longest memory, and if it keeps a graph."""
     model, *others = deepcopy(case)
-    read, lengths = [], [0]
+    read, lengths, graphs = [], [0], list[bool]()
     model.embedding.register_forward_hook(lambda module, given, output: read.append(given[0].numel()))
+    model.embedding.register_forward_hook(lambda module, given, out: graphs.append(out.requires_grad))
     model.blocks[0].register_forward_pre_hook(lambda module, given: lengths.append(given[1].shape[1]))
     attempt(model, *others)
-    return read, max(lengths)
+    return read, max(lengths), any(graphs)
 
 
 def _model() -> TransformerLM:
@@ -149,6 +154,7 @@ def _mistaken(
     grows: bool = True,
     more: int | None = 1,
     remembers: bool = True,
+    forgets: bool = False,
     replaces: bool = False,
     cut: bool = True,
 ) -> Callable[..., Tensor]:
@@ -160,7 +166,7 @@ def _mistaken(
         with torch.no_grad():
             for step in range(length):
                 log_probs, states = model(rearrange(fed, "seg -> 1 seg"), memory, window=window)
-                if remembers and (grows or step == 0):
+                if remembers and (grows or step == 0) and not (forgets and step == 0):
                     memory = extend(
                         None if replaces else memory, states, mem_len=mem_len if cut else states.shape[2]
                     )
@@ -197,6 +203,7 @@ MISTAKES: dict[str, Function | Sequence[Function]] = {
         _mistaken(replaces=True),
         _mistaken(replaces=True, cut=False),
     ),
+    "memory begins after the prompt: extend it with the states of the prompt, too": _mistaken(forgets=True),
     "nothing is remembered: the new token is read alone, without the memory of what stands before it": (
         _mistaken(remembers=False)
     ),

@@ -1,6 +1,6 @@
 """Trained models and their past: the context they use."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -127,21 +127,30 @@ def context_gains(data: Data) -> Picture:
         _gains(figure, data)
         lengths = data["context_lens"]
         middle = lengths[len(lengths) // 4 - 1]
-        most = max(SYSTEMS, key=lambda name: _gain(data, name, middle))
-        headline(figure, f"{SYSTEMS[most][0]} gains most from what lies more than {middle} characters back")
+        if all(3 * far < whole for name in SYSTEMS for far, whole in _far_and_whole(data, name, middle)):
+            headline(
+                figure, f"Of the gain of more context, less than a third lies beyond {middle} characters"
+            )
     first, last = data["context_lens"][0], data["context_lens"][-1]
-    alt = [f"{label} {_gain(data, name, first):.2f}" for name, (label, *_) in SYSTEMS.items()]
+    alt = [f"{label} {_gain(data, name, first)['mean']:.2f}" for name, (label, *_) in SYSTEMS.items()]
     return Picture(figure, f"Gain in perplexity of {last} tokens over {first}: {', '.join(alt)}.")
 
 
-def _gain(data: Data, name: str, short: int) -> float:
-    """Return the gain in perplexity of the longest context over a shorter one."""
+def _gain(data: Data, name: str, short: int) -> Data:
+    """Return the gain in perplexity of the longest context over a shorter one, by seed and mean."""
     (pair,) = (
         pair
         for pair in data["gains"][name]
         if (pair["short"], pair["long"]) == (short, data["context_lens"][-1])
     )
-    return float(pair["perplexity"]["mean"])
+    gain: Data = pair["perplexity"]
+    return gain
+
+
+def _far_and_whole(data: Data, name: str, middle: int) -> Iterator[tuple[float, float]]:
+    """Yield for each seed the gain over the ``middle`` context, and that over the shortest."""
+    far, whole = _gain(data, name, middle), _gain(data, name, data["context_lens"][0])
+    return zip(far["seeds"], whole["seeds"], strict=True)
 
 
 def _recl(axes: Axes, recl: Data, names: Sequence[str]) -> None:

@@ -1,7 +1,9 @@
 """Generation: the cost of a token as the text grows, and the distribution it is drawn from."""
 
+from matplotlib.ticker import LogLocator, NullLocator
+
 from minitxl.figures.cost.evaluation_cost import draw_medians
-from minitxl.figures.marks import ticks_at
+from minitxl.figures.marks import label_ends, ticks_at
 from minitxl.figures.picture import BLUE, GREEN, ORANGE, Data, Picture, drawing, is_narrow, legend_outside
 
 WAYS = {
@@ -71,9 +73,11 @@ def throughput(data: Data) -> Picture:
         for axes in (cost, total):
             axes.set(xscale="log", yscale="log", xlabel="tokens in the text so far")
             ticks_at(axes, lengths, rotation=45)
-            axes.margins(y=0.45)  # room for the legend
-            legend = axes.legend(loc="upper left", frameon=True, framealpha=1, edgecolor="none")
-            legend.set_zorder(3)  # above the line of the full memory
+        cost.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        cost.yaxis.set_major_formatter("{x:g}")
+        cost.yaxis.set_minor_locator(NullLocator())
+        label_ends(total)
+        legend_outside(figure, *cost.get_legend_handles_labels(), ncols=2)
     alt = "; ".join(
         f"{label} {1e3 * data[name][0]:.3g} at {lengths[0]:,}, {1e3 * data[name][-1]:.3g} at {lengths[-1]:,}"
         for name, (label, _, _) in WAYS.items()
@@ -126,7 +130,7 @@ def sampling_distribution(data: Data) -> Picture:
         shown = "\n".join(shorten_line(line) for line in text.split("\n")[:LINES])
         lines = page.text(0, 1, shown, va="top", family="monospace", fontsize=8.5, parse_math=False)
         lines.set_in_layout(False)  # however much text, the bars keep their place
-        page.text(0, 1.06, "and on it goes", va="bottom", fontsize=9, color=GREEN)
+        page.text(0, 1.06, "How the text goes on:", va="bottom", fontsize=9, color=GREEN)
         page.set_axis_off()
     return Picture(
         figure,

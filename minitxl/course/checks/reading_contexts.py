@@ -1,0 +1,73 @@
+"""Check of notebook 06b's reading: the losses of targets after exactly so much context."""
+
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from minitxl.config import ModelConfig
+from minitxl.course.exercises import Function, Verdict, judge
+from minitxl.model import TransformerLM
+
+
+def solution_losses_after(
+    model: TransformerLM, passage: Int[Tensor, " time"], c: int, targets: int
+) -> Float[Tensor, " target"]:
+    """Return the losses in nats of the last ``targets`` tokens, each after exactly ``c`` others."""
+    return _reading()(model, passage, c, targets)
+
+
+def check_losses_after(attempt: Callable[..., Tensor]) -> Verdict:
+    """Check ``attempt(model, passage, c, targets)``."""
+    config = ModelConfig(11, n_layer=1, d_model=16, n_head=2, d_head=8, d_inner=32, tie_embeddings=False)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(6)
+        model = TransformerLM(config).double().eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(
+                10 if parameter.ndim > 1 else 1
+            )  # far from uniform: each mistake changes the losses
+    passage = torch.randint(11, (60,), generator=torch.Generator().manual_seed(7))
+    cases = [(model, passage, c, targets) for c, targets in ((3, 5), (8, 4), (1, 9), (5, 5))]
+    mistakes: dict[str, Function] = {
+        "a window holds c characters and the target: c + 1": _reading(longer=0),
+        "that is the prediction after the first character of each window: take the last, [:, -1]": _reading(
+            place=0
+        ),
+        "the model reads the target too: only the first c characters of a window are read": _reading(
+            read=lambda windows: windows
+        ),
+        "the sign is turned: a loss is minus the log-probability": _reading(sign=1),
+        "these are bits: leave the losses in nats": lambda *case: _reading()(*case) / torch.tensor(2.0).log(),
+        "the targets are those that end the passage, and not those that begin it": _reading(
+            part=lambda passage, c, targets: passage[: c + targets]
+        ),
+        "that is the loss of the character before the target: the target is the window's last": _reading(
+            target=-2
+        ),
+        "that is the mean: return a loss for each target": lambda *case: _reading()(*case).mean(),
+    }
+    praise = "each target is predicted from exactly c characters"
+    with torch.no_grad():
+        return judge(attempt, reference=solution_losses_after, cases=cases, mistakes=mistakes, praise=praise)
+
+
+def _reading(
+    *,
+    longer: int = 1,
+    place: int = -1,
+    target: int = -1,
+    sign: int = -1,
+    read: Callable[[Tensor], Tensor] = lambda windows: windows[:, :-1],
+    part: Callable[[Tensor, int, int], Tensor] = lambda passage, c, targets: passage[-c - targets :],
+) -> Callable[..., Tensor]:
+    """Return the reading with one step of it as given."""
+
+    def losses(model: TransformerLM, passage: Tensor, c: int, targets: int) -> Tensor:
+        windows = part(passage, c, targets).long().unfold(0, c + longer, 1)  # [target time]
+        log_probs, _ = model(read(windows))
+        return sign * log_probs[:, place].gather(-1, windows[:, target, None])[:, 0]
+
+    return losses
