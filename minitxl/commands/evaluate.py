@@ -14,7 +14,7 @@ from torch import Tensor
 from tqdm import tqdm
 from tyro.conf import Positional
 
-from minitxl.commands.shared import Device, TextFlags, device_of, place, text_of_run, unknown_in
+from minitxl.commands.shared import Device, TextFlags, device_of, place, special_in, text_of_run
 from minitxl.commands.subject import Subject, subject_of
 from minitxl.data.corpora import Corpus
 from minitxl.data.parts import PARTS, Part
@@ -49,8 +49,8 @@ class Evaluate:
     mem_len: int | None = None
     """Cached: tokens of memory; none means the same."""
     window: int | None = None
-    """Cached: most keys a query sees, itself included; none means the same; released, mem-len. A number
-    beyond memory and segment hides no key."""
+    """Cached: most keys a query sees, itself included; none means the same; released, mem-len. At most
+    mem-len + 1."""
     clamp_len: int | None = None
     """Distance beyond which all keys count as equally far; none means the same. A number beyond memory and
     segment changes nothing."""
@@ -116,7 +116,7 @@ class Evaluate:
         of_all = "" if score.tokens == total else f" of {total:,}"
         noun = "token" if total == 1 else "tokens"
         print(f"{_called(part)} {corpus.name}, {how}")
-        print(f"vocabulary: {vocabulary}{unknown_in(stream, subject.tokenizer)}")
+        print(f"vocabulary: {vocabulary}{special_in(stream, subject.tokenizer)}")
         if (
             own is not None
             and corpus.tokenizer.unit == "words"

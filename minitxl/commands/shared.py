@@ -18,7 +18,7 @@ from minitxl.data import corpora
 from minitxl.data.corpora import Corpus
 from minitxl.data.parts import PARTS
 from minitxl.data.token_file import Unit
-from minitxl.data.tokenizer import Tokenizer
+from minitxl.data.tokenizer import Tokenizer, word_spec
 from minitxl.experiments.shared.runner import Report
 from minitxl.fields import check, whole
 from minitxl.training import run_config_file
@@ -131,22 +131,29 @@ def text_of_run(folder: Path) -> TextFlags:
     return TextFlags(**{**stored.source, "text": text})
 
 
-def unknown_in(stream: Tensor, tokenizer: Tokenizer | None) -> str:
-    """Return words on how much of the text is the unknown symbol; "" where there is none."""
+def special_in(stream: Tensor, tokenizer: Tokenizer | None) -> str:
+    """Return words on how much of the text is the unknown symbol, and how much are ends of lines."""
+    shares = (f"{_share(stream, number):.2%} of the text is {name}" for name, number in _special(tokenizer))
+    return "".join(f"; {share}" for share in shares)
+
+
+def special_by_part(corpus: Corpus) -> str:
+    """Return words on how much of each part is the unknown symbol, and how much are ends of lines."""
+    told = ""
+    for name, number in _special(corpus.tokenizer):
+        shares = [f"{_share(getattr(corpus, part), number):.2%} of {part}" for part in PARTS]
+        told += f"; {name} is {', '.join(shares)}"
+    return told
+
+
+def _special(tokenizer: Tokenizer | None) -> Iterator[tuple[str, int]]:
+    """Yield name and id of the unknown symbol and, of words, of the one at each line's end."""
     vocabulary = None if tokenizer is None else tokenizer.vocabulary
-    if vocabulary is None or vocabulary.unknown is None:
-        return ""
-    return f"; {_share(stream, vocabulary.ids[vocabulary.unknown]):.2%} of the text is {vocabulary.unknown}"
-
-
-def unknown_by_part(corpus: Corpus) -> str:
-    """Return words on how much of each part is the unknown symbol; "" where there is none."""
-    vocabulary = corpus.tokenizer.vocabulary
-    if vocabulary is None or vocabulary.unknown is None:
-        return ""
-    symbol = vocabulary.ids[vocabulary.unknown]
-    shares = [f"{_share(getattr(corpus, part), symbol):.2%} of {part}" for part in PARTS]
-    return f"; {vocabulary.unknown} is {', '.join(shares)}"
+    if tokenizer is None or vocabulary is None:
+        return
+    names = [] if vocabulary.unknown is None else [vocabulary.unknown]
+    names += word_spec(vocabulary).line_break[:1] if tokenizer.unit == "words" else []
+    yield from ((name, vocabulary.ids[name]) for name in names if name in vocabulary.ids)
 
 
 def _share(stream: Tensor, symbol: int) -> float:

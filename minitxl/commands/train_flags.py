@@ -152,11 +152,13 @@ def resumed(
 def in_words(settings: TrainConfig) -> str:
     """Return one line that says in which lengths and at which rate a run is trained."""
     window = "" if settings.window is None else f", window {settings.window:,}"
+    low, since = settings.eta_min, settings.decay_from
+    falls = "" if since is None else f", and from step {since:,} in a line to {low:g}"
     clamp = "" if settings.clamp_len is None else f", clamp_len {settings.clamp_len:,}"
     return (
         f"training: segments of {settings.seg_len:,}, memory {settings.mem_len:,}{window}{clamp}, batch "
         f"{settings.batch:,}; {settings.steps:,} steps, rate {settings.learning_rate:g} after a warm-up of "
-        f"{settings.warmup:,}, {settings.schedule}"
+        f"{settings.warmup:,}, {settings.schedule}{falls}"
     )
 
 

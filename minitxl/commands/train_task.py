@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from minitxl.commands.shared import TextFlags, unknown_by_part
+from minitxl.commands.shared import TextFlags, special_by_part
 from minitxl.commands.subject import Subject, check_ids
 from minitxl.commands.train_bar import bar
 from minitxl.commands.train_flags import (
@@ -62,7 +62,7 @@ class Task:
     def _vocabulary(self) -> list[str]:
         if self.tokenizer.vocabulary is None:
             return []
-        return [f"vocabulary: {self.tokenizer}{unknown_by_part(self.corpus)}"]
+        return [f"vocabulary: {self.tokenizer}{special_by_part(self.corpus)}"]
 
     def train(self, folder: Path, run_config: RunConfig, stop: Stop) -> Ending:
         """Train in the folder, which is locked and was checked."""

@@ -624,3 +624,9 @@ def test_training_says_its_lengths_and_rate_and_whose_words_were_counted(tmp_pat
         name = words.split()[1]
         call("train", tmp_path / name, "--text", tmp_path / "parts", words, SHORT)
         assert ("are counted in all of the text" in capsys.readouterr().out) == told
+
+
+def test_training_says_how_a_run_that_decays_now_falls(here, capsys):
+    call("train", here / "falling", "--text", here / "text --schedule constant", SHORT)
+    call("train", here / "falling --decay-now 4")
+    assert ", constant, and from step 6 in a line to 0\n" in capsys.readouterr().out

@@ -163,8 +163,8 @@ def said(process):
 
 def test_two_machines_get_the_losses_and_weights_of_one_process(alone, tmp_path):
     for process in nodes(["tests/training/ranks_at_work.py", str(tmp_path)]):
-        assert "Error" not in said(process)
-        assert process.returncode == 0
+        output = said(process)  # of who ends later, perhaps a warning that the other is gone
+        assert process.returncode == 0, output
     for rank in range(2):
         found = torch.load(tmp_path / f"{rank}.pt")
         for case, expected in alone.items():
