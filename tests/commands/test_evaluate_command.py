@@ -346,7 +346,8 @@ def test_a_run_in_words_reads_another_text_with_its_own(book, other, tmp_path, c
     call("evaluate", run, "--text", other)
     out = told(capsys)
     assert "\ntext other.txt: 720 words\nwhole of other.txt, " in out
-    assert f"vocabulary: that of {run}, 7 words; 12.50% of the text is <unk>" in out
+    shares = "12.50% of the text is <unk>; 25.00% of the text is <eos>"
+    assert f"vocabulary: that of {run}, 7 words; {shares}\n" in out
     assert "bits per word" in out
 
     same = tmp_path / "same.txt"

@@ -12,6 +12,7 @@ from page import NOTEBOOKS, Page
 from minitxl.analysis import context_length
 from minitxl.course.checks import context_length as checks
 from minitxl.course.checks import context_mistakes
+from minitxl.course.checks import reading_contexts as contexts
 from minitxl.experiments.shared import results
 from minitxl.figures.attention import memory_use
 from minitxl.figures.marks import label_ends
@@ -67,8 +68,8 @@ def test_a_rival_that_does_not_shorten_a_is_told_why(rival, sentence):
 def test_comparisons_are_judged_one_by_one(changed, sentence):
     (code,) = re.findall(r"```python\n(.*?)```", PAGE.cells["exercise-pairs"], re.DOTALL)
     right = PAGE.run(code)["my_comparisons"]
-    assert checks.check_comparable(right).right
-    verdict = checks.check_comparable(right | changed)
+    assert contexts.check_comparable(right).right
+    verdict = contexts.check_comparable(right | changed)
     assert not verdict.right
     assert sentence in verdict.message
 
@@ -215,3 +216,33 @@ def test_the_gains_of_pairs_are_drawn_a_panel_a_model():
         for pair in gains:
             place = lengths.index(pair["short"]), lengths.index(pair["long"])
             assert drawn[place] == pair["perplexity"]["mean"]
+
+
+def test_the_reading_is_a_blank_whose_solution_is_right():
+    PAGE.assert_folded_solution_is_right_and_stub_blank(
+        "losses-after", "losses-after-text", contexts.check_losses_after
+    )
+
+
+def test_a_reading_by_a_loop_is_right_and_wrong_ones_are_named():
+    def by_loop(model, passage, c, targets):
+        losses = []
+        for place in range(len(passage) - targets, len(passage)):
+            log_probs, _ = model(passage[place - c : place][None])
+            losses.append(-log_probs[0, -1, passage[place]])
+        return torch.stack(losses)
+
+    assert contexts.check_losses_after(by_loop).right
+    wrong = {
+        "minus the log-probability": lambda *case: -by_loop(*case),
+        "return a loss for each target": lambda *case: by_loop(*case).mean(),
+        "those that end the passage": lambda model, passage, c, n: by_loop(model, passage[: c + n], c, n),
+        "a window holds c characters and the target": lambda model, passage, c, n: by_loop(
+            model, passage, c - 1, n
+        ),
+        "these are bits": lambda *case: by_loop(*case) / np.log(2),
+    }
+    for sentence, attempt in wrong.items():
+        verdict = contexts.check_losses_after(attempt)
+        assert not verdict.right
+        assert sentence in repr(verdict), (sentence, verdict)

@@ -1,6 +1,6 @@
 """Checks of notebook 06b: its predictions, the gain, RECL, and a model that shortens another's RECL."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
 from math import ceil, floor, isfinite
@@ -12,7 +12,7 @@ from torch import Tensor
 from minitxl.analysis import context_length
 from minitxl.course.checks import context_mistakes
 from minitxl.course.checks.context_mistakes import GroupLosses
-from minitxl.course.exercises import NOTHING, Verdict, judge
+from minitxl.course.exercises import Verdict, judge
 from minitxl.course.predictions import Predictions, Question
 
 PREDICTIONS = Predictions(
@@ -287,28 +287,3 @@ def check_rival(attempt: Callable[[int], Any]) -> Verdict:
     return Verdict(
         True, f"beside C, A's RECL is {after} tokens and not {before}, though A is better from {BEHIND} on"
     )
-
-
-def check_comparable(answer: Mapping[str, Any]) -> Verdict:
-    """Judge which percentages of the paper's Table 8 compare models of one group."""
-    right = {
-        "900 against 500": True,
-        "700 against 128": True,
-        "900 against 128": False,
-        "800 against 900": False,
-    }
-    why = {
-        "900 against 500": "both stand in the first group, at r = 0.1",
-        "700 against 128": "both stand in the second group, at r = 0.1",
-        "900 against 128": "900 is from the first group, and 128 from the second, with another baseline",
-        "800 against 900": "both are Transformer-XL in the first group, but at two shares r: other targets",
-    }
-    for name, value in right.items():
-        given = answer.get(name)
-        if given is None or given is Ellipsis:
-            return Verdict.of_nothing(f"{NOTHING} ({name})")
-        if not isinstance(given, bool):
-            return Verdict(False, f"{name}: write True or False, without quotes, not {given!r}")
-        if given != value:
-            return Verdict(False, f"{name}: {why[name]}")
-    return Verdict(True, "a RECL compares with one of its own group, at the same share and step")

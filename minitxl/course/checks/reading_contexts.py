@@ -1,13 +1,14 @@
-"""Check of notebook 06b's reading: the losses of targets after exactly so much context."""
+"""Checks of notebook 06b's readings: losses after exactly so much context, and the paper's table."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from minitxl.config import ModelConfig
-from minitxl.course.exercises import Function, Verdict, judge
+from minitxl.course.exercises import NOTHING, Function, Verdict, judge
 from minitxl.model import TransformerLM
 
 
@@ -30,9 +31,12 @@ def check_losses_after(attempt: Callable[..., Tensor]) -> Verdict:
                 10 if parameter.ndim > 1 else 1
             )  # far from uniform: each mistake changes the losses
     passage = torch.randint(11, (60,), generator=torch.Generator().manual_seed(7))
-    cases = [(model, passage, c, targets) for c, targets in ((3, 5), (8, 4), (1, 9), (5, 5))]
-    mistakes: dict[str, Function] = {
-        "a window holds c characters and the target: c + 1": _reading(longer=0),
+    cases = [(model, passage, c, targets) for c, targets in ((3, 5), (8, 4), (2, 9), (5, 5))]
+    mistakes: dict[str, Function | Sequence[Function]] = {
+        "a window holds c characters and the target: c + 1": [
+            _reading(longer=0),
+            _reading(longer=0, part=lambda passage, c, targets: passage[1 - c - targets :]),
+        ],
         "that is the prediction after the first character of each window: take the last, [:, -1]": _reading(
             place=0
         ),
@@ -71,3 +75,28 @@ def _reading(
         return sign * log_probs[:, place].gather(-1, windows[:, target, None])[:, 0]
 
     return losses
+
+
+def check_comparable(answer: Mapping[str, Any]) -> Verdict:
+    """Judge which percentages of the paper's Table 8 compare models of one group."""
+    right = {
+        "900 against 500": True,
+        "700 against 128": True,
+        "900 against 128": False,
+        "800 against 900": False,
+    }
+    why = {
+        "900 against 500": "both stand in the first group, at r = 0.1",
+        "700 against 128": "both stand in the second group, at r = 0.1",
+        "900 against 128": "900 is from the first group, and 128 from the second, with another baseline",
+        "800 against 900": "both are Transformer-XL in the first group, but at two shares r: other targets",
+    }
+    for name, value in right.items():
+        given = answer.get(name)
+        if given is None or given is Ellipsis:
+            return Verdict.of_nothing(f"{NOTHING} ({name})")
+        if not isinstance(given, bool):
+            return Verdict(False, f"{name}: write True or False, without quotes, not {given!r}")
+        if given != value:
+            return Verdict(False, f"{name}: {why[name]}")
+    return Verdict(True, "a RECL compares with one of its own group, at the same share and step")
