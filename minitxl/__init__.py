@@ -18,7 +18,7 @@ Four more files serve all of these: ``fields`` checks values from outside, ``arg
 ``files`` reads and writes files, and ``__main__`` is the command line's entry. Everything else is in folders,
 each with one purpose:
 
-    fast             the same numbers in less time and memory; the key-value cache
+    fast             the same numbers in less time and fewer bytes; the key-value cache
     data             text to batches: corpora, downloads, tokenizers, token files
     inference        score a text, write a text
     training         train, stop and resume

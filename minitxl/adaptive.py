@@ -129,8 +129,8 @@ class AdaptiveSoftmax(nn.Module):
 
     ``tables`` are [size_i, width_i] with biases, and ``projections`` [d_model, width_i]: the shapes of the
     embedding's, so that both may be shared with it. Here a projection is used transposed, from d_model to the
-    cluster's width. With div_val = 1 there is one table. If d_embed is not d_model, each cluster has a
-    projection, unlike the embedding, which has one for all.
+    cluster's width. With div_val = 1 there is one table; if d_embed is not d_model, each cluster has a
+    projection here, where the embedding has one for all.
 
     ``clusters`` gives the logits of the tails in the first softmax. Its row i-1 is that of tail i, as in the
     Hugging Face and TensorFlow weights. The original PyTorch code reads these rows in the opposite order;

@@ -191,9 +191,9 @@ class ShawAttention(nn.Module):
     j - i from -c to c, and the heads share it; the causal language model uses the c+1 rows with j ≤ i.
     ``attend`` without a mask is bidirectional.
 
-    No tensor [query key dim] is built: q is multiplied with each row of the table once, and the product of
-    each pair is then looked up by distance. Attention weights of one distance are summed, and the sums are
-    multiplied with the table once.
+    No tensor [query key dim] is built: q is multiplied with each row of a_K once, and the product of each
+    pair is then looked up by distance. For the values, the attention weights of one distance are summed, and
+    the sums are multiplied with a_V once.
     """
 
     def __init__(

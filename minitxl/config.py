@@ -42,7 +42,7 @@ class ModelConfig:
     max_seg_len: int = 512
     """Rows of a learned position table, the longest segment it can place."""
     max_distance: int = 16
-    """Shaw's k: distances from it on share one vector."""
+    """Shaw's k: all distances of this or more share one vector."""
     n_bucket: int = 32
     """Number of T5's buckets (num_buckets). Half hold one distance each, the others ranges that widen."""
     bucket_distance: int = 128
@@ -54,7 +54,7 @@ class ModelConfig:
     norm: Literal["post", "pre"] = "post"
     """LayerNorm after each sublayer (the paper's), or before it."""
     final_norm: bool = True
-    """LayerNorm after the last layer of a pre-norm model. The authors' pre-norm has none: False."""
+    """LayerNorm after the last layer of a pre-norm model. False for the authors', which has none."""
     layer_norm_eps: float = 1e-5
     """ε of every LayerNorm, added to the variance."""
     activation: Literal["relu", "gelu"] = "relu"
@@ -80,7 +80,7 @@ class ModelConfig:
 
     @property
     def adds_positions(self) -> bool:
-        """True if positions are added to the input; one in memory keeps its place in its own segment."""
+        """True if positions are added to the input; a state in memory keeps that of its segment."""
         return self.attention == "absolute" and self.positions != "none"
 
     def __post_init__(self) -> None:

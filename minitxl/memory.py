@@ -9,7 +9,8 @@ paper, which counts layers from 1, calls it h^n: the embeddings for n = 0, else 
 which its layer n + 1 reads. Absolute positions are included where they are added.
 
 Memory holds no keys and values: each segment projects it with the current W_k and W_v (in XL, W_kE and W_v).
-So these matrices get gradient through the states in memory; the segments that computed the states get none.
+So the states in memory, as inputs of these matrices, add to the matrices' gradient. It ends there: what
+computed the states gets none.
 
 Training calls ``extend`` after each segment, in ``training.loop.train_step``. Evaluation and generation keep
 keys and values instead (``fast.kv_cache``).
@@ -43,7 +44,7 @@ def extend(
     check_length("mem_len", mem_len)
     check_extension(memory, states)
     memory = empty(states) if memory is None else memory
-    forgotten = max(0, memory.shape[2] + states.shape[2] - mem_len)  # of memory first, then of states
+    forgotten = max(0, memory.shape[2] + states.shape[2] - mem_len)  # tokens: memory's first, then states's
     old = memory[:, :, forgotten:]
     new = states[:, :, max(0, forgotten - memory.shape[2]) :]
     joined, _ = pack([old, new], "layer batch * model")
@@ -74,7 +75,9 @@ def reach(offset: int, *, n_layer: int, seg_len: int, mem_len: int, window: int 
     check_length("n_layer", n_layer, 1)
     position = offset  # relative to the segment's first token, so negative in earlier segments
     for _ in range(n_layer):
-        segment_start = position - position % seg_len  # also before token 0: -1 % seg_len is seg_len - 1
+        segment_start = (
+            position - position % seg_len
+        )  # right for negative positions, too: -1 % seg_len is seg_len - 1
         first_kept = segment_start - mem_len
         position = first_kept if window is None else max(first_kept, position - window + 1)
     return offset - position

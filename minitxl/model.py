@@ -263,7 +263,7 @@ class TransformerLM(nn.Module):
         return next(self.parameters()).new_zeros(self.config.n_layer, batch, 0, self.config.d_model)
 
     def check_tokens(self, tokens: Tokens) -> None:
-        """Raise a ValueError unless tokens are ids [batch seg], at most as many as learned positions."""
+        """Raise a ValueError unless tokens are ids [batch seg] in segments within a learned table."""
         self._check_ids("tokens", tokens)
         most, seg = self.config.max_seg_len, tokens.shape[1]
         if self.positions and seg > most:

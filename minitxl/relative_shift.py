@@ -1,7 +1,7 @@
 """The left-shift of Appendix B, which turns scores by distance into scores by key.
 
 XL multiplies each query with the encoding of each distance once. The product of a query at position p with
-distance d belongs to the key at p - d. So every row of products moves left, until each stands at its key.
+distance d belongs to the key at p - d. So every row is moved left, until each product stands at its key.
 """
 
 from einops import rearrange
@@ -24,8 +24,9 @@ def rel_shift(scores: Float[Tensor, "*batch query dist"]) -> Float[Tensor, "*bat
         3. cut the line into rows of n_key = 3         b c 0 | d e f
 
     Why this moves row i by n_query - 1 - i: after step 1 a row has n_key + 1 entries, after step 3 it has
-    n_key. Row i of the result begins at entry n_query + i·n_key of the padded line. Padded row i begins at
-    entry i·(n_key + 1). The difference is n_query - i: the zero in front, and n_query - 1 - i entries more.
+    n_key. Row i of the result begins at entry n_query + i·n_key of the padded rows, laid end to end, and
+    padded row i at entry i·(n_key + 1). The difference is n_query - i: the zero in front, and n_query - 1 - i
+    entries more.
 
     Entries of keys after the query hold the padding zero and values of the next row; the mask
     hides them. (A fast model shifts by a view of the same numbers, in ``fast.cpu_attention``.)

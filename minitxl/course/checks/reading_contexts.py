@@ -21,7 +21,7 @@ def solution_losses_after(
 
 def check_losses_after(attempt: Callable[..., Tensor]) -> Verdict:
     """Check ``attempt(model, passage, c, targets)``."""
-    config = ModelConfig(11, n_layer=1, d_model=16, n_head=2, d_head=8, d_inner=32, tie_embeddings=False)
+    config = ModelConfig(11, n_layer=2, d_model=16, n_head=2, d_head=8, d_inner=32, tie_embeddings=False)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(6)
         model = TransformerLM(config).double().eval()
@@ -51,11 +51,22 @@ def check_losses_after(attempt: Callable[..., Tensor]) -> Verdict:
         "that is the loss of the character before the target: the target is the window's last": _reading(
             target=-2
         ),
+        "a window bounds what one layer sees, and two layers see farther: cut a window for each target": (
+            lambda *case: _at_once(*case, bounded=True)
+        ),
+        "in one pass each target has more context than the one before: cut a window for each": _at_once,
         "that is the mean: return a loss for each target": lambda *case: _reading()(*case).mean(),
     }
     praise = "each target is predicted from exactly c characters"
     with torch.no_grad():
         return judge(attempt, reference=solution_losses_after, cases=cases, mistakes=mistakes, praise=praise)
+
+
+def _at_once(model: TransformerLM, passage: Tensor, c: int, targets: int, *, bounded: bool = False) -> Tensor:
+    """Return the losses of one pass, a mistake: contexts that grow, or that are bounded in each layer."""
+    piece = passage[None, -c - targets :].long()
+    log_probs, _ = model(piece[:, :-1], window=c if bounded else None)
+    return -log_probs[0, c - 1 :].gather(-1, piece[0, c:, None])[:, 0]
 
 
 def _reading(
