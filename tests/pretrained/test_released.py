@@ -167,7 +167,8 @@ def test_a_tied_tensor_that_differs_under_another_name_is_refused(name, first):
     ],
 )
 def test_a_key_that_the_port_does_not_know_is_refused(released, name, value, sentence):
-    folder, _, _ = released
+    folder, _, named = released
+    save_file(named, folder / "model.safetensors")
     path = folder / "config.json"
     settings = json.loads(path.read_text())
     for known in ("pre_lnorm", "clamp_len", "layer_norm_epsilon"):
