@@ -209,7 +209,7 @@ class Watch(threading.Thread):
         return found
 
     def run(self):
-        while not self.over.wait(0.1):
+        while not self.over.wait(0.01):  # a marking is soon over
             self.seen = self.seen or bool(self.there())
 
 
