@@ -139,11 +139,11 @@ def special_in(stream: Tensor, tokenizer: Tokenizer | None) -> str:
 
 def special_by_part(corpus: Corpus) -> str:
     """Return words on how much of each part is the unknown symbol, and how much are ends of lines."""
-    told = ""
-    for name, number in _special(corpus.tokenizer):
-        shares = [f"{_share(getattr(corpus, part), number):.2%} of {part}" for part in PARTS]
-        told += f"; {name} is {', '.join(shares)}"
-    return told
+    by_symbol = {
+        name: [f"{_share(getattr(corpus, part), number):.2%} of {part}" for part in PARTS]
+        for name, number in _special(corpus.tokenizer)
+    }
+    return "".join(f"; {name} is {', '.join(shares)}" for name, shares in by_symbol.items())
 
 
 def _special(tokenizer: Tokenizer | None) -> Iterator[tuple[str, int]]:

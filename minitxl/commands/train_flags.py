@@ -63,10 +63,8 @@ class TrainFlags(TrainConfig):
 
     def checked(self, base: TrainConfig) -> TrainConfig:
         """Return the settings. What was left as in ``base`` follows fewer steps, and longer lengths."""
-        values = asdict(self)
-        for name in FOLLOWING:
-            if values[name] is None:
-                values[name] = getattr(base, name)
+        left = {name: getattr(base, name) for name in FOLLOWING if getattr(self, name) is None}
+        values = asdict(self) | left
         if self.warmup is None and self.steps < base.steps:
             values["warmup"] = min(base.warmup, max(0, self.steps) // SMALLEST_SHARE)
         first = base.average_from

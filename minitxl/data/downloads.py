@@ -58,14 +58,14 @@ def checksum(digest: str) -> str:
 
 @dataclass(frozen=True)
 class Source:
-    """Where a corpus comes from, and how it is read."""
+    """Files of a corpus on the web, and how they are read."""
 
     downloads: tuple[Download, ...]
     parts: dict[str, Part]
     """Which part the files of these names are; the first pattern that fits decides."""
     rule: TokenizerSpec
     vocab_size: int | None = None
-    """How many symbols the rule must find, where that is known."""
+    """Number of symbols that the rule must find, where that is known."""
 
 
 def _wikitext(name: str, digest: str, vocab_size: int | None) -> Source:

@@ -25,4 +25,4 @@ OTHERS = frozenset(
         *("adaptive", "init", "init_range", "init_std", "proj_init_std", "tgt_len"),
     ]
 )
-"""Where a model comes from, how it is called, trained and generated from: the port writes these keys."""
+"""Names of keys that the port writes: of a model's origin, its calls, its training, and generation."""

@@ -101,9 +101,8 @@ def prune(folder: Path, keep: int, *, best_step: int) -> None:
         }
     except ValueError:  # a damaged checkpoint: what it names is not known
         return
-    for path in folder.glob("best-*.safetensors"):
-        if BEST.fullmatch(path.name) and path not in {best(folder, step) for step in steps}:
-            path.unlink()
+    for path in _best_models(folder) - {best(folder, step) for step in steps}:
+        path.unlink()
 
 
 def check(folder: Path, tokenizer: Tokenizer) -> None:
@@ -115,8 +114,7 @@ def check(folder: Path, tokenizer: Tokenizer) -> None:
     if not folder.exists():
         return
     vocabulary = vocabulary_file(folder, tokenizer.unit)
-    models = [path for path in folder.glob("best-*.safetensors") if BEST.fullmatch(path.name)]
-    for path in (folder / LOCK, folder / LOG, folder / CONFIG, *models, vocabulary):
+    for path in (folder / LOCK, folder / LOG, folder / CONFIG, *_best_models(folder), vocabulary):
         if path.exists():
             plain_file(path)
     if newest(folder) is not None:
@@ -178,6 +176,11 @@ def _best_of(checkpoint: Path) -> Path:
             f"{step:,}, got no such file"
         )
     return path
+
+
+def _best_models(folder: Path) -> set[Path]:
+    """Return the paths of the folder's best models, of all steps."""
+    return {path for path in folder.glob("best-*.safetensors") if BEST.fullmatch(path.name)}
 
 
 def _checkpoints(folder: Path) -> list[Path]:

@@ -52,8 +52,7 @@ def train(
     if is_stale(run, run_config):
         return Ending(early=True)
     with signals.noted(stop) as noted, _log(run, folder, run_config) as write:
-        if distributed.rank() == 0:
-            run_folder.prune(folder, run_config.checkpoints, best_step=run.progress.best_step)
+        _prune(run, folder, run_config)
         config = run.model.config
         guard = LossGuard(run_config.spike, vocab_size=config.vocab_size, warmup=run.settings.warmup)
         meter = Meter(
@@ -69,8 +68,8 @@ def train(
                 write(line := meter.line(record))
             report(record, line)
             guard.check(record)
-            if record.valid_bits is not None:
-                _keep_best(run, record, folder, info, run_config)
+            if _keep_best(run, record, folder, info):
+                _prune(run, folder, run_config)
             minutes = run_config.checkpoint_minutes
             due = minutes is not None and time.monotonic() - saved >= 60 * minutes
             # One reduction carries both: the signal's number, and whether a checkpoint is due.
@@ -78,8 +77,7 @@ def train(
             early = is_stale(run, run_config)
             if number or checkpoint_due or early or is_due(run, run_config.checkpoint_every):
                 saved_run.save(run, run_folder.checkpoint(folder, run.step), info)
-                if distributed.rank() == 0:
-                    run_folder.prune(folder, run_config.checkpoints, best_step=run.progress.best_step)
+                _prune(run, folder, run_config)
                 saved = time.monotonic()
             if (number or early) and run.step < run.settings.steps:
                 return Ending(number, early=not number)
@@ -92,14 +90,20 @@ def begin(run: Run, folder: Path, info: RunInfo, *, changed: bool = False) -> No
         saved_run.save(run, run_folder.checkpoint(folder, run.step), info)
 
 
-def _keep_best(run: Run, record: Record, folder: Path, info: RunInfo, run_config: RunConfig) -> None:
-    """Keep the model of this step if its validation loss is the lowest so far."""
+def _prune(run: Run, folder: Path, run_config: RunConfig) -> None:
+    """Remove checkpoints and best models that are kept no longer; of several processes the first does."""
+    if distributed.rank() == 0:
+        run_folder.prune(folder, run_config.checkpoints, best_step=run.progress.best_step)
+
+
+def _keep_best(run: Run, record: Record, folder: Path, info: RunInfo) -> bool:
+    """Keep the model of this step if its validation loss is the lowest so far; return True if it is."""
     best, bits = run.progress.best_bits, record.valid_bits
-    if bits is not None and (best is None or bits < best):
-        run.progress.best_step, run.progress.best_bits = record.step, bits
-        saved_run.save_best(run, run_folder.best(folder, run.step), info)
-        if distributed.rank() == 0:
-            run_folder.prune(folder, run_config.checkpoints, best_step=run.step)
+    if bits is None or (best is not None and bits >= best):
+        return False
+    run.progress.best_step, run.progress.best_bits = record.step, bits
+    saved_run.save_best(run, run_folder.best(folder, run.step), info)
+    return True
 
 
 def is_stale(run: Run, run_config: RunConfig) -> bool:

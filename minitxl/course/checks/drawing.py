@@ -69,8 +69,8 @@ def _keeping(
 
     def probabilities(log_probs: Tensor, temperature: float, top_p: float) -> Tensor:
         probs, order = tempered(log_probs, temperature).sort(dim=-1, descending=descending)
-        kept = after(probs * rule(probs, probs.cumsum(dim=-1), top_p), temperature)
-        return back(kept / kept.sum(dim=-1, keepdim=True) if normed else kept, order)
+        nucleus = after(probs * rule(probs, probs.cumsum(dim=-1), top_p), temperature)
+        return back(nucleus / nucleus.sum(dim=-1, keepdim=True) if normed else nucleus, order)
 
     return probabilities
 

@@ -21,6 +21,16 @@ from minitxl.experiments.conclusions.positions import ABSOLUTE_POSITIONS
 from minitxl.experiments.conclusions.short_trainings import SHORT_TRAININGS
 from minitxl.experiments.conclusions.treebank import TREEBANK
 
+
+def _helps(data: Data, bits_of: Callable[[Data, str], Data]) -> list[bool]:
+    """Return for XL and Shaw whether memory helps in every seed, by the bits that are asked for."""
+    systems = (f"{name}, {{}}, full loss" for name in ("XL", "Shaw"))
+    return [
+        apart(*(bits_of(data, label.format(memory)) for memory in ("memory", "no memory")))
+        for label in systems
+    ]
+
+
 Sentences = Mapping[str, Callable[[Data], bool]]
 
 CONCLUSIONS: dict[str, Sentences] = {
@@ -82,21 +92,9 @@ CONCLUSIONS: dict[str, Sentences] = {
         ),
     },
     "ablation": {
-        "cut as in training, memory helps relative positions": lambda data: all(
-            apart(
-                bits_as_cut(data, f"{name}, memory, full loss"),
-                bits_as_cut(data, f"{name}, no memory, full loss"),
-            )
-            for name in ("XL", "Shaw")
-        ),
+        "cut as in training, memory helps relative positions": lambda data: all(_helps(data, bits_as_cut)),
         "with a full window for every target, it does not help them in every seed": lambda data: (
-            not any(
-                apart(
-                    full_window(data, f"{name}, memory, full loss"),
-                    full_window(data, f"{name}, no memory, full loss"),
-                )
-                for name in ("XL", "Shaw")
-            )
+            not any(_helps(data, full_window))
         ),
         "memory hurts absolute positions": lambda data: all(
             apart(

@@ -1,1 +1,1 @@
-"""What the experiments share: how they are run, stored, told apart from changed code, and kept small."""
+"""Helpers of the experiments: sizes, runs part by part, stored results, fingerprints, trained models."""
