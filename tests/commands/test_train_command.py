@@ -23,7 +23,6 @@ from minitxl.training import (
     run_folder,
     saved_run,
     signals,
-    trainer,
 )
 from minitxl.training.config import TrainConfig
 from minitxl.training.schedules import learning_rate
@@ -435,7 +434,7 @@ def test_a_flag_that_would_cut_the_text_otherwise_is_refused_where_the_vocabular
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGUSR1"])
 def test_the_exit_code_of_a_stopped_training_is_the_signals(name, here, capsys, monkeypatch):
     number = getattr(signals.signal, name)
-    monkeypatch.setattr(trainer, "_keep_best", lambda *_: signals.signal.raise_signal(number))
+    monkeypatch.setattr(saved_run, "save_best", lambda *_: signals.signal.raise_signal(number))
     with pytest.raises(SystemExit) as stop:
         call("train", here / "new", "--text", here / "text", SHORT)
     assert stop.value.code == 128 + number
