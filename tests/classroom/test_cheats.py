@@ -34,6 +34,15 @@ ACCIDENTS = {
     "printing": ("print('x' * 10**6)\n    return x", "Look at notebook 99"),
     "leaving": ("import os\n    os._exit(0)", "it ended the process"),
     "exiting": ("raise SystemExit", ""),
+    "in_a_thread": (
+        "import threading\n    threading.Thread(target=print).start()\n    return x * how['times']",
+        "it starts a thread, where nobody sees what it computes",
+    ),
+    "in_a_pool": (
+        "from concurrent.futures import ThreadPoolExecutor\n"
+        "    return ThreadPoolExecutor().submit(lambda: x * how['times']).result()",
+        "it starts a thread, where nobody sees what it computes",
+    ),
 }
 STYLES = """
 from copy import deepcopy

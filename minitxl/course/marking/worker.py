@@ -27,7 +27,7 @@ from torch import Tensor  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes  # noqa: E402
 from variants import variant  # noqa: E402
 
-LIMITS = {"RLIMIT_AS": 6 * 2**30, "RLIMIT_FSIZE": 2**24, "RLIMIT_NPROC": 64, "RLIMIT_CORE": 0}
+LIMITS = {"RLIMIT_AS": 6 * 2**30, "RLIMIT_FSIZE": 2**24, "RLIMIT_NPROC": 0, "RLIMIT_CORE": 0}
 
 
 class Recorder(TorchDispatchMode):
@@ -254,6 +254,17 @@ def _ready_made(*_: Any, **__: Any) -> None:
     raise ImportError("it uses PyTorch's own attention: write it from its parts")
 
 
+def _refused_thread(*_: Any, **__: Any) -> None:
+    raise RuntimeError("it starts a thread, where nobody sees what it computes: compute in the function")
+
+
+def _no_threads() -> None:
+    """Refuse new threads: operations there are not written down, PyTorch's own attention among them."""
+    for module in (sys.modules["_thread"], sys.modules["threading"]):
+        for name in ("start_new", "start_new_thread", "start_joinable_thread"):
+            vars(module).update({name: _refused_thread, f"_{name}": _refused_thread})
+
+
 def _only_drawing_numbers() -> None:
     """Leave ``variant`` of the package, and refuse the rest."""
     for name in ("minitxl", "minitxl.course", "minitxl.course.grading"):
@@ -307,6 +318,7 @@ def main() -> None:
     _only_drawing_numbers()
     with Recorder():
         torch.zeros(1) + 1  # what torch loads at the first operation should not count as a function's time
+    _no_threads()
     channel.send({"ready": os.getpid()})
     job, _ = channel.receive()
     names = prepare(channel, job["cells"], job["skipped"])
