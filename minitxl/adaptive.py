@@ -119,9 +119,10 @@ class AdaptiveEmbedding(nn.Module):
             embedded = by_cluster[in_order]
         return rearrange(embedded, "(batch seg) model -> batch seg model", **parse_shape(tokens, "batch seg"))
 
-    def _look_up(self, table: int, rows: Int[Tensor, " token"]) -> Float[Tensor, "token model"]:
-        embedded = self.tables[table](rows)
-        return self.projections[table](embedded) if self.projections else embedded
+    def _look_up(self, i: int, ids: Int[Tensor, " token"]) -> Float[Tensor, "token model"]:
+        """Return the vectors of table i for ids that count from the table's first."""
+        embedded = self.tables[i](ids)
+        return self.projections[i](embedded) if self.projections else embedded
 
 
 class AdaptiveSoftmax(nn.Module):
@@ -130,11 +131,11 @@ class AdaptiveSoftmax(nn.Module):
     ``tables`` are [size_i, width_i] with biases, and ``projections`` [d_model, width_i]: the shapes of the
     embedding's, so that both may be shared with it. Here a projection is used transposed, from d_model to the
     cluster's width. With div_val = 1 there is one table; if d_embed is not d_model, each cluster has a
-    projection here, where the embedding has one for all.
+    projection here, where the embedding has one for all, as in the original code.
 
-    ``clusters`` gives the logits of the tails in the first softmax. Its row i-1 is that of tail i, as in the
-    Hugging Face and TensorFlow weights. The original PyTorch code reads these rows in the opposite order;
-    loading its weights reverses them.
+    ``clusters`` gives the logits of the tails in the first softmax. The shortlist, cluster 0, needs none, so
+    row i-1 is that of cluster i, the tail i. It is so in the Hugging Face and TensorFlow weights, too. The
+    original PyTorch code reads these rows in the opposite order; loading its weights reverses them.
     """
 
     def __init__(
@@ -177,9 +178,13 @@ class AdaptiveSoftmax(nn.Module):
 
     def log_probs(self, hidden: Float[Tensor, "batch seg model"]) -> Float[Tensor, "batch seg vocab"]:
         """Return log p of every word in nats, normalised, in the order of the vocabulary."""
-        first, *tails = [self._log_softmax(i, hidden, rows) for i, rows in enumerate(self._rows())]
-        shortlist, *clusters = first.split([self.partition.sizes[0]] + [1] * len(tails), dim=-1)
-        words = [cluster + tail for cluster, tail in zip(clusters, tails, strict=True)]
+        # log p in the first softmax, over the shortlist and one class for each tail; and in each tail
+        first, *in_tails = [
+            self._log_softmax(i, hidden, weight_and_bias)
+            for i, weight_and_bias in enumerate(self._weights_and_biases())
+        ]
+        shortlist, *of_tails = first.split([self.partition.sizes[0]] + [1] * len(in_tails), dim=-1)
+        words = [of_tail + in_tail for of_tail, in_tail in zip(of_tails, in_tails, strict=True)]
         return pack([shortlist, *words], "batch seg *")[0]
 
     def losses(
@@ -192,18 +197,19 @@ class AdaptiveSoftmax(nn.Module):
         vectors = rearrange(hidden, "batch seg model -> (batch seg) model")
         ids = rearrange(targets, "batch seg -> (batch seg)").long()
         cluster, n_shortlist = self.partition.cluster(ids), self.partition.sizes[0]
-        first, *tails = self._rows()
-        of_first = torch.where(cluster == 0, ids, n_shortlist - 1 + cluster)
-        losses = self._losses(0, vectors, first, of_first)
-        for i, rows in enumerate(tails, start=1):
+        of_first, *of_tails = self._weights_and_biases()
+        # In the first softmax, the class of a word of the shortlist is its id, and any other's is its tail's.
+        first_class = torch.where(cluster == 0, ids, n_shortlist - 1 + cluster)
+        losses = self._losses(0, vectors, of_first, first_class)
+        for i, of_tail in enumerate(of_tails, start=1):
             # A tail without targets is scored for zero tokens, so that its gradient is zero and not None.
             (at,) = torch.where(cluster == i)
-            of_tail = self._losses(i, vectors[at], rows, ids[at] - self.partition.starts[i])
-            losses = losses.index_add(0, at, of_tail)
+            tail_losses = self._losses(i, vectors[at], of_tail, ids[at] - self.partition.starts[i])
+            losses = losses.index_add(0, at, tail_losses)
         return rearrange(losses, "(batch seg) -> batch seg", **parse_shape(targets, "batch seg"))
 
-    def _rows(self) -> list[tuple[Tensor, Tensor]]:
-        """Return weight and bias of each softmax; the first has one more row for each tail."""
+    def _weights_and_biases(self) -> list[tuple[Tensor, Tensor]]:
+        """Return weight and bias of each softmax; the weight of the first has one more row for each tail."""
         tables = cast(list[nn.Linear], self.tables)  # a ModuleList has no type for what it holds
         weights, biases = [table.weight for table in tables], [table.bias for table in tables]
         if len(tables) == 1:  # split, not sliced: the gradient is then written once, not once for each slice
@@ -215,20 +221,20 @@ class AdaptiveSoftmax(nn.Module):
         return list(zip(weights, biases, strict=True))
 
     def _log_softmax(
-        self, i: int, hidden: Float[Tensor, "*token model"], rows: tuple[Tensor, Tensor]
+        self, i: int, hidden: Float[Tensor, "*token model"], weight_and_bias: tuple[Tensor, Tensor]
     ) -> Float[Tensor, "*token n_class"]:
-        """Return the log-softmax over the rows of cluster i, after its projection if it has one."""
-        return self.linear(self._to_width(i, hidden), *rows).log_softmax(dim=-1)
+        """Return the log-softmax of cluster i, after its projection if it has one."""
+        return self.linear(self._to_width(i, hidden), *weight_and_bias).log_softmax(dim=-1)
 
     def _losses(
         self,
         i: int,
         hidden: Float[Tensor, "token model"],
-        rows: tuple[Tensor, Tensor],
+        weight_and_bias: tuple[Tensor, Tensor],
         classes: Int[Tensor, " token"],
     ) -> Float[Tensor, " token"]:
         """Return -log p(class) in softmax i, over its cluster's words; the first is also over the tails."""
-        return self.class_losses(self._to_width(i, hidden), *rows, classes)
+        return self.class_losses(self._to_width(i, hidden), *weight_and_bias, classes)
 
     def _to_width(self, i: int, hidden: Float[Tensor, "*token model"]) -> Float[Tensor, "*token embed"]:
         """Return the vectors in the width of cluster i."""

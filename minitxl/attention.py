@@ -5,7 +5,7 @@
 Queries come from the segment x alone; keys and values come from memory and x together, so the
 queries stand at the last n_query of the n_key positions. ∘ joins memory and x along the tokens.
 Axes: batch query key mem pos dist row head dim model. ``dist`` runs n_key-1 … 0, ``pos`` is query or key,
-``row`` counts rows of a table, ``heads_dim`` is head times dim.
+``row`` counts the rows of Shaw's tables, ``heads_dim`` is head times dim.
 
 Every attention keeps one promise: the output for a query depends on [memory ∘ x] and on the query's
 place in it, and not on where memory ends and x begins.
@@ -43,10 +43,10 @@ class AttentionOptions(TypedDict, total=False):
     clamp_len: int | None
     """Distance beyond which all keys count as equally far; None for no clamp.
 
-    In a call of a model, None means the clamp_len of its configuration.
+    A model puts the clamp_len of its configuration in the place of None, so a call can't switch it off.
     """
     key_mask: KeyMask | None
-    """False hides a key from all queries of its row of the batch; the weights of the other keys sum to 1."""
+    """False hides a key from all queries of the same sequence; the weights of the other keys sum to 1."""
 
 
 def attention_mask(
@@ -159,7 +159,7 @@ class MultiHeadAttention(nn.Module):
         return masked_softmax(content_scores(q, k) / sqrt(self.d_head), mask)
 
     def attend(self, x: Hidden, context: Context | None = None, mask: Mask | None = None) -> Hidden:
-        """Return W_o of the heads' weighted means; arguments as in ``context_weights``."""
+        """Return the merged sums of the values, times W_o; arguments as in ``context_weights``."""
         weights = self.drop(self.context_weights(x, context, mask))
         v = split_heads(self.W_v(x if context is None else context), self.n_head)
         return self.W_o(merge_heads(weighted_sum(weights, v)))
@@ -210,27 +210,27 @@ class ShawAttention(nn.Module):
         self.a_V = nn.Parameter(torch.zeros(2 * max_distance + 1, d_head))
         self.drop = nn.Dropout(attention_dropout)
 
-    def table_rows(self, scores: Scores, clamp_len: int | None) -> Int[Tensor, "batch head query key"]:
-        """Return each pair's row of the tables, with the queries i at the last positions."""
-        n_query, n_key = scores.shape[-2:]
-        i = rearrange(torch.arange(n_key - n_query, n_key, device=scores.device), "query -> query 1")
-        j = rearrange(torch.arange(n_key, device=scores.device), "key -> 1 key")
+    def table_rows(self, like: Scores, clamp_len: int | None) -> Int[Tensor, "batch head query key"]:
+        """Return each pair's row of the tables, in the shape of ``like``; the queries stand at the end."""
+        n_query, n_key = like.shape[-2:]
+        i = rearrange(torch.arange(n_key - n_query, n_key, device=like.device), "query -> query 1")
+        j = rearrange(torch.arange(n_key, device=like.device), "key -> 1 key")
         c = self.max_distance
         clip = c if clamp_len is None else min(c, clamp_len)
-        return (c + (j - i).clamp(-clip, clip)).expand_as(scores)
+        return (c + (j - i).clamp(-clip, clip)).expand_as(like)
 
     def shaw_weights(self, q: Heads, k: Keys, mask: Mask | None, clamp_len: int | None) -> Weights:
         """Return α, the softmax of equation 4; the queries stand at the last positions."""
         content = content_scores(q, k)  # q_i · k_j
-        by_row = einsum(q, self.a_K, "batch head query dim, row dim -> batch head query row")
-        of_distance = by_row.gather(-1, self.table_rows(content, clamp_len))  # q_i · a^K_ij
+        of_row = einsum(q, self.a_K, "batch head query dim, row dim -> batch head query row")
+        of_distance = of_row.gather(-1, self.table_rows(content, clamp_len))  # q_i · a^K_ij
         return masked_softmax((content + of_distance) / sqrt(self.d_head), mask)
 
     def shaw_values(self, weights: Weights, v: Values, clamp_len: int | None) -> Heads:
         """Return z of equation 3."""
-        by_row = weights.new_zeros(*weights.shape[:-1], len(self.a_V))
-        by_row = by_row.scatter_add(-1, self.table_rows(weights, clamp_len), weights)
-        from_table = einsum(by_row, self.a_V, "batch head query row, row dim -> batch head query dim")
+        zeros = weights.new_zeros(*weights.shape[:-1], len(self.a_V))
+        row_weights = zeros.scatter_add(-1, self.table_rows(weights, clamp_len), weights)
+        from_table = einsum(row_weights, self.a_V, "batch head query row, row dim -> batch head query dim")
         return weighted_sum(weights, v) + from_table  # Σ_j α_ij v_j + Σ_j α_ij a^V_ij
 
     def context_weights(
@@ -256,7 +256,7 @@ class ShawAttention(nn.Module):
         mask: Mask | None = None,
         clamp_len: int | None = None,
     ) -> Hidden:
-        """Return W_o of every head's z; arguments as in ``context_weights``."""
+        """Return the heads' z, merged and multiplied with W_o; arguments as in ``context_weights``."""
         weights = self.drop(self.context_weights(x, context, mask, clamp_len))
         v = split_heads(self.W_v(x if context is None else context), self.n_head)
         return self.W_o(merge_heads(self.shaw_values(weights, v, clamp_len)))
@@ -296,12 +296,12 @@ class XLAttention(nn.Module):
 
         score_ij = [(q_i + u) · k_j  +  (q_i + v) · W_kR R_{i-j}] / √d_head
 
-    Where it comes from: with positions U added to the input, a score is the product of W_q (x_i + U_i)
-    and W_k (x_j + U_j), four terms. Three changes make the positions relative. The key's position U_j
-    becomes the distance's R_{i-j}, sinusoidal and not learned. Keys of content and keys of distance get
-    a matrix each, W_kE and W_kR. The query's position W_q U_i, which would differ from place to place, is
-    replaced by a learned vector that is the same for every query: u in the product with content, v in the
-    product with distance.
+    Where it comes from: with positions U added to the input, a score is the product of W_q (x_i + U_i) and
+    W_k (x_j + U_j). Multiplied out, it has four terms. Three changes make the positions relative. The key's
+    position U_j becomes the distance's R_{i-j}, sinusoidal and not learned. Keys of content and keys of
+    distance get a matrix each, W_kE and W_kR. The query's position W_q U_i, which would differ from place to
+    place, is replaced by a learned vector that is the same for every query: u in the product with content, v
+    in the product with distance.
 
     u and v have the axes [head dim], and may be handed in to be shared with another layer.
     """

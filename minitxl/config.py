@@ -1,7 +1,8 @@
 """The architecture's settings, frozen.
 
-They are checked on construction, except what depends on the clusters of the vocabulary, which is checked when
-the model is built: ``cutoffs``, the least ``d_embed`` that they allow, and the number of ``tie_projections``.
+They are checked on construction. Three rules depend on how ``cutoffs`` divide the vocabulary, and are
+checked when the model is built: the order of ``cutoffs``, the least ``d_embed``, and the number of
+``tie_projections``.
 
 Every field is a keyword of ``dataclasses.replace`` and a flag of the command line, so
 an ablation is one ``replace(config, attention="absolute")``.
@@ -80,7 +81,7 @@ class ModelConfig:
 
     @property
     def adds_positions(self) -> bool:
-        """True if positions are added to the input; a state in memory keeps that of its segment."""
+        """True if positions are added to the states, which carry them into memory."""
         return self.attention == "absolute" and self.positions != "none"
 
     def __post_init__(self) -> None:

@@ -7,7 +7,7 @@ distance does to a score. All three leave the values alone.
     ALiBi     q_i · k_j / √d_head - m_h (i - j)      m_h is a constant of head h
     T5        q_i · k_j / √d_head + b_h(i - j)       b_h is a learned table of head h, by buckets of distances
 
-R_p is a rotation here, and not the row R_p of sinusoids in ``attention``.
+R_p is a rotation here. In ``attention``, R_{i-j} is a row of sinusoids.
 
 Compared with Transformer-XL's four terms, rotary has (a) alone, turned by the distance; ALiBi and T5 have
 (a), and in place of (d) a number for each head and distance.
@@ -24,8 +24,9 @@ its method ``attention_weights`` has the same arguments. Then enter it in each o
     fast.kv_cache.HEADS_FROM_CACHE    a function (attention, q, k, v, r, cache) that returns its heads from a
                                       cache's keys and values. q is not yet divided by √d_head; r holds XL's
                                       distances, and other classes ignore it. If your class is a subclass of
-                                      RotaryAttention, q and k are already turned. Without an
-                                      entry, cached evaluation, validation and generation raise an error
+                                      RotaryAttention, q and k are already turned, unless the cache has a
+                                      ``clamp_len``. Without an entry, cached evaluation, validation and
+                                      generation raise an error
     analysis.flops.PRODUCTS           how many dot products it takes for each pair of query and key
     fast.convert.FAST                 a faster class, if there is one, for this very class
 
@@ -113,12 +114,15 @@ class LaterAttention(nn.Module):
 
 
 def rotate(x: Vectors, positions: Num[Tensor, " pos"], base: float = 10000.0) -> Vectors:
-    """Return R_p x_p for each position p: coordinates m and m + d_head/2 turn together, by the angle p ω_m.
+    """Return the vector at each position p, turned by R_p.
 
-    The frequencies are those of ``sinusoids``, ω_m = base^(-2m / d_head). A pair turns as
+    In a vector with the coordinates y_0 … y_{d_head-1}, y_m and y_{m+n} with n = d_head / 2 are a pair, which
+    turns by the angle p ω_m:
 
-        x_m      ->  x_m cos(p ω_m) - x_{m+n} sin(p ω_m)
-        x_{m+n}  ->  x_m sin(p ω_m) + x_{m+n} cos(p ω_m)        with n = d_head / 2
+        y_m      ->  y_m cos(p ω_m) - y_{m+n} sin(p ω_m)
+        y_{m+n}  ->  y_m sin(p ω_m) + y_{m+n} cos(p ω_m)
+
+    The frequencies are those of ``sinusoids``, ω_m = base^(-2m / d_head).
 
     A position need not be a whole number.
     """
@@ -195,7 +199,8 @@ def slopes(n_head: int) -> list[float]:
     check("n_head", n_head, SIZES["n_head"])
     power = 2 ** (n_head.bit_length() - 1)
     first = [2.0 ** (-8 * (h + 1) / power) for h in range(power)]
-    return first + [2.0 ** (-4 * (h + 1) / power) for h in range(0, 2 * (n_head - power), 2)]
+    of_twice = [2.0 ** (-8 * (h + 1) / (2 * power)) for h in range(2 * power)]
+    return first + of_twice[::2][: n_head - power]
 
 
 class ALiBiAttention(BiasedAttention):

@@ -4,9 +4,9 @@
 
 ∘ joins along the tokens. SG is the stop-gradient: ``extend`` returns a detached tensor.
 
-Memory is one tensor [layer batch mem model]. Entry n is the input of ``blocks[n]`` in earlier segments. The
-paper, which counts layers from 1, calls it h^n: the embeddings for n = 0, else the output of its layer n,
-which its layer n + 1 reads. Absolute positions are included where they are added.
+Memory is one tensor [layer batch mem model]. Entry n is the input of ``blocks[n]`` in earlier segments, the
+paper's h^n: the embeddings for n = 0, else the output of ``blocks[n-1]``. (The paper counts layers from 1, so
+its layer n + 1 reads h^n.) Absolute positions are included where they are added.
 
 Memory holds no keys and values: each segment projects it with the current W_k and W_v (in XL, W_kE and W_v).
 So the states in memory, as inputs of these matrices, add to the matrices' gradient. It ends there: what
@@ -44,7 +44,8 @@ def extend(
     check_length("mem_len", mem_len)
     check_extension(memory, states)
     memory = empty(states) if memory is None else memory
-    forgotten = max(0, memory.shape[2] + states.shape[2] - mem_len)  # tokens: memory's first, then states's
+    # Both are cut before they are joined, so that no token is copied which is forgotten.
+    forgotten = max(0, memory.shape[2] + states.shape[2] - mem_len)
     old = memory[:, :, forgotten:]
     new = states[:, :, max(0, forgotten - memory.shape[2]) :]
     joined, _ = pack([old, new], "layer batch * model")
@@ -75,9 +76,8 @@ def reach(offset: int, *, n_layer: int, seg_len: int, mem_len: int, window: int 
     check_length("n_layer", n_layer, 1)
     position = offset  # relative to the segment's first token, so negative in earlier segments
     for _ in range(n_layer):
-        segment_start = (
-            position - position % seg_len
-        )  # right for negative positions, too: -1 % seg_len is seg_len - 1
+        # Right for negative positions, too: -1 % seg_len is seg_len - 1.
+        segment_start = position - position % seg_len
         first_kept = segment_start - mem_len
         position = first_kept if window is None else max(first_kept, position - window + 1)
     return offset - position

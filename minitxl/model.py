@@ -130,33 +130,33 @@ class TransformerLM(nn.Module):
         self.apply(initialise)
 
     def _new_attention(self) -> Attention:
-        """Return the next layer's attention; shared biases are those of the first layer."""
+        """Return the next layer's attention, with the first layer's u and v, or table, if they are shared."""
         c = self.config
         sizes, rate = (c.d_model, c.n_head, c.d_head), c.attention_dropout
-        first_attention = self.blocks[0].attention if c.share_biases and self.blocks else None
+        first = self.blocks[0].attention if c.share_biases and self.blocks else None
         if c.attention == "absolute":
             return MultiHeadAttention(*sizes, attention_dropout=rate)
         if c.attention == "shaw":
             return ShawAttention(*sizes, max_distance=c.max_distance, attention_dropout=rate)
         if c.attention == "xl":
-            u, v = getattr(first_attention, "u", None), getattr(first_attention, "v", None)
+            u, v = (first.u, first.v) if isinstance(first, XLAttention) else (None, None)
             return XLAttention(*sizes, dropout=c.dropout, attention_dropout=rate, u=u, v=v)
         if c.attention == "rotary":
             return RotaryAttention(*sizes, attention_dropout=rate)
         if c.attention == "alibi":
             return ALiBiAttention(*sizes, attention_dropout=rate)
         if c.attention == "t5":
-            buckets, table = (c.n_bucket, c.bucket_distance), getattr(first_attention, "table", None)
-            return T5Attention(*sizes, *buckets, attention_dropout=rate, table=table)
+            table = first.table if isinstance(first, T5Attention) else None
+            return T5Attention(*sizes, c.n_bucket, c.bucket_distance, attention_dropout=rate, table=table)
         raise ValueError(f"attention must be one of ModelConfig.attention, got {c.attention!r}")
 
     def embed(self, tokens: Tokens, *, alone: Bool[Tensor, "batch_or_1 seg"] | None = None) -> Hidden:
         """Return √d_model E[token], plus U_0 … U_{L-1} where absolute: the first layer's input.
 
         Word dropout spares a token that is ``alone``: one that attends to no other token, such as the first
-        of a text. If it were dropped, its input would be 0. In a new model, whose biases are 0, every layer
-        would then give it 0. At a vector of zeros a LayerNorm multiplies the gradient by 1/√ε ≈ 316, so that
-        in a deep model the gradient would overflow. (Absolute positions, and Shaw's a_V, would prevent that.)
+        of a text. Else each LayerNorm might see a vector of zeros, and multiply its gradient by 1/√ε ≈ 316:
+        in a deep model the gradient would overflow. (A dropped word's input is 0, and in a new model, whose
+        biases are 0, every layer makes 0 of it. Absolute positions, and Shaw's a_V, would prevent that.)
         """
         x = self.embedding(tokens) * sqrt(self.config.d_model)
         if self.training and self.config.word_dropout:
@@ -202,7 +202,7 @@ class TransformerLM(nn.Module):
         check("last", last, optional(whole(1, tokens.shape[1])))
         x, states = self.embed(tokens, alone=self._alone(tokens, memory, options)), []
         for layer, (block, layer_memory) in enumerate(zip(self.blocks, memory, strict=True)):
-            x = self.add_positions(x, layer=layer) if layer else x  # those of layer 0 are in the embedding
+            x = self.add_positions(x, layer=layer) if layer else x  # ``embed`` has added those of layer 0
             states.append(x)
             if last is not None and layer == self.config.n_layer - 1:
                 # The other positions are keys only, as memory is: attention can't tell the two apart.
@@ -213,7 +213,7 @@ class TransformerLM(nn.Module):
     def forward(
         self, tokens: Tokens, memory: Memory | None = None, **options: Unpack[AttentionOptions]
     ) -> tuple[Float[Tensor, "batch seg vocab"], States]:
-        """Return log-probabilities of each next token in nats, normalised; and the states."""
+        """Return the log-probabilities of each next token, in nats, and the states."""
         hidden, states = self.hidden(tokens, memory, **options)
         return self.output.log_probs(hidden), states
 
@@ -228,7 +228,8 @@ class TransformerLM(nn.Module):
     ) -> tuple[Float[Tensor, "batch seg"], States]:
         """Return -log p(target) of each token in nats, in token order; and the states.
 
-        A target equal to ``ignore_index`` is padding: its loss is 0, without a gradient.
+        A target equal to ``ignore_index`` is padding: its loss is 0, without a gradient. For the mean, divide
+        the sum by the number of other targets, (targets != ignore_index).sum(): ``losses.mean()`` counts all.
         """
         hidden, states = self.hidden(tokens, memory, **options)
         return self.losses(hidden, targets, ignore_index=ignore_index), states
@@ -236,7 +237,7 @@ class TransformerLM(nn.Module):
     def losses(
         self, hidden: Hidden, targets: Tokens, *, ignore_index: int | None = None
     ) -> Float[Tensor, "batch seg"]:
-        """Return -log p(target) in nats from what ``hidden`` returned, or from some of its positions."""
+        """Return -log p(target) in nats from the output of ``hidden``, or from some of its positions."""
         check("ignore_index", ignore_index, optional(whole()))
         ignored = None if ignore_index is None else targets == ignore_index
         targets = targets if ignored is None else targets.masked_fill(ignored, 0)
@@ -307,7 +308,8 @@ def initialise(module: nn.Module) -> None:
         elif name not in DRAWN:
             raise ValueError(f"initialise must know each parameter, got {type(module).__name__}.{name}")
         else:
-            nn.init.normal_(parameter, mean=float(isinstance(module, nn.LayerNorm)), std=0.02)
+            nn.init.normal_(parameter, mean=1.0 if isinstance(module, nn.LayerNorm) else 0.0, std=0.02)
+    # ``apply`` comes to a module after its parts: the projections were drawn as Linear, and are drawn again.
     if isinstance(module, AdaptiveEmbedding | AdaptiveSoftmax):
         for projection in module.projections:
             nn.init.normal_(projection.get_parameter("weight"), std=0.01)

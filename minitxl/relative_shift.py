@@ -20,16 +20,15 @@ def rel_shift(scores: Float[Tensor, "*batch query dist"]) -> Float[Tensor, "*bat
     first row most, the last row not at all. With 2 queries and 3 keys, from the rows a b c and d e f:
 
         1. put a zero in front of each row             0 a b c | 0 d e f
-        2. drop the first n_query = 2 entries          b c 0 d e f
-        3. cut the line into rows of n_key = 3         b c 0 | d e f
+        2. lay the rows end to end, as one line        0 a b c 0 d e f
+        3. drop the line's first n_query = 2 entries   b c 0 d e f
+        4. cut what is left into rows of n_key = 3     b c 0 | d e f
 
-    Why this moves row i by n_query - 1 - i: after step 1 a row has n_key + 1 entries, after step 3 it has
-    n_key. Row i of the result begins at entry n_query + i·n_key of the padded rows, laid end to end, and
-    padded row i at entry i·(n_key + 1). The difference is n_query - i: the zero in front, and n_query - 1 - i
-    entries more.
+    Why this moves row i by n_query - 1 - i: in the line of step 2, padded row i begins at entry
+    i·(n_key + 1), and row i of the result at entry n_query + i·n_key. The difference is n_query - i: the zero
+    in front, and n_query - 1 - i entries more.
 
-    Entries of keys after the query hold the padding zero and values of the next row; the mask
-    hides them. (A fast model shifts by a view of the same numbers, in ``fast.cpu_attention``.)
+    Entries of keys after the query hold the padding zero and values of the next row; the mask hides them.
 
     >>> rel_shift(torch.tensor([[0.0, 1, 2], [3, 4, 5]])).tolist()
     [[1.0, 2.0, 0.0], [3.0, 4.0, 5.0]]
