@@ -14,10 +14,11 @@ from torch import Tensor
 from tqdm import tqdm
 from tyro.conf import Positional
 
+from minitxl.commands.held_out import remarks
 from minitxl.commands.shared import Device, TextFlags, device_of, place, special_in, text_of_run
 from minitxl.commands.subject import Subject, subject_of
 from minitxl.data.corpora import Corpus
-from minitxl.data.parts import PARTS, Part
+from minitxl.data.parts import Part
 from minitxl.data.tokenizer import word_spec
 from minitxl.fast.bfloat16 import Precision, check_precision
 from minitxl.fields import LONGEST, check, optional, whole
@@ -61,7 +62,7 @@ class Evaluate:
     tokens: int | None = None
     """Score the first so many tokens; none means all. A score of fewer than all is not one to compare."""
     part: Literal["auto", "whole", "train", "valid", "test"] = "auto"
-    """Which part of the text; auto means the whole of a text of your own that is not the run's, else test."""
+    """Which part of the text; auto means test, but the whole of a file of your own that is not the run's."""
     source: TextFlags = TextFlags()
     precision: Precision = "float32"
     """Of the matrix products: bfloat16 on a CUDA GPU, or a CPU with avx512_bf16 or amx_bf16. Faster; the
@@ -92,18 +93,14 @@ class Evaluate:
         if subject.state:
             print(f"model of {subject.name}: {subject.state}")
         print(corpus.summary(of_whole=part == "whole"), flush=True)
-        if subject.info.sha256 not in (None, corpus.sha256) and corpus.name == subject.info.text:
-            print(
-                f"{corpus.name} has changed since the run learned it (sha256 {subject.info.sha256:.12}, now "
-                f"{corpus.sha256:.12}): what is scored may be text that the run was trained on"
-            )
-        if trained_on := _trained_on(corpus, part, subject):
-            print(f"{trained_on:,} of these tokens are what the run was trained on", flush=True)
         stream = getattr(corpus, part)
+        scored = len(stream) if self.tokens is None else min(len(stream), self.tokens + 1)
+        for remark in remarks(corpus, part, scored, subject.name, subject.info):
+            print(remark, flush=True)
         if len(stream) < 2:
             raise ValueError(f"{_called(part)} {corpus.name} must hold 2 tokens or more, got {len(stream)}")
         total = len(stream) - 1
-        stream = stream if self.tokens is None else stream[: self.tokens + 1]
+        stream = stream[:scored]
         stream = stream if ids is None else ids[stream.long()]
         began = perf_counter()
         score, how = self._score(subject, stream)
@@ -183,7 +180,8 @@ class Evaluate:
         if self.part != "auto":
             return self.part
         own = self.source.text is not None and corpus.stream is not None
-        return "whole" if own and corpus.sha256 != subject.info.sha256 else "test"
+        learned = corpus.sha256 == subject.info.sha256 and subject.info.cut_as(corpus.sizes)
+        return "whole" if own and not learned else "test"
 
     def _check_own_text(self, corpus: Corpus, subject: Subject) -> None:
         """Raise a ValueError if the text of the run, which no flag names, is not what the run learned."""
@@ -245,8 +243,8 @@ def text_for(subject: Subject, source: TextFlags) -> tuple[Corpus, str, Tensor |
         corpus, wanted = source.corpus(), subject.model.config.vocab_size
         if corpus.vocab_size != wanted:
             raise ValueError(
-                f"the text must have the {wanted:,} words of {subject.name}, "
-                f"got {corpus.name} with {corpus.vocab_size:,}"
+                f"the text must have the {wanted:,} tokens of the vocabulary of {subject.name}, "
+                f"got {corpus.name} with {corpus.vocab_size:,} {corpus.tokenizer.unit}"
             )
         if corpus.tokenizer.vocabulary is None:
             return corpus, f"bytes, since {subject.name} holds none and has 256 tokens", None
@@ -290,17 +288,6 @@ def progress(model: TransformerLM, total: int, stride: int | None = None) -> Ite
             yield
         finally:
             hook.remove()
-
-
-def _trained_on(corpus: Corpus, part: Part, subject: Subject) -> int:
-    """Return how many of the tokens to score are known to be of the run's training part."""
-    learned = subject.info.learned
-    if not learned:
-        return 0
-    if corpus.part_sha256(part) in learned:
-        return len(getattr(corpus, part))
-    inside: tuple[Part, ...] = PARTS if part == "whole" else ()
-    return sum(len(getattr(corpus, one)) for one in inside if corpus.part_sha256(one) in learned)
 
 
 def _called(part: Part) -> str:

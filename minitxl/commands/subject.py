@@ -65,7 +65,7 @@ def _state(run: Trained, *, best: bool) -> str:
     """Return words on the step of a run's model, and on what else decides which model it is."""
     unfinished = ", the run is unfinished" if run.step < run.settings.steps and not best else ""
     of_best = ", that of the best validation" if best else ""
-    mean = f", the mean of the weights since step {run.settings.average_from:,}" if run.averaged else ""
+    mean = f", the mean of the weights after step {run.settings.average_from:,}" if run.averaged else ""
     return f"step {run.step:,} of {run.settings.steps:,}{unfinished}{of_best}{mean}"
 
 

@@ -66,7 +66,7 @@ class Task:
 
     def train(self, folder: Path, run_config: RunConfig, stop: Stop) -> Ending:
         """Train in the folder, which is locked and was checked."""
-        first = distributed.rank() == 0
+        first, lanes = distributed.rank() == 0, lanes_of(self.corpus, self.run.settings)
         if first:
             run_folder.clean(folder)
             path = vocabulary_file(folder, self.tokenizer.unit)
@@ -83,7 +83,7 @@ class Task:
             for line in (
                 self.corpus.summary(),
                 *self._vocabulary(),
-                in_words(settings),
+                in_words(settings) + _of_the_text(lanes, settings, self.corpus),
                 sample,
                 *self.news,
             ):
@@ -91,7 +91,6 @@ class Task:
         trainer.begin(self.run, folder, self.info, changed=self.changed)
         if first:
             run_config_file.write(folder, self.run, run_config, self.info, self.source)
-        lanes = lanes_of(self.corpus, self.run.settings)
         with bar(self.run, self.tokenizer, silent=not first) as report:
             return trainer.train(
                 self.run,
@@ -135,15 +134,17 @@ def new_task(
     run = loop.start(config, settings, device=device, accumulate=accumulate)
     if subject is not None:
         checkpoints.copy_model_tensors(checkpoints.model_tensors(subject.model), run.model)
-    vocabulary = vocabulary_digest(tokenizer.vocabulary)
-    info = RunInfo(corpus.name, corpus.sha256, tokenizer.unit, vocabulary, preset, corpus.train_sha256)
+    info = RunInfo.of(corpus, preset)
     news: tuple[str, ...] = ()
     whole = corpus.stream is not None or (source.unit == "characters" and not source.unknown)
     if subject is None and tokenizer.vocabulary is not None and source.data is None and whole:
         news = (f"the {tokenizer.unit} are counted in all of the text, its validation and test parts too",)
+    news += tuple(
+        f"{one} and {other} are the same text: nothing is held out" for one, other in corpus.alike()
+    )
     if subject is not None:
-        info = replace(info, earlier=subject.info.learned)
-        news = (f"beginning with the model of {subject.name}",)
+        info = replace(info, begun_from=subject.name, earlier=subject.info.learned)
+        news += (f"beginning with the model of {subject.name}",)
         if subject.tokenizer is None and tokenizer.vocabulary is not None:
             news += (
                 f"{subject.name} holds no vocabulary: its {corpus.vocab_size:,} words are taken as "
@@ -190,9 +191,8 @@ def old_task(
             corpus = source.corpus(tokenizer_of(folder, own.info))
     _check_text(corpus, source, folder)
     tokenizer = corpus.tokenizer
-    vocabulary = vocabulary_digest(tokenizer.vocabulary)
     check_ids(tokenizer, own.model, name=f"the run in {folder}")
-    own.info.check(RunInfo(corpus.name, corpus.sha256, tokenizer.unit, vocabulary), folder)
+    own.info.check(RunInfo.of(corpus), folder)
     _check_size(own.model, settings, corpus, device)
     run = saved_run.resume(checkpoint, settings=settings, device=device, accumulate=accumulate)
     news = (f"going on with {folder} at step {run.step} of {settings.steps}", *changes.values())
@@ -206,6 +206,12 @@ def old_task(
     changed = tuple(f"step {run.step}: {change}" for change in changes.values())
     info = replace(own.info, changes=(*own.info.changes, *changed))
     return Task(run, corpus, info, _stored(source, tokenizer), news, changed=bool(changes))
+
+
+def _of_the_text(lanes: ContiguousBatches, settings: TrainConfig, corpus: Corpus) -> str:
+    """Return words on how much of the training text an epoch reads, if some fills no segment of a lane."""
+    read, there = len(lanes) * settings.batch * settings.seg_len, len(corpus.train) - 1
+    return "" if read == there else f"; an epoch reads {read:,} of {there:,} tokens"
 
 
 def lanes_of(corpus: Corpus, settings: TrainConfig) -> ContiguousBatches:

@@ -5,6 +5,7 @@ import sysconfig
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import combinations
 from pathlib import Path
 from types import MappingProxyType
 
@@ -38,6 +39,11 @@ class Corpus:
         return torch.cat([self.train, self.valid, self.test]) if self.stream is None else self.stream
 
     @property
+    def sizes(self) -> tuple[int, ...]:
+        """Numbers of tokens of the training, the validation and the test part: how the text is cut."""
+        return tuple(len(getattr(self, part)) for part in PARTS)
+
+    @property
     def sha256(self) -> str:
         """Digest of the whole stream: which text a result was measured on."""
         return self._digests[1]
@@ -53,6 +59,15 @@ class Corpus:
             return self._digests[part == "whole"]
         return hashlib.sha256(getattr(self, part).numpy().data).hexdigest()
 
+    def alike(self) -> list[tuple[Part, Part]]:
+        """Return the pairs of parts that hold the same tokens, one or more."""
+        pairs = combinations(PARTS, 2)
+        return [
+            pair
+            for pair in pairs
+            if len(getattr(self, pair[0])) and len(set(map(self.part_sha256, pair))) == 1
+        ]
+
     @cached_property
     def _digests(self) -> tuple[str, str]:
         digest = hashlib.sha256(self.train.numpy().data)
@@ -66,7 +81,7 @@ class Corpus:
 
         With ``of_whole`` a stream is not said to be cut.
         """
-        sizes = {part: len(getattr(self, part)) for part in PARTS}
+        sizes = dict(zip(PARTS, self.sizes, strict=True))
         unit = self.tokenizer.unit
         if self.stream is None:
             sources = {part: f" ({listed(self.files.get(part, ()))})" if self.files else "" for part in PARTS}

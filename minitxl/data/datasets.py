@@ -113,7 +113,10 @@ def _from(
     part_of = parts_of(chosen, folder=folder is not None)
     spec = _spec(unit, min_count, unknown, vocabulary)
     name = chosen[0].name if len(chosen) == 1 else (folder or chosen[0].parent).resolve().name
-    files = {part: tuple(path.name for path in chosen if part_of[path] == part) for part in part_of.values()}
+    named = {path: path.name if folder is None else path.relative_to(folder).as_posix() for path in chosen}
+    files = {
+        part: tuple(named[path] for path in chosen if part_of[path] == part) for part in part_of.values()
+    }
     with ExitStack() as stack:
         plain = {path: stack.enter_context(on_disk(path)) for path in chosen}
         digests = {path: sha256_of(plain[path], str(path)) for path in chosen}

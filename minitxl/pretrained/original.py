@@ -9,6 +9,7 @@ CoreNet.0, .3        inner.0, .3               pos_ff.layer_norm        norm_inn
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, Literal
 
 import torch
@@ -115,9 +116,7 @@ def model_of(config: ModelConfig, state: Mapping[str, Any], *, cluster_order: Cl
     names = {place.name for place in places.values()}.union(*tied.values())
     if stray := given.keys() - names:
         raise ValueError(f"tensor {min(stray)} has no place in a model of these settings")
-    dtype = torch.float16
-    for tensor in tensors.values():
-        dtype = torch.promote_types(dtype, tensor.dtype)
+    dtype = reduce(torch.promote_types, (tensor.dtype for tensor in tensors.values()))
     model = TransformerLM(config).to(dtype)
     copy_model_tensors(_clusters_ordered(tensors, cluster_order), model)
     return model.eval()

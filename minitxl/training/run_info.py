@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from minitxl.data.corpora import Corpus
 from minitxl.data.token_file import Unit
 from minitxl.data.tokenizer import VOCABULARY_UNITS, Tokenizer, Vocabulary, read_vocabulary
 from minitxl.files import plain_file
@@ -24,10 +25,23 @@ class RunInfo:
     """Published configuration that the settings began from."""
     train_sha256: str | None = None
     """Digest of the training part's tokens; None where it is not known."""
+    sizes: tuple[int, ...] = ()
+    """Numbers of tokens of the training, validation and test part; none where they are not known."""
+    valid_sha256: str | None = None
+    """Digest of the validation part's tokens; None where it is not known."""
+    begun_from: str = ""
+    """Name of the run or the released weights that it began from; "" for new weights."""
     earlier: tuple[str, ...] = ()
     """Digests of the training parts of the runs that it began from."""
     changes: tuple[str, ...] = ()
     """Settings that were changed where the run went on, as "step 300: batch: 8 → 4"."""
+
+    @classmethod
+    def of(cls, corpus: Corpus, preset: str | None = None) -> "RunInfo":
+        """Return what is remembered of a text."""
+        unit, vocabulary = corpus.tokenizer.unit, vocabulary_digest(corpus.tokenizer.vocabulary)
+        digests = corpus.train_sha256, corpus.sizes, corpus.part_sha256("valid")
+        return cls(corpus.name, corpus.sha256, unit, vocabulary, preset, *digests)
 
     @property
     def learned(self) -> tuple[str, ...]:
@@ -47,6 +61,17 @@ class RunInfo:
                 f"the text must be that of the run in {folder}, {self.text} (sha256 {self.sha256:.12}), "
                 f"got {other.text} (sha256 {other.sha256 or 'none':.12}); for another text use another folder"
             )
+        if not self.cut_as(other.sizes):
+            ours, theirs = (" / ".join(f"{size:,}" for size in one.sizes) for one in (self, other))
+            raise ValueError(
+                f"the text must be cut as that of the run in {folder}, into {ours} tokens to train, validate "
+                f"and test, got {other.text} with {theirs}: what was held out would be learned; for another "
+                f"cut use another folder"
+            )
+
+    def cut_as(self, sizes: tuple[int, ...]) -> bool:
+        """Return True if parts of these sizes are those of the run's text, or where that is not known."""
+        return not self.sizes or not sizes or self.sizes == sizes
 
 
 def vocabulary_digest(vocabulary: Vocabulary | None) -> str | None:

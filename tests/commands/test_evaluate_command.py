@@ -116,6 +116,7 @@ def test_a_released_folder_is_scored_as_model_and_extend_score_the_original_code
     assert out.startswith(
         "text wikitext-103, in words: train 172 (wiki.train.tokens), valid 75 (wiki.valid.tokens), "
         "test 497 (wiki.test.tokens)\n"
+        f"not known: what {folder} was trained on\n"
         "test part of wikitext-103, cached: EvaluateConfig(seg_len=128, mem_len=24, window=24,"
     )
     assert (
@@ -189,7 +190,7 @@ def test_a_text_with_another_number_of_words_than_the_model_is_refused(
     mine = tmp_path / "mine.txt"
     mine.write_text("the the cat cat\n" * 20)
     assert refusal(capsys, "evaluate --released", folder, "--text", mine, "--unit words") == (
-        f"the text must have the {count} words of {folder}, got mine.txt with 4"
+        f"the text must have the {count} tokens of the vocabulary of {folder}, got mine.txt with 4 words"
     )
     torch.save({"idx2sym": ["<eos>", "<unk>"]}, folder / "vocab.bin")
     assert refusal(capsys, "evaluate --released", folder) == (
@@ -345,7 +346,8 @@ def test_a_run_in_words_reads_another_text_with_its_own(book, other, tmp_path, c
     told(capsys)
     call("evaluate", run, "--text", other)
     out = told(capsys)
-    assert "\ntext other.txt: 720 words\nwhole of other.txt, " in out
+    assert "\ntext other.txt: 720 words\n" in out
+    assert "\nwhole of other.txt, " in out
     shares = "12.50% of the text is <unk>; 25.00% of the text is <eos>"
     assert f"vocabulary: that of {run}, 7 words; {shares}\n" in out
     assert "bits per word" in out
@@ -457,7 +459,7 @@ def test_tokens_that_the_run_was_trained_on_are_counted(byte_run, book, other, t
     def trained_on(*words: object, run: object = byte_run) -> list[str]:
         call("evaluate", run, *words)
         return re.findall(
-            r"^(.+) of these tokens are what the run was trained on$", told(capsys), re.MULTILINE
+            r"^(.+) of these tokens are of the run's training text$", told(capsys), re.MULTILINE
         )
 
     assert trained_on() == trained_on("--text", other) == trained_on("--text", book, "--part valid") == []
@@ -493,7 +495,7 @@ def test_it_is_said_which_model_of_a_run_is_scored(book, tmp_path, capsys):
     assert state() == "step 2 of 5,000, the run is unfinished"
     call("train", tmp_path / "mean", "--text", book, SHORT, "--average-from 1")
     run = tmp_path / "mean"
-    assert state() == "step 2 of 2, the mean of the weights since step 1"
+    assert state() == "step 2 of 2, the mean of the weights after step 1"
 
 
 def test_a_run_of_a_preset_is_scored_at_the_lengths_at_which_the_preset_is_tested(book, tmp_path, capsys):
@@ -713,3 +715,72 @@ def test_a_run_whose_tokens_its_model_has_no_id_for_is_refused(book, tmp_path, c
         size = about["model"]["vocab_size"]
         sentence = f"must have an id for each of 256 bytes, got {size} ids"
         assert f"the model of the run in {tmp_path / 'run'} {sentence}" in capsys.readouterr().err
+
+
+def split_into(folder, text, cuts):
+    """A folder of three files, which joined are the text."""
+    folder.mkdir()
+    for part, begin, end in zip(("train", "valid", "test"), (0, *cuts), (*cuts, None), strict=True):
+        (folder / f"{part}.txt").write_bytes(text[begin:end])
+    return folder
+
+
+def test_the_runs_text_in_another_cut_is_told_with_what_was_learned_of_it(byte_run, book, tmp_path, capsys):
+    text = book.read_bytes()  # 1,920 bytes: the run trained on 1,728 and validated on 96
+    other_cut = split_into(tmp_path / "three", text, (900, 1400))
+    call("evaluate", byte_run, "--text", other_cut)
+    out = told(capsys)
+    assert "test part of three, " in out
+    assert "three is the text of the run, cut into other parts than the run's" in out
+    assert "\n328 of these tokens are of the run's training text\n" in out
+    assert "\n96 of these tokens are of the run's validation text\n" in out
+    call("evaluate", byte_run, "--text", other_cut, "--part valid")
+    assert "\n500 of these tokens are of the run's training text\n" in told(capsys)
+    call("evaluate", byte_run, "--text", split_into(tmp_path / "same", text, (1728, 1824)))
+    out = told(capsys)
+    assert "test part of same, " in out
+    assert "cut into other parts" not in out
+    assert "what the run was" not in out
+
+
+def test_one_file_is_no_own_text_of_a_run_that_learned_it_in_three(book, tmp_path, capsys):
+    text, run = book.read_bytes(), tmp_path / "three-run"
+    three = split_into(tmp_path / "three", text, (1500, 1700))
+    call("train", run, "--text", three, SHORT)
+    capsys.readouterr()
+    call("evaluate", run, "--text", book)
+    out = told(capsys)
+    assert "whole of book.txt, " in out
+    assert "\n1,500 of these tokens are of the run's training text\n" in out
+    assert "\n200 of these tokens are of the run's validation text\n" in out
+    sentence = refusal(capsys, "train", run, "--text", book, "--extend 20")
+    assert "must be cut as that of the run in" in sentence
+    assert "into 1,500 / 200 / 220 tokens to train, validate and test, got book.txt with 1,728 / 96 / 96" in (
+        sentence
+    )
+
+
+def test_only_scored_tokens_are_counted_and_what_an_earlier_model_learned_is_not_known(
+    byte_run, book, other, tmp_path, capsys
+):
+    call("evaluate", byte_run, "--part train --tokens 100")
+    assert "\n101 of these tokens are of the run's training text\n" in told(capsys)
+    child, text = tmp_path / "child", book.read_bytes()
+    rotated = split_into(tmp_path / "rotated", text[-192:] + text[:-192], (1728, 1824))
+    call("train", child, "--from", byte_run, "--text", rotated, "--steps 1 --device cpu")
+    capsys.readouterr()
+    call("evaluate", child)
+    unknown = f"not known: what {byte_run} was trained on, with whose model the run began"
+    assert unknown in told(capsys)
+    call("evaluate", child, "--text", book, "--part train")
+    out = told(capsys)
+    assert "\n1,728 of these tokens are of the run's training text\n" in out
+    assert unknown not in out
+    (tmp_path / "validation.txt").write_bytes(text[1728:1824])
+    call("evaluate", byte_run, "--text", tmp_path / "validation.txt")
+    assert "\n96 of these tokens are of the run's validation text\n" in told(capsys)
+
+
+def test_of_another_text_it_is_said_that_nobody_compared_it(byte_run, other, capsys):
+    call("evaluate", byte_run, "--text", other)
+    assert "not known: whether this text holds pieces of what the run was trained on" in told(capsys)

@@ -613,7 +613,7 @@ def test_training_says_its_lengths_and_rate_and_whose_words_were_counted(tmp_pat
         r"^training: segments of \d+, memory \d+, window 7, batch \d+; 6 steps, (.*)$", out, re.M
     )
     assert lengths
-    assert lengths[1] == "rate 0.002 after a warm-up of 2, cosine"
+    assert lengths[1] == "rate 0.002 after a warm-up of 2, cosine; an epoch reads 512 of 539 tokens"
     counted = "the words are counted in all of the text, its validation and test parts too\n"
     assert counted in out
     for part in ("train", "valid", "test"):
@@ -622,10 +622,15 @@ def test_training_says_its_lengths_and_rate_and_whose_words_were_counted(tmp_pat
     for words, told in (("--unit words", False), ("--unit characters", True)):
         name = words.split()[1]
         call("train", tmp_path / name, "--text", tmp_path / "parts", words, SHORT)
-        assert ("are counted in all of the text" in capsys.readouterr().out) == told
+        out = capsys.readouterr().out
+        assert ("are counted in all of the text" in out) == told
+        for pair in ("train and valid", "train and test", "valid and test"):
+            assert f"\n{pair} are the same text: nothing is held out\n" in out
 
 
 def test_training_says_how_a_run_that_decays_now_falls(here, capsys):
     call("train", here / "falling", "--text", here / "text --schedule constant", SHORT)
     call("train", here / "falling --decay-now 4")
-    assert ", constant, and from step 6 in a line to 0\n" in capsys.readouterr().out
+    assert ", constant, and from step 6 in a line to 0; an epoch reads 2,912 of 2,915 tokens\n" in (
+        capsys.readouterr().out
+    )

@@ -552,3 +552,12 @@ def test_a_cache_without_its_vocabulary_is_refused_and_not_read_as_bytes(tmp_pat
     path.unlink()
     with pytest.raises(ValueError, match=re.escape(f"{path} must be a plain file, got none")):
         datasets.from_files([tmp_path / "text"], "characters")
+
+
+def test_files_of_folders_are_told_with_their_folders(tmp_path):
+    for part in ("train", "valid", "test"):
+        (tmp_path / "corpus" / part).mkdir(parents=True)
+        (tmp_path / "corpus" / part / "x.txt").write_text(part)
+    assert datasets.from_folder(tmp_path / "corpus").summary() == (
+        "text corpus, in bytes: train 5 (train/x.txt), valid 5 (valid/x.txt), test 4 (test/x.txt)"
+    )

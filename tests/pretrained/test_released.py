@@ -92,6 +92,13 @@ def test_the_two_orders_of_the_clusters_are_not_the_same_model():
     assert not torch.allclose(losses(as_it_is), losses(turned))
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_weights_of_16_bits_stay_what_they_are(dtype):
+    config, state = to_original(random_model("clamped", torch.float32))
+    model = load_original(config, {name: tensor.to(dtype) for name, tensor in state.items()})
+    assert {parameter.dtype for parameter in model.parameters()} == {dtype}
+
+
 def test_arrays_are_accepted_and_their_dtype_is_kept():
     for dtype in (torch.float32, torch.float64):
         config, state = to_original(random_model("clamped", dtype))
