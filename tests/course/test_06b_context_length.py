@@ -11,7 +11,7 @@ from page import NOTEBOOKS, Page
 
 from minitxl.analysis import context_length
 from minitxl.course.checks import context_length as checks
-from minitxl.course.checks import context_mistakes
+from minitxl.course.checks import context_mistakes, used_context
 from minitxl.course.checks import reading_contexts as contexts
 from minitxl.experiments.shared import results
 from minitxl.figures.attention import memory_use
@@ -58,11 +58,13 @@ def test_a_rival_that_does_not_shorten_a_is_told_why(rival, sentence):
 @pytest.mark.parametrize(
     ("changed", "sentence"),
     [
-        ({"900 against 500": None}, "nothing here yet"),
-        ({"900 against 128": "no"}, "write True or False, without quotes, not 'no'"),
-        ({"900 against 500": False}, "both stand in the first group"),
-        ({"900 against 128": True}, "128 from the second"),
-        ({"800 against 900": True}, "two shares r"),
+        ({"XL 151M over LSTM, r = 0.5": None}, "nothing here yet"),
+        ({"XL 151M over LSTM, r = 0.5": "no"}, "write True or False, without quotes, not 'no'"),
+        ({"XL 151M over LSTM, r = 0.5": False}, "stand in the first group"),
+        ({"XL 128M over Shaw's positions, r = 1.0": False}, "stand in the second group"),
+        ({"XL 151M over Transformer, r = 0.1": True}, "128 from the second"),
+        ({"XL 151M, r = 0.1, over QRNN, r = 1.0": True}, "two shares r"),
+        ({"XL 151M over XL 128M, r = 0.5": True}, "600 from the second"),
     ],
 )
 def test_comparisons_are_judged_one_by_one(changed, sentence):
@@ -176,7 +178,8 @@ def test_large_marks_stand_on_the_curves_where_the_walk_stops(third, step):
     space = PAGE.run("relative", explore=lambda draw, **choices: choices)
     group = space["group_of"](third, step)
     lengths = context_length.recl(group, r=1.0)
-    (axes,) = space["draw"](third, step).figure.axes
+    *without, axes = space["draw"](third, step).figure.axes
+    assert len(without) == third  # the picture of two models beside that of three
     for (name, losses), line, mark in zip(group.items(), axes.lines[::2], axes.lines[1::2], strict=True):
         curve = {length: loss.mean().item() for length, loss in losses.items()}
         assert dict(line.get_xydata().tolist()) == curve
@@ -218,10 +221,16 @@ def test_the_gains_of_pairs_are_drawn_a_panel_a_model():
             assert drawn[place] == pair["perplexity"]["mean"]
 
 
-def test_the_reading_is_a_blank_whose_solution_is_right():
-    PAGE.assert_folded_solution_is_right_and_stub_blank(
-        "losses-after", "losses-after-text", contexts.check_losses_after
-    )
+@pytest.mark.parametrize(
+    ("blank", "text", "check"),
+    [
+        ("losses-after", "losses-after-text", contexts.check_losses_after),
+        ("exercise-used-stub", "plain-answer", used_context.check_used),
+        ("tossed-stub", "gain-of-nothing-text", used_context.check_tossed),
+    ],
+)
+def test_the_blank_s_solution_is_right_and_its_stub_blank(blank, text, check):
+    PAGE.assert_folded_solution_is_right_and_stub_blank(blank, text, check)
 
 
 def test_a_reading_by_a_loop_is_right_and_wrong_ones_are_named():
@@ -246,3 +255,39 @@ def test_a_reading_by_a_loop_is_right_and_wrong_ones_are_named():
         verdict = contexts.check_losses_after(attempt)
         assert not verdict.right
         assert sentence in repr(verdict), (sentence, verdict)
+
+
+LOSSES, LENGTHS = [2.6, 2.5, 2.45, 2.44, 2.43, 2.43, 2.43, 2.43], list(range(8, 65, 8))
+
+
+@pytest.mark.parametrize("handicap", [lambda c: 0.05 * (c < 64), lambda c: torch.tensor(0.1 * (c < 64))])
+def test_a_handicap_that_makes_a_model_use_more_is_right(handicap):
+    assert used_context.check_handicap(handicap, LOSSES, LENGTHS).right
+
+
+@pytest.mark.parametrize(
+    ("handicap", "sentence"),
+    [
+        (lambda c: None, "nothing here yet"),
+        (lambda c: 1 / 0, "it raised ZeroDivisionError"),
+        (lambda c: "much", "a number of 0 or more"),
+        (lambda c: -0.1, "a number of 0 or more"),
+        (lambda c: c / 1000, "your handicap grows with context"),
+        (lambda c: 0.05, "with 64 tokens it is still 0.050 bits"),
+        (lambda c: 0.1 * (c < 16), "it uses 32 tokens now, and 32 before: let the handicap last longer"),
+    ],
+)
+def test_a_handicap_that_does_not_is_told_why(handicap, sentence):
+    verdict = used_context.check_handicap(handicap, LOSSES, LENGTHS)
+    assert not verdict.right
+    assert sentence in verdict.message
+
+
+def test_the_handicap_of_the_notebook_bends_the_measure():
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE.cells["used-read"], re.DOTALL)
+    stored = results.read(NOTEBOOKS.parent / "figures" / "context.json").data
+    losses = [one["mean"] for one in stored["systems"]["xl"]["bits"]]
+    handicap = PAGE.run(code)["my_handicap"]
+    assert used_context.check_handicap(handicap, losses, stored["context_lens"]).right
+    assert 0.02 < handicap(40) < 0.035
+    assert handicap(48) < 0.02

@@ -9,7 +9,7 @@ from page import NOTEBOOKS, Page
 
 from minitxl.__main__ import main
 from minitxl.config import ModelConfig
-from minitxl.course.checks import drawing
+from minitxl.course.checks import drawing, loop_tests
 from minitxl.course.checks import generation as checks
 from minitxl.course.checks import prompts as prompt_checks
 from minitxl.experiments.evaluation_cost import sliding_operations
@@ -23,6 +23,7 @@ PAGE = Page("13_generation_and_scale")
 NAMES = PAGE.cells["model"][PAGE.cells["model"].index("def tokens_of") :].partition("\nprint(")[0]
 BLANKS = {
     "write": ("write-text", checks.check_generate),
+    "is-right": ("twice-after", loop_tests.check_is_right),
     "my-probabilities": ("exercise-probabilities", drawing.check_probs),
     "fill-left": ("exercise-fill", prompt_checks.check_fill_left),
 }

@@ -6,9 +6,10 @@
 03   block, segments, sliding       10   training, schedule, comparisons
 04   recurrence, segment_loop,      11   interventions, memory_use
      gradient_parts                 12   cost, scoring
-05   collisions                     13   generation, prompts
-06   reach                               drawing
+05   collisions                     13   generation, loop_tests,
+06   reach                               drawing, prompts
 06b  context_length,                14   later, rotary, rolling
      context_mistakes,
-     reading_contexts
+     reading_contexts,
+     used_context
 """

@@ -85,6 +85,9 @@ def check_gain(attempt: Callable[..., Any]) -> Verdict:
         "g is a part of the perplexity at the short context: divide by exp f(c, c)": partial(
             context_mistakes.gain, by_long=True
         ),
+        "that is the difference of the mean losses: g compares perplexities, e to the mean losses": partial(
+            context_mistakes.gain, without_exp=True, undivided=True
+        ),
         "the gain is not divided: it is a share of exp f(c, c)": partial(
             context_mistakes.gain, undivided=True
         ),

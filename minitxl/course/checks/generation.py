@@ -60,7 +60,7 @@ def check_generate(attempt: Callable[..., Tensor]) -> Verdict:
 
     The text must be the package's, and the model must read the prompt once and then each new token once.
     """
-    model = _model()
+    model = small_model()
     generator = torch.Generator().manual_seed(13)
     sizes = [(7, 5, 4), (2, 8, 6), (1, 5, 3), (11, 4, 5), (20, 5, 2), (24, 5, 3)]
     cases = [
@@ -116,7 +116,7 @@ def _tokens_read(attempt: Callable[..., Tensor], case: tuple[Any, ...]) -> tuple
     return read, max(lengths), any(graphs)
 
 
-def _model() -> TransformerLM:
+def small_model() -> TransformerLM:
     """Return small, and far from uniform, so that each mistake changes the text."""
     config = ModelConfig(
         vocab_size=11,
@@ -139,14 +139,14 @@ def _model() -> TransformerLM:
 
 def solution_generate(model: TransformerLM, prompt: Tensor, length: int, mem_len: int) -> Tensor:
     """Return ``length`` tokens after the prompt, the likeliest each time, each token read once."""
-    return _mistaken()(model, prompt, length, mem_len)
+    return generating()(model, prompt, length, mem_len)
 
 
 def _greedy(model: TransformerLM, prompt: Tensor, length: int, mem_len: int) -> Tensor:
     return sample(model, [prompt], length=length, mem_len=mem_len, temperature=0)[0]
 
 
-def _mistaken(
+def generating(
     feed: Callable[[Tensor, Tensor], Tensor] = lambda text, token: token,
     *,
     first: Callable[[Tensor], Tensor] = lambda prompt: prompt,
@@ -158,7 +158,7 @@ def _mistaken(
     replaces: bool = False,
     cut: bool = True,
 ) -> Callable[..., Tensor]:
-    """Generation with a mistake: ``feed`` of the text so far and its last token is what is read next."""
+    """Return the loop with one step as given: ``feed`` of the text and its last token is read next."""
 
     def generate(model: TransformerLM, prompt: Tensor, length: int, mem_len: int) -> Tensor:
         text, memory = prompt, None
@@ -180,32 +180,32 @@ def _mistaken(
 
 MISTAKES: dict[str, Function | Sequence[Function]] = {
     "the whole text is read again although memory holds it, so it counts twice: read the new token alone": (
-        _mistaken(lambda text, token: text)
+        generating(lambda text, token: text)
     ),
     "memory stays what it was after the prompt: extend it with the states of each token that is read": (
-        _mistaken(grows=False)
+        generating(grows=False)
     ),
     "that is the prediction after the first position: the next token is predicted at the last, [:, -1]": (
-        _mistaken(place=0)
+        generating(place=0)
     ),
     "the prompt's last token is read twice: its prediction is there already, draw from it": (
-        _mistaken(lambda text, token: text[-2:])
+        generating(lambda text, token: text[-2:])
     ),
     "only the prompt's last token was read, and memory began without the rest of it": (
-        _mistaken(first=lambda prompt: prompt[-1:])
+        generating(first=lambda prompt: prompt[-1:])
     ),
     "the window is missing: in the prompt a query sees more tokens than one that comes later sees in memory. "
-    "Hand window=mem_len + 1 to each call": _mistaken(more=None),
+    "Hand window=mem_len + 1 to each call": generating(more=None),
     "the window is one too short: a query sees itself and mem_len tokens before it, so window=mem_len + 1": (
-        _mistaken(more=0)
+        generating(more=0)
     ),
     "memory is replaced by the states of what was just read: extend joins them to what memory holds": (
-        _mistaken(replaces=True),
-        _mistaken(replaces=True, cut=False),
+        generating(replaces=True),
+        generating(replaces=True, cut=False),
     ),
-    "memory begins after the prompt: extend it with the states of the prompt, too": _mistaken(forgets=True),
+    "memory begins after the prompt: extend it with the states of the prompt, too": generating(forgets=True),
     "nothing is remembered: the new token is read alone, without the memory of what stands before it": (
-        _mistaken(remembers=False)
+        generating(remembers=False)
     ),
 }
 """Wrong ways to generate, by what to say of them."""

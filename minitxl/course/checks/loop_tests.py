@@ -1,0 +1,161 @@
+"""Check of notebook 13's test of a loop: memory may change no prediction."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from einops import rearrange
+from torch import Tensor
+
+from minitxl.course.checks.generation import generating, small_model, solution_generate
+from minitxl.course.exercises import Function, Verdict, judge
+from minitxl.model import TransformerLM
+
+Loop = Callable[[TransformerLM, Tensor, int, int], Tensor]
+"""A loop as the notebook's: loop(model, prompt, length, mem_len) returns the tokens written."""
+Watched = tuple[Tensor, Tensor]
+"""The tokens written [length], and the log-probabilities that each was taken from [length vocab]."""
+
+
+def watched(loop: Loop, model: TransformerLM, prompt: Tensor, length: int, mem_len: int) -> Watched:
+    """Run a loop, and return what it wrote and what the model predicted, by its last ``length`` calls."""
+    seen = list[Tensor]()
+    watch = model.register_forward_hook(lambda module, given, output: seen.append(output[0][0, -1]))
+    try:
+        written = loop(model, prompt, length, mem_len)
+    finally:
+        watch.remove()
+    return written, torch.stack(seen[-length:])
+
+
+def solution_is_right(
+    model: TransformerLM, prompt: Tensor, length: int, mem_len: int, written: Tensor, predicted: Tensor
+) -> bool:
+    """Return True if ``length`` tokens were taken, each the likeliest, from what one reading predicts."""
+    return _compared()(model, prompt, length, mem_len, written, predicted)
+
+
+def check_is_right(attempt: Callable[..., Any]) -> Verdict:
+    """Check ``attempt(model, prompt, length, mem_len, written, predicted)``: True for a right loop."""
+    mistakes: dict[str, Function | Sequence[Function]] = {
+        "it is True for every loop: it must be False where one prediction is another": lambda *case: True,
+        "it is False for every loop, though some are right. The first token written is predicted at the "
+        "prompt's last place, len(prompt) - 1. And right predictions differ by rounding: torch.allclose, not "
+        "torch.equal": (
+            lambda *case: False,
+            _compared(shift=1),
+            _compared(shift=-1),
+            _compared(same=torch.equal),
+        ),
+        "only the text is compared. A wrong loop often writes the right text: compare the predictions too": (
+            _compared(same=lambda one, other: True),
+            _compared(same=lambda one, other: True, counted=False),
+            lambda model, prompt, length, mem_len, written, predicted: (
+                len(written) == length and torch.equal(predicted.argmax(dim=-1), written)
+            ),
+        ),
+        "a query of the loop sees mem_len tokens before it and no more: hand window = mem_len + 1 to the "
+        "reading": (_compared(window=None), _compared(window=0)),
+        "the tolerance is too wide: right predictions agree to 0.00001, and small errors are errors": (
+            _compared(same=partial(torch.allclose, atol=1e-2)),
+            _compared(same=partial(torch.allclose, atol=1e-1)),
+        ),
+        "compare each prediction, and not their mean or sum, in which errors cancel": (
+            _compared(same=lambda one, other: torch.allclose(one.mean(), other.mean())),
+            _compared(same=lambda one, other: torch.allclose(one.sum(dim=0), other.sum(dim=0))),
+        ),
+        "the predictions are compared, and not what was taken from them: that must be the likeliest": (
+            _compared(likeliest=False)
+        ),
+        "only the last prediction is compared: compare each": _compared(which=slice(-1, None)),
+        "only the first prediction is compared, and it is right in loops that go wrong after it": (
+            _compared(which=slice(0, 1))
+        ),
+        "a loop that writes too few tokens, or none, is wrong too: look at the length": (
+            _compared(counted=False)
+        ),
+    }
+    praise = "every loop with another prediction, another token or another length is found"
+    return judge(
+        attempt, reference=solution_is_right, cases=_cases(), mistakes=mistakes, praise=praise, say=_said
+    )
+
+
+def _said(got: Any, right: bool) -> str:
+    return f"you returned {got!r}, right is {right}"
+
+
+def _compared(
+    *,
+    shift: int = 0,
+    which: slice = slice(None),
+    same: Callable[[Tensor, Tensor], bool] = torch.allclose,
+    likeliest: bool = True,
+    counted: bool = True,
+    window: int | None = 1,
+) -> Callable[..., bool]:
+    """Return the test with one step of it as given."""
+
+    def is_right(
+        model: TransformerLM, prompt: Tensor, length: int, mem_len: int, written: Tensor, predicted: Tensor
+    ) -> bool:
+        if len(written) != length and counted:
+            return False
+        text, first = torch.cat([prompt, written]), len(prompt) - 1 + shift
+        with torch.no_grad():
+            seen = None if window is None else mem_len + window
+            log_probs, _ = model(rearrange(text, "seg -> 1 seg"), window=seen)
+        right = log_probs[0, first : first + len(written)]
+        predicted = predicted[: len(right)]
+        taken = torch.equal(right.argmax(dim=-1), written[: len(right)])
+        return same(predicted[which], right[which]) and (taken or not likeliest)
+
+    return is_right
+
+
+def _second(model: TransformerLM, prompt: Tensor, length: int, mem_len: int) -> Tensor:
+    """Return a text whose last token is the second in likelihood."""
+    written = solution_generate(model, prompt, length, mem_len)
+    with torch.no_grad():
+        log_probs, _ = model(rearrange(torch.cat([prompt, written]), "seg -> 1 seg"), window=mem_len + 1)
+    return torch.cat([written[:-1], log_probs[0, -2].topk(2).indices[1:]])
+
+
+LOOPS: tuple[Loop, ...] = (
+    solution_generate,
+    generating(lambda text, token: text),
+    generating(lambda text, token: text[-2:]),
+    generating(forgets=True),
+    generating(remembers=False),
+    generating(grows=False),
+    generating(replaces=True),
+    generating(place=0),
+    generating(more=None),
+    _second,
+)
+"""A loop that is right, and others that are not."""
+
+
+def _cases() -> list[tuple[TransformerLM, Tensor, int, int, Tensor, Tensor]]:
+    """Return what the loops wrote and predicted; of the right one also what is too short, or altered."""
+    generator = torch.Generator().manual_seed(17)
+    model, cases = small_model(), []
+    for time, length, mem_len in ((6, 5, 11), (9, 4, 3)):
+        prompt = torch.randint(11, (time,), generator=generator)
+        given = model, prompt, length, mem_len
+        for loop in LOOPS:
+            cases.append((*given, *watched(loop, *given)))
+        written, predicted = watched(solution_generate, *given)
+        cases += [(*given, written[:few], predicted[:few]) for few in (0, 2)]
+        # Altered by 0.1, by little, in order, and by what cancels; the likeliest stays the likeliest.
+        others = (predicted < predicted.amax(dim=-1, keepdim=True)).double()
+        for at in (0, length // 2, length - 1):
+            broken = predicted.clone()
+            broken[at] -= 0.1 * others[at]
+            cases.append((*given, written, broken))
+        cases += [(*given, written, predicted - 0.004 * others), (*given, written, predicted.flip(0))]
+        least, next_least = predicted.topk(2, largest=False).indices.unbind(dim=-1)
+        step = torch.zeros_like(predicted).scatter(-1, least[:, None], -0.2)
+        cases.append((*given, written, predicted + step.scatter(-1, next_least[:, None], 0.2)))
+    return cases

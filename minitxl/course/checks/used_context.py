@@ -1,0 +1,165 @@
+"""Checks of notebook 06b's control, a coin, and of its measure without a group."""
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from math import isfinite
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from minitxl.course.exercises import NOTHING, Function, Verdict, judge
+
+Losses = Sequence[float]
+"""Mean losses of one model, one for each context length, in the order of the lengths."""
+
+
+def solution_used(losses: Losses, lengths: Sequence[int], least: float) -> int:
+    """Return the shortest context from which on no loss is ``least`` or more above that with all of it."""
+    settled = [max(losses[at:]) < losses[-1] + least for at in range(len(losses))]
+    return lengths[settled.index(True)]
+
+
+def check_used(attempt: Callable[..., Any]) -> Verdict:
+    """Check ``attempt(losses, lengths, least)``."""
+    mistakes: dict[str, Function | Sequence[Function]] = {
+        "that is a walk again, from length to length: compare with the loss at the longest": (
+            _first(lambda losses, at, least: at + 1 == len(losses) or losses[at] - losses[at + 1] < least)
+        ),
+        "farther on the loss is above that bound again: it must stay below it from there on": (
+            _first(lambda losses, at, least: losses[at] < losses[-1] + least)
+        ),
+        "that compares with the lowest loss: compare with the loss of all the context, the last": (
+            _first(lambda losses, at, least: losses[at] < min(losses) + least),
+            _first(lambda losses, at, least: max(losses[at:]) < min(losses) + least),
+        ),
+        "a loss that is just least above the last one leaves as much to gain: < and not <=": (
+            _first(lambda losses, at, least: max(losses[at:]) - losses[-1] <= least)
+        ),
+        "a loss below the last one is no gain that is left: take the difference with its sign": (
+            _first(lambda losses, at, least: max(abs(one - losses[-1]) for one in losses[at:]) < least),
+            _first(lambda losses, at, least: max(losses[at:]) - min(losses[at:]) < least),
+        ),
+        "the difference is in bits, and not a share of the loss": (
+            _first(lambda losses, at, least: max(losses[at:]) < losses[-1] * (1 + least))
+        ),
+        "you return the place in lengths, and not the tokens": lambda losses, lengths, least: lengths.index(
+            solution_used(losses, lengths, least)
+        ),
+        "that is one length too late: at it the loss is settled already": lambda losses, lengths, least: (
+            lengths[min(len(lengths) - 1, lengths.index(solution_used(losses, lengths, least)) + 1)]
+        ),
+        "that is the last length at which something is left to gain: return the next": (
+            lambda losses, lengths, least: lengths[
+                max(0, lengths.index(solution_used(losses, lengths, least)) - 1)
+            ]
+        ),
+        "that is the last length of all that is settled: return the first": lambda losses, lengths, least: (
+            lengths[-1]
+        ),
+        "that is what is left to gain: return the length": lambda losses, lengths, least: (
+            losses[lengths.index(solution_used(losses, lengths, least))] - losses[-1]
+        ),
+    }
+    praise = "from that length on, more context leaves too little to gain"
+    return judge(attempt, reference=solution_used, cases=_cases(), mistakes=mistakes, praise=praise)
+
+
+def solution_tossed(before: Tensor, after: Tensor, signs: Tensor) -> Tensor:
+    """Return losses that change as from ``before`` to ``after``, the other way where the sign is -1."""
+    return before + signs * (after - before)
+
+
+def check_tossed(attempt: Callable[..., Any]) -> Verdict:
+    """Check ``attempt(before, after, signs)``, all [target]; where a sign is 1, the change is as it was."""
+    random = torch.Generator().manual_seed(63)
+    cases = []
+    for number in (4, 7):
+        before, after = 3 * torch.rand(2, number, generator=random, dtype=torch.float64)
+        cases.append((before, after, 2 * torch.randint(2, (number,), generator=random) - 1))
+    mistakes: dict[str, Function | Sequence[Function]] = {
+        "that is the change alone: add it to the losses before": lambda before, after, signs: (
+            signs * (after - before)
+        ),
+        "the signs turn losses, and not changes: a loss is positive, its change has the sign": (
+            lambda before, after, signs: signs * after,
+            lambda before, after, signs: before + signs * after,
+        ),
+        "the change is taken from the losses after: it begins at those before": lambda before, after, signs: (
+            after + signs * (after - before)
+        ),
+        "the change is turned round: where the sign is 1, it goes from before to after": (
+            lambda before, after, signs: before + signs * (before - after)
+        ),
+        "the size is used, and the sign it had is lost: 1 keeps a change as it is, and -1 turns it": (
+            lambda before, after, signs: before + signs * (after - before).abs()
+        ),
+        "no sign is used": lambda before, after, signs: after,
+        "that is one number: return a loss for each token": lambda before, after, signs: solution_tossed(
+            before, after, signs
+        ).mean(),
+    }
+    praise = "each change has its size, and the sign that was tossed"
+    return judge(attempt, reference=solution_tossed, cases=cases, mistakes=mistakes, praise=praise)
+
+
+LEAST = 0.02
+"""Bits that are too few to count, in the notebook."""
+
+
+def check_handicap(attempt: Callable[[int], Any], losses: Losses, lengths: Sequence[int]) -> Verdict:
+    """Judge ``attempt(c)``: bits that make a model worse with c tokens, and its used context twice as long.
+
+    They may not grow with context, and must be gone, 0.005 bits at most, at the longest.
+    """
+    try:
+        added = [attempt(c) for c in lengths]
+    except NotImplementedError:
+        return Verdict.of_nothing()
+    except Exception as error:
+        return Verdict(False, f"it raised {type(error).__name__}: {error}")
+    if any(one is None or one is Ellipsis for one in added):
+        return Verdict.of_nothing(NOTHING)
+    added = [one.tolist() if hasattr(one, "tolist") else one for one in added]
+    if not all(isinstance(one, int | float) and isfinite(one) and one >= 0 for one in added):
+        return Verdict(False, "return bits to add at each context length c: a number of 0 or more")
+    if any(longer > shorter for shorter, longer in pairwise(added)):
+        return Verdict(False, "your handicap grows with context: let it fall, or stay as it is")
+    if added[-1] > 0.005:
+        end = f"with {lengths[-1]} tokens it is still {added[-1]:.3f} bits"
+        return Verdict(False, f"{end}: there the model must be as good as before, to 0.005 bits")
+    before = solution_used(losses, lengths, LEAST)
+    worse = [loss + more for loss, more in zip(losses, added, strict=True)]
+    after = solution_used(worse, lengths, LEAST)
+    if after < 2 * before:
+        return Verdict(
+            False, f"it uses {after} tokens now, and {before} before: let the handicap last longer"
+        )
+    return Verdict(True, f'worse nowhere but at short contexts, it "uses" {after} tokens and not {before}')
+
+
+def _first(settled: Callable[[Losses, int, float], bool]) -> Callable[..., int]:
+    """Return the measure that takes the first place where this holds."""
+
+    def used(losses: Losses, lengths: Sequence[int], least: float) -> int:
+        return next(lengths[at] for at in range(len(losses)) if settled(losses, at, least))
+
+    return used
+
+
+def _cases() -> list[tuple[Losses, list[int], float]]:
+    """Return curves that fall at different paces, some of which rise again on the way or at the end."""
+    lengths = list(range(8, 65, 8))
+    by_hand = [
+        [3.0, 2.6, 2.4, 2.31, 2.29, 2.285, 2.28, 2.28],
+        [2.8, 2.45, 2.4, 2.405, 2.48, 2.42, 2.41, 2.4],  # rises on the way
+        [2.8, 2.7, 2.6, 2.5, 2.52, 2.55, 2.6, 2.65],  # is worse with all of it
+        [2.5, 2.5, 2.5, 2.49, 2.44, 2.37, 2.3, 2.2],  # nothing, and then much
+    ]
+    random = torch.Generator().manual_seed(62)
+    for _ in range(20):
+        falls = 0.2 * torch.rand(8, generator=random, dtype=torch.float64).pow(3)
+        noise = 0.03 * torch.randn(8, generator=random, dtype=torch.float64)
+        by_hand.append((3 - falls.cumsum(0) + noise).tolist())
+    cases = [(losses, lengths, (0.02, 0.05)[at % 2]) for at, losses in enumerate(by_hand)]
+    return [*cases, ([2.5, 2.25, 2.0], [8, 16, 24], 0.25)]  # numbers without rounding, one just at the bound

@@ -1,0 +1,55 @@
+"""Notebook 13: a test that finds a loop whose predictions, or whose text, are others."""
+
+import torch
+
+from minitxl.course.checks import loop_tests
+
+
+def step_by_step(model, prompt, length, mem_len, written, predicted):
+    if len(written) != length:
+        return False
+    text = list(prompt.split(1))
+    for token, prediction in zip(written.split(1), predicted, strict=True):
+        with torch.no_grad():
+            log_probs, _ = model(torch.cat(text)[None], window=mem_len + 1)
+        if (log_probs[0, -1] - prediction).abs().max() > 1e-6 or int(prediction.argmax()) != int(token):
+            return False
+        text.append(token)
+    return True
+
+
+def at_once(model, prompt, length, mem_len, written, predicted, **changed):
+    how = {"first": -1, "which": slice(None), "text": True, "same": torch.allclose, "window": mem_len + 1}
+    how |= changed
+    if len(written) != length:
+        return False
+    log_probs, _ = model(torch.cat([prompt, written])[None], window=how["window"])
+    right = log_probs[0, len(prompt) + how["first"] :][:length]
+    close = how["same"](right[how["which"]], predicted[: len(right)][how["which"]])
+    return close and (not how["text"] or torch.equal(right.argmax(-1), written[: len(right)]))
+
+
+ANSWERS = {
+    loop_tests.check_is_right: {
+        "right": [step_by_step, at_once, lambda *case: torch.tensor(at_once(*case))],
+        "wrong": {
+            "it is True for every loop": lambda *case: True,
+            "it is False for every loop": lambda *case: False,
+            "predicted at the prompt's last place": lambda *case: at_once(*case, first=0),
+            "only the text is compared": lambda *case: at_once(*case, same=lambda *_: True),
+            "and not what was taken from them": lambda *case: at_once(*case, text=False),
+            "only the last prediction is compared": lambda *case: at_once(*case, which=slice(-1, None)),
+            "look at the length": lambda model, prompt, length, mem_len, written, predicted: at_once(
+                model, prompt, len(written), mem_len, written, predicted
+            ),
+            "hand window = mem_len + 1": lambda *case: at_once(*case, window=None),
+            "the tolerance is too wide": lambda *case: at_once(
+                *case, same=lambda one, other: (one - other).abs().max() < 0.03
+            ),
+            "in which errors cancel": lambda *case: at_once(
+                *case, same=lambda one, other: abs(one.mean() - other.mean()) < 1e-6
+            ),
+            "you returned 'yes', right is True": lambda *case: "yes",
+        },
+    },
+}
