@@ -3,8 +3,8 @@
 Most words are rare. The vocabulary, most frequent word first, is therefore cut into clusters
 [0, c_1), [c_1, c_2), … [c_K, vocab): the shortlist and K tails. The first softmax is over the shortlist and
 one class for each tail; the others are over the words of a tail. The vectors of tail i may be narrower, by
-a factor of div_val^i (Baevski and Auli 2019). The words of a tail are scored only where the target is one of
-them (Grave et al. 2017). For a word of a tail:
+a factor of div_val^i (Baevski and Auli 2019). For a loss, the words of a tail are scored only where the
+target is one of them (Grave et al. 2017). For a word of a tail:
 
     log p(word) = log p(cluster) + log p(word | cluster)
 
@@ -158,9 +158,9 @@ class AdaptiveSoftmax(nn.Module):
     ) -> None:
         """Share the embedding's parameters from now on; biases and ``clusters`` stay apart.
 
-        ``projections[i]`` says whether cluster i shares its projection. With div_val = 1 the
-        embedding has one projection, which every flagged cluster shares. If d_embed = d_model there are no
-        projections, and the flags do nothing.
+        ``projections[i]`` says whether cluster i shares its projection. With div_val = 1 the embedding has
+        one projection, which every flagged cluster shares. It has none if d_embed = d_model, too; then the
+        flags do nothing.
         """
         if embedding.partition != self.partition:
             raise ValueError(f"embedding must be cut as {self.partition}, got {embedding.partition}")
@@ -178,13 +178,14 @@ class AdaptiveSoftmax(nn.Module):
 
     def log_probs(self, hidden: Float[Tensor, "batch seg model"]) -> Float[Tensor, "batch seg vocab"]:
         """Return log p of every word in nats, normalised, in the order of the vocabulary."""
-        # log p in the first softmax, over the shortlist and one class for each tail; and in each tail
-        first, *in_tails = [
+        # The first softmax is over the shortlist and one class for each tail; the others are over a tail.
+        first, *log_p_in_tails = [
             self._log_softmax(i, hidden, weight_and_bias)
             for i, weight_and_bias in enumerate(self._weights_and_biases())
         ]
-        shortlist, *of_tails = first.split([self.partition.sizes[0]] + [1] * len(in_tails), dim=-1)
-        words = [of_tail + in_tail for of_tail, in_tail in zip(of_tails, in_tails, strict=True)]
+        sizes = [self.partition.sizes[0]] + [1] * len(log_p_in_tails)
+        shortlist, *log_p_tails = first.split(sizes, dim=-1)
+        words = [log_p_tail + inside for log_p_tail, inside in zip(log_p_tails, log_p_in_tails, strict=True)]
         return pack([shortlist, *words], "batch seg *")[0]
 
     def losses(
@@ -198,7 +199,7 @@ class AdaptiveSoftmax(nn.Module):
         ids = rearrange(targets, "batch seg -> (batch seg)").long()
         cluster, n_shortlist = self.partition.cluster(ids), self.partition.sizes[0]
         of_first, *of_tails = self._weights_and_biases()
-        # In the first softmax, the class of a word of the shortlist is its id, and any other's is its tail's.
+        # In the first softmax, the class of a shortlist's word is its id, that of tail i n_shortlist - 1 + i.
         first_class = torch.where(cluster == 0, ids, n_shortlist - 1 + cluster)
         losses = self._losses(0, vectors, of_first, first_class)
         for i, of_tail in enumerate(of_tails, start=1):

@@ -186,14 +186,14 @@ class ShawAttention(nn.Module):
 
         (4)  e_ij = q_i · (k_j + a^K_ij) / √d_head        (3)  z_i = Σ_j α_ij (v_j + a^V_ij)
 
-    a^K_ij and a^V_ij are row c + clip(j - i, -c, c) of their tables, with c = ``max_distance``, which Shaw et
-    al. call k. (With a smaller ``clamp_len``, j - i is clipped to that first.) A table has 2c+1 rows, for
-    j - i from -c to c, and the heads share it; the causal language model uses the c+1 rows with j ≤ i.
+    Row c + clip(j - i, -c, c) of each table is the vector of the pair ij, with c = ``max_distance``, which
+    Shaw et al. call k. (With a smaller ``clamp_len``, j - i is clipped to that first.) A table has 2c+1 rows,
+    for j - i from -c to c, and the heads share it; the causal language model uses the c+1 rows with j ≤ i.
     ``attend`` without a mask is bidirectional.
 
     No tensor [query key dim] is built: q is multiplied with each row of a_K once, and the product of each
-    pair is then looked up by distance. For the values, the attention weights of one distance are summed, and
-    the sums are multiplied with a_V once.
+    pair is then looked up by its row. For the values, the attention weights of one row are summed, and the
+    sums are multiplied with a_V once.
     """
 
     def __init__(
@@ -223,8 +223,8 @@ class ShawAttention(nn.Module):
         """Return α, the softmax of equation 4; the queries stand at the last positions."""
         content = content_scores(q, k)  # q_i · k_j
         of_row = einsum(q, self.a_K, "batch head query dim, row dim -> batch head query row")
-        of_distance = of_row.gather(-1, self.table_rows(content, clamp_len))  # q_i · a^K_ij
-        return masked_softmax((content + of_distance) / sqrt(self.d_head), mask)
+        of_pair = of_row.gather(-1, self.table_rows(content, clamp_len))  # q_i · a^K_ij
+        return masked_softmax((content + of_pair) / sqrt(self.d_head), mask)
 
     def shaw_values(self, weights: Weights, v: Values, clamp_len: int | None) -> Heads:
         """Return z of equation 3."""
@@ -344,7 +344,7 @@ class XLAttention(nn.Module):
     def terms(self, x: Hidden, memory: LayerMemory | None = None, *, clamp_len: int | None = None) -> Terms:
         """Return (a) (b) (c) (d) apart. Nothing is masked: where j > i, (b) and (d) mean nothing."""
         q, k, r = self.projections(x, memory, clamp_len)
-        # In (c) and (d) u and v stand in the place of q, and so have its shape; ``scores`` adds them to q.
+        # In (c) and (d) u and v stand in the place of q, so they get its shape. ``scores`` adds them to q.
         u, v = (rearrange(bias, "head dim -> 1 head 1 dim").expand_as(q) for bias in (self.u, self.v))
         scale = sqrt(self.d_head)
         return Terms(

@@ -37,9 +37,9 @@ class ModelConfig:
     d_inner: int = 512
     """Width of the feed-forward layer."""
     attention: Literal["absolute", "shaw", "xl", "rotary", "alibi", "t5"] = "xl"
-    """absolute adds positions to the input. shaw uses distances in scores and values, others in scores."""
+    """absolute adds positions to the input. shaw uses distances in scores and values, the rest in scores."""
     positions: Literal["sinusoidal", "learned", "per-layer", "none"] = "sinusoidal"
-    """Of attention=absolute. sinusoidal: fixed; learned: a table at the input; per-layer: at each layer."""
+    """Of attention=absolute. sinusoidal: fixed; learned: a table at the input; per-layer: one a layer."""
     max_seg_len: int = 512
     """Rows of a learned position table, the longest segment it can place."""
     max_distance: int = 16
@@ -55,7 +55,7 @@ class ModelConfig:
     norm: Literal["post", "pre"] = "post"
     """LayerNorm after each sublayer (the paper's), or before it."""
     final_norm: bool = True
-    """LayerNorm after the last layer of a pre-norm model. False for the authors', which has none."""
+    """LayerNorm after the last layer of a pre-norm model. The authors' pre-norm model has none: False."""
     layer_norm_eps: float = 1e-5
     """ε of every LayerNorm, added to the variance."""
     activation: Literal["relu", "gelu"] = "relu"

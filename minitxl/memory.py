@@ -44,7 +44,7 @@ def extend(
     check_length("mem_len", mem_len)
     check_extension(memory, states)
     memory = empty(states) if memory is None else memory
-    # Both are cut before they are joined, so that no token is copied which is forgotten.
+    # Both are cut before they are joined, so that no forgotten token is copied.
     forgotten = max(0, memory.shape[2] + states.shape[2] - mem_len)
     old = memory[:, :, forgotten:]
     new = states[:, :, max(0, forgotten - memory.shape[2]) :]
@@ -59,13 +59,12 @@ def reach(offset: int, *, n_layer: int, seg_len: int, mem_len: int, window: int 
     token, or the oldest token in the window, whichever is nearer. The state of that key depends, through
     the layer below, on tokens before it. So each of the N layers adds one hop, which begins where the
     last ended. If all hops are limited by memory, or all by the window, the reach
-    has a formula:
+    has a formula, with o = offset, N = n_layer, L = seg_len, M = mem_len and W = window:
 
         o + M + (N - 1) · L · ⌈M / L⌉          without a window
         N · (W - 1)                            with a window of W ≤ M + 1
 
-    Here o is the offset, N = n_layer, L = seg_len, M = mem_len and W = window. With M = L the first
-    is the O(N · L) of section 3.2; with M = 0 it is o.
+    With M = L the first is the O(N · L) of section 3.2; with M = 0 it is o.
 
     >>> reach(31, n_layer=3, seg_len=32, mem_len=32)
     127

@@ -154,9 +154,9 @@ class TransformerLM(nn.Module):
         """Return √d_model E[token], plus U_0 … U_{L-1} where absolute: the first layer's input.
 
         Word dropout spares a token that is ``alone``: one that attends to no other token, such as the first
-        of a text. Else each LayerNorm might see a vector of zeros, and multiply its gradient by 1/√ε ≈ 316:
-        in a deep model the gradient would overflow. (A dropped word's input is 0, and in a new model, whose
-        biases are 0, every layer makes 0 of it. Absolute positions, and Shaw's a_V, would prevent that.)
+        of a text. A dropped word's input is 0. If it attends to itself only, every layer of a new model,
+        whose biases are 0, returns 0 for it. At a vector of zeros each LayerNorm multiplies the gradient by
+        1/√ε ≈ 316, and in a deep model it would overflow. (Absolute positions and Shaw's a_V prevent that.)
         """
         x = self.embedding(tokens) * sqrt(self.config.d_model)
         if self.training and self.config.word_dropout:
@@ -174,7 +174,7 @@ class TransformerLM(nn.Module):
         mem, seg = memory.shape[2], tokens.shape[1]
         allowed = {name: options.get(name) for name in ("window", "key_mask")}
         mask = attention_mask(seg, mem + seg, **allowed, device=tokens.device)
-        return ~mask.tril(mem - 1).any(dim=-1)  # without the diagonal, which is the token itself
+        return ~mask.tril(mem - 1).any(dim=-1)  # tril leaves the keys before mem + i, token i's own key
 
     def add_positions(self, x: Hidden, *, layer: int) -> Hidden:
         """Return x plus this layer's absolute positions, if it has any; they restart at each segment."""
@@ -264,7 +264,7 @@ class TransformerLM(nn.Module):
         return next(self.parameters()).new_zeros(self.config.n_layer, batch, 0, self.config.d_model)
 
     def check_tokens(self, tokens: Tokens) -> None:
-        """Raise a ValueError unless tokens are ids [batch seg] in segments within a learned table."""
+        """Raise a ValueError unless tokens are ids [batch seg], and learned positions reach so far."""
         self._check_ids("tokens", tokens)
         most, seg = self.config.max_seg_len, tokens.shape[1]
         if self.positions and seg > most:

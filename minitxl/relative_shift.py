@@ -36,5 +36,5 @@ def rel_shift(scores: Float[Tensor, "*batch query dist"]) -> Float[Tensor, "*bat
     check_by_distance(scores)
     n_query = scores.shape[-2]
     padded = pad(scores, (1, 0))
-    line = rearrange(padded, "... query dist -> ... (query dist)")[..., n_query:]
-    return rearrange(line, "... (query key) -> ... query key", query=n_query)
+    line = rearrange(padded, "... query dist -> ... (query dist)")
+    return rearrange(line[..., n_query:], "... (query key) -> ... query key", query=n_query)
