@@ -1,7 +1,6 @@
 # minitxl: everything a reader, a teacher or a developer calls. `make help` lists it.
 #
 #   PYTHON=python3.12      another Python, 3.11 or newer
-#   WORKERS=1              so many tests at once, where there is little memory: each takes up to 3 GB
 #   TORCH_INDEX=URL        another index for torch alone, as PyTorch's own site names it for your
 #                          CUDA version or for the CPU
 
@@ -16,9 +15,7 @@ READY_BOOK := $(VENV)/ready-book
 READY_CLASSROOM := $(VENV)/ready-classroom
 # Containers often set PYTHONDONTWRITEBYTECODE: each of a thousand processes would compile what it imports.
 PYTEST := PYTHONDONTWRITEBYTECODE= MINITXL_PROFILE=quick OMP_NUM_THREADS=1 $(BIN)/pytest
-# Three for two cores: tests that wait for a browser or another process leave a core free.
-WORKERS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); echo $$(( (3 * n + 1) / 2 )))
-IN_PARALLEL := --numprocesses=$(WORKERS) --maxprocesses=8 --dist=loadfile --no-loadscope-reorder
+IN_PARALLEL := --numprocesses=logical --maxprocesses=8 --dist=loadfile --no-loadscope-reorder
 NBVAL := --nbval-lax --nbval-current-env --nbval-cell-timeout=300 -p no:cacheprovider
 NBGRADER_MENUS := @jupyter/nbgrader
 TORCH := $(shell sed -n '/^torch==/p' constraints.txt)
