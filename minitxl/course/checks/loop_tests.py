@@ -141,10 +141,10 @@ def _cases() -> list[tuple[TransformerLM, Tensor, int, int, Tensor, Tensor]]:
     """Return what the loops wrote and predicted; of the right one also what is too short, or altered."""
     generator = torch.Generator().manual_seed(17)
     model, cases = small_model(), []
-    for time, length, mem_len in ((6, 5, 11), (9, 4, 3)):
+    for time, length, mem_len, loops in ((6, 5, 11, LOOPS), (9, 4, 3, (solution_generate, *LOOPS[-2:]))):
         prompt = torch.randint(11, (time,), generator=generator)
         given = model, prompt, length, mem_len
-        for loop in LOOPS:
+        for loop in loops:
             cases.append((*given, *watched(loop, *given)))
         written, predicted = watched(solution_generate, *given)
         cases += [(*given, written[:few], predicted[:few]) for few in (0, 2)]
