@@ -22,17 +22,22 @@ def bar(run: Run, tokenizer: Tokenizer, *, silent: bool) -> Iterator[Report]:
             nonlocal valid
             if line is not None:
                 valid = line.valid_bits if line.valid_bits is not None else valid
-                shown.set_postfix_str(described(line, valid, tokenizer), refresh=False)
+                averaged = run.model_to_evaluate is not run.model
+                shown.set_postfix_str(described(line, valid, tokenizer, averaged=averaged), refresh=False)
             shown.update()
 
         yield report
 
 
-def described(line: Line, valid: float | None, tokenizer: Tokenizer) -> str:
-    """Return the loss, the last validation's, the rate, the speed and the epoch of a line of the log."""
+def described(line: Line, valid: float | None, tokenizer: Tokenizer, *, averaged: bool = False) -> str:
+    """Return the loss, the last validation's, the rate, the speed and the epoch of a line of the log.
+
+    With ``averaged``, the validation was of the mean of the weights, and the loss is not.
+    """
+    of = "validation of averaged weights" if averaged else "validation"
     parts = [
         loss(line.bits, tokenizer),
-        *([f"validation {loss(valid, tokenizer)}"] if valid is not None else []),
+        *([f"{of} {loss(valid, tokenizer)}"] if valid is not None else []),
         f"rate {line.learning_rate:.2g}",
         f"{line.tokens_per_second:,.0f} tokens/s",
         f"epoch {line.epoch:.2f}",

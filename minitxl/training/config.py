@@ -48,7 +48,7 @@ class TrainConfig:
     """bfloat16: matrix products in bfloat16, weights and sums in float32; on a CUDA GPU, and on a CPU with
     instructions for it (avx512_bf16 or amx_bf16). The validation is in float32 in both."""
     average_from: int | None = None
-    """Step from which weights are averaged for evaluation; none means never."""
+    """Step after which weights are averaged for evaluation; none means never."""
     clip: float = 1.0
     """Largest norm of the gradient."""
     validate_every: int = 100

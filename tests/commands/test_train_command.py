@@ -634,3 +634,10 @@ def test_training_says_how_a_run_that_decays_now_falls(here, capsys):
     assert ", constant, and from step 6 in a line to 0; an epoch reads 2,912 of 2,915 tokens\n" in (
         capsys.readouterr().out
     )
+
+
+def test_the_bar_says_if_the_validation_was_of_averaged_weights(here, capsys):
+    call("train", here / "averaged", "--text", here / "text", SHORT, "--log-every 3 --average-from 2")
+    assert "validation of averaged weights" in capsys.readouterr().err
+    call("train", here / "plain", "--text", here / "text", SHORT, "--log-every 3")
+    assert "averaged" not in capsys.readouterr().err
