@@ -164,6 +164,8 @@ def _decoded(blocks: Iterable[bytes], name: str) -> Iterator[str]:
                 f"at offset {done - kept + error.start}"
             ) from None
         done += len(block)
+        if "\0" in text:
+            raise ValueError(f"{name} must be UTF-8 text, got a NUL byte, as UTF-16 has them: convert it")
         if text:
             text, mark = text.removeprefix(mark), ""
             yield text

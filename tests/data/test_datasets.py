@@ -561,3 +561,12 @@ def test_files_of_folders_are_told_with_their_folders(tmp_path):
     assert datasets.from_folder(tmp_path / "corpus").summary() == (
         "text corpus, in bytes: train 5 (train/x.txt), valid 5 (valid/x.txt), test 4 (test/x.txt)"
     )
+
+
+@pytest.mark.parametrize("unit", ["words", "characters"])
+def test_a_text_in_utf_16_is_refused_as_no_text(folder, tmp_path, unit):
+    path = tmp_path / "text.txt"
+    path.write_bytes("one two\n".encode("utf-16-le") * 40)
+    with pytest.raises(ValueError, match="text.txt must be UTF-8 text, got a NUL byte, as UTF-16 has them"):
+        datasets.from_files([path], unit)
+    assert datasets.from_files([path]).vocab_size == 256  # bytes are bytes
