@@ -567,6 +567,6 @@ def test_files_of_folders_are_told_with_their_folders(tmp_path):
 def test_a_text_in_utf_16_is_refused_as_no_text(folder, tmp_path, unit):
     path = tmp_path / "text.txt"
     path.write_bytes("one two\n".encode("utf-16-le") * 40)
-    with pytest.raises(ValueError, match="text.txt must be UTF-8 text, got a NUL byte, as UTF-16 has them"):
+    with pytest.raises(ValueError, match=r"text\.txt must be UTF-8 text, got a NUL byte, as UTF-16 has them"):
         datasets.from_files([path], unit)
     assert datasets.from_files([path]).vocab_size == 256  # bytes are bytes
