@@ -22,8 +22,13 @@ def remarks(corpus: Corpus, part: Part, tokens: int, name: str, info: RunInfo) -
     if same_text and not same_cut:
         lines.append(f"{corpus.name} is the text of the run, cut into other parts than the run's")
     least = "at least " if info.begun_from and trained < tokens else ""
+    whose = (
+        f"the training text of the run or of {info.begun_from}"
+        if info.begun_from
+        else "the run's training text"
+    )
     if trained:
-        lines.append(f"{least}{trained:,} of these tokens are of the run's training text")
+        lines.append(f"{least}{trained:,} of these tokens are of {whose}")
     if validated and (part == "whole" or not (same_text and same_cut)):
         lines.append(f"{validated:,} of these tokens are of the run's validation text")
     if info.begun_from and trained < tokens:
@@ -32,6 +37,8 @@ def remarks(corpus: Corpus, part: Part, tokens: int, name: str, info: RunInfo) -
         lines.append(f"not known: what {name} was trained on")
     elif not same_text and not trained and not validated and not changed:
         lines.append("not known: whether this text holds pieces of what the run was trained on")
+    if same_text and same_cut and part in ("valid", "test"):
+        lines.append("not looked for: pieces of the training text that this part repeats")
     return lines
 
 

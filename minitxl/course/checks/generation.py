@@ -182,6 +182,9 @@ MISTAKES: dict[str, Function | Sequence[Function]] = {
     "the whole text is read again although memory holds it, so it counts twice: read the new token alone": (
         generating(lambda text, token: text)
     ),
+    "the whole text is read anew each time, and a query sees all of it: keep memory, read the new token": (
+        generating(lambda text, token: text, remembers=False, more=None)
+    ),
     "memory stays what it was after the prompt: extend it with the states of each token that is read": (
         generating(grows=False)
     ),

@@ -57,7 +57,7 @@ def check_is_right(attempt: Callable[..., Any]) -> Verdict:
         ),
         "a query of the loop sees mem_len tokens before it and no more: hand window = mem_len + 1 to the "
         "reading": (_compared(window=None), _compared(window=0)),
-        "the tolerance is too wide: right predictions agree to 0.00001, and small errors are errors": (
+        "the tolerance is too wide: right predictions agree to 0.0001, and small errors are errors": (
             _compared(same=partial(torch.allclose, atol=1e-2)),
             _compared(same=partial(torch.allclose, atol=1e-1)),
         ),

@@ -94,6 +94,9 @@ def check_tossed(attempt: Callable[..., Any]) -> Verdict:
         "the size is used, and the sign it had is lost: 1 keeps a change as it is, and -1 turns it": (
             lambda before, after, signs: before + signs * (after - before).abs()
         ),
+        "where the sign is -1 the change is turned, and not left out": lambda before, after, signs: (
+            torch.where(signs > 0, after, before)
+        ),
         "no sign is used": lambda before, after, signs: after,
         "that is one number: return a loss for each token": lambda before, after, signs: solution_tossed(
             before, after, signs
@@ -135,7 +138,7 @@ def check_handicap(attempt: Callable[[int], Any], losses: Losses, lengths: Seque
         return Verdict(
             False, f"it uses {after} tokens now, and {before} before: let the handicap last longer"
         )
-    return Verdict(True, f'worse nowhere but at short contexts, it "uses" {after} tokens and not {before}')
+    return Verdict(True, f'as good as before with all of it, it "uses" {after} tokens and not {before}')
 
 
 def _first(settled: Callable[[Losses, int, float], bool]) -> Callable[..., int]:

@@ -41,6 +41,7 @@ ANSWERS = {
                 before - (after - before) * signs
             ),
             "the sign it had is lost": lambda before, after, signs: before + abs(after - before) * signs,
+            "turned, and not left out": lambda before, after, signs: before + (after - before) * (signs > 0),
             "no sign is used": lambda before, after, signs: after + 0,
             "you returned": lambda before, after, signs: before + 0,
         },
