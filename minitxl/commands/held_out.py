@@ -1,4 +1,4 @@
-"""What is known of a text that is scored: whether the model was trained or validated on it."""
+"""Remarks on a text that is scored: how much of it the run was trained or validated on."""
 
 from minitxl.data.corpora import Corpus
 from minitxl.data.parts import PARTS, Part
@@ -21,14 +21,12 @@ def remarks(corpus: Corpus, part: Part, tokens: int, name: str, info: RunInfo) -
         )
     if same_text and not same_cut:
         lines.append(f"{corpus.name} is the text of the run, cut into other parts than the run's")
-    least = "at least " if info.begun_from and trained < tokens else ""
-    whose = (
-        f"the training text of the run or of {info.begun_from}"
-        if info.begun_from
-        else "the run's training text"
-    )
-    if trained:
+    if trained and info.begun_from:
+        least = "at least " if trained < tokens else ""
+        whose = f"the training text of the run or of {info.begun_from}"
         lines.append(f"{least}{trained:,} of these tokens are of {whose}")
+    elif trained:
+        lines.append(f"{trained:,} of these tokens are of the run's training text")
     if validated and (part == "whole" or not (same_text and same_cut)):
         lines.append(f"{validated:,} of these tokens are of the run's validation text")
     if info.begun_from and trained < tokens:

@@ -46,35 +46,27 @@ class Corpus:
     @property
     def sha256(self) -> str:
         """Digest of the whole stream: which text a result was measured on."""
-        return self._digests[1]
-
-    @property
-    def train_sha256(self) -> str:
-        """Digest of the training part, by which it is known where it comes as a text of its own."""
-        return self._digests[0]
+        return self._digests["whole"]
 
     def part_sha256(self, part: Part) -> str:
-        """Return the digest of one part, or of the whole."""
-        if part in ("train", "whole"):
-            return self._digests[part == "whole"]
-        return hashlib.sha256(getattr(self, part).numpy().data).hexdigest()
+        """Return the digest of one part, by which it is known in another text, or of the whole."""
+        return self._digests[part]
 
     def alike(self) -> list[tuple[Part, Part]]:
         """Return the pairs of parts that hold the same tokens, one or more."""
-        pairs = combinations(PARTS, 2)
-        return [
-            pair
-            for pair in pairs
-            if len(getattr(self, pair[0])) and len(set(map(self.part_sha256, pair))) == 1
-        ]
+        digests, filled = self._digests, [part for part in PARTS if len(getattr(self, part))]
+        return [(one, other) for one, other in combinations(filled, 2) if digests[one] == digests[other]]
 
     @cached_property
-    def _digests(self) -> tuple[str, str]:
-        digest = hashlib.sha256(self.train.numpy().data)
-        of_train = digest.hexdigest()
-        for part in (self.valid, self.test):
-            digest.update(part.numpy().data)
-        return of_train, digest.hexdigest()
+    def _digests(self) -> dict[Part, str]:
+        whole = hashlib.sha256(self.train.numpy().data)
+        digests: dict[Part, str] = {"train": whole.hexdigest()}  # the long part is read once
+        rest: tuple[Part, ...] = ("valid", "test")
+        for part in rest:
+            tokens = getattr(self, part).numpy().data
+            whole.update(tokens)
+            digests[part] = hashlib.sha256(tokens).hexdigest()
+        return digests | {"whole": whole.hexdigest()}
 
     def summary(self, *, of_whole: bool = False) -> str:
         """Return one line that says which files became which part, with the number of tokens of each.

@@ -28,7 +28,7 @@ class Line(NamedTuple):
 
     step: int
     epoch: float
-    """How often the training text was read, but for tokens that fill no segment of a lane."""
+    """Passes over the training text, without the tokens that fill no segment of a lane."""
     bits: float
     """Mean training loss in bits per token."""
     learning_rate: float

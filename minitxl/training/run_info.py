@@ -40,7 +40,7 @@ class RunInfo:
     def of(cls, corpus: Corpus, preset: str | None = None) -> "RunInfo":
         """Return what is remembered of a text."""
         unit, vocabulary = corpus.tokenizer.unit, vocabulary_digest(corpus.tokenizer.vocabulary)
-        digests = corpus.train_sha256, corpus.sizes, corpus.part_sha256("valid")
+        digests = corpus.part_sha256("train"), corpus.sizes, corpus.part_sha256("valid")
         return cls(corpus.name, corpus.sha256, unit, vocabulary, preset, *digests)
 
     @property

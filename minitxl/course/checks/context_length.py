@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
-from math import ceil, floor, isfinite
+from math import ceil, floor
 from typing import Any
 
 import torch
@@ -12,6 +12,7 @@ from torch import Tensor
 from minitxl.analysis import context_length
 from minitxl.course.checks import context_mistakes
 from minitxl.course.checks.context_mistakes import GroupLosses
+from minitxl.course.checks.used_context import numbers_at
 from minitxl.course.exercises import Verdict, judge
 from minitxl.course.predictions import Predictions, Question
 
@@ -256,17 +257,10 @@ def check_rival(attempt: Callable[[int], Any]) -> Verdict:
     """
     group = curves()
     before = context_length.recl(group, r=1.0)["A"].tokens
-    try:
-        losses = {c: attempt(c) for c in LENGTHS}
-    except NotImplementedError:
-        return Verdict.of_nothing()
-    except Exception as error:
-        return Verdict(False, f"it raised {type(error).__name__}: {error}")
-    if any(loss is None or loss is Ellipsis for loss in losses.values()):
-        return Verdict.of_nothing()
-    losses = {c: loss.tolist() if hasattr(loss, "tolist") else loss for c, loss in losses.items()}
-    if not all(isinstance(loss, int | float) and isfinite(loss) and loss >= 0 for loss in losses.values()):
-        return Verdict(False, "return a loss in nats for each context length c: a number of 0 or more")
+    numbers = numbers_at(attempt, LENGTHS, "return a loss in nats for each context length c")
+    if isinstance(numbers, Verdict):
+        return numbers
+    losses = dict(zip(LENGTHS, numbers, strict=True))
     if any(losses[long] > losses[short] + 1e-9 for short, long in pairwise(LENGTHS)):
         return Verdict(False, "a longer context raises your loss: let it fall, or stay as it is")
     own = {c: of.mean().item() for c, of in group["A"].items()}

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from minitxl.course.exercises import NOTHING, Function, Verdict, judge
+from minitxl.course.exercises import Function, Verdict, judge
 
 Losses = Sequence[float]
 """Mean losses of one model, one for each context length, in the order of the lengths."""
@@ -115,17 +115,9 @@ def check_handicap(attempt: Callable[[int], Any], losses: Losses, lengths: Seque
 
     They may not grow with context, and must be gone, 0.005 bits at most, at the longest.
     """
-    try:
-        added = [attempt(c) for c in lengths]
-    except NotImplementedError:
-        return Verdict.of_nothing()
-    except Exception as error:
-        return Verdict(False, f"it raised {type(error).__name__}: {error}")
-    if any(one is None or one is Ellipsis for one in added):
-        return Verdict.of_nothing(NOTHING)
-    added = [one.tolist() if hasattr(one, "tolist") else one for one in added]
-    if not all(isinstance(one, int | float) and isfinite(one) and one >= 0 for one in added):
-        return Verdict(False, "return bits to add at each context length c: a number of 0 or more")
+    added = numbers_at(attempt, lengths, "return bits to add at each context length c")
+    if isinstance(added, Verdict):
+        return added
     if any(longer > shorter for shorter, longer in pairwise(added)):
         return Verdict(False, "your handicap grows with context: let it fall, or stay as it is")
     if added[-1] > 0.005:
@@ -139,6 +131,22 @@ def check_handicap(attempt: Callable[[int], Any], losses: Losses, lengths: Seque
             False, f"it uses {after} tokens now, and {before} before: let the handicap last longer"
         )
     return Verdict(True, f'as good as before with all of it, it "uses" {after} tokens and not {before}')
+
+
+def numbers_at(attempt: Callable[[int], Any], lengths: Sequence[int], task: str) -> list[float] | Verdict:
+    """Return a number of 0 or more for each context length, or the verdict on what is none."""
+    try:
+        given = [attempt(c) for c in lengths]
+    except NotImplementedError:
+        return Verdict.of_nothing()
+    except Exception as error:
+        return Verdict(False, f"it raised {type(error).__name__}: {error}")
+    if any(one is None or one is Ellipsis for one in given):
+        return Verdict.of_nothing()
+    numbers = [one.tolist() if hasattr(one, "tolist") else one for one in given]
+    if not all(isinstance(one, int | float) and isfinite(one) and one >= 0 for one in numbers):
+        return Verdict(False, f"{task}: a number of 0 or more")
+    return numbers
 
 
 def _first(settled: Callable[[Losses, int, float], bool]) -> Callable[..., int]:
