@@ -32,7 +32,7 @@ each with one purpose:
     benchmark        races against other libraries
     commands         the command line
 
-To add an attention of your own, follow the list at the end of ``later_attention``'s docstring.
+To add an attention of your own, follow the comment at the end of ``later_attention``.
 
 Begin with ``notebooks/00_start_here.ipynb``, or with ``minitxl demo``.
 """

@@ -130,12 +130,12 @@ class AdaptiveSoftmax(nn.Module):
 
     ``tables`` are [size_i, width_i] with biases, and ``projections`` [d_model, width_i]: the shapes of the
     embedding's, so that both may be shared with it. Here a projection is used transposed, from d_model to the
-    cluster's width. With div_val = 1 there is one table; if d_embed is not d_model, each cluster has a
-    projection here, where the embedding has one for all, as in the original code.
+    cluster's width. With div_val = 1 there is one table. If then d_embed is not d_model, each cluster has a
+    projection of its own here, though the embedding has one for all; so it is in the original code.
 
-    ``clusters`` gives the logits of the tails in the first softmax. The shortlist, cluster 0, needs none, so
-    row i-1 is that of cluster i, the tail i. It is so in the Hugging Face and TensorFlow weights, too. The
-    original PyTorch code reads these rows in the opposite order; loading its weights reverses them.
+    ``clusters`` gives the logits of the tails in the first softmax. The shortlist, cluster 0, has none, so
+    row i-1 belongs to cluster i, which is tail i. It is so in the Hugging Face and TensorFlow weights, too.
+    The original PyTorch code reads these rows in the opposite order; loading its weights reverses them.
     """
 
     def __init__(
@@ -154,26 +154,26 @@ class AdaptiveSoftmax(nn.Module):
         self.projections = _projections(part.widths if part.projected else [], d_model)
 
     def tie(
-        self, embedding: AdaptiveEmbedding, *, tables: bool = True, projections: tuple[bool, ...] = ()
+        self, embedding: AdaptiveEmbedding, *, tables: bool = True, tie_projections: tuple[bool, ...] = ()
     ) -> None:
         """Share the embedding's parameters from now on; biases and ``clusters`` stay apart.
 
-        ``projections[i]`` says whether cluster i shares its projection. With div_val = 1 the embedding has
-        one projection, which every flagged cluster shares. It has none if d_embed = d_model, too; then the
-        flags do nothing.
+        ``tie_projections[i]`` says whether cluster i shares its projection. With div_val = 1 the embedding
+        has one projection, which every flagged cluster shares. If also d_embed = d_model, there is no
+        projection, and the flags do nothing.
         """
         if embedding.partition != self.partition:
             raise ValueError(f"embedding must be cut as {self.partition}, got {embedding.partition}")
         number = len(self.partition.sizes)
-        if projections and len(projections) != number:
+        if tie_projections and len(tie_projections) != number:
             raise ValueError(
-                f"projections must hold one flag for each of the {number} clusters, got {projections}"
+                f"tie_projections must hold one flag for each of the {number} clusters, got {tie_projections}"
             )
         if tables:
             for mine, theirs in zip(self.tables, embedding.tables, strict=True):
                 mine.weight = theirs.weight
         for i, mine in enumerate(self.projections):
-            if projections and projections[i]:
+            if tie_projections and tie_projections[i]:
                 mine.weight = embedding.projections[i if self.partition.div_val > 1 else 0].weight
 
     def log_probs(self, hidden: Float[Tensor, "batch seg model"]) -> Float[Tensor, "batch seg vocab"]:
@@ -198,15 +198,16 @@ class AdaptiveSoftmax(nn.Module):
         vectors = rearrange(hidden, "batch seg model -> (batch seg) model")
         ids = rearrange(targets, "batch seg -> (batch seg)").long()
         cluster, n_shortlist = self.partition.cluster(ids), self.partition.sizes[0]
-        of_first, *of_tails = self._weights_and_biases()
-        # In the first softmax, the class of a shortlist's word is its id, that of tail i n_shortlist - 1 + i.
+        first_softmax, *tail_softmaxes = self._weights_and_biases()
+        # In the first softmax a shortlist word's class is its id; tail i's class is n_shortlist - 1 + i.
         first_class = torch.where(cluster == 0, ids, n_shortlist - 1 + cluster)
-        losses = self._losses(0, vectors, of_first, first_class)
-        for i, of_tail in enumerate(of_tails, start=1):
+        losses = self._losses(0, vectors, first_softmax, first_class)
+        for i, tail_softmax in enumerate(tail_softmaxes, start=1):
             # A tail without targets is scored for zero tokens, so that its gradient is zero and not None.
-            (at,) = torch.where(cluster == i)
-            tail_losses = self._losses(i, vectors[at], of_tail, ids[at] - self.partition.starts[i])
-            losses = losses.index_add(0, at, tail_losses)
+            (indices,) = torch.where(cluster == i)
+            ids_in_tail = ids[indices] - self.partition.starts[i]
+            tail_losses = self._losses(i, vectors[indices], tail_softmax, ids_in_tail)
+            losses = losses.index_add(0, indices, tail_losses)
         return rearrange(losses, "(batch seg) -> batch seg", **parse_shape(targets, "batch seg"))
 
     def _weights_and_biases(self) -> list[tuple[Tensor, Tensor]]:

@@ -4,8 +4,8 @@
 
 Queries come from the segment x alone; keys and values come from memory and x together, so the
 queries stand at the last n_query of the n_key positions. ∘ joins memory and x along the tokens.
-Axes: batch query key mem pos dist row head dim model. ``dist`` runs n_key-1 … 0, ``pos`` is query or key,
-``row`` counts the rows of Shaw's tables, ``heads_dim`` is head times dim.
+Axes: batch query key mem pos dist row head dim model. ``query`` is the model's ``seg``. ``dist`` runs n_key-1
+… 0, ``pos`` is query or key, ``row`` counts the rows of Shaw's tables, ``heads_dim`` is head times dim.
 
 Every attention keeps one promise: the output for a query depends on [memory ∘ x] and on the query's
 place in it, and not on where memory ends and x begins.
@@ -184,11 +184,12 @@ class MultiHeadAttention(nn.Module):
 class ShawAttention(nn.Module):
     """Attention with a learned vector for each distance (Shaw et al., equations 3 and 4):
 
-        (4)  e_ij = q_i · (k_j + a^K_ij) / √d_head        (3)  z_i = Σ_j α_ij (v_j + a^V_ij)
+        e_ij = q_i · (k_j + a^K_ij) / √d_head   (4)        z_i = Σ_j α_ij (v_j + a^V_ij)   (3)
 
-    Row c + clip(j - i, -c, c) of each table is the vector of the pair ij, with c = ``max_distance``, which
-    Shaw et al. call k. (With a smaller ``clamp_len``, j - i is clipped to that first.) A table has 2c+1 rows,
-    for j - i from -c to c, and the heads share it; the causal language model uses the c+1 rows with j ≤ i.
+    Shaw et al. count j - i, the negative of our distance. Row c + clip(j - i, -c, c) of each table is the
+    vector of the pair ij, with c = ``max_distance``, which Shaw et al. call k. (With a smaller ``clamp_len``,
+    j - i is clipped to that first.) A table has 2c+1 rows, for j - i from -c to c, and the heads share it;
+    the causal language model uses the c+1 rows with j ≤ i.
     ``attend`` without a mask is bidirectional.
 
     No tensor [query key dim] is built: q is multiplied with each row of a_K once, and the product of each
@@ -222,9 +223,9 @@ class ShawAttention(nn.Module):
     def shaw_weights(self, q: Heads, k: Keys, mask: Mask | None, clamp_len: int | None) -> Weights:
         """Return α, the softmax of equation 4; the queries stand at the last positions."""
         content = content_scores(q, k)  # q_i · k_j
-        of_row = einsum(q, self.a_K, "batch head query dim, row dim -> batch head query row")
-        of_pair = of_row.gather(-1, self.table_rows(content, clamp_len))  # q_i · a^K_ij
-        return masked_softmax((content + of_pair) / sqrt(self.d_head), mask)
+        row_scores = einsum(q, self.a_K, "batch head query dim, row dim -> batch head query row")
+        pair_scores = row_scores.gather(-1, self.table_rows(content, clamp_len))  # q_i · a^K_ij
+        return masked_softmax((content + pair_scores) / sqrt(self.d_head), mask)
 
     def shaw_values(self, weights: Weights, v: Values, clamp_len: int | None) -> Heads:
         """Return z of equation 3."""
@@ -297,11 +298,11 @@ class XLAttention(nn.Module):
         score_ij = [(q_i + u) · k_j  +  (q_i + v) · W_kR R_{i-j}] / √d_head
 
     Where it comes from: with positions U added to the input, a score is the product of W_q (x_i + U_i) and
-    W_k (x_j + U_j). Multiplied out, it has four terms. Three changes make the positions relative. The key's
-    position U_j becomes the distance's R_{i-j}, sinusoidal and not learned. Keys of content and keys of
-    distance get a matrix each, W_kE and W_kR. The query's position W_q U_i, which would differ from place to
-    place, is replaced by a learned vector that is the same for every query: u in the product with content, v
-    in the product with distance.
+    W_k (x_j + U_j). Multiplied out, it has four terms. The paper makes three changes. The key's position U_j
+    becomes the distance's R_{i-j}, a fixed sinusoid. The query's position W_q U_i, which would differ from
+    place to place, is replaced by a learned vector that is the same for every query: u in the product with
+    content, v in the product with distance. And keys of content and keys of distance get a matrix each,
+    W_kE and W_kR.
 
     u and v have the axes [head dim], and may be handed in to be shared with another layer.
     """
@@ -327,7 +328,7 @@ class XLAttention(nn.Module):
         self.W_o = nn.Linear(n_head * d_head, d_model, bias=False)
         self.u = nn.Parameter(torch.zeros(n_head, d_head)) if u is None else u
         self.v = nn.Parameter(torch.zeros(n_head, d_head)) if v is None else v
-        self.drop_positions = nn.Dropout(dropout)
+        self.drop_distances = nn.Dropout(dropout)
         self.drop = nn.Dropout(attention_dropout)
 
     def projections(
@@ -337,14 +338,14 @@ class XLAttention(nn.Module):
         check_states(self.W_q.weight, x=x, memory=memory)
         context = concat_memory(memory, x)
         dist = distances(context.shape[1], clamp_len=clamp_len, device=x.device)
-        R = self.drop_positions(sinusoids(dist, self.d_model, dtype=x.dtype))
+        R = self.drop_distances(sinusoids(dist, self.d_model, dtype=x.dtype))
         r = rearrange(self.W_kR(R), "dist (head dim) -> head dist dim", head=self.n_head)
         return split_heads(self.W_q(x), self.n_head), split_heads(self.W_kE(context), self.n_head), r
 
     def terms(self, x: Hidden, memory: LayerMemory | None = None, *, clamp_len: int | None = None) -> Terms:
         """Return (a) (b) (c) (d) apart. Nothing is masked: where j > i, (b) and (d) mean nothing."""
         q, k, r = self.projections(x, memory, clamp_len)
-        # In (c) and (d) u and v stand in the place of q, so they get its shape. ``scores`` adds them to q.
+        # In (c) and (d) u and v stand in the place of q, so they get its shape.
         u, v = (rearrange(bias, "head dim -> 1 head 1 dim").expand_as(q) for bias in (self.u, self.v))
         scale = sqrt(self.d_head)
         return Terms(

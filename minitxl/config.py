@@ -1,7 +1,7 @@
 """The architecture's settings, frozen.
 
-They are checked on construction. Three rules depend on how ``cutoffs`` divide the vocabulary, and are
-checked when the model is built: the order of ``cutoffs``, the least ``d_embed``, and the number of
+They are checked on construction. Three rules about the clusters of the vocabulary are checked when the model
+is built, in ``adaptive``: that ``cutoffs`` rise, the least ``d_embed``, and the number of
 ``tie_projections``.
 
 Every field is a keyword of ``dataclasses.replace`` and a flag of the command line, so
@@ -37,19 +37,19 @@ class ModelConfig:
     d_inner: int = 512
     """Width of the feed-forward layer."""
     attention: Literal["absolute", "shaw", "xl", "rotary", "alibi", "t5"] = "xl"
-    """absolute adds positions to the input. shaw uses distances in scores and values, the rest in scores."""
+    """absolute adds ``positions`` to states; shaw uses distances in scores and values, the rest in scores."""
     positions: Literal["sinusoidal", "learned", "per-layer", "none"] = "sinusoidal"
-    """Of attention=absolute. sinusoidal: fixed; learned: a table at the input; per-layer: one a layer."""
+    """Of attention=absolute: fixed, or a learned table, at the input; a learned table per layer; none."""
     max_seg_len: int = 512
     """Rows of a learned position table, the longest segment it can place."""
     max_distance: int = 16
-    """Shaw's k: all distances of this or more share one vector."""
+    """Shaw's k: keys at this distance or farther share one vector."""
     n_bucket: int = 32
     """Number of T5's buckets (num_buckets). Half hold one distance each, the others ranges that widen."""
     bucket_distance: int = 128
-    """Distance from which all keys share the last bucket (T5's max_distance)."""
+    """Keys at this distance or farther share T5's last bucket (T5's own name for it is max_distance)."""
     clamp_len: int | None = None
-    """Distance beyond which all keys count as equally far, unless a call gives its own."""
+    """Keys at this distance or farther count as equally far in every attention; a call may give its own."""
     share_biases: bool = True
     """True: one u and v (xl) or table of buckets (t5) for all layers. False: each layer has its own."""
     norm: Literal["post", "pre"] = "post"

@@ -12,31 +12,7 @@ R_p is a rotation here. In ``attention``, R_{i-j} is a row of sinusoids.
 Compared with Transformer-XL's four terms, rotary has (a) alone, turned by the distance; ALiBi and T5 have
 (a), and in place of (d) a number for each head and distance.
 
-To add an attention of your own, write a class with ``n_head`` and the matrices ``W_q``, ``W_k``, ``W_v`` and
-``W_o``. It is called as the classes of ``attention`` are, (x, memory, window=, clamp_len=, key_mask=), and
-its method ``attention_weights`` has the same arguments. Then enter it in each of these places:
-
-    ModelConfig.attention             its name, which is a setting and a flag of the command line
-    model.Attention, _new_attention   its class, and how it is built from the configuration
-    model.DRAWN                       new names of parameters, which are drawn with standard deviation 0.02;
-                                      constants are buffers or are computed
-    training.optimizer.BIASES         those new parameters with two axes or more that get no weight decay
-    fast.kv_cache.HEADS_FROM_CACHE    a function (attention, q, k, v, r, cache) that returns its heads from a
-                                      cache's keys and values. q is not yet divided by √d_head; r holds XL's
-                                      distances, and other classes ignore it. If your class is a subclass of
-                                      RotaryAttention, q and k are already turned, unless the cache has a
-                                      ``clamp_len``. Without an entry, cached evaluation, validation and
-                                      generation raise an error
-    analysis.flops.PRODUCTS           how many dot products it takes for each pair of query and key
-    fast.convert.FAST                 a faster class, if there is one, for this very class
-
-A new setting is a field of ModelConfig, with its range in ``fields.SIZES``;
-``commands.train_flags.check_effect`` refuses it where it would do nothing. The cache holds keys and values
-[batch head key dim] for all ``n_head`` heads, so query heads can't share a head of keys and values
-(grouped-query attention). The cache projects keys with ``W_k``, or with ``W_kE`` in XL.
-
-In tests/models.py, enter it in ``ENCODINGS`` and ``CLASSES``, by which the shared tests find it. In
-tests/paper/reference.py, write its equation as loops for ``ATTENTIONS``, with which they compare it.
+How to add an attention of your own stands at the end of this file.
 """
 
 from math import log, sqrt
@@ -199,8 +175,8 @@ def slopes(n_head: int) -> list[float]:
     check("n_head", n_head, SIZES["n_head"])
     power = 2 ** (n_head.bit_length() - 1)
     first = [2.0 ** (-8 * (h + 1) / power) for h in range(power)]
-    of_twice = [2.0 ** (-8 * (h + 1) / (2 * power)) for h in range(2 * power)]
-    return first + of_twice[::2][: n_head - power]
+    twice_as_many = [2.0 ** (-8 * (h + 1) / (2 * power)) for h in range(2 * power)]
+    return first + twice_as_many[::2][: n_head - power]
 
 
 class ALiBiAttention(BiasedAttention):
@@ -240,7 +216,7 @@ class T5Attention(BiasedAttention):
     The first half of the buckets hold one distance each. Beyond them a bucket's number grows like the
     logarithm of the distance, so buckets grow wider. The last bucket holds all distances from
     ``bucket_distance`` on, and as a rule some below it. (If ``bucket_distance`` is hardly more than
-    ``n_bucket`` / 2, some buckets stay empty.) T5 has no √d_head: its W_q would be ours divided by √d_head.
+    ``n_bucket`` / 2, some buckets stay empty.) T5 itself does not divide by √d_head: its W_q absorbs it.
     All layers of T5 share one table. So ``table``, [head bucket], may be handed in to be shared.
     """
 
@@ -263,3 +239,31 @@ class T5Attention(BiasedAttention):
     def bias(self, dist: Int[Tensor, " dist"]) -> Bias:
         """Return each head's bias for the bucket of each distance."""
         return self.table[:, buckets(dist, self.n_bucket, self.bucket_distance)]
+
+
+# To add an attention of your own, the short way is a subclass of ``LaterAttention`` with the method
+# ``scores``, or of ``BiasedAttention`` with the method ``bias``. Any other class will do that has ``n_head``
+# and the matrices ``W_q``, ``W_k``, ``W_v`` and ``W_o``, and is called as the classes of ``attention`` are,
+# (x, memory, window=, clamp_len=, key_mask=); its method ``attention_weights`` has the same arguments. Then
+# enter it in each of these places:
+#
+#   ModelConfig.attention             its name, which is a setting and a flag of the command line
+#   model.Attention, new_attention    its class, and how it is built from the configuration
+#   model.DRAWN                       new names of parameters, drawn with standard deviation 0.02
+#   training.optimizer.BIASES         those new parameters with two axes or more that get no weight decay
+#   fast.kv_cache.HEADS_FROM_CACHE    a function (attention, q, k, v, r, cache) that returns its heads from
+#                                     a cache's keys and values. q is not yet divided by √d_head; r holds XL's
+#                                     distances, and other classes ignore it. If your class is a subclass of
+#                                     RotaryAttention, q and k are already turned, unless the cache has a
+#                                     ``clamp_len``. Without an entry, cached evaluation, validation and
+#                                     generation raise an error
+#   analysis.flops.PRODUCTS           how many dot products it takes for each pair of query and key
+#   fast.convert.FAST                 a faster class, if there is one, for this very class
+#
+# A new setting is a field of ModelConfig, with its range in ``fields.SIZES``;
+# ``commands.train_flags.check_effect`` refuses it where it would do nothing. The cache holds keys and values
+# [batch head key dim] for all ``n_head`` heads, so query heads can't share a head of keys and values
+# (grouped-query attention). The cache projects keys with ``W_k``, or with ``W_kE`` in XL.
+#
+# In tests/models.py, enter it in ``ENCODINGS`` and ``CLASSES``, by which the shared tests find it. In
+# tests/paper/reference.py, write its equation as loops for ``ATTENTIONS``, with which they compare it.

@@ -6,11 +6,11 @@
 
 Memory is one tensor [layer batch mem model]. Entry n is the input of ``blocks[n]`` in earlier segments, the
 paper's h^n: the embeddings for n = 0, else the output of ``blocks[n-1]``. (The paper counts layers from 1, so
-its layer n + 1 reads h^n.) Absolute positions are included where they are added.
+its layer n + 1 reads h^n.) If a layer's input includes absolute positions, so does its memory.
 
 Memory holds no keys and values: each segment projects it with the current W_k and W_v (in XL, W_kE and W_v).
-So the states in memory, as inputs of these matrices, add to the matrices' gradient. It ends there: what
-computed the states gets none.
+So the states in memory, as inputs of these matrices, add to the matrices' gradient. The gradient ends
+there: what computed the states gets none.
 
 Training calls ``extend`` after each segment, in ``training.loop.train_step``. Evaluation and generation keep
 keys and values instead (``fast.kv_cache``).

@@ -100,6 +100,27 @@ class Block(nn.Module):
         return self.norm_inner(x + self.drop(self.inner(x)))
 
 
+def new_attention(config: ModelConfig, shared: Attention | None = None) -> Attention:
+    """Return one layer's attention, as configured; ``shared`` lends it its u and v, or its table."""
+    c = config
+    sizes, rate = (c.d_model, c.n_head, c.d_head), c.attention_dropout
+    if c.attention == "absolute":
+        return MultiHeadAttention(*sizes, attention_dropout=rate)
+    if c.attention == "shaw":
+        return ShawAttention(*sizes, max_distance=c.max_distance, attention_dropout=rate)
+    if c.attention == "xl":
+        u, v = (shared.u, shared.v) if isinstance(shared, XLAttention) else (None, None)
+        return XLAttention(*sizes, dropout=c.dropout, attention_dropout=rate, u=u, v=v)
+    if c.attention == "rotary":
+        return RotaryAttention(*sizes, attention_dropout=rate)
+    if c.attention == "alibi":
+        return ALiBiAttention(*sizes, attention_dropout=rate)
+    if c.attention == "t5":
+        table = shared.table if isinstance(shared, T5Attention) else None
+        return T5Attention(*sizes, c.n_bucket, c.bucket_distance, attention_dropout=rate, table=table)
+    raise ValueError(f"attention must be one of ModelConfig.attention, got {c.attention!r}")
+
+
 class TransformerLM(nn.Module):
     """The language model: ``config.attention`` chooses vanilla, Shaw's, Transformer-XL or a later one.
 
@@ -118,7 +139,8 @@ class TransformerLM(nn.Module):
         )
         self.blocks = nn.ModuleList()
         for _ in range(config.n_layer):
-            self.blocks.append(Block(config, self._new_attention()))
+            first = self.blocks[0].attention if config.share_biases and self.blocks else None
+            self.blocks.append(Block(config, new_attention(config, first)))
         self.final_norm = (
             nn.LayerNorm(config.d_model, config.layer_norm_eps)
             if config.norm == "pre" and config.final_norm
@@ -126,37 +148,16 @@ class TransformerLM(nn.Module):
         )
         self.drop = dropout_of(config)
         self.output = AdaptiveSoftmax(*sizes, cutoffs=config.cutoffs, div_val=config.div_val)
-        self.output.tie(self.embedding, tables=config.tie_embeddings, projections=config.tie_projections)
+        self.output.tie(self.embedding, tables=config.tie_embeddings, tie_projections=config.tie_projections)
         self.apply(initialise)
-
-    def _new_attention(self) -> Attention:
-        """Return the next layer's attention, with the first layer's u and v, or table, if they are shared."""
-        c = self.config
-        sizes, rate = (c.d_model, c.n_head, c.d_head), c.attention_dropout
-        first = self.blocks[0].attention if c.share_biases and self.blocks else None
-        if c.attention == "absolute":
-            return MultiHeadAttention(*sizes, attention_dropout=rate)
-        if c.attention == "shaw":
-            return ShawAttention(*sizes, max_distance=c.max_distance, attention_dropout=rate)
-        if c.attention == "xl":
-            u, v = (first.u, first.v) if isinstance(first, XLAttention) else (None, None)
-            return XLAttention(*sizes, dropout=c.dropout, attention_dropout=rate, u=u, v=v)
-        if c.attention == "rotary":
-            return RotaryAttention(*sizes, attention_dropout=rate)
-        if c.attention == "alibi":
-            return ALiBiAttention(*sizes, attention_dropout=rate)
-        if c.attention == "t5":
-            table = first.table if isinstance(first, T5Attention) else None
-            return T5Attention(*sizes, c.n_bucket, c.bucket_distance, attention_dropout=rate, table=table)
-        raise ValueError(f"attention must be one of ModelConfig.attention, got {c.attention!r}")
 
     def embed(self, tokens: Tokens, *, alone: Bool[Tensor, "batch_or_1 seg"] | None = None) -> Hidden:
         """Return √d_model E[token], plus U_0 … U_{L-1} where absolute: the first layer's input.
 
         Word dropout spares a token that is ``alone``: one that attends to no other token, such as the first
-        of a text. A dropped word's input is 0. If it attends to itself only, every layer of a new model,
-        whose biases are 0, returns 0 for it. At a vector of zeros each LayerNorm multiplies the gradient by
-        1/√ε ≈ 316, and in a deep model it would overflow. (Absolute positions and Shaw's a_V prevent that.)
+        of a text. Were such a token dropped, its input would be 0, and would stay 0 in every layer of a
+        new model, whose biases are 0. There each LayerNorm multiplies the gradient by 1/√ε ≈ 316, so that
+        the gradient of a deep model would overflow. (Absolute positions and Shaw's a_V prevent that.)
         """
         x = self.embedding(tokens) * sqrt(self.config.d_model)
         if self.training and self.config.word_dropout:
@@ -237,7 +238,7 @@ class TransformerLM(nn.Module):
     def losses(
         self, hidden: Hidden, targets: Tokens, *, ignore_index: int | None = None
     ) -> Float[Tensor, "batch seg"]:
-        """Return -log p(target) in nats from the output of ``hidden``, or from some of its positions."""
+        """Return -log p(target) in nats, from what the method ``hidden`` returns, or from a part of it."""
         check("ignore_index", ignore_index, optional(whole()))
         ignored = None if ignore_index is None else targets == ignore_index
         targets = targets if ignored is None else targets.masked_fill(ignored, 0)
@@ -263,7 +264,7 @@ class TransformerLM(nn.Module):
         check_length("batch", batch, 1)
         return next(self.parameters()).new_zeros(self.config.n_layer, batch, 0, self.config.d_model)
 
-    def check_tokens(self, tokens: Tokens) -> None:
+    def check_segment_tokens(self, tokens: Tokens) -> None:
         """Raise a ValueError unless tokens are ids [batch seg], and learned positions reach so far."""
         self._check_ids("tokens", tokens)
         most, seg = self.config.max_seg_len, tokens.shape[1]
@@ -277,7 +278,7 @@ class TransformerLM(nn.Module):
         self, tokens: Tokens, memory: Memory | None, options: AttentionOptions
     ) -> tuple[Memory, AttentionOptions]:
         """Check all arguments; fill in an empty memory for None, and the model's own clamp_len."""
-        self.check_tokens(tokens)
+        self.check_segment_tokens(tokens)
         c, batch = self.config, len(tokens)
         memory = self.empty_memory(batch) if memory is None else memory
         sizes, weight = (c.n_layer, batch, c.d_model), next(self.parameters())

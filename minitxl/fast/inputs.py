@@ -64,7 +64,7 @@ def project(weight: nn.Linear, memory: LayerMemory, x: Hidden, n_head: int) -> K
 def project_distances(attention: XLAttention, n_key: int, like: Tensor, clamp_len: int | None) -> Distances:
     """Return r = W_kR R for the distances n_key … 0, one more than keys."""
     dist = distances(n_key + 1, clamp_len=clamp_len, device=like.device)
-    R = attention.drop_positions(sinusoids(dist, attention.d_model, dtype=like.dtype))
+    R = attention.drop_distances(sinusoids(dist, attention.d_model, dtype=like.dtype))
     return rearrange(projected(attention.W_kR, R), "dist (head dim) -> head dist dim", head=attention.n_head)
 
 

@@ -163,7 +163,7 @@ def _read(
     if next(model.parameters()) is not next(cache.model.parameters()):
         raise ValueError("cache must be one that start made for this model, got another model's")
     model = cache.model
-    model.check_tokens(tokens)
+    model.check_segment_tokens(tokens)
     if len(tokens) != cache.buffers.shape[2]:
         raise ValueError(f"tokens must have the cache's {cache.buffers.shape[2]} rows, got {len(tokens)}")
     if key_mask is not None:

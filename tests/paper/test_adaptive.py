@@ -241,7 +241,7 @@ def test_tables_and_projections_have_the_shapes_of_their_clusters(d_embed, d_mod
 @pytest.mark.parametrize("flags", [(), (False, True, True, True), (True, False, False, True)])
 def test_tying_shares_the_very_parameters_and_both_uses_teach_them(d_embed, d_model, div_val, tables, flags):
     embedding, softmax = pair(d_embed=d_embed, d_model=d_model, div_val=div_val)
-    softmax.tie(embedding, tables=tables, projections=flags)
+    softmax.tie(embedding, tables=tables, tie_projections=flags)
     for mine, theirs in zip(softmax.tables, embedding.tables, strict=True):
         assert (mine.weight is theirs.weight) == tables
         assert mine.bias.shape == (len(mine.weight),)
@@ -265,7 +265,7 @@ def test_tying_shares_the_very_parameters_and_both_uses_teach_them(d_embed, d_mo
 @every_width
 def test_a_tied_softmax_still_gives_the_losses_of_the_definition(d_embed, d_model, div_val):
     embedding, softmax = pair(d_embed=d_embed, d_model=d_model, div_val=div_val)
-    softmax.tie(embedding, projections=(False, True, True, True))
+    softmax.tie(embedding, tie_projections=(False, True, True, True))
     hidden, targets = some(1, 6, d_model, VOCAB)
     shape = {"vocab": VOCAB, "cutoffs": CUTOFFS, "div_val": div_val}
     for t, target in enumerate(targets[0].tolist()):
@@ -325,7 +325,7 @@ def test_settings_that_make_no_sense_are_refused(kind, settings, message):
 def test_tying_what_does_not_fit_is_refused():
     embedding, softmax = pair()
     with pytest.raises(ValueError, match=r"one flag for each of the 4 clusters, got \(True, True\)"):
-        softmax.tie(embedding, projections=(True, True))
+        softmax.tie(embedding, tie_projections=(True, True))
     with pytest.raises(ValueError, match=r"embedding must be cut as .*div_val=1.*, got .*div_val=2"):
         softmax.tie(pair(div_val=2)[0])
     assert softmax.tables[0].weight is not embedding.tables[0].weight

@@ -542,7 +542,7 @@ def test_a_file_that_is_no_vocabulary_is_refused(tmp_path, content):
         ({"attn_type": 1}, "attn_type and ext_len must be 0"),
         ({"ext_len": 5}, "attn_type and ext_len must be 0"),
         ({"sample_softmax": 8}, "sample_softmax must be 0 or less, the softmax of all words, got 8"),
-        ({"tie_projs": [True] * 9}, "projections must hold one flag for each of the 3 clusters"),
+        ({"tie_projs": [True] * 9}, "tie_projections must hold one flag for each of the 3 clusters"),
     ],
 )
 def test_settings_of_other_types_and_ranges_are_refused_by_file_and_name(change, sentence, released):
