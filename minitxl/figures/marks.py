@@ -5,7 +5,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.patches import Rectangle
+from matplotlib.colors import to_hex
+from matplotlib.patches import ConnectionPatch, Rectangle
 
 from minitxl.figures.picture import SEEDS, Data
 
@@ -82,37 +83,58 @@ def ticks_at(axes: Axes, places: Sequence[int], **style: Any) -> None:
     axes.set_xticks([], minor=True)
 
 
-def label_ends(axes: Axes, *, least: float = 0.07) -> None:
-    """Write the name of each labelled line at its right end, in its colour, names at least so far apart.
+End = tuple[str, str, float | int, float | int]
+"""Name and colour of a line, and the place in the data where it ends."""
+MOVED = 0.02
+"""Share of the axes' height that a name may stand beside its line's end before a leader joins them."""
 
-    ``least`` is a share of the axes' height.
+
+def label_ends(axes: Axes, *, least: float = 0.07) -> None:
+    """Write the name of each labelled line at its right end: see ``write_ends``."""
+    ends = list[End]()
+    for line in axes.lines:
+        if not (name := str(line.get_label())).startswith("_"):
+            x, y = (float(np.asarray(data)[-1]) for data in line.get_data())
+            if not line.get_transform().contains_branch_seperately(axes.transData)[0]:
+                x = axes.get_xlim()[1]  # a level goes right across
+            ends.append((name, to_hex(line.get_color()), x, y))
+    write_ends(axes, ends, least=least)
+
+
+def write_ends(
+    axes: Axes, ends: Sequence[End], *, least: float = 0.06, at: float | int | None = None, **style: Any
+) -> None:
+    """Write each line's name in its colour beside its end, names at least so far apart.
+
+    Names begin at ``at`` on the x axis, by default right of the axes; ``least`` is a share of the axes'
+    height. A thin line of the same colour leads from an end to a name that had to move away from it.
     """
     low, high = (float(axes.transScale.transform((1, y))[1]) for y in axes.get_ylim())  # also of a log scale
-    ends = {
-        line: (float(axes.transScale.transform((1, np.asarray(line.get_ydata())[-1]))[1]) - low)
-        / (high - low)
-        for line in axes.lines
-        if not str(line.get_label()).startswith("_")
-    }
-    heights = apart(ends, least)
-    over = max([0.0, *(height - 1 for height in heights.values())])
-    for line, height in heights.items():
-        axes.annotate(
-            str(line.get_label()),
-            (1.01, height - over),
-            xycoords="axes fraction",
-            color=line.get_color(),
-            va="center",
-            annotation_clip=False,
-        )
+    true = {end: (float(axes.transScale.transform((1, end[3]))[1]) - low) / (high - low) for end in ends}
+    beside = axes.transAxes if at is None else axes.get_xaxis_transform()
+    for (name, colour, x, y), height in apart(true, least, top=1).items():
+        place = 1.01 if at is None else at, height
+        axes.annotate(name, place, xycoords=beside, color=colour, va="center", annotation_clip=False, **style)
+        if abs(height - true[name, colour, x, y]) > MOVED:
+            leader = ConnectionPatch(
+                (x, y), place, axes.transData, beside, color=colour, lw=0.8, clip_on=False, shrinkB=1
+            )
+            leader.set_in_layout(False)
+            axes.add_artist(leader)
 
 
-def apart(heights: Mapping[Mark, float], least: float) -> dict[Mark, float]:
-    """Return the heights in rising order, each moved up until it is ``least`` above the one below."""
+def apart(heights: Mapping[Mark, float], least: float, *, top: float | int) -> dict[Mark, float]:
+    """Return the heights in rising order, each moved up until it is ``least`` above the one below.
+
+    Where they would come to lie above ``top``, they are moved down from there.
+    """
     placed: dict[Mark, float] = {}
     below = float("-inf")
     for mark in sorted(heights, key=lambda mark: heights[mark]):
         below = placed[mark] = max(heights[mark], below + least)
+    above = top + least
+    for mark in reversed(placed):
+        above = placed[mark] = min(placed[mark], above - least)
     return placed
 
 

@@ -451,17 +451,17 @@ def result(reference: str = "transformers") -> dict:
 def test_the_picture_says_its_numbers_in_words():
     said = draw(result()).alt
     assert said.startswith(
-        "minitxl trains 2.5 times as fast as transformers. "
+        "minitxl trains 2.50 times as fast as transformers. "
         "training, 4 layers of 256, speed, transformers = 1: "
         "minitxl 2.50 (quartiles 2.25 and 2.75), transformers 1.00 (quartiles 1.00 and 1.00)."
     )
     assert bench_memory(result()).alt == (
-        "A training step of minitxl holds 0.5 of the memory of transformers. peak memory, 4 layers of 256, "
+        "A training step of minitxl holds 0.50 of the memory of transformers. peak memory, 4 layers of 256, "
         "MB, less is better: minitxl 1,234 (quartiles 1,200 and 1,300), "
         "transformers 2,468 (quartiles 2,400 and 2,600)."
     )
     assert bench_reading(result()).alt.startswith(
-        "minitxl writes 2.5 times as fast as transformers. generation"
+        "minitxl writes 2.50 times as fast as transformers. generation"
     )
     assert "training" not in bench_reading(result()).alt
 

@@ -229,7 +229,7 @@ def test_the_figure_shows_the_numbers_of_its_data():
     assert paper.get_xydata().tolist() == [[800, 363]]
     assert measured.get_xydata().tolist() == [[16, 100], [800, 100]]
     sliding, cached = (container.lines[0].get_ydata().tolist() for container in cost.containers)
-    assert (sliding, cached) == ([200, 200], [2, 2])
+    assert (sliding, cached) == ([0.2, 0.2], [0.002, 0.002])
 
 
 def test_the_figure_says_what_equal_attention_is_not():

@@ -5,6 +5,8 @@ from itertools import pairwise
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
+from matplotlib.image import AxesImage
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from minitxl.figures.attention.memory_use import SYSTEMS
@@ -72,10 +74,11 @@ def terms_on_text(data: Data) -> Picture:
         rows = figure.subplots(3, 1, sharex=True)
         for axes, name in zip(rows, ("a", "b", "d"), strict=True):
             matrix = np.array(data["text"]["terms"]["abcd".index(name)])
-            _over_text(axes, _causal(matrix), data["text"], TERMS[name].replace(" ", "\n", 1))
+            drawn = _over_text(axes, _causal(matrix), data["text"], TERMS[name].replace(" ", "\n", 1))
+            figure.colorbar(drawn, ax=axes, pad=0.01, fraction=0.02, ticks=MaxNLocator(3))
         words = "Term (d) alone favours the near" if _favours_the_near(data["text"]) else "Terms of one head"
         rows[0].set_title(fitted(f"{words}: one head before the softmax"))
-        rows[-1].set_xlabel("a row a query, the last at the bottom;\nthe brighter, the larger the term")
+        rows[-1].set_xlabel("a row a query, the last at the bottom;\neach term has a scale of its own")
         _name_characters(rows[-1], data["text"])
     layer, head = data["wide"][0]
     return Picture(figure, f"Terms (a), (b) and (d) of layer {layer + 1} head {head + 1}. {_shown(data)}")
@@ -112,13 +115,14 @@ def _changes(axes: Axes, data: Data) -> None:
     axes.legend(title="memory is")
 
 
-def _over_text(axes: Axes, matrix: NDArray[np.float64], text: Data, name: str) -> None:
-    axes.imshow(matrix, cmap="cividis", aspect="auto", interpolation="nearest")
+def _over_text(axes: Axes, matrix: NDArray[np.float64], text: Data, name: str) -> AxesImage:
+    drawn = axes.imshow(matrix, cmap="cividis", aspect="auto", interpolation="nearest")
     if is_narrow():  # the last keys, or their characters could not be read
         axes.set_xlim(matrix.shape[1] - KEYS_ON_A_PHONE - 0.5, matrix.shape[1] - 0.5)
     axes.axvline(text["memory"] - 0.5, color="white", lw=1.5)
     axes.set_yticks([])
     axes.set_ylabel(name, rotation=0, ha="right", va="center", fontsize=8)
+    return drawn
 
 
 def _favours_the_near(text: Data) -> bool:

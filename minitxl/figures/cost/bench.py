@@ -7,7 +7,6 @@ from matplotlib.axes import Axes
 from minitxl.figures.marks import ticks_at
 from minitxl.figures.picture import (
     BLUE,
-    GREEN,
     ORANGE,
     Data,
     Picture,
@@ -22,9 +21,9 @@ RACERS = {
     "minitxl": ("o", ORANGE, ORANGE),
     "minitxl-rotary": ("D", ORANGE, ORANGE),
     "minitxl-explicit": ("o", ORANGE, "white"),
-    "vanilla": ("^", GREEN, GREEN),
+    "vanilla": ("^", BLUE, BLUE),
 }
-"""Marker, colour and fill of our own systems; the peers are blue squares."""
+"""Marker, colour and fill of our own systems; the peers are black squares."""
 
 
 SIZES = {
@@ -64,13 +63,13 @@ def _races(data: Data, *works: str) -> Picture:
         shown = panels(figure, len(rows), height=3.2)
         alt = [_race(axes, row, data["reference"]) for axes, row in zip(shown, rows, strict=True)]
         if "generation" in works:
-            _one_log_scale(shown)
+            _one_scale_a_work(shown, rows)
         for mark, colour, fill, label in (
             ("o", ORANGE, ORANGE, "minitxl"),
             ("D", ORANGE, ORANGE, "minitxl with rotary positions"),
             ("o", ORANGE, "white", "minitxl, explicit"),
-            ("s", BLUE, BLUE, "another library"),
-            ("^", GREEN, GREEN, "vanilla, no memory"),
+            ("s", "black", "black", "another library"),
+            ("^", BLUE, BLUE, "vanilla, no memory"),
         ):
             shown[0].plot([], [], mark, color=colour, mfc=fill, ms=7, label=label)
         shown[0].plot([], [], "-", color="#808080", label="quartile to quartile")
@@ -80,13 +79,18 @@ def _races(data: Data, *works: str) -> Picture:
     return Picture(figure, f"{found}. {' '.join(alt)}")
 
 
-def _one_log_scale(shown: Sequence[Axes]) -> None:
-    """Give all races of speed one scale, so that lengths compare: from below 1 to beyond the fastest."""
-    high = 2 * max(axes.get_xlim()[1] for axes in shown)
-    for axes in shown:
-        axes.set_xscale("log", base=2)
-        axes.set_xlim(0.7, high)
-        ticks_at(axes, [speed for speed in (1, 4, 16, 64) if speed < high])
+def _one_scale_a_work(shown: Sequence[Axes], rows: Sequence[Data]) -> None:
+    """Give the races of a kind of work one scale, so that lengths compare: that of generation is a log."""
+    for work in {row["work"] for row in rows}:
+        races = [axes for axes, row in zip(shown, rows, strict=True) if row["work"] == work]
+        high = max(axes.get_xlim()[1] for axes in races)
+        for axes in races:
+            axes.set_xlim(0, high)
+            if work == "generation":
+                axes.set_xscale("log", base=2)
+                axes.set_xlabel(f"{axes.get_xlabel()}\n(log scale)")
+                axes.set_xlim(0.7, 2 * high)
+                ticks_at(axes, [speed for speed in (1, 4, 16, 64) if speed < 2 * high])
 
 
 def _found(rows: Sequence[Data], reference: str) -> str:
@@ -109,8 +113,8 @@ def _found(rows: Sequence[Data], reference: str) -> str:
 
 
 def _between(numbers: Sequence[float]) -> str:
-    """Return the range of the numbers, in two digits."""
-    low, high = (f"{number:.2g}" for number in (min(numbers), max(numbers)))
+    """Return the range of the numbers, rounded as beside the marks."""
+    low, high = (f"{number:.2f}" for number in (min(numbers), max(numbers)))
     return low if low == high else f"{low} to {high}"
 
 
@@ -123,7 +127,7 @@ def _race(axes: Axes, row: Data, reference: str) -> str:
         measured = system["speed" if timed else "megabytes"]
         value, (low, high) = measured["median"], measured["quartiles"]
         number, first, last = (f"{one:.2f}" if timed else f"{one:,.0f}" for one in (value, low, high))
-        mark, colour, fill = RACERS.get(name, ("s", BLUE, BLUE))
+        mark, colour, fill = RACERS.get(name, ("s", "black", "black"))
         axes.plot([low, high], [place, place], "-", color=colour)
         axes.plot(value, place, mark, color=colour, markerfacecolor=fill, ms=7)
         label = axes.annotate(

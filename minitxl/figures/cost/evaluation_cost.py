@@ -8,9 +8,7 @@ from matplotlib.axes import Axes
 from minitxl.figures.marks import ticks_at
 from minitxl.figures.picture import (
     BLUE,
-    GREEN,
     ORANGE,
-    PURPLE,
     Data,
     Picture,
     drawing,
@@ -19,6 +17,7 @@ from minitxl.figures.picture import (
 
 SHOWN = (128, 512, 1800, 3800)
 """Attention lengths that the axis names."""
+GREY = "#707070"
 WAYS = {
     "sliding": ("sliding window", "s--", BLUE),
     "cached": ("cached, Transformer-XL", "o-", ORANGE),
@@ -33,34 +32,38 @@ def evaluation_cost(data: Data) -> Picture:
     with drawing(8.5, 3.6) as figure:
         longer, cost = panels(figure, 2)
         longer.plot(
-            lengths, [row["counted"]["computed"] for row in rows], "--", color=PURPLE, label="operations"
+            lengths, [row["counted"]["computed"] for row in rows], "--", color=GREY, label="operations"
         )
         longer.plot(
             [row["attention_len"] for row in published],
             [row["paper"] for row in published],
             "^:",
-            color=GREEN,
+            color=GREY,
             ms=6,
             label="the paper's Table 9",
         )
         draw_medians(longer, lengths, [row["ratio"] for row in rows], ("time, measured", "o-", "black"))
         for side, way in WAYS.items():
-            draw_medians(cost, lengths, [row["microseconds_per_token"][side] for row in rows], way)
+            draw_medians(cost, lengths, [_milliseconds(row, side) for row in rows], way)
         longer.set(title="The longer, the dearer a window", ylabel="sliding over cached, one token")
-        times = rows[-1]["microseconds_per_token"]
-        sliding, cached = (times[side]["median"] / 1000 for side in WAYS)
+        sliding, cached = (_milliseconds(rows[-1], side)["median"] for side in WAYS)
         cost.set(
             title=f"Attention {lengths[-1]:,}: a token takes\n"
             f"{cached:,.1f} ms cached, {sliding:,.0f} ms by window",
-            ylabel="microseconds to score a token",
+            ylabel="milliseconds to score a token",
         )
         for axes in (longer, cost):
             axes.set(xscale="log", yscale="log", xlabel="attention length, tokens")
             ticks_at(axes, [length for length in lengths if length in SHOWN] or lengths)
-            axes.legend(fontsize=9)
-        low, high = cost.get_ylim()
-        cost.set_ylim(low, high * 8)  # room for the legend
+        longer.legend(fontsize=9)
+        cost.legend(fontsize=9, loc="center left", bbox_to_anchor=(0, 0.4))  # between both lines
     return Picture(figure, _in_words(data))
+
+
+def _milliseconds(row: Data, side: str) -> Data:
+    """Return median and quartiles of a token's time."""
+    spread = row["microseconds_per_token"][side]
+    return {"median": spread["median"] / 1000, "quartiles": [end / 1000 for end in spread["quartiles"]]}
 
 
 def draw_medians(

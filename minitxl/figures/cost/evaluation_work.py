@@ -2,9 +2,9 @@
 
 from matplotlib.axes import Axes
 
-from minitxl.figures.cost.evaluation_cost import WAYS, draw_medians
+from minitxl.figures.cost.evaluation_cost import GREY, WAYS, draw_medians
 from minitxl.figures.marks import ticks_at
-from minitxl.figures.picture import BITS, BLUE, GREEN, ORANGE, PURPLE, Data, Picture, drawing
+from minitxl.figures.picture import BITS, BLUE, ORANGE, Data, Picture, drawing
 
 FLOOR = 1e-17
 """Height of a difference of exactly 0 on a log scale."""
@@ -24,13 +24,13 @@ def cost_per_token(data: Data) -> Picture:
         cost.plot([], [], "-", color="#606060", lw=1.2, label="lines: operations ÷ one speed")
         longest = predicted["attention_len"]
         ratio.fill_between(longest, [a / 3 for a in longest], longest, color="#E8E8E8", label="A/3 … A")
-        ratio.plot(longest, predicted["ratio"], "--", color=PURPLE, label="operations")
+        ratio.plot(longest, predicted["ratio"], "--", color=GREY, label="operations")
         ratio.plot(lengths, [row["ratio"]["median"] for row in rows], "ko", ms=6, label="time, measured here")
         ratio.plot(
             [row["attention_len"] for row in published],
             [row["paper"] for row in published],
             "^",
-            color=GREEN,
+            color=GREY,
             ms=7,
             label="the paper's Table 9",
         )
@@ -61,7 +61,7 @@ def shape(data: Data) -> Picture:
     with drawing(8, 3.1) as figure:
         axes = figure.subplots()
         for (name, curve), (line, colour) in zip(
-            data["curves"].items(), (("o-", GREEN), ("s--", PURPLE)), strict=True
+            data["curves"].items(), (("o-", "black"), ("s--", GREY)), strict=True
         ):
             axes.plot(lengths, curve, line, color=colour, label=name)
             alt.append(f"{name} {curve[0]:.2f} at {lengths[0]:,}, {curve[-1]:.2f} at {lengths[-1]:,}")
@@ -92,7 +92,7 @@ def calculator(data: Data) -> Picture:
         bars.invert_yaxis()
         lengths, values = curve["attention_len"], curve["ratio"]
         ratio.fill_between(lengths, [a / 3 for a in lengths], lengths, color="#E8E8E8", label="A/3 … A")
-        ratio.plot(lengths, values, "--", color=PURPLE)
+        ratio.plot(lengths, values, "--", color=GREY)
         ratio.plot(data["attention_len"], data["ratio"], "o", ms=9, color=ORANGE)
         ratio.set(xscale="log", yscale="log", xlabel="attention length A, tokens", ylabel="times")
         ratio.set(title=f"Sliding over cached: {data['ratio']:,.0f} times")

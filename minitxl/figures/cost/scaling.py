@@ -4,7 +4,6 @@ from minitxl.figures.picture import (
     BLUE,
     GREEN,
     ORANGE,
-    PURPLE,
     Data,
     Picture,
     drawing,
@@ -22,9 +21,9 @@ HELD = {
     "kept for the backward pass": (("activations", "states"), GREEN, ".."),
 }
 LINKS = {
-    "measured": ("two processes here, measured", "o", PURPLE),
+    "measured": ("two processes here, measured", "o", "black"),
     "ethernet": ("10-gigabit Ethernet", "s", ORANGE),
-    "pcie": ("PCIe 4.0 x16", "^", GREEN),
+    "pcie": ("PCIe 4.0 x16", "^", "#808080"),
     "nvlink": ("NVLink", "D", BLUE),
 }
 

@@ -2,12 +2,10 @@
 
 from typing import Any
 
-from minitxl.figures.marks import seed_band
+from minitxl.figures.marks import End, seed_band, write_ends
 from minitxl.figures.picture import (
     BLUE,
-    GREEN,
     ORANGE,
-    PURPLE,
     Data,
     Picture,
     drawing,
@@ -16,26 +14,35 @@ from minitxl.figures.picture import (
 )
 
 SYSTEMS = {
-    "restarted": ("restarted in each segment", BLUE, "s-."),
-    "counted_on": ("counted on", PURPLE, "^-"),
-    "fast_hands": ("counted on, fast hands only", GREEN, "v--"),
-    "circle": ("counted in a circle", "black", "x-"),
-    "xl": ("XL: distances", ORANGE, "o:"),
+    "restarted": ("restarted in each segment", BLUE, "-."),
+    "counted_on": ("counted on", "#909090", "-"),
+    "fast_hands": ("counted on, fast hands only", "#404040", "--"),
+    "circle": ("counted in a circle", "black", "-"),
+    "xl": ("XL: distances", ORANGE, ":"),
 }
 """Name, colour and line of each system of the experiment ``absolute_positions``."""
-WIDTHS = {"circle": 4.5}
+NAMES = {
+    "restarted": "restarted",
+    "counted_on": "counted on",
+    "fast_hands": "fast hands only",
+    "circle": "in a circle",
+    "xl": "XL: distances",
+}
+"""Of the lines, at their ends."""
+WIDTHS = {"circle": 5, "xl": 2.5}
 """Of a line that another one covers, in points: it is seen on both sides of it."""
 
 
 def absolute_positions(data: Data) -> Picture:
     """Draw accuracy by segment, mean and range of the seeds; the segments of training are shaded."""
-    trained, words = data["trained_segments"], []
+    trained, words, ends = data["trained_segments"], [], list[End]()
     with drawing(9, 3.8) as figure:
         axes = figure.subplots()
-        axes.axvspan(0.5, trained + 0.5, color="#E4E4E4", lw=0, label="positions of training")
+        axes.axvspan(0.5, trained + 0.5, color="#E4E4E4", lw=0)
         for name, (label, colour, line) in SYSTEMS.items():
             rows = data["copiers"][name]["by_segment"]
-            style: dict[str, Any] = {"color": colour, "label": label, "lw": WIDTHS.get(name, 1.3)}
+            style: dict[str, Any] = {"color": colour, "lw": WIDTHS.get(name, 1.5)}
+            ends.append((NAMES[name], colour, len(rows), rows[-1]["mean"]))
             seed_band(axes, range(1, len(rows) + 1), rows, line, **style)
             beyond = data["copiers"][name]["beyond_training"]
             words.append(
@@ -59,7 +66,8 @@ def absolute_positions(data: Data) -> Picture:
             ylim=(0, 1.05),
             xlim=(0.5, len(rows) + 0.5),
         )
-        legend_outside(figure, ncols=3)
+        write_ends(axes, ends, at=1.03 * len(rows), least=0.08, fontsize=9)
+        legend_outside(figure, axes.patches[:1], ["positions of training"], ncols=2)
     seeds = len(rows[0]["seeds"])
     return Picture(
         figure,
@@ -70,7 +78,7 @@ def absolute_positions(data: Data) -> Picture:
 
 def memory_harm(data: Data) -> Picture:
     """Draw what memory adds to the loss at each offset: ``curves[name]`` has a summary for each of them."""
-    looks = ((PURPLE, "^-"), (ORANGE, "o--"))
+    looks = ((BLUE, "^-"), (ORANGE, "o--"))
     with drawing(8, 3.4) as figure:
         axes = figure.subplots()
         for (name, rows), (colour, line) in zip(data["curves"].items(), looks, strict=False):

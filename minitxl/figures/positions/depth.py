@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from matplotlib.axes import Axes
 
 from minitxl.figures.marks import seed_band
-from minitxl.figures.picture import BLUE, PURPLE, Data, Picture, drawing, headline, legend_outside, panels
+from minitxl.figures.picture import Data, Picture, drawing, headline, legend_outside, panels
 
-DEPTHS = {"one_layer": ("1 layer", PURPLE, "^-"), "two_layers": ("2 layers", BLUE, "o--")}
+DEPTHS = {"one_layer": ("1 layer", "#808080", "^-"), "two_layers": ("2 layers", "black", "o--")}
 """Name, colour and line of each depth of the experiment ``deeper_layers``."""
 
 

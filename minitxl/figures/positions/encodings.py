@@ -99,7 +99,7 @@ def by_place(data: Data) -> Picture:
         axes = figure.subplots()
         if "before" in data:
             axes.axvspan(places[0] - 0.5, data["before"] - 0.5, color=HIDDEN, lw=0, label=data["shaded"])
-        others = iter((LINES[0], LINES[3], LINES[1]))
+        others = iter((LINES[0], ("black", "D--"), ("#808080", "^-.")))
         for name, curve in data["curves"].items():
             colour = data.get("colours", {}).get(name, ORANGE if name.startswith("XL") else None)
             colour, line = next(others) if colour is None else (colour, dict(LINES)[colour])

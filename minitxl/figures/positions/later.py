@@ -2,8 +2,8 @@
 
 from matplotlib.axes import Axes
 
-from minitxl.figures.marks import apart
-from minitxl.figures.picture import BITS, BLUE, GREEN, ORANGE, PURPLE, Data, Picture, drawing, panels
+from minitxl.figures.marks import End, write_ends
+from minitxl.figures.picture import BITS, BLUE, ORANGE, PURPLE, Data, Picture, drawing, panels
 
 NAMES = {
     "none": "none",
@@ -15,14 +15,16 @@ NAMES = {
     "t5": "T5",
 }
 LINES = {
-    "none": ("#808080", "x:"),
-    "absolute": ("#606060", "+--"),
-    "shaw": (PURPLE, "s:"),
+    "none": ("#909090", "x-"),
+    "absolute": (BLUE, "s--"),
+    "shaw": (PURPLE, "P:"),
     "xl": (ORANGE, "o-"),
-    "rotary": (BLUE, "^-"),
-    "alibi": (GREEN, "D-."),
+    "rotary": ("#000000", "^-"),
+    "alibi": ("#606060", "D-."),
     "t5": ("#000000", "v--"),
 }
+WIDTHS = {"none": 5}
+"""Of a line that another one covers, in points: it is seen on both sides of it."""
 
 
 def later_positions(data: Data) -> Picture:
@@ -43,19 +45,14 @@ def later_positions(data: Data) -> Picture:
             title=f"Memory helps in every seed:\n{', '.join(helped) or 'none'}",
             xlabel=f"harms  ←  memory  →  helps\n{BITS} that it saves\nwith the same seed; a bar is the mean",
         )
-        ends = {}
+        ends = list[End]()
         for kind in gains:
             rows = systems[f"{kind}_memory"]["by_memory"]
             means = [row["bits"]["mean"] for row in rows]
-            read.plot(range(len(rows)), means, LINES[kind][1], color=LINES[kind][0], ms=6)
-            ends[kind] = means[-1]
-        right = len(rows) - 1
-        end_labels(
-            read,
-            right,
-            {kind: (NAMES[kind], LINES[kind][0], height) for kind, height in ends.items()},
-            least=0.06 * (read.get_ylim()[1] - read.get_ylim()[0]),
-        )
+            colour, line = LINES[kind]
+            read.plot(range(len(rows)), means, line, color=colour, lw=WIDTHS.get(kind, 2), ms=6)
+            ends.append((NAMES[kind], colour, right := len(rows) - 1, means[-1]))
+        write_ends(read, ends, at=right + 0.2, fontsize=9)
         read.set_xticks(range(len(rows)), [f"{row['mem_len']:,}" for row in rows])
         read.set(
             title=f"A memory longer than in training\nharms {NAMES[worst]} most",
@@ -83,10 +80,10 @@ SYSTEMS = {
     "t5_scaled_memory": ("T5, table × {factor:g}", "#000000", "D-"),
 }
 WAYS = {
-    "interpolated": ("interpolated", BLUE, "s:"),
-    "as_trained": ("as trained", BLUE, "^-"),
-    "base_raised": ("base raised", BLUE, "D-."),
-    "clamped": ("clamped", BLUE, "o--"),
+    "interpolated": ("interpolated", "#000000", "s:"),
+    "as_trained": ("as trained", "#000000", "^-"),
+    "base_raised": ("base raised", "#000000", "D-."),
+    "clamped": ("clamped", "#000000", "o--"),
 }
 """Name, colour and line of each system and each way of the experiment ``position_repairs``.
 
@@ -105,19 +102,18 @@ def position_repairs(data: Data) -> Picture:
         for axes, looks, series in zip(
             shown, (SYSTEMS, WAYS), (data["systems"], data["rotary"]), strict=True
         ):
-            ends: dict[str, tuple[str, str, float]] = {}
+            ends = list[End]()
             for key, (name, colour, line) in looks.items():
                 means = _by_memory(axes, series[key], colour, line)
-                ends[key] = (name.format(factor=data["factor"]), colour, means[-1])
-                said.append(f"{ends[key][0]} {', '.join(f'{bits:.2f}' for bits in means)}")
+                ends.append((name.format(factor=data["factor"]), colour, len(means) - 1, means[-1]))
+                said.append(f"{ends[-1][0]} {', '.join(f'{bits:.2f}' for bits in means)}")
             lengths = [row["mem_len"] for row in series[key] if row["mem_len"]]
             axes.set_xticks(range(len(lengths)), [f"{length:,}" for length in lengths])
             axes.set(xlabel=f"memory at test, tokens; trained with {data['mem_len']}")
             axes.set_xlim(-0.2, len(lengths) - 1 + 0.85)
-            labels.append((axes, len(lengths) - 1, ends))
-        low, high = shown[0].get_ylim()
-        for axes, right, ends in labels:
-            end_labels(axes, right, ends, least=0.06 * (high - low))
+            labels.append((axes, ends))
+        for axes, ends in labels:  # both panels have their scale by now
+            write_ends(axes, ends, at=len(lengths) - 0.8, fontsize=9)
         _close_up(shown[0], data["systems"])
         ahead = min(data["scaled_before_xl"][f"{data['mem_len']}"]["seeds"]) > 0
         best = {min(series, key=lambda way: series[way][place]["bits"]["mean"]) for place in (1, 2)}
@@ -142,23 +138,11 @@ def _by_memory(axes: Axes, rows: list[Data], colour: str, line: str) -> list[flo
 
 def _close_up(axes: Axes, systems: Data) -> None:
     """Draw XL and the multiplied T5 once more, in the upper part of the axes, at a scale of their own."""
-    inset = axes.inset_axes((0.12, 0.62, 0.55, 0.33))
+    inset = axes.inset_axes((0.12, 0.66, 0.5, 0.27))
     for key in ("xl_memory", "t5_scaled_memory"):
         _, colour, line = SYSTEMS[key]
-        means = _by_memory(inset, systems[key], colour, line)
-    inset.set_xticks(range(len(means)), [])
+        _by_memory(inset, systems[key], colour, line)
+    lengths = [row["mem_len"] for row in systems[key] if row["mem_len"]]
+    inset.set_xticks(range(len(lengths)), [f"{length:,}" for length in lengths])
     inset.tick_params(labelsize=9)
     inset.set_title("close-up", fontsize=9, fontweight="normal")
-
-
-def end_labels(
-    axes: Axes, right: int, ends: dict[str, tuple[str, str, float]], *, least: float | None = None
-) -> None:
-    """Write each line's name behind its end; ``ends`` holds name, colour and height.
-
-    Names stand at least ``least`` apart, by default a share of the range of the heights.
-    """
-    heights = {key: height for key, (_, _, height) in ends.items()}
-    least = 0.06 * (max(heights.values()) - min(heights.values())) if least is None else least
-    for key, height in apart(heights, least).items():
-        axes.text(right + 0.1, height, ends[key][0], color=ends[key][1], va="center", fontsize=9)

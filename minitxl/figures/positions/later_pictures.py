@@ -6,9 +6,8 @@ from typing import Any
 
 from matplotlib.patches import Rectangle
 
-from minitxl.figures.marks import hide_frame
+from minitxl.figures.marks import End, hide_frame, write_ends
 from minitxl.figures.picture import BITS, BLUE, GREEN, ORANGE, Data, Picture, drawing
-from minitxl.figures.positions.later import end_labels
 
 
 def turned_arrows(data: Data) -> Picture:
@@ -125,14 +124,14 @@ def read_longer(data: Data) -> Picture:
     """Draw bits by memory when read: ``bits`` by the model's name, at each of ``lengths``."""
     lengths, said = data["lengths"], []
     with drawing(7, 3.4) as figure:
-        axes, ends = figure.subplots(), {}
-        looks = ((ORANGE, "o-"), (BLUE, "^-"), (GREEN, "D--"))
+        axes, ends = figure.subplots(), list[End]()
+        looks = ((ORANGE, "o-"), ("black", "^-"), ("black", "o--"))
         for (name, bits), (colour, line) in zip(data["bits"].items(), looks, strict=False):
             axes.plot(range(len(lengths)), bits, line, color=colour, ms=6)
-            ends[name] = (name, colour, bits[-1])
+            ends.append((name, colour, len(lengths) - 1, bits[-1]))
             said.append(f"{name} {', '.join(f'{one:.2f}' for one in bits)}")
-        end_labels(axes, len(lengths) - 1, ends)
         axes.set_xticks(range(len(lengths)), [f"{length:,}" for length in lengths])
         axes.set(xlabel=f"memory at test, tokens; in training {data['trained']}", ylabel=f"test {BITS}")
         axes.set_xlim(-0.2, len(lengths) - 0.3)
+        write_ends(axes, ends, at=len(lengths) - 0.9, fontsize=9)
     return Picture(figure, f"Test {BITS} with {list(lengths)} tokens of memory: {'; '.join(said)}.")

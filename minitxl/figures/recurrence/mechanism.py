@@ -10,28 +10,31 @@ from pathlib import Path
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
-from minitxl.figures.picture import BLUE, GREEN, ORANGE, Data
+from minitxl.figures.picture import BLUE, ORANGE, Data
 from minitxl.files import atomic_write
 
 TEXT = "the cat sat down"
 """A character for each token of the graphs."""
 STAGE, REST, FADE = 2.0, 2.0, 0.2
 """Seconds for each segment, at rest on the full picture, and of each fade."""
-WIDTH, LEFT, STEP, ROW, PANEL, TOP = 520, 94, 27, 32, 164, 4
-"""Units: the picture, the first token, token to token, layer to layer, a panel, the margin above.
+WIDTH, LEFT, STEP, ROW, PANEL, TOP, KEY = 520, 94, 27, 30, 168, 4, 76
+"""Units: the picture, the first token, token to token, layer to layer, a panel, the margin above, the legend.
 
 A phone shows 520 units in some 350 pixels, so letters are no smaller than 16 units."""
-ENLARGED = 1.1
+ENLARGED = 1.03
 """Pixels of a unit where there is room: both systems are seen at once below a page's first lines."""
 GREY, PALE = "#C8C8C8", "#F2F2F2"
+RINGED = "#FDD0A2"
+"""Fill of a state that memory passed on: a wide edge, in the colour of memory, says the same."""
 KINDS = {
     "own": (BLUE, "own segment"),
     "memory": (ORANGE, "memory"),
-    "older": (GREEN, "passed on by memory"),
+    "older": (ORANGE, "passed on by memory"),
     "unused": (GREY, "no effect"),
 }
-
-LEGEND = [(24, 40), (170, 40), (284, 40), (24, 14), (170, 14)]
+INKS = {"older": "#000000", "unused": "#6A6A6A"}
+"""Of a character on its state, if it is not white."""
+LEGEND = [(24, 62), (24, 38), (250, 62), (250, 38), (24, 14)]
 """Where each of the kinds and the prediction stand, from the left and from below."""
 
 
@@ -68,7 +71,7 @@ def mechanism(data: Data) -> Animation:
     """Draw segment after segment what its last prediction depends on: vanilla above, XL below."""
     graphs = data["graphs"]
     stages = next(iter(graphs.values()))["time"] // next(iter(graphs.values()))["seg_len"]
-    height = TOP + PANEL * len(graphs) + 58
+    height = TOP + PANEL * len(graphs) + KEY
     svg = Element(
         "svg",
         {"xmlns": "http://www.w3.org/2000/svg", "viewBox": f"0 0 {WIDTH} {height}", "role": "img"},
@@ -93,7 +96,9 @@ def mechanism(data: Data) -> Animation:
         _text(svg, x + 16, height - y + 6, label, fill="#333333", size=16)
     x, y = LEGEND[-1]
     _ring(svg, x, height - y, 9)
-    _text(svg, x + 16, height - y + 6, "prediction; its own character is counted", fill="#333333", size=16)
+    _text(
+        svg, x + 16, height - y + 6, "the prediction (its own character counts as 1)", fill="#333333", size=16
+    )
     ElementTree.indent(svg, " ")
     return Animation(ElementTree.tostring(svg, encoding="unicode") + "\n", alt)
 
@@ -128,9 +133,11 @@ def _panel(panel: Element, name: str, graph: Data) -> None:
             edges = SubElement(panel, "g", {"class": f"edges s{stage} e{stage}-{n_layer - 1 - layer}"})
             for above, key in graph["sees"]:
                 if above in reached[layer + 1]:
-                    colour, _ = KINDS[kind_of(graph, reached, layer, key, query)]
+                    kind = kind_of(graph, reached, layer, key, query)
+                    colour, _ = KINDS[kind]
+                    dashes = {"stroke-dasharray": "4 3"} if kind == "older" else {}
                     SubElement(
-                        edges, "line", x1=str(_x(key)), y1=str(_y(graph, layer)), x2=str(_x(above)),
+                        edges, "line", dashes, x1=str(_x(key)), y1=str(_y(graph, layer)), x2=str(_x(above)),
                         y2=str(_y(graph, layer + 1)), stroke=colour,
                     )  # fmt: skip
     for stage, query in enumerate(_queries(graph)):
@@ -141,7 +148,7 @@ def _panel(panel: Element, name: str, graph: Data) -> None:
                 kind = kind_of(graph, reached, depth, token, query)
                 _mark(nodes, kind, _x(token), _y(graph, depth), 8 if depth else 13)
                 if not depth:
-                    ink = "#6A6A6A" if kind == "unused" else "#FFFFFF"
+                    ink = INKS.get(kind, "#FFFFFF")
                     letter = TEXT[token].replace(" ", "␣")
                     _text(
                         nodes,
@@ -154,7 +161,7 @@ def _panel(panel: Element, name: str, graph: Data) -> None:
                         anchor="middle",
                     )
         _ring(nodes, _x(query), _y(graph, n_layer), 12)
-        words = f"depends on {len(reached[0])} characters"
+        words = f"a reach of {len(reached[0])} characters"
         count = SubElement(panel, "g", {"class": f"count s{stage} c{stage}"})
         _text(count, WIDTH - 14, 22, words, fill="#000000", size=20, weight="bold", anchor="end")
 
@@ -168,9 +175,15 @@ def _y(graph: Data, depth: int) -> int:
 
 
 def _mark(parent: Element, kind: str, x: int, y: int, radius: int) -> None:
-    """Draw a state: a square in the query's own segment, else a disc, pale where it has no effect."""
+    """Draw a state: a square in the query's own segment, else a disc.
+
+    It is ringed where memory passed it on, and pale where it has no effect.
+    """
     colour, _ = KINDS[kind]
-    look = {"fill": PALE if kind == "unused" else colour, "stroke": colour, "class": kind}
+    fill = {"older": RINGED, "unused": PALE}.get(kind, colour)
+    look = {"fill": fill, "stroke": colour, "class": kind}
+    if kind == "older":
+        look["stroke-width"], radius = "2.5", radius - 1
     if kind == "own":
         side, corner = str(2 * radius - 2), (x - radius + 1, y - radius + 1)
         SubElement(parent, "rect", look, x=str(corner[0]), y=str(corner[1]), width=side, height=side, rx="3")

@@ -20,11 +20,19 @@ from minitxl.figures.picture import (
     legend_outside,
     panels,
 )
+from minitxl.figures.recurrence.mechanism import KINDS, RINGED, kind_of, reached_from
 
 GRADIENTS = {
     "stopped": ("gradient stopped, as in the paper", BLUE, "o-"),
     "flowing": ("gradient flowing through memory", GREEN, "s--"),
 }
+MARKS: dict[str, dict[str, Any]] = {
+    "own": {"marker": "s", "ms": 7, "color": BLUE},
+    "memory": {"marker": "o", "ms": 7, "color": ORANGE},
+    "older": {"marker": "o", "ms": 6.5, "mfc": RINGED, "mec": ORANGE, "mew": 1.8},
+    "unused": {"marker": "o", "ms": 7, "mfc": "white", "mec": "#808080"},
+}
+"""A state as the animated picture draws it."""
 
 
 def dependency(data: Data) -> Picture:
@@ -34,13 +42,11 @@ def dependency(data: Data) -> Picture:
         rows = figure.subplots(len(graphs), 1, squeeze=False)[:, 0]
         for axes, (name, graph) in zip(rows, graphs.items(), strict=True):
             _draw_graph(axes, name, graph)
-        look = {"mec": "#808080", "ls": "none", "ms": 7}
-        rows[0].plot([], [], "s", color=BLUE, label="used, of the last segment", **look)
-        rows[0].plot([], [], "o", color=ORANGE, label="used, older", **look)
-        rows[0].plot([], [], "o", mfc="white", label="not used", **look)
+        for (_, label), look in zip(KINDS.values(), MARKS.values(), strict=True):
+            rows[0].plot([], [], ls="none", label=label, **look)
         rows[0].axvline(-9, color="black", lw=1, ls=":", label="cut")
         rows[0].set_xlim(-0.7, next(iter(graphs.values()))["time"] - 0.3)
-        legend_outside(figure, *rows[0].get_legend_handles_labels(), ncols=4)
+        legend_outside(figure, *rows[0].get_legend_handles_labels(), ncols=5)
     alt = "; ".join(
         f"{name}, {graph['n_layer']} layers, segments of {graph['seg_len']}, memory {graph['mem_len']}: "
         f"the last token depends on {graph['reach']} tokens before it"
@@ -53,23 +59,21 @@ def _draw_graph(axes: Axes, name: str, graph: Data) -> None:
     """Draw times across, layers up; states that the last query depends on stand out."""
     depth = range(graph["n_layer"])
     last = graph["time"] - 1
-    begin = last - last % graph["seg_len"]
+    reached = reached_from(graph, last)
     every = [[(key, layer), (query, layer + 1)] for layer in depth for query, key in graph["sees"]]
     axes.add_collection(LineCollection(every, colors="#D0D0D0", linewidths=0.5, zorder=1))
-    for colour, own in ((ORANGE, False), (BLUE, True)):
+    for kind, (colour, _) in KINDS.items():
         used = [
             [(key, layer), (query, layer + 1)]
             for layer in depth
             for query, key in graph["edges"][layer]
-            if (key >= begin) == own
+            if kind_of(graph, reached, layer, key, last) == kind
         ]
-        axes.add_collection(LineCollection(used, colors=colour, linewidths=1.0, zorder=2))
-    reached = {tuple(node) for node in graph["reached"]}
+        line = "--" if kind == "older" else "-"
+        axes.add_collection(LineCollection(used, colors=colour, linewidths=1.0, linestyles=line, zorder=2))
     for layer in range(graph["n_layer"] + 1):
         for time in range(graph["time"]):
-            mark, colour = ("s", BLUE) if time >= begin else ("o", ORANGE)
-            fill, edge = (colour, colour) if (layer, time) in reached else ("white", "#808080")
-            axes.plot(time, layer, mark, ms=7, color=fill, markeredgecolor=edge, zorder=3)
+            axes.plot(time, layer, **MARKS[kind_of(graph, reached, layer, time, last)], zorder=3)
     cut_lines(axes, graph["seg_len"], graph["time"], zorder=0)
     axes.set_xticks(
         range(last, -1, -graph["seg_len"]), [str(last - t) for t in range(last, -1, -graph["seg_len"])]

@@ -6,6 +6,7 @@ from statistics import mean
 
 from matplotlib.axes import Axes
 
+from minitxl.figures.attention.memory_use import more_by_offset
 from minitxl.figures.marks import seed_band, ticks_at
 from minitxl.figures.picture import (
     BITS,
@@ -25,6 +26,8 @@ from minitxl.figures.picture import (
 
 LOSSES = {"full": ("o", "black"), "half": ("s", "#808080")}
 """Marker and colour of training on all targets of a segment, or on its later half."""
+SHIFT = {"full": -0.14, "half": 0.14}
+"""Of their marks in a system's row, downwards."""
 CURVES = {
     "XL, memory": ("-", ORANGE),
     "XL, no memory": ("-.", GREEN),
@@ -51,6 +54,19 @@ def ablation(data: Data) -> Picture:
         axes = figure.subplots()
         for row in rows:
             _mark(axes, kinds.index(_kind(row)), row)
+        for row in rows:
+            missing = LOSSES.keys() - {other["loss"] for other in rows if _kind(other) == _kind(row)}
+            for loss in missing:
+                place = mean(_as_trained(row)), kinds.index(_kind(row)) + SHIFT[loss]
+                axes.annotate(
+                    f"not trained with {loss} loss",
+                    place,
+                    (10, 0),
+                    textcoords="offset points",
+                    va="center",
+                    fontsize=9,
+                    color="#606060",
+                )
         axes.set_yticks(range(len(kinds)), kinds)
         axes.set_ylim(len(kinds) - 0.5, -0.5)
         axes.set(xlabel=f"test {BITS}")
@@ -61,10 +77,8 @@ def ablation(data: Data) -> Picture:
             else "Encoding, recurrence and loss at equal size",
         )
         for loss, (mark, colour) in LOSSES.items():
-            axes.plot([], [], mark, color=colour, label=f"{loss} loss, equal attention for each target")
-            axes.plot(
-                [], [], mark, color=colour, markerfacecolor="white", label=f"{loss} loss, read as trained"
-            )
+            axes.plot([], [], mark, color=colour, ms=4, label=f"{loss} loss, equal attention for each target")
+            axes.plot([], [], mark, color=colour, ms=8, mfc="none", label=f"{loss} loss, read as trained")
         axes.plot([], [], "-", color="#808080", label="range of the seeds")
         legend_outside(figure, ncols=2)
     alt = "; ".join(_in_words(row) for row in rows)
@@ -126,13 +140,13 @@ def _kind(row: Data) -> str:
 
 
 def _mark(axes: Axes, place: int, row: Data) -> None:
-    """Draw the seeds' range as a bar, their mean as a mark."""
+    """Draw the seeds' range as a bar, their mean as a mark, and in an open mark that of the other reading."""
     mark, colour = LOSSES[row["loss"]]
-    height = place + (0.14 if row["loss"] == "half" else -0.14)
+    height = place + SHIFT[row["loss"]]
     bits = row["trained"]["bits"]
     axes.plot([min(bits["seeds"]), max(bits["seeds"])], [height, height], "-", color=colour)
-    axes.plot(bits["mean"], height, mark, color=colour, ms=6)
-    axes.plot(mean(_as_trained(row)), height, mark, color=colour, ms=6, markerfacecolor="white")
+    axes.plot(bits["mean"], height, mark, color=colour, ms=4)
+    axes.plot(mean(_as_trained(row)), height, mark, color=colour, ms=8, markerfacecolor="none")
 
 
 def _curve(axes: Axes, row: Data) -> None:
@@ -176,15 +190,19 @@ def against_table_6(data: Data) -> str:
 
 
 def short_dependency(data: Data) -> Picture:
-    """Draw loss by offset in the segment on shuffled lines, and the whole loss, paired by seed."""
+    """Draw on shuffled lines what others lose more than the first system: by offset, and over all offsets.
+
+    Both are paired by seed, on the same text.
+    """
     rows = data["systems"]
     first, others = rows[0], rows[1:]
     with drawing(10, 3.8) as figure:
         by_offset, whole = panels(figure, 2, ratios=[1.3, 1], height=3)
-        for row in rows:
+        for row in others:
             line, colour = CURVES[_kind(row)]
-            means = [one["mean"] for one in row["bits_by_offset"]]
-            by_offset.plot(range(len(means)), means, line, color=colour, label=_kind(row))
+            at_each = more_by_offset(row["bits_by_offset"], first["bits_by_offset"])
+            seed_band(by_offset, range(len(at_each)), at_each, line, color=colour, label=_kind(row))
+        by_offset.axhline(0, color=CURVES[_kind(first)][1], label=_kind(first))
         behind = [
             [bits - best for bits, best in zip(_as_trained(row), _as_trained(first), strict=True)]
             for row in others
@@ -196,7 +214,7 @@ def short_dependency(data: Data) -> Picture:
         by_offset.set(
             title=fitted("Without memory, first targets cost most"),
             xlabel="offset in the segment, tokens",
-            ylabel=f"test {BITS}",
+            ylabel=f"{BITS} more than\n{_kind(first)}, with the same seed",
         )
         legend_outside(figure, *by_offset.get_legend_handles_labels(), ncols=3)
         whole.axvline(0, color="black", lw=1, ls=":")

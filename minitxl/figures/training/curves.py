@@ -9,7 +9,6 @@ from minitxl.figures.picture import (
     BLUE,
     GREEN,
     ORANGE,
-    PURPLE,
     Data,
     Picture,
     drawing,
@@ -27,10 +26,10 @@ SHORT_NAMES = {"vanilla": "vanilla", "relative": "relative", "xl": "with memory"
 LINES = {"vanilla": "s--", "relative": "^-.", "xl": "o-"}
 COLOURS = {"vanilla": BLUE, "relative": GREEN, "xl": ORANGE}
 SYSTEMS = {
-    "absolute": ("absolute, no memory", BLUE, "--"),
-    "absolute_memory": ("absolute + memory", PURPLE, ":"),
-    "xl": ("relative (XL), no memory", GREEN, "-."),
-    "xl_memory": ("relative (XL) + memory", ORANGE, "-"),
+    "absolute": ("absolute, trained without memory", BLUE, "--"),
+    "absolute_memory": ("absolute, trained with memory", "black", ":"),
+    "xl": ("relative (XL), trained without memory", GREEN, "-."),
+    "xl_memory": ("relative (XL), trained with memory", ORANGE, "-"),
 }
 
 
@@ -127,7 +126,7 @@ def memory_and_positions(data: Data) -> Picture:
             xlabel="training step, a line a seed",
             ylabel=f"validation {BITS}",
         )
-        legend_outside(figure, *learned.get_legend_handles_labels(), ncols=4)
+        legend_outside(figure, *learned.get_legend_handles_labels(), ncols=2)
         memory.set_xscale("symlog", base=2, linthresh=lengths[1])
         memory.set_xticks(lengths, [str(length) for length in lengths])
         bits = {name: data[name]["bits"]["seeds"] for name in SYSTEMS}

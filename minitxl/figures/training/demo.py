@@ -56,7 +56,8 @@ def bits_and_cost(data: Data) -> Picture:
     cost = {way: row["microseconds_per_token"] for way, row in ways.items()}
     before, after = cost.values()
     bits = {way: f"{row['bits']:.2f}" for way, row in ways.items()}
-    same, ratio = len(set(bits.values())) == 1, f"{before / after:.0f}"
+    same = len(set(bits.values())) == 1
+    price = f" at 1/{before / after:.0f} of the cost" if before > after else ", no cheaper"
     with drawing(6.4, 2.5) as figure:
         axes = figure.subplots()
         for place, (way, row) in enumerate(ways.items()):
@@ -70,17 +71,10 @@ def bits_and_cost(data: Data) -> Picture:
                 textcoords="offset points",
                 va="center",
             )
-        axes.annotate(
-            "", (after, 0.55), (before, 0.55), arrowprops={"arrowstyle": "-|>", "color": "black", "lw": 1.5}
-        )
-        words = f"1/{ratio} of the cost" if before > after else "no cheaper"
-        axes.text((before + after) / 2, 0.63, words, ha="center", va="top", fontweight="bold")
         axes.set_yticks(range(len(ways)), list(ways))
         context = f"At equal context, {cached['attention_len']} characters"
         axes.set(
-            title=fitted(f"{context}: the same bits at 1/{ratio} of the cost")
-            if same and before > after
-            else fitted(f"{context}: cost and bits"),
+            title=fitted(f"{context}: {'the same' if same else 'other'} bits{price}"),
             xlabel="microseconds to score a character",
             ylim=(1.5, -0.5),
         )

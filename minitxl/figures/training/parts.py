@@ -59,9 +59,9 @@ def training_parts(data: Data) -> Picture:
 
 
 def _finding(rows: Sequence[Data]) -> str:
-    """Return what helps in every seed of every length, and what costs most after the longest."""
+    """Return what saves bits in every seed of every length, and what costs most after the longest."""
     costs = [{change: row["changes"][change]["cost"] for change in NAMES} for row in rows]
     ahead = [NAMES[change] for change in NAMES if all(max(row[change]["seeds"]) < 0 for row in costs)]
     worst = max(NAMES, key=lambda change: costs[-1][change]["mean"])
-    most = f"dearest after {rows[-1]['steps']} steps: {NAMES[worst]}"
-    return f"Ahead in every seed: {' and '.join(ahead)}; {most}" if ahead else most.capitalize()
+    most = f"most after {rows[-1]['steps']} steps: {NAMES[worst]}"
+    return f"Fewer bits in every seed: {' and '.join(ahead)}; {most}" if ahead else most.capitalize()

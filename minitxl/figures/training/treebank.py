@@ -4,17 +4,17 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from minitxl.figures.marks import apart
+from minitxl.figures.marks import write_ends
 from minitxl.figures.picture import BLUE, GREEN, ORANGE, PURPLE, Data, Picture, drawing, fitted, panels
 
 SYSTEMS = {
     "xl_memory": ("XL + memory", ORANGE, "o-"),
-    "xl": ("XL", GREEN, "D-."),
-    "absolute": ("absolute", BLUE, "s--"),
-    "absolute_memory": ("absolute + memory", PURPLE, "P:"),
-    "shaw_memory": ("Shaw + memory", "#666666", "^-"),
-    "rotary_memory": ("rotary + memory", "#000000", "v--"),
-    "lstm": ("LSTM, state kept", "#888888", "x-"),
+    "xl": ("XL, trained without memory", GREEN, "D-."),
+    "absolute": ("absolute, trained without memory", BLUE, "s--"),
+    "absolute_memory": ("absolute + memory", "#000000", "P:"),
+    "shaw_memory": ("Shaw + memory", PURPLE, "^-"),
+    "rotary_memory": ("rotary + memory", "#606060", "v--"),
+    "lstm": ("LSTM, state kept", "#808080", "x-"),
 }
 """Name, colour and line of each system; "+ memory" was trained with one."""
 CITED = {
@@ -54,12 +54,11 @@ def _systems(axes: Axes, data: Data) -> None:
     top = min(max(ends.values()), 1.6 * worst)
     low = min(row["perplexity"]["mean"] for one in systems.values() for row in one["by_memory"])
     axes.set_ylim(low - 0.06 * (top - low), top + 0.08 * (top - low))
-    for key, height in apart({key: min(end, top) for key, end in ends.items()}, 0.055 * (top - low)).items():
-        name, colour, _ = SYSTEMS[key]
-        above = f" ({ends[key]:,.0f})" if ends[key] > top else ""
-        axes.text(right + 0.15, height, name + above, color=colour, va="center", fontsize=9)
+    names = {key: SYSTEMS[key][0] + (f" ({end:,.0f})" if end > top else "") for key, end in ends.items()}
+    placed = [(names[key], SYSTEMS[key][1], right, min(end, top)) for key, end in ends.items()]
+    write_ends(axes, placed, at=right + 0.2, least=0.05, fontsize=9)
     axes.set_xticks(range(len(lengths)), [f"{length:,}" for length in lengths])
-    axes.set_xlim(-0.2, right + 2.1)
+    axes.set_xlim(-0.2, right + 2.9)
     axes.set(
         xlabel=f"memory when read, tokens; trained with {data['mem_len']} or none",
         ylabel="test perplexity, small marks: seeds",

@@ -1,0 +1,256 @@
+"""What a figure's marks, names and titles say is what its data are."""
+
+import re
+from collections import Counter
+from pathlib import Path
+from statistics import mean
+from xml.etree import ElementTree
+
+import pytest
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+from matplotlib.patches import ConnectionPatch
+
+from minitxl import figures
+from minitxl.experiments.shared import results
+from minitxl.figures import marks
+from minitxl.figures.attention.memory_use import more_by_offset
+from minitxl.figures.cost import bench, evaluation_cost, scaling
+from minitxl.figures.picture import GREEN, ORANGE, PURPLE
+from minitxl.figures.positions import counting, depth, later
+from minitxl.figures.recurrence import mechanism, reach
+from minitxl.figures.training import curves, parts, treebank
+
+FIGURES = Path(__file__).parents[2] / "figures"
+
+
+def stored(name):
+    return results.read(FIGURES / f"{name}.json").data
+
+
+def leaders(axes):
+    return [patch for patch in axes.patches if isinstance(patch, ConnectionPatch)]
+
+
+def test_a_line_leads_from_a_lines_end_to_its_name_where_the_name_was_moved():
+    axes = Figure().subplots()
+    for name, end, colour in (("low", 1.0, "black"), ("high", 3.0, PURPLE), ("nearly", 2.9, ORANGE)):
+        axes.plot([0, 1], [2.0, end], label=name, color=colour)
+    axes.set_ylim(0, 4)
+    marks.label_ends(axes, least=0.1)
+    low, nearly, high = axes.texts
+    (leader,) = leaders(axes)  # from the one name that does not stand at its line's end
+    assert low.xy[1] < nearly.xy[1] == pytest.approx(high.xy[1] - 0.1)
+    assert (leader.xy1, leader.xy2) == ((1.0, 3.0), high.xy)
+    assert to_hex(leader.get_edgecolor()) == to_hex(high.get_color()) == PURPLE.lower()
+
+
+def test_names_near_the_top_are_moved_down_and_the_others_stay():
+    heights = {"a": 0.2, "b": 0.97, "c": 0.98}
+    assert marks.apart(heights, 0.1, top=1) == {"a": 0.2, "b": 0.9, "c": 1}
+    assert marks.apart(heights, 0.1, top=2) == pytest.approx({"a": 0.2, "b": 0.97, "c": 1.07})
+
+
+def test_the_leader_to_a_levels_name_begins_where_the_axes_end():
+    axes = Figure().subplots()
+    axes.plot([0, 8], [0, 1], label="rises")
+    axes.axhline(1, color="black", label="level")
+    axes.set_xlim(-1, 9)
+    axes.set_ylim(0, 2)
+    marks.label_ends(axes)
+    (leader,) = leaders(axes)
+    assert leader.xy1 == (9, 1)
+
+
+@pytest.mark.parametrize("name", ["later_positions", "position_repairs", "ptb", "absolute_positions"])
+def test_every_name_of_a_stored_figure_stands_at_its_lines_end_or_has_a_leader(name):
+    for axes in getattr(figures, name)(stored(name)).figure.axes:
+        axes.figure.draw_without_rendering()
+        to_axes = axes.transAxes.inverted()
+        led = {leader.xy2 for leader in leaders(axes)}
+        ends = [
+            to_axes.transform(line.get_transform().transform(line.get_xydata()))[-1, 1] for line in axes.lines
+        ]
+        for text in (text for text in axes.texts if hasattr(text, "xy") and text.xycoords != "data"):
+            near = min(abs(text.xy[1] - end) for end in ends)
+            assert text.xy in led or near <= marks.MOVED + 1e-6, text.get_text()
+
+
+def test_green_and_purple_are_two_systems_and_nothing_else():
+    colours = [
+        *((key, colour) for key, (_, colour, _) in curves.SYSTEMS.items()),
+        *((key, colour) for key, (_, colour, _) in treebank.SYSTEMS.items()),
+        *((key, colour) for key, (colour, _) in later.LINES.items()),
+        *((key, colour) for key, (_, colour, _) in (later.SYSTEMS | later.WAYS).items()),
+        *((key, colour) for key, (_, colour, _) in (counting.SYSTEMS | depth.DEPTHS).items()),
+        *((key, colour) for key, (_, colour, _) in bench.RACERS.items()),
+        *((key, colour) for key, (_, _, colour) in (evaluation_cost.WAYS | scaling.LINKS).items()),
+    ]
+    assert {key for key, colour in colours if colour == GREEN} == {"xl"}
+    assert {key for key, colour in colours if colour == PURPLE} == {"shaw", "shaw_memory"}
+
+
+def test_systems_of_one_figure_differ_in_line_or_marker_where_a_line_lies_on_another():
+    assert len({line for _, line in later.LINES.values()}) == len(later.LINES)
+    assert later.LINES["none"][0] != later.LINES["absolute"][0]
+    read = figures.later_positions(stored("later_positions")).figure.axes[1]
+    under, over = read.lines[:2]
+    assert under.get_linewidth() > 2 * over.get_linewidth()
+
+
+def test_models_trained_without_memory_are_named_so_where_they_are_read_with_one():
+    for table in (curves.SYSTEMS, treebank.SYSTEMS):
+        assert all("trained without memory" in table[name][0] for name in ("absolute", "xl"))
+        assert not any("without" in table[name][0] for name in ("absolute_memory", "xl_memory"))
+
+
+def test_the_close_up_names_its_memory_lengths():
+    axes = figures.position_repairs(stored("position_repairs")).figure.axes[0]
+    (inset,) = axes.child_axes
+    assert [label.get_text() for label in inset.get_xticklabels()] == ["32", "128", "512"]
+
+
+def test_the_cost_of_a_token_has_one_unit_and_no_empty_decade():
+    data = stored("evaluation_cost")
+    _, cost = figures.evaluation_cost(data).figure.axes
+    drawn = [lines[0].get_ydata().tolist() for lines in cost.containers]
+    expected = [
+        [row["microseconds_per_token"][side]["median"] / 1000 for row in data["lengths"]]
+        for side in evaluation_cost.WAYS
+    ]
+    assert drawn == expected
+    assert cost.get_ylabel().startswith("milliseconds")
+    assert " ms " in cost.get_title(loc="left")
+    low, high = cost.get_ylim()
+    assert low > min(map(min, drawn)) / 3
+    assert high < 3 * max(map(max, drawn))
+
+
+@pytest.mark.parametrize("draw", [figures.bench, figures.bench_reading])
+def test_the_title_of_a_race_rounds_as_its_marks_do(draw):
+    figure = draw(stored("bench")).figure
+    said = re.findall(r"[0-9.]+", figure.get_suptitle())
+    labels = {text.get_text() for axes in figure.axes for text in axes.texts}
+    assert len(said) >= 2
+    assert set(said) <= labels
+
+
+def test_the_races_of_one_kind_of_work_have_one_scale():
+    axes = figures.bench_reading(stored("bench")).figure.axes
+    assert axes[0].get_xlim() == axes[1].get_xlim()
+    assert axes[2].get_xlim() == axes[3].get_xlim()
+    for one in axes[:2]:
+        marks_ = [
+            line.get_xdata()[0] for line in one.lines if line.get_marker() != "None" and len(line.get_xdata())
+        ]
+        assert max(marks_) > one.get_xlim()[1] / 2
+
+
+def test_what_reading_on_costs_is_said_once():
+    (axes,) = figures.bits_and_cost(stored("demo")).figure.axes
+    said = [axes.get_title(loc="left"), *(text.get_text() for text in axes.texts)]
+    assert sum("of the cost" in words for words in said) == 1
+
+
+def test_the_graph_of_dependencies_marks_its_states_as_the_animated_picture_does():
+    data = stored("dependency")
+    drawn = figures.dependency(data).figure
+    assert [text.get_text() for text in drawn.legends[0].get_texts()] == [
+        *(label for _, label in mechanism.KINDS.values()),
+        "cut",
+    ]
+    for axes, graph in zip(drawn.axes, data["graphs"].values(), strict=True):
+        reached = mechanism.reached_from(graph, graph["time"] - 1)
+        kinds = Counter(
+            mechanism.kind_of(graph, reached, layer, time, graph["time"] - 1)
+            for layer in range(graph["n_layer"] + 1)
+            for time in range(graph["time"])
+        )
+        looks = Counter(
+            (line.get_marker(), line.get_markerfacecolor())
+            for line in axes.lines
+            if len(line.get_xdata()) == 1
+        )
+        for kind, count in kinds.items():
+            look = reach.MARKS[kind]
+            assert looks[look["marker"], look.get("mfc", look.get("color"))] == count
+
+
+def test_what_memory_passed_on_is_orange_as_memory_is_and_ringed():
+    svg = ElementTree.parse(FIGURES / "mechanism.svg").getroot()
+    by_kind = {
+        kind: {
+            (one.get("fill"), one.get("stroke"), one.get("stroke-width"))
+            for one in svg.iter()
+            if one.get("class") == kind
+        }
+        for kind in mechanism.KINDS
+    }
+    assert by_kind["older"] == {(mechanism.RINGED, ORANGE, "2.5")}
+    assert by_kind["memory"] == {(ORANGE, ORANGE, None)}
+    assert GREEN not in (FIGURES / "mechanism.svg").read_text("utf-8")
+    dashed = [one for one in svg.iter() if one.get("stroke-dasharray") and one.get("stroke") == ORANGE]
+    assert dashed
+
+
+def test_the_second_system_begins_well_below_the_first():
+    graph = next(iter(stored("dependency")["graphs"].values()))
+    lowest = mechanism._y(graph, 0) + 13
+    top_of_title = mechanism.PANEL + 22 - 15
+    assert top_of_title - lowest >= 12
+
+
+@pytest.mark.parametrize(
+    ("draw", "name"), [(figures.context_by_offset, "context"), (figures.short_dependency, "short_dependency")]
+)
+def test_loss_by_offset_is_what_each_seed_has_more_than_xl(draw, name):
+    data = stored(name)
+    systems = (
+        data["systems"]
+        if name == "short_dependency"
+        else [data["systems"][key] for key in ("xl_memory", "shaw_memory", "xl", "absolute")]
+    )
+    base, *others = (system["bits_by_offset"] for system in systems)
+    *lines, level = draw(data).figure.axes[0].lines
+    assert list(level.get_ydata()) == [0, 0]
+    for line, rows in zip(lines, others, strict=True):
+        more = [
+            mean(a - b for a, b in zip(row["seeds"], one["seeds"], strict=True))
+            for row, one in zip(rows, base, strict=True)
+        ]
+        assert line.get_ydata() == pytest.approx(more)
+
+
+def test_a_difference_by_offset_is_of_equal_seeds():
+    rows = [{"seeds": [3.0, 5.0]}, {"seeds": [1.0, 1.0]}]
+    base = [{"seeds": [1.0, 4.0]}, {"seeds": [2.0, 1.0]}]
+    assert more_by_offset(rows, base) == [
+        {"seeds": [2.0, 1.0], "mean": 1.5},
+        {"seeds": [-1.0, 0.0], "mean": -0.5},
+    ]
+
+
+def test_a_row_of_the_ablation_says_which_training_it_lacks():
+    data = stored("ablation")
+    axes = figures.ablation(data).figure.axes[0]
+    assert [text.get_text() for text in axes.texts] == ["not trained with half loss"]
+    assert round(axes.texts[0].xy[1]) == len(axes.get_yticks()) - 1
+
+
+def test_lines_of_forty_places_have_no_markers():
+    axes = figures.absolute_positions(stored("absolute_positions")).figure.axes[0]
+    assert {line.get_marker() for line in axes.lines} == {"None"}
+    assert {text.get_text() for text in axes.texts} > set(counting.NAMES.values())
+
+
+def test_each_term_has_a_scale_of_colours():
+    figure = figures.terms_on_text(stored("attention_over_memory")).figure
+    assert sum(axes.get_label() == "<colorbar>" for axes in figure.axes) == 3
+
+
+def test_the_title_of_training_parts_tells_what_helps_from_what_costs():
+    rows = stored("training_parts")["rows"]
+    words = parts._finding(rows)
+    helps, costs = re.fullmatch(r"Fewer bits in every seed: (.+); most after 900 steps: (.+)", words).groups()
+    of = {parts.NAMES[change]: rows[-1]["changes"][change]["cost"]["seeds"] for change in parts.NAMES}
+    assert max(of[helps]) < 0 < min(of[costs])
