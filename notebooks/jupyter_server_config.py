@@ -29,6 +29,8 @@ OPENED = {
     },
 }
 """Metadata that JupyterLab writes once the kernel has told its name."""
+TOOLS = ("execute.py", "home.py", "jupyter_server_config.py", "book", "lab", "*.egg-info", "build")
+"""Names that the list of files leaves out: what builds and runs the course, and what is built."""
 KEPT = ("tags", "jupyter")
 """What a cell's metadata may hold."""
 
@@ -57,5 +59,6 @@ class OpenedUnchanged(AsyncLargeFileManager):
 c = get_config()  # the server defines it
 c.ServerApp.contents_manager_class = OpenedUnchanged
 c.FileContentsManager.pre_save_hook = without_session
+c.ContentsManager.hide_globs = [*OpenedUnchanged().hide_globs, *TOOLS]
 c.LabApp.app_settings_dir = str(Path(__file__).parent / "lab")
 c.LabApp.news_url = None

@@ -11,17 +11,20 @@ function play(box) {
     picture.alt = widget.states[place].alt;
     picture.parentElement.href = picture.src;
   };
-  const controls = document.createElement("div");
-  controls.className = "play-controls";
+  const controls = element("div", { className: "play-controls" });
+  const switches = element("div", { className: "play-switches" });
   widget.controls.forEach((control, i) => {
     const { values } = control;
     const choose = (place) => { chosen[i] = place; show(); };
     if (values.length === 1) return;
-    if (typeof values[0] === "boolean") controls.append(checkbox(control, choose));
-    else if (values.every((value) => value !== "" && !isNaN(value)) && values.length > 3)
+    if (typeof values[0] === "boolean") {
+      if (!switches.parentElement) controls.append(switches);
+      switches.append(checkbox(control, choose));
+    } else if (values.every((value) => value !== "" && !isNaN(value)) && values.length > 3)
       controls.append(slider(control, choose));
     else controls.append(buttons(control, `${widget.address}-${i}`, choose));
   });
+  box.querySelector(".play-hint").hidden = false;
   box.prepend(controls);
 }
 
@@ -34,29 +37,33 @@ function element(name, attributes, ...children) {
 function checkbox(control, choose) {
   const input = element("input", { type: "checkbox", checked: control.values[control.start] });
   input.addEventListener("change", () => choose(control.values.indexOf(input.checked)));
-  return element("label", {}, input, ` ${control.label}`);
+  return element("label", { className: "play-control" }, input, ` ${control.label}`);
 }
 
 function slider(control, choose) {
   const input = element("input", { type: "range", min: 0, max: control.values.length - 1, step: 1 });
   input.value = control.start;
   const shown = element("output", {});
+  shown.style.minWidth = `${Math.max(...control.values.map((value) => value.length))}ch`;
   const tell = () => {
     shown.textContent = control.values[input.value];
     input.setAttribute("aria-valuetext", shown.textContent);
   };
   input.addEventListener("input", () => { tell(); choose(Number(input.value)); });
   tell();
-  return element("label", {}, `${control.label} `, input, shown);
+  return element("label", { className: "play-control play-row" }, element("span", {}, control.label), input, shown);
 }
 
 function buttons(control, name, choose) {
-  const group = element("fieldset", {}, element("legend", { textContent: control.label }));
+  const choices = element("div", { className: "play-choices" });
   control.values.forEach((value, place) => {
     const input = element("input", { type: "radio", name, checked: place === control.start });
     input.addEventListener("change", () => choose(place));
-    group.append(element("label", {}, input, ` ${value}`));
+    choices.append(element("label", {}, input, ` ${value}`));
   });
+  const group = element("div", { className: "play-control play-row" }, element("span", {}, control.label), choices);
+  group.setAttribute("role", "radiogroup"); // not a fieldset: its legend takes no place in a grid
+  group.setAttribute("aria-label", control.label);
   return group;
 }
 
@@ -89,8 +96,16 @@ function searchInProse() {
   };
 }
 
+// Sphinx offers to hide the matches of the last search on any page that is opened next.
+function offerToHideOnlyWhatIsSeen() {
+  const seen = [...document.querySelectorAll("article .highlighted")].some((match) => match.getClientRects().length);
+  if (!seen) document.querySelectorAll(".highlight-link").forEach((offer) => offer.remove());
+}
+
 document.addEventListener("DOMContentLoaded", () => {
   document.querySelectorAll(".play").forEach(play);
   document.querySelectorAll("a.enlarge").forEach(enlarge);
   searchInProse();
+  document.querySelector(".sidebar-tree .current-page")?.scrollIntoView({ block: "center", behavior: "instant" });
+  setTimeout(offerToHideOnlyWhatIsSeen, 100); // Sphinx marks the matches after 10 ms
 });

@@ -1,9 +1,11 @@
 """The course as a static site, built offline: `make book`.
 
 What is stored is shown, and the cells of widgets alone are run, to draw their states: `-D play=` names the
-notebooks whose widgets play, all of them if it is left out.
+notebooks whose widgets play, all of them if it is left out. ``-D phones=`` names the figures that are drawn
+once more for a phone, likewise.
 """
 
+import ast
 import json
 import os
 import re
@@ -11,6 +13,7 @@ import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -20,6 +23,7 @@ from latex2mathml.converter import convert
 from sphinx.application import Sphinx
 
 sys.path.insert(0, str(Path(__file__).parent))
+import result_pages
 from play import html_of, widgets_of
 
 from minitxl import figures
@@ -35,11 +39,12 @@ project = "minitxl"
 author = "the authors of minitxl"
 project_copyright = "the authors of minitxl"
 html_title = "minitxl: Transformer-XL from its parts"
-extensions = ["myst_nb"]
+extensions = ["myst_nb", "terms"]
 root_doc = "index"
 exclude_patterns = ["book", "assignments", "_build", "jupyter_execute", ".ipynb_checkpoints", "*.py"]
 nb_execution_mode = "off"
 nb_render_markdown_format = "myst"
+nb_code_prompt_show, nb_code_prompt_hide = "Show code", "Hide code"
 nb_mime_priority_overrides = [("html", "image/png", 0), ("html", "text/html", 5)]
 myst_enable_extensions = ["dollarmath", "amsmath"]
 myst_heading_anchors = 3
@@ -75,7 +80,9 @@ def prepare(app: Sphinx, name: str, source: list[str]) -> None:
         source[0] = with_links(source[0], depth=name.count("/"))
         return
     notebook = json.loads(source[0])
-    notebook["cells"] = [cell for cell in notebook["cells"] if cell["id"] != "install"]
+    notebook["cells"] = [
+        cell for cell in notebook["cells"] if cell["id"] != "install" and not is_silent_check(cell)
+    ]
     title = notebook["cells"][0]
     title["source"] = "".join(title["source"]).replace("# ", f"# {name.partition('_')[0]} · ", 1)
     for cell in notebook["cells"]:
@@ -98,8 +105,18 @@ def is_blank(output: dict[str, Any]) -> bool:
     return f"blank: {NOTHING}" in said
 
 
+def is_silent_check(cell: dict[str, Any]) -> bool:
+    """Return True for a folded cell that has no output and only imports and asserts: a page needs none."""
+    folded = "hide-input" in cell["metadata"].get("tags", [])
+    if cell["cell_type"] != "code" or not folded or cell["outputs"]:
+        return False
+    found = (node for node in ast.walk(ast.parse("".join(cell["source"]))) if isinstance(node, ast.stmt))
+    return all(isinstance(one, ast.Import | ast.ImportFrom | ast.Assert | ast.For | ast.If) for one in found)
+
+
 def with_links(text: str, depth: int = 0) -> str:
     """Relative links out of the course, as links that the site can follow from so many folders down."""
+    text = result_pages.as_links(text, "../" * depth)
     for folder, (origin, _) in COPIED.items():
         link = rf"(?<!!)\[([^\]]+)\]\((?:\.\./)+{origin}/([^)#]+)(#[^)]*)?\)"
         text = re.sub(link, rf'<a href="{"../" * depth}{folder}/\2\3">\1</a>', text)
@@ -152,7 +169,7 @@ def for_keyboards_and_readers(
     for part in ("body", "furo_navigation_tree"):
         html = context.get(part, "").replace('role="heading"', 'role="heading" aria-level="2"')
         context[part] = SCROLLS.sub(r'\g<0> tabindex="0"', html)
-    context["body"] = PLAY_OR_IMAGE.sub(_large_or_stacked, context["body"])
+    context["body"] = PLAY_OR_IMAGE.sub(partial(_large_or_stacked, drawn_for_phones(app)), context["body"])
 
 
 PLAY_OR_IMAGE = re.compile(r'<div class="play">.*?</div>|<img\b[^>]*?>', re.DOTALL)
@@ -165,14 +182,19 @@ ON_A_PHONE = {
 """Figures that have panels one below the other for a phone, and the results that they draw."""
 
 
-def _large_or_stacked(match: re.Match[str]) -> str:
+def drawn_for_phones(app: Sphinx) -> set[str]:
+    """Return the names of the figures that get a layout for phones: all, or those of ``-D phones=``."""
+    return set(ON_A_PHONE) if app.config.phones == "all" else set(app.config.phones.split(","))
+
+
+def _large_or_stacked(for_phone: set[str], match: re.Match[str]) -> str:
     """An image opens large by a link; a stored figure has its layout for phones beside it."""
     tag = match[0]
     source = re.search(r'src="([^"]+)"', tag)
     if not tag.startswith("<img") or source is None:
         return tag
     name = Path(source[1]).stem
-    if source[1].endswith(".svg") and name in ON_A_PHONE:
+    if source[1].endswith(".svg") and name in for_phone:
         narrow = source[1].removesuffix(".svg") + "-phone.svg"
         tag = f'<picture><source media="(max-width: 46em)" srcset="{escape(narrow)}">{tag}</picture>'
     return f'<a class="enlarge" href="{source[1]}">{tag}</a>'
@@ -181,7 +203,7 @@ def _large_or_stacked(match: re.Match[str]) -> str:
 def draw_for_phones(app: Sphinx, error: Exception | None) -> None:
     """Draw the stacked layout of each stored figure that the site shows."""
     for shown in [] if error else sorted((Path(app.outdir) / "_images").glob("*.svg")):
-        if shown.stem in ON_A_PHONE:
+        if shown.stem in drawn_for_phones(app):
             result, draw = ON_A_PHONE[shown.stem]
             with for_phones():
                 picture = draw(results.read(ROOT / "figures" / f"{result}.json").data)
@@ -203,8 +225,10 @@ def setup(app: Sphinx) -> None:
     """Called by Sphinx."""
     add_math_as_mathml(app)
     app.add_config_value("play", "all", "env")
+    app.add_config_value("phones", "all", "env")
     app.connect("builder-inited", render_widgets)
     app.connect("source-read", prepare)
+    app.connect("html-collect-pages", result_pages.pages)
     app.connect("html-page-context", for_keyboards_and_readers, priority=900)  # once furo has done its part
     app.connect("build-finished", copy_linked)
     app.connect("build-finished", draw_for_phones)

@@ -124,9 +124,9 @@ def html_of(widget: Mapping[str, Any], address: str) -> str:
     data = json.dumps(widget | {"address": address}).replace("<", "\\u003c")
     return (
         f'<div class="play"><script type="application/json">{data}</script>'
+        f'<p class="play-hint" hidden>{hint}</p>'
         f'<a class="enlarge" href="{address}/{start["file"]}">'
-        f'<img src="{address}/{start["file"]}" alt="{escape(start["alt"])}"></a>'
-        f'<p class="play-hint">{hint}</p></div>'
+        f'<img src="{address}/{start["file"]}" alt="{escape(start["alt"])}"></a></div>'
     )
 
 

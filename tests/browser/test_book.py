@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, partial
+from html import unescape
 from http.server import SimpleHTTPRequestHandler
 from importlib.resources import files
+from itertools import pairwise
 from math import prod
 from pathlib import Path
 from urllib.parse import urldefrag
@@ -27,6 +29,8 @@ NOTEBOOKS = sorted(path.stem for path in (ROOT / "notebooks").glob("[0-9]*.ipynb
 RECIPES = sorted(f"recipes/{path.stem}" for path in (ROOT / "notebooks/recipes").glob("*.md"))
 TEXTS = sorted(path.stem for path in (ROOT / "notebooks").glob("*.md"))
 PAGES = [*NOTEBOOKS, *RECIPES, *TEXTS]
+RESULT = "results/demo"
+"""A page of a result, which the contents do not list."""
 AXE = (files("axe_playwright_python") / "axe.min.js").read_text("utf-8")
 EACH_COLOUR_ONCE = """() => {
     const seen = new Set();
@@ -45,6 +49,23 @@ TOO_WIDE = """() => {
         .map(element => element.outerHTML.slice(0, 100));
 }"""
 """What sticks out of the page and is not in a box that scrolls."""
+CUT_OFF = """() => {
+    const closed = [...document.querySelectorAll("article details:not([open])")];
+    closed.forEach(fold => fold.open = true);
+    const found = [...document.querySelectorAll("article pre")]
+        .filter(pre => pre.scrollWidth > pre.clientWidth)
+        .map(pre => pre.textContent.slice(0, 100));
+    closed.forEach(fold => fold.open = false);
+    return found;
+}"""
+"""Code and output that scroll sideways, folded ones too."""
+LONE_LINKS = """links => links.filter(link => {
+    const words = document.createRange();
+    words.selectNodeContents(link.parentElement);
+    words.setEndBefore(link);
+    return link.getBoundingClientRect().top >= [...words.getClientRects()].at(-1).bottom;
+}).map(link => link.parentElement.textContent)"""
+"""Headings whose own link is on a line by itself."""
 BACKGROUNDS = """images => images.map(image => {
     const canvas = document.createElement("canvas");
     [canvas.width, canvas.height] = [1, 1];
@@ -93,7 +114,7 @@ def home(tmp_path_factory):
     """The address of the site, built with every warning an error, as `make book` does."""
     folder = tmp_path_factory.mktemp("book")
     command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-d", folder / "trees"]
-    command += ["-D", f"play={','.join(PLAYED)}"]
+    command += ["-D", f"play={','.join(PLAYED)}", "-D", "phones=memory_and_positions"]  # the rest takes long
     built = subprocess.run(
         [*command, "-c", ROOT / "notebooks/book", ROOT / "notebooks", folder / "html"],
         capture_output=True,
@@ -133,7 +154,7 @@ def window(browser):
     context.close()
 
 
-@pytest.fixture(scope="module", params=PAGES)
+@pytest.fixture(scope="module", params=[*PAGES, RESULT])
 def visit(request, window, home):
     """Each page in turn, opened once for all tests that take it, which run in the order of this file."""
     with visiting(window, home, request.param) as visit:
@@ -191,9 +212,30 @@ def test_no_link_leads_nowhere(visit, home, text_at):
     assert broken == []
 
 
+def test_a_number_leads_to_its_value(visit, text_at):
+    target = "links => links.map(link => [link.href, link.title])"
+    numbers = visit.page.eval_on_selector_all("article a.number", target)
+    assert numbers or visit.name not in NOTEBOOKS
+    for link, title in numbers:
+        address, key = urldefrag(link)
+        text = text_at(address)
+        assert len(text.encode()) < 500_000
+        (value,) = re.findall(rf'<tr id="{re.escape(key)}"><th scope="row">{re.escape(key)}<td>(.*)', text)
+        assert title == f"{Path(address).stem}: {key} = {unescape(value)}"
+    assert visit.page.query_selector("article a[href*='.json#']") is None
+
+
+def test_on_a_desktop_no_code_is_cut_off(visit):
+    visit.page.set_viewport_size(DESKTOP)
+    if visit.name in NOTEBOOKS:  # elsewhere are commands, which may be as long as they like
+        assert visit.page.evaluate(CUT_OFF) == []
+    assert visit.page.evaluate("document.documentElement.scrollWidth") == DESKTOP["width"]
+
+
 def test_on_a_phone_nothing_sticks_out_of_the_page(visit, keep):
     page, name = visit.page, visit.name
     page.set_viewport_size(PHONE)
+    assert page.eval_on_selector_all("article :is(h1, h2, h3) > .headerlink", LONE_LINKS) == []
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     assert page.evaluate(TOO_WIDE) == []
     if name in KEPT:
@@ -232,19 +274,56 @@ def test_a_chinese_word_stands_on_one_line(visit):
     assert page.evaluate(BROKEN_WORDS) == []
 
 
-@pytest.mark.parametrize("term", ["stop-gradient", "memory", "relative shift"])
-def test_search_shows_the_glossary_first_and_prose(index, term):
+@pytest.mark.parametrize("visit", ["glossary"], indirect=True)
+def test_on_a_phone_the_glossary_does_not_scroll_sideways(visit):
+    visit.page.set_viewport_size(PHONE)
+    wide = "all => all.filter(one => one.scrollWidth > one.clientWidth).length"
+    assert visit.page.eval_on_selector_all(".table-wrapper", wide) == 0
+    assert "term-perplexity" in visit.page.eval_on_selector_all("tbody tr", "rows => rows.map(row => row.id)")
+    visit.page.set_viewport_size(DESKTOP)
+
+
+def test_the_search_knows_every_term_of_the_glossary(home, text_at):
+    rows = re.findall(r"<tr\b[^>]*>(?=\s*<td)", text_at(f"{home}/glossary.html"))
+    anchors = [re.search(r'id="(term-[^"]+)"', row)[1] for row in rows]
+    assert len(set(anchors)) == len(anchors) > 50
+    listed = text_at(f"{home}/searchindex.js")
+    assert [anchor for anchor in anchors if f'"{anchor}"' not in listed] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "anchor"),
+    [
+        ("stop-gradient", "stop-gradient"),
+        ("stop gradient", "stop-gradient"),
+        ("perplexity", "perplexity"),
+        ("困惑度", "perplexity"),
+        ("memory", "memory"),
+        ("relative shift", "relative-shift-left-shift"),
+    ],
+)
+def test_search_shows_the_term_first_and_prose(index, words, anchor):
     page = index.page
-    page.fill(".sidebar-search", term)
+    page.fill(".sidebar-search", words)
     page.press(".sidebar-search", "Enter")
     page.wait_for_selector("#search-results li p.context")
     page.wait_for_load_state("networkidle")
-    links = page.eval_on_selector_all("#search-results li > a", "links => links.map(link => link.pathname)")
-    assert links[0] == "/glossary.html"
+    links = page.eval_on_selector_all(
+        "#search-results li > a", "links => links.map(link => link.pathname + link.hash)"
+    )
+    assert links[0] == f"/glossary.html#term-{anchor}"
     assert len(links) > 1
     shown = page.eval_on_selector_all("#search-results p.context", "all => all.map(one => one.textContent)")
     assert not re.search(r"\b(import|def) \w+|torch\.|\\frac|self\.", " ".join(shown))
     assert index.errors == []
+
+
+@pytest.mark.parametrize(("words", "offers"), [("memory", 1), ("zyzzyva", 0)])
+def test_matches_can_be_hidden_where_there_are_some(index, words, offers):
+    index.page.evaluate("words => localStorage.setItem('sphinx_highlight_terms', words)", words)
+    index.page.reload(wait_until="networkidle")
+    index.page.wait_for_timeout(300)  # matches are marked a moment after the page is there
+    assert index.page.locator(".highlight-link").count() == offers
 
 
 def test_titles_have_numbers_on_the_page_and_in_the_contents(index):
@@ -274,11 +353,27 @@ def test_brackets_stretch_in_a_font_that_ships_along(window, home):
         assert bracket > 0.9 * fraction
 
 
+def test_a_fold_says_code_and_one_that_shows_nothing_is_left_out(text_at, home):
+    text = text_at(f"{home}/14_what_came_after.html")
+    assert "Show code<" in text
+    assert "Show code cell" not in text
+    assert "rotary must break" in (ROOT / "notebooks/14_what_came_after.ipynb").read_text("utf-8")
+    assert "rotary must break" not in text
+
+
 def test_what_a_check_says_wraps_on_a_phone(window, home):
     with visiting(window, home, "04_recurrence") as visit:
         visit.page.set_viewport_size(PHONE)
         wide = "all => all.filter(pre => pre.scrollWidth > pre.clientWidth + 1).map(pre => pre.textContent)"
         assert visit.page.eval_on_selector_all(".cell_output pre", wide) == []
+
+
+def test_code_that_scrolls_on_a_phone_shows_its_scrollbar(window, home):
+    with visiting(window, home, "04_recurrence") as visit:
+        visit.page.set_viewport_size(PHONE)
+        code = visit.page.locator(".cell_input pre").first
+        assert code.evaluate("pre => getComputedStyle(pre).scrollbarColor") == "auto"  # else none of ours
+        assert code.evaluate("pre => getComputedStyle(pre, '::-webkit-scrollbar').height") == "8px"
 
 
 def test_a_figure_has_its_panels_stacked_on_a_phone_and_opens_large(window, home):
@@ -318,7 +413,7 @@ def played(request):
 
 def set_to(page: Page, number: int, place: int, way: str) -> None:
     """Set a control of the page's widget to the value at a place, as a reader does."""
-    control = page.locator(".play-controls > *").nth(number)
+    control = page.locator(".play-control").nth(number)
     if way == "touch":
         kind = control.locator("input").first.get_attribute("type")
         target = control.locator("input").nth(place) if kind == "radio" else control.locator("input").first
@@ -347,7 +442,7 @@ def set_to(page: Page, number: int, place: int, way: str) -> None:
             page.keyboard.press("ArrowRight")
 
 
-PLACE = "input => [...input.closest('fieldset').querySelectorAll('input')].indexOf(input)"
+PLACE = "input => [...input.closest('[role=radiogroup]').querySelectorAll('input')].indexOf(input)"
 
 
 @pytest.mark.parametrize("way", ["keyboard", "touch"])
@@ -378,7 +473,45 @@ def test_without_a_script_a_widgets_first_picture_stands_still(browser, home, pl
     page.goto(f"{home}/{stem}.html")
     assert page.locator(".play img").get_attribute("alt") == explorer.drawn.alt
     assert page.locator(".play input").count() == 0
+    assert not page.locator(".play-hint").is_visible()
     context.close()
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_controls_stand_in_line_above_the_hint_and_the_picture(window, home, size):
+    with visiting(window, home, PLAYED[1]) as visit:
+        page = visit.page
+        page.set_viewport_size(size)
+        page.add_style_tag(content="* { scroll-behavior: auto !important; }")
+        file = Path(page.locator(".play img").get_attribute("src")).name
+        values = {"query": [*"01234"], "seg_len": [*"5678"], "c": [False, True], "head": ["near", "far"]}
+        values |= {"a": [False, True], "b": [False, True]}
+        controls = [
+            {"name": name, "label": name, "values": shown, "start": 0, "all": True}
+            for name, shown in values.items()
+        ]
+        widget = {"controls": controls, "states": [{"file": file, "alt": "1"}]}
+        html = play.html_of(widget, f"play/{PLAYED[1]}")
+        page.evaluate(
+            "html => { const article = document.querySelector('article');"
+            "article.insertAdjacentHTML('beforeend', html); play(article.lastElementChild); }",
+            html,
+        )
+        box = page.locator(".play").last
+        ranges = [one.bounding_box() for one in box.locator("input[type=range]").all()]
+        assert len({(one["x"], one["width"]) for one in ranges}) == 1
+        assert {one.bounding_box()["x"] for one in box.locator("output").all()} == {
+            box.locator("output").first.bounding_box()["x"]
+        }
+        radio = box.locator("input[type=radio]").first.bounding_box()
+        assert abs(radio["x"] - ranges[0]["x"]) < 8
+        boxes = [one.bounding_box() for one in box.locator("input[type=checkbox]").all()]
+        assert len(boxes) == 3
+        assert len({one["y"] for one in boxes}) == 1
+        lines = [box.locator(part).bounding_box() for part in (".play-controls", ".play-hint", "img")]
+        assert all(above["y"] + above["height"] <= below["y"] for above, below in pairwise(lines))
+        note = box.locator(".play-hint").evaluate("hint => getComputedStyle(hint, '::after').content")
+        assert ("sideways" in note) == (size == PHONE)
 
 
 def test_a_widget_has_no_more_states_than_are_drawn(played):

@@ -243,3 +243,10 @@ def test_the_dashboards_button_stops_training_and_goes_on_with_it(lab, keep):
     more = stop()
     assert steps < more < 250
     expect(complaints(panel)).to_have_count(0)
+
+
+def test_the_list_of_files_has_the_course_and_none_of_its_tools(lab):
+    listed = "jupyterapp.serviceManager.contents.get('notebooks').then(folder => folder.content)"
+    names = {one["name"] for one in lab.page.evaluate(listed)}
+    assert {path.name for path in NOTEBOOKS} | {"glossary.md", "recipes"} <= names
+    assert {"execute.py", "home.py", "jupyter_server_config.py", "book", "lab"}.isdisjoint(names)

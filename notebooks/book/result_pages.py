@@ -1,0 +1,116 @@
+"""Pages of the results that the course links to, and the links of its numbers to their rows there.
+
+``[2.59](../figures/NAME.json#data.key)`` leads to the row of ``data.key`` in ``results/NAME.html``, and a
+link to a result as a whole leads to the page's top.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from functools import cache
+from html import escape
+from math import inf
+from pathlib import Path
+from typing import Any
+
+from sphinx.application import Sphinx
+
+from minitxl.experiments.shared.results import leaves
+
+ROOT = Path(__file__).parent.parent.parent
+LINK = re.compile(r"(?<!!)\[([^\]]+)\]\((?:\.\./)+figures/(\w+)\.json(?:#([\w.-]+))?\)")
+MOST = 480_000
+"""Bytes of a page's table. Where it has more, long lists that nothing links into stay in the file alone."""
+LENGTHS = (inf, 64, 32, 16, 8, 4, 2)
+"""Entries of the longest list that is shown row by row, tried in turn until the table is small enough."""
+
+
+@cache
+def stored(name: str) -> dict[str, Any]:
+    """Return all that is in a result's file."""
+    content: dict[str, Any] = json.loads((ROOT / "figures" / f"{name}.json").read_text("utf-8"))
+    return content
+
+
+@cache
+def values_of(name: str) -> dict[str, Any]:
+    """Return each single value of a result by its key."""
+    return {key: value for part, tree in stored(name).items() for key, value in leaves(part, tree)}
+
+
+def as_links(text: str, up: str) -> str:
+    """Return the text with its links to results leading to their pages; ``up`` leads to the site's top."""
+
+    def link(match: re.Match[str]) -> str:
+        shown, name, key = match.groups()
+        address = f"{up}results/{name}.html"
+        if key is None:
+            return f'<a href="{address}">{shown}</a>'
+        if key not in values_of(name):
+            raise ValueError(f"{match[0]}: figures/{name}.json has no value there")
+        title = escape(f"{name}: {key} = {_printed(values_of(name)[key])}")
+        return f'<a class="number" href="{address}#{key}" title="{title}">{shown}</a>'
+
+    return LINK.sub(link, text)
+
+
+def linked() -> dict[str, set[str]]:
+    """Return the results that the course links to, and the keys of each that a number links to."""
+    found: dict[str, set[str]] = {}
+    for path in sorted((ROOT / "notebooks").rglob("*")):
+        if path.suffix in (".md", ".ipynb") and ".ipynb_checkpoints" not in path.parts:
+            for _, name, key in LINK.findall(path.read_text("utf-8")):
+                found.setdefault(name, set()).update([key] if key else [])
+    return found
+
+
+def pages(app: Sphinx) -> Iterator[tuple[str, dict[str, str], str]]:
+    """Yield the page of each result that the course links to, as Sphinx asks for pages."""
+    for name, keys in linked().items():
+        yield f"results/{name}", {"title": f"The result {name}", "body": body_of(name, keys)}, "page.html"
+
+
+def body_of(name: str, keys: set[str]) -> str:
+    """Return a result as a table: a row for each value, which has the value's key as its id."""
+    for length in LENGTHS:
+        rows = "\n".join(
+            f'<tr id="{escape(re.sub(" ", "_", key))}"><th scope="row">{escape(key)}<td>{escape(said)}'
+            for part, tree in stored(name).items()
+            for key, said in _rows(part, tree, keys, length)
+        )
+        if len(rows.encode()) <= MOST:
+            break
+    else:
+        raise ValueError(f"the page of {name} has more than {MOST} bytes, however many lists are left out")
+    left_out = (
+        f" So that this page stays small, a list of more than {length} entries is in the file alone, unless "
+        "the course links into it."
+        if length < inf
+        else ""
+    )
+    return f"""<section><h1>The result {name}</h1>
+<p>Numbers of the course link to these rows. Each is one value of <a href="{name}.json">{name}.json</a>, as
+the experiment stored it; the key says where in the file it stands.{left_out}
+<a href="javascript:history.back()">Back to where you were</a></p>
+<style>html {{ scroll-behavior: auto; }}</style>
+<div class="table-wrapper container"><table class="docutils values">
+<thead><tr><th scope="col">key<th scope="col">value
+<tbody>
+{rows}
+</table></div></section>"""
+
+
+def _rows(key: str, tree: Any, keys: set[str], length: float) -> Iterator[tuple[str, str]]:
+    """Yield key and value of each row; a list that is too long is one row, which says how long."""
+    if isinstance(tree, list) and len(tree) > length and not any(one.startswith(f"{key}.") for one in keys):
+        yield key, f"a list of {len(tree):,} entries"
+    elif isinstance(tree, dict | list):
+        for step, inner in tree.items() if isinstance(tree, dict) else enumerate(tree):
+            yield from _rows(f"{key}.{step}", inner, keys, length)
+    else:
+        yield key, _printed(tree)
+
+
+def _printed(value: Any) -> str:
+    """Return a value as it stands in the file, a text without its quotes."""
+    return value if isinstance(value, str) else json.dumps(value)
