@@ -41,11 +41,14 @@ NUMBER_COMMENT = re.compile(r"(?<![-+0-9.,])([-+0-9.,]+)<!-- (\w+) ([\w.-]+) -->
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
 
+FOLDED = {"jupyter": {"source_hidden": True}, "tags": ["hide-input"]}
+"""Metadata of a cell whose code is folded."""
 START = ("run-elsewhere", "install")
 """Ids of the two cells after the title, which are the same in every notebook but for its name."""
 HERE_ALONE = (
     "Run it on your machine with `make lab`.",
-    """from importlib.util import find_spec
+    """# Is the course's package there?
+from importlib.util import find_spec
 
 assert find_spec("minitxl"), "open this notebook by make lab, which installs the course's package\"""",
 )
@@ -86,6 +89,7 @@ def with_start(
     links.source, code.source = start_of(
         stem, own_address if address is None else address, version or own_version
     )
+    code.metadata = nbformat.from_dict(FOLDED)
     title, *rest = (cell for cell in notebook.cells if cell.id not in START)
     notebook.cells = [title, links, code, *rest]
     return notebook

@@ -159,12 +159,24 @@ def test_the_example_has_the_numbers_of_the_text():
 
 
 def test_predictions_are_judged_on_their_own_merits():
-    answers = {"longer": "not always", "third": "yes", "lstm": "Transformer-XL"}
+    answers = {"third": 8, "noise": "above 0", "lstm": "about half as long"}
     assert all(verdict.right for verdict in checks.PREDICTIONS.check(answers).verdicts)
     for question in checks.PREDICTIONS.questions:
         for guess, sentence in question.wrong.items():
             assert question.judge(guess).message.casefold().endswith(sentence.casefold())
         assert f"| `{question.name}` |" in PAGE.cells["predict"]
+
+
+def test_the_answers_of_the_predictions_are_what_is_stored():
+    stored = results.read(NOTEBOOKS.parent / "figures" / "context.json").data
+    of = stored["recl"]["recurrent"]
+    for share, lengths in of["lstm"].items():
+        for lstm, xl in zip(lengths, of["xl_memory"][share], strict=True):
+            assert 0.3 < lstm["tokens"] / xl["tokens"] < 0.72
+    ends = [stored["systems"][name]["bits"][-1]["mean"] for name in ("lstm", "xl_memory")]
+    assert ends[0] == pytest.approx(ends[1], abs=0.03)
+    space = PAGE.run("relative", explore=lambda draw, **choices: choices)
+    assert [space["length_of_a"](third, 8) for third in (False, True)] == [88, 8]
 
 
 def test_the_made_up_models_have_the_lengths_of_the_text():

@@ -9,7 +9,7 @@ from page import NOTEBOOKS, Page
 
 from minitxl.__main__ import main
 from minitxl.config import ModelConfig
-from minitxl.course.checks import drawing, loop_tests
+from minitxl.course.checks import drawing, loop_tests, one_query
 from minitxl.course.checks import generation as checks
 from minitxl.course.checks import prompts as prompt_checks
 from minitxl.experiments.evaluation_cost import sliding_operations
@@ -24,7 +24,9 @@ NAMES = PAGE.cells["model"][PAGE.cells["model"].index("def tokens_of") :].partit
 BLANKS = {
     "write": ("write-text", checks.check_generate),
     "is-right": ("twice-after", loop_tests.check_is_right),
-    "my-probabilities": ("exercise-probabilities", drawing.check_probs),
+    "attend-one": ("cache-build", one_query.check_attend_one),
+    "my-probabilities": ("sampling-text", drawing.check_probs),
+    "my-longest": ("exercise-longest", prompt_checks.check_longest),
     "fill-left": ("exercise-fill", prompt_checks.check_fill_left),
 }
 
@@ -192,22 +194,32 @@ def test_the_figure_of_the_throughput_shows_what_was_measured_and_counts_the_tok
     assert "Tokens read in all for 4 tokens: 10 anew, 4 with memory" in throughput(data).alt
 
 
-@pytest.mark.parametrize("ways", [(0.8, 0, 0.95), (0, 0, 1.0), (1.7, 5, 1.0), (2.0, 0, 1.0)])
-def test_the_sampling_controls_show_what_the_package_draws_from(ways, model):
-    temperature, top_k, top_p = ways
+@pytest.fixture
+def drawing_cells(model):
     source = PAGE.cells["widget"].partition("slider = ")[0]
-    space = PAGE.run(NAMES, source, model=model, device="cpu")
-    drawn = space["draw"](temperature, top_k, top_p)
-    chosen = {"temperature": temperature, "top_k": top_k or None, "top_p": top_p}
-    log_probs = space["log_probs"]
-    probs = sampling.top_k_top_p(log_probs, **chosen)[0]
+    return PAGE.run(
+        NAMES,
+        PAGE.cells["draw-probabilities"].partition("\n\n\nopening = ")[0],
+        source,
+        exact=model,
+        my_probabilities=drawing.solution_probs,
+    )
+
+
+@pytest.mark.parametrize("ways", [(0.8, 0.95), (0.1, 1.0), (1.7, 0.5), (2.0, 1.0)])
+def test_the_controls_show_what_the_reader_s_function_draws_from(ways, drawing_cells):
+    cells, log_probs = drawing_cells, drawing_cells["log_probs"]
+    drawn = cells["draw"](*ways)
+    temperature, top_p = ways
+    probs = sampling.top_k_top_p(log_probs, temperature=temperature, top_p=top_p)[0]
     order = log_probs[0].argsort(descending=True)[:MOST]
     bars, page = drawn.figure.axes
     heights = [bar.get_height() for bar in bars.patches]
     assert heights == probs[order].tolist() + log_probs[0, order].exp().tolist()
     assert f"Drawn from {int((probs > 0).sum())} of 256" in drawn.alt
-    (text,) = generation.sample(model, [space["prompt"]], length=200, mem_len=128, **chosen)
-    written = space["text_of"](torch.cat([space["prompt"], text]))
+    written = cells["text_of"](
+        torch.cat([cells["first_words"], cells["draw_text"](cells["first_words"], 120, *ways)])
+    )
     whole_text = drawn.alt.partition("The text: ")[2]
     assert len(whole_text) == len(written)
     assert all(one in (other, "�") for one, other in zip(whole_text, written, strict=True))
@@ -215,6 +227,31 @@ def test_the_sampling_controls_show_what_the_package_draws_from(ways, model):
     assert len(shown) == min(LINES, whole_text.count("\n") + 1)
     for line, whole in zip(shown, whole_text.split("\n"), strict=False):
         assert line == whole or (len(line) == COLUMNS and whole.startswith(line[:-1]) and line[-1] == "…")
+
+
+def test_a_drawn_text_without_chance_is_the_package_s(drawing_cells, model):
+    begin = drawing_cells["first_words"]
+    (likeliest,) = generation.sample(model, [begin], length=40, mem_len=8, temperature=0)
+    assert torch.equal(drawing_cells["draw_text"](begin, 40, 1.0, 1e-9, mem_len=8), likeliest)
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("r[:, -keys.shape[1] :]", "r[:, : keys.shape[1]]"),
+        ("(q + u) @", "q @"),
+        ("keys[:, begin:]", "keys"),
+    ],
+)
+def test_an_attention_of_one_token_that_is_not_the_model_s_stops_the_notebook(right, wrong, model):
+    code = solution("cache-build")
+    assert code.replace(right, wrong) != code
+    # A trained model's biases and distances matter; those of a new one are near zero.
+    cells = [NAMES, PAGE.cells["cached-loop"].partition("\n\n\nbegin = ")[0], "cached-loop-check"]
+    space = {"exact": model, "write": checks.solution_generate}
+    PAGE.run(NAMES, code, *cells[1:], **space)
+    with pytest.raises((AssertionError, RuntimeError)):
+        PAGE.run(NAMES, code.replace(right, wrong), *cells[1:], **space)
 
 
 def test_prompts_in_one_batch_predict_what_each_predicts_alone(model):

@@ -18,30 +18,37 @@ from minitxl.course.predictions import Predictions, Question
 
 PREDICTIONS = Predictions(
     Question(
-        "longer",
-        "Model A has a longer RECL than model B. Does A then have the lower loss?",
-        answer="not always",
-        choices=("always", "not always"),
-        why="RECL says how far a model still gains, and not how good it is",
-        wrong={"always": "a model that is bad with a short context has much to gain, and gains for long"},
+        "third",
+        "A third model joins the group, better with few tokens and worse with many. A's RECL of 88 is then?",
+        answer=8,
+        choices=(88, 44, 8),
+        why="with few tokens the baseline is the third model, and A's first step adds nothing to it",
+        wrong={
+            88: "A's gain is measured against the best of the group: with few tokens, the third model",
+            44: "shorter it is, but the very first step gains nothing, and there the walk stops",
+        },
     ),
     Question(
-        "third",
-        "A third model joins the group. Can the RECL of A change, though A stays as it is?",
-        answer="yes",
-        choices=("yes", "no"),
-        why="the baseline is the best of the whole group, so A's gain is measured against another number",
+        "noise",
+        "Random numbers of mean 0 are added to a model's losses. RECL's rule then finds a gain that is?",
+        answer="above 0",
+        choices=("about 0", "below 0", "above 0"),
+        why="the minimum counts each token whose loss fell, and none whose loss rose",
         wrong={
-            "no": "A's gain is measured against the best of the group, and that may now be the third model"
+            "about 0": "the mean stays, but the rule takes the smaller loss at each token: only falls count",
+            "below 0": "that can't be: the smaller of two losses is never above the first",
         },
     ),
     Question(
         "lstm",
-        "Trained on the same text, whose RECL is longer?",
-        answer="transformer-xl",
-        choices=("transformer-xl", "lstm"),
-        why="in all three seeds and for every share of hard targets, as in the paper",
-        wrong={"lstm": "both gain from more context, and the LSTM stops earlier, with every seed and share"},
+        "An LSTM predicts as well as Transformer-XL with 128 characters. Beside its RECL, the LSTM's is?",
+        answer="about half as long",
+        choices=("as long", "about half as long", "about twice as long"),
+        why="three to seven tenths of it in each seed and at each share, with equal losses",
+        wrong={
+            "as long": "equal losses in the end say nothing of where the last gains were made",
+            "about twice as long": "its state holds all that it has read, but its gains end earlier",
+        },
     ),
 )
 
@@ -54,85 +61,67 @@ def gain(losses: GroupLosses, which: int, short: int, long: int, r: float) -> fl
 
 def check_gain(attempt: Callable[..., Any]) -> Verdict:
     """Judge ``attempt(losses, which, short, long, r)``. The first case is the example of the notebook."""
+    mistake = partial(partial, context_mistakes.gain)
     mistakes: dict[str, Callable[..., Any] | list[Callable[..., Any]]] = {
-        "the baseline is the model's own loss: b(c, t) is the smallest of the whole group": partial(
-            context_mistakes.gain, own=True
-        ),
-        "the baseline is the mean of the group, and not its smallest loss": partial(
-            context_mistakes.gain, reduction="mean"
-        ),
+        "the baseline is the model's own loss: b(c, t) is the smallest of the whole group": [
+            mistake(own=True),
+            mistake(own=True, no_minimum=True),
+        ],
+        "the baseline is the mean of the group, and not its smallest loss": mistake(reduction="mean"),
         "that is 0 for every model: b is the minimum over the systems, at the short context alone, and f "
         "takes the losses at c once and those at c' once": [
             lambda *case: 0.0,
-            partial(context_mistakes.gain, over_contexts=True),
+            mistake(over_contexts=True),
         ],
-        "T holds one target at least, also where r is small": partial(
-            context_mistakes.gain, may_be_none=True
+        "T holds one target at least, also where r is small": mistake(may_be_none=True),
+        "T is the same for both contexts: the mean at c' is over [hardest] too": [
+            mistake(all_after=True),
+            mistake(ranked_twice=True),
+        ],
+        "T holds the easiest targets: take those of the largest b(c, t)": mistake(easiest=True),
+        "all targets are used: T is the share r of them": mistake(everything=True),
+        "f lacks its minimum with the baseline b(c, t)": mistake(no_minimum=True),
+        "the mean comes before the minimum here: take the minimum at each target, then the mean": mistake(
+            mean_first=True
         ),
-        "T is the same for both contexts: the mean at c' is over [hardest] too": partial(
-            context_mistakes.gain, all_after=True
+        "perplexity is e to the mean loss: g compares exp f, and not f": mistake(without_exp=True),
+        "g is a part of the perplexity at the short context: divide by exp f(c, c)": mistake(by_long=True),
+        "that is the difference of the mean losses: g compares perplexities, e to the mean losses": mistake(
+            without_exp=True, undivided=True
         ),
-        "T holds the easiest targets: take those of the largest b(c, t)": partial(
-            context_mistakes.gain, easiest=True
+        "the gain is not divided: it is a share of exp f(c, c)": mistake(undivided=True),
+        "the sign is turned: a gain is positive where the longer context has the smaller loss": mistake(
+            turned=True
         ),
-        "all targets are used: T is the share r of them": partial(context_mistakes.gain, everything=True),
-        "f lacks its minimum with the baseline b(c, t)": partial(context_mistakes.gain, no_minimum=True),
-        "the mean comes before the minimum here: take the minimum at each target, then the mean": partial(
-            context_mistakes.gain, mean_first=True
+        "the hardest targets are chosen at the longer context: T belongs to c": mistake(ranked_at_long=True),
+        "the mean of each target's perplexity is taken: perplexity is e to the mean loss": mistake(
+            mean_of_exp=True
         ),
-        "perplexity is e to the mean loss: g compares exp f, and not f": partial(
-            context_mistakes.gain, without_exp=True
+        "the hardest targets are chosen by the model's own loss: T is where b(c, t) is largest": mistake(
+            ranked_by_own=True
         ),
-        "g is a part of the perplexity at the short context: divide by exp f(c, c)": partial(
-            context_mistakes.gain, by_long=True
+        "the model itself is of the group: its own loss counts in b(c, t)": mistake(without_itself=True),
+        "f(c, c') takes this model's losses at c', and not the smallest of the group": mistake(
+            group_at_long=True
         ),
-        "that is the difference of the mean losses: g compares perplexities, e to the mean losses": partial(
-            context_mistakes.gain, without_exp=True, undivided=True
+        "f(c, c) is the mean of b(c, t): the group's smallest losses, and not the model's own": mistake(
+            own_before=True
         ),
-        "the gain is not divided: it is a share of exp f(c, c)": partial(
-            context_mistakes.gain, undivided=True
+        "f(c, c') lacks its minimum with the baseline b(c, t)": mistake(bare_after=True),
+        "losses are in nats, so perplexity is e to their mean; 2 is for bits": mistake(base_2=True),
+        "that is in per cent: return 0.095, not 9.5": mistake(in_percent=True),
+        "the number of hard targets is rounded to the nearest, and here it is rounded down": mistake(
+            rounding=floor
         ),
-        "the sign is turned: a gain is positive where the longer context has the smaller loss": partial(
-            context_mistakes.gain, turned=True
-        ),
-        "the hardest targets are chosen at the longer context: T belongs to c": partial(
-            context_mistakes.gain, ranked_at_long=True
-        ),
-        "the mean of each target's perplexity is taken: perplexity is e to the mean loss": partial(
-            context_mistakes.gain, mean_of_exp=True
-        ),
-        "the hardest targets are chosen by the model's own loss: T is where b(c, t) is largest": partial(
-            context_mistakes.gain, ranked_by_own=True
-        ),
-        "the model itself is of the group: its own loss counts in b(c, t)": partial(
-            context_mistakes.gain, without_itself=True
-        ),
-        "f(c, c') takes this model's losses at c', and not the smallest of the group": partial(
-            context_mistakes.gain, group_at_long=True
-        ),
-        "f(c, c) is the mean of b(c, t): the group's smallest losses, and not the model's own": partial(
-            context_mistakes.gain, own_before=True
-        ),
-        "f(c, c') lacks its minimum with the baseline b(c, t)": partial(
-            context_mistakes.gain, bare_after=True
-        ),
-        "losses are in nats, so perplexity is e to their mean; 2 is for bits": partial(
-            context_mistakes.gain, base_2=True
-        ),
-        "that is in per cent: return the share, 0.095 for A and not 9.5": partial(
-            context_mistakes.gain, in_percent=True
-        ),
-        "the number of hard targets is rounded to the nearest, and here it is rounded down": partial(
-            context_mistakes.gain, rounding=floor
-        ),
-        "the number of hard targets is rounded to the nearest, and here it is rounded up": partial(
-            context_mistakes.gain, rounding=ceil
+        "the number of hard targets is rounded to the nearest, and here it is rounded up": mistake(
+            rounding=ceil
         ),
     }
     cases = [(example(), which, 0, 1, 0.5) for which in (0, 1)]
     for losses, which, _, r in _groups(6):
         few = losses[:, :3, :5]  # of which 5 % are no target, were it not for "at least one"
-        cases += [(few, which, 0, 1, share) for share in (0.35, 0.25, 0.05)] + [(losses, which, 1, 2, r)]
+        cases += [(few, which, 0, 1, share) for share in (0.35, 0.25, 0.05)]
+        cases += [(losses, which, 1, 2, r), (losses, which, 0, 2, r), (losses.flip(1), which, 1, 2, r)]
     names = ("losses", "which", "short", "long", "r")
     return judge(attempt, reference=gain, cases=cases, mistakes=mistakes, names=names)
 
@@ -233,6 +222,7 @@ def _groups(number: int) -> list[tuple[GroupLosses, int, list[int], float]]:
         steps = torch.arange(8).reshape(1, 8, 1)
         noise = 0.05 * torch.rand(3, 8, 40, generator=random)
         losses = (2 * floors + 2 * torch.exp(-rates * steps) + noise).double()
+        losses = losses.flip(1) if one % 7 == 6 else losses  # more context may do harm
         groups.append((losses, one % 3, list(range(8, 65, 8)), (0.1, 0.5, 1.0)[one // 3 % 3]))
     return groups
 

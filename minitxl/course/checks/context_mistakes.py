@@ -28,6 +28,7 @@ def gain(
     turned: bool = False,
     ranked_at_long: bool = False,
     ranked_by_own: bool = False,
+    ranked_twice: bool = False,
     mean_of_exp: bool = False,
     without_itself: bool = False,
     group_at_long: bool = False,
@@ -59,6 +60,8 @@ def gain(
             f.append(torch.minimum(baseline[hardest].mean(), own_losses[hardest].mean()))
         else:
             targets = own_losses if bare else torch.minimum(baseline, own_losses)
+            if ranked_twice and at == long:
+                hardest = best[long].sort(descending=not easiest, stable=True).indices[:number]
             targets = targets if all_after and at == long else targets[hardest]
             f.append(targets.exp().mean().log() if mean_of_exp else targets.mean())
     before, after = f if without_exp else [2**one if base_2 else one.exp() for one in f]

@@ -16,6 +16,9 @@ Rule = Callable[[Tensor, Tensor, float], Tensor]
 EIGHTHS = torch.tensor([[0.125, 0.5, 0.25, 0.125]], dtype=torch.float64).log()
 """Probabilities of which one, two or three have a sum without rounding."""
 
+TIED = torch.tensor([[0.4, 0.3, 0.3]], dtype=torch.float64).log()
+"""Probabilities of which two are equal, and one of those two is enough."""
+
 
 def solution_probs(log_probs: Tensor, temperature: float, top_p: float) -> Tensor:
     """Return the probabilities of the fewest likeliest tokens that have ``top_p`` together; they sum to 1."""
@@ -36,6 +39,12 @@ def check_probs(attempt: Callable[..., Tensor]) -> Verdict:
     judged = partial(judge, attempt, reference=solution_probs, praise=praise)
     verdict = judged(cases=cases, mistakes=_mistakes())
     verdict = judged(cases=[(whole, 0.7, 1.0)], mistakes={}) if verdict.right else verdict
+    if verdict.right and int((attempt(TIED.clone(), 1.0, 0.6) > 0).sum()) > 2:
+        return Verdict(
+            False,
+            "of 0.4, 0.3 and 0.3 with top_p 0.6 you keep all three, where two are enough: of equally likely "
+            "tokens keep as many as are needed, by their place in the order and not by their probability",
+        )
     if verdict.right and int((attempt(EIGHTHS.clone(), 1.0, 0.5) > 0).sum()) == 2:
         message = (
             f"{praise}. Where some have exactly top_p together, yours keeps one token more, as widely used"

@@ -14,6 +14,7 @@ from minitxl.model import TransformerLM
 
 Loop = Callable[[TransformerLM, Tensor, int, int], Tensor]
 """A loop as the notebook's: loop(model, prompt, length, mem_len) returns the tokens written."""
+CLOSE = partial(torch.allclose, atol=1e-4)
 Watched = tuple[Tensor, Tensor]
 """The tokens written [length], and the log-probabilities that each was taken from [length vocab]."""
 
@@ -46,6 +47,7 @@ def check_is_right(attempt: Callable[..., Any]) -> Verdict:
             lambda *case: False,
             _compared(shift=1),
             _compared(shift=-1),
+            _compared(shift=1, likeliest=False),
             _compared(same=torch.equal),
         ),
         "only the text is compared. A wrong loop often writes the right text: compare the predictions too": (
@@ -57,12 +59,19 @@ def check_is_right(attempt: Callable[..., Any]) -> Verdict:
         ),
         "a query of the loop sees mem_len tokens before it and no more: hand window = mem_len + 1 to the "
         "reading": (_compared(window=None), _compared(window=0)),
+        "the tolerance is too narrow: numbers of float32 that were added in another order differ by 0.00001: "
+        "torch.allclose(…, atol=1e-4)": (
+            _compared(same=torch.allclose),
+            _compared(same=partial(torch.allclose, atol=1e-9)),
+        ),
         "the tolerance is too wide: right predictions agree to 0.0001, and small errors are errors": (
             _compared(same=partial(torch.allclose, atol=1e-2)),
             _compared(same=partial(torch.allclose, atol=1e-1)),
         ),
         "compare each prediction, and not their mean or sum, in which errors cancel": (
             _compared(same=lambda one, other: torch.allclose(one.mean(), other.mean())),
+            _compared(same=lambda one, other: bool((one - other).abs().mean() < 1e-4)),
+            _compared(same=lambda one, other: bool((one.mean() - other.mean()).abs() < 1e-6)),
             _compared(same=lambda one, other: torch.allclose(one.sum(dim=0), other.sum(dim=0))),
         ),
         "the predictions are compared, and not what was taken from them: that must be the likeliest": (
@@ -90,7 +99,7 @@ def _compared(
     *,
     shift: int = 0,
     which: slice = slice(None),
-    same: Callable[[Tensor, Tensor], bool] = torch.allclose,
+    same: Callable[[Tensor, Tensor], bool] = CLOSE,
     likeliest: bool = True,
     counted: bool = True,
     window: int | None = 1,
@@ -155,6 +164,14 @@ def _cases() -> list[tuple[TransformerLM, Tensor, int, int, Tensor, Tensor]]:
             broken[at] -= 0.1 * others[at]
             cases.append((*given, written, broken))
         cases += [(*given, written, predicted - 0.004 * others), (*given, written, predicted.flip(0))]
+        rounded = torch.zeros_like(predicted)  # as by float32: up and down, and no more on average
+        rounded[:, 0:10:2], rounded[:, 1:10:2] = 2e-5, -2e-5
+        cases.append((*given, written, predicted + rounded))
+        broken = predicted.clone()  # one number, by little
+        broken[length // 2] -= (
+            5e-4 * others[length // 2] * (predicted[length // 2] == predicted[length // 2].min())
+        )
+        cases.append((*given, written, broken))
         least, next_least = predicted.topk(2, largest=False).indices.unbind(dim=-1)
         step = torch.zeros_like(predicted).scatter(-1, least[:, None], -0.2)
         cases.append((*given, written, predicted + step.scatter(-1, next_least[:, None], 0.2)))

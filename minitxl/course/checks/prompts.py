@@ -97,3 +97,44 @@ def check_reads(answer: object, *, prompt_len: int, length: int) -> Verdict:
     if first != remembering:
         return Verdict(False, "with memory: the prompt once, and each drawn token once, but for the last")
     return Verdict(False, "anew: the first token needs the prompt, the second the prompt and one more, …")
+
+
+def solution_longest(prompt_len: int, n_layer: int) -> int:
+    """Return the longest memory with which the text, fed again although memory holds it, changes nothing.
+
+    Before its last token the text that is fed has the prompt's tokens, and a prediction reaches
+    n_layer · mem_len tokens back from there.
+    """
+    return prompt_len // n_layer
+
+
+def check_longest(attempt: Callable[..., Any]) -> Verdict:
+    """Check ``attempt(prompt_len, n_layer)``: the longest memory that hides the copies from every layer."""
+    mistakes: dict[str, Function | Sequence[Function]] = {
+        "that hides the copies from the query alone: it reads states, and they saw mem_len tokens farther": (
+            lambda prompt_len, n_layer: prompt_len,
+            lambda prompt_len, n_layer: prompt_len - 1,
+            lambda prompt_len, n_layer: prompt_len + 1,
+        ),
+        "one too short where it divides: the last token fed is the query itself, and prompt_len tokens stand "
+        "before it": lambda prompt_len, n_layer: (prompt_len - 1) // n_layer,
+        "one too long where it divides: of the text that is fed, prompt_len tokens stand before the query": (
+            lambda prompt_len, n_layer: (prompt_len + 1) // n_layer
+        ),
+        "it is rounded up, and n_layer · mem_len is more than prompt_len then: round down": (
+            lambda prompt_len, n_layer: -(-prompt_len // n_layer)
+        ),
+        "memory is a whole number of tokens: round down, with //": (
+            lambda prompt_len, n_layer: prompt_len / n_layer
+        ),
+        "more layers reach farther, so memory must be shorter: divide by n_layer": (
+            lambda prompt_len, n_layer: prompt_len * n_layer
+        ),
+        "every layer adds mem_len tokens to the reach, the first too: divide by n_layer": (
+            lambda prompt_len, n_layer: prompt_len // max(1, n_layer - 1),
+            lambda prompt_len, n_layer: prompt_len // (n_layer + 1),
+        ),
+    }
+    cases = [(20, 3), (32, 3), (9, 3), (12, 4), (7, 1), (5, 6)]
+    praise = "with n_layer · mem_len ≤ prompt_len no layer's reach gets to a copy"
+    return judge(attempt, reference=solution_longest, cases=cases, mistakes=mistakes, praise=praise)

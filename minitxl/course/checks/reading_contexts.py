@@ -40,9 +40,10 @@ def check_losses_after(attempt: Callable[..., Tensor]) -> Verdict:
         "that is the prediction after the first character of each window: take the last, [:, -1]": _reading(
             place=0
         ),
-        "the model reads the target too: only the first c characters of a window are read": _reading(
-            read=lambda windows: windows
-        ),
+        "the model reads the target too: only the first c characters of a window are read": [
+            _reading(read=lambda windows: windows),
+            _reading(read=lambda windows: windows, place=-2),
+        ],
         "the sign is turned: a loss is minus the log-probability": _reading(sign=1),
         "these are bits: leave the losses in nats": lambda *case: _reading()(*case) / torch.tensor(2.0).log(),
         "the targets are those that end the passage, and not those that begin it": _reading(
@@ -52,21 +53,44 @@ def check_losses_after(attempt: Callable[..., Tensor]) -> Verdict:
             target=-2
         ),
         "a window bounds what one layer sees, and two layers see farther: cut a window for each target": (
-            lambda *case: _at_once(*case, bounded=True)
+            lambda *case: _at_once(*case, bounded=True),
+            lambda *case: _at_once(*case, bounded=True, whole=True),
         ),
         "in one pass each target has more context than the one before: cut a window for each": _at_once,
         "that is the mean: return a loss for each target": lambda *case: _reading()(*case).mean(),
     }
     praise = "each target is predicted from exactly c characters"
     with torch.no_grad():
-        return judge(attempt, reference=solution_losses_after, cases=cases, mistakes=mistakes, praise=praise)
+        verdict = judge(
+            attempt, reference=solution_losses_after, cases=cases, mistakes=mistakes, praise=praise
+        )
+        if verdict.right and (longest := _longest_row(attempt, cases[0])) > cases[0][2]:
+            return Verdict(
+                False,
+                f"the losses are right, but the model reads {longest} characters of a window where c is "
+                f"{cases[0][2]}: the target too. A model that knows c places and no more would refuse",
+            )
+    return verdict
 
 
-def _at_once(model: TransformerLM, passage: Tensor, c: int, targets: int, *, bounded: bool = False) -> Tensor:
+def _longest_row(attempt: Callable[..., Tensor], case: tuple[TransformerLM, Tensor, int, int]) -> int:
+    """Return how many tokens a row has at most that the model is given."""
+    lengths = list[int]()
+    watch = case[0].register_forward_pre_hook(lambda model, given: lengths.append(given[0].shape[1]))
+    try:
+        attempt(*case)
+    finally:
+        watch.remove()
+    return max(lengths)
+
+
+def _at_once(
+    model: TransformerLM, passage: Tensor, c: int, targets: int, *, bounded: bool = False, whole: bool = False
+) -> Tensor:
     """Return the losses of one pass, a mistake: contexts that grow, or that are bounded in each layer."""
-    piece = passage[None, -c - targets :].long()
+    piece = passage[None, 0 if whole else -c - targets :].long()
     log_probs, _ = model(piece[:, :-1], window=c if bounded else None)
-    return -log_probs[0, c - 1 :].gather(-1, piece[0, c:, None])[:, 0]
+    return -log_probs[0, -targets:].gather(-1, piece[0, -targets:, None])[:, 0]
 
 
 def _reading(

@@ -32,6 +32,7 @@ def check_used(attempt: Callable[..., Any]) -> Verdict:
         "that compares with the lowest loss: compare with the loss of all the context, the last": (
             _first(lambda losses, at, least: losses[at] < min(losses) + least),
             _first(lambda losses, at, least: max(losses[at:]) < min(losses) + least),
+            _first(lambda losses, at, least: max(losses[at:]) - min(losses) < least),
         ),
         "a loss that is just least above the last one leaves as much to gain: < and not <=": (
             _first(lambda losses, at, least: max(losses[at:]) - losses[-1] <= least)

@@ -24,7 +24,26 @@ def by_lengths(texts, *, side="left", turn=False, flag=None):
     return tokens, flag(tokens) if flag else key_mask ^ turn
 
 
+def by_trying(prompt_len, n_layer):
+    memory = 0
+    while n_layer * (memory + 1) <= prompt_len:
+        memory += 1
+    return memory
+
+
 ANSWERS = {
+    prompts.check_longest: {
+        "right": [by_trying, lambda prompt_len, n_layer: prompt_len // n_layer],
+        "wrong": {
+            "hides the copies from the query alone": lambda prompt_len, n_layer: prompt_len,
+            "one too short where it divides": lambda prompt_len, n_layer: (prompt_len - 1) // n_layer,
+            "it is rounded up": lambda prompt_len, n_layer: -(-prompt_len // n_layer),
+            "a whole number of tokens": lambda prompt_len, n_layer: prompt_len / n_layer,
+            "more layers reach farther": lambda prompt_len, n_layer: prompt_len * n_layer,
+            "the first too": lambda prompt_len, n_layer: prompt_len // (n_layer + 1),
+            "you returned 1": lambda prompt_len, n_layer: 1,
+        },
+    },
     prompts.check_fill_left: {
         "right": [by_loop, by_lengths, prompts.solution_fill_left],
         "wrong": {

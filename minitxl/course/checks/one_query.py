@@ -1,0 +1,155 @@
+"""Check of notebook 13's cache: attention of the new token alone, with keys and values that are kept."""
+
+from collections.abc import Callable, Sequence
+from math import sqrt
+from typing import Any
+
+import torch
+from einops import rearrange
+from jaxtyping import Float
+from torch import Tensor
+
+from minitxl.attention import XLAttention
+from minitxl.course.exercises import Function, Verdict, judge
+from minitxl.positions import distances, sinusoids
+
+Kept = Float[Tensor, "head mem dim"]
+Step = tuple[Tensor, Tensor, Tensor]
+
+NAMES = ["attention", "x", "keys", "values", "r", "mem_len"]
+
+
+def solution_attend_one(
+    attention: XLAttention, x: Tensor, keys: Kept, values: Kept, r: Tensor, mem_len: int
+) -> Step:
+    """Return the attention's output for one new token, [1 model], and the last ``mem_len`` keys and values.
+
+    ``r`` [head dist dim] holds W_kR R of the distances dist-1 … 0, as many as there are keys or more.
+    """
+    return _attended(attention, x, keys, values, r, mem_len)
+
+
+def check_attend_one(attempt: Callable[..., Any]) -> Verdict:
+    """Check ``attempt(attention, x, keys, values, r, mem_len)``: output, keys and values after one token."""
+
+    def with_(**change: Any) -> Function:
+        return lambda *case: _attended(*case, **change)
+
+    mistakes: dict[str, Function | Sequence[Function]] = {
+        "the token does not see itself: add its key and value first, then attend": with_(own=False),
+        "the cache is cut before the token attends, so it sees one token too few: itself and mem_len before "
+        "it. Attend first, then cut": with_(cut_first=True),
+        "r is read from its far end: its rows are distances … 2, 1, 0, and n keys have the last n": with_(
+            rows="first"
+        ),
+        "r is turned around: the keys run from the farthest to the token itself, as its rows do": with_(
+            rows="turned"
+        ),
+        "the distances are missing: add (q + v) · r to (q + u) · k": with_(by_distance=False),
+        "u and v are interchanged: u meets the keys, v the distances": with_(swapped_biases=True),
+        "the biases are missing: q + u meets the keys, q + v the distances": with_(biased=False),
+        "scores are divided by the root of the width of a key, √dim": with_(scaled=False),
+        "scores are divided by the root of a head's width, d_head, and not of the model's": with_(wide=True),
+        "a mem_len of 0 keeps nothing, and [-0:] is all there is: keep from place n - mem_len on": with_(
+            cut="negative"
+        ),
+        "the heads lie one after the other in the projected vector: split it as (head dim)": with_(
+            split="1 (dim head) -> head 1 dim"
+        ),
+        "the cache is not cut: keep the last mem_len keys and values": with_(cut=None),
+        "the first keys are kept: the oldest stand first, and are the ones to drop": with_(cut="first"),
+        "the cache is returned as it was: the new key and value belong into it": with_(grows=False),
+        "the new key and value stand first: the oldest stand first, the new one at the end": with_(
+            front=True
+        ),
+        "keys come from W_kE, values from W_v: here they are interchanged": with_(interchanged=True),
+        "W_o is missing: it multiplies the heads' outputs, side by side": with_(projected=False),
+        "the heads are not side by side: merge them as head dim, head by head": with_(
+            merged="head 1 dim -> 1 (dim head)"
+        ),
+        "the softmax goes over the keys, the last axis of the scores": with_(axis=0),
+    }
+    praise = "one token is projected, no key is shifted, and the cache holds the last mem_len keys and values"
+    return judge(
+        attempt,
+        reference=solution_attend_one,
+        cases=_cases(),
+        mistakes=mistakes,
+        praise=praise,
+        names=NAMES,
+    )
+
+
+def _cases() -> list[tuple[Any, ...]]:
+    """Return a cache that is empty, one that fills, one that is full, and more distances than are needed."""
+    generator, cases = torch.Generator().manual_seed(13), []
+    for n_head, d_head, kept, mem_len in (
+        (2, 16, 0, 4),
+        (2, 16, 2, 4),
+        (3, 12, 4, 4),
+        (2, 16, 4, 4),
+        (1, 32, 1, 1),
+        (2, 16, 0, 0),
+    ):
+        with torch.random.fork_rng(devices=[]):  # a new layer draws random numbers
+            attention = XLAttention(n_head * d_head, n_head, d_head).double().requires_grad_(False)
+        for parameter in attention.parameters():
+            parameter.normal_(generator=generator)
+        R = sinusoids(distances(mem_len + 1), n_head * d_head, dtype=torch.float64)
+        r = rearrange(attention.W_kR(R), "dist (head dim) -> head dist dim", head=n_head)
+        sizes = (1, n_head * d_head), (n_head, kept, d_head), (n_head, kept, d_head)
+        drawn = [torch.randn(size, generator=generator, dtype=torch.float64) for size in sizes]
+        cases.append((attention, *drawn, r, mem_len))
+    return cases
+
+
+def _attended(
+    attention: XLAttention,
+    x: Tensor,
+    keys: Kept,
+    values: Kept,
+    r: Tensor,
+    mem_len: int,
+    *,
+    own: bool = True,
+    cut_first: bool = False,
+    rows: str = "last",
+    by_distance: bool = True,
+    swapped_biases: bool = False,
+    biased: bool = True,
+    scaled: bool = True,
+    wide: bool = False,
+    split: str = "1 (head dim) -> head 1 dim",
+    cut: str | None = "last",
+    grows: bool = True,
+    front: bool = False,
+    interchanged: bool = False,
+    projected: bool = True,
+    merged: str = "head 1 dim -> 1 (head dim)",
+    axis: int = -1,
+) -> Step:
+    """Return a step of the cache; the options make mistakes."""
+    matrices = attention.W_q, attention.W_kE, attention.W_v
+    q, k, value = (rearrange(W(x), split, head=attention.n_head) for W in matrices)
+    k, value = (value, k) if interchanged else (k, value)
+    u, v = (rearrange(bias, "head dim -> head 1 dim") for bias in (attention.u, attention.v))
+    u, v = (v, u) if swapped_biases else (u, v)
+    for_keys, for_distances = (q + u, q + v) if biased else (q, q)
+    longer = [
+        torch.cat([new, past] if front else [past, new], dim=1) for past, new in ((keys, k), (values, value))
+    ]
+    seen_keys, seen_values = (
+        one[:, -mem_len:] if cut_first else one if own else one[:, :-1] for one in longer
+    )
+    n_key = seen_keys.shape[1]
+    nearest = r[:, r.shape[1] - n_key :]
+    ordered = {"last": nearest, "first": r[:, :n_key], "turned": nearest.flip(1)}[rows]
+    scores = for_keys @ seen_keys.mT + (for_distances @ ordered.mT if by_distance else 0)
+    width = attention.d_model if wide else attention.d_head
+    weights = (scores / (sqrt(width) if scaled else 1)).softmax(dim=axis)
+    heads = rearrange(weights @ seen_values, merged)
+    begin = max(0, longer[0].shape[1] - mem_len)
+    cuts = {"last": slice(begin, None), "negative": slice(-mem_len, None), "first": slice(mem_len)}
+    places = slice(None) if cut is None else cuts[cut]
+    left = [one[:, places] for one in (longer if grows else [keys, values])]
+    return attention.W_o(heads) if projected else heads, left[0], left[1]
