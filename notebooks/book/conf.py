@@ -110,8 +110,11 @@ def is_silent_check(cell: dict[str, Any]) -> bool:
     folded = "hide-input" in cell["metadata"].get("tags", [])
     if cell["cell_type"] != "code" or not folded or cell["outputs"]:
         return False
-    found = (node for node in ast.walk(ast.parse("".join(cell["source"]))) if isinstance(node, ast.stmt))
-    return all(isinstance(one, ast.Import | ast.ImportFrom | ast.Assert | ast.For | ast.If) for one in found)
+    tree = ast.parse("".join(cell["source"]))
+    statements = (node for node in ast.walk(tree) if isinstance(node, ast.stmt))
+    return all(
+        isinstance(one, ast.Import | ast.ImportFrom | ast.Assert | ast.For | ast.If) for one in statements
+    )
 
 
 def with_links(text: str, depth: int = 0) -> str:

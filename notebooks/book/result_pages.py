@@ -56,12 +56,12 @@ def as_links(text: str, up: str) -> str:
 
 def linked() -> dict[str, set[str]]:
     """Return the results that the course links to, and the keys of each that a number links to."""
-    found: dict[str, set[str]] = {}
+    keys_by_result: dict[str, set[str]] = {}
     for path in sorted((ROOT / "notebooks").rglob("*")):
         if path.suffix in (".md", ".ipynb") and ".ipynb_checkpoints" not in path.parts:
             for _, name, key in LINK.findall(path.read_text("utf-8")):
-                found.setdefault(name, set()).update([key] if key else [])
-    return found
+                keys_by_result.setdefault(name, set()).update([key] if key else [])
+    return keys_by_result
 
 
 def pages(app: Sphinx) -> Iterator[tuple[str, dict[str, str], str]]:

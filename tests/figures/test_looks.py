@@ -1,4 +1,4 @@
-"""What a figure's marks, names and titles say is what its data are."""
+"""Tests of figures against their data: marks, names at lines, titles and scales."""
 
 import re
 from collections import Counter
