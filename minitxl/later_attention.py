@@ -187,10 +187,15 @@ class ALiBiAttention(BiasedAttention):
     m_h is the constant of head h, from ``slopes(n_head)``: nothing about positions is learned.
     """
 
+    slope: Float[Tensor, " head"]
+
+    def __init__(self, d_model: int, n_head: int, d_head: int, *, attention_dropout: float = 0.0) -> None:
+        super().__init__(d_model, n_head, d_head, attention_dropout=attention_dropout)
+        self.register_buffer("slope", torch.tensor(slopes(n_head)), persistent=False)
+
     def bias(self, dist: Int[Tensor, " dist"]) -> Bias:
         """Return -m_h times each distance."""
-        slope = torch.tensor(slopes(self.n_head), device=dist.device)
-        return -rearrange(slope, "head -> head 1") * dist
+        return -rearrange(self.slope, "head -> head 1") * dist
 
 
 def buckets(dist: Int[Tensor, " dist"], n_bucket: int, bucket_distance: int) -> Int[Tensor, " dist"]:
@@ -251,12 +256,12 @@ class T5Attention(BiasedAttention):
 #   model.Attention, new_attention    its class, and how it is built from the configuration
 #   model.DRAWN                       new names of parameters, drawn with standard deviation 0.02
 #   training.optimizer.BIASES         those new parameters with two axes or more that get no weight decay
-#   fast.kv_cache.HEADS_FROM_CACHE    a function (attention, q, k, v, r, cache) that returns its heads from
-#                                     a cache's keys and values. q is not yet divided by √d_head; r holds XL's
-#                                     distances, and other classes ignore it. If your class is a subclass of
-#                                     RotaryAttention, q and k are already turned, unless the cache has a
-#                                     ``clamp_len``. Without an entry, cached evaluation, validation and
-#                                     generation raise an error
+#   fast.cached_heads.HEADS           a function (attention, q, k, v, r, **options) that returns its heads
+#                                     from a cache's keys and values. q is not yet divided by √d_head; r
+#                                     holds XL's distances, and other classes ignore it. If your class is
+#                                     a subclass of RotaryAttention, q and k are already turned, unless
+#                                     the options have a ``clamp_len``. Without an entry, cached evaluation,
+#                                     validation and generation raise an error
 #   analysis.flops.PRODUCTS           how many dot products it takes for each pair of query and key
 #   fast.convert.FAST                 a faster class, if there is one, for this very class
 #

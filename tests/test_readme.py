@@ -90,6 +90,7 @@ RECIPES = {
     "demo": r"bin/minitxl demo$",
     "test": r"ruff check.*mypy.*pytest --num\S+ --max\S+ --dist=loadfile .*--nbval-lax .* tests notebooks/\*",
     "lab": r"bin/jupyter lab .*00_start_here\.ipynb$",
+    "gpu": r"-m gpu --device cuda --size real",
     "help": r"awk .*Makefile$",
     "book": r"sphinx-build .* build/book$",
     "figures": r"minitxl figures ablation$.*minitxl figures$",

@@ -57,8 +57,8 @@ def held(model: ModelConfig, train: TrainConfig, *, parts: int) -> dict[str, int
 def layer_bytes(model: ModelConfig, train: TrainConfig) -> int:
     """Return bytes that a layer keeps for its backward pass on a GPU, its memory among them.
 
-    It is run on tensors that have shapes and no numbers, its attention as ``gpu_attention.sdpa_bias``, since
-    which form is fastest only a GPU can tell. Dropout of attention weights is left out: that form
+    It is run on tensors that have shapes and no numbers, its attention as ``fast.attention.sdpa_bias``, as a
+    GPU runs blocks that are not compiled. Dropout of attention weights is left out: PyTorch's attention
     draws it once more in the backward pass, and keeps none.
     """
     alone = replace(model, n_layer=1, attention_dropout=0.0)

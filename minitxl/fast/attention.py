@@ -23,10 +23,11 @@ from minitxl.attention import (
     MultiHeadAttention,
     XLAttention,
     attention_mask,
+    distance_scores,
     merge_heads,
     split_heads,
 )
-from minitxl.fast import cpu_attention, gpu_attention
+from minitxl.fast import cpu_attention
 from minitxl.fast.dropout import FastDropout
 from minitxl.fast.eager import is_eager
 from minitxl.fast.inputs import AttentionInputs, bias_as_distances, biased_queries, project, project_distances
@@ -59,7 +60,7 @@ class FastMultiHeadAttention(MultiHeadAttention):
 
 
 class FastXLAttention(XLAttention):
-    """``XLAttention`` in blocks of queries on a CPU, by the fastest backend on a GPU."""
+    """``XLAttention`` in blocks of queries on a CPU, by PyTorch's attention on a GPU."""
 
     def forward(
         self, x: Hidden, memory: LayerMemory | None = None, **options: Unpack[AttentionOptions]
@@ -170,5 +171,12 @@ def dot_product_attention(
 
 def relative_attention(inputs: AttentionInputs) -> Heads:
     """Return the heads of ``XLAttention`` by the implementation for the inputs' device."""
-    on_cpu = inputs.q_u.device.type == "cpu"
-    return cpu_attention.in_blocks(inputs) if on_cpu else gpu_attention.relative(inputs)
+    return cpu_attention.in_blocks(inputs) if inputs.q_u.device.type == "cpu" else sdpa_bias(inputs)
+
+
+def sdpa_bias(inputs: AttentionInputs) -> Heads:
+    """Return the outputs of PyTorch's attention with (b) + (d) of Transformer-XL as its bias."""
+    q_u, q_v, k, v, r, rate, *_ = inputs
+    masked = rearrange(~inputs.mask(), "batch query key -> batch 1 query key")
+    bias = distance_scores(q_v, r[:, 1:]).masked_fill(masked, float("-inf"))
+    return scaled_dot_product_attention(q_u, k, v, attn_mask=bias, dropout_p=rate, scale=1.0)

@@ -96,6 +96,7 @@ def _replaced(
         kind = table.get(type(module), type(module))
         done[id(module)] = exchanged = kind.__new__(kind)
         vars(exchanged).update(vars(module))  # the dictionaries of parameters and buffers themselves: shared
+        vars(exchanged).pop("_compiled_call_impl", None)  # ``module.compile`` has bound it to ``module``
         children = {
             name: None if child is None else _replaced(child, table, done)
             for name, child in module._modules.items()

@@ -8,57 +8,30 @@ Distances too are projected once, and again only when a segment is longer than a
 holds the model in its fast form; ``step`` takes the model again, and refuses the cache of another model. A
 step writes into the buffers of the cache it is given, so only the newest cache of a text is valid, and
 none is valid once a weight has changed. Everything runs in evaluation mode and without gradients.
+
+On a CUDA GPU, once memory is full and several steps had the same shapes, the next one is recorded as a CUDA
+graph. The cache then holds the recording, and further steps of these shapes replay it.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
-from einops import rearrange
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from minitxl.arguments import check_key_mask, check_kind, check_length, check_options
-from minitxl.attention import (
-    Heads,
-    Hidden,
-    Keys,
-    MultiHeadAttention,
-    ShawAttention,
-    XLAttention,
-    attention_mask,
-    masked_softmax,
-    merge_heads,
-    split_heads,
-)
-from minitxl.fast.attention import (
-    FastALiBiAttention,
-    FastMultiHeadAttention,
-    FastRotaryAttention,
-    FastT5Attention,
-    FastXLAttention,
-    dot_product_attention,
-    relative_attention,
-)
+from minitxl.attention import Hidden, XLAttention, merge_heads, split_heads
+from minitxl.fast import cached_heads, cuda
 from minitxl.fast.bfloat16 import Precision
 from minitxl.fast.convert import to_decode
-from minitxl.fast.inputs import (
-    AttentionInputs,
-    Distances,
-    bias_as_distances,
-    biased_queries,
-    project_distances,
-)
+from minitxl.fast.inputs import project_distances
 from minitxl.fast.linear import FastLinear, joined, projected
 from minitxl.fast.rotary import Angles, turn
-from minitxl.later_attention import (
-    ALiBiAttention,
-    BiasedAttention,
-    RotaryAttention,
-    T5Attention,
-    sin_and_cos,
-)
+from minitxl.later_attention import RotaryAttention, sin_and_cos
 from minitxl.model import Attention, Tokens, TransformerLM
+
+RECORD_AFTER = 4
+"""Steps of the same shapes with a full memory, after which a GPU's next step is recorded."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +58,12 @@ class Cache:
     end: int = 0
     tokens_read: int = 0
     """Tokens read so far, those of the memory and all before it: the position of the next token."""
+    shapes: tuple[torch.Size, ...] = ()
+    """Shapes of the last step's tokens, and targets if it had any."""
+    repeats: int = 0
+    """Steps in a row that had these shapes and found a full memory."""
+    recorded: cuda.RecordedStep | None = None
+    """The step as a CUDA graph, which reads and writes this cache's buffers; None before it is recorded."""
 
 
 def start(
@@ -126,10 +105,10 @@ def start(
 def check_attentions(model: TransformerLM) -> None:
     """Raise a ValueError for a model with an attention whose heads the cache can't compute."""
     for block in model.blocks:
-        if type(block.attention) not in HEADS_FROM_CACHE:
+        if type(block.attention) not in cached_heads.HEADS:
             raise ValueError(
                 f"the key-value cache must know the attention, got {type(block.attention).__name__}: "
-                "score with model and extend, or add the attention to kv_cache.HEADS_FROM_CACHE"
+                "score with model and extend, or add the attention to cached_heads.HEADS"
             )
 
 
@@ -140,34 +119,87 @@ def step(
 
     False in ``key_mask`` masks a token of this segment, for its queries and for all later ones.
     """
-    with torch.inference_mode():
-        hidden, cache = _read(model, tokens, cache, key_mask)
-        return cache.model.output.log_probs(hidden), cache
+    return _advance(model, cache, (tokens,), key_mask)
 
 
 def token_losses(
     model: TransformerLM, tokens: Tokens, targets: Tokens, cache: Cache
 ) -> tuple[Float[Tensor, "batch seg"], Cache]:
     """Return -log p(target) of each token in nats, in token order, and the cache with these tokens."""
+    return _advance(model, cache, (tokens, targets), None)
+
+
+def _advance(
+    model: TransformerLM,
+    cache: Cache,
+    ids: tuple[Tokens, ...],
+    key_mask: Bool[Tensor, "batch seg"] | None,
+) -> tuple[Float[Tensor, "batch seg *vocab"], Cache]:
+    """Return log-probabilities, or with targets in ``ids`` losses, and the cache with these tokens."""
+    _check(model, cache, ids[0], key_mask)
     with torch.inference_mode():
-        hidden, cache = _read(model, tokens, cache, None)
-        return cache.model.losses(hidden, targets), cache
+        if cache.recorded is not None and key_mask is None and cache.recorded.fits(ids):
+            output = cache.recorded.run(ids)
+            return output, replace(cache, tokens_read=cache.tokens_read + ids[0].shape[1])
+        output, after = _compute(cache, ids, key_mask)
+        return output, _recorded(after, ids) if after.repeats == RECORD_AFTER else after
 
 
-def _read(
-    model: TransformerLM, tokens: Tokens, cache: Cache, key_mask: Bool[Tensor, "batch seg"] | None
-) -> tuple[Hidden, Cache]:
-    """Return the last layer's output, and the cache with these tokens in it."""
+def _check(
+    model: TransformerLM, cache: Cache, tokens: Tokens, key_mask: Bool[Tensor, "batch seg"] | None
+) -> None:
     check_kind("model", model, TransformerLM)
     check_kind("cache", cache, Cache)
     if next(model.parameters()) is not next(cache.model.parameters()):
         raise ValueError("cache must be one that start made for this model, got another model's")
-    model = cache.model
     model.check_segment_tokens(tokens)
     if len(tokens) != cache.buffers.shape[2]:
         raise ValueError(f"tokens must have the cache's {cache.buffers.shape[2]} rows, got {len(tokens)}")
     if key_mask is not None:
         check_key_mask(key_mask, batch=len(tokens), n_key=tokens.shape[1])
+
+
+def _compute(
+    cache: Cache, ids: tuple[Tokens, ...], key_mask: Bool[Tensor, "batch seg"] | None
+) -> tuple[Float[Tensor, "batch seg *vocab"], Cache]:
+    """Return log-probabilities or losses, and the cache, which counts the steps with a full memory."""
+    model, tokens = cache.model, ids[0]
+    hidden, after = _read(tokens, cache, key_mask)
+    output = model.output.log_probs(hidden) if len(ids) == 1 else model.losses(hidden, ids[1])
+    shapes, full = tuple(one.shape for one in ids), cache.end - cache.begin == cache.mem_len
+    alike = full and shapes == cache.shapes and key_mask is None
+    return output, replace(after, shapes=shapes, repeats=cache.repeats + 1 if alike else 0, recorded=None)
+
+
+def _recorded(cache: Cache, ids: tuple[Tokens, ...]) -> Cache:
+    """Return the cache with its next step recorded, if it can be.
+
+    A recorded step finds the memory at the beginning of the buffers, and leaves the next one there. The
+    angles of rotary positions change with each token that is read, so such steps are not recorded.
+    """
+    model, length, seg = cache.model, cache.mem_len, ids[0].shape[1]
+    if not cuda.can_record(model.config, ids[0].device) or model.config.attention == "rotary":
+        return cache
+    ids = tuple(one.clone() for one in ids)
+    buffers = cache.buffers[..., cache.begin : cache.end, :]
+    buffers = torch.cat([buffers, buffers.new_zeros(*buffers.shape[:4], seg, buffers.shape[5])], dim=4)
+    mask = None if cache.key_mask is None else cache.key_mask.clone()
+    cache = replace(cache, buffers=buffers, key_mask=mask, begin=0, end=length)
+
+    def step() -> Tensor:
+        output, after = _compute(cache, ids, None)
+        buffers[..., :length, :] = buffers[..., seg:, :].clone()
+        if mask is not None:
+            mask.copy_(after.key_mask)
+        return output
+
+    state = [buffers] if mask is None else [buffers, mask]
+    return replace(cache, recorded=cuda.record(step, ids, state))
+
+
+def _read(tokens: Tokens, cache: Cache, key_mask: Bool[Tensor, "batch seg"] | None) -> tuple[Hidden, Cache]:
+    """Return the last layer's output, and the cache with these tokens in it."""
+    model = cache.model
     cache = _with_room(cache, tokens.shape[1])
     cache = replace(
         cache,
@@ -215,7 +247,9 @@ def _attend(
         q, new_k = turn(q, *angles), turn(new_k, *angles)
     k, v = buffers
     k[:, :, -x.shape[1] :], v[:, :, -x.shape[1] :] = new_k, new_v
-    return attention.W_o(merge_heads(HEADS_FROM_CACHE[type(attention)](attention, q, k, v, r, cache)))
+    options = {"window": cache.window, "clamp_len": cache.clamp_len, "key_mask": cache.key_mask}
+    heads = cached_heads.HEADS[type(attention)](attention, q, k, v, r, **options)
+    return attention.W_o(merge_heads(heads))
 
 
 def _key_projection(attention: Attention) -> nn.Linear:
@@ -229,69 +263,6 @@ def _angles(model: TransformerLM, cache: Cache, seg: int) -> tuple[Angles, Angle
     position = torch.arange(cache.tokens_read, cache.tokens_read + seg, device=cache.buffers.device)
     sin, cos = sin_and_cos(position, model.config.d_head, next(model.parameters()).dtype)
     return sin, cos
-
-
-def _absolute_heads(
-    attention: MultiHeadAttention, q: Heads, k: Keys, v: Keys, r: Distances, cache: Cache
-) -> Heads:
-    return dot_product_attention(q, k, v, window=cache.window, key_mask=cache.key_mask)
-
-
-def _shaw_heads(attention: ShawAttention, q: Heads, k: Keys, v: Keys, r: Distances, cache: Cache) -> Heads:
-    n_query, n_key = q.shape[2], k.shape[2]
-    mask = attention_mask(n_query, n_key, window=cache.window, key_mask=cache.key_mask, device=q.device)
-    q, k, v = (heads.to(attention.a_K.dtype) for heads in (q, k, v))
-    weights = attention.shaw_weights(q, k, mask, cache.clamp_len)
-    return attention.shaw_values(weights, v, cache.clamp_len)
-
-
-def _xl_heads(attention: XLAttention, q: Heads, k: Keys, v: Keys, r: Distances, cache: Cache) -> Heads:
-    r = r[:, -k.shape[2] - 1 :]  # distances n_key … 0, one more than keys (fast.inputs)
-    q_u, q_v = biased_queries(attention, q)
-    inputs = AttentionInputs(q_u, q_v, k, v, r, window=cache.window, key_mask=cache.key_mask)
-    return relative_to_one(inputs) if q.shape[2] == 1 else relative_attention(inputs)
-
-
-def _rotary_heads(
-    attention: RotaryAttention, q: Heads, k: Keys, v: Keys, r: Distances, cache: Cache
-) -> Heads:
-    if cache.clamp_len is None:  # queries and keys are rotated: _attend
-        return dot_product_attention(q, k, v, window=cache.window, key_mask=cache.key_mask)
-    mask = attention_mask(
-        q.shape[2], k.shape[2], window=cache.window, key_mask=cache.key_mask, device=q.device
-    )
-    return masked_softmax(attention.scores(q, k, cache.clamp_len), mask) @ v
-
-
-def _biased_heads(
-    attention: BiasedAttention, q: Heads, k: Keys, v: Keys, r: Distances, cache: Cache
-) -> Heads:
-    options = {"window": cache.window, "clamp_len": cache.clamp_len, "key_mask": cache.key_mask}
-    inputs = bias_as_distances(attention, q, k, v, **options)
-    return relative_to_one(inputs) if q.shape[2] == 1 else relative_attention(inputs)
-
-
-HEADS_FROM_CACHE: dict[type, Callable[..., Heads]] = {
-    MultiHeadAttention: _absolute_heads,
-    FastMultiHeadAttention: _absolute_heads,
-    ShawAttention: _shaw_heads,
-    XLAttention: _xl_heads,
-    FastXLAttention: _xl_heads,
-    RotaryAttention: _rotary_heads,
-    FastRotaryAttention: _rotary_heads,
-    **dict.fromkeys((ALiBiAttention, FastALiBiAttention, T5Attention, FastT5Attention), _biased_heads),
-}
-"""Functions that compute an attention's heads from the cache's keys and values, by exact class."""
-
-
-def relative_to_one(inputs: AttentionInputs) -> Float[Tensor, "batch head 1 dim"]:
-    """Return ``relative_attention`` for a single query, whose distances are in the keys' order already."""
-    q_u, q_v, k, v, r, _, window, key_mask = inputs
-    bd = r[:, 1:] @ rearrange(q_v, "batch head 1 dim -> head dim batch")
-    ac = k @ q_u.mT  # the long factor on the left, which bfloat16's product on a CPU needs to be fast
-    scores = ac.mT + rearrange(bd, "head key batch -> batch head 1 key")
-    masked = key_mask is not None or (window is not None and window < k.shape[2])
-    return masked_softmax(scores, inputs.mask() if masked else None) @ v
 
 
 def _with_room(cache: Cache, seg: int) -> Cache:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import isfinite, log
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -22,7 +22,7 @@ from torch.optim.swa_utils import AveragedModel
 from minitxl.arguments import check_kind
 from minitxl.config import ModelConfig
 from minitxl.data.batching import ContiguousBatches, Segment
-from minitxl.fast import kv_cache, optimize
+from minitxl.fast import cuda, kv_cache, optimize
 from minitxl.fast.bfloat16 import check_precision, products_in
 from minitxl.fields import check, whole
 from minitxl.memory import extend
@@ -67,8 +67,8 @@ class Run:
     """State of the generators, by device type."""
     average: AveragedModel | None
     """Mean of the weights after each step since ``average_from``; None without averaging."""
-    token_losses: nn.Module
-    """``model.token_losses``, its gradients averaged over all processes."""
+    segment_loss: nn.Module
+    """A ``SegmentLoss`` of the model, its gradients averaged over all processes."""
     accumulate: int
     """Parts into which a step divides its lanes, to need less memory."""
     tokens: int = 0
@@ -107,17 +107,29 @@ class Record(NamedTuple):
     """Lanes of the validation text that were scored."""
 
 
-class TokenLosses(nn.Module):
-    """``model.token_losses`` as a module's forward, as DistributedDataParallel needs it."""
+class SegmentLoss(nn.Module):
+    """The mean loss of a segment as a module's forward, which several processes and CUDA graphs need."""
 
-    def __init__(self, model: TransformerLM) -> None:
+    def __init__(self, model: TransformerLM, settings: TrainConfig) -> None:
         super().__init__()
-        self.model = model
+        self.model, self.settings = model, settings
 
     def forward(
-        self, tokens: Tensor, targets: Tensor, memory: Tensor | None, **how: Any
+        self, tokens: Tensor, targets: Tensor, memory: Tensor, key_mask: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        return self.model.token_losses(tokens, targets, memory, **how)
+        """Return the mean of the losses in nats, or of their second half, and the detached states."""
+        settings = self.settings
+        with products_in(settings.precision, memory.device):
+            losses, states = self.model.token_losses(
+                tokens,
+                targets,
+                memory,
+                window=settings.window,
+                clamp_len=settings.clamp_len,
+                key_mask=key_mask,
+            )
+            first = losses.shape[1] // 2 if settings.loss == "half" else 0
+            return losses[:, first:].mean(), states.detach()
 
 
 def start(
@@ -146,8 +158,8 @@ def start(
         random = _random_state(device)
     optimizer = adamw(model, settings)
     average = None if settings.average_from is None else AveragedModel(model)
-    token_losses = distributed.parallel(TokenLosses(model), ragged=bool(config.cutoffs))
-    return Run(model.train(), optimizer, settings, 0, None, random, average, token_losses, accumulate)
+    segment_loss = _segment_loss(model.train(), settings, accumulate)
+    return Run(model, optimizer, settings, 0, None, random, average, segment_loss, accumulate)
 
 
 def train_steps(run: Run, lanes: ContiguousBatches, valid: Tensor | None = None) -> Iterator[Record]:
@@ -217,33 +229,44 @@ def _backward(run: Run, segment: Segment, memory: Tensor) -> tuple[float, Tensor
     tokens, targets = (ids.to(run.device).chunk(parts) for ids in segment)
     nats, detached = 0.0, []
     for part, part_memory in enumerate(memory.chunk(parts, dim=1)):
-        with distributed.without_sync(run.token_losses, when=part < parts - 1):
-            key_mask = None
-            if settings.mem_len and may_compile(run):
-                part_memory, key_mask = padded(
-                    part_memory, mem_len=settings.mem_len, seg_len=settings.seg_len
-                )
-            with products_in(settings.precision, run.device):
-                losses, states = run.token_losses(
-                    tokens[part],
-                    targets[part],
-                    part_memory,
-                    window=settings.window,
-                    clamp_len=settings.clamp_len,
-                    key_mask=key_mask,
-                )
-                first = losses.shape[1] // 2 if settings.loss == "half" else 0
-                loss = losses[:, first:].mean() / parts
-            loss.backward()
-        nats += loss.item()
-        detached.append(states.detach())  # frees the part's graph; extend would detach them anyway
+        inputs = tokens[part], targets[part], *_of_constant_length(part_memory, settings)
+        with distributed.without_sync(run.segment_loss, when=part < parts - 1):
+            loss, states = run.segment_loss(*inputs)
+            (loss / parts).backward()
+        nats += loss.item() / parts
+        detached.append(states)
     (nats,) = distributed.summed([nats / distributed.size()])
     return nats / log(2), torch.cat(detached, dim=1)
 
 
-def may_compile(run: Run) -> bool:
-    """Return True if ``gpu_attention`` may compile this run's attention, for memory of constant length."""
-    return run.device.type == "cuda" and run.model.config.attention == "xl"
+def _of_constant_length(memory: Tensor, settings: TrainConfig) -> tuple[Tensor, ...]:
+    """Return the memory; on a GPU padded to its full length, with the mask that hides the padding.
+
+    What is compiled or recorded for one length is so not compiled or recorded again while memory fills.
+    """
+    if not settings.mem_len or not needs_constant_length(memory.device):
+        return (memory,)
+    return padded(memory, mem_len=settings.mem_len, seg_len=settings.seg_len)
+
+
+def needs_constant_length(device: torch.device) -> bool:
+    """Return True if training steps may be compiled and recorded on this device."""
+    return device.type == "cuda"
+
+
+def _segment_loss(model: TransformerLM, settings: TrainConfig, accumulate: int) -> nn.Module:
+    """Return the module that computes the loss; on a GPU, where it pays and can be, compiled and recorded."""
+    device, lanes = next(model.parameters()).device, settings.batch // distributed.size() // accumulate
+    c, seg_len, mem_len = model.config, settings.seg_len, settings.mem_len
+    if device.type == "cuda" and lanes * c.n_head * seg_len * (mem_len + seg_len) >= cuda.WORTH_COMPILING:
+        model = cuda.compiled(model)
+    loss = SegmentLoss(model, settings)
+    # The parts of a step add to the same gradients, and processes exchange them: neither is recorded.
+    if accumulate > 1 or distributed.size() > 1 or not cuda.can_record(c, device):
+        return distributed.parallel(loss, ragged=bool(c.cutoffs))
+    tokens = torch.zeros(lanes, seg_len, dtype=torch.int64, device=device)
+    memory = model.empty_memory(lanes)
+    return cuda.record_training(loss, (tokens, tokens.clone(), *_of_constant_length(memory, settings)))
 
 
 def validate(run: Run, stream: Tensor, attention_len: int | None = None) -> float:

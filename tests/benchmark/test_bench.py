@@ -239,7 +239,7 @@ def small(monkeypatch):
     monkeypatch.setattr(bench, "SIZES", {"S": TINY, "M": TINY})
     monkeypatch.setattr(bench, "LENGTHS", {"generation": {"batch": 1, "seg_len": 1}})
     monkeypatch.setattr(bench, "limits_of", lambda work, device: limits.limits_of(work, device)[:1])
-    monkeypatch.setattr(bench, "PROCESSES", 2)
+    monkeypatch.setattr(bench, "PROCESSES", {"cpu": 2, "cuda": 2})
     monkeypatch.setattr(
         bench,
         "systems_of",

@@ -1,7 +1,7 @@
 """Everything that needs a GPU, in pieces of ten minutes at most, into one folder of results.
 
     make gpu                          all pieces that have no result yet
-    make gpu PIECES="tests kernels"   these, even if they have one
+    make gpu PIECES="tests steps"     these, even if they have one
     make gpu DEVICE=cpu SIZE=tiny     a rehearsal without a GPU: tiny shapes, whose times say nothing
 
 A piece is a command in a process of its own. Its output is NAME.log; pieces.json has the machine and, of
@@ -32,7 +32,7 @@ ITEMS: tuple[bench.Name, ...] = (
     *("training-large", "memory-large"),
 )
 NOTEBOOKS = "08_xl_four_terms", "10_training", "11_attention_over_memory"
-TESTED = "fast/test_gpu_attention.py", "training/test_loop.py", "benchmark/test_bench.py"
+TESTED = "fast/test_cuda.py", "training/test_loop.py", "benchmark/test_bench.py"
 HERE = Path(__file__).parent.parent
 Command = list[str]
 
@@ -51,7 +51,7 @@ def pieces(device: str, size: str, folder: Path) -> dict[str, Command]:
     }
     return {
         "tests": [python, "-m", "pytest", "-q", "-k", "gpu or cuda", *tests],
-        "kernels": [python, "-m", "gpu.kernels", *sized],
+        "steps": [python, "-m", "gpu.steps", *sized],
         **benches,
         **notebooks,
     }

@@ -5,40 +5,31 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from gpu import bench_item, kernels
+from gpu import bench_item, steps
 from gpu.__main__ import ITEMS, LONGEST, main, pieces, run
 
 from minitxl.benchmark import bench
 from minitxl.experiments.shared import results
-from minitxl.fast import gpu_attention
 
 TINY = ["--device", "cpu", "--size", "tiny", "--folder"]
 
 
 @pytest.fixture
 def ours_alone(monkeypatch):
-    """Backends that need no compiler, and one system to time."""
-    for name in ("sdpa_bias", "eager"):
-        monkeypatch.setitem(BACKENDS, name, getattr(gpu_attention, name))
-    monkeypatch.setattr(gpu_attention, "backends", lambda: BACKENDS)
+    """One system to time."""
     monkeypatch.setattr(bench, "systems_of", lambda work, size: ("minitxl-explicit",))
-    monkeypatch.setattr(bench, "PROCESSES", 2)
+    monkeypatch.setattr(bench, "PROCESSES", {"cpu": 2})
     monkeypatch.setattr(bench, "SIZES", bench.SIZES)  # bench_item puts tiny ones there
 
 
-BACKENDS: dict = {}
-
-
-def test_kernels_are_timed_and_compared_with_the_eager_one(ours_alone, tmp_path):
-    gpu_attention.timed.cache_clear()
-    kernels.main([*TINY, str(tmp_path)])
-    found = json.loads((tmp_path / "kernels.json").read_text())["backends"]
-    assert set(found) == {"tiny, float32", "tiny, bfloat16"}
-    for name, backends in found.items():
-        assert set(backends) == {"sdpa_bias", "eager"}
-        for told in backends.values():
-            assert told["seconds"] > 0
-            assert told["off"] < (1e-5 if name.endswith("float32") else 0.05)
+def test_each_way_to_train_is_timed(tmp_path):
+    steps.main([*TINY, str(tmp_path)])
+    found = json.loads((tmp_path / "steps.json").read_text())["ways"]
+    assert set(found) == {"tiny"}
+    assert set(found["tiny"]) == set(steps.WAYS)
+    for told in found["tiny"].values():
+        assert told["seconds"] > 0
+        assert told["bits"] == pytest.approx(found["tiny"]["plain"]["bits"], rel=1e-6)
 
 
 def test_an_item_is_a_result_in_a_folder_of_its_own(ours_alone, tmp_path):
@@ -49,7 +40,7 @@ def test_an_item_is_a_result_in_a_folder_of_its_own(ours_alone, tmp_path):
 
 def test_every_piece_is_a_command_that_ends_in_time(tmp_path):
     commands = pieces("cuda", "real", tmp_path)
-    assert {"tests", "kernels", "notebook-08", "notebook-10", "notebook-11", *ITEMS} == set(commands)
+    assert {"tests", "steps", "notebook-08", "notebook-10", "notebook-11", *ITEMS} == set(commands)
     assert LONGEST <= 600
     for command in commands.values():
         for word in command:
@@ -78,7 +69,7 @@ def test_pieces_that_succeeded_are_not_run_again(tmp_path, monkeypatch):
     ("words", "sentence"),
     [
         (["--device", "cuda"], "device must be cpu where there is no CUDA GPU, got cuda"),
-        (["--device", "cpu", "bench"], "a piece must be one of tests, kernels, training-M"),
+        (["--device", "cpu", "bench"], "a piece must be one of tests, steps, training-M"),
     ],
 )
 def test_what_can_not_be_is_refused(words, sentence, capsys, monkeypatch):

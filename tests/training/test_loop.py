@@ -8,7 +8,7 @@ from small_runs import LANES, SETTINGS, STREAM, assert_same_weights, new_run, we
 
 from minitxl.attention import XLAttention
 from minitxl.data.batching import ContiguousBatches
-from minitxl.fast import bfloat16, gpu_attention
+from minitxl.fast import bfloat16
 from minitxl.memory import extend
 from minitxl.training import loop
 from minitxl.training.config import TrainConfig
@@ -140,16 +140,17 @@ def test_bfloat16_trains_on_a_cpu_as_float32_does(monkeypatch, encoding):
 
 
 @pytest.mark.parametrize("accumulate", [1, 3])
-def test_memory_of_constant_length_trains_alike(monkeypatch, accumulate):
-    """As on a GPU, where what is compiled must not be compiled again while memory fills."""
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_memory_of_constant_length_trains_alike(monkeypatch, encoding, accumulate):
+    """As on a GPU, where what is compiled or recorded must not be so again while memory fills."""
     settings, lengths, found = replace(SETTINGS, mem_len=20, steps=6), {False: set(), True: set()}, []
-    for compiles in (False, True):
-        monkeypatch.setattr(loop, "may_compile", lambda run, answer=compiles: answer)
-        run = loop.start(small_config(), settings, accumulate=accumulate)
+    for constant in (False, True):
+        monkeypatch.setattr(loop, "needs_constant_length", lambda device, answer=constant: answer)
+        run = loop.start(small_config(**ENCODINGS[encoding]), settings, accumulate=accumulate)
         read = run.model.hidden
 
-        def watched(tokens, memory, read=read, compiles=compiles, **how):
-            lengths[compiles].add(memory.shape[2])
+        def watched(tokens, memory, read=read, constant=constant, **how):
+            lengths[constant].add(memory.shape[2])
             return read(tokens, memory, **how)
 
         monkeypatch.setattr(run.model, "hidden", watched)
@@ -158,19 +159,6 @@ def test_memory_of_constant_length_trains_alike(monkeypatch, accumulate):
     assert lengths[True] == {20}
     assert len(lengths[False]) > 2
     assert found[0] == pytest.approx(found[1], rel=1e-5)
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
-def test_on_a_gpu_attention_is_compiled_once_while_memory_fills():
-    """With scores enough that the forms are timed, and every shape but one would be a graph more."""
-    config = small_config(d_model=64, n_head=2, d_head=32)
-    settings = replace(SETTINGS, seg_len=256, mem_len=1024, batch=8, steps=6)
-    gpu_attention.timed.cache_clear()
-    run = loop.start(config, settings, device="cuda")
-    text = torch.randint(config.vocab_size, (8 * 256 * 7 + 1,), generator=torch.Generator().manual_seed(0))
-    records = list(loop.train_steps(run, ContiguousBatches(text, batch=8, seg_len=256)))
-    assert gpu_attention.timed.cache_info().misses == 1
-    assert len(records) == 6
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")

@@ -1,0 +1,117 @@
+"""Each attention's heads, computed from the keys and values of the key-value cache.
+
+A function for a class takes the attention, queries q that are not divided by √d_head, keys k and values v of
+memory and segment, XL's projected distances r, and the options of the call. It returns the heads' outputs.
+"""
+
+from collections.abc import Callable
+from typing import Unpack
+
+from einops import rearrange
+from jaxtyping import Float
+from torch import Tensor
+
+from minitxl.attention import (
+    AttentionOptions,
+    Heads,
+    Keys,
+    Mask,
+    MultiHeadAttention,
+    ShawAttention,
+    XLAttention,
+    attention_mask,
+    masked_softmax,
+)
+from minitxl.fast.attention import (
+    FastALiBiAttention,
+    FastMultiHeadAttention,
+    FastRotaryAttention,
+    FastT5Attention,
+    FastXLAttention,
+    dot_product_attention,
+    relative_attention,
+)
+from minitxl.fast.inputs import AttentionInputs, Distances, bias_as_distances, biased_queries
+from minitxl.later_attention import ALiBiAttention, BiasedAttention, RotaryAttention, T5Attention
+
+
+def absolute_heads(
+    attention: MultiHeadAttention,
+    q: Heads,
+    k: Keys,
+    v: Keys,
+    r: Distances,
+    **options: Unpack[AttentionOptions],
+) -> Heads:
+    return dot_product_attention(q, k, v, window=options["window"], key_mask=options["key_mask"])
+
+
+def shaw_heads(
+    attention: ShawAttention, q: Heads, k: Keys, v: Keys, r: Distances, **options: Unpack[AttentionOptions]
+) -> Heads:
+    mask = _mask(q, k, options)
+    q, k, v = (heads.to(attention.a_K.dtype) for heads in (q, k, v))
+    weights = attention.shaw_weights(q, k, mask, options["clamp_len"])
+    return attention.shaw_values(weights, v, options["clamp_len"])
+
+
+def xl_heads(
+    attention: XLAttention, q: Heads, k: Keys, v: Keys, r: Distances, **options: Unpack[AttentionOptions]
+) -> Heads:
+    r = r[:, -k.shape[2] - 1 :]  # distances n_key … 0, one more than keys (fast.inputs)
+    q_u, q_v = biased_queries(attention, q)
+    inputs = AttentionInputs(q_u, q_v, k, v, r, window=options["window"], key_mask=options["key_mask"])
+    return relative_to_one(inputs) if q.shape[2] == 1 else relative_attention(inputs)
+
+
+def rotary_heads(
+    attention: RotaryAttention,
+    q: Heads,
+    k: Keys,
+    v: Keys,
+    r: Distances,
+    **options: Unpack[AttentionOptions],
+) -> Heads:
+    if options["clamp_len"] is None:  # queries and keys are rotated: kv_cache._attend
+        return dot_product_attention(q, k, v, window=options["window"], key_mask=options["key_mask"])
+    return masked_softmax(attention.scores(q, k, options["clamp_len"]), _mask(q, k, options)) @ v
+
+
+def biased_heads(
+    attention: BiasedAttention,
+    q: Heads,
+    k: Keys,
+    v: Keys,
+    r: Distances,
+    **options: Unpack[AttentionOptions],
+) -> Heads:
+    inputs = bias_as_distances(attention, q, k, v, **options)
+    return relative_to_one(inputs) if q.shape[2] == 1 else relative_attention(inputs)
+
+
+def _mask(q: Heads, k: Keys, options: AttentionOptions) -> Mask:
+    window, key_mask = options["window"], options["key_mask"]
+    return attention_mask(q.shape[2], k.shape[2], window=window, key_mask=key_mask, device=q.device)
+
+
+HEADS: dict[type, Callable[..., Heads]] = {
+    MultiHeadAttention: absolute_heads,
+    FastMultiHeadAttention: absolute_heads,
+    ShawAttention: shaw_heads,
+    XLAttention: xl_heads,
+    FastXLAttention: xl_heads,
+    RotaryAttention: rotary_heads,
+    FastRotaryAttention: rotary_heads,
+    **dict.fromkeys((ALiBiAttention, FastALiBiAttention, T5Attention, FastT5Attention), biased_heads),
+}
+"""The function of each attention, by exact class."""
+
+
+def relative_to_one(inputs: AttentionInputs) -> Float[Tensor, "batch head 1 dim"]:
+    """Return ``relative_attention`` for a single query, whose distances are in the keys' order already."""
+    q_u, q_v, k, v, r, _, window, key_mask = inputs
+    bd = r[:, 1:] @ rearrange(q_v, "batch head 1 dim -> head dim batch")
+    ac = k @ q_u.mT  # the long factor on the left, which bfloat16's product on a CPU needs to be fast
+    scores = ac.mT + rearrange(bd, "head key batch -> batch head 1 key")
+    masked = key_mask is not None or (window is not None and window < k.shape[2])
+    return masked_softmax(scores, inputs.mask() if masked else None) @ v

@@ -1,0 +1,124 @@
+"""Faster steps on a CUDA GPU: blocks through PyTorch's compiler, and steps recorded as CUDA graphs.
+
+To start a kernel takes a processor longer than most kernels of a small model run, and a step has thousands
+of them. A CUDA graph is a recording of a step's kernels, which the GPU runs one after another by itself. It
+reads and writes the same places in memory each time. So a step can be recorded only if all its shapes
+stay the same and nothing in it waits for a value from the GPU, as the adaptive softmax does.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar, cast, runtime_checkable
+
+import torch
+from torch import Tensor, nn
+
+from minitxl.config import ModelConfig
+from minitxl.fast.convert import optimize
+from minitxl.model import TransformerLM
+
+WORTH_COMPILING = 2**22
+"""Scores of a layer from which on a training step is compiled. That takes many seconds, which a smaller model
+would not earn back."""
+WARM_UP = 3
+"""Runs of a step before it is recorded, in which libraries choose their kernels."""
+
+Step = TypeVar("Step", bound=nn.Module)
+
+
+@runtime_checkable
+class Recording(Protocol):
+    """What ``torch.cuda.CUDAGraph`` has."""
+
+    def replay(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class RecordedStep:
+    """A recorded step, and the places where it reads its inputs and writes its output."""
+
+    recording: Recording
+    inputs: tuple[Tensor, ...]
+    output: Tensor
+
+    def fits(self, inputs: Sequence[Tensor]) -> bool:
+        """Return True if the inputs have the shapes that were recorded."""
+        return [place.shape for place in self.inputs] == [tensor.shape for tensor in inputs]
+
+    def run(self, inputs: Sequence[Tensor]) -> Tensor:
+        """Return the output for these inputs; the tensors that the step changes are changed."""
+        for place, tensor in zip(self.inputs, inputs, strict=True):
+            place.copy_(tensor)
+        self.recording.replay()
+        return self.output.clone()
+
+
+def can_record(config: ModelConfig, device: torch.device) -> bool:
+    """Return True if the steps of such a model can be recorded on this device."""
+    return device.type == "cuda" and not config.cutoffs
+
+
+def record(
+    step: Callable[[], Tensor], inputs: Sequence[Tensor], state: Sequence[Tensor]
+) -> RecordedStep | None:
+    """Return the step, recorded, or None where CUDA refuses it.
+
+    The step reads ``inputs`` and changes ``state``; here the state is left as it was.
+    """
+    before = [tensor.clone() for tensor in state]
+    try:
+        recording, output = capture(step)
+        recorded = RecordedStep(recording, tuple(inputs), output)
+    except RuntimeError as error:
+        _warn(error)
+        recorded = None
+    for tensor, was in zip(state, before, strict=True):
+        tensor.copy_(was)
+    return recorded
+
+
+def capture(step: Callable[[], Tensor]) -> tuple[Recording, Tensor]:
+    """Return a CUDA graph of the step, and the tensor into which it writes the output."""
+    here, aside = torch.cuda.current_stream(), torch.cuda.Stream()
+    aside.wait_stream(here)
+    with torch.cuda.stream(aside):
+        for _ in range(WARM_UP):
+            step()
+    here.wait_stream(aside)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        output = step()
+    return graph, output
+
+
+def record_training(module: Step, examples: tuple[Tensor, ...]) -> Step:
+    """Return the module, its forward and backward passes recorded for inputs like the examples.
+
+    Where CUDA refuses to record it, it is left as it is. So are the random numbers of the device.
+    """
+    # The recording keeps nodes of its backward pass alive, which belong to another stream: no mistake here.
+    torch.autograd.graph.set_warn_on_accumulate_grad_stream_mismatch(False)
+    examples = tuple(example.contiguous() for example in examples)  # each input is written into its example
+    with torch.random.fork_rng([examples[0].device]):
+        try:
+            return cast(Step, torch.cuda.make_graphed_callables(module, examples, num_warmup_iters=WARM_UP))
+        except RuntimeError as error:
+            _warn(error)
+    return module
+
+
+def _warn(error: RuntimeError) -> None:
+    reason = str(error).partition("\n")[0]
+    logging.getLogger(__name__).warning("steps are not recorded, and take longer: %s", reason)
+
+
+def compiled(model: TransformerLM) -> TransformerLM:
+    """Return a model around the same parameters whose blocks PyTorch compiles; ``model`` stays as it is.
+
+    The compiler reads the formulas of the paper's modules, and makes few kernels of their many steps.
+    """
+    copy = optimize(model)
+    for block in copy.blocks:
+        block.compile(dynamic=False)
+    return copy
