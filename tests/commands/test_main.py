@@ -1,5 +1,4 @@
 import hashlib
-import json
 import re
 import shlex
 import subprocess
@@ -294,6 +293,7 @@ def test_help_names_every_command_and_explains_every_flag(capsys):
 
 
 def test_demo_trains_three_models_and_writes_its_figure_with_its_data(text, tmp_path, capsys):
+    """It reads alike with memory and by sliding over every character, whose window is as long: 64 tokens."""
     text.write_bytes(text.read_bytes() * 30)
     call("demo --steps 2 --text", text, "--folder", tmp_path / "out")
     out = capsys.readouterr().out
@@ -312,13 +312,6 @@ def test_demo_trains_three_models_and_writes_its_figure_with_its_data(text, tmp_
     assert bits["relative", "segments one by one"] == pytest.approx(relative)
     assert {row["tokens"] for row in result.data["evaluation"]} == {4096}
     assert (tmp_path / "out" / "demo.svg").read_text().startswith("<?xml")
-
-
-def test_demo_reads_the_same_with_memory_as_by_sliding_over_every_character(text, tmp_path):
-    """Both attend to 64 tokens; the cached reader sees further through its layers."""
-    text.write_bytes(text.read_bytes() * 30)
-    call("demo --steps 2 --text", text, "--folder", tmp_path)
-    rows = json.loads((tmp_path / "demo.json").read_text())["data"]["evaluation"]
     careful, quick = (row for row in rows if row["system"] == "xl" and row["attention_len"] == 64)
     assert (careful["evaluation"], quick["evaluation"]) == ("sliding window", "cached")
     assert quick["bits"] == pytest.approx(careful["bits"], abs=0.02)

@@ -65,7 +65,7 @@ def seeded(seed):
 
 def read_on(padded):
     """Compile one block, and read a text with it of which memory holds 0, 4, 8 and 10 tokens."""
-    counter = CompileCounterWithBackend("aot_eager")
+    counter = CompileCounterWithBackend("eager")
     torch.compiler.reset()
     (block, _) = small_model().blocks
     block.compile(backend=counter, dynamic=False)
