@@ -69,7 +69,7 @@ class Partition:
         return list(zip(self.sizes, self.widths, strict=True))
 
     @property
-    def projected(self) -> bool:
+    def has_projections(self) -> bool:
         """True if vectors are projected to width d_model: with div_val > 1 always, as in the original."""
         return self.div_val > 1 or self.d_embed != self.d_model
 
@@ -103,7 +103,7 @@ class AdaptiveEmbedding(nn.Module):
         self.partition = part = Partition(vocab_size, d_embed, d_model, cutoffs, div_val)
         self.tables = nn.ModuleList(nn.Embedding(size, width) for size, width in part.tables)
         widths = [width for _, width in part.tables]
-        self.projections = _projections(widths if part.projected else [], d_model)
+        self.projections = _projections(widths if part.has_projections else [], d_model)
 
     def forward(self, tokens: Int[Tensor, "batch seg"]) -> Float[Tensor, "batch seg model"]:
         ids = rearrange(tokens, "batch seg -> (batch seg)")
@@ -151,7 +151,7 @@ class AdaptiveSoftmax(nn.Module):
         self.partition = part = Partition(vocab_size, d_embed, d_model, cutoffs, div_val)
         self.tables = nn.ModuleList(nn.Linear(width, size) for size, width in part.tables)
         self.clusters = nn.Linear(part.widths[0], len(cutoffs)) if cutoffs else None
-        self.projections = _projections(part.widths if part.projected else [], d_model)
+        self.projections = _projections(part.widths if part.has_projections else [], d_model)
 
     def tie(
         self, embedding: AdaptiveEmbedding, *, tables: bool = True, tie_projections: tuple[bool, ...] = ()

@@ -39,7 +39,7 @@ class ModelConfig:
     attention: Literal["absolute", "shaw", "xl", "rotary", "alibi", "t5"] = "xl"
     """absolute adds ``positions`` to states; shaw uses distances in scores and values, the rest in scores."""
     positions: Literal["sinusoidal", "learned", "per-layer", "none"] = "sinusoidal"
-    """Of attention=absolute: fixed, or a learned table, at the input; a learned table per layer; none."""
+    """Of attention=absolute: fixed sinusoids; one learned table; a learned table for each layer; or none."""
     max_seg_len: int = 512
     """Rows of a learned position table, the longest segment it can place."""
     max_distance: int = 16

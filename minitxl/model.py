@@ -175,7 +175,7 @@ class TransformerLM(nn.Module):
         mem, seg = memory.shape[2], tokens.shape[1]
         allowed = {name: options.get(name) for name in ("window", "key_mask")}
         mask = attention_mask(seg, mem + seg, **allowed, device=tokens.device)
-        return ~mask.tril(mem - 1).any(dim=-1)  # tril leaves the keys before mem + i, token i's own key
+        return ~mask.tril(mem - 1).any(dim=-1)  # tril keeps the keys before token i's own, mem + i
 
     def add_positions(self, x: Hidden, *, layer: int) -> Hidden:
         """Return x plus this layer's absolute positions, if it has any; they restart at each segment."""

@@ -207,10 +207,10 @@ def memory_changes(
     batch: int = 1,
     seed: int = 0,
 ) -> Float[Tensor, "segment seg"]:
-    """Return how many nats more each token costs where memory of these ages is hidden or shuffled.
+    """Return how many nats more each token costs where memory of these ages is masked or shuffled.
 
     The age of a state is how many tokens it stands before the first of the segment that reads it:
-    1 … mem_len, and both ``ages`` are included. Hidden states get no weight, and the rest share
+    1 … mem_len, and both ``ages`` are included. Masked states get no weight, and the rest share
     it. Shuffled ones change places, in all layers alike and in each lane and segment anew: what
     they hold is there, and their order is not.
 
@@ -242,9 +242,9 @@ def memory_changes(
         for index in range(len(lanes)):
             losses, states = _read(model, lanes[index], memory, settings)
             if memory is not None and memory.shape[2] == settings.mem_len:
-                hidden = touched if how == "hide" else torch.zeros_like(touched)
+                masked = touched if how == "hide" else torch.zeros_like(touched)
                 past = memory if how == "hide" else _shuffled(memory, touched, generator)
-                changed, _ = _read(model, lanes[index], past, settings, hidden)
+                changed, _ = _read(model, lanes[index], past, settings, masked)
                 changes.append(changed - losses)
             memory = extend(memory, states, mem_len=settings.mem_len)
     return rearrange(torch.stack(changes), "segment batch seg -> (batch segment) seg")
@@ -255,13 +255,16 @@ def _read(
     segment: Segment,
     memory: Memory | None,
     settings: EvaluateConfig,
-    hidden: Bool[Tensor, " mem"] | None = None,
+    masked: Bool[Tensor, " mem"] | None = None,
 ) -> tuple[Float[Tensor, "batch seg"], States]:
-    """Return losses and states of a segment, always by way of flags, so that equal ones change no digit."""
+    """Return losses and states of a segment, always with a key mask.
+
+    With and without masked states the same products are computed, so that equal inputs give equal digits.
+    """
     batch, seg = segment.tokens.shape
-    if hidden is None:
-        hidden = segment.tokens.new_zeros(0 if memory is None else memory.shape[2], dtype=torch.bool)
-    key_mask = repeat(~pad(hidden, (0, seg)), "key -> batch key", batch=batch)
+    if masked is None:
+        masked = segment.tokens.new_zeros(0 if memory is None else memory.shape[2], dtype=torch.bool)
+    key_mask = repeat(~pad(masked, (0, seg)), "key -> batch key", batch=batch)
     return model.token_losses(
         *segment, memory, window=settings.window, clamp_len=settings.clamp_len, key_mask=key_mask
     )

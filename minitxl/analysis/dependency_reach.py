@@ -82,7 +82,7 @@ def propagate(
 
 
 def farthest(influence: Num[Tensor, " time"] | Bool[Tensor, " time"]) -> int:
-    """Return tokens from the last back to the first that is not zero.
+    """Return how many tokens the first one that is not zero stands before the last.
 
     >>> farthest(torch.tensor([0.0, 0.3, 0.0, 1.0]))
     2
@@ -109,7 +109,7 @@ def changes(
     """Return for each token the largest change, in nats, of the query's log-probabilities if it is replaced.
 
     Row t of a batch has token t replaced by the next id. It is compared with the same row of an
-    equal batch without replacements, so that no influence is a difference of exactly 0.
+    equal batch without replacements, so that a token without influence changes it by exactly 0.
     """
     rows = repeat(_on_device(tokens, model), "time -> row time", row=len(tokens))
     other = (rows + torch.eye(len(tokens), dtype=rows.dtype, device=rows.device)) % model.config.vocab_size

@@ -1,6 +1,7 @@
 """Parameters and operations of a training step, counted from its configuration and not measured."""
 
 from itertools import pairwise
+from typing import NamedTuple
 
 import torch
 
@@ -10,7 +11,7 @@ from minitxl.model import TransformerLM
 from minitxl.training.config import TrainConfig
 
 PRODUCTS = {"absolute": 2, "shaw": 2, "xl": 3, "rotary": 2, "alibi": 2, "t5": 2}
-"""Products of vectors for each query and key: of both, and of weight and value; and XL's distance."""
+"""Dot products for each pair of query and key: q·k and α·v are two, and XL's q·r is the third."""
 
 
 def parameters(model: ModelConfig) -> int:
@@ -65,9 +66,10 @@ def step_operations(model: ModelConfig, train: TrainConfig) -> float:
 def output_operations(model: ModelConfig, train: TrainConfig) -> float:
     """Return the operations of a segment's scores, and of its narrower embeddings, forward alone."""
     cut, products = partition(model), 0.0
-    for tokens, entries, width, share in clusters(cut, train):
-        read = share * model.d_model * width if cut.projected else 0.0
-        products += tokens * width * (entries + (model.d_model if cut.projected else 0)) + read
+    for cluster in clusters(cut, train):
+        projection = model.d_model if cut.has_projections else 0
+        embedded = cluster.own * projection * cluster.width
+        products += cluster.scored * cluster.width * (cluster.entries + projection) + embedded
     return 2 * products
 
 
@@ -76,12 +78,24 @@ def partition(model: ModelConfig) -> Partition:
     return Partition(model.vocab_size, width, model.d_model, model.cutoffs, model.div_val)
 
 
-def clusters(cut: Partition, train: TrainConfig) -> list[tuple[float, int, int, float]]:
-    """Return for each cluster: tokens it is scored for, its entries, its width, and its own tokens."""
+class Cluster(NamedTuple):
+    """A cluster of the vocabulary, and how much of a segment's text concerns it."""
+
+    scored: float
+    """Tokens for which its entries are scored: all for the first cluster, for a tail its own tokens."""
+    entries: int
+    width: int
+    """Width of its embeddings."""
+    own: float
+    """Tokens of the text that are in it."""
+
+
+def clusters(cut: Partition, train: TrainConfig) -> list[Cluster]:
+    """Return each cluster, its tokens as many as Zipf's law says."""
     tokens, edges = train.batch * train.seg_len, [*cut.starts, cut.vocab_size]
     harmonic = (1 / torch.arange(1, cut.vocab_size + 1, dtype=torch.float64)).cumsum(0)
     below = [0.0, *(harmonic[edge - 1].item() / harmonic[-1].item() for edge in edges[1:])]
     own = [tokens * (high - low) for low, high in pairwise(below)]
     entries = [cut.sizes[0] + len(cut.cutoffs), *cut.sizes[1:]]
     scored = [float(tokens), *own[1:]]
-    return list(zip(scored, entries, cut.widths, own, strict=True))
+    return [Cluster(*one) for one in zip(scored, entries, cut.widths, own, strict=True)]

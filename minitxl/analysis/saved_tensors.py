@@ -42,13 +42,13 @@ def held(model: ModelConfig, train: TrainConfig, *, parts: int) -> dict[str, int
     ``buckets`` are those in which gradients are sent, ``average`` the averaged weights, ``states``
     what the next memory is made of.
     """
-    numbers, share = parameters(model) * FLOAT, replace(train, batch=train.batch // parts)
+    weights, share = parameters(model) * FLOAT, replace(train, batch=train.batch // parts)
     return {
-        "weights": numbers,
-        "gradients": numbers,
-        "moments": 2 * numbers,
-        "buckets": numbers if parts > 1 else 0,
-        "average": numbers if train.average_from is not None else 0,
+        "weights": weights,
+        "gradients": weights,
+        "moments": 2 * weights,
+        "buckets": weights if parts > 1 else 0,
+        "average": weights if train.average_from is not None else 0,
         "states": FLOAT * model.n_layer * share.batch * share.seg_len * model.d_model,
         "activations": model.n_layer * layer_bytes(model, share) + output_bytes(model, share),
     }
@@ -73,11 +73,14 @@ def layer_bytes(model: ModelConfig, train: TrainConfig) -> int:
 def output_bytes(model: ModelConfig, train: TrainConfig) -> int:
     """Bytes kept around the layers: two masks of dropout, what the output reads, its log-probabilities."""
     cut, width = partition(model), model.d_model
-    (tokens, *_), *tails = clusters(cut, train)
-    numbers = tokens * width * (1 + 2 * bool(model.dropout and not model.variational_dropout))
-    numbers += sum(own * width for own, *_ in tails)
-    for scored, entries, narrow, _ in clusters(cut, train):
-        numbers += scored * (entries + (narrow if cut.projected else 0))
+    head, *tails = clusters(cut, train)
+    masks = 2 * bool(model.dropout and not model.variational_dropout)
+    numbers = (
+        head.scored * width * (1 + masks)
+    )  # the output's input, and the masks before and after the layers
+    numbers += sum(tail.scored * width for tail in tails)  # the rows of a tail, taken out of it
+    for cluster in (head, *tails):  # log-probabilities, and what their projection reads
+        numbers += cluster.scored * (cluster.entries + (cluster.width if cut.has_projections else 0))
     if cut.cutoffs:
         numbers += (cut.sizes[0] + len(cut.cutoffs)) * cut.widths[0]
     return round(FLOAT * numbers)

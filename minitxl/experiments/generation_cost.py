@@ -68,7 +68,7 @@ def kept(
             tokens = log_probs[:, -1].exp().multinomial(1, generator=generator)
         tokens.tolist()
         seconds = (perf_counter() - began) / settings["block"]
-        blocks.append({"seconds": seconds, "bytes": cache.buffers.nbytes + cache.distances.nbytes})
+        blocks.append({"seconds": seconds, "bytes": cache.buffers.nbytes + cache.r.nbytes})
     return blocks
 
 

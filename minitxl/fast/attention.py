@@ -30,8 +30,14 @@ from minitxl.attention import (
 from minitxl.fast import cpu_attention
 from minitxl.fast.dropout import FastDropout
 from minitxl.fast.eager import is_eager
-from minitxl.fast.inputs import AttentionInputs, bias_as_distances, biased_queries, project, project_distances
-from minitxl.fast.linear import projected
+from minitxl.fast.inputs import (
+    AttentionInputs,
+    bias_as_distances,
+    biased_queries,
+    keys_or_values,
+    project_distances,
+)
+from minitxl.fast.linear import apply_linear
 from minitxl.fast.rotary import turn
 from minitxl.later_attention import (
     ALiBiAttention,
@@ -56,7 +62,7 @@ class FastMultiHeadAttention(MultiHeadAttention):
         if not _is_fast(self.drop, x):
             return super().forward(x, memory, **options)
         check_segment(x, memory, options, weight=self.W_q.weight)
-        return _attend(self, *_projections(self, self.W_k, x, memory), options)
+        return _attend(self, *_queries_keys_values(self, self.W_k, x, memory), options)
 
 
 class FastXLAttention(XLAttention):
@@ -69,7 +75,7 @@ class FastXLAttention(XLAttention):
         if not _is_fast(self.drop, x):
             return super().forward(x, memory, **options)
         check_segment(x, memory, options, weight=self.W_q.weight)
-        q, k, v = _projections(self, self.W_kE, x, memory)
+        q, k, v = _queries_keys_values(self, self.W_kE, x, memory)
         r = project_distances(self, k.shape[2], x, options.get("clamp_len"))
         rate = self.drop.p if self.training else 0.0
         q_u, q_v = biased_queries(self, q)
@@ -87,7 +93,7 @@ class FastRotaryAttention(RotaryAttention):
         if not _is_fast(self.drop, x) or options.get("clamp_len") is not None:
             return super().forward(x, memory, **options)
         check_segment(x, memory, options, weight=self.W_q.weight)
-        q, k, v = _projections(self, self.W_k, x, memory)
+        q, k, v = _queries_keys_values(self, self.W_k, x, memory)
         n_query, n_key = q.shape[2], k.shape[2]
         sin, cos = sin_and_cos(torch.arange(n_key, device=x.device), self.d_head, x.dtype)
         q = turn(q, sin[n_key - n_query :], cos[n_key - n_query :])
@@ -104,7 +110,7 @@ class _FastBiasedAttention(BiasedAttention):
         if not _is_fast(self.drop, x):
             return super().forward(x, memory, **options)
         check_segment(x, memory, options, weight=self.W_q.weight)
-        q, k, v = _projections(self, self.W_k, x, memory)
+        q, k, v = _queries_keys_values(self, self.W_k, x, memory)
         rate = self.drop.p if self.training else 0.0
         return self.W_o(
             merge_heads(relative_attention(bias_as_distances(self, q, k, v, rate=rate, **options)))
@@ -120,11 +126,11 @@ class FastT5Attention(_FastBiasedAttention, T5Attention):
 
 
 def _is_fast(drop: nn.Dropout, x: Hidden) -> bool:
-    """True where PyTorch runs eagerly, and the dropout is of the class that its rate alone describes."""
+    """True where PyTorch runs eagerly, and the dropout is the usual one, not a subclass of somebody's own."""
     return type(drop) is FastDropout and isinstance(x, Tensor) and is_eager(x)
 
 
-def _projections(
+def _queries_keys_values(
     attention: MultiHeadAttention | XLAttention | LaterAttention,
     W_k: nn.Linear,
     x: Hidden,
@@ -132,9 +138,9 @@ def _projections(
 ) -> tuple[Heads, Keys, Keys]:
     """Return queries of the segment, keys and values of memory and segment."""
     memory, n_head = x[:, :0] if memory is None else memory, attention.n_head
-    q = split_heads(projected(attention.W_q, x), n_head)
-    v = project(attention.W_v, memory, x, n_head)
-    return q, project(W_k, memory, x, n_head), v
+    q = split_heads(apply_linear(attention.W_q, x), n_head)
+    v = keys_or_values(attention.W_v, memory, x, n_head)
+    return q, keys_or_values(W_k, memory, x, n_head), v
 
 
 def _attend(

@@ -31,7 +31,7 @@ from minitxl.fast.attention import (
     dot_product_attention,
     relative_attention,
 )
-from minitxl.fast.inputs import AttentionInputs, Distances, bias_as_distances, biased_queries
+from minitxl.fast.inputs import AttentionInputs, ProjectedDistances, bias_as_distances, biased_queries
 from minitxl.later_attention import ALiBiAttention, BiasedAttention, RotaryAttention, T5Attention
 
 
@@ -40,14 +40,19 @@ def absolute_heads(
     q: Heads,
     k: Keys,
     v: Keys,
-    r: Distances,
+    r: ProjectedDistances,
     **options: Unpack[AttentionOptions],
 ) -> Heads:
     return dot_product_attention(q, k, v, window=options["window"], key_mask=options["key_mask"])
 
 
 def shaw_heads(
-    attention: ShawAttention, q: Heads, k: Keys, v: Keys, r: Distances, **options: Unpack[AttentionOptions]
+    attention: ShawAttention,
+    q: Heads,
+    k: Keys,
+    v: Keys,
+    r: ProjectedDistances,
+    **options: Unpack[AttentionOptions],
 ) -> Heads:
     mask = _mask(q, k, options)
     q, k, v = (heads.to(attention.a_K.dtype) for heads in (q, k, v))
@@ -56,7 +61,12 @@ def shaw_heads(
 
 
 def xl_heads(
-    attention: XLAttention, q: Heads, k: Keys, v: Keys, r: Distances, **options: Unpack[AttentionOptions]
+    attention: XLAttention,
+    q: Heads,
+    k: Keys,
+    v: Keys,
+    r: ProjectedDistances,
+    **options: Unpack[AttentionOptions],
 ) -> Heads:
     r = r[:, -k.shape[2] - 1 :]  # distances n_key … 0, one more than keys (fast.inputs)
     q_u, q_v = biased_queries(attention, q)
@@ -69,7 +79,7 @@ def rotary_heads(
     q: Heads,
     k: Keys,
     v: Keys,
-    r: Distances,
+    r: ProjectedDistances,
     **options: Unpack[AttentionOptions],
 ) -> Heads:
     if options["clamp_len"] is None:  # queries and keys are rotated: kv_cache._attend
@@ -82,7 +92,7 @@ def biased_heads(
     q: Heads,
     k: Keys,
     v: Keys,
-    r: Distances,
+    r: ProjectedDistances,
     **options: Unpack[AttentionOptions],
 ) -> Heads:
     inputs = bias_as_distances(attention, q, k, v, **options)

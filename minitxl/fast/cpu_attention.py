@@ -81,7 +81,7 @@ def rows_at_once(q: Heads, k: Keys) -> int:
     """Return how many heads, of one text or of several, have about ``SCORES`` scores in a block.
 
     The result divides the heads of a text, or is a multiple of them that divides the rows, so that all
-    chunks are equal. Two where that allows it, even if they have more scores: a thread each.
+    chunks are equal. It is 2 or more where that is possible, even with more scores, for two threads.
     """
     batch, head, n_query, _ = q.shape
     most = max(2, SCORES // max(1, min(BLOCK, n_query) * k.shape[2]))
@@ -114,20 +114,20 @@ class Blocks(torch.autograd.Function):
         products, buffer = (_buffer(q_u, k, rows) for _ in range(2))
         for queries, keys, dists in _blocks(q_u, k, window):
             n_query, n_key = queries.stop - queries.start, keys.stop - keys.start
-            bias = _bias(q_u, queries, keys, window, key_mask)
+            added = _additive_mask(q_u, queries, keys, window, key_mask)
             padded = None if r is None else _slice(products, rows, n_query, n_key + 1)
             reused = None if needs_backward else _slice(buffer, rows, n_query, n_key)
             here = _parts((out, queries), (q_u, queries), (q_v, queries), (k, keys), (v, keys), (r, dists))
-            for out_, q_k, q_r, k_, v_, r_, bias_ in _in_chunks(rows, *here, bias):
+            for out_, q_u_, q_v_, k_, v_, r_, added_ in _in_chunks(rows, *here, added):
                 if padded is None:
-                    scores = torch.bmm(q_k, k_.mT, out=reused)
+                    scores = torch.bmm(q_u_, k_.mT, out=reused)
                 else:
-                    torch.bmm(q_r, r_.mT, out=padded)
-                    scores = torch.baddbmm(_shift(padded), q_k, k_.mT, out=reused)
-                scores[..., -bias.shape[2] :].add_(bias_)
+                    torch.bmm(q_v_, r_.mT, out=padded)
+                    scores = torch.baddbmm(_shift(padded), q_u_, k_.mT, out=reused)
+                scores[..., -added.shape[2] :].add_(added_)
                 alpha = torch.softmax(scores, dim=-1, out=scores)
                 if key_mask is not None:
-                    alpha.masked_fill_(bias_ < 0, 0.0)
+                    alpha.masked_fill_(added_ < 0, 0.0)
                 drop = dropout_mask(alpha, rate) if rate else None
                 out_.copy_(torch.bmm(_dropped(alpha, drop), v_))
                 if needs_backward:
@@ -150,22 +150,22 @@ class Blocks(torch.autograd.Function):
             sum_k = _slice(sums, rows, n_key, k.shape[2])
             here = _parts((d_out, queries), (q_u, queries), (q_v, queries), (k, keys), (v, keys), (r, dists))
             theirs = _parts((dq_u, queries), (dq_v, queries), (dk, keys), (dv, keys), (dr, dists))
-            for d_, q_k, q_r, k_, v_, r_, dq_k, dq_r, dk_, dv_, dr_ in _in_chunks(rows, *here, *theirs):
+            for d_, q_u_, q_v_, k_, v_, r_, dq_u_, dq_v_, dk_, dv_, dr_ in _in_chunks(rows, *here, *theirs):
                 alpha, drop = next(weights), next(weights)
                 d_alpha = torch.bmm(d_, v_.mT, out=d_scores_buffer)
                 if drop is not None:
                     d_alpha.mul_(drop)
                 d_scores = softmax_backward(d_alpha, alpha, -1, alpha.dtype, grad_input=d_alpha)
-                dq_k.copy_(torch.bmm(d_scores, k_))
+                dq_u_.copy_(torch.bmm(d_scores, k_))
                 dv_.add_(torch.bmm(_dropped(alpha, drop).mT, d_, out=sum_k))
-                dk_.add_(torch.bmm(d_scores.mT, q_k, out=sum_k))
+                dk_.add_(torch.bmm(d_scores.mT, q_u_, out=sum_k))
                 if r is None:
                     continue
                 padded = _slice(products, rows, n_query, n_key + 1)
                 padded[:, 0, :n_query] = 0.0  # these entries precede the view, and have no score
                 _shift(padded).copy_(d_scores)
-                dq_r.copy_(torch.bmm(padded, r_))
-                dr_.add_(torch.bmm(padded.mT, q_r, out=_slice(sums, rows, n_key + 1, r.shape[2])))
+                dq_v_.copy_(torch.bmm(padded, r_))
+                dr_.add_(torch.bmm(padded.mT, q_v_, out=_slice(sums, rows, n_key + 1, r.shape[2])))
         return dq_u, dq_v, dk, dv, dr, None, None, None, None
 
 
@@ -190,9 +190,9 @@ def _in_chunks(rows: int, *tensors: Tensor | None) -> Iterator[tuple[Any, ...]]:
     return islice(zip(*map(cycle, chunks), strict=False), max(map(len, chunks)))
 
 
-def _bias(
+def _additive_mask(
     q: Rows, queries: slice, keys: slice, window: int | None, key_mask: KeyMask | None
-) -> Float[Tensor, "#row block masked"]:
+) -> Float[Tensor, "#row block n_masked"]:
     """Return what is added to a block's last scores: 0, or the lowest number where a key is masked.
 
     Without window and key mask only the block's own keys need it: no earlier key is masked.
@@ -200,8 +200,8 @@ def _bias(
     n_query, n_key = queries.stop - queries.start, keys.stop - keys.start
     if key_mask is not None:
         key_mask = repeat(key_mask[:, keys], "batch key -> (batch head) key", head=len(q) // len(key_mask))
-    masked = n_query if window is None and key_mask is None else n_key
-    mask = attention_mask(n_query, masked, window=window, key_mask=key_mask)
+    n_masked = n_query if window is None and key_mask is None else n_key
+    mask = attention_mask(n_query, n_masked, window=window, key_mask=key_mask)
     return q.new_zeros(mask.shape).masked_fill_(~mask, torch.finfo(q.dtype).min)
 
 

@@ -1,8 +1,8 @@
-"""Faster steps on a CUDA GPU: blocks through PyTorch's compiler, and steps recorded as CUDA graphs.
+"""Faster steps on a CUDA GPU: blocks through PyTorch's compiler, and steps captured as CUDA graphs.
 
 To start a kernel takes a processor longer than most kernels of a small model run, and a step has thousands
 of them. A CUDA graph is a recording of a step's kernels, which the GPU runs one after another by itself. It
-reads and writes the same places in memory each time. So a step can be recorded only if all its shapes
+reads and writes the same places in memory each time. So a step can be captured only if all its shapes
 stay the same and nothing in it waits for a value from the GPU, as the adaptive softmax does.
 """
 
@@ -22,63 +22,63 @@ WORTH_COMPILING = 2**22
 """Scores of a layer from which on a training step is compiled. That takes many seconds, which a smaller model
 would not earn back."""
 WARM_UP = 3
-"""Runs of a step before it is recorded, in which libraries choose their kernels."""
+"""Runs of a step before it is captured, in which libraries choose their kernels."""
 
-Step = TypeVar("Step", bound=nn.Module)
+Loss = TypeVar("Loss", bound=nn.Module)
 
 
 @runtime_checkable
-class Recording(Protocol):
+class Graph(Protocol):
     """What ``torch.cuda.CUDAGraph`` has."""
 
     def replay(self) -> None: ...
 
 
 @dataclass(frozen=True)
-class RecordedStep:
-    """A recorded step, and the places where it reads its inputs and writes its output."""
+class CapturedStep:
+    """A captured step, and the places where it reads its inputs and writes its output."""
 
-    recording: Recording
+    graph: Graph
     inputs: tuple[Tensor, ...]
     output: Tensor
 
     def fits(self, inputs: Sequence[Tensor]) -> bool:
-        """Return True if the inputs have the shapes that were recorded."""
+        """Return True if the inputs have the shapes that were captured."""
         return [place.shape for place in self.inputs] == [tensor.shape for tensor in inputs]
 
     def run(self, inputs: Sequence[Tensor]) -> Tensor:
         """Return the output for these inputs; the tensors that the step changes are changed."""
         for place, tensor in zip(self.inputs, inputs, strict=True):
             place.copy_(tensor)
-        self.recording.replay()
+        self.graph.replay()
         return self.output.clone()
 
 
-def can_record(config: ModelConfig, device: torch.device) -> bool:
-    """Return True if the steps of such a model can be recorded on this device."""
+def can_capture(config: ModelConfig, device: torch.device) -> bool:
+    """Return True if the steps of such a model can be captured on this device."""
     return device.type == "cuda" and not config.cutoffs
 
 
-def record(
+def capture_step(
     step: Callable[[], Tensor], inputs: Sequence[Tensor], state: Sequence[Tensor]
-) -> RecordedStep | None:
-    """Return the step, recorded, or None where CUDA refuses it.
+) -> CapturedStep | None:
+    """Return the step, captured, or None where CUDA refuses it.
 
     The step reads ``inputs`` and changes ``state``; here the state is left as it was.
     """
     before = [tensor.clone() for tensor in state]
     try:
-        recording, output = capture(step)
-        recorded = RecordedStep(recording, tuple(inputs), output)
+        graph, output = graph_of(step)
+        captured = CapturedStep(graph, tuple(inputs), output)
     except RuntimeError as error:
         _warn(error)
-        recorded = None
+        captured = None
     for tensor, was in zip(state, before, strict=True):
         tensor.copy_(was)
-    return recorded
+    return captured
 
 
-def capture(step: Callable[[], Tensor]) -> tuple[Recording, Tensor]:
+def graph_of(step: Callable[[], Tensor]) -> tuple[Graph, Tensor]:
     """Return a CUDA graph of the step, and the tensor into which it writes the output."""
     here, aside = torch.cuda.current_stream(), torch.cuda.Stream()
     aside.wait_stream(here)
@@ -92,17 +92,18 @@ def capture(step: Callable[[], Tensor]) -> tuple[Recording, Tensor]:
     return graph, output
 
 
-def record_training(module: Step, examples: tuple[Tensor, ...]) -> Step:
-    """Return the module, its forward and backward passes recorded for inputs like the examples.
+def capture_training(module: Loss, examples: tuple[Tensor, ...]) -> Loss:
+    """Return the module, its forward and backward passes captured for inputs like the examples.
 
-    Where CUDA refuses to record it, it is left as it is. So are the random numbers of the device.
+    Where CUDA refuses to capture it, the module is left as it is. The random numbers of the device are left
+    as they were.
     """
-    # The recording keeps nodes of its backward pass alive, which belong to another stream: no mistake here.
+    # The graph keeps nodes of its backward pass alive, which belong to another stream: no mistake here.
     torch.autograd.graph.set_warn_on_accumulate_grad_stream_mismatch(False)
     examples = tuple(example.contiguous() for example in examples)  # each input is written into its example
     with torch.random.fork_rng([examples[0].device]):
         try:
-            return cast(Step, torch.cuda.make_graphed_callables(module, examples, num_warmup_iters=WARM_UP))
+            return cast(Loss, torch.cuda.make_graphed_callables(module, examples, num_warmup_iters=WARM_UP))
         except RuntimeError as error:
             _warn(error)
     return module
@@ -110,13 +111,14 @@ def record_training(module: Step, examples: tuple[Tensor, ...]) -> Step:
 
 def _warn(error: RuntimeError) -> None:
     reason = str(error).partition("\n")[0]
-    logging.getLogger(__name__).warning("steps are not recorded, and take longer: %s", reason)
+    logging.getLogger(__name__).warning("steps are not captured as a CUDA graph, and take longer: %s", reason)
 
 
 def compiled(model: TransformerLM) -> TransformerLM:
     """Return a model around the same parameters whose blocks PyTorch compiles; ``model`` stays as it is.
 
-    The compiler reads the formulas of the paper's modules, and makes few kernels of their many steps.
+    Under the compiler fast modules run the formulas of the paper's modules (``fast.eager``), and it makes
+    few kernels of them.
     """
     copy = optimize(model)
     for block in copy.blocks:

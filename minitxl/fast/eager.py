@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 def is_eager(x: Tensor) -> bool:
-    """True if PyTorch neither compiles nor autocasts on the CPU that holds x."""
+    """True unless PyTorch compiles, or autocasts on a CPU that holds x."""
     autocast = x.device.type == "cpu" and torch.is_autocast_enabled("cpu")
     return not torch.compiler.is_compiling() and not autocast
 

@@ -15,7 +15,7 @@ from torch.autograd.function import once_differentiable
 
 from minitxl.fast.dropout import FastDropout, dropout_, inverse_keep_rate
 from minitxl.fast.eager import is_eager_on_cpu
-from minitxl.fast.linear import FastLinear, gradients, linear, projected
+from minitxl.fast.linear import FastLinear, apply_linear, gradients, linear
 from minitxl.model import FeedForward
 
 Rows = Float[Tensor, "row model"]
@@ -31,7 +31,7 @@ class FastFeedForward(FeedForward):
         if kinds != (FastLinear, nn.ReLU, FastDropout, FastLinear) or not is_eager_on_cpu(x):
             return super().forward(x)  # type: ignore[no-untyped-call]
         if first.packed is not None and second.packed is not None:  # to decode, without gradients
-            return projected(second, torch.relu_(projected(first, x)))
+            return apply_linear(second, torch.relu_(apply_linear(first, x)))
         rate = drop.p if drop.training else 0.0
         rows = x.reshape(-1, x.shape[-1])
         y = InPlaceFeedForward.apply(rows, first.weight, first.bias, second.weight, second.bias, rate)
@@ -52,7 +52,7 @@ class InPlaceFeedForward(torch.autograd.Function):
         rate: float,
     ) -> Rows:
         hidden = linear(x, W_1, b_1).contiguous().relu_()
-        x = x.to(hidden.dtype)  # of the width that the backward pass multiplies
+        x = x.to(hidden.dtype)  # the number format that the backward pass multiplies in
         if rate:
             dropout_(hidden, rate)
         ctx.save_for_backward(x, W_1, hidden, W_2)

@@ -19,11 +19,11 @@ from minitxl.attention import (
     attention_mask,
     split_heads,
 )
-from minitxl.fast.linear import projected
+from minitxl.fast.linear import apply_linear
 from minitxl.later_attention import BiasedAttention
 from minitxl.positions import distances, sinusoids
 
-Distances = Float[Tensor, "head dist dim"]
+ProjectedDistances = Float[Tensor, "head dist dim"]
 
 
 class AttentionInputs(NamedTuple):
@@ -38,7 +38,7 @@ class AttentionInputs(NamedTuple):
     """Of the width of r, which is the heads', or 1 where a distance is a number (ALiBi, T5)."""
     k: Keys
     v: Keys
-    r: Distances
+    r: ProjectedDistances
     rate: float = 0.0
     """Dropout of the weights."""
     window: int | None = None
@@ -52,20 +52,24 @@ class AttentionInputs(NamedTuple):
         )
 
 
-def project(weight: nn.Linear, memory: LayerMemory, x: Hidden, n_head: int) -> Keys:
-    """Return keys or values of memory and of the segment, projected apart.
+def keys_or_values(weight: nn.Linear, memory: LayerMemory, x: Hidden, n_head: int) -> Keys:
+    """Return keys, or values, of memory and of the segment, which are projected apart.
 
     Both give the weight a gradient; the states of memory need none, and apart none is computed.
     """
-    past, now = (split_heads(projected(weight, states), n_head) for states in (memory, x))
+    past, now = (split_heads(apply_linear(weight, states), n_head) for states in (memory, x))
     return pack([past, now], "batch head * dim")[0]
 
 
-def project_distances(attention: XLAttention, n_key: int, like: Tensor, clamp_len: int | None) -> Distances:
+def project_distances(
+    attention: XLAttention, n_key: int, like: Tensor, clamp_len: int | None
+) -> ProjectedDistances:
     """Return r = W_kR R for the distances n_key … 0, one more than keys."""
     dist = distances(n_key + 1, clamp_len=clamp_len, device=like.device)
     R = attention.drop_distances(sinusoids(dist, attention.d_model, dtype=like.dtype))
-    return rearrange(projected(attention.W_kR, R), "dist (head dim) -> head dist dim", head=attention.n_head)
+    return rearrange(
+        apply_linear(attention.W_kR, R), "dist (head dim) -> head dist dim", head=attention.n_head
+    )
 
 
 def biased_queries(attention: XLAttention, q: Heads) -> tuple[Heads, Heads]:

@@ -9,8 +9,8 @@ holds the model in its fast form; ``step`` takes the model again, and refuses th
 step writes into the buffers of the cache it is given, so only the newest cache of a text is valid, and
 none is valid once a weight has changed. Everything runs in evaluation mode and without gradients.
 
-On a CUDA GPU, once memory is full and several steps had the same shapes, the next one is recorded as a CUDA
-graph. The cache then holds the recording, and further steps of these shapes replay it.
+On a CUDA GPU, once memory is full and several steps had the same shapes, the next one is captured as a CUDA
+graph. The cache then holds the graph, and further steps of these shapes replay it.
 """
 
 from dataclasses import dataclass, replace
@@ -25,13 +25,13 @@ from minitxl.fast import cached_heads, cuda
 from minitxl.fast.bfloat16 import Precision
 from minitxl.fast.convert import to_decode
 from minitxl.fast.inputs import project_distances
-from minitxl.fast.linear import FastLinear, joined, projected
+from minitxl.fast.linear import FastLinear, apply_linear, joined
 from minitxl.fast.rotary import Angles, turn
 from minitxl.later_attention import RotaryAttention, sin_and_cos
 from minitxl.model import Attention, Tokens, TransformerLM
 
-RECORD_AFTER = 4
-"""Steps of the same shapes with a full memory, after which a GPU's next step is recorded."""
+CAPTURE_AFTER = 4
+"""Steps of the same shapes with a full memory, after which a GPU's next step is captured."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +50,9 @@ class Cache:
     """Keys and values of every layer."""
     key_mask: Bool[Tensor, "batch mem"] | None
     """False for a token of the memory that is masked for every query; None if none is."""
-    distances: Float[Tensor, "layer head dist dim"]
+    r: Float[Tensor, "layer head dist dim"]
     """W_kR R of every layer for the distances dist-1 … 0; empty but for attention "xl"."""
-    projections: tuple[FastLinear | None, ...]
+    joined_qkv: tuple[FastLinear | None, ...]
     """W_q, W_k and W_v of every layer as one matrix in bfloat16; None where they stay apart."""
     begin: int = 0
     end: int = 0
@@ -62,8 +62,8 @@ class Cache:
     """Shapes of the last step's tokens, and targets if it had any."""
     repeats: int = 0
     """Steps in a row that had these shapes and found a full memory."""
-    recorded: cuda.RecordedStep | None = None
-    """The step as a CUDA graph, which reads and writes this cache's buffers; None before it is recorded."""
+    captured: cuda.CapturedStep | None = None
+    """The step as a CUDA graph, which reads and writes this cache's buffers; None before it is captured."""
 
 
 def start(
@@ -94,8 +94,8 @@ def start(
         c.clamp_len if clamp_len is None else clamp_len,
         buffers=weight.new_empty(c.n_layer, 2, batch, c.n_head, 0, c.d_head, dtype=dtype),
         key_mask=None,
-        distances=weight.new_empty(c.n_layer, c.n_head, 0, c.d_head, dtype=dtype),
-        projections=tuple(
+        r=weight.new_empty(c.n_layer, c.n_head, 0, c.d_head, dtype=dtype),
+        joined_qkv=tuple(
             joined((one.W_q, _key_projection(one), one.W_v), rows=batch)
             for one in (block.attention for block in fast_model.blocks)
         ),
@@ -138,11 +138,11 @@ def _advance(
     """Return log-probabilities, or with targets in ``ids`` losses, and the cache with these tokens."""
     _check(model, cache, ids[0], key_mask)
     with torch.inference_mode():
-        if cache.recorded is not None and key_mask is None and cache.recorded.fits(ids):
-            output = cache.recorded.run(ids)
+        if cache.captured is not None and key_mask is None and cache.captured.fits(ids):
+            output = cache.captured.run(ids)
             return output, replace(cache, tokens_read=cache.tokens_read + ids[0].shape[1])
         output, after = _compute(cache, ids, key_mask)
-        return output, _recorded(after, ids) if after.repeats == RECORD_AFTER else after
+        return output, _captured(after, ids) if after.repeats == CAPTURE_AFTER else after
 
 
 def _check(
@@ -168,17 +168,17 @@ def _compute(
     output = model.output.log_probs(hidden) if len(ids) == 1 else model.losses(hidden, ids[1])
     shapes, full = tuple(one.shape for one in ids), cache.end - cache.begin == cache.mem_len
     alike = full and shapes == cache.shapes and key_mask is None
-    return output, replace(after, shapes=shapes, repeats=cache.repeats + 1 if alike else 0, recorded=None)
+    return output, replace(after, shapes=shapes, repeats=cache.repeats + 1 if alike else 0, captured=None)
 
 
-def _recorded(cache: Cache, ids: tuple[Tokens, ...]) -> Cache:
-    """Return the cache with its next step recorded, if it can be.
+def _captured(cache: Cache, ids: tuple[Tokens, ...]) -> Cache:
+    """Return the cache with its next step captured, if it can be.
 
-    A recorded step finds the memory at the beginning of the buffers, and leaves the next one there. The
-    angles of rotary positions change with each token that is read, so such steps are not recorded.
+    A captured step finds the memory at the beginning of the buffers, and leaves the next one there. The
+    angles of rotary positions change with each token that is read, so such steps are not captured.
     """
     model, length, seg = cache.model, cache.mem_len, ids[0].shape[1]
-    if not cuda.can_record(model.config, ids[0].device) or model.config.attention == "rotary":
+    if not cuda.can_capture(model.config, ids[0].device) or model.config.attention == "rotary":
         return cache
     ids = tuple(one.clone() for one in ids)
     buffers = cache.buffers[..., cache.begin : cache.end, :]
@@ -194,7 +194,7 @@ def _recorded(cache: Cache, ids: tuple[Tokens, ...]) -> Cache:
         return output
 
     state = [buffers] if mask is None else [buffers, mask]
-    return replace(cache, recorded=cuda.record(step, ids, state))
+    return replace(cache, captured=cuda.capture_step(step, ids, state))
 
 
 def _read(tokens: Tokens, cache: Cache, key_mask: Bool[Tensor, "batch seg"] | None) -> tuple[Hidden, Cache]:
@@ -204,7 +204,7 @@ def _read(tokens: Tokens, cache: Cache, key_mask: Bool[Tensor, "batch seg"] | No
     cache = replace(
         cache,
         key_mask=_extended_mask(cache, tokens, key_mask),
-        distances=_distances(model, cache, tokens.shape[1]),
+        r=_projected_distances(model, cache, tokens.shape[1]),
     )
     end = cache.end + tokens.shape[1]
     angles = _angles(model, cache, tokens.shape[1])
@@ -213,8 +213,8 @@ def _read(tokens: Tokens, cache: Cache, key_mask: Bool[Tensor, "batch seg"] | No
         x = model.add_positions(x, layer=layer) if layer else x
         buffers = cache.buffers[layer, :, :, :, cache.begin : end]
         entering = block.attention_input(x)
-        r, together = cache.distances[layer], cache.projections[layer]
-        attended = _attend(block.attention, entering, buffers, r, angles, together, cache)
+        r, joined_qkv = cache.r[layer], cache.joined_qkv[layer]
+        attended = _attend(block.attention, entering, buffers, r, angles, joined_qkv, cache)
         x = block.after_attention(x, attended)
     begin = max(cache.begin, end - cache.mem_len)
     key_mask = None if cache.key_mask is None else cache.key_mask[:, begin - cache.begin :]
@@ -229,7 +229,7 @@ def _attend(
     buffers: Float[Tensor, "2 batch head key dim"],
     r: Float[Tensor, "head dist dim"],
     angles: tuple[Angles, Angles] | None,
-    together: FastLinear | None,
+    joined_qkv: FastLinear | None,
     cache: Cache,
 ) -> Float[Tensor, "batch query model"]:
     """Return one layer's attention; the keys and values of ``x`` are written where the buffers end.
@@ -238,10 +238,10 @@ def _attend(
     on: (R_i q) · (R_j k) depends on i - j alone, from wherever i and j are counted.
     """
     W_k = _key_projection(attention)
-    if together is None:
-        outputs = [projected(W, x) for W in (attention.W_q, W_k, attention.W_v)]
+    if joined_qkv is None:
+        outputs = [apply_linear(W, x) for W in (attention.W_q, W_k, attention.W_v)]
     else:
-        outputs = list(together.product(x).chunk(3, dim=-1))
+        outputs = list(joined_qkv.product(x).chunk(3, dim=-1))
     q, new_k, new_v = (split_heads(output, attention.n_head).to(buffers.dtype) for output in outputs)
     if angles is not None:
         q, new_k = turn(q, *angles), turn(new_k, *angles)
@@ -293,11 +293,13 @@ def _extended_mask(
     return torch.cat([past, ones[:, length:] if key_mask is None else key_mask], dim=1)
 
 
-def _distances(model: TransformerLM, cache: Cache, seg: int) -> Float[Tensor, "layer head dist dim"]:
+def _projected_distances(
+    model: TransformerLM, cache: Cache, seg: int
+) -> Float[Tensor, "layer head dist dim"]:
     """Return W_kR R for all distances of this segment, projected anew only if segments became longer."""
     needed = cache.end - cache.begin + seg + 1
     attentions = [block.attention for block in model.blocks]
-    if not isinstance(attentions[0], XLAttention) or cache.distances.shape[2] >= needed:
-        return cache.distances
+    if not isinstance(attentions[0], XLAttention) or cache.r.shape[2] >= needed:
+        return cache.r
     n_key = cache.mem_len + seg
     return torch.stack([project_distances(a, n_key, cache.buffers, cache.clamp_len) for a in attentions])

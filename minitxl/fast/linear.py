@@ -75,7 +75,7 @@ def joined(layers: Sequence[nn.Module], rows: int) -> FastLinear | None:
     return together
 
 
-def projected(layer: nn.Module, x: Float[Tensor, "*rows input"]) -> Float[Tensor, "*rows output"]:
+def apply_linear(layer: nn.Module, x: Float[Tensor, "*rows input"]) -> Float[Tensor, "*rows output"]:
     """Return the layer's output; that of a ``FastLinear`` stays in bfloat16 where it is computed so."""
     if type(layer) is FastLinear and not layer._forward_hooks and in_bfloat16(x, layer.weight):
         return layer.product(x)

@@ -136,11 +136,12 @@ def sliding_losses(
         done = min(attention_len, len(inputs))
         losses = [last(inputs[None, :done], targets[None, :done])]
         while done < len(inputs):
+            # Windows of a batch begin ``stride`` tokens apart; the last window of the text may score fewer.
             full = min(batch, (len(inputs) - done) // stride)
-            rows, ahead = (full, stride) if full else (1, len(inputs) - done)
-            begin, end = done + stride - attention_len, done + rows * ahead
-            windows = inputs[begin:end].unfold(0, attention_len - stride + ahead, stride)
-            losses.append(last(windows, targets[done:end].unfold(0, ahead, ahead)))
+            n_window, n_scored = (full, stride) if full else (1, len(inputs) - done)
+            begin, end = done + stride - attention_len, done + n_window * n_scored
+            windows = inputs[begin:end].unfold(0, attention_len - stride + n_scored, stride)
+            losses.append(last(windows, targets[done:end].unfold(0, n_scored, n_scored)))
             done = end
     return torch.cat(losses)
 
@@ -187,10 +188,10 @@ def _lane_losses(
         precision=precision,
     )
     losses = []
-    for segment, ahead in zip(
+    for segment, segment_targets in zip(
         inputs.split(settings.seg_len, dim=1), targets.split(settings.seg_len, dim=1), strict=True
     ):
-        loss, cache = kv_cache.token_losses(model, segment, ahead, cache)
+        loss, cache = kv_cache.token_losses(model, segment, segment_targets, cache)
         losses.append(loss)
     return torch.cat(losses, dim=1)
 

@@ -95,7 +95,9 @@ def stream(
     repetition_window: int | None = 64,
     seed: int = 0,
 ) -> Iterator[Int[Tensor, " batch"]]:
-    """Yield the next token of every text, without end; ``until`` ends it.
+    """Yield the next token of every text, without end.
+
+    Of a single prompt, ``until((int(token) for token in stream(...)), stops)`` ends it.
 
     With ``precision`` bfloat16 the model's products are in bfloat16, and about half as many bytes are read
     for each new token.

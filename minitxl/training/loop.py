@@ -129,6 +129,7 @@ class SegmentLoss(nn.Module):
                 key_mask=key_mask,
             )
             first = losses.shape[1] // 2 if settings.loss == "half" else 0
+            # A graph has no backward pass for an output that nothing differentiates; so SG is already here.
             return losses[:, first:].mean(), states.detach()
 
 
@@ -159,7 +160,17 @@ def start(
     optimizer = adamw(model, settings)
     average = None if settings.average_from is None else AveragedModel(model)
     segment_loss = _segment_loss(model.train(), settings, accumulate)
-    return Run(model, optimizer, settings, 0, None, random, average, segment_loss, accumulate)
+    return Run(
+        model,
+        optimizer,
+        settings,
+        step=0,
+        memory=None,
+        random=random,
+        average=average,
+        segment_loss=segment_loss,
+        accumulate=accumulate,
+    )
 
 
 def train_steps(run: Run, lanes: ContiguousBatches, valid: Tensor | None = None) -> Iterator[Record]:
@@ -199,8 +210,8 @@ def is_due(run: Run, every: int) -> bool:
 def train_step(run: Run, lanes: ContiguousBatches) -> Record:
     """Train on the next segment of every lane, and return the record; each epoch starts without memory."""
     began, settings = time.perf_counter(), run.settings
-    tokens = settings.batch * settings.seg_len
-    index = run.tokens // tokens % len(lanes)  # a run resumed with another batch goes on here
+    step_tokens, n_segment = settings.batch * settings.seg_len, len(lanes)
+    index = run.tokens // step_tokens % n_segment  # a run resumed with another batch goes on here
     memory = run.memory if index and run.memory is not None else run.model.empty_memory(len(lanes.lanes))
     run.optimizer.zero_grad()
     with _own_randomness(run):
@@ -214,10 +225,10 @@ def train_step(run: Run, lanes: ContiguousBatches) -> Record:
     norm = optimizer_step(run.model, run.optimizer, rate=rate, clip=settings.clip)
     run.memory = extend(memory, states, mem_len=settings.mem_len)
     run.step += 1
-    run.tokens += tokens
+    run.tokens += step_tokens
     if run.average is not None and run.step > (settings.average_from or 0):
         run.average.update_parameters(run.model)
-    return Record(run.step, bits, rate, norm, tokens, time.perf_counter() - began)
+    return Record(run.step, bits, rate, norm, step_tokens, time.perf_counter() - began)
 
 
 def _backward(run: Run, segment: Segment, memory: Tensor) -> tuple[float, Tensor]:
@@ -242,7 +253,7 @@ def _backward(run: Run, segment: Segment, memory: Tensor) -> tuple[float, Tensor
 def _of_constant_length(memory: Tensor, settings: TrainConfig) -> tuple[Tensor, ...]:
     """Return the memory; on a GPU padded to its full length, with the mask that hides the padding.
 
-    What is compiled or recorded for one length is so not compiled or recorded again while memory fills.
+    A step that is compiled or captured for one length need not be so again while memory fills.
     """
     if not settings.mem_len or not needs_constant_length(memory.device):
         return (memory,)
@@ -250,23 +261,23 @@ def _of_constant_length(memory: Tensor, settings: TrainConfig) -> tuple[Tensor, 
 
 
 def needs_constant_length(device: torch.device) -> bool:
-    """Return True if training steps may be compiled and recorded on this device."""
+    """Return True if training steps may be compiled and captured on this device."""
     return device.type == "cuda"
 
 
 def _segment_loss(model: TransformerLM, settings: TrainConfig, accumulate: int) -> nn.Module:
-    """Return the module that computes the loss; on a GPU, where it pays and can be, compiled and recorded."""
-    device, lanes = next(model.parameters()).device, settings.batch // distributed.size() // accumulate
+    """Return the module that computes the loss; on a GPU, where it pays and can be, compiled and captured."""
+    device, n_lane = next(model.parameters()).device, settings.batch // distributed.size() // accumulate
     c, seg_len, mem_len = model.config, settings.seg_len, settings.mem_len
-    if device.type == "cuda" and lanes * c.n_head * seg_len * (mem_len + seg_len) >= cuda.WORTH_COMPILING:
+    if device.type == "cuda" and n_lane * c.n_head * seg_len * (mem_len + seg_len) >= cuda.WORTH_COMPILING:
         model = cuda.compiled(model)
     loss = SegmentLoss(model, settings)
-    # The parts of a step add to the same gradients, and processes exchange them: neither is recorded.
-    if accumulate > 1 or distributed.size() > 1 or not cuda.can_record(c, device):
+    # The parts of a step add to the same gradients, and processes exchange them: neither is captured.
+    if accumulate > 1 or distributed.size() > 1 or not cuda.can_capture(c, device):
         return distributed.parallel(loss, ragged=bool(c.cutoffs))
-    tokens = torch.zeros(lanes, seg_len, dtype=torch.int64, device=device)
-    memory = model.empty_memory(lanes)
-    return cuda.record_training(loss, (tokens, tokens.clone(), *_of_constant_length(memory, settings)))
+    tokens = torch.zeros(n_lane, seg_len, dtype=torch.int64, device=device)
+    memory = model.empty_memory(n_lane)
+    return cuda.capture_training(loss, (tokens, tokens.clone(), *_of_constant_length(memory, settings)))
 
 
 def validate(run: Run, stream: Tensor, attention_len: int | None = None) -> float:

@@ -1,4 +1,4 @@
-"""Compiled and recorded steps have the numbers of the others; on a CPU a stand-in runs what is recorded."""
+"""Compiled and captured steps have the numbers of the others; on a CPU a stand-in runs what is captured."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -107,7 +107,7 @@ def test_a_model_made_from_a_compiled_one_runs_its_own_modules():
 
 @dataclass
 class Again:
-    """A recording that runs the step again and writes into the same output."""
+    """A graph that runs the step again and writes into the same output."""
 
     step: Any
     output: torch.Tensor
@@ -120,22 +120,22 @@ class Again:
 
 @pytest.fixture
 def replays(monkeypatch):
-    """Each replay of a step that was recorded on a CPU."""
+    """Each replay of a step that was captured on a CPU."""
     done = []
 
-    def capture(step):
-        output = step()  # as a warm-up, and as a GPU's recording would not, it changes the state
+    def graph_of(step):
+        output = step()  # as a warm-up, and as a GPU's graph would not, it changes the state
         return Again(step, output, done), output
 
-    monkeypatch.setattr(cuda, "can_record", lambda config, device: True)
-    monkeypatch.setattr(cuda, "capture", capture)
+    monkeypatch.setattr(cuda, "can_capture", lambda config, device: True)
+    monkeypatch.setattr(cuda, "graph_of", graph_of)
     return done
 
 
 @every_encoding
 @pytest.mark.parametrize(("lengths", "masked"), [([1] * 20, True), ([3] * 9 + [2] + [3] * 9, False)])
 @pytest.mark.parametrize("options", [{}, {"window": 4, "clamp_len": 3}])
-def test_recorded_steps_give_what_the_model_and_extend_give(encoding, lengths, masked, options, replays):
+def test_captured_steps_give_what_the_model_and_extend_give(encoding, lengths, masked, options, replays):
     """A prompt, some of it masked, then single tokens; or segments, among which one is shorter."""
     model = small_model(**ENCODINGS[encoding])
     text, first = some_tokens(2, 12 + sum(lengths)), 12
@@ -159,7 +159,7 @@ def test_recorded_steps_give_what_the_model_and_extend_give(encoding, lengths, m
         assert len(replays) >= (10 if masked else 6)
 
 
-def test_recorded_losses_are_those_of_the_targets_given(replays):
+def test_captured_losses_are_those_of_the_targets_given(replays):
     model = small_model()
     tokens, targets = some_tokens(2, 30), some_tokens(2, 30).flip(1)
     cache, plain = (kv_cache.start(model, batch=2, mem_len=4) for _ in range(2))
@@ -183,7 +183,7 @@ def test_an_output_stays_what_it_was_when_the_next_step_is_replayed(replays):
 
 @every_encoding
 def test_a_step_makes_no_tensor_of_python_numbers(encoding, monkeypatch):
-    """Those would be copied to the device, which a recording can't do."""
+    """Those would be copied to the device, which a graph can't do."""
     model, tokens = small_model(**ENCODINGS[encoding]), some_tokens(2, 3)
     cache = kv_cache.start(model, batch=2, mem_len=3)
     _, cache = kv_cache.step(model, tokens, cache)
@@ -201,12 +201,12 @@ def test_a_step_makes_no_tensor_of_python_numbers(encoding, monkeypatch):
     loss.backward()
 
 
-def test_a_step_that_cuda_refuses_is_computed_without_a_recording(replays, monkeypatch, caplog):
-    def capture(step):
+def test_a_step_that_cuda_refuses_is_computed_without_a_graph(replays, monkeypatch, caplog):
+    def graph_of(step):
         step()
-        raise RuntimeError("not permitted while a stream is recorded\nand more")
+        raise RuntimeError("not permitted while a stream is captured\nand more")
 
-    monkeypatch.setattr(cuda, "capture", capture)
+    monkeypatch.setattr(cuda, "graph_of", graph_of)
     model, outputs = small_model(), []
     text, cache = some_tokens(1, 14), kv_cache.start(model, batch=1, mem_len=3)
     for token in text.split(1, dim=1):
@@ -214,17 +214,17 @@ def test_a_step_that_cuda_refuses_is_computed_without_a_recording(replays, monke
         outputs.append(output)
     with torch.no_grad():
         expected, _ = model(text, window=4)
-    assert cache.recorded is None
+    assert cache.captured is None
     torch.testing.assert_close(torch.cat(outputs, dim=1)[:, :4], expected[:, :4], rtol=1e-10, atol=1e-10)
-    assert "steps are not recorded, and take longer: not permitted" in caplog.messages[0]
+    assert "steps are not captured as a CUDA graph, and take longer: not permitted" in caplog.messages[0]
     assert "and more" not in caplog.messages[0]
 
 
-def test_only_steps_without_a_wait_for_the_device_are_recorded():
+def test_only_steps_without_a_wait_for_the_device_are_captured():
     plain, adaptive = small_config(), small_config(vocab_size=30, cutoffs=(5, 12))
-    assert cuda.can_record(plain, torch.device("cuda"))
-    assert not cuda.can_record(adaptive, torch.device("cuda"))
-    assert not cuda.can_record(plain, torch.device("cpu"))
+    assert cuda.can_capture(plain, torch.device("cuda"))
+    assert not cuda.can_capture(adaptive, torch.device("cuda"))
+    assert not cuda.can_capture(plain, torch.device("cpu"))
 
 
 def bits(config, *, device, steps=12, **settings):
@@ -240,12 +240,12 @@ def bits(config, *, device, steps=12, **settings):
     length = settings["batch"] * settings["seg_len"] * (steps + 1) + 1
     text = torch.randint(config.vocab_size, (length,), generator=seeded(2))
     lanes = ContiguousBatches(text, batch=settings["batch"], seg_len=settings["seg_len"])
-    return run, lanes, [record.bits for record in loop.train_steps(run, lanes)]
+    return run, lanes, [capture_step.bits for capture_step in loop.train_steps(run, lanes)]
 
 
 @on_a_gpu
 @every_encoding
-def test_recorded_training_has_the_losses_of_a_cpu(encoding):
+def test_captured_training_has_the_losses_of_a_cpu(encoding):
     config = small_config(d_model=32, d_inner=64, **ENCODINGS[encoding])
     *_, ours = bits(config, device="cuda")
     *_, theirs = bits(config, device="cpu")
@@ -264,7 +264,7 @@ def test_compiled_training_has_the_losses_of_a_cpu(precision):
 
 
 @on_a_gpu
-def test_recorded_dropout_is_drawn_anew_and_goes_on_after_a_break(tmp_path):
+def test_captured_dropout_is_drawn_anew_and_goes_on_after_a_break(tmp_path):
     config = small_config(dropout=0.3, word_dropout=0.1)
     run, lanes, _ = bits(config, device="cuda", steps=5)
     saved_run.save(run, tmp_path / "run.safetensors")
@@ -280,7 +280,7 @@ def test_recorded_dropout_is_drawn_anew_and_goes_on_after_a_break(tmp_path):
 @on_a_gpu
 @every_encoding
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-def test_recorded_decoding_has_the_numbers_of_a_cpu(encoding, precision):
+def test_captured_decoding_has_the_numbers_of_a_cpu(encoding, precision):
     model = small_model(**ENCODINGS[encoding]).float()
     there = TransformerLM(model.config).cuda()
     there.load_state_dict(model.state_dict())
@@ -291,4 +291,4 @@ def test_recorded_decoding_has_the_numbers_of_a_cpu(encoding, precision):
         theirs, caches[0] = kv_cache.step(model, segment, caches[0])
         ours, caches[1] = kv_cache.step(there, segment.cuda(), caches[1])
         torch.testing.assert_close(ours.cpu(), theirs, rtol=0, atol=0.1 if precision == "bfloat16" else 1e-4)
-    assert (caches[1].recorded is not None) == (encoding != "rotary")
+    assert (caches[1].captured is not None) == (encoding != "rotary")

@@ -20,22 +20,22 @@ from minitxl.training import loop
 from minitxl.training.config import TrainConfig
 
 WAYS = {
-    "plain": {"compiled": False, "recorded": False},
-    "recorded": {"compiled": False, "recorded": True},
-    "compiled": {"compiled": True, "recorded": False},
-    "compiled and recorded": {"compiled": True, "recorded": True},
+    "plain": {"compiled": False, "captured": False},
+    "captured": {"compiled": False, "captured": True},
+    "compiled": {"compiled": True, "captured": False},
+    "compiled and captured": {"compiled": True, "captured": True},
 }
 STEPS, UNCOUNTED = 12, 4
 
 
 def measured(
-    size: Size, precision: Precision, device: str, *, compiled: bool, recorded: bool
+    size: Size, precision: Precision, device: str, *, compiled: bool, captured: bool
 ) -> dict[str, Any]:
     """Return the median seconds of a step, the most GB that were held, and the last loss."""
     settings = TrainConfig(size.seg_len, size.mem_len, batch=size.batch, precision=precision, seed=0)
     worth = 0 if compiled else float("inf")
-    can_record = cuda.can_record if recorded else lambda config, device: False
-    with patch.object(cuda, "WORTH_COMPILING", worth), patch.object(cuda, "can_record", can_record):
+    can_capture = cuda.can_capture if captured else lambda config, device: False
+    with patch.object(cuda, "WORTH_COMPILING", worth), patch.object(cuda, "can_capture", can_capture):
         run = loop.start(limits.config(size), settings, device=device)
     job = peers.Job("minitxl", "training", size, 1, device, precision, 0)
     lanes = ContiguousBatches(peers.text(job).flatten(), batch=size.batch, seg_len=size.seg_len)
