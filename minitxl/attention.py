@@ -41,7 +41,7 @@ class AttentionOptions(TypedDict, total=False):
     window: int | None
     """Greatest number of keys that a query attends to, itself included; None for all."""
     clamp_len: int | None
-    """Distance beyond which all keys count as equally far; None for no clamp.
+    """Keys at this distance or farther count as equally far; None for no clamp.
 
     A model puts the clamp_len of its configuration in the place of None, so a call can't switch it off.
     """

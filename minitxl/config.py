@@ -37,7 +37,7 @@ class ModelConfig:
     d_inner: int = 512
     """Width of the feed-forward layer."""
     attention: Literal["absolute", "shaw", "xl", "rotary", "alibi", "t5"] = "xl"
-    """absolute adds ``positions`` to states; shaw uses distances in scores and values, the rest in scores."""
+    """absolute adds ``positions`` to states; shaw has distances in scores and values, others in scores."""
     positions: Literal["sinusoidal", "learned", "per-layer", "none"] = "sinusoidal"
     """Of attention=absolute: fixed sinusoids; one learned table; a learned table for each layer; or none."""
     max_seg_len: int = 512

@@ -260,7 +260,9 @@ class T5Attention(BiasedAttention):
 #                                     from a cache's keys and values. q is not yet divided by √d_head; r
 #                                     holds XL's distances, and other classes ignore it. If your class is
 #                                     a subclass of RotaryAttention, q and k are already turned, unless
-#                                     the options have a ``clamp_len``. Without an entry, cached evaluation,
+#                                     the options have a ``clamp_len``. ``biased_heads`` there serves each
+#                                     subclass of BiasedAttention, and the last line of ``rotary_heads``
+#                                     each other one of LaterAttention. Without an entry, cached evaluation,
 #                                     validation and generation raise an error
 #   analysis.flops.PRODUCTS           how many dot products it takes for each pair of query and key
 #   fast.convert.FAST                 a faster class, if there is one, for this very class

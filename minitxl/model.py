@@ -238,7 +238,7 @@ class TransformerLM(nn.Module):
     def losses(
         self, hidden: Hidden, targets: Tokens, *, ignore_index: int | None = None
     ) -> Float[Tensor, "batch seg"]:
-        """Return -log p(target) in nats, from what the method ``hidden`` returns, or from a part of it."""
+        """Return -log p(target) in nats, from the first output of the method ``hidden``, or a part of it."""
         check("ignore_index", ignore_index, optional(whole()))
         ignored = None if ignore_index is None else targets == ignore_index
         targets = targets if ignored is None else targets.masked_fill(ignored, 0)

@@ -17,18 +17,24 @@ settings.load_profile("minitxl")
 ROOT = Path(__file__).parent.parent
 LONGEST_FIRST = (
     "tests/browser/test_lab.py",
+    "notebooks/13_generation_and_scale.ipynb",
+    "tests/browser/test_book.py",
+    "tests/training/test_distributed.py",
+    "notebooks/10_training.ipynb",
+    "tests/course/test_checks.py",
+    "notebooks/00_start_here.ipynb",
+    "notebooks/11_attention_over_memory.ipynb",
     "tests/classroom/test_round_trip.py",
     "tests/classroom/test_whole_notebooks.py",
-    "tests/browser/test_book.py",
     "tests/assignments/test_wrong_solutions.py",
-    "tests/assignments/test_sheets.py",
-    "tests/training/test_faults.py",
     "tests/experiments/test_fingerprints.py",
-    "tests/experiments/test_trained_experiments.py",
-    "notebooks/00_start_here.ipynb",
-    "notebooks/10_training.ipynb",
+    "notebooks/06b_context_length.ipynb",
+    "tests/training/test_loop.py",
+    "tests/commands/test_main.py",
+    "tests/course/test_solutions.py",
+    "notebooks/14_what_came_after.ipynb",
     "notebooks/05_absolute_positions_break.ipynb",
-    "notebooks/11_attention_over_memory.ipynb",
+    "notebooks/06_dependency_reach.ipynb",
 )
 """Files that take longest, the longest first, so that no processor is left with one of them at the end."""
 

@@ -105,8 +105,8 @@ def judge(
 ) -> Verdict:
     """Compare an attempt with the reference on each case, a tuple of arguments.
 
-    ``mistakes`` are wrong solutions, one or several, by the sentence that helps who wrote one: where the
-    attempt gives what a mistake gives, in every case that tells them apart, it gets that sentence.
+    ``mistakes`` are wrong solutions, one or several, by the sentence that helps who wrote one. An attempt
+    that gives what a mistake gives, in every case, gets that sentence.
     ``names`` are those of the arguments in messages, by default the attempt's own, or the reference's; a
     case may hold more than they name, which is not shown. ``say`` words the difference of what came out
     and what is right.

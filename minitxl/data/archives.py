@@ -15,8 +15,8 @@ from minitxl.files import reason
 
 BLOCK = 1 << 20
 """Bytes of a file that are in memory at a time."""
-LEAST, TIMES = 1 << 30, 20
-"""An archive may hold a GiB, and more if it is no more than so many times the archive's own size."""
+ALWAYS_ALLOWED, MOST_TIMES = 1 << 30, 20
+"""Bytes that any archive may hold; and how many times its own size it may hold, if that is more."""
 BROKEN = (
     *(zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, struct.error, EOFError, OSError),
     *(RuntimeError, ValueError, OverflowError),
@@ -45,7 +45,7 @@ class _Reading:
 
     def __init__(self, path: Path) -> None:
         self.name = path.name
-        self.limit = max(LEAST, TIMES * path.stat().st_size)
+        self.limit = max(ALWAYS_ALLOWED, MOST_TIMES * path.stat().st_size)
         self.done = 0
 
     @contextmanager

@@ -53,7 +53,7 @@ class Corpus:
         return self._digests[part]
 
     def alike(self) -> list[tuple[Part, Part]]:
-        """Return the pairs of parts that hold the same tokens, one or more."""
+        """Return the pairs of parts that hold the same tokens; empty parts are left out."""
         digests, filled = self._digests, [part for part in PARTS if len(getattr(self, part))]
         return [(one, other) for one, other in combinations(filled, 2) if digests[one] == digests[other]]
 

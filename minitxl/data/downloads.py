@@ -37,7 +37,7 @@ class Download:
     digest: str
     """"sha256:…", or "md5:…" where that is all there is."""
     limit: int = 8_000_000
-    """Bytes beyond which a server sends something else, and without an end perhaps."""
+    """Most bytes that are accepted: a server that sends more sends something else."""
 
     @property
     def name(self) -> str:

@@ -22,7 +22,7 @@ TRAINING, HELD_OUT = (
     re.compile(rf"(?<![a-z])(?:{words})(?:_?(?:set|data|text))?(?![a-z])")
     for words in ("train(?:ing)?", "valid(?:ation)?|val|dev|test(?:ing)?|eval(?:uation)?|held[ _-]?out")
 )
-"""Words in the names of a text that is split, also where it is not named in the way that is read."""
+"""Words in the names of a text that is split, also where ``parts_of`` can not tell which part is which."""
 LISTED = 6
 """Number of file names that a message lists at most."""
 
@@ -66,6 +66,7 @@ def parts_of(paths: Sequence[Path], *, folder: bool) -> dict[Path, Part]:
     patterns = {word.pattern for word in named.values()}
     if len(named) == len(paths) == len(PARTS) and {*parts.values()} == {*PARTS} and len(patterns) == 1:
         return parts
+    # From here on no way of naming the parts fits. If names say all the same that the text is split, refuse.
     alike = any(
         len({word.part for word in named.values() if word.pattern == pattern}) > 1 for pattern in patterns
     )

@@ -31,11 +31,11 @@ class TokenizerSpec:
     """How a text becomes symbols, and which of them a vocabulary holds."""
 
     unit: Unit
-    """Words are what blanks part."""
+    """Words are separated by white space."""
     before: tuple[str, ...] = ()
-    """Words put before each line,"""
+    """Words put before each line."""
     after: tuple[str, ...] = ()
-    """and after it."""
+    """Words put after each line."""
     first: tuple[str, ...] = ()
     """The vocabulary's first symbols, however rare."""
     unknown: str | None = None

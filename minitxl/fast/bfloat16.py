@@ -53,7 +53,10 @@ def bfloat16_products() -> Iterator[None]:
 
 
 def in_bfloat16(x: Tensor, weight: Tensor) -> bool:
-    """Return True if the product of these tensors is to be in bfloat16; under the compiler never."""
+    """Return True if the product of these tensors is to be in bfloat16.
+
+    Under the compiler float32 factors stay as they are.
+    """
     formats = {x.dtype, weight.dtype}
     if formats == {torch.float32}:
         return x.device.type == "cpu" and not torch.compiler.is_compiling() and _switched_on.get()

@@ -43,6 +43,7 @@ def absolute_heads(
     r: ProjectedDistances,
     **options: Unpack[AttentionOptions],
 ) -> Heads:
+    """Return the heads of absolute attention, whose positions are in the states."""
     return dot_product_attention(q, k, v, window=options["window"], key_mask=options["key_mask"])
 
 
@@ -54,6 +55,7 @@ def shaw_heads(
     r: ProjectedDistances,
     **options: Unpack[AttentionOptions],
 ) -> Heads:
+    """Return the heads of Shaw's attention."""
     mask = _mask(q, k, options)
     q, k, v = (heads.to(attention.a_K.dtype) for heads in (q, k, v))
     weights = attention.shaw_weights(q, k, mask, options["clamp_len"])
@@ -68,6 +70,7 @@ def xl_heads(
     r: ProjectedDistances,
     **options: Unpack[AttentionOptions],
 ) -> Heads:
+    """Return the heads of Transformer-XL's attention."""
     r = r[:, -k.shape[2] - 1 :]  # distances n_key … 0, one more than keys (fast.inputs)
     q_u, q_v = biased_queries(attention, q)
     inputs = AttentionInputs(q_u, q_v, k, v, r, window=options["window"], key_mask=options["key_mask"])
@@ -82,6 +85,7 @@ def rotary_heads(
     r: ProjectedDistances,
     **options: Unpack[AttentionOptions],
 ) -> Heads:
+    """Return the heads of rotary attention; without a clamp_len its queries and keys come rotated."""
     if options["clamp_len"] is None:  # queries and keys are rotated: kv_cache._attend
         return dot_product_attention(q, k, v, window=options["window"], key_mask=options["key_mask"])
     return masked_softmax(attention.scores(q, k, options["clamp_len"]), _mask(q, k, options)) @ v
@@ -95,6 +99,7 @@ def biased_heads(
     r: ProjectedDistances,
     **options: Unpack[AttentionOptions],
 ) -> Heads:
+    """Return the heads of an attention with a bias for each head and distance."""
     inputs = bias_as_distances(attention, q, k, v, **options)
     return relative_to_one(inputs) if q.shape[2] == 1 else relative_attention(inputs)
 

@@ -80,8 +80,8 @@ def _rows(heads: Keys) -> KeyRows:
 def rows_at_once(q: Heads, k: Keys) -> int:
     """Return how many heads, of one text or of several, have about ``SCORES`` scores in a block.
 
-    The result divides the heads of a text, or is a multiple of them that divides the rows, so that all
-    chunks are equal. It is 2 or more where that is possible, even with more scores, for two threads.
+    All chunks are equal: the result divides a text's number of heads, or is the heads of several texts whose
+    number divides the batch. It is 2 or more where that is possible, even with more scores, for two threads.
     """
     batch, head, n_query, _ = q.shape
     most = max(2, SCORES // max(1, min(BLOCK, n_query) * k.shape[2]))
@@ -206,7 +206,7 @@ def _additive_mask(
 
 
 def _buffer(q: Rows, k: KeyRows, rows: int) -> Float[Tensor, " number"]:
-    """Return a buffer that any of a block's products fits in; the system would clear new pages for each."""
+    """Return a buffer for any of a block's products: new memory would have to be cleared for each."""
     return q.new_empty(rows * max(min(BLOCK, q.shape[1]), q.shape[2]) * (k.shape[1] + 1))
 
 

@@ -20,7 +20,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from minitxl.arguments import check_key_mask, check_kind, check_length, check_options
-from minitxl.attention import Hidden, XLAttention, merge_heads, split_heads
+from minitxl.attention import AttentionOptions, Hidden, XLAttention, merge_heads, split_heads
 from minitxl.fast import cached_heads, cuda
 from minitxl.fast.bfloat16 import Precision
 from minitxl.fast.convert import to_decode
@@ -201,11 +201,9 @@ def _read(tokens: Tokens, cache: Cache, key_mask: Bool[Tensor, "batch seg"] | No
     """Return the last layer's output, and the cache with these tokens in it."""
     model = cache.model
     cache = _with_room(cache, tokens.shape[1])
-    cache = replace(
-        cache,
-        key_mask=_extended_mask(cache, tokens, key_mask),
-        r=_projected_distances(model, cache, tokens.shape[1]),
-    )
+    cache = replace(cache, r=_projected_distances(model, cache, tokens.shape[1]))
+    keys_mask = _extended_mask(cache, tokens, key_mask)
+    options = {"window": cache.window, "clamp_len": cache.clamp_len, "key_mask": keys_mask}
     end = cache.end + tokens.shape[1]
     angles = _angles(model, cache, tokens.shape[1])
     x = model.embed(tokens)
@@ -214,12 +212,12 @@ def _read(tokens: Tokens, cache: Cache, key_mask: Bool[Tensor, "batch seg"] | No
         buffers = cache.buffers[layer, :, :, :, cache.begin : end]
         entering = block.attention_input(x)
         r, joined_qkv = cache.r[layer], cache.joined_qkv[layer]
-        attended = _attend(block.attention, entering, buffers, r, angles, joined_qkv, cache)
+        attended = _attend(block.attention, entering, buffers, r, angles, joined_qkv, options)
         x = block.after_attention(x, attended)
     begin = max(cache.begin, end - cache.mem_len)
-    key_mask = None if cache.key_mask is None else cache.key_mask[:, begin - cache.begin :]
+    mem_mask = None if keys_mask is None else keys_mask[:, begin - cache.begin :]
     return model.drop(model.final_norm(x)), replace(
-        cache, key_mask=key_mask, begin=begin, end=end, tokens_read=cache.tokens_read + tokens.shape[1]
+        cache, key_mask=mem_mask, begin=begin, end=end, tokens_read=cache.tokens_read + tokens.shape[1]
     )
 
 
@@ -230,9 +228,9 @@ def _attend(
     r: Float[Tensor, "head dist dim"],
     angles: tuple[Angles, Angles] | None,
     joined_qkv: FastLinear | None,
-    cache: Cache,
+    options: AttentionOptions,
 ) -> Float[Tensor, "batch query model"]:
-    """Return one layer's attention; the keys and values of ``x`` are written where the buffers end.
+    """Return one layer's attention; keys and values of ``x`` are written into the last places of ``buffers``.
 
     Rotary keys are rotated once, by their position in the text, and stay right when the memory moves
     on: (R_i q) · (R_j k) depends on i - j alone, from wherever i and j are counted.
@@ -247,7 +245,6 @@ def _attend(
         q, new_k = turn(q, *angles), turn(new_k, *angles)
     k, v = buffers
     k[:, :, -x.shape[1] :], v[:, :, -x.shape[1] :] = new_k, new_v
-    options = {"window": cache.window, "clamp_len": cache.clamp_len, "key_mask": cache.key_mask}
     heads = cached_heads.HEADS[type(attention)](attention, q, k, v, r, **options)
     return attention.W_o(merge_heads(heads))
 

@@ -57,7 +57,7 @@ class Run:
     """A model in training and everything that decides its next step."""
 
     model: TransformerLM
-    """The fast model: the paper's parameters, its attention computed by ``fast`` (``fast.optimize``)."""
+    """The fast model: the paper's parameters, with the modules of ``fast.optimize`` around them."""
     optimizer: AdamW
     settings: TrainConfig
     step: int
@@ -129,7 +129,7 @@ class SegmentLoss(nn.Module):
                 key_mask=key_mask,
             )
             first = losses.shape[1] // 2 if settings.loss == "half" else 0
-            # A graph has no backward pass for an output that nothing differentiates; so SG is already here.
+            # SG is already here: a CUDA graph can't capture a backward pass for states, which no loss uses.
             return losses[:, first:].mean(), states.detach()
 
 
