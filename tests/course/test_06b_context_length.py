@@ -11,13 +11,15 @@ from page import NOTEBOOKS, Page
 
 from minitxl.analysis import context_length
 from minitxl.course.checks import context_length as checks
-from minitxl.course.checks import context_mistakes, used_context
+from minitxl.course.checks import context_mistakes, tossing, used_context
 from minitxl.course.checks import reading_contexts as contexts
 from minitxl.experiments.shared import results
 from minitxl.figures.attention import memory_use
 from minitxl.figures.marks import label_ends
+from minitxl.figures.positions.encodings import by_place
 from minitxl.figures.recurrence import dependency_graph
 from minitxl.figures.recurrence.token_losses import token_losses
+from minitxl.memory import extend
 
 CHECKS = {"gain-blank": checks.check_gain, "exercise-recl": checks.check_recl}
 PAGE = Page("06b_context_length", gain=checks.gain)
@@ -44,6 +46,8 @@ def test_a_rival_that_shortens_a_is_right(rival):
         (lambda c: 1.02 + c / 1000, "a longer context raises your loss"),
         (lambda c: 0.5, "C must be worse there"),
         (lambda c: 1.0131, "with 32 tokens C has 1.013 nats and A 1.198: C must be worse there"),
+        (lambda c: 1.198, "with 32 tokens C has 1.1980 nats and A 1.1984: C must be worse there"),
+        (lambda c: 1 + 0.5 * 2 ** (-c / 24), "with 32 tokens C has 1.198 nats and A 1.198: C must be"),
         (lambda c: float("inf"), "a number of 0 or more"),
         (lambda c: 1.5, "with 8 tokens C has 1.500 nats, no better than A's 1.397"),
         (lambda c: 1.39, "C must be ahead of A for longer, or by more"),
@@ -158,13 +162,16 @@ def test_the_example_has_the_numbers_of_the_text():
     assert "0.095" in PAGE.cells["example-after"]
 
 
+ASKED = {"lstm": "predict", "third": "group-text", "noise": "noise-text"}
+
+
 def test_predictions_are_judged_on_their_own_merits():
     answers = {"third": 8, "noise": "above 0", "lstm": "about half as long"}
     assert all(verdict.right for verdict in checks.PREDICTIONS.check(answers).verdicts)
     for question in checks.PREDICTIONS.questions:
         for guess, sentence in question.wrong.items():
             assert question.judge(guess).message.casefold().endswith(sentence.casefold())
-        assert f"| `{question.name}` |" in PAGE.cells["predict"]
+        assert f"| `{question.name}` |" in PAGE.cells[ASKED[question.name]]
 
 
 def test_the_answers_of_the_predictions_are_what_is_stored():
@@ -196,6 +203,38 @@ def test_large_marks_stand_on_the_curves_where_the_walk_stops(third, step):
         curve = {length: loss.mean().item() for length, loss in losses.items()}
         assert dict(line.get_xydata().tolist()) == curve
         assert mark.get_xydata().tolist() == [[lengths[name].tokens, curve[lengths[name].tokens]]]
+
+
+def test_a_walk_that_gains_to_its_end_is_marked_as_at_least():
+    space = PAGE.run("relative", explore=lambda draw, **choices: choices)
+    assert "A ≥ 104 (" in space["draw"](False, 32).alt
+    assert "A 8 (" in space["draw"](True, 8).alt
+
+
+@pytest.mark.parametrize("agrees", [True, False])
+def test_a_walk_that_stops_elsewhere_on_measured_losses_is_told_and_replaced(agrees, capsys):
+    random = torch.Generator().manual_seed(0)
+    falls = 1 + torch.exp(-torch.linspace(0, 3, 4))[:, None]
+    measured = falls + 0.1 * torch.rand(2, 4, 20, generator=random)
+    mine = {"gain": lambda *case: 0.0, "my_recl": checks.recl if agrees else lambda *case: 8}
+    space = PAGE.run(
+        "my-recls", **mine, measured=measured, lengths=[8, 16, 24, 32], readers={"A": None, "B": None}
+    )
+    assert ("your walk and the package's stop at different lengths" in capsys.readouterr().out) != agrees
+    assert space["my_recl"] is checks.recl
+    assert (space["gain"] is checks.gain) != agrees
+    assert space["rows"][0]["r = 1.0"] == space["bounded"](checks.recl(measured, 0, [8, 16, 24, 32], 1.0))
+
+
+def test_curves_that_end_alike_are_named_in_a_legend():
+    curves = {"curves": {"one": [2.0, 1.0], "other": [3.0, 1.0]}, "places": [8, 16]}
+    labels = {"xlabel": "c", "ylabel": "loss"}
+    (axes,) = by_place(curves | labels | {"legend": "upper right"}).figure.axes
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["one", "other"]
+    assert not axes.texts
+    (axes,) = by_place(curves | labels).figure.axes
+    assert axes.get_legend() is None
+    assert len(axes.texts) == 2
 
 
 def test_effective_lengths_names_its_marks():
@@ -238,11 +277,57 @@ def test_the_gains_of_pairs_are_drawn_a_panel_a_model():
     [
         ("losses-after", "losses-after-text", contexts.check_losses_after),
         ("exercise-used-stub", "plain-answer", used_context.check_used),
-        ("tossed-stub", "gain-of-nothing-text", used_context.check_tossed),
+        ("tossed-stub", "gain-of-nothing-text", tossing.check_tossed),
+        ("tossed-curve-stub", "tossed-curve-text", tossing.check_tossed_curve),
     ],
 )
 def test_the_blank_s_solution_is_right_and_its_stub_blank(blank, text, check):
     PAGE.assert_folded_solution_is_right_and_stub_blank(blank, text, check)
+
+
+def mean_over_the_window(model, passage, c, targets):
+    windows = passage[-c - targets :].unfold(0, c + 1, 1)
+    log_probs, _ = model(windows[:, :-1])
+    return -log_probs.gather(-1, windows[:, 1:, None])[..., 0].mean(dim=1)
+
+
+def read_with_a_memory(model, passage, c, targets, *, whole=True, mem_len=lambda c: c, again=False):
+    """One character after the other, or each window, with what was read before in memory."""
+    piece = passage if whole else passage[-c - targets :]
+    memory, losses = None, []
+    for place in range(1, len(piece)) if not again else range(c, len(piece)):
+        tokens = piece[None, place - c if again else place - 1 : place]
+        log_probs, states = model(tokens, memory=memory)
+        memory = extend(memory, states, mem_len=mem_len(c))
+        losses.append(-log_probs[0, -1, piece[place]])
+    return torch.stack(losses[-targets:])
+
+
+@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("mem_len", [lambda c: c - 1, lambda c: c, lambda c: 100])
+@pytest.mark.parametrize("again", [True, False])
+def test_a_memory_that_is_carried_on_is_told_whatever_its_length(whole, mem_len, again):
+    verdict = contexts.check_losses_after(
+        lambda *case: read_with_a_memory(*case, whole=whole, mem_len=mem_len, again=again)
+    )
+    assert not verdict.right
+    assert "a memory is carried on" in verdict.message
+    assert "you returned" in verdict.details
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_a_window_that_is_read_in_parts_begins_without_memory(sign):
+    def in_parts(model, passage, c, targets):
+        windows = passage[-c - targets :].unfold(0, c + 1, 1)
+        memory = None
+        for at in range(c):
+            log_probs, states = model(windows[:, at : at + 1], memory)
+            memory = extend(memory, states, mem_len=c)
+        return sign * log_probs[:, -1].gather(-1, windows[:, -1:])[:, 0]
+
+    verdict = contexts.check_losses_after(in_parts)
+    assert verdict.right or "minus the log-probability" in verdict.message
+    assert verdict.right == (sign == -1)
 
 
 def test_a_reading_by_a_loop_is_right_and_wrong_ones_are_named():
@@ -262,6 +347,8 @@ def test_a_reading_by_a_loop_is_right_and_wrong_ones_are_named():
             model, passage, c - 1, n
         ),
         "these are bits": lambda *case: by_loop(*case) / np.log(2),
+        "that is the mean over a window": mean_over_the_window,
+        "a memory is carried on": read_with_a_memory,
     }
     for sentence, attempt in wrong.items():
         verdict = contexts.check_losses_after(attempt)

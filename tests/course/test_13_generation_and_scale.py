@@ -7,9 +7,10 @@ import pytest
 import torch
 from page import NOTEBOOKS, Page
 
+from minitxl import fast
 from minitxl.__main__ import main
 from minitxl.config import ModelConfig
-from minitxl.course.checks import drawing, loop_tests, one_query
+from minitxl.course.checks import cached_layers, drawing, loop_tests, one_query
 from minitxl.course.checks import generation as checks
 from minitxl.course.checks import prompts as prompt_checks
 from minitxl.experiments.evaluation_cost import sliding_operations
@@ -20,11 +21,13 @@ from minitxl.memory import extend
 from minitxl.model import TransformerLM
 
 PAGE = Page("13_generation_and_scale")
+TINIEST = ModelConfig(8, n_layer=1, d_model=4, n_head=1, d_head=4, d_inner=4)
 NAMES = PAGE.cells["model"][PAGE.cells["model"].index("def tokens_of") :].partition("\nprint(")[0]
 BLANKS = {
     "write": ("write-text", checks.check_generate),
     "is-right": ("twice-after", loop_tests.check_is_right),
     "attend-one": ("cache-build", one_query.check_attend_one),
+    "read-cached": ("cached-loop-text", cached_layers.check_read_cached),
     "my-probabilities": ("sampling-text", drawing.check_probs),
     "my-longest": ("exercise-longest", prompt_checks.check_longest),
     "fill-left": ("exercise-fill", prompt_checks.check_fill_left),
@@ -70,7 +73,8 @@ def test_the_folded_solution_is_right_and_the_stub_is_blank(blank):
     stub = PAGE.cells[blank].partition("\n\n\n")[0]
     name = re.search(r"def (\w+)", stub)[1]
     state = torch.get_rng_state()
-    assert check(PAGE.run(solution(text))[name]).right
+    given = {"attend_one": one_query.solution_attend_one}  # read_cached calls the blank before it
+    assert check(PAGE.run(solution(text), **given)[name]).right
     assert check(PAGE.run(stub)[name]).word == "blank"
     assert torch.equal(torch.get_rng_state(), state)
 
@@ -111,12 +115,28 @@ def check_reads(answer):
         ((1100, 599500), "off by one"),
         ((1000, 599500), "with memory: the prompt once"),
         ((1099, 1), "anew: the first token"),
+        ((1100, None), "off by one"),
+        ((None, 1), "anew: the first token"),
         (None, "two numbers"),
     ],
 )
 def test_a_wrong_bill_is_explained(answer, words):
     verdict = check_reads(answer)
-    assert not verdict.right
+    assert verdict.word == "not yet"
+    assert words in verdict.message
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ((None, None), "there is nothing here yet"),
+        ((1099, None), "the number with memory is right"),
+        ((..., 599500), "the number anew is right"),
+    ],
+)
+def test_half_a_bill_is_blank_and_what_stands_there_is_judged(answer, words):
+    verdict = check_reads(answer)
+    assert verdict.word == "blank"
     assert words in verdict.message
 
 
@@ -218,7 +238,7 @@ def test_the_controls_show_what_the_reader_s_function_draws_from(ways, drawing_c
     assert heights == probs[order].tolist() + log_probs[0, order].exp().tolist()
     assert f"Drawn from {int((probs > 0).sum())} of 256" in drawn.alt
     written = cells["text_of"](
-        torch.cat([cells["first_words"], cells["draw_text"](cells["first_words"], 120, *ways)])
+        torch.cat([cells["first_words"], cells["draw_text"](cells["first_words"], 240, *ways)])
     )
     whole_text = drawn.alt.partition("The text: ")[2]
     assert len(whole_text) == len(written)
@@ -247,11 +267,31 @@ def test_an_attention_of_one_token_that_is_not_the_model_s_stops_the_notebook(ri
     code = solution("cache-build")
     assert code.replace(right, wrong) != code
     # A trained model's biases and distances matter; those of a new one are near zero.
-    cells = [NAMES, PAGE.cells["cached-loop"].partition("\n\n\nbegin = ")[0], "cached-loop-check"]
+    cells = solution("cached-loop-text"), "cached-loop", "cached-loop-check"
     space = {"exact": model, "write": checks.solution_generate}
-    PAGE.run(NAMES, code, *cells[1:], **space)
+    PAGE.run(NAMES, code, *cells, **space)
     with pytest.raises((AssertionError, RuntimeError)):
-        PAGE.run(NAMES, code.replace(right, wrong), *cells[1:], **space)
+        PAGE.run(NAMES, code.replace(right, wrong), *cells, **space)
+
+
+def test_a_blank_model_of_the_cache_runs_on_the_readers_attention():
+    calls = []
+
+    def attend_one(*case):
+        calls.append(case)
+        return one_query.solution_attend_one(*case)
+
+    read_cached = PAGE.run("read-cached", attend_one=attend_one)["read_cached"]
+    assert cached_layers.check_read_cached(read_cached).right
+    assert calls
+
+
+@pytest.mark.parametrize(("around", "fastest"), [(0, [8, 12]), (2, [6, 10])])
+def test_a_token_is_timed_at_its_length_and_those_around_it(around, fastest):
+    names = {"lengths": [8, 12], "around": around, "start": [0, 0, 0], "fast": fast}
+    scope = PAGE.run("throughput-others", model=TransformerLM(TINIEST), **names)
+    stamps = [length * (length - 1) / 2 for length in range(3, 17)]  # a token at length n takes n
+    assert scope["at_lengths"](stamps) == fastest
 
 
 def test_prompts_in_one_batch_predict_what_each_predicts_alone(model):

@@ -7,9 +7,9 @@
 04   recurrence, segment_loop,      11   interventions, memory_use
      gradient_parts                 12   cost, scoring
 05   collisions                     13   generation, loop_tests,
-06   reach                               one_query, drawing,
-06b  context_length,                     prompts
+06   reach                               one_query, cached_layers,
+06b  context_length,                     drawing, prompts
      context_mistakes,              14   later, rotary, rolling
      reading_contexts,
-     used_context
+     tossing, used_context
 """

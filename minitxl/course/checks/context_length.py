@@ -12,7 +12,7 @@ from torch import Tensor
 from minitxl.analysis import context_length
 from minitxl.course.checks import context_mistakes
 from minitxl.course.checks.context_mistakes import GroupLosses
-from minitxl.course.checks.used_context import numbers_at
+from minitxl.course.checks.used_context import numbers_at, told_apart
 from minitxl.course.exercises import Verdict, judge
 from minitxl.course.predictions import Predictions, Question
 
@@ -73,6 +73,17 @@ def check_gain(attempt: Callable[..., Any]) -> Verdict:
             lambda *case: 0.0,
             mistake(over_contexts=True),
         ],
+        "b(c, t) is the smallest loss with c tokens alone: losses with fewer tokens do not count": mistake(
+            best_so_far=True
+        ),
+        "that is f, a mean loss: g is the share by which exp f falls from c to c'": [
+            context_mistakes.mean_minimum,
+            partial(context_mistakes.mean_minimum, at_short=True),
+        ],
+        "that is exp f, a perplexity: g is the share by which it falls from c to c'": [
+            partial(context_mistakes.mean_minimum, exp=True),
+            partial(context_mistakes.mean_minimum, at_short=True, exp=True),
+        ],
         "T holds one target at least, also where r is small": mistake(may_be_none=True),
         "T is the same for both contexts: the mean at c' is over [hardest] too": [
             mistake(all_after=True),
@@ -118,10 +129,11 @@ def check_gain(attempt: Callable[..., Any]) -> Verdict:
         ),
     }
     cases = [(example(), which, 0, 1, 0.5) for which in (0, 1)]
-    for losses, which, _, r in _groups(6):
+    for losses, which, _, r in _groups(9):
         few = losses[:, :3, :5]  # of which 5 % are no target, were it not for "at least one"
         cases += [(few, which, 0, 1, share) for share in (0.35, 0.25, 0.05)]
         cases += [(losses, which, 1, 2, r), (losses, which, 0, 2, r), (losses.flip(1), which, 1, 2, r)]
+        cases.append((losses[:, [1, 0, 2]], which, 1, 2, r))  # they rise to c, and fall from there to c'
     names = ("losses", "which", "short", "long", "r")
     return judge(attempt, reference=gain, cases=cases, mistakes=mistakes, names=names)
 
@@ -142,37 +154,30 @@ def check_recl(attempt: Callable[..., Any]) -> Verdict:
 
     ``losses`` is [system context target] in nats, ``which`` the system, ``lengths`` the contexts.
     """
+    mistake = partial(partial, context_mistakes.walk)
     mistakes: dict[str, Callable[..., Any] | list[Callable[..., Any]]] = {
-        "the baseline is the model's own loss: b(c, t) is the smallest of the whole group": partial(
-            context_mistakes.walk, own=True
-        ),
-        "T is chosen once: rank the targets anew at every c": partial(
-            context_mistakes.walk, ranked_once=True
-        ),
-        "f(c, c') lacks its minimum with the baseline b(c, t)": partial(
-            context_mistakes.walk, no_minimum=True
-        ),
-        "perplexity is e to the mean loss: compare exp f, and not f": partial(
-            context_mistakes.walk, without_exp=True
-        ),
-        "you return c', and the context that no longer gains is c": partial(
-            context_mistakes.walk, later=True
-        ),
+        "the baseline is the model's own loss: b(c, t) is the smallest of the whole group": mistake(own=True),
+        "T is chosen once: rank the targets anew at every c": mistake(ranked_once=True),
+        "f(c, c') lacks its minimum with the baseline b(c, t)": mistake(no_minimum=True),
+        "perplexity is e to the mean loss: compare exp f, and not f": mistake(without_exp=True),
+        "you return c', and the context that no longer gains is c": mistake(later=True),
         "you return the last context that still gains: RECL is the next, where the step gains too little": (
-            partial(context_mistakes.walk, before_last=True)
+            mistake(before_last=True)
         ),
-        "you return the place in lengths, and not the tokens": partial(context_mistakes.walk, place=True),
-        "where every step gains, the answer is the longest length": partial(
-            context_mistakes.walk, short_of_end=True
-        ),
+        "you return the place in lengths, and not the tokens": mistake(place=True),
+        "where every step gains, the answer is the longest length": mistake(short_of_end=True),
         "the walk goes on after its first step that gains less than 1 %: stop there": [
-            partial(context_mistakes.walk, last=True),
-            partial(context_mistakes.walk, last_gain=True),
+            mistake(last=True),
+            mistake(last_gain=True),
         ],
-        "all targets are used: hand r on to gain": partial(context_mistakes.walk, everything=True),
-        "gain is a share: 1 % is 0.01, and no step gains 1": partial(context_mistakes.walk, least=1.0),
-        "each step is measured from where the walk stands, and not from the start": partial(
-            context_mistakes.walk, from_start=True
+        "all targets are used: hand r on to gain": mistake(everything=True),
+        "gain is a share: 1 % is 0.01, and no step gains 1": mistake(least=1.0),
+        "each step is measured from where the walk stands, and not from the start": mistake(from_start=True),
+        "each step goes to the next length, and not to the last: ask gain for at and at + 1": mistake(
+            to_last=True
+        ),
+        "the comparison is turned round: the walk goes on where a step gains 1 % or more": mistake(
+            turned=True
         ),
     }
     names, cases = ("losses", "which", "lengths", "r"), list(_groups(60))
@@ -258,16 +263,17 @@ def check_rival(attempt: Callable[[int], Any]) -> Verdict:
     if ahead is not None:
         return Verdict(
             False,
-            f"with {ahead} tokens C has {losses[ahead]:.3f} nats and A {own[ahead]:.3f}: "
-            f"C must be worse there",
+            f"with {ahead} tokens C has {{}} nats and A {{}}: C must be worse there".format(
+                *told_apart(losses[ahead], own[ahead])
+            ),
         )
     third = {c: torch.full((10,), float(loss), dtype=torch.float64) for c, loss in losses.items()}
     after = context_length.recl(group | {"C": third}, r=1.0)["A"].tokens
     if after > before / 2:
-        first, own_first = losses[LENGTHS[0]], own[LENGTHS[0]]
+        first, own_first = told_apart(losses[LENGTHS[0]], own[LENGTHS[0]])
         why = (
-            f"with {LENGTHS[0]} tokens C has {first:.3f} nats, no better than A's {own_first:.3f}"
-            if first >= own_first
+            f"with {LENGTHS[0]} tokens C has {first} nats, no better than A's {own_first}"
+            if losses[LENGTHS[0]] >= own[LENGTHS[0]]
             else "C must be ahead of A for longer, or by more, at short contexts"
         )
         return Verdict(False, f"A's RECL is {after} beside C, and {before} without: {why}")

@@ -39,6 +39,7 @@ def gain(
     may_be_none: bool = False,
     all_after: bool = False,
     over_contexts: bool = False,
+    best_so_far: bool = False,
     rounding: Callable[[float], int] = round,
     reduction: str = "min",
 ) -> float:
@@ -49,6 +50,8 @@ def gain(
         baseline = torch.cat([losses[:which, short], losses[which + 1 :, short]]).amin(dim=0)
     if over_contexts:
         baseline = losses[which].amin(dim=0)
+    if best_so_far:
+        baseline = best[: short + 1].amin(dim=0)
     number = len(baseline) if everything else max(0 if may_be_none else 1, rounding(r * len(baseline)))
     ranked = best[long] if ranked_at_long else losses[which, short] if ranked_by_own else baseline
     hardest = ranked.sort(descending=not easiest, stable=True).indices[:number]
@@ -70,6 +73,23 @@ def gain(
     return float(100 * share if in_percent else share)
 
 
+def mean_minimum(
+    losses: GroupLosses,
+    which: int,
+    short: int,
+    long: int,
+    r: float,
+    *,
+    at_short: bool = False,
+    exp: bool = False,
+) -> float:
+    """Return f(c, c') of Appendix C, f(c, c), or exp of one, in place of the gain that is made of them."""
+    baseline = losses[:, short].amin(dim=0)
+    hardest = baseline.sort(descending=True, stable=True).indices[: max(1, round(r * len(baseline)))]
+    mean = torch.minimum(baseline, losses[which, short if at_short else long])[hardest].mean()
+    return float(mean.exp() if exp else mean)
+
+
 def walk(
     losses: GroupLosses,
     which: int,
@@ -89,6 +109,8 @@ def walk(
     from_start: bool = False,
     least: float = 0.01,
     before_last: bool = False,
+    turned: bool = False,
+    to_last: bool = False,
 ) -> int:
     """Return where Appendix C's walk stops, with one step of it wrong."""
     best = losses[which] if own else reduce(losses, "system context target -> context target", "min")
@@ -101,10 +123,10 @@ def walk(
         order = best[0 if ranked_once else short].sort(descending=True, stable=True).indices[:number]
         f = [
             (losses[which, c] if no_minimum else torch.minimum(baseline, losses[which, c]))[order].mean()
-            for c in (short, at + 1)
+            for c in (short, len(lengths) - 1 if to_last else at + 1)
         ]
         before, after = f if without_exp else [one.exp() for one in f]
-        if (before - after) / before < least:
+        if ((before - after) / before < least) != turned:
             stops.append(at)
         else:
             gaining = at + 1

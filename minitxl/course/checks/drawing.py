@@ -57,6 +57,10 @@ def _tempered(log_probs: Tensor, temperature: float) -> Tensor:
     return (log_probs / temperature).softmax(dim=-1)
 
 
+def _divided(log_probs: Tensor, temperature: float) -> Tensor:
+    return log_probs.exp() / temperature
+
+
 def _back(kept: Tensor, order: Tensor) -> Tensor:
     return torch.zeros_like(kept).scatter(-1, order, kept)
 
@@ -110,7 +114,13 @@ def _mistakes() -> dict[str, Function | Sequence[Function]]:
             tempered=lambda log_probs, temperature: _tempered(log_probs, 1 / temperature)
         ),
         "divide the logarithms, not the probabilities: the sum takes a common factor out again": (
-            _keeping(tempered=lambda log_probs, temperature: _tempered(log_probs, 1.0) / temperature),
+            _keeping(tempered=_divided),
+            _keeping(tempered=_divided, normed=False),
+            _keeping(tempered=unscaled, after=lambda kept, temperature: kept / temperature, normed=False),
+            lambda log_probs, temperature, top_p: solution_probs(log_probs, 1.0, top_p) / temperature,
+        ),
+        "top_p is not used: after the temperature only the likeliest stay that have top_p together": (
+            lambda log_probs, temperature, top_p: _tempered(log_probs, temperature)
         ),
         "divided by the temperature, they do not sum to 1: make probabilities of them before top_p": (
             _keeping(tempered=lambda log_probs, temperature: (log_probs / temperature).exp())
@@ -126,8 +136,9 @@ def _mistakes() -> dict[str, Function | Sequence[Function]]:
             _keeping(back=lambda kept, order: kept.gather(-1, order))
         ),
         "what is kept must sum to 1 again: divide by its sum": _keeping(normed=False),
-        "softmax takes logarithms: of probabilities it makes others, also of those that were cut": _keeping(
-            after=lambda kept, temperature: kept.softmax(dim=-1), normed=False
+        "softmax takes logarithms: of probabilities it makes others, also of those that were cut": (
+            _keeping(after=lambda kept, temperature: kept.softmax(dim=-1), normed=False),
+            _keeping(tempered=lambda log_probs, temperature: _divided(log_probs, temperature).softmax(-1)),
         ),
         "top_p bounds the sum of the likeliest, not the probability of each": (
             _keeping(lambda probs, sums, top_p: probs >= 1 - top_p),

@@ -1,6 +1,7 @@
 """Checks of notebook 13: generation that reads each token once, and the predictions."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from copy import deepcopy
 from typing import Any
 
@@ -69,7 +70,7 @@ def check_generate(attempt: Callable[..., Tensor]) -> Verdict:
     praise = "each token is read once, and the text is the package's"
     verdict = judge(attempt, reference=_greedy, cases=cases, mistakes=MISTAKES, praise=praise)
     if not verdict.right:
-        return verdict
+        return _with_cause(verdict, attempt, cases[0])
     calls, graph = 0, False
     for case in cases:
         _, prompt, length, mem_len = case
@@ -102,6 +103,20 @@ def check_generate(attempt: Callable[..., Tensor]) -> Verdict:
     if graph:
         message = f"{praise}. But each call keeps what a gradient would need, which takes time and memory: "
         return Verdict(True, f"{message}write it with torch.no_grad()")
+    return verdict
+
+
+def _with_cause(verdict: Verdict, attempt: Callable[..., Tensor], case: tuple[Any, ...]) -> Verdict:
+    """Return the verdict, with a sentence where the loop draws, or where its token has no axis."""
+    if any(words in verdict.message for words in ("0-dim tensor", "zero-dimensional tensor")):
+        cause = "the token that is taken has no axis, and a row of one token is read: argmax(…, keepdim=True)"
+        return Verdict(False, cause, details=verdict.message)
+    with torch.random.fork_rng(devices=[]), suppress(Exception):
+        state = torch.get_rng_state()
+        attempt(*deepcopy(case))
+        if not torch.equal(torch.get_rng_state(), state):
+            cause = "the loop draws at random: here it takes the likeliest token each time, with argmax"
+            return Verdict(False, cause, details=verdict.details or verdict.message)
     return verdict
 
 
@@ -157,6 +172,7 @@ def generating(
     forgets: bool = False,
     replaces: bool = False,
     cut: bool = True,
+    again: bool = False,
 ) -> Callable[..., Tensor]:
     """Return the loop with one step as given: ``feed`` of the text and its last token is read next."""
 
@@ -164,6 +180,9 @@ def generating(
         text, memory = prompt, None
         fed, window = first(prompt), None if more is None else mem_len + more
         with torch.no_grad():
+            if again:  # the prompt for memory's sake, and then its last token
+                memory = extend(None, model(prompt[None], None, window=window)[1], mem_len=mem_len)
+                fed = prompt[-1:]
             for step in range(length):
                 log_probs, states = model(rearrange(fed, "seg -> 1 seg"), memory, window=window)
                 if remembers and (grows or step == 0) and not (forgets and step == 0):
@@ -192,7 +211,8 @@ MISTAKES: dict[str, Function | Sequence[Function]] = {
         generating(place=0)
     ),
     "the prompt's last token is read twice: its prediction is there already, draw from it": (
-        generating(lambda text, token: text[-2:])
+        generating(lambda text, token: text[-2:]),
+        generating(again=True),
     ),
     "only the prompt's last token was read, and memory began without the rest of it": (
         generating(first=lambda prompt: prompt[-1:])

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from math import log
 from typing import Any
 
 import torch
@@ -68,6 +69,8 @@ def check_is_right(attempt: Callable[..., Any]) -> Verdict:
             _compared(same=partial(torch.allclose, atol=1e-2)),
             _compared(same=partial(torch.allclose, atol=1e-1)),
         ),
+        "compare the logarithms as they are: by exp() unlikely tokens become so small that their errors pass "
+        "below any tolerance": (_compared(same=lambda one, other: CLOSE(one.exp(), other.exp()))),
         "compare each prediction, and not their mean or sum, in which errors cancel": (
             _compared(same=lambda one, other: torch.allclose(one.mean(), other.mean())),
             _compared(same=lambda one, other: bool((one - other).abs().mean() < 1e-4)),
@@ -76,6 +79,13 @@ def check_is_right(attempt: Callable[..., Any]) -> Verdict:
         ),
         "the predictions are compared, and not what was taken from them: that must be the likeliest": (
             _compared(likeliest=False)
+        ),
+        "only the written token's log-probability is compared: compare those of all tokens": (
+            _compared(written_only=True),
+            _compared(written_only=True, likeliest=False),
+        ),
+        "the first prediction is left out: it is the prompt's, at len(prompt) - 1, and belongs in": (
+            _compared(which=slice(1, None))
         ),
         "only the last prediction is compared: compare each": _compared(which=slice(-1, None)),
         "only the first prediction is compared, and it is right in loops that go wrong after it": (
@@ -103,6 +113,7 @@ def _compared(
     likeliest: bool = True,
     counted: bool = True,
     window: int | None = 1,
+    written_only: bool = False,
 ) -> Callable[..., bool]:
     """Return the test with one step of it as given."""
 
@@ -118,6 +129,8 @@ def _compared(
         right = log_probs[0, first : first + len(written)]
         predicted = predicted[: len(right)]
         taken = torch.equal(right.argmax(dim=-1), written[: len(right)])
+        if written_only:
+            predicted, right = (one.gather(1, written[: len(right), None]) for one in (predicted, right))
         return same(predicted[which], right[which]) and (taken or not likeliest)
 
     return is_right
@@ -172,6 +185,8 @@ def _cases() -> list[tuple[TransformerLM, Tensor, int, int, Tensor, Tensor]]:
             5e-4 * others[length // 2] * (predicted[length // 2] == predicted[length // 2].min())
         )
         cases.append((*given, written, broken))
+        unlikely = (predicted < log(0.03)).double()  # probabilities change by less than 0.0001
+        cases.append((*given, written, predicted - 3e-3 * unlikely))
         least, next_least = predicted.topk(2, largest=False).indices.unbind(dim=-1)
         step = torch.zeros_like(predicted).scatter(-1, least[:, None], -0.2)
         cases.append((*given, written, predicted + step.scatter(-1, next_least[:, None], 0.2)))

@@ -46,8 +46,12 @@ def check_attend_one(attempt: Callable[..., Any]) -> Verdict:
             rows="turned"
         ),
         "the distances are missing: add (q + v) · r to (q + u) · k": with_(by_distance=False),
-        "u and v are interchanged: u meets the keys, v the distances": with_(swapped_biases=True),
-        "the biases are missing: q + u meets the keys, q + v the distances": with_(biased=False),
+        "u and v are interchanged: u meets the keys, v the distances": with_(biases="vu"),
+        "the biases are missing: q + u meets the keys, q + v the distances": with_(biases="--"),
+        "u is added in both products: q + u meets the keys, q + v the distances": with_(biases="uu"),
+        "v is added in both products: q + u meets the keys, q + v the distances": with_(biases="vv"),
+        "v is missing: q + u meets the keys, q + v the distances": with_(biases="u-"),
+        "u is missing: q + u meets the keys, q + v the distances": with_(biases="-v"),
         "scores are divided by the root of the width of a key, √dim": with_(scaled=False),
         "scores are divided by the root of a head's width, d_head, and not of the model's": with_(wide=True),
         "a mem_len of 0 keeps nothing, and [-0:] is all there is: keep from place n - mem_len on": with_(
@@ -62,14 +66,19 @@ def check_attend_one(attempt: Callable[..., Any]) -> Verdict:
         "the new key and value stand first: the oldest stand first, the new one at the end": with_(
             front=True
         ),
-        "keys come from W_kE, values from W_v: here they are interchanged": with_(interchanged=True),
+        "keys come from W_kE, values from W_v: here they are interchanged": with_(
+            matrices=("W_q", "W_v", "W_kE")
+        ),
+        "values come from W_v, and here from W_kE": with_(matrices=("W_q", "W_kE", "W_kE")),
+        "keys come from W_kE, and here from W_v": with_(matrices=("W_q", "W_v", "W_v")),
+        "the values are returned before the keys: return output, keys, values": with_(turned=True),
         "W_o is missing: it multiplies the heads' outputs, side by side": with_(projected=False),
         "the heads are not side by side: merge them as head dim, head by head": with_(
             merged="head 1 dim -> 1 (dim head)"
         ),
         "the softmax goes over the keys, the last axis of the scores": with_(axis=0),
     }
-    praise = "one token is projected, no key is shifted, and the cache holds the last mem_len keys and values"
+    praise = "the output is that of the whole layer, and the cache holds the last mem_len keys and values"
     return judge(
         attempt,
         reference=solution_attend_one,
@@ -115,26 +124,26 @@ def _attended(
     cut_first: bool = False,
     rows: str = "last",
     by_distance: bool = True,
-    swapped_biases: bool = False,
-    biased: bool = True,
+    biases: str = "uv",
     scaled: bool = True,
     wide: bool = False,
     split: str = "1 (head dim) -> head 1 dim",
     cut: str | None = "last",
     grows: bool = True,
     front: bool = False,
-    interchanged: bool = False,
+    matrices: tuple[str, str, str] = ("W_q", "W_kE", "W_v"),
+    turned: bool = False,
     projected: bool = True,
     merged: str = "head 1 dim -> 1 (head dim)",
     axis: int = -1,
 ) -> Step:
     """Return a step of the cache; the options make mistakes."""
-    matrices = attention.W_q, attention.W_kE, attention.W_v
-    q, k, value = (rearrange(W(x), split, head=attention.n_head) for W in matrices)
-    k, value = (value, k) if interchanged else (k, value)
-    u, v = (rearrange(bias, "head dim -> head 1 dim") for bias in (attention.u, attention.v))
-    u, v = (v, u) if swapped_biases else (u, v)
-    for_keys, for_distances = (q + u, q + v) if biased else (q, q)
+    projections = (attention.get_submodule(name)(x) for name in matrices)
+    q, k, value = (rearrange(one, split, head=attention.n_head) for one in projections)
+    for_keys, for_distances = (
+        q if bias == "-" else q + rearrange(attention.get_parameter(bias), "head dim -> head 1 dim")
+        for bias in biases
+    )
     longer = [
         torch.cat([new, past] if front else [past, new], dim=1) for past, new in ((keys, k), (values, value))
     ]
@@ -151,5 +160,5 @@ def _attended(
     begin = max(0, longer[0].shape[1] - mem_len)
     cuts = {"last": slice(begin, None), "negative": slice(-mem_len, None), "first": slice(mem_len)}
     places = slice(None) if cut is None else cuts[cut]
-    left = [one[:, places] for one in (longer if grows else [keys, values])]
+    left = [one[:, places] for one in (longer if grows else [keys, values])][:: -1 if turned else 1]
     return attention.W_o(heads) if projected else heads, left[0], left[1]

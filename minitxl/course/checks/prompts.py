@@ -87,16 +87,20 @@ def check_reads(answer: object, *, prompt_len: int, length: int) -> Verdict:
     anew = sum(prompt_len + written for written in range(length))
     if not (isinstance(answer, tuple | list) and len(answer) == 2):
         return Verdict(False, "two numbers: tokens read with memory, and tokens read without")
-    first, second = answer
-    if first in (None, ...) or second in (None, ...):
+    first, second = (None if number is Ellipsis else number for number in answer)
+    if first is None and second is None:
         return Verdict.of_nothing()
-    if (first, second) == (remembering, anew):
-        return Verdict(True, f"{anew / remembering:,.0f} times as many")
     if first == remembering + 1:
         return Verdict(False, "with memory, off by one: nothing has to be read after the last token is drawn")
-    if first != remembering:
+    if first not in (None, remembering):
         return Verdict(False, "with memory: the prompt once, and each drawn token once, but for the last")
-    return Verdict(False, "anew: the first token needs the prompt, the second the prompt and one more, …")
+    if second not in (None, anew):
+        return Verdict(False, "anew: the first token needs the prompt, the second the prompt and one more, …")
+    if second is None:
+        return Verdict.of_nothing("the number with memory is right; the other one, anew, is not there yet")
+    if first is None:
+        return Verdict.of_nothing("the number anew is right; the other one, with memory, is not there yet")
+    return Verdict(True, f"{anew / remembering:,.0f} times as many")
 
 
 def solution_longest(prompt_len: int, n_layer: int) -> int:

@@ -57,6 +57,9 @@ def check_losses_after(attempt: Callable[..., Tensor]) -> Verdict:
             lambda *case: _at_once(*case, bounded=True, whole=True),
         ),
         "in one pass each target has more context than the one before: cut a window for each": _at_once,
+        "that is the mean over a window: of its predictions the last alone has c characters before it": (
+            _mean_over_windows
+        ),
         "that is the mean: return a loss for each target": lambda *case: _reading()(*case).mean(),
     }
     praise = "each target is predicted from exactly c characters"
@@ -64,24 +67,52 @@ def check_losses_after(attempt: Callable[..., Tensor]) -> Verdict:
         verdict = judge(
             attempt, reference=solution_losses_after, cases=cases, mistakes=mistakes, praise=praise
         )
-        if verdict.right and (longest := _longest_row(attempt, cases[0])) > cases[0][2]:
+        read = [] if verdict.blank else _readings(attempt, cases[0])
+        _, _, c, targets = cases[0]
+        longest = max((tokens.shape[1] for tokens, _ in read), default=0)
+        if verdict.right and longest > c:
             return Verdict(
                 False,
                 f"the losses are right, but the model reads {longest} characters of a window where c is "
-                f"{cases[0][2]}: the target too. A model that knows c places and no more would refuse",
+                f"{c}: the target too. A model that knows c places and no more would refuse",
+            )
+        begun = sum(len(tokens) for tokens, has_memory in read if not has_memory)
+        if not verdict.right and begun < min(targets, sum(has_memory for _, has_memory in read)):
+            return Verdict(
+                False,
+                "a memory is carried on from target to target, so the model knows of characters farther back "
+                "than c: cut a window for each target, and read it without memory",
+                details=verdict.details or verdict.message,
             )
     return verdict
 
 
-def _longest_row(attempt: Callable[..., Tensor], case: tuple[TransformerLM, Tensor, int, int]) -> int:
-    """Return how many tokens a row has at most that the model is given."""
-    lengths = list[int]()
-    watch = case[0].register_forward_pre_hook(lambda model, given: lengths.append(given[0].shape[1]))
+def _readings(
+    attempt: Callable[..., Tensor], case: tuple[TransformerLM, Tensor, int, int]
+) -> list[tuple[Tensor, bool]]:
+    """Return the tokens of each call of the model, and whether it was given a memory that is not empty."""
+    read = list[tuple[Tensor, bool]]()
+
+    def note(model: TransformerLM, given: tuple[Any, ...], named: dict[str, Any]) -> None:
+        tokens, memory, *_ = (*given, *([named["tokens"]] if "tokens" in named else []), None)
+        memory = named.get("memory", memory)
+        read.append((tokens, memory is not None and memory.shape[2] > 0))
+
+    watch = case[0].register_forward_pre_hook(note, with_kwargs=True)
     try:
         attempt(*case)
+    except Exception:
+        return []  # the verdict says what it raised
     finally:
         watch.remove()
-    return max(lengths)
+    return read
+
+
+def _mean_over_windows(model: TransformerLM, passage: Tensor, c: int, targets: int) -> Tensor:
+    """Return the mean loss of all predictions of each window, a mistake."""
+    windows = passage[-c - targets :].long().unfold(0, c + 1, 1)
+    log_probs, _ = model(windows[:, :-1])
+    return -log_probs.gather(-1, windows[:, 1:, None]).mean(1)[:, 0]
 
 
 def _at_once(

@@ -1,4 +1,4 @@
-"""Checks of notebook 06b's control, a coin, and of its measure without a group."""
+"""Checks of notebook 06b's measure without a group, and of a handicap that makes it longer."""
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -6,7 +6,6 @@ from math import isfinite
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from minitxl.course.exercises import Function, Verdict, judge
 
@@ -53,7 +52,11 @@ def check_used(attempt: Callable[..., Any]) -> Verdict:
         "that is the last length at which something is left to gain: return the next": (
             lambda losses, lengths, least: lengths[
                 max(0, lengths.index(solution_used(losses, lengths, least)) - 1)
-            ]
+            ],
+            lambda losses, lengths, least: max(
+                (length for loss, length in zip(losses, lengths, strict=True) if loss - losses[-1] > least),
+                default=lengths[0],
+            ),
         ),
         "that is the last length of all that is settled: return the first": lambda losses, lengths, least: (
             lengths[-1]
@@ -64,47 +67,6 @@ def check_used(attempt: Callable[..., Any]) -> Verdict:
     }
     praise = "from that length on, more context leaves too little to gain"
     return judge(attempt, reference=solution_used, cases=_cases(), mistakes=mistakes, praise=praise)
-
-
-def solution_tossed(before: Tensor, after: Tensor, signs: Tensor) -> Tensor:
-    """Return losses that change as from ``before`` to ``after``, the other way where the sign is -1."""
-    return before + signs * (after - before)
-
-
-def check_tossed(attempt: Callable[..., Any]) -> Verdict:
-    """Check ``attempt(before, after, signs)``, all [target]; where a sign is 1, the change is as it was."""
-    random = torch.Generator().manual_seed(63)
-    cases = []
-    for number in (4, 7):
-        before, after = 3 * torch.rand(2, number, generator=random, dtype=torch.float64)
-        cases.append((before, after, 2 * torch.randint(2, (number,), generator=random) - 1))
-    mistakes: dict[str, Function | Sequence[Function]] = {
-        "that is the change alone: add it to the losses before": lambda before, after, signs: (
-            signs * (after - before)
-        ),
-        "the signs turn losses, and not changes: a loss is positive, its change has the sign": (
-            lambda before, after, signs: signs * after,
-            lambda before, after, signs: before + signs * after,
-        ),
-        "the change is taken from the losses after: it begins at those before": lambda before, after, signs: (
-            after + signs * (after - before)
-        ),
-        "the change is turned round: where the sign is 1, it goes from before to after": (
-            lambda before, after, signs: before + signs * (before - after)
-        ),
-        "the size is used, and the sign it had is lost: 1 keeps a change as it is, and -1 turns it": (
-            lambda before, after, signs: before + signs * (after - before).abs()
-        ),
-        "where the sign is -1 the change is turned, and not left out": lambda before, after, signs: (
-            torch.where(signs > 0, after, before)
-        ),
-        "no sign is used": lambda before, after, signs: after,
-        "that is one number: return a loss for each token": lambda before, after, signs: solution_tossed(
-            before, after, signs
-        ).mean(),
-    }
-    praise = "each change has its size, and the sign that was tossed"
-    return judge(attempt, reference=solution_tossed, cases=cases, mistakes=mistakes, praise=praise)
 
 
 LEAST = 0.02
@@ -150,6 +112,12 @@ def numbers_at(attempt: Callable[[int], Any], lengths: Sequence[int], task: str)
     return numbers
 
 
+def told_apart(one: float, other: float) -> tuple[str, str]:
+    """Return both numbers with three digits, or with so many more that the numbers differ as they do."""
+    digits = next((n for n in range(3, 10) if f"{one:.{n}f}" != f"{other:.{n}f}"), 3)
+    return f"{one:.{digits}f}", f"{other:.{digits}f}"
+
+
 def _first(settled: Callable[[Losses, int, float], bool]) -> Callable[..., int]:
     """Return the measure that takes the first place where this holds."""
 
@@ -167,6 +135,7 @@ def _cases() -> list[tuple[Losses, list[int], float]]:
         [2.8, 2.45, 2.4, 2.405, 2.48, 2.42, 2.41, 2.4],  # rises on the way
         [2.8, 2.7, 2.6, 2.5, 2.52, 2.55, 2.6, 2.65],  # is worse with all of it
         [2.5, 2.5, 2.5, 2.49, 2.44, 2.37, 2.3, 2.2],  # nothing, and then much
+        [2.401, 2.4, 2.402, 2.4, 2.399, 2.4, 2.401, 2.4],  # is settled from the first length on
     ]
     random = torch.Generator().manual_seed(62)
     for _ in range(20):

@@ -4,7 +4,17 @@ from matplotlib.ticker import LogLocator, NullLocator
 
 from minitxl.figures.cost.evaluation_cost import draw_medians
 from minitxl.figures.marks import label_ends, ticks_at
-from minitxl.figures.picture import BLUE, GREEN, ORANGE, Data, Picture, drawing, is_narrow, legend_outside
+from minitxl.figures.picture import (
+    BLUE,
+    GREEN,
+    ORANGE,
+    Data,
+    Picture,
+    drawing,
+    is_narrow,
+    legend_outside,
+    panels,
+)
 
 WAYS = {
     "anew": ("the whole text read anew", "s--", BLUE),
@@ -106,22 +116,22 @@ def what_memory_holds(data: Data) -> Picture:
     return Picture(figure, f"What memory holds. {alt}.")
 
 
-LINES, COLUMNS = 10, 110
-"""Lines of the text that have a place below the bars, and characters of a line."""
+LINES, COLUMNS = 15, 54
+"""Lines of the text that have a place beside the bars, and characters of a line."""
 
 
 def shorten_line(line: str) -> str:
-    """Return the line, cut with an ellipsis where it is longer than the picture is wide."""
+    """Return the line, cut with an ellipsis where it is longer than its place is wide."""
     return line if len(line) <= COLUMNS else line[: COLUMNS - 1] + "…"
 
 
 def sampling_distribution(data: Data) -> Picture:
-    """Draw the next token's probabilities by the model and as they are drawn from; a text below."""
+    """Draw the next token's probabilities by the model and as they are drawn from; a text beside."""
     names, model, drawn = (data[name][:MOST] for name in ("names", "model", "drawn"))
     text = "".join(one if one == "\n" or " " <= one <= "~" else "�" for one in data["text"])
     places = range(len(names))
-    with drawing(9, 4.6) as figure:
-        bars, page = figure.subplots(2, 1, height_ratios=[1.4, 1])
+    with drawing(10, 3.2) as figure:
+        bars, page = panels(figure, 2, ratios=[1.25, 1], height=3.2)
         bars.bar(places, drawn, color=ORANGE, width=0.8, label="drawn from")
         bars.bar(places, model, fill=False, edgecolor=BLUE, ls="--", lw=1.2, width=0.8, label="the model's")
         bars.set_xticks(places, names, family="monospace")
@@ -130,7 +140,7 @@ def sampling_distribution(data: Data) -> Picture:
         shown = "\n".join(shorten_line(line) for line in text.split("\n")[:LINES])
         lines = page.text(0, 1, shown, va="top", family="monospace", fontsize=8.5, parse_math=False)
         lines.set_in_layout(False)  # however much text, the bars keep their place
-        page.text(0, 1.06, "How the text goes on:", va="bottom", fontsize=9, color=GREEN)
+        page.text(0, 1.03, "How the text goes on:", va="bottom", fontsize=9, color=GREEN)
         page.set_axis_off()
     return Picture(
         figure,

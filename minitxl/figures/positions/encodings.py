@@ -92,7 +92,7 @@ def by_place(data: Data) -> Picture:
     """Draw a line for each of ``curves`` over ``places``, named at its end, and ``levels`` across.
 
     ``before`` shades the places below it, under the name ``shaded``. ``colours`` are those of some curves by
-    name; the others get theirs in turn.
+    name; the others get theirs in turn. Where all curves end alike, ``legend`` has the names in a corner.
     """
     places, alt = data["places"], []
     with drawing(7.5, 3.4) as figure:
@@ -102,14 +102,17 @@ def by_place(data: Data) -> Picture:
         others = iter((LINES[0], ("black", "D--"), ("#808080", "^-.")))
         for name, curve in data["curves"].items():
             colour = data.get("colours", {}).get(name, ORANGE if name.startswith("XL") else None)
-            colour, line = next(others) if colour is None else (colour, dict(LINES)[colour])
+            colour, line = next(others) if colour is None else (colour, dict(LINES).get(colour, "D--"))
             axes.plot(places, curve, line, color=colour, label=name)
             alt.append(f"{name} {curve[0]:.2f} at {places[0]}, {curve[-1]:.2f} at {places[-1]}")
         for name, level in data.get("levels", {}).items():
             axes.axhline(level, color="black", lw=1, ls=(0, (1, 3)), label=f"{name}, {level:.2f}")
         axes.set(xlabel=data["xlabel"], ylabel=data["ylabel"], xlim=(places[0] - 0.5, places[-1] + 0.5))
         axes.set_xticks(places if len(places) <= 16 else places[::4])
-        label_ends(axes)
+        if "legend" in data:
+            axes.legend(loc=data["legend"])
+        else:
+            label_ends(axes)
         if "before" in data:
             axes.legend(axes.patches[:1], [data["shaded"]], loc="upper right")
     return Picture(figure, f"{data['ylabel']} by {data['xlabel']}: {'; '.join(alt)}.")
@@ -161,7 +164,7 @@ def _by_clip(axes: Axes, rows: Sequence[Data]) -> None:
     length = rows[0]["trained"]["attention_len"]
     best = min(rows, key=lambda row: row["trained"]["bits"]["mean"])["max_distance"]
     axes.set(
-        title=f"k = {best} is best over {length}, as trained",
+        title=f"With {length} keys, as trained, k = {best} is best",
         xlabel="clip distance k, tokens",
         ylabel=f"test {BITS}",
     )

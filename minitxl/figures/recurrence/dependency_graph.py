@@ -176,9 +176,10 @@ def influence(data: Data) -> Picture:
 def effective_lengths(data: Data) -> Picture:
     """Draw loss against context, a curve a model and a panel a group; each ends its walk at a large mark.
 
-    ``panels[title][name]`` has ``lengths``, ``loss`` at each and ``recl``, the lengths where the walk stops;
-    ``marks`` names these if they are not RECL, and ``tokens`` says what the tokens are. A model looks as its
-    place among ``order`` says, by default among those that are drawn.
+    ``panels[title][name]`` has ``lengths``, ``loss`` at each and ``recl``, the lengths where the walk stops,
+    with ``at_least`` where its last step still gained; ``marks`` names these if they are not RECL, and
+    ``tokens`` says what the tokens are. A model looks as its place among ``order`` says, by default among
+    those that are drawn.
     """
     marks, tokens = data.get("marks", "RECL"), data.get("tokens", "tokens")
     panels = data["panels"]
@@ -194,20 +195,25 @@ def effective_lengths(data: Data) -> Picture:
                 stops = [one["loss"][one["lengths"].index(recl)] for recl in one["recl"]]
                 axes.plot(one["recl"], stops, mark, ms=10, color=colour, mec="black", zorder=4)
                 if all(len(set(other["recl"])) == 1 for other in group.values()):
-                    words = axes.annotate(
-                        f"{one['recl'][0]}", (one["recl"][0], stops[0]), (7, 4), textcoords="offset points"
-                    )
-                    words.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 0.5})
+                    place = one["lengths"].index(one["recl"][0])
+                    rises = place > 0 and one["loss"][place - 1] < stops[0]  # then the curve comes from below
+                    axes.annotate(
+                        _stops(one), (one["recl"][0], stops[0]), (0, 9 if rises else -9),
+                        textcoords="offset points", ha="center", va="bottom" if rises else "top",
+                    )  # fmt: skip
+            axes.margins(y=0.12)  # room for these numbers
             axes.set(title=f"{title}; large mark: {marks}", xlabel=f"context, {tokens}")
         plots[0].set_ylabel(data["unit"])
         for axes in plots:
             label_ends(axes)
     alt = "; ".join(
         f"{title}: "
-        + ", ".join(
-            f"{name} {' / '.join(map(str, dict.fromkeys(one['recl'])))} ({one['loss'][-1]:.2f} in the end)"
-            for name, one in group.items()
-        )
+        + ", ".join(f"{name} {_stops(one)} ({one['loss'][-1]:.2f} in the end)" for name, one in group.items())
         for title, group in panels.items()
     )
     return Picture(figure, f"{data['unit'].capitalize()} against context, and {marks} in {tokens}. {alt}.")
+
+
+def _stops(one: Data) -> str:
+    """Return the lengths where a model's walks stop, each once, with ≥ where the last step still gained."""
+    return " / ".join(f"{'≥ ' * one.get('at_least', False)}{length}" for length in dict.fromkeys(one["recl"]))

@@ -7,12 +7,12 @@ LOOKS = ((ORANGE, "////", "white"), (ORANGE, "", ORANGE), (BLUE, "....", "white"
 
 
 def token_losses(data: Data) -> Picture:
-    """Draw a bar for each of four ``rows`` at each token; ``baseline`` is a line across a token's bars."""
+    """Draw a bar for each of four ``rows`` or fewer at each token, and ``baseline``, a line across them."""
     rows, baseline = data["rows"], data["baseline"]
     with drawing(8, 3.2) as figure:
         axes = figure.subplots()
-        for place, ((name, losses), (edge, hatch, fill)) in enumerate(zip(rows.items(), LOOKS, strict=True)):
-            middles = [token + 0.2 * (place - 1.5) for token in range(len(losses))]
+        for place, ((name, losses), (edge, hatch, fill)) in enumerate(zip(rows.items(), LOOKS, strict=False)):
+            middles = [token + 0.2 * (place - (len(rows) - 1) / 2) for token in range(len(losses))]
             axes.bar(middles, losses, 0.17, label=name, edgecolor=edge, hatch=hatch, facecolor=fill)
         left, right = ([token + side for token in range(len(baseline))] for side in (-0.42, 0.42))
         axes.hlines(baseline, left, right, color="black", lw=1.5, ls="--", label="baseline")

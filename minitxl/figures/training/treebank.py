@@ -14,9 +14,9 @@ SYSTEMS = {
     "absolute_memory": ("absolute + memory", "#000000", "P:"),
     "shaw_memory": ("Shaw + memory", PURPLE, "^-"),
     "rotary_memory": ("rotary + memory", "#606060", "v--"),
-    "lstm": ("LSTM, state kept", "#808080", "x-"),
+    "lstm": ("LSTM (its own state)", "#808080", "-"),
 }
-"""Name, colour and line of each system; "+ memory" was trained with one."""
+"""Name, colour and line of each system; "+ memory" was trained with one. An LSTM has no memory length."""
 CITED = {
     "small_lstm": "LSTM, 4.6M",
     "medium_lstm": "LSTM, 20M",
@@ -37,14 +37,21 @@ def ptb(data: Data) -> Picture:
 
 
 def _systems(axes: Axes, data: Data) -> None:
-    """Draw means as lines and seeds as small marks; names stand at the ends."""
+    """Draw means as lines and seeds as small marks, the LSTM's as thin lines; names stand at the ends."""
     systems, ends = data["systems"], dict[str, float]()
     lengths = [row["mem_len"] for row in systems["xl_memory"]["by_memory"]]
     right = len(lengths) - 1
+    begin, end = -0.2, right + 2.9  # of the x axis; the names stand right of the last length
+    right_end = (right + 0.1 - begin) / (end - begin)
     for key, (_, colour, line) in SYSTEMS.items():
+        if key == "lstm":  # a level, for it has no memory length: its state is carried on
+            trained = systems[key]["trained"]
+            axes.axhline(trained["mean"], color=colour, ls=line, lw=1.6, xmax=right_end)
+            for seed in trained["seeds"]:
+                axes.axhline(seed, color=colour, ls=line, lw=0.6, alpha=0.5, xmax=right_end)
+            ends[key] = trained["mean"]
+            continue
         rows = [row["perplexity"] for row in systems[key]["by_memory"]]
-        if key == "lstm":  # its state starts anew at each segment, or is carried on
-            rows = [rows[0], *rows[1:] * right]
         means = [row["mean"] for row in rows]
         axes.plot(range(len(lengths)), means, line, color=colour, ms=5, lw=1.6)
         for seed in zip(*(row["seeds"] for row in rows), strict=True):
@@ -58,10 +65,10 @@ def _systems(axes: Axes, data: Data) -> None:
     placed = [(names[key], SYSTEMS[key][1], right, min(end, top)) for key, end in ends.items()]
     write_ends(axes, placed, at=right + 0.2, least=0.05, fontsize=9)
     axes.set_xticks(range(len(lengths)), [f"{length:,}" for length in lengths])
-    axes.set_xlim(-0.2, right + 2.9)
+    axes.set_xlim(begin, end)
     axes.set(
         xlabel=f"memory when read, tokens; trained with {data['mem_len']} or none",
-        ylabel="test perplexity, small marks: seeds",
+        ylabel="test perplexity; small marks, thin lines: seeds",
         title=fitted(_who_is_ahead(data["behind_xl"])),
     )
 
@@ -97,7 +104,7 @@ def _longer(axes: Axes, longer: Data, cited: Data) -> None:
     beaten = ahead or min(values) < cited["small_lstm"]["perplexity"]
     axes.set(
         xlabel="memory when read, tokens",
-        title=fitted(f"An hour on one core: {words}" if beaten else "An hour on one core"),
+        title=fitted(f"At its best {words}" if beaten else "An hour on one core"),
     )
 
 
@@ -105,9 +112,11 @@ def _alt(data: Data) -> str:
     systems: dict[str, Any] = data["systems"]
     said = []
     for key, (name, *_) in SYSTEMS.items():
-        rows = systems[key]["by_memory"]
-        means = ", ".join(f"{row['perplexity']['mean']:.0f}" for row in rows)
-        said.append(f"{name} {means}")
+        means = [f"{row['perplexity']['mean']:.0f}" for row in systems[key]["by_memory"]]
+        if key == "lstm":
+            said.append(f"{name}: {means[1]}, and {means[0]} where it is emptied at each segment")
+        else:
+            said.append(f"{name} {', '.join(means)}")
     lengths = [row["mem_len"] for row in systems["xl_memory"]["by_memory"]]
     seeds = len(systems["xl_memory"]["trained"]["seeds"])
     words = (

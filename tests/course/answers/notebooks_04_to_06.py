@@ -180,6 +180,33 @@ def walk_from_start(losses, which, lengths, r):
     return lengths[-1]
 
 
+def gain_over_all_before(losses, which, short, long, r):
+    baseline = losses[:, : short + 1].amin((0, 1))
+    hardest = baseline.topk(max(1, round(r * len(baseline)))).indices
+    before, after = (torch.minimum(baseline, losses[which, c])[hardest].mean().exp() for c in (short, long))
+    return (before - after) / before
+
+
+def perplexity_of_f(losses, which, short, long, r, *, finish=torch.exp):
+    baseline = losses[:, short].amin(0)
+    hardest = baseline.topk(max(1, round(r * len(baseline)))).indices
+    return finish(torch.minimum(baseline, losses[which, long])[hardest].mean())
+
+
+def walk_turned(losses, which, lengths, r):
+    for at in range(len(lengths) - 1):
+        if context_length.gain(losses, which, at, at + 1, r) >= 0.01:
+            return lengths[at]
+    return lengths[-1]
+
+
+def walk_to_the_last(losses, which, lengths, r):
+    for at in range(len(lengths) - 1):
+        if context_length.gain(losses, which, at, len(lengths) - 1, r) < 0.01:
+            return lengths[at]
+    return lengths[-1]
+
+
 ANSWERS = {
     recurrence.check_extend: {
         "right": [
@@ -418,6 +445,9 @@ ANSWERS = {
             "all targets are used": lambda *case: gain_by_loop(*case[:4], 1.0),
             "2 is for bits": lambda *case: gain_by_loop(*case, ends=lambda f: 2**f),
             "that is in per cent": lambda *case: 100 * gain_by_loop(*case),
+            "losses with fewer tokens do not count": gain_over_all_before,
+            "that is f, a mean loss": lambda *case: perplexity_of_f(*case, finish=float),
+            "that is exp f, a perplexity": perplexity_of_f,
             "you returned 0.5, right is 0.09516": lambda *case: 0.5,
         },
     },
@@ -433,6 +463,8 @@ ANSWERS = {
             "T is chosen once": lambda *case: context_mistakes.walk(*case, ranked_once=True),
             "no step gains 1": lambda losses, which, lengths, r: lengths[0],
             "and not from the start": walk_from_start,
+            "the comparison is turned round": walk_turned,
+            "and not to the last": walk_to_the_last,
             "you returned 9, right is": lambda *case: 9,
         },
     },

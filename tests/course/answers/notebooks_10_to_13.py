@@ -3,6 +3,7 @@
 from math import cos, log, pi, sin, sqrt
 
 import torch
+from einops import rearrange
 from torch.nn.utils import clip_grad_norm_, clip_grad_value_
 
 from minitxl.course.checks import (
@@ -59,6 +60,40 @@ def with_one_token_more(model, prompt, length, mem_len):
     result = written(model, prompt, length, mem_len)
     model(result[-1:][None])
     return result
+
+
+def with_the_last_of_the_prompt_again(model, prompt, length, mem_len):
+    with torch.no_grad():
+        past = extend(None, model(prompt[None], window=mem_len + 1)[1], mem_len=mem_len)
+        new, tokens = prompt[-1:], []
+        for _ in range(length):
+            log_probs, states = model(new[None], past, window=mem_len + 1)
+            past = extend(past, states, mem_len=mem_len)
+            new = log_probs[0, -1].argmax(-1, keepdim=True)
+            tokens.append(new)
+    return torch.cat(tokens)
+
+
+def drawn_at_random(model, prompt, length, mem_len):
+    past, new, tokens = None, prompt, []
+    with torch.no_grad():
+        for _ in range(length):
+            log_probs, states = model(new[None], past, window=mem_len + 1)
+            past = extend(past, states, mem_len=mem_len)
+            new = torch.multinomial(log_probs[0, -1].exp(), 1)
+            tokens.append(new)
+    return torch.cat(tokens)
+
+
+def without_an_axis(model, prompt, length, mem_len):
+    past, new, tokens = None, prompt, []
+    with torch.no_grad():
+        for _ in range(length):
+            log_probs, states = model(rearrange(new, "seg -> 1 seg"), past, window=mem_len + 1)
+            past = extend(past, states, mem_len=mem_len)
+            new = log_probs[0, -1].argmax(-1)
+            tokens.append(new)
+    return torch.stack(tokens)
 
 
 def nucleus(log_probs, temperature, top_p, *, shifted=True, back=True, normed=True, more=0):
@@ -309,6 +344,9 @@ ANSWERS = {
             "nothing is remembered": lambda *case: written(*case, remember=False),
             "the memory grows to 10 tokens with mem_len = 4": lambda *case: written(*case, cut=False),
             "after the first position": lambda *case: written(*case, last=False),
+            "the prompt's last token is read twice": with_the_last_of_the_prompt_again,
+            "the loop draws at random": drawn_at_random,
+            "the token that is taken has no axis": without_an_axis,
             "you returned the shape": lambda model, prompt, length, mem_len: prompt,
         },
     },
@@ -334,6 +372,10 @@ ANSWERS = {
                 / torch.where(p >= top_p, p, 0.0).sum(-1, keepdim=True)
             ),
             "these are logarithms": lambda *case: nucleus(*case).log(),
+            "top_p is not used": lambda log_probs, temperature, top_p: (log_probs / temperature).softmax(-1),
+            "divide the logarithms, not the probabilities": lambda log_probs, temperature, top_p: (
+                nucleus((log_probs.exp() / temperature).log(), 1.0, top_p) / temperature
+            ),
             "first difference": lambda log_probs, temperature, top_p: log_probs.exp() ** 2,
         },
     },

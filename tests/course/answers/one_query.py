@@ -1,17 +1,18 @@
-"""Notebook 13: attention of the new token alone, with keys and values that are kept."""
+"""Notebook 13: attention of the new token alone, with keys and values that are kept, and a model of it."""
 
 import torch
 from einops import einsum, rearrange
 
-from minitxl.course.checks import one_query
+from minitxl.attention import rel_shift
+from minitxl.course.checks import cached_layers, one_query
 
 
 def by_einsum(attention, x, keys, values, r, mem_len, **changed):
     how = {"joined": True, "early": False, "last": True, "scale": attention.d_head**0.5, "cut": True}
-    how |= {"swap": False, "W_o": True, "distances": True} | changed
+    how |= {"biases": "uv", "W_o": True, "distances": True, "of": ("W_q", "W_kE", "W_v")} | changed
     q, k, value = (
-        W(x[0]).unflatten(0, (attention.n_head, attention.d_head))
-        for W in (attention.W_q, attention.W_kE, attention.W_v)
+        getattr(attention, name)(x[0]).unflatten(0, (attention.n_head, attention.d_head))
+        for name in how["of"]
     )
     keys, values = (torch.cat([past, new[:, None]], dim=1) for past, new in ((keys, k), (values, value)))
     if how["early"]:
@@ -19,7 +20,7 @@ def by_einsum(attention, x, keys, values, r, mem_len, **changed):
     used = slice(None) if how["joined"] else slice(-1)
     n_key = keys[:, used].shape[1]
     near = r[:, r.shape[1] - n_key :] if how["last"] else r[:, :n_key]
-    u, v = (attention.v, attention.u) if how["swap"] else (attention.u, attention.v)
+    u, v = (0 if name == "0" else getattr(attention, name) for name in how["biases"])
     scores = einsum(q + u, keys[:, used], "head dim, head key dim -> head key")
     if how["distances"]:
         scores = scores + einsum(q + v, near, "head dim, head key dim -> head key")
@@ -45,20 +46,111 @@ def by_the_layer(attention, x, keys, values, r, mem_len):
     return attention.W_o(torch.cat(outputs, dim=-1)), keys, values
 
 
+def with_the_shift(attention, x, keys, values, r, mem_len):
+    """The step by the layer's own way for many queries: of one query the shift moves nothing."""
+    q, k, value = (
+        rearrange(W(x), "1 (head dim) -> 1 head 1 dim", head=attention.n_head)
+        for W in (attention.W_q, attention.W_kE, attention.W_v)
+    )
+    keys, values = torch.cat([keys, k[0]], dim=1), torch.cat([values, value[0]], dim=1)
+    u, v = (rearrange(bias, "head dim -> 1 head 1 dim") for bias in (attention.u, attention.v))
+    far = rel_shift((q + v) @ r[:, -keys.shape[1] :].mT)
+    weights = (((q + u) @ keys.mT + far) / attention.d_head**0.5).softmax(-1)
+    output = attention.W_o(rearrange(weights @ values, "1 head 1 dim -> 1 (head dim)"))
+    begin = max(0, keys.shape[1] - mem_len)
+    return output, keys[:, begin:], values[:, begin:]
+
+
 def with_negative_slice(attention, x, keys, values, r, mem_len):
     output, keys, values = by_einsum(attention, x, keys, values, r, mem_len, cut=False)
     return output, keys[:, -mem_len:], values[:, -mem_len:]
 
 
+def through_layers(model, token, cache, r, mem_len, **changed):
+    how = {
+        "norm": True,
+        "rest": True,
+        "final": True,
+        "each_cache": True,
+        "each_r": True,
+        "log": True,
+        "up": True,
+    }
+    how |= {"all": True} | changed
+    first = x = model.embedding(token[None]) * model.config.d_model**0.5
+    kept = [None] * len(model.blocks)
+    for n, block in enumerate(model.blocks):
+        below = x if how["up"] else first
+        now = block.attention_input(below)[0] if how["norm"] else below[0]
+        keys, values = cache[n if how["each_cache"] else 0]
+        out, keys, values = by_einsum(
+            block.attention, now, keys, values, r[n if how["each_r"] else 0], mem_len
+        )
+        x = block.after_attention(below, out[None]) if how["rest"] else out[None]
+        kept[n] = [keys, values]
+    x = model.final_norm(x) if how["final"] else x
+    return model.output.log_probs(x)[0, 0] if how["log"] else x[0, 0], kept if how["all"] else kept[-1]
+
+
+def by_recursion(model, token, cache, r, mem_len):
+    def up(x, n):
+        if n == len(model.blocks):
+            return model.output.log_probs(model.final_norm(x)).squeeze(0, 1), []
+        block = model.blocks[n]
+        out, *kept = by_the_layer(
+            block.attention, block.attention_input(x).squeeze(0), *cache[n], r[n], mem_len
+        )
+        log_probs, above = up(block.after_attention(x, out[None]), n + 1)
+        return log_probs, [tuple(kept), *above]
+
+    return up(model.embed(token[None]), 0)
+
+
+def in_place(model, token, cache, r, mem_len):
+    log_probs, longer = through_layers(model, token, cache, r, mem_len)
+    cache[:] = longer
+    return log_probs, cache
+
+
 ANSWERS = {
+    cached_layers.check_read_cached: {
+        "right": [through_layers, by_recursion],
+        "wrong": {
+            "each layer reads the embedding": lambda *case: through_layers(*case, up=False),
+            "after_attention is left out": lambda *case: through_layers(*case, rest=False),
+            "attention_input is left out": lambda *case: through_layers(*case, norm=False),
+            "the last norm is left out": lambda *case: through_layers(*case, final=False),
+            "the first layer's cache": lambda *case: through_layers(*case, each_cache=False),
+            "the first layer's r": lambda *case: through_layers(*case, each_r=False),
+            "returned as it was": lambda model, token, cache, *others: (
+                through_layers(model, token, cache, *others)[0],
+                cache,
+            ),
+            "of a single layer": lambda *case: through_layers(*case, all=False),
+            "the numbers are states": lambda *case: through_layers(*case, log=False),
+            "it changes what it was given": in_place,
+            "you returned the shape [1, 1, 11]": lambda *case: (
+                through_layers(*case)[0][None, None],
+                through_layers(*case)[1],
+            ),
+        },
+    },
     one_query.check_attend_one: {
-        "right": [by_einsum, by_the_layer],
+        "right": [by_einsum, by_the_layer, with_the_shift],
         "wrong": {
             "the token does not see itself": lambda *case: by_einsum(*case, joined=False),
             "Attend first, then cut": lambda *case: by_einsum(*case, early=True),
             "r is read from its far end": lambda *case: by_einsum(*case, last=False),
             "the distances are missing": lambda *case: by_einsum(*case, distances=False),
-            "u and v are interchanged": lambda *case: by_einsum(*case, swap=True),
+            "u and v are interchanged": lambda *case: by_einsum(*case, biases="vu"),
+            "the biases are missing": lambda *case: by_einsum(*case, biases="00"),
+            "u is added in both": lambda *case: by_einsum(*case, biases="uu"),
+            "v is added in both": lambda *case: by_einsum(*case, biases="vv"),
+            "v is missing": lambda *case: by_einsum(*case, biases="u0"),
+            "u is missing": lambda *case: by_einsum(*case, biases="0v"),
+            "and here from W_kE": lambda *case: by_einsum(*case, of=("W_q", "W_kE", "W_kE")),
+            "and here from W_v": lambda *case: by_einsum(*case, of=("W_q", "W_v", "W_v")),
+            "returned before the keys": lambda *case: [by_einsum(*case)[n] for n in (0, 2, 1)],
             "divided by the root": lambda *case: by_einsum(*case, scale=1.0),
             "the cache is not cut": lambda *case: by_einsum(*case, cut=False),
             "of a head's width": lambda attention, *case: by_einsum(
