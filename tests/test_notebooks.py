@@ -237,6 +237,13 @@ def test_what_is_folded_is_folded_everywhere_and_the_central_code_is_the_readers
     assert any(in_the_flow for _, in_the_flow in blanks(sources))
 
 
+@every_notebook
+def test_folded_code_begins_with_a_comment_that_says_what_it_does(path):
+    for cell in nbformat.read(path, as_version=4).cells:
+        if "hide-input" in cell.metadata.get("tags", []) and cell.id != "install":
+            assert cell.source.startswith("# "), f"{cell.id}: {cell.source[:60]}"
+
+
 def test_what_a_reader_would_have_to_scroll_past_or_decipher_is_counted():
     folded = {"jupyter": {"source_hidden": True}, "tags": ["hide-input"]}
     blank = (

@@ -172,7 +172,18 @@ def for_keyboards_and_readers(
     for part in ("body", "furo_navigation_tree"):
         html = context.get(part, "").replace('role="heading"', 'role="heading" aria-level="2"')
         context[part] = SCROLLS.sub(r'\g<0> tabindex="0"', html)
+    context["body"] = SHOWN_CODE.sub(_with_whole_words, context["body"])
     context["body"] = PLAY_OR_IMAGE.sub(partial(_large_or_stacked, drawn_for_phones(app)), context["body"])
+
+
+SHOWN_CODE = re.compile(r'<div class="output text_html">.*?</div>', re.DOTALL)
+WORD = re.compile(r'(?:<span class="\w+">[^<\s]+</span>){2,}')
+"""Neighbouring parts of code with no blank in them."""
+
+
+def _with_whole_words(match: re.Match[str]) -> str:
+    """Return an output whose highlighted code can wrap at its blanks alone."""
+    return WORD.sub(lambda word: f'<span class="word">{word[0]}</span>', match[0])
 
 
 PLAY_OR_IMAGE = re.compile(r'<div class="play">.*?</div>|<img\b[^>]*?>', re.DOTALL)

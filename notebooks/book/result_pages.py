@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from sphinx.application import Sphinx
+from units import unit_of
 
 from minitxl.experiments.shared.results import leaves
 
@@ -48,7 +49,9 @@ def as_links(text: str, up: str) -> str:
             return f'<a href="{address}">{shown}</a>'
         if key not in values_of(name):
             raise ValueError(f"{match[0]}: figures/{name}.json has no value there")
-        title = escape(f"{name}: {key} = {_printed(values_of(name)[key])}")
+        value = values_of(name)[key]
+        said = f"{_printed(value)} {unit_of(name, key, value)}".strip()
+        title = escape(f"{name}: {key} = {said}")
         return f'<a class="number" href="{address}#{key}" title="{title}">{shown}</a>'
 
     return LINK.sub(link, text)
@@ -74,9 +77,10 @@ def body_of(name: str, keys: set[str]) -> str:
     """Return a result as a table: a row for each value, which has the value's key as its id."""
     for length in LENGTHS:
         rows = "\n".join(
-            f'<tr id="{escape(re.sub(" ", "_", key))}"><th scope="row">{escape(key)}<td>{escape(said)}'
+            f'<tr id="{escape(re.sub(" ", "_", key))}"><th scope="row">{escape(key)}'
+            f"<td>{escape(said)}<td>{escape(unit)}"
             for part, tree in stored(name).items()
-            for key, said in _rows(part, tree, keys, length)
+            for key, said, unit in _rows(name, part, tree, keys, length)
         )
         if len(rows.encode()) <= MOST:
             break
@@ -90,25 +94,26 @@ def body_of(name: str, keys: set[str]) -> str:
     )
     return f"""<section><h1>The result {name}</h1>
 <p>Numbers of the course link to these rows. Each is one value of <a href="{name}.json">{name}.json</a>, as
-the experiment stored it; the key says where in the file it stands.{left_out}
+the experiment stored it; the key says where in the file it stands. A value without a unit is a count, a
+name or a setting that has none.{left_out}
 <a href="javascript:history.back()">Back to where you were</a></p>
 <style>html {{ scroll-behavior: auto; }}</style>
 <div class="table-wrapper container"><table class="docutils values">
-<thead><tr><th scope="col">key<th scope="col">value
+<thead><tr><th scope="col">key<th scope="col">value<th scope="col">unit
 <tbody>
 {rows}
 </table></div></section>"""
 
 
-def _rows(key: str, tree: Any, keys: set[str], length: float) -> Iterator[tuple[str, str]]:
-    """Yield key and value of each row; a list that is too long is one row, which says how long."""
+def _rows(name: str, key: str, tree: Any, keys: set[str], length: float) -> Iterator[tuple[str, str, str]]:
+    """Yield key, value and unit of each row; a list that is too long is one row, which says how long."""
     if isinstance(tree, list) and len(tree) > length and not any(one.startswith(f"{key}.") for one in keys):
-        yield key, f"a list of {len(tree):,} entries"
+        yield key, f"a list of {len(tree):,} entries", ""
     elif isinstance(tree, dict | list):
         for step, inner in tree.items() if isinstance(tree, dict) else enumerate(tree):
-            yield from _rows(f"{key}.{step}", inner, keys, length)
+            yield from _rows(name, f"{key}.{step}", inner, keys, length)
     else:
-        yield key, _printed(tree)
+        yield key, _printed(tree), unit_of(name, key, tree)
 
 
 def _printed(value: Any) -> str:

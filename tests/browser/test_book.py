@@ -87,6 +87,11 @@ BROKEN_WORDS = """() => [...document.querySelectorAll("td:nth-child(2) p")].flat
     }).map(word => word[0])
 )"""
 """Chinese words of a table's second column that stand on more than one line."""
+BROKEN_CODE = """() => [...document.querySelectorAll(".cell_output .highlight pre span")].filter(span => {
+    const lines = new Set([...span.getClientRects()].map(box => Math.round(box.top)));
+    return lines.size > 1 && !/\\s/.test(span.textContent);
+}).map(span => span.textContent)"""
+"""Words of shown code that stand on more than one line."""
 ADDRESSES = "links => links.map(link => link.href)"
 DESKTOP = {"width": 1280, "height": 1100}
 PHONE = {"width": 390, "height": 844}
@@ -174,6 +179,7 @@ def text_at():
     @cache
     def text(address):
         response = requests.get(address, timeout=60)
+        response.encoding = "utf-8"  # which a page itself says, and the server does not
         return response.text if response.ok else None
 
     return text
@@ -220,8 +226,9 @@ def test_a_number_leads_to_its_value(visit, text_at):
         address, key = urldefrag(link)
         text = text_at(address)
         assert len(text.encode()) < 500_000
-        (value,) = re.findall(rf'<tr id="{re.escape(key)}"><th scope="row">{re.escape(key)}<td>(.*)', text)
-        assert title == f"{Path(address).stem}: {key} = {unescape(value)}"
+        row = rf'<tr id="{re.escape(key)}"><th scope="row">{re.escape(key)}<td>(.*)<td>(.*)'
+        ((value, unit),) = re.findall(row, text)
+        assert title == f"{Path(address).stem}: {key} = {unescape(value)} {unescape(unit)}".rstrip()
     assert visit.page.query_selector("article a[href*='.json#']") is None
 
 
@@ -368,6 +375,15 @@ def test_what_a_check_says_wraps_on_a_phone(window, home):
         assert visit.page.eval_on_selector_all(".cell_output pre", wide) == []
 
 
+@pytest.mark.parametrize("width", [340, 390, 700])
+def test_shown_code_wraps_at_its_spaces(window, home, width):
+    for name in ("03_vanilla_segments", "05_absolute_positions_break", "12_evaluation_cost"):
+        with visiting(window, home, name) as visit:
+            visit.page.set_viewport_size({"width": width, "height": 844})
+            assert visit.page.evaluate(BROKEN_CODE) == []
+            assert visit.page.evaluate("document.documentElement.scrollWidth") == width
+
+
 def test_code_that_scrolls_on_a_phone_shows_its_scrollbar(window, home):
     with visiting(window, home, "04_recurrence") as visit:
         visit.page.set_viewport_size(PHONE)
@@ -386,6 +402,7 @@ def test_a_figure_has_its_panels_stacked_on_a_phone_and_opens_large(window, home
         assert image.evaluate("image => image.currentSrc").endswith("memory_and_positions-phone.svg")
         image.click()
         large = page.locator("dialog.figure img")
+        large.evaluate("image => image.decode()")  # until it is loaded it has the width of the dialog
         assert large.bounding_box()["width"] > 1.5 * image.bounding_box()["width"]
         page.keyboard.press("Escape")
         page.locator("dialog.figure").wait_for(state="detached")  # the page hears of the key a moment later
@@ -394,6 +411,29 @@ def test_a_figure_has_its_panels_stacked_on_a_phone_and_opens_large(window, home
         page.wait_for_load_state("networkidle")
         assert image.evaluate("image => image.currentSrc").endswith("memory_and_positions.svg")
         assert visit.errors == []
+
+
+@pytest.mark.parametrize("picture", [".play img", ".cell_output a.enlarge img"])
+def test_a_notebooks_picture_fits_on_a_phone_and_opens_large_on_a_tap(window, home, picture):
+    with visiting(window, home, "09_relative_shift") as visit:
+        page = visit.page
+        page.set_viewport_size(PHONE)
+        image = page.locator(picture).first
+        image.scroll_into_view_if_needed()
+        box = image.bounding_box()
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= PHONE["width"]
+        says = "link => getComputedStyle(link.parentElement, '::after').content"
+        assert "opens large" in image.evaluate(says)
+        image.click()
+        large = page.locator("dialog.figure img")
+        assert (
+            large.bounding_box()["width"]
+            == large.evaluate("image => image.naturalWidth")
+            > 1.5 * box["width"]
+        )
+        page.keyboard.press("Escape")
+        page.locator("dialog.figure").wait_for(state="detached")
 
 
 # Widgets that play without a kernel
@@ -510,8 +550,8 @@ def test_controls_stand_in_line_above_the_hint_and_the_picture(window, home, siz
         assert len({one["y"] for one in boxes}) == 1
         lines = [box.locator(part).bounding_box() for part in (".play-controls", ".play-hint", "img")]
         assert all(above["y"] + above["height"] <= below["y"] for above, below in pairwise(lines))
-        note = box.locator(".play-hint").evaluate("hint => getComputedStyle(hint, '::after').content")
-        assert ("sideways" in note) == (size == PHONE)
+        note = box.locator("a.enlarge").evaluate("link => getComputedStyle(link, '::after').content")
+        assert ("opens large" in note) == (size == PHONE)
 
 
 def test_a_widget_has_no_more_states_than_are_drawn(played):

@@ -48,7 +48,7 @@ def test_shuffled_lanes_have_the_segments_of_the_text_in_an_order_that_changes()
 def test_the_figure_draws_each_seeds_difference():
     panels = figures.training_parts(STORED.data).figure.axes
     for axes, row in zip(panels, STORED.data["rows"], strict=True):
-        assert axes.get_title(loc="left") == f"{row['steps']} steps"
+        assert axes.get_title(loc="left") == f"after {row['steps']} steps"
         drawn = {tuple(line.get_xdata()) for line in axes.lines}
         for change, of in row["changes"].items():
             assert (tuple(of["cost"]["seeds"]) in drawn) == (change != "whole")

@@ -9,7 +9,7 @@ from minitxl import figures
 from minitxl.experiments.shared import results
 from minitxl.figures import picture
 from minitxl.figures.attention import memory_use, over_memory
-from minitxl.figures.positions import later
+from minitxl.figures.positions import depth, later
 from minitxl.figures.training import ablation, curves
 
 FIGURES = Path(__file__).parents[2] / "figures"
@@ -134,7 +134,7 @@ def test_a_system_has_one_colour_in_every_figure():
             assert colour == picture.SYSTEM_COLOURS[begin], name
             seen.add(begin)
     assert seen == picture.SYSTEM_COLOURS.keys()
-    for table in (ablation.LOSSES, over_memory.CHANGES):
+    for table in (depth.DEPTHS, over_memory.CHANGES):
         assert {"black", "#808080"} <= {word for looks in table.values() for word in looks}
 
 

@@ -19,7 +19,7 @@ from minitxl.figures.cost import bench, evaluation_cost, scaling
 from minitxl.figures.picture import GREEN, ORANGE, PURPLE
 from minitxl.figures.positions import counting, depth, later
 from minitxl.figures.recurrence import mechanism, reach
-from minitxl.figures.training import curves, parts, treebank
+from minitxl.figures.training import ablation, curves, parts, treebank
 
 FIGURES = Path(__file__).parents[2] / "figures"
 
@@ -62,7 +62,7 @@ def test_the_leader_to_a_levels_name_begins_where_the_axes_end():
     assert leader.xy1 == (9, 1)
 
 
-@pytest.mark.parametrize("name", ["later_positions", "position_repairs", "ptb", "absolute_positions"])
+@pytest.mark.parametrize("name", ["later_positions", "position_repairs", "ptb"])
 def test_every_name_of_a_stored_figure_stands_at_its_lines_end_or_has_a_leader(name):
     for axes in getattr(figures, name)(stored(name)).figure.axes:
         axes.figure.draw_without_rendering()
@@ -230,17 +230,63 @@ def test_a_difference_by_offset_is_of_equal_seeds():
     ]
 
 
-def test_a_row_of_the_ablation_says_which_training_it_lacks():
+def test_the_ablation_draws_each_system_as_trained_and_what_memory_changes():
     data = stored("ablation")
-    axes = figures.ablation(data).figure.axes[0]
-    assert [text.get_text() for text in axes.texts] == ["not trained with half loss"]
-    assert round(axes.texts[0].xy[1]) == len(axes.get_yticks()) - 1
+    figure = figures.ablation(data).figure
+    for axes, loss in zip(figure.axes, ablation.LOSSES, strict=True):
+        systems = [row for row in data["systems"] if row["loss"] == loss]
+        means = {row["label"]: mean(ablation._as_trained(row)) for row in systems}
+        marks_ = {line.get_xdata()[0] for line in axes.lines if line.get_marker() == "o"}
+        assert marks_ == set(means.values())
+        changes = [
+            means[label] - means[label.replace(", memory", ", no memory")]
+            for label in means
+            if ", memory" in label
+        ]
+        texts = [text.get_text() for text in axes.texts]
+        assert [f"{change:+.2f}".replace("-", "−") for change in changes] == [
+            text for text in texts if text[:1] in "+−" and text
+        ]
+        assert ("not trained with half loss" in texts) == (loss == "half")
+    assert {"memory", "no memory"} <= {text.get_text() for text in figure.axes[0].texts}
 
 
-def test_lines_of_forty_places_have_no_markers():
-    axes = figures.absolute_positions(stored("absolute_positions")).figure.axes[0]
-    assert {line.get_marker() for line in axes.lines} == {"None"}
-    assert {text.get_text() for text in axes.texts} > set(counting.NAMES.values())
+def test_the_title_of_the_ablation_holds_in_every_seed():
+    rows = stored("ablation")["systems"]
+    assert ablation._memory_divides(rows)
+    worse = [{"seeds": [bits + 1 for bits in one["seeds"]]} for one in rows[0]["bits_by_offset"]]
+    assert rows[0]["label"] == "XL, memory, full loss"
+    assert not ablation._memory_divides([{**rows[0], "bits_by_offset": worse}, *rows[1:]])
+
+
+def test_each_way_to_count_has_a_panel_with_its_name():
+    data = stored("absolute_positions")
+    axes = figures.absolute_positions(data).figure.axes
+    for one, name in zip(axes, counting.NAMES, strict=True):
+        assert {line.get_marker() for line in one.lines} == {"None"}
+        said = f"{data['copiers'][name]['beyond_training']['mean']['mean']:.2f}"
+        words = one.texts[0].get_text()
+        assert words.startswith(counting.NAMES[name])
+        assert words.endswith(said)
+
+
+def test_the_route_that_is_drawn_adds_up_just_where_the_copy_succeeds():
+    for row in stored("relay_routes")["rows"]:
+        for measured in row["seeds"]:
+            assert reach._adds_up(row, measured)
+            swapped = {**measured, "accuracy": [1 - one for one in measured["accuracy"]]}
+            assert not reach._adds_up(row, swapped)
+
+
+def test_the_share_of_each_head_by_distance_is_written_into_its_cell():
+    data = stored("attention_over_memory")
+    (axes,) = figures.attention_by_distance(data).figure.axes
+    (first, last) = data["share_by_distance"][1]["distances"]
+    head = data["weight_by_distance"][0][0]
+    shares = {text.get_position(): text.get_text() for text in axes.texts}
+    assert shares[1, 0] == f"{100 * sum(head[first : last + 1]):.0f}"
+    assert len(shares) == 12 * 6
+    assert axes.get_title(loc="left").startswith("Over all heads, more than half")
 
 
 def test_each_term_has_a_scale_of_colours():
@@ -248,9 +294,17 @@ def test_each_term_has_a_scale_of_colours():
     assert sum(axes.get_label() == "<colorbar>" for axes in figure.axes) == 3
 
 
-def test_the_title_of_training_parts_tells_what_helps_from_what_costs():
+def test_the_title_of_training_parts_holds_in_every_seed():
     rows = stored("training_parts")["rows"]
-    words = parts._finding(rows)
-    helps, costs = re.fullmatch(r"Fewer bits in every seed: (.+); most after 900 steps: (.+)", words).groups()
-    of = {parts.NAMES[change]: rows[-1]["changes"][change]["cost"]["seeds"] for change in parts.NAMES}
-    assert max(of[helps]) < 0 < min(of[costs])
+    assert parts._finding(rows) == "A constant learning rate saves bits in every seed; no other change does"
+    for change in parts.NAMES:
+        always = all(max(row["changes"][change]["cost"]["seeds"]) < 0 for row in rows)
+        assert always == (change == "constant_rate")
+
+
+def test_the_title_of_deeper_layers_holds_in_every_seed():
+    tasks = stored("deeper_layers")["tasks"].values()
+    assert depth._finding(tasks).endswith("one layer picks as a coin would; two often learn which")
+    for task in tasks:
+        assert max(task["depths"]["one_layer"]["late"]["seeds"]) < task["coin"] + 0.05
+        assert max(task["depths"]["two_layers"]["late"]["seeds"]) > task["coin"] + 0.1

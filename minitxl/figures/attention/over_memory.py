@@ -1,16 +1,18 @@
 """Attention over memory: where heads look, and what memory of each age is worth."""
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import LogNorm
+from matplotlib.colors import PowerNorm
 from matplotlib.image import AxesImage
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from minitxl.figures.attention.memory_use import SYSTEMS
-from minitxl.figures.picture import BITS, Data, Picture, drawing, fitted, is_narrow
+from minitxl.figures.marks import write_numbers
+from minitxl.figures.picture import BITS, Data, Picture, drawing, fitted, headline, is_narrow
 
 CHANGES = {"hide": ("hidden", "black", "o"), "shuffle": ("shuffled", "#808080", "s")}
 TERMS = {"a": "(a) content", "b": "(b) content and distance", "c": "(c) key alone", "d": "(d) distance alone"}
@@ -25,26 +27,36 @@ def attention_over_memory(data: Data) -> Picture:
 
 
 def attention_by_distance(data: Data) -> Picture:
-    """Draw the paper's figure 5: a row a head, its weight averaged by distance."""
+    """Draw the paper's figure 5 in numbers: a row a head, its weight summed over spans of distances."""
     weights = np.array(data["weight_by_distance"])
     layers, heads, length = weights.shape
     rows = weights.reshape(layers * heads, -1)
-    with drawing(7, 3.6) as figure:
+    spans = [one["distances"] for one in data["share_by_distance"]]
+    shares = np.stack([rows[:, first : last + 1].sum(axis=1) for first, last in spans], axis=1)
+    with drawing(7, 4.2) as figure:
         axes = figure.subplots()
-        drawn = axes.imshow(rows, cmap="cividis", aspect="auto", norm=LogNorm(vmin=1e-4, vmax=1))
-        axes.set_yticks(range(len(rows)), [f"{n // heads + 1}.{n % heads + 1}" for n in range(len(rows))])
+        axes.imshow(shares, cmap="cividis", aspect="auto", vmin=0, vmax=1)
+        write_numbers(
+            axes, shares, [[f"{100 * one:.0f}" for one in row] for row in shares], dark=0.5, fontsize=9
+        )
+        axes.set_yticks(
+            range(len(rows)), [f"layer {n // heads + 1}, head {n % heads + 1}" for n in range(len(rows))]
+        )
+        axes.set_xticks(range(len(spans)), [str(a) if a == b else f"{a}–{b}" for a, b in spans])
         for layer in range(1, layers):
-            axes.axhline(layer * heads - 0.5, color="white", lw=1)
+            axes.axhline(layer * heads - 0.5, color="white", lw=2)
         near = data["share_by_distance"][1]
+        (first, last), seeds = near["distances"], near["share"]["seeds"]
         axes.set(
             title=fitted(
-                f"{near['share']['mean']:.0%} of the weight lies {near['distances'][0]} to "
-                f"{near['distances'][1]} tokens back"
+                f"Over all heads, more than half of the attention goes {first} to {last} tokens back"
+                if min(seeds) > 0.5
+                else "Attention by distance"
             ),
-            xlabel="tokens back from the query",
+            xlabel="tokens back from the query\n(numbers: % of the head's attention, one seed)",
         )
-        axes.set_ylabel("layer.head")
-        figure.colorbar(drawn, ax=axes, label="mean weight")
+        axes.tick_params(length=0)
+        axes.spines[:].set_visible(False)
     far = rows[:, length // 2 :].sum(axis=1)
     return Picture(
         figure,
@@ -56,15 +68,27 @@ def attention_by_distance(data: Data) -> Picture:
 
 def widest_heads(data: Data) -> Picture:
     """Draw the paper's figure 6: the widest heads on one text, a row a query."""
-    with drawing(10, 4) as figure:
+    weights, memory = np.array(data["text"]["weights"]), data["text"]["memory"]
+    shares = weights[..., :memory].sum(-1).mean(1) * 100
+    with drawing(10, 4.4) as figure:
         rows = figure.subplots(len(data["wide"]), 1, sharex=True)
-        for axes, (layer, head), matrix in zip(rows, data["wide"], data["text"]["weights"], strict=True):
-            _over_text(axes, np.array(matrix), data["text"], f"layer {layer + 1},\nhead {head + 1}")
-        share = np.array(data["text"]["weights"])[..., : data["text"]["memory"]].sum(-1).mean(1) * 100
-        words = f"The widest heads give {min(share):.0f} to {max(share):.0f} % of their weight to memory"
-        rows[0].set_title(fitted(f"{words}, left of the line"))
-        rows[-1].set_xlabel("a row a query, the last at the bottom;\nthe brighter, the more weight")
+        for axes, (layer, head), matrix, share in zip(rows, data["wide"], weights, shares, strict=True):
+            name = f"layer {layer + 1}, head {head + 1}:\n{share:.0f} % to memory"
+            drawn = _over_text(axes, matrix, data["text"], name, norm=PowerNorm(0.5, vmin=0, vmax=1))
+        words = f"The heads that look farthest back give {min(shares):.0f} to {max(shares):.0f} %"
+        headline(figure, fitted(f"{words} of their weight to the memory shown"))
+        for words, side, shift in (("keys in memory", "right", -4), ("keys of the segment", "left", 4)):
+            rows[0].annotate(
+                words, (memory - 0.5, 1.03), (shift, 0), xycoords=("data", "axes fraction"),
+                textcoords="offset points", ha=side, va="bottom", fontsize=9,
+            )  # fmt: skip
+        rows[-1].set_xlabel(
+            f"characters of the keys;\neach of {weights.shape[1]} rows is a query, the last below"
+        )
         _name_characters(rows[-1], data["text"])
+        figure.colorbar(
+            drawn, ax=rows, pad=0.01, fraction=0.02, label="attention weight", ticks=[0, 0.1, 0.5, 1]
+        )
     return Picture(figure, f"Weights of the widest heads on one text: {_widest(data)}. {_shown(data)}")
 
 
@@ -115,8 +139,8 @@ def _changes(axes: Axes, data: Data) -> None:
     axes.legend(title="memory is")
 
 
-def _over_text(axes: Axes, matrix: NDArray[np.float64], text: Data, name: str) -> AxesImage:
-    drawn = axes.imshow(matrix, cmap="cividis", aspect="auto", interpolation="nearest")
+def _over_text(axes: Axes, matrix: NDArray[np.float64], text: Data, name: str, **scale: Any) -> AxesImage:
+    drawn = axes.imshow(matrix, cmap="cividis", aspect="auto", interpolation="nearest", **scale)
     if is_narrow():  # the last keys, or their characters could not be read
         axes.set_xlim(matrix.shape[1] - KEYS_ON_A_PHONE - 0.5, matrix.shape[1] - 0.5)
     axes.axvline(text["memory"] - 0.5, color="white", lw=1.5)

@@ -2,15 +2,14 @@
 
 from typing import Any
 
-from minitxl.figures.marks import End, seed_band, write_ends
+from minitxl.figures.marks import seed_band
 from minitxl.figures.picture import (
     BLUE,
     ORANGE,
     Data,
     Picture,
     drawing,
-    fitted,
-    legend_outside,
+    headline,
 )
 
 SYSTEMS = {
@@ -22,58 +21,64 @@ SYSTEMS = {
 }
 """Name, colour and line of each system of the experiment ``absolute_positions``."""
 NAMES = {
-    "restarted": "restarted",
-    "counted_on": "counted on",
-    "fast_hands": "fast hands only",
-    "circle": "in a circle",
-    "xl": "XL: distances",
+    "xl": "XL:\ndistances",
+    "circle": "absolute,\nin a circle",
+    "fast_hands": "counted on,\nfast hands",
+    "counted_on": "absolute,\ncounted on",
+    "restarted": "absolute,\nrestarted",
 }
-"""Of the lines, at their ends."""
-WIDTHS = {"circle": 5, "xl": 2.5}
-"""Of a line that another one covers, in points: it is seen on both sides of it."""
+"""Of the panels, from the top."""
 
 
 def absolute_positions(data: Data) -> Picture:
-    """Draw accuracy by segment, mean and range of the seeds; the segments of training are shaded."""
-    trained, words, ends = data["trained_segments"], [], list[End]()
-    with drawing(9, 3.8) as figure:
-        axes = figure.subplots()
-        axes.axvspan(0.5, trained + 0.5, color="#E4E4E4", lw=0)
-        for name, (label, colour, line) in SYSTEMS.items():
+    """Draw accuracy by segment, a panel a system: mean and range of the seeds; training is shaded."""
+    trained, words = data["trained_segments"], []
+    with drawing(9, 5) as figure:
+        shown = figure.subplots(len(NAMES), 1, sharex=True, sharey=True)
+        for axes, (name, written) in zip(shown, NAMES.items(), strict=True):
+            _, colour, line = SYSTEMS[name]
             rows = data["copiers"][name]["by_segment"]
-            style: dict[str, Any] = {"color": colour, "lw": WIDTHS.get(name, 1.5)}
-            ends.append((NAMES[name], colour, len(rows), rows[-1]["mean"]))
-            seed_band(axes, range(1, len(rows) + 1), rows, line, **style)
-            beyond = data["copiers"][name]["beyond_training"]
+            axes.axvspan(0.5, trained + 0.5, color="#E4E4E4", lw=0)
+            axes.axhline(data["chance"], color="black", lw=1, ls=":")
+            seed_band(axes, range(1, len(rows) + 1), rows, line, color=colour)
+            axes.set_yticks([0, 1])
+            mean = data["copiers"][name]["beyond_training"]["mean"]["mean"]
+            axes.annotate(
+                f"{written}\nmean {mean:.2f}", (1.01, 0.5), xycoords="axes fraction",
+                va="center", color=colour, fontsize=9, annotation_clip=False,
+            )  # fmt: skip
+        for name, (label, *_) in SYSTEMS.items():
+            rows, beyond = (data["copiers"][name][key] for key in ("by_segment", "beyond_training"))
             words.append(
                 f"{label}: {rows[trained - 1]['mean']:.2f} in segment {trained}, then "
                 f"{min(beyond['worst']['seeds']):.2f} to {max(beyond['best']['seeds']):.2f}"
             )
-        axes.axhline(data["chance"], color="black", lw=1, ls=":")
-        axes.annotate(
-            f"chance, {data['chance']:.2f}", (len(rows), data["chance"]), (0, 3),
-            textcoords="offset points", ha="right",
-        )  # fmt: skip
-        right = [
-            label
-            for name, (label, *_) in SYSTEMS.items()
-            if min(data["copiers"][name]["beyond_training"]["worst"]["seeds"]) > 0.99
-        ]
-        axes.set(
-            title=fitted(f"Still right past the positions of training: {' and '.join(right) or 'none'}"),
-            xlabel="segment of the stream",
-            ylabel=f"share right, {data['distance']} back",
-            ylim=(0, 1.05),
+        style: dict[str, Any] = {"va": "bottom", "fontsize": 9, "color": "#404040"}
+        shown[0].annotate(f"← segments 1 to {trained}: training", (trained + 0.8, 0.3), **style)
+        shown[-1].annotate(
+            f"dotted: chance, {data['chance']:.2f}", (len(rows), data["chance"] + 0.06), ha="right", **style
+        )
+        shown[-1].set(
+            xlabel="segment of the stream\n(line: mean, band: range of the seeds)",
+            ylim=(0, 1.1),
             xlim=(0.5, len(rows) + 0.5),
         )
-        write_ends(axes, ends, at=1.03 * len(rows), least=0.08, fontsize=9)
-        legend_outside(figure, axes.patches[:1], ["positions of training"], ncols=2)
+        figure.supylabel(f"share of right copies, {data['distance']} back", fontsize=10)
+        headline(figure, _finding(data))
     seeds = len(rows[0]["seeds"])
     return Picture(
         figure,
         f"Accuracy of copying the token {data['distance']} back, by segment of the stream, {seeds} "
         f"seed{'s' * (seeds > 1)}; training has segments 1 to {trained}. {'; '.join(words)}.",
     )
+
+
+def _finding(data: Data) -> str:
+    """Return which systems stay right in every later segment of every seed."""
+    right = {name for name in NAMES if min(data["copiers"][name]["beyond_training"]["worst"]["seeds"]) > 0.99}
+    if right == {"xl", "circle"}:
+        return "Past the positions of training only XL and positions in a circle stay right"
+    return "Copying in segments that training did not reach"
 
 
 def memory_harm(data: Data) -> Picture:

@@ -4,24 +4,20 @@ from collections.abc import Iterable
 
 from matplotlib.axes import Axes
 
-from minitxl.figures.marks import seed_band
-from minitxl.figures.picture import Data, Picture, drawing, headline, legend_outside, panels
+from minitxl.figures.picture import Data, Picture, drawing, headline, panels
 
-DEPTHS = {"one_layer": ("1 layer", "#808080", "^-"), "two_layers": ("2 layers", "black", "o--")}
-"""Name, colour and line of each depth of the experiment ``deeper_layers``."""
+DEPTHS = {"one_layer": ("1 layer", "#808080", "^"), "two_layers": ("2 layers", "black", "o")}
+"""Name, colour and mark of each depth of the experiment ``deeper_layers``."""
 
 
 def deeper_layers(data: Data) -> Picture:
-    """Draw accuracy by offset, a panel a task: mean and range of the seeds, and a coin between two keys."""
+    """Draw each seed's accuracy where two keys share the token's position, a panel a task, and a coin's."""
     words = []
-    with drawing(9.5, 3.6) as figure:
-        shown = panels(figure, len(data["tasks"]), height=2.8, sharey=True)
+    with drawing(9.5, 2.6) as figure:
+        shown = panels(figure, len(data["tasks"]), height=2.4, sharex=True, sharey=True)
         for axes, task in zip(shown, data["tasks"].values(), strict=True):
             words.append(_task(axes, task))
-        shown[0].set(ylabel="share of right answers")
         headline(figure, _finding(data["tasks"].values()))
-        handles, labels = shown[0].get_legend_handles_labels()
-        legend_outside(figure, handles, labels, ncols=len(labels))
         seeds = len(next(iter(task["depths"].values()))["late"]["seeds"])
     return Picture(
         figure,
@@ -31,34 +27,35 @@ def deeper_layers(data: Data) -> Picture:
 
 
 def _finding(tasks: Iterable[Data]) -> str:
-    """Return how both depths stand to a coin, and if that holds in every seed."""
-    late = [(task["coin"], *(task["depths"][name]["late"] for name in DEPTHS)) for task in tasks]
-    if not all(one["mean"] < coin + 0.02 and two["mean"] > coin + 0.05 for coin, one, two in late):
-        return "One layer, two layers and a coin"
-    always = all(min(two["seeds"]) > max(coin, *one["seeds"]) for coin, one, two in late)
-    return f"One layer does as a coin does, two do better{'' if always else ' on average'}"
+    """Return how both depths stand to a coin: what one layer never does, and two do in most seeds."""
+    late = [(task["coin"], *(task["depths"][name]["late"]["seeds"] for name in DEPTHS)) for task in tasks]
+    if all(max(one) < coin + 0.05 and sorted(two)[1] > coin + 0.1 for coin, one, two in late):
+        return "Of two keys at one position, one layer picks as a coin would; two often learn which"
+    return "Of two keys at one position: one layer, two layers and a coin"
 
 
 def _task(axes: Axes, task: Data) -> str:
-    """Draw one task, and say it; offsets whose token lies in memory alone are shaded."""
+    """Draw one task, and say it."""
     distance, seg_len, said = task["distance"], task["seg_len"], []
-    axes.axvspan(-0.5, distance - 0.5, color="#EEEEEE", zorder=0, lw=0, label="one key at the place")
-    for name, (label, colour, line) in DEPTHS.items():
-        row = task["depths"][name]
-        seed_band(axes, range(seg_len), row["by_offset"], line, color=colour, label=label, lw=1.5)
-        low, high = min(row["late"]["seeds"]), max(row["late"]["seeds"])
-        said.append(f"{label} {row['late']['mean']:.2f} ({low:.2f} to {high:.2f})")
-    axes.axhline(task["coin"], color="black", lw=1, ls=(0, (1, 3)))
-    axes.annotate(  # below all that is drawn
-        f"dotted: a fair coin, {task['coin']:.2f}", (seg_len - 0.55, 0.05), ha="right", fontsize=9
-    )
+    for place, (name, (label, colour, mark)) in enumerate(DEPTHS.items()):
+        late = task["depths"][name]["late"]
+        low, high = min(late["seeds"]), max(late["seeds"])
+        axes.plot([low, high], [place, place], color="#E4E4E4", lw=10, solid_capstyle="butt", zorder=1)
+        axes.plot(late["seeds"], [place] * len(late["seeds"]), mark, color=colour, mfc="white", ms=6)
+        axes.plot(late["mean"], place, "|", color=colour, ms=18, mew=2.5)
+        said.append(f"{label} {late['mean']:.2f} ({low:.2f} to {high:.2f})")
+    axes.axvline(task["coin"], color="black", lw=1, ls=(0, (1, 3)))
+    axes.annotate(
+        f"a fair coin: {task['coin']:.2f}", (task["coin"], -0.62), (-4, 0),
+        textcoords="offset points", ha="right", va="center", fontsize=9,
+    )  # fmt: skip
+    axes.set_yticks(range(len(DEPTHS)), [label for label, *_ in DEPTHS.values()])
     axes.set(
-        title=f"{distance} back, L = M = {seg_len}, {task['letters']} letters",
-        xlabel="offset of the query in its segment",
-        xlim=(-0.5, seg_len - 0.5),
-        ylim=(0, 1.05),
+        title=f"token {distance} back, segments and memory of {seg_len}",
+        xlabel="share of right answers where two keys share\nthe position (a mark a seed, a bar the mean)",
+        xlim=(0, 1.03),
+        ylim=(len(DEPTHS) - 0.5, -0.9),
     )
-    axes.set_xticks(range(seg_len) if seg_len <= 8 else range(0, seg_len, 4))
     return (
         f"{distance} back in segments of {seg_len}, from offset {distance} on: {', '.join(said)}; "
         f"a coin {task['coin']:.2f}"

@@ -58,7 +58,7 @@ def without_terms(data: Data) -> Picture:
         axes.set_yticks(range(len(rows)), [f"without{between}{NAMES[name]}" for name in rows])
         missed = [name for name, row in rows.items() if min(row["cost"]["seeds"]) > 0]
         axes.set(
-            title=f"Missed in every seed: {' and '.join(f'({name})' for name in missed) or 'none'}",
+            title=f"Costs bits in every seed: {' and '.join(f'({name})' for name in missed) or 'none'}",
             ylim=(len(rows) - 0.5, -0.7),
             xlabel=f"test {BITS} more than{between}the same seed's whole model",
         )

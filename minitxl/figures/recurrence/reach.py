@@ -1,5 +1,7 @@
 """Dependency reach, and the distance over which copying is learned."""
 
+from collections.abc import Sequence
+from itertools import groupby
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -136,76 +138,81 @@ def copying(data: Data) -> Picture:
 
 
 SHARP = 0.5
-"""Least weight on one distance of a head that is drawn."""
+"""Least weight on one distance of a head whose look counts."""
+LOOKS = (("layer 2 looks back", "#808080"), ("layer 1 looks back from there", "#E4E4E4"))
+"""Name and grey of both parts of a route."""
 
 
 def relay_routes(data: Data, *, seed: int = 0) -> Picture:
-    """Draw for each distance the accuracy of one seed, and how far back its heads look in both layers.
+    """Draw how far both looks of a route lead together, at each offset that needs two hops, of one seed.
 
-    Only heads with at least half of their weight on one distance are drawn, larger with more weight.
+    Only heads with at least half of their weight on one distance count; of all pairs, the one whose looks
+    add up most nearly to the distance is drawn. Above it stands the accuracy.
     """
-    rows, offsets = data["rows"], range(data["seg_len"])
-    ratios, count = [1, 2, 2], len(rows)
-    with drawing(4.6 * count, 6.4) as figure:
-        if is_narrow():
-            figure.set_figheight(6 * count)
-            grid = figure.subplots(3 * count, 1, sharex=True, height_ratios=ratios * count).reshape(count, 3)
-        else:
-            grid = figure.subplots(3, count, sharex=True, sharey="row", height_ratios=ratios, squeeze=False).T
-        for (accuracy, last, first), row in zip(grid, rows, strict=True):
-            measured = row["seeds"][seed]
-            accuracy.bar(offsets, measured["accuracy"], color="#505050")
-            accuracy.axhline(data["chance"], color="black", lw=1, ls=":")
-            accuracy.set(title=f"{row['distance']} back, seed {seed}")
-            for axes, layer in ((last, 1), (first, 0)):
-                for distances, weights in zip(
-                    measured["distance"][layer], measured["weight"][layer], strict=True
-                ):
-                    for offset, distance, weight in zip(offsets, distances, weights, strict=True):
-                        if weight >= SHARP:
-                            mark, colour = ("s", BLUE) if distance <= offset else ("o", ORANGE)
-                            axes.plot(offset, distance, mark, ms=9 * weight, mfc="none", mec=colour)
-                farthest = [offset + data["mem_len"] for offset in offsets]
-                axes.plot(offsets, farthest, color="black", lw=1, ls="--", label="oldest key in sight")
-                axes.plot(offsets, offsets, color="#808080", lw=1, ls=":", label="its segment begins")
-            far = sum(hops > 1 for hops in row["hops"])
-            for axes in (accuracy, last):
-                axes.axvspan(-0.5, far - 0.5, color="#EEEEEE", zorder=0)
-            first.set(xlabel="offset in the segment")
-        for accuracy, last, first in grid if is_narrow() else grid[:1]:
-            accuracy.set(ylabel="accuracy")
-            last.set(ylabel="layer 2 looks\nback, tokens")
-            first.set(ylabel="layer 1 looks\nback, tokens")
-        one = grid[0, 1]
-        one.plot([], [], "o", mfc="none", mec=ORANGE, ms=8, label="head that looks into memory")
-        one.plot([], [], "s", mfc="none", mec=BLUE, ms=8, label="into its own segment")
-        handles, labels = one.get_legend_handles_labels()
-        shade, chance = grid[0, 0].patches[-1], grid[0, 0].lines[0]
-        handles, labels = [*handles, shade, chance], [*labels, "token more than one hop back", "chance"]
-        legend_outside(figure, handles, labels, ncols=3)
-        if all(_adds_up(row, measured) for row in rows for measured in row["seeds"]):
-            headline(
-                figure, "Over two hops a token is copied where the looks of two heads add up to its distance"
+    rows = data["rows"]
+    far = [sum(hops > 1 for hops in row["hops"]) for row in rows]
+    with drawing(4.8 * len(rows), 4) as figure:
+        shown = panels(figure, len(rows), ratios=far, height=3.4, sharey=True)
+        for axes, row, offsets in zip(shown, rows, far, strict=True):
+            measured, distance = row["seeds"][seed], row["distance"]
+            axes.axhline(distance, color="black", lw=1.5)
+            routes = [_route(measured, distance, offset) for offset in range(offsets)]
+            for offset, (near, more) in enumerate(routes):
+                for bottom, height, (_, grey) in zip((0, near), (near, more), LOOKS, strict=True):
+                    axes.bar(offset, height, 0.8, bottom=bottom, color=grey, edgecolor="#404040", lw=0.8)
+                right = measured["accuracy"][offset]
+                axes.annotate(f"{right:.1f}", (offset, distance + 2), ha="center", fontsize=9)
+            middle = offsets / 2 - 0.5
+            words = "above the token (line): accuracy"
+            axes.annotate(words, (middle, distance + 5), ha="center", fontsize=9)
+            _name_looks(axes, routes)
+            axes.set(
+                title=f"token {distance} back, seed {seed}",
+                xlabel="offset of the query in its segment, tokens",
+                ylim=(0, max(one["distance"] for one in rows) + 8),
+                xlim=(-0.6, offsets - 0.4),
             )
+            axes.set_xticks(range(offsets))
+        for axes in shown if is_narrow() else shown[:1]:
+            axes.set_ylabel("tokens back from the query")
+        if all(_adds_up(row, measured) for row in rows for measured in row["seeds"]):
+            headline(figure, "A token is copied right only from where two looks back add up to its distance")
     return Picture(figure, " ".join(_route_in_words(row, seed) for row in rows))
 
 
-def _adds_up(row: Data, measured: Data) -> bool:
-    """True if the copy over two hops succeeds at just those offsets from which two sharp heads lead there."""
-    (first, last), (first_weight, last_weight) = measured["distance"], measured["weight"]
+def _name_looks(axes: Axes, routes: Sequence[tuple[int, int]]) -> None:
+    """Write the name of each look on the longest run of bars that are alike."""
+    runs = [list(run) for _, run in groupby(range(len(routes)), key=lambda offset: routes[offset])]
+    run = max(runs, key=len)
+    near, more = routes[run[0]]
+    for height, (name, _) in zip((near / 2, near + more / 2), LOOKS, strict=True):
+        ground = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
+        axes.annotate(
+            name, ((run[0] + run[-1]) / 2, height), ha="center", va="center", fontsize=9, bbox=ground
+        )
+
+
+def _sharp(measured: Data, layer: int, offset: int) -> list[int]:
+    """Return how far back those heads of a layer look that have at least half of their weight there."""
+    heads = zip(measured["distance"][layer], measured["weight"][layer], strict=True)
+    return [looks[offset] for looks, weights in heads if weights[offset] >= SHARP]
+
+
+def _route(measured: Data, distance: int, offset: int) -> tuple[int, int]:
+    """Return the looks of layers 2 and 1 that add up most nearly to the distance; 0 where none is sharp."""
     seg_len = len(measured["accuracy"])
+    pairs = [
+        (near, more)
+        for near in _sharp(measured, 1, offset)
+        for more in _sharp(measured, 0, (offset - near) % seg_len) or [0]
+    ]
+    return min(pairs, key=lambda pair: abs(sum(pair) - distance), default=(0, 0))
 
-    def leads(offset: int) -> bool:
-        for looks, weights in zip(last, last_weight, strict=True):
-            relay = (offset - looks[offset]) % seg_len  # the offset, in its own segment, of the token between
-            for others, other_weights in zip(first, first_weight, strict=True):
-                sharp = min(weights[offset], other_weights[relay]) >= SHARP
-                if sharp and looks[offset] + others[relay] == row["distance"]:
-                    return True
-        return False
 
+def _adds_up(row: Data, measured: Data) -> bool:
+    """True if the copy over two hops succeeds at just those offsets from which two sharp looks lead there."""
     return all(
-        leads(offset) == (accuracy > 0.5)
+        (sum(_route(measured, row["distance"], offset)) == row["distance"]) == (accuracy > 0.5)
         for offset, (hops, accuracy) in enumerate(zip(row["hops"], measured["accuracy"], strict=True))
         if hops > 1
     )

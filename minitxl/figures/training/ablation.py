@@ -1,8 +1,9 @@
 """The gain of each idea: the ablation and the shuffled text, beside the paper's tables."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations, pairwise
 from statistics import mean
+from typing import Any
 
 from matplotlib.axes import Axes
 
@@ -24,10 +25,11 @@ from minitxl.figures.picture import (
     panels,
 )
 
-LOSSES = {"full": ("o", "black"), "half": ("s", "#808080")}
-"""Marker and colour of training on all targets of a segment, or on its later half."""
-SHIFT = {"full": -0.14, "half": 0.14}
-"""Of their marks in a system's row, downwards."""
+LOSSES = {"full": "loss on all targets", "half": "loss on the later half of targets"}
+"""Title of the panel of each training: on all targets of a segment, or on its later half."""
+RECURRENCE = {"memory": ("o", "black"), "no_memory": ("o", "white")}
+"""Marker and fill of the systems with memory and without."""
+AT_A_MARK: dict[str, Any] = {"textcoords": "offset points", "fontsize": 9}
 CURVES = {
     "XL, memory": ("-", ORANGE),
     "XL, no memory": ("-.", GREEN),
@@ -47,45 +49,69 @@ TABLE_6 = {
 
 
 def ablation(data: Data) -> Picture:
-    """Draw every system, its seeds and their mean: with equal attention for every target, and as trained."""
+    """Draw for each kind of positions an arrow from the loss without memory to that with it, as trained.
+
+    There is a panel for each training. A thin line reaches from the best to the worst seed of a mark.
+    """
     rows = data["systems"]
-    kinds = list(dict.fromkeys(_kind(row) for row in rows))
-    with drawing(8, 5) as figure:
-        axes = figure.subplots()
-        for row in rows:
-            _mark(axes, kinds.index(_kind(row)), row)
-        for row in rows:
-            missing = LOSSES.keys() - {other["loss"] for other in rows if _kind(other) == _kind(row)}
-            for loss in missing:
-                place = mean(_as_trained(row)), kinds.index(_kind(row)) + SHIFT[loss]
-                axes.annotate(
-                    f"not trained with {loss} loss",
-                    place,
-                    (10, 0),
-                    textcoords="offset points",
-                    va="center",
-                    fontsize=9,
-                    color="#606060",
-                )
-        axes.set_yticks(range(len(kinds)), kinds)
-        axes.set_ylim(len(kinds) - 0.5, -0.5)
-        axes.set(xlabel=f"test {BITS}")
+    kinds = list(dict.fromkeys(_positions(row) for row in rows))
+    with drawing(10, 3.8) as figure:
+        shown = panels(figure, len(LOSSES), height=3.4, sharex=True, sharey=True)
+        for axes, (loss, title) in zip(shown, LOSSES.items(), strict=True):
+            of_loss = [row for row in rows if row["loss"] == loss]
+            for place, kind in enumerate(kinds):
+                of_kind = {"no memory" not in row["label"]: row for row in of_loss if _positions(row) == kind}
+                if of_kind:
+                    _arrow(
+                        axes,
+                        place,
+                        of_kind,
+                        named=len(of_kind) == 1 or (axes is shown[0] and "sinusoidal" in kind),
+                    )
+                else:
+                    words = f"not trained with {loss} loss"
+                    axes.annotate(words, (3.2, place), ha="center", va="center", fontsize=9, color="#606060")
+            axes.set(title=title, xlabel=f"test {BITS}, as trained\n(mark: mean, line: range of the seeds)")
+            axes.set_yticks(range(len(kinds)), kinds)
+            axes.set_ylim(len(kinds) - 0.5, -0.8)
+            axes.margins(x=0.14)
         headline(
             figure,
-            "Without memory absolute positions are behind, with it farther behind"
-            if _absolute_loses(rows)
+            "Memory helps XL and Shaw and hurts absolute positions, on all targets in every seed"
+            if _memory_divides(rows)
             else "Encoding, recurrence and loss at equal size",
         )
-        for loss, (mark, colour) in LOSSES.items():
-            axes.plot([], [], mark, color=colour, ms=4, label=f"{loss} loss, equal attention for each target")
-            axes.plot([], [], mark, color=colour, ms=8, mfc="none", label=f"{loss} loss, read as trained")
-        axes.plot([], [], "-", color="#808080", label="range of the seeds")
-        legend_outside(figure, ncols=2)
     alt = "; ".join(_in_words(row) for row in rows)
     seeds = len(rows[0]["best"]["bits"]["seeds"])
     return Picture(
         figure, f"Test {BITS}, mean of {seeds} seeds, equal parameters: {alt}. {against_table_6(data)}"
     )
+
+
+def _positions(row: Data) -> str:
+    """Return a system's name without its recurrence and its loss."""
+    name = str(row["label"]).removesuffix(f", {row['loss']} loss")
+    return name.replace(", no memory", "").replace(", memory", "").replace("absolute, ", "absolute,\n")
+
+
+def _arrow(axes: Axes, place: int, of_kind: Mapping[bool, Data], *, named: bool) -> None:
+    """Draw both systems of one kind of positions in a row, or the one that there is."""
+    bits = {with_memory: _as_trained(row) for with_memory, row in of_kind.items()}
+    ends = {with_memory: mean(seeds) for with_memory, seeds in bits.items()}
+    for with_memory, seeds in bits.items():
+        mark, fill = RECURRENCE["memory" if with_memory else "no_memory"]
+        axes.plot([min(seeds), max(seeds)], [place, place], color="black", lw=1)
+        axes.plot(ends[with_memory], place, mark, color="black", mfc=fill, ms=8, zorder=3)
+    if len(ends) == 2:
+        change = [more - less for less, more in zip(bits[False], bits[True], strict=True)]
+        arrow = {"arrowstyle": "->", "color": "#808080", "shrinkA": 6, "shrinkB": 6}
+        axes.annotate("", (ends[True], place), (ends[False], place), arrowprops=arrow)
+        words = f"{mean(change):+.2f}".replace("-", "−")
+        axes.annotate(words, (mean(ends.values()), place), (0, 8), ha="center", **AT_A_MARK)
+    for with_memory, end in ends.items() if named else ():
+        side, shift = ("left", 9) if with_memory or len(ends) == 1 else ("right", -9)
+        words = "memory" if with_memory else "no memory"
+        axes.annotate(words, (end, place), (shift, 0), ha=side, va="center", **AT_A_MARK)
 
 
 def ablation_lengths(data: Data) -> Picture:
@@ -113,11 +139,15 @@ def ablation_lengths(data: Data) -> Picture:
     return Picture(figure, f"Test {BITS} by attention length, all trained with the full loss. {alt}.")
 
 
-def _absolute_loses(rows: Sequence[Data]) -> bool:
-    """True if every absolute system with memory has more bits, as trained, than the same without it."""
-    bits = {row["label"]: mean(_as_trained(row)) for row in rows if row["encoding"].startswith("absolute")}
+def _memory_divides(rows: Sequence[Data]) -> bool:
+    """True if memory saves XL and Shaw bits and costs absolute positions some, on all targets, as trained."""
+    bits = {row["label"]: _as_trained(row) for row in rows if row["loss"] == "full"}
     pairs = [(label, label.replace(", memory", ", no memory")) for label in bits if ", memory" in label]
-    return all(bits[memory] > bits[none] for memory, none in pairs)
+    return all(
+        (less > more) == memory.startswith("absolute")
+        for memory, none in pairs
+        for less, more in zip(bits[memory], bits[none], strict=True)
+    )
 
 
 def _finding(rows: Sequence[Data]) -> str:
@@ -137,16 +167,6 @@ def _added(row: Data) -> list[float]:
 
 def _kind(row: Data) -> str:
     return str(row["label"]).removesuffix(f", {row['loss']} loss").replace(", longer", ",\nlonger")
-
-
-def _mark(axes: Axes, place: int, row: Data) -> None:
-    """Draw the seeds' range as a bar, their mean as a mark, and in an open mark that of the other reading."""
-    mark, colour = LOSSES[row["loss"]]
-    height = place + SHIFT[row["loss"]]
-    bits = row["trained"]["bits"]
-    axes.plot([min(bits["seeds"]), max(bits["seeds"])], [height, height], "-", color=colour)
-    axes.plot(bits["mean"], height, mark, color=colour, ms=4)
-    axes.plot(mean(_as_trained(row)), height, mark, color=colour, ms=8, markerfacecolor="none")
 
 
 def _curve(axes: Axes, row: Data) -> None:

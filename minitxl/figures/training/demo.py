@@ -33,7 +33,7 @@ def demo(data: Data) -> Picture:
         title = "Relative positions save most bits" if positions_save_most else "While training"
         learned.set(title=title, xlabel="training step", ylabel=f"validation {BITS}")
         said = _bits_and_cost(cost, data)
-        legend_outside(figure, ncols=5)
+        legend_outside(figure, ncols=3)
     learned_alt = ", ".join(
         f"{NAMES[name]} {systems[name]['validation']['bits'][-1]:.2f}" for name in systems
     )
@@ -99,21 +99,20 @@ def _bits_and_cost(axes: Axes, data: Data) -> str:
             axes.plot(row["microseconds_range"], [bits, bits], "-", color=COLOURS[name], lw=1)
             axes.plot(time, bits, LINES[name][0], **look)
             if row["evaluation"] == SLIDING:
-                _label(axes, f"context {length}", time, bits)
+                _label(axes, f"sliding window\nof {length}", time, bits, above=name == "xl")
             alt.append(f"{NAMES[name]} by {row['evaluation']} of {length}: {bits:.2f} at {time:,.0f}")
     lengths = " and ".join(str(length) for length in sorted(row["attention_len"] for row in cached))
     times = [row["microseconds_per_token"] for row in cached]
-    _label(axes, f"context {lengths}", sum(times) / len(times), min(row["bits"] for row in cached))
-    axes.plot([], [], "o", color="black", mfc="white", ms=8, label="open: sliding window")
-    axes.plot([], [], "o", color="black", ms=8, label="filled: cached")
+    words = f"cached,\nattention {lengths}"
+    _label(axes, words, sum(times) / len(times), min(row["bits"] for row in cached))
     cheaper = max(times) < min(row["microseconds_per_token"] for row in rows if row not in cached)
     axes.set(
-        title="Cached reading costs less than any window" if cheaper else "Bits against cost",
-        xlabel="microseconds a character, log scale",
+        title=fitted("Reading with cached memory costs least" if cheaper else "Bits against cost"),
+        xlabel="microseconds to score a character, log scale",
         ylabel=f"test {BITS}",
         xscale="log",
     )
-    axes.margins(x=0.25, y=0.15)
+    axes.margins(x=0.25, y=0.25)
     low, high = axes.get_xlim()
     ticks_at(axes, [time for time in (50, 100, 200, 500, 1000, 2000, 5000) if low < time < high])
     return (
@@ -122,7 +121,7 @@ def _bits_and_cost(axes: Axes, data: Data) -> str:
     )
 
 
-def _label(axes: Axes, text: str, x: float, y: float) -> None:
-    """Write a text below a point."""
-    style: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "va": "center", "fontsize": 9}
-    axes.annotate(text, (x, y), (0, -13), **style)
+def _label(axes: Axes, text: str, x: float, y: float, *, above: bool = False) -> None:
+    """Write a text below a point or above it."""
+    style: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "fontsize": 9}
+    axes.annotate(text, (x, y), (0, 7 if above else -7), va="bottom" if above else "top", **style)

@@ -1,0 +1,54 @@
+"""Pages of the results in the book: each value has its unit, or is a bare count or name."""
+
+import pytest
+import result_pages
+import units
+
+NAMES = sorted(path.stem for path in (result_pages.ROOT / "figures").glob("*.json"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_number_of_a_result_has_a_unit_or_is_named_as_bare(name):
+    for key, value in result_pages.values_of(name).items():
+        units.unit_of(name, key, value)  # raises where no pattern has the key
+
+
+def test_a_number_that_nobody_named_is_an_error():
+    with pytest.raises(ValueError, match=r"demo data\.parsecs has no unit"):
+        units.unit_of("demo", "data.parsecs.0", 1.5)
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "unit"),
+    [
+        ("demo", "data.evaluation.0.bits", "bits per character"),
+        ("demo", "data.evaluation.0.microseconds_per_token", "microseconds"),
+        ("demo", "data.systems.xl.longest_reach", "tokens"),
+        ("demo", "settings.train.steps", ""),
+        ("ptb", "data.preset.by_memory.0.perplexity", "perplexity per word"),
+        ("copying", "data.rows.3.flowing.2_hop.mean", "share, 0 to 1"),
+        ("scaling", "data.presets.enwik8-base.gigabytes.0.whole", "gigabytes"),
+        ("training_parts", "data.rows.0.changes.no_memory.cost.mean", "bits per character"),
+    ],
+)
+def test_units_of_some_values(name, key, unit):
+    assert units.unit_of(name, key, result_pages.values_of(name)[key]) == unit
+
+
+def test_each_pattern_is_that_of_some_number():
+    used = {
+        units.pattern_of(name, key)
+        for name in NAMES
+        for key, value in result_pages.values_of(name).items()
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    }
+    assert used == dict(units.UNITS).keys()
+
+
+def test_the_page_shows_the_unit_beside_the_value_and_in_a_links_title():
+    body = result_pages.body_of("demo", set())
+    assert '<th scope="col">key<th scope="col">value<th scope="col">unit' in body
+    row = next(line for line in body.split("\n") if 'id="data.evaluation.0.bits"' in line)
+    assert row.endswith("<td>bits per character")
+    link = result_pages.as_links("[2.99](../figures/demo.json#data.evaluation.0.bits)", "")
+    assert 'bits per character">2.99</a>' in link
