@@ -2,8 +2,8 @@
 
     h~[τ+1] = [SG(h[τ]) ∘ h[τ+1]]          (section 3.2; τ counts segments)
 
-∘ joins along the tokens. SG is the stop-gradient: ``extend`` returns a detached tensor. (The training loop
-detaches the states before: a CUDA graph and several processes need it, see ``training.loop.SegmentLoss``.)
+∘ joins along the tokens. SG is the stop-gradient: ``extend`` returns a detached tensor. (Training detaches
+the states before, which a CUDA graph and several processes need: ``training.segment_loss.SegmentLoss``.)
 
 Memory is one tensor [layer batch mem model]. Entry n is the input of ``blocks[n]`` in earlier segments, the
 paper's h^n: the embeddings for n = 0, else the output of ``blocks[n-1]``. (The paper counts layers from 1, so

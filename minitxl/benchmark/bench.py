@@ -1,7 +1,7 @@
 """The benchmark: systems of the same shapes at the same work, timed side by side.
 
 Each system works in a process of its own, because their libraries exclude each other, and
-the processes take turns: in every round each works for half a second or more, and the next
+the processes take turns: in every round each works for a part of a second or more, and the next
 round begins with another. So whatever slows the machine down for a while slows
 all of them. Ratios are taken within each round, and then their median.
 """

@@ -29,7 +29,7 @@ Loss = TypeVar("Loss", bound=nn.Module)
 
 @runtime_checkable
 class Graph(Protocol):
-    """What ``torch.cuda.CUDAGraph`` has."""
+    """A captured graph of kernels, as ``torch.cuda.CUDAGraph`` is."""
 
     def replay(self) -> None: ...
 

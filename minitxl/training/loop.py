@@ -22,16 +22,16 @@ from torch.optim.swa_utils import AveragedModel
 from minitxl.arguments import check_kind
 from minitxl.config import ModelConfig
 from minitxl.data.batching import ContiguousBatches, Segment
-from minitxl.fast import cuda, kv_cache, optimize
-from minitxl.fast.bfloat16 import check_precision, products_in
+from minitxl.fast import kv_cache, optimize
+from minitxl.fast.bfloat16 import check_precision
 from minitxl.fields import check, whole
 from minitxl.memory import extend
 from minitxl.model import TransformerLM
 from minitxl.training import distributed, validation
 from minitxl.training.config import TrainConfig
-from minitxl.training.memory_mask import padded
 from minitxl.training.optimizer import adamw, optimizer_step
 from minitxl.training.schedules import learning_rate
+from minitxl.training.segment_loss import of_constant_length, segment_loss
 
 
 @dataclass
@@ -107,32 +107,6 @@ class Record(NamedTuple):
     """Lanes of the validation text that were scored."""
 
 
-class SegmentLoss(nn.Module):
-    """The mean loss of a segment as a module's forward, which several processes and CUDA graphs need."""
-
-    def __init__(self, model: TransformerLM, settings: TrainConfig) -> None:
-        super().__init__()
-        self.model, self.settings = model, settings
-
-    def forward(
-        self, tokens: Tensor, targets: Tensor, memory: Tensor, key_mask: Tensor | None = None
-    ) -> tuple[Tensor, Tensor]:
-        """Return the mean of the losses in nats, or of their second half, and the detached states."""
-        settings = self.settings
-        with products_in(settings.precision, memory.device):
-            losses, states = self.model.token_losses(
-                tokens,
-                targets,
-                memory,
-                window=settings.window,
-                clamp_len=settings.clamp_len,
-                key_mask=key_mask,
-            )
-            first = losses.shape[1] // 2 if settings.loss == "half" else 0
-            # SG is already here: a CUDA graph can't capture a backward pass for states, which no loss uses.
-            return losses[:, first:].mean(), states.detach()
-
-
 def start(
     config: ModelConfig,
     settings: TrainConfig,
@@ -159,7 +133,7 @@ def start(
         random = _random_state(device)
     optimizer = adamw(model, settings)
     average = None if settings.average_from is None else AveragedModel(model)
-    segment_loss = _segment_loss(model.train(), settings, accumulate)
+    loss = segment_loss(model.train(), settings, accumulate)
     return Run(
         model,
         optimizer,
@@ -168,7 +142,7 @@ def start(
         memory=None,
         random=random,
         average=average,
-        segment_loss=segment_loss,
+        segment_loss=loss,
         accumulate=accumulate,
     )
 
@@ -240,7 +214,7 @@ def _backward(run: Run, segment: Segment, memory: Tensor) -> tuple[float, Tensor
     tokens, targets = (ids.to(run.device).chunk(parts) for ids in segment)
     nats, detached = 0.0, []
     for part, part_memory in enumerate(memory.chunk(parts, dim=1)):
-        inputs = tokens[part], targets[part], *_of_constant_length(part_memory, settings)
+        inputs = tokens[part], targets[part], *of_constant_length(part_memory, settings)
         with distributed.without_sync(run.segment_loss, when=part < parts - 1):
             loss, states = run.segment_loss(*inputs)
             (loss / parts).backward()
@@ -248,36 +222,6 @@ def _backward(run: Run, segment: Segment, memory: Tensor) -> tuple[float, Tensor
         detached.append(states)
     (nats,) = distributed.summed([nats / distributed.size()])
     return nats / log(2), torch.cat(detached, dim=1)
-
-
-def _of_constant_length(memory: Tensor, settings: TrainConfig) -> tuple[Tensor, ...]:
-    """Return the memory; on a GPU padded to its full length, with the mask that hides the padding.
-
-    A step that is compiled or captured for one length need not be so again while memory fills.
-    """
-    if not settings.mem_len or not needs_constant_length(memory.device):
-        return (memory,)
-    return padded(memory, mem_len=settings.mem_len, seg_len=settings.seg_len)
-
-
-def needs_constant_length(device: torch.device) -> bool:
-    """Return True if training steps may be compiled and captured on this device."""
-    return device.type == "cuda"
-
-
-def _segment_loss(model: TransformerLM, settings: TrainConfig, accumulate: int) -> nn.Module:
-    """Return the module that computes the loss; on a GPU, where it pays and can be, compiled and captured."""
-    device, n_lane = next(model.parameters()).device, settings.batch // distributed.size() // accumulate
-    c, seg_len, mem_len = model.config, settings.seg_len, settings.mem_len
-    if device.type == "cuda" and n_lane * c.n_head * seg_len * (mem_len + seg_len) >= cuda.WORTH_COMPILING:
-        model = cuda.compiled(model)
-    loss = SegmentLoss(model, settings)
-    # The parts of a step add to the same gradients, and processes exchange them: neither is captured.
-    if accumulate > 1 or distributed.size() > 1 or not cuda.can_capture(c, device):
-        return distributed.parallel(loss, ragged=bool(c.cutoffs))
-    tokens = torch.zeros(n_lane, seg_len, dtype=torch.int64, device=device)
-    memory = model.empty_memory(n_lane)
-    return cuda.capture_training(loss, (tokens, tokens.clone(), *_of_constant_length(memory, settings)))
 
 
 def validate(run: Run, stream: Tensor, attention_len: int | None = None) -> float:

@@ -52,11 +52,11 @@ TOO_WIDE = """() => {
 CUT_OFF = """() => {
     const closed = [...document.querySelectorAll("article details:not([open])")];
     closed.forEach(fold => fold.open = true);
-    const found = [...document.querySelectorAll("article pre")]
+    const cutOff = [...document.querySelectorAll("article pre")]
         .filter(pre => pre.scrollWidth > pre.clientWidth)
         .map(pre => pre.textContent.slice(0, 100));
     closed.forEach(fold => fold.open = false);
-    return found;
+    return cutOff;
 }"""
 """Code and output that scroll sideways, folded ones too."""
 LONE_LINKS = """links => links.filter(link => {

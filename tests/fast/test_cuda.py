@@ -70,11 +70,11 @@ def read_on(padded):
     (block, _) = small_model().blocks
     block.compile(backend=counter, dynamic=False)
     states = torch.randn(1, 3, 4, 8, dtype=torch.float64, generator=seeded(0))
-    held, found = memory.empty(states), []
+    past, found = memory.empty(states), []
     for _ in range(5):
-        before, key_mask = memory_mask.padded(held, mem_len=10, seg_len=4) if padded else (held, None)
+        before, key_mask = memory_mask.padded(past, mem_len=10, seg_len=4) if padded else (past, None)
         found.append(block(states[0], before[0], key_mask=key_mask))
-        held = memory.extend(held, states, mem_len=10)
+        past = memory.extend(past, states, mem_len=10)
     return counter.frame_count, found
 
 
@@ -142,15 +142,15 @@ def test_captured_steps_give_what_the_model_and_extend_give(encoding, lengths, m
     prompt_mask = torch.ones(2, first, dtype=torch.bool)
     prompt_mask[1, :9] = not masked
     cache = kv_cache.start(model, batch=2, mem_len=12, **options)
-    held, kept = None, None
+    past, past_mask = None, None
     for length, segment in zip([first, *lengths], text.split([first, *lengths], dim=1), strict=True):
-        key_mask = prompt_mask if held is None and masked else None
+        key_mask = prompt_mask if past is None and masked else None
         ours, cache = kv_cache.step(model, segment, cache, key_mask=key_mask)
         seen = torch.ones(2, length, dtype=torch.bool) if key_mask is None else key_mask
-        seen = seen if kept is None else torch.cat([kept, seen], dim=1)
+        seen = seen if past_mask is None else torch.cat([past_mask, seen], dim=1)
         with torch.no_grad():
-            theirs, states = model(segment, held, key_mask=seen, **options)
-        held, kept = memory.extend(held, states, mem_len=12), seen[:, -12:]
+            theirs, states = model(segment, past, key_mask=seen, **options)
+        past, past_mask = memory.extend(past, states, mem_len=12), seen[:, -12:]
         torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-10)
     assert cache.tokens_read == text.shape[1]
     if encoding == "rotary":

@@ -33,7 +33,7 @@ def by_einsum(attention, x, keys, values, r, mem_len, **changed):
 
 def by_the_layer(attention, x, keys, values, r, mem_len):
     """The step by another route: content and distance apart, over one head at a time."""
-    outputs, kept = [], []
+    outputs, keys_and_values = [], []
     for head in range(attention.n_head):
         own = slice(head * attention.d_head, (head + 1) * attention.d_head)
         q, k, value = (x @ W.weight[own].T for W in (attention.W_q, attention.W_kE, attention.W_v))
@@ -41,8 +41,8 @@ def by_the_layer(attention, x, keys, values, r, mem_len):
         content, place = (q + attention.u[head]) @ k.T, (q + attention.v[head]) @ r[head, -len(k) :].T
         outputs.append(((content + place) * attention.d_head**-0.5).softmax(-1) @ value)
         first = max(0, len(k) - mem_len)
-        kept.append((k[first:], value[first:]))
-    keys, values = (torch.stack(both) for both in zip(*kept, strict=True))
+        keys_and_values.append((k[first:], value[first:]))
+    keys, values = (torch.stack(both) for both in zip(*keys_and_values, strict=True))
     return attention.W_o(torch.cat(outputs, dim=-1)), keys, values
 
 
@@ -78,7 +78,7 @@ def through_layers(model, token, cache, r, mem_len, **changed):
     }
     how |= {"all": True} | changed
     first = x = model.embedding(token[None]) * model.config.d_model**0.5
-    kept = [None] * len(model.blocks)
+    caches = [None] * len(model.blocks)
     for n, block in enumerate(model.blocks):
         below = x if how["up"] else first
         now = block.attention_input(below)[0] if how["norm"] else below[0]
@@ -87,9 +87,9 @@ def through_layers(model, token, cache, r, mem_len, **changed):
             block.attention, now, keys, values, r[n if how["each_r"] else 0], mem_len
         )
         x = block.after_attention(below, out[None]) if how["rest"] else out[None]
-        kept[n] = [keys, values]
+        caches[n] = [keys, values]
     x = model.final_norm(x) if how["final"] else x
-    return model.output.log_probs(x)[0, 0] if how["log"] else x[0, 0], kept if how["all"] else kept[-1]
+    return model.output.log_probs(x)[0, 0] if how["log"] else x[0, 0], caches if how["all"] else caches[-1]
 
 
 def by_recursion(model, token, cache, r, mem_len):
@@ -97,11 +97,11 @@ def by_recursion(model, token, cache, r, mem_len):
         if n == len(model.blocks):
             return model.output.log_probs(model.final_norm(x)).squeeze(0, 1), []
         block = model.blocks[n]
-        out, *kept = by_the_layer(
+        out, *keys_and_values = by_the_layer(
             block.attention, block.attention_input(x).squeeze(0), *cache[n], r[n], mem_len
         )
         log_probs, above = up(block.after_attention(x, out[None]), n + 1)
-        return log_probs, [tuple(kept), *above]
+        return log_probs, [tuple(keys_and_values), *above]
 
     return up(model.embed(token[None]), 0)
 

@@ -1,0 +1,67 @@
+"""The loss of one segment: the part of a training step that is differentiated, compiled and captured."""
+
+import torch
+from torch import Tensor, nn
+
+from minitxl.fast import cuda
+from minitxl.fast.bfloat16 import products_in
+from minitxl.model import TransformerLM
+from minitxl.training import distributed
+from minitxl.training.config import TrainConfig
+from minitxl.training.memory_mask import padded
+
+
+class SegmentLoss(nn.Module):
+    """The mean loss of a segment as a module's forward, which several processes and CUDA graphs need."""
+
+    def __init__(self, model: TransformerLM, settings: TrainConfig) -> None:
+        super().__init__()
+        self.model, self.settings = model, settings
+
+    def forward(
+        self, tokens: Tensor, targets: Tensor, memory: Tensor, key_mask: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Return the mean of the losses in nats, or of their second half, and the detached states."""
+        settings = self.settings
+        with products_in(settings.precision, memory.device):
+            losses, states = self.model.token_losses(
+                tokens,
+                targets,
+                memory,
+                window=settings.window,
+                clamp_len=settings.clamp_len,
+                key_mask=key_mask,
+            )
+            first = losses.shape[1] // 2 if settings.loss == "half" else 0
+            # SG is already here: a CUDA graph can't capture a backward pass for states, which no loss uses.
+            return losses[:, first:].mean(), states.detach()
+
+
+def segment_loss(model: TransformerLM, settings: TrainConfig, accumulate: int) -> nn.Module:
+    """Return the module that computes the loss; on a GPU, where it pays and can be, compiled and captured."""
+    device, n_lane = next(model.parameters()).device, settings.batch // distributed.size() // accumulate
+    c, seg_len, mem_len = model.config, settings.seg_len, settings.mem_len
+    if device.type == "cuda" and n_lane * c.n_head * seg_len * (mem_len + seg_len) >= cuda.WORTH_COMPILING:
+        model = cuda.compiled(model)
+    loss = SegmentLoss(model, settings)
+    # The parts of a step add to the same gradients, and processes exchange them: neither is captured.
+    if accumulate > 1 or distributed.size() > 1 or not cuda.can_capture(c, device):
+        return distributed.parallel(loss, ragged=bool(c.cutoffs))
+    tokens = torch.zeros(n_lane, seg_len, dtype=torch.int64, device=device)
+    memory = model.empty_memory(n_lane)
+    return cuda.capture_training(loss, (tokens, tokens.clone(), *of_constant_length(memory, settings)))
+
+
+def of_constant_length(memory: Tensor, settings: TrainConfig) -> tuple[Tensor, ...]:
+    """Return the memory; on a GPU padded to its full length, with the mask that hides the padding.
+
+    A step that is compiled or captured for one length need not be so again while memory fills.
+    """
+    if not settings.mem_len or not needs_constant_length(memory.device):
+        return (memory,)
+    return padded(memory, mem_len=settings.mem_len, seg_len=settings.seg_len)
+
+
+def needs_constant_length(device: torch.device) -> bool:
+    """Return True if training steps may be compiled and captured on this device."""
+    return device.type == "cuda"
