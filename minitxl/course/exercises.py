@@ -126,7 +126,7 @@ def judge(
                 continue
             for sentence, wrong in {} if verdict.blank else mistakes.items():
                 variants = [wrong] if callable(wrong) else wrong
-                if any(_same(outcome, variant, cases) for variant in variants):
+                if any(_same(outcome, variant, cases, place) for variant in variants):
                     return Verdict(False, sentence, details=verdict.message)
             return verdict
     return Verdict(True, praise)
@@ -156,9 +156,16 @@ def _outcome(function: Function, case: tuple[Any, ...]) -> Outcome:
         return _Raised(error), []
 
 
-def _same(outcome: Callable[[int], Outcome], mistake: Function, cases: Sequence[tuple[Any, ...]]) -> bool:
-    """Return True if the attempt does what the mistake does, errors included."""
-    return all(equal(outcome(place), _outcome(mistake, case)) for place, case in enumerate(cases))
+def _same(
+    outcome: Callable[[int], Outcome], mistake: Function, cases: Sequence[tuple[Any, ...]], wrong_at: int
+) -> bool:
+    """Return True if the attempt does what the mistake does, errors included.
+
+    The case that the attempt got wrong comes first: most other mistakes are right there, and are told apart
+    by it alone.
+    """
+    places = sorted(range(len(cases)), key=lambda place: place != wrong_at)
+    return all(equal(outcome(place), _outcome(mistake, cases[place])) for place in places)
 
 
 def _verdict(
