@@ -8,14 +8,18 @@ PYTHON ?= python3
 VENV := .venv
 PEERS := .venv-peers
 BIN := $(VENV)/bin
-PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# What is imported is compiled then: to compile all that is installed takes as long as to install it.
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 READY := $(VENV)/ready
 READY_TEST := $(VENV)/ready-test
 READY_BOOK := $(VENV)/ready-book
 READY_CLASSROOM := $(VENV)/ready-classroom
 # Containers often set PYTHONDONTWRITEBYTECODE: each of a thousand processes would compile what it imports.
-PYTEST := PYTHONDONTWRITEBYTECODE= MINITXL_PROFILE=quick OMP_NUM_THREADS=1 $(BIN)/pytest
-IN_PARALLEL := --numprocesses=logical --maxprocesses=8 --dist=loadfile --no-loadscope-reorder
+export PYTHONDONTWRITEBYTECODE :=
+PYTEST := MINITXL_PROFILE=quick OMP_NUM_THREADS=1 $(BIN)/pytest
+# One worker more than processors, for a worker often waits: for a kernel, a browser, another process.
+WORKERS := $(shell $(PYTHON) -c 'import os; print(min(8, (os.cpu_count() or 1) + 1))' 2>/dev/null)
+IN_PARALLEL := --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 NBVAL := --nbval-lax --nbval-current-env --nbval-cell-timeout=300 -p no:cacheprovider
 NBGRADER_MENUS := @jupyter/nbgrader
 TORCH := $(shell sed -n '/^torch==/p' constraints.txt)

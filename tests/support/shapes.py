@@ -9,7 +9,7 @@ decorate it took more time than all else in some tests.
 from collections.abc import Callable, Hashable, Mapping
 from functools import cache, partial, wraps
 from types import CodeType, FunctionType
-from typing import Any
+from typing import Any, get_args
 
 import jaxtyping
 import torch
@@ -33,9 +33,18 @@ def jaxtyped_once(*, typechecker: Callable[..., Any]) -> Callable[[Any], Any]:
 
     def decorated(what: Any) -> Any:
         checked = _jaxtyped(typechecker=typechecker)
-        return _once(what, checked) if isinstance(what, FunctionType) else checked(what)
+        if not isinstance(what, FunctionType):
+            return checked(what)
+        return _once(what, checked) if any(map(_shaped, what.__annotations__.values())) else what
 
     return decorated
+
+
+def _shaped(annotation: Any) -> bool:
+    """Return True if an annotation names a shape, itself or in what it holds; mypy checks all others."""
+    if isinstance(annotation, type) and issubclass(annotation, jaxtyping.AbstractArray):
+        return True
+    return isinstance(annotation, str) or any(map(_shaped, get_args(annotation)))
 
 
 _known: dict[CodeType, set[Hashable]] = {}
@@ -66,7 +75,7 @@ def _kind(value: Any) -> Hashable:
     if kind in PLAIN:
         return kind, value
     if issubclass(kind, Tensor):
-        return kind, str(value.shape), value.dtype
+        return kind, value.shape, value.dtype
     if issubclass(kind, tuple | list):
         return kind, tuple(map(_kind, value)) if len(value) <= EACH else len(value)
     if issubclass(kind, Mapping):
