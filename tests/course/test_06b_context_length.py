@@ -349,6 +349,7 @@ def test_a_reading_by_a_loop_is_right_and_wrong_ones_are_named():
         "these are bits": lambda *case: by_loop(*case) / np.log(2),
         "that is the mean over a window": mean_over_the_window,
         "a memory is carried on": read_with_a_memory,
+        "the values are right, but they stand in a list": lambda *case: list(by_loop(*case)),
     }
     for sentence, attempt in wrong.items():
         verdict = contexts.check_losses_after(attempt)
