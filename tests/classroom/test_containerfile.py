@@ -8,9 +8,11 @@ import shutil
 import sys
 from pathlib import Path
 
+import psutil
 from support import small_course
 from support.small_course import DOUBLE, numbers
 
+from minitxl.course.marking import isolation
 from minitxl.course.marking.isolation import WORKER, Isolation, container
 from minitxl.course.marking.judge import judged
 from minitxl.course.marking.notebooks import Assignment, Handed
@@ -25,6 +27,31 @@ PACKAGES = [
     for before, word in itertools.pairwise(INSTALL)
     if not word.startswith("-") and before not in ("pip", "--constraint", "--extra-index-url")
 ]
+
+PROGRAM = """#!{python}
+import os, pathlib, signal, sys, time
+
+folder = pathlib.Path(__file__).parent
+action, *words = sys.argv[1:]
+if action == "run":
+    (folder / "name").write_text(words[words.index("--name") + 1])
+    if not os.fork():
+        os.setsid()
+        if not os.fork():
+            (folder / "pid").write_text(str(os.getpid()))
+            os.execv(sys.executable, [sys.executable, *words[words.index("{image}") + 2 :]])
+        os._exit(0)
+    os.wait()
+    os.closerange(0, 2)
+    time.sleep(600)
+assert words[-1] == (folder / "name").read_text()
+pid = (folder / "pid").read_text()
+if action == "inspect":
+    print(pid)
+elif action == "kill":
+    os.kill(int(pid), signal.SIGKILL)
+"""
+"""Stands for podman: what it runs is no child of the program that was started, and outlives it."""
 
 
 def test_it_copies_the_workers_files_to_where_the_sandbox_starts_them():
@@ -66,3 +93,25 @@ def test_the_copied_files_alone_judge_a_submission(tmp_path):
     handed = Handed(assignment, small_course.notebook(double=DOUBLE, numbers=numbers("ada")))
     job = {"owner": "ada", "cells": handed.to_run(), "imports": assignment.imports, "seed": 3}
     assert [part["score"] for part in judged(job | {"tests": assignment.tests}, alone)] == [5, 3]
+
+
+def test_a_container_is_timed_and_ended_though_the_program_only_asked_for_it(tmp_path, monkeypatch):
+    worker = tmp_path / "worker.py"
+    for source in SOURCES:
+        shutil.copy(ROOT / source, tmp_path)
+    monkeypatch.setattr(isolation, "INSIDE", str(worker))
+    monkeypatch.setattr("minitxl.course.marking.judge.SECONDS", 1.0)
+    program = tmp_path / "podman"
+    program.write_text(PROGRAM.format(python=sys.executable, image=isolation.IMAGE))
+    program.chmod(0o700)
+    assignment = Assignment(small_course.NAME, small_course.source())
+    endless = DOUBLE.replace("return", "while True:\n        pass\n    return")
+    assert endless != DOUBLE
+    handed = Handed(assignment, small_course.notebook(double=endless, numbers=numbers("ada")))
+    job = {"owner": "ada", "cells": handed.to_run(), "imports": assignment.imports, "seed": 3}
+    parts = judged(job | {"tests": assignment.tests}, container(str(program)))
+    assert "is there a loop that never ends?" in parts[0]["message"]
+    assert [part["score"] for part in parts] == [0, 3]
+    assert parts[0]["seconds"] >= 1
+    left = [one for one in psutil.process_iter(["cmdline"]) if str(worker) in (one.info["cmdline"] or [])]
+    assert left == []

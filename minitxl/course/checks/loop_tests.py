@@ -71,8 +71,8 @@ def check_is_right(attempt: Callable[..., Any]) -> Verdict:
         ),
         "compare the logarithms as they are: by exp() unlikely tokens become so small that their errors pass "
         "below any tolerance": [
-            _compared(same=lambda one, other, atol=atol: torch.allclose(one.exp(), other.exp(), atol=atol))
-            for atol in (1e-4, 1e-5)
+            _compared(same=partial(_close_probabilities, atol=1e-4)),
+            _compared(same=partial(_close_probabilities, atol=1e-5)),
         ],
         "compare each prediction, and not their mean or sum, in which errors cancel": (
             _compared(same=lambda one, other: torch.allclose(one.mean(), other.mean())),
@@ -102,6 +102,10 @@ def check_is_right(attempt: Callable[..., Any]) -> Verdict:
     return judge(
         attempt, reference=solution_is_right, cases=_cases(), mistakes=mistakes, praise=praise, say=_said
     )
+
+
+def _close_probabilities(one: Tensor, other: Tensor, *, atol: float) -> bool:
+    return torch.allclose(one.exp(), other.exp(), atol=atol)
 
 
 def _said(got: Any, right: bool) -> str:

@@ -4,16 +4,23 @@ import importlib.util
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from uuid import uuid4
+
+import psutil
 
 HERE = Path(__file__).parent
 WORKER = ("worker.py", "frames.py", "variants.py")
 """All that a worker has of the package."""
 IMAGE = "minitxl-worker"
+INSIDE = "/worker/worker.py"
+"""The worker's file in a sandbox."""
 CONTAINERS = ("podman", "docker")
 NOBODY = "65534"
 WITHOUT = (
@@ -33,6 +40,38 @@ ENVIRONMENT = {
 
 
 @dataclass(frozen=True)
+class Sandbox:
+    """A worker that was started: the process here, and of a container its program and name."""
+
+    process: subprocess.Popen[bytes]
+    container: tuple[str, str] | None = None
+
+    def first(self) -> psutil.Process:
+        """Return the worker's first process; a container's is no child of the process here.
+
+        Where the container runs in a virtual machine it cannot be seen, and the process here is returned.
+        """
+        if self.container is not None:
+            program, name = self.container
+            words = (program, "inspect", "--format", "{{.State.Pid}}", name)
+            told = subprocess.run(words, capture_output=True, text=True, check=False).stdout.strip()
+            with suppress(psutil.Error, ValueError):
+                found = psutil.Process(int(told))
+                if found.cmdline()[-1:] == [INSIDE]:
+                    return found
+        return psutil.Process(self.process.pid)
+
+    def end(self) -> None:
+        """End the worker and all that it started."""
+        if self.container is not None:  # it would outlive the process here
+            program, name = self.container
+            subprocess.run((program, "kill", name), capture_output=True, check=False)
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+
+@dataclass(frozen=True)
 class Isolation:
     """A way to start a worker: its name, what it means in words, and the command."""
 
@@ -40,11 +79,16 @@ class Isolation:
     words: str
     command: tuple[str, ...]
 
-    def start(self, errors: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
+    def start(self, errors: int = subprocess.DEVNULL) -> Sandbox:
         """Start a worker in a process group of its own."""
-        inherited = {} if self.name != "container" else {k: os.environ[k] for k in ("PATH", "HOME")}
-        return subprocess.Popen(
-            self.command,
+        command, inherited, named = self.command, dict[str, str](), None
+        if self.name == "container":
+            program, run, *options = command
+            named = program, f"{IMAGE}-{uuid4().hex}"
+            command = (program, run, "--name", named[1], *options)
+            inherited = {key: os.environ[key] for key in ("PATH", "HOME")}
+        process = subprocess.Popen(
+            command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,
@@ -52,6 +96,7 @@ class Isolation:
             env=ENVIRONMENT | inherited,
             start_new_session=True,
         )
+        return Sandbox(process, named)
 
 
 def bubblewrap() -> Isolation:
@@ -73,7 +118,7 @@ def bubblewrap() -> Isolation:
         words += ["--ro-bind", str(HERE / file), f"/worker/{file}"]
     for name, value in ENVIRONMENT.items():
         words += ["--setenv", name, value]
-    words += ["--as-pid-1", sys.executable, "-I", "/worker/worker.py"]
+    words += ["--as-pid-1", sys.executable, "-I", INSIDE]
     return Isolation("bubblewrap", "bubblewrap: no network, no files of yours, another user", tuple(words))
 
 
@@ -84,7 +129,7 @@ def container(program: str) -> Isolation:
     words += ["--tmpfs=/tmp:size=64m", "--workdir=/tmp"]
     for name, value in ENVIRONMENT.items():
         words += ["--env", f"{name}={value}"] if name != "PATH" else []
-    words += [IMAGE, "python", "-I", "/worker/worker.py"]
+    words += [IMAGE, "python", "-I", INSIDE]
     return Isolation("container", f"a container of {program}: no network, no files of yours", tuple(words))
 
 
@@ -104,7 +149,9 @@ def strongest(asked: str | None = None) -> Isolation:
             return found
     for program in CONTAINERS if asked in (None, "container") else ():
         if shutil.which(program) and _runs((program, "image", "inspect", IMAGE)):
-            return container(program)
+            found = container(program)
+            if _runs((*found.command[:-1], "-c", "pass")):
+                return found
     if asked in (None, "none"):
         return none()
     raise ValueError(f"isolation must be one that runs here, got {json.dumps(asked)}")

@@ -16,7 +16,7 @@ from torch import nn
 from minitxl.course.grading import Gone
 from minitxl.course.marking import frames
 from minitxl.course.marking.arguments import Sent, change_as_told
-from minitxl.course.marking.isolation import Isolation
+from minitxl.course.marking.isolation import Isolation, Sandbox
 from minitxl.course.marking.replay import Replay, ReplayError
 
 STATEMENT_SECONDS = 5.0
@@ -39,7 +39,8 @@ class Worker:
     def __init__(self, isolation: Isolation, cells: Sequence[tuple[str, str]]) -> None:
         self.isolation, self.cells = isolation, cells
         self.skipped: list[list[Any]] = []
-        self.process: subprocess.Popen[bytes] | None = None
+        self.sandbox: Sandbox | None = None
+        self.first: psutil.Process | None = None
         self.used = 0.0
 
     def function(self, name: str, seconds: float, *, hidden: bool = False) -> "Remote":
@@ -48,7 +49,7 @@ class Worker:
 
     def start(self) -> None:
         """Start a worker if none runs, and run the cells; what ends or stops it is left out next time."""
-        if self.process is not None:
+        if self.sandbox is not None:
             return
         used = self.used
         for _ in range(ATTEMPTS):
@@ -68,7 +69,7 @@ class Worker:
         raise Gone("its cells end the process they run in, one after another")
 
     def _launch(self) -> None:
-        self.process = self.isolation.start()
+        self.sandbox = self.isolation.start()
         for stream in (self.process.stdin, self.process.stdout):
             assert stream is not None
             os.set_blocking(stream.fileno(), False)
@@ -78,13 +79,19 @@ class Worker:
             raise MarkAgainError(f"the sandbox does not start: {gone}") from None
         if "ready" not in told:
             raise MarkAgainError("the sandbox does not start")
+        self.first = self.sandbox.first()
+
+    @property
+    def process(self) -> subprocess.Popen[bytes]:
+        """The process that was started here."""
+        assert self.sandbox is not None
+        return self.sandbox.process
 
     def seconds(self) -> float:
         """Return the processor time of the worker and all its children, in seconds."""
-        assert self.process is not None
         total = 0.0
         with suppress(psutil.Error):
-            top = psutil.Process(self.process.pid)
+            top = self.first or psutil.Process(self.process.pid)
             for one in [top, *top.children(recursive=True)]:
                 with suppress(psutil.Error):
                     times = one.cpu_times()
@@ -93,7 +100,6 @@ class Worker:
 
     def send(self, header: dict[str, Any], tensors: frames.Tensors | None = None) -> None:
         """Send a frame; a worker that does not read it is gone."""
-        assert self.process is not None
         assert self.process.stdin is not None
         left, until = memoryview(frames.pack(header, tensors)), monotonic() + STARTING
         while left:
@@ -117,7 +123,6 @@ class Worker:
             self.used += max(0.0, self.seconds() - began)
 
     def _read(self, length: int, until: float, limit: tuple[float, float] | None) -> bytes:
-        assert self.process is not None
         assert self.process.stdout is not None
         found = bytearray()
         while len(found) < length:
@@ -141,7 +146,6 @@ class Worker:
                     raise MarkAgainError("no answer in time, and it did not compute either")
 
     def _gone(self) -> BaseException:
-        assert self.process is not None
         try:
             code = self.process.wait(5)
         except subprocess.TimeoutExpired:
@@ -152,15 +156,13 @@ class Worker:
 
     def stop(self) -> None:
         """End the worker and all that it started."""
-        if self.process is None:
+        if self.sandbox is None:
             return
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
+        self.sandbox.end()
         for stream in (self.process.stdin, self.process.stdout):
             with suppress(OSError):
                 stream.close()  # type: ignore[union-attr]
-        self.process = None
+        self.sandbox = self.first = None
 
 
 class Remote:
