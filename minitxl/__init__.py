@@ -2,8 +2,8 @@
 
     from minitxl import ModelConfig, TransformerLM, extend
 
-The modules of the paper, and one of what came after it, lie at the top. Read them in this order, one idea a
-file:
+The modules of the paper, and two for what came after it and before it, lie at the top. Read them in this
+order, one idea a file:
 
     positions        sinusoids, and distances
     relative_shift   scores by distance become scores by key (Appendix B)
@@ -13,6 +13,7 @@ file:
     adaptive         embedding and softmax for large vocabularies
     config, model    the settings, and the language model of all these parts
     later_attention  what came after: rotary, ALiBi's and T5's positions
+    lstm             what came before: the LSTM of the comparisons
 
 Four more files serve all of these: ``fields`` checks values from outside, ``arguments`` a caller's tensors,
 ``files`` reads and writes files, and ``__main__`` is the command line's entry. Everything else is in folders,

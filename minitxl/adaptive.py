@@ -1,10 +1,11 @@
 """Adaptive embedding and softmax, which make a vocabulary of 267,735 words affordable.
 
-Most words are rare. The vocabulary, most frequent word first, is therefore cut into clusters
-[0, c_1), [c_1, c_2), … [c_K, vocab): the shortlist and K tails. The first softmax is over the shortlist and
-one class for each tail; the others are over the words of a tail. The vectors of tail i may be narrower, by
-a factor of div_val^i (Baevski and Auli 2019). For a loss, the words of a tail are scored only where the
-target is one of them (Grave et al. 2017). For a word of a tail:
+Most words are rare. So the vocabulary, most frequent word first, is cut at K ids c_1 < … < c_K, the cutoffs,
+into K + 1 clusters: cluster 0, called the shortlist, holds the ids below c_1, and clusters 1 … K, called the
+tails, hold the others. There is a softmax for each cluster. That of the shortlist has one class more for each
+tail. The vectors of tail i may be narrower, by a factor of div_val^i (Baevski and Auli 2019). For a loss, the
+softmax of a tail is computed only for the tokens whose target is in the tail (Grave et al. 2017). For a word
+of a tail:
 
     log p(word) = log p(cluster) + log p(word | cluster)
 
@@ -73,7 +74,7 @@ class Partition:
         """True if vectors are projected to width d_model: with div_val > 1 always, as in the original."""
         return self.div_val > 1 or self.d_embed != self.d_model
 
-    def cluster(self, ids: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
+    def cluster_of(self, ids: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
         """Return the cluster of each id, which is the number of cutoffs at or below it."""
         return sum(((ids >= cutoff).long() for cutoff in self.cutoffs), torch.zeros_like(ids).long())
 
@@ -110,19 +111,20 @@ class AdaptiveEmbedding(nn.Module):
         if len(self.tables) == 1:
             embedded = self._look_up(0, ids)
         else:
-            cluster = self.partition.cluster(ids)
-            groups = [
-                self._look_up(i, ids[cluster == i] - low) for i, low in enumerate(self.partition.starts)
+            clusters = self.partition.cluster_of(ids)
+            by_cluster = [
+                self._look_up(cluster, ids[clusters == cluster] - first_id)
+                for cluster, first_id in enumerate(self.partition.starts)
             ]
-            by_cluster, _ = pack(groups, "* model")
-            in_order = cluster.argsort(stable=True).argsort()  # the inverse of the order by cluster
-            embedded = by_cluster[in_order]
+            cluster_order, _ = pack(by_cluster, "* model")
+            text_order = clusters.argsort(stable=True).argsort()  # the inverse of the order by cluster
+            embedded = cluster_order[text_order]
         return rearrange(embedded, "(batch seg) model -> batch seg model", **parse_shape(tokens, "batch seg"))
 
-    def _look_up(self, i: int, ids: Int[Tensor, " token"]) -> Float[Tensor, "token model"]:
-        """Return the vectors of table i for ids that count from the table's first."""
-        embedded = self.tables[i](ids)
-        return self.projections[i](embedded) if self.projections else embedded
+    def _look_up(self, table: int, ids: Int[Tensor, " token"]) -> Float[Tensor, "token model"]:
+        """Return the vectors of one table for ids that count from the table's first."""
+        embedded = self.tables[table](ids)
+        return self.projections[table](embedded) if self.projections else embedded
 
 
 class AdaptiveSoftmax(nn.Module):
@@ -133,9 +135,10 @@ class AdaptiveSoftmax(nn.Module):
     cluster's width. With div_val = 1 there is one table. If then d_embed is not d_model, each cluster has a
     projection of its own here, though the embedding has one for all; so it is in the original code.
 
-    ``clusters`` gives the logits of the tails in the first softmax. The shortlist, cluster 0, has none, so
-    row i-1 belongs to cluster i, which is tail i. It is so in the Hugging Face and TensorFlow weights, too.
-    The original PyTorch code reads these rows in the opposite order; loading its weights reverses them.
+    ``tail_classes`` gives the logits of the tails' classes in the first softmax. The shortlist, cluster 0,
+    has none, so row i-1 belongs to cluster i, which is tail i. It is so in the Hugging Face and TensorFlow
+    weights, too. The original PyTorch code reads these rows in the opposite order; loading its weights
+    reverses them.
     """
 
     def __init__(
@@ -150,13 +153,13 @@ class AdaptiveSoftmax(nn.Module):
         super().__init__()
         self.partition = part = Partition(vocab_size, d_embed, d_model, cutoffs, div_val)
         self.tables = nn.ModuleList(nn.Linear(width, size) for size, width in part.tables)
-        self.clusters = nn.Linear(part.widths[0], len(cutoffs)) if cutoffs else None
+        self.tail_classes = nn.Linear(part.widths[0], len(cutoffs)) if cutoffs else None
         self.projections = _projections(part.widths if part.has_projections else [], d_model)
 
     def tie(
         self, embedding: AdaptiveEmbedding, *, tables: bool = True, tie_projections: tuple[bool, ...] = ()
     ) -> None:
-        """Share the embedding's parameters from now on; biases and ``clusters`` stay apart.
+        """Share the embedding's parameters from now on; biases and ``tail_classes`` stay apart.
 
         ``tie_projections[i]`` says whether cluster i shares its projection. With div_val = 1 the embedding
         has one projection, which every flagged cluster shares. If also d_embed = d_model, there is no
@@ -172,16 +175,16 @@ class AdaptiveSoftmax(nn.Module):
         if tables:
             for mine, theirs in zip(self.tables, embedding.tables, strict=True):
                 mine.weight = theirs.weight
-        for i, mine in enumerate(self.projections):
-            if tie_projections and tie_projections[i]:
-                mine.weight = embedding.projections[i if self.partition.div_val > 1 else 0].weight
+        for cluster, mine in enumerate(self.projections):
+            if tie_projections and tie_projections[cluster]:
+                mine.weight = embedding.projections[cluster if self.partition.div_val > 1 else 0].weight
 
     def log_probs(self, hidden: Float[Tensor, "batch seg model"]) -> Float[Tensor, "batch seg vocab"]:
         """Return log p of every word in nats, normalised, in the order of the vocabulary."""
         # The first softmax is over the shortlist and one class for each tail; the others are over a tail.
         first, *log_p_in_tails = [
-            self._log_softmax(i, hidden, weight_and_bias)
-            for i, weight_and_bias in enumerate(self._weights_and_biases())
+            self._log_softmax(cluster, hidden, weight_and_bias)
+            for cluster, weight_and_bias in enumerate(self._weights_and_biases())
         ]
         sizes = [self.partition.sizes[0]] + [1] * len(log_p_in_tails)
         shortlist, *log_p_tails = first.split(sizes, dim=-1)
@@ -197,16 +200,16 @@ class AdaptiveSoftmax(nn.Module):
             raise ValueError(f"targets must hold one id for each position of hidden, got {got}")
         vectors = rearrange(hidden, "batch seg model -> (batch seg) model")
         ids = rearrange(targets, "batch seg -> (batch seg)").long()
-        cluster, n_shortlist = self.partition.cluster(ids), self.partition.sizes[0]
+        clusters, n_shortlist = self.partition.cluster_of(ids), self.partition.sizes[0]
         first_softmax, *tail_softmaxes = self._weights_and_biases()
         # In the first softmax a shortlist word's class is its id; tail i's class is n_shortlist - 1 + i.
-        first_class = torch.where(cluster == 0, ids, n_shortlist - 1 + cluster)
+        first_class = torch.where(clusters == 0, ids, n_shortlist - 1 + clusters)
         losses = self._losses(0, vectors, first_softmax, first_class)
-        for i, tail_softmax in enumerate(tail_softmaxes, start=1):
+        for tail, tail_softmax in enumerate(tail_softmaxes, start=1):
             # A tail without targets is scored for zero tokens, so that its gradient is zero and not None.
-            (indices,) = torch.where(cluster == i)
-            ids_in_tail = ids[indices] - self.partition.starts[i]
-            tail_losses = self._losses(i, vectors[indices], tail_softmax, ids_in_tail)
+            (indices,) = torch.where(clusters == tail)
+            ids_in_tail = ids[indices] - self.partition.starts[tail]
+            tail_losses = self._losses(tail, vectors[indices], tail_softmax, ids_in_tail)
             losses = losses.index_add(0, indices, tail_losses)
         return rearrange(losses, "(batch seg) -> batch seg", **parse_shape(targets, "batch seg"))
 
@@ -217,32 +220,32 @@ class AdaptiveSoftmax(nn.Module):
         if len(tables) == 1:  # split, not sliced: the gradient is then written once, not once for each slice
             weights = list(weights[0].split(self.partition.sizes))
             biases = list(biases[0].split(self.partition.sizes))
-        if self.clusters is not None:
-            weights[0], _ = pack([weights[0], self.clusters.weight], "* embed")
-            biases[0], _ = pack([biases[0], self.clusters.bias], "*")
+        if self.tail_classes is not None:
+            weights[0], _ = pack([weights[0], self.tail_classes.weight], "* embed")
+            biases[0], _ = pack([biases[0], self.tail_classes.bias], "*")
         return list(zip(weights, biases, strict=True))
 
     def _log_softmax(
-        self, i: int, hidden: Float[Tensor, "*token model"], weight_and_bias: tuple[Tensor, Tensor]
+        self, cluster: int, hidden: Float[Tensor, "*token model"], weight_and_bias: tuple[Tensor, Tensor]
     ) -> Float[Tensor, "*token n_class"]:
-        """Return the log-softmax of cluster i, after its projection if it has one."""
-        return self.linear(self._to_width(i, hidden), *weight_and_bias).log_softmax(dim=-1)
+        """Return the log-softmax of a cluster, after its projection if it has one."""
+        return self.linear(self._to_width(cluster, hidden), *weight_and_bias).log_softmax(dim=-1)
 
     def _losses(
         self,
-        i: int,
+        cluster: int,
         hidden: Float[Tensor, "token model"],
         weight_and_bias: tuple[Tensor, Tensor],
         classes: Int[Tensor, " token"],
     ) -> Float[Tensor, " token"]:
-        """Return -log p(class) in softmax i, over its cluster's words; the first is also over the tails."""
-        return self.class_losses(self._to_width(i, hidden), *weight_and_bias, classes)
+        """Return -log p(class) in a cluster's softmax; that of cluster 0 has a class for each tail, too."""
+        return self.class_losses(self._to_width(cluster, hidden), *weight_and_bias, classes)
 
-    def _to_width(self, i: int, hidden: Float[Tensor, "*token model"]) -> Float[Tensor, "*token embed"]:
-        """Return the vectors in the width of cluster i."""
+    def _to_width(self, cluster: int, hidden: Float[Tensor, "*token model"]) -> Float[Tensor, "*token embed"]:
+        """Return the vectors in the width of the cluster."""
         if not self.projections:
             return hidden
-        weight = cast(nn.Linear, self.projections[i]).weight
+        weight = cast(nn.Linear, self.projections[cluster]).weight
         return self.linear(hidden, rearrange(weight, "model embed -> embed model"))
 
     def linear(

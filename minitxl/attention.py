@@ -4,8 +4,11 @@
 
 Queries come from the segment x alone; keys and values come from memory and x together, so the
 queries stand at the last n_query of the n_key positions. ∘ joins memory and x along the tokens.
-Axes: batch query key mem pos dist row head dim model. ``query`` is the model's ``seg``. ``dist`` runs n_key-1
-… 0, ``pos`` is query or key, ``row`` counts the rows of Shaw's tables, ``heads_dim`` is head times dim.
+
+Axes: batch query key mem pos dist row head dim model. ``query`` is what the model calls ``seg``. ``dist``
+runs n_key-1 … 0. ``pos`` is query or key. ``row`` counts the rows of Shaw's tables. ``heads_dim`` is head
+times dim. ``memory`` is the memory of one layer here; the model's has an axis ``layer`` more. ``v`` alone
+means values; the bias v of Transformer-XL is always ``self.v``, or ``bias_v``.
 
 Every attention keeps one promise: the output for a query depends on [memory ∘ x] and on the query's
 place in it, and not on where memory ends and x begins.
@@ -24,6 +27,7 @@ from minitxl.positions import distances, sinusoids
 from minitxl.relative_shift import rel_shift
 
 Hidden = Float[Tensor, "batch query model"]
+"""Hidden states of a segment: what enters or leaves an attention."""
 LayerMemory = Float[Tensor, "batch mem model"]
 Context = Float[Tensor, "batch key model"]
 Scores = Float[Tensor, "batch head query key"]
@@ -90,7 +94,7 @@ def segment_mask(
 
 
 def masked_softmax(scores: Scores, mask: Mask | None) -> Weights:
-    """Return the softmax over the keys that the mask leaves; a query with none gets zeros, not NaN."""
+    """Return the softmax over the keys that the mask allows; a query with none gets zeros, not NaN."""
     if mask is None:
         return scores.softmax(dim=-1)
     masked = rearrange(~mask, "batch query key -> batch 1 query key")
@@ -106,7 +110,7 @@ def concat_memory(memory: LayerMemory | None, x: Hidden) -> Float[Tensor, "batch
 def split_heads(
     projected: Float[Tensor, "batch pos heads_dim"], n_head: int
 ) -> Float[Tensor, "batch head pos dim"]:
-    """Return a projection's last axis as heads: head h has the columns h·dim … (h+1)·dim - 1."""
+    """Return the last axis cut into heads: head h has the entries h·dim … (h+1)·dim - 1."""
     return rearrange(projected, "batch pos (head dim) -> batch head pos dim", head=n_head)
 
 
@@ -133,9 +137,10 @@ def weighted_sum(weights: Weights, v: Values) -> Heads:
 class MultiHeadAttention(nn.Module):
     """Σ_j softmax_j(q_i · k_j / √d_head) v_j, heads concatenated, times W_o (Vaswani et al., section 3.2).
 
-    ``attend`` takes any context and any mask. Calling the module gives the language
-    model's attention: causal, over memory and segment. It knows no distances: positions, if any,
-    were added to x before, so ``clamp_len`` changes nothing.
+    Two pairs of methods compute it. ``context_output`` and ``context_weights`` take any context
+    and any mask. ``forward`` and ``attention_weights`` are the language model's: the context is memory and
+    segment, and the mask is causal. Distances play no part: positions, if any, were added to x before, so
+    ``clamp_len`` changes nothing.
     """
 
     def __init__(self, d_model: int, n_head: int, d_head: int, *, attention_dropout: float = 0.0) -> None:
@@ -149,7 +154,7 @@ class MultiHeadAttention(nn.Module):
         self.drop = nn.Dropout(attention_dropout)
 
     def context_weights(self, x: Hidden, context: Context | None = None, mask: Mask | None = None) -> Weights:
-        """Return the softmax weights over any context: self-attention without one, else cross-attention.
+        """Return the softmax weights over any context; without one, x attends to itself.
 
         ``mask`` is True where a query may attend to a key, and is the same for all heads.
         """
@@ -158,8 +163,8 @@ class MultiHeadAttention(nn.Module):
         k = split_heads(self.W_k(x if context is None else context), self.n_head)
         return masked_softmax(content_scores(q, k) / sqrt(self.d_head), mask)
 
-    def attend(self, x: Hidden, context: Context | None = None, mask: Mask | None = None) -> Hidden:
-        """Return the merged sums of the values, times W_o; arguments as in ``context_weights``."""
+    def context_output(self, x: Hidden, context: Context | None = None, mask: Mask | None = None) -> Hidden:
+        """Return the weighted sums of the values, merged, times W_o. See ``context_weights``."""
         weights = self.drop(self.context_weights(x, context, mask))
         v = split_heads(self.W_v(x if context is None else context), self.n_head)
         return self.W_o(merge_heads(weighted_sum(weights, v)))
@@ -178,7 +183,7 @@ class MultiHeadAttention(nn.Module):
         """Return the attention's output for each query of the segment."""
         check_segment(x, memory, options, weight=self.W_q.weight)
         context = concat_memory(memory, x)
-        return self.attend(x, context, segment_mask(x, context, **options))
+        return self.context_output(x, context, segment_mask(x, context, **options))
 
 
 class ShawAttention(nn.Module):
@@ -188,13 +193,13 @@ class ShawAttention(nn.Module):
 
     Shaw et al. count j - i, the negative of our distance. Row c + clip(j - i, -c, c) of each table is the
     vector of the pair ij, with c = ``max_distance``, which Shaw et al. call k. (With a smaller ``clamp_len``,
-    j - i is clipped to that first.) A table has 2c+1 rows, for j - i from -c to c, and the heads share it;
-    the causal language model uses the c+1 rows with j ≤ i.
-    ``attend`` without a mask is bidirectional.
+    j - i is clipped to that first.) A table has 2c+1 rows, for j - i from -c to c, and all heads share it.
+    The causal language model uses the c+1 rows with j ≤ i. ``context_output`` without a mask is
+    bidirectional and uses all.
 
     No tensor [query key dim] is built: q is multiplied with each row of a_K once, and the product of each
-    pair is then looked up by its row. For the values, the attention weights of one row are summed, and the
-    sums are multiplied with a_V once.
+    pair is then looked up by its row. For the values, the attention weights of all keys with the same row are
+    summed, and the sums are multiplied with a_V once.
     """
 
     def __init__(
@@ -216,9 +221,8 @@ class ShawAttention(nn.Module):
         n_query, n_key = like.shape[-2:]
         i = rearrange(torch.arange(n_key - n_query, n_key, device=like.device), "query -> query 1")
         j = rearrange(torch.arange(n_key, device=like.device), "key -> 1 key")
-        c = self.max_distance
-        clip = c if clamp_len is None else min(c, clamp_len)
-        return (c + (j - i).clamp(-clip, clip)).expand_as(like)
+        farthest = self.max_distance if clamp_len is None else min(self.max_distance, clamp_len)
+        return (self.max_distance + (j - i).clamp(-farthest, farthest)).expand_as(like)
 
     def shaw_weights(self, q: Heads, k: Keys, mask: Mask | None, clamp_len: int | None) -> Weights:
         """Return α, the softmax of equation 4; the queries stand at the last positions."""
@@ -250,14 +254,14 @@ class ShawAttention(nn.Module):
         k = split_heads(self.W_k(x if context is None else context), self.n_head)
         return self.shaw_weights(q, k, mask, clamp_len)
 
-    def attend(
+    def context_output(
         self,
         x: Hidden,
         context: Context | None = None,
         mask: Mask | None = None,
         clamp_len: int | None = None,
     ) -> Hidden:
-        """Return the heads' z, merged and multiplied with W_o; arguments as in ``context_weights``."""
+        """Return the heads' z, merged, times W_o. See ``context_weights``."""
         weights = self.drop(self.context_weights(x, context, mask, clamp_len))
         v = split_heads(self.W_v(x if context is None else context), self.n_head)
         return self.W_o(merge_heads(self.shaw_values(weights, v, clamp_len)))
@@ -276,7 +280,7 @@ class ShawAttention(nn.Module):
         """Return the attention's output for each query of the segment."""
         check_segment(x, memory, options, weight=self.W_q.weight)
         context = concat_memory(memory, x)
-        return self.attend(x, context, segment_mask(x, context, **options), options.get("clamp_len"))
+        return self.context_output(x, context, segment_mask(x, context, **options), options.get("clamp_len"))
 
 
 class Terms(NamedTuple):
@@ -299,10 +303,9 @@ class XLAttention(nn.Module):
 
     Where it comes from: with positions U added to the input, a score is the product of W_q (x_i + U_i) and
     W_k (x_j + U_j). Multiplied out, it has four terms. The paper makes three changes. The key's position U_j
-    becomes the distance's R_{i-j}, a fixed sinusoid. The query's position W_q U_i, which would differ from
-    place to place, is replaced by a learned vector that is the same for every query: u in the product with
-    content, v in the product with distance. And keys of content and keys of distance get a matrix each,
-    W_kE and W_kR.
+    becomes R_{i-j}, a fixed sinusoid of the distance. W_q U_i, which depends on the query's position, becomes
+    a learned vector that is the same for every query: u in the product with content, v in the product with
+    distance. And keys of content and keys of distance get a matrix each, W_kE and W_kR.
 
     u and v have the axes [head dim], and may be handed in to be shared with another layer.
     """
@@ -331,7 +334,7 @@ class XLAttention(nn.Module):
         self.drop_distances = nn.Dropout(dropout)
         self.drop = nn.Dropout(attention_dropout)
 
-    def projections(
+    def queries_keys_distances(
         self, x: Hidden, memory: LayerMemory | None, clamp_len: int | None
     ) -> tuple[Heads, Keys, Float[Tensor, "head dist dim"]]:
         """Return q of the segment, k = W_kE h~ of the context, r = W_kR R of the distances."""
@@ -343,23 +346,23 @@ class XLAttention(nn.Module):
         return split_heads(self.W_q(x), self.n_head), split_heads(self.W_kE(context), self.n_head), r
 
     def terms(self, x: Hidden, memory: LayerMemory | None = None, *, clamp_len: int | None = None) -> Terms:
-        """Return (a) (b) (c) (d) apart. Nothing is masked: where j > i, (b) and (d) mean nothing."""
-        q, k, r = self.projections(x, memory, clamp_len)
-        # In (c) and (d) u and v stand in the place of q, so they get its shape.
-        u, v = (rearrange(bias, "head dim -> 1 head 1 dim").expand_as(q) for bias in (self.u, self.v))
+        """Return (a) (b) (c) (d) apart. Nothing is masked; where j > i, (b) and (d) hold no valid numbers."""
+        q, k, r = self.queries_keys_distances(x, memory, clamp_len)
+        # In (c) and (d) the biases u and v take the place of q, so they get its shape.
+        u, bias_v = (rearrange(bias, "head dim -> 1 head 1 dim").expand_as(q) for bias in (self.u, self.v))
         scale = sqrt(self.d_head)
         return Terms(
             a=content_scores(q, k) / scale,
             b=distance_scores(q, r) / scale,
             c=content_scores(u, k) / scale,
-            d=distance_scores(v, r) / scale,
+            d=distance_scores(bias_v, r) / scale,
         )
 
     def scores(self, x: Hidden, memory: LayerMemory | None = None, *, clamp_len: int | None = None) -> Scores:
         """Return the sum of the four terms: (a) + (c) = (q + u) · k, and (b) + (d) = (q + v) · r."""
-        q, k, r = self.projections(x, memory, clamp_len)
-        u, v = (rearrange(bias, "head dim -> head 1 dim") for bias in (self.u, self.v))
-        return (content_scores(q + u, k) + distance_scores(q + v, r)) / sqrt(self.d_head)
+        q, k, r = self.queries_keys_distances(x, memory, clamp_len)
+        u, bias_v = (rearrange(bias, "head dim -> head 1 dim") for bias in (self.u, self.v))
+        return (content_scores(q + u, k) + distance_scores(q + bias_v, r)) / sqrt(self.d_head)
 
     def attention_weights(
         self, x: Hidden, memory: LayerMemory | None = None, **options: Unpack[AttentionOptions]

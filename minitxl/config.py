@@ -1,8 +1,8 @@
 """The architecture's settings, frozen.
 
-They are checked on construction. Three rules about the clusters of the vocabulary are checked when the model
-is built, in ``adaptive``: that ``cutoffs`` rise, the least ``d_embed``, and the number of
-``tie_projections``.
+They are checked on construction. Only the settings of adaptive embedding and softmax (``cutoffs``,
+``d_embed``, ``tie_projections``) are also checked against each other when the model is built, in
+``adaptive``.
 
 Every field is a keyword of ``dataclasses.replace`` and a flag of the command line, so
 an ablation is one ``replace(config, attention="absolute")``.
@@ -11,13 +11,7 @@ an ablation is one ``replace(config, attention="absolute")``.
 from dataclasses import dataclass
 from typing import Literal
 
-from minitxl.fields import SIZES, check, check_buckets, check_types
-
-
-def require(holds: bool, rule: str, got: object) -> None:
-    """Raise a ValueError that names the rule and the value, unless the rule holds."""
-    if not holds:
-        raise ValueError(f"{rule}, got {got!r}")
+from minitxl.fields import SIZES, check, check_buckets, check_types, require
 
 
 @dataclass(frozen=True)
@@ -37,11 +31,11 @@ class ModelConfig:
     d_inner: int = 512
     """Width of the feed-forward layer."""
     attention: Literal["absolute", "shaw", "xl", "rotary", "alibi", "t5"] = "xl"
-    """absolute adds ``positions`` to states; shaw has distances in scores and values, others in scores."""
+    """absolute adds ``positions`` to states. All others put distances into scores; shaw into values, too."""
     positions: Literal["sinusoidal", "learned", "per-layer", "none"] = "sinusoidal"
-    """Of attention=absolute: fixed sinusoids; one learned table; a learned table for each layer; or none."""
+    """With attention=absolute: sinusoids, one learned table, a learned table for each layer, or none."""
     max_seg_len: int = 512
-    """Rows of a learned position table, the longest segment it can place."""
+    """Number of positions in a learned table, and so the longest segment."""
     max_distance: int = 16
     """Shaw's k: keys at this distance or farther share one vector."""
     n_bucket: int = 32
@@ -49,7 +43,7 @@ class ModelConfig:
     bucket_distance: int = 128
     """Keys at this distance or farther share T5's last bucket (T5's own name for it is max_distance)."""
     clamp_len: int | None = None
-    """Keys at this distance or farther count as equally far in every attention; a call may give its own."""
+    """Keys at this distance or farther count as equally far, in every attention; a call may give another."""
     share_biases: bool = True
     """True: one u and v (xl) or table of buckets (t5) for all layers. False: each layer has its own."""
     norm: Literal["post", "pre"] = "post"
@@ -63,7 +57,7 @@ class ModelConfig:
     d_embed: int | None = None
     """Width of the first cluster's embedding; None means d_model."""
     cutoffs: tuple[int, ...] = ()
-    """Adaptive embedding and softmax: the ids at which rarer clusters of words begin."""
+    """Adaptive embedding and softmax: the ids at which the clusters of rarer words begin."""
     div_val: int = 1
     """Each cluster's embedding is narrower than the one before by this factor."""
     tie_embeddings: bool = True
@@ -77,7 +71,7 @@ class ModelConfig:
     word_dropout: float = 0.0
     """Rate at which words lose their input embedding (embedding dropout in AWD-LSTM)."""
     variational_dropout: bool = False
-    """Draw one mask of ``dropout`` for all tokens of a segment; distance encodings use ordinary dropout."""
+    """One mask of ``dropout`` for all tokens of a segment; distance encodings keep ordinary dropout."""
 
     @property
     def adds_positions(self) -> bool:

@@ -1,7 +1,28 @@
 """Values that come from outside: the type and range each must have, and errors that name value and file.
 
+A wrong value is refused in one way everywhere: a ValueError of one sentence, "NAME must RULE, got VALUE".
+
+    check(name, value, rule)            a value by itself, where a rule below says what is right
+    require(holds, requirement, got)    a condition that compares several values
+    checked, made, check_types          the values of a file or of a dataclass, each by its rule
+    minitxl.arguments                   tensors and options that a caller passes
+    naming(file)                        puts a file's name in front of the sentence
+
+Python's own classes are kept where Python asks for them: a TypeError for an argument that does not exist, an
+IndexError at the end of a sequence. The command line prints the sentence and exits with 2. A class of our own
+exists only where the code that catches an error must tell it from others:
+
+    data.tokenizer.UnknownSymbolError        a ValueError; the caller adds line and column
+    data.archives._RefusedError              a ValueError that must not be taken for a damaged archive
+    data.downloads.FinalError                ends the tries of a download
+    data.downloads.WrongContentError         counts as a failed try of a download
+    commands.errors.RefusedFlagError         not a ValueError, which the parser of flags would reword
+    course.grading.WrongAnswerError          an AssertionError, which nbgrader takes for a wrong answer
+    course.marking.frames.FrameError, course.marking.replay.ReplayError, course.marking.remote.MarkAgainError
+                                             between the marker and its sandbox
+
 A *rule* is a function that returns None for a value that is allowed, and else the requirement it
-breaks: ``whole(1, 8)("x")`` is "be a whole number". A *spec* is a table of rules by name:
+breaks: ``whole(1, 8)("x")`` is "be a whole number". Rules stand in a table by name:
 
     RECORD = {"step": whole(1), "bits": number(0), "note": optional(text())}
     record = checked(json.loads(line), RECORD, required=("step", "bits"), file=path)
@@ -23,7 +44,7 @@ LONGEST = 2**31 - 1
 """Most tokens of a segment, a memory or a window: more than any text is read at once."""
 
 Rule = Callable[[object], str | None]
-Spec = Mapping[str, Rule]
+Rules = Mapping[str, Rule]
 Made = TypeVar("Made")
 
 _short = Repr()
@@ -95,6 +116,12 @@ def check(name: str, value: object, rule: Rule) -> None:
         raise ValueError(f"{name} must {requirement}, got {_short.repr(value)}")
 
 
+def require(holds: bool, requirement: str, got: object) -> None:
+    """Raise a ValueError "REQUIREMENT, got GOT" unless the condition holds."""
+    if not holds:
+        raise ValueError(f"{requirement}, got {got!r}")
+
+
 SIZES: Mapping[str, Rule] = {
     "vocab_size": whole(1, LONGEST),
     "n_layer": whole(1, 1000),
@@ -123,29 +150,29 @@ def check_buckets(n_bucket: int, bucket_distance: int) -> None:
 
 def checked(
     mapping: object,
-    spec: Spec,
+    rules: Rules,
     *,
     file: Path | str | None = None,
     required: Iterable[str] = (),
     others: Literal["refused", "dropped"] = "dropped",
 ) -> dict[str, Any]:
-    """Return the entries of ``mapping`` that the spec names, each checked.
+    """Return the entries of ``mapping`` that ``rules`` names, each checked.
 
-    Raises a ValueError of one sentence that names the file: for what is no mapping, for a
+    Raises a ValueError of one sentence that names the file: for a value that is no mapping, for a
     ``required`` name that is missing, for a value that breaks its rule, and with
-    others="refused" for a name the spec does not have.
+    others="refused" for a name that ``rules`` does not have.
     """
     with naming(file):
         if not isinstance(mapping, Mapping):
             raise ValueError(f"the content must be an object of names and values, got {_short.repr(mapping)}")
-        if others == "refused" and (unknown := [name for name in mapping if name not in spec]):
-            raise ValueError(f"each name must be one of {', '.join(spec)}, got {_short.repr(unknown[0])}")
-        for name, rule in spec.items():
+        if others == "refused" and (unknown := [name for name in mapping if name not in rules]):
+            raise ValueError(f"each name must be one of {', '.join(rules)}, got {_short.repr(unknown[0])}")
+        for name, rule in rules.items():
             if name in mapping:
                 check(name, mapping[name], rule)
         if missing := [name for name in required if name not in mapping]:
             raise ValueError(f"{missing[0]} must be given, got only {_listed(mapping)}")
-    return {name: mapping[name] for name in spec if name in mapping}
+    return {name: mapping[name] for name in rules if name in mapping}
 
 
 def check_types(config: Any) -> None:

@@ -2,16 +2,17 @@
 
     h~[τ+1] = [SG(h[τ]) ∘ h[τ+1]]          (section 3.2; τ counts segments)
 
-∘ joins along the tokens. SG is the stop-gradient: ``extend`` returns a detached tensor. (Training detaches
-the states before, which a CUDA graph and several processes need: ``training.segment_loss.SegmentLoss``.)
+∘ joins along the tokens. SG is the stop-gradient: ``extend`` returns a detached tensor. (In training the
+states are detached already: ``training.segment_loss.SegmentLoss`` says why.)
 
-Memory is one tensor [layer batch mem model]. Entry n is the input of ``blocks[n]`` in earlier segments, the
-paper's h^n: the embeddings for n = 0, else the output of ``blocks[n-1]``. (The paper counts layers from 1, so
-its layer n + 1 reads h^n.) If a layer's input includes absolute positions, so does its memory.
+Memory is one tensor [layer batch mem model], of all layers. Its part n is the memory of ``blocks[n]``: the
+input of this block in earlier segments, the paper's h^n. That is the embeddings for n = 0, else the output of
+``blocks[n-1]``. (The paper counts layers from 1, so its layer n + 1 reads h^n.) If a layer's input includes
+absolute positions, so does its memory.
 
 Memory holds no keys and values: each segment projects it with the current W_k and W_v (in XL, W_kE and W_v).
-So the states in memory, as inputs of these matrices, add to the matrices' gradient. The gradient ends
-there: what computed the states gets none.
+So the states in memory, as inputs of these matrices, add to the matrices' gradient. The gradient goes no
+further: the layers and segments that computed the states get none.
 
 Training calls ``extend`` after each segment, in ``training.loop.train_step``. Evaluation and generation keep
 keys and values instead (``fast.kv_cache``).
@@ -36,10 +37,10 @@ def extend(
     *,
     mem_len: int,
 ) -> Float[Tensor, "layer batch new_mem model"]:
-    """Return the last ``mem_len`` tokens of memory and states together, as a new, detached tensor.
+    """Return the states of the last ``mem_len`` tokens of memory and segment, as a new, detached tensor.
 
-    ``memory`` None is the empty memory. Nothing is changed in place and no storage is
-    shared, so the caller may keep, reset or branch any memory. With ``mem_len`` 0 the result is the
+    ``memory`` None is the empty memory. Nothing is changed in place and no storage is shared, so an old
+    memory stays valid and can be used again. With ``mem_len`` 0 the result is the
     empty memory; if ``mem_len`` is shorter than the segment, only the segment's last states are kept.
     """
     check_length("mem_len", mem_len)
@@ -56,11 +57,11 @@ def extend(
 def reach(offset: int, *, n_layer: int, seg_len: int, mem_len: int, window: int | None = None) -> int:
     """Return the distance to the farthest token that can influence the query through N layers.
 
-    The query stands at ``offset`` of its segment. A layer's farthest key is the oldest memory
-    token, or the oldest token in the window, whichever is nearer. The state of that key depends, through
-    the layer below, on tokens before it. So each of the N layers adds one hop, which begins where the
-    last ended. If all hops are limited by memory, or all by the window, the reach
-    has a formula, with o = offset, N = n_layer, L = seg_len, M = mem_len and W = window:
+    The query stands at ``offset`` of its segment. A layer's farthest key is the oldest memory token, or the
+    oldest token in the window, whichever is nearer. The state of that key depends, through the layer below,
+    on still earlier tokens. So each of the N layers adds one step back, a hop, which begins where the hop
+    before ended. If memory limits all hops, or the window limits all, the reach has a formula, with o =
+    offset, N = n_layer, L = seg_len, M = mem_len and W = window:
 
         o + M + (N - 1) · L · ⌈M / L⌉          without a window
         N · (W - 1)                            with a window of W ≤ M + 1

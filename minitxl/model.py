@@ -3,11 +3,12 @@
     log_probs, states = model(tokens, memory)
     memory = extend(memory, states, mem_len=M)
 
-``states[n]`` is what enters block n on this segment. If the model adds absolute positions there, they are
-included; a pre-norm is not yet applied. Block n reads it as memory in the next segment. So there are N
-entries, and the output of the last block is not one of them.
+``states[n]`` is the input of block n on this segment: with absolute positions, if the model adds them there,
+and before a pre-norm. In the next segment it is the memory of block n. So there are N entries; the output of
+the last block is not one of them.
 """
 
+from collections.abc import Iterator
 from math import sqrt
 from typing import Unpack
 
@@ -102,23 +103,32 @@ class Block(nn.Module):
 
 def new_attention(config: ModelConfig, shared: Attention | None = None) -> Attention:
     """Return one layer's attention, as configured; ``shared`` lends it its u and v, or its table."""
-    c = config
-    sizes, rate = (c.d_model, c.n_head, c.d_head), c.attention_dropout
-    if c.attention == "absolute":
+    sizes, rate = (config.d_model, config.n_head, config.d_head), config.attention_dropout
+    if config.attention == "absolute":
         return MultiHeadAttention(*sizes, attention_dropout=rate)
-    if c.attention == "shaw":
-        return ShawAttention(*sizes, max_distance=c.max_distance, attention_dropout=rate)
-    if c.attention == "xl":
+    if config.attention == "shaw":
+        return ShawAttention(*sizes, max_distance=config.max_distance, attention_dropout=rate)
+    if config.attention == "xl":
         u, v = (shared.u, shared.v) if isinstance(shared, XLAttention) else (None, None)
-        return XLAttention(*sizes, dropout=c.dropout, attention_dropout=rate, u=u, v=v)
-    if c.attention == "rotary":
+        return XLAttention(*sizes, dropout=config.dropout, attention_dropout=rate, u=u, v=v)
+    if config.attention == "rotary":
         return RotaryAttention(*sizes, attention_dropout=rate)
-    if c.attention == "alibi":
+    if config.attention == "alibi":
         return ALiBiAttention(*sizes, attention_dropout=rate)
-    if c.attention == "t5":
+    if config.attention == "t5":
         table = shared.table if isinstance(shared, T5Attention) else None
-        return T5Attention(*sizes, c.n_bucket, c.bucket_distance, attention_dropout=rate, table=table)
-    raise ValueError(f"attention must be one of ModelConfig.attention, got {c.attention!r}")
+        return T5Attention(
+            *sizes, config.n_bucket, config.bucket_distance, attention_dropout=rate, table=table
+        )
+    raise ValueError(f"attention must be one of ModelConfig.attention, got {config.attention!r}")
+
+
+def attentions(config: ModelConfig) -> Iterator[Attention]:
+    """Yield each layer's attention; with ``share_biases`` all have u and v, or the table, of the first."""
+    first = new_attention(config)
+    yield first
+    for _ in range(config.n_layer - 1):
+        yield new_attention(config, first if config.share_biases else None)
 
 
 class TransformerLM(nn.Module):
@@ -137,10 +147,7 @@ class TransformerLM(nn.Module):
             nn.Embedding(config.max_seg_len, config.d_model)
             for _ in range(n_tables if config.attention == "absolute" else 0)
         )
-        self.blocks = nn.ModuleList()
-        for _ in range(config.n_layer):
-            first = self.blocks[0].attention if config.share_biases and self.blocks else None
-            self.blocks.append(Block(config, new_attention(config, first)))
+        self.blocks = nn.ModuleList(Block(config, attention) for attention in attentions(config))
         self.final_norm = (
             nn.LayerNorm(config.d_model, config.layer_norm_eps)
             if config.norm == "pre" and config.final_norm
@@ -194,9 +201,9 @@ class TransformerLM(nn.Module):
         last: int | None = None,
         **options: Unpack[AttentionOptions],
     ) -> tuple[Float[Tensor, "batch last model"], States]:
-        """Return the last layer's output, after norm and dropout, and each layer's input, to be remembered.
+        """Return the last layer's output, after norm and dropout, and the states: each layer's input.
 
-        With ``last=n``, the output has the final n positions only, and the top layer computes queries for
+        With ``last=n``, the output has the last n positions only, and the last layer computes queries for
         these alone. The states have all positions.
         """
         memory, options = self._checked_inputs(tokens, memory, options)
@@ -260,7 +267,7 @@ class TransformerLM(nn.Module):
         return torch.stack(weights)
 
     def empty_memory(self, batch: int) -> Memory:
-        """Return the memory of ``batch`` rows before their first segment: zero tokens long."""
+        """Return the memory of ``batch`` sequences before their first segment: zero tokens long."""
         check_length("batch", batch, 1)
         return next(self.parameters()).new_zeros(self.config.n_layer, batch, 0, self.config.d_model)
 
@@ -279,12 +286,12 @@ class TransformerLM(nn.Module):
     ) -> tuple[Memory, AttentionOptions]:
         """Check all arguments; fill in an empty memory for None, and the model's own clamp_len."""
         self.check_segment_tokens(tokens)
-        c, batch = self.config, len(tokens)
+        config, batch = self.config, len(tokens)
         memory = self.empty_memory(batch) if memory is None else memory
-        sizes, weight = (c.n_layer, batch, c.d_model), next(self.parameters())
+        sizes, weight = (config.n_layer, batch, config.d_model), next(self.parameters())
         check_memory(memory, options, sizes, seg=tokens.shape[1], weight=weight)
         if options.get("clamp_len") is None:
-            options = {**options, "clamp_len": c.clamp_len}
+            options = {**options, "clamp_len": config.clamp_len}
         return memory, options
 
 
@@ -310,7 +317,7 @@ def initialise(module: nn.Module) -> None:
             raise ValueError(f"initialise must know each parameter, got {type(module).__name__}.{name}")
         else:
             nn.init.normal_(parameter, mean=1.0 if isinstance(module, nn.LayerNorm) else 0.0, std=0.02)
-    # ``apply`` comes to a module after its parts: the projections were drawn as Linear, and are drawn again.
+    # ``apply`` reaches a module after its parts: the projections were drawn as Linear, and are drawn again.
     if isinstance(module, AdaptiveEmbedding | AdaptiveSoftmax):
         for projection in module.projections:
             nn.init.normal_(projection.get_parameter("weight"), std=0.01)

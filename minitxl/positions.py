@@ -1,8 +1,7 @@
 """Position encodings: sinusoids, and the distances that they encode.
 
-Transformer-XL encodes the *distance* i - j between a query i and a key j, never
-the position itself. With n_key keys, memory and segment together, the distances that occur
-are n_key-1 … 0: that is the axis ``dist``.
+Transformer-XL encodes the *distance* i - j between a query i and a key j, never the position itself. Memory
+and segment together have n_key keys. So the distances n_key-1 … 0 occur: these are the axis ``dist``.
 """
 
 import torch
@@ -18,11 +17,11 @@ def sinusoids(
 ) -> Float[Tensor, "pos model"]:
     """Return for each position p the row sin(p ω_0) … sin(p ω_{n-1}), cos(p ω_0) … cos(p ω_{n-1}).
 
-    Here n = d_model / 2, and the frequencies are ω_m = base^(-2m / d_model) (Vaswani et al.,
-    section 3.5, with the base 10000). Sines and cosines are concatenated and not interleaved, as in the
-    original Transformer-XL code. ``dtype`` is the result's; default: the dtype of ``positions``, or
-    torch's default dtype if they are integers. The table is computed in float32 or better and then
-    cast: bfloat16 can't represent every whole number above 256.
+    Here n = d_model / 2, and the frequencies are ω_m = base^(-2m / d_model) (Vaswani et al., section 3.5,
+    with the base 10000). Sines and cosines are concatenated and not interleaved, as in the original
+    Transformer-XL code. ``dtype`` is that of the result. By default it is the dtype of ``positions``, or
+    torch's default dtype if they are integers. The table is computed in float32 or better and then cast:
+    bfloat16 can't represent every whole number above 256.
 
     >>> sinusoids(torch.arange(2), d_model=4)[0].tolist()
     [0.0, 0.0, 1.0, 1.0]

@@ -5,10 +5,10 @@ from typing import Any
 
 import torch
 
-from minitxl.analysis.lstm import LSTMLM, LSTMConfig
 from minitxl.attention import MultiHeadAttention, ShawAttention, XLAttention
 from minitxl.config import ModelConfig
 from minitxl.later_attention import ALiBiAttention, RotaryAttention, T5Attention
+from minitxl.lstm import LSTMLM, LSTMConfig
 from minitxl.memory import extend
 from minitxl.model import TransformerLM
 

@@ -36,7 +36,7 @@ def test_every_option_of_attention_has_a_rule():
     assert OPTIONS.keys() == AttentionOptions.__annotations__.keys()
 
 
-@pytest.mark.parametrize("implementation", [fast.restore, fast.optimize])
+@pytest.mark.parametrize("implementation", [fast.to_plain, fast.to_fast])
 @pytest.mark.parametrize("encoding", ["absolute sinusoidal", "shaw", "xl"])
 @pytest.mark.parametrize(
     ("tokens", "options", "sentence"),
@@ -45,8 +45,8 @@ def test_every_option_of_attention_has_a_rule():
         (TOKENS[0], {}, r"tokens must have the axes \[batch seg\], got shape \[5\]"),
         (TOKENS.double(), {}, "tokens must be int64 or int32, as tokens.long.* makes them, got float64"),
         (TOKENS.byte(), {}, "tokens must be int64 or int32, as tokens.long.* makes them, got uint8"),
-        (TOKENS[:0], {}, r"tokens must hold 1 row and 1 position or more, got shape \[0, 5\]"),
-        (TOKENS[:, :0], {}, r"tokens must hold 1 row and 1 position or more, got shape \[2, 0\]"),
+        (TOKENS[:0], {}, r"tokens must hold 1 sequence and 1 position or more, got shape \[0, 5\]"),
+        (TOKENS[:, :0], {}, r"tokens must hold 1 sequence and 1 position or more, got shape \[2, 0\]"),
         (TOKENS.to("meta"), {}, "tokens must be on the device of the weights, cpu, got meta"),
         (TOKENS + VOCAB, {}, f"tokens must lie in 0 … {VOCAB - 1}, got "),
         (TOKENS, {"window": 0}, "window must be 1 or more, got 0"),
@@ -57,7 +57,7 @@ def test_every_option_of_attention_has_a_rule():
         (TOKENS, {"last": -1}, "last must be 1 or more, got -1"),
         (TOKENS, {"last": 6}, "last must be at most 5, got 6"),
         (TOKENS, {"key_mask": MASK[:, 1:]}, "key_mask must hold one flag for each of the 5 keys, got 4"),
-        (TOKENS, {"key_mask": MASK[:1]}, "key_mask must have a row for each of 2 rows, got 1"),
+        (TOKENS, {"key_mask": MASK[:1]}, "key_mask must hold flags for 2 sequences, got 1"),
         (TOKENS, {"key_mask": MASK.double()}, "key_mask must hold booleans, .*, got float64"),
         (TOKENS, {"key_mask": MASK[0]}, r"key_mask must have the axes \[batch key\], got shape \[5\]"),
         (TOKENS, {"memory": [1]}, r"memory must be a tensor \[layer batch mem model\], got list"),
@@ -71,7 +71,7 @@ def test_every_option_of_attention_has_a_rule():
         (
             TOKENS,
             {"memory": torch.zeros(2, 3, 3, 8).double()},
-            "memory must have a row for each row of tokens",
+            "memory must hold as many sequences as tokens",
         ),
         (TOKENS, {"memory": torch.zeros(9, 2, 3, 8).double()}, "memory must come from a model of 2 layers"),
     ],
@@ -110,7 +110,7 @@ def test_ids_of_32_bits_score_as_those_of_64(cutoffs):
 X = torch.zeros(2, 5, 8)
 
 
-@pytest.mark.parametrize("implementation", [fast.restore, fast.optimize])
+@pytest.mark.parametrize("implementation", [fast.to_plain, fast.to_fast])
 @pytest.mark.parametrize("kind", [MultiHeadAttention, ShawAttention, XLAttention])
 @pytest.mark.parametrize(
     ("arguments", "options", "error", "sentence"),
@@ -120,7 +120,7 @@ X = torch.zeros(2, 5, 8)
         ((X[..., 1:],), {}, ValueError, "x must have the width 8, got 7"),
         ((X.double(),), {}, ValueError, "x must be float32 as the weights are, got float64"),
         ((X.long(),), {}, ValueError, "x must hold floating-point numbers, got int64"),
-        ((X, X[:1]), {}, ValueError, "memory must have a row for each row of x, 2, got 1"),
+        ((X, X[:1]), {}, ValueError, "memory must hold as many sequences as x, 2, got 1"),
         ((X, X[..., 1:]), {}, ValueError, "memory must have the width 8, got 7"),
         (
             (X, X),
@@ -149,7 +149,7 @@ def test_an_attention_names_the_argument_that_is_wrong(
 @pytest.mark.parametrize(
     ("context", "mask", "sentence"),
     [
-        (X[:1], None, "context must have a row for each row of x, 2, got 1"),
+        (X[:1], None, "context must hold as many sequences as x, 2, got 1"),
         (None, torch.ones(2, 5, 5), "mask must hold booleans, True where a query may attend, got float32"),
         (None, torch.ones(2, 5, 4).bool(), r"mask must have shape \[2, 5, 5\], got \[2, 5, 4\]"),
         (None, MASK, r"mask must have the axes \[batch query key\], got shape \[2, 5\]"),
@@ -158,7 +158,7 @@ def test_an_attention_names_the_argument_that_is_wrong(
 def test_a_wrong_context_or_mask_is_named(context, mask, sentence):
     for attention in (MultiHeadAttention(8, 2, 4), ShawAttention(8, 2, 4, max_distance=2)):
         with pytest.raises(ValueError, match=f"^{sentence}"):
-            attention.attend(X, context, mask)
+            attention.context_output(X, context, mask)
 
 
 STATES = torch.zeros(2, 2, 5, 8)
@@ -170,8 +170,8 @@ STATES = torch.zeros(2, 2, 5, 8)
         (None, STATES, -1, "mem_len must be 0 or more, got -1"),
         (None, STATES, 1.5, "mem_len must be a whole number, got 1.5"),
         (None, STATES[0], 3, r"states must have the axes \[layer batch seg model\], got shape \[2, 5, 8\]"),
-        (STATES[:1], STATES, 3, "memory must have the layers, rows, width and device of states"),
-        (STATES.to("meta"), STATES, 3, "memory must have the layers, rows, width and device of states"),
+        (STATES[:1], STATES, 3, "memory must have the layers, sequences, width and device of states"),
+        (STATES.to("meta"), STATES, 3, "memory must have the layers, sequences, width and device of states"),
         ([STATES], STATES, 3, r"memory must be a tensor \[layer batch mem model\], got list"),
     ],
 )
@@ -285,7 +285,7 @@ ROW = torch.arange(3)
         (lambda: slopes(0), "n_head must be 1 or more, got 0"),
         (lambda: empty([1]), r"states must be a tensor \[layer batch seg model\], got list"),
         (
-            lambda: ShawAttention(8, 2, 4, max_distance=2).attend(X, clamp_len="3"),
+            lambda: ShawAttention(8, 2, 4, max_distance=2).context_output(X, clamp_len="3"),
             "clamp_len must be a whole number, got '3'",
         ),
         (lambda: XLAttention(8, 2, 4).terms(X, clamp_len=-3), "clamp_len must be 0 or more, got -3"),
@@ -309,7 +309,7 @@ CONFIG, TRAIN = MODEL.config, TrainConfig()
     [
         (lambda: TransformerLM(MODEL), "config must be of the class ModelConfig, got TransformerLM"),
         (lambda: TransformerLM({"n_layer": 2}), "config must be of the class ModelConfig, got dict"),
-        (lambda: fast.optimize(CONFIG), "model must be of the class Module, got ModelConfig"),
+        (lambda: fast.to_fast(CONFIG), "model must be of the class Module, got ModelConfig"),
         (
             lambda: kv_cache.start(CONFIG, batch=1, mem_len=3),
             "model must be of the class TransformerLM, got ModelConfig",
@@ -343,7 +343,7 @@ CONFIG, TRAIN = MODEL.config, TrainConfig()
         (lambda: next(loop.train_steps(MODEL, None)), "run must be of the class Run, got TransformerLM"),
         (
             lambda: next(loop.train_steps(loop.start(CONFIG, TRAIN), TOKENS)),
-            "lanes must be of the class ContiguousBatches, got Tensor",
+            "segments must be of the class ContiguousBatches, got Tensor",
         ),
         (
             lambda: trainer.train(MODEL, TOKENS, valid=TOKENS[0], folder=Path("x")),

@@ -12,8 +12,19 @@ from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "minitxl"
+TESTS = ROOT / "tests"
 PAPER = {
-    *("config", "positions", "relative_shift", "attention", "later_attention", "memory", "adaptive", "model")
+    *(
+        "config",
+        "positions",
+        "relative_shift",
+        "attention",
+        "later_attention",
+        "memory",
+        "adaptive",
+        "model",
+        "lstm",
+    )
 }
 READ_ALONE = ("positions", "relative_shift", "attention", "memory", "model")
 """The modules of the mathematics: einops alone moves axes, and together they fit one evening."""
@@ -50,7 +61,7 @@ MAY_IMPORT = {
         *("fast", "data"),
     },
 }
-"""Folders of the package and the folders each may import. ``paper`` is the eight modules at the top.
+"""Folders of the package and the folders each may import. ``paper`` is the nine modules at the top.
 
 The command line, ``commands`` and ``__main__``, may import everything.
 """
@@ -62,6 +73,7 @@ PAPER_MAY_IMPORT = {
     "attention": {"positions", "relative_shift"},
     "later_attention": {"positions", "relative_shift", "attention"},
     "adaptive": set(),
+    "lstm": set(),
     "model": {"config", "positions", "attention", "later_attention", "adaptive"},
 }
 ON_TOP = {"commands", "__main__", "__init__"}
@@ -291,3 +303,68 @@ def test_ci_runs_the_readmes_test_command():
     assert (ROOT / ".ci" / "run").read_text().rstrip().endswith("make test")
     assert "make test" in (ROOT / "README.md").read_text()
     assert "make demo" in (ROOT / "README.md").read_text()
+
+
+TESTED_IN = {
+    "__main__": "commands/test_main.py",
+    "files": "data/test_corpora.py",
+    "analysis": "analysis/test_context_length.py",
+    "benchmark": "benchmark/test_bench.py",
+    "commands": "commands/test_main.py",
+    "commands/held_out": "commands/test_evaluate.py",
+    "commands/original_options": "test_coming_from.py",
+    "commands/subject": "commands/test_evaluate.py",
+    "commands/train_bar": "commands/test_train.py",
+    "commands/train_flags": "commands/test_train.py",
+    "commands/train_task": "commands/test_train.py",
+    "course/checks": "course/test_checks.py",
+    "course/differences": "course/test_verdicts.py",
+    "course/loops": "course/test_10_training.py",
+    "course/marking": "classroom/test_a_class.py",
+    "data/archives": "data/test_corpora.py",
+    "data/prepare": "data/test_corpora.py",
+    "data/text_file": "data/test_corpora.py",
+    "experiments": "experiments/test_experiments.py",
+    "experiments/conclusions": "experiments/test_conclusions.py",
+    "experiments/ptb_reading": "experiments/test_ptb.py",
+    "experiments/ptb_training": "experiments/test_ptb.py",
+    "experiments/shared": "experiments/test_trained_experiments.py",
+    "experiments/shared/fingerprints": "experiments/test_fingerprints.py",
+    "experiments/shared/results": "experiments/test_results.py",
+    "fast/attention": "fast/test_cpu_attention.py",
+    "fast/cache": "fast/test_kv_cache.py",
+    "fast/cached_heads": "fast/test_kv_cache.py",
+    "fast/cached_model": "fast/test_kv_cache.py",
+    "fast/eager": "fast/test_cuda.py",
+    "fast/inputs": "fast/test_cuda.py",
+    "fast/softmax": "fast/test_cross_entropy.py",
+    "figures": "figures/test_figures.py",
+    "inference/config": "inference/test_evaluation.py",
+    "pretrained/original": "pretrained/test_released.py",
+    "pretrained/pickled": "pretrained/test_torch_files.py",
+    "pretrained/port_keys": "pretrained/test_released.py",
+    "training/config": "training/test_schedules.py",
+    "training/guards": "training/test_trainer.py",
+    "training/run_config_file": "training/test_run_folder.py",
+    "training/run_info": "training/test_run_folder.py",
+    "training/segment_loss": "training/test_loop.py",
+    "training/sizes": "commands/test_train.py",
+}
+"""The file with the tests of a module, or of a folder's modules, where no file has the module's own name."""
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_the_tests_of_each_module_are_found_by_its_name_or_in_the_table(path):
+    module = path.relative_to(PACKAGE).with_suffix("")
+    own = f"test_{module.name}.py"
+    places = [TESTS / own, TESTS / "paper" / own] if len(module.parts) == 1 else [TESTS / module.parent / own]
+    named = [TESTED_IN[name.as_posix()] for name in (module, *module.parents) if name.as_posix() in TESTED_IN]
+    assert module.name == "__init__" or any(
+        map(Path.exists, [*places, *(TESTS / file for file in named[:1])])
+    )
+
+
+def test_the_table_of_tests_names_modules_and_files_that_exist():
+    for name, file in TESTED_IN.items():
+        assert (PACKAGE / name).is_dir() or (PACKAGE / f"{name}.py").exists(), name
+        assert (TESTS / file).exists(), file

@@ -14,9 +14,9 @@ import sites
 import torch
 import yaml
 from models import in_segments, small_model, some_tokens
-from support.corpora import SMALL, WIKITEXT_FILES, WIKITEXT_PARTS, original_vocabulary, serve_corpus
 from support.markdown import NO_TEST, Block, blocks_of, commands_of, spans_of, words_of
 from support.released import Hostile, random_model, released_model, write_released
+from support.small_corpora import SMALL, WIKITEXT_FILES, WIKITEXT_PARTS, original_vocabulary, serve_corpus
 
 from minitxl.__main__ import main
 from minitxl.data.batching import ContiguousBatches
@@ -412,9 +412,9 @@ def test_a_prefix_fed_with_its_memory_counts_twice():
 
 @answers("How do I feed memory to the next batch?")
 def test_rows_go_on_where_they_stopped_and_one_begins_anew_by_keep():
-    lanes = ContiguousBatches(torch.arange(47), batch=4, seg_len=3)
-    assert {segment.tokens.shape for segment in lanes} == {(4, 3)}
-    assert torch.equal(lanes[1].tokens[:, 0], lanes[0].tokens[:, -1] + 1)
+    segments = ContiguousBatches(torch.arange(47), batch=4, seg_len=3)
+    assert {segment.tokens.shape for segment in segments} == {(4, 3)}
+    assert torch.equal(segments[1].tokens[:, 0], segments[0].tokens[:, -1] + 1)
     model, tokens = small_model(), some_tokens(2, 4)
     memory = extend(None, model(some_tokens(2, 5, seed=1))[1], mem_len=5)
     key_mask = torch.ones(2, 9, dtype=torch.bool)
@@ -516,7 +516,7 @@ def test_the_shift_leaves_the_next_row_above_the_diagonal():
 
 @answers("Why is my enwik8 not the original's?")
 def test_enwik8_is_read_as_bytes():
-    assert SOURCES["enwik8"].rule.unit == "bytes"
+    assert SOURCES["enwik8"].spec.unit == "bytes"
 
 
 @answers("Is it safe to open a released vocabulary?")

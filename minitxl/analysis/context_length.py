@@ -19,13 +19,13 @@ from jaxtyping import Bool, Float, Integer
 from torch import Tensor
 from torch.nn.functional import pad
 
-from minitxl.analysis.lstm import LSTMLM
 from minitxl.arguments import check_kind, check_rank
 from minitxl.data.batching import ContiguousBatches, Segment
 from minitxl.fast import fast_evaluation, kv_cache
 from minitxl.fields import LONGEST, check, whole
 from minitxl.inference.config import EvaluateConfig
 from minitxl.inference.evaluation import sliding_losses
+from minitxl.lstm import LSTMLM
 from minitxl.memory import extend
 from minitxl.model import Memory, States, Tokens, TransformerLM
 
@@ -72,11 +72,11 @@ def context_losses(
             read = partial(_after_reading, fast_model)
         elif settings is not None:
             read = partial(_after_segments, fast_model, settings)
-        return torch.cat([read(rows[:, :-1], rows[:, 1:]) for rows in windows.split(batch)])
+        return torch.cat([read(some[:, :-1], some[:, 1:]) for some in windows.split(batch)])
 
 
 def _after_reading(model: LSTMLM, tokens: Tokens, targets: Tokens) -> Losses:
-    """Return loss of each row's last target, from a state of zeros."""
+    """Return loss of each window's last target, from a state of zeros."""
     hidden, _ = model.hidden(tokens, last=1)
     return rearrange(model.losses(hidden, targets[:, -1:]), "target 1 -> target")
 
@@ -84,7 +84,7 @@ def _after_reading(model: LSTMLM, tokens: Tokens, targets: Tokens) -> Losses:
 def _after_segments(
     model: TransformerLM, settings: EvaluateConfig, tokens: Tokens, targets: Tokens
 ) -> Losses:
-    """Return loss of each row's last target, from an empty memory."""
+    """Return loss of each window's last target, from an empty memory."""
     s = settings
     cache = kv_cache.start(
         model, batch=len(tokens), mem_len=s.mem_len, window=s.window, clamp_len=s.clamp_len
@@ -226,25 +226,25 @@ def memory_changes(
         raise ValueError(f"ages must be two numbers with 1 ≤ first ≤ last, got {ages}")
     if how not in ("hide", "shuffle"):
         raise ValueError(f"how must be hide or shuffle, got {how!r}")
-    lanes = ContiguousBatches(
+    segments = ContiguousBatches(
         stream.to(next(model.parameters()).device), batch=batch, seg_len=settings.seg_len
     )
-    if (len(lanes) - 1) * settings.seg_len < settings.mem_len:
+    if (len(segments) - 1) * settings.seg_len < settings.mem_len:
         raise ValueError(
             f"each of the {batch} lanes must fill the memory of {settings.mem_len} tokens before its last "
-            f"segment, got {len(lanes)} segments of {settings.seg_len}"
+            f"segment, got {len(segments)} segments of {settings.seg_len}"
         )
-    age = torch.arange(settings.mem_len, 0, -1, device=lanes.lanes.device)
+    age = torch.arange(settings.mem_len, 0, -1, device=segments.lanes.device)
     touched = (youngest <= age) & (age <= oldest)
     generator = torch.Generator().manual_seed(seed)
     memory, changes = None, []
     with fast_evaluation(model) as model:
-        for index in range(len(lanes)):
-            losses, states = _read(model, lanes[index], memory, settings)
+        for index in range(len(segments)):
+            losses, states = _read(model, segments[index], memory, settings)
             if memory is not None and memory.shape[2] == settings.mem_len:
                 masked = touched if how == "hide" else torch.zeros_like(touched)
                 past = memory if how == "hide" else _shuffled(memory, touched, generator)
-                changed, _ = _read(model, lanes[index], past, settings, masked)
+                changed, _ = _read(model, segments[index], past, settings, masked)
                 changes.append(changed - losses)
             memory = extend(memory, states, mem_len=settings.mem_len)
     return rearrange(torch.stack(changes), "segment batch seg -> (batch segment) seg")

@@ -21,7 +21,7 @@ from jaxtyping import Bool, Float, Int, Integer, Num
 from torch import Tensor, nn
 
 from minitxl.arguments import check_kind, check_rank, check_whole
-from minitxl.fast import fast_evaluation, restore
+from minitxl.fast import fast_evaluation, to_plain
 from minitxl.fields import LONGEST, check, whole
 from minitxl.memory import check_query, empty, extend
 from minitxl.model import Memory, States, TransformerLM
@@ -108,15 +108,16 @@ def changes(
 ) -> Float[Tensor, " time"]:
     """Return for each token the largest change, in nats, of the query's log-probabilities if it is replaced.
 
-    Row t of a batch has token t replaced by the next id. It is compared with the same row of an
+    Sequence t of a batch has token t replaced by the next id. It is compared with sequence t of an
     equal batch without replacements, so that a token without influence changes it by exactly 0.
     """
-    rows = repeat(_on_device(tokens, model), "time -> row time", row=len(tokens))
-    other = (rows + torch.eye(len(tokens), dtype=rows.dtype, device=rows.device)) % model.config.vocab_size
+    unchanged = repeat(_on_device(tokens, model), "time -> batch time", batch=len(tokens))
+    one_more = torch.eye(len(tokens), dtype=unchanged.dtype, device=unchanged.device)
+    changed = (unchanged + one_more) % model.config.vocab_size
     with fast_evaluation(model) as fast_model:
         before, after = (
             _at_query(fast_model, batch, extend, seg_len=seg_len, mem_len=mem_len, window=window)
-            for batch in (rows, other)
+            for batch in (unchanged, changed)
         )
     return (after - before).abs().amax(dim=1)
 
@@ -142,7 +143,7 @@ def gradients(
         embedded.append(output.detach().requires_grad_())
         return embedded[-1]
 
-    model = restore(model).eval()  # the modules of the paper: their gradients reach every embedding
+    model = to_plain(model).eval()  # the modules of the paper: their gradients reach every embedding
     hook = model.embedding.register_forward_hook(keep)
     try:
         with torch.enable_grad():

@@ -11,7 +11,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 from minitxl.analysis.flops import clusters, parameters, partition
 from minitxl.config import ModelConfig
-from minitxl.fast import optimize
+from minitxl.fast import to_fast
 from minitxl.model import TransformerLM
 from minitxl.training.config import TrainConfig
 
@@ -63,7 +63,7 @@ def layer_bytes(model: ModelConfig, train: TrainConfig) -> int:
     """
     alone = replace(model, n_layer=1, attention_dropout=0.0)
     with torch.device("meta"):
-        (block,) = optimize(TransformerLM(alone)).blocks
+        (block,) = to_fast(TransformerLM(alone)).blocks
         x = torch.empty(train.batch, train.seg_len, model.d_model, requires_grad=True)
         memory = torch.empty(train.batch, train.mem_len, model.d_model)
     options = {"window": train.window, "clamp_len": train.clamp_len}

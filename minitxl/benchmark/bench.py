@@ -18,9 +18,9 @@ from typing import Any, Literal, get_args
 from minitxl.benchmark.limits import Times, in_words, limits_of, shares
 from minitxl.benchmark.peers import Job, Precision, Size
 from minitxl.benchmark.workers import Worker, step, worker
-from minitxl.config import require
 from minitxl.experiments.shared.runner import spread
 from minitxl.fast.bfloat16 import check_precision
+from minitxl.fields import require
 
 Trained = Literal["training-S", "training-M3", "training-M", "training-large"]
 OfWords = Literal["training-words", "training-adaptive", "evaluation-words", "evaluation-adaptive"]

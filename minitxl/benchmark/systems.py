@@ -60,8 +60,8 @@ def our_training(job: Job, model: ModelConfig) -> AtWork:
         seed=job.seed,
     )
     run = start(model, settings, device=job.device)
-    lanes = ContiguousBatches(text(job).flatten(), batch=size.batch, seg_len=size.seg_len)
-    return run.model, (torch.tensor(train_step(run, lanes).bits) for _ in count())
+    segments = ContiguousBatches(text(job).flatten(), batch=size.batch, seg_len=size.seg_len)
+    return run.model, (torch.tensor(train_step(run, segments).bits) for _ in count())
 
 
 def our_decoding(job: Job, config: ModelConfig) -> AtWork:

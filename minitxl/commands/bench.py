@@ -12,7 +12,7 @@ from tyro.conf import Positional
 
 from minitxl.benchmark import bench
 from minitxl.benchmark.peers import Precision
-from minitxl.commands.shared import Device, device_of, make_folder, place
+from minitxl.commands.shared import Device, device_of, make_folder, path_flag
 from minitxl.experiments.shared import results
 
 
@@ -26,9 +26,9 @@ class Bench:
 
     items: Positional[tuple[bench.Name, ...]] = bench.DEFAULT
     """What is measured, at which size; large wants a GPU."""
-    folder: Annotated[Path, place("folder")] = Path("figures")
+    folder: Annotated[Path, path_flag("folder")] = Path("figures")
     """Where the figures and their data, bench.json, are written."""
-    peers: Annotated[Path, place("peers")] = Path(".venv-peers/bin/python")
+    peers: Annotated[Path, path_flag("peers")] = Path(".venv-peers/bin/python")
     """The Python that has the others' libraries."""
     rounds: int = 9
     """How often every system is timed."""

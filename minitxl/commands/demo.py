@@ -5,7 +5,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Annotated
 
-from minitxl.commands.shared import Device, TextFlags, bars, device_of, make_folder, place
+from minitxl.commands.shared import Device, TextFlags, bars, device_of, make_folder, path_flag
 from minitxl.experiments import demo
 from minitxl.experiments.shared import fingerprints, results
 from minitxl.training.config import TrainConfig
@@ -15,13 +15,13 @@ from minitxl.training.config import TrainConfig
 class Demo:
     """Train a vanilla segment model, then with relative positions, then with memory as well; compare them."""
 
-    folder: Annotated[Path, place("folder")] = Path("runs/demo")
+    folder: Annotated[Path, path_flag("folder")] = Path("runs/demo")
     """Where demo.svg and its data, demo.json, are written."""
     steps: int = TrainConfig.steps
     """Training steps of each model."""
     seed: int = 0
     """Seed of the weights."""
-    text: Annotated[Path, place("text")] | None = None
+    text: Annotated[Path, path_flag("text")] | None = None
     """Your own text, read as bytes; without it, the source of Python's standard library."""
     device: Device = "auto"
     """cpu, cuda, or the better one that is there."""

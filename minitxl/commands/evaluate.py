@@ -15,9 +15,9 @@ from tqdm import tqdm
 from tyro.conf import Positional
 
 from minitxl.commands.held_out import remarks
-from minitxl.commands.shared import Device, TextFlags, device_of, place, special_in, text_of_run
+from minitxl.commands.shared import Device, TextFlags, device_of, path_flag, special_in, text_of_run
 from minitxl.commands.subject import Subject, subject_of
-from minitxl.data.corpora import Corpus
+from minitxl.data.corpus import Corpus
 from minitxl.data.parts import Part
 from minitxl.data.tokenizer import word_spec
 from minitxl.fast.bfloat16 import Precision, check_precision
@@ -35,11 +35,11 @@ LENGTHS = ("seg_len", "mem_len", "window", "clamp_len")
 class Evaluate:
     """Score a trained or a released model on text it has not seen, with memory or by a sliding window."""
 
-    folder: Positional[Annotated[Path, place("folder")] | None] = None
+    folder: Positional[Annotated[Path, path_flag("folder")] | None] = None
     """Folder of the run."""
     best: bool = False
     """Score the model of the run's best validation, and not the last one."""
-    released: Annotated[str, place("released", str)] | None = None
+    released: Annotated[str, path_flag("released", str)] | None = None
     """Instead of a run: a hub repository, as transfo-xl/transfo-xl-wt103, or a folder in its format.
     By default on wikitext-103's test part, at the paper's settings."""
     way: Literal["cached", "sliding"] = "cached"

@@ -9,8 +9,9 @@ from typing import Annotated, Literal
 from tqdm import tqdm
 from tyro.conf import Positional
 
-from minitxl.commands.shared import Device, bars, device_of, make_folder, place
+from minitxl.commands.shared import Device, bars, device_of, make_folder, path_flag
 from minitxl.data import corpora
+from minitxl.data.corpus import Corpus
 from minitxl.experiments import EXPERIMENTS, Experiment, conclusions
 from minitxl.experiments.shared import fingerprints, results, smaller
 from minitxl.experiments.shared.runner import compute, seconds_taken
@@ -22,7 +23,7 @@ class Figures:
 
     names: Positional[tuple[Experiment, ...]] = EXPERIMENTS
     """Which experiments."""
-    folder: Annotated[Path, place("folder")] = Path("figures")
+    folder: Annotated[Path, path_flag("folder")] = Path("figures")
     """The folder of results and figures."""
     profile: Literal["auto", "quick", "full"] = "auto"
     """quick: two cores and some minutes; full: a GPU; auto: full where there is a GPU."""
@@ -41,7 +42,7 @@ class Figures:
         else:
             self._rebuild(corpus, device)
 
-    def _rebuild(self, corpus: corpora.Corpus, device: str) -> None:
+    def _rebuild(self, corpus: Corpus, device: str) -> None:
         from minitxl import figures
 
         profile = self.profile if self.profile != "auto" else "full" if device == "cuda" else "quick"
@@ -74,7 +75,7 @@ class Figures:
                 draw(data).save(self.folder / f"{draw.__name__}.svg")
             print(f"{path}, its numbers as CSV, and its figures are up to date")
 
-    def _check(self, corpus: corpora.Corpus, device: str) -> None:
+    def _check(self, corpus: Corpus, device: str) -> None:
         names = [name for name in self.names if name in smaller.SMALLER]
         stored = {name: results.read(self.folder / f"{name}.json").data for name in names}
         for name in names:

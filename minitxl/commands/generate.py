@@ -12,7 +12,7 @@ import torch
 import tyro
 from tyro.conf import Positional
 
-from minitxl.commands.shared import Device, device_of, place
+from minitxl.commands.shared import Device, device_of, path_flag
 from minitxl.commands.subject import subject_of
 from minitxl.data.detokenizer import cut, is_cut, joined
 from minitxl.data.tokenizer import Tokenizer
@@ -28,9 +28,9 @@ DEFAULT = "def "
 class Generate:
     """Go on with a text, token by token, as a trained model would."""
 
-    folder: Positional[Annotated[Path, place("folder")] | None] = None
+    folder: Positional[Annotated[Path, path_flag("folder")] | None] = None
     """Folder of the run."""
-    released: Annotated[str, place("released", str)] | None = None
+    released: Annotated[str, path_flag("released", str)] | None = None
     """Instead of a run: a hub repository, as transfo-xl/transfo-xl-wt103, or a folder in its format."""
     best: bool = False
     """Write as the model of the run's best validation would, and not as the last one."""
@@ -93,8 +93,8 @@ class Generate:
             return
         texts = generation.sample(model, prompts, length=self.length, mem_len=mem_len, stop=stop, **ways)
         told = ""
-        for row, (prompt, text) in enumerate(zip(prompts, texts, strict=True)):
-            if row:
+        for index, (prompt, text) in enumerate(zip(prompts, texts, strict=True)):
+            if index:
                 print("-" * 72)
             told += tell(decode(chain(prompt.tolist(), text.tolist())))
         explain_unknown(tokenizer, told)

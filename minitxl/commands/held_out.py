@@ -1,6 +1,6 @@
 """Remarks on a text that is scored: how much of it the run was trained or validated on."""
 
-from minitxl.data.corpora import Corpus
+from minitxl.data.corpus import Corpus
 from minitxl.data.parts import PARTS, Part
 from minitxl.training.run_info import RunInfo
 

@@ -15,7 +15,7 @@ from tyro.constructors import PrimitiveConstructorSpec
 
 from minitxl.commands.errors import RefusedFlagError
 from minitxl.data import corpora
-from minitxl.data.corpora import Corpus
+from minitxl.data.corpus import Corpus
 from minitxl.data.parts import PARTS
 from minitxl.data.token_file import Unit
 from minitxl.data.tokenizer import Tokenizer, word_spec
@@ -29,7 +29,7 @@ COUNTED_AT_ONCE = 2**22
 """Tokens that are compared at once: a copy of a corpus of a billion, as whole numbers, would not fit."""
 
 
-def place(name: str, kind: Callable[[str], Any] = Path) -> PrimitiveConstructorSpec[Any]:
+def path_flag(name: str, kind: Callable[[str], Any] = Path) -> PrimitiveConstructorSpec[Any]:
     """Return how the flag ``name`` is read, a path or what ``kind`` makes of it: it must not be empty.
 
     An empty one is what an unset variable of the shell leaves, and would be the current folder.
@@ -66,7 +66,7 @@ class TextFlags:
     data: str | None = None
     """One of the paper's corpora: enwik8, text8, wikitext-103, wikitext-2, ptb or lm1b. Downloaded once, into
     the folder that the variable MINITXL_DATA names, else the system's place for caches."""
-    text: Annotated[Path, place("text")] | None = None
+    text: Annotated[Path, path_flag("text")] | None = None
     """Your own text, a file or a folder; without it and data, the source of Python's standard library.
     Files named alike but for train, valid, test, as ptb.train.txt, are its parts; else it is cut 90/5/5."""
     unit: Unit | None = None
@@ -84,8 +84,6 @@ class TextFlags:
 
     def corpus(self, tokenizer: Tokenizer | None = None) -> Corpus:
         """Return the text; one of your own in the unit and vocabulary of ``tokenizer``, if it has one."""
-        from minitxl.data import datasets  # which loads what downloads
-
         check("min_count", self.min_count, whole(1))
         vocabulary = None if tokenizer is None else tokenizer.vocabulary
         unit = (self.unit or "bytes") if tokenizer is None or vocabulary is None else tokenizer.unit
@@ -96,7 +94,7 @@ class TextFlags:
         if self.unknown and unit != "characters":
             raise ValueError(f"unknown must be given with unit = characters, got it with {unit}")
         if self.data is not None:
-            return datasets.load(self.data)
+            return corpora.load(self.data)
         if self.text is None:
             return corpora.embedded()
         if not self.text.exists():
@@ -111,10 +109,10 @@ class TextFlags:
             "vocabulary": vocabulary,
         }
         if self.text.is_dir():
-            return datasets.from_folder(self.text, unit, **options)
+            return corpora.from_folder(self.text, unit, **options)
         if unit == "bytes":
-            return corpora.from_file(self.text)
-        return datasets.from_files([self.text], unit, **options)
+            return corpora.from_file_as_bytes(self.text)
+        return corpora.from_files([self.text], unit, **options)
 
 
 def text_of_run(folder: Path) -> TextFlags:

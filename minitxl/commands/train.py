@@ -13,7 +13,7 @@ import torch
 import tyro
 from tyro.conf import Positional
 
-from minitxl.commands.shared import Device, TextFlags, device_of, place, text_of_run
+from minitxl.commands.shared import Device, TextFlags, device_of, path_flag, text_of_run
 from minitxl.commands.subject import subject_of
 from minitxl.commands.train_bar import loss
 from minitxl.commands.train_flags import FOLLOWING, ModelFlags, RunFlags, TrainFlags
@@ -40,14 +40,14 @@ class Train:
     torchrun --nproc-per-node 4 -m minitxl train, the processes share the batch.
     """
 
-    folder: Positional[Annotated[Path, place("folder")]] = tyro.MISSING
+    folder: Positional[Annotated[Path, path_flag("folder")]] = tyro.MISSING
     """Where checkpoints and the log are written: a new or an empty folder, or that of a run."""
     preset: presets.Name | None = None
     """A published configuration that the other flags start from."""
-    start_from: Annotated[Annotated[Path, place("from")] | None, tyro.conf.arg(name="from")] = None
+    start_from: Annotated[Annotated[Path, path_flag("from")] | None, tyro.conf.arg(name="from")] = None
     """Folder of a run whose model and lengths a new run begins with, but not its batch, rate or schedule; the
     text is read in that run's tokens."""
-    released: Annotated[str, place("released", str)] | None = None
+    released: Annotated[str, path_flag("released", str)] | None = None
     """A released model that a new run begins with: a hub repository, or a folder in its format."""
     extend: int | None = None
     """Go on with a run until this step, later than planned; the schedule is that of so many steps."""
@@ -170,7 +170,7 @@ def starting_point(arguments: Sequence[str]) -> Train | None:
 
 
 def _of_run(first: Train, checkpoint: Path) -> Train:
-    """Return the flags of the run in the folder, with its text unless another place of it is named."""
+    """Return the flags of the run in the folder, with its text unless it has moved and a path is given."""
     own, stored = saved_run.described_in(checkpoint), run_config_file.read(first.folder)
     if first.source.text is not None:
         source = TextFlags(unit=own.info.unit)

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import tyro
 
-from minitxl.config import ModelConfig, require
+from minitxl.config import ModelConfig
+from minitxl.fields import require
 from minitxl.training.config import LARGEST, RunConfig, TrainConfig
 from minitxl.training.schedules import learning_rate
 from minitxl.training.validation import sufficient_tokens

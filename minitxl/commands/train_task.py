@@ -19,7 +19,7 @@ from minitxl.commands.train_flags import (
 )
 from minitxl.config import ModelConfig
 from minitxl.data.batching import ContiguousBatches
-from minitxl.data.corpora import Corpus
+from minitxl.data.corpus import Corpus
 from minitxl.data.tokenizer import Tokenizer
 from minitxl.training import (
     checkpoints,
@@ -66,7 +66,7 @@ class Task:
 
     def train(self, folder: Path, run_config: RunConfig, stop: Stop) -> Ending:
         """Train in the folder, which is locked and was checked."""
-        first, lanes = distributed.rank() == 0, lanes_of(self.corpus, self.run.settings)
+        first, segments = distributed.rank() == 0, segments_of(self.corpus, self.run.settings)
         if first:
             run_folder.clean(folder)
             path = vocabulary_file(folder, self.tokenizer.unit)
@@ -83,7 +83,7 @@ class Task:
             for line in (
                 self.corpus.summary(),
                 *self._vocabulary(),
-                in_words(settings) + _of_the_text(lanes, settings, self.corpus),
+                in_words(settings) + _of_the_text(segments, settings, self.corpus),
                 sample,
                 *self.news,
             ):
@@ -94,7 +94,7 @@ class Task:
         with bar(self.run, self.tokenizer, silent=not first) as report:
             return trainer.train(
                 self.run,
-                lanes,
+                segments,
                 valid=self.corpus.valid,
                 folder=folder,
                 run_config=run_config,
@@ -208,16 +208,16 @@ def old_task(
     return Task(run, corpus, info, _stored(source, tokenizer), news, changed=bool(changes))
 
 
-def _of_the_text(lanes: ContiguousBatches, settings: TrainConfig, corpus: Corpus) -> str:
+def _of_the_text(segments: ContiguousBatches, settings: TrainConfig, corpus: Corpus) -> str:
     """Return words on how much of the training text an epoch reads, if some fills no segment of a lane."""
-    read, there = len(lanes) * settings.batch * settings.seg_len, len(corpus.train) - 1
+    read, there = len(segments) * settings.batch * settings.seg_len, len(corpus.train) - 1
     return "" if read == there else f"; an epoch reads {read:,} of {there:,} tokens"
 
 
-def lanes_of(corpus: Corpus, settings: TrainConfig) -> ContiguousBatches:
-    """Return this process's share of the lanes of the training text."""
-    rows = distributed.share(settings.batch)
-    return ContiguousBatches(corpus.train, batch=settings.batch, seg_len=settings.seg_len, rows=rows)
+def segments_of(corpus: Corpus, settings: TrainConfig) -> ContiguousBatches:
+    """Return this process's share of the training text, its lanes cut into segments."""
+    share = distributed.share(settings.batch)
+    return ContiguousBatches(corpus.train, batch=settings.batch, seg_len=settings.seg_len, share=share)
 
 
 def _check_text(corpus: Corpus, source: TextFlags, folder: Path) -> None:
@@ -250,8 +250,8 @@ def _check_cut_again(source: TextFlags, folder: Path) -> None:
     stored = run_config_file.read(folder)
     if stored is None:
         return
-    place = stored.source.get("text")
-    again = source.text is None or str(source.text.resolve()) == place  # the flags began as those of the run
+    stored_text = stored.source.get("text")
+    again = source.text is None or str(source.text.resolve()) == stored_text  # flags begin as the run's
     for flag in ("unknown", "min_count"):
         given, default = getattr(source, flag), getattr(TextFlags(), flag)
         learned = stored.source.get(flag, default)
@@ -285,8 +285,8 @@ def _least_vocabulary(flags: ModelFlags) -> int:
 
 def _check_size(config: ModelConfig, settings: TrainConfig, corpus: Corpus, device: torch.device) -> None:
     """Raise a ValueError for lanes that the text does not fill, and for a model beyond the memory."""
-    lanes = lanes_of(corpus, settings)
-    sizes.check_memory(config, settings, lane=lanes.lanes.shape[1], device=device)
+    segments = segments_of(corpus, settings)
+    sizes.check_memory(config, settings, lane=segments.lanes.shape[1], device=device)
 
 
 def _stored(source: TextFlags, tokenizer: Tokenizer) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Training to watch: four panels redrawn while it runs, a progress bar, and a button that stops it.
 
-    dashboard = Dashboard(run, lanes, corpus.valid, every=25)
+    dashboard = Dashboard(run, segments, corpus.valid, every=25)
     display(dashboard)
     dashboard.start()            # returns at once
     await dashboard.finished()   # until the run is done or was stopped
@@ -64,7 +64,7 @@ class Dashboard:
     def __init__(
         self,
         run: Run,
-        lanes: ContiguousBatches,
+        segments: ContiguousBatches,
         valid: Integer[Tensor, " time"],
         *,
         every: int = 25,
@@ -72,7 +72,7 @@ class Dashboard:
     ) -> None:
         if every < 1:
             raise ValueError(f"every must be 1 step or more, got {every}")
-        self.run, self.lanes, self.valid, self.every, self._steps = run, lanes, valid, every, train
+        self.run, self.segments, self.valid, self.every, self._steps = run, segments, valid, every, train
         s = run.settings
         self._memory = s.evaluation
         self._probe = valid[: PROBE_LANES * ((-(-s.mem_len // s.seg_len) + PROBE_SEGMENTS) * s.seg_len + 1)]
@@ -148,7 +148,7 @@ class Dashboard:
 
     def _train(self) -> None:
         try:
-            for record in self._steps(self.run, self.lanes, self.valid):
+            for record in self._steps(self.run, self.segments, self.valid):
                 self._keep(record)
                 if self._asked_to_stop.is_set():
                     break
@@ -180,7 +180,7 @@ class Dashboard:
                 data[panel]["step"].append(step)
                 data[panel][what].append(value)
             records.clear()
-        data["step"], data["tokens"] = step, step * self.lanes.lanes.shape[0] * self.lanes.seg_len
+        data["step"], data["tokens"] = step, step * self.segments.lanes.shape[0] * self.segments.seg_len
         data["attention"] = attention(self.run.model, self._probe, self._memory)
         data["reach"] = learned_reach(self.run.model, self._probe, self._memory)
         self.drawn: Picture = progress(data)
@@ -220,16 +220,16 @@ def _weights(
     model: TransformerLM, text: Integer[Tensor, " time"], settings: EvaluateConfig
 ) -> Float[Tensor, "layer batch head query key"]:
     """Return the weights in each lane's last segment."""
-    lanes = ContiguousBatches(
+    segments = ContiguousBatches(
         text.to(next(model.parameters()).device), batch=PROBE_LANES, seg_len=settings.seg_len
     )
     options: AttentionOptions = {"window": settings.window, "clamp_len": settings.clamp_len}
     memory = None
     with fast_evaluation(model) as model:
-        for index in range(len(lanes) - 1):
-            _, states = model.hidden(lanes[index].tokens[:LOOKED_AT], memory, **options)
+        for index in range(len(segments) - 1):
+            _, states = model.hidden(segments[index].tokens[:LOOKED_AT], memory, **options)
             memory = extend(memory, states, mem_len=settings.mem_len)
-        return model.attention_weights(lanes[len(lanes) - 1].tokens[:LOOKED_AT], memory, **options)
+        return model.attention_weights(segments[len(segments) - 1].tokens[:LOOKED_AT], memory, **options)
 
 
 def learned_reach(

@@ -12,8 +12,8 @@ from functools import partial
 from math import floor
 from typing import Any
 
-from minitxl.course.exercises import Verdict, judge, names_of
 from minitxl.course.marking.variants import variant as variant
+from minitxl.course.verdicts import Verdict, judge, names_of
 
 
 class WrongAnswerError(AssertionError):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from minitxl.course.differences import equal, written
-from minitxl.course.exercises import Verdict
+from minitxl.course.verdicts import Verdict
 
 
 @dataclass(frozen=True)

@@ -36,12 +36,12 @@ def members(path: Path) -> Iterator[Member]:
         ValueError: for an archive that is damaged or encrypted, for one that holds far more than its
             size lets expect, and for members that lie outside its folder.
     """
-    reading: dict[str, Callable[[Path], Iterator[Member]]] = {".zip": _zip, ".gz": _tar}
-    return reading.get(path.suffix, _plain)(path)
+    readers: dict[str, Callable[[Path], Iterator[Member]]] = {".zip": _zip, ".gz": _tar}
+    return readers.get(path.suffix, _plain)(path)
 
 
-class _Reading:
-    """The blocks of all members of one archive, up to a limit; what goes wrong names the archive."""
+class _Blocks:
+    """The blocks of all members of one archive, up to a limit; errors name the archive."""
 
     def __init__(self, path: Path) -> None:
         self.name = path.name
@@ -49,8 +49,8 @@ class _Reading:
         self.done = 0
 
     @contextmanager
-    def whole(self) -> Iterator[None]:
-        """Turn the errors of reading the archive into one that names it."""
+    def errors_named(self) -> Iterator[None]:
+        """Turn an error of the block, which reads the archive, into a ValueError that names the archive."""
         try:
             yield
         except _RefusedError:
@@ -60,7 +60,7 @@ class _Reading:
 
     def blocks(self, read: Callable[[int], bytes]) -> Iterator[bytes]:
         """Yield the content of a member, block by block."""
-        with self.whole():
+        with self.errors_named():
             while block := read(BLOCK):
                 self.done += len(block)
                 if self.done > self.limit:
@@ -76,28 +76,28 @@ class _RefusedError(ValueError):
 
 def _plain(path: Path) -> Iterator[Member]:
     with path.open("rb") as file:
-        yield path.name, _Reading(path).blocks(file.read)
+        yield path.name, _Blocks(path).blocks(file.read)
 
 
 def _zip(path: Path) -> Iterator[Member]:
-    reading = _Reading(path)
-    with reading.whole(), zipfile.ZipFile(path) as archive:
+    content = _Blocks(path)
+    with content.errors_named(), zipfile.ZipFile(path) as archive:
         for member in archive.infolist():
             mode = member.external_attr >> 16
             _refuse_outsider(path, member.filename, is_link=S_ISLNK(S_IFMT(mode)))
             if not member.is_dir():
                 with archive.open(member) as file:
-                    yield member.filename, reading.blocks(file.read)
+                    yield member.filename, content.blocks(file.read)
 
 
 def _tar(path: Path) -> Iterator[Member]:
-    reading = _Reading(path)
-    with reading.whole(), tarfile.open(path, "r|gz") as archive:
+    content = _Blocks(path)
+    with content.errors_named(), tarfile.open(path, "r|gz") as archive:
         for member in archive:
             _refuse_outsider(path, member.name, is_link=not (member.isfile() or member.isdir()))
             if (file := archive.extractfile(member)) is not None:
                 with file:
-                    yield member.name, reading.blocks(file.read)
+                    yield member.name, content.blocks(file.read)
 
 
 def _refuse_outsider(path: Path, name: str, *, is_link: bool) -> None:

@@ -1,7 +1,7 @@
-"""Contiguous lanes: the stream is cut into ``batch`` lanes that are read side by side.
+"""Contiguous lanes: a stream is cut into ``batch`` long pieces, the lanes, which are read side by side.
 
-Row b of a segment continues row b of the segment before, which is what makes memory
-mean something. Shuffled windows would hand each row the memory of an unrelated text.
+A segment holds the next ``seg_len`` tokens of each lane. So lane b of a segment continues lane b of the
+segment before, and its memory is of the same text. Shuffled windows would have the memory of unrelated text.
 """
 
 from typing import NamedTuple
@@ -16,19 +16,22 @@ from minitxl.fields import check, whole
 
 
 class Segment(NamedTuple):
-    """Tokens and, one place ahead, the tokens to predict."""
+    """Tokens, and the next token after each of them, which is to be predicted."""
 
     tokens: Int[Tensor, "batch seg"]
     targets: Int[Tensor, "batch seg"]
 
 
 class ContiguousBatches:
-    """``batch`` lanes of a stream, in segments of ``seg_len``; a sequence of segments.
+    """The segments of a stream, in order: ``segments[i]`` is one, and ``len(segments)`` is their number.
+
+    The stream is cut into ``batch`` lanes, and the lanes into segments of ``seg_len`` tokens.
+    ``lanes`` is [batch time].
 
     Tokens left over at the stream's end (fewer than ``batch``) and at each lane's end
     (fewer than ``seg_len``) are not used, so every segment has the same shape. The first
-    token of a lane is never a target: nothing stands before it. With ``rows``, only those
-    lanes are read: the share of one process of several.
+    token of a lane is never a target: nothing stands before it. ``share`` gives the lanes
+    that are read: all, or those of one process where several divide them.
     """
 
     def __init__(
@@ -37,7 +40,7 @@ class ContiguousBatches:
         *,
         batch: int,
         seg_len: int,
-        rows: slice = slice(None),
+        share: slice = slice(None),
     ) -> None:
         check("batch", batch, whole(1))
         check("seg_len", seg_len, whole(1))
@@ -49,7 +52,7 @@ class ContiguousBatches:
                 f"{batch} · ({seg_len} + 1) = {batch * (seg_len + 1)} tokens or more, got {len(stream)}"
             )
         self.seg_len = seg_len
-        self.lanes = rearrange(stream[: batch * lane], "(batch time) -> batch time", batch=batch)[rows]
+        self.lanes = rearrange(stream[: batch * lane], "(batch time) -> batch time", batch=batch)[share]
 
     def __len__(self) -> int:
         return (self.lanes.shape[1] - 1) // self.seg_len
@@ -62,8 +65,8 @@ class ContiguousBatches:
 
 
 def spread_lanes(
-    stream: Integer[Tensor, " time"], *, batch: int, tokens: int, rows: slice = slice(None)
-) -> Int[Tensor, "rows lane"]:
+    stream: Integer[Tensor, " time"], *, batch: int, tokens: int, share: slice = slice(None)
+) -> Int[Tensor, "lane lane_time"]:
     """Return ``batch`` lanes with ``tokens`` targets together, from all over a text: a sample to validate on.
 
     The text is cut into ``batch`` equal lengths, and a lane is the beginning of each. Where
@@ -73,7 +76,7 @@ def spread_lanes(
         stream: the text.
         batch: number of lanes; fewer where there are not so many targets.
         tokens: number of targets of all lanes together; what does not fill all lanes is left out.
-        rows: the lanes of this process, where several share them.
+        share: the lanes of this process, where several divide the lanes among them.
     """
     check("batch", batch, whole(1))
     check("tokens", tokens, whole(1))
@@ -83,6 +86,6 @@ def spread_lanes(
         raise ValueError(f"a text to validate on must hold 2 tokens or more, got {len(stream)}")
     batch = min(batch, tokens, there)
     lane, apart = min(tokens, there) // batch, there // batch
-    starts = [number * apart for number in range(batch)][rows]
+    starts = [number * apart for number in range(batch)][share]
     lanes = [stream[start : start + lane + 1].to(torch.int64) for start in starts]
     return torch.stack(lanes) if lanes else torch.empty(0, lane + 1, dtype=torch.int64)

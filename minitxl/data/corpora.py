@@ -1,90 +1,147 @@
-"""Text as tokens: the text that comes with Python, or a file of yours, as bytes, 90/5/5."""
+"""Corpora to load: the paper's by name, files and folders of your own, and the text that comes with Python.
 
-import hashlib
+    corpus = load("wikitext-103")
+
+``load``, ``from_files`` and ``from_folder`` write tokens into the data folder on the first call, and map them
+from there on later ones. The data folder is MINITXL_DATA if it is set, else the system's folder for caches.
+``from_bytes``, ``from_file_as_bytes`` and ``embedded`` write nothing: their bytes stay in RAM.
+"""
+
 import sysconfig
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
-from itertools import combinations
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from fnmatch import fnmatch
 from pathlib import Path
-from types import MappingProxyType
+from typing import get_args
 
 import torch
 
-from minitxl.data.parts import PARTS, Part, listed
-from minitxl.data.text_file import on_disk, reading
-from minitxl.data.token_file import Tokens
-from minitxl.data.tokenizer import Tokenizer
+from minitxl.data.corpus import Corpus, cut
+from minitxl.data.parts import Part, parts_of
+from minitxl.data.prepare import Preparation, Text, stored, token_folder
+from minitxl.data.text_file import as_plain_file, blocks_of, naming_read_errors, sha256_of
+from minitxl.data.token_file import EOS, UNKNOWN, TokenizerSpec, Unit
+from minitxl.data.tokenizer import Vocabulary, word_spec
 
 
-@dataclass(frozen=True)
-class Corpus:
-    """A training, a validation and a test part: files of their own, or one stream cut in order."""
+def load(name: str) -> Corpus:
+    """Return one of the paper's corpora: enwik8, text8, wikitext-103, wikitext-2, ptb or lm1b.
 
-    name: str
-    train: Tokens
-    valid: Tokens
-    test: Tokens
-    vocab_size: int
-    tokenizer: Tokenizer = field(default_factory=Tokenizer)
-    """Which text the tokens stand for."""
-    stream: Tokens | None = None
-    """The stream that was cut; None where the parts are files of their own."""
-    files: Mapping[Part, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
-    """Names of the files of each part, or of the "whole" that was cut."""
+    Bytes for enwik8, characters for text8, words for the others.
+    """
+    from minitxl.data import archives, downloads  # which load requests and pooch
 
-    @property
-    def whole(self) -> Tokens:
-        """All tokens in order: training, validation and test part."""
-        return torch.cat([self.train, self.valid, self.test]) if self.stream is None else self.stream
+    if name not in downloads.SOURCES:
+        raise ValueError(f"a corpus must be one of {', '.join(downloads.SOURCES)}, got {name}")
+    source = downloads.SOURCES[name]
+    ready = token_folder(name, source.spec, *(download.digest for download in source.downloads))
+    if not ready.is_dir():
+        paths = downloads.fetch(source.downloads, ready.parent)
 
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """Numbers of tokens of the training, the validation and the test part: how the text is cut."""
-        return tuple(len(getattr(self, part)) for part in PARTS)
+        def texts() -> Iterator[Text]:
+            for path, download in zip(paths, source.downloads, strict=True):
+                for member, blocks in archives.members(path):
+                    for pattern, part in source.parts.items():
+                        if fnmatch(member, pattern):
+                            yield part, member, blocks
+                            break
+                downloads.check_digest(path, download)  # again, of what was read
 
-    @property
-    def sha256(self) -> str:
-        """Digest of the whole stream: which text a result was measured on."""
-        return self._digests["whole"]
+        parts = tuple(dict.fromkeys(source.parts.values()))
+        Preparation(name, texts, parts, source.spec, vocab_size=source.vocab_size).write(ready)
+    files: dict[Part, tuple[str, ...]] = {}
+    for pattern, part in source.parts.items():
+        files[part] = (*files.get(part, ()), pattern.rsplit("/", 1)[-1])
+    return stored(name, ready, source.spec, files)
 
-    def part_sha256(self, part: Part) -> str:
-        """Return the digest of one part, by which it is known in another text, or of the whole."""
-        return self._digests[part]
 
-    def alike(self) -> list[tuple[Part, Part]]:
-        """Return the pairs of parts that hold the same tokens; empty parts are left out."""
-        digests, filled = self._digests, [part for part in PARTS if len(getattr(self, part))]
-        return [(one, other) for one, other in combinations(filled, 2) if digests[one] == digests[other]]
+def from_files(
+    paths: Iterable[Path],
+    unit: Unit = "bytes",
+    *,
+    min_count: int = 2,
+    unknown: bool = False,
+    vocabulary: Vocabulary | None = None,
+) -> Corpus:
+    """Return texts of your own, one after the other in the order of their paths; tokens are kept on disk.
 
-    @cached_property
-    def _digests(self) -> dict[Part, str]:
-        whole = hashlib.sha256(self.train.numpy().data)
-        digests: dict[Part, str] = {"train": whole.hexdigest()}  # the long part is read once
-        rest: tuple[Part, ...] = ("valid", "test")
-        for part in rest:
-            tokens = getattr(self, part).numpy().data
-            whole.update(tokens)
-            digests[part] = hashlib.sha256(tokens).hexdigest()
-        return digests | {"whole": whole.hexdigest()}
+    Three files that are named alike but for the words train, valid and test are the parts, or the
+    files of folders of these names (``parts_of``); else the whole is cut 90/5/5. ``Corpus.summary``
+    says which file became which part.
 
-    def summary(self, *, of_whole: bool = False) -> str:
-        """Return one line that says which files became which part, with the number of tokens of each.
+    Args:
+        paths: the files.
+        unit: what a token is: bytes, characters or words. A line of words ends with ``<eos>``.
+        min_count: words that are rarer in the training text, or the whole that is cut, are
+            ``<unk>``; so are such characters with ``unknown``.
+        unknown: give characters an ``<unk>`` too, which stands for all that the training text
+            lacks; without it the vocabulary has the characters of all parts.
+        vocabulary: that of a model, to read the texts in its ids; then nothing is counted.
+    """
+    return _from(list(paths), unit, min_count, unknown, vocabulary, folder=None)
 
-        With ``of_whole`` a stream is not said to be cut.
-        """
-        sizes = dict(zip(PARTS, self.sizes, strict=True))
-        unit = self.tokenizer.unit
-        if self.stream is None:
-            sources = {part: f" ({listed(self.files.get(part, ()))})" if self.files else "" for part in PARTS}
-            parts = ", ".join(f"{part} {size:,}{sources[part]}" for part, size in sizes.items())
-            return f"text {self.name}, in {unit}: {parts}"
-        files = self.files.get("whole", ())
-        several = f" of {len(files):,} files ({listed(files)})" if len(files) > 1 else ""
-        whole = f"text {self.name}: {len(self.stream):,} {unit}{several}"
-        if of_whole:
-            return whole
-        return f"{whole}, cut 90/5/5: " + ", ".join(f"{part} {size:,}" for part, size in sizes.items())
+
+def from_folder(
+    folder: Path,
+    unit: Unit = "bytes",
+    *,
+    min_count: int = 2,
+    unknown: bool = False,
+    vocabulary: Vocabulary | None = None,
+) -> Corpus:
+    """Return ``from_files`` of all that lies in a folder and its folders, but what is hidden."""
+    with naming_read_errors(folder):
+        inside = [path.relative_to(folder) for path in folder.rglob("*") if path.is_file()]
+    shown = [folder / path for path in inside if not any(name.startswith(".") for name in path.parts)]
+    if not shown:
+        raise ValueError(f"{folder} must be a folder that holds texts, got none")
+    return _from(shown, unit, min_count, unknown, vocabulary, folder=folder)
+
+
+def _from(
+    paths: list[Path],
+    unit: Unit,
+    min_count: int,
+    unknown: bool,
+    vocabulary: Vocabulary | None,
+    folder: Path | None,
+) -> Corpus:
+    if unit not in get_args(Unit):
+        raise ValueError(f"unit must be bytes, characters or words, got {unit}")
+    if unknown and unit != "characters":
+        raise ValueError(f"unknown must be asked for with unit = characters, got {unit}")
+    chosen = sorted(paths)
+    part_of = parts_of(chosen, folder=folder is not None)
+    spec = _spec(unit, min_count, unknown, vocabulary)
+    name = chosen[0].name if len(chosen) == 1 else (folder or chosen[0].parent).resolve().name
+    named = {path: path.name if folder is None else path.relative_to(folder).as_posix() for path in chosen}
+    files = {
+        part: tuple(named[path] for path in chosen if part_of[path] == part) for part in part_of.values()
+    }
+    with ExitStack() as stack:
+        plain = {path: stack.enter_context(as_plain_file(path)) for path in chosen}
+        digests = {path: sha256_of(plain[path], str(path)) for path in chosen}
+
+        def texts() -> Iterator[Text]:
+            for path in chosen:
+                yield part_of[path], str(path), blocks_of(plain[path], str(path), digests[path])
+
+        known = [] if vocabulary is None else [repr(vocabulary)]
+        ready = token_folder("own", spec, *(part_of[path] + digests[path] for path in chosen), *known)
+        parts = tuple(dict.fromkeys(part_of.values()))
+        Preparation(name, texts, parts, spec, vocabulary).write(ready)
+    return stored(name, ready, spec, files)
+
+
+def _spec(unit: Unit, min_count: int, unknown: bool, vocabulary: Vocabulary | None) -> TokenizerSpec:
+    if unit == "words":
+        if vocabulary is not None:
+            return word_spec(vocabulary)
+        first = (EOS, UNKNOWN) if min_count > 1 else (EOS,)
+        return TokenizerSpec(unit, after=(EOS,), first=first, unknown=UNKNOWN, min_count=min_count)
+    if unknown and vocabulary is None:
+        return TokenizerSpec(unit, first=(UNKNOWN,), unknown=UNKNOWN, min_count=min_count)
+    return TokenizerSpec(unit)
 
 
 def from_bytes(name: str, text: bytes) -> Corpus:
@@ -95,24 +152,10 @@ def from_bytes(name: str, text: bytes) -> Corpus:
     return cut(name, tokens, vocab_size=256, files={"whole": (name,)})
 
 
-def cut(
-    name: str,
-    stream: Tokens,
-    *,
-    vocab_size: int,
-    tokenizer: Tokenizer = Tokenizer(),  # noqa: B008
-    files: Mapping[Part, tuple[str, ...]],
-) -> Corpus:
-    """Return a stream as a corpus: its first 90 %, the next 5 %, and the rest."""
-    train, valid = len(stream) * 90 // 100, len(stream) * 95 // 100
-    parts = stream[:train], stream[train:valid], stream[valid:]
-    return Corpus(name, *parts, vocab_size, tokenizer, stream, files)
-
-
-def from_file(path: Path | str) -> Corpus:
-    """Return a file of yours, as bytes, whatever it is encoded in."""
+def from_file_as_bytes(path: Path | str) -> Corpus:
+    """Return a file of yours as a corpus of bytes, whatever its encoding; nothing is written to disk."""
     path = Path(path)
-    with on_disk(path) as plain, reading(path):
+    with as_plain_file(path) as plain, naming_read_errors(path):
         text = plain.read_bytes()
     return from_bytes(path.name, text)
 
@@ -120,9 +163,9 @@ def from_file(path: Path | str) -> Corpus:
 def embedded() -> Corpus:
     """Return the source of the running Python's standard library: some 11 MB, on every machine.
 
-    Files in the order of their paths, without tests, installed packages, and what the
-    build of this Python wrote about itself. Another Python version has another text, so
-    results name its digest.
+    The files come in the order of their paths. Tests, installed packages, and the files that the build of
+    this Python wrote about itself are left out. Another Python version has another text, so results name
+    its digest.
     """
     library = Path(sysconfig.get_path("stdlib"))
     without = {"test", "tests", "idle_test", "site-packages", "dist-packages", "__pycache__"}

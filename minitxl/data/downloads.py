@@ -63,9 +63,9 @@ class Source:
     downloads: tuple[Download, ...]
     parts: dict[str, Part]
     """Which part the files of these names are; the first pattern that fits decides."""
-    rule: TokenizerSpec
+    spec: TokenizerSpec
     vocab_size: int | None = None
-    """Number of symbols that the rule must find, where that is known."""
+    """Number of symbols that the tokenizer must find, where that is known."""
 
 
 def _wikitext(name: str, digest: str, vocab_size: int | None) -> Source:

@@ -93,8 +93,8 @@ def listed(names: Iterable[str]) -> str:
 
 def _named(path: Path) -> Named | None:
     words = re.split(r"([./\-_])", path.as_posix())
-    places = [place for place, word in enumerate(words) if word.lower() in NAMED]
-    if len(places) != 1:
+    indices = [index for index, word in enumerate(words) if word.lower() in NAMED]
+    if len(indices) != 1:
         return None
-    (place,) = places
-    return Named(NAMED[words[place].lower()], "".join([*words[:place], "{}", *words[place + 1 :]]))
+    (index,) = indices
+    return Named(NAMED[words[index].lower()], "".join([*words[:index], "{}", *words[index + 1 :]]))

@@ -10,9 +10,9 @@ from tempfile import TemporaryDirectory
 
 from tqdm import tqdm
 
-from minitxl.data.corpora import Corpus, cut
+from minitxl.data.corpus import Corpus, cut
 from minitxl.data.parts import PARTS, Part
-from minitxl.data.token_file import TokenizerSpec, mapped, place_of, symbols, writing
+from minitxl.data.token_file import TokenizerSpec, line_and_column, mapped, symbols, writing
 from minitxl.data.tokenizer import Tokenizer, UnknownSymbolError, Vocabulary, from_counts, read_vocabulary
 from minitxl.files import data_folder
 
@@ -23,7 +23,7 @@ Texts = Callable[[], Iterator[Text]]
 VOCABULARY = "vocabulary.json"
 
 
-def place(name: str, spec: TokenizerSpec, *digests: str) -> Path:
+def token_folder(name: str, spec: TokenizerSpec, *digests: str) -> Path:
     """Return the folder of the tokens that this tokenizer makes of the texts with these digests."""
     made_of = hashlib.sha256(repr((spec, digests)).encode()).hexdigest()
     return data_folder() / f"{name}-{made_of[:16]}"
@@ -106,7 +106,7 @@ class Preparation:
                 yield vocabulary.encode(some)
             except UnknownSymbolError as error:
                 again = next(blocks for _, other, blocks in self.texts() if other == name)
-                where = place_of(error.symbol, again, name, self.spec.unit)
+                where = line_and_column(error.symbol, again, name, self.spec.unit)
                 raise ValueError(f"{error} at {where} of {name}") from None
 
 

@@ -21,7 +21,7 @@ PACKED = {
 
 
 @contextmanager
-def on_disk(path: Path) -> Iterator[Path]:
+def as_plain_file(path: Path) -> Iterator[Path]:
     """Yield a plain file with the text: the one at ``path``, or a copy of what the shell's <(command) pipes.
 
     A text is read more than once, and a pipe only once. Devices and named pipes may never
@@ -32,7 +32,7 @@ def on_disk(path: Path) -> Iterator[Path]:
         yield path
         return
     with NamedTemporaryFile() as copy:
-        with reading(path), path.open("rb") as pipe:
+        with naming_read_errors(path), path.open("rb") as pipe:
             shutil.copyfileobj(pipe, copy, BLOCK)
         copy.flush()
         _check_unpacked(Path(copy.name), path)
@@ -46,7 +46,7 @@ def blocks_of(path: Path, name: str, sha256: str) -> Iterator[bytes]:
         ValueError: at the end, where the file is no longer the one that had the digest.
     """
     digest = hashlib.sha256()
-    with reading(name), path.open("rb") as file:
+    with naming_read_errors(name), path.open("rb") as file:
         while block := file.read(BLOCK):
             digest.update(block)
             yield block
@@ -56,13 +56,13 @@ def blocks_of(path: Path, name: str, sha256: str) -> Iterator[bytes]:
 
 def sha256_of(path: Path, name: str) -> str:
     """Return the SHA-256 of a text."""
-    with reading(name), path.open("rb") as file:
+    with naming_read_errors(name), path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextmanager
-def reading(name: Path | str) -> Iterator[None]:
-    """Turn what the system says against reading a text into a ValueError that names it."""
+def naming_read_errors(name: Path | str) -> Iterator[None]:
+    """Turn an OSError of the block, which reads a text, into a ValueError that names the text."""
     try:
         yield
     except OSError as error:
@@ -71,7 +71,7 @@ def reading(name: Path | str) -> Iterator[None]:
 
 def _check_unpacked(path: Path, named: Path | None = None) -> None:
     """Raise a ValueError for an archive or a packed file, whose bytes are no text."""
-    with reading(named or path), path.open("rb") as file:
+    with naming_read_errors(named or path), path.open("rb") as file:
         begin = file.read(max(map(len, PACKED)))
     for mark, kind in PACKED.items():
         if begin.startswith(mark):

@@ -60,10 +60,10 @@ SENTENCES = TokenizerSpec(
 """Words of the One Billion Word corpus."""
 
 
-def symbols(blocks: Iterable[bytes], name: str, rule: TokenizerSpec) -> Iterator[Iterable[str]]:
+def symbols(blocks: Iterable[bytes], name: str, spec: TokenizerSpec) -> Iterator[Iterable[str]]:
     """Yield the characters or words of a UTF-8 text that comes block by block, wherever it is cut."""
     texts = _decoded(blocks, name)
-    return texts if rule.unit == "characters" else _words(texts, rule)
+    return texts if spec.unit == "characters" else _words(texts, spec)
 
 
 @contextmanager
@@ -135,7 +135,7 @@ def _header(file: BinaryIO) -> tuple[np.dtype[Any], int, int]:
     return dtype, shape[0], file.tell()
 
 
-def place_of(symbol: str, blocks: Iterable[bytes], name: str, unit: Unit) -> str:
+def line_and_column(symbol: str, blocks: Iterable[bytes], name: str, unit: Unit) -> str:
     """Return line and column where a character or word first occurs in a text, both counted from 1."""
     alone = re.escape(symbol) if unit == "characters" else rf"(?<!\S){re.escape(symbol)}(?!\S)"
     line, column = 1, 1
@@ -182,7 +182,7 @@ def _whole_lines(texts: Iterable[str]) -> Iterator[str]:
         yield rest
 
 
-def _words(texts: Iterable[str], rule: TokenizerSpec) -> Iterator[list[str]]:
+def _words(texts: Iterable[str], spec: TokenizerSpec) -> Iterator[list[str]]:
     for text in _whole_lines(texts):
         lines = text.removesuffix("\n").split("\n")
-        yield [word for line in lines for word in (*rule.before, *line.split(), *rule.after)]
+        yield [word for line in lines for word in (*spec.before, *line.split(), *spec.after)]

@@ -96,8 +96,8 @@ class Vocabulary:
 
 def read_vocabulary(path: Path) -> Vocabulary:
     """Return the vocabulary of a file that ``Vocabulary.write`` wrote."""
-    spec = {**VOCABULARY_FILE, **DIGEST}
-    content = fields.checked(read_json(path), spec, file=path, required=VOCABULARY_FILE)
+    rules = {**VOCABULARY_FILE, **DIGEST}
+    content = fields.checked(read_json(path), rules, file=path, required=VOCABULARY_FILE)
     with fields.naming(path):
         vocabulary = Vocabulary(tuple(content["symbols"]), content["unknown"])
     if content.get("sha256", vocabulary.sha256) != vocabulary.sha256:
@@ -125,7 +125,7 @@ def from_counts(
 
 
 def word_spec(vocabulary: Vocabulary) -> TokenizerSpec:
-    """Return how text becomes words of this vocabulary: the rule of One Billion Word, or that of WikiText."""
+    """Return how text becomes words of this vocabulary: as in One Billion Word, or as in WikiText."""
     return SENTENCES if "<S>" in vocabulary.ids and EOS not in vocabulary.ids else LINES
 
 
@@ -163,8 +163,8 @@ class Tokenizer:
         try:
             return torch.tensor(self.vocabulary.encode(symbols), dtype=torch.int64)
         except UnknownSymbolError as error:
-            place = symbols.index(error.symbol) + 1
-            raise ValueError(f"{error} as {self.token} {place} of {text[:40]!r}") from None
+            position = symbols.index(error.symbol) + 1
+            raise ValueError(f"{error} as {self.token} {position} of {text[:40]!r}") from None
 
     def decode(self, tokens: Iterable[int]) -> Iterator[str]:
         """Yield the text of each token; a character comes with the last of its bytes."""

@@ -22,10 +22,10 @@ from torch import Tensor
 
 from minitxl.analysis.saved_tensors import saved_bytes
 from minitxl.config import ModelConfig
-from minitxl.data.corpora import Corpus
+from minitxl.data.corpus import Corpus
 from minitxl.experiments.shared import setup
 from minitxl.experiments.shared.runner import Part, Report, named, summaries, summary
-from minitxl.fast import optimize
+from minitxl.fast import to_fast
 from minitxl.inference.config import EvaluateConfig
 from minitxl.inference.evaluation import cached, cached_losses, sliding
 from minitxl.model import TransformerLM
@@ -152,7 +152,7 @@ def bytes_kept(config: ModelConfig, train: TrainConfig) -> int:
         model = TransformerLM(config)
     tokens = torch.zeros(train.batch, train.seg_len, dtype=torch.int64)
     memory = torch.zeros(config.n_layer, train.batch, train.mem_len, config.d_model)
-    forward = partial(optimize(model).token_losses, tokens, tokens, memory)
+    forward = partial(to_fast(model).token_losses, tokens, tokens, memory)
     return saved_bytes(forward, model.parameters())
 
 

@@ -25,7 +25,7 @@ from torch import Tensor
 from minitxl.attention import Hidden
 from minitxl.config import ModelConfig
 from minitxl.data.batching import ContiguousBatches
-from minitxl.data.corpora import Corpus
+from minitxl.data.corpus import Corpus
 from minitxl.experiments import copying, memory_and_positions
 from minitxl.experiments.shared.runner import Part, Report, named, summaries, summary
 from minitxl.memory import extend
@@ -179,14 +179,14 @@ def _read_text(
     train = replace(train_config(text["train"]), seed=seed)
     train = train if chosen["memory"] else replace(train, mem_len=0)
     config = replace(model_config(text["model"]), attention=chosen["attention"])
-    lanes = ContiguousBatches(corpus.train, batch=train.batch, seg_len=train.seg_len)
-    circle, trained = train.mem_len + train.seg_len, len(lanes) * train.seg_len
+    segments = ContiguousBatches(corpus.train, batch=train.batch, seg_len=train.seg_len)
+    circle, trained = train.mem_len + train.seg_len, len(segments) * train.seg_len
     build = partial(_build, chosen["count"], circle=circle, trained=trained)
     run = loop.start(config, train, device=device, build=lambda config: build(config=config))
     model, count_on = cast(CountingLM, run.model), chosen["count"] != "restarted"
     while run.step < train.steps:
-        model.begin = run.step % len(lanes) * train.seg_len if count_on else 0
-        report(f"text, {system}, seed {seed}", train.steps, loop.train_step(run, lanes))
+        model.begin = run.step % len(segments) * train.seg_len if count_on else 0
+        report(f"text, {system}, seed {seed}", train.steps, loop.train_step(run, segments))
     test = corpus.test[: text["test_tokens"] + 1].to(device, torch.int64)
     tokens, targets = test[None, :-1], test[None, 1:]
     lengths = {"seg_len": train.seg_len, "mem_len": train.mem_len}

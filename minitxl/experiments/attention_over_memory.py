@@ -18,7 +18,7 @@ from torch import Tensor
 from minitxl.analysis.context_length import mean_change, memory_changes
 from minitxl.attention import XLAttention
 from minitxl.data.batching import ContiguousBatches
-from minitxl.data.corpora import Corpus
+from minitxl.data.corpus import Corpus
 from minitxl.experiments.shared import trained
 from minitxl.experiments.shared.runner import Part, named, summary
 from minitxl.inference.config import EvaluateConfig
@@ -103,17 +103,17 @@ def _readings(
 ) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
     """Yield tokens from memory to segment, weights, and terms, of every segment whose memory is full."""
     seg_len, mem_len = settings["train"]["seg_len"], settings["mem_len"]
-    lanes = ContiguousBatches(
+    segments = ContiguousBatches(
         corpus.test[: settings["test_tokens"]], batch=settings["lanes"], seg_len=seg_len
     )
     device, memory = next(model.parameters()).device, None
-    for index in range(len(lanes)):
-        tokens = lanes[index].tokens.to(device)
+    for index in range(len(segments)):
+        tokens = segments[index].tokens.to(device)
         _, states = model.hidden(tokens, memory)
         if memory is not None and memory.shape[2] == mem_len:
             weights = model.attention_weights(tokens, memory, window=mem_len + 1)
             end = (index + 1) * seg_len
-            yield lanes.lanes[:, end - seg_len - mem_len : end], weights, all_terms(model, states, memory)
+            yield segments.lanes[:, end - seg_len - mem_len : end], weights, all_terms(model, states, memory)
         memory = extend(memory, states, mem_len=mem_len)
 
 

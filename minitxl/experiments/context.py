@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from minitxl.analysis import context_length
-from minitxl.data.corpora import Corpus
+from minitxl.data.corpus import Corpus
 from minitxl.experiments.ablation import bits_by_offset
 from minitxl.experiments.shared import trained
 from minitxl.experiments.shared.runner import Part, named, summaries, summary

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from minitxl.analysis.dependency_reach import extend_with_gradient
 from minitxl.config import ModelConfig
-from minitxl.data.corpora import Corpus
+from minitxl.data.corpus import Corpus
 from minitxl.experiments.shared.runner import Part, Report, named, summaries, summary
 from minitxl.memory import extend, reach
 from minitxl.model import TransformerLM

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from minitxl.data.corpora import Corpus
+from minitxl.data.corpus import Corpus
 from minitxl.experiments import copying
 from minitxl.experiments.shared.runner import Part, Report, named, summaries, summary
 from minitxl.memory import extend

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from minitxl.data.batching import ContiguousBatches
-from minitxl.data.corpora import Corpus
+from minitxl.data.corpus import Corpus
 from minitxl.experiments.shared import setup
 from minitxl.experiments.shared.runner import Report
 from minitxl.inference.evaluation import Score, cached, sliding
@@ -46,10 +46,10 @@ def run(
     """Train all three in turn, step by step, then evaluate each."""
     runs = one_change_apart(settings, seed=seed, device=device)
     train = runs["xl"].settings
-    lanes = ContiguousBatches(corpus.train, batch=train.batch, seg_len=train.seg_len)
+    segments = ContiguousBatches(corpus.train, batch=train.batch, seg_len=train.seg_len)
     records: dict[str, list[Record]] = {name: [] for name in runs}
     valid = setup.validation_text(corpus, train)
-    steps = (loop.train_steps(run, lanes, valid) for run in runs.values())
+    steps = (loop.train_steps(run, segments, valid) for run in runs.values())
     for step in zip(*steps, strict=True):
         for name, record in zip(runs, step, strict=True):
             records[name].append(record)

@@ -13,7 +13,7 @@ import torch
 
 from minitxl.analysis.dependency_reach import changes, extend_with_gradient, farthest, gradients, propagate
 from minitxl.config import ModelConfig
-from minitxl.data.corpora import Corpus
+from minitxl.data.corpus import Corpus
 from minitxl.experiments.shared.runner import Part, Report, named
 from minitxl.memory import extend, reach
 from minitxl.model import TransformerLM

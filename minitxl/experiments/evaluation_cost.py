@@ -24,9 +24,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from minitxl.config import ModelConfig
-from minitxl.data.corpora import Corpus
+from minitxl.data.corpus import Corpus
 from minitxl.experiments.shared.runner import Part, Report, named, spread
-from minitxl.fast import kv_cache, optimize
+from minitxl.fast import kv_cache, to_fast
 from minitxl.inference.evaluation import Stream
 from minitxl.model import TransformerLM
 from minitxl.pretrained.presets import enwik8_base, enwik8_large
@@ -160,7 +160,7 @@ class Sliding:
     """
 
     def __init__(self, model: TransformerLM, stream: Stream, *, attention_len: int, windows: int) -> None:
-        self.model = optimize(model).eval()
+        self.model = to_fast(model).eval()
         self.inputs = stream[: attention_len + windows - 1].unfold(0, attention_len, 1)
         self.targets = rearrange(stream[attention_len : attention_len + windows], "window -> window 1")
         self()

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from minitxl.data.corpora import Corpus
+from minitxl.data.corpus import Corpus
 from minitxl.experiments.shared import setup
 from minitxl.experiments.shared.runner import Part, Report
 from minitxl.inference.config import EvaluateConfig

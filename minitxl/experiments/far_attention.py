@@ -17,12 +17,12 @@ from einops import rearrange, reduce
 from jaxtyping import Float
 from torch import Tensor
 
-from minitxl.data.corpora import Corpus
+from minitxl.data.corpus import Corpus
 from minitxl.experiments import later_positions
 from minitxl.experiments.attention_over_memory import by_distance
 from minitxl.experiments.later_positions import keep_first
 from minitxl.experiments.shared.runner import Part, Report, named, summary
-from minitxl.fast import restore
+from minitxl.fast import to_plain
 from minitxl.inference.config import EvaluateConfig
 from minitxl.inference.evaluation import cached
 from minitxl.memory import extend
@@ -70,7 +70,7 @@ def _train_and_look(
         report=report,
     )
     train = run.settings
-    model = restore(run.model).eval()
+    model = to_plain(run.model).eval()
     if not chosen["memory"]:
         return oldest_places(model, corpus.test[: settings["looked_at"]], settings)
     test, seg_len = corpus.test[: settings["test_tokens"] + 1], train.seg_len

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from minitxl.data.corpora import Corpus
+from minitxl.data.corpus import Corpus
 from minitxl.experiments.shared.runner import Part, Report, named, spread
 from minitxl.fast import fast_evaluation, kv_cache
 from minitxl.model import TransformerLM

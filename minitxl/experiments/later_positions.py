@@ -21,7 +21,7 @@ from torch import Tensor
 
 from minitxl.analysis.context_length import context_losses
 from minitxl.config import ModelConfig
-from minitxl.data.corpora import Corpus
+from minitxl.data.corpus import Corpus
 from minitxl.experiments.ablation import equal_parameters
 from minitxl.experiments.shared import setup
 from minitxl.experiments.shared.runner import Part, Report, differences, named, summary

@@ -12,7 +12,7 @@ from typing import Any
 from torch import Tensor
 
 from minitxl.config import ModelConfig
-from minitxl.data.corpora import Corpus
+from minitxl.data.corpus import Corpus
 from minitxl.experiments.shared import setup
 from minitxl.experiments.shared.runner import Part, Report, named, summary
 from minitxl.inference.config import EvaluateConfig

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from minitxl.attention import Heads, Keys, Scores, content_scores
 from minitxl.config import ModelConfig
-from minitxl.data.corpora import Corpus
+from minitxl.data.corpus import Corpus
 from minitxl.experiments import later_positions
 from minitxl.experiments.shared.runner import Part, Report, differences, named, summary
 from minitxl.experiments.without_terms import losses_with_memory

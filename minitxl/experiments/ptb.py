@@ -19,8 +19,8 @@ from typing import Any
 from torch import Tensor
 
 from minitxl.config import ModelConfig
-from minitxl.data import datasets, prepare
-from minitxl.data.corpora import Corpus
+from minitxl.data import corpora, prepare
+from minitxl.data.corpus import Corpus
 from minitxl.data.downloads import SOURCES
 from minitxl.experiments import ptb_reading
 from minitxl.experiments.ptb_training import SYSTEMS, kept_model, train_of
@@ -70,14 +70,14 @@ CITED = {
 def corpus() -> Corpus:
     """Return the Penn Treebank from the data folder. Raise a ValueError where it was never put there."""
     source = SOURCES["ptb"]
-    ready = prepare.place("ptb", source.rule, *(download.digest for download in source.downloads))
+    ready = prepare.token_folder("ptb", source.spec, *(download.digest for download in source.downloads))
     files = [ready.parent / download.name for download in source.downloads]
     if not ready.is_dir() and not all(path.exists() for path in files):
         raise ValueError(
             f"the experiment ptb must find the Penn Treebank in {ready.parent}, got none: "
             f"a command with --data ptb downloads it there"
         )
-    return datasets.load("ptb")
+    return corpora.load("ptb")
 
 
 def settings(profile: str, corpus: Corpus) -> dict[str, Any]:

@@ -12,14 +12,14 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import pad
 
-from minitxl.analysis.lstm import LSTMLM
-from minitxl.data.corpora import Corpus
+from minitxl.data.corpus import Corpus
 from minitxl.data.detokenizer import is_cut, joined
 from minitxl.experiments.shared.trained import Model
 from minitxl.fast import fast_evaluation
 from minitxl.inference import generation
 from minitxl.inference.config import EvaluateConfig
 from minitxl.inference.evaluation import cached_losses, sliding_losses
+from minitxl.lstm import LSTMLM
 from minitxl.model import TransformerLM
 
 Losses = Float[Tensor, " target"]

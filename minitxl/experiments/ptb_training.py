@@ -16,14 +16,14 @@ from jaxtyping import Float
 from torch import Tensor
 
 from minitxl.adaptive import AdaptiveSoftmax
-from minitxl.analysis.lstm import LSTMLM, LSTMConfig
 from minitxl.config import ModelConfig
-from minitxl.data.corpora import Corpus
+from minitxl.data.corpus import Corpus
 from minitxl.experiments.shared import setup
 from minitxl.experiments.shared.fingerprints import TINY, exact, merged, tiny_corpus
 from minitxl.experiments.shared.runner import Report
 from minitxl.experiments.shared.trained import Model, kept, of_equal_size, train_lstm
-from minitxl.fast import optimize
+from minitxl.fast import to_fast
+from minitxl.lstm import LSTMLM, LSTMConfig
 from minitxl.model import Tokens, TransformerLM
 from minitxl.training import checkpoints
 from minitxl.training.config import TrainConfig
@@ -131,4 +131,4 @@ def _train(
         )
         return run.model_to_evaluate, records
     build = partial(AdaptiveLSTM, config, tuple(settings["model"]["cutoffs"]))
-    return train_lstm(corpus, lambda: optimize(build()), train, label=label, device=device, report=report)
+    return train_lstm(corpus, lambda: to_fast(build()), train, label=label, device=device, report=report)

@@ -11,10 +11,10 @@ from typing import Any
 import torch
 from einops import reduce
 
-from minitxl.data.corpora import Corpus
+from minitxl.data.corpus import Corpus
 from minitxl.experiments import copying
 from minitxl.experiments.shared.runner import Part, Report, named, summaries
-from minitxl.fast import restore
+from minitxl.fast import to_plain
 from minitxl.memory import extend
 
 SEEDS = [0, 1, 2]
@@ -39,7 +39,7 @@ def _routes(settings: dict[str, Any], distance: int, seed: int, device: str, rep
     """Return accuracy by offset, and for [layer head offset] the distance of most weight, and that weight."""
     (update,) = settings["updates"]
     model, random = copying.trained(settings, update, distance, seed, device, report)
-    model = restore(model)
+    model = to_plain(model)
     stream = copying.streams(settings, settings["test_streams"], random).to(device)
     memory = None
     with torch.inference_mode():

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from minitxl.data.corpora import Corpus
+from minitxl.data.corpus import Corpus
 from minitxl.experiments.shared import trained
 from minitxl.experiments.shared.runner import Part, Report
 from minitxl.inference.evaluation import cached

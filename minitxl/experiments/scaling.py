@@ -28,7 +28,7 @@ from minitxl.analysis.flops import parameters, step_operations
 from minitxl.analysis.saved_tensors import FLOAT, held
 from minitxl.config import ModelConfig
 from minitxl.data.batching import ContiguousBatches
-from minitxl.data.corpora import Corpus
+from minitxl.data.corpus import Corpus
 from minitxl.experiments.shared.runner import Part, Report, named, rounded, spread
 from minitxl.pretrained.presets import FOR_ONE_CORE, PRESETS
 from minitxl.training import loop
@@ -110,10 +110,10 @@ def _steps(
         generator=random,
     )
     run = loop.start(model, train, device=device)
-    lanes, seconds = ContiguousBatches(text, batch=train.batch, seg_len=train.seg_len), []
+    segments, seconds = ContiguousBatches(text, batch=train.batch, seg_len=train.seg_len), []
     for _ in range(count):
         began = perf_counter()
-        record = loop.train_step(run, lanes)
+        record = loop.train_step(run, segments)
         if device == "cuda":
             torch.cuda.synchronize()
         seconds.append(perf_counter() - began)

@@ -10,7 +10,7 @@ from functools import partial
 from statistics import mean
 from typing import Any
 
-from minitxl.data.corpora import Corpus
+from minitxl.data.corpus import Corpus
 from minitxl.experiments import copying
 from minitxl.experiments.shared.runner import Part, Report, named, summaries, summary
 

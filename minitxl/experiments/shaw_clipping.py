@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
 from minitxl.attention import ShawAttention
-from minitxl.data.corpora import Corpus
+from minitxl.data.corpus import Corpus
 from minitxl.experiments import ablation
 from minitxl.experiments.shared import setup
 from minitxl.experiments.shared.runner import Part, Report, named, summaries

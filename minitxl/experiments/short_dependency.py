@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from minitxl.data.corpora import Corpus
+from minitxl.data.corpus import Corpus
 from minitxl.data.token_file import Tokens
 from minitxl.experiments import ablation
 from minitxl.experiments.shared.runner import Part

@@ -10,7 +10,7 @@ from statistics import mean
 from typing import Any
 
 from minitxl.data.batching import ContiguousBatches
-from minitxl.data.corpora import Corpus
+from minitxl.data.corpus import Corpus
 from minitxl.experiments import demo
 from minitxl.experiments.ablation import bits_by_offset
 from minitxl.experiments.shared.runner import Part, Report, differences, summaries, summary
@@ -42,8 +42,8 @@ def _train_and_read(
     test = corpus.test[: settings["test_tokens"] + 1]
     for name, run in demo.one_change_apart(settings, seed=seed, device=device).items():
         train = run.settings
-        lanes = ContiguousBatches(corpus.train, batch=train.batch, seg_len=train.seg_len)
-        for record in loop.train_steps(run, lanes):
+        segments = ContiguousBatches(corpus.train, batch=train.batch, seg_len=train.seg_len)
+        for record in loop.train_steps(run, segments):
             report(f"{name}, seed {seed}", train.steps, record)
         bits[name] = bits_by_offset(run.model, test, train.evaluation)
     return bits

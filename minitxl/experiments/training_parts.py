@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from minitxl.data.batching import ContiguousBatches, Segment
-from minitxl.data.corpora import Corpus
+from minitxl.data.corpus import Corpus
 from minitxl.experiments.shared import setup
 from minitxl.experiments.shared.runner import Part, Report, differences, named, summary
 from minitxl.inference.evaluation import cached_losses
@@ -89,8 +89,8 @@ def _train_and_score(
         seed=seed,
     )
     run = loop.start(model_config(settings["model"]), train, device=device)
-    lanes = ShuffledLanes if change == "shuffled_lanes" else ContiguousBatches
-    for record in loop.train_steps(run, lanes(corpus.train, batch=train.batch, seg_len=train.seg_len)):
+    kind = ShuffledLanes if change == "shuffled_lanes" else ContiguousBatches
+    for record in loop.train_steps(run, kind(corpus.train, batch=train.batch, seg_len=train.seg_len)):
         report(f"{label(change, steps)}, seed {seed}", steps, record)
     nats = cached_losses(run.model, corpus.test[: settings["test_tokens"] + 1], train.evaluation)
     return nats.double().mean().item() / log(2)

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from minitxl.attention import Hidden, LayerMemory, Scores, XLAttention, content_scores, distance_scores
 from minitxl.config import ModelConfig
-from minitxl.data.corpora import Corpus
+from minitxl.data.corpus import Corpus
 from minitxl.experiments.shared import setup
 from minitxl.experiments.shared.runner import Part, Report, named, summary
 from minitxl.fast import fast_evaluation
@@ -41,7 +41,7 @@ class AllButOne(XLAttention):
 
     def scores(self, x: Hidden, memory: LayerMemory | None = None, *, clamp_len: int | None = None) -> Scores:
         """Return the terms there are; a, b, c and d are 1, and 0 where the term is missing."""
-        q, k, r = self.projections(x, memory, clamp_len)
+        q, k, r = self.queries_keys_distances(x, memory, clamp_len)
         u, v = (rearrange(bias, "head dim -> head 1 dim") for bias in (self.u, self.v))
         a, b, c, d = self.has.values()
         return (content_scores(a * q + c * u, k) + distance_scores(b * q + d * v, r)) / sqrt(self.d_head)

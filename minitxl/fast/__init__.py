@@ -2,10 +2,10 @@
 
 from minitxl import fast
 
-fast_model = fast.optimize(model)   # the same parameters, other modules around them
-model = fast.restore(fast_model)    # the same parameters, the modules of the paper
+fast_model = fast.to_fast(model)  # the same parameters, other modules around them
+model = fast.to_plain(fast_model)  # the same parameters, the modules of the paper
 """
 
-from minitxl.fast.convert import fast_evaluation, optimize, restore
+from minitxl.fast.convert import fast_evaluation, to_fast, to_plain
 
-__all__ = ["fast_evaluation", "optimize", "restore"]
+__all__ = ["fast_evaluation", "to_fast", "to_plain"]

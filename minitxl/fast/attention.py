@@ -75,11 +75,13 @@ class FastXLAttention(XLAttention):
         if not _is_fast(self.drop, x):
             return super().forward(x, memory, **options)
         check_segment(x, memory, options, weight=self.W_q.weight)
-        q, k, v = _queries_keys_values(self, self.W_kE, x, memory)
+        q, k, values = _queries_keys_values(self, self.W_kE, x, memory)
         r = project_distances(self, k.shape[2], x, options.get("clamp_len"))
         rate = self.drop.p if self.training else 0.0
-        q_u, q_v = biased_queries(self, q)
-        inputs = AttentionInputs(q_u, q_v, k, v, r, rate, options.get("window"), options.get("key_mask"))
+        q_plus_u, q_plus_v = biased_queries(self, q)
+        inputs = AttentionInputs(
+            q_plus_u, q_plus_v, k, values, r, rate, options.get("window"), options.get("key_mask")
+        )
         return self.W_o(merge_heads(relative_attention(inputs)))
 
 
@@ -93,15 +95,15 @@ class FastRotaryAttention(RotaryAttention):
         if not _is_fast(self.drop, x) or options.get("clamp_len") is not None:
             return super().forward(x, memory, **options)
         check_segment(x, memory, options, weight=self.W_q.weight)
-        q, k, v = _queries_keys_values(self, self.W_k, x, memory)
+        q, k, values = _queries_keys_values(self, self.W_k, x, memory)
         n_query, n_key = q.shape[2], k.shape[2]
         sin, cos = sin_and_cos(torch.arange(n_key, device=x.device), self.d_head, x.dtype)
         q = turn(q, sin[n_key - n_query :], cos[n_key - n_query :])
-        return _attend(self, q, turn(k, sin, cos), v, options)
+        return _attend(self, q, turn(k, sin, cos), values, options)
 
 
 class _FastBiasedAttention(BiasedAttention):
-    """A bias for head and distance as relative attention with q_v = 1 and r = the bias."""
+    """A bias for head and distance as relative attention with q_plus_v = 1 and r = the bias."""
 
     def forward(
         self, x: Hidden, memory: LayerMemory | None = None, **options: Unpack[AttentionOptions]
@@ -110,10 +112,10 @@ class _FastBiasedAttention(BiasedAttention):
         if not _is_fast(self.drop, x):
             return super().forward(x, memory, **options)
         check_segment(x, memory, options, weight=self.W_q.weight)
-        q, k, v = _queries_keys_values(self, self.W_k, x, memory)
+        q, k, values = _queries_keys_values(self, self.W_k, x, memory)
         rate = self.drop.p if self.training else 0.0
         return self.W_o(
-            merge_heads(relative_attention(bias_as_distances(self, q, k, v, rate=rate, **options)))
+            merge_heads(relative_attention(bias_as_distances(self, q, k, values, rate=rate, **options)))
         )
 
 
@@ -139,24 +141,28 @@ def _queries_keys_values(
     """Return queries of the segment, keys and values of memory and segment."""
     memory, n_head = x[:, :0] if memory is None else memory, attention.n_head
     q = split_heads(apply_linear(attention.W_q, x), n_head)
-    v = keys_or_values(attention.W_v, memory, x, n_head)
-    return q, keys_or_values(W_k, memory, x, n_head), v
+    values = keys_or_values(attention.W_v, memory, x, n_head)
+    return q, keys_or_values(W_k, memory, x, n_head), values
 
 
 def _attend(
-    attention: MultiHeadAttention | RotaryAttention, q: Heads, k: Keys, v: Keys, options: AttentionOptions
+    attention: MultiHeadAttention | RotaryAttention,
+    q: Heads,
+    k: Keys,
+    values: Keys,
+    options: AttentionOptions,
 ) -> Hidden:
     """Return the attention's output by ``dot_product_attention``."""
     rate = attention.drop.p if attention.training else 0.0
     window, key_mask = options.get("window"), options.get("key_mask")
-    heads = dot_product_attention(q, k, v, rate=rate, window=window, key_mask=key_mask)
+    heads = dot_product_attention(q, k, values, rate=rate, window=window, key_mask=key_mask)
     return attention.W_o(merge_heads(heads))
 
 
 def dot_product_attention(
     q: Heads,
     k: Keys,
-    v: Keys,
+    values: Keys,
     *,
     rate: float = 0.0,
     window: int | None = None,
@@ -167,22 +173,22 @@ def dot_product_attention(
     With ``is_causal`` and no mask PyTorch skips future keys.
     """
     if q.device.type == "cpu" and q.shape[2] * k.shape[2] >= WORTH_BLOCKS:
-        return cpu_attention.products_in_blocks(q, k, v, rate=rate, window=window, key_mask=key_mask)
+        return cpu_attention.products_in_blocks(q, k, values, rate=rate, window=window, key_mask=key_mask)
     if q.shape[2] == k.shape[2] and window is None and key_mask is None:
-        return scaled_dot_product_attention(q, k, v, is_causal=True, dropout_p=rate)
+        return scaled_dot_product_attention(q, k, values, is_causal=True, dropout_p=rate)
     mask = attention_mask(q.shape[2], k.shape[2], window=window, key_mask=key_mask, device=q.device)
     mask = rearrange(mask, "batch query key -> batch 1 query key")
-    return scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=rate)
+    return scaled_dot_product_attention(q, k, values, attn_mask=mask, dropout_p=rate)
 
 
 def relative_attention(inputs: AttentionInputs) -> Heads:
     """Return the heads of ``XLAttention`` by the implementation for the inputs' device."""
-    return cpu_attention.in_blocks(inputs) if inputs.q_u.device.type == "cpu" else sdpa_bias(inputs)
+    return cpu_attention.in_blocks(inputs) if inputs.q_plus_u.device.type == "cpu" else sdpa_bias(inputs)
 
 
 def sdpa_bias(inputs: AttentionInputs) -> Heads:
     """Return the outputs of PyTorch's attention with (b) + (d) of Transformer-XL as its bias."""
-    q_u, q_v, k, v, r, rate, *_ = inputs
+    q_plus_u, q_plus_v, k, values, r, rate, *_ = inputs
     masked = rearrange(~inputs.mask(), "batch query key -> batch 1 query key")
-    bias = distance_scores(q_v, r[:, 1:]).masked_fill(masked, float("-inf"))
-    return scaled_dot_product_attention(q_u, k, v, attn_mask=bias, dropout_p=rate, scale=1.0)
+    bias = distance_scores(q_plus_v, r[:, 1:]).masked_fill(masked, float("-inf"))
+    return scaled_dot_product_attention(q_plus_u, k, values, attn_mask=bias, dropout_p=rate, scale=1.0)

@@ -1,6 +1,6 @@
 """Each attention's heads, computed from the keys and values of the key-value cache.
 
-A function for a class takes the attention, queries q that are not divided by √d_head, keys k and values v of
+A function for a class takes the attention, queries q that are not divided by √d_head, keys k and values of
 memory and segment, XL's projected distances r, and the options of the call. It returns the heads' outputs.
 """
 
@@ -39,41 +39,43 @@ def absolute_heads(
     attention: MultiHeadAttention,
     q: Heads,
     k: Keys,
-    v: Keys,
+    values: Keys,
     r: ProjectedDistances,
     **options: Unpack[AttentionOptions],
 ) -> Heads:
     """Return the heads of absolute attention, whose positions are in the states."""
-    return dot_product_attention(q, k, v, window=options["window"], key_mask=options["key_mask"])
+    return dot_product_attention(q, k, values, window=options["window"], key_mask=options["key_mask"])
 
 
 def shaw_heads(
     attention: ShawAttention,
     q: Heads,
     k: Keys,
-    v: Keys,
+    values: Keys,
     r: ProjectedDistances,
     **options: Unpack[AttentionOptions],
 ) -> Heads:
     """Return the heads of Shaw's attention."""
     mask = _mask(q, k, options)
-    q, k, v = (heads.to(attention.a_K.dtype) for heads in (q, k, v))
+    q, k, values = (heads.to(attention.a_K.dtype) for heads in (q, k, values))
     weights = attention.shaw_weights(q, k, mask, options["clamp_len"])
-    return attention.shaw_values(weights, v, options["clamp_len"])
+    return attention.shaw_values(weights, values, options["clamp_len"])
 
 
 def xl_heads(
     attention: XLAttention,
     q: Heads,
     k: Keys,
-    v: Keys,
+    values: Keys,
     r: ProjectedDistances,
     **options: Unpack[AttentionOptions],
 ) -> Heads:
     """Return the heads of Transformer-XL's attention."""
     r = r[:, -k.shape[2] - 1 :]  # distances n_key … 0, one more than keys (fast.inputs)
-    q_u, q_v = biased_queries(attention, q)
-    inputs = AttentionInputs(q_u, q_v, k, v, r, window=options["window"], key_mask=options["key_mask"])
+    q_plus_u, q_plus_v = biased_queries(attention, q)
+    inputs = AttentionInputs(
+        q_plus_u, q_plus_v, k, values, r, window=options["window"], key_mask=options["key_mask"]
+    )
     return relative_to_one(inputs) if q.shape[2] == 1 else relative_attention(inputs)
 
 
@@ -81,26 +83,26 @@ def rotary_heads(
     attention: RotaryAttention,
     q: Heads,
     k: Keys,
-    v: Keys,
+    values: Keys,
     r: ProjectedDistances,
     **options: Unpack[AttentionOptions],
 ) -> Heads:
     """Return the heads of rotary attention; without a clamp_len its queries and keys come rotated."""
-    if options["clamp_len"] is None:  # queries and keys are rotated: kv_cache._attend
-        return dot_product_attention(q, k, v, window=options["window"], key_mask=options["key_mask"])
-    return masked_softmax(attention.scores(q, k, options["clamp_len"]), _mask(q, k, options)) @ v
+    if options["clamp_len"] is None:  # queries and keys are rotated: cached_model._attention
+        return dot_product_attention(q, k, values, window=options["window"], key_mask=options["key_mask"])
+    return masked_softmax(attention.scores(q, k, options["clamp_len"]), _mask(q, k, options)) @ values
 
 
 def biased_heads(
     attention: BiasedAttention,
     q: Heads,
     k: Keys,
-    v: Keys,
+    values: Keys,
     r: ProjectedDistances,
     **options: Unpack[AttentionOptions],
 ) -> Heads:
     """Return the heads of an attention with a bias for each head and distance."""
-    inputs = bias_as_distances(attention, q, k, v, **options)
+    inputs = bias_as_distances(attention, q, k, values, **options)
     return relative_to_one(inputs) if q.shape[2] == 1 else relative_attention(inputs)
 
 
@@ -124,9 +126,9 @@ HEADS: dict[type, Callable[..., Heads]] = {
 
 def relative_to_one(inputs: AttentionInputs) -> Float[Tensor, "batch head 1 dim"]:
     """Return ``relative_attention`` for a single query, whose distances are in the keys' order already."""
-    q_u, q_v, k, v, r, _, window, key_mask = inputs
-    bd = r[:, 1:] @ rearrange(q_v, "batch head 1 dim -> head dim batch")
-    ac = k @ q_u.mT  # the long factor on the left, which bfloat16's product on a CPU needs to be fast
+    q_plus_u, q_plus_v, k, values, r, _, window, key_mask = inputs
+    bd = r[:, 1:] @ rearrange(q_plus_v, "batch head 1 dim -> head dim batch")
+    ac = k @ q_plus_u.mT  # the long factor on the left, which bfloat16's product on a CPU needs to be fast
     scores = ac.mT + rearrange(bd, "head key batch -> batch head 1 key")
     masked = key_mask is not None or (window is not None and window < k.shape[2])
-    return masked_softmax(scores, inputs.mask() if masked else None) @ v
+    return masked_softmax(scores, inputs.mask() if masked else None) @ values

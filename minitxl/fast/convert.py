@@ -26,8 +26,9 @@ from minitxl.fast.bfloat16 import Precision, check_precision, products_in
 from minitxl.fast.dropout import FastDropout, FastVariationalDropout
 from minitxl.fast.feed_forward import FastFeedForward
 from minitxl.fast.linear import FastLinear
-from minitxl.fast.softmax import FastAdaptiveSoftmax
+from minitxl.fast.softmax import FastAdaptiveSoftmax, FastLSTMLM
 from minitxl.later_attention import ALiBiAttention, RotaryAttention, T5Attention
+from minitxl.lstm import LSTMLM
 
 Model = TypeVar("Model", bound=nn.Module)
 
@@ -42,12 +43,13 @@ FAST: dict[type[nn.Module], type[nn.Module]] = {
     ALiBiAttention: FastALiBiAttention,
     T5Attention: FastT5Attention,
     AdaptiveSoftmax: FastAdaptiveSoftmax,
+    LSTMLM: FastLSTMLM,
 }
 """Exact classes only: a subclass that is not in the table is left unchanged."""
 PLAIN = {fast: plain for plain, fast in FAST.items()}
 
 
-def optimize(model: Model) -> Model:
+def to_fast(model: Model) -> Model:
     """Return a fast model that shares all parameters and buffers with ``model``, which stays as it is.
 
     Training one trains the other. The mode (training or evaluation) is the model's at this moment.
@@ -56,23 +58,23 @@ def optimize(model: Model) -> Model:
     return _replaced(model, FAST, {})
 
 
-def to_decode(model: Model, precision: Precision = "float32", *, rows: int = 1) -> Model:
-    """Return the fast model in evaluation mode, as the key-value cache runs it on about so many rows.
+def to_decode(model: Model, precision: Precision = "float32", *, batch: int = 1) -> Model:
+    """Return the fast model in evaluation mode, for the key-value cache of about ``batch`` texts.
 
     With bfloat16 its products have a rounded copy of their matrices, half as large; on a CUDA GPU and on a
     CPU alike. Embeddings, biases and norms are those of ``model``.
     """
-    fast_model = optimize(model).eval()
+    fast_model = to_fast(model).eval()
     check_precision(precision, next(model.parameters()).device)
     if precision == "bfloat16":
         for module in fast_model.modules():
             if isinstance(module, FastLinear):
-                module.pack(rows)
+                module.pack(batch)
     return fast_model
 
 
-def restore(model: Model) -> Model:
-    """Return the modules of the paper around the parameters of a fast model: undo ``optimize``."""
+def to_plain(model: Model) -> Model:
+    """Return the modules of the paper around the parameters of a fast model: the inverse of ``to_fast``."""
     check_kind("model", model, nn.Module)
     return _replaced(model, PLAIN, {})
 
@@ -82,7 +84,7 @@ def fast_evaluation(model: Model, precision: Precision = "float32") -> Iterator[
     """Yield the fast model in evaluation mode, without gradients; ``model`` stays as it is."""
     device = next(check_kind("model", model, nn.Module).parameters()).device
     with torch.inference_mode(), products_in(precision, device):
-        yield optimize(model).eval()
+        yield to_fast(model).eval()
 
 
 def _replaced(

@@ -11,11 +11,13 @@ does, so ``rel_shift`` is a view that begins n_query numbers later. The products
 column end up at keys of the future, which are masked.
 
 **The backward pass** keeps the weights α and nothing else of their size. With dS the gradient of the
-scores and S' = q_v rᵀ their padded product, dS' is dS written through the same view, dq_v = dS' r, and
-dr = dS'ᵀ q_v.
+scores and S' = (q + v) rᵀ their padded product, dS' is dS written through the same view,
+d(q + v) = dS' r, and dr = dS'ᵀ (q + v).
+
+**Names.** ``q_plus_u`` and ``q_plus_v`` are q + u and q + v, with the biases u and v. ``v`` means values.
 
 **Without distances.** Where a score is a product of query and key alone (absolute and rotary positions),
-q_v and r are None, and the blocks are computed without them.
+q_plus_v and r are None, and the blocks are computed without them.
 """
 
 from collections.abc import Iterator
@@ -41,21 +43,21 @@ SCORES = 2**19
 softmax_backward = torch.ops.aten._softmax_backward_data.out
 """α_ij (dα_ij - Σ_l α_il dα_il) of weights α and their gradient dα."""
 
-Rows = Float[Tensor, "row query dim"]
-KeyRows = Float[Tensor, "row key dim"]
-"""A row for each head of each text, (batch head)."""
-DistanceQueries = Float[Tensor, "row query width"]
+QueriesByHead = Float[Tensor, "batch_head query dim"]
+KeysByHead = Float[Tensor, "batch_head key dim"]
+"""``batch_head`` counts the heads of all texts: those of the first text, then those of the second …"""
+DistanceQueries = Float[Tensor, "batch_head query width"]
 """Queries for products with distances: as wide as a head, or 1 where a distance is a number (ALiBi, T5)."""
-DistanceRows = Float[Tensor, "some dist width"]
-"""A row for each head, or for each head of as many texts as are computed at once."""
+DistancesByHead = Float[Tensor, "some dist width"]
+"""``some`` counts the heads of one text, or of as many texts as are computed at once."""
 
 
 def in_blocks(inputs: AttentionInputs) -> Heads:
     """Return the heads of relative attention, computed block by block."""
-    q_u, q_v, k, v, r, rate, window, key_mask = inputs
-    rows = rows_at_once(q_u, k)
-    r = repeat(r, "head dist dim -> (text head) dist dim", text=max(1, rows // len(r)))
-    return _heads(q_u, _rows(q_v), k, v, r, rows, rate, window, key_mask)
+    q_plus_u, q_plus_v, k, v, r, rate, window, key_mask = inputs
+    chunk = heads_at_once(q_plus_u, k)
+    r = repeat(r, "head dist dim -> (text head) dist dim", text=max(1, chunk // len(r)))
+    return _heads(q_plus_u, _by_head(q_plus_v), k, v, r, chunk, rate, window, key_mask)
 
 
 def products_in_blocks(
@@ -63,21 +65,26 @@ def products_in_blocks(
 ) -> Heads:
     """Return the heads of attention without distances, softmax(q_i · k_j / √d_head) v_j, block by block."""
     q = q / sqrt(q.shape[3])
-    return _heads(q, None, k, v, None, rows_at_once(q, k), rate, window, key_mask)
+    return _heads(q, None, k, v, None, heads_at_once(q, k), rate, window, key_mask)
 
 
 def _heads(
-    q_u: Heads, q_v: DistanceQueries | None, k: Keys, v: Keys, r: DistanceRows | None, *options: Any
+    q_plus_u: Heads,
+    q_plus_v: DistanceQueries | None,
+    k: Keys,
+    v: Keys,
+    r: DistancesByHead | None,
+    *options: Any,
 ) -> Heads:
-    out = Blocks.apply(_rows(q_u), q_v, _rows(k), _rows(v), r, *options)  # type: ignore[no-untyped-call]
-    return rearrange(out, "(batch head) query dim -> batch head query dim", batch=len(q_u))
+    out = Blocks.apply(_by_head(q_plus_u), q_plus_v, _by_head(k), _by_head(v), r, *options)  # type: ignore[no-untyped-call]
+    return rearrange(out, "(batch head) query dim -> batch head query dim", batch=len(q_plus_u))
 
 
-def _rows(heads: Keys) -> KeyRows:
+def _by_head(heads: Keys) -> KeysByHead:
     return rearrange(heads, "batch head pos dim -> (batch head) pos dim")
 
 
-def rows_at_once(q: Heads, k: Keys) -> int:
+def heads_at_once(q: Heads, k: Keys) -> int:
     """Return how many heads, of one text or of several, have about ``SCORES`` scores in a block.
 
     All chunks are equal: the result divides a text's number of heads, or is the heads of several texts whose
@@ -86,12 +93,12 @@ def rows_at_once(q: Heads, k: Keys) -> int:
     batch, head, n_query, _ = q.shape
     most = max(2, SCORES // max(1, min(BLOCK, n_query) * k.shape[2]))
     if most < head:
-        return max(rows for rows in range(1, most + 1) if head % rows == 0)
+        return max(some for some in range(1, most + 1) if head % some == 0)
     return head * max(texts for texts in range(1, batch + 1) if batch % texts == 0 and texts * head <= most)
 
 
 class Blocks(torch.autograd.Function):
-    """Attention with or without distances, ``rows`` at once: a row is one head of one text.
+    """Attention with or without distances, ``chunk`` heads at once, of one text or of several.
 
     The queries come scaled, and where u and v exist with these added.
     """
@@ -99,31 +106,33 @@ class Blocks(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,
-        q_u: Rows,
-        q_v: DistanceQueries | None,
-        k: KeyRows,
-        v: KeyRows,
-        r: DistanceRows | None,
-        rows: int,
+        q_plus_u: QueriesByHead,
+        q_plus_v: DistanceQueries | None,
+        k: KeysByHead,
+        v: KeysByHead,
+        r: DistancesByHead | None,
+        chunk: int,
         rate: float,
         window: int | None,
         key_mask: KeyMask | None,
-    ) -> Rows:
+    ) -> QueriesByHead:
         needs_backward = any(ctx.needs_input_grad)
-        out, saved = torch.empty_like(q_u), []
-        products, buffer = (_buffer(q_u, k, rows) for _ in range(2))
-        for queries, keys, dists in _blocks(q_u, k, window):
+        out, saved = torch.empty_like(q_plus_u), []
+        products, buffer = (_buffer(q_plus_u, k, chunk) for _ in range(2))
+        for queries, keys, dists in _blocks(q_plus_u, k, window):
             n_query, n_key = queries.stop - queries.start, keys.stop - keys.start
-            added = _additive_mask(q_u, queries, keys, window, key_mask)
-            padded = None if r is None else _slice(products, rows, n_query, n_key + 1)
-            reused = None if needs_backward else _slice(buffer, rows, n_query, n_key)
-            here = _parts((out, queries), (q_u, queries), (q_v, queries), (k, keys), (v, keys), (r, dists))
-            for out_, q_u_, q_v_, k_, v_, r_, added_ in _in_chunks(rows, *here, added):
+            added = _additive_mask(q_plus_u, queries, keys, window, key_mask)
+            padded = None if r is None else _slice(products, chunk, n_query, n_key + 1)
+            reused = None if needs_backward else _slice(buffer, chunk, n_query, n_key)
+            here = _parts(
+                (out, queries), (q_plus_u, queries), (q_plus_v, queries), (k, keys), (v, keys), (r, dists)
+            )
+            for out_, q_plus_u_, q_plus_v_, k_, v_, r_, added_ in _in_chunks(chunk, *here, added):
                 if padded is None:
-                    scores = torch.bmm(q_u_, k_.mT, out=reused)
+                    scores = torch.bmm(q_plus_u_, k_.mT, out=reused)
                 else:
-                    torch.bmm(q_v_, r_.mT, out=padded)
-                    scores = torch.baddbmm(_shift(padded), q_u_, k_.mT, out=reused)
+                    torch.bmm(q_plus_v_, r_.mT, out=padded)
+                    scores = torch.baddbmm(_shift(padded), q_plus_u_, k_.mT, out=reused)
                 scores[..., -added.shape[2] :].add_(added_)
                 alpha = torch.softmax(scores, dim=-1, out=scores)
                 if key_mask is not None:
@@ -132,44 +141,48 @@ class Blocks(torch.autograd.Function):
                 out_.copy_(torch.bmm(_dropped(alpha, drop), v_))
                 if needs_backward:
                     saved += [alpha, drop]
-        ctx.save_for_backward(q_u, q_v, k, v, r, *saved)
-        ctx.window, ctx.rows = window, rows
+        ctx.save_for_backward(q_plus_u, q_plus_v, k, v, r, *saved)
+        ctx.window, ctx.chunk = window, chunk
         return out
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, d_out: Rows) -> tuple[Tensor | None, ...]:
-        q_u, q_v, k, v, r, *saved = ctx.saved_tensors
-        rows, weights = ctx.rows, iter(saved)
-        dq_u, dq_v = (None if q is None else torch.empty_like(q) for q in (q_u, q_v))
+    def backward(ctx: Any, d_out: QueriesByHead) -> tuple[Tensor | None, ...]:
+        q_plus_u, q_plus_v, k, v, r, *saved = ctx.saved_tensors
+        chunk, weights = ctx.chunk, iter(saved)
+        dq_plus_u, dq_plus_v = (None if q is None else torch.empty_like(q) for q in (q_plus_u, q_plus_v))
         dk, dv, dr = (None if tensor is None else _zeros_to_sum(tensor) for tensor in (k, v, r))
-        products, buffer, sums = (_buffer(q_u, k, rows) for _ in range(3))
-        for queries, keys, dists in _blocks(q_u, k, ctx.window):
+        products, buffer, sums = (_buffer(q_plus_u, k, chunk) for _ in range(3))
+        for queries, keys, dists in _blocks(q_plus_u, k, ctx.window):
             n_query, n_key = queries.stop - queries.start, keys.stop - keys.start
-            d_scores_buffer = _slice(buffer, rows, n_query, n_key)
-            sum_k = _slice(sums, rows, n_key, k.shape[2])
-            here = _parts((d_out, queries), (q_u, queries), (q_v, queries), (k, keys), (v, keys), (r, dists))
-            theirs = _parts((dq_u, queries), (dq_v, queries), (dk, keys), (dv, keys), (dr, dists))
-            for d_, q_u_, q_v_, k_, v_, r_, dq_u_, dq_v_, dk_, dv_, dr_ in _in_chunks(rows, *here, *theirs):
+            d_scores_buffer = _slice(buffer, chunk, n_query, n_key)
+            sum_k = _slice(sums, chunk, n_key, k.shape[2])
+            here = _parts(
+                (d_out, queries), (q_plus_u, queries), (q_plus_v, queries), (k, keys), (v, keys), (r, dists)
+            )
+            theirs = _parts((dq_plus_u, queries), (dq_plus_v, queries), (dk, keys), (dv, keys), (dr, dists))
+            for d_, q_plus_u_, q_plus_v_, k_, v_, r_, dq_plus_u_, dq_plus_v_, dk_, dv_, dr_ in _in_chunks(
+                chunk, *here, *theirs
+            ):
                 alpha, drop = next(weights), next(weights)
                 d_alpha = torch.bmm(d_, v_.mT, out=d_scores_buffer)
                 if drop is not None:
                     d_alpha.mul_(drop)
                 d_scores = softmax_backward(d_alpha, alpha, -1, alpha.dtype, grad_input=d_alpha)
-                dq_u_.copy_(torch.bmm(d_scores, k_))
+                dq_plus_u_.copy_(torch.bmm(d_scores, k_))
                 dv_.add_(torch.bmm(_dropped(alpha, drop).mT, d_, out=sum_k))
-                dk_.add_(torch.bmm(d_scores.mT, q_u_, out=sum_k))
+                dk_.add_(torch.bmm(d_scores.mT, q_plus_u_, out=sum_k))
                 if r is None:
                     continue
-                padded = _slice(products, rows, n_query, n_key + 1)
+                padded = _slice(products, chunk, n_query, n_key + 1)
                 padded[:, 0, :n_query] = 0.0  # these entries precede the view, and have no score
                 _shift(padded).copy_(d_scores)
-                dq_v_.copy_(torch.bmm(padded, r_))
-                dr_.add_(torch.bmm(padded.mT, q_v_, out=_slice(sums, rows, n_key + 1, r.shape[2])))
-        return dq_u, dq_v, dk, dv, dr, None, None, None, None
+                dq_plus_v_.copy_(torch.bmm(padded, r_))
+                dr_.add_(torch.bmm(padded.mT, q_plus_v_, out=_slice(sums, chunk, n_key + 1, r.shape[2])))
+        return dq_plus_u, dq_plus_v, dk, dv, dr, None, None, None, None
 
 
-def _blocks(q: Rows, k: KeyRows, window: int | None) -> Iterator[tuple[slice, slice, slice]]:
+def _blocks(q: QueriesByHead, k: KeysByHead, window: int | None) -> Iterator[tuple[slice, slice, slice]]:
     """Yield for each block its queries, the keys they may attend to, and one distance more than keys."""
     n_query, n_key = q.shape[1], k.shape[1]
     for first in range(0, n_query, BLOCK):
@@ -184,15 +197,15 @@ def _parts(*tensors: tuple[Tensor | None, slice]) -> list[Any]:
     return [None if tensor is None else tensor[:, positions] for tensor, positions in tensors]
 
 
-def _in_chunks(rows: int, *tensors: Tensor | None) -> Iterator[tuple[Any, ...]]:
-    """Yield ``rows`` rows of each tensor at a time. Shorter tensors repeat, and so does None."""
-    chunks = [(None,) if tensor is None else tensor.split(rows) for tensor in tensors]
+def _in_chunks(chunk: int, *tensors: Tensor | None) -> Iterator[tuple[Any, ...]]:
+    """Yield ``chunk`` heads of each tensor at a time. Shorter tensors repeat, and so does None."""
+    chunks = [(None,) if tensor is None else tensor.split(chunk) for tensor in tensors]
     return islice(zip(*map(cycle, chunks), strict=False), max(map(len, chunks)))
 
 
 def _additive_mask(
-    q: Rows, queries: slice, keys: slice, window: int | None, key_mask: KeyMask | None
-) -> Float[Tensor, "#row block n_masked"]:
+    q: QueriesByHead, queries: slice, keys: slice, window: int | None, key_mask: KeyMask | None
+) -> Float[Tensor, "#batch_head block n_masked"]:
     """Return what is added to a block's last scores: 0, or the lowest number where a key is masked.
 
     Without window and key mask only the block's own keys need it: no earlier key is masked.
@@ -205,21 +218,21 @@ def _additive_mask(
     return q.new_zeros(mask.shape).masked_fill_(~mask, torch.finfo(q.dtype).min)
 
 
-def _buffer(q: Rows, k: KeyRows, rows: int) -> Float[Tensor, " number"]:
+def _buffer(q: QueriesByHead, k: KeysByHead, chunk: int) -> Float[Tensor, " number"]:
     """Return a buffer for any of a block's products: new memory would have to be cleared for each."""
-    return q.new_empty(rows * max(min(BLOCK, q.shape[1]), q.shape[2]) * (k.shape[1] + 1))
+    return q.new_empty(chunk * max(min(BLOCK, q.shape[1]), q.shape[2]) * (k.shape[1] + 1))
 
 
 def _slice(
-    buffer: Float[Tensor, " number"], row: int, n_query: int, dist: int
-) -> Float[Tensor, "row query dist"]:
-    return buffer[: row * n_query * dist].view(row, n_query, dist)
+    buffer: Float[Tensor, " number"], chunk: int, n_query: int, dist: int
+) -> Float[Tensor, "chunk query dist"]:
+    return buffer[: chunk * n_query * dist].view(chunk, n_query, dist)
 
 
-def _shift(padded: Float[Tensor, "row query dist"]) -> Float[Tensor, "row query key"]:
+def _shift(padded: Float[Tensor, "chunk query dist"]) -> Float[Tensor, "chunk query key"]:
     """Return a view of a block's products with one distance too many, each at its key."""
-    row, n_query, dist = padded.shape
-    return padded.view(row, n_query * dist)[:, n_query:].view(row, n_query, dist - 1)
+    chunk, n_query, dist = padded.shape
+    return padded.view(chunk, n_query * dist)[:, n_query:].view(chunk, n_query, dist - 1)
 
 
 def _zeros_to_sum(tensor: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from minitxl.config import ModelConfig
-from minitxl.fast.convert import optimize
+from minitxl.fast.convert import to_fast
 from minitxl.model import TransformerLM
 
 WORTH_COMPILING = 2**22
@@ -120,7 +120,7 @@ def compiled(model: TransformerLM) -> TransformerLM:
     Under the compiler fast modules run the formulas of the paper's modules (``fast.eager``), and it makes
     few kernels of them.
     """
-    copy = optimize(model)
+    copy = to_fast(model)
     for block in copy.blocks:
         block.compile(dynamic=False)
     return copy

@@ -27,17 +27,17 @@ ProjectedDistances = Float[Tensor, "head dist dim"]
 
 
 class AttentionInputs(NamedTuple):
-    """Inputs of softmax(q_u · k_j + q_v · r_{i-j}) v_j; r has one distance more than keys.
+    """Inputs of softmax(q_plus_u · k_j + q_plus_v · r_{i-j}) value_j; r has one distance more than keys.
 
-    The extra distance makes the products q_v · r one column wider than the scores, which is the
+    The extra distance makes the products q_plus_v · r one column wider than the scores, which is the
     padding column of the relative shift (see ``cpu_attention``); the other backends drop it.
     """
 
-    q_u: Heads
-    q_v: Heads
+    q_plus_u: Heads
+    q_plus_v: Heads
     """Of the width of r, which is the heads', or 1 where a distance is a number (ALiBi, T5)."""
     k: Keys
-    v: Keys
+    values: Keys
     r: ProjectedDistances
     rate: float = 0.0
     """Dropout of the weights."""
@@ -46,7 +46,7 @@ class AttentionInputs(NamedTuple):
 
     def mask(self) -> Mask:
         """Return which keys each query may attend to."""
-        n_query, n_key = self.q_u.shape[2], self.k.shape[2]
+        n_query, n_key = self.q_plus_u.shape[2], self.k.shape[2]
         return attention_mask(
             n_query, n_key, window=self.window, key_mask=self.key_mask, device=self.k.device
         )
@@ -73,7 +73,7 @@ def project_distances(
 
 
 def biased_queries(attention: XLAttention, q: Heads) -> tuple[Heads, Heads]:
-    """Return q_u = (q + u) / √d_head for the keys and q_v = (q + v) / √d_head for the distances."""
+    """Return (q + u) / √d_head for the keys and (q + v) / √d_head for the distances; v is a bias."""
     scale, q = 1 / sqrt(attention.d_head), q.contiguous() if q.device.type == "cpu" else q
     u, v = (rearrange(bias * scale, "head dim -> head 1 dim") for bias in (attention.u, attention.v))
     return torch.add(u, q, alpha=scale).to(q.dtype), torch.add(v, q, alpha=scale).to(q.dtype)
@@ -83,18 +83,18 @@ def bias_as_distances(
     attention: BiasedAttention,
     q: Heads,
     k: Keys,
-    v: Keys,
+    values: Keys,
     *,
     rate: float = 0.0,
     window: int | None = None,
     clamp_len: int | None = None,
     key_mask: KeyMask | None = None,
 ) -> AttentionInputs:
-    """Return inputs whose q_v is the number 1 and whose r is the bias of each distance, of width 1.
+    """Return inputs whose q_plus_v is the number 1 and whose r is the bias of each distance, of width 1.
 
     So a bias for head and distance is (d) of Transformer-XL alone, and every backend computes it.
     """
     dist = distances(k.shape[2] + 1, clamp_len=clamp_len, device=k.device)
     r = rearrange(attention.bias(dist).to(k.dtype), "head dist -> head dist 1")
     ones = q.new_ones(*q.shape[:3], 1)
-    return AttentionInputs(q / sqrt(attention.d_head), ones, k, v, r, rate, window, key_mask)
+    return AttentionInputs(q / sqrt(attention.d_head), ones, k, values, r, rate, window, key_mask)

@@ -1,4 +1,4 @@
-"""The output layer's products and losses in their faster forms."""
+"""The products and losses of output layers in their faster forms."""
 
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -6,6 +6,7 @@ from torch import Tensor
 from minitxl.adaptive import AdaptiveSoftmax
 from minitxl.fast.cross_entropy import Bias, Matrix, cross_entropy, is_large
 from minitxl.fast.linear import linear
+from minitxl.lstm import LSTMLM
 
 
 class FastAdaptiveSoftmax(AdaptiveSoftmax):
@@ -24,3 +25,13 @@ class FastAdaptiveSoftmax(AdaptiveSoftmax):
         if is_large(x, weight):
             return cross_entropy(x, weight, bias, classes)
         return super().class_losses(x, weight, bias, classes)
+
+
+class FastLSTMLM(LSTMLM):
+    """``LSTMLM``, the product of its output layer computed by ``linear``."""
+
+    def linear(
+        self, x: Float[Tensor, "batch seg model"], weight: Matrix, bias: Bias
+    ) -> Float[Tensor, "batch seg vocab"]:
+        """Return x Wᵀ + b."""
+        return linear(x, weight, bias)

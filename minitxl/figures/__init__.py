@@ -16,14 +16,14 @@ from minitxl.figures.cost.scaling import scaling, scaling_memory
 from minitxl.figures.picture import Data, Picture
 from minitxl.figures.positions.counting import absolute_positions
 from minitxl.figures.positions.depth import deeper_layers
-from minitxl.figures.positions.encodings import shaw_clipping
 from minitxl.figures.positions.far_attention import far_attention
 from minitxl.figures.positions.later import later_positions, position_repairs
+from minitxl.figures.positions.shaw_clipping import shaw_clipping
 from minitxl.figures.positions.terms import without_terms
 from minitxl.figures.recurrence.mechanism import Animation, mechanism
 from minitxl.figures.recurrence.reach import copying, dependency, relay_routes
 from minitxl.figures.recurrence.segments import segment_copying
-from minitxl.figures.training.ablation import ablation, ablation_lengths, short_dependency
+from minitxl.figures.training.ablation import ablation, ablation_lengths
 from minitxl.figures.training.curves import (
     every_system,
     learning,
@@ -34,6 +34,7 @@ from minitxl.figures.training.curves import (
 from minitxl.figures.training.demo import bits_and_cost, demo
 from minitxl.figures.training.parts import training_parts
 from minitxl.figures.training.samples import samples
+from minitxl.figures.training.short_dependency import short_dependency
 from minitxl.figures.training.treebank import ptb
 
 OF_RESULT: Mapping[str, tuple[Callable[[Data], Picture | Animation], ...]] = {

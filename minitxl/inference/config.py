@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from minitxl.config import require
-from minitxl.fields import LONGEST, check_types
+from minitxl.fields import LONGEST, check_types, require
 
 
 def check_lengths(seg_len: int, mem_len: int, window: int | None, clamp_len: int | None) -> None:

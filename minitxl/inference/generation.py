@@ -2,7 +2,7 @@
 
     tokens = sample(model, [prompt], length=200, mem_len=512, seed=0)
 
-Prompts may be of different lengths, and each row is drawn as if it were alone. A text ends
+Prompts may be of different lengths, and each text is drawn as if it were alone. A text ends
 after ``length`` tokens, or before where a stop is complete:
 
     texts = sample(model, prompts, length=200, mem_len=512, stop=[newline])
@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from minitxl.arguments import check_kind, check_rank
-from minitxl.fast import kv_cache, optimize
+from minitxl.fast import kv_cache, to_fast
 from minitxl.fast.bfloat16 import Precision, products_in
 from minitxl.fields import LONGEST, check, whole
 from minitxl.inference import sampling
@@ -78,7 +78,7 @@ def sample(
     if stops is None:
         return torch.stack(list(drawn), dim=1)
     device = next(model.parameters()).device
-    texts = _ended(drawn, stops, rows=len(prompts))
+    texts = _ended(drawn, stops, n_text=len(prompts))
     return [torch.tensor(text, dtype=torch.int64, device=device) for text in texts]
 
 
@@ -104,11 +104,11 @@ def stream(
 
     A token is predicted from the last ``mem_len`` + 1 tokens. ``temperature``
     0 takes the likeliest; ``top_k`` leaves the k likeliest to draw from, ``top_p`` the
-    fewest likeliest that have this probability together. Row b draws from a generator of
-    its own, seeded with ``seed`` + b: no row depends on the others.
+    fewest likeliest that have this probability together. Text b draws from a generator of
+    its own, seeded with ``seed`` + b: no text depends on the others.
 
     ``repetition`` above 1, before all these, makes tokens less likely that occur among the
-    row's last ``repetition_window``, prompt included (None is all): see ``repetition_penalty``. Its
+    text's last ``repetition_window``, prompt included (None is all): see ``repetition_penalty``. Its
     default is llama.cpp's; Hugging Face takes all, but a long text has used most characters.
 
     A model with absolute positions keeps no cache: it reads its last ``mem_len`` + 1
@@ -119,7 +119,7 @@ def stream(
     _check(prompts, mem_len)
     sampling.check(temperature, top_k, top_p, repetition, repetition_window, seed)
     device = next(model.parameters()).device
-    generators = [torch.Generator(device).manual_seed(seed + row) for row in range(len(prompts))]
+    generators = [torch.Generator(device).manual_seed(seed + b) for b in range(len(prompts))]
     texts = [prompt.to(device, torch.int64) for prompt in prompts]
     window = slice(None if repetition_window is None else -repetition_window, None)
     recent = [text[window] for text in texts]
@@ -132,8 +132,8 @@ def stream(
             )
         scores = repetition_penalty(log_probs, recent, repetition=repetition)
         likely = top_k_top_p(scores, temperature=temperature, top_k=top_k, top_p=top_p)
-        rows = zip(likely, generators, strict=True)
-        drawn = [torch.multinomial(row, 1, generator=generator) for row, generator in rows]
+        pairs = zip(likely, generators, strict=True)
+        drawn = [torch.multinomial(scores, 1, generator=generator) for scores, generator in pairs]
         if repetition != 1:
             recent = [torch.cat(pair)[window] for pair in zip(recent, drawn, strict=True)]
         return torch.cat(drawn)
@@ -159,17 +159,17 @@ def _hold_back(tokens: Iterable[int], stops: Stops) -> Iterator[int]:
     yield from pending
 
 
-def _ended(drawn: Iterable[Tensor], stops: Stops, *, rows: int) -> list[list[int]]:
-    """Return each row up to where a stop is complete; nothing more is drawn once all have ended."""
-    texts: list[list[int]] = [[] for _ in range(rows)]
-    going = set(range(rows))
+def _ended(drawn: Iterable[Tensor], stops: Stops, *, n_text: int) -> list[list[int]]:
+    """Return each text up to where a stop is complete; nothing more is drawn once all have ended."""
+    texts: list[list[int]] = [[] for _ in range(n_text)]
+    going = set(range(n_text))
     for tokens in drawn:
         given = tokens.tolist()
-        for row in sorted(going):
-            texts[row].append(given[row])
-            if complete := _complete(texts[row], stops):
-                del texts[row][-complete:]
-                going.remove(row)
+        for b in sorted(going):
+            texts[b].append(given[b])
+            if complete := _complete(texts[b], stops):
+                del texts[b][-complete:]
+                going.remove(b)
         if not going:
             break
     return texts
@@ -218,7 +218,7 @@ def _slide(
     draw: Callable[[LogProbs], Tensor],
 ) -> Iterator[Tensor]:
     """Yield the next tokens, every text's last tokens read anew from position 0."""
-    model, device = optimize(model).eval(), texts[0].device
+    model, device = to_fast(model).eval(), texts[0].device
     while True:
         with torch.inference_mode(), products_in(precision, device):
             windows = [rearrange(text[-(mem_len + 1) :], "time -> 1 time") for text in texts]
@@ -242,5 +242,5 @@ def _stops(stop: Iterable[Prompt]) -> Stops:
     stops = list(stop)
     for one in stops:
         if one.ndim != 1 or not len(one):
-            raise ValueError(f"each stop must be a row of 1 token or more, got shape {list(one.shape)}")
+            raise ValueError(f"each stop must hold 1 token or more, got shape {list(one.shape)}")
     return [one.tolist() for one in stops]

@@ -20,7 +20,7 @@ from minitxl.fields import check as check_value
 COLDEST = 1e-6
 """Lowest temperature but 0; below it, scores divided by it are beyond what a float can hold."""
 LAST_SEED = 2**62
-"""Largest seed: with a row's number added, it is still one that a generator takes."""
+"""Largest seed: with a text's number added, it is still one that a generator takes."""
 LogProbs = Float[Tensor, "batch vocab"]
 
 
@@ -67,7 +67,7 @@ def check(
 def repetition_penalty(
     log_probs: LogProbs, recent: Sequence[Int[Tensor, "_"]], *, repetition: float | int
 ) -> LogProbs:
-    """Return scores, in nats up to a constant, with the tokens of each row's ``recent`` text less likely.
+    """Return scores, in nats up to a constant, with the tokens of each text's ``recent`` part less likely.
 
     CTRL (Keskar et al. 2019, section 4.1) divides the score x of such a token by θ. Log
     probabilities are all negative, so this would make the token likelier. Scores
@@ -83,8 +83,8 @@ def repetition_penalty(
         return log_probs
     chance = log(log_probs.shape[-1])
     occurs = torch.zeros_like(log_probs, dtype=torch.bool)
-    for row, text in zip(occurs, recent, strict=True):
-        row[text] = True
+    for of_text, tokens in zip(occurs, recent, strict=True):
+        of_text[tokens] = True
     x = log_probs + chance
     return torch.where(occurs, torch.where(x > 0, x / repetition, x * repetition) - chance, log_probs)
 

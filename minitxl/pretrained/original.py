@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from minitxl.config import ModelConfig
-from minitxl.fields import Spec, checked, flag, number, optional, sequence, whole
+from minitxl.fields import Rules, checked, flag, number, optional, sequence, whole
 from minitxl.model import TransformerLM
 from minitxl.training.checkpoints import MODEL, copy_model_tensors
 
@@ -45,7 +45,7 @@ SETTINGS: dict[str, str] = {
     "layer_norm_epsilon": "layer_norm_eps",
 }
 """The original's keys, and the fields of ``ModelConfig`` they decide. The last is the port's alone."""
-SPEC: Spec = {
+RULES: Rules = {
     **dict.fromkeys(("n_token", "n_layer", "n_head", "d_model", "d_head", "d_inner", "div_val"), whole(1)),
     "d_embed": optional(whole()),
     "cutoffs": optional(sequence(whole(1))),
@@ -61,7 +61,7 @@ REQUIRED = ("n_token", "n_layer", "n_head", "d_model", "d_head", "d_inner")
 
 
 @dataclass(frozen=True)
-class Place:
+class OriginalPart:
     """Where a parameter of ours stands among the original tensors: a part of the rows of one."""
 
     name: str
@@ -95,16 +95,18 @@ def model_of(config: ModelConfig, state: Mapping[str, Any], *, cluster_order: Cl
         )
     with torch.device("meta"):  # shapes are compared before memory is asked for
         skeleton = TransformerLM(config)
-    places, tied = original_places(skeleton), _tied_names(skeleton)
+    originals, tied = original_parts(skeleton), _tied_names(skeleton)
     tensors = {}
-    for ours, place in places.items():
-        same = [name for name in (place.name, *tied.get(place.name, ())) if name in given]
+    for ours, original in originals.items():
+        same = [name for name in (original.name, *tied.get(original.name, ())) if name in given]
         if not same:
-            under = sorted(name.removesuffix(place.name) for name in given if name.endswith("." + place.name))
+            under = sorted(
+                name.removesuffix(original.name) for name in given if name.endswith("." + original.name)
+            )
             hint = f"; names may not begin with {under[0]}" if under else ""
-            raise ValueError(f"tensor {place.name} is missing from the weights{hint}")
+            raise ValueError(f"tensor {original.name} is missing from the weights{hint}")
         rows, *width = skeleton.get_parameter(ours).shape
-        whole = (rows * place.parts, *width)
+        whole = (rows * original.parts, *width)
         for name in same:
             if given[name].shape != whole:
                 raise ValueError(f"tensor {name} must have shape {whole}, got {tuple(given[name].shape)}")
@@ -112,8 +114,8 @@ def model_of(config: ModelConfig, state: Mapping[str, Any], *, cluster_order: Cl
                 raise ValueError(
                     f"tensor {name} must equal {same[0]}, to which the settings tie it, got other numbers"
                 )
-        tensors[MODEL + ours] = given[same[0]].chunk(place.parts)[place.part]
-    names = {place.name for place in places.values()}.union(*tied.values())
+        tensors[MODEL + ours] = given[same[0]].chunk(original.parts)[original.part]
+    names = {original.name for original in originals.values()}.union(*tied.values())
     if stray := given.keys() - names:
         raise ValueError(f"tensor {min(stray)} has no place in a model of these settings")
     dtype = reduce(torch.promote_types, (tensor.dtype for tensor in tensors.values()))
@@ -141,11 +143,11 @@ def to_original(
         raise ValueError(f"activation must be relu in the original code, got {c.activation}")
     clamp_len = c.clamp_len if clamp_len is None else clamp_len
     check_clamp(clamp_len)
-    places, parts = original_places(model), dict[str, list[Tensor]]()
+    originals, parts = original_parts(model), dict[str, list[Tensor]]()
     ours = {MODEL + name: parameter.detach() for name, parameter in model.named_parameters()}
     for name, tensor in _clusters_ordered(ours, cluster_order).items():
-        place = places[name.removeprefix(MODEL)]
-        parts.setdefault(place.name, [tensor] * place.parts)[place.part] = tensor
+        original = originals[name.removeprefix(MODEL)]
+        parts.setdefault(original.name, [tensor] * original.parts)[original.part] = tensor
     config = {
         "n_token": c.vocab_size,
         "n_layer": c.n_layer,
@@ -181,11 +183,11 @@ def check_clamp(clamp_len: int | None) -> None:
 
 def original_config(config: Mapping[str, Any]) -> ModelConfig:
     """Return the configuration that the original's keys describe."""
-    if unknown := config.keys() - SPEC.keys():
+    if unknown := config.keys() - RULES.keys():
         raise ValueError(
-            f"{min(unknown)} is not a setting of a model of the original code, which are {', '.join(SPEC)}"
+            f"{min(unknown)} is not a setting of a model of the original code, which are {', '.join(RULES)}"
         )
-    config = checked(config, SPEC, required=REQUIRED)
+    config = checked(config, RULES, required=REQUIRED)
     if config.get("attn_type", 0) != 0 or config.get("ext_len", 0) != 0:
         raise ValueError(
             "attn_type and ext_len must be 0: Transformer-XL's own attention, no extended context"
@@ -215,7 +217,7 @@ RENAMED = [
     (r"embedding\.projections\.(\d+)\.weight", r"word_emb.emb_projs.\1"),
     (r"output\.tables\.(\d+)", r"crit.out_layers.\1"),
     (r"output\.projections\.(\d+)\.weight", r"crit.out_projs.\1"),
-    (r"output\.clusters\.", r"crit.cluster_"),
+    (r"output\.tail_classes\.", r"crit.cluster_"),
     (r"blocks\.(\d+)\.attention\.", r"layers.\1.dec_attn."),
     (r"blocks\.(\d+)\.norm_attention", r"layers.\1.dec_attn.layer_norm"),
     (r"blocks\.(\d+)\.norm_inner", r"layers.\1.pos_ff.layer_norm"),
@@ -228,9 +230,9 @@ RENAMED = [
 PARTS = {"W_q": 0, "W_kE": 1, "W_v": 2}
 
 
-def original_places(model: TransformerLM) -> dict[str, Place]:
-    """For each parameter of ours, its place among the original tensors."""
-    places = {}
+def original_parts(model: TransformerLM) -> dict[str, OriginalPart]:
+    """For each parameter of ours, its part among the original tensors."""
+    originals = {}
     for ours, _ in model.named_parameters():
         name = ours
         for pattern, replacement in RENAMED:
@@ -239,10 +241,10 @@ def original_places(model: TransformerLM) -> dict[str, Place]:
             name = name.split(".")[-1]
         part = next((PARTS[weight] for weight in PARTS if f".{weight}." in name), None)
         if part is None:
-            places[ours] = Place(name)
+            originals[ours] = OriginalPart(name)
         else:
-            places[ours] = Place(re.sub(r"W_\w+\.", "qkv_net.", name), part, parts=3)
-    return places
+            originals[ours] = OriginalPart(re.sub(r"W_\w+\.", "qkv_net.", name), part, parts=3)
+    return originals
 
 
 def _tied_names(model: TransformerLM) -> dict[str, list[str]]:
@@ -279,6 +281,6 @@ def _checked_tensor(name: str, value: Any) -> Tensor:
 def _clusters_ordered(tensors: Mapping[str, Tensor], order: ClusterOrder) -> dict[str, Tensor]:
     """Return rows of the cluster logits turned round for the original's order."""
     return {
-        name: tensor.flip(0) if order == "original" and "output.clusters." in name else tensor
+        name: tensor.flip(0) if order == "original" and "output.tail_classes." in name else tensor
         for name, tensor in tensors.items()
     }

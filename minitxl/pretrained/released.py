@@ -13,7 +13,7 @@ from torch import Tensor
 
 from minitxl.arguments import check_kind
 from minitxl.data.tokenizer import Vocabulary
-from minitxl.fields import Spec, checked, flag, naming, sequence, text, whole
+from minitxl.fields import Rules, checked, flag, naming, sequence, text, whole
 from minitxl.files import atomic_write, plain_file, read_json
 from minitxl.inference.config import EvaluateConfig
 from minitxl.model import TransformerLM
@@ -43,8 +43,8 @@ DEFAULTS: Mapping[str, Any] = {
     "layer_norm_epsilon": 1e-5,
 }
 """The values that the port gives to keys that a config.json lacks."""
-SPEC: Spec = {
-    **original.SPEC,
+RULES: Rules = {
+    **original.RULES,
     "model_type": text("transfo-xl"),
     "vocab_size": whole(1),
     "mem_len": whole(0, LARGEST_MEMORY),
@@ -66,7 +66,7 @@ def load_released(path_or_repo: str | Path) -> tuple[TransformerLM, EvaluateConf
     folder = folder_of(path_or_repo)
     path = folder / CONFIG
     content = read_json(path, at_most=CONFIG_BYTES)
-    settings = {**DEFAULTS, **checked(content, SPEC, file=path, required=REQUIRED)}
+    settings = {**DEFAULTS, **checked(content, RULES, file=path, required=REQUIRED)}
     with naming(path):
         _check_keys(content)
         config = original.original_config(_original_keys(settings))
@@ -84,8 +84,8 @@ def load_released(path_or_repo: str | Path) -> tuple[TransformerLM, EvaluateConf
 def _check_keys(content: Mapping[str, Any]) -> None:
     """Raise a ValueError for a key that the port doesn't know, as a misspelt one."""
     for name in content:
-        if name not in SPEC and name not in OTHERS:
-            like = get_close_matches(name, [key for key in SPEC if key not in content], n=1)
+        if name not in RULES and name not in OTHERS:
+            like = get_close_matches(name, [key for key in RULES if key not in content], n=1)
             meant = f"{like[0]}, which is not given," if like else "a key of the port"
             raise ValueError(
                 f"{name} must be {meant} to mean anything, got {content[name]!r:.40}: rename or remove it"
@@ -234,7 +234,7 @@ def _original_keys(settings: Mapping[str, Any]) -> dict[str, Any]:
         "tie_weight": settings.get("tie_word_embeddings", settings.get("tie_weight", True)),
         "tie_projs": [False, *[shared] * len(settings["cutoffs"])] if ties is None else ties,
     }
-    return {name: value for name, value in renamed.items() if name in original.SPEC}
+    return {name: value for name, value in renamed.items() if name in original.RULES}
 
 
 def _weights_in(folder: Path) -> tuple[Path, dict[str, Tensor]]:

@@ -221,8 +221,8 @@ def _tensor(item: Any, storages: Storages, made: dict[int, Tensor]) -> Tensor | 
         match function, item.arguments:
             case "_rebuild_parameter" | "_rebuild_parameter_with_state", (Call() as inner, *_):
                 tensor = _tensor(inner, storages, made)
-            case "_rebuild_tensor" | "_rebuild_tensor_v2", (Stored(reference), *place):
-                tensor = _placed(reference, storages, place)
+            case "_rebuild_tensor" | "_rebuild_tensor_v2", (Stored(reference), *layout):
+                tensor = _placed(reference, storages, layout)
             case _ if function.startswith("_rebuild"):
                 raise ValueError(f"must hold plain tensors, got one that {function} makes")
             case _:
@@ -233,14 +233,14 @@ def _tensor(item: Any, storages: Storages, made: dict[int, Tensor]) -> Tensor | 
     return made[id(item)]
 
 
-def _placed(reference: Any, storages: Storages, place: list[Any]) -> Tensor:
+def _placed(reference: Any, storages: Storages, layout: list[Any]) -> Tensor:
     """Return a tensor of its storage: offset, size and strides must lie inside, and repeat no number."""
     dtype = _format_of(reference)
     content = storages.get(reference[2])
     if content is None or len(content) % dtype.itemsize:
         raise ValueError(f"must hold the storage {reference[2]!r:.20} whole")
     numbers = content.view(dtype)
-    match place:
+    match layout:
         case [int(offset), tuple(size), tuple(stride), *_] if len(size) == len(stride):
             if all(type(one) is int and one >= 0 for one in (offset, *size, *stride)):
                 last = offset + sum((n - 1) * step for n, step in zip(size, stride, strict=True))

@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from minitxl.config import require
-from minitxl.fields import check_types
+from minitxl.fields import check_types, require
 from minitxl.inference.config import EvaluateConfig, check_lengths
 
 LARGEST = 2**31 - 1

@@ -1,7 +1,7 @@
 """Training with explicit state: a ``Run`` holds all that a step needs and changes.
 
     run = start(model_config, settings)
-    for record in train_steps(run, lanes): ...
+    for record in train_steps(run, segments): ...
 
 Runs share nothing, their random numbers included, so two may be stepped in turn. Under
 ``torchrun`` each process has a run of its own, with the same weights and its own lanes.
@@ -22,7 +22,7 @@ from torch.optim.swa_utils import AveragedModel
 from minitxl.arguments import check_kind
 from minitxl.config import ModelConfig
 from minitxl.data.batching import ContiguousBatches, Segment
-from minitxl.fast import kv_cache, optimize
+from minitxl.fast import cached_model, to_fast
 from minitxl.fast.bfloat16 import check_precision
 from minitxl.fields import check, whole
 from minitxl.memory import extend
@@ -57,7 +57,7 @@ class Run:
     """A model in training and everything that decides its next step."""
 
     model: TransformerLM
-    """The fast model: the paper's parameters, with the modules of ``fast.optimize`` around them."""
+    """The fast model: the paper's parameters, with the modules of ``fast.to_fast`` around them."""
     optimizer: AdamW
     settings: TrainConfig
     step: int
@@ -127,7 +127,7 @@ def start(
     distributed.share(settings.batch, parts=accumulate)  # refuses a batch that does not divide
     with torch.random.fork_rng(devices=_cuda_index(device)):
         torch.manual_seed(settings.seed)
-        model = optimize(build(config)).to(device)
+        model = to_fast(build(config)).to(device)
         if distributed.rank():
             torch.manual_seed(settings.seed + (distributed.rank() << 32))
         random = _random_state(device)
@@ -147,7 +147,7 @@ def start(
     )
 
 
-def train_steps(run: Run, lanes: ContiguousBatches, valid: Tensor | None = None) -> Iterator[Record]:
+def train_steps(run: Run, segments: ContiguousBatches, valid: Tensor | None = None) -> Iterator[Record]:
     """Train until ``settings.steps`` steps are done, and yield the record of each.
 
     Whenever a record is yielded, the run is in a consistent state and may be saved.
@@ -155,17 +155,17 @@ def train_steps(run: Run, lanes: ContiguousBatches, valid: Tensor | None = None)
     With a validation text, it is scored every ``validate_every`` steps and after the last.
     """
     settings = check_kind("run", run, Run).settings
-    check_kind("lanes", lanes, ContiguousBatches)
-    shape = len(lanes.lanes), lanes.seg_len
+    check_kind("segments", segments, ContiguousBatches)
+    shape = len(segments.lanes), segments.seg_len
     batch, seg_len = settings.batch // distributed.size(), settings.seg_len
     if shape != (batch, seg_len):
         raise ValueError(
-            f"lanes must be those of the run, {batch} in segments of {seg_len}, got {shape[0]} of {shape[1]}"
+            f"segments must be those of the run, {batch} lanes of {seg_len}, got {shape[0]} of {shape[1]}"
         )
     if valid is not None:
-        kv_cache.check_attentions(run.model)
+        cached_model.check_attentions(run.model)
     while run.step < settings.steps:
-        record = train_step(run, lanes)
+        record = train_step(run, segments)
         if valid is not None and is_due(run, settings.validate_every):
             longer = {length: validate(run, valid, length) for length in settings.validate_attention_lens}
             record = record._replace(
@@ -181,15 +181,15 @@ def is_due(run: Run, every: int) -> bool:
     return run.step % every == 0 or run.step == run.settings.steps
 
 
-def train_step(run: Run, lanes: ContiguousBatches) -> Record:
+def train_step(run: Run, segments: ContiguousBatches) -> Record:
     """Train on the next segment of every lane, and return the record; each epoch starts without memory."""
     began, settings = time.perf_counter(), run.settings
-    step_tokens, n_segment = settings.batch * settings.seg_len, len(lanes)
+    step_tokens, n_segment = settings.batch * settings.seg_len, len(segments)
     index = run.tokens // step_tokens % n_segment  # a run resumed with another batch goes on here
-    memory = run.memory if index and run.memory is not None else run.model.empty_memory(len(lanes.lanes))
+    memory = run.memory if index and run.memory is not None else run.model.empty_memory(len(segments.lanes))
     run.optimizer.zero_grad()
     with _own_randomness(run):
-        bits, states = _backward(run, lanes[index], memory)
+        bits, states = _backward(run, segments[index], memory)
     if not isfinite(bits):
         raise ValueError(
             f"the loss must be finite, got {bits} at step {run.step + 1}: "

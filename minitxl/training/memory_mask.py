@@ -1,10 +1,10 @@
-"""Masks of memory: for rows that begin a new text, and for memory of constant length.
+"""Masks of memory: for lanes that begin a new text, and for memory of constant length.
 
-Memory is one tensor for all rows of a batch. A row that begins a new text, as an episode of an
-agent does, keeps its place in it, and a mask hides what the row must not see:
+Memory is one tensor for all lanes of a batch. If one lane begins a new text, as when an agent begins an
+episode, its old states stay in the tensor, and a mask hides them from the lane:
 
     memory, memory_mask = None, None
-    for tokens, begins in episodes:  # [batch seg], [batch]: True for a row that begins here
+    for tokens, begins in episodes:  # [batch seg], [batch]: True for a lane that begins here
         memory_mask = reset(memory, begins, memory_mask)
         key_mask, memory_mask = extend_mask(memory_mask, batch=batch, seg_len=seg_len, mem_len=mem_len)
         losses, states = model.token_losses(tokens, targets, memory, key_mask=key_mask)
@@ -20,23 +20,23 @@ from torch.nn.functional import pad
 
 def reset(
     memory: Float[Tensor, "layer batch mem model"] | None,
-    rows: Bool[Tensor, " batch"],
+    begins: Bool[Tensor, " batch"],
     memory_mask: Bool[Tensor, "batch mem"] | None = None,
 ) -> Bool[Tensor, "batch mem"] | None:
-    """Return the mask of a memory whose ``rows`` begin a new text: False for all their old tokens.
+    """Return the mask of a memory: False for all old tokens of the lanes that ``begins`` marks.
 
-    All rows have memories of one length, so the memory of one row can't be cut. It is masked instead.
+    All lanes have memories of one length, so the memory of one lane can't be cut. It is masked instead.
     ``memory_mask`` is the mask so far: None, or what ``extend_mask`` returned after the last segment.
-    A row that was reset reads exactly as one without a memory.
+    A lane that was reset reads exactly as one without a memory.
 
     >>> reset(torch.zeros(1, 2, 3, 4), torch.tensor([True, False])).tolist()
     [[False, False, False], [True, True, True]]
     """
     if memory is None:
         return None
-    if len(rows) != memory.shape[1]:
-        raise ValueError(f"rows must hold one flag for each of {memory.shape[1]} rows, got {len(rows)}")
-    begins = repeat(rows, "batch -> batch mem", mem=memory.shape[2])
+    if len(begins) != memory.shape[1]:
+        raise ValueError(f"begins must hold one flag for each of {memory.shape[1]} lanes, got {len(begins)}")
+    begins = repeat(begins, "batch -> batch mem", mem=memory.shape[2])
     return ~begins if memory_mask is None else memory_mask & ~begins
 
 

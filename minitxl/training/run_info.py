@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from minitxl.data.corpora import Corpus
+from minitxl.data.corpus import Corpus
 from minitxl.data.token_file import Unit
 from minitxl.data.tokenizer import VOCABULARY_UNITS, Tokenizer, Vocabulary, read_vocabulary
 from minitxl.files import plain_file

@@ -120,8 +120,8 @@ def _copy_state(tensors: checkpoints.Tensors, run: Run, *, with_memory: bool) ->
         if state:
             run.optimizer.state[parameter] = {m: value.to(run.device) for m, value in state.items()}
     if "memory" in tensors and with_memory:  # copied: how a product rounds depends on where its numbers begin
-        rows = distributed.share(run.settings.batch)
-        run.memory = tensors["memory"][:, rows].to(run.device, copy=True)
+        share = distributed.share(run.settings.batch)
+        run.memory = tensors["memory"][:, share].to(run.device, copy=True)
     if run.average is not None and "averaged" in tensors:
         checkpoints.copy_model_tensors(tensors, run.average.module, checkpoints.AVERAGE)
         run.average.n_averaged.copy_(tensors["averaged"])

@@ -31,7 +31,7 @@ class Ending(NamedTuple):
 
 def train(
     run: Run,
-    lanes: ContiguousBatches,
+    segments: ContiguousBatches,
     *,
     valid: torch.Tensor,
     folder: Path,
@@ -42,12 +42,12 @@ def train(
 ) -> Ending:
     """Train to the end, until a signal (``signals``) ends the step, or until it is stale; then save the run.
 
-    The caller holds the folder (``run_folder.run_lock``), and gives ``lanes`` of this process's share
+    The caller holds the folder (``run_folder.run_lock``), and gives ``segments`` of this process's share
     of the batch; one who watches signals gives the note as ``stop``. Raises a ValueError for a loss that is
     not finite or that ``guards`` refuses; then nothing is saved, and the last checkpoint stays.
     """
     check_kind("run", run, Run)
-    check_kind("lanes", lanes, ContiguousBatches)
+    check_kind("segments", segments, ContiguousBatches)
     begin(run, folder, info)
     if is_stale(run, run_config):
         return Ending(early=True)
@@ -57,11 +57,11 @@ def train(
         guard = LossGuard(run_config.spike, vocab_size=config.vocab_size, warmup=run.settings.warmup)
         meter = Meter(
             run,
-            steps_per_epoch=len(lanes),
+            steps_per_epoch=len(segments),
             elapsed=metrics_log.elapsed_until(folder, run.step),
         )
         saved = time.monotonic()
-        for record in train_steps(run, lanes, valid):
+        for record in train_steps(run, segments, valid):
             meter.add(record)
             line = None
             if is_due(run, run_config.log_every) or record.valid_bits is not None:

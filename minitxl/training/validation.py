@@ -45,7 +45,7 @@ def validate(
     how = settings.evaluation if attention_len is None else settings.evaluation.attending(attention_len)
     count = sample_of(stream, settings).lanes
     first, end = (count * rank // distributed.size() for rank in (distributed.rank(), distributed.rank() + 1))
-    lanes = spread_lanes(stream, batch=count, tokens=settings.validate_tokens, rows=slice(first, end))
+    lanes = spread_lanes(stream, batch=count, tokens=settings.validate_tokens, share=slice(first, end))
     score = cached_lanes(model, lanes, how) if len(lanes) else Score(0.0, 0)
     nats, scored = distributed.summed([score.nats, float(score.tokens)])
     return Score(nats, int(scored)).bits_per_token

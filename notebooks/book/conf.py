@@ -27,7 +27,7 @@ import result_pages
 from play import html_of, widgets_of
 
 from minitxl import figures
-from minitxl.course.exercises import NOTHING
+from minitxl.course.verdicts import NOTHING
 from minitxl.experiments.shared import results
 from minitxl.figures.picture import for_phones
 

@@ -228,9 +228,9 @@ def test_every_system_reads_the_same_text():
     ids = peers.text(job("vanilla")).long()
     assert torch.equal(torch.cat([first, second], dim=1), ids[:, :12])
     assert torch.equal(after, ids[:, 1:7])
-    lanes = systems.ContiguousBatches(ids.flatten(), batch=3, seg_len=6)
-    assert torch.equal(lanes[1].tokens, second)
-    assert len(lanes) == peers.SEGMENTS
+    segments = systems.ContiguousBatches(ids.flatten(), batch=3, seg_len=6)
+    assert torch.equal(segments[1].tokens, second)
+    assert len(segments) == peers.SEGMENTS
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ import sites
 from excerpt import excerpt, value_of
 from playwright.sync_api import BrowserContext, Page, Request
 
-from minitxl.course.exercises import NOTHING
+from minitxl.course.verdicts import NOTHING
 
 ROOT = Path(__file__).parent.parent.parent
 NOTEBOOKS = sorted(path.stem for path in (ROOT / "notebooks").glob("[0-9]*.ipynb"))

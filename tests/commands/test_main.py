@@ -130,7 +130,7 @@ def test_generate_completes_a_character_that_the_prompt_begins(run, capsys, monk
     [
         ("--repetition 0", "repetition must be 0.01 or more, got 0.0"),
         ("--repetition-window 0", "repetition_window must be 1 or more, got 0"),
-        ("--stop ''", "each stop must be a row of 1 token or more, got shape [0]"),
+        ("--stop ''", "each stop must hold 1 token or more, got shape [0]"),
         ("--prompt a --prompt ''", "each prompt must hold 1 token or more, got prompts of [1, 0] tokens"),
     ],
 )

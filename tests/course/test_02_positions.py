@@ -221,7 +221,7 @@ def test_the_two_sums_in_the_frames_are_those_of_attention_and_equal():
         head.W_o.weight.copy_(torch.eye(4))
         for found, word in zip(sums, ("AcB?", "BcA?"), strict=True):
             x = letters[["ABc?".index(letter) for letter in word]][None]
-            torch.testing.assert_close(found, head.attend(x)[0, -1])
+            torch.testing.assert_close(found, head.context_output(x)[0, -1])
     torch.testing.assert_close(*sums)
     first, second = (weights for name, weights in names["shown"].items() if name.endswith("weights"))
     assert first != second

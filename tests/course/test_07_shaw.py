@@ -15,7 +15,8 @@ from minitxl.data import corpora
 from minitxl.experiments import shaw_clipping
 from minitxl.experiments.shared import results
 from minitxl.experiments.shared.runner import compute
-from minitxl.figures.positions import clipping, encodings
+from minitxl.figures.positions import clipping
+from minitxl.figures.positions import shaw_clipping as pictures
 
 PAGE = Page("07_shaw")
 STORED = results.read(NOTEBOOKS.parent / "figures" / "shaw_clipping.json").data
@@ -336,7 +337,7 @@ def test_the_widget_draws_the_packages_rows_and_the_stored_losses():
 
 
 def test_the_figures_show_the_stored_numbers():
-    trained, longer = encodings.shaw_clipping(STORED).figure.axes
+    trained, longer = pictures.shaw_clipping(STORED).figure.axes
     for shown, line, row in zip(trained.lines, longer.lines, STORED["by_clip"], strict=False):
         assert list(shown.get_ydata()) == row["trained"]["bits"]["seeds"]
         added = row["longest"]["bits"]["mean"] - row["trained"]["bits"]["mean"]
@@ -345,7 +346,7 @@ def test_the_figures_show_the_stored_numbers():
 
 def test_the_learned_vectors_are_drawn_by_distance_the_token_itself_first():
     stored = STORED["vectors"]
-    k, axes = stored["max_distance"], encodings.shaw_vectors(stored).figure.axes
+    k, axes = stored["max_distance"], pictures.shaw_vectors(stored).figure.axes
     for column, table in enumerate(("a_K", "a_V")):
         for number, layer in enumerate(stored["layers"]):
             bars = [bar.get_height() for bar in axes[2 * number + column].patches]
@@ -374,4 +375,4 @@ def test_the_experiment_runs_end_to_end_at_toy_size(tmp_path: Path):
     vectors = data["vectors"]
     assert vectors["layers"] == computed["k = 16, seed 0"]["vectors"]
     assert len(vectors["layers"][0]["a_V"]["norm"]) == len(vectors["j_minus_i"]) == 33
-    encodings.shaw_clipping(data).save(tmp_path / "drawn.svg")
+    pictures.shaw_clipping(data).save(tmp_path / "drawn.svg")

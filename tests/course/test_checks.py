@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from minitxl.course import exercises
+from minitxl.course import verdicts
 
 TOPICS = sorted(path.stem for path in (Path(__file__).parent / "answers").glob("[a-z]*.py"))
 TABLES = {
@@ -69,7 +69,7 @@ def test_each_mistake_that_a_check_knows_gets_its_own_sentence(name, monkeypatch
 
     def judge(attempt, **arguments):
         mistakes.update(arguments["mistakes"])
-        return exercises.judge(attempt, **arguments)
+        return verdicts.judge(attempt, **arguments)
 
     monkeypatch.setattr(module, "judge", judge)
     answered(name, lambda *case: 0)

@@ -24,18 +24,18 @@ TEXT = torch.randint(11, (600,), generator=torch.Generator().manual_seed(0))
 
 def watched(every: int = 4, **change) -> Dashboard:
     settings = replace(SETTINGS, **change)
-    lanes = ContiguousBatches(TEXT, batch=settings.batch, seg_len=settings.seg_len)
-    return Dashboard(loop.start(MODEL, settings), lanes, TEXT, every=every)
+    segments = ContiguousBatches(TEXT, batch=settings.batch, seg_len=settings.seg_len)
+    return Dashboard(loop.start(MODEL, settings), segments, TEXT, every=every)
 
 
 def when_step(number: int, monkeypatch, what) -> None:
     """Do something while that step is being made."""
     advance = loop.train_step
 
-    def with_something(run, lanes):
+    def with_something(run, segments):
         if run.step + 1 == number:
             what()
-        return advance(run, lanes)
+        return advance(run, segments)
 
     monkeypatch.setattr(loop, "train_step", with_something)
 
@@ -258,23 +258,23 @@ def test_a_run_without_memory_has_no_reach_into_it():
 
 
 def test_what_it_is_given_is_checked():
-    lanes = ContiguousBatches(TEXT, batch=3, seg_len=4)
+    segments = ContiguousBatches(TEXT, batch=3, seg_len=4)
     with pytest.raises(ValueError, match="every must be 1 step or more, got 0"):
-        Dashboard(loop.start(MODEL, SETTINGS), lanes, TEXT, every=0)
+        Dashboard(loop.start(MODEL, SETTINGS), segments, TEXT, every=0)
     with pytest.raises(ValueError, match="must hold"):
-        Dashboard(loop.start(MODEL, SETTINGS), lanes, TEXT[:40])
+        Dashboard(loop.start(MODEL, SETTINGS), segments, TEXT[:40])
 
 
 def test_a_training_of_the_readers_own_is_drawn_and_stopped_like_the_packages():
     steps = []
 
-    def mine(run, lanes, valid):
-        for record in loop.train_steps(run, lanes, valid):
+    def mine(run, segments, valid):
+        for record in loop.train_steps(run, segments, valid):
             steps.append(record.step)
             yield record
 
-    lanes = ContiguousBatches(TEXT, batch=SETTINGS.batch, seg_len=SETTINGS.seg_len)
-    board = Dashboard(loop.start(MODEL, SETTINGS), lanes, TEXT, every=4, train=mine)
+    segments = ContiguousBatches(TEXT, batch=SETTINGS.batch, seg_len=SETTINGS.seg_len)
+    board = Dashboard(loop.start(MODEL, SETTINGS), segments, TEXT, every=4, train=mine)
     board.start()
     board.wait()
     assert steps == list(range(1, 11))

@@ -9,12 +9,12 @@ from minitxl.data.batching import ContiguousBatches, spread_lanes
 @given(batch=st.integers(1, 5), seg_len=st.integers(1, 6), extra=st.integers(0, 60))
 def test_each_row_continues_itself_and_covers_its_own_part_of_the_stream(batch, seg_len, extra):
     stream = torch.arange(batch * (seg_len + 1) + extra)
-    lanes = ContiguousBatches(stream, batch=batch, seg_len=seg_len)
+    segments = ContiguousBatches(stream, batch=batch, seg_len=seg_len)
     lane = len(stream) // batch
-    assert len(lanes) == (lane - 1) // seg_len >= 1
-    tokens = torch.cat([segment.tokens for segment in lanes], dim=1)
-    targets = torch.cat([segment.targets for segment in lanes], dim=1)
-    used = len(lanes) * seg_len
+    assert len(segments) == (lane - 1) // seg_len >= 1
+    tokens = torch.cat([segment.tokens for segment in segments], dim=1)
+    targets = torch.cat([segment.targets for segment in segments], dim=1)
+    used = len(segments) * seg_len
     starts = torch.arange(batch)[:, None] * lane
     assert torch.equal(tokens, starts + torch.arange(used))
     assert torch.equal(targets, tokens + 1)
@@ -52,9 +52,9 @@ def test_a_stream_of_other_numbers_is_refused(as_users_run_it):
 @given(batch=st.integers(1, 5), tokens=st.integers(1, 30), there=st.integers(1, 40))
 def test_lanes_to_validate_on_begin_at_equal_distances_and_are_as_long(batch, tokens, there):
     lanes = spread_lanes(torch.arange(there + 1), batch=batch, tokens=tokens)
-    rows = min(batch, tokens, there)
-    assert lanes.shape == (rows, min(tokens, there) // rows + 1)
-    assert lanes[:, 0].tolist() == [row * (there // rows) for row in range(rows)]
+    n_lane = min(batch, tokens, there)
+    assert lanes.shape == (n_lane, min(tokens, there) // n_lane + 1)
+    assert lanes[:, 0].tolist() == [lane * (there // n_lane) for lane in range(n_lane)]
     assert torch.equal(lanes, lanes[:, :1] + torch.arange(lanes.shape[1]))
     assert lanes.max() <= there
 
@@ -63,14 +63,14 @@ def test_a_sample_of_all_tokens_is_the_whole_text_lane_after_lane():
     stream = torch.arange(13)
     lanes = spread_lanes(stream, batch=3, tokens=12)
     assert lanes[:, :-1].flatten().tolist() == list(range(12))
-    shares = [spread_lanes(stream, batch=3, tokens=12, rows=rows) for rows in (slice(0, 1), slice(1, 3))]
+    shares = [spread_lanes(stream, batch=3, tokens=12, share=share) for share in (slice(0, 1), slice(1, 3))]
     assert torch.equal(torch.cat(shares), lanes)
-    assert len(spread_lanes(stream, batch=3, tokens=12, rows=slice(3, 4))) == 0
+    assert len(spread_lanes(stream, batch=3, tokens=12, share=slice(3, 4))) == 0
     with pytest.raises(ValueError, match="must hold 2 tokens or more, got 1"):
         spread_lanes(stream[:1], batch=3, tokens=12)
 
 
 def test_a_segment_outside_the_lanes_is_refused():
-    lanes = ContiguousBatches(torch.arange(12), batch=3, seg_len=3)
+    segments = ContiguousBatches(torch.arange(12), batch=3, seg_len=3)
     with pytest.raises(IndexError, match="segment must lie in 0 … 0, got 1"):
-        lanes[1]
+        segments[1]

@@ -85,5 +85,5 @@ def test_a_text_larger_than_memory_is_mapped_and_cut_into_lanes(tmp_path):
             file, {"descr": "|u1", "fortran_order": False, "shape": (2 * memory,)}
         )
         file.truncate(file.tell() + 2 * memory)  # a hole: nothing but zeros, and hardly any disk
-    lanes = ContiguousBatches(mapped(path), batch=4, seg_len=8)
-    assert lanes[len(lanes) - 1].tokens.shape == (4, 8)
+    segments = ContiguousBatches(mapped(path), batch=4, seg_len=8)
+    assert segments[len(segments) - 1].tokens.shape == (4, 8)

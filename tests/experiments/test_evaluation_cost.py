@@ -9,7 +9,7 @@ from minitxl.attention import attention_mask
 from minitxl.data import corpora
 from minitxl.experiments import evaluation_cost as experiment
 from minitxl.experiments.shared.runner import compute
-from minitxl.fast import optimize, restore
+from minitxl.fast import cached_model, to_fast, to_plain
 from minitxl.figures import evaluation_cost as draw
 from minitxl.inference.config import EvaluateConfig
 from minitxl.inference.evaluation import cached_losses, sliding_losses
@@ -59,14 +59,14 @@ def test_in_a_turn_of_the_cache_memory_is_moved_once(mem_len, seg_len, monkeypat
     turns = experiment.Cached(
         small_model(attention="xl"), some_tokens(1, 100)[0], mem_len=mem_len, seg_len=seg_len
     )
-    with_room, moves = experiment.kv_cache._with_room, []
+    with_room, moves = cached_model.with_room, []
 
     def noted(cache, seg):
         found = with_room(cache, seg)
         moves.append(found is not cache)
         return found
 
-    monkeypatch.setattr(experiment.kv_cache, "_with_room", noted)
+    monkeypatch.setattr(cached_model, "with_room", noted)
     for _ in range(4):
         moves.clear()
         turns()
@@ -81,7 +81,7 @@ def test_pairs_are_those_of_the_mask(query, key):
     assert experiment._pairs(query, key, "all") == seen.numel()
 
 
-@pytest.mark.parametrize("implementation", [restore, optimize])
+@pytest.mark.parametrize("implementation", [to_plain, to_fast])
 @pytest.mark.parametrize("shape", [{}, {"n_layer": 1}, {"n_layer": 3, "d_head": 5, "d_inner": 7}])
 def test_operations_of_a_window_are_those_a_counter_counts(implementation, shape):
     model, windows = implementation(small_model(attention="absolute", **shape)), some_tokens(4, 9)

@@ -68,8 +68,8 @@ def minus(function):
 
 
 def negative_v(attention, q, right=inputs.biased_queries):
-    q_u, _ = right(attention, q)
-    return q_u, right(attention, -q)[1]
+    q_plus_u, _ = right(attention, q)
+    return q_plus_u, right(attention, -q)[1]
 
 
 def one_key_fewer(query, key, *, window=None, right=attention.attention_mask, **named):

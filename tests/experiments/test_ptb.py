@@ -11,12 +11,12 @@ from support.experiments import run
 
 from minitxl import figures
 from minitxl.__main__ import main
-from minitxl.analysis.lstm import LSTMConfig
 from minitxl.data import corpora
 from minitxl.experiments import ptb, ptb_reading
 from minitxl.experiments.ptb_training import SYSTEMS, AdaptiveLSTM
 from minitxl.experiments.shared import results
 from minitxl.figures.training import treebank
+from minitxl.lstm import LSTMConfig
 from minitxl.training import run_folder
 
 CORPUS = corpora.from_bytes("toy", b"some words that come again and again\n" * 400)

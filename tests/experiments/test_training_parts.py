@@ -33,16 +33,16 @@ def test_the_experiment_runs_end_to_end_at_toy_size(tmp_path):
 
 def test_shuffled_lanes_have_the_segments_of_the_text_in_an_order_that_changes():
     text = torch.arange(200)
-    lanes, shuffled = (kind(text, batch=8, seg_len=4) for kind in (ContiguousBatches, ShuffledLanes))
+    segments, shuffled = (kind(text, batch=8, seg_len=4) for kind in (ContiguousBatches, ShuffledLanes))
     orders = set()
-    for index in range(len(lanes)):
-        here, there = lanes[index], shuffled[index]
+    for index in range(len(segments)):
+        here, there = segments[index], shuffled[index]
         order = [here.tokens.tolist().index(row) for row in there.tokens.tolist()]
         assert sorted(order) == list(range(8))
         assert torch.equal(here.targets[order], there.targets)
         assert torch.equal(there.tokens, shuffled[index].tokens)
         orders.add(tuple(order))
-    assert len(orders) == len(lanes)
+    assert len(orders) == len(segments)
 
 
 def test_the_figure_draws_each_seeds_difference():

@@ -9,7 +9,7 @@ import torch
 from models import ENCODINGS, small_config, small_model, some_tokens
 from torch.nn import functional
 
-from minitxl.fast import bfloat16, kv_cache, optimize
+from minitxl.fast import bfloat16, kv_cache, to_fast
 from minitxl.fast.bfloat16 import bfloat16_products, check_precision, products_in, try_products
 from minitxl.fast.convert import to_decode
 from minitxl.fast.linear import ONEDNN_BFLOAT16, FastLinear, joined, linear
@@ -51,7 +51,7 @@ def off(found: torch.Tensor, expected: torch.Tensor) -> float:
 def test_gradients_are_float32s_within_what_8_bits_explain(encoding):
     model, tokens = model_of(encoding), some_tokens(4, 40)
     memory = torch.randn(2, 4, 24, 32, generator=torch.Generator().manual_seed(1))
-    fast, found = optimize(model), []
+    fast, found = to_fast(model), []
     for precision in ("float32", "bfloat16"):
         model.zero_grad()
         with products_in(precision, torch.device("cpu")):

@@ -1,4 +1,4 @@
-"""optimize and restore exchange the modules of a model and leave its parameters where they are."""
+"""to_fast and to_plain exchange the modules of a model and leave its parameters where they are."""
 
 from typing import get_args, get_type_hints
 
@@ -20,11 +20,11 @@ every_encoding = pytest.mark.parametrize("encoding", ENCODINGS)
 @pytest.mark.parametrize("norm", NORMS)
 def test_a_fast_model_has_the_same_parameters_under_the_same_names(encoding, norm):
     model = small_model(norm=norm, cutoffs=(4, 8), div_val=2, **ENCODINGS[encoding])
-    optimized = fast.optimize(model)
-    ours, theirs = dict(optimized.named_parameters()), dict(model.named_parameters())
+    fast_model = fast.to_fast(model)
+    ours, theirs = dict(fast_model.named_parameters()), dict(model.named_parameters())
     assert list(ours) == list(theirs)
     assert all(ours[name] is theirs[name] for name in theirs)
-    assert list(optimized.state_dict()) == list(model.state_dict())
+    assert list(fast_model.state_dict()) == list(model.state_dict())
 
 
 @every_encoding
@@ -32,32 +32,32 @@ def test_a_fast_model_has_the_same_parameters_under_the_same_names(encoding, nor
 def test_every_module_that_has_a_faster_form_gets_it_and_restore_gives_it_back(encoding, variational_dropout):
     model = small_model(variational_dropout=variational_dropout, **ENCODINGS[encoding])
     kinds = {name: type(module) for name, module in model.named_modules()}
-    optimized = fast.optimize(model)
-    for name, module in optimized.named_modules():
+    fast_model = fast.to_fast(model)
+    for name, module in fast_model.named_modules():
         assert type(module) is FAST.get(kinds[name], kinds[name]), name
     assert {name: type(module) for name, module in model.named_modules()} == kinds
-    assert {name: type(module) for name, module in fast.restore(optimized).named_modules()} == kinds
+    assert {name: type(module) for name, module in fast.to_plain(fast_model).named_modules()} == kinds
 
 
 def test_training_the_fast_model_trains_the_model():
     model, tokens = small_model(), some_tokens(1, 6)
     before, _ = model(tokens)
     with torch.no_grad():
-        for parameter in fast.optimize(model).parameters():
+        for parameter in fast.to_fast(model).parameters():
             parameter.mul_(2.0)
     after, _ = model(tokens)
     assert not torch.allclose(before, after)
 
 
 def test_optimizing_twice_changes_nothing_more():
-    twice = fast.optimize(fast.optimize(small_model()))
-    once = fast.optimize(small_model())
+    twice = fast.to_fast(fast.to_fast(small_model()))
+    once = fast.to_fast(small_model())
     assert [type(m) for m in twice.modules()] == [type(m) for m in once.modules()]
 
 
 def test_a_shared_module_stays_shared():
     shared = nn.Linear(3, 3)
-    fast_layers = fast.optimize(nn.Sequential(shared, shared))
+    fast_layers = fast.to_fast(nn.Sequential(shared, shared))
     assert fast_layers[0] is fast_layers[1]
 
 
@@ -86,7 +86,7 @@ def test_an_attention_that_is_not_in_the_table_runs_as_it_is_written():
     model, tokens = with_attention_of_its_own(Rotated), some_tokens(2, 7)
     expected, _ = model(tokens)
     plain, _ = small_model(attention="absolute")(tokens)
-    found, _ = fast.optimize(model)(tokens)
+    found, _ = fast.to_fast(model)(tokens)
     torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
     assert not torch.allclose(found, plain)
 
@@ -112,7 +112,7 @@ def test_an_attention_with_another_dropout_keeps_it():
     attention = XLAttention(8, 2, 4, attention_dropout=0.9).train()
     attention.drop = NoDropout(0.9)
     x = torch.randn(1, 5, 8)
-    torch.testing.assert_close(fast.optimize(attention)(x), attention(x))
+    torch.testing.assert_close(fast.to_fast(attention)(x), attention(x))
 
 
 def test_the_shared_tests_and_the_cache_know_every_attention_of_the_configuration():

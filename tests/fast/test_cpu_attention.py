@@ -13,7 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from minitxl.attention import MultiHeadAttention, ShawAttention, XLAttention
 from minitxl.fast import attention as fast_attention
-from minitxl.fast import cpu_attention, optimize
+from minitxl.fast import cpu_attention, to_fast
 from minitxl.later_attention import ALiBiAttention, RotaryAttention, T5Attention
 from minitxl.memory import extend
 
@@ -31,7 +31,7 @@ def assert_same(attention, x, memory, tolerance, **options):
     """The eager text is computed in float64, so that its own rounding is not taken for a difference."""
     x = x.requires_grad_()
     exact, x64 = deepcopy(attention).double(), x.detach().double().requires_grad_()
-    fast, eager = optimize(attention)(x, memory, **options), exact(x64, memory.double(), **options)
+    fast, eager = to_fast(attention)(x, memory, **options), exact(x64, memory.double(), **options)
     torch.testing.assert_close(fast.double(), eager, rtol=tolerance, atol=tolerance)
     found = gradients(fast, [x, *attention.parameters()])
     for ours, theirs in zip(found, gradients(eager, [x64, *exact.parameters()]), strict=True):
@@ -80,7 +80,7 @@ def test_fast_equals_eager_and_so_do_all_gradients(
 def test_no_memory_is_the_empty_memory(kind, small_blocks):
     attention = random_attention(kind, 2, 3)
     x, empty = context(2, 7, 0)
-    fast = optimize(attention)
+    fast = to_fast(attention)
     assert torch.equal(fast(x), fast(x, empty))
 
 
@@ -89,7 +89,7 @@ def test_no_memory_is_the_empty_memory(kind, small_blocks):
 def test_a_fast_model_reads_a_text_as_the_model_does(encoding, norm, small_blocks):
     model, tokens = small_model(norm=norm, **encoding), some_tokens(2, 21)
     found = {}
-    for name, reader in (("eager", model), ("fast", optimize(model))):
+    for name, reader in (("eager", model), ("fast", to_fast(model))):
         memory, total = None, 0.0
         for segment in tokens.split(5, dim=1):  # memory is empty, filling and full
             losses, states = reader.token_losses(segment, segment, memory, window=6)
@@ -108,7 +108,7 @@ def test_memory_that_was_never_written_is_never_read(small_blocks):
     try:
         assert torch.empty(3).isnan().all()
         for key_mask in (None, torch.ones(2, 11, dtype=torch.bool)):
-            out = optimize(attention)(x.requires_grad_(), memory, window=5, key_mask=key_mask)
+            out = to_fast(attention)(x.requires_grad_(), memory, window=5, key_mask=key_mask)
             assert out.isfinite().all()
             assert all(gradient.isfinite().all() for gradient in gradients(out, [x, *attention.parameters()]))
     finally:
@@ -119,7 +119,7 @@ def test_keys_that_no_query_of_a_block_may_see_are_never_touched(small_blocks):
     attention = random_attention(XLAttention, 2, 3)
     x, memory = context(2, 7, 6)
     memory[:, :2] = float("nan")
-    assert optimize(attention)(x, memory, window=5).isfinite().all()
+    assert to_fast(attention)(x, memory, window=5).isfinite().all()
     assert not attention(x, memory, window=5).isfinite().all()
 
 
@@ -127,7 +127,7 @@ def test_blocks_skip_the_future(small_blocks):
     attention = random_attention(XLAttention, 2, 3)
     x, memory = context(2, 12, 4)
     counted = []
-    for call in (optimize(attention), attention):
+    for call in (to_fast(attention), attention):
         with FlopCounterMode(display=False) as counter:
             call(x, memory)
         counted.append(counter.get_total_flops())
@@ -149,7 +149,7 @@ def test_the_backward_pass_keeps_fewer_numbers_than_the_eager_text(small_blocks)
 
     attention = random_attention(XLAttention, 2, 3)
     x, memory = context(4, 30, 30)
-    assert kept(lambda: optimize(attention)(x, memory)) < 0.7 * kept(lambda: attention(x, memory))
+    assert kept(lambda: to_fast(attention)(x, memory)) < 0.7 * kept(lambda: attention(x, memory))
 
 
 @pytest.mark.parametrize("kind", [MultiHeadAttention, XLAttention, RotaryAttention, T5Attention])
@@ -157,7 +157,7 @@ def test_dropped_weights_leave_the_mean_as_it_was(kind, small_blocks):
     attention = random_attention(kind, 2, 3, attention_dropout=0.25)
     x, memory = context(1, 5, 4)
     torch.manual_seed(0)
-    fast = optimize(attention)
+    fast = to_fast(attention)
     rows = x.expand(100, -1, -1), memory.expand(100, -1, -1)
     draws = torch.cat([fast(*rows) for _ in range(30)])
     expected = fast.eval()(x, memory)
@@ -165,7 +165,7 @@ def test_dropped_weights_leave_the_mean_as_it_was(kind, small_blocks):
 
 
 def test_gradients_are_right_under_dropout(small_blocks):
-    fast = optimize(random_attention(XLAttention, 2, 3, dropout=0.2, attention_dropout=0.3))
+    fast = to_fast(random_attention(XLAttention, 2, 3, dropout=0.2, attention_dropout=0.3))
     x, memory = context(2, 5, 4)
 
     def drawn_again(x):
@@ -182,6 +182,6 @@ def test_what_is_frozen_gets_no_gradient_and_the_rest_get_theirs(kind, small_blo
         attention = random_attention(kind, 2, 3).requires_grad_(False)
         parameter = attention.get_parameter(learned).requires_grad_()
         x, memory = context(2, 7, 4)
-        (ours,) = gradients(optimize(attention)(x, memory), [parameter])
+        (ours,) = gradients(to_fast(attention)(x, memory), [parameter])
         (theirs,) = gradients(attention(x, memory), [parameter])
         torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-10)

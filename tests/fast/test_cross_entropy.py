@@ -10,7 +10,7 @@ from torch.nn import functional
 from minitxl import ModelConfig, TransformerLM
 from minitxl.analysis.saved_tensors import saved_bytes
 from minitxl.fast import cross_entropy as chunked
-from minitxl.fast import optimize
+from minitxl.fast import to_fast
 from minitxl.fast.bfloat16 import bfloat16_products
 
 TOKENS, ENTRIES, WIDTH = 70, 50, 8
@@ -98,7 +98,7 @@ def test_a_fast_model_has_the_losses_and_gradients_of_the_plain_one(config, igno
 
     expected = losses_and_gradients(model)
     assert not used
-    torch.testing.assert_close(losses_and_gradients(optimize(model)), expected, rtol=0, atol=1e-10)
+    torch.testing.assert_close(losses_and_gradients(to_fast(model)), expected, rtol=0, atol=1e-10)
     assert used
 
 

@@ -26,7 +26,7 @@ every_encoding = pytest.mark.parametrize("encoding", ENCODINGS)
 
 
 def some_parts(n_head, d_head, batch, query, mem):
-    """q_u, q_v, k, v and r, which has one distance more than there are keys."""
+    """q_plus_u, q_plus_v, k, v and r, which has one distance more than there are keys."""
     generator = torch.Generator().manual_seed(0)
     key = query + mem
     sizes = [(batch, n_head, length, d_head) for length in (query, query, key, key)]
@@ -99,7 +99,7 @@ def test_a_compiled_model_shares_its_parameters_and_leaves_the_model_as_it_was()
 
 def test_a_model_made_from_a_compiled_one_runs_its_own_modules():
     compiled = cuda.compiled(small_model(dropout=0.5).train())
-    rests = fast.optimize(compiled).eval()
+    rests = fast.to_fast(compiled).eval()
     assert not any(block._compiled_call_impl for block in rests.blocks)
     tokens = some_tokens(2, 5)
     torch.testing.assert_close(rests(tokens), rests(tokens), rtol=0, atol=0)
@@ -239,8 +239,8 @@ def bits(config, *, device, steps=12, **settings):
     run = loop.start(config, TrainConfig(steps=steps, **settings), device=device)
     length = settings["batch"] * settings["seg_len"] * (steps + 1) + 1
     text = torch.randint(config.vocab_size, (length,), generator=seeded(2))
-    lanes = ContiguousBatches(text, batch=settings["batch"], seg_len=settings["seg_len"])
-    return run, lanes, [capture_step.bits for capture_step in loop.train_steps(run, lanes)]
+    segments = ContiguousBatches(text, batch=settings["batch"], seg_len=settings["seg_len"])
+    return run, segments, [capture_step.bits for capture_step in loop.train_steps(run, segments)]
 
 
 @on_a_gpu
@@ -266,12 +266,12 @@ def test_compiled_training_has_the_losses_of_a_cpu(precision):
 @on_a_gpu
 def test_captured_dropout_is_drawn_anew_and_goes_on_after_a_break(tmp_path):
     config = small_config(dropout=0.3, word_dropout=0.1)
-    run, lanes, _ = bits(config, device="cuda", steps=5)
+    run, segments, _ = bits(config, device="cuda", steps=5)
     saved_run.save(run, tmp_path / "run.safetensors")
     resumed = saved_run.resume(tmp_path / "run.safetensors", device="cuda")
-    same = [loop.train_step(each, lanes).bits for each in (run, resumed)]
+    same = [loop.train_step(each, segments).bits for each in (run, resumed)]
     assert same[0] == pytest.approx(same[1], rel=1e-6)
-    (tokens, targets), empty = lanes[0], run.model.empty_memory(4)
+    (tokens, targets), empty = segments[0], run.model.empty_memory(4)
     inputs = tokens.cuda(), targets.cuda(), *memory_mask.padded(empty, mem_len=10, seg_len=6)
     losses = {run.segment_loss(*inputs)[0].item() for _ in range(3)}
     assert len(losses) == 3

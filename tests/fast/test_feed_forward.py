@@ -8,7 +8,7 @@ from models import gradients, small_model
 from torch import nn
 from torch.autograd.graph import saved_tensors_hooks
 
-from minitxl.fast import optimize
+from minitxl.fast import to_fast
 from minitxl.fast.dropout import FastDropout, FastVariationalDropout
 from minitxl.fast.feed_forward import FastFeedForward
 from minitxl.fast.linear import FastLinear
@@ -23,7 +23,7 @@ def as_feed_forward(*modules):
 
 
 def feed_forward(made, x):
-    fast = optimize(made)
+    fast = to_fast(made)
     assert type(fast) is FastFeedForward
     return fast(x)
 
@@ -119,4 +119,4 @@ def test_what_is_frozen_gets_no_gradient_and_the_rest_get_theirs(frozen):
 
 def test_a_fast_model_has_it_in_every_layer():
     model = small_model()
-    assert [type(block.inner) for block in optimize(model).blocks] == [FastFeedForward] * len(model.blocks)
+    assert [type(block.inner) for block in to_fast(model).blocks] == [FastFeedForward] * len(model.blocks)

@@ -13,7 +13,7 @@ from torch.func import functional_call, grad, vmap
 from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
 
-from minitxl.fast import kv_cache, optimize
+from minitxl.fast import kv_cache, to_fast
 from minitxl.fast import linear as room
 from minitxl.fast.linear import FEW_ROWS, INTEL, FastLinear, linear
 
@@ -122,7 +122,7 @@ def test_a_model_reads_on_by_it_as_by_pytorchs(monkeypatch, batch):
         for token in tokens.split(1, dim=1):
             log_probs, cache = kv_cache.step(model, token, cache)
             read.append(log_probs)
-        losses, _ = optimize(model).token_losses(tokens, tokens)
+        losses, _ = to_fast(model).token_losses(tokens, tokens)
         found.append([*read, *gradients(losses, list(model.parameters()))])
     for mine, its in zip(*found, strict=True):
         torch.testing.assert_close(mine, its, rtol=1e-5, atol=1e-5)

@@ -235,7 +235,7 @@ def test_the_ablation_draws_each_system_as_trained_and_what_memory_changes():
     figure = figures.ablation(data).figure
     for axes, loss in zip(figure.axes, ablation.LOSSES, strict=True):
         systems = [row for row in data["systems"] if row["loss"] == loss]
-        means = {row["label"]: mean(ablation._as_trained(row)) for row in systems}
+        means = {row["label"]: mean(ablation.as_trained(row)) for row in systems}
         marks_ = {line.get_xdata()[0] for line in axes.lines if line.get_marker() == "o"}
         assert marks_ == set(means.values())
         changes = [

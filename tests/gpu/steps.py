@@ -38,11 +38,11 @@ def measured(
     with patch.object(cuda, "WORTH_COMPILING", worth), patch.object(cuda, "can_capture", can_capture):
         run = loop.start(limits.config(size), settings, device=device)
     job = peers.Job("minitxl", "training", size, 1, device, precision, 0)
-    lanes = ContiguousBatches(peers.text(job).flatten(), batch=size.batch, seg_len=size.seg_len)
+    segments = ContiguousBatches(peers.text(job).flatten(), batch=size.batch, seg_len=size.seg_len)
     seconds = []
     for _ in range(STEPS):
         began = perf_counter()
-        record = loop.train_step(run, lanes)
+        record = loop.train_step(run, segments)
         if device == "cuda":
             torch.cuda.synchronize()
         seconds.append(perf_counter() - began)

@@ -9,7 +9,7 @@ import torch
 from models import ENCODINGS, small_config
 from torch._subclasses.fake_tensor import DynamicOutputShapeException, FakeTensorMode
 
-from minitxl.fast import kv_cache, optimize
+from minitxl.fast import kv_cache, to_fast
 from minitxl.memory import extend
 from minitxl.model import TransformerLM
 from minitxl.training.memory_mask import padded
@@ -33,7 +33,7 @@ def tokens(batch=2, time=6):
 @pytest.mark.parametrize("window", [None, 4])
 def test_a_model_reads_segments_with_a_growing_memory(encoding, fast, window):
     model = TransformerLM(small_config(dropout=0.1, attention_dropout=0.1, **encoding))
-    model = optimize(model) if fast else model
+    model = to_fast(model) if fast else model
     memory = None
     for _ in range(3):
         losses, states = model.token_losses(tokens(), tokens(), memory, window=window)

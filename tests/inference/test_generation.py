@@ -12,7 +12,6 @@ from models import ENCODINGS, RELATIVE, VOCAB, small_model, some_tokens
 from minitxl.fast import kv_cache
 from minitxl.inference import generation
 from minitxl.inference.generation import sample, stream, until
-from minitxl.inference.sampling import repetition_penalty, top_k_top_p
 
 PROMPT = some_tokens(1, 9)[0]
 every_encoding = pytest.mark.parametrize("encoding", ENCODINGS.values(), ids=ENCODINGS)
@@ -92,57 +91,6 @@ def test_sample_is_the_start_of_the_stream():
     model = small_model()
     streamed = torch.stack(list(islice(stream(model, [PROMPT, PROMPT[:4]], mem_len=6), 8)), dim=1)
     assert torch.equal(sample(model, [PROMPT, PROMPT[:4]], length=8, mem_len=6), streamed)
-
-
-def test_temperature_top_k_and_top_p_shape_the_probabilities():
-    probs = torch.tensor([[0.1, 0.4, 0.2, 0.3]], dtype=torch.float64)
-
-    def kept(**settings):
-        return top_k_top_p(probs.log(), **settings)[0].tolist()
-
-    assert kept() == pytest.approx([0.1, 0.4, 0.2, 0.3])
-    assert kept(temperature=0) == [0, 1, 0, 0]
-    assert kept(temperature=0.5) == pytest.approx([1 / 30, 16 / 30, 4 / 30, 9 / 30])
-    assert kept(top_k=2) == pytest.approx([0, 4 / 7, 0, 3 / 7])
-    assert kept(top_k=9) == pytest.approx([0.1, 0.4, 0.2, 0.3])
-    assert kept(top_p=0.6) == pytest.approx([0, 4 / 7, 0, 3 / 7])
-    assert kept(top_p=0.75) == pytest.approx([0, 4 / 9, 2 / 9, 3 / 9])
-    assert kept(top_p=0.01) == kept(top_p=1e-320) == [0, 1, 0, 0]
-    assert kept(top_p=1.0) == pytest.approx([0.1, 0.4, 0.2, 0.3])
-    assert kept(top_k=2, top_p=0.5) == [0, 1, 0, 0]
-
-
-def test_repetition_divides_scores_above_chance_and_multiplies_those_below():
-    probs = torch.tensor([[1 / 2, 1 / 4, 1 / 8, 1 / 8], [1 / 2, 1 / 4, 1 / 8, 1 / 8]], dtype=torch.float64)
-    recent = [torch.tensor([2, 0, 2, 1]), torch.tensor([3])]
-    scores = repetition_penalty(probs.log(), recent, repetition=2) + log(4)
-    expected = [[2**0.5, 1, 1 / 4, 1 / 2], [2, 1, 1 / 2, 1 / 4]]
-    assert torch.allclose(scores.exp(), torch.tensor(expected, dtype=torch.float64), rtol=1e-12)
-
-
-@given(st.integers(0, 99), st.floats(1.001, 5))
-def test_repetition_lowers_what_is_recent_and_nothing_else_and_keeps_its_order(seed, repetition):
-    log_probs = torch.randn(1, 20, generator=torch.Generator().manual_seed(seed)).double().log_softmax(-1)
-    recent = torch.arange(0, 20, 2)
-    scores = repetition_penalty(log_probs, [recent], repetition=repetition)
-    assert (scores[:, recent] < log_probs[:, recent]).all()
-    assert torch.equal(scores[:, 1::2], log_probs[:, 1::2])
-    assert torch.equal(scores[:, recent].argsort(), log_probs[:, recent].argsort())
-    assert (
-        repetition_penalty(log_probs, [recent], repetition=1 / repetition)[:, recent] > log_probs[:, recent]
-    ).all()
-
-
-def test_repetition_flattens_where_everything_is_recent():
-    """A power of the probabilities would do the contrary."""
-    probs = torch.tensor([[0.6, 0.4] + [1e-9] * 8], dtype=torch.float64)
-    drawn = top_k_top_p(repetition_penalty(probs.log(), [torch.arange(10)], repetition=1.5))[0]
-    assert 1 < drawn[0] / drawn[1] < 0.6 / 0.4
-
-
-def test_repetition_of_1_changes_no_bit():
-    log_probs = small_model()(PROMPT[None])[0][:, -1]
-    assert repetition_penalty(log_probs, [PROMPT], repetition=1.0) is log_probs
 
 
 @every_encoding
@@ -267,7 +215,10 @@ def test_until_gives_every_token_as_soon_as_no_stop_can_take_it_back(text, stop)
         ({"repetition": inf}, "repetition must be finite, got inf"),
         ({"repetition": nan}, "repetition must be finite, got nan"),
         ({"repetition_window": 0}, "repetition_window must be 1 or more, got 0"),
-        ({"stop": [PROMPT, PROMPT[:0]]}, r"each stop must be a row of 1 token or more, got shape \[0\]"),
+        (
+            {"stop": [PROMPT, PROMPT[:0]]},
+            r"each stop must hold 1 token or more, got shape \[0\]",
+        ),
     ],
 )
 def test_what_can_not_be_asked_is_refused(wrong, sentence):
@@ -293,5 +244,5 @@ def test_one_stop_instead_of_a_list_of_stops_is_refused():
         lambda: sample(small_model(), [PROMPT], length=3, mem_len=4, stop=PROMPT),
         lambda: until([1], PROMPT),
     ):
-        with pytest.raises(ValueError, match=r"each stop must be a row of 1 token or more, got shape \[\]"):
+        with pytest.raises(ValueError, match=r"each stop must hold 1 token or more, got shape \[\]"):
             call()

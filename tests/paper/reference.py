@@ -329,7 +329,9 @@ def vocabulary(p: Parameters, config: ModelConfig, x: Array) -> Array:
             logits.append(E_word @ read + p[f"output.tables.{table}.bias"][row])
         if cluster == 0:
             for tail in range(len(config.cutoffs)):
-                logits.append(p["output.clusters.weight"][tail] @ read + p["output.clusters.bias"][tail])
+                logits.append(
+                    p["output.tail_classes.weight"][tail] @ read + p["output.tail_classes.bias"][tail]
+                )
             first = log_softmax(logits)
             log_probs[:high] = first[:high]
         else:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch.nn.functional import cross_entropy
 
 from minitxl.adaptive import AdaptiveEmbedding, AdaptiveSoftmax
-from minitxl.course.exercises import Largest
+from minitxl.course.verdicts import Largest
 
 VOCAB, CUTOFFS = 12, (3, 5, 9)
 WIDTHS = [(8, 8, 1), (6, 8, 1), (8, 8, 2), (9, 8, 2)]  # d_embed, d_model, div_val
@@ -77,7 +77,7 @@ def log_probs_by_hand(softmax, hidden, shape):
     head = [logit(token) for token in range(ends[0])]
     for tail in range(1, len(ends)):
         row = tail - 1
-        head.append((softmax.clusters.weight[row] @ read_for(0) + softmax.clusters.bias[row]).item())
+        head.append((softmax.tail_classes.weight[row] @ read_for(0) + softmax.tail_classes.bias[row]).item())
     head = log_softmax_by_hand(head)
     words = head[: ends[0]]
     for tail in range(1, len(ends)):
@@ -142,7 +142,7 @@ def test_without_cutoffs_both_are_the_ordinary_embedding_and_softmax():
     hidden, targets = some(2, 5, 8, VOCAB)
     assert not len(embedding.projections)
     assert not len(softmax.projections)
-    assert softmax.clusters is None
+    assert softmax.tail_classes is None
     assert torch.equal(embedding(targets), embedding.tables[0](targets))
     logits = softmax.tables[0](hidden)
     expected = cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="none").unflatten(0, (2, 5))
@@ -169,8 +169,8 @@ def test_torchs_own_adaptive_softmax_gives_the_same(div_val):
                 table.bias.zero_()
             weights = [table.weight for table in ours.tables]
             down = [projection.weight.T for projection in ours.projections]
-        theirs.head.weight.copy_(torch.cat([weights[0], ours.clusters.weight]))
-        theirs.head.bias.copy_(torch.cat([ours.tables[0].bias[:3], ours.clusters.bias]))
+        theirs.head.weight.copy_(torch.cat([weights[0], ours.tail_classes.weight]))
+        theirs.head.bias.copy_(torch.cat([ours.tables[0].bias[:3], ours.tail_classes.bias]))
         for i, (narrow, words) in enumerate(theirs.tail, start=1):
             narrow.weight.copy_(down[i])
             words.weight.copy_(weights[i])
@@ -233,7 +233,7 @@ def test_tables_and_projections_have_the_shapes_of_their_clusters(d_embed, d_mod
     for module, projections in ((embedding, into), (softmax, out)):
         assert [tuple(table.weight.shape) for table in module.tables] == tables
         assert [tuple(projection.weight.shape) for projection in module.projections] == projections
-    assert tuple(softmax.clusters.weight.shape) == (3, d_embed)
+    assert tuple(softmax.tail_classes.weight.shape) == (3, d_embed)
 
 
 @every_width
@@ -273,23 +273,23 @@ def test_a_tied_softmax_still_gives_the_losses_of_the_definition(d_embed, d_mode
         torch.testing.assert_close(softmax.losses(hidden, targets)[0, t], expected, rtol=1e-12, atol=1e-12)
 
 
-def test_row_i_minus_1_of_clusters_belongs_to_tail_cluster_i():
+def test_row_i_minus_1_of_tail_classes_belongs_to_tail_cluster_i():
     _, softmax = pair()
     hidden = torch.zeros(1, VOCAB, 8, dtype=torch.float64)
     with torch.no_grad():
-        softmax.clusters.bias.copy_(torch.tensor([100.0, 0.0, -100.0]))
+        softmax.tail_classes.bias.copy_(torch.tensor([100.0, 0.0, -100.0]))
         log_probs = softmax.log_probs(hidden)[0, 0]
     mass = [log_probs[low:high].logsumexp(0).item() for low, high in ((3, 5), (5, 9), (9, 12))]
     assert mass == pytest.approx([0, -100, -200], abs=1e-6)
 
 
-def test_reversing_the_rows_of_clusters_changes_the_losses_of_tails_alone():
+def test_reversing_the_rows_of_tail_classes_changes_the_losses_of_tails_alone():
     _, softmax = pair(div_val=2)
     hidden, _ = some(1, VOCAB, 8, VOCAB)
     targets = torch.arange(VOCAB)[None]
     before = softmax.losses(hidden, targets)
     with torch.no_grad():
-        for parameter in softmax.clusters.parameters():
+        for parameter in softmax.tail_classes.parameters():
             parameter.copy_(parameter.flip(0))
     change = (softmax.losses(hidden, targets) - before).abs()[0]
     torch.testing.assert_close(change[:3], torch.zeros(3).double(), rtol=0, atol=1e-12)

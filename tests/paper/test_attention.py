@@ -8,7 +8,7 @@ from support.attention import D_MODEL, context, random_attention, shapes, window
 from torch.nn.functional import scaled_dot_product_attention
 
 from minitxl.attention import MultiHeadAttention, ShawAttention, XLAttention, attention_mask, split_heads
-from minitxl.course.exercises import Largest
+from minitxl.course.verdicts import Largest
 from minitxl.positions import sinusoids
 
 KINDS = [MultiHeadAttention, ShawAttention, XLAttention]
@@ -190,7 +190,7 @@ def test_cross_attention_equals_torchs_own_with_any_mask(shape, other, masked):
     k, v = (split_heads(w(context_of_another), n_head) for w in (attention.W_k, attention.W_v))
     heads = scaled_dot_product_attention(q, k, v, attn_mask=mask[:, None] if masked else None)
     expected = attention.W_o(heads.transpose(1, 2).flatten(2))
-    found = attention.attend(x, context_of_another, mask if masked else None)
+    found = attention.context_output(x, context_of_another, mask if masked else None)
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-10)
     weights = attention.context_weights(x, context_of_another, mask if masked else None)
     assert weights.shape == (batch, n_head, query, other)
@@ -238,7 +238,7 @@ def test_bidirectional_shaw_attention_equals_the_papers_equations(shape, k):
     attention = random_attention(ShawAttention, n_head, d_head, max_distance=k)
     x, _ = context(batch, query, 0)
     expected = shaw_by_loops(attention, x, x, lambda i, j: True)
-    torch.testing.assert_close(attention.attend(x), expected, rtol=0, atol=1e-10)
+    torch.testing.assert_close(attention.context_output(x), expected, rtol=0, atol=1e-10)
 
 
 def test_shaw_has_2k_plus_1_vectors_for_all_heads_and_treats_clipped_distances_alike():
@@ -266,7 +266,7 @@ def test_shaw_builds_no_tensor_of_query_key_and_dim():
     attention = ShawAttention(8, 1, 64, max_distance=4)
     x = torch.randn(1, query, 8)
     with Largest() as seen:
-        attention.attend(x).sum().backward()
+        attention.context_output(x).sum().backward()
     assert seen.numbers < query * key * 64
     with Largest() as seen:
         attention.a_K[attention.table_rows(torch.zeros(1, 1, query, key), None)]

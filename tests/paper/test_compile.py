@@ -9,7 +9,7 @@ from minitxl.positions import sinusoids
 
 every_encoding = pytest.mark.parametrize("encoding", ENCODINGS)
 one_of_each_attention = pytest.mark.parametrize("encoding", ["absolute sinusoidal", "shaw", "xl"])
-every_implementation = pytest.mark.parametrize("implementation", [fast.restore, fast.optimize])
+every_implementation = pytest.mark.parametrize("implementation", [fast.to_plain, fast.to_fast])
 
 
 @pytest.fixture(autouse=True)

@@ -18,7 +18,7 @@ from models import (
 from torch.nn.functional import cross_entropy
 
 from minitxl.config import ModelConfig
-from minitxl.fast import optimize, restore
+from minitxl.fast import to_fast, to_plain
 from minitxl.fast.dropout import FastVariationalDropout
 from minitxl.memory import extend
 from minitxl.model import TransformerLM, initialise
@@ -258,7 +258,7 @@ def test_a_model_learns_to_copy():
         (
             torch.zeros(2, 3, dtype=torch.int64),
             torch.zeros(2, 4, 1, 8),
-            "a row for each row of tokens, 2, got 4",
+            "as many sequences as tokens, 2, got 4",
         ),
         (
             torch.zeros(2, 3, dtype=torch.int64),
@@ -402,7 +402,7 @@ def test_attention_dropout_and_residual_dropout_have_their_rates(encoding, norm)
 
 
 @every_encoding
-@pytest.mark.parametrize("implementation", [restore, optimize])
+@pytest.mark.parametrize("implementation", [to_plain, to_fast])
 def test_the_last_positions_alone_are_what_they_are_among_all(encoding, implementation):
     model, tokens = implementation(small_model(**ENCODINGS[encoding])), some_tokens(2, 12)
     _, memory = model.hidden(tokens[:, :4])

@@ -403,10 +403,10 @@ def test_head_and_query_axes_swapped_give_a_query_the_weights_of_another():
 def test_shaws_attention_with_its_key_term_alone_cannot_place_equal_tokens():
     attention, x, _ = random_attention(ShawAttention, max_distance=2)
     equal = x[:, :1].expand(1, 4, 6)
-    both = attention.attend(equal)
+    both = attention.context_output(equal)
     with torch.no_grad():
         attention.a_V.zero_()
-    keys_alone = attention.attend(equal)
+    keys_alone = attention.context_output(equal)
     assert differ(both, both[:, :1].expand_as(both))
     assert same(keys_alone, keys_alone[:, :1].expand_as(both))
 
@@ -425,8 +425,8 @@ def test_shaws_formulas_with_the_keys_and_values_of_token_i_see_no_other_token()
         z = einsum(e.softmax(-1), values, "batch head i j, batch head i j dim -> batch head i dim")
         return attention.W_o(merge_heads(z))
 
-    assert same(attention.attend(x), formulas(x, "j"))
+    assert same(attention.context_output(x), formulas(x, "j"))
     other = x.clone()
     other[:, 3] += 1
-    assert differ(attention.attend(x)[:, :3], attention.attend(other)[:, :3])
+    assert differ(attention.context_output(x)[:, :3], attention.context_output(other)[:, :3])
     assert torch.equal(formulas(x, "i")[:, :3], formulas(other, "i")[:, :3])

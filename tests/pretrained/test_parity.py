@@ -8,7 +8,7 @@ import torch
 from safetensors import safe_open
 
 from minitxl.memory import extend
-from minitxl.pretrained.original import load_original, original_places
+from minitxl.pretrained.original import load_original, original_parts
 
 VECTORS = Path(__file__).parent / "parity" / "vectors.safetensors"
 with safe_open(VECTORS, framework="pt") as file:
@@ -63,11 +63,11 @@ def test_gradients_of_every_parameter_equal_the_ports(case):
     losses, _ = read_segments(model, case, mem_len=mem_len, window=window)
     losses.mean(dim=(1, 2)).sum().backward()
     expected, seen = stored(case, "gradient"), set()
-    for name, place in original_places(model).items():
+    for name, original in original_parts(model).items():
         gradient = model.get_parameter(name).grad
-        part = expected[place.name].chunk(place.parts)[place.part]
+        part = expected[original.name].chunk(original.parts)[original.part]
         torch.testing.assert_close(gradient, part, msg=lambda said, name=name: f"{name}: {said}", **TOLERANCE)
-        seen.add(place.name)
+        seen.add(original.name)
     assert seen == expected.keys()
 
 
@@ -82,7 +82,7 @@ def test_the_cases_cover_what_the_released_models_use():
 def test_the_order_of_the_clusters_matters(case):
     model, mem_len, window = loaded(case)
     with torch.no_grad():
-        model.output.clusters.weight.copy_(model.output.clusters.weight.flip(0))
+        model.output.tail_classes.weight.copy_(model.output.tail_classes.weight.flip(0))
     losses, _ = read_segments(model, case, mem_len=mem_len, window=window)
     assert (losses - stored(case, "losses")[""]).abs().max() > 0.1
 

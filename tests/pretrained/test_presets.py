@@ -56,6 +56,6 @@ def test_a_preset_takes_its_first_steps_from_any_seed(name):
     for seed in range(3):
         text = torch.randint(24, (20 * 25,), generator=torch.Generator().manual_seed(seed))
         run = loop.start(preset.model, replace(preset.train, seed=seed))
-        lanes = ContiguousBatches(text, batch=20, seg_len=8)
-        bits = [loop.train_step(run, lanes).bits for _ in range(2)]
+        segments = ContiguousBatches(text, batch=20, seg_len=8)
+        bits = [loop.train_step(run, segments).bits for _ in range(2)]
         assert all(2 < one < 8 for one in bits)

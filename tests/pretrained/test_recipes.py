@@ -11,15 +11,15 @@ from random import Random
 
 import pytest
 import sites
-from support.corpora import HELD_OUT, LM1B, TRAINING, serve_corpus
 from support.markdown import blocks_of, commands_of, words_of
 from support.released import released_model, write_released
+from support.small_corpora import HELD_OUT, LM1B, TRAINING, serve_corpus
 
 from minitxl.__main__ import main
 from minitxl.commands.evaluate import Evaluate
 from minitxl.commands.figures import Figures
 from minitxl.commands.train import Train
-from minitxl.data import datasets, downloads, prepare
+from minitxl.data import corpora, downloads, prepare
 from minitxl.experiments import EXPERIMENTS
 from minitxl.experiments.shared import results
 from minitxl.pretrained import hub
@@ -108,14 +108,14 @@ def prepared(tmp_path_factory):
         places = {name: place(name) for name in CORPORA}
         for name, files in CORPORA.items():
             serve_corpus(site, patch, name, files)
-            datasets.load(name)
+            corpora.load(name)
             place(name).rename(places[name])
     return folder
 
 
 def place(name: str) -> Path:
     source = downloads.SOURCES[name]
-    return prepare.place(name, source.rule, *(download.digest for download in source.downloads))
+    return prepare.token_folder(name, source.spec, *(download.digest for download in source.downloads))
 
 
 @pytest.fixture
@@ -227,7 +227,7 @@ def test_the_released_model_is_scored_by_the_command_of_its_page(here, tmp_path,
 
     monkeypatch.setattr(hub, "folder_of", folder_of)
     (tmp_path / "released").mkdir()
-    model = released_model(datasets.load("wikitext-103").vocab_size)
+    model = released_model(corpora.load("wikitext-103").vocab_size)
     write_released(tmp_path / "released", model, file="model.safetensors")
     main(words)
     assert asked == ["transfo-xl/transfo-xl-wt103"]

@@ -43,9 +43,9 @@ class MemTransformerLM(nn.Module):
             ),
             cutoffs=[*config["cutoffs"], config["n_token"]],
         )
-        if model.output.clusters is not None:
-            self.crit.cluster_weight = nn.Parameter(model.output.clusters.weight.clone())
-            self.crit.cluster_bias = nn.Parameter(model.output.clusters.bias.clone())
+        if model.output.tail_classes is not None:
+            self.crit.cluster_weight = nn.Parameter(model.output.tail_classes.weight.clone())
+            self.crit.cluster_bias = nn.Parameter(model.output.tail_classes.bias.clone())
         for bias in ("r_w_bias", "r_r_bias"):
             setattr(self, bias, nn.Parameter(torch.zeros(config["n_head"], config["d_head"])))
         if config["tie_weight"]:

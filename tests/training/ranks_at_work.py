@@ -48,9 +48,9 @@ def stream() -> torch.Tensor:
 def outcome(model: ModelConfig, settings: TrainConfig, accumulate: int) -> dict[str, object]:
     """Losses, weights and memory after all steps, the same in every process."""
     run = loop.start(model, settings, accumulate=accumulate)
-    rows = distributed.share(settings.batch)
-    lanes = ContiguousBatches(stream(), batch=settings.batch, seg_len=settings.seg_len, rows=rows)
-    records = list(loop.train_steps(run, lanes, stream()[:60]))
+    share = distributed.share(settings.batch)
+    segments = ContiguousBatches(stream(), batch=settings.batch, seg_len=settings.seg_len, share=share)
+    records = list(loop.train_steps(run, segments, stream()[:60]))
     return {
         "bits": [record.bits for record in records],
         "norms": [record.gradient_norm for record in records],

@@ -187,6 +187,6 @@ def test_an_attention_that_validation_could_not_score_is_refused_before_the_firs
 
 @pytest.mark.parametrize(("batch", "seg_len"), [(SETTINGS.batch + 1, SETTINGS.seg_len), (SETTINGS.batch, 2)])
 def test_lanes_of_another_batch_or_segment_than_the_runs_are_refused(batch, seg_len):
-    lanes = ContiguousBatches(torch.zeros(200, dtype=torch.int64), batch=batch, seg_len=seg_len)
-    with pytest.raises(ValueError, match=f"^lanes must be those of the run, .* got {batch} of {seg_len}$"):
-        next(loop.train_steps(new_run(SETTINGS), lanes))
+    segments = ContiguousBatches(torch.zeros(200, dtype=torch.int64), batch=batch, seg_len=seg_len)
+    with pytest.raises(ValueError, match=f"^segments must be those of the run, .* got {batch} of {seg_len}$"):
+        next(loop.train_steps(new_run(SETTINGS), segments))

@@ -55,5 +55,5 @@ def test_a_row_that_is_reset_reads_as_one_that_begins(encoding, mem_len):
 
 
 def test_a_reset_needs_a_flag_for_each_row(as_users_run_it):
-    with pytest.raises(ValueError, match="rows must hold one flag for each of 2 rows, got 3"):
+    with pytest.raises(ValueError, match="begins must hold one flag for each of 2 lanes, got 3"):
         reset(torch.zeros(1, 2, 3, 4), torch.ones(3, dtype=torch.bool))

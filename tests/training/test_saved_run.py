@@ -76,13 +76,13 @@ def test_a_run_goes_on_at_another_rate_and_with_other_decay(tmp_path):
 def test_a_run_goes_on_in_another_batch_at_the_same_part_of_the_text_without_memory(tmp_path):
     saved_after(9, tmp_path / "run")  # 1.5 passes over 6 segments of 3 lanes
     settings = replace(SETTINGS, batch=1, steps=40)
-    lanes = Watched(STREAM, batch=1, seg_len=4)
+    segments = Watched(STREAM, batch=1, seg_len=4)
     resumed = resume(tmp_path / "run", settings=settings)
     assert resumed.memory is None
     for _ in range(2):
-        loop.train_step(resumed, lanes)
-    assert len(lanes) == 19
-    assert lanes.read == [27 % 19, 28 % 19]
+        loop.train_step(resumed, segments)
+    assert len(segments) == 19
+    assert segments.read == [27 % 19, 28 % 19]
     assert resumed.memory.shape[1:3] == (1, 5)
 
 

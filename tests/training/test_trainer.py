@@ -266,11 +266,11 @@ def test_changed_settings_are_saved_before_the_next_step(tmp_path):
 def test_a_stop_for_a_loss_that_is_no_number_leaves_the_last_checkpoint(tmp_path, monkeypatch):
     run, advance = new_run(), loop.train_step
 
-    def poisoned(run, lanes):
+    def poisoned(run, segments):
         if run.step == 7:
             with torch.no_grad():
                 next(run.model.parameters()).fill_(float("nan"))
-        return advance(run, lanes)
+        return advance(run, segments)
 
     monkeypatch.setattr(loop, "train_step", poisoned)
     with pytest.raises(ValueError, match="the loss must be finite, got nan at step 8"):
@@ -288,8 +288,8 @@ def test_a_loss_far_above_the_recent_ones_stops_the_run_before_it_is_saved(tmp_p
     run_config = replace(KEEPING, spike=1.0)
     advance = loop.train_step
 
-    def jumping(run, lanes):
-        record = advance(run, lanes)
+    def jumping(run, segments):
+        record = advance(run, segments)
         return record._replace(bits=record.bits + 3) if record.step in (40, 115) else record
 
     monkeypatch.setattr(loop, "train_step", jumping)

@@ -13,8 +13,8 @@ from minitxl.analysis import context_length
 from minitxl.course.checks import context_mistakes
 from minitxl.course.checks.context_mistakes import GroupLosses
 from minitxl.course.checks.used_context import numbers_at, told_apart
-from minitxl.course.exercises import Verdict, judge
 from minitxl.course.predictions import Predictions, Question
+from minitxl.course.verdicts import Verdict, judge
 
 PREDICTIONS = Predictions(
     Question(

@@ -6,7 +6,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from minitxl.course.exercises import Function, Verdict, judge
+from minitxl.course.verdicts import Function, Verdict, judge
 from minitxl.inference.sampling import top_k_top_p
 
 Rule = Callable[[Tensor, Tensor, float], Tensor]

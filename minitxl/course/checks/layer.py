@@ -8,7 +8,7 @@ from torch import Tensor
 
 from minitxl.attention import MultiHeadAttention, attention_mask, merge_heads, split_heads
 from minitxl.course.checks.attention import solution_attention
-from minitxl.course.exercises import Verdict, judge
+from minitxl.course.verdicts import Verdict, judge
 
 
 def solution_layer(layer: MultiHeadAttention, x: Tensor, context: Tensor) -> Tensor:
@@ -48,12 +48,12 @@ def check_layer(attempt: Callable[..., Tensor]) -> Verdict:
             layer, x, context, merge=lambda z: z.reshape(z.shape[0], z.shape[2], -1)
         ),
         "a causal mask is applied: here every token attends to the whole context": (
-            lambda layer, x, context: layer.attend(
+            lambda layer, x, context: layer.context_output(
                 x, context, attention_mask(x.shape[1], context.shape[1]) if _fits(x, context) else None
             )
         ),
         "the residual is added: this is the layer alone, without the block around it": (
-            lambda layer, x, context: x + layer.attend(x, context)
+            lambda layer, x, context: x + layer.context_output(x, context)
         ),
     }
     cases = list(_layers())

@@ -10,7 +10,7 @@ from einops import rearrange
 from torch import Tensor
 
 from minitxl.course.checks.generation import generating, small_model, solution_generate
-from minitxl.course.exercises import Function, Verdict, judge
+from minitxl.course.verdicts import Function, Verdict, judge
 from minitxl.model import TransformerLM
 
 Loop = Callable[[TransformerLM, Tensor, int, int], Tensor]

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from minitxl.attention import XLAttention
-from minitxl.course.exercises import Function, Verdict, judge
+from minitxl.course.verdicts import Function, Verdict, judge
 from minitxl.positions import distances, sinusoids
 
 Kept = Float[Tensor, "head mem dim"]

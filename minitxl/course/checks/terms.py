@@ -11,8 +11,8 @@ from torch import Tensor
 
 from minitxl.attention import Heads, Keys, Scores
 from minitxl.course.differences import difference, equal, is_list
-from minitxl.course.exercises import Verdict, judge
 from minitxl.course.predictions import Predictions, Question
+from minitxl.course.verdicts import Verdict, judge
 
 PairKeys = Float[Tensor, "head query key dim"]
 Bias = Float[Tensor, "head dim"]

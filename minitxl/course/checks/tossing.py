@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from minitxl.course.exercises import Function, Verdict, judge
+from minitxl.course.verdicts import Function, Verdict, judge
 
 
 def solution_tossed(before: Tensor, after: Tensor, signs: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ from torch.nn.utils import clip_grad_norm_, clip_grad_value_
 
 from minitxl.config import ModelConfig
 from minitxl.course.differences import difference, equal
-from minitxl.course.exercises import Verdict
+from minitxl.course.verdicts import Verdict
 from minitxl.data.batching import Segment
 from minitxl.memory import extend
 from minitxl.model import TransformerLM

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from minitxl.course.exercises import Function, Verdict, judge
+from minitxl.course.verdicts import Function, Verdict, judge
 
 Losses = Sequence[float]
 """Mean losses of one model, one for each context length, in the order of the lengths."""

@@ -16,10 +16,10 @@ from typing import Any
 
 import torch
 
-from minitxl.course.exercises import Verdict
 from minitxl.course.grading import Gone, NumbersTrial, number_shares, points
 from minitxl.course.marking.isolation import Isolation, strongest
 from minitxl.course.marking.remote import MarkAgainError, Worker
+from minitxl.course.verdicts import Verdict
 
 MEMORY = 12 * 2**30
 """Bytes of address space that a judge may take: operations that it repeats may be a stranger's."""

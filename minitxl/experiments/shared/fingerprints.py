@@ -26,6 +26,7 @@ from typing import Any
 import torch
 
 from minitxl.data import corpora
+from minitxl.data.corpus import Corpus
 from minitxl.experiments.shared.results import leaves
 from minitxl.experiments.shared.runner import Report
 from minitxl.experiments.shared.runner import compute as compute_parts
@@ -141,7 +142,7 @@ TINY: dict[str, Mapping[str, Any]] = {
 """By experiment, the settings of its tiny run that are not those of its quick profile."""
 
 
-def tiny_corpus() -> corpora.Corpus:
+def tiny_corpus() -> Corpus:
     """Return a text of lines with numbers, the same on every machine."""
     lines = (b"line %d of the text has %d words\n" % (n, n * n % 97) for n in range(800))
     return corpora.from_bytes("numbered lines", b"".join(lines))
@@ -165,7 +166,7 @@ def compute(name: str) -> Fingerprint:
     return {"losses": losses, "data": _described(data)}
 
 
-def _run(experiment: Any, name: str, corpus: corpora.Corpus, models: Path, report: Report) -> Any:
+def _run(experiment: Any, name: str, corpus: Corpus, models: Path, report: Report) -> Any:
     seed = experiment.SEEDS[0]
     if name == "demo":  # it trains its two models in turn, and has no parts
         settings = merged(experiment.settings(corpus), TINY[name])

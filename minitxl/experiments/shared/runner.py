@@ -68,9 +68,9 @@ def _stored_parts(path: Path | None, about: Any) -> dict[str, Any]:
 
 def _content(path: Path) -> dict[str, Any]:
     """Return what ``compute`` stored: what it is about, and each part's value and seconds."""
-    spec = {"about": lambda value: None, "parts": _broken_parts}
+    rules = {"about": lambda value: None, "parts": _broken_parts}
     try:
-        return checked(read_json(path), spec, file=path, required=spec)
+        return checked(read_json(path), rules, file=path, required=rules)
     except ValueError as error:
         raise ValueError(f"{error}; without the file all parts are computed anew") from error
 

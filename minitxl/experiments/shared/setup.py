@@ -8,7 +8,7 @@ from torch import Tensor
 
 from minitxl.config import ModelConfig
 from minitxl.data.batching import ContiguousBatches
-from minitxl.data.corpora import Corpus
+from minitxl.data.corpus import Corpus
 from minitxl.experiments.shared.runner import Report
 from minitxl.model import TransformerLM
 from minitxl.training import loop
@@ -48,8 +48,8 @@ def train_on(
 ) -> tuple[Run, list[Record]]:
     """Train a model to its last step; return the run, and the record of every step."""
     run, records = loop.start(config, train, device=device, build=build), list[Record]()
-    lanes = ContiguousBatches(corpus.train, batch=train.batch, seg_len=train.seg_len)
-    for record in loop.train_steps(run, lanes, validation_text(corpus, train) if validate else None):
+    segments = ContiguousBatches(corpus.train, batch=train.batch, seg_len=train.seg_len)
+    for record in loop.train_steps(run, segments, validation_text(corpus, train) if validate else None):
         report(label, train.steps, record)
         records.append(record)
     return run, records

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
-from minitxl.data.corpora import Corpus
+from minitxl.data.corpus import Corpus
 from minitxl.experiments.conclusions import holding
 from minitxl.experiments.shared.runner import Report, compute
 

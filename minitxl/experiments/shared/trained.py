@@ -19,15 +19,15 @@ from typing import Any, Literal
 import torch
 from torch.optim import AdamW
 
-from minitxl.analysis.lstm import LSTMLM, LSTMConfig, config_near
 from minitxl.config import ModelConfig
 from minitxl.data.batching import ContiguousBatches
-from minitxl.data.corpora import Corpus
+from minitxl.data.corpus import Corpus
 from minitxl.experiments.ablation import equal_parameters
 from minitxl.experiments.shared import setup
 from minitxl.experiments.shared.fingerprints import TRAINED, exact, merged, same, tiny_corpus
 from minitxl.experiments.shared.results import completed
 from minitxl.experiments.shared.runner import Part, Report
+from minitxl.lstm import LSTMLM, LSTMConfig, config_near
 from minitxl.model import TransformerLM
 from minitxl.training import checkpoints
 from minitxl.training.config import TrainConfig
@@ -174,24 +174,24 @@ def train_lstm(
     report: Report,
 ) -> tuple[LSTMLM, list[Record]]:
     """Train an LSTM to its last step, as ``setup.train_on`` does a Transformer; return every record too."""
-    lanes = ContiguousBatches(corpus.train, batch=train.batch, seg_len=train.seg_len)
+    segments = ContiguousBatches(corpus.train, batch=train.batch, seg_len=train.seg_len)
     records = list[Record]()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(train.seed)
         lstm = build().to(device).train()
-        for record in lstm_steps(lstm, lanes, train):
+        for record in lstm_steps(lstm, segments, train):
             report(label, train.steps, record)
             records.append(record)
     return lstm, records
 
 
-def lstm_steps(lstm: LSTMLM, lanes: ContiguousBatches, settings: TrainConfig) -> Iterator[Record]:
+def lstm_steps(lstm: LSTMLM, segments: ContiguousBatches, settings: TrainConfig) -> Iterator[Record]:
     """Train as Transformers are: the same lanes, schedule and clipping, the state carried on."""
     optimizer = AdamW(lstm.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay)
     device, state = next(lstm.parameters()).device, None
     for step in range(1, settings.steps + 1):
-        began, index = perf_counter(), (step - 1) % len(lanes)
-        tokens, targets = (ids.to(device) for ids in lanes[index])
+        began, index = perf_counter(), (step - 1) % len(segments)
+        tokens, targets = (ids.to(device) for ids in segments[index])
         losses, state = lstm.token_losses(tokens, targets, state if index else None)
         loss = losses.mean()
         optimizer.zero_grad()

@@ -1,13 +1,12 @@
-"""The gain of each idea: the ablation and the shuffled text, beside the paper's tables."""
+"""The gain of each idea: the ablation, beside the paper's Table 6."""
 
 from collections.abc import Mapping, Sequence
-from itertools import combinations, pairwise
+from itertools import combinations
 from statistics import mean
 from typing import Any
 
 from matplotlib.axes import Axes
 
-from minitxl.figures.attention.memory_use import more_by_offset
 from minitxl.figures.marks import seed_band, ticks_at
 from minitxl.figures.picture import (
     BITS,
@@ -96,7 +95,7 @@ def _positions(row: Data) -> str:
 
 def _arrow(axes: Axes, place: int, of_kind: Mapping[bool, Data], *, named: bool) -> None:
     """Draw both systems of one kind of positions in a row, or the one that there is."""
-    bits = {with_memory: _as_trained(row) for with_memory, row in of_kind.items()}
+    bits = {with_memory: as_trained(row) for with_memory, row in of_kind.items()}
     ends = {with_memory: mean(seeds) for with_memory, seeds in bits.items()}
     for with_memory, seeds in bits.items():
         mark, fill = RECURRENCE["memory" if with_memory else "no_memory"]
@@ -132,7 +131,7 @@ def ablation_lengths(data: Data) -> Picture:
         ticks_at(axes, lengths[:: 2 if is_narrow() else 1])
         legend_outside(figure, ncols=2)
     alt = "; ".join(
-        f"{_kind(row)}: "
+        f"{kind_of(row)}: "
         + ", ".join(f"{one['bits']['mean']:.2f} at {one['attention_len']}" for one in row["by_length"])
         for row in rows
     )
@@ -141,7 +140,7 @@ def ablation_lengths(data: Data) -> Picture:
 
 def _memory_divides(rows: Sequence[Data]) -> bool:
     """True if memory saves XL and Shaw bits and costs absolute positions some, on all targets, as trained."""
-    bits = {row["label"]: _as_trained(row) for row in rows if row["loss"] == "full"}
+    bits = {row["label"]: as_trained(row) for row in rows if row["loss"] == "full"}
     pairs = [(label, label.replace(", memory", ", no memory")) for label in bits if ", memory" in label]
     return all(
         (less > more) == memory.startswith("absolute")
@@ -152,7 +151,7 @@ def _memory_divides(rows: Sequence[Data]) -> bool:
 
 def _finding(rows: Sequence[Data]) -> str:
     """Return what the longest attention does to the models trained with memory, if that is clear."""
-    added = {_kind(row): _added(row) for row in rows}
+    added = {kind_of(row): _added(row) for row in rows}
     shaw, xl = added.get("Shaw, memory"), added.get("XL, memory")
     if shaw and xl and min(shaw) > 0 and mean(shaw) > 3 * max(map(abs, xl)):
         return fitted("With longer attention XL stays level, Shaw gets worse")
@@ -165,15 +164,15 @@ def _added(row: Data) -> list[float]:
     return [more - less for less, more in zip(shortest, longest, strict=True)]
 
 
-def _kind(row: Data) -> str:
+def kind_of(row: Data) -> str:
     return str(row["label"]).removesuffix(f", {row['loss']} loss").replace(", longer", ",\nlonger")
 
 
 def _curve(axes: Axes, row: Data) -> None:
-    line, colour = CURVES[_kind(row)]
+    line, colour = CURVES[kind_of(row)]
     lengths = [one["attention_len"] for one in row["by_length"]]
     bits = [one["bits"] for one in row["by_length"]]
-    seed_band(axes, lengths, bits, line, color=colour, label=_kind(row), marker="o")
+    seed_band(axes, lengths, bits, line, color=colour, label=kind_of(row), marker="o")
 
 
 def _in_words(row: Data) -> str:
@@ -182,7 +181,7 @@ def _in_words(row: Data) -> str:
         f"{row['label']} {trained['bits']['mean']:.2f} (spread {trained['bits']['spread']:.2f}) "
         f"at attention {trained['attention_len']}, "
         f"best {best['bits']['mean']:.2f} at {best['attention_len']}, "
-        f"cut as in training {mean(_as_trained(row)):.2f}"
+        f"cut as in training {mean(as_trained(row)):.2f}"
     )
 
 
@@ -209,71 +208,7 @@ def against_table_6(data: Data) -> str:
     )
 
 
-def short_dependency(data: Data) -> Picture:
-    """Draw on shuffled lines what others lose more than the first system: by offset, and over all offsets.
-
-    Both are paired by seed, on the same text.
-    """
-    rows = data["systems"]
-    first, others = rows[0], rows[1:]
-    with drawing(10, 3.8) as figure:
-        by_offset, whole = panels(figure, 2, ratios=[1.3, 1], height=3)
-        for row in others:
-            line, colour = CURVES[_kind(row)]
-            at_each = more_by_offset(row["bits_by_offset"], first["bits_by_offset"])
-            seed_band(by_offset, range(len(at_each)), at_each, line, color=colour, label=_kind(row))
-        by_offset.axhline(0, color=CURVES[_kind(first)][1], label=_kind(first))
-        behind = [
-            [bits - best for bits, best in zip(_as_trained(row), _as_trained(first), strict=True)]
-            for row in others
-        ]
-        for place, (row, more) in enumerate(zip(others, behind, strict=True)):
-            colour = CURVES[_kind(row)][1]
-            whole.plot(more, [place] * len(more), "o", color=colour, mfc="white", ms=6)
-            whole.plot(mean(more), place, "|", color=colour, ms=18, mew=2.5)
-        by_offset.set(
-            title=fitted("Without memory, first targets cost most"),
-            xlabel="offset in the segment, tokens",
-            ylabel=f"{BITS} more than\n{_kind(first)}, with the same seed",
-        )
-        legend_outside(figure, *by_offset.get_legend_handles_labels(), ncols=3)
-        whole.axvline(0, color="black", lw=1, ls=":")
-        whole.set_yticks(range(len(others)), [_kind(row).replace(", ", ",\n", 1) for row in others])
-        whole.set_ylim(len(others) - 0.5, -0.5)
-        whole.set(
-            title=fitted(
-                f"{_kind(first)}: best in every seed"
-                if min(map(min, behind)) > 0
-                else f"Beside {_kind(first)}"
-            ),
-            xlabel=f"more than {_kind(first)}, {BITS}\n(a ring a seed, a bar the mean)",
-        )
-    alt = "; ".join(
-        f"{_kind(row)} {mean(bits):.2f} ({row['bits_by_offset'][0]['mean']:.2f} at offset 0, "
-        f"{row['bits_by_offset'][-1]['mean']:.2f} at the last), and {row['trained']['bits']['mean']:.2f} "
-        f"where every target has {row['trained']['attention_len']} tokens of attention"
-        for row in rows
-        for bits in [_as_trained(row)]
-    )
-    words = f"Test {BITS} on shuffled lines, read in segments as trained: {alt}."
-    return Picture(figure, f"{words} {against_table_7(data)}")
-
-
-def against_table_7(data: Data) -> str:
-    """Return a sentence that says if the paper's order on One Billion Word is that here, in every seed."""
-    bits = {_kind(row): _as_trained(row) for row in data["systems"]}
-    paper = ("XL, memory", "Shaw, memory", "XL, no memory")
-    same = all(max(bits[better]) < min(bits[worse]) for better, worse in pairwise(paper))
-    alt = f"Against the paper's Table 7 (25.2, 25.7 and 27.1 perplexity): {'; '.join(paper)} stand here"
-    if same:
-        return f"{alt} in its order in all seeds."
-    return (
-        f"{alt}\nin another order, or overlap. Likely reason: lines are short and few steps were made, "
-        "so the encoding is worth as much as what the cut costs."
-    )
-
-
-def _as_trained(row: Data) -> list[float]:
+def as_trained(row: Data) -> list[float]:
     """Return mean over the segment's offsets, of each seed."""
     by_seed = zip(*(one["seeds"] for one in row["bits_by_offset"]), strict=True)
     return [mean(offsets) for offsets in by_seed]

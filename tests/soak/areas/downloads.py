@@ -13,9 +13,9 @@ import sites
 from soak import generators
 from soak.attempt import Attempt, call, changes, outcome, tree, wrong_with
 from soak.world import World
-from support import corpora, hub_server
+from support import hub_server, small_corpora
 
-from minitxl.data import archives, datasets, downloads
+from minitxl.data import archives, corpora, downloads
 from minitxl.pretrained import hub as hub_module
 
 NAME = "downloads, archives, hub server"
@@ -68,8 +68,8 @@ def _download(draw: Random, _world: World, place: Path) -> Attempt:
 
 def _corpus(draw: Random, _world: World, place: Path) -> Attempt:
     """A corpus of the paper whose archive is damaged, odd, or has other members."""
-    name = draw.choice(sorted(corpora.SMALL))
-    files = dict(corpora.SMALL[name])
+    name = draw.choice(sorted(small_corpora.SMALL))
+    files = dict(small_corpora.SMALL[name])
     altered = draw.choice(sorted(files))
     files[altered] = draw.choice(
         [
@@ -80,12 +80,12 @@ def _corpus(draw: Random, _world: World, place: Path) -> Attempt:
     with pytest.MonkeyPatch.context() as patch, sites.running() as site:
         sites.ask_without_delay(patch)
         patch.setenv("MINITXL_DATA", str(place / "data"))
-        corpora.serve_corpus(site, patch, name, files)
-        wrong, came_out, refused = outcome(lambda: datasets.load(name).summary())
+        small_corpora.serve_corpus(site, patch, name, files)
+        wrong, came_out, refused = outcome(lambda: corpora.load(name).summary())
         if not wrong and isinstance(came_out, str) and (half := list((place / "data").glob(".*"))):
             wrong = f"lost: left behind: {half}"
     return Attempt(
-        f"datasets.load({name!r})", f"{altered}: {files[altered][:200]!r}", repr(came_out), wrong, refused
+        f"corpora.load({name!r})", f"{altered}: {files[altered][:200]!r}", repr(came_out), wrong, refused
     )
 
 

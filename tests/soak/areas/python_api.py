@@ -215,9 +215,9 @@ def calls(model: minitxl.TransformerLM, released_folder: Path, checkpoint: Path)
             {"stream": NO_STREAM[:6], "batch": COUNT, "tokens": COUNT},
         ),
         "train_steps": (
-            lambda lanes, valid: next(loop.train_steps(run, lanes, valid)),
-            {"lanes": right, "valid": STREAM},
-            {"lanes": (*no_lanes, *other_than(right)), "valid": NO_STREAM},
+            lambda segments, valid: next(loop.train_steps(run, segments, valid)),
+            {"segments": right, "valid": STREAM},
+            {"segments": (*no_lanes, *other_than(right)), "valid": NO_STREAM},
         ),
         "loop.start": (
             loop.start,
@@ -296,7 +296,7 @@ def calls(model: minitxl.TransformerLM, released_folder: Path, checkpoint: Path)
             },
         ),
         "TransformerLM": (TransformerLM, {"config": model.config}, {"config": other_than(model.config)}),
-        "optimize": (fast.optimize, {"model": model}, {"model": other_than(model)}),
+        "to_fast": (fast.to_fast, {"model": model}, {"model": other_than(model)}),
         "from_bytes": (from_bytes, {"name": "x", "text": b"to be"}, {"text": (b"",)}),
         "load_released": (
             released.load_released,
@@ -331,7 +331,7 @@ def attempt(draw: Random, world: World, place: Path) -> Attempt:
     """Call a function with one argument that is not as it should be."""
     model = small_model(**ENCODINGS[draw.choice(sorted(ENCODINGS))])
     if draw.random() < 0.5:
-        model = fast.optimize(model)
+        model = fast.to_fast(model)
     checkpoint = run_folder.newest(world.run())
     assert checkpoint is not None
     table = calls(model, world.released, checkpoint)

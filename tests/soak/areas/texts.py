@@ -9,8 +9,8 @@ from soak import generators
 from soak.attempt import Attempt, call, outcome, wrong_with
 from soak.world import SMALL, UNITS, World
 
-from minitxl.data import datasets
-from minitxl.data.corpora import Corpus
+from minitxl.data import corpora
+from minitxl.data.corpus import Corpus
 
 NAME = "text files, data cache"
 PIECES = (
@@ -82,8 +82,8 @@ def _laid_out(draw: Random, place: Path) -> tuple[Path, str]:
 
 def _corpus(path: Path, unit: str, *, unknown: bool) -> Corpus:
     if path.is_dir():
-        return datasets.from_folder(path, unit, unknown=unknown)  # type: ignore[arg-type]
-    return datasets.from_files([path], unit, unknown=unknown)  # type: ignore[arg-type]
+        return corpora.from_folder(path, unit, unknown=unknown)  # type: ignore[arg-type]
+    return corpora.from_files([path], unit, unknown=unknown)  # type: ignore[arg-type]
 
 
 def _read(draw: Random, world: World, place: Path) -> Attempt:
@@ -92,7 +92,7 @@ def _read(draw: Random, world: World, place: Path) -> Attempt:
     unit, unknown = draw.choice(UNITS), draw.random() < 0.2
     result = _outcome(lambda: _corpus(path, unit, unknown=unknown), path, unit, unknown=unknown)
     wrong, came_out, refused = result
-    return Attempt(f"datasets.from_…({path}, {unit!r}, unknown={unknown})", given, came_out, wrong, refused)
+    return Attempt(f"corpora.from_…({path}, {unit!r}, unknown={unknown})", given, came_out, wrong, refused)
 
 
 def _outcome(
@@ -153,7 +153,7 @@ def _cached(draw: Random, world: World, place: Path) -> Attempt:
         flipped = content[place_in_header] ^ (1 << draw.randrange(8))
         path.write_bytes(content[:place_in_header] + bytes([flipped]) + content[place_in_header + 1 :])
     wrong, came_out, refused = _outcome(lambda: _corpus(world.text, unit, unknown=False), world.text, unit)
-    tried = f"datasets.from_files([{world.text}], {unit!r})"
+    tried = f"corpora.from_files([{world.text}], {unit!r})"
     return Attempt(tried, f"{path.name}, {kind}", came_out, wrong, refused)
 
 
@@ -161,7 +161,7 @@ def _changed_while_read(draw: Random, world: World, place: Path) -> Attempt:
     """A text that grows between two looks at it is refused, and read right the next time."""
     path, unit = place / "text", draw.choice(UNITS)
     path.write_bytes(world.text.read_bytes()[: draw.randrange(100, 3000)])
-    digest = datasets.sha256_of
+    digest = corpora.sha256_of
 
     def grown(*what: Path | str) -> str:
         value = digest(*what)  # type: ignore[arg-type]
@@ -169,12 +169,12 @@ def _changed_while_read(draw: Random, world: World, place: Path) -> Attempt:
         return value
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(datasets, "sha256_of", grown)
+        patch.setattr(corpora, "sha256_of", grown)
         wrong, came_out, refused = _outcome(lambda: _corpus(path, unit, unknown=False), path, unit)
     if not wrong and not refused:
         wrong = "silent: a text that changed was accepted"
     if not wrong:
         wrong, again, _ = _outcome(lambda: _corpus(path, unit, unknown=False), path, unit)
         came_out += f"\nand then: {again}"
-    tried = f"datasets.from_files([{path}], {unit!r})"
+    tried = f"corpora.from_files([{path}], {unit!r})"
     return Attempt(tried, "a text that grows", came_out, wrong, refused)

@@ -50,7 +50,7 @@ SMALL = {
 def serve_corpus(
     site: sites.Site, monkeypatch: pytest.MonkeyPatch, name: str, files: dict[str, bytes]
 ) -> None:
-    """Let the site serve these files as the corpus of this name, and ``datasets.load`` download them."""
+    """Let the site serve these files as the corpus of this name, and ``corpora.load`` download them."""
     source = downloads.SOURCES[name]
     assert {download.name for download in source.downloads} == files.keys()
     site.files |= files

@@ -1,9 +1,8 @@
 import pytest
 import torch
 
-from minitxl import memory
-from minitxl.course import exercises
-from minitxl.course.exercises import judge
+from minitxl.course import verdicts
+from minitxl.course.verdicts import judge
 
 NUMBERS = [(torch.arange(3.0),), (torch.zeros(2),)]
 
@@ -80,20 +79,6 @@ def test_neither_the_cases_nor_the_global_random_state_are_touched():
     assert all(torch.equal(case[0], kept) for case, kept in zip(NUMBERS, before, strict=True))
 
 
-def test_show_prints_the_source_as_it_stands():
-    assert exercises.show(memory.extend).data.startswith("def extend(")
-
-
-def test_the_profile_is_what_is_asked_for_or_what_the_device_allows(monkeypatch):
-    monkeypatch.delenv("MINITXL_PROFILE", raising=False)
-    assert exercises.profile() == ("full" if exercises.device() == "cuda" else "quick")
-    monkeypatch.setenv("MINITXL_PROFILE", "full")
-    assert exercises.profile() == "full"
-    monkeypatch.setenv("MINITXL_PROFILE", "fast")
-    with pytest.raises(ValueError, match="must be quick or full, got 'fast'"):
-        exercises.profile()
-
-
 def test_whole_numbers_and_shapes_of_one_number_are_compared_by_value():
     same = {"reference": lambda n: 2.0 * n, "cases": [(3,)], "mistakes": {}}
     assert judge(lambda n: 6, **same).right
@@ -125,15 +110,15 @@ def test_the_cells_below_run_on_the_learners_function_only_if_it_is_right(capsys
     def blank(x):
         raise NotImplementedError
 
-    assert exercises.use(mine, check, otherwise=double) is mine
-    assert exercises.use(blank, check, otherwise=double) is double
-    assert exercises.use(lambda x: x, check, otherwise=double) is double
+    assert verdicts.use(mine, check, otherwise=double) is mine
+    assert verdicts.use(blank, check, otherwise=double) is double
+    assert verdicts.use(lambda x: x, check, otherwise=double) is double
     shown = capsys.readouterr().out
     assert shown.index("right: ") < shown.index("blank: ") < shown.index("not yet: ")
 
 
 def test_a_verdict_shows_its_word_beside_its_colour_and_escapes_what_it_says():
-    html = exercises.Verdict(False, "M < L")._repr_html_()
+    html = verdicts.Verdict(False, "M < L")._repr_html_()
     assert "✗ not yet" in html
     assert "M &lt; L" in html
 

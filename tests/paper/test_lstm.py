@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from models import VOCAB, small_lstm, small_model, some_tokens
 
-from minitxl.analysis.lstm import LSTMLM, LSTMConfig, config_near
+from minitxl.lstm import LSTMLM, LSTMConfig, config_near
 
 TOKENS = some_tokens(3, 12)
 

@@ -1,4 +1,4 @@
-"""The LSTM of the comparisons: state goes in, new state comes out.
+"""The LSTM with which Transformers are compared: state goes in, new state comes out.
 
     losses, state = model.token_losses(tokens, targets, state)
 
@@ -12,16 +12,16 @@ from math import isqrt
 
 import torch
 from einops import rearrange
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import cross_entropy, linear
 
 from minitxl.arguments import check_tokens
-from minitxl.config import require
-from minitxl.fast.linear import linear
-from minitxl.model import Tokens
+from minitxl.fields import check, require, whole
 
+Tokens = Int[Tensor, "batch seg"]
 State = Float[Tensor, "2 layer batch model"]
+"""The two vectors h and c of each layer."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class LSTMConfig:
 
     def __post_init__(self) -> None:
         for name in ("vocab_size", "n_layer", "d_model"):
-            require(getattr(self, name) >= 1, f"{name} must be 1 or more", getattr(self, name))
+            check(name, getattr(self, name), whole(1))
         require(0 <= self.dropout < 1, "dropout must lie in [0, 1)", self.dropout)
 
     @property
@@ -128,7 +128,16 @@ class LSTMLM(nn.Module):
         return cross_entropy(logits, targets, reduction="none")
 
     def _logits(self, hidden: Float[Tensor, "batch seg model"]) -> Float[Tensor, "batch seg vocab"]:
-        return linear(hidden, self.embedding.weight, self.bias)
+        return self.linear(hidden, self.embedding.weight, self.bias)
+
+    def linear(
+        self,
+        x: Float[Tensor, "batch seg model"],
+        weight: Float[Tensor, "vocab model"],
+        bias: Float[Tensor, " vocab"],
+    ) -> Float[Tensor, "batch seg vocab"]:
+        """Return x Wᵀ + b. A fast model replaces this method."""
+        return linear(x, weight, bias)
 
     def _check_ids(self, name: str, ids: Tokens) -> None:
         check_tokens(name, ids, vocab_size=self.config.vocab_size, weight=next(self.parameters()))

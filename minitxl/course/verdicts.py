@@ -1,46 +1,23 @@
-"""Helpers of every notebook: show source, choose profile and device, judge an attempt."""
+"""The verdict of a check on a learner's piece: right, not yet or blank, and one sentence that helps."""
 
 import inspect
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cache
 from html import escape
-from typing import Any, Literal, TypeVar, cast, get_args
+from typing import Any, TypeVar, cast
 
 import torch
-from IPython.display import Code, Markdown, display
+from IPython.display import Markdown, display
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from minitxl.course.differences import difference, equal, unusable, written
 
-Profile = Literal["quick", "full"]
 Function = Callable[..., Any]
 Piece = TypeVar("Piece", bound=Function)
 NOTHING = "there is nothing here yet"
-
-LARGER = {"n_layer": 4, "d_model": 192, "n_head": 6, "d_inner": 768}
-"""Sizes of the models that notebooks train in the full profile."""
-
-
-def show(piece: Any) -> Code:
-    """Return the source of a function, class or module of the package, as it stands there."""
-    return Code(inspect.getsource(piece), language="python")  # type: ignore[no-untyped-call]
-
-
-def device() -> str:
-    """cuda where there is a GPU."""
-    return "cuda" if torch.cuda.is_available() else "cpu"
-
-
-def profile() -> Profile:
-    """quick or full: what MINITXL_PROFILE says, and without it full where there is a GPU."""
-    chosen = os.environ.get("MINITXL_PROFILE", "full" if device() == "cuda" else "quick")
-    if chosen not in get_args(Profile):
-        raise ValueError(f"MINITXL_PROFILE must be quick or full, got {chosen!r}")
-    return cast(Profile, chosen)
 
 
 @dataclass(frozen=True)
@@ -116,17 +93,17 @@ def judge(
         return Verdict.of_nothing()
     cases = list(cases)
     with torch.random.fork_rng(devices=[]):
-        outcome = cache(lambda place: _outcome(attempt, cases[place]))
-        for place, case in enumerate(cases):
+        outcome = cache(lambda index: _outcome(attempt, cases[index]))
+        for index, case in enumerate(cases):
             expected = reference(*deepcopy(case))
             verdict = _verdict(
-                outcome(place), case, expected, names or names_of(attempt, len(case), reference), say
+                outcome(index), case, expected, names or names_of(attempt, len(case), reference), say
             )
             if verdict is None:
                 continue
             for sentence, wrong in {} if verdict.blank else mistakes.items():
                 variants = [wrong] if callable(wrong) else wrong
-                if any(_same(outcome, variant, cases, place) for variant in variants):
+                if any(_same(outcome, variant, cases, index) for variant in variants):
                     return Verdict(False, sentence, details=verdict.message)
             return verdict
     return Verdict(True, praise)
@@ -164,8 +141,8 @@ def _same(
     The case that the attempt got wrong comes first: most other mistakes are right there, and are told apart
     by it alone.
     """
-    places = sorted(range(len(cases)), key=lambda place: place != wrong_at)
-    return all(equal(outcome(place), _outcome(mistake, cases[place])) for place in places)
+    order = sorted(range(len(cases)), key=lambda index: index != wrong_at)
+    return all(equal(outcome(index), _outcome(mistake, cases[index])) for index in order)
 
 
 def _verdict(

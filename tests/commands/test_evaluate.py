@@ -15,13 +15,13 @@ import torch
 from huggingface_hub import constants
 from models import small_model
 from support import hub_server
-from support.corpora import WIKITEXT_FILES, WIKITEXT_PARTS, original_vocabulary, serve_corpus
 from support.hub_server import Hub
 from support.released import Hostile, released_model, write_released
+from support.small_corpora import WIKITEXT_FILES, WIKITEXT_PARTS, original_vocabulary, serve_corpus
 
 from minitxl.__main__ import main
 from minitxl.commands import evaluate
-from minitxl.data import datasets
+from minitxl.data import corpora
 from minitxl.data.tokenizer import Vocabulary
 from minitxl.inference import evaluation
 from minitxl.inference.config import EvaluateConfig
@@ -83,7 +83,7 @@ def site(tmp_path, monkeypatch) -> Iterator[sites.Site]:
 
 
 def test_lines_and_ids_of_wikitext_are_those_of_the_original_code():
-    corpus = datasets.load("wikitext-103")
+    corpus = corpora.load("wikitext-103")
     words = original_vocabulary(WIKITEXT_PARTS["train"])
     assert corpus.tokenizer.vocabulary.symbols == tuple(words)
     for part, text in WIKITEXT_PARTS.items():

@@ -1,0 +1,94 @@
+"""What a key-value cache holds, and how its parts grow when a segment is read."""
+
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from minitxl.attention import XLAttention
+from minitxl.fast import cuda
+from minitxl.fast.inputs import project_distances
+from minitxl.fast.linear import FastLinear
+from minitxl.fast.rotary import Angles
+from minitxl.later_attention import RotaryAttention, sin_and_cos
+from minitxl.model import Tokens, TransformerLM
+
+
+@dataclass(frozen=True)
+class Cache:
+    """Keys and values of the texts read so far: tokens ``begin`` to ``end`` of the buffers."""
+
+    model: TransformerLM
+    """The fast model, in evaluation mode, around the parameters of the one that the cache is for."""
+    mem_len: int
+    """Tokens of memory, at most."""
+    window: int | None
+    """Greatest number of keys that a query attends to, itself included."""
+    clamp_len: int | None
+    """Distance beyond which all keys count as equally far."""
+    buffers: Float[Tensor, "layer 2 batch head room dim"]
+    """Keys and values of every layer."""
+    key_mask: Bool[Tensor, "batch mem"] | None
+    """False for a token of the memory that is masked for every query; None if none is."""
+    r: Float[Tensor, "layer head dist dim"]
+    """W_kR R of every layer for the distances dist-1 … 0; empty but for attention "xl"."""
+    joined_qkv: tuple[FastLinear | None, ...]
+    """W_q, W_k and W_v of every layer as one matrix in bfloat16; None where they stay apart."""
+    begin: int = 0
+    end: int = 0
+    tokens_read: int = 0
+    """Tokens read so far, those of the memory and all before it: the position of the next token."""
+    shapes: tuple[torch.Size, ...] = ()
+    """Shapes of the last step's tokens, and targets if it had any."""
+    repeats: int = 0
+    """Steps in a row that had these shapes and found a full memory."""
+    captured: cuda.CapturedStep | None = None
+    """The step as a CUDA graph, which reads and writes this cache's buffers; None before it is captured."""
+
+
+def with_room(cache: Cache, seg: int) -> Cache:
+    """Return the cache with buffers for ``seg`` more tokens.
+
+    The buffers hold twice the memory, so that it is copied at most once in ``mem_len`` tokens.
+    """
+    length, size = cache.end - cache.begin, cache.buffers.shape[4]
+    if cache.end + seg <= size:
+        return cache
+    buffers = cache.buffers
+    overlapping = cache.begin < length  # source and target, if moved within the buffers
+    if overlapping or length + seg > size:
+        buffers = buffers.new_empty(*buffers.shape[:4], 2 * cache.mem_len + seg, buffers.shape[5])
+    buffers[..., :length, :] = cache.buffers[..., cache.begin : cache.end, :]
+    return replace(cache, buffers=buffers, begin=0, end=length)
+
+
+def extended_mask(
+    cache: Cache, tokens: Tokens, key_mask: Bool[Tensor, "batch seg"] | None
+) -> Bool[Tensor, "batch key"] | None:
+    """Return the key mask of memory and segment; None if neither has one."""
+    if cache.key_mask is None and key_mask is None:
+        return None
+    length = cache.end - cache.begin
+    ones = tokens.new_ones(len(tokens), length + tokens.shape[1], dtype=torch.bool)
+    past = ones[:, :length] if cache.key_mask is None else cache.key_mask
+    return torch.cat([past, ones[:, length:] if key_mask is None else key_mask], dim=1)
+
+
+def projected_distances(model: TransformerLM, cache: Cache, seg: int) -> Float[Tensor, "layer head dist dim"]:
+    """Return W_kR R for all distances of this segment, projected anew only if segments became longer."""
+    needed = cache.end - cache.begin + seg + 1
+    attentions = [block.attention for block in model.blocks]
+    if not isinstance(attentions[0], XLAttention) or cache.r.shape[2] >= needed:
+        return cache.r
+    n_key = cache.mem_len + seg
+    return torch.stack([project_distances(a, n_key, cache.buffers, cache.clamp_len) for a in attentions])
+
+
+def angles_of_segment(model: TransformerLM, cache: Cache, seg: int) -> tuple[Angles, Angles] | None:
+    """Return sin and cos of this segment's positions, for all layers; None where nothing turns."""
+    if not isinstance(model.blocks[0].attention, RotaryAttention) or cache.clamp_len is not None:
+        return None
+    position = torch.arange(cache.tokens_read, cache.tokens_read + seg, device=cache.buffers.device)
+    sin, cos = sin_and_cos(position, model.config.d_head, next(model.parameters()).dtype)
+    return sin, cos

@@ -1,0 +1,79 @@
+"""The model as it reads a segment with a key-value cache: each token becomes a key and a value once."""
+
+from dataclasses import replace
+
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from minitxl.attention import AttentionOptions, Hidden, XLAttention, merge_heads, split_heads
+from minitxl.fast import cached_heads
+from minitxl.fast.cache import Cache, angles_of_segment, extended_mask, projected_distances, with_room
+from minitxl.fast.linear import FastLinear, apply_linear
+from minitxl.fast.rotary import Angles, turn
+from minitxl.model import Attention, Tokens, TransformerLM
+
+
+def check_attentions(model: TransformerLM) -> None:
+    """Raise a ValueError for a model with an attention whose heads the cache can't compute."""
+    for block in model.blocks:
+        if type(block.attention) not in cached_heads.HEADS:
+            raise ValueError(
+                f"the key-value cache must know the attention, got {type(block.attention).__name__}: "
+                "score with model and extend, or add the attention to cached_heads.HEADS"
+            )
+
+
+def hidden(tokens: Tokens, cache: Cache, key_mask: Bool[Tensor, "batch seg"] | None) -> tuple[Hidden, Cache]:
+    """Return the last layer's output, and the cache with these tokens in it."""
+    model = cache.model
+    cache = with_room(cache, tokens.shape[1])
+    cache = replace(cache, r=projected_distances(model, cache, tokens.shape[1]))
+    keys_mask = extended_mask(cache, tokens, key_mask)
+    options = {"window": cache.window, "clamp_len": cache.clamp_len, "key_mask": keys_mask}
+    end = cache.end + tokens.shape[1]
+    angles = angles_of_segment(model, cache, tokens.shape[1])
+    x = model.embed(tokens)
+    for layer, block in enumerate(model.blocks):
+        x = model.add_positions(x, layer=layer) if layer else x
+        buffers = cache.buffers[layer, :, :, :, cache.begin : end]
+        entering = block.attention_input(x)
+        r, joined_qkv = cache.r[layer], cache.joined_qkv[layer]
+        attended = _attention(block.attention, entering, buffers, r, angles, joined_qkv, options)
+        x = block.after_attention(x, attended)
+    begin = max(cache.begin, end - cache.mem_len)
+    mem_mask = None if keys_mask is None else keys_mask[:, begin - cache.begin :]
+    return model.drop(model.final_norm(x)), replace(
+        cache, key_mask=mem_mask, begin=begin, end=end, tokens_read=cache.tokens_read + tokens.shape[1]
+    )
+
+
+def _attention(
+    attention: Attention,
+    x: Float[Tensor, "batch query model"],
+    buffers: Float[Tensor, "2 batch head key dim"],
+    r: Float[Tensor, "head dist dim"],
+    angles: tuple[Angles, Angles] | None,
+    joined_qkv: FastLinear | None,
+    options: AttentionOptions,
+) -> Float[Tensor, "batch query model"]:
+    """Return one layer's attention; keys and values of ``x`` are written into the last places of ``buffers``.
+
+    Rotary keys are rotated once, by their position in the text, and stay right when the memory moves
+    on: (R_i q) · (R_j k) depends on i - j alone, from wherever i and j are counted.
+    """
+    W_k = key_projection(attention)
+    if joined_qkv is None:
+        outputs = [apply_linear(W, x) for W in (attention.W_q, W_k, attention.W_v)]
+    else:
+        outputs = list(joined_qkv.product(x).chunk(3, dim=-1))
+    q, new_k, new_v = (split_heads(output, attention.n_head).to(buffers.dtype) for output in outputs)
+    if angles is not None:
+        q, new_k = turn(q, *angles), turn(new_k, *angles)
+    k, v = buffers
+    k[:, :, -x.shape[1] :], v[:, :, -x.shape[1] :] = new_k, new_v
+    heads = cached_heads.HEADS[type(attention)](attention, q, k, v, r, **options)
+    return attention.W_o(merge_heads(heads))
+
+
+def key_projection(attention: Attention) -> nn.Linear:
+    return attention.W_kE if isinstance(attention, XLAttention) else attention.W_k
