@@ -36,7 +36,7 @@ METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
 }
-NUMBER_LINK = re.compile(r"\[([-+0-9.,]+)\]\((?:\.\./)*figures/(\w+)\.json#([\w.-]+)\)")
+NUMBER_LINK = re.compile(r"\[([-+0-9.,]+(?: %)?)\]\((?:\.\./)*figures/(\w+)\.json#([\w.-]+)\)")
 NUMBER_COMMENT = re.compile(r"(?<![-+0-9.,])([-+0-9.,]+)<!-- (\w+) ([\w.-]+) -->")
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
@@ -103,7 +103,9 @@ def value_at(key: str, tree: Any) -> Any:
 
 
 def as_printed(value: float, example: str) -> str:
-    """The value with the digits and separators of the example."""
+    """The value with the digits and separators of the example; a share as per cent if it is one."""
+    if example.endswith(" %"):
+        return f"{as_printed(100 * value, example.removesuffix(' %'))} %"
     decimals = len(example.partition(".")[2])
     return f"{value:{',' if ',' in example else ''}.{decimals}f}"
 

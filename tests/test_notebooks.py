@@ -170,6 +170,8 @@ def test_a_number_that_differs_from_its_result_is_rewritten():
     assert execute.with_current_numbers(wrong) == f"about [{true}](../figures/{name}.json#{key}) bits"
     wrong = f"| 9.999<!-- {name} {key} --> |"
     assert execute.with_current_numbers(wrong) == f"| {true}<!-- {name} {key} --> |"
+    link = "(../figures/copying.json#data.rows.3.stopped.2_hop.mean)"
+    assert execute.with_current_numbers(f"right in [99 %]{link}") == f"right in [13 %]{link}"
 
 
 def visible_code(cells) -> list[str]:

@@ -26,9 +26,9 @@ from minitxl.training.loop import Record, Run
 
 SEEDS = [0]
 NAMES = {
-    "vanilla": "vanilla segments",
-    "relative": "relative positions",
-    "xl": "relative positions + memory",
+    "vanilla": "absolute, no memory",
+    "relative": "Transformer-XL, no memory",
+    "xl": "Transformer-XL",
 }
 PARTS = 4
 

@@ -9,7 +9,7 @@ from minitxl.figures.attention.over_memory import (
     terms_on_text,
     widest_heads,
 )
-from minitxl.figures.cost.bench import bench, bench_memory, bench_reading
+from minitxl.figures.cost.bench import bench, bench_generation, bench_memory, bench_reading
 from minitxl.figures.cost.evaluation_cost import evaluation_cost
 from minitxl.figures.cost.generation import generation_cost
 from minitxl.figures.cost.scaling import scaling, scaling_memory
@@ -46,7 +46,7 @@ OF_RESULT: Mapping[str, tuple[Callable[[Data], Picture | Animation], ...]] = {
         widest_heads,
         terms_on_text,
     ),
-    "bench": (bench, bench_reading, bench_memory),
+    "bench": (bench, bench_reading, bench_generation, bench_memory),
     "context": (context, context_by_offset, context_recl, context_gains),
     "copying": (copying,),
     "deeper_layers": (deeper_layers,),
@@ -82,6 +82,7 @@ __all__ = [
     "attention_by_distance",
     "attention_over_memory",
     "bench",
+    "bench_generation",
     "bench_memory",
     "bench_reading",
     "bits_and_cost",

@@ -5,10 +5,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.colors import to_hex
 from matplotlib.patches import ConnectionPatch, Rectangle
+from matplotlib.ticker import PercentFormatter
 
 from minitxl.figures.picture import SEEDS, Data
+from minitxl.figures.systems import ink
 
 Mark = TypeVar("Mark")
 
@@ -83,6 +86,11 @@ def ticks_at(axes: Axes, places: Sequence[int], **style: Any) -> None:
     axes.set_xticks([], minor=True)
 
 
+def in_per_cent(axis: Axis) -> None:
+    """Write the axis's shares, 0 to 1, as numbers of per cent; its label has the sign."""
+    axis.set_major_formatter(PercentFormatter(1, decimals=0, symbol=""))
+
+
 End = tuple[str, str, float | int, float | int]
 """Name and colour of a line, and the place in the data where it ends."""
 MOVED = 0.02
@@ -104,7 +112,7 @@ def label_ends(axes: Axes, *, least: float = 0.07) -> None:
 def write_ends(
     axes: Axes, ends: Sequence[End], *, least: float = 0.06, at: float | int | None = None, **style: Any
 ) -> None:
-    """Write each line's name in its colour beside its end, names at least so far apart.
+    """Write each line's name beside its end, in its colour or a darker one; names are at least so far apart.
 
     Names begin at ``at`` on the x axis, by default right of the axes; ``least`` is a share of the axes'
     height. A thin line of the same colour leads from an end to a name that had to move away from it.
@@ -114,7 +122,15 @@ def write_ends(
     beside = axes.transAxes if at is None else axes.get_xaxis_transform()
     for (name, colour, x, y), height in apart(true, least, top=1).items():
         place = 1.01 if at is None else at, height
-        axes.annotate(name, place, xycoords=beside, color=colour, va="center", annotation_clip=False, **style)
+        axes.annotate(
+            name,
+            place,
+            xycoords=beside,
+            color=ink(to_hex(colour)),
+            va="center",
+            annotation_clip=False,
+            **style,
+        )
         if abs(height - true[name, colour, x, y]) > MOVED:
             leader = ConnectionPatch(
                 (x, y), place, axes.transData, beside, color=colour, lw=0.8, clip_on=False, shrinkB=1

@@ -1,8 +1,8 @@
 """A picture is a matplotlib figure with the words, numbers included, for those who can't see it.
 
-Colours are Okabe and Ito's, and line style or marker says the same again. A figure has two layouts:
-panels side by side, as for a page or a slide, and inside ``for_phones`` one below the other, no wider than
-``PHONE``.
+Colours are Okabe and Ito's, and line style or marker says the same again; ``systems`` has those of systems.
+A figure has two layouts: panels side by side, as for a page or a slide, and inside ``for_phones`` one below
+the other, no wider than ``PHONE``.
 """
 
 import re
@@ -25,14 +25,6 @@ from minitxl.files import atomic_write
 
 Data = Mapping[str, Any]
 BLUE, ORANGE, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
-SYSTEM_COLOURS = {
-    "XL, memory": ORANGE,
-    "XL, no memory": GREEN,
-    "Shaw": PURPLE,
-    "absolute": BLUE,
-    "vanilla": BLUE,
-}
-"""A system's colour by how its name begins; what else differs in a figure of systems is black and greys."""
 STYLE: dict[Any, Any] = {
     "font.size": 10,
     "axes.spines.top": False,

@@ -17,7 +17,7 @@ from minitxl.benchmark.workers import Worker, step, worker
 from minitxl.experiments.shared.runner import rounded, spread
 from minitxl.fast import bfloat16, kv_cache
 from minitxl.figures import bench as draw
-from minitxl.figures import bench_memory, bench_reading
+from minitxl.figures import bench_generation, bench_memory
 from minitxl.model import TransformerLM
 
 ROOT = Path(__file__).parents[2]
@@ -451,19 +451,19 @@ def result(reference: str = "transformers") -> dict:
 def test_the_picture_says_its_numbers_in_words():
     said = draw(result()).alt
     assert said.startswith(
-        "minitxl trains 2.50 times as fast as transformers. "
-        "training, 4 layers of 256, speed, transformers = 1: "
-        "minitxl 2.50 (quartiles 2.25 and 2.75), transformers 1.00 (quartiles 1.00 and 1.00)."
+        "minitxl trains 2.50 times as fast as the Hugging Face port. "
+        "training, 4 layers of 256, speed, Hugging Face port = 1: "
+        "minitxl 2.50 (quartiles 2.25 and 2.75), Hugging Face port 1.00 (quartiles 1.00 and 1.00)."
     )
     assert bench_memory(result()).alt == (
-        "A training step of minitxl holds 0.50 of the memory of transformers. peak memory, 4 layers of 256, "
-        "MB, less is better: minitxl 1,234 (quartiles 1,200 and 1,300), "
-        "transformers 2,468 (quartiles 2,400 and 2,600)."
+        "A training step of minitxl holds 50 % of the memory of the Hugging Face port. peak memory, "
+        "4 layers of 256, MB, less is better: minitxl 1,234 (quartiles 1,200 and 1,300), "
+        "Hugging Face port 2,468 (quartiles 2,400 and 2,600)."
     )
-    assert bench_reading(result()).alt.startswith(
-        "minitxl writes 2.50 times as fast as transformers. generation"
+    assert bench_generation(result()).alt.startswith(
+        "minitxl writes 2.50 times as fast as the Hugging Face port. generation"
     )
-    assert "training" not in bench_reading(result()).alt
+    assert "training" not in bench_generation(result()).alt
 
 
 def test_a_picture_without_minitxl_says_what_was_raced():

@@ -297,7 +297,7 @@ def test_demo_trains_three_models_and_writes_its_figure_with_its_data(text, tmp_
     text.write_bytes(text.read_bytes() * 30)
     call("demo --steps 2 --text", text, "--folder", tmp_path / "out")
     out = capsys.readouterr().out
-    assert "vanilla segments" in out
+    assert "absolute, no memory" in out
     assert "Bits per character saved by relative positions" in out
     assert "00_start_here.ipynb" in out
     result = results.read(tmp_path / "out" / "demo.json")

@@ -304,7 +304,7 @@ def test_losses_by_offset_are_drawn():
     curves = {"relative": [4.0, 2.0, 1.0, 2.0], "xl": [2.0, 1.0, 1.0, 1.5]}
     drawn = bits_by_offset_curves(curves)
     assert [line.get_ydata().tolist() for line in drawn.figure.axes[0].lines] == list(curves.values())
-    assert "relative positions: 4.00 at offset 0, 2.00 at offset 1, 1.50 on average" in drawn.alt
+    assert "Transformer-XL, no memory: 4.00 at offset 0, 2.00 at offset 1, 1.50 on average" in drawn.alt
 
 
 def test_the_widget_draws_what_the_result_holds():

@@ -322,7 +322,7 @@ def test_one_trained_system_is_drawn_alone():
     picture = figures.segment_copying(task)
     assert picture.figure.axes[0].lines[0].get_ydata().tolist() == [0.1, 0.9]
     assert "mean of 1 seed;" in picture.alt
-    assert picture.alt.endswith("absolute, no memory: 0.10 at offsets below 1, 0.90 from there on.")
+    assert picture.alt.endswith("absolute, no memory: 10 % at offsets below 1, 90 % from there on.")
 
 
 def test_the_cut_text_shows_what_the_package_says_is_seen():

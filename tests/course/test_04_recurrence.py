@@ -174,3 +174,6 @@ def test_sides_shows_each_value_and_tells_both_sides_of_the_line():
     assert [text.get_text() for text in axes.texts] == [".10", ".20", "1", "1", "1"]
     assert axes.lines[0].get_xdata().tolist() == [1.5, -0.5, -0.5]
     assert "M = 0: 0.10 to 0.20 before, 1.00 after; M = 2: none before, 1.00 after" in picture.alt
+    picture = drawn.sides(data | {"label": "right, %", "values": [[10, 20, 100], [100, 100, None]]})
+    assert [text.get_text() for text in picture.figure.axes[0].texts] == ["10", "20", "100", "100", "100"]
+    assert "M = 0: 10 to 20 before, 100 after" in picture.alt

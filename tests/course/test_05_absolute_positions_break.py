@@ -274,7 +274,7 @@ def test_absolute_positions_runs_end_to_end_at_toy_size():
     assert len(steps) == 2 * (2 * len(data["copiers"]) + 3 * len(data["readers"]))
     picture = counting.absolute_positions(data)
     lines = [line for axes in picture.figure.axes for line in axes.lines if len(line.get_xdata()) == 5]
-    means = [[one["mean"] for one in data["copiers"][name]["by_segment"]] for name in counting.NAMES]
+    means = [[one["mean"] for one in data["copiers"][name]["by_segment"]] for name in counting.COUNTED]
     assert [line.get_ydata().tolist() for line in lines] == means
 
 

@@ -265,7 +265,7 @@ def test_the_gains_of_pairs_are_drawn_a_panel_a_model():
     picture = memory_use.context_gains(data)
     *panels, _ = picture.figure.axes
     lengths = data["context_lens"]
-    for axes, gains in zip(panels, (data["gains"][name] for name in memory_use.SYSTEMS), strict=True):
+    for axes, gains in zip(panels, (data["gains"][name] for name in memory_use.READERS), strict=True):
         drawn = axes.images[0].get_array()
         for pair in gains:
             place = lengths.index(pair["short"]), lengths.index(pair["long"])

@@ -10,6 +10,7 @@ from matplotlib.colors import same_color
 
 from minitxl.course.checks import comparisons, schedule
 from minitxl.course.checks import training as judges
+from minitxl.figures.systems import SYSTEMS
 from minitxl.figures.training import recurrence
 from minitxl.training.config import TrainConfig
 from minitxl.training.schedules import learning_rate
@@ -258,7 +259,7 @@ def test_the_widget_shows_an_encoding_with_memory_and_without():
     )
     drawn = space["draw"]("XL", "full")
     lengths, offsets = drawn.figure.axes
-    for row, colour in zip(data["systems"], (recurrence.ORANGE, recurrence.GREEN), strict=True):
+    for row, colour in zip(data["systems"], (SYSTEMS["xl_memory"].colour, SYSTEMS["xl"].colour), strict=True):
         assert line_of(lengths, colour) == ([8, 16], [one["bits"]["mean"] for one in row["by_length"]])
         assert line_of(offsets, colour)[1] == [one["mean"] for one in row["bits_by_offset"]]
         assert f"{row['trained']['bits']['mean']:.2f} at the attention length of training" in drawn.alt
@@ -275,7 +276,7 @@ def test_both_readings_stand_side_by_side_and_what_was_not_measured_is_left_out(
     ]
     as_trained = [sum(recurrence.in_segments(row)) / 2 for row in data["systems"]]
     assert marks == [pytest.approx(as_trained), pytest.approx([3.125])]
-    assert "With 8 keys for each query: XL, no memory, full loss 3.12." in picture.alt
+    assert "With 8 keys for each query: Transformer-XL, no memory, full loss 3.12." in picture.alt
 
 
 def test_loss_by_offset_is_drawn_for_each_system():
@@ -285,4 +286,4 @@ def test_loss_by_offset_is_drawn_for_each_system():
     assert [list(line.get_ydata()) for line in axes.lines] == [
         [one["mean"] for one in row["bits_by_offset"]] for row in data["systems"]
     ]
-    assert "XL, no memory 4.00 at offset 0" in picture.alt
+    assert "Transformer-XL, no memory 4.00 at offset 0" in picture.alt

@@ -346,7 +346,7 @@ def test_the_stored_text_says_of_no_group_of_states_that_it_is_bright_by_its_siz
     }
     exec(CELLS["seeds"], names)
     exec(CELLS["seeds-conclusion"], names)
-    assert names["rows"][0]["XL, hidden"] > names["rows"][-1]["XL, hidden"]
+    assert names["rows"][0]["Transformer-XL, hidden"] > names["rows"][-1]["Transformer-XL, hidden"]
 
 
 def test_the_prediction_is_answered_by_what_the_notebook_measures():

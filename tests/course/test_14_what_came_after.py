@@ -10,7 +10,8 @@ from page import NOTEBOOKS, Page, assert_each_mistake_gets_its_own_sentence
 from minitxl.course.checks import later as checks
 from minitxl.course.checks import rolling, rotary
 from minitxl.experiments.shared import results
-from minitxl.figures.positions import later, later_pictures
+from minitxl.figures.positions import later_pictures
+from minitxl.figures.systems import SYSTEMS
 from minitxl.later_attention import buckets, rotate
 
 PAGE = Page("14_what_came_after", rotate=rotate, rotary_scores=rotary.solution_rotary_scores)
@@ -242,9 +243,10 @@ def test_kept_first_tokens_are_checked_where_all_fits_and_where_nothing_new_is_k
 
 def test_the_answers_of_the_predictions_are_the_measured_ones():
     worst, t5, repair, reach = checks.predictions.questions
-    lost = {later.NAMES[k]: max(g["four_times_the_memory"]["seeds"]) for k, g in STORED["gains"].items()}
+    names = {kind: SYSTEMS[kind].positions for kind in STORED["gains"]}
+    lost = {names[k]: max(g["four_times_the_memory"]["seeds"]) for k, g in STORED["gains"].items()}
     assert worst.answer == min(lost, key=lost.get)
-    assert set(worst.choices) == set(later.NAMES.values())
+    assert set(worst.choices) == set(names.values())
     assert t5.answer is (min(REPAIRS["memory_gain"]["t5_scaled"]["seeds"]) > 0)
     regained = {way: min(by_memory["128"]["seeds"]) for way, by_memory in REPAIRS["regained"].items()}
     named = dict(zip(("clamped", "interpolated", "base_raised"), repair.choices, strict=True))
@@ -278,7 +280,7 @@ def test_the_widget_draws_what_each_kind_adds_and_marks_the_distance(monkeypatch
     assert "rotary, alike in every head" in draw(kind="rotary", head=1, distance=0).alt
     curves = [
         draw(kind=kind, head=head, distance=0).figure.axes[0].lines[0].get_ydata()
-        for kind in ("T5", "XL (d)")
+        for kind in ("T5", "Transformer-XL (d)")
         for head in (1, 2)
     ]
     assert all(len(set(curve)) > 1 for curve in curves)
@@ -318,5 +320,5 @@ def test_learned_biases_stand_before_the_range_that_adam_could_reach():
     drawn = later_pictures.learned_bias({"series": series, "limit": 2.5})
     for head, axes in enumerate(drawn.figure.axes):
         assert [list(line.get_ydata()) for line in axes.lines] == [heads[head] for heads in series.values()]
-        assert {line.get_color() for line in axes.lines} == {later.LINES["t5"][0], later_pictures.GREEN}
+        assert {line.get_color() for line in axes.lines} == {*SYSTEMS["t5_memory"].shades(2)}
     assert "one: 0.0 to 1.0; other: -2.0 to 5.0; grey: up to 2.5" in drawn.alt

@@ -12,7 +12,7 @@ from minitxl.data import corpora
 from minitxl.experiments import later_positions
 from minitxl.experiments.later_positions import keep_first, label
 from minitxl.experiments.shared import results
-from minitxl.figures.positions import later
+from minitxl.figures.systems import SYSTEMS
 from minitxl.memory import extend
 
 STORED = results.read(Path(__file__).parents[2] / "figures" / "later_positions.json").data
@@ -74,10 +74,11 @@ def test_the_figure_shows_every_seed_and_labels_every_line():
     for line, kind in zip(read.lines, STORED["gains"], strict=True):
         rows = STORED["systems"][f"{kind}_memory"]["by_memory"]
         assert list(line.get_ydata()) == [row["bits"]["mean"] for row in rows]
-    assert {text.get_text() for text in read.texts} == set(later.NAMES.values())
+    assert {text.get_text() for text in read.texts} == {SYSTEMS[kind].positions for kind in STORED["gains"]}
     heights = sorted(text.get_position()[1] for text in read.texts)
     assert min(after - before for before, after in pairwise(heights)) > 0.05
-    assert len({line for _, line in later.LINES.values()}) == len(later.LINES)
+    lines = {(line.get_linestyle(), line.get_marker()) for line in read.lines}
+    assert len(lines) == len(STORED["gains"])
 
 
 def test_more_first_tokens_than_the_memory_holds_are_refused():

@@ -152,14 +152,14 @@ def test_the_models_of_both_experiments_on_later_positions_are_the_same():
 def test_the_figure_shows_both_questions_and_labels_every_line():
     data = STORED.data
     t5, rotary = figures.position_repairs(data).figure.axes
-    assert t5.get_title(loc="left") == "Multiplied, T5's table keeps up with XL"
-    assert rotary.get_title(loc="left") == "Rotary reads on where distances are clamped"
-    assert {text.get_text() for text in t5.texts} == {"T5 as published", "XL", "T5, table × 30"}
+    assert t5.get_title(loc="left") == "T5: its table × 30 keeps up with Transformer-XL"
+    assert rotary.get_title(loc="left") == "Rotary: with clamped distances it reads on"
+    assert {text.get_text() for text in t5.texts} == {"T5 as published", "Transformer-XL", "T5, table × 30"}
     assert {text.get_text() for text in rotary.texts} == {
-        "as trained",
-        "clamped",
-        "interpolated",
-        "base raised",
+        "rotary,\nas trained",
+        "rotary,\ndistances clamped",
+        "rotary,\ninterpolated",
+        "rotary,\nbase raised",
     }
     lines = {tuple(line.get_ydata()) for line in rotary.lines}
     for rows in data["rotary"].values():
@@ -171,5 +171,5 @@ def test_the_titles_claim_only_what_the_data_show():
     data["scaled_before_xl"]["32"]["seeds"][1] = -0.1
     data["rotary"]["clamped"][2]["bits"]["mean"] = 9.0
     t5, rotary = figures.position_repairs(data).figure.axes
-    assert t5.get_title(loc="left") == "T5 beside XL"
+    assert t5.get_title(loc="left") == "T5 and Transformer-XL"
     assert rotary.get_title(loc="left") == "Rotary in four ways"

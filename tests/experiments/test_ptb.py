@@ -16,6 +16,7 @@ from minitxl.experiments import ptb, ptb_reading
 from minitxl.experiments.ptb_training import SYSTEMS, AdaptiveLSTM
 from minitxl.experiments.shared import results
 from minitxl.figures.training import treebank
+from minitxl.figures.training.curves import trained_name
 from minitxl.lstm import LSTMConfig
 from minitxl.training import run_folder
 
@@ -171,23 +172,23 @@ def test_a_missing_run_of_the_preset_and_one_of_other_settings_are_refused(prese
 
 def test_the_figure_says_who_is_ahead_in_every_seed():
     behind = {name: {"seeds": [1.0, 2.0, 3.0]} for name in SYSTEMS if name != "xl_memory"}
-    assert treebank._who_is_ahead(behind) == "XL with memory is best of seven"
+    assert treebank._who_is_ahead(behind) == "Transformer-XL is best of seven"
     led = behind | {"lstm": {"seeds": [-1.0, -2.0, -3.0]}}
-    assert treebank._who_is_ahead(led) == "The LSTM leads, then XL with memory"
+    assert treebank._who_is_ahead(led) == "The LSTM leads, then Transformer-XL"
     level = behind | {"lstm": {"seeds": [-1.0, 2.0, 3.0]}}
-    assert treebank._who_is_ahead(level) == "Of the Transformers, XL with memory leads"
+    assert treebank._who_is_ahead(level) == "Of the Transformers, Transformer-XL leads"
     assert treebank._who_is_ahead(led | {"xl": {"seeds": [-1.0, 2.0, 3.0]}}).startswith("Seven systems")
 
 
 def test_the_figure_shows_every_mean_and_names_every_line():
     axes, longer = figures.ptb(STORED).figure.axes
-    names = " ".join(text.get_text() for text in axes.texts)
+    names = " ".join(text.get_text().replace("\n", " ") for text in axes.texts)
     shown = [list(line.get_ydata()) for line in axes.lines]
-    for key, (name, *_) in treebank.SYSTEMS.items():
-        assert name in names
+    for key, system in treebank.TRAINED.items():
+        assert trained_name(system) in names
         means = [row["perplexity"]["mean"] for row in STORED["systems"][key]["by_memory"]]
         assert ([means[1]] * 2 if key == "lstm" else means) in shown  # an LSTM has no memory length
-    assert "its own state): 167, and 175 where it is emptied" in figures.ptb(STORED).alt
+    assert "LSTM: 167, and 175 where it is emptied" in figures.ptb(STORED).alt
     values = [row["perplexity"] for row in STORED["preset"]["by_memory"]]
     assert longer.lines[0].get_ydata().tolist() == values
-    assert len({look for _, _, look in treebank.SYSTEMS.values()}) == len(treebank.SYSTEMS)
+    assert len({(one.marker, one.line) for one in treebank.TRAINED.values()}) == len(treebank.TRAINED)

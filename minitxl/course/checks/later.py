@@ -17,7 +17,7 @@ from minitxl.positions import sinusoids
 
 Bias = Float[Tensor, "head query key"]
 Distances = Int[Tensor, " dist"]
-KINDS = ("none", "absolute", "Shaw", "XL", "rotary", "ALiBi", "T5")
+KINDS = ("none", "absolute", "Shaw", "Transformer-XL", "rotary", "ALiBi", "T5")
 
 predictions = Predictions(
     Question(

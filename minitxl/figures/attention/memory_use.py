@@ -12,10 +12,6 @@ from numpy.typing import NDArray
 from minitxl.figures.marks import seed_band, ticks_at
 from minitxl.figures.picture import (
     BITS,
-    BLUE,
-    GREEN,
-    ORANGE,
-    PURPLE,
     Data,
     Picture,
     drawing,
@@ -24,14 +20,10 @@ from minitxl.figures.picture import (
     legend_outside,
     panels,
 )
+from minitxl.figures.systems import SYSTEMS
 
-SYSTEMS = {
-    "xl_memory": ("Transformer-XL", ORANGE, "-", "o"),
-    "shaw_memory": ("Shaw + memory", PURPLE, "--", "s"),
-    "xl": ("XL, no memory", GREEN, "-.", "^"),
-    "absolute": ("absolute, no memory", BLUE, ":", "v"),
-    "lstm": ("LSTM", "black", (0, (5, 1)), "D"),
-}
+READERS = {key: SYSTEMS[key] for key in ("xl_memory", "shaw_memory", "xl", "absolute", "lstm")}
+"""The systems of the experiment ``context``."""
 SHARES = {"0.1": "o", "0.5": "s", "1.0": "^"}
 PAPER_RECL = {"recurrent": ["xl_memory", "lstm"], "attentive": ["xl_memory", "shaw_memory", "xl", "absolute"]}
 """Table 8's order in each of its groups, the longest first."""
@@ -42,14 +34,14 @@ def context(data: Data) -> Picture:
     lengths, systems = data["context_lens"], data["systems"]
     with drawing(6.4, 4) as figure:
         axes = figure.subplots()
-        for name, (label, colour, line, _) in SYSTEMS.items():
-            seed_band(axes, lengths, systems[name]["bits"], label=label, color=colour, ls=line, lw=1.4)
+        for name, one in READERS.items():
+            seed_band(axes, lengths, systems[name]["bits"], label=one.name, **one.look(marker=False), lw=1.4)
         gains = {
             name: min(one["tokens"] for one in systems[name]["effective_context_length"])
             for name in ("xl", "xl_memory")
         }
         axes.set(
-            title="With memory, XL goes on gaining for longer"
+            title="With memory, Transformer-XL gains for longer"
             if gains["xl_memory"] > gains["xl"]
             else "Given exactly this context",
             xlabel="context, tokens",
@@ -59,7 +51,7 @@ def context(data: Data) -> Picture:
         ticks_at(axes, [length for length in lengths if (length // lengths[0]).bit_count() == 1])
         legend_outside(figure, ncols=3)
     alt = "; ".join(
-        f"{label}: {BITS} {_at_ends(systems[name]['bits'], lengths)}" for name, (label, *_) in SYSTEMS.items()
+        f"{one.name}: {BITS} {_at_ends(systems[name]['bits'], lengths)}" for name, one in READERS.items()
     )
     return Picture(figure, f"Mean of the seeds over {data['targets']} targets. {alt}.")
 
@@ -70,31 +62,33 @@ def context_by_offset(data: Data) -> Picture:
     The same seed on the same text is taken off: what an offset's text makes hard, it makes hard for all.
     """
     by_offset = {name: one["bits_by_offset"] for name, one in data["systems"].items()}
-    base, *others = (name for name in SYSTEMS if by_offset[name])
+    base, *others = (name for name in READERS if by_offset[name])
     first = {name: by_offset[name][0]["mean"] for name in (base, *others)}
     more = {name: more_by_offset(by_offset[name], by_offset[base]) for name in others}
     with drawing(6.4, 4) as figure:
         axes = figure.subplots()
         for name in others:
-            label, colour, line, _ = SYSTEMS[name]
-            seed_band(axes, range(len(more[name])), more[name], color=colour, ls=line, lw=1.4, label=label)
-        axes.axhline(0, color=SYSTEMS[base][1], lw=1.4, label=SYSTEMS[base][0])
+            one = SYSTEMS[name]
+            style = {**one.look(marker=False), "lw": 1.4, "label": one.name}
+            seed_band(axes, range(len(more[name])), more[name], **style)
+        axes.axhline(0, color=SYSTEMS[base].colour, lw=1.4, label=SYSTEMS[base].name)
         with_memory = max(bits for name, bits in first.items() if name.endswith("memory"))
         spared = with_memory < min(bits for name, bits in first.items() if not name.endswith("memory"))
         axes.set(
             title="Memory spares the first targets of a segment" if spared else "Read as trained",
             xlabel="offset in the segment, tokens",
-            ylabel=f"{BITS} more than\n{SYSTEMS[base][0]} with the same seed",
+            ylabel=f"{BITS} more than\n{SYSTEMS[base].name} with the same seed",
         )
         legend_outside(figure, ncols=2)
     alt = "; ".join(
-        f"{SYSTEMS[name][0]}: {rows[0]['mean']:+.2f} at offset 0, {rows[-1]['mean']:+.2f} at {len(rows) - 1}"
+        f"{SYSTEMS[name].name}: {rows[0]['mean']:+.2f} at offset 0, "
+        f"{rows[-1]['mean']:+.2f} at {len(rows) - 1}"
         for name, rows in more.items()
     )
     return Picture(
         figure,
-        f"Test {BITS} by offset in the segment more than {SYSTEMS[base][0]}, which has {first[base]:.2f} at "
-        f"offset 0, mean of the seeds. {alt}.",
+        f"Test {BITS} by offset in the segment more than {SYSTEMS[base].name}, which has "
+        f"{first[base]:.2f} at offset 0, mean of the seeds. {alt}.",
     )
 
 
@@ -111,15 +105,14 @@ def context_recl(data: Data) -> Picture:
     """Draw the relative effective context length of each model, in the paper's two groups of models."""
     recl = data["recl"]
     with drawing(9, 3.6) as figure:
-        shown = panels(figure, len(PAPER_RECL), height=2.3, sharex=True)
+        shown = panels(figure, len(PAPER_RECL), height=2.8, sharex=True)
         for axes, (group, names) in zip(shown, PAPER_RECL.items(), strict=True):
             _recl(axes, recl[group], names)
             axes.set_title(_recl_title(recl[group], group))
-        shown[-1].set_xlabel("relative effective context\nlength (RECL), tokens")
-        if not is_narrow():
-            shown[0].set_xlabel("relative effective context\nlength (RECL), tokens")
+        for axes in shown[-1:] if is_narrow() else shown:
+            axes.set_xlabel("relative effective context length, tokens\n(gains over the best of the panel)")
         legend_outside(figure, *shown[0].get_legend_handles_labels(), ncols=4)
-    alt = "; ".join(f"{label} {_lengths(data, name)}" for name, (label, *_) in SYSTEMS.items())
+    alt = "; ".join(f"{one.name} {_lengths(data, name)}" for name, one in READERS.items())
     return Picture(figure, f"Relative effective context length in tokens. {alt}. {against_table_8(data)}")
 
 
@@ -133,10 +126,10 @@ def _recl_title(recl: Data, group: str) -> str:
         )
 
     if group == "recurrent" and is_longer("xl_memory", "lstm"):
-        return "XL's RECL is longer than the LSTM's"
+        return "Recurrent: Transformer-XL and LSTM\nTransformer-XL's length is longer"
     if group == "attentive" and is_longer("xl_memory", "xl"):
-        return "XL's RECL is longer with memory"
-    return f"Among {group} models"
+        return "Attention: four models\nMemory makes the length longer"
+    return {"recurrent": "Recurrent: Transformer-XL and LSTM", "attentive": "Attention: four models"}[group]
 
 
 def context_gains(data: Data) -> Picture:
@@ -145,12 +138,12 @@ def context_gains(data: Data) -> Picture:
         _gains(figure, data)
         lengths = data["context_lens"]
         middle = lengths[len(lengths) // 4 - 1]
-        if all(3 * far < whole for name in SYSTEMS for far, whole in _far_and_whole(data, name, middle)):
+        if all(3 * far < whole for name in READERS for far, whole in _far_and_whole(data, name, middle)):
             headline(
                 figure, f"Of the gain of more context, less than a third lies beyond {middle} characters"
             )
     first, last = data["context_lens"][0], data["context_lens"][-1]
-    alt = [f"{label} {_gain(data, name, first)['mean']:.2f}" for name, (label, *_) in SYSTEMS.items()]
+    alt = [f"{one.name} {_gain(data, name, first)['mean']:.2f}" for name, one in READERS.items()]
     return Picture(figure, f"Gain in perplexity of {last} tokens over {first}: {', '.join(alt)}.")
 
 
@@ -176,13 +169,13 @@ def _recl(axes: Axes, recl: Data, names: Sequence[str]) -> None:
     for place, name in enumerate(names):
         for at, (share, mark) in zip((-0.25, 0, 0.25), SHARES.items(), strict=True):
             tokens = [one["tokens"] for one in recl[name][share]]
-            colour = SYSTEMS[name][1]
+            colour = SYSTEMS[name].colour
             axes.plot(tokens, [place + at] * len(tokens), "-", color=colour, lw=1)
             axes.plot(sum(tokens) / len(tokens), place + at, mark, color=colour, ms=5)
     for share, mark in SHARES.items():
-        axes.plot([], [], mark, color="grey", label=f"hardest {float(share):.0%} of targets")
+        axes.plot([], [], mark, color="grey", label=f"hardest {100 * float(share):.0f} % of targets")
     axes.plot([], [], "-", color="grey", lw=1, label="range of the seeds")
-    axes.set_yticks(range(len(names)), [SYSTEMS[name][0].replace(", ", ",\n") for name in names])
+    axes.set_yticks(range(len(names)), [SYSTEMS[name].name.replace(", ", ",\n") for name in names])
     axes.set_ylim(len(names) - 0.5, -0.5)
     axes.set_xlim(left=0)
 
@@ -190,21 +183,22 @@ def _recl(axes: Axes, recl: Data, names: Sequence[str]) -> None:
 def _gains(figure: Figure, data: Data) -> None:
     """Draw Figure 3: each model's gain of a longer context over the best of all with the shorter."""
     lengths = data["context_lens"]
-    matrices = {name: _matrix(lengths, data["gains"][name]) for name in SYSTEMS}
+    matrices = {name: _matrix(lengths, data["gains"][name]) for name in READERS}
     most = max(float(np.nanmax(matrix)) for matrix in matrices.values())
     shown = panels(figure, len(matrices), height=2.5, sharey=True, sharex=True)
     for axes, (name, matrix) in zip(shown, matrices.items(), strict=True):
         look = PowerNorm(0.4, vmin=0, vmax=most)  # small gains differ from none
         drawn = axes.imshow(matrix, cmap="cividis", norm=look, origin="lower")
-        axes.set_title(SYSTEMS[name][0].replace(", ", ",\n"), fontsize=9)
-        places = range(3, len(lengths), 4)
+        axes.set_title(SYSTEMS[name].name.replace(", ", ",\n"), fontsize=9)
+        places = range(len(lengths) // 2 - 1, len(lengths), len(lengths) // 2)
         axes.set_xticks(places, [str(lengths[place]) for place in places], fontsize=9)
         axes.set_yticks(places, [str(lengths[place]) for place in places], fontsize=9)
     middle = shown[-1] if is_narrow() else shown[len(shown) // 2]
     middle.set_xlabel("longer context, characters")
-    shown[0].set_ylabel("shorter context")
-    bar = figure.colorbar(drawn, ax=shown, label="gain in perplexity", shrink=0.9 if not is_narrow() else 0.4)
-    bar.set_ticks([0.0, 0.01, 0.05, 0.1, 0.2])
+    shown[0].set_ylabel("shorter context,\ncharacters")
+    bar = figure.colorbar(drawn, ax=shown, shrink=0.9 if not is_narrow() else 0.4)
+    bar.set_label("perplexity saved\nper character")
+    bar.set_ticks([0.0, 0.05, 0.2], labels=["0", "0.05", "0.2"])
 
 
 def _matrix(lengths: list[int], pairs: Sequence[Data]) -> NDArray[np.float64]:
@@ -235,7 +229,7 @@ def against_table_8(data: Data) -> str:
     for group, paper in PAPER_RECL.items():
         recl = {name: _mean_length(data["recl"][group][name]["0.1"]) for name in paper}
         ordered = all(recl[longer] >= recl[shorter] for longer, shorter in pairwise(paper))
-        listed = ", ".join(f"{SYSTEMS[name][0]} {recl[name]:.0f}" for name in paper)
+        listed = ", ".join(f"{SYSTEMS[name].name} {recl[name]:.0f}" for name in paper)
         alt.append(f"{'' if ordered else 'not '}the order of the paper ({listed})")
     return (
         f"Against Table 8 at r = 0.1: among recurrent models {alt[0]}; among attentive ones {alt[1]}. "

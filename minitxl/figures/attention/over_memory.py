@@ -10,11 +10,11 @@ from matplotlib.image import AxesImage
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from minitxl.figures.attention.memory_use import SYSTEMS
 from minitxl.figures.marks import write_numbers
 from minitxl.figures.picture import BITS, Data, Picture, drawing, fitted, headline, is_narrow
+from minitxl.figures.systems import SYSTEMS
 
-CHANGES = {"hide": ("hidden", "black", "o"), "shuffle": ("shuffled", "#808080", "s")}
+CHANGES = {"hide": ("hidden", "black", "o"), "shuffle": ("shuffled: in random order", "#808080", "s")}
 TERMS = {"a": "(a) content", "b": "(b) content and distance", "c": "(c) key alone", "d": "(d) distance alone"}
 KEYS_ON_A_PHONE = 44
 
@@ -99,10 +99,12 @@ def terms_on_text(data: Data) -> Picture:
         for axes, name in zip(rows, ("a", "b", "d"), strict=True):
             matrix = np.array(data["text"]["terms"]["abcd".index(name)])
             drawn = _over_text(axes, _causal(matrix), data["text"], TERMS[name].replace(" ", "\n", 1))
-            figure.colorbar(drawn, ax=axes, pad=0.01, fraction=0.02, ticks=MaxNLocator(3))
+            figure.colorbar(drawn, ax=axes, pad=0.01, fraction=0.02, ticks=MaxNLocator(3), label="score")
         words = "Term (d) alone favours the near" if _favours_the_near(data["text"]) else "Terms of one head"
-        rows[0].set_title(fitted(f"{words}: one head before the softmax"))
-        rows[-1].set_xlabel("a row a query, the last at the bottom;\neach term has a scale of its own")
+        rows[0].set_title(fitted(f"{words}: scores of one head before the softmax"))
+        rows[-1].set_xlabel(
+            "characters of the keys (white: the segment begins);\neach row is a query, the last at the bottom"
+        )
         _name_characters(rows[-1], data["text"])
     layer, head = data["wide"][0]
     return Picture(figure, f"Terms (a), (b) and (d) of layer {layer + 1} head {head + 1}. {_shown(data)}")
@@ -120,7 +122,7 @@ def _changes(axes: Axes, data: Data) -> None:
             axes.plot(
                 place + shift, row["bits"]["mean"], mark, color=colour, label=label if place == 0 else None
             )
-    axes.plot([], [], "-", color="#808080", lw=1.5, label="95 % intervals of the seeds")
+    axes.plot([], [], "-", color="#808080", lw=1.5, label="95 % interval (all seeds)")
     axes.axhline(0, color="black", lw=0.8)
     axes.set_xticks(range(len(ages)), ages)
     hidden = [row["bits"]["mean"] for row in rows if row["how"] == "hide"][: len(ages)]
@@ -133,10 +135,10 @@ def _changes(axes: Axes, data: Data) -> None:
         else fitted(title)
         if newest
         else "What memory of some age is worth",
-        xlabel="age of the memory taken away, tokens",
-        ylabel=f"more {BITS}",
+        xlabel="age of the states that are changed, tokens back",
+        ylabel=f"{BITS} lost",
     )
-    axes.legend(title="memory is")
+    axes.legend(title="These states of memory are", alignment="left")
 
 
 def _over_text(axes: Axes, matrix: NDArray[np.float64], text: Data, name: str, **scale: Any) -> AxesImage:
@@ -176,7 +178,7 @@ def _causal(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
 def _in_words(data: Data) -> str:
     """Return changes by age in words."""
     changes = "; ".join(
-        f"{SYSTEMS[name][0]}, ages {row['ages'][0]} to {row['ages'][1]} "
+        f"{SYSTEMS[name].name}, ages {row['ages'][0]} to {row['ages'][1]} "
         f"{CHANGES[row['how']][0]}: {row['bits']['mean']:+.3f}"
         for name, rows in data["changes"].items()
         for row in rows

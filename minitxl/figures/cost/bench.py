@@ -6,8 +6,6 @@ from matplotlib.axes import Axes
 
 from minitxl.figures.marks import ticks_at
 from minitxl.figures.picture import (
-    BLUE,
-    ORANGE,
     Data,
     Picture,
     drawing,
@@ -16,16 +14,10 @@ from minitxl.figures.picture import (
     legend_outside,
     panels,
 )
+from minitxl.figures.systems import PEERS
 
-RACERS = {
-    "minitxl": ("o", ORANGE, ORANGE),
-    "minitxl-rotary": ("D", ORANGE, ORANGE),
-    "minitxl-explicit": ("o", ORANGE, "white"),
-    "vanilla": ("^", BLUE, BLUE),
-}
-"""Marker, colour and fill of our own systems; the peers are black squares."""
-
-
+HOLLOW = {"minitxl-explicit", "x-transformers-cache"}
+"""Systems that differ from another one in how they compute."""
 SIZES = {
     "S": "4 layers of 256",
     "M3": "3 layers of 512",
@@ -43,8 +35,13 @@ def bench(data: Data) -> Picture:
 
 
 def bench_reading(data: Data) -> Picture:
-    """Draw each system's speed in cached evaluation and generation, against the reference."""
-    return _races(data, "cached evaluation", "generation")
+    """Draw each system's speed in cached evaluation, against the reference: a panel a size."""
+    return _races(data, "cached evaluation")
+
+
+def bench_generation(data: Data) -> Picture:
+    """Draw each system's speed in generation, against the reference."""
+    return _races(data, "generation")
 
 
 def bench_memory(data: Data) -> Picture:
@@ -62,18 +59,11 @@ def _races(data: Data, *works: str) -> Picture:
     with drawing(10, 4) as figure:
         shown = panels(figure, len(rows), height=3.2)
         alt = [_race(axes, row, data["reference"]) for axes, row in zip(shown, rows, strict=True)]
-        if "generation" in works:
+        if "training" not in works and "peak memory" not in works:
             _one_scale_a_work(shown, rows)
-        for mark, colour, fill, label in (
-            ("o", ORANGE, ORANGE, "minitxl"),
-            ("D", ORANGE, ORANGE, "minitxl with rotary positions"),
-            ("o", ORANGE, "white", "minitxl, explicit"),
-            ("s", "black", "black", "another library"),
-            ("^", BLUE, BLUE, "vanilla, no memory"),
-        ):
-            shown[0].plot([], [], mark, color=colour, mfc=fill, ms=7, label=label)
-        shown[0].plot([], [], "-", color="#808080", label="quartile to quartile")
-        legend_outside(figure, *shown[0].get_legend_handles_labels(), ncols=3)
+        shown[0].plot([], [], "o", color="#606060", ms=7, label="median")
+        shown[0].plot([], [], "-", color="#606060", label="quartile to quartile")
+        legend_outside(figure, *shown[0].get_legend_handles_labels(), ncols=2)
         found = _found(rows, data["reference"])
         headline(figure, found)
     return Picture(figure, f"{found}. {' '.join(alt)}")
@@ -103,18 +93,23 @@ def _found(rows: Sequence[Data], reference: str) -> str:
             / row["systems"][reference]["megabytes"]["median"]
             for row in rows
         ]
-        return f"A training step of minitxl holds {_between(shares)} of the memory of {reference}"
+        held = _between([100 * one for one in shares], 0)
+        return f"A training step of minitxl holds {held} % of the memory of the {_name(reference)}"
     doing = {"training": "trains", "cached evaluation": "evaluates", "generation": "writes"}
     speeds: dict[str, list[float]] = {}
     for row in rows:
         speeds.setdefault(doing[row["work"]], []).append(row["systems"]["minitxl"]["speed"]["median"])
     told = " and ".join(f"{verb} {_between(found)} times" for verb, found in speeds.items())
-    return f"minitxl {told} as fast as {reference}"
+    return f"minitxl {told} as fast as the {_name(reference)}"
 
 
-def _between(numbers: Sequence[float]) -> str:
+def _name(system: str) -> str:
+    return PEERS[system].name if system in PEERS else system
+
+
+def _between(numbers: Sequence[float], digits: int = 2) -> str:
     """Return the range of the numbers, rounded as beside the marks."""
-    low, high = (f"{number:.2f}" for number in (min(numbers), max(numbers)))
+    low, high = (f"{number:.{digits}f}" for number in (min(numbers), max(numbers)))
     return low if low == high else f"{low} to {high}"
 
 
@@ -122,22 +117,23 @@ def _race(axes: Axes, row: Data, reference: str) -> str:
     """Draw an item, one system below the other, and return it in words."""
     shape = SIZES.get(row["size"], f"size {row['size']}")
     title, timed, alt = f"{row['work']}, {shape}", row["work"] != "peak memory", list[str]()
-    what = f"speed, {reference} = 1" if timed else "MB, less is better"
+    what = f"speed, {_name(reference)} = 1" if timed else "MB, less is better"
     for place, (name, system) in enumerate(row["systems"].items()):
         measured = system["speed" if timed else "megabytes"]
         value, (low, high) = measured["median"], measured["quartiles"]
         number, first, last = (f"{one:.2f}" if timed else f"{one:,.0f}" for one in (value, low, high))
-        mark, colour, fill = RACERS.get(name, ("s", "black", "black"))
+        colour = PEERS[name].colour if name in PEERS else "black"
+        fill = "white" if name in HOLLOW else colour
         axes.plot([low, high], [place, place], "-", color=colour)
-        axes.plot(value, place, mark, color=colour, markerfacecolor=fill, ms=7)
+        axes.plot(value, place, "o", color=colour, markerfacecolor=fill, ms=7)
         label = axes.annotate(
             number, (high, place), (8, 0), textcoords="offset points", va="center", fontsize=9
         )
         label.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 1})
-        alt.append(f"{name} {number} (quartiles {first} and {last})")
+        alt.append(f"{_name(name)} {number} (quartiles {first} and {last})")
     if timed:
         axes.axvline(1, color="black", lw=1, ls=":", zorder=0)
-    names = [name.replace("-cache", "\n-cache") for name in row["systems"]]
+    names = [_name(name) for name in row["systems"]]
     axes.set_yticks(range(len(names)), names, fontsize=9)
     axes.set(title=title if is_narrow() else title.replace(", ", ",\n"), xlabel=what.replace(", ", ",\n"))
     axes.margins(x=0.3, y=0.12)

@@ -6,21 +6,15 @@ from typing import Any
 from matplotlib.axes import Axes
 
 from minitxl.figures.marks import ticks_at
-from minitxl.figures.picture import (
-    BLUE,
-    ORANGE,
-    Data,
-    Picture,
-    drawing,
-    panels,
-)
+from minitxl.figures.picture import Data, Picture, drawing, panels
+from minitxl.figures.systems import SYSTEMS
 
 SHOWN = (128, 512, 1800, 3800)
 """Attention lengths that the axis names."""
 GREY = "#707070"
 WAYS = {
-    "sliding": ("sliding window", "s--", BLUE),
-    "cached": ("cached, Transformer-XL", "o-", ORANGE),
+    "sliding": (f"{SYSTEMS['absolute'].name}: sliding window", "s--", SYSTEMS["absolute"].colour),
+    "cached": (f"{SYSTEMS['xl_memory'].name}: cached", "o-", SYSTEMS["xl_memory"].colour),
 }
 
 
@@ -45,11 +39,14 @@ def evaluation_cost(data: Data) -> Picture:
         draw_medians(longer, lengths, [row["ratio"] for row in rows], ("time, measured", "o-", "black"))
         for side, way in WAYS.items():
             draw_medians(cost, lengths, [_milliseconds(row, side) for row in rows], way)
-        longer.set(title="The longer, the dearer a window", ylabel="sliding over cached, one token")
+        longer.set(
+            title="A sliding window costs many times as much",
+            ylabel="sliding ÷ cached, times",
+        )
         sliding, cached = (_milliseconds(rows[-1], side)["median"] for side in WAYS)
         cost.set(
             title=f"Attention {lengths[-1]:,}: a token takes\n"
-            f"{cached:,.1f} ms cached, {sliding:,.0f} ms by window",
+            f"{cached:,.1f} ms cached, {sliding:,.0f} ms by sliding window",
             ylabel="milliseconds to score a token",
         )
         for axes in (longer, cost):

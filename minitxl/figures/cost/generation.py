@@ -6,7 +6,6 @@ from minitxl.figures.cost.evaluation_cost import draw_medians
 from minitxl.figures.marks import label_ends, ticks_at
 from minitxl.figures.picture import (
     BLUE,
-    GREEN,
     ORANGE,
     Data,
     Picture,
@@ -15,11 +14,13 @@ from minitxl.figures.picture import (
     legend_outside,
     panels,
 )
+from minitxl.figures.systems import SYSTEMS
 
+XL = SYSTEMS["xl_memory"]
 WAYS = {
-    "anew": ("the whole text read anew", "s--", BLUE),
-    "states": ("with memory: hidden states kept", "o-", ORANGE),
-    "cache": ("with memory: keys and values kept", "^-", GREEN),
+    "anew": ("the whole text read anew", "s--", "#606060"),
+    "states": ("with memory: hidden states kept", "o-", XL.colour),
+    "cache": ("with memory: keys and values kept", "^-", XL.shades(2)[1]),
 }
 MOST = 24
 """Tokens shown of the distribution."""
@@ -30,7 +31,7 @@ def generation_cost(data: Data) -> Picture:
     blocks, anew = data["kept"], data["anew"]
     with drawing(6, 3.6) as figure:
         axes = figure.subplots()
-        ways = (("all read anew", "s--", BLUE), ("keys and values kept", "o-", ORANGE))
+        ways = (("all read anew", "s--", "#606060"), ("keys and values kept", "o-", XL.colour))
         for rows, way in zip((anew, blocks), ways, strict=True):
             draw_medians(axes, [row["length"] for row in rows], [row["milliseconds"] for row in rows], way)
         axes.axvline(data["mem_len"], color="black", lw=1, ls=":", zorder=0, label="memory is full")
@@ -140,7 +141,7 @@ def sampling_distribution(data: Data) -> Picture:
         shown = "\n".join(shorten_line(line) for line in text.split("\n")[:LINES])
         lines = page.text(0, 1, shown, va="top", family="monospace", fontsize=8.5, parse_math=False)
         lines.set_in_layout(False)  # however much text, the bars keep their place
-        page.text(0, 1.03, "How the text goes on:", va="bottom", fontsize=9, color=GREEN)
+        page.text(0, 1.03, "How the text goes on:", va="bottom", fontsize=9, color="#404040")
         page.set_axis_off()
     return Picture(
         figure,

@@ -2,7 +2,6 @@
 
 from minitxl.figures.picture import (
     BLUE,
-    GREEN,
     ORANGE,
     Data,
     Picture,
@@ -16,9 +15,9 @@ SHOWN = "wikitext103-large"
 MOST = 8
 """GPUs whose memory is drawn, or as many fewer as share the batch."""
 HELD = {
-    "weights, gradients, Adam's moments": (("weights", "gradients", "moments", "average"), BLUE, ""),
-    "copies of gradients being sent": (("buckets",), ORANGE, "//"),
-    "kept for the backward pass": (("activations", "states"), GREEN, ".."),
+    "weights, gradients, Adam's moments": (("weights", "gradients", "moments", "average"), "#B0B0B0", ""),
+    "copies of gradients being sent": (("buckets",), "#808080", "//"),
+    "states kept for the backward pass": (("activations", "states"), "#303030", ".."),
 }
 LINKS = {
     "measured": ("two processes here, measured", "o", "black"),
@@ -84,7 +83,8 @@ def scaling_memory(data: Data) -> Picture:
             alt.append(f"{name} on {row['gpus']}: {row['whole']:,.3g}")
         axes.set_yticks(range(len(alt)), [one.partition(":")[0] for one in alt])
         headline(figure, _what_takes_most(data["presets"]))
-        axes.set(xlabel="GB in float32, published batch")
+        axes.set_ylabel("preset, and its number of GPUs")
+        axes.set(xlabel="GB on each GPU\n(float32, published batch)")
         axes.margins(x=0.14)
         axes.invert_yaxis()
         legend_outside(figure, ncols=2)
@@ -97,8 +97,11 @@ def scaling_memory(data: Data) -> Picture:
 def _what_takes_most(presets: Data) -> str:
     """Return in how many of the presets the backward pass's states are most of what a GPU holds."""
     rows = [[one for one in preset["gigabytes"] if one["gpus"] <= MOST][-1] for preset in presets.values()]
-    parts, _, _ = HELD["kept for the backward pass"]
+    parts, _, _ = HELD["states kept for the backward pass"]
     most = sum(sum(row[part] for part in parts) > row["whole"] / 2 for row in rows)
     if most > len(rows) / 2:
-        return f"The backward pass holds more than half in {most} of {len(rows)}"
-    return "What each GPU holds"
+        return (
+            f"In {most} of the {len(rows)} presets, states kept for the\n"
+            "backward pass are most of what a GPU holds"
+        )
+    return "Memory of each GPU"

@@ -7,7 +7,8 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 
 from minitxl.figures.marks import box, hide_frame
-from minitxl.figures.picture import BLUE, ORANGE, Data, Picture, drawing
+from minitxl.figures.picture import Data, Picture, drawing
+from minitxl.figures.systems import MEMORY, SEGMENT, ink
 
 
 def which_vector(data: Data) -> Picture:
@@ -36,8 +37,8 @@ def which_vector(data: Data) -> Picture:
         pairs.set_xticks([place + 0.5 for place in places], [str(place) for place in places])
         pairs.set_yticks([y + 0.5 for y in range(len(rows))], [str(mem_len + y) for y in range(len(rows))])
         for label, place in zip(pairs.get_xticklabels(), places, strict=True):
-            label.set_color(ORANGE if place < mem_len else BLUE)
-        pairs.tick_params(axis="y", labelcolor=BLUE)
+            label.set_color(ink(MEMORY if place < mem_len else SEGMENT))
+        pairs.tick_params(axis="y", labelcolor=SEGMENT)
         hide_frame(pairs)
         pairs.set(
             title="The row of each pair; hatched: the future, never seen",

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from matplotlib.axes import Axes
 
+from minitxl.figures.marks import in_per_cent
 from minitxl.figures.picture import Data, Picture, drawing, headline, panels
 
 DEPTHS = {"one_layer": ("1 layer", "#808080", "^"), "two_layers": ("2 layers", "black", "o")}
@@ -21,7 +22,7 @@ def deeper_layers(data: Data) -> Picture:
         seeds = len(next(iter(task["depths"].values()))["late"]["seeds"])
     return Picture(
         figure,
-        f"Accuracy of copying with absolute positions and memory, segment {data['test_segments']} of the "
+        f"Right copies with absolute positions and memory, segment {data['test_segments']} of the "
         f"stream, mean of {seeds} seed{'s' * (seeds > 1)}. {'; '.join(words)}.",
     )
 
@@ -43,20 +44,21 @@ def _task(axes: Axes, task: Data) -> str:
         axes.plot([low, high], [place, place], color="#E4E4E4", lw=10, solid_capstyle="butt", zorder=1)
         axes.plot(late["seeds"], [place] * len(late["seeds"]), mark, color=colour, mfc="white", ms=6)
         axes.plot(late["mean"], place, "|", color=colour, ms=18, mew=2.5)
-        said.append(f"{label} {late['mean']:.2f} ({low:.2f} to {high:.2f})")
+        said.append(f"{label} {100 * late['mean']:.0f} % ({100 * low:.0f} to {100 * high:.0f})")
     axes.axvline(task["coin"], color="black", lw=1, ls=(0, (1, 3)))
     axes.annotate(
-        f"a fair coin: {task['coin']:.2f}", (task["coin"], -0.62), (-4, 0),
+        f"a fair coin: {100 * task['coin']:.0f} %", (task["coin"], -0.62), (-4, 0),
         textcoords="offset points", ha="right", va="center", fontsize=9,
     )  # fmt: skip
     axes.set_yticks(range(len(DEPTHS)), [label for label, *_ in DEPTHS.values()])
     axes.set(
         title=f"token {distance} back, segments and memory of {seg_len}",
-        xlabel="share of right answers where two keys share\nthe position (a mark a seed, a bar the mean)",
+        xlabel="right answers where two keys share the position,\n% (a mark a seed, a bar the mean)",
         xlim=(0, 1.03),
         ylim=(len(DEPTHS) - 0.5, -0.9),
     )
+    in_per_cent(axes.xaxis)
     return (
         f"{distance} back in segments of {seg_len}, from offset {distance} on: {', '.join(said)}; "
-        f"a coin {task['coin']:.2f}"
+        f"a coin {100 * task['coin']:.0f} %"
     )

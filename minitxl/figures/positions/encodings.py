@@ -1,5 +1,6 @@
 """Positions in the score: keys that absolute positions confuse, and curves by position."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,10 +8,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
-from minitxl.figures.marks import hide_frame, label_ends
-from minitxl.figures.picture import BLUE, GREEN, ORANGE, PURPLE, Data, Picture, drawing, panels
+from minitxl.figures.marks import hide_frame, in_per_cent, label_ends
+from minitxl.figures.picture import BLUE, ORANGE, Data, Picture, drawing, panels
+from minitxl.figures.systems import named
 
-LINES = ((BLUE, "s:"), (GREEN, "^-."), (ORANGE, "o-"), (PURPLE, "D--"))
 HIDDEN = "#E4E4E4"
 
 
@@ -91,22 +92,38 @@ def one_query(data: Data) -> Picture:
 def by_place(data: Data) -> Picture:
     """Draw a line for each of ``curves`` over ``places``, named at its end, and ``levels`` across.
 
-    ``before`` shades the places below it, under the name ``shaded``. ``colours`` are those of some curves by
-    name; the others get theirs in turn. Where all curves end alike, ``legend`` has the names in a corner.
+    ``before`` shades the places below it, under the name ``shaded``. A curve that begins with a system's name
+    looks as the system; ``colours`` are those of some others by name, and the rest get theirs in turn. Where
+    ``ylabel`` ends with "%", the values are shares, 0 to 1, and are written as per cent. Where all curves end
+    alike, ``legend`` has the names in a corner.
     """
     places, alt = data["places"], []
+    shares = data["ylabel"].endswith("%")
+
+    def written(value: float) -> str:
+        return f"{100 * value:.3g} %" if shares else f"{value:.2f}"
+
     with drawing(7.5, 3.4) as figure:
         axes = figure.subplots()
+        if shares:
+            in_per_cent(axes.yaxis)
         if "before" in data:
             axes.axvspan(places[0] - 0.5, data["before"] - 0.5, color=HIDDEN, lw=0, label=data["shaded"])
-        others = iter((LINES[0], ("black", "D--"), ("#808080", "^-.")))
+        others = iter(((BLUE, "s:"), ("black", "D--"), ("#808080", "^-.")))
+        variants = Counter[str]()
         for name, curve in data["curves"].items():
-            colour = data.get("colours", {}).get(name, ORANGE if name.startswith("XL") else None)
-            colour, line = next(others) if colour is None else (colour, dict(LINES).get(colour, "D--"))
-            axes.plot(places, curve, line, color=colour, label=name)
-            alt.append(f"{name} {curve[0]:.2f} at {places[0]}, {curve[-1]:.2f} at {places[-1]}")
+            system, colour = named(name), data.get("colours", {}).get(name)
+            look: dict[str, Any] = {} if system is None else system.look()
+            if system is not None:  # a second curve of one system is a variant of it
+                variant, variants[system.name] = variants[system.name], variants[system.name] + 1
+                look |= {"color": system.shades(2)[1], "ls": ":"} if variant else {}
+            if system is None:
+                colour, line = (colour, "D--") if colour else next(others)
+                look = {"color": colour, "marker": line[0], "ls": line[1:]}
+            axes.plot(places, curve, **look, label=name)
+            alt.append(f"{name} {written(curve[0])} at {places[0]}, {written(curve[-1])} at {places[-1]}")
         for name, level in data.get("levels", {}).items():
-            axes.axhline(level, color="black", lw=1, ls=(0, (1, 3)), label=f"{name}, {level:.2f}")
+            axes.axhline(level, color="black", lw=1, ls=(0, (1, 3)), label=f"{name}, {written(level)}")
         axes.set(xlabel=data["xlabel"], ylabel=data["ylabel"], xlim=(places[0] - 0.5, places[-1] + 0.5))
         axes.set_xticks(places if len(places) <= 16 else places[::4])
         if "legend" in data:

@@ -1,8 +1,11 @@
-"""Where XL and rotary look with a longer memory than in training."""
+"""Where Transformer-XL and rotary positions look with a longer memory than in training."""
 
-from minitxl.figures.picture import BLUE, ORANGE, Data, Picture, drawing, fitted, legend_outside, panels
+from minitxl.figures.marks import in_per_cent
+from minitxl.figures.picture import Data, Picture, drawing, fitted, legend_outside, panels
+from minitxl.figures.systems import SYSTEMS
 
-LINES = {"xl_memory": ("XL", ORANGE, "-"), "rotary_memory": ("rotary", BLUE, "--")}
+LOOKING = {key: SYSTEMS[key] for key in ("xl_memory", "rotary_memory")}
+LINES = {"xl_memory": "-", "rotary_memory": "--"}
 
 
 def far_attention(data: Data) -> Picture:
@@ -10,22 +13,26 @@ def far_attention(data: Data) -> Picture:
     trained, words = data["trained_distance"], []
     with drawing(10, 3.8) as figure:
         weights, shares = panels(figure, 2, ratios=[1.3, 1], height=3.4)
-        for place, (system, (name, colour, line)) in enumerate(LINES.items()):
-            row = data["longer"][system]
+        for place, (key, system) in enumerate(LOOKING.items()):
+            name, colour, row = system.name, system.colour, data["longer"][key]
             curve, longer = row["by_distance"], row["rows"][1:]
-            weights.plot(range(len(curve)), curve, line, color=colour, label=name)
+            weights.plot(range(len(curve)), curve, LINES[key], color=colour, label=name)
             for group, one in enumerate(longer):
                 y = group + 0.3 * place
                 shares.barh(y, one["far"]["mean"], 0.26, color=colour, alpha=0.35)
                 shares.plot(one["far"]["seeds"], [y] * len(one["far"]["seeds"]), "o", color=colour, ms=5)
-            said = ", ".join(f"{one['far']['mean']:.2f} with {one['mem_len']}" for one in longer)
+            said = ", ".join(f"{100 * one['far']['mean']:.0f} % with {one['mem_len']}" for one in longer)
             words.append(f"{name} {said}")
         for group, one in enumerate(longer):
             ends = [group - 0.18, group + 0.48]
             shares.plot(
-                [one["alike"]] * 2, ends, color="black", lw=1.2, label="" if group else "all keys alike"
+                [one["alike"]] * 2,
+                ends,
+                color="black",
+                lw=1.2,
+                label="" if group else "if all keys were alike",
             )
-        xl, rotary = ([one["far"]["seeds"] for one in data["longer"][name]["rows"][1:]] for name in LINES)
+        xl, rotary = ([one["far"]["seeds"] for one in data["longer"][name]["rows"][1:]] for name in LOOKING)
         farther = all(max(near) < min(far) for near, far in zip(xl, rotary, strict=True))
         weights.axvspan(trained, len(curve) - 1, color="#E4E4E4", lw=0, zorder=0)
         weights.text(
@@ -49,13 +56,14 @@ def far_attention(data: Data) -> Picture:
         )
         shares.invert_yaxis()
         shares.set(
-            title=fitted("XL stays nearer than rotary") if farther else "Weight farther than in training",
-            xlabel="share of the weight farther than in training",
+            title=fitted("Transformer-XL stays nearer") if farther else "Weight farther than in training",
+            xlabel="weight on distances farther than in training, %",
             xlim=(0, 1),
         )
+        in_per_cent(shares.xaxis)
         both = [axes.get_legend_handles_labels() for axes in (weights, shares)]
         legend_outside(figure, *(one + other for one, other in zip(*both, strict=True)), ncols=3)
-    alike = ", ".join(f"{one['alike']:.2f}" for one in longer)
+    alike = " and ".join(f"{100 * one['alike']:.0f} %" for one in longer)
     return Picture(
         figure,
         f"Share of attention on distances beyond {trained}, mean of {len(one['far']['seeds'])} seeds: "

@@ -3,26 +3,9 @@
 from matplotlib.axes import Axes
 
 from minitxl.figures.marks import End, write_ends
-from minitxl.figures.picture import BITS, BLUE, ORANGE, PURPLE, Data, Picture, drawing, panels
+from minitxl.figures.picture import BITS, Data, Picture, drawing, panels
+from minitxl.figures.systems import SYSTEMS
 
-NAMES = {
-    "none": "none",
-    "absolute": "absolute",
-    "shaw": "Shaw",
-    "xl": "XL",
-    "rotary": "rotary",
-    "alibi": "ALiBi",
-    "t5": "T5",
-}
-LINES = {
-    "none": ("#909090", "x-"),
-    "absolute": (BLUE, "s--"),
-    "shaw": (PURPLE, "P:"),
-    "xl": (ORANGE, "o-"),
-    "rotary": ("#000000", "^-"),
-    "alibi": ("#606060", "D-."),
-    "t5": ("#000000", "v--"),
-}
 WIDTHS = {"none": 5}
 """Of a line that another one covers, in points: it is seen on both sides of it."""
 
@@ -30,39 +13,40 @@ WIDTHS = {"none": 5}
 def later_positions(data: Data) -> Picture:
     """Draw each kind of positions without and with memory, seed by seed, and loss by memory when read."""
     systems, gains = data["systems"], data["gains"]
-    helped = [NAMES[kind] for kind, gain in gains.items() if min(gain["memory"]["seeds"]) > 0]
+    models = {kind: SYSTEMS[f"{kind}_memory"] for kind in gains}
+    helped = [models[kind].positions for kind, gain in gains.items() if min(gain["memory"]["seeds"]) > 0]
     worst = min(gains, key=lambda kind: float(gains[kind]["four_times_the_memory"]["mean"]))
     with drawing(10.5, 4.4) as figure:
         brings, read = panels(figure, 2, ratios=[0.9, 1], height=3.4)
         for place, kind in enumerate(gains):
-            colour, saved = LINES[kind][0], gains[kind]["memory"]
+            colour, saved = models[kind].colour, gains[kind]["memory"]
             brings.plot(saved["seeds"], [place] * len(saved["seeds"]), "o", color=colour, mfc="white", ms=6)
             brings.plot(saved["mean"], place, "|", color=colour, ms=18, mew=2.5)
         brings.axvline(0, color="black", lw=1, ls=":")
-        brings.set_yticks(range(len(gains)), [NAMES[kind] for kind in gains])
+        brings.set_yticks(range(len(gains)), [one.positions for one in models.values()])
         brings.invert_yaxis()
         brings.set(
             title=f"Memory helps in every seed:\n{', '.join(helped) or 'none'}",
-            xlabel=f"harms  ←  memory  →  helps\n{BITS} that it saves\nwith the same seed; a bar is the mean",
+            xlabel=f"harms  ←  memory  →  helps\n{BITS} that it saves\n(a ring a seed, a bar the mean)",
         )
         ends = list[End]()
         for kind in gains:
             rows = systems[f"{kind}_memory"]["by_memory"]
             means = [row["bits"]["mean"] for row in rows]
-            colour, line = LINES[kind]
-            read.plot(range(len(rows)), means, line, color=colour, lw=WIDTHS.get(kind, 2), ms=6)
-            ends.append((NAMES[kind], colour, right := len(rows) - 1, means[-1]))
+            one = models[kind]
+            read.plot(range(len(rows)), means, **one.look(), lw=WIDTHS.get(kind, 2), ms=6)
+            ends.append((one.positions, one.colour, right := len(rows) - 1, means[-1]))
         write_ends(read, ends, at=right + 0.2, fontsize=9)
         read.set_xticks(range(len(rows)), [f"{row['mem_len']:,}" for row in rows])
         read.set(
-            title=f"A memory longer than in training\nharms {NAMES[worst]} most",
+            title=f"A memory longer than in training\nharms {models[worst].positions} most",
             xlabel=f"memory at test, tokens; trained with {data['mem_len']}",
             ylabel=f"test {BITS}, mean of seeds",
-            xlim=(-0.2, right + 0.75),
+            xlim=(-0.2, right + 1.1),
         )
     lengths = [row["mem_len"] for row in rows]
     words = "; ".join(
-        f"{NAMES[kind]} {systems[kind]['by_memory'][0]['bits']['mean']:.2f} without, "
+        f"{models[kind].positions} {systems[kind]['by_memory'][0]['bits']['mean']:.2f} without, "
         + ", ".join(f"{row['bits']['mean']:.2f}" for row in systems[f"{kind}_memory"]["by_memory"])
         for kind in gains
     )
@@ -74,20 +58,28 @@ def later_positions(data: Data) -> Picture:
     )
 
 
-SYSTEMS = {
-    "t5_memory": ("T5 as published", "#000000", "v--"),
-    "xl_memory": ("XL", ORANGE, "o-"),
-    "t5_scaled_memory": ("T5, table × {factor:g}", "#000000", "D-"),
+T5, ROTARY = SYSTEMS["t5_memory"], SYSTEMS["rotary_memory"]
+BIASES = {
+    "t5_memory": ("T5 as published", T5.colour, ("--", ">")),
+    "xl_memory": (SYSTEMS["xl_memory"].name, SYSTEMS["xl_memory"].colour, ("-", "o")),
+    "t5_scaled_memory": ("T5, table × {factor:g}", T5.shades(2)[1], ("-", "D")),
 }
 WAYS = {
-    "interpolated": ("interpolated", "#000000", "s:"),
-    "as_trained": ("as trained", "#000000", "^-"),
-    "base_raised": ("base raised", "#000000", "D-."),
-    "clamped": ("clamped", "#000000", "o--"),
+    way: (f"rotary,\n{words}", shade, look)
+    for (way, words, look), shade in zip(
+        (
+            ("as_trained", "as trained", ("-", "v")),
+            ("interpolated", "interpolated", (":", "s")),
+            ("base_raised", "base raised", ("-.", "D")),
+            ("clamped", "distances clamped", ("--", "o")),
+        ),
+        ROTARY.shades(4),
+        strict=True,
+    )
 }
-"""Name, colour and line of each system and each way of the experiment ``position_repairs``.
+"""Name, colour, line and marker of each system and each way of the experiment ``position_repairs``.
 
-A colour is an encoding's, as in ``later_positions``; marks and lines tell its variants apart.
+A colour is a shade of the system's own; marks and lines tell its variants apart.
 """
 
 
@@ -99,14 +91,12 @@ def position_repairs(data: Data) -> Picture:
     said, labels = [], []
     with drawing(10.5, 4.6) as figure:
         shown = panels(figure, 2, height=3.8, sharey=True)
-        for axes, looks, series in zip(
-            shown, (SYSTEMS, WAYS), (data["systems"], data["rotary"]), strict=True
-        ):
+        for axes, looks, series in zip(shown, (BIASES, WAYS), (data["systems"], data["rotary"]), strict=True):
             ends = list[End]()
-            for key, (name, colour, line) in looks.items():
-                means = _by_memory(axes, series[key], colour, line)
+            for key, (name, colour, look) in looks.items():
+                means = _by_memory(axes, series[key], colour, look)
                 ends.append((name.format(factor=data["factor"]), colour, len(means) - 1, means[-1]))
-                said.append(f"{ends[-1][0]} {', '.join(f'{bits:.2f}' for bits in means)}")
+                said.append(f"{' '.join(ends[-1][0].split())} {', '.join(f'{bits:.2f}' for bits in means)}")
             lengths = [row["mem_len"] for row in series[key] if row["mem_len"]]
             axes.set_xticks(range(len(lengths)), [f"{length:,}" for length in lengths])
             axes.set(xlabel=f"memory at test, tokens; trained with {data['mem_len']}")
@@ -117,31 +107,38 @@ def position_repairs(data: Data) -> Picture:
         _close_up(shown[0], data["systems"])
         ahead = min(data["scaled_before_xl"][f"{data['mem_len']}"]["seeds"]) > 0
         best = {min(series, key=lambda way: series[way][place]["bits"]["mean"]) for place in (1, 2)}
-        shown[0].set(title="Multiplied, T5's table keeps up with XL" if ahead else "T5 beside XL")
+        shown[0].set(
+            title=f"T5: its table × {data['factor']:g} keeps up with Transformer-XL"
+            if ahead
+            else "T5 and Transformer-XL"
+        )
         shown[0].set(ylabel=f"test {BITS}, small marks: seeds")
         mended = best == {"clamped"}
-        shown[1].set(title="Rotary reads on where distances are clamped" if mended else "Rotary in four ways")
+        shown[1].set(title="Rotary: with clamped distances it reads on" if mended else "Rotary in four ways")
     seeds = len(data["memory_gain"]["t5"]["seeds"])
     return Picture(
         figure, f"Test {BITS} with {lengths} tokens of memory, mean of {seeds} seeds: {'; '.join(said)}."
     )
 
 
-def _by_memory(axes: Axes, rows: list[Data], colour: str, line: str) -> list[float]:
+def _by_memory(axes: Axes, rows: list[Data], colour: str, look: tuple[str, str]) -> list[float]:
     """Draw mean and seeds of the rows that have a memory, and return the means."""
+    line, marker = look
     bits = [row["bits"] for row in rows if row["mem_len"]]
-    axes.plot(range(len(bits)), means := [one["mean"] for one in bits], line, color=colour, ms=6)
+    axes.plot(
+        range(len(bits)), means := [one["mean"] for one in bits], color=colour, ls=line, marker=marker, ms=6
+    )
     for seed in zip(*(one["seeds"] for one in bits), strict=True):
-        axes.plot(range(len(bits)), seed, line[0], color=colour, ms=3, alpha=0.6)
+        axes.plot(range(len(bits)), seed, marker, color=colour, ms=3, alpha=0.6)
     return means
 
 
 def _close_up(axes: Axes, systems: Data) -> None:
-    """Draw XL and the multiplied T5 once more, in the upper part of the axes, at a scale of their own."""
+    """Draw Transformer-XL and the multiplied T5 once more, in the upper part of the axes, enlarged."""
     inset = axes.inset_axes((0.12, 0.66, 0.5, 0.27))
     for key in ("xl_memory", "t5_scaled_memory"):
-        _, colour, line = SYSTEMS[key]
-        _by_memory(inset, systems[key], colour, line)
+        _, colour, look = BIASES[key]
+        _by_memory(inset, systems[key], colour, look)
     lengths = [row["mem_len"] for row in systems[key] if row["mem_len"]]
     inset.set_xticks(range(len(lengths)), [f"{length:,}" for length in lengths])
     inset.tick_params(labelsize=9)

@@ -7,7 +7,8 @@ from typing import Any
 from matplotlib.patches import Rectangle
 
 from minitxl.figures.marks import End, hide_frame, write_ends
-from minitxl.figures.picture import BITS, BLUE, GREEN, ORANGE, Data, Picture, drawing
+from minitxl.figures.picture import BITS, Data, Picture, drawing
+from minitxl.figures.systems import SYSTEMS, named
 
 
 def turned_arrows(data: Data) -> Picture:
@@ -17,7 +18,12 @@ def turned_arrows(data: Data) -> Picture:
         for axes, speed in zip(figure.subplots(1, len(data["speeds"])), data["speeds"], strict=True):
             for position in positions:
                 x, y = cos(position * speed), sin(position * speed)
-                arrow = {"arrowstyle": "-|>", "color": BLUE, "shrinkA": 0, "shrinkB": 0}
+                arrow = {
+                    "arrowstyle": "-|>",
+                    "color": SYSTEMS["rotary_memory"].colour,
+                    "shrinkA": 0,
+                    "shrinkB": 0,
+                }
                 axes.annotate("", (x, y), (0, 0), arrowprops=arrow)
                 axes.text(1.18 * x, 1.18 * y, str(position), ha="center", va="center", fontsize=9)
             axes.set(xlim=(-1.4, 1.4), ylim=(-1.4, 1.4), aspect="equal", xticks=[], yticks=[])
@@ -32,14 +38,15 @@ def turned_arrows(data: Data) -> Picture:
 def by_distance(data: Data) -> Picture:
     """Draw what a kind of positions makes of equal contents by distance: ``added`` over 0, 1, 2 ….
 
-    ``title`` says which kind and head; ``chosen`` is the distance that is marked.
+    ``title`` begins with the kind of positions; ``chosen`` is the distance that is marked.
     """
     added: Sequence[Any] = data["added"]
-    chosen = data["chosen"]
+    chosen, system = data["chosen"], named(data["title"])
+    colour = system.colour if system else "black"
     with drawing(8, 3.2) as figure:
         axes = figure.subplots()
-        axes.plot(range(len(added)), added, "-", color=BLUE)
-        axes.plot(chosen, added[chosen], "o", ms=9, color=BLUE)
+        axes.plot(range(len(added)), added, "-", color=colour)
+        axes.plot(chosen, added[chosen], "o", ms=9, color=colour)
         axes.axhline(0, color="#808080", lw=0.8)
         label = axes.annotate(
             f"{added[chosen]:.2f}", (chosen, added[chosen]), (8, 12), textcoords="offset points", va="bottom"
@@ -101,11 +108,13 @@ def learned_bias(data: Data) -> Picture:
 
     ``series`` holds two tables by name, [head bucket] each: that of the published model, and one multiplied.
     """
-    series, looks = data["series"], (("#000000", "--"), (GREEN, "-"))
-    n_head = len(next(iter(series.values())))
+    series = data["series"]
+    looks = zip(SYSTEMS["t5_memory"].shades(2), ("--", "-"), strict=True)
+    n_head, looks_of = len(next(iter(series.values()))), dict(zip(series, looks, strict=True))
     with drawing(10, 3.0) as figure:
         for head, axes in enumerate(figure.subplots(1, n_head, sharex=True, sharey=True)):
-            for (name, heads), (colour, line) in zip(series.items(), looks, strict=True):
+            for name, heads in series.items():
+                colour, line = looks_of[name]
                 axes.plot(range(len(heads[head])), heads[head], line, color=colour, label=name, lw=1.5)
             axes.axhspan(-data["limit"], data["limit"], color="#E4E4E4", lw=0, zorder=0)
             axes.set(title=f"head {head + 1}", xlabel="bucket, near to far")
@@ -121,17 +130,25 @@ def learned_bias(data: Data) -> Picture:
 
 
 def read_longer(data: Data) -> Picture:
-    """Draw bits by memory when read: ``bits`` by the model's name, at each of ``lengths``."""
+    """Draw bits by memory when read: ``bits`` by the model's name, at each of ``lengths``.
+
+    A model whose name is not in ``systems`` is one with rotary positions, and gets a shade of theirs.
+    """
     lengths, said = data["lengths"], []
     with drawing(7, 3.4) as figure:
         axes, ends = figure.subplots(), list[End]()
-        looks = ((ORANGE, "o-"), ("black", "^-"), ("black", "o--"))
-        for (name, bits), (colour, line) in zip(data["bits"].items(), looks, strict=False):
-            axes.plot(range(len(lengths)), bits, line, color=colour, ms=6)
-            ends.append((name, colour, len(lengths) - 1, bits[-1]))
+        shades = zip(SYSTEMS["rotary_memory"].shades(2), ("v-", "o--"), strict=True)
+        for name, bits in data["bits"].items():
+            system = named(name)
+            look: dict[str, Any] = system.look() if system else {}
+            if system is None:
+                colour, line = next(shades)
+                look = {"color": colour, "marker": line[0], "ls": line[1:]}
+            axes.plot(range(len(lengths)), bits, **look, ms=6)
+            ends.append((name, look["color"], len(lengths) - 1, bits[-1]))
             said.append(f"{name} {', '.join(f'{one:.2f}' for one in bits)}")
         axes.set_xticks(range(len(lengths)), [f"{length:,}" for length in lengths])
         axes.set(xlabel=f"memory at test, tokens; in training {data['trained']}", ylabel=f"test {BITS}")
-        axes.set_xlim(-0.2, len(lengths) - 0.3)
+        axes.set_xlim(-0.2, len(lengths) - 0.1)
         write_ends(axes, ends, at=len(lengths) - 0.9, fontsize=9)
     return Picture(figure, f"Test {BITS} with {list(lengths)} tokens of memory: {'; '.join(said)}.")

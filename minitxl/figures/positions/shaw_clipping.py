@@ -5,8 +5,12 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.axes import Axes
 
-from minitxl.figures.picture import BITS, GREEN, Data, Picture, drawing, panels
-from minitxl.figures.positions.encodings import LINES, query_key_map
+from minitxl.figures.picture import BITS, Data, Picture, drawing, panels
+from minitxl.figures.positions.encodings import query_key_map
+from minitxl.figures.systems import SYSTEMS
+
+CLIPS = tuple(zip(SYSTEMS["shaw_memory"].shades(4), ("s:", "^-.", "o-", "D--"), strict=True))
+"""Shade of Shaw's colour and line of each k of the experiment ``shaw_clipping``."""
 
 
 def shaw_clipping(data: Data) -> Picture:
@@ -15,7 +19,7 @@ def shaw_clipping(data: Data) -> Picture:
     with drawing(9.5, 3.5) as figure:
         trained, longer = panels(figure, 2)
         _by_clip(trained, rows)
-        for row, (colour, line) in zip(rows, LINES, strict=True):
+        for row, (colour, line) in zip(rows, CLIPS, strict=True):
             lengths = [one["attention_len"] for one in row["by_length"]]
             added = np.array([one["bits"]["seeds"] for one in row["by_length"]])
             added = added - np.array(row["trained"]["bits"]["seeds"])
@@ -44,7 +48,7 @@ def shaw_clipping(data: Data) -> Picture:
 
 
 def _by_clip(axes: Axes, rows: Sequence[Data]) -> None:
-    for row, (colour, line) in zip(rows, LINES, strict=True):
+    for row, (colour, line) in zip(rows, CLIPS, strict=True):
         k, bits = row["max_distance"], row["trained"]["bits"]
         axes.plot([k] * len(bits["seeds"]), bits["seeds"], line[0], color=colour, ms=7)
         axes.annotate(f"{bits['mean']:.2f}", (k, bits["mean"]), (9, 4), textcoords="offset points")
@@ -75,7 +79,7 @@ def shaw_vectors(data: Data) -> Picture:
         for column, (table, name) in enumerate(names.items()):
             for axes, (number, layer) in zip(grid[:, column], enumerate(layers, start=1), strict=False):
                 past, unused = layer[table]["norm"][k::-1], max(layer[table]["norm"][k + 1 :])
-                axes.bar(range(k + 1), past, color=GREEN, width=0.8)
+                axes.bar(range(k + 1), past, color=SYSTEMS["shaw_memory"].colour, width=0.8)
                 axes.axhline(unused, color="black", lw=1.2, ls=":")
                 axes.set_title(f"{name}" if number == 1 else "")
                 axes.set(ylim=(0, 1.08 * max(max(one[table]["norm"]) for one in layers)))

@@ -5,6 +5,7 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 
+from minitxl.figures.marks import in_per_cent
 from minitxl.figures.picture import BLUE, GREEN, ORANGE, PURPLE, Data, Picture, drawing
 
 LINES = [(GREEN, "o-"), (PURPLE, "^--"), (ORANGE, "s:"), (BLUE, "D-"), ("black", "v-.")]
@@ -29,12 +30,13 @@ def order(curves: Data, *, steps: int) -> Picture:
             axes.plot(curve["step"], curve["accuracy"], line, label=name, **style)
         axes.axhline(0.5, color="#808080", lw=1, zorder=0)
         axes.text(0, 0.51, " chance", color="#606060", fontsize=8)
-        axes.set(title="Which came first, A or B?", xlabel="training step", ylabel="accuracy")
+        axes.set(title="Which came first, A or B?", xlabel="training step", ylabel="right answers, %")
+        in_per_cent(axes.yaxis)
         axes.set(xlim=(0, steps * 1.02), ylim=(0.4, 1.03))
         figure.legend(loc="outside right upper")
-    alt = ", ".join(f"{name} {curve['accuracy'][-1]:.2f}" for name, curve in curves.items())
+    alt = ", ".join(f"{name} {100 * curve['accuracy'][-1]:.0f} %" for name, curve in curves.items())
     last = next(iter(curves.values()))["step"][-1]
-    return Picture(figure, f"Accuracy at step {last} of {steps}, chance 0.50: {alt}.")
+    return Picture(figure, f"Right answers at step {last} of {steps}, chance 50 %: {alt}.")
 
 
 def changed(data: Data) -> Picture:

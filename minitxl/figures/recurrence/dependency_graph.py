@@ -10,6 +10,7 @@ from matplotlib.collections import LineCollection
 from minitxl.figures.marks import cut_lines, hide_frame, label_ends, layer_ticks, write_numbers
 from minitxl.figures.picture import BLUE, GREEN, ORANGE, PURPLE, Data, Picture, drawing
 from minitxl.figures.recurrence.reach import GRADIENTS
+from minitxl.figures.systems import named
 
 GUESSES = {"N·(M + L)": (PURPLE, ":"), "N·M": (GREEN, "--")}
 FEW = 8
@@ -21,7 +22,7 @@ LOOKS: list[tuple[str, Any, str]] = [
     (PURPLE, ":", "v"),
     ("black", (0, (5, 1)), "D"),
 ]
-"""Colour, dashes and marker of each model, in the order given."""
+"""Colour, dashes and marker of models that are no systems of the package, in the order given."""
 
 
 def cone(graph: Data) -> Picture:
@@ -178,13 +179,15 @@ def effective_lengths(data: Data) -> Picture:
 
     ``panels[title][name]`` has ``lengths``, ``loss`` at each and ``recl``, the lengths where the walk stops,
     with ``at_least`` where its last step still gained; ``marks`` names these if they are not RECL, and
-    ``tokens`` says what the tokens are. A model looks as its place among ``order`` says, by default among
-    those that are drawn.
+    ``tokens`` says what the tokens are. A model whose name is in ``systems`` looks as there, another as its
+    place among those that are drawn says; ``colours`` are those of some by name.
     """
     marks, tokens = data.get("marks", "RECL"), data.get("tokens", "tokens")
     panels = data["panels"]
     names = dict.fromkeys(name for group in panels.values() for name in group)
-    looks = dict(zip(data.get("order", names), LOOKS, strict=False))
+    looks = dict(zip(names, LOOKS, strict=False))
+    looks |= {name: (colour, *looks[name][1:]) for name, colour in data.get("colours", {}).items()}
+    looks |= {name: (one.colour, one.line, one.marker) for name in names if (one := named(name))}
     with drawing(max(7.0, 3.2 * len(panels)), 3.4) as figure:
         plots = figure.subplots(1, len(panels), sharex=True, sharey=True, squeeze=False)[0]
         for axes, (title, group) in zip(plots, panels.items(), strict=True):

@@ -6,11 +6,13 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 
 from minitxl.figures.marks import hide_frame, layer_ticks
-from minitxl.figures.picture import BLUE, GREEN, ORANGE, Data, Picture, drawing
+from minitxl.figures.picture import Data, Picture, drawing
+from minitxl.figures.recurrence.reach import GRADIENTS
+from minitxl.figures.systems import MEMORY, SEGMENT
 
 EDGES: dict[str, tuple[str, str, float]] = {
-    "own segment: weights and states learn": (BLUE, "-", 1.2),
-    "memory: the weights learn, the states behind do not": (ORANGE, "--", 1.0),
+    "own segment: weights and states learn": (SEGMENT, "-", 1.2),
+    "memory: the weights learn, the states behind do not": (MEMORY, "--", 1.0),
     "earlier steps: nothing learns now": ("#808080", ":", 0.9),
 }
 """Colour, dashes and width of each kind of edge."""
@@ -52,7 +54,7 @@ def _draw_states(axes: Axes, graph: Data) -> None:
     for layer, row in enumerate(graph["reached"]):
         for time, reached in enumerate(row):
             own = time >= begin
-            colour = (BLUE if own else ORANGE) if reached else "#A0A0A0"
+            colour = (SEGMENT if own else MEMORY) if reached else "#A0A0A0"
             fill = colour if reached else "white"
             axes.plot(time, layer, "s" if own else "o", ms=7, color=fill, markeredgecolor=colour, zorder=4)
     top = graph["n_layer"]
@@ -72,7 +74,7 @@ def _draw_norms(axes: Axes, norms: Data) -> None:
     smallest = min(norm for value in norms.values() for norm in value.values() if norm)
     for place, value in enumerate(norms.values()):
         for shift, (source, colour, mark) in zip(
-            (-0.12, 0.12), (("segment", BLUE, "s"), ("memory", ORANGE, "o")), strict=True
+            (-0.12, 0.12), (("segment", SEGMENT, "s"), ("memory", MEMORY, "o")), strict=True
         ):
             if value[source]:
                 axes.plot(place + shift, value[source], mark, color=colour, ms=9, label=source)
@@ -96,7 +98,6 @@ def growth(data: Data) -> Picture:
 
     ``megabytes`` and ``milliseconds`` have a list for each of ``ways``, one value a segment.
     """
-    ways = {"stopped": (BLUE, "o-"), "flowing": (GREEN, "s--")}
     with drawing(9, 3.2) as figure:
         panels = figure.subplots(1, 2)
         for axes, (quantity, title) in zip(
@@ -104,7 +105,7 @@ def growth(data: Data) -> Picture:
             {"megabytes": "held for the backward pass, MB", "milliseconds": "backward pass, ms"}.items(),
             strict=True,
         ):
-            for way, (colour, line) in ways.items():
+            for way, (_, colour, line) in GRADIENTS.items():
                 values = data[quantity][way]
                 axes.plot(range(1, len(values) + 1), values, line, color=colour, label=data["ways"][way])
             axes.set(title=title, xlabel="segment of the stream", ylim=(0, None))

@@ -10,7 +10,8 @@ from pathlib import Path
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
-from minitxl.figures.picture import BLUE, ORANGE, Data
+from minitxl.figures.picture import Data
+from minitxl.figures.systems import MEMORY, SEGMENT
 from minitxl.files import atomic_write
 
 TEXT = "the cat sat down"
@@ -27,9 +28,9 @@ GREY, PALE = "#C8C8C8", "#F2F2F2"
 RINGED = "#FDD0A2"
 """Fill of a state that memory passed on: a wide edge, in the colour of memory, says the same."""
 KINDS = {
-    "own": (BLUE, "own segment"),
-    "memory": (ORANGE, "memory"),
-    "older": (ORANGE, "passed on by memory"),
+    "own": (SEGMENT, "own segment"),
+    "memory": (MEMORY, "memory"),
+    "older": (MEMORY, "passed on by memory"),
     "unused": (GREY, "no effect"),
 }
 INKS = {"older": "#000000", "unused": "#6A6A6A"}

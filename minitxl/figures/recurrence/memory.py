@@ -8,15 +8,16 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
 from minitxl.figures.marks import cell, hide_frame, write_numbers
-from minitxl.figures.picture import BLUE, ORANGE, Data, Picture, drawing
+from minitxl.figures.picture import Data, Picture, drawing
+from minitxl.figures.systems import MEMORY, SEGMENT
 
 CELLS = {"memory": "in memory", "now": "read now", "past": "forgotten", "ahead": "not read yet, or not seen"}
 LOOKS = {
-    "memory": (ORANGE, "white", "////"),
-    "now": (BLUE, "white", ""),
+    "memory": (MEMORY, "white", "////"),
+    "now": (SEGMENT, "white", ""),
     "past": ("#CCCCCC", "white", ""),
     "ahead": ("white", "#CCCCCC", ""),
-    "again": ("#A6CEE3", BLUE, "...."),
+    "again": ("#A6CEE3", SEGMENT, "...."),
     "hidden": ("white", "#808080", "xxxx"),
 }
 """Fill, edge and hatch of each kind of cell."""
@@ -151,26 +152,28 @@ def _frame(x: int, y: int, label: str = "") -> Rectangle:
 def sides(data: Data) -> Picture:
     """Draw values [row column], and in each row a line before column ``cuts[row]``.
 
-    None is a cell that has no value. ``sides`` names what is to the left of the line, and to the right.
+    None is a cell that has no value. ``sides`` names what is to the left of the line, and to the right. Where
+    ``label`` ends with "%", values are per cent.
     """
     cells = np.array([[np.nan if one is None else one for one in row] for row in data["values"]])
     with drawing(min(10, 0.42 * cells.shape[1] + 2.4), 0.36 * len(cells) + 1.3) as figure:
         axes = figure.subplots()
         image = axes.imshow(cells, cmap="cividis", aspect="auto", vmin=0)
-        texts = [[_short(value) for value in row] for row in cells]
+        written = _whole if (per_cent := data["label"].endswith("%")) else _short
+        texts = [[written(value) for value in row] for row in cells]
         write_numbers(axes, cells.tolist(), texts, dark=0.55 * np.nanmax(cells), fontsize=8)
         cuts = data["cuts"]
-        axes.step([one - 0.5 for one in (*cuts, cuts[-1])], np.arange(len(cells) + 1) - 0.5, color=ORANGE)
+        axes.step([one - 0.5 for one in (*cuts, cuts[-1])], np.arange(len(cells) + 1) - 0.5, color=MEMORY)
         axes.set_yticks(range(len(cells)), data["rows"])
         axes.set_xticks(range(len(data["columns"])), data["columns"])
         axes.set(title=data["title"], xlabel=data["xlabel"])
         hide_frame(axes)
         figure.colorbar(image, ax=axes, label=data["label"])
-    alt = "; ".join(
-        f"{name}: {_range(row[:cut])} {data['sides'][0]}, {_range(row[cut:])} {data['sides'][1]}"
-        for name, row, cut in zip(data["rows"], cells, cuts, strict=True)
-    )
-    return Picture(figure, f"{data['title']}, {data['label']}. {alt}.")
+    alt = list[str]()
+    for name, row, cut in zip(data["rows"], cells, cuts, strict=True):
+        before, after = (_range(part, per_cent) for part in (row[:cut], row[cut:]))
+        alt.append(f"{name}: {before} {data['sides'][0]}, {after} {data['sides'][1]}")
+    return Picture(figure, f"{data['title']}, {data['label']}. {'; '.join(alt)}.")
 
 
 def _short(value: float) -> str:
@@ -180,8 +183,16 @@ def _short(value: float) -> str:
     return "1" if value == 1 else f"{value:.2f}".lstrip("0") if value > 0.005 else "0"
 
 
-def _range(values: Any) -> str:
+def _whole(value: float) -> str:
+    return "" if np.isnan(value) else f"{value:.0f}"
+
+
+def _range(values: Any, per_cent: bool) -> str:
     """Return the smallest and the largest of these that have a value."""
     known = values[~np.isnan(values)]
-    ends = sorted({f"{known.min():.2f}", f"{known.max():.2f}"}) if len(known) else ["none"]
+    ends = (
+        dict.fromkeys(f"{one:.{0 if per_cent else 2}f}" for one in (known.min(), known.max()))
+        if len(known)
+        else ["none"]
+    )
     return " to ".join(ends)

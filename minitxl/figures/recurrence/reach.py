@@ -8,11 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.ticker import MaxNLocator
 
-from minitxl.figures.marks import cut_lines, hide_frame, layer_ticks, seed_band
+from minitxl.figures.marks import cut_lines, hide_frame, in_per_cent, layer_ticks, seed_band
 from minitxl.figures.picture import (
-    BLUE,
-    GREEN,
-    ORANGE,
     Data,
     Picture,
     drawing,
@@ -23,15 +20,17 @@ from minitxl.figures.picture import (
     panels,
 )
 from minitxl.figures.recurrence.mechanism import KINDS, RINGED, kind_of, reached_from
+from minitxl.figures.systems import MEMORY, SEGMENT, SYSTEMS
 
+XL = SYSTEMS["xl_memory"]
 GRADIENTS = {
-    "stopped": ("gradient stopped, as in the paper", BLUE, "o-"),
-    "flowing": ("gradient flowing through memory", GREEN, "s--"),
+    "stopped": ("gradient stopped, as in the paper", XL.colour, "o-"),
+    "flowing": ("gradient flowing through memory", XL.shades(2)[1], "s--"),
 }
 MARKS: dict[str, dict[str, Any]] = {
-    "own": {"marker": "s", "ms": 7, "color": BLUE},
-    "memory": {"marker": "o", "ms": 7, "color": ORANGE},
-    "older": {"marker": "o", "ms": 6.5, "mfc": RINGED, "mec": ORANGE, "mew": 1.8},
+    "own": {"marker": "s", "ms": 7, "color": SEGMENT},
+    "memory": {"marker": "o", "ms": 7, "color": MEMORY},
+    "older": {"marker": "o", "ms": 6.5, "mfc": RINGED, "mec": MEMORY, "mew": 1.8},
     "unused": {"marker": "o", "ms": 7, "mfc": "white", "mec": "#808080"},
 }
 """A state as the animated picture draws it."""
@@ -91,7 +90,7 @@ def _draw_graph(axes: Axes, name: str, graph: Data) -> None:
 
 
 def copying(data: Data) -> Picture:
-    """Draw accuracy by offset, a panel a distance; shaded where one hop is not enough."""
+    """Draw accuracy by offset, a panel a distance; shaded where one layer does not reach the token."""
     rows = data["rows"]
     with drawing(max(2.6 * len(rows), 5.6), 3.2) as figure:  # the legend needs 5.6 inches
         shown = panels(figure, len(rows), height=1.9, sharey=True)
@@ -101,15 +100,16 @@ def copying(data: Data) -> Picture:
                 style = {"color": colour, "label": label, "lw": 1.5}
                 seed_band(axes, offsets, row[name]["by_offset"], line, alpha=0.25, **style)
             far = sum(hops > 1 for hops in row["hops"])
-            axes.axvspan(-0.5, far - 0.5, color="#EEEEEE", zorder=0)
+            axes.axvspan(-0.5, far - 0.5, color="#E0E0E0", zorder=0)
             axes.axhline(data["chance"], color="black", lw=1, ls=":")
             axes.set(title=f"{row['distance']} back", ylim=(0, 1.05))
+            in_per_cent(axes.yaxis)
             axes.xaxis.set_major_locator(MaxNLocator(integer=True))
             if axes in (shown if not is_narrow() else shown[-1:]):
                 axes.set_xlabel("offset in the segment")
         for axes in shown if is_narrow() else shown[:1]:
-            axes.set_ylabel("accuracy")
-        shown[0].axvspan(-9, -8, color="#EEEEEE", label="token more than one hop back")
+            axes.set_ylabel("right copies, %")
+        shown[0].axvspan(-9, -8, color="#E0E0E0", label="out of reach of one layer: two must pass it on")
         shown[0].axhline(-9, color="black", lw=1, ls=":", label="chance")
         shown[0].set_xlim(-0.9, data["seg_len"] - 0.1)
         legend_outside(figure, *shown[0].get_legend_handles_labels(), ncols=2 if len(rows) < 4 else 4)
@@ -118,12 +118,15 @@ def copying(data: Data) -> Picture:
             row["1_hop"]["mean"] > 0.9 > 0.5 > row.get("2_hop", {"mean": 0})["mean"] for row in stopped
         )
         if lost and len(rows) > 1:
-            headline(figure, "With the gradient stopped, a token is copied over one hop and not over two")
+            headline(
+                figure,
+                "With the gradient stopped, a model copies what one layer reaches, and not what takes two",
+            )
     alt = []
     for row in rows:
         for name, (label, _, _) in GRADIENTS.items():
             by_hop = ", ".join(
-                f"{value['mean']:.2f} in {key.removesuffix('_hop')} hop{'s' * (key[0] != '1')}"
+                f"{100 * value['mean']:.0f} % through {key.removesuffix('_hop')} layer{'s' * (key[0] != '1')}"
                 for key, value in row[name].items()
                 if key.endswith("_hop")
             )
@@ -131,8 +134,9 @@ def copying(data: Data) -> Picture:
     seeds = len(rows[0]["stopped"]["by_offset"][0]["seeds"])
     return Picture(
         figure,
-        f"Accuracy of copying a random token, mean of {seeds} seed{'s' * (seeds > 1)}, by how many hops it "
-        f"takes with memory {data['mem_len']} and {data['n_layer']} layers; chance is {data['chance']:.2f}. "
+        f"Right copies of a random token, mean of {seeds} seed{'s' * (seeds > 1)}, by how many layers must "
+        f"pass it on, with memory {data['mem_len']} and {data['n_layer']} layers; chance is "
+        f"{100 * data['chance']:.0f} %. "
         f"{'; '.join(alt)}.",
     )
 
@@ -161,9 +165,9 @@ def relay_routes(data: Data, *, seed: int = 0) -> Picture:
                 for bottom, height, (_, grey) in zip((0, near), (near, more), LOOKS, strict=True):
                     axes.bar(offset, height, 0.8, bottom=bottom, color=grey, edgecolor="#404040", lw=0.8)
                 right = measured["accuracy"][offset]
-                axes.annotate(f"{right:.1f}", (offset, distance + 2), ha="center", fontsize=9)
+                axes.annotate(f"{100 * right:.0f}", (offset, distance + 2), ha="center", fontsize=9)
             middle = offsets / 2 - 0.5
-            words = "above the token (line): accuracy"
+            words = "above the token (line): right copies, %"
             axes.annotate(words, (middle, distance + 5), ha="center", fontsize=9)
             _name_looks(axes, routes)
             axes.set(
@@ -219,7 +223,7 @@ def _adds_up(row: Data, measured: Data) -> bool:
 
 
 def _route_in_words(row: Data, seed: int) -> str:
-    """Return how far back the last layer's sharpest head looks, and how accurate the model is there."""
+    """Return how far back the last layer's sharpest head looks, and how often the model is right there."""
     measured, spans = row["seeds"][seed], list[list[Any]]()
     for offset, accuracy in enumerate(measured["accuracy"]):
         weights, distances = ([head[offset] for head in measured[name][1]] for name in ("weight", "distance"))
@@ -230,7 +234,7 @@ def _route_in_words(row: Data, seed: int) -> str:
         spans[-1][3].append(accuracy)
     words = ", ".join(
         f"{distance} back at offset{'s' * (low < high)} {low}{f' to {high}' * (low < high)} "
-        f"(accuracy {sum(right) / len(right):.2f})"
+        f"({100 * sum(right) / len(right):.0f} % right)"
         for low, high, distance, right in spans
     )
     return f"Copying {row['distance']} back, seed {seed}: the sharpest head of layer 2 looks {words}."

@@ -5,7 +5,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
-from minitxl.figures.marks import hide_frame, seed_band
+from minitxl.figures.marks import hide_frame, in_per_cent, seed_band
 from minitxl.figures.picture import (
     BITS,
     BLUE,
@@ -17,12 +17,10 @@ from minitxl.figures.picture import (
     legend_outside,
     panels,
 )
+from minitxl.figures.systems import SYSTEMS
 
-COPIERS = {
-    "vanilla": ("absolute, no memory", BLUE, "s--"),
-    "xl": ("relative (XL), no memory", GREEN, "^:"),
-    "xl_memory": ("relative (XL) + memory", ORANGE, "o-"),
-}
+COPIERS = {"vanilla": SYSTEMS["absolute"], "xl": SYSTEMS["xl"], "xl_memory": SYSTEMS["xl_memory"]}
+"""The systems of the experiment ``segment_copying`` by their keys there."""
 READERS = {"absolute": COPIERS["vanilla"], "xl": COPIERS["xl"], "xl_memory": COPIERS["xl_memory"]}
 GREY = "#707070"
 
@@ -37,10 +35,11 @@ def segment_copying(data: Data) -> Picture:
 
 def _copied(axes: Axes, data: Data) -> str:
     """Draw accuracy by offset of the systems there are, and say it."""
-    shown = {name: look for name, look in COPIERS.items() if name in data["systems"]}
-    for name, (label, colour, line) in shown.items():
+    shown = {name: copier for name, copier in COPIERS.items() if name in data["systems"]}
+    for name, copier in shown.items():
         curve = data["systems"][name]["by_offset"]
-        _band(axes, curve, label, colour, line)
+        hollow: dict[str, Any] = {"ms": 8, "mfc": "none"} if name == "xl" else {}
+        seed_band(axes, range(len(curve)), curve, **copier.look(), label=copier.name, lw=1.5, **hollow)
     distance = data["distance"]
     axes.axvspan(-0.5, distance - 0.5, color="#EEEEEE", zorder=0, lw=0)
     axes.axhline(data["chance"], color="black", lw=1, ls=":")
@@ -55,27 +54,22 @@ def _copied(axes: Axes, data: Data) -> str:
     axes.set(
         title=f"Without memory, a token {distance} back is lost at the cut",
         xlabel="offset in the segment, tokens",
-        ylabel="accuracy",
+        ylabel="right copies, %",
         xlim=(-0.5, data["seg_len"] - 0.5),
         ylim=(0, 1.05),
     )
+    in_per_cent(axes.yaxis)
     numbers = "; ".join(
-        f"{label}: {system['token_in_segment_before']['mean']:.2f} at offsets below {distance}, "
-        f"{system['token_in_segment']['mean']:.2f} from there on"
-        for name, (label, _, _) in shown.items()
+        f"{copier.name}: {100 * system['token_in_segment_before']['mean']:.0f} % at offsets below "
+        f"{distance}, {100 * system['token_in_segment']['mean']:.0f} % from there on"
+        for name, copier in shown.items()
         for system in [data["systems"][name]]
     )
     seeds = len(curve[0]["seeds"])
     return (
-        f"Accuracy of copying a random token {distance} back in segments of {data['seg_len']}, mean of "
-        f"{seeds} seed{'s' * (seeds > 1)}; chance is {data['chance']:.2f}. {numbers}."
+        f"Right copies of a random token {distance} back in segments of {data['seg_len']}, mean of "
+        f"{seeds} seed{'s' * (seeds > 1)}; chance is {100 * data['chance']:.0f} %. {numbers}."
     )
-
-
-def _band(axes: Axes, curve: list[Data], label: str, colour: str, line: str) -> None:
-    """Draw the mean at each offset, and the range of the seeds."""
-    hollow: dict[str, Any] = {"ms": 8, "markerfacecolor": "none"} if "^" in line else {}
-    seed_band(axes, range(len(curve)), curve, line, color=colour, label=label, lw=1.5, **hollow)
 
 
 def fragmentation(copied: Data, text: Data) -> Picture:
@@ -83,8 +77,9 @@ def fragmentation(copied: Data, text: Data) -> Picture:
     with drawing(10, 3.8) as figure:
         left, right = panels(figure, 2)
         alt = _copied(left, copied)
-        for name, (label, colour, line) in READERS.items():
-            _band(right, text["systems"][name]["bits_by_offset"], label, colour, line.strip("so^"))
+        for name, reader in READERS.items():
+            bits = text["systems"][name]["bits_by_offset"]
+            seed_band(right, range(len(bits)), bits, **reader.look(marker=False), label=reader.name, lw=1.5)
         right.set(
             title=f"Predict text, segments of {text['seg_len']}",
             xlabel="offset in the segment, characters",
@@ -92,9 +87,9 @@ def fragmentation(copied: Data, text: Data) -> Picture:
         )
         legend_outside(figure, *left.get_legend_handles_labels(), ncols=3, fontsize=9)
     numbers = "; ".join(
-        f"{label}: {bits[0]['mean']:.2f} at offset 0, {bits[1]['mean']:.2f} at offset 1, "
+        f"{reader.name}: {bits[0]['mean']:.2f} at offset 0, {bits[1]['mean']:.2f} at offset 1, "
         f"{sum(one['mean'] for one in bits[half:]) / half:.2f} on average in the later half"
-        for name, (label, _, _) in READERS.items()
+        for name, reader in READERS.items()
         for bits in [text["systems"][name]["bits_by_offset"]]
         for half in [text["seg_len"] // 2]
     )

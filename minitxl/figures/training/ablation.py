@@ -10,10 +10,6 @@ from matplotlib.axes import Axes
 from minitxl.figures.marks import seed_band, ticks_at
 from minitxl.figures.picture import (
     BITS,
-    BLUE,
-    GREEN,
-    ORANGE,
-    PURPLE,
     Data,
     Picture,
     drawing,
@@ -23,19 +19,11 @@ from minitxl.figures.picture import (
     legend_outside,
     panels,
 )
+from minitxl.figures.systems import SYSTEMS, System, of_label, positions_of
 
 LOSSES = {"full": "loss on all targets", "half": "loss on the later half of targets"}
 """Title of the panel of each training: on all targets of a segment, or on its later half."""
-RECURRENCE = {"memory": ("o", "black"), "no_memory": ("o", "white")}
-"""Marker and fill of the systems with memory and without."""
 AT_A_MARK: dict[str, Any] = {"textcoords": "offset points", "fontsize": 9}
-CURVES = {
-    "XL, memory": ("-", ORANGE),
-    "XL, no memory": ("-.", GREEN),
-    "Shaw, memory": ("--", PURPLE),
-    "Shaw, no memory": (":", PURPLE),
-    "absolute, per layer, no memory": (":", BLUE),
-}
 TABLE_6 = {
     "XL, memory, full loss": 26.77,
     "Shaw, memory, full loss": 27.94,
@@ -76,7 +64,7 @@ def ablation(data: Data) -> Picture:
             axes.margins(x=0.14)
         headline(
             figure,
-            "Memory helps XL and Shaw and hurts absolute positions, on all targets in every seed"
+            "With loss on all targets, memory helps Transformer-XL and Shaw and harms absolute, in every seed"
             if _memory_divides(rows)
             else "Encoding, recurrence and loss at equal size",
         )
@@ -89,8 +77,8 @@ def ablation(data: Data) -> Picture:
 
 def _positions(row: Data) -> str:
     """Return a system's name without its recurrence and its loss."""
-    name = str(row["label"]).removesuffix(f", {row['loss']} loss")
-    return name.replace(", no memory", "").replace(", memory", "").replace("absolute, ", "absolute,\n")
+    longer = ", longer segments" * row["equal_memory"]
+    return f"{positions_of(row['label'])}{longer}".replace(", ", ",\n")
 
 
 def _arrow(axes: Axes, place: int, of_kind: Mapping[bool, Data], *, named: bool) -> None:
@@ -98,9 +86,10 @@ def _arrow(axes: Axes, place: int, of_kind: Mapping[bool, Data], *, named: bool)
     bits = {with_memory: as_trained(row) for with_memory, row in of_kind.items()}
     ends = {with_memory: mean(seeds) for with_memory, seeds in bits.items()}
     for with_memory, seeds in bits.items():
-        mark, fill = RECURRENCE["memory" if with_memory else "no_memory"]
-        axes.plot([min(seeds), max(seeds)], [place, place], color="black", lw=1)
-        axes.plot(ends[with_memory], place, mark, color="black", mfc=fill, ms=8, zorder=3)
+        system, _ = of_label(of_kind[with_memory]["label"])
+        fill = system.colour if with_memory else "white"
+        axes.plot([min(seeds), max(seeds)], [place, place], color=system.colour, lw=1)
+        axes.plot(ends[with_memory], place, "o", color=system.colour, mfc=fill, ms=8, mew=2, zorder=3)
     if len(ends) == 2:
         change = [more - less for less, more in zip(bits[False], bits[True], strict=True)]
         arrow = {"arrowstyle": "->", "color": "#808080", "shrinkA": 6, "shrinkB": 6}
@@ -152,9 +141,9 @@ def _memory_divides(rows: Sequence[Data]) -> bool:
 def _finding(rows: Sequence[Data]) -> str:
     """Return what the longest attention does to the models trained with memory, if that is clear."""
     added = {kind_of(row): _added(row) for row in rows}
-    shaw, xl = added.get("Shaw, memory"), added.get("XL, memory")
+    shaw, xl = added.get(SYSTEMS["shaw_memory"].name), added.get(SYSTEMS["xl_memory"].name)
     if shaw and xl and min(shaw) > 0 and mean(shaw) > 3 * max(map(abs, xl)):
-        return fitted("With longer attention XL stays level, Shaw gets worse")
+        return fitted("With longer attention Transformer-XL stays level, Shaw + memory gets worse")
     return "Loss by attention length"
 
 
@@ -165,21 +154,25 @@ def _added(row: Data) -> list[float]:
 
 
 def kind_of(row: Data) -> str:
-    return str(row["label"]).removesuffix(f", {row['loss']} loss").replace(", longer", ",\nlonger")
+    """Return a system's name with its variant, without its loss."""
+    return of_label(row["label"])[1]
+
+
+def system_of(row: Data) -> System:
+    return of_label(row["label"])[0]
 
 
 def _curve(axes: Axes, row: Data) -> None:
-    line, colour = CURVES[kind_of(row)]
     lengths = [one["attention_len"] for one in row["by_length"]]
     bits = [one["bits"] for one in row["by_length"]]
-    seed_band(axes, lengths, bits, line, color=colour, label=kind_of(row), marker="o")
+    seed_band(axes, lengths, bits, **system_of(row).look(), label=kind_of(row), ms=5)
 
 
 def _in_words(row: Data) -> str:
     trained, best = row["trained"], row["best"]
     return (
-        f"{row['label']} {trained['bits']['mean']:.2f} (spread {trained['bits']['spread']:.2f}) "
-        f"at attention {trained['attention_len']}, "
+        f"{kind_of(row)}, {row['loss']} loss {trained['bits']['mean']:.2f} "
+        f"(spread {trained['bits']['spread']:.2f}) at attention {trained['attention_len']}, "
         f"best {best['bits']['mean']:.2f} at {best['attention_len']}, "
         f"cut as in training {mean(as_trained(row)):.2f}"
     )
@@ -192,7 +185,9 @@ def against_table_6(data: Data) -> str:
     reversed_, level = [], 0
     for better, worse in pairs:
         if max(best[worse]["seeds"]) < min(best[better]["seeds"]):
-            reversed_.append(f"{worse} beats {better}")
+            reversed_.append(
+                " beats ".join(f"{of_label(one)[1]}, {one.split(', ')[-1]}" for one in (worse, better))
+            )
         elif max(best[better]["seeds"]) >= min(best[worse]["seeds"]):
             level += 1
     alt = (

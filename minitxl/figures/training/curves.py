@@ -7,7 +7,6 @@ from minitxl.figures.marks import seed_band
 from minitxl.figures.picture import (
     BITS,
     BLUE,
-    GREEN,
     ORANGE,
     Data,
     Picture,
@@ -16,33 +15,32 @@ from minitxl.figures.picture import (
     legend_outside,
     panels,
 )
+from minitxl.figures.systems import SYSTEMS, System, of_label, positions_of
 
-NAMES = {
-    "vanilla": "vanilla segments",
-    "relative": "relative positions",
-    "xl": "relative positions + memory",
-}
-SHORT_NAMES = {"vanilla": "vanilla", "relative": "relative", "xl": "with memory"}
-LINES = {"vanilla": "s--", "relative": "^-.", "xl": "o-"}
-COLOURS = {"vanilla": BLUE, "relative": GREEN, "xl": ORANGE}
-SYSTEMS = {
-    "absolute": ("absolute, trained without memory", BLUE, "--"),
-    "absolute_memory": ("absolute, trained with memory", "black", ":"),
-    "xl": ("relative (XL), trained without memory", GREEN, "-."),
-    "xl_memory": ("relative (XL), trained with memory", ORANGE, "-"),
-}
+ONE_CHANGE_APART = {"vanilla": SYSTEMS["absolute"], "relative": SYSTEMS["xl"], "xl": SYSTEMS["xl_memory"]}
+"""The three systems of the demo and of ``short_segments`` by their keys there."""
+GRID = {key: SYSTEMS[key] for key in ("absolute", "absolute_memory", "xl", "xl_memory")}
+"""The systems of the experiment ``memory_and_positions``."""
 
 
-def learning(curves: Data, *, steps: int) -> Picture:
+def trained_name(system: System) -> str:
+    """Return the name of a system that is read with memory also where it was trained without."""
+    return system.name.replace(", no memory", ", trained without memory")
+
+
+def learning(curves: Data, *, steps: int, unit: str = BITS) -> Picture:
     """Draw loss of each model so far: ``curves[name]`` holds ``step`` and ``bits``."""
     with drawing(6, 3.2) as figure:
         axes = figure.subplots()
         for name, curve in curves.items():
-            axes.plot(curve["step"], curve["bits"], LINES[name], color=COLOURS[name], label=NAMES[name])
-        axes.set(xlabel="training step", ylabel=f"training {BITS}", xlim=(0, steps))
+            system = ONE_CHANGE_APART[name]
+            axes.plot(curve["step"], curve["bits"], **system.look(), label=system.name)
+        axes.set(xlabel="training step", ylabel=f"training {unit}", xlim=(0, steps))
         axes.legend(loc="upper right")
-    last = ", ".join(f"{NAMES[name]} {curve['bits'][-1]:.2f}" for name, curve in curves.items())
-    return Picture(figure, f"Training {BITS} at step {curve['step'][-1]} of {steps}: {last}.")
+    last = ", ".join(
+        f"{ONE_CHANGE_APART[name].name} {curve['bits'][-1]:.2f}" for name, curve in curves.items()
+    )
+    return Picture(figure, f"Training {unit} at step {curve['step'][-1]} of {steps}: {last}.")
 
 
 def bits_by_offset_curves(curves: Data) -> Picture:
@@ -51,11 +49,12 @@ def bits_by_offset_curves(curves: Data) -> Picture:
     with drawing(8, 3.4) as figure:
         axes = figure.subplots()
         for name, bits in curves.items():
-            axes.plot(range(length), bits, LINES[name], color=COLOURS[name], label=NAMES[name], lw=1.5, ms=4)
+            system = ONE_CHANGE_APART[name]
+            axes.plot(range(length), bits, **system.look(), label=system.name, lw=1.5, ms=4)
         axes.set(title="Bits by offset", xlabel="offset in the segment, characters", ylabel=f"test {BITS}")
         legend_outside(figure, ncols=3)
     alt = "; ".join(
-        f"{NAMES[name]}: {bits[0]:.2f} at offset 0, {bits[1]:.2f} at offset 1, "
+        f"{ONE_CHANGE_APART[name].name}: {bits[0]:.2f} at offset 0, {bits[1]:.2f} at offset 1, "
         f"{sum(bits[length // 2 :]) / (length - length // 2):.2f} on average in the later half"
         for name, bits in curves.items()
     )
@@ -69,8 +68,9 @@ def short_segments(data: Data) -> Picture:
     with drawing(10, 3.6) as figure:
         by_offset, whole = panels(figure, 2, ratios=[1.6, 1], height=3.2)
         for name, system in data["systems"].items():
-            style: dict[str, Any] = {"color": COLOURS[name], "label": NAMES[name], "lw": 1.5, "ms": 4}
-            seed_band(by_offset, range(length), system["bits_by_offset"], LINES[name], **style)
+            one = ONE_CHANGE_APART[name]
+            style: dict[str, Any] = {**one.look(), "label": one.name, "lw": 1.5, "ms": 4}
+            seed_band(by_offset, range(length), system["bits_by_offset"], **style)
         by_offset.set(
             title=fitted(_most_at_the_beginning(gains["memory_by_offset"])),
             xlabel="offset in the segment, characters",
@@ -78,7 +78,7 @@ def short_segments(data: Data) -> Picture:
         )
         legend_outside(figure, *by_offset.get_legend_handles_labels(), ncols=3)
         whole.axhline(0, color="black", lw=0.8)
-        for place, (gain, colour) in enumerate(zip(saved.values(), (GREEN, ORANGE), strict=True)):
+        for place, (gain, colour) in enumerate(zip(saved.values(), ("#606060", "black"), strict=True)):
             whole.bar(place, gain["mean"], 0.5, color=colour, alpha=0.35)
             whole.plot([place] * len(gain["seeds"]), gain["seeds"], "o", color=colour, ms=6)
         whole.set_xticks(range(len(saved)), ["relative\npositions", "memory"])
@@ -90,7 +90,8 @@ def short_segments(data: Data) -> Picture:
         for name, gain in saved.items()
     )
     first = "; ".join(
-        f"{NAMES[name]} {system['bits_by_offset'][0]['mean']:.2f}" for name, system in data["systems"].items()
+        f"{ONE_CHANGE_APART[name].name} {system['bits_by_offset'][0]['mean']:.2f}"
+        for name, system in data["systems"].items()
     )
     return Picture(
         figure,
@@ -111,15 +112,15 @@ def memory_and_positions(data: Data) -> Picture:
     """Draw learning curves, a line a seed, and loss against the memory at evaluation."""
     with drawing(10, 3.8) as figure:
         learned, memory = panels(figure, 2)
-        for name, (label, colour, line) in SYSTEMS.items():
+        for name, one in GRID.items():
             system, rows = data[name], data[name]["by_memory"]
             for seed, bits in enumerate(system["validation"]["bits"]):
-                step, first = system["validation"]["step"], None if seed else label
-                learned.plot(step, bits, line, color=colour, lw=1.2, label=first)
+                step, first = system["validation"]["step"], None if seed else trained_name(one)
+                learned.plot(step, bits, **one.look(marker=False), lw=1.2, label=first)
             lengths = [row["mem_len"] for row in rows]
-            seed_band(memory, lengths, [row["bits"] for row in rows], line, color=colour, alpha=0.25)
-            memory.plot(system["mem_len"], system["bits"]["mean"], "o", color=colour, ms=6)
-        last = {name: [bits[-1] for bits in data[name]["validation"]["bits"]] for name in SYSTEMS}
+            seed_band(memory, lengths, [row["bits"] for row in rows], **one.look(marker=False), alpha=0.25)
+            memory.plot(system["mem_len"], system["bits"]["mean"], one.marker, color=one.colour, ms=6)
+        last = {name: [bits[-1] for bits in data[name]["validation"]["bits"]] for name in GRID}
         faster = max(*last["xl"], *last["xl_memory"]) < min(*last["absolute"], *last["absolute_memory"])
         learned.set(
             title=fitted("Relative positions are ahead in every seed") if faster else "While training",
@@ -129,7 +130,7 @@ def memory_and_positions(data: Data) -> Picture:
         legend_outside(figure, *learned.get_legend_handles_labels(), ncols=2)
         memory.set_xscale("symlog", base=2, linthresh=lengths[1])
         memory.set_xticks(lengths, [str(length) for length in lengths])
-        bits = {name: data[name]["bits"]["seeds"] for name in SYSTEMS}
+        bits = {name: data[name]["bits"]["seeds"] for name in GRID}
         both = _above(bits["absolute_memory"], bits["absolute"]) and _above(bits["xl"], bits["xl_memory"])
         memory.set(
             title=fitted("Memory harms absolute, helps relative positions") if both else "After training",
@@ -137,8 +138,8 @@ def memory_and_positions(data: Data) -> Picture:
             ylabel=f"test {BITS}",
         )
     numbers = ", ".join(
-        f"{label} {data[name]['bits']['mean']:.2f} (spread {data[name]['bits']['spread']:.2f})"
-        for name, (label, _, _) in SYSTEMS.items()
+        f"{trained_name(one)} {data[name]['bits']['mean']:.2f} (spread {data[name]['bits']['spread']:.2f})"
+        for name, one in GRID.items()
     )
     seeds = len(data["xl"]["bits"]["seeds"])
     return Picture(figure, f"Test {BITS}, mean of {seeds} seeds, with the memory trained with: {numbers}.")
@@ -191,6 +192,10 @@ def memory_choice(system: Data, *, mem_len: int) -> Picture:
     )
 
 
+NORMS = {"pre": "o", "post": "s"}
+"""Marker of each place of the LayerNorm."""
+
+
 def every_system(data: Data) -> Picture:
     """Draw test loss of every system against a bigram model's; open marks are without memory."""
     labels = list(dict.fromkeys(row["encoding"] for row in data["systems"]))
@@ -198,19 +203,15 @@ def every_system(data: Data) -> Picture:
         axes = figure.subplots()
         for row in data["systems"]:
             place = labels.index(row["encoding"]) + (0.15 if row["norm"] == "post" else -0.15)
-            colour, mark = ("#808080", "s") if row["norm"] == "post" else ("black", "o")
-            fill = colour if row["mem_len"] else "white"
-            axes.plot(row["bits"], place, mark, color=colour, markerfacecolor=fill, ms=7)
+            system, _ = of_label(f"{row['encoding']}, {'memory' if row['mem_len'] else 'no memory'}")
+            fill = system.colour if row["mem_len"] else "white"
+            axes.plot(row["bits"], place, NORMS[row["norm"]], color=system.colour, mfc=fill, ms=7)
         axes.axvline(data["bigram_bits"], color="black", lw=1, ls=":")
         axes.annotate("bigram model", (data["bigram_bits"], -0.45), (4, 0), textcoords="offset points")
-        for mark, colour, fill, label in (
-            ("o", "black", "black", "pre-norm, memory"),
-            ("o", "black", "white", "pre-norm, no memory"),
-            ("s", "#808080", "#808080", "post-norm, memory"),
-            ("s", "#808080", "white", "post-norm, no memory"),
-        ):
-            axes.plot([], [], mark, color=colour, markerfacecolor=fill, ms=7, label=label)
-        axes.set_yticks(range(len(labels)), labels)
+        for norm, mark in NORMS.items():
+            for fill, label in (("black", "memory"), ("white", "no memory")):
+                axes.plot([], [], mark, color="black", mfc=fill, ms=7, label=f"{norm}-norm, {label}")
+        axes.set_yticks(range(len(labels)), [positions_of(label) for label in labels])
         axes.set_ylim(len(labels) - 0.5, -0.7)
         axes.set(
             title=fitted(_what_memory_does(data["systems"])),
@@ -218,7 +219,7 @@ def every_system(data: Data) -> Picture:
         )
         legend_outside(figure, ncols=2)
     numbers = "; ".join(
-        f"{row['encoding']}, {row['norm']}-norm, memory {row['mem_len']}: {row['bits']:.2f}"
+        f"{positions_of(row['encoding'])}, {row['norm']}-norm, memory {row['mem_len']}: {row['bits']:.2f}"
         for row in data["systems"]
     )
     return Picture(figure, f"Test {BITS}; a bigram model needs {data['bigram_bits']:.2f}. {numbers}.")
@@ -235,5 +236,6 @@ def _what_memory_does(systems: Sequence[Data]) -> str:
     absolute = [more for encoding, two in added.items() if encoding.startswith("absolute") for more in two]
     helped = [encoding for encoding, two in added.items() if max(two) < 0]
     if min(absolute) > 0 and helped:
-        return f"Memory harms every absolute system, and helps {' and '.join(helped)}, with either norm"
+        names = " and ".join(map(positions_of, helped))
+        return f"Memory harms absolute positions and helps {names}, with either norm"
     return "Every system with memory, and without"

@@ -7,7 +7,6 @@ from matplotlib.axes import Axes
 from minitxl.figures.marks import ticks_at
 from minitxl.figures.picture import (
     BITS,
-    ORANGE,
     Data,
     Picture,
     drawing,
@@ -15,7 +14,8 @@ from minitxl.figures.picture import (
     legend_outside,
     panels,
 )
-from minitxl.figures.training.curves import COLOURS, LINES, NAMES
+from minitxl.figures.systems import SYSTEMS
+from minitxl.figures.training.curves import ONE_CHANGE_APART
 
 SLIDING, CACHED = "sliding window", "cached"
 
@@ -25,17 +25,17 @@ def demo(data: Data) -> Picture:
     systems = data["systems"]
     with drawing(10, 4.2) as figure:
         learned, cost = panels(figure, 2, height=3.4)
-        for name, line in LINES.items():
+        for name, system in ONE_CHANGE_APART.items():
             curve = systems[name]["validation"]
-            learned.plot(curve["step"], curve["bits"], line, color=COLOURS[name], label=NAMES[name])
-        vanilla, relative, xl = (systems[name]["validation"]["bits"][-1] for name in LINES)
+            learned.plot(curve["step"], curve["bits"], **system.look(), label=system.name)
+        vanilla, relative, xl = (systems[name]["validation"]["bits"][-1] for name in ONE_CHANGE_APART)
         positions_save_most = vanilla - relative > abs(relative - xl)
         title = "Relative positions save most bits" if positions_save_most else "While training"
         learned.set(title=title, xlabel="training step", ylabel=f"validation {BITS}")
         said = _bits_and_cost(cost, data)
         legend_outside(figure, ncols=3)
     learned_alt = ", ".join(
-        f"{NAMES[name]} {systems[name]['validation']['bits'][-1]:.2f}" for name in systems
+        f"{ONE_CHANGE_APART[name].name} {systems[name]['validation']['bits'][-1]:.2f}" for name in systems
     )
     return Picture(figure, f"Two panels. Validation {BITS} after training: {learned_alt}. {said}")
 
@@ -58,11 +58,12 @@ def bits_and_cost(data: Data) -> Picture:
     bits = {way: f"{row['bits']:.2f}" for way, row in ways.items()}
     same = len(set(bits.values())) == 1
     price = f" at 1/{before / after:.0f} of the cost" if before > after else ", no cheaper"
+    colour = SYSTEMS["xl_memory"].colour
     with drawing(6.4, 2.5) as figure:
         axes = figure.subplots()
         for place, (way, row) in enumerate(ways.items()):
-            fill = "white" if row["evaluation"] == SLIDING else ORANGE
-            axes.barh(place, cost[way], 0.5, color=fill, edgecolor=ORANGE, lw=2)
+            fill = "white" if row["evaluation"] == SLIDING else colour
+            axes.barh(place, cost[way], 0.5, color=fill, edgecolor=colour, lw=2)
             axes.plot(row["microseconds_range"], [place, place], color="black", lw=1.2)
             axes.annotate(
                 f"{cost[way]:,.0f} µs, {bits[way]} bits",
@@ -91,16 +92,16 @@ def _bits_and_cost(axes: Axes, data: Data) -> str:
     rows = [row for row in data["evaluation"] if row["evaluation"] in (SLIDING, CACHED)]
     cached = [row for row in rows if row["evaluation"] == CACHED]
     alt = []
-    for name in LINES:
+    for name, system in ONE_CHANGE_APART.items():
         for row in (row for row in rows if row["system"] == name):
             time, bits, length = row["microseconds_per_token"], row["bits"], row["attention_len"]
-            look: dict[str, Any] = {"color": COLOURS[name], "ms": 8}
-            look["mfc"] = COLOURS[name] if row["evaluation"] == CACHED else "white"
-            axes.plot(row["microseconds_range"], [bits, bits], "-", color=COLOURS[name], lw=1)
-            axes.plot(time, bits, LINES[name][0], **look)
+            look: dict[str, Any] = {"color": system.colour, "ms": 8}
+            look["mfc"] = system.colour if row["evaluation"] == CACHED else "white"
+            axes.plot(row["microseconds_range"], [bits, bits], "-", color=system.colour, lw=1)
+            axes.plot(time, bits, system.marker, **look)
             if row["evaluation"] == SLIDING:
                 _label(axes, f"sliding window\nof {length}", time, bits, above=name == "xl")
-            alt.append(f"{NAMES[name]} by {row['evaluation']} of {length}: {bits:.2f} at {time:,.0f}")
+            alt.append(f"{system.name} by {row['evaluation']} of {length}: {bits:.2f} at {time:,.0f}")
     lengths = " and ".join(str(length) for length in sorted(row["attention_len"] for row in cached))
     times = [row["microseconds_per_token"] for row in cached]
     words = f"cached,\nattention {lengths}"

@@ -7,13 +7,26 @@ from typing import Any
 from matplotlib.axes import Axes
 
 from minitxl.figures.marks import seed_band, ticks_at
-from minitxl.figures.picture import BITS, GREEN, ORANGE, Data, Picture, drawing
+from minitxl.figures.picture import BITS, Data, Picture, drawing
+from minitxl.figures.systems import of_label, positions_of
 
-LOOKS: dict[bool, tuple[str, dict[str, Any]]] = {
-    True: ("with memory", {"color": ORANGE, "marker": "o", "ls": "-"}),
-    False: ("no memory", {"color": GREEN, "marker": "s", "ls": "--", "mfc": "white"}),
-}
-"""Label and look of a system with memory (True) and without."""
+LABELS = {True: "with memory", False: "no memory"}
+
+
+def look_of(row: Data) -> dict[str, Any]:
+    """Return the look of a row's system; without memory its marker is hollow."""
+    look = of_label(label_of(row))[0].look()
+    return look if row["recurrence"] else {**look, "mfc": "white"}
+
+
+def name_of(row: Data) -> str:
+    """Return the name of a row's system, with the variant of its positions."""
+    return of_label(label_of(row))[1]
+
+
+def label_of(row: Data) -> str:
+    """Return a row's encoding and recurrence."""
+    return f"{row['encoding']}, {'memory' if row['recurrence'] else 'no memory'}"
 
 
 def in_segments(row: Data) -> list[float]:
@@ -46,16 +59,22 @@ def by_recurrence(data: Data, *, attention_len: int) -> Picture:
                     place = kinds.index((row["encoding"], row["loss"])) + (
                         -0.16 if row["recurrence"] else 0.16
                     )
-                    label, look = LOOKS[row["recurrence"]]
+                    label, look = LABELS[row["recurrence"]], look_of(row)
                     axes.plot([min(bits), max(bits)], [place, place], "-", color=look["color"])
-                    axes.plot(mean(bits), place, **{**look, "ls": "none"}, ms=6)
-                    alt.append(f"{row['encoding']}, {label}, {row['loss']} loss {mean(bits):.2f}")
+                    axes.plot(mean(bits), place, **{**look, "marker": "o", "ls": "none"}, ms=6)
+                    alt.append(
+                        f"{positions_of(row['encoding'])}, {label}, {row['loss']} loss {mean(bits):.2f}"
+                    )
             axes.set(title=title, xlabel=f"test {BITS}")
             alt[-1] += "."
-        panels[0].set_yticks(range(len(kinds)), [f"{encoding}, {loss} loss" for encoding, loss in kinds])
+        panels[0].set_yticks(
+            range(len(kinds)), [f"{positions_of(encoding)}, {loss} loss" for encoding, loss in kinds]
+        )
         panels[0].set_ylim(len(kinds) - 0.5, -0.5)
-        for label, look in LOOKS.values():
-            panels[0].plot([], [], **{**look, "ls": "none"}, ms=6, label=label)
+        for with_memory, label in LABELS.items():
+            panels[0].plot(
+                [], [], "o", color="black", mfc="black" if with_memory else "white", ms=6, label=label
+            )
         panels[0].legend(loc="upper right")
     middle = next(place for place, text in enumerate(alt) if text.endswith("."))
     first, second = "; ".join(alt[: middle + 1]), "; ".join(alt[middle + 1 :])
@@ -74,7 +93,7 @@ def pair(data: Data, *, encoding: str, loss: str) -> Picture:
     with drawing(10, 3.6) as figure:
         lengths, offsets = figure.subplots(1, 2)
         for row in rows:
-            label, look = LOOKS[row["recurrence"]]
+            label, look = name_of(row), look_of(row)
             seed_band(lengths, *_by_length(row), **look, ms=6, label=label)
             trained = row["trained"]
             lengths.plot(
@@ -88,22 +107,19 @@ def pair(data: Data, *, encoding: str, loss: str) -> Picture:
                 f"{by_offset[-1]['mean']:.2f} at the last"
             )
         _name_axes(lengths, offsets, rows)
-        figure.suptitle(f"{encoding}, {loss} loss", fontsize=10, x=0.01, ha="left")
-    return Picture(figure, f"{encoding}, {loss} loss, test {BITS}: {'; '.join(alt)}.")
+        figure.suptitle(f"{positions_of(encoding)}, {loss} loss", fontsize=10, x=0.01, ha="left")
+    return Picture(figure, f"{positions_of(encoding)}, {loss} loss, test {BITS}: {'; '.join(alt)}.")
 
 
 def by_offset(data: Data) -> Picture:
-    """Draw loss by offset of XL with memory and without, and of the others in grey, read in segments."""
+    """Draw loss by offset of every system, read in segments."""
     alt = []
     with drawing(9, 3.4) as figure:
         axes = figure.subplots()
         for row in data["systems"]:
-            label, look = LOOKS[row["recurrence"]]
-            if row["encoding"] != "XL":
-                look = {"color": "#888888", "ls": "-." if row["recurrence"] else ":"}
             bits = row["bits_by_offset"]
-            name = f"{row['encoding']}, {label}"
-            seed_band(axes, range(len(bits)), bits, **{**look, "marker": "", "lw": 1.6}, label=name)
+            name = name_of(row)
+            seed_band(axes, range(len(bits)), bits, **{**look_of(row), "marker": "", "lw": 1.6}, label=name)
             alt.append(f"{name} {bits[0]['mean']:.2f} at offset 0 and {bits[-1]['mean']:.2f} at the last")
         axes.set(xlabel="offset in the segment, characters", ylabel=f"test {BITS}")
         axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))

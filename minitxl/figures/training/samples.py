@@ -3,37 +3,39 @@
 from textwrap import wrap
 
 from minitxl.figures.picture import ORANGE, Data, Picture, drawing, panels
+from minitxl.figures.systems import ink
 
-WIDTH, LINES = 66, 36
+WIDTH, LINES = 52, 20
 
 
 def samples(data: Data) -> Picture:
     """Draw the first sample beside what the text really says there; the prompt's end above both."""
     first = data["samples"][0]
-    with drawing(9, 4.9) as figure:
+    with drawing(9.6, 4) as figure:
         for axes, (title, name) in zip(
-            panels(figure, 2, height=4.9),
+            panels(figure, 2, height=4),
             (("The model goes on", "sample"), ("The text goes on", "original")),
             strict=True,
         ):
-            prompt = _lines(first["prompt"])[-5:]
+            prompt = _lines(first["prompt"])[-3:]
             written = _lines(first[name]["text"])[: LINES - len(prompt)]
-            for lines, above, colour in ((prompt, 0, ORANGE), (written, len(prompt), "black")):
+            for lines, above, colour in ((prompt, 0, ORANGE), (written, len(prompt), "#000000")):
                 axes.annotate(
                     "\n".join(lines),
                     (0, 1),
-                    (0, -10 * above),
+                    (0, -12.5 * above),
                     xycoords="axes fraction",
                     textcoords="offset points",
                     va="top",
-                    color=colour,
+                    color=ink(colour),
                     family="monospace",
-                    fontsize=7.5,
-                    linespacing=10 / 7.5 / 1.164,
+                    fontsize=9.5,
+                    linespacing=12.5 / 9.5 / 1.164,
                     parse_math=False,
                 )
-            axes.set_title(f"{title}: {_share(first[name])} of its words are known")
+            axes.set_title(f"{title}:\n{_share(first[name])} of its words stand in the training text")
             axes.set_axis_off()
+        figure.supxlabel("orange: the end of the prompt", fontsize=9)
     return Picture(figure, _in_words(data))
 
 
@@ -58,4 +60,6 @@ def _in_words(data: Data) -> str:
 
 
 def _share(described: Data) -> str:
-    return f"{described['known_words'] / described['words']:.0%}" if described["words"] else "no words"
+    return (
+        f"{100 * described['known_words'] / described['words']:.0f} %" if described["words"] else "no words"
+    )

@@ -14,7 +14,8 @@ from minitxl.figures.picture import (
     legend_outside,
     panels,
 )
-from minitxl.figures.training.ablation import CURVES, as_trained, kind_of
+from minitxl.figures.systems import SYSTEMS
+from minitxl.figures.training.ablation import as_trained, kind_of, system_of
 
 
 def short_dependency(data: Data) -> Picture:
@@ -27,22 +28,22 @@ def short_dependency(data: Data) -> Picture:
     with drawing(10, 3.8) as figure:
         by_offset, whole = panels(figure, 2, ratios=[1.3, 1], height=3)
         for row in others:
-            line, colour = CURVES[kind_of(row)]
             at_each = more_by_offset(row["bits_by_offset"], first["bits_by_offset"])
-            seed_band(by_offset, range(len(at_each)), at_each, line, color=colour, label=kind_of(row))
-        by_offset.axhline(0, color=CURVES[kind_of(first)][1], label=kind_of(first))
+            style = {**system_of(row).look(marker=False), "label": kind_of(row)}
+            seed_band(by_offset, range(len(at_each)), at_each, **style)
+        by_offset.axhline(0, color=system_of(first).colour, label=kind_of(first))
         behind = [
             [bits - best for bits, best in zip(as_trained(row), as_trained(first), strict=True)]
             for row in others
         ]
         for place, (row, more) in enumerate(zip(others, behind, strict=True)):
-            colour = CURVES[kind_of(row)][1]
+            colour = system_of(row).colour
             whole.plot(more, [place] * len(more), "o", color=colour, mfc="white", ms=6)
             whole.plot(mean(more), place, "|", color=colour, ms=18, mew=2.5)
         by_offset.set(
             title=fitted("Without memory, first targets cost most"),
             xlabel="offset in the segment, tokens",
-            ylabel=f"{BITS} more than\n{kind_of(first)}, with the same seed",
+            ylabel=f"{BITS} more than\n{kind_of(first)}, same seed",
         )
         legend_outside(figure, *by_offset.get_legend_handles_labels(), ncols=3)
         whole.axvline(0, color="black", lw=1, ls=":")
@@ -54,7 +55,7 @@ def short_dependency(data: Data) -> Picture:
                 if min(map(min, behind)) > 0
                 else f"Beside {kind_of(first)}"
             ),
-            xlabel=f"more than {kind_of(first)}, {BITS}\n(a ring a seed, a bar the mean)",
+            xlabel=f"{BITS} more than\n{kind_of(first)} (a ring a seed,\na bar the mean)",
         )
     alt = "; ".join(
         f"{kind_of(row)} {mean(bits):.2f} ({row['bits_by_offset'][0]['mean']:.2f} at offset 0, "
@@ -70,7 +71,7 @@ def short_dependency(data: Data) -> Picture:
 def against_table_7(data: Data) -> str:
     """Return a sentence that says if the paper's order on One Billion Word is that here, in every seed."""
     bits = {kind_of(row): as_trained(row) for row in data["systems"]}
-    paper = ("XL, memory", "Shaw, memory", "XL, no memory")
+    paper = tuple(SYSTEMS[key].name for key in ("xl_memory", "shaw_memory", "xl"))
     same = all(max(bits[better]) < min(bits[worse]) for better, worse in pairwise(paper))
     alt = f"Against the paper's Table 7 (25.2, 25.7 and 27.1 perplexity): {'; '.join(paper)} stand here"
     if same:

@@ -5,23 +5,20 @@ from typing import Any
 from matplotlib.axes import Axes
 
 from minitxl.figures.marks import write_ends
-from minitxl.figures.picture import BLUE, GREEN, ORANGE, PURPLE, Data, Picture, drawing, fitted, panels
+from minitxl.figures.picture import Data, Picture, drawing, fitted, panels
+from minitxl.figures.systems import SYSTEMS
+from minitxl.figures.training.curves import trained_name
 
-SYSTEMS = {
-    "xl_memory": ("XL + memory", ORANGE, "o-"),
-    "xl": ("XL, trained without memory", GREEN, "D-."),
-    "absolute": ("absolute, trained without memory", BLUE, "s--"),
-    "absolute_memory": ("absolute + memory", "#000000", "P:"),
-    "shaw_memory": ("Shaw + memory", PURPLE, "^-"),
-    "rotary_memory": ("rotary + memory", "#606060", "v--"),
-    "lstm": ("LSTM (its own state)", "#808080", "-"),
+TRAINED = {
+    key: SYSTEMS[key]
+    for key in ("xl_memory", "xl", "absolute", "absolute_memory", "shaw_memory", "rotary_memory", "lstm")
 }
-"""Name, colour and line of each system; "+ memory" was trained with one. An LSTM has no memory length."""
+"""The systems of the experiment ``ptb``. An LSTM has no memory length: it carries its own state on."""
 CITED = {
     "small_lstm": "LSTM, 4.6M",
     "medium_lstm": "LSTM, 20M",
     "awd_lstm": "AWD-LSTM, 24M",
-    "xl": "the paper's XL, 24M",
+    "xl": "the paper's Transformer-XL, 24M",
 }
 
 
@@ -43,7 +40,8 @@ def _systems(axes: Axes, data: Data) -> None:
     right = len(lengths) - 1
     begin, end = -0.2, right + 2.9  # of the x axis; the names stand right of the last length
     right_end = (right + 0.1 - begin) / (end - begin)
-    for key, (_, colour, line) in SYSTEMS.items():
+    for key, system in TRAINED.items():
+        colour, line = system.colour, system.line
         if key == "lstm":  # a level, for it has no memory length: its state is carried on
             trained = systems[key]["trained"]
             axes.axhline(trained["mean"], color=colour, ls=line, lw=1.6, xmax=right_end)
@@ -53,17 +51,22 @@ def _systems(axes: Axes, data: Data) -> None:
             continue
         rows = [row["perplexity"] for row in systems[key]["by_memory"]]
         means = [row["mean"] for row in rows]
-        axes.plot(range(len(lengths)), means, line, color=colour, ms=5, lw=1.6)
+        axes.plot(range(len(lengths)), means, **system.look(), ms=5, lw=1.6)
         for seed in zip(*(row["seeds"] for row in rows), strict=True):
-            axes.plot(range(len(lengths)), seed, line[0], color=colour, ms=2.5, alpha=0.5)
+            axes.plot(range(len(lengths)), seed, system.marker, color=colour, ms=2.5, alpha=0.5)
         ends[key] = means[-1]
     worst = max(row["perplexity"]["mean"] for row in systems["xl_memory"]["by_memory"])
     top = min(max(ends.values()), 1.6 * worst)
     low = min(row["perplexity"]["mean"] for one in systems.values() for row in one["by_memory"])
     axes.set_ylim(low - 0.06 * (top - low), top + 0.08 * (top - low))
-    names = {key: SYSTEMS[key][0] + (f" ({end:,.0f})" if end > top else "") for key, end in ends.items()}
-    placed = [(names[key], SYSTEMS[key][1], right, min(end, top)) for key, end in ends.items()]
-    write_ends(axes, placed, at=right + 0.2, least=0.05, fontsize=9)
+    names = {
+        key: trained_name(TRAINED[key]) + (f" ({end:,.0f})" if end > top else "") for key, end in ends.items()
+    }
+    placed = [
+        (names[key].replace(", t", ",\nt"), TRAINED[key].colour, right, min(end, top))
+        for key, end in ends.items()
+    ]
+    write_ends(axes, placed, at=right + 0.2, least=0.085, fontsize=9)
     axes.set_xticks(range(len(lengths)), [f"{length:,}" for length in lengths])
     axes.set_xlim(begin, end)
     axes.set(
@@ -74,24 +77,25 @@ def _systems(axes: Axes, data: Data) -> None:
 
 
 def _who_is_ahead(behind: Data) -> str:
-    """Say where Transformer-XL with memory stands among the systems, in every seed."""
+    """Say where Transformer-XL stands among the systems, in every seed."""
     not_behind = [key for key, one in behind.items() if min(one["seeds"]) < 0]
     if not not_behind:
-        return "XL with memory is best of seven"
+        return "Transformer-XL is best of seven"
     if not_behind != ["lstm"]:
         return "Seven systems, equally large and long trained"
     is_ahead = max(behind["lstm"]["seeds"]) < 0
-    return "The LSTM leads, then XL with memory" if is_ahead else "Of the Transformers, XL with memory leads"
+    return "The LSTM leads, then Transformer-XL" if is_ahead else "Of the Transformers, Transformer-XL leads"
 
 
 def _longer(axes: Axes, longer: Data, cited: Data) -> None:
     """Draw the preset by memory length beside what others report."""
     rows = longer["by_memory"]
     right, values = len(rows) - 1, [row["perplexity"] for row in rows]
-    axes.plot(range(len(rows)), values, "o-", color=ORANGE)
+    xl = SYSTEMS["xl_memory"]
+    axes.plot(range(len(rows)), values, **xl.look())
     lowest = values.index(min(values))
-    words = f"{longer['millions']:.1f}M: {values[lowest]:.1f}"
-    axes.text(lowest, values[lowest] - 1.5, words, color=ORANGE, ha="center", va="top")
+    words = f"{xl.name}, {longer['millions']:.1f}M: {values[lowest]:.1f}"
+    axes.text(lowest, values[lowest] - 1.5, words, color=xl.ink, ha="center", va="top")
     for key, name in CITED.items():
         height = cited[key]["perplexity"]
         axes.axhline(height, color="#666666", lw=1, ls=":")
@@ -111,7 +115,8 @@ def _longer(axes: Axes, longer: Data, cited: Data) -> None:
 def _alt(data: Data) -> str:
     systems: dict[str, Any] = data["systems"]
     said = []
-    for key, (name, *_) in SYSTEMS.items():
+    for key, system in TRAINED.items():
+        name = trained_name(system)
         means = [f"{row['perplexity']['mean']:.0f}" for row in systems[key]["by_memory"]]
         if key == "lstm":
             said.append(f"{name}: {means[1]}, and {means[0]} where it is emptied at each segment")
@@ -125,5 +130,5 @@ def _alt(data: Data) -> str:
     )
     if longer := data["preset"]:
         values = ", ".join(f"{row['perplexity']:.1f} with {row['mem_len']}" for row in longer["by_memory"])
-        words += f" The longer training of XL: {values}."
+        words += f" The longer training of Transformer-XL: {values}."
     return words

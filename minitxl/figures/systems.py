@@ -1,0 +1,159 @@
+"""The systems that figures compare: one name, one colour, one line and one marker for each.
+
+A model with memory and the same model without it are two systems. Colours are Okabe and Ito's, and dark ones
+that are apart from them for colour-blind readers too; each has a contrast of at least 3 to white. Texts are
+written in a system's ``ink``, whose contrast is at least 4.5.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from minitxl.figures.picture import BLUE, GREEN, ORANGE, PURPLE
+
+DARK = 7
+"""Contrast to white above which a colour's shades are lighter than itself."""
+LEAST_FOR_TEXT = 4.5
+"""Contrast of a text to its ground that WCAG 2 asks for."""
+
+
+@dataclass(frozen=True)
+class System:
+    """Name and look of a system; ``positions`` is the name of its kind of positions."""
+
+    name: str
+    positions: str
+    colour: str
+    marker: str
+    line: str | tuple[int, tuple[int, ...]] = "-"
+
+    @property
+    def ink(self) -> str:
+        """Colour of a text about the system."""
+        return ink(self.colour)
+
+    def look(self, *, marker: bool = True) -> dict[str, Any]:
+        """Return colour, line and marker as matplotlib names them."""
+        marks = {"marker": self.marker} if marker else {}
+        return {"color": self.colour, "ls": self.line, **marks}
+
+    def shades(self, count: int) -> list[str]:
+        """Return so many colours for variants: the system's own and darker ones, or lighter if it is dark."""
+        far, white = (0.38, 255) if contrast(self.colour) > DARK else (0.62, 0)
+        return [mixed(self.colour, white, far * n / max(count - 1, 1)) for n in range(count)]
+
+
+def _kind(
+    positions: str, without: tuple[str, str, Any], with_memory: tuple[str, str, Any]
+) -> tuple[System, System]:
+    """Return the two systems of a kind of positions, by colour, marker and line of each."""
+    return (
+        System(f"{positions}, no memory", positions, *without),
+        System(f"{positions} + memory", positions, *with_memory),
+    )
+
+
+XL = "Transformer-XL"
+SYSTEMS: Mapping[str, System] = {
+    key: system
+    for kind, pair in {
+        "none": _kind("none", ("#8E8E8E", "x", ":"), ("#767676", "x", "-")),
+        "absolute": _kind("absolute", (BLUE, "s", ":"), ("#001994", "P", "-.")),
+        "shaw": _kind("Shaw", ("#9B4576", "d", ":"), (PURPLE, "D", "--")),
+        "xl": (
+            System(f"{XL}, no memory", XL, GREEN, "^", "-."),
+            System(XL, XL, ORANGE, "o", "-"),
+        ),
+        "rotary": _kind("rotary", ("#4A0799", "<", ":"), ("#870FFF", "v", "-")),
+        "alibi": _kind("ALiBi", ("#8F2470", "1", ":"), ("#590D40", "X", "-.")),
+        "t5": _kind("T5", ("#7A7C10", ">", ":"), ("#4A4B00", ">", "--")),
+    }.items()
+    for key, system in zip((kind, f"{kind}_memory"), pair, strict=True)
+} | {"lstm": System("LSTM", "LSTM", "#000000", "h", (0, (5, 1)))}
+"""A system's look by its key in the stored results; ``xl`` is Transformer-XL's model without memory."""
+
+PEERS: Mapping[str, System] = {
+    "minitxl": System("minitxl", XL, ORANGE, "o"),
+    "minitxl-explicit": System("minitxl, explicit", XL, ORANGE, "o"),
+    "minitxl-rotary": System("minitxl, rotary", "rotary", SYSTEMS["rotary_memory"].colour, "v"),
+    "vanilla": SYSTEMS["absolute"],
+    "transformers": System("Hugging Face port", XL, "#000000", "D"),
+    "labml-nn": System("labml-nn", XL, "#505050", "P"),
+    "x-transformers": System("x-transformers", "rotary", "#767676", "X"),
+    "x-transformers-cache": System("x-transformers, cache", "rotary", "#767676", "X"),
+}
+"""The systems of the benchmark by their keys there: models of this package, and other libraries in greys."""
+
+MEMORY, SEGMENT = ORANGE, BLUE
+"""Colours of what stands in memory and in the current segment, in drawings of one model."""
+LABELS = {"XL": "xl", "Shaw": "shaw", "absolute": "absolute"}
+"""Keys of the kinds of positions by the first word of a label in the result ``ablation``."""
+VARIANTS = {"sinusoidal", "learned", "per layer"}
+"""Of absolute positions, as such a label names them."""
+
+
+def of_label(label: str) -> tuple[System, str]:
+    """Return the system of a label such as "absolute, per layer, no memory, full loss", and its name.
+
+    The name is the system's own with the variant of its positions or segments.
+    """
+    first, *rest = label.split(", ")
+    key = LABELS[first] if "no memory" in rest or "memory" not in rest else f"{LABELS[first]}_memory"
+    system = SYSTEMS[key]
+    name = system.name
+    for word in rest:
+        if "segments" in word:
+            name = f"{name}, {word}"
+        elif word in VARIANTS:
+            name = name.replace(system.positions, f"{system.positions}, {word}", 1)
+    return system, name
+
+
+def positions_of(label: str) -> str:
+    """Return the name of the positions in such a label: "absolute, per layer"."""
+    first, *rest = label.split(", ")
+    return ", ".join([SYSTEMS[LABELS[first]].positions, *(word for word in rest if word in VARIANTS)])
+
+
+def named(text: str) -> System | None:
+    """Return the system whose name a text begins with, the longest that fits, or None.
+
+    The name of a kind of positions may have a variant after it. It stands for the system with memory if the
+    text has no "no memory" or "without memory".
+    """
+    words = " ".join(text.split())
+    whole = {one.name: one for one in (*PEERS.values(), *SYSTEMS.values())}
+    kinds = {one.positions: one for key, one in SYSTEMS.items() if key.endswith("_memory")}
+    begins = {name: re.compile(rf"{re.escape(name)}(?![\w-])", re.IGNORECASE) for name in (*whole, *kinds)}
+    names = [name for name, begin in begins.items() if begin.match(words)]
+    if not names:
+        return None
+    longest = max(names, key=len)
+    if longest in kinds and re.search("(no|without) memory", words):
+        return whole[f"{longest}, no memory"]
+    return whole.get(longest) or kinds[longest]
+
+
+def luminance(colour: str) -> float:
+    """Return the relative luminance of a colour "#rrggbb", from 0 for black to 1 for white."""
+    channels = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
+    linear = [one / 12.92 if one <= 0.04045 else ((one + 0.055) / 1.055) ** 2.4 for one in channels]
+    return sum(weight * one for weight, one in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+def contrast(colour: str) -> float:
+    """Return the contrast of a colour to white, from 1 to 21."""
+    return 1.05 / (luminance(colour) + 0.05)
+
+
+def mixed(colour: str, grey: int, share: float) -> str:
+    """Return a colour of which this share is a grey of 0, black, to 255, white."""
+    channels = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
+    return "#" + "".join(f"{round((1 - share) * one + share * grey):02X}" for one in channels)
+
+
+def ink(colour: str) -> str:
+    """Return the colour, darker where its contrast to white is too small for a text."""
+    shades = (mixed(colour, 0, percent / 100) for percent in range(101))
+    return next(shade for shade in shades if contrast(shade) >= LEAST_FOR_TEXT)
