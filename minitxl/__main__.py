@@ -28,7 +28,8 @@ COMMANDS = {
     "figures": "Rebuild the results and figures of the experiments that are missing or out of date.",
     "bench": "Time this package and others of the same shapes side by side, at the same work.",
 }
-"""By command, the first line of its class, which has its name in the module of that name in ``commands``."""
+"""Each command and what it does. Command ``train`` is the class ``commands.train.Train``, and so on; the text
+is the first line of the class's docstring."""
 STOPPED_READING = 128 + 13
 """Exit code where output was no longer read: that of a program that SIGPIPE ended."""
 LONGEST_SENTENCE = 900

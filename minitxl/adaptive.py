@@ -132,8 +132,8 @@ class AdaptiveSoftmax(nn.Module):
 
     ``tables`` are [size_i, width_i] with biases, and ``projections`` [d_model, width_i]: the shapes of the
     embedding's, so that both may be shared with it. Here a projection is used transposed, from d_model to the
-    cluster's width. With div_val = 1 there is one table. If then d_embed is not d_model, each cluster has a
-    projection of its own here, though the embedding has one for all; so it is in the original code.
+    cluster's width. With div_val = 1 there is one table; if d_embed is not d_model besides, the embedding has
+    one projection and the softmax one for each cluster, as in the original code.
 
     ``tail_classes`` gives the logits of the tails' classes in the first softmax. The shortlist, cluster 0,
     has none, so row i-1 belongs to cluster i, which is tail i. It is so in the Hugging Face and TensorFlow

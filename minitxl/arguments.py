@@ -25,7 +25,7 @@ OPTIONS = {
 
 
 def rate(value: object) -> str | None:
-    """Return None for a rate of dropout: a number from 0 up to 1, which itself would leave nothing."""
+    """Return None for a rate of dropout: a number from 0 on and below 1."""
     return number(0)(value) or (None if value < 1 else "be below 1")  # type: ignore[operator]
 
 
@@ -68,7 +68,7 @@ def check_count(name: str, value: object, low: int = 0) -> None:
 
 
 def check_distances(n_key: object, clamp_len: object) -> None:
-    """Raise a ValueError unless there are distances of so many keys, clamped so far away."""
+    """Raise a ValueError unless both are valid: a number of keys, and a distance or None."""
     check_count("n_key", n_key)
     check("clamp_len", clamp_len, OPTIONS["clamp_len"])
 
@@ -102,7 +102,7 @@ def check_by_distance(scores: object) -> None:
     n_query, n_key = scores.shape[-2:]
     if not 1 <= n_query <= n_key:
         raise ValueError(
-            f"scores must have a query or more, each one of the keys, "
+            f"scores must have 1 query or more, and no more queries than distances, "
             f"got {n_query} queries and {n_key} distances"
         )
 

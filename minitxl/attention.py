@@ -217,7 +217,7 @@ class ShawAttention(nn.Module):
         self.drop = nn.Dropout(attention_dropout)
 
     def table_rows(self, like: Scores, clamp_len: int | None) -> Int[Tensor, "batch head query key"]:
-        """Return each pair's row of the tables, in the shape of ``like``; the queries stand at the end."""
+        """Return each pair's row of the tables, in the shape of ``like``; queries are the last keys."""
         n_query, n_key = like.shape[-2:]
         i = rearrange(torch.arange(n_key - n_query, n_key, device=like.device), "query -> query 1")
         j = rearrange(torch.arange(n_key, device=like.device), "key -> 1 key")

@@ -1,8 +1,7 @@
 """The architecture's settings, frozen.
 
-They are checked on construction. Only the settings of adaptive embedding and softmax (``cutoffs``,
-``d_embed``, ``tie_projections``) are also checked against each other when the model is built, in
-``adaptive``.
+All are checked on construction. Whether the settings of adaptive embedding and softmax (``cutoffs``,
+``d_embed``, ``tie_projections``) fit together is checked later, when the model is built, in ``adaptive``.
 
 Every field is a keyword of ``dataclasses.replace`` and a flag of the command line, so
 an ablation is one ``replace(config, attention="absolute")``.
@@ -43,7 +42,7 @@ class ModelConfig:
     bucket_distance: int = 128
     """Keys at this distance or farther share T5's last bucket (T5's own name for it is max_distance)."""
     clamp_len: int | None = None
-    """Keys at this distance or farther count as equally far, in every attention; a call may give another."""
+    """Keys at this distance or farther count as equally far (not in absolute); a call may give another."""
     share_biases: bool = True
     """True: one u and v (xl) or table of buckets (t5) for all layers. False: each layer has its own."""
     norm: Literal["post", "pre"] = "post"

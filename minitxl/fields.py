@@ -53,7 +53,7 @@ _short.maxstring = _short.maxother = _short.maxlong = 80
 
 
 def whole(low: int | None = None, high: int | None = None) -> Rule:
-    """Return the rule of a whole number from ``low`` to ``high``; True is none."""
+    """Return the rule of a whole number from ``low`` to ``high``; True and False are not numbers."""
     return lambda value: _outside(value, low, high) if type(value) is int else "be a whole number"
 
 

@@ -113,7 +113,7 @@ def is_left_behind(path: Path, name: str) -> bool:
 
 
 def _sync(path: Path) -> None:
-    """Have the disk keep a file or a folder; Windows opens no folder, and syncs what may be written alone."""
+    """Have the disk keep a file or a folder; Windows syncs files open for writing alone."""
     if WINDOWS and path.is_dir():
         return
     descriptor = os.open(path, os.O_RDWR if WINDOWS else os.O_RDONLY)

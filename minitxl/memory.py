@@ -1,9 +1,11 @@
 """Segment recurrence as a pure function: memory goes in, new memory comes out.
 
-    h~[τ+1] = [SG(h[τ]) ∘ h[τ+1]]          (section 3.2; τ counts segments)
+    m[τ+1] = SG(the last M tokens of [m[τ] ∘ h[τ]])        ``extend``: the new memory, after segment τ
+    h~[τ+1] = [m[τ+1] ∘ h[τ+1]]                            what the queries of segment τ+1 attend to
 
-∘ joins along the tokens. SG is the stop-gradient: ``extend`` returns a detached tensor. (In training the
-states are detached already: ``training.segment_loss.SegmentLoss`` says why.)
+∘ joins along the tokens. With M = L the second line is that of section 3.2. SG is the stop-gradient:
+``extend`` returns a detached tensor. (In training the states are detached already:
+``training.segment_loss.SegmentLoss`` says why.)
 
 Memory is one tensor [layer batch mem model], of all layers. Its part n is the memory of ``blocks[n]``: the
 input of this block in earlier segments, the paper's h^n. That is the embeddings for n = 0, else the output of
@@ -11,8 +13,8 @@ input of this block in earlier segments, the paper's h^n. That is the embeddings
 absolute positions, so does its memory.
 
 Memory holds no keys and values: each segment projects it with the current W_k and W_v (in XL, W_kE and W_v).
-So the states in memory, as inputs of these matrices, add to the matrices' gradient. The gradient goes no
-further: the layers and segments that computed the states get none.
+So W_k and W_v get a gradient from the states in memory, which are their inputs. What computed these states,
+the layers below in earlier segments, gets none.
 
 Training calls ``extend`` after each segment, in ``training.loop.train_step``. Evaluation and generation keep
 keys and values instead (``fast.kv_cache``).

@@ -3,9 +3,9 @@
     log_probs, states = model(tokens, memory)
     memory = extend(memory, states, mem_len=M)
 
-``states[n]`` is the input of block n on this segment: with absolute positions, if the model adds them there,
-and before a pre-norm. In the next segment it is the memory of block n. So there are N entries; the output of
-the last block is not one of them.
+``states[n]`` is what enters block n on this segment. If the model adds absolute positions there, they are in
+it; the LayerNorm of a pre-norm block is not yet applied. In the next segment it is the memory of block n. So
+there are N entries; the output of the last block is not one of them.
 """
 
 from collections.abc import Iterator
@@ -102,7 +102,7 @@ class Block(nn.Module):
 
 
 def new_attention(config: ModelConfig, shared: Attention | None = None) -> Attention:
-    """Return one layer's attention, as configured; ``shared`` lends it its u and v, or its table."""
+    """Return one layer's attention, as configured, with the u and v, or the table, of ``shared``."""
     sizes, rate = (config.d_model, config.n_head, config.d_head), config.attention_dropout
     if config.attention == "absolute":
         return MultiHeadAttention(*sizes, attention_dropout=rate)
@@ -159,12 +159,13 @@ class TransformerLM(nn.Module):
         self.apply(initialise)
 
     def embed(self, tokens: Tokens, *, alone: Bool[Tensor, "batch_or_1 seg"] | None = None) -> Hidden:
-        """Return √d_model E[token], plus U_0 … U_{L-1} where absolute: the first layer's input.
+        """Return √d_model E[token], with the positions of absolute attention added: the first layer's input.
 
         Word dropout spares a token that is ``alone``: one that attends to no other token, such as the first
         of a text. Were such a token dropped, its input would be 0, and would stay 0 in every layer of a
-        new model, whose biases are 0. There each LayerNorm multiplies the gradient by 1/√ε ≈ 316, so that
-        the gradient of a deep model would overflow. (Absolute positions and Shaw's a_V prevent that.)
+        new model, whose biases are 0. For an input of zeros, each LayerNorm multiplies the gradient by
+        1/√ε ≈ 316, so that the gradient of a deep model would overflow. (Absolute positions and Shaw's a_V
+        prevent that.)
         """
         x = self.embedding(tokens) * sqrt(self.config.d_model)
         if self.training and self.config.word_dropout:
@@ -272,7 +273,7 @@ class TransformerLM(nn.Module):
         return next(self.parameters()).new_zeros(self.config.n_layer, batch, 0, self.config.d_model)
 
     def check_segment_tokens(self, tokens: Tokens) -> None:
-        """Raise a ValueError unless tokens are ids [batch seg], and learned positions reach so far."""
+        """Raise a ValueError unless tokens are ids [batch seg], no more than learned positions have."""
         self._check_ids("tokens", tokens)
         most, seg = self.config.max_seg_len, tokens.shape[1]
         if self.positions and seg > most:

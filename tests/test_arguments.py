@@ -276,7 +276,8 @@ ROW = torch.arange(3)
         (lambda: rel_shift(ROW.double()), r"scores must be a tensor \[... query dist\], got shape \[3\]"),
         (
             lambda: rel_shift(torch.zeros(3, 2)),
-            "scores must have a query or more, each one of the keys, got 3 queries and 2 distances",
+            "scores must have 1 query or more, and no more queries than distances, "
+            "got 3 queries and 2 distances",
         ),
         (lambda: attention_mask(3, 2), "n_query must be at most n_key = 2, got 3"),
         (lambda: attention_mask(None, 2), "n_query must be a whole number, got None"),

@@ -23,13 +23,15 @@ def check_attentions(model: TransformerLM) -> None:
             )
 
 
-def hidden(tokens: Tokens, cache: Cache, key_mask: Bool[Tensor, "batch seg"] | None) -> tuple[Hidden, Cache]:
+def read_segment(
+    tokens: Tokens, cache: Cache, key_mask: Bool[Tensor, "batch seg"] | None
+) -> tuple[Hidden, Cache]:
     """Return the last layer's output, and the cache with these tokens in it."""
     model = cache.model
     cache = with_room(cache, tokens.shape[1])
     cache = replace(cache, r=projected_distances(model, cache, tokens.shape[1]))
-    keys_mask = extended_mask(cache, tokens, key_mask)
-    options = {"window": cache.window, "clamp_len": cache.clamp_len, "key_mask": keys_mask}
+    mask = extended_mask(cache, tokens, key_mask)  # of memory and segment
+    options = {"window": cache.window, "clamp_len": cache.clamp_len, "key_mask": mask}
     end = cache.end + tokens.shape[1]
     angles = angles_of_segment(model, cache, tokens.shape[1])
     x = model.embed(tokens)
@@ -41,7 +43,7 @@ def hidden(tokens: Tokens, cache: Cache, key_mask: Bool[Tensor, "batch seg"] | N
         attended = _attention(block.attention, entering, buffers, r, angles, joined_qkv, options)
         x = block.after_attention(x, attended)
     begin = max(cache.begin, end - cache.mem_len)
-    mem_mask = None if keys_mask is None else keys_mask[:, begin - cache.begin :]
+    mem_mask = None if mask is None else mask[:, begin - cache.begin :]
     return model.drop(model.final_norm(x)), replace(
         cache, key_mask=mem_mask, begin=begin, end=end, tokens_read=cache.tokens_read + tokens.shape[1]
     )

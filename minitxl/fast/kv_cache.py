@@ -9,7 +9,7 @@ holds the model in its fast form; ``step`` takes the model again, and refuses th
 step writes into the buffers of the cache it is given, so only the newest cache of a text is valid, and
 none is valid once a weight has changed. Everything runs in evaluation mode and without gradients.
 
-``cache`` has what a cache holds, ``cached_model`` the model that reads a segment with it.
+Module ``fast.cache`` has what a cache holds, ``fast.cached_model`` the model that reads a segment with it.
 
 On a CUDA GPU, once memory is full and several steps had the same shapes, the next one is captured as a CUDA
 graph. The cache then holds the graph, and further steps of these shapes replay it.
@@ -25,7 +25,7 @@ from minitxl.arguments import check_key_mask, check_kind, check_length, check_op
 from minitxl.fast import cuda
 from minitxl.fast.bfloat16 import Precision
 from minitxl.fast.cache import Cache
-from minitxl.fast.cached_model import check_attentions, hidden, key_projection
+from minitxl.fast.cached_model import check_attentions, key_projection, read_segment
 from minitxl.fast.convert import to_decode
 from minitxl.fast.linear import joined
 from minitxl.model import Tokens, TransformerLM
@@ -124,8 +124,8 @@ def _compute(
 ) -> tuple[Float[Tensor, "batch seg *vocab"], Cache]:
     """Return log-probabilities or losses, and the cache, which counts the steps with a full memory."""
     model, tokens = cache.model, ids[0]
-    states, after = hidden(tokens, cache, key_mask)
-    output = model.output.log_probs(states) if len(ids) == 1 else model.losses(states, ids[1])
+    last_layer, after = read_segment(tokens, cache, key_mask)
+    output = model.output.log_probs(last_layer) if len(ids) == 1 else model.losses(last_layer, ids[1])
     shapes, full = tuple(one.shape for one in ids), cache.end - cache.begin == cache.mem_len
     alike = full and shapes == cache.shapes and key_mask is None
     return output, replace(after, shapes=shapes, repeats=cache.repeats + 1 if alike else 0, captured=None)
@@ -134,7 +134,7 @@ def _compute(
 def _captured(cache: Cache, ids: tuple[Tokens, ...]) -> Cache:
     """Return the cache with its next step captured, if it can be.
 
-    A captured step finds the memory at the beginning of the buffers, and leaves the next one there. The
+    A captured step finds the memory at the beginning of the buffers, and leaves the next memory there. The
     angles of rotary positions change with each token that is read, so such steps are not captured.
     """
     model, length, seg = cache.model, cache.mem_len, ids[0].shape[1]
@@ -146,7 +146,7 @@ def _captured(cache: Cache, ids: tuple[Tokens, ...]) -> Cache:
     mask = None if cache.key_mask is None else cache.key_mask.clone()
     cache = replace(cache, buffers=buffers, key_mask=mask, begin=0, end=length)
 
-    def step() -> Tensor:
+    def one_step() -> Tensor:
         output, after = _compute(cache, ids, None)
         buffers[..., :length, :] = buffers[..., seg:, :].clone()
         if mask is not None:
@@ -154,4 +154,4 @@ def _captured(cache: Cache, ids: tuple[Tokens, ...]) -> Cache:
         return output
 
     state = [buffers] if mask is None else [buffers, mask]
-    return replace(cache, captured=cuda.capture_step(step, ids, state))
+    return replace(cache, captured=cuda.capture_step(one_step, ids, state))

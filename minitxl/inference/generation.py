@@ -3,7 +3,7 @@
     tokens = sample(model, [prompt], length=200, mem_len=512, seed=0)
 
 Prompts may be of different lengths, and each text is drawn as if it were alone. A text ends
-after ``length`` tokens, or before where a stop is complete:
+after ``length`` tokens, or earlier, where it would contain a *stop*, a given sequence of tokens:
 
     texts = sample(model, prompts, length=200, mem_len=512, stop=[newline])
 """
@@ -66,10 +66,10 @@ def sample(
     stop: Iterable[Prompt] | None = None,
     **ways: Unpack[SamplingOptions],
 ) -> Int[Tensor, "batch length"] | list[Prompt]:
-    """``length`` tokens after each prompt; arguments as in ``stream``.
+    """Return ``length`` tokens after each prompt; further arguments as in ``stream``.
 
-    With ``stop``, a list of texts, which may be shorter: a text ends before the first stop that was drawn
-    whole. A text of full length met no stop.
+    If ``stop`` is given, the result is a list with one tensor for each text. A text ends before the first
+    stop that was drawn whole; a text of full length met no stop.
     """
     check_kind("model", model, TransformerLM)
     check("length", length, whole(1, LONGEST))
@@ -97,22 +97,23 @@ def stream(
 ) -> Iterator[Int[Tensor, " batch"]]:
     """Yield the next token of every text, without end.
 
-    Of a single prompt, ``until((int(token) for token in stream(...)), stops)`` ends it.
+    To end a single text at a stop, wrap the stream: ``until((int(token) for token in stream(...)), stops)``.
 
-    With ``precision`` bfloat16 the model's products are in bfloat16, and about half as many bytes are read
-    for each new token.
+    In each layer a query sees itself and the ``mem_len`` tokens before it. Through N layers, text up to
+    N · ``mem_len`` tokens back has an effect (``memory.reach``). A model with absolute positions keeps no
+    cache: for each new token it reads the last ``mem_len`` + 1 tokens anew, as in training, from position 0.
 
-    A token is predicted from the last ``mem_len`` + 1 tokens. ``temperature``
-    0 takes the likeliest; ``top_k`` leaves the k likeliest to draw from, ``top_p`` the
-    fewest likeliest that have this probability together. Text b draws from a generator of
-    its own, seeded with ``seed`` + b: no text depends on the others.
-
-    ``repetition`` above 1, before all these, makes tokens less likely that occur among the
-    text's last ``repetition_window``, prompt included (None is all): see ``repetition_penalty``. Its
-    default is llama.cpp's; Hugging Face takes all, but a long text has used most characters.
-
-    A model with absolute positions keeps no cache: it reads its last ``mem_len`` + 1
-    tokens anew for each token, as in training, from position 0.
+    - ``precision``: with bfloat16 the model's products are in bfloat16, and about half as many bytes are
+      read for each new token.
+    - ``repetition``: above 1, the tokens that the text has used become less likely
+      (``repetition_penalty``). It is applied before the other options.
+    - ``repetition_window``: how many of the text's last tokens, prompt included, count as used; None is all.
+      The default, 64, is llama.cpp's. Hugging Face counts all, but a long text has used most characters.
+    - ``temperature``: divides the log-probabilities. 0 takes the likeliest token.
+    - ``top_k``: leaves the k likeliest tokens to draw from.
+    - ``top_p``: leaves the fewest tokens, the likeliest first, whose total probability is ``top_p`` or more.
+    - ``seed``: text b draws from a generator of its own, seeded with ``seed`` + b. So no text depends on
+      the others.
     """
     check_kind("model", model, TransformerLM)
     prompts = list(prompts)
@@ -121,8 +122,8 @@ def stream(
     device = next(model.parameters()).device
     generators = [torch.Generator(device).manual_seed(seed + b) for b in range(len(prompts))]
     texts = [prompt.to(device, torch.int64) for prompt in prompts]
-    window = slice(None if repetition_window is None else -repetition_window, None)
-    recent = [text[window] for text in texts]
+    used = slice(None if repetition_window is None else -repetition_window, None)
+    recent = [text[used] for text in texts]
 
     def draw(log_probs: LogProbs) -> Int[Tensor, " batch"]:
         nonlocal recent
@@ -130,12 +131,12 @@ def stream(
             raise ValueError(
                 "the model's log-probabilities must be finite, got NaN: its weights are too large"
             )
-        scores = repetition_penalty(log_probs, recent, repetition=repetition)
-        likely = top_k_top_p(scores, temperature=temperature, top_k=top_k, top_p=top_p)
-        pairs = zip(likely, generators, strict=True)
-        drawn = [torch.multinomial(scores, 1, generator=generator) for scores, generator in pairs]
+        log_probs = repetition_penalty(log_probs, recent, repetition=repetition)
+        probs = top_k_top_p(log_probs, temperature=temperature, top_k=top_k, top_p=top_p)
+        pairs = zip(probs, generators, strict=True)
+        drawn = [torch.multinomial(one, 1, generator=generator) for one, generator in pairs]
         if repetition != 1:
-            recent = [torch.cat(pair)[window] for pair in zip(recent, drawn, strict=True)]
+            recent = [torch.cat(pair)[used] for pair in zip(recent, drawn, strict=True)]
         return torch.cat(drawn)
 
     return (_slide if model.config.adds_positions else _remember)(model, texts, mem_len, precision, draw)
@@ -176,12 +177,12 @@ def _ended(drawn: Iterable[Tensor], stops: Stops, *, n_text: int) -> list[list[i
 
 
 def _complete(text: Sequence[int], stops: Stops) -> int:
-    """Return tokens of the longest stop that the text ends with; 0 where there is none."""
+    """Return the length of the longest stop that the text ends with; 0 if there is none."""
     return max((len(stop) for stop in stops if text[-len(stop) :] == stop), default=0)
 
 
 def _begun(text: Sequence[int], stops: Stops) -> int:
-    """Return tokens of the longest end of the text that a stop begins with."""
+    """Return how many of the text's last tokens may be the beginning of a stop."""
     return _complete(text, [stop[:size] for stop in stops for size in range(1, len(stop))])
 
 

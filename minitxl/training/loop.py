@@ -70,7 +70,7 @@ class Run:
     segment_loss: nn.Module
     """A ``SegmentLoss`` of the model, its gradients averaged over all processes."""
     accumulate: int
-    """Parts into which a step divides its lanes, to need less memory."""
+    """Parts into which a step divides its lanes, to need less RAM."""
     tokens: int = 0
     """Tokens read by all processes together since step 0."""
     progress: Progress = field(default_factory=Progress)
@@ -185,7 +185,7 @@ def train_step(run: Run, segments: ContiguousBatches) -> Record:
     """Train on the next segment of every lane, and return the record; each epoch starts without memory."""
     began, settings = time.perf_counter(), run.settings
     step_tokens, n_segment = settings.batch * settings.seg_len, len(segments)
-    index = run.tokens // step_tokens % n_segment  # a run resumed with another batch goes on here
+    index = run.tokens // step_tokens % n_segment  # of a run resumed with another batch too
     memory = run.memory if index and run.memory is not None else run.model.empty_memory(len(segments.lanes))
     run.optimizer.zero_grad()
     with _own_randomness(run):
