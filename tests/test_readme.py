@@ -88,7 +88,7 @@ def test_every_block_is_a_command_or_a_snippet():
 
 RECIPES = {
     "demo": r"bin/minitxl demo$",
-    "test": r"ruff check.*mypy.*pytest --num\S+ --max\S+ --dist=loadfile .*--nbval-lax .* tests notebooks/\*",
+    "test": r"ruff check.*mypy.*pytest --num\S+ --dist=loadfile .*--nbval-lax .* tests notebooks/\*",
     "lab": r"bin/jupyter lab .*00_start_here\.ipynb$",
     "gpu": r"-m gpu --device cuda --size real",
     "help": r"awk .*Makefile$",
@@ -147,7 +147,7 @@ def plain_commands(section: str) -> list[str]:
 
 
 MAC = "Mac, and Linux without make"
-OPTIONS = re.compile(r" --(quiet|disable-pip-version-check)\b| -q| -W")
+OPTIONS = re.compile(r" --(quiet|disable-pip-version-check|no-compile)\b| -q| -W")
 
 
 def test_four_plain_commands_do_what_make_does(tmp_path):

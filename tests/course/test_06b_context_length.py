@@ -11,7 +11,7 @@ from page import NOTEBOOKS, Page
 
 from minitxl.analysis import context_length
 from minitxl.course.checks import context_length as checks
-from minitxl.course.checks import context_mistakes, tossing, used_context
+from minitxl.course.checks import context_mistakes, many_draws, tossing, used_context
 from minitxl.course.checks import reading_contexts as contexts
 from minitxl.experiments.shared import results
 from minitxl.figures.attention import memory_use
@@ -22,7 +22,7 @@ from minitxl.figures.recurrence.token_losses import token_losses
 from minitxl.memory import extend
 
 CHECKS = {"gain-blank": checks.check_gain, "exercise-recl": checks.check_recl}
-PAGE = Page("06b_context_length", gain=checks.gain)
+PAGE = Page("06b_context_length", gain=checks.gain, tossed=tossing.solution_tossed)
 
 
 @pytest.mark.parametrize("cell", CHECKS)
@@ -78,6 +78,31 @@ def test_comparisons_are_judged_one_by_one(changed, sentence):
     verdict = contexts.check_comparable(right | changed)
     assert not verdict.right
     assert sentence in verdict.message
+
+
+@pytest.mark.parametrize("kind", [int, torch.tensor, np.bool_])
+def test_a_comparison_may_be_written_as_another_kind_of_truth(kind):
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE.cells["exercise-pairs"], re.DOTALL)
+    right = {name: kind(value) for name, value in PAGE.run(code)["my_comparisons"].items()}
+    assert contexts.check_comparable(right).right
+    name = "XL 151M over LSTM, r = 0.5"
+    assert "stand in the first group" in contexts.check_comparable(right | {name: kind(False)}).message
+    for neither in (2, "True", 0.5):
+        assert "write True or False" in contexts.check_comparable(right | {name: neither}).message
+
+
+@pytest.mark.parametrize("r", [0.1, 0.5, 1.0])
+def test_many_draws_gain_and_walk_as_each_by_itself(r):
+    random = torch.Generator().manual_seed(4)
+    falls = 1 + 0.1 * torch.exp(-torch.linspace(0, 2, 6))[:, None]
+    groups = falls + 0.05 * torch.rand(30, 3, 6, 50, generator=random)
+    lengths = list(range(8, 49, 8))
+    walks = [checks.recl(group, 1, lengths, r) for group in groups]
+    assert many_draws.recls(groups, 1, lengths, r).tolist() == walks
+    assert len(set(walks)) > 1
+    one = groups[0]
+    gains = many_draws.gain_over(one[:, 2], r)(one[1])
+    assert gains.tolist() == pytest.approx([checks.gain(one, 1, 2, c, r) for c in range(6)], abs=1e-6)
 
 
 def gain_with(baseline_of, f):
@@ -162,11 +187,11 @@ def test_the_example_has_the_numbers_of_the_text():
     assert "0.095" in PAGE.cells["example-after"]
 
 
-ASKED = {"lstm": "predict", "third": "group-text", "noise": "noise-text"}
+ASKED = {"lstm": "predict", "third": "group-text", "noise": "noise-text", "later": "later-text"}
 
 
 def test_predictions_are_judged_on_their_own_merits():
-    answers = {"third": 8, "noise": "above 0", "lstm": "about half as long"}
+    answers = {"third": 8, "noise": "above 0", "later": "none", "lstm": "about half as long"}
     assert all(verdict.right for verdict in checks.PREDICTIONS.check(answers).verdicts)
     for question in checks.PREDICTIONS.questions:
         for guess, sentence in question.wrong.items():
@@ -279,10 +304,16 @@ def test_the_gains_of_pairs_are_drawn_a_panel_a_model():
         ("exercise-used-stub", "plain-answer", used_context.check_used),
         ("tossed-stub", "gain-of-nothing-text", tossing.check_tossed),
         ("tossed-curve-stub", "tossed-curve-text", tossing.check_tossed_curve),
+        ("as-often-stub", "my-table-after", tossing.check_as_often),
     ],
 )
 def test_the_blank_s_solution_is_right_and_its_stub_blank(blank, text, check):
     PAGE.assert_folded_solution_is_right_and_stub_blank(blank, text, check)
+
+
+def whole_passage_at_once(model, passage, c, targets):
+    log_probs, _ = model(passage[None, :-1])
+    return -log_probs[0, -targets:].gather(-1, passage[-targets:, None])[:, 0]
 
 
 def mean_over_the_window(model, passage, c, targets):
@@ -348,6 +379,7 @@ def test_a_reading_by_a_loop_is_right_and_wrong_ones_are_named():
         ),
         "these are bits": lambda *case: by_loop(*case) / np.log(2),
         "that is the mean over a window": mean_over_the_window,
+        "in one pass each target has more context": whole_passage_at_once,
         "a memory is carried on": read_with_a_memory,
         "the values are right, but they stand in a list": lambda *case: list(by_loop(*case)),
     }

@@ -11,5 +11,6 @@
 06b  context_length,                     drawing, prompts
      context_mistakes,              14   later, rotary, rolling
      reading_contexts,
-     tossing, used_context
+     tossing, many_draws,
+     used_context
 """

@@ -40,6 +40,17 @@ PREDICTIONS = Predictions(
         },
     ),
     Question(
+        "later",
+        "Of the 42 steps from 40 characters on, how many have a gain that at most 5 % of the coins reach?",
+        answer="none",
+        choices=("none", "about half", "nearly all"),
+        why="there at least 6 % of the coins gain as much at each step, so no gain stands out",
+        wrong={
+            "about half": "no step does: the losses change, and coins gain as much by such changes",
+            "nearly all": "no step does, though many gain 1 % and more: so do the coins",
+        },
+    ),
+    Question(
         "lstm",
         "An LSTM predicts as well as Transformer-XL with 128 characters. Beside its RECL, the LSTM's is?",
         answer="about half as long",
@@ -88,6 +99,9 @@ def check_gain(attempt: Callable[..., Any]) -> Verdict:
         "T is the same for both contexts: the mean at c' is over [hardest] too": [
             mistake(all_after=True),
             mistake(ranked_twice=True),
+            mistake(ranked_twice=True, group_at_long=True),
+            mistake(ranked_by_minimum=True),
+            mistake(own_ranked_twice=True),
         ],
         "T holds the easiest targets: take those of the largest b(c, t)": mistake(easiest=True),
         "all targets are used: T is the share r of them": mistake(everything=True),
@@ -99,6 +113,9 @@ def check_gain(attempt: Callable[..., Any]) -> Verdict:
         "g is a part of the perplexity at the short context: divide by exp f(c, c)": mistake(by_long=True),
         "that is the difference of the mean losses: g compares perplexities, e to the mean losses": mistake(
             without_exp=True, undivided=True
+        ),
+        "that is what is left of the perplexity, exp f(c, c') / exp f(c, c): the gain is 1 minus it": mistake(
+            rest=True
         ),
         "the gain is not divided: it is a share of exp f(c, c)": mistake(undivided=True),
         "the sign is turned: a gain is positive where the longer context has the smaller loss": mistake(
@@ -170,6 +187,16 @@ def check_recl(attempt: Callable[..., Any]) -> Verdict:
             mistake(last=True),
             mistake(last_gain=True),
         ],
+        "that counts all steps that gain: the walk ends at the first that gains less than 1 %": mistake(
+            counted=True
+        ),
+        "the baseline is kept from the shortest context: b(c, t) is found anew where the walk stands": [
+            mistake(baseline_kept=True),
+            mistake(baseline_kept=True, ranked_once=True),
+        ],
+        "a step that gains just 0.01 is walked: stop where the gain is less, < 0.01 and not <= 0.01": mistake(
+            strict=True
+        ),
         "all targets are used: hand r on to gain": mistake(everything=True),
         "gain is a share: 1 % is 0.01, and no step gains 1": mistake(least=1.0),
         "each step is measured from where the walk stands, and not from the start": mistake(from_start=True),
@@ -180,7 +207,7 @@ def check_recl(attempt: Callable[..., Any]) -> Verdict:
             turned=True
         ),
     }
-    names, cases = ("losses", "which", "lengths", "r"), list(_groups(60))
+    names, cases = ("losses", "which", "lengths", "r"), [*_groups(60), *_by_hand()]
     if at_the_end := _beyond_the_end(attempt, cases):
         return Verdict(False, at_the_end)
     return judge(attempt, reference=recl, cases=cases, mistakes=mistakes, names=names)
@@ -230,6 +257,18 @@ def _groups(number: int) -> list[tuple[GroupLosses, int, list[int], float]]:
         losses = losses.flip(1) if one % 7 == 6 else losses  # more context may do harm
         groups.append((losses, one % 3, list(range(8, 65, 8)), (0.1, 0.5, 1.0)[one // 3 % 3]))
     return groups
+
+
+def _by_hand() -> list[tuple[GroupLosses, int, list[int], float]]:
+    """Groups of a model whose first step gains 0.01 to the last digit, and of one that falls behind a rival.
+
+    Written as 1 - exp(f(c, c') - f(c, c)), that gain is not below 0.01 either.
+    """
+    before, after = 1.000030517578125, 0.9899801817246235
+    threshold = [[before, after, after], [9.0, 9.0, 9.0]]
+    behind = [[3.0, 2.8, 2.6], [2.5, 2.5, 2.5]]
+    both = torch.tensor([threshold, behind], dtype=torch.float64)
+    return [(losses[:, :, None].repeat(1, 1, 2), 0, [8, 16, 24], 1.0) for losses in both]
 
 
 LENGTHS = list(range(8, 129, 8))

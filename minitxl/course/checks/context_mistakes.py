@@ -29,6 +29,8 @@ def gain(
     ranked_at_long: bool = False,
     ranked_by_own: bool = False,
     ranked_twice: bool = False,
+    ranked_by_minimum: bool = False,
+    own_ranked_twice: bool = False,
     mean_of_exp: bool = False,
     without_itself: bool = False,
     group_at_long: bool = False,
@@ -36,6 +38,7 @@ def gain(
     bare_after: bool = False,
     base_2: bool = False,
     in_percent: bool = False,
+    rest: bool = False,
     may_be_none: bool = False,
     all_after: bool = False,
     over_contexts: bool = False,
@@ -65,11 +68,15 @@ def gain(
             targets = own_losses if bare else torch.minimum(baseline, own_losses)
             if ranked_twice and at == long:
                 hardest = best[long].sort(descending=not easiest, stable=True).indices[:number]
+            if (ranked_by_minimum or own_ranked_twice) and at == long:
+                again = own_losses if own_ranked_twice else targets
+                hardest = again.sort(descending=True, stable=True).indices[:number]
             targets = targets if all_after and at == long else targets[hardest]
             f.append(targets.exp().mean().log() if mean_of_exp else targets.mean())
     before, after = f if without_exp else [2**one if base_2 else one.exp() for one in f]
     difference = after - before if turned else before - after
     share = difference if undivided else difference / (after if by_long else before)
+    share = 1 - share if rest else share
     return float(100 * share if in_percent else share)
 
 
@@ -111,6 +118,9 @@ def walk(
     before_last: bool = False,
     turned: bool = False,
     to_last: bool = False,
+    counted: bool = False,
+    baseline_kept: bool = False,
+    strict: bool = False,
 ) -> int:
     """Return where Appendix C's walk stops, with one step of it wrong."""
     best = losses[which] if own else reduce(losses, "system context target -> context target", "min")
@@ -119,17 +129,20 @@ def walk(
     gaining = 0
     for at in range(len(lengths) - 1):
         short = 0 if from_start else at
-        baseline = best[short]
+        baseline = best[0 if baseline_kept else short]
         order = best[0 if ranked_once else short].sort(descending=True, stable=True).indices[:number]
         f = [
             (losses[which, c] if no_minimum else torch.minimum(baseline, losses[which, c]))[order].mean()
             for c in (short, len(lengths) - 1 if to_last else at + 1)
         ]
         before, after = f if without_exp else [one.exp() for one in f]
-        if ((before - after) / before < least) != turned:
+        share = float((before - after) / before)
+        if (share <= least if strict else share < least) != turned:
             stops.append(at)
         else:
             gaining = at + 1
+    if counted:
+        return lengths[len(lengths) - 1 - len(stops)]
     if last_gain:
         return lengths[gaining]
     if not stops:

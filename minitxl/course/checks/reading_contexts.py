@@ -55,7 +55,10 @@ def check_losses_after(attempt: Callable[..., Tensor]) -> Verdict:
             lambda *case: _at_once(*case, bounded=True),
             lambda *case: _at_once(*case, bounded=True, whole=True),
         ),
-        "in one pass each target has more context than the one before: cut a window for each": _at_once,
+        "in one pass each target has more context than the one before: cut a window for each": (
+            _at_once,
+            lambda *case: _at_once(*case, whole=True),
+        ),
         "that is the mean over a window: of its predictions the last alone has c characters before it": (
             _mean_over_windows
         ),
@@ -165,8 +168,9 @@ def check_comparable(answer: Mapping[str, Any]) -> Verdict:
         given = answer.get(name)
         if given is None or given is Ellipsis:
             return Verdict.of_nothing(f"{NOTHING} ({name})")
-        if not isinstance(given, bool):
+        truth = given.item() if hasattr(given, "item") else given
+        if not isinstance(truth, bool | int) or truth not in (0, 1):
             return Verdict(False, f"{name}: write True or False, without quotes, not {given!r}")
-        if given != value:
+        if truth != value:
             return Verdict(False, f"{name}: {why[name]}")
     return Verdict(True, "a RECL compares with one of its own group, at the same share and step")

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from minitxl.course.checks.many_draws import Measure, gain_over
 from minitxl.course.verdicts import Function, Verdict, judge
 
 
@@ -15,12 +16,15 @@ def solution_tossed(before: Tensor, after: Tensor, signs: Tensor) -> Tensor:
 
 
 def check_tossed(attempt: Callable[..., Any]) -> Verdict:
-    """Check ``attempt(before, after, signs)``, all [target]; where a sign is 1, the change is as it was."""
+    """Check ``attempt(before, after, signs)``, all [target], or the signs [coin target] of many coins.
+
+    Where a sign is 1, the change is as it was.
+    """
     random = torch.Generator().manual_seed(63)
     cases = []
-    for number in (4, 7):
+    for *coins, number in ((4,), (7,), (3, 5)):
         before, after = 3 * torch.rand(2, number, generator=random, dtype=torch.float64)
-        cases.append((before, after, 2 * torch.randint(2, (number,), generator=random) - 1))
+        cases.append((before, after, 2 * torch.randint(2, (*coins, number), generator=random) - 1))
     mistakes: dict[str, Function | Sequence[Function]] = {
         "that is the change alone: add it to the losses before": lambda before, after, signs: (
             signs * (after - before)
@@ -45,6 +49,14 @@ def check_tossed(attempt: Callable[..., Any]) -> Verdict:
             torch.where(signs > 0, after, before)
         ),
         "no sign is used": lambda before, after, signs: after,
+        "signs may be [coin target], a row for each of many coins: compute with whole tensors": (
+            lambda before, after, signs: torch.stack(
+                [_one_by_one(*token) for token in zip(before, after, signs, strict=True)]
+            ),
+            lambda before, after, signs: torch.stack(
+                [_one_by_one(before[t], after[t], signs[t]) for t in range(len(before))]
+            ),
+        ),
         "that is one number: return a loss for each token": lambda before, after, signs: solution_tossed(
             before, after, signs
         ).mean(),
@@ -66,8 +78,9 @@ def check_tossed_curve(attempt: Callable[..., Any]) -> Verdict:
         losses = 3 + torch.rand(contexts, targets, generator=random, dtype=torch.float64)
         cases.append((losses, 2 * torch.randint(2, (contexts - 1, targets), generator=random) - 1))
     mistakes: dict[str, Function | Sequence[Function]] = {
-        "each change begins where the tossed curve stands, and not at the measured loss": _curve(
-            lambda last, now, then, sign: now + sign * (then - now)
+        "each change begins where the tossed curve stands, and not at the measured loss": (
+            _curve(lambda last, now, then, sign: now + sign * (then - now)),
+            _curve(lambda last, now, then, sign: then + sign * (then - now)),
         ),
         "the size of a change is that of the measured losses, from one length to the next": _curve(
             lambda last, now, then, sign: last + sign * (then - last)
@@ -86,7 +99,20 @@ def check_tossed_curve(attempt: Callable[..., Any]) -> Verdict:
             lambda losses, signs: solution_tossed_curve(losses, signs) - losses[0]
         ),
         "the signs turn changes, and not losses": (
-            lambda losses, signs: torch.cat([losses[:1], signs * losses[1:]])
+            lambda losses, signs: torch.cat([losses[:1], signs * losses[1:]]),
+            lambda losses, signs: torch.cat([losses[:1], losses[:1] + (signs * losses[1:]).cumsum(0)]),
+            lambda losses, signs: torch.cat([losses[:1], losses[:1] + signs * losses[1:]]),
+            lambda losses, signs: torch.cat([losses[:1], losses[1:] + signs * losses[1:]]),
+            lambda losses, signs: torch.cat([losses[:1], losses[:-1] + signs * losses[1:]]),
+        ),
+        "a sign turns the change of its own step alone: signs do not add up or multiply along the curve": (
+            lambda losses, signs: solution_tossed_curve(losses, signs.cumprod(0)),
+            lambda losses, signs: solution_tossed_curve(losses, signs.cumsum(0)),
+            lambda losses, signs: torch.cat([losses[:1], losses[:1] + signs.cumsum(0) * losses.diff(dim=0)]),
+            lambda losses, signs: torch.cat([losses[:1], losses[:1] + signs.cumprod(0) * losses.diff(dim=0)]),
+        ),
+        "that adds up signs: each stands before the measured change of its step": (
+            lambda losses, signs: torch.cat([losses[:1], losses[:1] + signs.cumsum(0)])
         ),
         "the change is turned round: where the sign is 1, it goes as it was measured": _curve(
             lambda last, now, then, sign: last - sign * (then - now)
@@ -116,3 +142,91 @@ def _curve(step: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]) -> Callable
         return torch.stack(curve)
 
     return tossed
+
+
+def _one_by_one(before: Tensor, after: Tensor, sign: Tensor) -> Tensor:
+    """Return one token's tossed loss; a row of signs is no single sign."""
+    return before + int(sign) * (after - before)
+
+
+def solution_as_often(before: Tensor, after: Tensor, signs: Tensor, measure: Measure) -> Tensor:
+    """Return the share of coins whose tossed losses come to as much by the measure as ``after``, or more.
+
+    ``before`` and ``after`` are [target], ``signs`` [coin target].
+    """
+    return (measure(solution_tossed(before, after, signs)) >= measure(after)).float().mean()
+
+
+def mean_fall(losses: Tensor) -> Tensor:
+    """Return minus the mean of each row: the less the mean loss, the more."""
+    return -losses.mean(dim=-1)
+
+
+def check_as_often(attempt: Callable[..., Any]) -> Verdict:
+    """Check ``attempt(before, after, signs, measure)``; the first case is the small one of the text."""
+    random = torch.Generator().manual_seed(65)
+    four = torch.tensor([[1, 1], [1, -1], [-1, 1], [-1, -1]])
+    cases: list[tuple[Any, ...]] = [(torch.tensor([2.0, 2.0]), torch.tensor([1.0, 2.5]), four, mean_fall)]
+    for number in (6, 9):
+        before = 2 + torch.rand(number, generator=random, dtype=torch.float64)
+        after = before + torch.rand(number, generator=random, dtype=torch.float64) - 0.7
+        signs = 2 * torch.randint(2, (40, number), generator=random) - 1
+        gain = gain_over(torch.stack([before, before.flip(0)]), 0.5)
+        cases += [(before, after, signs, measure) for measure in (mean_fall, gain)]
+
+    def variant(compare: Callable[[Tensor, Tensor], Tensor]) -> Function:
+        """Return the test with another comparison of the coins' numbers and the measured one."""
+        return lambda before, after, signs, measure: compare(
+            measure(solution_tossed(before, after, signs)), measure(after)
+        )
+
+    mistakes: dict[str, Function | Sequence[Function]] = {
+        "a coin that comes to just as much counts too: >= and not >": variant(
+            lambda coins, measured: (coins > measured).float().mean()
+        ),
+        "those are the coins that come to less: count those that come to as much or more": (
+            variant(lambda coins, measured: (coins < measured).float().mean()),
+            variant(lambda coins, measured: (coins <= measured).float().mean()),
+        ),
+        "that is the number of coins: return their share": (
+            variant(lambda coins, measured: (coins >= measured).sum()),
+            variant(lambda coins, measured: (coins > measured).sum()),
+        ),
+        "that is in per cent: return a share": variant(
+            lambda coins, measured: 100 * (coins >= measured).float().mean()
+        ),
+        "that is an answer for each coin: return the share of all coins": (
+            variant(lambda coins, measured: coins >= measured),
+            variant(lambda coins, measured: (coins >= measured).float()),
+        ),
+        "the sizes are compared, and a rise counts like a fall: leave the signs in": variant(
+            lambda coins, measured: (coins.abs() >= measured.abs()).float().mean()
+        ),
+        "the mean of all coins is compared: compare each coin, and then take the mean": variant(
+            lambda coins, measured: (coins.mean() >= measured).float()
+        ),
+        "the measured number is that of after, and not of before": lambda before, after, signs, measure: (
+            (measure(solution_tossed(before, after, signs)) >= measure(before)).float().mean()
+        ),
+        "the coins are compared with zero: compare them with measure(after)": variant(
+            lambda coins, measured: (coins >= 0).float().mean()
+        ),
+        "measure takes losses, and not changes: toss first": lambda before, after, signs, measure: (
+            (measure(signs * (after - before)) >= measure(after - before)).float().mean()
+        ),
+        "the change goes from before to after: tossed(before, after, signs)": (
+            lambda before, after, signs, measure: (
+                (measure(solution_tossed(after, before, signs)) >= measure(after)).float().mean()
+            )
+        ),
+        "tokens are counted: measure gives one number for each coin, and these are compared": (
+            lambda before, after, signs, measure: (
+                (solution_tossed(before, after, signs) <= after).float().mean()
+            ),
+            lambda before, after, signs, measure: (
+                (solution_tossed(before, after, signs) >= after).float().mean()
+            ),
+        ),
+    }
+    praise = "the share of coins that come to as much as was measured"
+    return judge(attempt, reference=solution_as_often, cases=cases, mistakes=mistakes, praise=praise)

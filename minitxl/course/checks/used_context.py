@@ -1,9 +1,10 @@
 """Checks of notebook 06b's measure without a group, and of a handicap that makes it longer."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 from math import isfinite
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -32,6 +33,9 @@ def check_used(attempt: Callable[..., Any]) -> Verdict:
             _first(lambda losses, at, least: losses[at] < min(losses) + least),
             _first(lambda losses, at, least: max(losses[at:]) < min(losses) + least),
             _first(lambda losses, at, least: max(losses[at:]) - min(losses) < least),
+            _first(lambda losses, at, least: losses[at] - min(losses) < least, otherwise=None),
+            _first(lambda losses, at, least: max(losses[at:]) - min(losses) < least, otherwise=None),
+            _first(lambda losses, at, least: max(losses[at:]) - min(losses) < least, otherwise=64),
         ),
         "a loss that is just least above the last one leaves as much to gain: < and not <=": (
             _first(lambda losses, at, least: max(losses[at:]) - losses[-1] <= least)
@@ -53,9 +57,10 @@ def check_used(attempt: Callable[..., Any]) -> Verdict:
             lambda losses, lengths, least: lengths[
                 max(0, lengths.index(solution_used(losses, lengths, least)) - 1)
             ],
-            lambda losses, lengths, least: max(
-                (length for loss, length in zip(losses, lengths, strict=True) if loss - losses[-1] > least),
-                default=lengths[0],
+            *(
+                partial(_last_unsettled, just_at=just_at, pick=pick)
+                for just_at in (False, True)
+                for pick in (lambda some: max(some, default=8), max, lambda some: some[-1], _last_or_none)
             ),
         ),
         "that is the last length of all that is settled: return the first": lambda losses, lengths, least: (
@@ -66,7 +71,33 @@ def check_used(attempt: Callable[..., Any]) -> Verdict:
         ),
     }
     praise = "from that length on, more context leaves too little to gain"
-    return judge(attempt, reference=solution_used, cases=_cases(), mistakes=mistakes, praise=praise)
+    verdict = judge(attempt, reference=solution_used, cases=_cases(), mistakes=mistakes, praise=praise)
+    if not verdict.blank or not callable(attempt):
+        return verdict
+    kinds = list[bool]()  # whether the attempt returns something, for each case
+
+    def filled(*case: Any) -> Any:
+        result = attempt(*case)
+        kinds.append(result is not None and result is not Ellipsis)
+        return NO_LENGTH if result is None else result
+
+    filled_mistakes = {
+        sentence: [partial(_filled, one) for one in ([of] if callable(of) else of)]
+        for sentence, of in mistakes.items()
+    }
+    by_mistake = judge(filled, reference=solution_used, cases=_cases(), mistakes=filled_mistakes)
+    if by_mistake.message in mistakes:
+        return Verdict(False, by_mistake.message, details=verdict.message)
+    return Verdict(False, verdict.message) if any(kinds) else verdict
+
+
+NO_LENGTH = -1
+"""Stands for None, so that a measure that finds no length in some cases is judged by the others."""
+
+
+def _filled(measure: Function, *case: Any) -> Any:
+    result = measure(*case)
+    return NO_LENGTH if result is None else result
 
 
 LEAST = 0.02
@@ -118,13 +149,29 @@ def told_apart(one: float, other: float) -> tuple[str, str]:
     return f"{one:.{digits}f}", f"{other:.{digits}f}"
 
 
-def _first(settled: Callable[[Losses, int, float], bool]) -> Callable[..., int]:
-    """Return the measure that takes the first place where this holds."""
+def _first(
+    settled: Callable[[Losses, int, float], bool], *, otherwise: int | Literal["stop"] | None = "stop"
+) -> Callable[..., Any]:
+    """Return the measure that takes the first place where this holds, and what it does where none is."""
 
-    def used(losses: Losses, lengths: Sequence[int], least: float) -> int:
-        return next(lengths[at] for at in range(len(losses)) if settled(losses, at, least))
+    def used(losses: Losses, lengths: Sequence[int], least: float) -> Any:
+        places = (lengths[at] for at in range(len(losses)) if settled(losses, at, least))
+        return next(places) if otherwise == "stop" else next(places, otherwise)
 
     return used
+
+
+def _last_unsettled(
+    losses: Losses, lengths: Sequence[int], least: float, *, just_at: bool, pick: Callable[[list[int]], Any]
+) -> Any:
+    """Return the last length whose loss is still above the bound, a mistake, by ``pick``."""
+    left = [loss - losses[-1] for loss in losses]
+    above = [more > least or (just_at and more == least) for more in left]
+    return pick([c for c, is_left in zip(lengths, above, strict=True) if is_left])
+
+
+def _last_or_none(some: list[int]) -> int | None:
+    return some[-1] if some else None
 
 
 def _cases() -> list[tuple[Losses, list[int], float]]:

@@ -193,6 +193,35 @@ def perplexity_of_f(losses, which, short, long, r, *, finish=torch.exp):
     return finish(torch.minimum(baseline, losses[which, long])[hardest].mean())
 
 
+def gain_ranked_again(losses, which, short, long, r):
+    baseline = losses[:, short].amin(0)
+    number = max(1, round(r * len(baseline)))
+    f = [torch.minimum(baseline, losses[which, c]).topk(number).values.mean() for c in (short, long)]
+    return 1 - (f[1] - f[0]).exp()
+
+
+def walk_that_counts(losses, which, lengths, r):
+    steps = range(len(lengths) - 1)
+    return lengths[sum(context_length.gain(losses, which, at, at + 1, r) >= 0.01 for at in steps)]
+
+
+def walk_beside_the_first(losses, which, lengths, r):
+    baseline = losses[:, 0].amin(0)
+    hardest = baseline.topk(max(1, round(r * len(baseline)))).indices
+    for at in range(len(lengths) - 1):
+        before, after = (torch.minimum(baseline, losses[which, c])[hardest].mean() for c in (at, at + 1))
+        if 1 - (after - before).exp() < 0.01:
+            return lengths[at]
+    return lengths[-1]
+
+
+def walk_above_the_threshold(losses, which, lengths, r):
+    at = 0
+    while at + 1 < len(lengths) and context_length.gain(losses, which, at, at + 1, r) > 0.01:
+        at += 1
+    return lengths[at]
+
+
 def walk_turned(losses, which, lengths, r):
     for at in range(len(lengths) - 1):
         if context_length.gain(losses, which, at, at + 1, r) >= 0.01:
@@ -448,6 +477,8 @@ ANSWERS = {
             "losses with fewer tokens do not count": gain_over_all_before,
             "that is f, a mean loss": lambda *case: perplexity_of_f(*case, finish=float),
             "that is exp f, a perplexity": perplexity_of_f,
+            "the gain is 1 minus it": lambda *case: 1 - gain_by_loop(*case),
+            "T is the same for both contexts": gain_ranked_again,
             "you returned 0.5, right is 0.09516": lambda *case: 0.5,
         },
     },
@@ -465,6 +496,9 @@ ANSWERS = {
             "and not from the start": walk_from_start,
             "the comparison is turned round": walk_turned,
             "and not to the last": walk_to_the_last,
+            "that counts all steps that gain": walk_that_counts,
+            "the baseline is kept from the shortest context": walk_beside_the_first,
+            "a step that gains just 0.01 is walked": walk_above_the_threshold,
             "you returned 9, right is": lambda *case: 9,
         },
     },

@@ -33,6 +33,34 @@ def first(losses, lengths, settled):
     return next(length for loss, length in zip(losses, lengths, strict=True) if settled(loss))
 
 
+def below_the_lowest(losses, lengths, least):
+    for at in range(len(lengths)):
+        if max(losses[at:]) - min(losses) < least:
+            return lengths[at]
+    return None
+
+
+def last_above_by_list(losses, lengths, least):
+    return [c for loss, c in zip(losses, lengths, strict=True) if loss - losses[-1] >= least][-1]
+
+
+def nothing_but_once(losses, lengths, least):
+    return 16 if least == 0.25 else None
+
+
+def curve_of_turned_turns(losses, signs):
+    curve, turn = [losses[0]], 1
+    for at, sign in enumerate(signs):
+        turn = turn * sign
+        curve.append(curve[-1] + turn * (losses[at + 1] - losses[at]))
+    return torch.stack(curve)
+
+
+def often_by_loop(before, after, signs, measure):
+    measured = measure(after)
+    return sum(float(measure(before + one * (after - before)) >= measured) for one in signs) / len(signs)
+
+
 def last_unsettled(losses, lengths, least):
     unsettled = (one for loss, one in zip(losses, lengths, strict=True) if loss - losses[-1] > least)
     return max(unsettled, default=lengths[0])
@@ -87,6 +115,10 @@ ANSWERS = {
                 losses[0] + torch.cat([0 * losses[:1], (losses.diff(dim=0).abs() * signs).cumsum(0)])
             ),
             "turned, and not left out": lambda losses, signs: curve_by_loop(losses, signs.clamp(min=0)),
+            "signs do not add up or multiply": curve_of_turned_turns,
+            "that adds up signs": lambda losses, signs: (
+                losses[0] + torch.cat([0 * losses[:1], signs.cumsum(dim=0)])
+            ),
             "no sign is used": lambda losses, signs: losses + 0,
             "a loss for each token": lambda losses, signs: curve_by_loop(losses, signs).mean(dim=1),
             "you returned": lambda losses, signs: losses + 1,
@@ -96,9 +128,7 @@ ANSWERS = {
         "right": [
             tossing.solution_tossed,
             lambda before, after, signs: torch.where(signs > 0, after, 2 * before - after),
-            lambda before, after, signs: torch.stack(
-                [b + (a - b) * int(sign) for b, a, sign in zip(before, after, signs, strict=True)]
-            ),
+            lambda before, after, signs: before * (1 - signs) + after * signs,
         ],
         "wrong": {
             "add it to the losses before": lambda before, after, signs: (after - before) * signs,
@@ -112,7 +142,40 @@ ANSWERS = {
                 signs < 0, after, before
             ),
             "no sign is used": lambda before, after, signs: after + 0,
+            "compute with whole tensors": lambda before, after, signs: torch.stack(
+                [b + (a - b) * int(sign) for b, a, sign in zip(before, after, signs, strict=True)]
+            ),
             "you returned": lambda before, after, signs: before + 0,
+        },
+    },
+    tossing.check_as_often: {
+        "right": [
+            tossing.solution_as_often,
+            often_by_loop,
+            lambda before, after, signs, measure: np.mean(
+                [float(measure(before + one * (after - before)) >= measure(after)) for one in signs]
+            ),
+        ],
+        "wrong": {
+            ">= and not >": lambda before, after, signs, measure: (
+                (measure(before + signs * (after - before)) > measure(after)).float().mean()
+            ),
+            "come to as much or more": lambda *case: 1 - often_by_loop(*case),
+            "return their share": lambda *case: often_by_loop(*case) * len(case[2]),
+            "that is in per cent": lambda *case: 100 * often_by_loop(*case),
+            "of after, and not of before": lambda before, after, signs, measure: (
+                (measure(before + signs * (after - before)) >= measure(before)).float().mean()
+            ),
+            "an answer for each coin": lambda before, after, signs, measure: (
+                measure(before + signs * (after - before)) >= measure(after)
+            ),
+            "measure takes losses, and not changes": lambda before, after, signs, measure: (
+                (measure(signs * (after - before)) >= measure(after - before)).float().mean()
+            ),
+            "tokens are counted": lambda before, after, signs, measure: (
+                (before + signs * (after - before) <= after).float().mean()
+            ),
+            "you returned": lambda *case: 0.05,
         },
     },
     used_context.check_used: {
@@ -139,7 +202,10 @@ ANSWERS = {
                 ),
                 lengths[-1],
             ),
+            "compares with the lowest loss: compare": below_the_lowest,
             "the last length at which something is left": last_unsettled,
+            "at which something is left to gain: return the next": last_above_by_list,
+            "returns nothing: end it with a return": nothing_but_once,
             "it raised IndexError": lambda losses, lengths, least: lengths[len(losses)],
         },
     },
