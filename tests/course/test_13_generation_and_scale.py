@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from answers.one_query import loop_by_tokens
 from page import NOTEBOOKS, Page
 
 from minitxl import fast
@@ -19,6 +20,7 @@ from minitxl.figures.cost.generation import COLUMNS, LINES, MOST, throughput, wh
 from minitxl.inference import generation, sampling
 from minitxl.memory import extend
 from minitxl.model import TransformerLM
+from minitxl.training import checkpoints
 
 PAGE = Page("13_generation_and_scale")
 TINIEST = ModelConfig(8, n_layer=1, d_model=4, n_head=1, d_head=4, d_inner=4)
@@ -28,10 +30,14 @@ BLANKS = {
     "is-right": ("twice-after", loop_tests.check_is_right),
     "attend-one": ("cache-build", one_query.check_attend_one),
     "read-cached": ("cached-loop-text", cached_layers.check_read_cached),
+    "cached-loop": ("write-cached-text", cached_layers.check_write_cached),
     "my-probabilities": ("sampling-text", drawing.check_probs),
     "my-longest": ("exercise-longest", prompt_checks.check_longest),
     "fill-left": ("exercise-fill", prompt_checks.check_fill_left),
 }
+
+JUDGED = PAGE.cells["cached-loop-check"].partition("\nbegin, rows")[0]
+"""The judgement of the cached loop, without the table about a trained model."""
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +79,11 @@ def test_the_folded_solution_is_right_and_the_stub_is_blank(blank):
     stub = PAGE.cells[blank].partition("\n\n\n")[0]
     name = re.search(r"def (\w+)", stub)[1]
     state = torch.get_rng_state()
-    given = {"attend_one": one_query.solution_attend_one}  # read_cached calls the blank before it
+    # read_cached and write_cached call the blank before them
+    given = {
+        "attend_one": one_query.solution_attend_one,
+        "read_cached": cached_layers.solution_read_cached,
+    }
     assert check(PAGE.run(solution(text), **given)[name]).right
     assert check(PAGE.run(stub)[name]).word == "blank"
     assert torch.equal(torch.get_rng_state(), state)
@@ -266,12 +276,60 @@ def test_a_drawn_text_without_chance_is_the_package_s(drawing_cells, model):
 def test_an_attention_of_one_token_that_is_not_the_model_s_stops_the_notebook(right, wrong, model):
     code = solution("cache-build")
     assert code.replace(right, wrong) != code
-    # A trained model's biases and distances matter; those of a new one are near zero.
-    cells = solution("cached-loop-text"), "cached-loop", "cached-loop-check"
-    space = {"exact": model, "write": checks.solution_generate}
+    cells = solution("cached-loop-text"), solution("write-cached-text"), JUDGED
+    space = {"exact": model, "write": checks.solution_generate, "is_right": loop_tests.solution_is_right}
     PAGE.run(NAMES, code, *cells, **space)
     with pytest.raises((AssertionError, RuntimeError)):
         PAGE.run(NAMES, code.replace(right, wrong), *cells, **space)
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("window=mem_len + 1", "window=mem_len"),
+        ("mem_len=mem_len)", "mem_len=mem_len - 1)"),
+        ("(attention.W_kE, attention.W_v)", "(attention.W_v, attention.W_kE)"),
+    ],
+)
+def test_a_cached_loop_with_other_predictions_stops_the_notebook(right, wrong, model):
+    code = solution("write-cached-text")
+    assert code.replace(right, wrong) != code
+    space = {"exact": model, "write": checks.solution_generate, "is_right": loop_tests.solution_is_right}
+    space["read_cached"] = cached_layers.solution_read_cached
+    with pytest.raises(AssertionError):
+        PAGE.run(NAMES, code.replace(right, wrong), JUDGED, **space)
+
+
+def test_a_cache_that_is_cut_too_short_is_found_though_its_text_is_the_same():
+    path = NOTEBOOKS.parent / "figures" / "models" / "xl_memory-0.safetensors"
+    exact = checkpoints.load_model(path).double().eval()
+    begin = torch.tensor(list(b"class Reader:\n    def __init__(self"))
+    text = checks.solution_generate(exact, begin, 40, 64)
+    for kept in (64, 60):
+        written, predicted = cached_layers.solution_write_cached(exact, begin, 40, kept)
+        assert torch.equal(written, text)
+        right = loop_tests.solution_is_right(exact, begin, 40, 64, written, predicted)
+        assert right == (kept == 64)
+
+
+def test_a_cached_loop_that_reads_the_prompt_token_by_token_is_right_and_what_it_costs_is_said():
+    verdict = cached_layers.check_write_cached(loop_by_tokens)
+    assert verdict.right
+    assert "the prompt is read in more than one call" in verdict.message
+    praised = cached_layers.check_write_cached(cached_layers.solution_write_cached)
+    assert "more than one call" not in praised.message
+
+
+def test_a_blank_loop_with_the_cache_runs_on_the_readers_model():
+    calls = []
+
+    def read_cached(*case):
+        calls.append(case)
+        return cached_layers.solution_read_cached(*case)
+
+    write_cached = PAGE.run("cached-loop", read_cached=read_cached)["write_cached"]
+    assert cached_layers.check_write_cached(write_cached).right
+    assert calls
 
 
 def test_a_blank_model_of_the_cache_runs_on_the_readers_attention():

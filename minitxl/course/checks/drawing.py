@@ -61,6 +61,10 @@ def _divided(log_probs: Tensor, temperature: float) -> Tensor:
     return log_probs.exp() / temperature
 
 
+def _summing_to_1(numbers: Tensor) -> Tensor:
+    return numbers / numbers.sum(dim=-1, keepdim=True)
+
+
 def _back(kept: Tensor, order: Tensor) -> Tensor:
     return torch.zeros_like(kept).scatter(-1, order, kept)
 
@@ -109,7 +113,11 @@ def _mistakes() -> dict[str, Function | Sequence[Function]]:
         "one token too many: a token stays if those before it have less than top_p together": _keeping(
             lambda probs, sums, top_p: (sums - probs < top_p).roll(1, -1) | (sums == probs)
         ),
-        "the temperature is not used: divide the logarithms by it": _keeping(tempered=unscaled),
+        "the temperature changes nothing: it is not used, or it divides the probabilities and cancels when "
+        "they are made to sum to 1. Divide the logarithms by it": (
+            _keeping(tempered=unscaled),
+            _keeping(tempered=lambda log_probs, temperature: _summing_to_1(_divided(log_probs, temperature))),
+        ),
         "the logarithms are divided by the temperature, not multiplied": _keeping(
             tempered=lambda log_probs, temperature: _tempered(log_probs, 1 / temperature)
         ),

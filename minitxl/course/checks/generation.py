@@ -74,7 +74,7 @@ def check_generate(attempt: Callable[..., Tensor]) -> Verdict:
     calls, graph = 0, False
     for case in cases:
         _, prompt, length, mem_len = case
-        each, longest, keeps_graph = _tokens_read(attempt, case)
+        each, longest, keeps_graph = tokens_read(attempt, case)
         graph |= keeps_graph
         read, calls = sum(each), max(calls, len(each) - length)
         enough = len(prompt) + length - 1
@@ -120,7 +120,7 @@ def _with_cause(verdict: Verdict, attempt: Callable[..., Tensor], case: tuple[An
     return verdict
 
 
-def _tokens_read(attempt: Callable[..., Tensor], case: tuple[Any, ...]) -> tuple[list[int], int, bool]:
+def tokens_read(attempt: Callable[..., Tensor], case: tuple[Any, ...]) -> tuple[list[int], int, bool]:
     """Return the tokens that the model embeds at each call, its longest memory, and if it keeps a graph."""
     model, *others = deepcopy(case)
     read, lengths, graphs = [], [0], list[bool]()

@@ -51,6 +51,13 @@ def check_is_right(attempt: Callable[..., Any]) -> Verdict:
             _compared(shift=1, likeliest=False),
             _compared(same=torch.equal),
         ),
+        "the reading predicts after every token of prompt and text, and another number of its predictions is "
+        "compared: those of the tokens written are log_probs[0, len(prompt) - 1 : -1]": (
+            _compared(part=(-1, None)),
+            _compared(part=(-1, None), likeliest=False),
+            _compared(part=(0, -1)),
+            _compared(part=(0, -1), likeliest=False),
+        ),
         "only the text is compared. A wrong loop often writes the right text: compare the predictions too": (
             _compared(same=lambda one, other: True),
             _compared(same=lambda one, other: True, counted=False),
@@ -66,19 +73,29 @@ def check_is_right(attempt: Callable[..., Any]) -> Verdict:
             _compared(same=partial(torch.allclose, atol=1e-9)),
         ),
         "the tolerance is too wide: right predictions agree to 0.0001, and small errors are errors": (
+            _compared(same=partial(torch.allclose, atol=1e-3)),
+            _compared(same=partial(torch.allclose, atol=1e-3), likeliest=False),
             _compared(same=partial(torch.allclose, atol=1e-2)),
             _compared(same=partial(torch.allclose, atol=1e-1)),
         ),
         "compare the logarithms as they are: by exp() unlikely tokens become so small that their errors pass "
-        "below any tolerance": [
-            _compared(same=partial(_close_probabilities, atol=1e-4)),
-            _compared(same=partial(_close_probabilities, atol=1e-5)),
-        ],
+        "below any tolerance": [_compared(same=_of_probabilities(atol)) for atol in (1e-4, 1e-5)],
         "compare each prediction, and not their mean or sum, in which errors cancel": (
             _compared(same=lambda one, other: torch.allclose(one.mean(), other.mean())),
             _compared(same=lambda one, other: bool((one - other).abs().mean() < 1e-4)),
             _compared(same=lambda one, other: bool((one.mean() - other.mean()).abs() < 1e-6)),
             _compared(same=lambda one, other: torch.allclose(one.sum(dim=0), other.sum(dim=0))),
+        ),
+        "the mean loss is compared, and in a mean errors cancel. Memory's errors go up and down: compare the "
+        "log-probabilities of each prediction": [
+            _compared(written_only=True, same=_of_means(atol), likeliest=likeliest)
+            for atol in (1e-3, 1e-4, 1e-6, 1e-8)
+            for likeliest in (True, False)
+        ],
+        "only the likeliest token of each prediction is compared. It is often the same where the prediction "
+        "is another: compare all log-probabilities": (
+            _compared(same=_likeliest_alike),
+            _compared(same=_likeliest_alike, likeliest=False),
         ),
         "the predictions are compared, and not what was taken from them: that must be the likeliest": (
             _compared(likeliest=False)
@@ -89,6 +106,9 @@ def check_is_right(attempt: Callable[..., Any]) -> Verdict:
         ),
         "the first prediction is left out: it is the prompt's, at len(prompt) - 1, and belongs in": (
             _compared(which=slice(1, None))
+        ),
+        "the last prediction is left out: it is the one before the last token written": (
+            _compared(which=slice(-1))
         ),
         "only the last prediction is compared: compare each": _compared(which=slice(-1, None)),
         "only the first prediction is compared, and it is right in loops that go wrong after it": (
@@ -104,17 +124,26 @@ def check_is_right(attempt: Callable[..., Any]) -> Verdict:
     )
 
 
-def _close_probabilities(one: Tensor, other: Tensor, *, atol: float) -> bool:
-    return torch.allclose(one.exp(), other.exp(), atol=atol)
-
-
 def _said(got: Any, right: bool) -> str:
     return f"you returned {got!r}, right is {right}"
+
+
+def _of_probabilities(atol: float) -> Callable[[Tensor, Tensor], bool]:
+    return lambda one, other: torch.allclose(one.exp(), other.exp(), atol=atol)
+
+
+def _of_means(atol: float) -> Callable[[Tensor, Tensor], bool]:
+    return lambda one, other: torch.allclose(one.mean(), other.mean(), atol=atol)
+
+
+def _likeliest_alike(one: Tensor, other: Tensor) -> bool:
+    return torch.equal(one.argmax(dim=-1), other.argmax(dim=-1))
 
 
 def _compared(
     *,
     shift: int = 0,
+    part: tuple[int, int | None] | None = None,
     which: slice = slice(None),
     same: Callable[[Tensor, Tensor], bool] = CLOSE,
     likeliest: bool = True,
@@ -134,6 +163,8 @@ def _compared(
             seen = None if window is None else mem_len + window
             log_probs, _ = model(rearrange(text, "seg -> 1 seg"), window=seen)
         right = log_probs[0, first : first + len(written)]
+        if part is not None and not same(predicted, log_probs[0, len(prompt) + part[0] : part[1]]):
+            return False
         predicted = predicted[: len(right)]
         taken = torch.equal(right.argmax(dim=-1), written[: len(right)])
         if written_only:
@@ -183,7 +214,8 @@ def _cases() -> list[tuple[TransformerLM, Tensor, int, int, Tensor, Tensor]]:
             broken = predicted.clone()
             broken[at] -= 0.1 * others[at]
             cases.append((*given, written, broken))
-        cases += [(*given, written, predicted - 0.004 * others), (*given, written, predicted.flip(0))]
+        cases += [(*given, written, predicted - size * others) for size in (0.004, 5e-4)]
+        cases += [(*given, written, predicted.flip(0))]
         rounded = torch.zeros_like(predicted)  # as by float32: up and down, and no more on average
         rounded[:, 0:10:2], rounded[:, 1:10:2] = 2e-5, -2e-5
         cases.append((*given, written, predicted + rounded))

@@ -1,7 +1,6 @@
 """Check of notebook 13's cache: attention of the new token alone, with keys and values that are kept."""
 
 from collections.abc import Callable, Sequence
-from math import sqrt
 from typing import Any
 
 import torch
@@ -38,7 +37,7 @@ def check_attend_one(attempt: Callable[..., Any]) -> Verdict:
     mistakes: dict[str, Function | Sequence[Function]] = {
         "the token does not see itself: add its key and value first, then attend": with_(own=False),
         "the cache is cut before the token attends, so it sees one token too few: itself and mem_len before "
-        "it. Attend first, then cut": with_(cut_first=True),
+        "it. Attend first, then cut": (with_(cut_first="negative"), with_(cut_first="last")),
         "r is read from its far end: its rows are distances … 2, 1, 0, and n keys have the last n": with_(
             rows="first"
         ),
@@ -54,11 +53,13 @@ def check_attend_one(attempt: Callable[..., Any]) -> Verdict:
         "u is missing: q + u meets the keys, q + v the distances": with_(biases="-v"),
         "scores are divided by the root of the width of a key, √dim": with_(scaled=False),
         "scores are divided by the root of a head's width, d_head, and not of the model's": with_(wide=True),
+        "scores are divided by d_head, and not by its root: d_head**0.5": with_(power=1.0),
         "a mem_len of 0 keeps nothing, and [-0:] is all there is: keep from place n - mem_len on": with_(
             cut="negative"
         ),
-        "the heads lie one after the other in the projected vector: split it as (head dim)": with_(
-            split="1 (dim head) -> head 1 dim"
+        "the heads lie one after the other in the projected vector: split it as (head dim)": (
+            with_(split="1 (dim head) -> head 1 dim"),
+            with_(split="1 (dim head) -> head 1 dim", merged="head 1 dim -> 1 (dim head)"),
         ),
         "the cache is not cut: keep the last mem_len keys and values": with_(cut=None),
         "the first keys are kept: the oldest stand first, and are the ones to drop": with_(cut="first"),
@@ -121,12 +122,13 @@ def _attended(
     mem_len: int,
     *,
     own: bool = True,
-    cut_first: bool = False,
+    cut_first: str | None = None,
     rows: str = "last",
     by_distance: bool = True,
     biases: str = "uv",
     scaled: bool = True,
     wide: bool = False,
+    power: float = 0.5,
     split: str = "1 (head dim) -> head 1 dim",
     cut: str | None = "last",
     grows: bool = True,
@@ -147,18 +149,17 @@ def _attended(
     longer = [
         torch.cat([new, past] if front else [past, new], dim=1) for past, new in ((keys, k), (values, value))
     ]
-    seen_keys, seen_values = (
-        one[:, -mem_len:] if cut_first else one if own else one[:, :-1] for one in longer
-    )
+    begin = max(0, longer[0].shape[1] - mem_len)
+    cuts = {"last": slice(begin, None), "negative": slice(-mem_len, None), "first": slice(mem_len)}
+    seen = cuts[cut_first] if cut_first else slice(None if own else -1)
+    seen_keys, seen_values = (one[:, seen] for one in longer)
     n_key = seen_keys.shape[1]
     nearest = r[:, r.shape[1] - n_key :]
     ordered = {"last": nearest, "first": r[:, :n_key], "turned": nearest.flip(1)}[rows]
     scores = for_keys @ seen_keys.mT + (for_distances @ ordered.mT if by_distance else 0)
     width = attention.d_model if wide else attention.d_head
-    weights = (scores / (sqrt(width) if scaled else 1)).softmax(dim=axis)
+    weights = (scores / (width**power if scaled else 1)).softmax(dim=axis)
     heads = rearrange(weights @ seen_values, merged)
-    begin = max(0, longer[0].shape[1] - mem_len)
-    cuts = {"last": slice(begin, None), "negative": slice(-mem_len, None), "first": slice(mem_len)}
     places = slice(None) if cut is None else cuts[cut]
     left = [one[:, places] for one in (longer if grows else [keys, values])][:: -1 if turned else 1]
     return attention.W_o(heads) if projected else heads, left[0], left[1]

@@ -125,6 +125,11 @@ def check_longest(attempt: Callable[..., Any]) -> Verdict:
         "one too long where it divides: of the text that is fed, prompt_len tokens stand before the query": (
             lambda prompt_len, n_layer: (prompt_len + 1) // n_layer
         ),
+        "one too short: the reach n_layer · mem_len may equal prompt_len, for the copies stand farther": (
+            lambda prompt_len, n_layer: prompt_len // n_layer - 1
+        ),
+        "n_layer is subtracted: but each layer reaches mem_len tokens farther, n_layer · mem_len in all, so "
+        "divide by n_layer": lambda prompt_len, n_layer: prompt_len - n_layer,
         "it is rounded up, and n_layer · mem_len is more than prompt_len then: round down": (
             lambda prompt_len, n_layer: -(-prompt_len // n_layer)
         ),

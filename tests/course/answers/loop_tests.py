@@ -22,6 +22,22 @@ def step_by_step(model, prompt, length, mem_len, written, predicted):
     return True
 
 
+def of_the_slice(first, last, *, text=True):
+    def is_right(model, prompt, length, mem_len, written, predicted):
+        if len(written) != length:
+            return False
+        log_probs, _ = model(torch.cat([prompt, written])[None], window=mem_len + 1)
+        right = log_probs[0, len(prompt) + first : last]
+        return close(right, predicted) and (not text or torch.equal(right.argmax(-1), written))
+
+    return is_right
+
+
+def of_losses(one, other, case):
+    first, second = (-each[range(len(each)), case[4]].mean() for each in (one, other))
+    return torch.isclose(first, second, atol=1e-4)
+
+
 def at_once(model, prompt, length, mem_len, written, predicted, **changed):
     how = {"first": -1, "which": slice(None), "text": True, "same": close, "window": mem_len + 1}
     how |= changed
@@ -39,7 +55,19 @@ ANSWERS = {
         "wrong": {
             "it is True for every loop": lambda *case: True,
             "it is False for every loop": lambda *case: False,
-            "predicted at the prompt's last place": lambda *case: at_once(*case, first=0),
+            "The first token written is predicted at": lambda *case: at_once(*case, first=0),
+            "log_probs[0, len(prompt) - 1 : -1]": of_the_slice(-1, None),
+            "another number of its predictions": of_the_slice(0, -1, text=False),
+            "the mean loss is compared": lambda *case: at_once(
+                *case, same=lambda one, other: of_losses(one, other, case)
+            ),
+            "only the likeliest token of each prediction": lambda *case: at_once(
+                *case, same=lambda one, other: torch.equal(one.argmax(-1), other.argmax(-1))
+            ),
+            "the last prediction is left out": lambda *case: at_once(*case, which=slice(None, -1)),
+            "small errors are errors": lambda *case: at_once(
+                *case, same=lambda one, other: torch.allclose(one, other, atol=1e-3)
+            ),
             "only the text is compared": lambda *case: at_once(*case, same=lambda *_: True),
             "and not what was taken from them": lambda *case: at_once(*case, text=False),
             "only the last prediction is compared": lambda *case: at_once(*case, which=slice(-1, None)),
@@ -59,7 +87,7 @@ ANSWERS = {
                 *case,
                 same=lambda one, other: close(one[range(len(one)), case[4]], other[range(len(one)), case[4]]),
             ),
-            "in which errors cancel": lambda *case: at_once(
+            "not their mean or sum": lambda *case: at_once(
                 *case, same=lambda one, other: abs(one.mean() - other.mean()) < 1e-6
             ),
             "you returned 'yes', right is True": lambda *case: "yes",

@@ -357,8 +357,11 @@ ANSWERS = {
             "with scatter": lambda *case: nucleus(*case, back=False),
             "must sum to 1 again": lambda *case: nucleus(*case, normed=False),
             "one token too many": lambda *case: nucleus(*case, more=1),
-            "the temperature is not used": lambda log_probs, temperature, top_p: nucleus(
+            "the temperature changes nothing": lambda log_probs, temperature, top_p: nucleus(
                 log_probs, 1.0, top_p
+            ),
+            "cancels when they are made to sum to 1": lambda log_probs, temperature, top_p: nucleus(
+                (log_probs.exp() / temperature).log().log_softmax(-1), 1.0, top_p
             ),
             "not multiplied": lambda log_probs, temperature, top_p: nucleus(
                 log_probs, 1 / temperature, top_p

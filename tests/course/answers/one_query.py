@@ -9,13 +9,16 @@ from minitxl.course.checks import cached_layers, one_query
 
 def by_einsum(attention, x, keys, values, r, mem_len, **changed):
     how = {"joined": True, "early": False, "last": True, "scale": attention.d_head**0.5, "cut": True}
-    how |= {"biases": "uv", "W_o": True, "distances": True, "of": ("W_q", "W_kE", "W_v")} | changed
+    how |= {"biases": "uv", "W_o": True, "distances": True, "of": ("W_q", "W_kE", "W_v")}
+    how |= {"split": "(head dim) -> head dim"} | changed
     q, k, value = (
-        getattr(attention, name)(x[0]).unflatten(0, (attention.n_head, attention.d_head))
-        for name in how["of"]
+        rearrange(getattr(attention, name)(x[0]), how["split"], head=attention.n_head) for name in how["of"]
     )
     keys, values = (torch.cat([past, new[:, None]], dim=1) for past, new in ((keys, k), (values, value)))
-    if how["early"]:
+    if how["early"] == "safely":
+        first = max(0, keys.shape[1] - mem_len)
+        keys, values = keys[:, first:], values[:, first:]
+    elif how["early"]:
         keys, values = keys[:, -mem_len:], values[:, -mem_len:]
     used = slice(None) if how["joined"] else slice(-1)
     n_key = keys[:, used].shape[1]
@@ -112,7 +115,79 @@ def in_place(model, token, cache, r, mem_len):
     return log_probs, cache
 
 
+def loop_by_tokens(model, prompt, length, mem_len):
+    """The prompt is read one by one too."""
+    r = cached_layers.projected_distances(model, mem_len)
+    cache, text, predicted = [(layer[:, :0], layer[:, :0]) for layer in r], list(prompt.split(1)), []
+    for at in range(len(prompt) + length - 1):
+        log_probs, cache = through_layers(model, text[at], cache, r, mem_len)
+        if at >= len(prompt) - 1:
+            predicted.append(log_probs)
+            text.append(log_probs.argmax()[None])
+    return torch.cat(text[len(prompt) :]), torch.stack(predicted)
+
+
+def loop_by_layers(model, prompt, length, mem_len, **changed):
+    """The prompt is read by a loop of its own, a layer after the other."""
+    how = {"window": mem_len + 1, "norm": True, "first": max(0, len(prompt) - mem_len), "last": None}
+    how |= {"turn": 1, "grow": True, "more": False, "place": -1, "again": 0, "split": "b s (h d) -> b h s d"}
+    how |= changed
+    x, cache, r = model.embed(prompt[None]), [], cached_layers.projected_distances(model, mem_len)
+    for block in model.blocks:
+        attention, entering = block.attention, block.attention_input(x)
+        projected = (W(entering if how["norm"] else x) for W in (attention.W_kE, attention.W_v))
+        both = [rearrange(one, how["split"], h=attention.n_head)[0] for one in projected]
+        cache.append([one[:, how["first"] : how["last"]] for one in both][:: how["turn"]])
+        x = block.after_attention(x, attention(entering, window=how["window"]))
+    now = model.output.log_probs(model.final_norm(x))[0, how["place"]]
+    if how["again"]:
+        now, cache = by_recursion(model, prompt[-1:], cache, r, mem_len)
+    tokens, predicted = [], []
+    for left in reversed(range(length)):
+        tokens.append(int(now.argmax()))
+        predicted.append(now)
+        if left or how["more"]:
+            now, longer = by_recursion(model, torch.tensor(tokens[-1:]), cache, r, mem_len)
+            cache = longer if how["grow"] else cache
+    return torch.tensor(tokens), torch.stack(predicted)
+
+
 ANSWERS = {
+    cached_layers.check_write_cached: {
+        "right": [loop_by_tokens, loop_by_layers],
+        "wrong": {
+            "the window is missing": lambda *case: loop_by_layers(*case, window=None),
+            "so window=mem_len + 1": lambda *case: loop_by_layers(*case, window=case[3]),
+            "attention_input is left out": lambda *case: loop_by_layers(*case, norm=False),
+            "keys are made by W_kE": lambda *case: loop_by_layers(*case, turn=-1),
+            "split it as (head dim)": lambda *case: loop_by_layers(*case, split="b s (d h) -> b h s d"),
+            "the cache is empty after the prompt": lambda *case: loop_by_layers(*case, last=0),
+            "the cache holds the whole prompt": lambda *case: loop_by_layers(*case, first=0),
+            "the first states of the prompt": lambda *case: loop_by_layers(*case, first=0, last=case[3]),
+            "read_cached returns a new one": lambda *case: loop_by_layers(*case, grow=False),
+            "the prompt's last token is read twice": lambda *case: loop_by_layers(*case, again=True),
+            "predicted at its last": lambda *case: loop_by_layers(*case, place=0),
+            "one late": lambda model, prompt, length, mem_len: (
+                loop_by_layers(model, prompt, length, mem_len)[0],
+                loop_by_layers(model, prompt, length + 1, mem_len)[1][1:],
+            ),
+            "return the logarithms": lambda *case: (
+                loop_by_layers(*case)[0],
+                loop_by_layers(*case)[1].exp(),
+            ),
+            "return both": lambda *case: loop_by_layers(*case)[0],
+            "return the tokens first": lambda *case: loop_by_layers(*case)[::-1],
+            "the prompt is no part": lambda model, prompt, *case: (
+                torch.cat([prompt, loop_by_layers(model, prompt, *case)[0]]),
+                loop_by_layers(model, prompt, *case)[1],
+            ),
+            "where 8 are enough": lambda *case: loop_by_layers(*case, more=True),
+            "you returned the shape [5]": lambda model, prompt, length, mem_len: (
+                loop_by_layers(model, prompt, length, mem_len)[0][1:],
+                loop_by_layers(model, prompt, length, mem_len)[1],
+            ),
+        },
+    },
     cached_layers.check_read_cached: {
         "right": [through_layers, by_recursion],
         "wrong": {
@@ -140,6 +215,11 @@ ANSWERS = {
         "wrong": {
             "the token does not see itself": lambda *case: by_einsum(*case, joined=False),
             "Attend first, then cut": lambda *case: by_einsum(*case, early=True),
+            "it sees one token too few": lambda *case: by_einsum(*case, early="safely"),
+            "and not by its root": lambda attention, *case: by_einsum(
+                attention, *case, scale=attention.d_head
+            ),
+            "split it as (head dim)": lambda *case: by_einsum(*case, split="(dim head) -> head dim"),
             "r is read from its far end": lambda *case: by_einsum(*case, last=False),
             "the distances are missing": lambda *case: by_einsum(*case, distances=False),
             "u and v are interchanged": lambda *case: by_einsum(*case, biases="vu"),
