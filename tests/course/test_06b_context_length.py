@@ -11,7 +11,7 @@ from page import NOTEBOOKS, Page
 
 from minitxl.analysis import context_length
 from minitxl.course.checks import context_length as checks
-from minitxl.course.checks import context_mistakes, many_draws, tossing, used_context
+from minitxl.course.checks import context_mistakes, many_draws, rivals, tossing, used_context
 from minitxl.course.checks import reading_contexts as contexts
 from minitxl.experiments.shared import results
 from minitxl.figures.attention import memory_use
@@ -34,7 +34,7 @@ def test_the_solution_is_right_and_the_stub_is_not_there_yet(cell):
     "rival", [lambda c: 1.3, lambda c: 1.25 + 0.4 / c, lambda c: torch.tensor(1.3), lambda c: np.float32(1.3)]
 )
 def test_a_rival_that_shortens_a_is_right(rival):
-    assert checks.check_rival(rival).right
+    assert rivals.check_rival(rival).right
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_a_rival_that_shortens_a_is_right(rival):
     ],
 )
 def test_a_rival_that_does_not_shorten_a_is_told_why(rival, sentence):
-    verdict = checks.check_rival(rival)
+    verdict = rivals.check_rival(rival)
     assert not verdict.right
     assert sentence in verdict.message
 
@@ -212,7 +212,7 @@ def test_the_answers_of_the_predictions_are_what_is_stored():
 
 
 def test_the_made_up_models_have_the_lengths_of_the_text():
-    lengths = context_length.recl(checks.curves(), r=1.0)
+    lengths = context_length.recl(rivals.curves(), r=1.0)
     assert {name: one.tokens for name, one in lengths.items()} == {"A": 88, "B": 8}
     assert "has a RECL of 88 tokens" in PAGE.cells["exercise-rival"]
 

@@ -11,7 +11,7 @@ from page import NOTEBOOKS, Page
 from minitxl import fast
 from minitxl.__main__ import main
 from minitxl.config import ModelConfig
-from minitxl.course.checks import cached_layers, drawing, loop_tests, one_query
+from minitxl.course.checks import cached_layers, cached_loop, drawing, loop_tests, one_query
 from minitxl.course.checks import generation as checks
 from minitxl.course.checks import prompts as prompt_checks
 from minitxl.experiments.evaluation_cost import sliding_operations
@@ -30,7 +30,7 @@ BLANKS = {
     "is-right": ("twice-after", loop_tests.check_is_right),
     "attend-one": ("cache-build", one_query.check_attend_one),
     "read-cached": ("cached-loop-text", cached_layers.check_read_cached),
-    "cached-loop": ("write-cached-text", cached_layers.check_write_cached),
+    "cached-loop": ("write-cached-text", cached_loop.check_write_cached),
     "my-probabilities": ("sampling-text", drawing.check_probs),
     "my-longest": ("exercise-longest", prompt_checks.check_longest),
     "fill-left": ("exercise-fill", prompt_checks.check_fill_left),
@@ -306,17 +306,17 @@ def test_a_cache_that_is_cut_too_short_is_found_though_its_text_is_the_same():
     begin = torch.tensor(list(b"class Reader:\n    def __init__(self"))
     text = checks.solution_generate(exact, begin, 40, 64)
     for kept in (64, 60):
-        written, predicted = cached_layers.solution_write_cached(exact, begin, 40, kept)
+        written, predicted = cached_loop.solution_write_cached(exact, begin, 40, kept)
         assert torch.equal(written, text)
         right = loop_tests.solution_is_right(exact, begin, 40, 64, written, predicted)
         assert right == (kept == 64)
 
 
 def test_a_cached_loop_that_reads_the_prompt_token_by_token_is_right_and_what_it_costs_is_said():
-    verdict = cached_layers.check_write_cached(loop_by_tokens)
+    verdict = cached_loop.check_write_cached(loop_by_tokens)
     assert verdict.right
     assert "the prompt is read in more than one call" in verdict.message
-    praised = cached_layers.check_write_cached(cached_layers.solution_write_cached)
+    praised = cached_loop.check_write_cached(cached_loop.solution_write_cached)
     assert "more than one call" not in praised.message
 
 
@@ -328,7 +328,7 @@ def test_a_blank_loop_with_the_cache_runs_on_the_readers_model():
         return cached_layers.solution_read_cached(*case)
 
     write_cached = PAGE.run("cached-loop", read_cached=read_cached)["write_cached"]
-    assert cached_layers.check_write_cached(write_cached).right
+    assert cached_loop.check_write_cached(write_cached).right
     assert calls
 
 

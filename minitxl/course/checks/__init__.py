@@ -8,9 +8,9 @@
      gradient_parts                 12   cost, scoring
 05   collisions                     13   generation, loop_tests,
 06   reach                               one_query, cached_layers,
-06b  context_length,                     drawing, prompts
-     context_mistakes,              14   later, rotary, rolling
-     reading_contexts,
+06b  context_length,                     cached_loop, drawing,
+     context_mistakes,                   prompts
+     reading_contexts,              14   later, rotary, rolling
      tossing, many_draws,
-     used_context
+     used_context, rivals
 """

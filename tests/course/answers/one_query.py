@@ -4,7 +4,7 @@ import torch
 from einops import einsum, rearrange
 
 from minitxl.attention import rel_shift
-from minitxl.course.checks import cached_layers, one_query
+from minitxl.course.checks import cached_layers, cached_loop, one_query
 
 
 def by_einsum(attention, x, keys, values, r, mem_len, **changed):
@@ -153,7 +153,7 @@ def loop_by_layers(model, prompt, length, mem_len, **changed):
 
 
 ANSWERS = {
-    cached_layers.check_write_cached: {
+    cached_loop.check_write_cached: {
         "right": [loop_by_tokens, loop_by_layers],
         "wrong": {
             "the window is missing": lambda *case: loop_by_layers(*case, window=None),
