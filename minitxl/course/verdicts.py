@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 
 import torch
 from IPython.display import Markdown, display
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from minitxl.course.differences import difference, equal, unusable, written
@@ -95,7 +95,7 @@ def judge(
     with torch.random.fork_rng(devices=[]):
         outcome = cache(lambda index: _outcome(attempt, cases[index]))
         for index, case in enumerate(cases):
-            expected = reference(*deepcopy(case))
+            expected = reference(*_copied(case, ours=True))
             verdict = _verdict(
                 outcome(index), case, expected, names or names_of(attempt, len(case), reference), say
             )
@@ -125,8 +125,13 @@ Outcome = tuple[Any, list[Any]]
 """What a function returns or raises, and its arguments as they are then."""
 
 
-def _outcome(function: Function, case: tuple[Any, ...]) -> Outcome:
-    given = deepcopy(case)
+def _copied(case: tuple[Any, ...], *, ours: bool) -> tuple[Any, ...]:
+    """Return a copy of the arguments; a function of ``ours`` gets the models themselves, and changes none."""
+    return deepcopy(case, {id(one): one for one in case if isinstance(one, nn.Module)} if ours else {})
+
+
+def _outcome(function: Function, case: tuple[Any, ...], *, ours: bool = False) -> Outcome:
+    given = _copied(case, ours=ours)
     try:
         return function(*given), list(given)
     except Exception as error:
@@ -142,7 +147,7 @@ def _same(
     by it alone.
     """
     order = sorted(range(len(cases)), key=lambda index: index != wrong_at)
-    return all(equal(outcome(index), _outcome(mistake, cases[index])) for index in order)
+    return all(equal(outcome(index), _outcome(mistake, cases[index], ours=True)) for index in order)
 
 
 def _verdict(

@@ -1,7 +1,7 @@
 """Check of notebook 13's test of a loop: memory may change no prediction."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from math import log
 from typing import Any
 
@@ -40,88 +40,88 @@ def solution_is_right(
 
 def check_is_right(attempt: Callable[..., Any]) -> Verdict:
     """Check ``attempt(model, prompt, length, mem_len, written, predicted)``: True for a right loop."""
+    cases = _cases()
+    compared = partial(_compared, read=_each_once(cases[0][0]))
     mistakes: dict[str, Function | Sequence[Function]] = {
         "it is True for every loop: it must be False where one prediction is another": lambda *case: True,
         "it is False for every loop, though some are right. The first token written is predicted at the "
         "prompt's last place, len(prompt) - 1. And right predictions differ by rounding: torch.allclose, not "
         "torch.equal": (
             lambda *case: False,
-            _compared(shift=1),
-            _compared(shift=-1),
-            _compared(shift=1, likeliest=False),
-            _compared(same=torch.equal),
+            compared(shift=1),
+            compared(shift=-1),
+            compared(shift=1, likeliest=False),
+            compared(same=torch.equal),
         ),
         "the reading predicts after every token of prompt and text, and another number of its predictions is "
         "compared: those of the tokens written are log_probs[0, len(prompt) - 1 : -1]": (
-            _compared(part=(-1, None)),
-            _compared(part=(-1, None), likeliest=False),
-            _compared(part=(0, -1)),
-            _compared(part=(0, -1), likeliest=False),
+            compared(part=(-1, None)),
+            compared(part=(-1, None), likeliest=False),
+            compared(part=(0, -1)),
+            compared(part=(0, -1), likeliest=False),
         ),
         "only the text is compared. A wrong loop often writes the right text: compare the predictions too": (
-            _compared(same=lambda one, other: True),
-            _compared(same=lambda one, other: True, counted=False),
+            compared(same=lambda one, other: True),
+            compared(same=lambda one, other: True, counted=False),
             lambda model, prompt, length, mem_len, written, predicted: (
                 len(written) == length and torch.equal(predicted.argmax(dim=-1), written)
             ),
         ),
         "a query of the loop sees mem_len tokens before it and no more: hand window = mem_len + 1 to the "
-        "reading": (_compared(window=None), _compared(window=0)),
+        "reading": (compared(window=None), compared(window=0)),
         "the tolerance is too narrow: numbers of float32 that were added in another order differ by 0.00001: "
         "torch.allclose(…, atol=1e-4)": (
-            _compared(same=torch.allclose),
-            _compared(same=partial(torch.allclose, atol=1e-9)),
+            compared(same=torch.allclose),
+            compared(same=partial(torch.allclose, atol=1e-9)),
         ),
         "the tolerance is too wide: right predictions agree to 0.0001, and small errors are errors": (
-            _compared(same=partial(torch.allclose, atol=1e-3)),
-            _compared(same=partial(torch.allclose, atol=1e-3), likeliest=False),
-            _compared(same=partial(torch.allclose, atol=1e-2)),
-            _compared(same=partial(torch.allclose, atol=1e-1)),
+            compared(same=partial(torch.allclose, atol=1e-3)),
+            compared(same=partial(torch.allclose, atol=1e-3), likeliest=False),
+            compared(same=partial(torch.allclose, atol=1e-2)),
+            compared(same=partial(torch.allclose, atol=1e-1)),
         ),
         "compare the logarithms as they are: by exp() unlikely tokens become so small that their errors pass "
-        "below any tolerance": [_compared(same=_of_probabilities(atol)) for atol in (1e-4, 1e-5)],
+        "below any tolerance": [compared(same=_of_probabilities(atol)) for atol in (1e-4, 1e-5)],
         "compare each prediction, and not their mean or sum, in which errors cancel": (
-            _compared(same=lambda one, other: torch.allclose(one.mean(), other.mean())),
-            _compared(same=lambda one, other: bool((one - other).abs().mean() < 1e-4)),
-            _compared(same=lambda one, other: bool((one.mean() - other.mean()).abs() < 1e-6)),
-            _compared(same=lambda one, other: torch.allclose(one.sum(dim=0), other.sum(dim=0))),
+            compared(same=lambda one, other: torch.allclose(one.mean(), other.mean())),
+            compared(same=lambda one, other: bool((one - other).abs().mean() < 1e-4)),
+            compared(same=lambda one, other: bool((one.mean() - other.mean()).abs() < 1e-6)),
+            compared(same=lambda one, other: torch.allclose(one.sum(dim=0), other.sum(dim=0))),
         ),
         "the mean loss is compared, and in a mean errors cancel. Memory's errors go up and down: compare the "
         "log-probabilities of each prediction": [
-            _compared(written_only=True, same=_of_means(atol), likeliest=likeliest)
+            compared(written_only=True, same=_of_means(atol), likeliest=likeliest)
             for atol in (1e-3, 1e-4, 1e-6, 1e-8)
             for likeliest in (True, False)
         ],
         "only the likeliest token of each prediction is compared. It is often the same where the prediction "
         "is another: compare all log-probabilities": (
-            _compared(same=_likeliest_alike),
-            _compared(same=_likeliest_alike, likeliest=False),
+            compared(same=_likeliest_alike),
+            compared(same=_likeliest_alike, likeliest=False),
         ),
         "the predictions are compared, and not what was taken from them: that must be the likeliest": (
-            _compared(likeliest=False)
+            compared(likeliest=False)
         ),
         "only the written token's log-probability is compared: compare those of all tokens": (
-            _compared(written_only=True),
-            _compared(written_only=True, likeliest=False),
+            compared(written_only=True),
+            compared(written_only=True, likeliest=False),
         ),
         "the first prediction is left out: it is the prompt's, at len(prompt) - 1, and belongs in": (
-            _compared(which=slice(1, None))
+            compared(which=slice(1, None))
         ),
         "the last prediction is left out: it is the one before the last token written": (
-            _compared(which=slice(-1))
+            compared(which=slice(-1))
         ),
-        "only the last prediction is compared: compare each": _compared(which=slice(-1, None)),
+        "only the last prediction is compared: compare each": compared(which=slice(-1, None)),
         "only the first prediction is compared, and it is right in loops that go wrong after it": (
-            _compared(which=slice(0, 1))
+            compared(which=slice(0, 1))
         ),
         "a loop that writes too few tokens, or none, is wrong too: look at the length": (
-            _compared(counted=False)
+            compared(counted=False)
         ),
     }
     praise = "every loop with another prediction, another token or another length is found"
-    return judge(
-        attempt, reference=solution_is_right, cases=_cases(), mistakes=mistakes, praise=praise, say=_said
-    )
+    return judge(attempt, reference=compared(), cases=cases, mistakes=mistakes, praise=praise, say=_said)
 
 
 def _said(got: Any, right: bool) -> str:
@@ -140,6 +140,23 @@ def _likeliest_alike(one: Tensor, other: Tensor) -> bool:
     return torch.equal(one.argmax(dim=-1), other.argmax(dim=-1))
 
 
+def _read(model: TransformerLM, text: Tensor, window: int | None) -> Tensor:
+    """Return what a model predicts after each token of a text [seg vocab]."""
+    with torch.no_grad():
+        log_probs, _ = model(rearrange(text, "seg -> 1 seg"), window=window)
+    return log_probs[0]
+
+
+def _each_once(model: TransformerLM) -> Callable[[TransformerLM, Tensor, int | None], Tensor]:
+    """Return ``_read`` of this model, which reads each text once for each window."""
+
+    @cache
+    def read(text: tuple[int, ...], window: int | None) -> Tensor:
+        return _read(model, torch.tensor(text), window)
+
+    return lambda same_model, text, window: read(tuple(text.tolist()), window)
+
+
 def _compared(
     *,
     shift: int = 0,
@@ -150,6 +167,7 @@ def _compared(
     counted: bool = True,
     window: int | None = 1,
     written_only: bool = False,
+    read: Callable[[TransformerLM, Tensor, int | None], Tensor] = _read,
 ) -> Callable[..., bool]:
     """Return the test with one step of it as given."""
 
@@ -159,11 +177,9 @@ def _compared(
         if len(written) != length and counted:
             return False
         text, first = torch.cat([prompt, written]), len(prompt) - 1 + shift
-        with torch.no_grad():
-            seen = None if window is None else mem_len + window
-            log_probs, _ = model(rearrange(text, "seg -> 1 seg"), window=seen)
-        right = log_probs[0, first : first + len(written)]
-        if part is not None and not same(predicted, log_probs[0, len(prompt) + part[0] : part[1]]):
+        log_probs = read(model, text, None if window is None else mem_len + window)
+        right = log_probs[first : first + len(written)]
+        if part is not None and not same(predicted, log_probs[len(prompt) + part[0] : part[1]]):
             return False
         predicted = predicted[: len(right)]
         taken = torch.equal(right.argmax(dim=-1), written[: len(right)])
