@@ -1,4 +1,4 @@
-"""What the cells of a notebook ask for first: the source of a piece, the device, and the profile."""
+"""Helpers of a notebook's cells: the source of a piece, the device, and the profile."""
 
 import inspect
 import os

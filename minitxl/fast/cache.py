@@ -1,4 +1,4 @@
-"""What a key-value cache holds, and how its parts grow when a segment is read."""
+"""The data of a key-value cache, and how its parts grow when a segment is read."""
 
 from dataclasses import dataclass, replace
 

@@ -9,7 +9,7 @@ holds the model in its fast form; ``step`` takes the model again, and refuses th
 step writes into the buffers of the cache it is given, so only the newest cache of a text is valid, and
 none is valid once a weight has changed. Everything runs in evaluation mode and without gradients.
 
-Module ``fast.cache`` has what a cache holds, ``fast.cached_model`` the model that reads a segment with it.
+Module ``fast.cache`` has the data of a cache, ``fast.cached_model`` the model that reads a segment with it.
 
 On a CUDA GPU, once memory is full and several steps had the same shapes, the next one is captured as a CUDA
 graph. The cache then holds the graph, and further steps of these shapes replay it.

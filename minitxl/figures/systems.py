@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from matplotlib.colors import to_hex, to_rgb
+
 from minitxl.figures.picture import BLUE, GREEN, ORANGE, PURPLE
 
 DARK = 7
@@ -137,8 +139,7 @@ def named(text: str) -> System | None:
 
 def luminance(colour: str) -> float:
     """Return the relative luminance of a colour "#rrggbb", from 0 for black to 1 for white."""
-    channels = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
-    linear = [one / 12.92 if one <= 0.04045 else ((one + 0.055) / 1.055) ** 2.4 for one in channels]
+    linear = [one / 12.92 if one <= 0.04045 else ((one + 0.055) / 1.055) ** 2.4 for one in to_rgb(colour)]
     return sum(weight * one for weight, one in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
 
 
@@ -149,8 +150,8 @@ def contrast(colour: str) -> float:
 
 def mixed(colour: str, grey: int, share: float) -> str:
     """Return a colour of which this share is a grey of 0, black, to 255, white."""
-    channels = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
-    return "#" + "".join(f"{round((1 - share) * one + share * grey):02X}" for one in channels)
+    red, green, blue = ((1 - share) * one + share * grey / 255 for one in to_rgb(colour))
+    return to_hex((red, green, blue))
 
 
 def ink(colour: str) -> str:

@@ -4,18 +4,11 @@ from xml.etree import ElementTree
 
 import pytest
 from matplotlib.figure import Figure
+from support.drawn import DRAWN, FIGURES
 
 from minitxl import figures
 from minitxl.experiments.shared import results
 from minitxl.figures import picture, systems
-
-FIGURES = Path(__file__).parents[2] / "figures"
-DRAWN = {
-    draw.__name__: (name, draw)
-    for name, all_of_it in figures.OF_RESULT.items()
-    for draw in all_of_it
-    if draw is not figures.mechanism
-}
 
 
 def drawn_again(name: str) -> figures.Picture:

@@ -5,7 +5,6 @@ The two layouts are drawn, and matplotlib's own boxes of the texts that it drew 
 
 from dataclasses import dataclass
 from itertools import combinations, pairwise
-from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
@@ -15,19 +14,12 @@ from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
+from support.drawn import DRAWN, FIGURES
 
-from minitxl import figures
 from minitxl.experiments.shared import results
 from minitxl.figures import Picture
 from minitxl.figures.picture import PHONE, STYLE, drawing, for_phones, panels
 
-FIGURES = Path(__file__).parents[2] / "figures"
-DRAWN = {
-    draw.__name__: (name, draw)
-    for name, all_of_it in figures.OF_RESULT.items()
-    for draw in all_of_it
-    if draw is not figures.mechanism
-}
 SCREEN, SLIDE = 390 - 2 * 16, (1280, 720)
 """Pixels: of a phone, what a page's margins leave of its width; of a slide, both sides."""
 LEAST = {"phone": 7, "slide": 14}

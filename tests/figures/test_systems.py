@@ -3,7 +3,6 @@
 import re
 from itertools import combinations
 from math import dist
-from pathlib import Path
 
 import pytest
 from matplotlib.axes import Axes
@@ -12,20 +11,13 @@ from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 from numpy import array, clip
+from support.drawn import DRAWN, FIGURES
 
-from minitxl import figures
 from minitxl.experiments import demo
 from minitxl.experiments.shared import results
 from minitxl.figures import systems
 from minitxl.figures.training import curves
 
-FIGURES = Path(__file__).parents[2] / "figures"
-DRAWN = {
-    draw.__name__: (name, draw)
-    for name, all_of_it in figures.OF_RESULT.items()
-    for draw in all_of_it
-    if draw is not figures.mechanism
-}
 SYSTEMS = {**systems.SYSTEMS, **systems.PEERS}
 NAMING = {
     "ablation", "ablation_lengths", "absolute_positions", "bench", "bench_generation", "bench_memory",

@@ -53,10 +53,10 @@ def check_write_cached(attempt: Callable[..., Any]) -> Verdict:
             split="mem (dim head) -> head mem dim"
         ),
         "the cache is empty after the prompt: project the states that its reading has returned": with_(
-            kept=0
+            keep=lambda room, seg: 0
         ),
         "the cache holds the whole prompt: it keeps the last mem_len tokens, as extend does": with_(
-            kept=None
+            keep=lambda room, seg: seg
         ),
         "the first states of the prompt are kept: keep the last mem_len": with_(last=False),
         "the cache is one token too short: it keeps the last mem_len": (
@@ -127,7 +127,7 @@ def _write(
     swapped: bool = False,
     own: bool = True,
     split: str = "mem (head dim) -> head mem dim",
-    kept: int | None = -1,
+    keep: Callable[[int, int], int] = lambda room, seg: room,
     last: bool = True,
     shorter: int = 0,
     grows: bool = True,
@@ -143,7 +143,7 @@ def _write(
     with torch.no_grad():
         seen = None if window is None else mem_len + window
         log_probs, states = model(rearrange(prompt, "seg -> 1 seg"), window=seen)
-        most = {-1: room, None: len(prompt), 0: 0}[kept]
+        most = keep(room, len(prompt))
         memory = extend(None, states, mem_len=most) if last else states[:, :, :most]
         cache = []
         for block, h in zip(blocks_of(model), memory, strict=True):

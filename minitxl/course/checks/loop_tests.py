@@ -193,9 +193,8 @@ def _compared(
 def _second(model: TransformerLM, prompt: Tensor, length: int, mem_len: int) -> Tensor:
     """Return a text whose last token is the second in likelihood."""
     written = solution_generate(model, prompt, length, mem_len)
-    with torch.no_grad():
-        log_probs, _ = model(rearrange(torch.cat([prompt, written]), "seg -> 1 seg"), window=mem_len + 1)
-    return torch.cat([written[:-1], log_probs[0, -2].topk(2).indices[1:]])
+    log_probs = _read(model, torch.cat([prompt, written]), mem_len + 1)
+    return torch.cat([written[:-1], log_probs[-2].topk(2).indices[1:]])
 
 
 LOOPS: tuple[Loop, ...] = (

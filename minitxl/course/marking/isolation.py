@@ -54,11 +54,11 @@ class Sandbox:
         if self.container is not None:
             program, name = self.container
             words = (program, "inspect", "--format", "{{.State.Pid}}", name)
-            told = subprocess.run(words, capture_output=True, text=True, check=False).stdout.strip()
+            pid = subprocess.run(words, capture_output=True, text=True, check=False).stdout
             with suppress(psutil.Error, ValueError):
-                found = psutil.Process(int(told))
-                if found.cmdline()[-1:] == [INSIDE]:
-                    return found
+                worker = psutil.Process(int(pid))
+                if worker.cmdline()[-1:] == [INSIDE]:
+                    return worker
         return psutil.Process(self.process.pid)
 
     def end(self) -> None:
@@ -149,9 +149,9 @@ def strongest(asked: str | None = None) -> Isolation:
             return found
     for program in CONTAINERS if asked in (None, "container") else ():
         if shutil.which(program) and _runs((program, "image", "inspect", IMAGE)):
-            found = container(program)
-            if _runs((*found.command[:-1], "-c", "pass")):
-                return found
+            isolation = container(program)
+            if _runs((*isolation.command[:-1], "-c", "pass")):
+                return isolation
     if asked in (None, "none"):
         return none()
     raise ValueError(f"isolation must be one that runs here, got {json.dumps(asked)}")

@@ -93,8 +93,8 @@ def _found(rows: Sequence[Data], reference: str) -> str:
             / row["systems"][reference]["megabytes"]["median"]
             for row in rows
         ]
-        held = _between([100 * one for one in shares], 0)
-        return f"A training step of minitxl holds {held} % of the memory of the {_name(reference)}"
+        per_cent = _between([100 * one for one in shares], 0)
+        return f"A training step of minitxl holds {per_cent} % of the memory of the {_name(reference)}"
     doing = {"training": "trains", "cached evaluation": "evaluates", "generation": "writes"}
     speeds: dict[str, list[float]] = {}
     for row in rows:

@@ -1,4 +1,4 @@
-"""Where Transformer-XL and rotary positions look with a longer memory than in training."""
+"""Attention of Transformer-XL and rotary positions over a longer memory than in training."""
 
 from minitxl.figures.marks import in_per_cent
 from minitxl.figures.picture import Data, Picture, drawing, fitted, legend_outside, panels
