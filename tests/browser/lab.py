@@ -169,7 +169,8 @@ class Lab:
         self.page.evaluate("jupyterapp.shell.currentWidget.sessionContext.shutdown()")
 
 
-def complaints(panel: Locator) -> Locator:
-    """Errors of cells, and what was written to stderr."""
+def complaints(panel: Locator) -> list[str]:
+    """What cells raised, and what was written to stderr."""
     kinds = ("error", "stderr")
-    return panel.locator(", ".join(f"[data-mime-type='application/vnd.jupyter.{kind}']" for kind in kinds))
+    shown = ", ".join(f"[data-mime-type='application/vnd.jupyter.{kind}']" for kind in kinds)
+    return panel.locator(shown).all_inner_texts()
