@@ -7,17 +7,10 @@ import torch
 
 from minitxl.adaptive import Partition
 from minitxl.config import ModelConfig
-from minitxl.model import TransformerLM
 from minitxl.training.config import TrainConfig
 
 PRODUCTS = {"absolute": 2, "shaw": 2, "xl": 3, "rotary": 2, "alibi": 2, "t5": 2}
 """Dot products for each pair of query and key: q·k and α·v are two, and XL's q·r is the third."""
-
-
-def parameters(model: ModelConfig) -> int:
-    """Return the number of learned parameters."""
-    with torch.device("meta"):
-        return sum(parameter.numel() for parameter in TransformerLM(model).parameters())
 
 
 def layer_operations(

@@ -9,11 +9,11 @@ from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from minitxl.analysis.flops import clusters, parameters, partition
+from minitxl.analysis.flops import clusters, partition
 from minitxl.config import ModelConfig
 from minitxl.fast import to_fast
-from minitxl.model import TransformerLM
 from minitxl.training.config import TrainConfig
+from minitxl.training.sizes import parameter_count, skeleton
 
 FLOAT = 4
 """Bytes of a number: weights, gradients, and all that is kept, in float32."""
@@ -42,7 +42,7 @@ def held(model: ModelConfig, train: TrainConfig, *, parts: int) -> dict[str, int
     ``buckets`` are those in which gradients are sent, ``average`` the averaged weights, ``states``
     what the next memory is made of.
     """
-    weights, share = parameters(model) * FLOAT, replace(train, batch=train.batch // parts)
+    weights, share = parameter_count(model) * FLOAT, replace(train, batch=train.batch // parts)
     return {
         "weights": weights,
         "gradients": weights,
@@ -63,7 +63,7 @@ def layer_bytes(model: ModelConfig, train: TrainConfig) -> int:
     """
     alone = replace(model, n_layer=1, attention_dropout=0.0)
     with torch.device("meta"):
-        (block,) = to_fast(TransformerLM(alone)).blocks
+        (block,) = to_fast(skeleton(alone)).blocks
         x = torch.empty(train.batch, train.seg_len, model.d_model, requires_grad=True)
         memory = torch.empty(train.batch, train.mem_len, model.d_model)
     options = {"window": train.window, "clamp_len": train.clamp_len}

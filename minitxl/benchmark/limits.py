@@ -20,8 +20,8 @@ from minitxl.config import ModelConfig
 from minitxl.experiments.shared.runner import rounded
 from minitxl.fast.cpu_attention import BLOCK
 from minitxl.fast.linear import ONEDNN, onednn_linear
-from minitxl.model import TransformerLM
 from minitxl.training.config import TrainConfig
+from minitxl.training.sizes import skeleton
 
 Times = Mapping[str, Sequence[float]]
 
@@ -92,9 +92,8 @@ def bytes_read(size: Size, precision: Precision = "float32") -> int:
     The cache holds the keys, values and projected distances of the memory; so the weights that project
     distances are not read.
     """
-    with torch.device("meta"):
-        model = TransformerLM(config(size))
-    weights = sum(weight.numel() for name, weight in model.named_parameters() if ".W_kR." not in name)
+    named = skeleton(config(size)).named_parameters()
+    weights = sum(weight.numel() for name, weight in named if ".W_kR." not in name)
     wide = size.n_layer * size.mem_len * size.n_head * size.d_head
     return BYTES[precision] * (weights + 2 * size.batch * wide + wide)
 

@@ -24,7 +24,7 @@ import torch
 from torch import distributed
 from torch.multiprocessing.spawn import spawn
 
-from minitxl.analysis.flops import parameters, step_operations
+from minitxl.analysis.flops import step_operations
 from minitxl.analysis.saved_tensors import FLOAT, held
 from minitxl.config import ModelConfig
 from minitxl.data.batching import ContiguousBatches
@@ -34,6 +34,7 @@ from minitxl.pretrained.presets import FOR_ONE_CORE, PRESETS
 from minitxl.training import loop
 from minitxl.training.checkpoints import model_config, train_config
 from minitxl.training.config import TrainConfig
+from minitxl.training.sizes import parameter_count
 
 SEEDS = [0]
 QUICK = {"enwik8-base": 1, "wikitext103-base": 10, "penn-treebank": 20}
@@ -212,8 +213,8 @@ def _row(
     """Return a preset; one that was not timed runs at the rate of that which is nearest in size."""
     model, train = _preset(settings, name)
     assumed = settings["assumed"]["teraflops"] * settings["assumed"]["utilisation"] * TERA
-    step, numbers = step_operations(model, train), parameters(model)
-    sizes = {other: parameters(_preset(settings, other)[0]) for other in settings["timed"]}
+    step, numbers = step_operations(model, train), parameter_count(model)
+    sizes = {other: parameter_count(_preset(settings, other)[0]) for other in settings["timed"]}
     like = min(sizes, key=lambda other: max(sizes[other] / numbers, numbers / sizes[other]))
     measured = max(one["operations_per_second"] for one in timed if one["preset"] == like)
     rates = {"measured": measured, "assumed": assumed}

@@ -19,6 +19,7 @@ from minitxl.config import ModelConfig
 from minitxl.fields import Rules, checked, flag, number, optional, sequence, whole
 from minitxl.model import TransformerLM
 from minitxl.training.checkpoints import MODEL, copy_model_tensors
+from minitxl.training.sizes import skeleton
 
 ClusterOrder = Literal["original", "released"]
 """Rows of cluster_weight: last cluster first in the original PyTorch code; first cluster
@@ -93,9 +94,8 @@ def model_of(config: ModelConfig, state: Mapping[str, Any], *, cluster_order: Cl
         raise ValueError(
             f"the weights must hold tensors of {config.n_layer} layers, got {len(given)} tensors"
         )
-    with torch.device("meta"):  # shapes are compared before memory is asked for
-        skeleton = TransformerLM(config)
-    originals, tied = original_parts(skeleton), _tied_names(skeleton)
+    shapes = skeleton(config)  # they are compared before memory is asked for
+    originals, tied = original_parts(shapes), _tied_names(shapes)
     tensors = {}
     for ours, original in originals.items():
         same = [name for name in (original.name, *tied.get(original.name, ())) if name in given]
@@ -105,7 +105,7 @@ def model_of(config: ModelConfig, state: Mapping[str, Any], *, cluster_order: Cl
             )
             hint = f"; names may not begin with {under[0]}" if under else ""
             raise ValueError(f"tensor {original.name} is missing from the weights{hint}")
-        rows, *width = skeleton.get_parameter(ours).shape
+        rows, *width = shapes.get_parameter(ours).shape
         whole = (rows * original.parts, *width)
         for name in same:
             if given[name].shape != whole:

@@ -21,6 +21,7 @@ from minitxl.pretrained import original, torch_files
 from minitxl.pretrained.hub import CONFIG, SMALL, VOCABULARIES, WEIGHTS, WORDS, folder_of
 from minitxl.pretrained.port_keys import OTHERS
 from minitxl.training.checkpoints import tensor_digest
+from minitxl.training.sizes import skeleton
 
 CONFIG_BYTES = 2**20
 """Size of a config.json that is read, at most."""
@@ -70,8 +71,7 @@ def load_released(path_or_repo: str | Path) -> tuple[TransformerLM, EvaluateConf
     with naming(path):
         _check_keys(content)
         config = original.original_config(_original_keys(settings))
-        with torch.device("meta"):
-            TransformerLM(config)  # so that what its clusters can't be is said of this file
+        skeleton(config)  # so that what its clusters can't be is said of this file
         memory = settings["mem_len"]
         window = memory if settings["same_length"] and memory else None
         evaluate = EvaluateConfig(seg_len=128, mem_len=memory, window=window)

@@ -1,9 +1,11 @@
-"""The memory that a training needs, computed from its settings before any of it is allocated."""
+"""The size of a model and the memory that a training needs, computed before any of it is allocated."""
 
 import os
 from dataclasses import replace
+from typing import Any
 
 import torch
+from torch.overrides import TorchFunctionMode
 
 from minitxl.config import ModelConfig
 from minitxl.model import TransformerLM
@@ -13,6 +15,12 @@ NUMBERS_PER_PARAMETER = 4
 """The weight, its gradient, and Adam's two moments."""
 BYTES = 4
 """Of a number in float32."""
+
+
+def skeleton(config: ModelConfig) -> TransformerLM:
+    """Return a model whose parameters have shapes and no numbers: they are on the device ``meta``."""
+    with torch.device("meta"), _NothingDrawn():
+        return TransformerLM(config)
 
 
 def parameter_count(config: ModelConfig) -> int:
@@ -38,8 +46,7 @@ def check_memory(config: ModelConfig, settings: TrainConfig, *, lane: int, devic
 
 
 def _count(config: ModelConfig) -> int:
-    with torch.device("meta"):
-        return sum(parameter.numel() for parameter in TransformerLM(config).parameters())
+    return sum(parameter.numel() for parameter in skeleton(config).parameters())
 
 
 def _available(device: torch.device) -> int | None:
@@ -50,3 +57,18 @@ def _available(device: torch.device) -> int | None:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (ValueError, OSError, AttributeError):
         return None
+
+
+class _NothingDrawn(TorchFunctionMode):
+    """Leaves as they are the tensors that ``torch.nn.init`` would fill.
+
+    To draw numbers for the device ``meta``, PyTorch imports its compiler, which takes more than a second.
+    """
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if getattr(func, "__module__", None) == torch.nn.init.__name__:
+            return kwargs["tensor"] if "tensor" in kwargs else args[0]
+        return func(*args, **kwargs)

@@ -6,15 +6,13 @@ import pytest
 import torch
 
 from minitxl.data.batching import ContiguousBatches
-from minitxl.model import TransformerLM
 from minitxl.pretrained import presets
 from minitxl.training import loop
+from minitxl.training.sizes import parameter_count
 
 
 def millions(preset: presets.Preset) -> float:
-    with torch.device("meta"):
-        model = TransformerLM(preset.model)
-    return sum(parameter.numel() for parameter in model.parameters()) / 1e6
+    return parameter_count(preset.model) / 1e6
 
 
 def tied(preset: presets.Preset) -> presets.Preset:

@@ -9,7 +9,7 @@ from minitxl.data.batching import ContiguousBatches
 from minitxl.training import checkpoints, loop, saved_run
 from minitxl.training.run_info import RunInfo
 from minitxl.training.saved_run import resume, save
-from minitxl.training.sizes import parameter_count
+from minitxl.training.sizes import parameter_count, skeleton
 
 
 def whole_and_resumed(settings, stop, path):
@@ -141,7 +141,11 @@ def test_a_description_that_no_run_has_is_refused_with_its_file(change, sentence
 @pytest.mark.parametrize("config", [{}, {"n_layer": 7, "attention": "absolute", "positions": "per-layer"}])
 def test_parameters_are_counted_without_making_any(config):
     config = small_config(**config)
-    run = loop.start(config, SETTINGS)
+    run, shapes = loop.start(config, SETTINGS), skeleton(config)
+    assert [(name, one.shape) for name, one in shapes.named_parameters()] == [
+        (name, one.shape) for name, one in run.model.named_parameters()
+    ]
+    assert all(one.is_meta for one in shapes.parameters())
     assert parameter_count(config) == sum(one.numel() for one in run.model.parameters())
     assert parameter_count(replace(config, d_model=2**20, d_inner=2**20, n_layer=1000)) > 2**50
 

@@ -34,6 +34,7 @@ from minitxl.training.config import TrainConfig
 from minitxl.training.loop import Record
 from minitxl.training.optimizer import optimizer_step
 from minitxl.training.schedules import learning_rate
+from minitxl.training.sizes import parameter_count
 
 Model = TransformerLM | LSTMLM
 System = Literal["xl_memory", "shaw_memory", "xl", "absolute", "lstm"]
@@ -139,8 +140,7 @@ def of_equal_size(base: ModelConfig, attention: Any) -> ModelConfig | LSTMConfig
     """Return the configuration of this attention, or of an LSTM if it is None, about as large as ``base``."""
     if attention is not None:
         return equal_parameters(replace(base, attention=attention))
-    with torch.random.fork_rng(devices=[]), torch.device("meta"):
-        size = sum(p.numel() for p in TransformerLM(equal_parameters(base)).parameters())
+    size = parameter_count(equal_parameters(base))
     return config_near(size, vocab_size=base.vocab_size, dropout=base.dropout)
 
 
