@@ -9,7 +9,8 @@ order, one idea a file:
     relative_shift   scores by distance become scores by key (Appendix B)
     attention        multi-head attention, Shaw's, and Transformer-XL's
     memory           segment recurrence: ``extend``, and how far it reaches. The model returns its states, and
-                     the caller extends: ``training.loop.train_step``
+                     the caller extends: ``training.loop.train_step``. No gradient enters the memory:
+                     ``extend`` detaches, and ``training.segment_loss`` detaches the states before
     adaptive         embedding and softmax for large vocabularies
     config, model    the settings, and the language model of all these parts
     later_attention  what came after: rotary, ALiBi's and T5's positions

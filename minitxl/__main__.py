@@ -13,7 +13,7 @@ from typing import Annotated, Any, NoReturn, TextIO, cast
 import tyro
 
 from minitxl.commands import original_options
-from minitxl.commands.allocator import keep_memory
+from minitxl.commands.allocator import keep_freed_ram
 from minitxl.commands.errors import RefusedFlagError
 from minitxl.commands.streams import Enduring, discard, open_streams, readable_width
 from minitxl.files import in_words
@@ -42,7 +42,7 @@ def main(arguments: list[str] | None = None) -> None:
     open_streams()
     words = sys.argv[1:] if arguments is None else arguments
     try:
-        keep_memory()
+        keep_freed_ram()
         _run(_parsed(words), endures=words[:1] != ["generate"])
         sys.stdout.flush()
     except BrokenPipeError:

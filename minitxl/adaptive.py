@@ -117,8 +117,8 @@ class AdaptiveEmbedding(nn.Module):
                 for cluster, first_id in enumerate(self.partition.starts)
             ]
             cluster_order, _ = pack(by_cluster, "* model")
-            text_order = clusters.argsort(stable=True).argsort()  # the inverse of the order by cluster
-            embedded = cluster_order[text_order]
+            token_order = clusters.argsort(stable=True).argsort()  # the inverse of the order by cluster
+            embedded = cluster_order[token_order]
         return rearrange(embedded, "(batch seg) model -> batch seg model", **parse_shape(tokens, "batch seg"))
 
     def _look_up(self, table: int, ids: Int[Tensor, " token"]) -> Float[Tensor, "token model"]:

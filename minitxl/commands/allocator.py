@@ -18,8 +18,8 @@ TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3
 KEPT, ASKED_FOR_APART = 2_000_000_000, 1_000_000_000
 
 
-def keep_memory() -> bool:
-    """Have freed memory kept for the next tensor; return True if the C library does so."""
+def keep_freed_ram() -> bool:
+    """Have freed RAM kept for the next tensor; return True if the C library does so."""
     chosen = os.environ.get(VARIABLE, "keep")
     if chosen not in ("keep", "system"):
         raise ValueError(f"{VARIABLE} must be keep or system, got {chosen}")

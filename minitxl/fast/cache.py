@@ -29,7 +29,7 @@ class Cache:
     """Distance beyond which all keys count as equally far."""
     buffers: Float[Tensor, "layer 2 batch head room dim"]
     """Keys and values of every layer."""
-    key_mask: Bool[Tensor, "batch mem"] | None
+    memory_mask: Bool[Tensor, "batch mem"] | None
     """False for a token of the memory that is masked for every query; None if none is."""
     r: Float[Tensor, "layer head dist dim"]
     """W_kR R of every layer for the distances dist-1 … 0; empty but for attention "xl"."""
@@ -67,11 +67,11 @@ def extended_mask(
     cache: Cache, tokens: Tokens, key_mask: Bool[Tensor, "batch seg"] | None
 ) -> Bool[Tensor, "batch key"] | None:
     """Return the key mask of memory and segment; None if neither has one."""
-    if cache.key_mask is None and key_mask is None:
+    if cache.memory_mask is None and key_mask is None:
         return None
     length = cache.end - cache.begin
     ones = tokens.new_ones(len(tokens), length + tokens.shape[1], dtype=torch.bool)
-    past = ones[:, :length] if cache.key_mask is None else cache.key_mask
+    past = ones[:, :length] if cache.memory_mask is None else cache.memory_mask
     return torch.cat([past, ones[:, length:] if key_mask is None else key_mask], dim=1)
 
 

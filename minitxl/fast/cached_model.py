@@ -43,9 +43,9 @@ def read_segment(
         attended = _attention(block.attention, entering, buffers, r, angles, joined_qkv, options)
         x = block.after_attention(x, attended)
     begin = max(cache.begin, end - cache.mem_len)
-    mem_mask = None if mask is None else mask[:, begin - cache.begin :]
+    memory_mask = None if mask is None else mask[:, begin - cache.begin :]
     return model.drop(model.final_norm(x)), replace(
-        cache, key_mask=mem_mask, begin=begin, end=end, tokens_read=cache.tokens_read + tokens.shape[1]
+        cache, memory_mask=memory_mask, begin=begin, end=end, tokens_read=cache.tokens_read + tokens.shape[1]
     )
 
 

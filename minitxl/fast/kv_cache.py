@@ -61,7 +61,7 @@ def start(
         window,
         c.clamp_len if clamp_len is None else clamp_len,
         buffers=weight.new_empty(c.n_layer, 2, batch, c.n_head, 0, c.d_head, dtype=dtype),
-        key_mask=None,
+        memory_mask=None,
         r=weight.new_empty(c.n_layer, c.n_head, 0, c.d_head, dtype=dtype),
         joined_qkv=tuple(
             joined((one.W_q, key_projection(one), one.W_v), rows=batch)
@@ -143,14 +143,14 @@ def _captured(cache: Cache, ids: tuple[Tokens, ...]) -> Cache:
     ids = tuple(one.clone() for one in ids)
     buffers = cache.buffers[..., cache.begin : cache.end, :]
     buffers = torch.cat([buffers, buffers.new_zeros(*buffers.shape[:4], seg, buffers.shape[5])], dim=4)
-    mask = None if cache.key_mask is None else cache.key_mask.clone()
-    cache = replace(cache, buffers=buffers, key_mask=mask, begin=0, end=length)
+    mask = None if cache.memory_mask is None else cache.memory_mask.clone()
+    cache = replace(cache, buffers=buffers, memory_mask=mask, begin=0, end=length)
 
     def one_step() -> Tensor:
         output, after = _compute(cache, ids, None)
         buffers[..., :length, :] = buffers[..., seg:, :].clone()
         if mask is not None:
-            mask.copy_(after.key_mask)
+            mask.copy_(after.memory_mask)
         return output
 
     state = [buffers] if mask is None else [buffers, mask]

@@ -71,7 +71,7 @@ class Run:
     """A ``SegmentLoss`` of the model, its gradients averaged over all processes."""
     accumulate: int
     """Parts into which a step divides its lanes, to need less RAM."""
-    tokens: int = 0
+    tokens_read: int = 0
     """Tokens read by all processes together since step 0."""
     progress: Progress = field(default_factory=Progress)
 
@@ -185,7 +185,7 @@ def train_step(run: Run, segments: ContiguousBatches) -> Record:
     """Train on the next segment of every lane, and return the record; each epoch starts without memory."""
     began, settings = time.perf_counter(), run.settings
     step_tokens, n_segment = settings.batch * settings.seg_len, len(segments)
-    index = run.tokens // step_tokens % n_segment  # of a run resumed with another batch too
+    index = run.tokens_read // step_tokens % n_segment  # of a run resumed with another batch too
     memory = run.memory if index and run.memory is not None else run.model.empty_memory(len(segments.lanes))
     run.optimizer.zero_grad()
     with _own_randomness(run):
@@ -199,7 +199,7 @@ def train_step(run: Run, segments: ContiguousBatches) -> Record:
     norm = optimizer_step(run.model, run.optimizer, rate=rate, clip=settings.clip)
     run.memory = extend(memory, states, mem_len=settings.mem_len)
     run.step += 1
-    run.tokens += step_tokens
+    run.tokens_read += step_tokens
     if run.average is not None and run.step > (settings.average_from or 0):
         run.average.update_parameters(run.model)
     return Record(run.step, bits, rate, norm, step_tokens, time.perf_counter() - began)

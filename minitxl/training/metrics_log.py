@@ -78,7 +78,7 @@ class Meter:
         bits = progress.unlogged_bits / progress.unlogged_steps
         line = Line(
             record.step,
-            self.run.tokens / self.tokens_per_epoch,
+            self.run.tokens_read / self.tokens_per_epoch,
             bits,
             record.learning_rate,
             record.gradient_norm,

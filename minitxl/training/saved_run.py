@@ -99,7 +99,7 @@ def resume(
     own = described.train
     settings = own if settings is None else settings
     run = start(described.model, settings, device=device, accumulate=accumulate)
-    run.step, run.tokens, run.progress = described.step, described.tokens, described.progress
+    run.step, run.tokens_read, run.progress = described.step, described.tokens, described.progress
     with fields.naming(path):
         _copy_state(tensors, run, with_memory=settings.batch == own.batch)
     return run
@@ -138,5 +138,5 @@ def _about(run: Run, info: RunInfo) -> dict[str, Any]:
         "info": asdict(info),
         "progress": asdict(run.progress),
         "step": run.step,
-        "tokens": run.tokens,
+        "tokens": run.tokens_read,
     }

@@ -289,7 +289,7 @@ def test_a_batch_changes_and_the_memory_is_emptied(here, capsys):
     assert "batch: 4 → 8" in capsys.readouterr().out
     run = last(here / "words")
     assert (run.step, run.memory.shape[1]) == (12, 8)
-    assert run.tokens == 6 * 4 * 8 + 6 * 8 * 8
+    assert run.tokens_read == 6 * 4 * 8 + 6 * 8 * 8
     changes = json.loads((here / "words" / "config.json").read_text())["info"]["changes"]
     assert changes == ["step 6: batch: 4 → 8", "step 6: steps: 6 → 12"]
     call("train", here / "words --extend 13")

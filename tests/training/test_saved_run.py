@@ -32,7 +32,7 @@ def test_a_run_resumed_from_any_step_ends_bit_identical(stop, tmp_path):
     assert_same_weights(weights(whole), weights(resumed))
     assert torch.equal(whole.memory, resumed.memory)
     assert resumed.step == 12
-    assert resumed.tokens == 12 * 3 * 4
+    assert resumed.tokens_read == 12 * 3 * 4
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,7 @@
-"""Marks submissions: the parent decides, and a sandboxed worker computes.
+"""Marks submissions: a judge decides, and a sandboxed worker computes.
+
+``course.grading`` says what a graded cell is worth, ``course.verdicts`` compares one function with its
+reference, and this folder does both for functions that nobody trusts. The files:
 
 worker, frames, variants: all that the sandbox holds; isolation: the sandbox; remote, replay: a
 submission's function, called there and run here; judge: one submission; notebooks: their cells,
