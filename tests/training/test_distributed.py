@@ -38,18 +38,15 @@ def four(tmp_path_factory):
 
 @pytest.mark.parametrize("case", CASES)
 def test_processes_share_the_batch_and_get_the_losses_and_weights_of_one(case, alone, four):
-    assert_as_one(case, alone[case], four)
-
-
-def assert_as_one(case, expected, together):
-    for rank, found in enumerate(each[case] for each in together):
+    expected = alone[case]
+    for rank, found in enumerate(each[case] for each in four):
         for name in ("bits", "norms", "valid", "valid at"):
             assert found[name] == pytest.approx(expected[name], rel=0, abs=1e-10), (rank, name)
         torch.testing.assert_close(found["weights"], expected["weights"], rtol=0, atol=1e-10)
         torch.testing.assert_close(found["memory"], expected["memory"], rtol=0, atol=1e-10)
-        assert found["own memory"] == 8 // len(together)
+        assert found["own memory"] == 8 // len(four)
         assert found["tokens"] == expected["tokens"] == [8 * 5] * 9
-    for one, other in pairwise(together):
+    for one, other in pairwise(four):
         assert all(torch.equal(one[case]["weights"][n], w) for n, w in other[case]["weights"].items())
 
 
@@ -137,13 +134,13 @@ def free_port():
         return one.getsockname()[1]
 
 
-def nodes(words):
-    """Start one process on each of two machines, which are both this one, and return their torchruns."""
+def two_machines(folder, text):
+    """Start a process of a training on each of two machines, which are both this one; return their torchruns."""
     rendezvous = f"--nnodes 2 --rdzv-id test --rdzv-backend c10d --rdzv-endpoint 127.0.0.1:{free_port()}"
     torchrun = [*TORCHRUN[:-1], *rendezvous.split(), "--local-addr", "127.0.0.1", "--nproc-per-node", "1"]
     return [
         subprocess.Popen(
-            [*torchrun, *words],
+            [*torchrun, *training(folder, text)],
             env=ONE_THREAD,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -158,18 +155,9 @@ def said(process):
     return process.communicate(timeout=120)[0]
 
 
-def test_two_machines_get_the_losses_and_weights_of_one_process(alone, tmp_path):
-    for process in nodes(["tests/training/ranks_at_work.py", str(tmp_path)]):
-        output = said(process)  # of who ends later, perhaps a warning that the other is gone
-        assert process.returncode == 0, output
-    together = [torch.load(tmp_path / f"{rank}.pt") for rank in range(2)]
-    for case, expected in alone.items():
-        assert_as_one(case, expected, together)
-
-
 def test_a_training_whose_machine_is_killed_goes_on_to_the_same_bytes(text, whole, tmp_path):
     folder = tmp_path / "run"
-    staying, killed = nodes(training(folder, text))
+    staying, killed = two_machines(folder, text)
     wait_for_a_checkpoint(folder)
     for child in psutil.Process(killed.pid).children(recursive=True):
         child.kill()
@@ -179,6 +167,6 @@ def test_a_training_whose_machine_is_killed_goes_on_to_the_same_bytes(text, whol
     assert staying.returncode != 0
     reached = saved_run.resume(run_folder.newest(folder)).step
     assert 0 < reached < 150
-    again = [said(process) for process in nodes(training(folder, text))]
+    again = [said(process) for process in two_machines(folder, text)]
     assert "".join(again).count(f"at step {reached} of 150") == 1
     assert run_folder.newest(folder).read_bytes() == whole
