@@ -135,7 +135,7 @@ def free_port():
 
 
 def two_machines(folder, text):
-    """Start a process of a training on each of two machines, which are both this one; return their torchruns."""
+    """Start a training on two machines, which are both this one, a process each; return their torchruns."""
     rendezvous = f"--nnodes 2 --rdzv-id test --rdzv-backend c10d --rdzv-endpoint 127.0.0.1:{free_port()}"
     torchrun = [*TORCHRUN[:-1], *rendezvous.split(), "--local-addr", "127.0.0.1", "--nproc-per-node", "1"]
     return [
