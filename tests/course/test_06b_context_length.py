@@ -11,13 +11,15 @@ from page import NOTEBOOKS, Page
 
 from minitxl.analysis import context_length
 from minitxl.course.checks import context_length as checks
-from minitxl.course.checks import context_mistakes, many_draws, rivals, tossing, used_context
+from minitxl.course.checks import context_mistakes, many_draws, own_context, rivals, tossing, used_context
 from minitxl.course.checks import reading_contexts as contexts
 from minitxl.experiments.shared import results
 from minitxl.figures.attention import memory_use
 from minitxl.figures.marks import label_ends
 from minitxl.figures.positions.encodings import by_place
 from minitxl.figures.recurrence import dependency_graph
+from minitxl.figures.recurrence.coin_shares import coin_shares, drawn_ranges
+from minitxl.figures.recurrence.lengths_by_seed import lengths_by_seed
 from minitxl.figures.recurrence.token_losses import token_losses
 from minitxl.memory import extend
 
@@ -301,6 +303,8 @@ def test_the_gains_of_pairs_are_drawn_a_panel_a_model():
     ("blank", "text", "check"),
     [
         ("losses-after", "losses-after-text", contexts.check_losses_after),
+        ("ecl-stub", "ecl-text", own_context.check_ecl),
+        ("drawn-stub", "drawn-text", own_context.check_drawn_anew),
         ("exercise-used-stub", "plain-answer", used_context.check_used),
         ("tossed-stub", "gain-of-nothing-text", tossing.check_tossed),
         ("tossed-curve-stub", "tossed-curve-text", tossing.check_tossed_curve),
@@ -309,6 +313,117 @@ def test_the_gains_of_pairs_are_drawn_a_panel_a_model():
 )
 def test_the_blank_s_solution_is_right_and_its_stub_blank(blank, text, check):
     PAGE.assert_folded_solution_is_right_and_stub_blank(blank, text, check)
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        own_context.solution_drawn_anew,
+        lambda losses, random: losses.index_select(
+            2, (torch.rand(losses.shape[2], generator=random) * losses.shape[2]).long()
+        ),
+        lambda losses, random: losses[
+            :, :, torch.multinomial(torch.ones(losses.shape[2]), losses.shape[2], True, generator=random)
+        ],
+    ],
+)
+def test_tokens_may_be_drawn_anew_in_several_ways(draw):
+    assert own_context.check_drawn_anew(draw).right
+
+
+def drawn_one_by_one(losses, random):
+    number = losses.shape[2]
+    drawn = [
+        [of[torch.randint(number, (number,), generator=random)] for of in contexts] for contexts in losses
+    ]
+    return torch.stack([torch.stack(some) for some in drawn])
+
+
+@pytest.mark.parametrize(
+    ("draw", "sentence"),
+    [
+        (lambda losses, random: None, "nothing here yet"),
+        (lambda losses, random: losses[..., 99], "it raised IndexError"),
+        (
+            lambda losses, random: losses[..., torch.randint(40, (20,), generator=random)],
+            "draw as many tokens",
+        ),
+        (lambda losses, random: losses + torch.randn(losses.shape, generator=random), "as they are"),
+        (lambda losses, random: losses[torch.randint(3, (3,), generator=random)], "on the last axis alone"),
+        (drawn_one_by_one, "a token's losses belong together"),
+        (lambda losses, random: losses + 0, "no token is drawn"),
+        (
+            lambda losses, random: losses[..., torch.randperm(40, generator=random)],
+            "each token is drawn once",
+        ),
+        (lambda losses, random: losses[..., torch.arange(40) // 2], "each call draws the same tokens"),
+        (
+            lambda losses, random: losses[..., torch.randint(40, (1,), generator=random).expand(40)],
+            "few tokens, each many times",
+        ),
+        (lambda losses, random: losses[..., torch.randint(1, 40, (40,), generator=random)], "token 0 of 40"),
+        (lambda losses, random: losses[..., torch.randint(39, (40,), generator=random)], "token 39 of 40"),
+        (lambda losses, random: losses[..., torch.randint(40, (40,))], "random is not used"),
+        (
+            lambda losses, random: losses.copy_(own_context.solution_drawn_anew(losses, random)),
+            "it changes the losses that it was given",
+        ),
+    ],
+)
+def test_tokens_that_are_drawn_otherwise_get_a_sentence(draw, sentence):
+    verdict = own_context.check_drawn_anew(draw)
+    assert not verdict.right
+    assert sentence in verdict.message
+
+
+def test_the_effective_context_length_is_the_package_s():
+    lengths = list(range(8, 65, 8))
+    for losses, _ in own_context._cases()[1:]:
+        by_length = {
+            c: torch.tensor([loss], dtype=torch.float64) for c, loss in zip(lengths, losses, strict=True)
+        }
+        package = context_length.effective_context_length(by_length).tokens
+        assert own_context.solution_ecl(losses, lengths) == package
+
+
+def test_each_seed_has_a_row_with_its_length():
+    models = {
+        "Transformer-XL": {"lengths": [8, 16], "loss": [2.0, 1.0], "of_seeds": [16, 8]},
+        "LSTM": {"lengths": [8, 16], "loss": [2.0, 1.5], "of_seeds": [8, 8]},
+    }
+    labels = {"title": "Both", "marks": "RECL", "tokens": "tokens", "unit": "bits"}
+    picture = lengths_by_seed({"models": models} | labels)
+    above, below = picture.figure.axes
+    assert "Transformer-XL 16 / 8 (1.00 in the end), LSTM 8 / 8 (1.50 in the end)" in picture.alt
+    assert [line.get_ydata().tolist() for line in above.lines] == [[2.0, 1.0], [2.0, 1.5]]
+    marks = [line.get_xydata().tolist()[0] for line in below.lines if line.get_marker() != "None"]
+    assert marks == [[16, 0], [8, -1], [8, -3], [8, -4]]
+    assert [text.get_text() for text in below.texts[:4]] == ["16", "8", "8", "8"]
+
+
+def test_steps_that_stand_out_are_filled():
+    models = {"Transformer-XL": [0.1, 60.0, 5.0], "LSTM": [6.0, 5.1, 90.0]}
+    picture = coin_shares({"panels": {"gain": models, "mean": models}, "places": [8, 16, 24]})
+    one, other = picture.figure.axes
+    filled, hollow = [], []
+    for line in one.lines:
+        (hollow if line.get_markerfacecolor() == "white" else filled).extend(line.get_ydata().tolist())
+    assert sorted(filled) == [0.1, 5.0]
+    assert sorted(hollow) == [5.1, 6.0, 60.0, 90.0]
+    assert "gain, Transformer-XL: 8 (0.1), 24 (5.0); gain, LSTM: none" in picture.alt
+    assert other.get_title(loc="left") == "mean"
+
+
+def test_each_row_has_its_measured_length_and_two_ranges():
+    rows = [
+        {"name": "Transformer-XL", "r": 1.0, "measured": 56, "anew": (48, 72), "tossed": (40, 64)},
+        {"name": "LSTM", "r": 0.5, "measured": 32, "anew": (24, 40), "tossed": (32, 32)},
+    ]
+    picture = drawn_ranges({"rows": rows, "longest": 96})
+    assert "LSTM at r = 0.5 32, anew 24 to 40, tossed 32 to 32" in picture.alt
+    (axes,) = picture.figure.axes
+    drawn = [line.get_xdata() for line in axes.lines[:6]]
+    assert [list(one) for one in drawn] == [[40, 64], [48, 72], [56], [32, 32], [24, 40], [32]]
 
 
 def whole_passage_at_once(model, passage, c, targets):
@@ -377,6 +492,7 @@ def test_a_reading_by_a_loop_is_right_and_wrong_ones_are_named():
         "a window holds c characters and the target": lambda model, passage, c, n: by_loop(
             model, passage, c - 1, n
         ),
+        "the model reads c + 1 characters": lambda model, passage, c, n: by_loop(model, passage, c + 1, n),
         "these are bits": lambda *case: by_loop(*case) / np.log(2),
         "that is the mean over a window": mean_over_the_window,
         "in one pass each target has more context": whole_passage_at_once,

@@ -12,5 +12,6 @@
      context_mistakes,                   prompts
      reading_contexts,              14   later, rotary, rolling
      tossing, many_draws,
-     used_context, rivals
+     used_context, rivals,
+     own_context
 """

@@ -43,6 +43,8 @@ def gain(
     all_after: bool = False,
     over_contexts: bool = False,
     best_so_far: bool = False,
+    baseline_at_long: bool = False,
+    ranked_by_mean: bool = False,
     rounding: Callable[[float], int] = round,
     reduction: str = "min",
 ) -> float:
@@ -55,8 +57,11 @@ def gain(
         baseline = losses[which].amin(dim=0)
     if best_so_far:
         baseline = best[: short + 1].amin(dim=0)
+    if baseline_at_long:
+        baseline = best[long]
     number = len(baseline) if everything else max(0 if may_be_none else 1, rounding(r * len(baseline)))
     ranked = best[long] if ranked_at_long else losses[which, short] if ranked_by_own else baseline
+    ranked = losses[:, short].mean(dim=0) if ranked_by_mean else ranked
     hardest = ranked.sort(descending=not easiest, stable=True).indices[:number]
     f = []
     for at in (short, long):

@@ -37,6 +37,10 @@ def check_losses_after(attempt: Callable[..., Tensor]) -> Verdict:
             _reading(longer=0),
             _reading(longer=0, part=lambda passage, c, targets: passage[1 - c - targets :]),
         ],
+        "the model reads c + 1 characters before each target: a window is c of them and the target": [
+            _reading(longer=2),
+            _reading(longer=2, part=lambda passage, c, targets: passage[-1 - c - targets :]),
+        ],
         "that is the prediction after the first character of each window: take the last, [:, -1]": _reading(
             place=0
         ),

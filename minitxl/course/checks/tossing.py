@@ -111,6 +111,14 @@ def check_tossed_curve(attempt: Callable[..., Any]) -> Verdict:
             lambda losses, signs: torch.cat([losses[:1], losses[:1] + signs.cumsum(0) * losses.diff(dim=0)]),
             lambda losses, signs: torch.cat([losses[:1], losses[:1] + signs.cumprod(0) * losses.diff(dim=0)]),
         ),
+        "changes add up along the curve, and are not multiplied: cumsum, and not cumprod": (
+            lambda losses, signs: torch.cat(
+                [losses[:1], losses[:1] + (signs * losses.diff(dim=0)).cumprod(0)]
+            ),
+            lambda losses, signs: torch.cat(
+                [losses[:1], losses[:1] * (signs * losses.diff(dim=0)).cumprod(0)]
+            ),
+        ),
         "that adds up signs: each stands before the measured change of its step": (
             lambda losses, signs: torch.cat([losses[:1], losses[:1] + signs.cumsum(0)])
         ),
@@ -191,6 +199,12 @@ def check_as_often(attempt: Callable[..., Any]) -> Verdict:
         "that is the number of coins: return their share": (
             variant(lambda coins, measured: (coins >= measured).sum()),
             variant(lambda coins, measured: (coins > measured).sum()),
+        ),
+        "that is (k + 1) / (n + 1), which counts the measured signs as one more coin: return k / n": variant(
+            lambda coins, measured: ((coins >= measured).sum() + 1) / (len(coins) + 1)
+        ),
+        "measure is not used, and the mean loss is compared: hand the losses to measure": (
+            lambda before, after, signs, measure: solution_as_often(before, after, signs, mean_fall)
         ),
         "that is in per cent: return a share": variant(
             lambda coins, measured: 100 * (coins >= measured).float().mean()

@@ -134,7 +134,7 @@ def _recl_title(recl: Data, group: str) -> str:
 
 def context_gains(data: Data) -> Picture:
     """Draw the gain of each pair of context lengths, a panel a model: the paper's Figure 3."""
-    with drawing(10, 2.8) as figure:
+    with drawing(9, 5.6) as figure:
         _gains(figure, data)
         lengths = data["context_lens"]
         middle = lengths[len(lengths) // 4 - 1]
@@ -185,20 +185,30 @@ def _gains(figure: Figure, data: Data) -> None:
     lengths = data["context_lens"]
     matrices = {name: _matrix(lengths, data["gains"][name]) for name in READERS}
     most = max(float(np.nanmax(matrix)) for matrix in matrices.values())
-    shown = panels(figure, len(matrices), height=2.5, sharey=True, sharex=True)
+    shown = _two_rows(figure, len(matrices))
     for axes, (name, matrix) in zip(shown, matrices.items(), strict=True):
         look = PowerNorm(0.4, vmin=0, vmax=most)  # small gains differ from none
         drawn = axes.imshow(matrix, cmap="cividis", norm=look, origin="lower")
-        axes.set_title(SYSTEMS[name].name.replace(", ", ",\n"), fontsize=9)
-        places = range(len(lengths) // 2 - 1, len(lengths), len(lengths) // 2)
-        axes.set_xticks(places, [str(lengths[place]) for place in places], fontsize=9)
-        axes.set_yticks(places, [str(lengths[place]) for place in places], fontsize=9)
-    middle = shown[-1] if is_narrow() else shown[len(shown) // 2]
-    middle.set_xlabel("longer context, characters")
-    shown[0].set_ylabel("shorter context,\ncharacters")
-    bar = figure.colorbar(drawn, ax=shown, shrink=0.9 if not is_narrow() else 0.4)
+        axes.set_title(SYSTEMS[name].name)
+        places = range(len(lengths) // 4 - 1, len(lengths), len(lengths) // 4)
+        axes.set_xticks(places, [str(lengths[place]) for place in places])
+        axes.set_yticks(places, [str(lengths[place]) for place in places])
+    figure.supxlabel("longer context, characters", fontsize=10)
+    figure.supylabel("shorter context, characters", fontsize=10)
+    bar = figure.colorbar(drawn, ax=shown, shrink=0.7 if not is_narrow() else 0.4)
     bar.set_label("perplexity saved\nper character")
     bar.set_ticks([0.0, 0.05, 0.2], labels=["0", "0.05", "0.2"])
+
+
+def _two_rows(figure: Figure, count: int) -> list[Axes]:
+    """Return panels in two rows, large enough to be read, or for a phone one below the other."""
+    if is_narrow():
+        return panels(figure, count, height=2.5, sharey=True, sharex=True)
+    columns = (count + 1) // 2
+    grid = [axes for row in figure.subplots(2, columns, squeeze=False) for axes in row]
+    for empty in grid[count:]:
+        empty.remove()
+    return grid[:count]
 
 
 def _matrix(lengths: list[int], pairs: Sequence[Data]) -> NDArray[np.float64]:

@@ -125,7 +125,10 @@ def by_place(data: Data) -> Picture:
         for name, level in data.get("levels", {}).items():
             axes.axhline(level, color="black", lw=1, ls=(0, (1, 3)), label=f"{name}, {written(level)}")
         axes.set(xlabel=data["xlabel"], ylabel=data["ylabel"], xlim=(places[0] - 0.5, places[-1] + 0.5))
-        axes.set_xticks(places if len(places) <= 16 else places[::4])
+        crowded = len(places) > 12 and places[-1] >= 100  # three digits take more room
+        axes.set_xticks(
+            places[1::2] if crowded and len(places) <= 16 else places if len(places) <= 16 else places[::4]
+        )
         if "legend" in data:
             axes.legend(loc=data["legend"])
         else:

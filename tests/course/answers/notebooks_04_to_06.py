@@ -1,5 +1,8 @@
 """Notebooks 04 to 06b: memory, the segment loop, collisions, reach and the effective context length."""
 
+from functools import partial
+from math import log
+
 import torch
 
 from minitxl import memory
@@ -155,10 +158,23 @@ def smallest_by_trial(target, n_layer, seg_len, *, by=1, offset=None):
     return mem_len
 
 
-def gain_by_loop(losses, which, short, long, r, *, number=round, baseline=min, ends=torch.exp):
-    targets = losses.shape[2]
-    best = [baseline(model[short][t].item() for model in losses) for t in range(targets)]
-    hardest = sorted(range(targets), key=lambda t: -best[t])[: max(1, number(r * targets))]
+def gain_by_loop(
+    losses,
+    which,
+    short,
+    long,
+    r,
+    *,
+    number=round,
+    baseline=min,
+    ends=torch.exp,
+    baseline_at=None,
+    hardness=min,
+):
+    targets, at = losses.shape[2], short if baseline_at is None else baseline_at
+    each = [[model[at][t].item() for model in losses] for t in range(targets)]
+    best = [baseline(of_token) for of_token in each]
+    hardest = sorted(range(targets), key=lambda t: -hardness(each[t]))[: max(1, number(r * targets))]
     f = [
         torch.tensor([min(best[t], losses[which][c][t].item()) for t in hardest]).double().mean()
         for c in (short, long)
@@ -220,6 +236,16 @@ def walk_above_the_threshold(losses, which, lengths, r):
     while at + 1 < len(lengths) and context_length.gain(losses, which, at, at + 1, r) > 0.01:
         at += 1
     return lengths[at]
+
+
+def walk_by_formula(losses, which, lengths, r, *, stops):
+    """The walk with a gain of its own, whose stop is asked of both perplexities."""
+    for at in range(len(lengths) - 1):
+        baseline = losses[:, at].amin(0)
+        hardest = baseline.topk(max(1, round(r * len(baseline)))).indices
+        if stops(*(torch.minimum(baseline, losses[which, c])[hardest].mean().exp() for c in (at, at + 1))):
+            return lengths[at]
+    return lengths[-1]
 
 
 def walk_turned(losses, which, lengths, r):
@@ -477,13 +503,29 @@ ANSWERS = {
             "losses with fewer tokens do not count": gain_over_all_before,
             "that is f, a mean loss": lambda *case: perplexity_of_f(*case, finish=float),
             "that is exp f, a perplexity": perplexity_of_f,
+            "the baseline is taken with c'": lambda *case: gain_by_loop(*case, baseline_at=case[3]),
+            "by the mean loss of the group": lambda *case: gain_by_loop(
+                *case, hardness=lambda some: sum(some) / len(some)
+            ),
             "the gain is 1 minus it": lambda *case: 1 - gain_by_loop(*case),
             "T is the same for both contexts": gain_ranked_again,
             "you returned 0.5, right is 0.09516": lambda *case: 0.5,
         },
     },
     context_length.check_recl: {
-        "right": [walk_by_while, context_length.recl],
+        "right": [
+            walk_by_while,
+            context_length.recl,
+            *(
+                partial(walk_by_formula, stops=stops)
+                for stops in (
+                    lambda before, after: (before - after) / before < 0.01,
+                    lambda before, after: 1 - after / before < 0.01,
+                    lambda before, after: after > 0.99 * before,
+                    lambda before, after: after.log() - before.log() > log(0.99) + 1e-15,
+                )
+            ),
+        ],
         "wrong": {
             "the context that no longer gains is c": lambda *case: context_mistakes.walk(*case, later=True),
             "and not the tokens": lambda losses, which, lengths, r: lengths.index(
@@ -499,6 +541,16 @@ ANSWERS = {
             "that counts all steps that gain": walk_that_counts,
             "the baseline is kept from the shortest context": walk_beside_the_first,
             "a step that gains just 0.01 is walked": walk_above_the_threshold,
+            "a step that gains just 0.01 is walked: stop": lambda *case: walk_by_formula(
+                *case, stops=lambda before, after: (before - after) / before <= 0.01
+            ),
+            "just 0.01 is walked: stop where the gain": lambda *case: walk_by_formula(
+                *case, stops=lambda before, after: after >= 0.99 * before
+            ),
+            "which is not used": lambda losses, which, lengths, r: walk_by_while(losses, 0, lengths, r),
+            "lengths is not used": lambda losses, which, lengths, r: (
+                walk_by_while(losses, which, range(len(lengths)), r) * 8 + 8
+            ),
             "you returned 9, right is": lambda *case: 9,
         },
     },

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from minitxl.course.checks import tossing, used_context
+from minitxl.course.checks import own_context, tossing, used_context
 
 
 def unsettled_next(losses, lengths, least):
@@ -80,7 +80,62 @@ def curve_in_place(losses, signs):
     return curve
 
 
+def ecl_by_while(
+    losses, lengths, *, gains=lambda before, after: after <= before + np.log(0.99) - 1e-12, late=0
+):
+    at = 0
+    while at + 1 < len(lengths) and gains(losses[at], losses[at + 1]):
+        at += 1
+    return lengths[min(at + late, len(lengths) - 1)]
+
+
+def ecl_to_the_last(losses, lengths):
+    return next(
+        (c for loss, c in zip(losses, lengths, strict=True) if 1 - np.exp(losses[-1] - loss) < 0.01),
+        lengths[-1],
+    )
+
+
+def ecl_last_step(losses, lengths):
+    found = lengths[0]
+    for at in range(1, len(losses)):
+        if 1 - np.exp(losses[at] - losses[at - 1]) >= 0.01:
+            found = lengths[at]
+    return found
+
+
 ANSWERS = {
+    own_context.check_ecl: {
+        "right": [
+            own_context.solution_ecl,
+            ecl_by_while,
+            lambda losses, lengths: ecl_by_while(
+                losses, lengths, gains=lambda one, other: (np.exp(one) - np.exp(other)) / np.exp(one) >= 0.01
+            ),
+        ],
+        "wrong": {
+            "that asks for 0.01 nats": lambda losses, lengths: ecl_by_while(
+                losses, lengths, gains=lambda one, other: one - other >= 0.01
+            ),
+            "that is a share of the loss": lambda losses, lengths: ecl_by_while(
+                losses, lengths, gains=lambda one, other: other / one <= 0.99
+            ),
+            "2 is for bits": lambda losses, lengths: ecl_by_while(
+                losses, lengths, gains=lambda one, other: 2**other <= 0.99 * 2**one
+            ),
+            "is not divided": lambda losses, lengths: ecl_by_while(
+                losses, lengths, gains=lambda one, other: np.exp(one) - np.exp(other) >= 0.01
+            ),
+            "one length too late": lambda losses, lengths: ecl_by_while(losses, lengths, late=1),
+            "and not to the last": ecl_to_the_last,
+            "the place in lengths": lambda losses, lengths: lengths.index(ecl_by_while(losses, lengths)),
+            "later steps do not count": ecl_last_step,
+            "lengths is not used": lambda losses, lengths: ecl_by_while(
+                losses, [8 * (at + 1) for at in range(len(lengths))]
+            ),
+            "you returned 9, right is 16": lambda losses, lengths: 9,
+        },
+    },
     tossing.check_tossed_curve: {
         "right": [
             tossing.solution_tossed_curve,
@@ -116,6 +171,9 @@ ANSWERS = {
             ),
             "turned, and not left out": lambda losses, signs: curve_by_loop(losses, signs.clamp(min=0)),
             "signs do not add up or multiply": curve_of_turned_turns,
+            "are not multiplied": lambda losses, signs: torch.cat(
+                [losses[:1], losses[0] + torch.cumprod(losses.diff(dim=0) * signs, dim=0)]
+            ),
             "that adds up signs": lambda losses, signs: (
                 losses[0] + torch.cat([0 * losses[:1], signs.cumsum(dim=0)])
             ),
@@ -161,6 +219,12 @@ ANSWERS = {
                 (measure(before + signs * (after - before)) > measure(after)).float().mean()
             ),
             "come to as much or more": lambda *case: 1 - often_by_loop(*case),
+            "that is (k + 1) / (n + 1)": lambda *case: (
+                (often_by_loop(*case) * len(case[2]) + 1) / (len(case[2]) + 1)
+            ),
+            "measure is not used": lambda before, after, signs, measure: (
+                ((before + signs * (after - before)).mean(1) <= after.mean()).float().mean()
+            ),
             "return their share": lambda *case: often_by_loop(*case) * len(case[2]),
             "that is in per cent": lambda *case: 100 * often_by_loop(*case),
             "of after, and not of before": lambda before, after, signs, measure: (
