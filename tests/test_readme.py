@@ -1,5 +1,6 @@
 """The README and the pages it leads to are run: commands, snippets, answers. What no test knows fails."""
 
+import json
 import re
 import shlex
 import subprocess
@@ -8,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 import sites
@@ -54,14 +56,32 @@ IN_PROSE = [span for page in (*PAGES.values(), OTHER_SYSTEMS) for span in spans_
 
 
 def words_on(page: str) -> list[str]:
-    """Return the words that a reader sees: no comments, addresses of links, or rules of tables."""
-    seen = re.sub(r"<!--.*?-->|\]\([^)]*\)", " ", page, flags=re.DOTALL)
+    """Return the words that a reader sees: no comments, addresses of links, tags, or rules of tables."""
+    tag = r'</?p\b[^>]*>|<img src="[^"]*"(?: width="\d+")? alt='
+    seen = re.sub(rf"<!--.*?-->|\]\([^)]*\)|{tag}", " ", page, flags=re.DOTALL)
     return [word for word in seen.split() if re.search(r"\w", word)]
 
 
 def test_the_readme_is_read_in_five_minutes():
     assert len(words_on("a [b c](d/e f) 1.2<!-- g h --> | --- |")) == 4
     assert len(words_on(README)) <= MOST_WORDS
+
+
+def test_the_first_screen_has_one_sentence_the_picture_and_make_demo():
+    """A page on GitHub shows some 650 pixels: the title, two lines, a picture of at most 400, and a line."""
+    title, sentence, picture, command, *_ = README.split("\n\n")
+    assert title == "# minitxl"
+    assert sentence.count(". ") == 0
+    assert len(sentence) < 230
+    (source, width), *others = re.findall(r'<img src="([^"]+)" width="(\d+)" alt="[^"]+">', picture)
+    assert not others
+    root = ElementTree.parse(ROOT / source).getroot()
+    assert int(width) * float(root.get("height")) / float(root.get("width")) <= 400
+    assert picture.startswith('<p align="center">')
+    assert command.startswith("`make demo` trains three models")
+    (minutes,) = re.findall(r"about (\d+) minutes", command)
+    seconds = json.loads((ROOT / "figures/demo.json").read_text("utf-8"))["provenance"]["seconds"]
+    assert abs(60 * int(minutes) - seconds) < 60
 
 
 def test_a_page_is_taken_apart_as_bash_and_markdown_read_it():

@@ -22,7 +22,7 @@ from minitxl.training.checkpoints import model_config
 SEEDS = [0, 1, 2]
 TINY = ModelConfig(vocab_size=11, d_model=8, n_head=2, d_head=4, d_inner=16, dropout=0.0)
 DRAWN = {
-    "vanilla segments": {"n_layer": 3, "seg_len": 4, "mem_len": 0},
+    "no memory": {"n_layer": 3, "seg_len": 4, "mem_len": 0},
     "Transformer-XL": {"n_layer": 3, "seg_len": 4, "mem_len": 4},
 }
 CASES = [

@@ -91,8 +91,8 @@ def panels(
 
 
 def fitted(words: str) -> str:
-    """Return a title on as many lines as a phone's width needs."""
-    return fill(words, TITLE) if is_narrow() else words
+    """Return a title or a label, each line of it on as many lines as a phone's width needs."""
+    return "\n".join(fill(line, TITLE) for line in words.splitlines()) if is_narrow() else words
 
 
 def headline(figure: Figure, words: str) -> None:

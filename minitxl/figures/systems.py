@@ -14,10 +14,10 @@ from matplotlib.colors import to_hex, to_rgb
 
 from minitxl.figures.picture import BLUE, GREEN, ORANGE, PURPLE
 
-DARK = 7
+DARK = 5.5
 """Contrast to white above which a colour's shades are lighter than itself."""
-LEAST_FOR_TEXT = 4.5
-"""Contrast of a text to its ground that WCAG 2 asks for."""
+LEAST_FOR_MARKS, LEAST_FOR_TEXT = 3, 4.5
+"""Contrast of a mark and of a text to its ground that WCAG 2 asks for."""
 
 
 @dataclass(frozen=True)
@@ -41,9 +41,15 @@ class System:
         return {"color": self.colour, "ls": self.line, **marks}
 
     def shades(self, count: int) -> list[str]:
-        """Return so many colours for variants: the system's own and darker ones, or lighter if it is dark."""
-        far, white = (0.38, 255) if contrast(self.colour) > DARK else (0.62, 0)
-        return [mixed(self.colour, white, far * n / max(count - 1, 1)) for n in range(count)]
+        """Return so many colours for variants: the system's own and darker ones, or lighter if it is dark.
+
+        Shades that are hardly darker are left out: they are near to other systems' colours.
+        """
+        near, far, grey = (13, 38, 255) if contrast(self.colour) > DARK else (45, 70, 0)
+        while contrast(mixed(self.colour, grey, far / 100)) < LEAST_FOR_MARKS:
+            far -= 1
+        shares = [far - (far - near) * n / max(count - 2, 1) for n in reversed(range(count - 1))]
+        return [self.colour, *(mixed(self.colour, grey, share / 100) for share in shares)]
 
 
 def _kind(
@@ -87,8 +93,25 @@ PEERS: Mapping[str, System] = {
 }
 """The systems of the benchmark by their keys there: models of this package, and other libraries in greys."""
 
-MEMORY, SEGMENT = ORANGE, BLUE
-"""Colours of what stands in memory and in the current segment, in drawings of one model."""
+
+@dataclass(frozen=True)
+class Place:
+    """Pale fill and dark edge of what stands in one part of the text; lines have the edge's colour."""
+
+    fill: str
+    edge: str
+
+    def look(self) -> dict[str, Any]:
+        """Return the colours of a mark as matplotlib names them."""
+        return {"mfc": self.fill, "mec": self.edge}
+
+    def cell(self, hatch: str = "") -> tuple[str, str, str]:
+        """Return fill, edge and hatch of a cell."""
+        return self.fill, self.edge, hatch
+
+
+MEMORY, SEGMENT = Place("#FDD0A2", "#8A4B08"), Place("#A6CEE3", "#2F5D73")
+"""Looks of memory and of the current segment in drawings of one model: no system has these colours."""
 LABELS = {"XL": "xl", "Shaw": "shaw", "absolute": "absolute"}
 """Keys of the kinds of positions by the first word of a label in the result ``ablation``."""
 VARIANTS = {"sinusoidal", "learned", "per layer"}

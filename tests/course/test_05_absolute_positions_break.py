@@ -213,7 +213,9 @@ def test_the_widget_draws_the_packages_weights():
         attention = model.blocks[0].attention
         expected = attention.attention_weights(model.embed(ids[:, 8:]), model.embed(ids[:, :8]))[0, 1, -1]
         torch.testing.assert_close(weights.float(), expected)
-        collides = (positions == "absolute" and in_memory == in_segment) or positions == "Shaw, k = 2"
+        collides = (
+            positions == "absolute + memory" and in_memory == in_segment
+        ) or positions == "Shaw + memory, k = 2"
         assert ("one weight for both" in axes.get_title(loc="left")) == collides
         assert axes.lines[2].get_xdata().tolist() == [in_memory, 8 + in_segment]
 

@@ -74,7 +74,9 @@ def test_the_figure_shows_every_seed_and_labels_every_line():
     for line, kind in zip(read.lines, STORED["gains"], strict=True):
         rows = STORED["systems"][f"{kind}_memory"]["by_memory"]
         assert list(line.get_ydata()) == [row["bits"]["mean"] for row in rows]
-    assert {text.get_text() for text in read.texts} == {SYSTEMS[kind].positions for kind in STORED["gains"]}
+    assert {text.get_text() for text in read.texts} == {
+        SYSTEMS[f"{kind}_memory"].name for kind in STORED["gains"]
+    }
     heights = sorted(text.get_position()[1] for text in read.texts)
     assert min(after - before for before, after in pairwise(heights)) > 0.05
     lines = {(line.get_linestyle(), line.get_marker()) for line in read.lines}

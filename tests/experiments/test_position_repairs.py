@@ -154,12 +154,16 @@ def test_the_figure_shows_both_questions_and_labels_every_line():
     t5, rotary = figures.position_repairs(data).figure.axes
     assert t5.get_title(loc="left") == "T5: its table × 30 keeps up with Transformer-XL"
     assert rotary.get_title(loc="left") == "Rotary: with clamped distances it reads on"
-    assert {text.get_text() for text in t5.texts} == {"T5 as published", "Transformer-XL", "T5, table × 30"}
+    assert {text.get_text() for text in t5.texts} == {
+        "T5 + memory,\nas published",
+        "Transformer-XL",
+        "T5 + memory,\ntable × 30",
+    }
     assert {text.get_text() for text in rotary.texts} == {
-        "rotary,\nas trained",
-        "rotary,\ndistances clamped",
-        "rotary,\ninterpolated",
-        "rotary,\nbase raised",
+        "rotary + memory,\nas trained",
+        "rotary + memory,\ndistances clamped",
+        "rotary + memory,\ninterpolated",
+        "rotary + memory,\nbase raised",
     }
     lines = {tuple(line.get_ydata()) for line in rotary.lines}
     for rows in data["rotary"].values():

@@ -16,7 +16,6 @@ from minitxl.experiments import ptb, ptb_reading
 from minitxl.experiments.ptb_training import SYSTEMS, AdaptiveLSTM
 from minitxl.experiments.shared import results
 from minitxl.figures.training import treebank
-from minitxl.figures.training.curves import trained_name
 from minitxl.lstm import LSTMConfig
 from minitxl.training import run_folder
 
@@ -185,7 +184,7 @@ def test_the_figure_shows_every_mean_and_names_every_line():
     names = " ".join(text.get_text().replace("\n", " ") for text in axes.texts)
     shown = [list(line.get_ydata()) for line in axes.lines]
     for key, system in treebank.TRAINED.items():
-        assert trained_name(system) in names
+        assert system.name in names
         means = [row["perplexity"]["mean"] for row in STORED["systems"][key]["by_memory"]]
         assert ([means[1]] * 2 if key == "lstm" else means) in shown  # an LSTM has no memory length
     assert "LSTM: 167, and 175 where it is emptied" in figures.ptb(STORED).alt

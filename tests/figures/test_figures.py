@@ -90,7 +90,15 @@ def test_a_picture_in_a_notebook_has_alternative_text():
     assert "Transformer-XL 3.00" in drawn.alt
 
 
-PALE = {"#00213A", "#A6CEE3", "#B8E0C8", "#E8E8B0", "#E9C9DD", "#FDD0A2"}
+PALE = {
+    "#00213A",
+    *(colour for one in (systems.MEMORY, systems.SEGMENT) for colour in (one.fill, one.edge)),
+    "#A6CEE3",
+    "#B8E0C8",
+    "#E8E8B0",
+    "#E9C9DD",
+    "#FDD0A2",
+}
 """Grounds and fills, each beside a label or a hatch that says the same."""
 
 

@@ -16,10 +16,10 @@ from minitxl.experiments.shared import results
 from minitxl.figures import marks, systems
 from minitxl.figures.attention.memory_use import more_by_offset
 from minitxl.figures.cost import evaluation_cost
-from minitxl.figures.picture import GREEN, ORANGE, PURPLE
+from minitxl.figures.picture import ORANGE, PURPLE
 from minitxl.figures.positions import counting, depth
 from minitxl.figures.recurrence import mechanism, reach
-from minitxl.figures.training import ablation, curves, parts, treebank
+from minitxl.figures.training import ablation, curves, parts
 
 FIGURES = Path(__file__).parents[2] / "figures"
 
@@ -83,11 +83,26 @@ def test_a_line_that_covers_another_leaves_it_seen_on_both_sides():
     assert under.get_linewidth() > 2 * over.get_linewidth()
 
 
-def test_models_trained_without_memory_are_named_so_where_they_are_read_with_one():
-    for table in (curves.GRID, treebank.TRAINED):
-        names = {key: curves.trained_name(system) for key, system in table.items()}
-        assert all("trained without memory" in names[key] for key in ("absolute", "xl"))
-        assert not any("without" in names[key] for key in ("absolute_memory", "xl_memory"))
+@pytest.mark.parametrize(
+    ("name", "axis"), [("memory_and_positions", "marks: as trained"), ("ptb", "names: as trained")]
+)
+def test_where_models_are_read_with_another_memory_the_axis_says_what_is_as_trained(name, axis):
+    figure = getattr(figures, name)(stored(name)).figure
+    assert any(axis in axes.get_xlabel() for axes in figure.axes)
+
+
+def test_the_four_marks_have_their_names_and_numbers():
+    data = stored("memory_and_positions")
+    memory = figures.memory_and_positions(data).figure.axes[1]
+    named_marks = {text.get_text(): tuple(text.xy) for text in memory.texts}
+    marked = {tuple(line.get_xydata()[0]) for line in memory.lines if line.get_marker() != "None"}
+    for key, one in curves.GRID.items():
+        place = data[key]["mem_len"], data[key]["bits"]["mean"]
+        assert named_marks[f"{one.name}: {place[1]:.2f}"] == place
+        assert place in marked
+    faded = [line for line in memory.lines if line.get_marker() == "None"]
+    whole = {one.colour.lower() for one in curves.GRID.values()}
+    assert not whole & {to_hex(line.get_color()) for line in faded}
 
 
 def test_the_close_up_names_its_memory_lengths():
@@ -162,7 +177,7 @@ def test_the_graph_of_dependencies_marks_its_states_as_the_animated_picture_does
             assert looks[look["marker"], look.get("mfc", look.get("color"))] == count
 
 
-def test_what_memory_passed_on_is_orange_as_memory_is_and_ringed():
+def test_what_memory_passed_on_is_a_ring_in_the_colour_of_memory():
     svg = ElementTree.parse(FIGURES / "mechanism.svg").getroot()
     by_kind = {
         kind: {
@@ -172,10 +187,11 @@ def test_what_memory_passed_on_is_orange_as_memory_is_and_ringed():
         }
         for kind in mechanism.KINDS
     }
-    assert by_kind["older"] == {(mechanism.RINGED, ORANGE, "2.5")}
-    assert by_kind["memory"] == {(ORANGE, ORANGE, None)}
-    assert GREEN not in (FIGURES / "mechanism.svg").read_text("utf-8")
-    dashed = [one for one in svg.iter() if one.get("stroke-dasharray") and one.get("stroke") == ORANGE]
+    assert by_kind["older"] == {(mechanism.RINGED, systems.MEMORY.edge, "2.5")}
+    assert by_kind["memory"] == {(systems.MEMORY.fill, systems.MEMORY.edge, None)}
+    dashed = [
+        one for one in svg.iter() if one.get("stroke-dasharray") and one.get("stroke") == systems.MEMORY.edge
+    ]
     assert dashed
 
 

@@ -3,6 +3,7 @@
 import re
 from itertools import combinations
 from math import dist
+from pathlib import Path
 
 import pytest
 from matplotlib.axes import Axes
@@ -13,6 +14,7 @@ from matplotlib.text import Text
 from numpy import array, clip
 from support.drawn import DRAWN, FIGURES
 
+from minitxl.config import ModelConfig
 from minitxl.experiments import demo
 from minitxl.experiments.shared import results
 from minitxl.figures import systems
@@ -151,8 +153,28 @@ def test_no_figure_has_another_name_for_a_system(name):
             r"(?<!Transformer-)\bXL\b|[Rr]elative \(|relative positions \+|explicit$(?<!minitxl, explicit)",
             text,
         )
-        assert "vanilla" not in text or name == "dependency"  # there it is any model without memory
+        assert "vanilla" not in text.lower()
+        assert not re.search("(trained|read) without memory", text)
         assert not re.search(r"(?<!x-)\btransformers\b", text)
+
+
+KINDS = {one.positions for one in systems.SYSTEMS.values()} - {one.name for one in systems.SYSTEMS.values()}
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_a_line_is_named_by_its_system_not_by_the_kind_of_its_positions(name):
+    """A row that compares a kind with memory and without it has the kind's name; a line is of one system."""
+    for axes in figure_of(name).axes:
+        names = {str(line.get_label()) for line in axes.lines} | {text.get_text() for text in axes.texts}
+        for words in (" ".join(one.split()) for one in names):
+            assert words.split(",")[0] not in KINDS or "no memory" in words
+
+
+def test_the_animated_picture_has_these_names_too():
+    svg = (FIGURES / "mechanism.svg").read_text("utf-8")
+    assert ">No memory<" in svg
+    assert ">Transformer-XL<" in svg
+    assert "vanilla" not in svg.lower()
 
 
 def test_the_demo_s_table_and_its_figure_have_the_same_names():
@@ -197,6 +219,67 @@ def lab(colour: str, seen) -> list[float]:
         for c in to_xyz @ clip(array(seen) @ linear, 0, 1)
     )
     return [116 * y - 16, 500 * (x - y), 200 * (y - z)]
+
+
+def test_a_variant_s_shade_is_far_from_every_other_system_s_colour():
+    drawn = {"shaw_memory": 4, "rotary_memory": 4, "xl_memory": 4, "t5_memory": 2}
+    for key, count in drawn.items():
+        own, *shades = systems.SYSTEMS[key].shades(count)
+        assert own == systems.SYSTEMS[key].colour
+        for shade in shades:
+            for other in (one for one in SYSTEMS.values() if one.positions != systems.SYSTEMS[key].positions):
+                assert dist(lab(shade, SEEN_BY["most"]), lab(other.colour, SEEN_BY["most"])) > 15, key
+
+
+def test_the_default_k_has_shaw_s_own_look_and_the_others_lines_of_their_own():
+    longer = figure_of("shaw_clipping").axes[1]
+    looks = {line.get_label(): line for line in longer.lines if line.get_label().startswith("k = ")}
+    shaw = SYSTEMS["shaw_memory"]
+    for label, line in looks.items():
+        is_own = label == f"k = {ModelConfig().max_distance}"
+        assert (to_hex(line.get_color()) == shaw.colour.lower()) == is_own
+        assert ((line.get_linestyle(), line.get_marker()) == (shaw.line, shaw.marker)) == is_own
+    assert len({(line.get_linestyle(), line.get_marker()) for line in looks.values()}) == 4
+
+
+def test_what_transformer_xl_is_trained_without_is_drawn_in_its_colours():
+    xl, without = (SYSTEMS[key].colour.lower() for key in ("xl_memory", "xl"))
+    for axes in figure_of("training_parts").axes:
+        rows = [colours for _, colours in rows_of(axes)] or [set()] * 4
+        assert [*rows[:3], rows[3]] in ([{xl}] * 3 + [{without}], [set()] * 4)
+    assert all(colours == {xl} for _, colours in rows_of(figure_of("without_terms").axes[0]))
+
+
+def test_memory_and_segment_have_the_colour_of_no_system():
+    """Neither as a colour nor nearly: see ``lab``; they differ from each other for everybody."""
+    places = (systems.MEMORY, systems.SEGMENT)
+    for colour in (one for place in places for one in (place.fill, place.edge)):
+        for key, system in SYSTEMS.items():
+            assert dist(lab(colour, SEEN_BY["most"]), lab(system.colour, SEEN_BY["most"])) > 18, key
+    for who in SEEN_BY.values():
+        assert dist(*(lab(place.fill, who) for place in places)) > 12
+        assert dist(*(lab(place.edge, who) for place in places)) > 12
+    assert all(systems.contrast(place.edge) >= systems.LEAST_FOR_TEXT for place in places)
+
+
+DRAWS_PLACES = ("dependency_graph", "gradient_cut", "masks", "mechanism", "memory", "reach", "segments")
+
+
+def test_drawings_of_memory_and_segment_use_no_colour_of_a_system():
+    """Their modules take none by its name, but for ``LOOKS``, the models of the curves by context."""
+    folder = Path(systems.__file__).parent
+    for name in DRAWS_PLACES:
+        text = (folder / "recurrence" / f"{name}.py").read_text("utf-8")
+        code = re.sub(r"^LOOKS: .*?^\]", "", text, flags=re.MULTILINE | re.DOTALL)
+        body = code.partition("\nfrom minitxl.figures.picture import")[2].partition("\n")[2]
+        assert not re.search(r"\b(BLUE|ORANGE|GREEN|PURPLE)\b", body), name
+    svg = (FIGURES / "mechanism.svg").read_text("utf-8")
+    assert not {one.colour for one in systems.SYSTEMS.values()} & set(re.findall("#[0-9A-F]{6}", svg)) - {
+        "#000000"
+    }
+    for axes in figure_of("dependency").axes:
+        marked = {to_hex(line.get_markeredgecolor()) for line in axes.lines} - {"#000000"}
+        assert not marked & {one.colour.lower() for one in systems.SYSTEMS.values()}
 
 
 @pytest.mark.parametrize("who", SEEN_BY)

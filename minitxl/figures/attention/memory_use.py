@@ -9,12 +9,13 @@ from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from minitxl.figures.marks import seed_band, ticks_at
+from minitxl.figures.marks import seed_band, ticks_at, write_numbers
 from minitxl.figures.picture import (
     BITS,
     Data,
     Picture,
     drawing,
+    fitted,
     headline,
     is_narrow,
     legend_outside,
@@ -41,9 +42,14 @@ def context(data: Data) -> Picture:
             for name in ("xl", "xl_memory")
         }
         axes.set(
-            title="With memory, Transformer-XL gains for longer"
-            if gains["xl_memory"] > gains["xl"]
-            else "Given exactly this context",
+            title=fitted(
+                _lowest(systems, lengths)
+                + (
+                    ";\nwith memory Transformer-XL gains for longer than without"
+                    if gains["xl_memory"] > gains["xl"]
+                    else ""
+                )
+            ),
             xlabel="context, tokens",
             ylabel=f"test {BITS}",
             xscale="log",
@@ -54,6 +60,18 @@ def context(data: Data) -> Picture:
         f"{one.name}: {BITS} {_at_ends(systems[name]['bits'], lengths)}" for name, one in READERS.items()
     )
     return Picture(figure, f"Mean of the seeds over {data['targets']} targets. {alt}.")
+
+
+def _lowest(systems: Data, lengths: Sequence[int]) -> str:
+    """Say whose mean is lowest with the longest context, and from which context on it is."""
+    best = [
+        min(READERS, key=lambda name: float(systems[name]["bits"][place]["mean"]))
+        for place in range(len(lengths))
+    ]
+    others = [length for length, name in zip(lengths, best, strict=True) if name != best[-1]]
+    since = lengths[lengths.index(others[-1]) + 1] if others else lengths[0]
+    name = READERS[best[-1]].name
+    return f"{'The LSTM' if name == 'LSTM' else name} is lowest on average from {since} tokens on"
 
 
 def context_by_offset(data: Data) -> Picture:
@@ -134,17 +152,30 @@ def _recl_title(recl: Data, group: str) -> str:
 
 def context_gains(data: Data) -> Picture:
     """Draw the gain of each pair of context lengths, a panel a model: the paper's Figure 3."""
-    with drawing(9, 5.6) as figure:
+    with drawing(10, 2.9) as figure:
         _gains(figure, data)
-        lengths = data["context_lens"]
-        middle = lengths[len(lengths) // 4 - 1]
+        middle = middle_of(data)
         if all(3 * far < whole for name in READERS for far, whole in _far_and_whole(data, name, middle)):
             headline(
-                figure, f"Of the gain of more context, less than a third lies beyond {middle} characters"
+                figure,
+                f"Of the gain of more context, less than a third lies beyond {middle} tokens\n"
+                "(above the dashed line)",
             )
     first, last = data["context_lens"][0], data["context_lens"][-1]
     alt = [f"{one.name} {_gain(data, name, first)['mean']:.2f}" for name, one in READERS.items()]
     return Picture(figure, f"Gain in perplexity of {last} tokens over {first}: {', '.join(alt)}.")
+
+
+def doubled(lengths: Sequence[int]) -> list[int]:
+    """Return those lengths that are the first one times a power of 2: their gains have room for numbers."""
+    return [length for length in lengths if (length // lengths[0]).bit_count() == 1]
+
+
+def middle_of(data: Data) -> int:
+    """Return a quarter of the longest context: a dashed line divides the gains from there."""
+    lengths = data["context_lens"]
+    middle: int = lengths[len(lengths) // 4 - 1]
+    return middle
 
 
 def _gain(data: Data, name: str, short: int) -> Data:
@@ -182,39 +213,33 @@ def _recl(axes: Axes, recl: Data, names: Sequence[str]) -> None:
 
 def _gains(figure: Figure, data: Data) -> None:
     """Draw Figure 3: each model's gain of a longer context over the best of all with the shorter."""
-    lengths = data["context_lens"]
+    lengths = doubled(data["context_lens"])
     matrices = {name: _matrix(lengths, data["gains"][name]) for name in READERS}
     most = max(float(np.nanmax(matrix)) for matrix in matrices.values())
-    shown = _two_rows(figure, len(matrices))
+    shown = panels(figure, len(matrices), height=2.5, sharey=True, sharex=True)
     for axes, (name, matrix) in zip(shown, matrices.items(), strict=True):
         look = PowerNorm(0.4, vmin=0, vmax=most)  # small gains differ from none
         drawn = axes.imshow(matrix, cmap="cividis", norm=look, origin="lower")
-        axes.set_title(SYSTEMS[name].name)
-        places = range(len(lengths) // 4 - 1, len(lengths), len(lengths) // 4)
-        axes.set_xticks(places, [str(lengths[place]) for place in places])
-        axes.set_yticks(places, [str(lengths[place]) for place in places])
-    figure.supxlabel("longer context, characters", fontsize=10)
-    figure.supylabel("shorter context, characters", fontsize=10)
-    bar = figure.colorbar(drawn, ax=shown, shrink=0.7 if not is_narrow() else 0.4)
-    bar.set_label("perplexity saved\nper character")
+        texts = [["" if np.isnan(one) else f"{one:.2f}".lstrip("0") for one in row] for row in matrix]
+        write_numbers(axes, matrix, texts, dark=0.07, fontsize=9)
+        axes.axhline(lengths.index(middle_of(data)) - 0.5, color="#606060", lw=1.2, ls="--")
+        axes.set_title(SYSTEMS[name].name.replace(", ", ",\n"), fontsize=9)
+        names = [str(length) for length in lengths]
+        axes.set_xticks(range(1, len(lengths)), names[1:], fontsize=9)
+        axes.set_yticks(range(len(lengths) - 1), names[:-1], fontsize=9)
+        axes.set(xlim=(0.5, len(lengths) - 0.5), ylim=(-0.5, len(lengths) - 1.5))
+    middle = shown[-1] if is_narrow() else shown[len(shown) // 2]
+    middle.set_xlabel("longer context, tokens")
+    shown[0].set_ylabel("shorter context,\ntokens")
+    bar = figure.colorbar(drawn, ax=shown, shrink=0.9 if not is_narrow() else 0.4)
+    bar.set_label("perplexity saved")
     bar.set_ticks([0.0, 0.05, 0.2], labels=["0", "0.05", "0.2"])
-
-
-def _two_rows(figure: Figure, count: int) -> list[Axes]:
-    """Return panels in two rows, large enough to be read, or for a phone one below the other."""
-    if is_narrow():
-        return panels(figure, count, height=2.5, sharey=True, sharex=True)
-    columns = (count + 1) // 2
-    grid = [axes for row in figure.subplots(2, columns, squeeze=False) for axes in row]
-    for empty in grid[count:]:
-        empty.remove()
-    return grid[:count]
 
 
 def _matrix(lengths: list[int], pairs: Sequence[Data]) -> NDArray[np.float64]:
     """Return [short long], nan where long is not longer."""
     matrix = np.full((len(lengths), len(lengths)), np.nan)
-    for pair in pairs:
+    for pair in (one for one in pairs if one["short"] in lengths and one["long"] in lengths):
         matrix[lengths.index(pair["short"]), lengths.index(pair["long"])] = pair["perplexity"]["mean"]
     return matrix
 

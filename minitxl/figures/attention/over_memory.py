@@ -16,7 +16,8 @@ from minitxl.figures.systems import SYSTEMS
 
 CHANGES = {"hide": ("hidden", "black", "o"), "shuffle": ("shuffled: in random order", "#808080", "s")}
 TERMS = {"a": "(a) content", "b": "(b) content and distance", "c": "(c) key alone", "d": "(d) distance alone"}
-KEYS_ON_A_PHONE = 44
+KEYS, KEYS_ON_A_PHONE = 48, 44
+"""The last keys of a text that are drawn: of more, the characters could not be read."""
 
 
 def attention_over_memory(data: Data) -> Picture:
@@ -70,20 +71,20 @@ def widest_heads(data: Data) -> Picture:
     """Draw the paper's figure 6: the widest heads on one text, a row a query."""
     weights, memory = np.array(data["text"]["weights"]), data["text"]["memory"]
     shares = weights[..., :memory].sum(-1).mean(1) * 100
-    with drawing(10, 4.4) as figure:
+    with drawing(10, 5.2) as figure:
         rows = figure.subplots(len(data["wide"]), 1, sharex=True)
         for axes, (layer, head), matrix, share in zip(rows, data["wide"], weights, shares, strict=True):
             name = f"layer {layer + 1}, head {head + 1}:\n{share:.0f} % to memory"
             drawn = _over_text(axes, matrix, data["text"], name, norm=PowerNorm(0.5, vmin=0, vmax=1))
         words = f"The heads that look farthest back give {min(shares):.0f} to {max(shares):.0f} %"
-        headline(figure, fitted(f"{words} of their weight to the memory shown"))
+        headline(figure, fitted(f"{words} of their weight to memory"))
         for words, side, shift in (("keys in memory", "right", -4), ("keys of the segment", "left", 4)):
             rows[0].annotate(
                 words, (memory - 0.5, 1.03), (shift, 0), xycoords=("data", "axes fraction"),
                 textcoords="offset points", ha=side, va="bottom", fontsize=9,
             )  # fmt: skip
         rows[-1].set_xlabel(
-            f"characters of the keys;\neach of {weights.shape[1]} rows is a query, the last below"
+            fitted(f"{_shown_of(weights.shape[2])}each of {weights.shape[1]} rows is a query, the last below")
         )
         _name_characters(rows[-1], data["text"])
         figure.colorbar(
@@ -94,7 +95,7 @@ def widest_heads(data: Data) -> Picture:
 
 def terms_on_text(data: Data) -> Picture:
     """Draw the paper's figure 7: terms (a), (b) and (d) of one head on one text, before the softmax."""
-    with drawing(10, 4) as figure:
+    with drawing(10, 5.2) as figure:
         rows = figure.subplots(3, 1, sharex=True)
         for axes, name in zip(rows, ("a", "b", "d"), strict=True):
             matrix = np.array(data["text"]["terms"]["abcd".index(name)])
@@ -103,7 +104,10 @@ def terms_on_text(data: Data) -> Picture:
         words = "Term (d) alone favours the near" if _favours_the_near(data["text"]) else "Terms of one head"
         rows[0].set_title(fitted(f"{words}: scores of one head before the softmax"))
         rows[-1].set_xlabel(
-            "characters of the keys (white: the segment begins);\neach row is a query, the last at the bottom"
+            fitted(
+                f"{_shown_of(matrix.shape[1])}each row is a query, the last below\n"
+                "term (c) is left out: a key gets the same number from every query"
+            )
         )
         _name_characters(rows[-1], data["text"])
     layer, head = data["wide"][0]
@@ -143,12 +147,20 @@ def _changes(axes: Axes, data: Data) -> None:
 
 def _over_text(axes: Axes, matrix: NDArray[np.float64], text: Data, name: str, **scale: Any) -> AxesImage:
     drawn = axes.imshow(matrix, cmap="cividis", aspect="auto", interpolation="nearest", **scale)
-    if is_narrow():  # the last keys, or their characters could not be read
-        axes.set_xlim(matrix.shape[1] - KEYS_ON_A_PHONE - 0.5, matrix.shape[1] - 0.5)
-    axes.axvline(text["memory"] - 0.5, color="white", lw=1.5)
+    axes.set_xlim(matrix.shape[1] - _shown_keys() - 0.5, matrix.shape[1] - 0.5)
+    axes.axvline(text["memory"] - 0.5, color="white", lw=2.5)
     axes.set_yticks([])
-    axes.set_ylabel(name, rotation=0, ha="right", va="center", fontsize=8)
+    axes.set_ylabel(name, rotation=0, ha="right", va="center", fontsize=9)
     return drawn
+
+
+def _shown_keys() -> int:
+    """Return how many keys have room."""
+    return KEYS_ON_A_PHONE if is_narrow() else KEYS
+
+
+def _shown_of(keys: int) -> str:
+    return f"characters of the last {_shown_keys()} of {keys} keys (white line: the segment begins)\n"
 
 
 def _favours_the_near(text: Data) -> bool:
@@ -163,8 +175,10 @@ def _favours_the_near(text: Data) -> bool:
 
 def _name_characters(axes: Axes, text: Data) -> None:
     shown = text["characters"].replace("\n", "↵").replace(" ", "·")
-    first = len(shown) - KEYS_ON_A_PHONE if is_narrow() else 0
-    axes.set_xticks(range(first, len(shown)), shown[first:], family="monospace", fontsize=8)
+    first = len(shown) - _shown_keys()
+    axes.set_xticks(
+        range(first, len(shown)), shown[first:], family="monospace", fontsize=8 if is_narrow() else 10
+    )
     axes.tick_params(length=0)
 
 

@@ -122,10 +122,10 @@ def _race(axes: Axes, row: Data, reference: str) -> str:
         measured = system["speed" if timed else "megabytes"]
         value, (low, high) = measured["median"], measured["quartiles"]
         number, first, last = (f"{one:.2f}" if timed else f"{one:,.0f}" for one in (value, low, high))
-        colour = PEERS[name].colour if name in PEERS else "black"
+        colour, marker = (PEERS[name].colour, PEERS[name].marker) if name in PEERS else ("black", "o")
         fill = "white" if name in HOLLOW else colour
         axes.plot([low, high], [place, place], "-", color=colour)
-        axes.plot(value, place, "o", color=colour, markerfacecolor=fill, ms=7)
+        axes.plot(value, place, marker, color=colour, markerfacecolor=fill, ms=7)
         label = axes.annotate(
             number, (high, place), (8, 0), textcoords="offset points", va="center", fontsize=9
         )

@@ -4,8 +4,11 @@ from matplotlib.axes import Axes
 
 from minitxl.figures.cost.evaluation_cost import GREY, WAYS, draw_medians
 from minitxl.figures.marks import ticks_at
-from minitxl.figures.picture import BITS, BLUE, ORANGE, Data, Picture, drawing
+from minitxl.figures.picture import BITS, Data, Picture, drawing
+from minitxl.figures.systems import SYSTEMS
 
+XL = SYSTEMS["xl_memory"]
+"""The one model of the pictures of answers: it is read in several ways."""
 FLOOR = 1e-17
 """Height of a difference of exactly 0 on a log scale."""
 
@@ -93,7 +96,7 @@ def calculator(data: Data) -> Picture:
         lengths, values = curve["attention_len"], curve["ratio"]
         ratio.fill_between(lengths, [a / 3 for a in lengths], lengths, color="#E8E8E8", label="A/3 … A")
         ratio.plot(lengths, values, "--", color=GREY)
-        ratio.plot(data["attention_len"], data["ratio"], "o", ms=9, color=ORANGE)
+        ratio.plot(data["attention_len"], data["ratio"], "o", ms=9, color="black")
         ratio.set(xscale="log", yscale="log", xlabel="attention length A, tokens", ylabel="times")
         ratio.set(title=f"Sliding over cached: {data['ratio']:,.0f} times")
         ratio.legend()
@@ -116,8 +119,8 @@ def _count(number: float | int) -> str:
 def cuts(data: Data) -> Picture:
     """Draw the largest difference between log-probabilities of a text cut into pieces of T, and of T = 1."""
     kinds = {
-        "changes": ("no window: a query sees memory and segment", "s--", BLUE),
-        "equal": ("one window for every query", "o-", ORANGE),
+        "changes": ("no window: a query sees memory and segment", "s--", XL.shades(2)[1]),
+        "equal": ("one window for every query", "o-", XL.colour),
     }
     with drawing(7.5, 3) as figure:
         axes = figure.subplots()
@@ -141,12 +144,12 @@ def recomputed(data: Data) -> Picture:
     exact, attention = data["exact_window"], data["attention_len"]
     with drawing(7.5, 3) as figure:
         axes = figure.subplots()
-        axes.plot(data["tokens"], [max(one, FLOOR) for one in data["difference"]], "o-", color=BLUE)
+        axes.plot(data["tokens"], [max(one, FLOOR) for one in data["difference"]], "o-", color=XL.colour)
         for place, label, align in (
             (attention, f"equal attention: {attention}", "left"),
             (exact, f"equal answer: {exact}", "right"),
         ):
-            axes.axvline(place, color=ORANGE, lw=1.2, ls=":" if place == attention else "--")
+            axes.axvline(place, color="black", lw=1.2, ls=":" if place == attention else "--")
             offset = (4, 0) if align == "left" else (-4, 0)
             axes.annotate(
                 label, (place, 10), offset, textcoords="offset points", ha=align, va="top", color="black"
@@ -173,12 +176,13 @@ def readings(data: Data) -> Picture:
         keys, score = figure.subplots(1, 2, sharey=True)
         for place, (name, reading) in enumerate(data.items()):
             low, high = reading["keys"]
-            mark, colour = ("o", ORANGE) if name.startswith("cached") else ("s", BLUE)
-            keys.plot([low, high], [place, place], f"{mark}-", color=colour, ms=6)
+            mark, colour = ("o" if name.startswith("cached") else "s"), XL.colour
+            fill = colour if mark == "o" else "white"  # hollow: without cached memory
+            keys.plot([low, high], [place, place], f"{mark}-", color=colour, mfc=fill, ms=6)
             span = f"{low} … {high}" if low < high else str(high)
             keys.annotate(span, (high, place), (7, 0), textcoords="offset points", va="center")
             score.plot(reading["interval"], [place, place], "-", color=colour, lw=1.5)
-            score.plot(reading["bits"], place, mark, color=colour, ms=8)
+            score.plot(reading["bits"], place, mark, color=colour, mfc=fill, ms=8)
             bits = f"{reading['bits']:.3f}"
             score.annotate(
                 bits, (reading["bits"], place), (0, 6), textcoords="offset points", ha="center", fontsize=9

@@ -5,8 +5,6 @@ from matplotlib.ticker import LogLocator, NullLocator
 from minitxl.figures.cost.evaluation_cost import draw_medians
 from minitxl.figures.marks import label_ends, ticks_at
 from minitxl.figures.picture import (
-    BLUE,
-    ORANGE,
     Data,
     Picture,
     drawing,
@@ -105,7 +103,7 @@ def what_memory_holds(data: Data) -> Picture:
     """Draw the token of the text that each slot of memory holds, oldest first, a panel a way of reading."""
     with drawing(9, 3) as figure:
         panels = figure.subplots(1, len(data), sharex=True, sharey=True)
-        marks = (("o", ORANGE), ("s", BLUE))
+        marks = (("o", XL.colour), ("s", XL.shades(2)[1]))
         for axes, (mark, colour), (name, slots) in zip(panels, marks, data.items(), strict=True):
             axes.plot(range(-len(slots), 0), slots, mark, color=colour, ms=3)
             axes.set(title=name, xlabel="slot of memory, the youngest at the right")
@@ -133,8 +131,10 @@ def sampling_distribution(data: Data) -> Picture:
     places = range(len(names))
     with drawing(10, 3.2) as figure:
         bars, page = panels(figure, 2, ratios=[1.25, 1], height=3.2)
-        bars.bar(places, drawn, color=ORANGE, width=0.8, label="drawn from")
-        bars.bar(places, model, fill=False, edgecolor=BLUE, ls="--", lw=1.2, width=0.8, label="the model's")
+        bars.bar(places, drawn, color=XL.colour, width=0.8, label="drawn from")
+        bars.bar(
+            places, model, fill=False, edgecolor="black", ls="--", lw=1.2, width=0.8, label="the model's"
+        )
         bars.set_xticks(places, names, family="monospace")
         bars.set(ylabel="probability", title=f"After {data['after']!r}, the next character")
         bars.legend()

@@ -1,11 +1,12 @@
 """Speed of a training step on N GPUs, and the memory each of them holds."""
 
+import matplotlib as mpl
+
 from minitxl.figures.picture import (
-    BLUE,
-    ORANGE,
     Data,
     Picture,
     drawing,
+    fitted,
     headline,
     legend_outside,
 )
@@ -15,16 +16,19 @@ SHOWN = "wikitext103-large"
 MOST = 8
 """GPUs whose memory is drawn, or as many fewer as share the batch."""
 HELD = {
-    "weights, gradients, Adam's moments": (("weights", "gradients", "moments", "average"), "#B0B0B0", ""),
-    "copies of gradients being sent": (("buckets",), "#808080", "//"),
-    "states kept for the backward pass": (("activations", "states"), "#303030", ".."),
+    "weights, gradients, Adam's moments": (("weights", "gradients", "moments", "average"), 0.8, ""),
+    "copies of gradients being sent": (("buckets",), 0.5, "//"),
+    "states kept for the backward pass": (("activations", "states"), 0.1, ".."),
 }
+"""Parts of what a GPU holds: names in the result, place in the scale of colours, and hatch."""
 LINKS = {
-    "measured": ("two processes here, measured", "o", "black"),
-    "ethernet": ("10-gigabit Ethernet", "s", ORANGE),
-    "pcie": ("PCIe 4.0 x16", "^", "#808080"),
-    "nvlink": ("NVLink", "D", BLUE),
+    "measured": ("two processes here, measured", "o", 0.0),
+    "ethernet": ("10-gigabit Ethernet", "s", 0.3),
+    "pcie": ("PCIe 4.0 x16", "^", 0.5),
+    "nvlink": ("NVLink", "D", 0.68),
 }
+"""Name and marker of each link, and its place in the scale of colours: the brighter, the faster."""
+COLOURS = mpl.colormaps["cividis"]
 
 
 def scaling(data: Data) -> Picture:
@@ -35,7 +39,8 @@ def scaling(data: Data) -> Picture:
     alt = []
     with drawing(6.4, 4.6) as figure:
         axes = figure.subplots()
-        for link, (where, mark, colour) in LINKS.items():
+        for link, (where, mark, place) in LINKS.items():
+            colour = COLOURS(place)
             rows = data["presets"][name]["scaling"]["assumed"][link]
             gpus = [row["gpus"] for row in rows]
             apart, overlapped = (
@@ -49,12 +54,12 @@ def scaling(data: Data) -> Picture:
         axes.set_xscale("log", base=2)
         axes.set_xticks(gpus, [str(number) for number in gpus])
         axes.set(
-            title=f"The link decides: {name}",
+            title=fitted(f"{name}: the faster the link, the more of the speed is left"),
             xlabel=f"GPUs of {rate:.0f} TFLOP/s (assumed)",
             ylabel="efficiency, %",
             ylim=(0, 105),
         )
-        legend_outside(figure, ncols=2)
+        legend_outside(figure, ncols=2, title="links; the brighter, the faster")
     return Picture(
         figure,
         f"Share of {gpus[-1]} times one GPU's speed that {gpus[-1]} GPUs would reach with {name}, without "
@@ -70,10 +75,10 @@ def scaling_memory(data: Data) -> Picture:
         for place, (name, preset) in enumerate(data["presets"].items()):
             row = [one for one in preset["gigabytes"] if one["gpus"] <= MOST][-1]
             left = 0.0
-            for label, (parts, colour, hatch) in HELD.items():
+            for label, (parts, shade, hatch) in HELD.items():
                 width = sum(row[part] for part in parts)
                 axes.barh(
-                    place, width, left=left, color=colour, hatch=hatch, edgecolor="white",
+                    place, width, left=left, color=COLOURS(shade), hatch=hatch, edgecolor="white",
                     label=label if not place else None,
                 )  # fmt: skip
                 left += width

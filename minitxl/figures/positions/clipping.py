@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 
 from minitxl.figures.marks import box, hide_frame
 from minitxl.figures.picture import Data, Picture, drawing
-from minitxl.figures.systems import MEMORY, SEGMENT, ink
+from minitxl.figures.systems import MEMORY, SEGMENT
 
 
 def which_vector(data: Data) -> Picture:
@@ -37,12 +37,12 @@ def which_vector(data: Data) -> Picture:
         pairs.set_xticks([place + 0.5 for place in places], [str(place) for place in places])
         pairs.set_yticks([y + 0.5 for y in range(len(rows))], [str(mem_len + y) for y in range(len(rows))])
         for label, place in zip(pairs.get_xticklabels(), places, strict=True):
-            label.set_color(ink(MEMORY if place < mem_len else SEGMENT))
-        pairs.tick_params(axis="y", labelcolor=SEGMENT)
+            label.set_color((MEMORY if place < mem_len else SEGMENT).edge)
+        pairs.tick_params(axis="y", labelcolor=SEGMENT.edge)
         hide_frame(pairs)
         pairs.set(
             title="The row of each pair; hatched: the future, never seen",
-            xlabel="place j of the key: memory (orange), then segment (blue)",
+            xlabel="place j of the key: left of the line memory, right of it the segment",
             ylabel="place i of the query",
             xlim=(0, len(places)),
             ylim=(len(rows), 0),

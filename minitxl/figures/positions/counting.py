@@ -7,7 +7,7 @@ from minitxl.figures.picture import Data, Picture, drawing, headline
 from minitxl.figures.systems import SYSTEMS, named
 
 COUNTED = {
-    "xl": (SYSTEMS["xl_memory"], "", ":"),
+    "xl": (SYSTEMS["xl_memory"], "", "-"),
     "circle": (SYSTEMS["absolute_memory"], "counted in a circle", "-"),
     "fast_hands": (SYSTEMS["absolute_memory"], "counted on, fast hands only", "--"),
     "counted_on": (SYSTEMS["absolute_memory"], "counted on", "-"),

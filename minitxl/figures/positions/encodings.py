@@ -9,8 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
 from minitxl.figures.marks import hide_frame, in_per_cent, label_ends
-from minitxl.figures.picture import BLUE, ORANGE, Data, Picture, drawing, panels
-from minitxl.figures.systems import named
+from minitxl.figures.picture import BLUE, Data, Picture, drawing, panels
+from minitxl.figures.systems import MEMORY, SEGMENT, named
 
 HIDDEN = "#E4E4E4"
 
@@ -30,8 +30,8 @@ def indistinguishable(data: Data) -> Picture:
             image = query_key_map(axes, weights)
             image.set_clim(0, largest)
             axes.axvline(mem_len - 0.5, color="white", lw=3)
-            for key, colour in zip(pair, (ORANGE, BLUE), strict=True):
-                for ink, width in (("white", 6), (colour, 3)):  # a white rim, to be seen on dark cells
+            for key, place in zip(pair, (MEMORY, SEGMENT), strict=True):
+                for ink, width in (("white", 6), (place.edge, 3)):  # a white rim, to be seen on dark cells
                     corner = (key - 0.5, query - 0.5)
                     axes.add_patch(
                         Rectangle(corner, 1, 1, fill=False, ec=ink, lw=width, clip_on=False, zorder=3)
@@ -64,10 +64,10 @@ def one_query(data: Data) -> Picture:
     with drawing(9, 3.2) as figure:
         axes = figure.subplots()
         memory, segment = slice(0, mem_len), slice(mem_len, len(weights))
-        for part, colour, mark, label in ((memory, ORANGE, "o", "memory"), (segment, BLUE, "s", "segment")):
+        for part, place, mark, label in ((memory, MEMORY, "o", "memory"), (segment, SEGMENT, "s", "segment")):
             places = range(len(weights))[part]
-            axes.vlines(places, 0, weights[part], color=colour, lw=1)
-            axes.plot(places, weights[part], mark, color=colour, ms=6, label=label)
+            axes.vlines(places, 0, weights[part], color=place.edge, lw=1)
+            axes.plot(places, weights[part], mark, ms=6, label=label, **place.look())
         axes.plot(pair, [first, second], "o", ms=15, mfc="none", mec="black", mew=1.5)
         axes.axhline(first, color="black", lw=1, ls=":")
         axes.axvline(mem_len - 0.5, color="#808080", lw=0.8, ls="--")

@@ -3,7 +3,7 @@
 from matplotlib.axes import Axes
 
 from minitxl.figures.marks import End, write_ends
-from minitxl.figures.picture import BITS, Data, Picture, drawing, panels
+from minitxl.figures.picture import BITS, Data, Picture, drawing, fitted, panels
 from minitxl.figures.systems import SYSTEMS
 
 WIDTHS = {"none": 5}
@@ -11,7 +11,7 @@ WIDTHS = {"none": 5}
 
 
 def later_positions(data: Data) -> Picture:
-    """Draw each kind of positions without and with memory, seed by seed, and loss by memory when read."""
+    """Draw each kind of positions without and with memory, seed by seed, and loss by memory at evaluation."""
     systems, gains = data["systems"], data["gains"]
     models = {kind: SYSTEMS[f"{kind}_memory"] for kind in gains}
     helped = [models[kind].positions for kind, gain in gains.items() if min(gain["memory"]["seeds"]) > 0]
@@ -26,8 +26,12 @@ def later_positions(data: Data) -> Picture:
         brings.set_yticks(range(len(gains)), [one.positions for one in models.values()])
         brings.invert_yaxis()
         brings.set(
-            title=f"Memory helps in every seed:\n{', '.join(helped) or 'none'}",
-            xlabel=f"harms  ←  memory  →  helps\n{BITS} that it saves\n(a ring a seed, a bar the mean)",
+            title=fitted(
+                f"Trained with memory, against without:\nbetter in every seed: {', '.join(helped) or 'none'}"
+            ),
+            xlabel=f"worse  ←  with memory  →  better\n{BITS} saved by training and reading with\n"
+            f"{data['mem_len']} tokens of memory (a ring a seed, a bar the mean)",
+            ylabel="positions",
         )
         ends = list[End]()
         for kind in gains:
@@ -35,14 +39,17 @@ def later_positions(data: Data) -> Picture:
             means = [row["bits"]["mean"] for row in rows]
             one = models[kind]
             read.plot(range(len(rows)), means, **one.look(), lw=WIDTHS.get(kind, 2), ms=6)
-            ends.append((one.positions, one.colour, right := len(rows) - 1, means[-1]))
+            ends.append((one.name, one.colour, right := len(rows) - 1, means[-1]))
         write_ends(read, ends, at=right + 0.2, fontsize=9)
         read.set_xticks(range(len(rows)), [f"{row['mem_len']:,}" for row in rows])
         read.set(
-            title=f"A memory longer than in training\nharms {models[worst].positions} most",
-            xlabel=f"memory at test, tokens; trained with {data['mem_len']}",
+            title=fitted(
+                "One trained model, read with more memory:\n"
+                f"four times as much harms {models[worst].positions} most"
+            ),
+            xlabel=f"memory at evaluation, tokens\n(every model trained with {data['mem_len']})",
             ylabel=f"test {BITS}, mean of seeds",
-            xlim=(-0.2, right + 1.1),
+            xlim=(-0.2, right + 1.75),
         )
     lengths = [row["mem_len"] for row in rows]
     words = "; ".join(
@@ -60,12 +67,12 @@ def later_positions(data: Data) -> Picture:
 
 T5, ROTARY = SYSTEMS["t5_memory"], SYSTEMS["rotary_memory"]
 BIASES = {
-    "t5_memory": ("T5 as published", T5.colour, ("--", ">")),
+    "t5_memory": (f"{T5.name},\nas published", T5.colour, ("--", ">")),
     "xl_memory": (SYSTEMS["xl_memory"].name, SYSTEMS["xl_memory"].colour, ("-", "o")),
-    "t5_scaled_memory": ("T5, table × {factor:g}", T5.shades(2)[1], ("-", "D")),
+    "t5_scaled_memory": (f"{T5.name},\ntable × {{factor:g}}", T5.shades(2)[1], ("-", "D")),
 }
 WAYS = {
-    way: (f"rotary,\n{words}", shade, look)
+    way: (f"{ROTARY.name},\n{words}", shade, look)
     for (way, words, look), shade in zip(
         (
             ("as_trained", "as trained", ("-", "v")),
@@ -84,7 +91,7 @@ A colour is a shade of the system's own; marks and lines tell its variants apart
 
 
 def position_repairs(data: Data) -> Picture:
-    """Draw bits by memory when read: T5 with and without its table multiplied; rotary, read in four ways.
+    """Draw bits by memory at evaluation: T5 with and without its table multiplied; rotary, read in four ways.
 
     Both panels have one scale; a close-up in the first tells the systems apart that lie near each other.
     """
@@ -99,7 +106,7 @@ def position_repairs(data: Data) -> Picture:
                 said.append(f"{' '.join(ends[-1][0].split())} {', '.join(f'{bits:.2f}' for bits in means)}")
             lengths = [row["mem_len"] for row in series[key] if row["mem_len"]]
             axes.set_xticks(range(len(lengths)), [f"{length:,}" for length in lengths])
-            axes.set(xlabel=f"memory at test, tokens; trained with {data['mem_len']}")
+            axes.set(xlabel=f"memory at evaluation, tokens; trained with {data['mem_len']}")
             axes.set_xlim(-0.2, len(lengths) - 1 + 0.85)
             labels.append((axes, ends))
         for axes, ends in labels:  # both panels have their scale by now

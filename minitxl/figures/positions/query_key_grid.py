@@ -7,9 +7,12 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
 from minitxl.figures.marks import box, hide_frame
-from minitxl.figures.picture import BLUE, ORANGE, Data, Picture, drawing
+from minitxl.figures.picture import ORANGE, Data, Picture, drawing
 
-LOOKS: list[dict[str, Any]] = [{"color": BLUE}, {"facecolor": "white", "edgecolor": ORANGE, "hatch": "////"}]
+LOOKS: list[dict[str, Any]] = [
+    {"facecolor": "#B0B0B0", "edgecolor": "#606060"},
+    {"facecolor": "white", "edgecolor": "black", "hatch": "////"},
+]
 """Bars of a key that stays, and of a state that is to go."""
 
 
@@ -79,7 +82,7 @@ def taken(data: Data) -> Picture:
             for place, weight in zip(places, weights, strict=True):
                 axes.bar(place, weight or 0.0, width=0.8, **LOOKS[bool(gone[place])])
                 if weight is None:
-                    axes.text(place, 0, "×", ha="center", va="bottom", color=ORANGE, fontweight="bold")
+                    axes.text(place, 0, "×", ha="center", va="bottom", fontweight="bold")
             axes.stairs(whole, [place - 0.5 for place in range(len(whole) + 1)], color="black", lw=1)
             left = sum(weight or 0.0 for weight, is_gone in zip(weights, gone, strict=True) if is_gone)
             axes.set_title(f"{name}: the marked states get {left:.1%} of the weight")

@@ -1,16 +1,20 @@
 """Shaw's clipping: the loss by k, the learned vectors, and what one k tells apart."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 
+from minitxl.figures.marks import label_ends
 from minitxl.figures.picture import BITS, Data, Picture, drawing, panels
 from minitxl.figures.positions.encodings import query_key_map
 from minitxl.figures.systems import SYSTEMS
 
-CLIPS = tuple(zip(SYSTEMS["shaw_memory"].shades(4), ("s:", "^-.", "o-", "D--"), strict=True))
-"""Shade of Shaw's colour and line of each k of the experiment ``shaw_clipping``."""
+SHAW, OWN_K = SYSTEMS["shaw_memory"], 16
+"""The system, and the k that the package gives it if none is chosen."""
+OTHERS = (("s", ":"), ("^", "-."), ("o", "-"))
+"""Marker and line of each k of the experiment ``shaw_clipping`` but the package's own, in rising order."""
 
 
 def shaw_clipping(data: Data) -> Picture:
@@ -19,14 +23,16 @@ def shaw_clipping(data: Data) -> Picture:
     with drawing(9.5, 3.5) as figure:
         trained, longer = panels(figure, 2)
         _by_clip(trained, rows)
-        for row, (colour, line) in zip(rows, CLIPS, strict=True):
+        for row, look in zip(rows, _looks(rows), strict=True):
             lengths = [one["attention_len"] for one in row["by_length"]]
             added = np.array([one["bits"]["seeds"] for one in row["by_length"]])
             added = added - np.array(row["trained"]["bits"]["seeds"])
-            longer.plot(lengths, added.mean(axis=1), line, color=colour, label=f"k = {row['max_distance']}")
-            longer.fill_between(lengths, added.min(axis=1), added.max(axis=1), color=colour, alpha=0.2, lw=0)
-        longer.axhline(0, color="#808080", lw=0.6)
-        longer.fill_between([], [], [], color="#CCCCCC", label="range of the seeds")
+            longer.plot(lengths, added.mean(axis=1), **look, label=f"k = {row['max_distance']}")
+            band = {"color": look["color"], "alpha": 0.2, "lw": 0}
+            longer.fill_between(lengths, added.min(axis=1), added.max(axis=1), **band)
+        label_ends(longer)
+        longer.plot([lengths[0], lengths[-1]], [0, 0], color="#808080", lw=0.6)
+        band = longer.fill_between([], [], [], color="#CCCCCC", label="range of the seeds")
         harmed = max(rows, key=lambda row: row["longest"]["bits"]["mean"] - row["trained"]["bits"]["mean"])
         longer.set_xticks(lengths)
         longer.set(
@@ -34,7 +40,7 @@ def shaw_clipping(data: Data) -> Picture:
             xlabel="attention length at test, tokens",
             ylabel=f"added {BITS}",
         )
-        longer.legend()
+        longer.legend(handles=[band], loc="upper left")
     ends = "; ".join(
         f"k = {row['max_distance']}: "
         f"{row['trained']['bits']['mean']:.2f} at {row['trained']['attention_len']}, "
@@ -47,10 +53,23 @@ def shaw_clipping(data: Data) -> Picture:
     )
 
 
+def _looks(rows: Sequence[Data]) -> list[dict[str, Any]]:
+    """Return colour, marker and line of each k: Shaw's own for the package's k, shades of it for others."""
+    others = iter(zip(SHAW.shades(4)[1:], OTHERS, strict=True))
+    looks = list[dict[str, Any]]()
+    for row in rows:
+        if row["max_distance"] == OWN_K:
+            looks.append(SHAW.look())
+        else:
+            colour, (marker, line) = next(others)
+            looks.append({"color": colour, "marker": marker, "ls": line})
+    return looks
+
+
 def _by_clip(axes: Axes, rows: Sequence[Data]) -> None:
-    for row, (colour, line) in zip(rows, CLIPS, strict=True):
+    for row, look in zip(rows, _looks(rows), strict=True):
         k, bits = row["max_distance"], row["trained"]["bits"]
-        axes.plot([k] * len(bits["seeds"]), bits["seeds"], line[0], color=colour, ms=7)
+        axes.plot([k] * len(bits["seeds"]), bits["seeds"], **{**look, "ls": "none"}, ms=7)
         axes.annotate(f"{bits['mean']:.2f}", (k, bits["mean"]), (9, 4), textcoords="offset points")
     axes.set_xscale("log", base=2)
     axes.set_xticks([row["max_distance"] for row in rows], [str(row["max_distance"]) for row in rows])

@@ -1,5 +1,6 @@
 """The four terms of Transformer-XL's score: apart, stacked, and what a model loses without each."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -8,17 +9,15 @@ from matplotlib.colors import Normalize, PowerNorm
 from minitxl.figures.marks import hide_frame
 from minitxl.figures.picture import (
     BITS,
-    BLUE,
-    GREEN,
-    ORANGE,
-    PURPLE,
     Data,
     Picture,
     drawing,
+    fitted,
     is_narrow,
     legend_outside,
     printed,
 )
+from minitxl.figures.systems import SYSTEMS
 
 NAMES = {
     "a": "(a) content × content",
@@ -33,7 +32,16 @@ ABOVE: Any = {
     "ha": "center",
     "fontsize": 9,
 }
-BARS = {"a": (BLUE, ""), "b": (ORANGE, "////"), "c": (GREEN, "...."), "d": (PURPLE, "xxxx")}
+XL = SYSTEMS["xl_memory"]
+BARS = {"a": ("#B0B0B0", ""), "b": ("#E8E8B0", "////"), "c": ("#B8E0C8", "...."), "d": ("#E9C9DD", "xxxx")}
+
+
+def _finding(missed: Sequence[str]) -> str:
+    """Say which terms' absence costs bits in every seed."""
+    if not missed:
+        return "No term's absence costs bits in every seed"
+    terms = " and ".join(f"({name})" for name in missed)
+    return f"{'Only leaving' if len(missed) == 1 else 'Leaving'} out {terms} costs bits in every seed"
 
 
 def without_terms(data: Data) -> Picture:
@@ -49,18 +57,18 @@ def without_terms(data: Data) -> Picture:
             cost = row["cost"]
             ends = min(cost["seeds"]), max(cost["seeds"])
             axes.plot(ends, [place, place], color=GREY, lw=10, solid_capstyle="butt", zorder=1)
-            axes.plot(cost["seeds"], [place] * len(cost["seeds"]), "o", color=BLUE, ms=6, mfc="white")
-            axes.plot(cost["mean"], place, "|", color=BLUE, ms=18, mew=2.5)
+            axes.plot(cost["seeds"], [place] * len(cost["seeds"]), "o", color=XL.colour, ms=6, mfc="white")
+            axes.plot(cost["mean"], place, "|", color=XL.colour, ms=18, mew=2.5)
             axes.annotate(f"{cost['mean']:+.3f}", (cost["mean"], place), (0, 12), **ABOVE)
-        axes.plot([], [], "o", color=BLUE, ms=6, mfc="white", label="a seed")
-        axes.plot([], [], "|", color=BLUE, ms=12, mew=2.5, ls="none", label="mean of the seeds")
+        axes.plot([], [], "o", color=XL.colour, ms=6, mfc="white", label="a seed")
+        axes.plot([], [], "|", color=XL.colour, ms=12, mew=2.5, ls="none", label="mean of the seeds")
         between = "\n" if is_narrow() else " "
         axes.set_yticks(range(len(rows)), [f"without{between}{NAMES[name]}" for name in rows])
         missed = [name for name, row in rows.items() if min(row["cost"]["seeds"]) > 0]
         axes.set(
-            title=f"Costs bits in every seed: {' and '.join(f'({name})' for name in missed) or 'none'}",
+            title=fitted(_finding(missed)),
             ylim=(len(rows) - 0.5, -0.7),
-            xlabel=f"test {BITS} more than{between}the same seed's whole model",
+            xlabel=f"test {BITS} more than{between}the same seed's whole Transformer-XL",
         )
         legend_outside(figure, ncols=3)
     alt = "; ".join(
@@ -91,7 +99,7 @@ def stacked(data: Data) -> Picture:
             heights = np.array(values)
             colour, hatch = BARS[name]
             base = np.where(heights > 0, up, down)
-            style = {"color": colour, "hatch": hatch, "edgecolor": "white", "lw": 0.5}
+            style = {"color": colour, "hatch": hatch, "edgecolor": "#505050", "lw": 0.5}
             above.bar(places, heights, bottom=base, label=NAMES[name], **style)
             up, down = up + heights.clip(min=0), down + heights.clip(max=0)
         above.plot(places, up + down, "D", color="black", ms=4, label="their sum")
@@ -99,7 +107,7 @@ def stacked(data: Data) -> Picture:
         above.set(title=data["title"], ylabel="score, nats,\nless each term's mean")
         above.legend(ncols=1, loc="center left", bbox_to_anchor=(1, 0.5))
         below.bar(places, weights, color="#505050", label="of these terms")
-        below.plot(places, data["whole"], "_", color=ORANGE, ms=10, mew=2, label="of all four")
+        below.plot(places, data["whole"], "_", color=XL.colour, ms=10, mew=2, label="of all four")
         below.set(ylabel="weight", xlabel="key: the characters before the query, and itself", ylim=(0, None))
         below.legend(loc="center left", bbox_to_anchor=(1, 0.5))
         below.set_xticks(places, keys, family="monospace")

@@ -10,9 +10,9 @@ from matplotlib.collections import LineCollection
 from minitxl.figures.marks import cut_lines, hide_frame, label_ends, layer_ticks, write_numbers
 from minitxl.figures.picture import BLUE, GREEN, ORANGE, PURPLE, Data, Picture, drawing
 from minitxl.figures.recurrence.reach import GRADIENTS
-from minitxl.figures.systems import named
+from minitxl.figures.systems import MEMORY, SEGMENT, named
 
-GUESSES = {"N·(M + L)": (PURPLE, ":"), "N·M": (GREEN, "--")}
+GUESSES = {"N·(M + L)": ("#505050", ":"), "N·M": ("#909090", "--")}
 FEW = 8
 """Tokens of a stream so short that each gets its number on the axis of the cone."""
 LOOKS: list[tuple[str, Any, str]] = [
@@ -38,14 +38,14 @@ def cone(graph: Data) -> Picture:
             own = [[(key, layer), (query, layer + 1)] for query, key in edges if key >= begin]
             past = [[(key, layer), (query, layer + 1)] for query, key in edges if key < begin]
             axes.add_collection(
-                LineCollection(past, colors=ORANGE, linewidths=0.6, linestyles="--", zorder=1)
+                LineCollection(past, colors=MEMORY.edge, linewidths=0.6, linestyles="--", zorder=1)
             )
-            axes.add_collection(LineCollection(own, colors=BLUE, linewidths=1.0, zorder=2))
+            axes.add_collection(LineCollection(own, colors=SEGMENT.edge, linewidths=1.0, zorder=2))
         nodes = [(time, layer) for layer in range(graph["n_layer"] + 1) for time in range(graph["time"])]
         kinds = {
             "the query does not depend on it": ("o", "white", "#909090"),
-            "reached through memory: no gradient": ("o", ORANGE, ORANGE),
-            "in its own segment: gradient": ("s", BLUE, BLUE),
+            "reached through memory: no gradient": ("o", MEMORY.fill, MEMORY.edge),
+            "in its own segment: gradient": ("s", SEGMENT.fill, SEGMENT.edge),
         }
         for kind, (label, (mark, fill, edge)) in enumerate(kinds.items()):
             chosen = [(t, n) for t, n in nodes if kind == ((n, t) in reached) * (1 + (t >= begin))]
@@ -158,10 +158,10 @@ def influence(data: Data) -> Picture:
             axes.annotate(
                 name, ((low + high) / 2, 0.98), xycoords=("data", "axes fraction"), ha="center", va="top"
             )
-        for low, high, mark, colour in zip(edges, edges[1:], "soo", (BLUE, ORANGE, ORANGE), strict=False):
+        for low, high, mark, place in zip(edges, edges[1:], "soo", (SEGMENT, MEMORY, MEMORY), strict=False):
             back = [d for d, value in enumerate(data["change"]) if value and low < d <= high]
-            fill = "none" if low == edges[2] else colour
-            axes.plot(back, [data["change"][d] for d in back], mark, mfc=fill, mec=colour, ms=4)
+            fill = "none" if low == edges[2] else place.fill
+            axes.plot(back, [data["change"][d] for d in back], mark, mfc=fill, mec=place.edge, ms=4)
         axes.set(
             yscale="log", xlabel="tokens back from the query", ylabel="change of a log-probability, nats"
         )

@@ -11,8 +11,8 @@ from minitxl.figures.recurrence.reach import GRADIENTS
 from minitxl.figures.systems import MEMORY, SEGMENT
 
 EDGES: dict[str, tuple[str, str, float]] = {
-    "own segment: weights and states learn": (SEGMENT, "-", 1.2),
-    "memory: the weights learn, the states behind do not": (MEMORY, "--", 1.0),
+    "own segment: weights and states learn": (SEGMENT.edge, "-", 1.2),
+    "memory: the weights learn, the states behind do not": (MEMORY.edge, "--", 1.0),
     "earlier steps: nothing learns now": ("#808080", ":", 0.9),
 }
 """Colour, dashes and width of each kind of edge."""
@@ -54,9 +54,9 @@ def _draw_states(axes: Axes, graph: Data) -> None:
     for layer, row in enumerate(graph["reached"]):
         for time, reached in enumerate(row):
             own = time >= begin
-            colour = (SEGMENT if own else MEMORY) if reached else "#A0A0A0"
-            fill = colour if reached else "white"
-            axes.plot(time, layer, "s" if own else "o", ms=7, color=fill, markeredgecolor=colour, zorder=4)
+            side = SEGMENT if own else MEMORY
+            look = side.look() if reached else {"mfc": "white", "mec": "#A0A0A0"}
+            axes.plot(time, layer, "s" if own else "o", ms=7, zorder=4, **look)
     top = graph["n_layer"]
     for cut in range(graph["seg_len"], graph["time"], graph["seg_len"]):
         axes.axvline(cut - 0.5, color="black", lw=2 if cut == begin else 1, ls="-" if cut == begin else ":")
@@ -73,13 +73,13 @@ def _draw_norms(axes: Axes, norms: Data) -> None:
     """Draw two marks for each name on a logarithmic scale; a gradient of 0 is a word."""
     smallest = min(norm for value in norms.values() for norm in value.values() if norm)
     for place, value in enumerate(norms.values()):
-        for shift, (source, colour, mark) in zip(
+        for shift, (source, look, mark) in zip(
             (-0.12, 0.12), (("segment", SEGMENT, "s"), ("memory", MEMORY, "o")), strict=True
         ):
             if value[source]:
-                axes.plot(place + shift, value[source], mark, color=colour, ms=9, label=source)
+                axes.plot(place + shift, value[source], mark, ms=9, label=source, **look.look())
             else:
-                axes.annotate("0: cut", (place + shift, smallest / 3), ha="center", color=colour)
+                axes.annotate("0: cut", (place + shift, smallest / 3), ha="center", color=look.edge)
     axes.set_xticks(range(len(norms)), list(norms))
     axes.set(
         title="Norm of the gradient, by the way it comes",

@@ -3,20 +3,21 @@
 from typing import Any
 
 from minitxl.figures.marks import cell, cut_lines, hide_frame
-from minitxl.figures.picture import BLUE, ORANGE, Data, Picture, drawing, printed
+from minitxl.figures.picture import Data, Picture, drawing, printed
+from minitxl.figures.systems import MEMORY, SEGMENT
 
 SEEN = {
-    "in its segment: seen": (BLUE, "white", ""),
-    "behind a cut: lost": ("white", ORANGE, "////"),
+    "in its segment: seen": SEGMENT.cell(),
+    "behind a cut: lost": ("white", "#707070", "////"),
     "in the future": ("white", "#DDDDDD", ""),
 }
 KNOWN = {
-    "in its segment: read now": (BLUE, "white", ""),
-    "earlier: told by memory": ("white", ORANGE, ""),
+    "in its segment: read now": SEGMENT.cell(),
+    "earlier: told by memory": MEMORY.cell(),
     "out of reach": ("white", "#B0B0B0", "////"),
 }
-KEPT = [("#A6CEE3", "white", ""), ("#FDD0A2", "white", "")]
-TARGET, UNUSED = ("white", BLUE, ""), ("white", "#B0B0B0", "////")
+KEPT = [("#B8E0C8", "white", ""), ("#E8E8B0", "white", "")]
+TARGET, UNUSED = ("white", "black", ""), ("white", "#B0B0B0", "////")
 
 
 def seen(data: Data) -> Picture:
@@ -33,12 +34,14 @@ def seen(data: Data) -> Picture:
             for key, one in enumerate(row):
                 kind = list(SEEN)[2 if key > query else int(not one)]
                 grid.add_patch(cell(key, query, SEEN[kind]))
-        counts.barh(range(time), range(1, time + 1), height=0.7, fill=False, edgecolor=ORANGE, hatch="////")
-        counts.barh(range(time), contexts, height=0.7, color=BLUE)
+        counts.barh(
+            range(time), range(1, time + 1), height=0.7, fill=False, edgecolor="#707070", hatch="////"
+        )
+        counts.barh(range(time), contexts, height=0.7, facecolor=SEGMENT.fill, edgecolor=SEGMENT.edge)
         counts.axvline(mean, color="black", lw=1.5, ls="--")
         counts.annotate(f"mean {mean:g}", (mean, -0.7), (3, 0), textcoords="offset points", va="center")
         for query, amount in enumerate(contexts):
-            counts.text(0.2, query, f"{amount}", va="center", color="white", fontweight="bold", fontsize=9)
+            counts.text(0.2, query, f"{amount}", va="center", fontweight="bold", fontsize=9)
         for axes in (grid, counts):
             for cut in range(data["seg_len"], time, data["seg_len"]):
                 axes.axhline(cut - 0.5, color="black", lw=1, ls=":")
@@ -82,10 +85,9 @@ def readable(data: Data) -> Picture:
                     list(KNOWN.values())[int(x < begin) if one else 2] if x < time else ("white", "black", "")
                 )
                 axes.add_patch(cell(x, y, look))
-                ink = "white" if look[0] == BLUE else "black"
                 words = printed(token) if one else ""
                 centred: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 11}
-                axes.text(x, y, words, color=ink, family="monospace", weight="bold", **centred)
+                axes.text(x, y, words, family="monospace", weight="bold", **centred)
         cut_lines(axes, seg_len, time, lw=1.5)
         axes.set(xlim=(-0.6, time + 0.6), ylim=(len(rows) - 0.4, -0.6), xticks=[])
         axes.set_yticks(range(len(rows)), [f"{name}: {count} seen" for name, count in counts.items()])

@@ -25,16 +25,16 @@ A phone shows 520 units in some 350 pixels, so letters are no smaller than 16 un
 ENLARGED = 1.03
 """Pixels of a unit where there is room: both systems are seen at once below a page's first lines."""
 GREY, PALE = "#C8C8C8", "#F2F2F2"
-RINGED = "#FDD0A2"
-"""Fill of a state that memory passed on: a wide edge, in the colour of memory, says the same."""
+RINGED = "#FFFFFF"
+"""Fill of a state that memory passed on: it is a ring in the dark colour of memory."""
 KINDS = {
-    "own": (SEGMENT, "own segment"),
-    "memory": (MEMORY, "memory"),
-    "older": (MEMORY, "passed on by memory"),
+    "own": (SEGMENT.edge, "own segment"),
+    "memory": (MEMORY.edge, "memory"),
+    "older": (MEMORY.edge, "passed on by memory"),
     "unused": (GREY, "no effect"),
 }
-INKS = {"older": "#000000", "unused": "#6A6A6A"}
-"""Of a character on its state, if it is not white."""
+"""Colour of the lines and edges, and name, of each kind of state."""
+FILLS = {"own": SEGMENT.fill, "memory": MEMORY.fill, "older": RINGED, "unused": PALE}
 LEGEND = [(24, 62), (24, 38), (250, 62), (250, 38), (24, 14)]
 """Where each of the kinds and the prediction stand, from the left and from below."""
 
@@ -149,7 +149,7 @@ def _panel(panel: Element, name: str, graph: Data) -> None:
                 kind = kind_of(graph, reached, depth, token, query)
                 _mark(nodes, kind, _x(token), _y(graph, depth), 8 if depth else 13)
                 if not depth:
-                    ink = INKS.get(kind, "#FFFFFF")
+                    ink = "#6A6A6A" if kind == "unused" else "#000000"
                     letter = TEXT[token].replace(" ", "␣")
                     _text(
                         nodes,
@@ -181,8 +181,7 @@ def _mark(parent: Element, kind: str, x: int, y: int, radius: int) -> None:
     It is ringed where memory passed it on, and pale where it has no effect.
     """
     colour, _ = KINDS[kind]
-    fill = {"older": RINGED, "unused": PALE}.get(kind, colour)
-    look = {"fill": fill, "stroke": colour, "class": kind}
+    look = {"fill": FILLS[kind], "stroke": colour, "class": kind}
     if kind == "older":
         look["stroke-width"], radius = "2.5", radius - 1
     if kind == "own":

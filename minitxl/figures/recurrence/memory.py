@@ -13,11 +13,11 @@ from minitxl.figures.systems import MEMORY, SEGMENT
 
 CELLS = {"memory": "in memory", "now": "read now", "past": "forgotten", "ahead": "not read yet, or not seen"}
 LOOKS = {
-    "memory": (MEMORY, "white", "////"),
-    "now": (SEGMENT, "white", ""),
+    "memory": MEMORY.cell("////"),
+    "now": SEGMENT.cell(),
     "past": ("#CCCCCC", "white", ""),
     "ahead": ("white", "#CCCCCC", ""),
-    "again": ("#A6CEE3", SEGMENT, "...."),
+    "again": SEGMENT.cell("...."),
     "hidden": ("white", "#808080", "xxxx"),
 }
 """Fill, edge and hatch of each kind of cell."""
@@ -163,7 +163,9 @@ def sides(data: Data) -> Picture:
         texts = [[written(value) for value in row] for row in cells]
         write_numbers(axes, cells.tolist(), texts, dark=0.55 * np.nanmax(cells), fontsize=8)
         cuts = data["cuts"]
-        axes.step([one - 0.5 for one in (*cuts, cuts[-1])], np.arange(len(cells) + 1) - 0.5, color=MEMORY)
+        steps = [one - 0.5 for one in (*cuts, cuts[-1])], np.arange(len(cells) + 1) - 0.5
+        for colour, width in (("black", 4), ("white", 2)):  # a black rim, to be seen on bright cells
+            axes.step(*steps, color=colour, lw=width)
         axes.set_yticks(range(len(cells)), data["rows"])
         axes.set_xticks(range(len(data["columns"])), data["columns"])
         axes.set(title=data["title"], xlabel=data["xlabel"])

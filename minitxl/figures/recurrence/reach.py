@@ -28,9 +28,9 @@ GRADIENTS = {
     "flowing": ("gradient flowing through memory", XL.shades(2)[1], "s--"),
 }
 MARKS: dict[str, dict[str, Any]] = {
-    "own": {"marker": "s", "ms": 7, "color": SEGMENT},
-    "memory": {"marker": "o", "ms": 7, "color": MEMORY},
-    "older": {"marker": "o", "ms": 6.5, "mfc": RINGED, "mec": MEMORY, "mew": 1.8},
+    "own": {"marker": "s", "ms": 7, **SEGMENT.look()},
+    "memory": {"marker": "o", "ms": 7, **MEMORY.look()},
+    "older": {"marker": "o", "ms": 6.5, "mfc": RINGED, "mec": MEMORY.edge, "mew": 1.8},
     "unused": {"marker": "o", "ms": 7, "mfc": "white", "mec": "#808080"},
 }
 """A state as the animated picture draws it."""

@@ -8,16 +8,13 @@ from matplotlib.patches import Rectangle
 from minitxl.figures.marks import hide_frame, in_per_cent, seed_band
 from minitxl.figures.picture import (
     BITS,
-    BLUE,
-    GREEN,
-    ORANGE,
     Data,
     Picture,
     drawing,
     legend_outside,
     panels,
 )
-from minitxl.figures.systems import SYSTEMS
+from minitxl.figures.systems import SEGMENT, SYSTEMS
 
 COPIERS = {"vanilla": SYSTEMS["absolute"], "xl": SYSTEMS["xl"], "xl_memory": SYSTEMS["xl_memory"]}
 """The systems of the experiment ``segment_copying`` by their keys there."""
@@ -102,14 +99,14 @@ def context_lengths(data: Data) -> Picture:
     mean = sum(contexts) / len(contexts)
     with drawing(9, 2.9) as figure:
         axes = figure.subplots()
-        axes.bar(range(len(contexts)), contexts, width=0.8, color=BLUE)
-        axes.axhline(mean, color=ORANGE, ls="--")
+        axes.bar(range(len(contexts)), contexts, width=0.8, facecolor=SEGMENT.fill, edgecolor=SEGMENT.edge)
+        axes.axhline(mean, color="black", ls="--")
         axes.axhline(most, color="black", lw=1, ls=":")
-        for height, words, colour, side in (
-            (mean, f"mean {mean:.1f}", ORANGE, "top"),
-            (most, f"L = {most}", "black", "bottom"),
+        for height, words, side in (
+            (mean, f"mean {mean:.1f}", "top"),
+            (most, f"L = {most}", "bottom"),
         ):
-            axes.annotate(words, (1.01, height), xycoords=("axes fraction", "data"), color=colour, va=side)
+            axes.annotate(words, (1.01, height), xycoords=("axes fraction", "data"), va=side)
         axes.set(
             title=f"Windows of {most}, moved by {data['stride']}: each token computed {data['cost']:g}×",
             xlabel="token of the stream",
@@ -133,11 +130,11 @@ def block_diagram() -> Picture:
     """Draw the way through a pre-norm block: two halves, and a residual connection around each."""
     with drawing(9, 2) as figure:
         axes = figure.subplots()
-        axes.annotate("", (11.4, 0), (0.2, 0), arrowprops={"arrowstyle": "->", "lw": 2, "color": BLUE})
+        axes.annotate("", (11.4, 0), (0.2, 0), arrowprops={"arrowstyle": "->", "lw": 2})
         for begin, end in ((0.8, 5.4), (6.3, 10.2)):
-            axes.plot([begin, begin, end, end], [0, 1.4, 1.4, 0.28], color=GREEN, lw=2, ls="--")
+            axes.plot([begin, begin, end, end], [0, 1.4, 1.4, 0.28], color=GREY, lw=2, ls="--")
             axes.text(
-                (begin + end) / 2, 1.5, "x itself" if begin < 1 else "a itself", ha="center", color=GREEN
+                (begin + end) / 2, 1.5, "x itself" if begin < 1 else "a itself", ha="center", color=GREY
             )
             axes.plot(end, 0, "o", ms=20, mfc="white", mec="black")
             axes.text(end, 0, "+", ha="center", va="center", fontsize=14)
@@ -168,10 +165,13 @@ def all_cuts(data: Data) -> Picture:
             for token in range(time):
                 offset = (token - cut) % seg_len
                 last = offset == seg_len - 1
-                frame: dict[str, Any] = {"edgecolor": ORANGE if last else "#C0C0C0", "lw": 2.5 if last else 1}
+                frame: dict[str, Any] = {
+                    "edgecolor": "black" if last else "#C0C0C0",
+                    "lw": 2.5 if last else 1,
+                }
                 box = Rectangle((token - 0.42, cut - 0.42), 0.84, 0.84, facecolor="white", **frame)
                 axes.add_patch(box)
-                axes.text(token, cut, f"{offset}", ha="center", va="center", color=BLUE, fontsize=11)
+                axes.text(token, cut, f"{offset}", ha="center", va="center", fontsize=11)
                 if offset == 0 and token:
                     axes.plot([token - 0.5] * 2, [cut - 0.5, cut + 0.5], color="black", lw=2)
         axes.set(xlim=(-0.6, time - 0.4), ylim=(seg_len - 0.4, -0.6), xticks=range(time))
@@ -188,14 +188,15 @@ def all_cuts(data: Data) -> Picture:
 def offset_curve(data: Data) -> Picture:
     """Draw loss of the same characters at each offset; its mean and its last point are two evaluations."""
     bits = data["bits"]
-    mean, last = sum(bits) / len(bits), len(bits) - 1
+    mean, last, vanilla = sum(bits) / len(bits), len(bits) - 1, SYSTEMS["absolute"]
     with drawing(7, 3) as figure:
         axes = figure.subplots()
-        axes.plot(range(len(bits)), bits, ".-", color=BLUE, lw=1.2)
-        axes.axhline(mean, color=GREEN, ls="--", label=f"isolated segments: the mean, {mean:.3f}")
+        axes.plot(range(len(bits)), bits, ".-", color=vanilla.colour, lw=1.2)
+        axes.axhline(mean, color="black", lw=1, ls="--", label=f"isolated segments: the mean, {mean:.3f}")
         axes.plot(
-            last, bits[last], "o", color=ORANGE, ms=9, label=f"sliding window: the last, {bits[last]:.3f}"
-        )
+            last, bits[last], "o", ms=9, mfc="white", mec=vanilla.colour, mew=2,
+            label=f"sliding window: the last, {bits[last]:.3f}",
+        )  # fmt: skip
         axes.set(xlabel="offset in the segment, characters", ylabel=BITS)
         axes.legend()
     return Picture(

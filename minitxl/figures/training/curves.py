@@ -6,8 +6,6 @@ from typing import Any
 from minitxl.figures.marks import seed_band
 from minitxl.figures.picture import (
     BITS,
-    BLUE,
-    ORANGE,
     Data,
     Picture,
     drawing,
@@ -15,17 +13,12 @@ from minitxl.figures.picture import (
     legend_outside,
     panels,
 )
-from minitxl.figures.systems import SYSTEMS, System, of_label, positions_of
+from minitxl.figures.systems import SYSTEMS, mixed, of_label, positions_of
 
 ONE_CHANGE_APART = {"vanilla": SYSTEMS["absolute"], "relative": SYSTEMS["xl"], "xl": SYSTEMS["xl_memory"]}
 """The three systems of the demo and of ``short_segments`` by their keys there."""
 GRID = {key: SYSTEMS[key] for key in ("absolute", "absolute_memory", "xl", "xl_memory")}
 """The systems of the experiment ``memory_and_positions``."""
-
-
-def trained_name(system: System) -> str:
-    """Return the name of a system that is read with memory also where it was trained without."""
-    return system.name.replace(", no memory", ", trained without memory")
 
 
 def learning(curves: Data, *, steps: int, unit: str = BITS) -> Picture:
@@ -108,6 +101,17 @@ def _most_at_the_beginning(gains: Sequence[Data]) -> str:
     return "Mean and range of the seeds"
 
 
+FADED = 0.35
+"""Share of white in the lines of models that are read with another memory than they were trained with."""
+MARK_NAMES = {
+    "absolute": (11, 1, "left"),
+    "absolute_memory": (0, -9, "center"),
+    "xl": (-4, -9, "left"),
+    "xl_memory": (0, 9, "center"),
+}
+"""Where each mark's name stands: points to the right and above, and which of its sides is there."""
+
+
 def memory_and_positions(data: Data) -> Picture:
     """Draw learning curves, a line a seed, and loss against the memory at evaluation."""
     with drawing(10, 3.8) as figure:
@@ -115,11 +119,24 @@ def memory_and_positions(data: Data) -> Picture:
         for name, one in GRID.items():
             system, rows = data[name], data[name]["by_memory"]
             for seed, bits in enumerate(system["validation"]["bits"]):
-                step, first = system["validation"]["step"], None if seed else trained_name(one)
+                step, first = system["validation"]["step"], None if seed else one.name
                 learned.plot(step, bits, **one.look(marker=False), lw=1.2, label=first)
             lengths = [row["mem_len"] for row in rows]
-            seed_band(memory, lengths, [row["bits"] for row in rows], **one.look(marker=False), alpha=0.25)
-            memory.plot(system["mem_len"], system["bits"]["mean"], one.marker, color=one.colour, ms=6)
+            band: dict[str, Any] = {
+                "color": mixed(one.colour, 255, FADED),
+                "ls": one.line,
+                "lw": 1.4,
+                "alpha": 0.3,
+            }
+            seed_band(memory, lengths, [row["bits"] for row in rows], **band)
+            memory.plot(system["mem_len"], system["bits"]["mean"], one.marker, color=one.colour, ms=8)
+        memory.margins(y=0.16)
+        for name, (right, above, side) in MARK_NAMES.items():
+            one, trained = GRID[name], (data[name]["mem_len"], data[name]["bits"]["mean"])
+            memory.annotate(
+                f"{one.name}: {trained[1]:.2f}", trained, (right, above), color=one.ink,
+                textcoords="offset points", ha=side, va="bottom" if above > 5 else "top", fontsize=9,
+            )  # fmt: skip
         last = {name: [bits[-1] for bits in data[name]["validation"]["bits"]] for name in GRID}
         faster = max(*last["xl"], *last["xl_memory"]) < min(*last["absolute"], *last["absolute_memory"])
         learned.set(
@@ -134,11 +151,11 @@ def memory_and_positions(data: Data) -> Picture:
         both = _above(bits["absolute_memory"], bits["absolute"]) and _above(bits["xl"], bits["xl_memory"])
         memory.set(
             title=fitted("Memory harms absolute, helps relative positions") if both else "After training",
-            xlabel="memory at evaluation, tokens; a dot at that of training",
+            xlabel="memory at evaluation, tokens\n(marks: as trained; lines: read otherwise)",
             ylabel=f"test {BITS}",
         )
     numbers = ", ".join(
-        f"{trained_name(one)} {data[name]['bits']['mean']:.2f} (spread {data[name]['bits']['spread']:.2f})"
+        f"{one.name} {data[name]['bits']['mean']:.2f} (spread {data[name]['bits']['spread']:.2f})"
         for name, one in GRID.items()
     )
     seeds = len(data["xl"]["bits"]["seeds"])
@@ -152,7 +169,7 @@ def _above(more: Sequence[float], less: Sequence[float]) -> bool:
 
 def memory_choice(system: Data, *, mem_len: int) -> Picture:
     """Draw loss, reach and time, with its range, of one memory length at evaluation among the others."""
-    rows = system["by_memory"]
+    rows, xl = system["by_memory"], SYSTEMS["xl_memory"]
     chosen = next(row for row in rows if row["mem_len"] == mem_len)
     shown: dict[str, tuple[str, list[float], float]] = {
         "Prediction": (f"test {BITS}", [row["bits"]["mean"] for row in rows], chosen["bits"]["mean"]),
@@ -165,8 +182,8 @@ def memory_choice(system: Data, *, mem_len: int) -> Picture:
     }
     with drawing(9, 2.8) as figure:
         for axes, (title, (label, values, value)) in zip(panels(figure, 3), shown.items(), strict=True):
-            axes.plot([row["mem_len"] for row in rows], values, ".-", color=BLUE, lw=1.2)
-            axes.plot(mem_len, value, "o", color=ORANGE, ms=9)
+            axes.plot([row["mem_len"] for row in rows], values, ".-", color=xl.colour, lw=1.2)
+            axes.plot(mem_len, value, "o", mfc="white", mec=xl.colour, mew=2.5, ms=10)
             number = f"{value:.2f}" if value < 10 else f"{value:.0f}"
             words = axes.annotate(
                 number, (mem_len, value), (0, 13), textcoords="offset points", ha="center", va="bottom"
@@ -182,7 +199,7 @@ def memory_choice(system: Data, *, mem_len: int) -> Picture:
                 axes.set_ylim(bottom=0)
         seeds = [row["microseconds_per_token"]["seeds"] for row in rows]
         low, high = ([end(values) for values in seeds] for end in (min, max))
-        axes.vlines([row["mem_len"] for row in rows], low, high, color=BLUE, lw=1)
+        axes.vlines([row["mem_len"] for row in rows], low, high, color=xl.colour, lw=1)
         axes.set_ylim(0, 1.25 * max(map(max, seeds)))
     return Picture(
         figure,

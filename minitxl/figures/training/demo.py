@@ -33,7 +33,7 @@ def demo(data: Data) -> Picture:
         title = "Relative positions save most bits" if positions_save_most else "While training"
         learned.set(title=title, xlabel="training step", ylabel=f"validation {BITS}")
         said = _bits_and_cost(cost, data)
-        legend_outside(figure, ncols=3)
+        legend_outside(figure, *learned.get_legend_handles_labels(), ncols=3)
     learned_alt = ", ".join(
         f"{ONE_CHANGE_APART[name].name} {systems[name]['validation']['bits'][-1]:.2f}" for name in systems
     )
@@ -96,24 +96,41 @@ def _bits_and_cost(axes: Axes, data: Data) -> str:
         for row in (row for row in rows if row["system"] == name):
             time, bits, length = row["microseconds_per_token"], row["bits"], row["attention_len"]
             look: dict[str, Any] = {"color": system.colour, "ms": 8}
-            look["mfc"] = system.colour if row["evaluation"] == CACHED else "white"
+            if row["evaluation"] == CACHED:  # a white edge parts discs that cover each other
+                look |= {"mec": "white", "ms": 9}
+            else:
+                look |= {"mfc": "white"}
             axes.plot(row["microseconds_range"], [bits, bits], "-", color=system.colour, lw=1)
             axes.plot(time, bits, system.marker, **look)
             if row["evaluation"] == SLIDING:
-                _label(axes, f"sliding window\nof {length}", time, bits, above=name == "xl")
+                words = f"{system.name},\nwindow of {length}"
+                _label(axes, words, time, bits, system.ink, above=name == "xl")
+            else:
+                near = length == min(one["attention_len"] for one in cached)
+                style: dict[str, Any] = {"textcoords": "offset points"}
+                style["arrowprops"] = {"arrowstyle": "-", "color": system.colour}
+                axes.annotate(
+                    f"{length}", (time, bits), (-16 if near else 16, 20), color=system.ink,
+                    ha="right" if near else "left", fontsize=9, **style,
+                )  # fmt: skip
             alt.append(f"{system.name} by {row['evaluation']} of {length}: {bits:.2f} at {time:,.0f}")
-    lengths = " and ".join(str(length) for length in sorted(row["attention_len"] for row in cached))
     times = [row["microseconds_per_token"] for row in cached]
-    words = f"cached,\nattention {lengths}"
-    _label(axes, words, sum(times) / len(times), min(row["bits"] for row in cached))
+    bits = min(row["bits"] for row in cached)
+    lengths = " and ".join(str(length) for length in sorted(row["attention_len"] for row in cached))
+    xl = SYSTEMS["xl_memory"]
+    _label(axes, f"{xl.name}, cached,\nattention {lengths}", sum(times) / len(times), bits, xl.ink)
+    for fill, words in (("#606060", "filled: cached memory"), ("white", "hollow: sliding window")):
+        axes.plot([], [], "o", color="#606060", mfc=fill, ms=8, label=words)
+    axes.legend(loc="upper left", fontsize=9)
+    no_fewer = bits > min(row["bits"] for row in rows if row not in cached)
     cheaper = max(times) < min(row["microseconds_per_token"] for row in rows if row not in cached)
     axes.set(
-        title=fitted("Reading with cached memory costs least" if cheaper else "Bits against cost"),
+        title=fitted(_what_memory_saves(cheaper, no_fewer)),
         xlabel="microseconds to score a character, log scale",
         ylabel=f"test {BITS}",
         xscale="log",
     )
-    axes.margins(x=0.25, y=0.25)
+    axes.margins(x=0.32, y=0.32)
     low, high = axes.get_xlim()
     ticks_at(axes, [time for time in (50, 100, 200, 500, 1000, 2000, 5000) if low < time < high])
     return (
@@ -122,7 +139,14 @@ def _bits_and_cost(axes: Axes, data: Data) -> str:
     )
 
 
-def _label(axes: Axes, text: str, x: float, y: float, *, above: bool = False) -> None:
+def _what_memory_saves(cheaper: bool, no_fewer: bool) -> str:
+    """Say whether reading with memory takes the least time, and if something else has fewer bits."""
+    if not cheaper:
+        return "Bits against cost"
+    return f"In this run memory saves time{', not bits' if no_fewer else ''}"
+
+
+def _label(axes: Axes, text: str, x: float, y: float, ink: str, *, above: bool = False) -> None:
     """Write a text below a point or above it."""
-    style: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "fontsize": 9}
+    style: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "fontsize": 9, "color": ink}
     axes.annotate(text, (x, y), (0, 7 if above else -7), va="bottom" if above else "top", **style)

@@ -5,7 +5,8 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from minitxl.figures.picture import BITS, BLUE, Data, Picture, drawing, headline, panels
+from minitxl.figures.picture import BITS, Data, Picture, drawing, headline, panels
+from minitxl.figures.systems import SYSTEMS, System
 
 NAMES = {
     "no_warmup": "no warm-up",
@@ -30,12 +31,14 @@ def training_parts(data: Data) -> Picture:
             said = []
             for place, (change, name) in enumerate(NAMES.items()):
                 cost = row["changes"][change]["cost"]
-                _row(axes, place, cost)
+                _row(axes, place, cost, SYSTEMS["xl" if change == "no_memory" else "xl_memory"])
                 seeds = ", ".join(f"{one:+.3f}" for one in cost["seeds"])
                 said.append(f"{' '.join(name.split())} {cost['mean']:+.3f} ({seeds})")
             axes.set(title=f"after {row['steps']} steps", ylim=(len(NAMES) - 0.5, -1.3))
             axes.margins(x=0.27)
-            axes.set_xlabel(f"{BITS} more than the unchanged\ntraining (a ring a seed, a bar the mean)")
+            axes.set_xlabel(
+                f"{BITS} more than Transformer-XL's\nunchanged training (a ring a seed, a bar the mean)"
+            )
             for side, shift, meaning in (("right", -6, "← better"), ("left", 6, "worse →")):
                 style: dict[str, Any] = {"textcoords": "offset points", "ha": side, "va": "center"}
                 axes.annotate(meaning, (0, -1), (shift, 0), fontsize=9, color="#606060", **style)
@@ -48,12 +51,12 @@ def training_parts(data: Data) -> Picture:
     )
 
 
-def _row(axes: Axes, place: int, cost: Data) -> None:
-    """Draw the seeds of one change, their range, their mean, and its number."""
+def _row(axes: Axes, place: int, cost: Data, system: System) -> None:
+    """Draw the seeds of one change, their range, their mean, and its number, in the system's colour."""
     ends = min(cost["seeds"]), max(cost["seeds"])
     axes.plot(ends, [place, place], color=GREY, lw=10, solid_capstyle="butt", zorder=1)
-    axes.plot(cost["seeds"], [place] * len(cost["seeds"]), "o", color=BLUE, ms=6, mfc="white")
-    axes.plot(cost["mean"], place, "|", color=BLUE, ms=18, mew=2.5)
+    axes.plot(cost["seeds"], [place] * len(cost["seeds"]), "o", color=system.colour, ms=6, mfc="white")
+    axes.plot(cost["mean"], place, "|", color=system.colour, ms=18, mew=2.5)
     better = cost["mean"] < 0
     place_of_number = (ends[0], place) if better else (ends[1], place)
     side, shift = ("right", -9) if better else ("left", 9)

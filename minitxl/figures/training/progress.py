@@ -4,9 +4,13 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from minitxl.figures.picture import BITS, BLUE, GREEN, ORANGE, PURPLE, Data, Picture, drawing
+from minitxl.figures.picture import BITS, Data, Picture, drawing
+from minitxl.figures.systems import SYSTEMS
 
-LAYERS = [("-", BLUE), ("--", ORANGE), ("-.", GREEN), (":", PURPLE)]
+XL = SYSTEMS["xl_memory"]
+"""The system whose training the dashboard shows."""
+LAYERS = list(zip(("-", "--", "-.", ":"), XL.shades(4), strict=True))
+"""Line and shade of each layer that is drawn."""
 
 
 def progress(data: Data) -> Picture:
@@ -22,7 +26,7 @@ def progress(data: Data) -> Picture:
 
 def _loss(axes: Axes, data: Data) -> str:
     alt = []
-    for name, line, colour in (("training", ".-", BLUE), ("validation", "o--", ORANGE)):
+    for name, line, colour in (("training", ".-", XL.colour), ("validation", "o--", "black")):
         curve = data[name]
         axes.plot(curve["step"], curve["bits"], line, color=colour, label=name)
         alt += [f"{name} {curve['bits'][-1]:.2f}"] if curve["bits"] else []
@@ -49,8 +53,8 @@ def _reach(axes: Axes, data: Data) -> str:
     bands, alt = data["bands"], []
     for place, band in enumerate(bands):
         first, last = band["ages"]
-        style: dict[str, Any] = {"color": ORANGE} if band["costs"] else {"color": "white", "hatch": "//"}
-        axes.bar(place, band["mean"], edgecolor=ORANGE, width=0.6, **style)
+        style: dict[str, Any] = {"color": XL.colour} if band["costs"] else {"color": "white", "hatch": "//"}
+        axes.bar(place, band["mean"], edgecolor=XL.colour, width=0.6, **style)
         axes.plot([place, place], [band["low"], band["high"]], "-", color="black", lw=1.5)
         alt.append(f"of age {first} to {last} {band['mean']:.3f} ({band['low']:.3f} to {band['high']:.3f})")
     axes.axhline(0, color="black", lw=0.8)
@@ -63,7 +67,7 @@ def _reach(axes: Axes, data: Data) -> str:
 
 def _cost(axes: Axes, data: Data) -> str:
     steps, costs = data["cost"]["step"], data["cost"]["microseconds"]
-    axes.plot(steps, costs, ".-", color=GREEN)
+    axes.plot(steps, costs, ".-", color=XL.colour)
     axes.set(ylabel="microseconds per token", title=f"Cost: {data['tokens']:,} tokens so far")
     axes.set_ylim(0, 1.3 * max(costs, default=1))
     now = f"{costs[-1]:.0f} microseconds a token" if costs else "no step yet"

@@ -7,7 +7,6 @@ from matplotlib.axes import Axes
 from minitxl.figures.marks import write_ends
 from minitxl.figures.picture import Data, Picture, drawing, fitted, panels
 from minitxl.figures.systems import SYSTEMS
-from minitxl.figures.training.curves import trained_name
 
 TRAINED = {
     key: SYSTEMS[key]
@@ -59,18 +58,16 @@ def _systems(axes: Axes, data: Data) -> None:
     top = min(max(ends.values()), 1.6 * worst)
     low = min(row["perplexity"]["mean"] for one in systems.values() for row in one["by_memory"])
     axes.set_ylim(low - 0.06 * (top - low), top + 0.08 * (top - low))
-    names = {
-        key: trained_name(TRAINED[key]) + (f" ({end:,.0f})" if end > top else "") for key, end in ends.items()
-    }
+    names = {key: TRAINED[key].name + (f" ({end:,.0f})" if end > top else "") for key, end in ends.items()}
     placed = [
-        (names[key].replace(", t", ",\nt"), TRAINED[key].colour, right, min(end, top))
+        (names[key].replace(", ", ",\n"), TRAINED[key].colour, right, min(end, top))
         for key, end in ends.items()
     ]
     write_ends(axes, placed, at=right + 0.2, least=0.085, fontsize=9)
     axes.set_xticks(range(len(lengths)), [f"{length:,}" for length in lengths])
     axes.set_xlim(begin, end)
     axes.set(
-        xlabel=f"memory when read, tokens; trained with {data['mem_len']} or none",
+        xlabel=f"memory at evaluation, tokens\n(names: as trained, with {data['mem_len']} or no memory)",
         ylabel="test perplexity; small marks, thin lines: seeds",
         title=fitted(_who_is_ahead(data["behind_xl"])),
     )
@@ -104,11 +101,14 @@ def _longer(axes: Axes, longer: Data, cited: Data) -> None:
     axes.set_ylim(bottom=min(one["perplexity"] for one in cited.values()) - 3)
     axes.set_xticks(range(len(rows)), [f"{row['mem_len']:,}" for row in rows])
     ahead = min(values) < cited["medium_lstm"]["perplexity"]
-    words = "below the LSTM of 20M" if ahead else "above the LSTM of 20M, below the small one"
+    words = "below the LSTM of 20M" if ahead else "below the LSTM of 4.6M"
     beaten = ahead or min(values) < cited["small_lstm"]["perplexity"]
     axes.set(
-        xlabel="memory when read, tokens",
-        title=fitted(f"At its best {words}" if beaten else "An hour on one core"),
+        xlabel="memory at evaluation, tokens",
+        ylabel="test perplexity",
+        title=f"{xl.name} of {longer['millions']:.1f}M\nis at its best {words}"
+        if beaten
+        else f"{xl.name} of {longer['millions']:.1f}M, longer trained",
     )
 
 
@@ -116,7 +116,7 @@ def _alt(data: Data) -> str:
     systems: dict[str, Any] = data["systems"]
     said = []
     for key, system in TRAINED.items():
-        name = trained_name(system)
+        name = system.name
         means = [f"{row['perplexity']['mean']:.0f}" for row in systems[key]["by_memory"]]
         if key == "lstm":
             said.append(f"{name}: {means[1]}, and {means[0]} where it is emptied at each segment")
