@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from minitxl.data.corpus import Corpus
-from minitxl.experiments.shared.runner import Part, Report, named, spread
+from minitxl.experiments.shared.runner import Part, Report, named, rounded, spread
 from minitxl.fast import fast_evaluation, kv_cache
 from minitxl.model import TransformerLM
 from minitxl.pretrained.presets import enwik8_base, enwik8_large
@@ -86,11 +86,15 @@ def anew(settings: dict[str, Any], model: TransformerLM, text: Tensor, report: R
 
 
 def collect(settings: dict[str, Any], corpus: Corpus, values: dict[str, Any]) -> dict[str, Any]:
-    """Return milliseconds and bytes by the length of the text; ``last_over_full`` compares, in each pass,
-    the last block with the first that began with a full memory."""
+    """Return milliseconds and bytes by the length of the text.
+
+    ``ratios`` compare, in each pass, the last block with the first that began with a full memory;
+    ``last_over_full`` sums them up.
+    """
     del corpus
     texts, tokens = named(values, "kept"), named(values, "anew")
     full = -(-settings["mem_len"] // settings["block"])
+    ratios = [text[-1]["seconds"] / text[full]["seconds"] for text in texts]
     return {
         "mem_len": settings["mem_len"],
         "kept": [
@@ -101,7 +105,8 @@ def collect(settings: dict[str, Any], corpus: Corpus, values: dict[str, Any]) ->
             }
             for index, blocks in enumerate(zip(*texts, strict=True))
         ],
-        "last_over_full": spread([text[-1]["seconds"] / text[full]["seconds"] for text in texts]),
+        "last_over_full": spread(ratios),
+        "ratios": [rounded(ratio) for ratio in ratios],
         "anew": [
             {"length": length, "milliseconds": spread([1e3 * seconds[index] for seconds in tokens])}
             for index, length in enumerate(settings["anew"])

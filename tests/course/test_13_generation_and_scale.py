@@ -5,13 +5,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from answers.loop_tests import by_a_loop_of_its_own, step_by_step
 from answers.one_query import loop_by_tokens
 from page import NOTEBOOKS, Page
 
 from minitxl import fast
 from minitxl.__main__ import main
 from minitxl.config import ModelConfig
-from minitxl.course.checks import cached_layers, cached_loop, drawing, loop_tests, one_query
+from minitxl.course.checks import batched_query, cached_layers, cached_loop, drawing, loop_tests, one_query
 from minitxl.course.checks import generation as checks
 from minitxl.course.checks import prompts as prompt_checks
 from minitxl.experiments.evaluation_cost import sliding_operations
@@ -34,6 +35,7 @@ BLANKS = {
     "my-probabilities": ("sampling-text", drawing.check_probs),
     "my-longest": ("exercise-longest", prompt_checks.check_longest),
     "fill-left": ("exercise-fill", prompt_checks.check_fill_left),
+    "attend-batch": ("exercise-batch", batched_query.check_attend_batch),
 }
 
 JUDGED = PAGE.cells["cached-loop-check"].partition("\nbegin, rows")[0]
@@ -211,14 +213,17 @@ def test_the_figure_of_the_throughput_shows_what_was_measured_and_counts_the_tok
     data = {
         "lengths": [2, 4],
         "mem_len": 3,
-        "anew": [0.25, 0.5],
-        "states": [0.02, 0.03],
-        "cache": [0.01, 0.01],
+        "anew": [[0.25, 0.375], [0.5, 0.5]],
+        "states": [[0.04, 0.02], [0.03, 0.04]],
+        "cache": [[0.01, 0.01], [0.01, 0.02]],
     }
     cost, total = throughput(data).figure.axes
-    *costs, full = cost.lines
-    assert [line.get_ydata().tolist() for line in costs] == [[250, 500], [20, 30], [10, 10]]
-    assert list(full.get_xdata()) == [3, 3]
+    drawn = [lines for lines, _, _ in cost.containers]
+    assert [line.get_ydata().tolist() for line in drawn] == [[250, 500], [20, 30], [10, 10]]
+    reach = [[end for (_, (_, end)) in bars.get_segments()] for _, _, (bars,) in cost.containers]
+    assert reach == [[375, 500], [40, 40], [10, 20]]
+    assert list(cost.lines[-1].get_xdata()) == [3, 3]
+    assert "hidden states kept 20 to 40 at 2, 30 to 40 at 4" in throughput(data).alt
     assert "memory full at 3" in throughput(data).alt
     assert [line.get_ydata().tolist() for line in total.lines] == [[3, 10], [2, 4]]
     assert "Tokens read in all for 4 tokens: 10 anew, 4 with memory" in throughput(data).alt
@@ -312,6 +317,18 @@ def test_a_cache_that_is_cut_too_short_is_found_though_its_text_is_the_same():
         assert right == (kept == 64)
 
 
+def test_a_test_that_is_a_loop_or_reads_more_than_once_is_right_and_told():
+    for attempt, words in (
+        (step_by_step, "calls the model 5 times"),
+        (by_a_loop_of_its_own, "itself a loop with a memory"),
+        (loop_tests.solution_is_right, ""),
+    ):
+        verdict = loop_tests.check_is_right(attempt)
+        assert verdict.right
+        assert words in verdict.message
+        assert ("But" in verdict.message) == bool(words)
+
+
 def test_a_cached_loop_that_reads_the_prompt_token_by_token_is_right_and_what_it_costs_is_said():
     verdict = cached_loop.check_write_cached(loop_by_tokens)
     assert verdict.right
@@ -353,11 +370,22 @@ def test_a_token_is_timed_at_its_length_and_those_around_it(around, fastest):
 
 
 def test_prompts_in_one_batch_predict_what_each_predicts_alone(model):
-    scope = PAGE.run(NAMES, "fill-left", "fill-left-figure", exact=model)
+    given = {"exact": model, "attend_one": one_query.solution_attend_one}
+    scope = PAGE.run(NAMES, "fill-left", "attend-batch", "fill-left-figure", **given)
     assert scope["key_mask"].sum(1).tolist() == [4, 6, 18]
     shown = scope["rows"]
     assert [row["hidden"] for row in shown] == [list(range(14)), list(range(12)), []]
     assert shown[1]["letters"] == " " * 12 + "import"
+
+
+def test_a_step_of_the_batch_without_its_mask_stops_the_notebook(model):
+    code = solution("exercise-batch")
+    given = {"exact": model, "attend_one": one_query.solution_attend_one}
+    PAGE.run(NAMES, "fill-left", code, "fill-left-figure", **given)
+    unmasked = code.replace("scores = scores.masked_fill", "_ = scores.masked_fill")
+    assert unmasked != code
+    with pytest.raises(AssertionError):
+        PAGE.run(NAMES, "fill-left", unmasked, "fill-left-figure", **given)
 
 
 TINY = "--n-layer 1 --d-model 16 --n-head 2 --d-head 8 --d-inner 32 --batch 4 --seg-len 8 --warmup 2 "

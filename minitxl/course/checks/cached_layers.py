@@ -74,6 +74,8 @@ def check_read_cached(attempt: Callable[..., Any]) -> Verdict:
         ),
         "all layers read the first layer's r: each has its own W_kR": with_(own=("cache", "longer")),
         "the cache is returned as it was: it holds the new token's key and value too": with_(grows=False),
+        "the cache that was given is changed in place, and whoever holds it then has another: collect each "
+        "layer's new keys and values in a list of your own": with_(in_place=True),
         "the cache of a single layer is returned: collect those of all": with_(own=("cache", "r")),
         "only the first layer is read: go through all of model.blocks": with_(layers=1),
         "the layers run from the last to the first: go through model.blocks in order": with_(upwards=False),
@@ -136,6 +138,7 @@ def _read(
     normed: bool = True,
     finished: bool = True,
     grows: bool = True,
+    in_place: bool = False,
     layers: int | None = None,
     upwards: bool = True,
     scored: bool = True,
@@ -144,7 +147,7 @@ def _read(
 ) -> Any:
     """Return one step of the model with its cache; the options make mistakes."""
     embedded = x = model.embed(rearrange(token, "seg -> 1 seg"))
-    longer, steps = list(cache), list(enumerate(blocks_of(model)))[:layers]
+    longer, steps = cache if in_place else list(cache), list(enumerate(blocks_of(model)))[:layers]
     for n, block in steps if upwards else reversed(steps):
         below = x if stacked else embedded
         keys, values = cache[n if "cache" in own else 0]

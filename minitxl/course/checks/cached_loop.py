@@ -1,6 +1,7 @@
 """Check of notebook 13's loop with a cache: the prompt at once, and then one token after the other."""
 
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from typing import Any, cast
 
 import torch
@@ -44,6 +45,8 @@ def check_write_cached(attempt: Callable[..., Any]) -> Verdict:
         "window=mem_len + 1 to the reading of the prompt": with_(window=None),
         "the window is one too short: a query sees itself and mem_len tokens before it, so window=mem_len + "
         "1": with_(window=0),
+        "the window is one too long: a query sees itself and mem_len tokens before it, so window=mem_len + "
+        "1": with_(window=2),
         "block.attention_input is left out: the states of memory pass it before W_kE and W_v": with_(
             normed=False
         ),
@@ -106,6 +109,23 @@ def check_write_cached(attempt: Callable[..., Any]) -> Verdict:
             f"model read {sum(each)} tokens, where {enough} are enough: read the prompt once, and each token "
             "written, but for the last",
         )
+    read_by_model, projected = _work_of(attempt, cases[0])
+    if read_by_model > len(prompt):
+        return Verdict(
+            False,
+            f"what you return is right, but model(…) reads {read_by_model} tokens, and the prompt has "
+            f"{len(prompt)}: such a loop keeps hidden states, and projects all of them again at each token. "
+            "Call the model for the prompt alone, make keys and values of its states, and read each token "
+            "written by read_cached",
+        )
+    at_most = len(prompt) * (len(prompt) + 3) // 2 + length - 1  # a prompt read token by token, and projected
+    if projected > at_most:
+        return Verdict(
+            False,
+            f"what you return is right, but W_kE of the first layer makes {projected} keys, where "
+            f"{2 * len(prompt) + length - 1} are enough: keep the keys and values, and project the new token "
+            "alone",
+        )
     if len(each) > length:
         return Verdict(
             True,
@@ -113,6 +133,22 @@ def check_write_cached(attempt: Callable[..., Any]) -> Verdict:
             "one call: read at once it takes less time",
         )
     return verdict
+
+
+def _work_of(attempt: Callable[..., Any], case: tuple[Any, ...]) -> tuple[int, int]:
+    """Return the tokens that the model itself reads, and the keys that its first layer projects."""
+    model, *others = deepcopy(case)
+    read, projected, hidden = list[int](), list[int](), model.hidden
+
+    def counted(tokens: Tensor, *given: Any, **options: Any) -> Any:
+        read.append(tokens.numel())
+        return hidden(tokens, *given, **options)
+
+    model.hidden = counted
+    W_kE = blocks_of(model)[0].attention.get_submodule("W_kE")
+    W_kE.register_forward_hook(lambda module, given, keys: projected.append(keys.numel() // keys.shape[-1]))
+    attempt(model, *others)
+    return sum(read), sum(projected)
 
 
 def _write(

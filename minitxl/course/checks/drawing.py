@@ -79,6 +79,8 @@ def _keeping(
     tempered: Callable[[Tensor, float], Tensor] = _tempered,
     after: Callable[[Tensor, float], Tensor] = lambda kept, temperature: kept,
     normed: bool = True,
+    whole: Callable[[Tensor], Tensor] = lambda kept: kept.sum(dim=-1, keepdim=True),
+    summed: Callable[[Tensor], Tensor] = lambda probs: probs.cumsum(dim=-1),
     back: Callable[[Tensor, Tensor], Tensor] = _back,
     descending: bool = True,
 ) -> Function:
@@ -86,8 +88,8 @@ def _keeping(
 
     def probabilities(log_probs: Tensor, temperature: float, top_p: float) -> Tensor:
         probs, order = tempered(log_probs, temperature).sort(dim=-1, descending=descending)
-        nucleus = after(probs * rule(probs, probs.cumsum(dim=-1), top_p), temperature)
-        return back(nucleus / nucleus.sum(dim=-1, keepdim=True) if normed else nucleus, order)
+        nucleus = after(probs * rule(probs, summed(probs), top_p), temperature)
+        return back(nucleus / whole(nucleus) if normed else nucleus, order)
 
     return probabilities
 
@@ -151,6 +153,14 @@ def _mistakes() -> dict[str, Function | Sequence[Function]]:
         "top_p bounds the sum of the likeliest, not the probability of each": (
             _keeping(lambda probs, sums, top_p: probs >= 1 - top_p),
             _keeping(lambda probs, sums, top_p: probs >= top_p),
+        ),
+        "each row of the batch is a distribution of its own: sum, sort and softmax go along the last axis, "
+        "dim=-1, and not over the rows": (
+            _keeping(tempered=lambda log_probs, temperature: (log_probs / temperature).softmax(dim=0)),
+            _keeping(whole=lambda kept: kept.sum()),
+            _keeping(whole=lambda kept: kept.sum(dim=0)),
+            _keeping(summed=lambda probs: probs.cumsum(dim=0)),
+            lambda log_probs, temperature, top_p: solution_probs(log_probs.mT, temperature, top_p).mT,
         ),
         "these are logarithms: return probabilities": lambda *case: solution_probs(*case).log(),
         "the least likely are kept: sort from the likeliest down": _keeping(descending=False),

@@ -173,26 +173,28 @@ def generating(
     replaces: bool = False,
     cut: bool = True,
     again: bool = False,
+    shorter: int = 0,
+    prompted: bool = False,
 ) -> Callable[..., Tensor]:
     """Return the loop with one step as given: ``feed`` of the text and its last token is read next."""
 
     def generate(model: TransformerLM, prompt: Tensor, length: int, mem_len: int) -> Tensor:
         text, memory = prompt, None
         fed, window = first(prompt), None if more is None else mem_len + more
+        room = mem_len - shorter
         with torch.no_grad():
             if again:  # the prompt for memory's sake, and then its last token
-                memory = extend(None, model(prompt[None], None, window=window)[1], mem_len=mem_len)
+                memory = extend(None, model(prompt[None], None, window=window)[1], mem_len=room)
                 fed = prompt[-1:]
             for step in range(length):
                 log_probs, states = model(rearrange(fed, "seg -> 1 seg"), memory, window=window)
                 if remembers and (grows or step == 0) and not (forgets and step == 0):
-                    memory = extend(
-                        None if replaces else memory, states, mem_len=mem_len if cut else states.shape[2]
-                    )
+                    kept = room if cut else states.shape[2]
+                    memory = extend(None if replaces else memory, states, mem_len=kept)
                 token = log_probs[0, place].argmax(dim=-1, keepdim=True)
                 text = torch.cat([text, token])
                 fed = feed(text, token)
-        return text[len(prompt) :]
+        return text if prompted else text[len(prompt) :]
 
     return generate
 
@@ -219,9 +221,13 @@ MISTAKES: dict[str, Function | Sequence[Function]] = {
     ),
     "the window is missing: in the prompt a query sees more tokens than one that comes later sees in memory. "
     "Hand window=mem_len + 1 to each call": generating(more=None),
-    "the window is one too short: a query sees itself and mem_len tokens before it, so window=mem_len + 1": (
-        generating(more=0)
+    "a query sees one token too few: it sees itself and mem_len tokens before it. So window=mem_len + 1, and "
+    "memory keeps the last mem_len": (generating(more=0), generating(more=0, shorter=1)),
+    "memory is one token too short: extend keeps the last mem_len": generating(shorter=1),
+    "the window is one too long: a query sees itself and mem_len tokens before it, so window=mem_len + 1": (
+        generating(more=2)
     ),
+    "the prompt is no part of what was written: return the new tokens alone": generating(prompted=True),
     "memory is replaced by the states of what was just read: extend joins them to what memory holds": (
         generating(replaces=True),
         generating(replaces=True, cut=False),

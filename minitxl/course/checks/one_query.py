@@ -41,6 +41,8 @@ def check_attend_one(attempt: Callable[..., Any]) -> Verdict:
         "r is read from its far end: its rows are distances … 2, 1, 0, and n keys have the last n": with_(
             rows="first"
         ),
+        "r is one row off: its last row is distance 0, of the token itself, and n keys have the last n rows, "
+        "r[:, -n:]": [with_(rows=slice(*ends)) for ends in ((-1, -1), (1, None), (-1, None), (0, -1))],
         "r is turned around: the keys run from the farthest to the token itself, as its rows do": with_(
             rows="turned"
         ),
@@ -51,9 +53,14 @@ def check_attend_one(attempt: Callable[..., Any]) -> Verdict:
         "v is added in both products: q + u meets the keys, q + v the distances": with_(biases="vv"),
         "v is missing: q + u meets the keys, q + v the distances": with_(biases="u-"),
         "u is missing: q + u meets the keys, q + v the distances": with_(biases="-v"),
-        "scores are divided by the root of the width of a key, √dim": with_(scaled=False),
+        "scores are divided by the root of the width of a key, √dim": with_(divided=()),
         "scores are divided by the root of a head's width, d_head, and not of the model's": with_(wide=True),
         "scores are divided by d_head, and not by its root: d_head**0.5": with_(power=1.0),
+        "only one of the two products is divided by √d_head: add them first, and divide the sum. Without "
+        "brackets / comes before +": (
+            with_(divided=("distances",)),
+            with_(divided=("keys",)),
+        ),
         "a mem_len of 0 keeps nothing, and [-0:] is all there is: keep from place n - mem_len on": with_(
             cut="negative"
         ),
@@ -123,10 +130,10 @@ def _attended(
     *,
     own: bool = True,
     cut_first: str | None = None,
-    rows: str = "last",
+    rows: str | slice = "last",
     by_distance: bool = True,
     biases: str = "uv",
-    scaled: bool = True,
+    divided: tuple[str, ...] = ("keys", "distances"),
     wide: bool = False,
     power: float = 0.5,
     split: str = "1 (head dim) -> head 1 dim",
@@ -155,10 +162,15 @@ def _attended(
     seen_keys, seen_values = (one[:, seen] for one in longer)
     n_key = seen_keys.shape[1]
     nearest = r[:, r.shape[1] - n_key :]
-    ordered = {"last": nearest, "first": r[:, :n_key], "turned": nearest.flip(1)}[rows]
-    scores = for_keys @ seen_keys.mT + (for_distances @ ordered.mT if by_distance else 0)
-    width = attention.d_model if wide else attention.d_head
-    weights = (scores / (width**power if scaled else 1)).softmax(dim=axis)
+    if isinstance(rows, slice):  # begin and end are moved by so many rows
+        ordered = r[:, rows.start - n_key : rows.stop]
+    else:
+        ordered = {"last": nearest, "first": r[:, :n_key], "turned": nearest.flip(1)}[rows]
+    root = (attention.d_model if wide else attention.d_head) ** power
+    by_keys, by_rows = (root if name in divided else 1 for name in ("keys", "distances"))
+    scores = for_keys @ seen_keys.mT / by_keys
+    scores = scores + (for_distances @ ordered.mT / by_rows if by_distance else 0)
+    weights = scores.softmax(dim=axis)
     heads = rearrange(weights @ seen_values, merged)
     places = slice(None) if cut is None else cuts[cut]
     left = [one[:, places] for one in (longer if grows else [keys, values])][:: -1 if turned else 1]

@@ -65,18 +65,24 @@ def generation_cost(data: Data) -> Picture:
 def throughput(data: Data) -> Picture:
     """Draw milliseconds of one more token by the length of the text so far, and the tokens read in all.
 
-    A dotted line stands at the length that fills memory.
+    ``anew``, ``states`` and ``cache`` hold seconds at each length, one for each run: a mark is the least, and
+    a bar reaches up to the most. A dotted line stands at the length that fills memory.
     """
     lengths = data["lengths"]
     read = {"anew": [n * (n + 1) // 2 for n in lengths], "states": lengths}
     with drawing(9, 3.6) as figure:
         cost, total = figure.subplots(1, 2)
         for name, (label, line, colour) in WAYS.items():
-            cost.plot(lengths, [1e3 * one for one in data[name]], line, color=colour, label=label, ms=5)
+            least, most = ([1e3 * end(runs) for runs in data[name]] for end in (min, max))
+            above = [high - low for low, high in zip(least, most, strict=True)]
+            bars = [[0.0] * len(lengths), above]
+            style = {"capsize": 3, "elinewidth": 1, "ms": 5}
+            cost.errorbar(lengths, least, bars, fmt=line, color=colour, label=label, **style)
         for (name, numbers), label in zip(read.items(), ("read anew", "with memory"), strict=True):
             _, line, colour = WAYS[name]
             total.plot(lengths, numbers, line, color=colour, label=label, ms=5)
-        cost.set(title="One more token: measured time", ylabel="milliseconds")
+        runs = len(data["states"][0])
+        cost.set(title=f"One more token: best of {runs} runs", ylabel="milliseconds; bar: slowest")
         total.set(title="The whole text: tokens read, counted", ylabel="tokens read until there")
         cost.axvline(data["mem_len"], color="0.4", ls=":", label=f"memory is full: {data['mem_len']:,}")
         for axes in (cost, total):
@@ -88,13 +94,17 @@ def throughput(data: Data) -> Picture:
         label_ends(total)
         legend_outside(figure, *cost.get_legend_handles_labels(), ncols=2)
     alt = "; ".join(
-        f"{label} {1e3 * data[name][0]:.3g} at {lengths[0]:,}, {1e3 * data[name][-1]:.3g} at {lengths[-1]:,}"
+        f"{label} "
+        + ", ".join(
+            f"{1e3 * min(runs):.3g} to {1e3 * max(runs):.3g} at {length:,}"
+            for length, runs in zip(lengths, data[name], strict=True)
+        )
         for name, (label, _, _) in WAYS.items()
     )
     return Picture(
         figure,
-        f"Milliseconds for one more token, by tokens in the text so far, memory full at "
-        f"{data['mem_len']:,}: {alt}. Tokens read in all for "
+        f"Milliseconds for one more token in the best and the slowest of {runs} runs, by tokens in the text "
+        f"so far, memory full at {data['mem_len']:,}: {alt}. Tokens read in all for "
         f"{lengths[-1]:,} tokens: {read['anew'][-1]:,} anew, {lengths[-1]:,} with memory.",
     )
 

@@ -95,7 +95,7 @@ def by_place(data: Data) -> Picture:
     ``before`` shades the places below it, under the name ``shaded``. A curve that begins with a system's name
     looks as the system; ``colours`` are those of some others by name, and the rest get theirs in turn. Where
     ``ylabel`` ends with "%", the values are shares, 0 to 1, and are written as per cent. Where all curves end
-    alike, ``legend`` has the names in a corner.
+    alike, ``legend`` has the names in a corner. ``bottom`` is where the vertical axis begins.
     """
     places, alt = data["places"], []
     shares = data["ylabel"].endswith("%")
@@ -129,6 +129,8 @@ def by_place(data: Data) -> Picture:
         axes.set_xticks(
             places[1::2] if crowded and len(places) <= 16 else places if len(places) <= 16 else places[::4]
         )
+        if "bottom" in data:
+            axes.set_ylim(bottom=data["bottom"])
         if "legend" in data:
             axes.legend(loc=data["legend"])
         else:

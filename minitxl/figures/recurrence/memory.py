@@ -114,6 +114,7 @@ def passes(data: Data) -> Picture:
             axes.set_yticks(range(len(labels)), labels)
             axes.set(title=name, xlabel=data.get("xlabel", "token of the stream"))
             axes.set(xlim=(-0.6, data["columns"] - 0.4), ylim=(deepest - 0.4, -0.6))
+            axes.spines["bottom"].set_position(("data", len(labels) - 0.4))  # numbers below the last row
             axes.set_xticks(range(0, data["columns"], 1 if data["columns"] <= 16 else 4))
             hide_frame(axes)
             counts = [f"{len(rows)} rows, {sum(times.values())} tokens computed"]

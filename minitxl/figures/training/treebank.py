@@ -21,6 +21,9 @@ CITED = {
 }
 
 
+RATES = "The learning rate was chosen for Transformer-XL and for the LSTM; the other Transformers have XL's."
+
+
 def ptb(data: Data) -> Picture:
     """Draw test perplexity by memory length: seven systems of equal size, and the longer training."""
     longer = data["preset"]
@@ -81,7 +84,9 @@ def _who_is_ahead(behind: Data) -> str:
     if not_behind != ["lstm"]:
         return "Seven systems, equally large and long trained"
     is_ahead = max(behind["lstm"]["seeds"]) < 0
-    return "The LSTM leads, then Transformer-XL" if is_ahead else "Of the Transformers, Transformer-XL leads"
+    return (
+        "The LSTM leads, then Transformer-XL" if is_ahead else "Transformers at XL's learning rate: XL leads"
+    )
 
 
 def _longer(axes: Axes, longer: Data, cited: Data) -> None:
@@ -126,7 +131,7 @@ def _alt(data: Data) -> str:
     seeds = len(systems["xl_memory"]["trained"]["seeds"])
     words = (
         f"Test perplexity on the Penn Treebank with {lengths} tokens of memory, mean of {seeds} seeds: "
-        f"{'; '.join(said)}."
+        f"{'; '.join(said)}. {RATES}"
     )
     if longer := data["preset"]:
         values = ", ".join(f"{row['perplexity']:.1f} with {row['mem_len']}" for row in longer["by_memory"])

@@ -3,6 +3,7 @@
 import torch
 
 from minitxl.course.checks import loop_tests
+from minitxl.memory import extend
 
 
 def close(one, other):
@@ -20,6 +21,18 @@ def step_by_step(model, prompt, length, mem_len, written, predicted):
             return False
         text.append(token)
     return True
+
+
+def by_a_loop_of_its_own(model, prompt, length, mem_len, written, predicted):
+    if len(written) != length:
+        return False
+    memory, new, right = None, prompt, True
+    for token, prediction in zip(written.split(1), predicted, strict=True):
+        log_probs, states = model(new[None], memory, window=mem_len + 1)
+        memory = extend(memory, states, mem_len=mem_len)
+        right = right and close(log_probs[0, -1], prediction) and int(prediction.argmax()) == int(token)
+        new = token
+    return right
 
 
 def of_the_slice(first, last, *, text=True):
@@ -51,7 +64,7 @@ def at_once(model, prompt, length, mem_len, written, predicted, **changed):
 
 ANSWERS = {
     loop_tests.check_is_right: {
-        "right": [step_by_step, at_once, lambda *case: torch.tensor(at_once(*case))],
+        "right": [step_by_step, by_a_loop_of_its_own, at_once, lambda *case: torch.tensor(at_once(*case))],
         "wrong": {
             "it is True for every loop": lambda *case: True,
             "it is False for every loop": lambda *case: False,
@@ -78,6 +91,24 @@ ANSWERS = {
             "the tolerance is too narrow": lambda *case: at_once(*case, same=torch.allclose),
             "the tolerance is too wide": lambda *case: at_once(
                 *case, same=lambda one, other: (one - other).abs().max() < 0.03
+            ),
+            "right predictions agree to 0.0001": lambda *case: at_once(
+                *case, same=lambda one, other: torch.allclose(one, other, atol=0.5)
+            ),
+            "the difference is compared with its sign": lambda *case: at_once(
+                *case, same=lambda one, other: (one - other).max() < 1e-4
+            ),
+            "Take abs() of the differences first": lambda *case: at_once(
+                *case, same=lambda one, other: ((other - one) < 1e-4).all()
+            ),
+            "too few tokens, or none": lambda model, prompt, length, mem_len, written, predicted: at_once(
+                model,
+                prompt,
+                len(written),
+                mem_len,
+                written,
+                predicted,
+                same=lambda one, other: (one - other).abs().max() < 1e-4,
             ),
             "compare the logarithms as they are": lambda *case: at_once(
                 *case, same=lambda one, other: ((one.exp() - other.exp()).abs() < 1e-4).all()

@@ -339,7 +339,17 @@ ANSWERS = {
             "the model reads the last token too": with_one_token_more,
             "the text is right, but": lambda *case: written(*case, anew=True),
             "the window is missing": lambda *case: written(*case, window=None),
-            "the window is one too short": lambda *case: written(*case, window=0),
+            "a query sees one token too few": lambda *case: written(*case, window=0),
+            "memory keeps the last mem_len": lambda model, prompt, length, mem_len: written(
+                model, prompt, length, mem_len - 1
+            ),
+            "memory is one token too short": lambda model, prompt, length, mem_len: written(
+                model, prompt, length, mem_len - 1, window=2
+            ),
+            "the window is one too long": lambda *case: written(*case, window=2),
+            "the prompt is no part": lambda model, prompt, *case: torch.cat(
+                [prompt, written(model, prompt, *case)]
+            ),
             "replaced by the states": lambda *case: written(*case, replaced=True),
             "nothing is remembered": lambda *case: written(*case, remember=False),
             "the memory grows to 10 tokens with mem_len = 4": lambda *case: written(*case, cut=False),
@@ -375,6 +385,10 @@ ANSWERS = {
                 / torch.where(p >= top_p, p, 0.0).sum(-1, keepdim=True)
             ),
             "these are logarithms": lambda *case: nucleus(*case).log(),
+            "a distribution of its own": lambda log_probs, temperature, top_p: (
+                nucleus(log_probs.T, temperature, top_p).T
+            ),
+            "and not over the rows": lambda *case: (kept := nucleus(*case, normed=False)) / kept.sum(),
             "top_p is not used": lambda log_probs, temperature, top_p: (log_probs / temperature).softmax(-1),
             "divide the logarithms, not the probabilities": lambda log_probs, temperature, top_p: (
                 nucleus((log_probs.exp() / temperature).log(), 1.0, top_p) / temperature

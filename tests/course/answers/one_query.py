@@ -5,12 +5,13 @@ from einops import einsum, rearrange
 
 from minitxl.attention import rel_shift
 from minitxl.course.checks import cached_layers, cached_loop, one_query
+from minitxl.memory import extend
 
 
 def by_einsum(attention, x, keys, values, r, mem_len, **changed):
     how = {"joined": True, "early": False, "last": True, "scale": attention.d_head**0.5, "cut": True}
     how |= {"biases": "uv", "W_o": True, "distances": True, "of": ("W_q", "W_kE", "W_v")}
-    how |= {"split": "(head dim) -> head dim"} | changed
+    how |= {"split": "(head dim) -> head dim", "each": (1, 1)} | changed
     q, k, value = (
         rearrange(getattr(attention, name)(x[0]), how["split"], head=attention.n_head) for name in how["of"]
     )
@@ -24,9 +25,9 @@ def by_einsum(attention, x, keys, values, r, mem_len, **changed):
     n_key = keys[:, used].shape[1]
     near = r[:, r.shape[1] - n_key :] if how["last"] else r[:, :n_key]
     u, v = (0 if name == "0" else getattr(attention, name) for name in how["biases"])
-    scores = einsum(q + u, keys[:, used], "head dim, head key dim -> head key")
+    scores = einsum(q + u, keys[:, used], "head dim, head key dim -> head key") * how["each"][0]
     if how["distances"]:
-        scores = scores + einsum(q + v, near, "head dim, head key dim -> head key")
+        scores = scores + einsum(q + v, near, "head dim, head key dim -> head key") * how["each"][1]
     weights = torch.softmax(scores / how["scale"], dim=-1)
     output = einsum(weights, values[:, used], "head key, head key dim -> head dim")
     output = rearrange(output, "head dim -> 1 (head dim)")
@@ -34,14 +35,14 @@ def by_einsum(attention, x, keys, values, r, mem_len, **changed):
     return attention.W_o(output) if how["W_o"] else output, keys[:, first:], values[:, first:]
 
 
-def by_the_layer(attention, x, keys, values, r, mem_len):
+def by_the_layer(attention, x, keys, values, r, mem_len, rows=lambda r, n: r[-n:]):
     """The step by another route: content and distance apart, over one head at a time."""
     outputs, keys_and_values = [], []
     for head in range(attention.n_head):
         own = slice(head * attention.d_head, (head + 1) * attention.d_head)
         q, k, value = (x @ W.weight[own].T for W in (attention.W_q, attention.W_kE, attention.W_v))
         k, value = torch.cat([keys[head], k]), torch.cat([values[head], value])
-        content, place = (q + attention.u[head]) @ k.T, (q + attention.v[head]) @ r[head, -len(k) :].T
+        content, place = (q + attention.u[head]) @ k.T, (q + attention.v[head]) @ rows(r[head], len(k)).T
         outputs.append(((content + place) * attention.d_head**-0.5).softmax(-1) @ value)
         first = max(0, len(k) - mem_len)
         keys_and_values.append((k[first:], value[first:]))
@@ -115,6 +116,59 @@ def in_place(model, token, cache, r, mem_len):
     return log_probs, cache
 
 
+def in_every_tensor(model, token, cache, r, mem_len):
+    log_probs, longer = through_layers(model, token, cache, r, mem_len)
+    for keys, values in cache:
+        keys.zero_(), values.zero_()
+    return log_probs, longer
+
+
+def by_hidden_states(model, prompt, length, mem_len):
+    """The first loop of the notebook, which keeps hidden states, with its predictions."""
+    memory, new, tokens, predicted = None, prompt, [], []
+    for _ in range(length):
+        log_probs, states = model(new[None], memory, window=mem_len + 1)
+        memory = extend(memory, states, mem_len=mem_len)
+        predicted.append(log_probs[0, -1])
+        new = predicted[-1].argmax()[None]
+        tokens.append(new)
+    return torch.cat(tokens), torch.stack(predicted)
+
+
+def by_states_projected_anew(model, prompt, length, mem_len):
+    """The loop without a call of the model for what is written, but states are kept and not keys."""
+    r, (log_probs, states) = (
+        cached_layers.projected_distances(model, mem_len),
+        model(prompt[None], window=mem_len + 1),
+    )
+    now, memory, tokens, predicted = log_probs[0, -1], extend(None, states, mem_len=mem_len), [], []
+    while True:
+        predicted.append(now)
+        tokens.append(now.argmax()[None])
+        if len(tokens) == length:
+            return torch.cat(tokens), torch.stack(predicted)
+        x, entered = model.embed(tokens[-1][None]), []
+        for block, kept, rows in zip(model.blocks, memory, r, strict=True):
+            attention = block.attention
+            both = (W(block.attention_input(kept)) for W in (attention.W_kE, attention.W_v))
+            cache = [
+                rearrange(one, "1 mem (head dim) -> head mem dim", head=attention.n_head) for one in both
+            ]
+            out, *_ = by_the_layer(attention, block.attention_input(x)[0], *cache, rows, mem_len)
+            entered.append(x)
+            x = block.after_attention(x, out[None])
+        memory = extend(memory, torch.stack(entered), mem_len=mem_len)
+        now = model.output.log_probs(model.final_norm(x))[0, -1]
+
+
+def by_the_whole_text(model, prompt, length, mem_len):
+    text, predicted = prompt, []
+    for _ in range(length):
+        predicted.append(model(text[None], window=mem_len + 1)[0][0, -1])
+        text = torch.cat([text, predicted[-1].argmax()[None]])
+    return text[len(prompt) :], torch.stack(predicted)
+
+
 def loop_by_tokens(model, prompt, length, mem_len):
     """The prompt is read one by one too."""
     r = cached_layers.projected_distances(model, mem_len)
@@ -158,6 +212,13 @@ ANSWERS = {
         "wrong": {
             "the window is missing": lambda *case: loop_by_layers(*case, window=None),
             "so window=mem_len + 1": lambda *case: loop_by_layers(*case, window=case[3]),
+            "the window is one too long": lambda *case: loop_by_layers(*case, window=case[3] + 2),
+            "the cache is one token too short": lambda model, prompt, length, mem_len: loop_by_layers(
+                model, prompt, length, mem_len - 1
+            ),
+            "model(…) reads 8 tokens, and the prompt has 3": by_hidden_states,
+            "to write 6 tokens after a prompt of 3 the model read 33": by_the_whole_text,
+            "W_kE of the first layer makes": by_states_projected_anew,
             "attention_input is left out": lambda *case: loop_by_layers(*case, norm=False),
             "keys are made by W_kE": lambda *case: loop_by_layers(*case, turn=-1),
             "split it as (head dim)": lambda *case: loop_by_layers(*case, split="b s (d h) -> b h s d"),
@@ -203,7 +264,8 @@ ANSWERS = {
             ),
             "of a single layer": lambda *case: through_layers(*case, all=False),
             "the numbers are states": lambda *case: through_layers(*case, log=False),
-            "it changes what it was given": in_place,
+            "is changed in place, and whoever holds it": in_place,
+            "it changes what it was given": in_every_tensor,
             "you returned the shape [1, 1, 11]": lambda *case: (
                 through_layers(*case)[0][None, None],
                 through_layers(*case)[1],
@@ -221,6 +283,16 @@ ANSWERS = {
             ),
             "split it as (head dim)": lambda *case: by_einsum(*case, split="(dim head) -> head dim"),
             "r is read from its far end": lambda *case: by_einsum(*case, last=False),
+            "r is one row off": lambda *case: by_the_layer(*case, rows=lambda r, n: r[-n - 1 : -1]),
+            "of the token itself, and n keys": lambda *case: by_the_layer(
+                *case, rows=lambda r, n: r[-n + 1 :]
+            ),
+            "only one of the two products": lambda attention, *case: by_einsum(
+                attention, *case, scale=1.0, each=(1, attention.d_head**-0.5)
+            ),
+            "brackets / comes before +": lambda attention, *case: by_einsum(
+                attention, *case, scale=1.0, each=(attention.d_head**-0.5, 1)
+            ),
             "the distances are missing": lambda *case: by_einsum(*case, distances=False),
             "u and v are interchanged": lambda *case: by_einsum(*case, biases="vu"),
             "the biases are missing": lambda *case: by_einsum(*case, biases="00"),
