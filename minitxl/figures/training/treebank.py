@@ -85,7 +85,9 @@ def _who_is_ahead(behind: Data) -> str:
         return "Seven systems, equally large and long trained"
     is_ahead = max(behind["lstm"]["seeds"]) < 0
     return (
-        "The LSTM leads, then Transformer-XL" if is_ahead else "Transformers at XL's learning rate: XL leads"
+        "The LSTM leads, then Transformer-XL"
+        if is_ahead
+        else "At its own learning rate, Transformer-XL\nleads the Transformers"
     )
 
 
