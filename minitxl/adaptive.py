@@ -2,10 +2,10 @@
 
 Most words are rare. So the vocabulary, most frequent word first, is cut at K ids c_1 < … < c_K, the cutoffs,
 into K + 1 clusters: cluster 0, called the shortlist, holds the ids below c_1, and clusters 1 … K, called the
-tails, hold the others. There is a softmax for each cluster. That of the shortlist has one class more for each
-tail. The vectors of tail i may be narrower, by a factor of div_val^i (Baevski and Auli 2019). For a loss, the
-softmax of a tail is computed only for the tokens whose target is in the tail (Grave et al. 2017). For a word
-of a tail:
+tails, hold the others. There is a softmax for each cluster. The first has a class for each word of the
+shortlist and one for each tail. The vectors of tail i may be narrower, by a factor of div_val^i (Baevski and
+Auli 2019). For a loss, the softmax of a tail is computed only for the tokens whose target is in the tail
+(Grave et al. 2017). For a word of a tail:
 
     log p(word) = log p(cluster) + log p(word | cluster)
 
@@ -132,7 +132,7 @@ class AdaptiveSoftmax(nn.Module):
 
     ``tables`` are [size_i, width_i] with biases, and ``projections`` [d_model, width_i]: the shapes of the
     embedding's, so that both may be shared with it. Here a projection is used transposed, from d_model to the
-    cluster's width. With div_val = 1 there is one table; if d_embed is not d_model besides, the embedding has
+    cluster's width. With div_val = 1 there is one table; if also d_embed is not d_model, the embedding has
     one projection and the softmax one for each cluster, as in the original code.
 
     ``tail_classes`` gives the logits of the tails' classes in the first softmax. The shortlist, cluster 0,

@@ -5,10 +5,19 @@
 Queries come from the segment x alone; keys and values come from memory and x together, so the
 queries stand at the last n_query of the n_key positions. ∘ joins memory and x along the tokens.
 
-Axes: batch query key mem pos dist row head dim model. ``query`` is what the model calls ``seg``. ``dist``
-runs n_key-1 … 0. ``pos`` is query or key. ``row`` counts the rows of Shaw's tables. ``heads_dim`` is head
-times dim. ``memory`` is the memory of one layer here; the model's has an axis ``layer`` more. ``v`` alone
-means values; the bias v of Transformer-XL is always ``self.v``, or ``bias_v``.
+Names of the axes:
+
+    batch head dim model
+    query      the tokens of the segment, which the model calls ``seg``
+    key        the tokens of memory and segment
+    mem        the tokens of memory
+    pos        query or key
+    dist       distances, from n_key-1 down to 0
+    row        the rows of Shaw's tables
+    heads_dim  head times dim
+
+``memory`` is the memory of one layer here; the model's has an axis ``layer`` more. ``v`` is what it is in the
+attention's own paper: the values in Shaw's, a bias of the queries in Transformer-XL's.
 
 Every attention keeps one promise: the output for a query depends on [memory ∘ x] and on the query's
 place in it, and not on where memory ends and x begins.
@@ -191,10 +200,10 @@ class ShawAttention(nn.Module):
 
         e_ij = q_i · (k_j + a^K_ij) / √d_head   (4)        z_i = Σ_j α_ij (v_j + a^V_ij)   (3)
 
-    Shaw et al. count j - i, the negative of our distance. Row c + clip(j - i, -c, c) of each table is the
-    vector of the pair ij, with c = ``max_distance``, which Shaw et al. call k. (With a smaller ``clamp_len``,
-    j - i is clipped to that first.) A table has 2c+1 rows, for j - i from -c to c, and all heads share it.
-    The causal language model uses the c+1 rows with j ≤ i. ``context_output`` without a mask is
+    Shaw et al. count j - i, the negative of our distance, and clip it at k, here ``max_distance``. Row
+    k + clip(j - i, -k, k) of each table is the vector of the pair ij. (With a smaller ``clamp_len``, j - i is
+    clipped to that first.) A table has 2k+1 rows, for j - i from -k to k, and all heads share it.
+    The causal language model uses the k+1 rows with j ≤ i. ``context_output`` without a mask is
     bidirectional and uses all.
 
     No tensor [query key dim] is built: q is multiplied with each row of a_K once, and the product of each

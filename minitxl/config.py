@@ -1,6 +1,6 @@
 """The architecture's settings, frozen.
 
-All are checked on construction. Whether the settings of adaptive embedding and softmax (``cutoffs``,
+Each value is checked on construction. Whether the settings of adaptive embedding and softmax (``cutoffs``,
 ``d_embed``, ``tie_projections``) fit together is checked later, when the model is built, in ``adaptive``.
 
 Every field is a keyword of ``dataclasses.replace`` and a flag of the command line, so
@@ -30,7 +30,7 @@ class ModelConfig:
     d_inner: int = 512
     """Width of the feed-forward layer."""
     attention: Literal["absolute", "shaw", "xl", "rotary", "alibi", "t5"] = "xl"
-    """absolute adds ``positions`` to states. All others put distances into scores; shaw into values, too."""
+    """absolute adds ``positions`` to states. The others use distances in scores, and shaw in values, too."""
     positions: Literal["sinusoidal", "learned", "per-layer", "none"] = "sinusoidal"
     """With attention=absolute: sinusoids, one learned table, a learned table for each layer, or none."""
     max_seg_len: int = 512

@@ -40,7 +40,7 @@ from minitxl.attention import (
     split_heads,
     weighted_sum,
 )
-from minitxl.fields import check
+from minitxl.fields import check, check_buckets
 from minitxl.positions import distances, sinusoids
 from minitxl.relative_shift import rel_shift
 
@@ -207,6 +207,7 @@ def buckets(dist: Int[Tensor, " dist"], n_bucket: int, bucket_distance: int) -> 
     dist = check_rank("dist", dist, "dist")
     for name, value in (("n_bucket", n_bucket), ("bucket_distance", bucket_distance)):
         check(name, value, SIZES[name])
+    check_buckets(n_bucket, bucket_distance)
     exact = n_bucket // 2  # distances 0 … exact - 1 have a bucket each
     growth = (dist.clamp(min=exact).double() / exact).log() / log(bucket_distance / exact)
     wide = exact + (growth * (n_bucket - exact)).long()

@@ -3,14 +3,14 @@
     m[τ+1] = SG(the last M tokens of [m[τ] ∘ h[τ]])        ``extend``: the new memory, after segment τ
     h~[τ+1] = [m[τ+1] ∘ h[τ+1]]                            what the queries of segment τ+1 attend to
 
-∘ joins along the tokens. With M = L the second line is that of section 3.2. SG is the stop-gradient:
-``extend`` returns a detached tensor. (In training the states are detached already:
+∘ joins along the tokens. With M = L, h~ is that of section 3.2. SG is the stop-gradient: ``extend``
+returns a detached tensor. (In training the states are detached already:
 ``training.segment_loss.SegmentLoss`` says why.)
 
-Memory is one tensor [layer batch mem model], of all layers. Its part n is the memory of ``blocks[n]``: the
-input of this block in earlier segments, the paper's h^n. That is the embeddings for n = 0, else the output of
-``blocks[n-1]``. (The paper counts layers from 1, so its layer n + 1 reads h^n.) If a layer's input includes
-absolute positions, so does its memory.
+Memory is one tensor [layer batch mem model], of all layers. ``memory[n]`` holds the inputs of ``blocks[n]``
+in earlier segments, the paper's h^n: for n = 0 the embeddings, else the outputs of ``blocks[n-1]``. (The
+paper counts layers from 1, so its layer n + 1 reads h^n.) If a layer's input includes absolute positions, so
+does its memory.
 
 Memory holds no keys and values: each segment projects it with the current W_k and W_v (in XL, W_kE and W_v).
 So W_k and W_v get a gradient from the states in memory, which are their inputs. What computed these states,
@@ -62,8 +62,8 @@ def reach(offset: int, *, n_layer: int, seg_len: int, mem_len: int, window: int 
     The query stands at ``offset`` of its segment. A layer's farthest key is the oldest memory token, or the
     oldest token in the window, whichever is nearer. The state of that key depends, through the layer below,
     on still earlier tokens. So each of the N layers adds one step back, a hop, which begins where the hop
-    before ended. If memory limits all hops, or the window limits all, the reach has a formula, with o =
-    offset, N = n_layer, L = seg_len, M = mem_len and W = window:
+    before ended. If in every layer memory is the nearer limit, or in every layer the window, the reach has
+    a formula, with o = offset, N = n_layer, L = seg_len, M = mem_len and W = window:
 
         o + M + (N - 1) · L · ⌈M / L⌉          without a window
         N · (W - 1)                            with a window of W ≤ M + 1

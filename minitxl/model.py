@@ -3,14 +3,14 @@
     log_probs, states = model(tokens, memory)
     memory = extend(memory, states, mem_len=M)
 
-``states[n]`` is what enters block n on this segment. If the model adds absolute positions there, they are in
-it; the LayerNorm of a pre-norm block is not yet applied. In the next segment it is the memory of block n. So
+``states[n]`` is what enters block n on this segment: it includes absolute positions, if the model adds any
+there, and precedes the LayerNorm of a pre-norm block. In the next segment it is the memory of block n. So
 there are N entries; the output of the last block is not one of them.
 """
 
 from collections.abc import Iterator
 from math import sqrt
-from typing import Unpack
+from typing import Unpack, assert_never
 
 import torch
 from einops import rearrange
@@ -120,7 +120,7 @@ def new_attention(config: ModelConfig, shared: Attention | None = None) -> Atten
         return T5Attention(
             *sizes, config.n_bucket, config.bucket_distance, attention_dropout=rate, table=table
         )
-    raise ValueError(f"attention must be one of ModelConfig.attention, got {config.attention!r}")
+    assert_never(config.attention)
 
 
 def attentions(config: ModelConfig) -> Iterator[Attention]:
@@ -183,7 +183,7 @@ class TransformerLM(nn.Module):
         mem, seg = memory.shape[2], tokens.shape[1]
         allowed = {name: options.get(name) for name in ("window", "key_mask")}
         mask = attention_mask(seg, mem + seg, **allowed, device=tokens.device)
-        return ~mask.tril(mem - 1).any(dim=-1)  # tril keeps the keys before token i's own, mem + i
+        return ~mask.tril(mem - 1).any(dim=-1)  # tril keeps the keys before mem + i, which is token i itself
 
     def add_positions(self, x: Hidden, *, layer: int) -> Hidden:
         """Return x plus this layer's absolute positions, if it has any; they restart at each segment."""
@@ -246,7 +246,7 @@ class TransformerLM(nn.Module):
     def losses(
         self, hidden: Hidden, targets: Tokens, *, ignore_index: int | None = None
     ) -> Float[Tensor, "batch seg"]:
-        """Return -log p(target) in nats, from the first output of the method ``hidden``, or a part of it."""
+        """Return -log p(target) in nats, from what the method ``hidden`` returns first, or a part of it."""
         check("ignore_index", ignore_index, optional(whole()))
         ignored = None if ignore_index is None else targets == ignore_index
         targets = targets if ignored is None else targets.masked_fill(ignored, 0)

@@ -1,7 +1,7 @@
 """The left-shift of Appendix B, which turns scores by distance into scores by key.
 
-XL multiplies each query with the encoding of each distance once. The product of a query at position p with
-distance d belongs to the key at p - d. So every row is moved left, until each product stands at its key.
+XL takes the product of every query with every distance. The product of a query at position p with distance d
+belongs to the key at p - d. So every row is moved left, until each product stands at its key.
 """
 
 from einops import rearrange
@@ -25,8 +25,8 @@ def rel_shift(scores: Float[Tensor, "*batch query dist"]) -> Float[Tensor, "*bat
         4. cut what is left into rows of n_key = 3     b c 0 | d e f
 
     Why this moves row i by n_query - 1 - i: in the line of step 2, padded row i begins at entry
-    i·(n_key + 1), and row i of the result at entry n_query + i·n_key. The difference is n_query - i: the zero
-    in front, and n_query - 1 - i entries more.
+    i·(n_key + 1), and row i of the result at entry n_query + i·n_key, which is n_query - i later. So the
+    result skips the first n_query - i entries of the padded row: the zero, and n_query - 1 - i products.
 
     Entries of keys after the query hold the padding zero and values of the next row; the mask hides them.
 

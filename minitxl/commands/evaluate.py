@@ -53,7 +53,7 @@ class Evaluate:
     """Cached: most keys a query sees, itself included; none means the same; released, mem-len. At most
     mem-len + 1."""
     clamp_len: int | None = None
-    """Distance beyond which all keys count as equally far; none means the same. A number beyond memory and
+    """Keys at this distance or farther count as equally far; none means the same. A number beyond memory and
     segment changes nothing."""
     attention_len: int | None = None
     """Sliding: tokens of the window; none means training's window, or else segment and memory together."""

@@ -26,7 +26,7 @@ class Cache:
     window: int | None
     """Greatest number of keys that a query attends to, itself included."""
     clamp_len: int | None
-    """Distance beyond which all keys count as equally far."""
+    """Keys at this distance or farther count as equally far."""
     buffers: Float[Tensor, "layer 2 batch head room dim"]
     """Keys and values of every layer."""
     memory_mask: Bool[Tensor, "batch mem"] | None
@@ -63,7 +63,7 @@ def with_room(cache: Cache, seg: int) -> Cache:
     return replace(cache, buffers=buffers, begin=0, end=length)
 
 
-def extended_mask(
+def mask_of_memory_and_segment(
     cache: Cache, tokens: Tokens, key_mask: Bool[Tensor, "batch seg"] | None
 ) -> Bool[Tensor, "batch key"] | None:
     """Return the key mask of memory and segment; None if neither has one."""

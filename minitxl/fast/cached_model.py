@@ -7,7 +7,13 @@ from torch import Tensor, nn
 
 from minitxl.attention import AttentionOptions, Hidden, XLAttention, merge_heads, split_heads
 from minitxl.fast import cached_heads
-from minitxl.fast.cache import Cache, angles_of_segment, extended_mask, projected_distances, with_room
+from minitxl.fast.cache import (
+    Cache,
+    angles_of_segment,
+    mask_of_memory_and_segment,
+    projected_distances,
+    with_room,
+)
 from minitxl.fast.linear import FastLinear, apply_linear
 from minitxl.fast.rotary import Angles, turn
 from minitxl.model import Attention, Tokens, TransformerLM
@@ -30,7 +36,7 @@ def read_segment(
     model = cache.model
     cache = with_room(cache, tokens.shape[1])
     cache = replace(cache, r=projected_distances(model, cache, tokens.shape[1]))
-    mask = extended_mask(cache, tokens, key_mask)  # of memory and segment
+    mask = mask_of_memory_and_segment(cache, tokens, key_mask)  # of memory and segment
     options = {"window": cache.window, "clamp_len": cache.clamp_len, "key_mask": mask}
     end = cache.end + tokens.shape[1]
     angles = angles_of_segment(model, cache, tokens.shape[1])

@@ -73,9 +73,10 @@ def start(
 def step(
     model: TransformerLM, tokens: Tokens, cache: Cache, *, key_mask: Bool[Tensor, "batch seg"] | None = None
 ) -> tuple[Float[Tensor, "batch seg vocab"], Cache]:
-    """Return log-probabilities of each next token in nats, and the cache with these tokens in it.
+    """Return for each token the log-probabilities of the next, in nats, and the cache with these tokens.
 
-    False in ``key_mask`` masks a token of this segment, for its queries and for all later ones.
+    False in ``key_mask`` masks a token of this segment, for its queries and for all later ones. Two texts
+    that begin alike need a cache each: the cache that is returned has the buffers of the one handed in.
     """
     return _advance(model, cache, (tokens,), key_mask)
 

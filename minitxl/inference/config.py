@@ -30,7 +30,7 @@ class EvaluateConfig:
     window: int | None = None
     """Most keys a query sees, itself included; the original's same_length is window = mem_len."""
     clamp_len: int | None = None
-    """Distance beyond which all keys count as equally far (not in absolute); none means the model's own."""
+    """Keys at this distance or farther count as equally far (not in absolute); none means the model's own."""
 
     def __post_init__(self) -> None:
         check_types(self)

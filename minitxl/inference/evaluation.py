@@ -7,7 +7,7 @@ Sliding: a window of ``attention_len`` tokens moves ahead by ``stride`` and all 
 computed anew; stride 1 is Al-Rfou's evaluation, stride = attention_len isolated segments.
 Cached: segment after segment, with the memory of those before. Both score every token
 of a stream but its first, once. ``sliding`` and ``cached`` return sums, so that scores of parts add up.
-``precision`` is that of the model's products.
+``precision`` is the type of number of the matrix products.
 """
 
 from dataclasses import dataclass

@@ -21,7 +21,7 @@ class TrainConfig:
     window: int | None = None
     """Most keys a query sees, itself included; none means all of memory and segment."""
     clamp_len: int | None = None
-    """Distance beyond which all keys count as equally far (not in absolute); none means the model's own."""
+    """Keys at this distance or farther count as equally far (not in absolute); none means the model's own."""
     batch: int = 16
     """Number of lanes the text is cut into."""
     steps: int = 900

@@ -117,7 +117,8 @@ def start(
 ) -> Run:
     """Return a run at step 0, its weights and later its dropout decided by ``settings.seed``.
 
-    With ``accumulate``, a step takes its lanes in that many parts: the same gradient in less memory.
+    With ``accumulate``, a step takes its lanes in that many parts, which needs less memory for activations.
+    Each part draws its own dropout; without dropout the gradient is the same.
     ``build`` makes the model of the configuration, for one that differs from ``TransformerLM``.
     """
     check_kind("config", config, ModelConfig)
@@ -185,7 +186,9 @@ def train_step(run: Run, segments: ContiguousBatches) -> Record:
     """Train on the next segment of every lane, and return the record; each epoch starts without memory."""
     began, settings = time.perf_counter(), run.settings
     step_tokens, n_segment = settings.batch * settings.seg_len, len(segments)
-    index = run.tokens_read // step_tokens % n_segment  # of a run resumed with another batch too
+    index = (
+        run.tokens_read // step_tokens % n_segment
+    )  # counted in tokens, for a run that is resumed with another batch
     memory = run.memory if index and run.memory is not None else run.model.empty_memory(len(segments.lanes))
     run.optimizer.zero_grad()
     with _own_randomness(run):

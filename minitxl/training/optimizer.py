@@ -10,7 +10,7 @@ from torch.optim import AdamW, Optimizer
 from minitxl.training.config import TrainConfig
 
 BIASES = ("bias", "u", "v", "table")
-"""Last names of biases: of layers, XL's u and v (a vector a head), and T5's table (numbers of a head)."""
+"""Last names of biases: of layers, XL's u and v (one vector per head), and T5's table (numbers per head)."""
 
 
 def adamw(model: nn.Module, settings: TrainConfig) -> AdamW:

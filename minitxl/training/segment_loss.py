@@ -33,7 +33,8 @@ class SegmentLoss(nn.Module):
                 key_mask=key_mask,
             )
             first = losses.shape[1] // 2 if settings.loss == "half" else 0
-            # SG is already here: a CUDA graph can't capture a backward pass for states, which no loss uses.
+            # Detached here as well as in ``extend``: else a CUDA graph would need a backward pass for the
+            # states, though no loss uses it.
             return losses[:, first:].mean(), states.detach()
 
 
@@ -44,7 +45,7 @@ def segment_loss(model: TransformerLM, settings: TrainConfig, accumulate: int) -
     if device.type == "cuda" and n_lane * c.n_head * seg_len * (mem_len + seg_len) >= cuda.WORTH_COMPILING:
         model = cuda.compiled(model)
     loss = SegmentLoss(model, settings)
-    # The parts of a step add to the same gradients, and processes exchange them: neither is captured.
+    # Steps in parts add to one gradient, and processes exchange theirs: such steps are not captured.
     if accumulate > 1 or distributed.size() > 1 or not cuda.can_capture(c, device):
         return distributed.parallel(loss, ragged=bool(c.cutoffs))
     tokens = torch.zeros(n_lane, seg_len, dtype=torch.int64, device=device)
@@ -55,7 +56,7 @@ def segment_loss(model: TransformerLM, settings: TrainConfig, accumulate: int) -
 def of_constant_length(memory: Tensor, settings: TrainConfig) -> tuple[Tensor, ...]:
     """Return the memory; on a GPU padded to its full length, with the mask that hides the padding.
 
-    A step that is compiled or captured for one length need not be so again while memory fills.
+    With one length for all steps, none is compiled or captured again while memory fills.
     """
     if not settings.mem_len or not needs_constant_length(memory.device):
         return (memory,)

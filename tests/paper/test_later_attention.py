@@ -17,6 +17,12 @@ def test_buckets_are_those_of_transformers(name, sizes):
     assert torch.equal(buckets(torch.arange(300), *sizes), THEIRS[name])
 
 
+@pytest.mark.parametrize("bucket_distance", [2, 3])
+def test_a_last_bucket_that_is_not_beyond_the_first_half_is_refused(bucket_distance):
+    with pytest.raises(ValueError, match=f"must be greater than n_bucket / 2 = 3, got {bucket_distance}"):
+        buckets(torch.arange(5), 6, bucket_distance)
+
+
 @pytest.mark.parametrize("heads", HEADS)
 def test_slopes_are_those_of_transformers_and_x_transformers(heads):
     bias = ALiBiAttention(8, heads, 4).bias(torch.tensor([7]))[:, 0]
