@@ -14,6 +14,11 @@ from minitxl.figures.picture import SEEDS, Data
 from minitxl.figures.systems import ink
 
 Mark = TypeVar("Mark")
+SEED: dict[str, Any] = {"ms": 5.5, "alpha": 0.6, "mew": 0}
+"""Look of one seed's mark, beside that of the mean."""
+MEAN: dict[str, Any] = {"ms": 18, "mew": 2.5}
+DOTS_AND_BAR = "dots: seeds; bar: mean"
+"""What ``seeds_and_mean`` draws, for the label of an axis."""
 
 
 def cut_lines(axes: Axes, seg_len: int, time: int, **style: Any) -> None:
@@ -35,6 +40,12 @@ def seed_band(
     (drawn,) = axes.plot(x, [one["mean"] for one in summaries], *line, **style)
     low, high = ([end(one["seeds"]) for one in summaries] for end in (min, max))
     axes.fill_between(x, low, high, color=drawn.get_color(), alpha=alpha, lw=0, label=SEEDS)
+
+
+def seeds_and_mean(axes: Axes, place: float, summary: Data, colour: str, *, marker: str = "o") -> None:
+    """Draw a row: a small mark for each seed, and a bar at their mean."""
+    axes.plot(summary["seeds"], [place] * len(summary["seeds"]), marker, color=colour, **SEED)
+    axes.plot(summary["mean"], place, "|", color=colour, **MEAN)
 
 
 def write_numbers(

@@ -70,11 +70,15 @@ TOO_WIDE = """() => {
     const scrolls = element => ["auto", "scroll"].includes(getComputedStyle(element).overflowX);
     const boxes = element => element.matches("article") ? [] : [element, ...boxes(element.parentElement)];
     const right = document.documentElement.clientWidth + 1;
-    return [...document.querySelectorAll("article *")]
+    const closed = [...document.querySelectorAll("article details:not([open])")];
+    closed.forEach(fold => fold.open = true);
+    const wide = [...document.querySelectorAll("article *")]
         .filter(element => element.getBoundingClientRect().right > right && !boxes(element).some(scrolls))
         .map(element => element.outerHTML.slice(0, 100));
+    closed.forEach(fold => fold.open = false);
+    return wide;
 }"""
-"""What sticks out of the page and is not in a box that scrolls."""
+"""What sticks out of the page and is not in a box that scrolls, in folds too."""
 CUT_OFF = """() => {
     const closed = [...document.querySelectorAll("article details:not([open])")];
     closed.forEach(fold => fold.open = true);

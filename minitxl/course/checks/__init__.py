@@ -9,9 +9,9 @@
 05   collisions                     13   generation, loop_tests,
 06   reach                               one_query, cached_layers,
 06b  context_length,                     cached_loop, drawing,
-     context_mistakes,                   prompts
-     reading_contexts,              14   later, rotary, rolling
-     tossing, many_draws,
+     context_mistakes,                   prompts,
+     reading_contexts,                   batched_query
+     tossing, many_draws,           14   later, rotary, rolling
      used_context, rivals,
      own_context
 """

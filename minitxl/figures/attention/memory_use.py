@@ -146,7 +146,7 @@ def _recl_title(recl: Data, group: str) -> str:
     if group == "recurrent" and is_longer("xl_memory", "lstm"):
         return "Recurrent: Transformer-XL and LSTM\nTransformer-XL's length is longer"
     if group == "attentive" and is_longer("xl_memory", "xl"):
-        return "Attention: four models\nMemory makes the length longer"
+        return "Attention: four models\nMemory lengthens Transformer-XL's"
     return {"recurrent": "Recurrent: Transformer-XL and LSTM", "attentive": "Attention: four models"}[group]
 
 

@@ -45,7 +45,7 @@ def evaluation_cost(data: Data) -> Picture:
         )
         sliding, cached = (_milliseconds(rows[-1], side)["median"] for side in WAYS)
         cost.set(
-            title=f"Attention {lengths[-1]:,}: a token takes\n"
+            title=f"Attention length {lengths[-1]:,}: a token takes\n"
             f"{cached:,.1f} ms cached, {sliding:,.0f} ms by sliding window",
             ylabel="milliseconds to score a token",
         )

@@ -54,7 +54,7 @@ def scaling(data: Data) -> Picture:
         axes.set_xscale("log", base=2)
         axes.set_xticks(gpus, [str(number) for number in gpus])
         axes.set(
-            title=fitted(f"{name}: the faster the link, the more of the speed is left"),
+            title=fitted(f"{name}: the faster the link, the higher the efficiency"),
             xlabel=f"GPUs of {rate:.0f} TFLOP/s (assumed)",
             ylabel="efficiency, %",
             ylim=(0, 105),

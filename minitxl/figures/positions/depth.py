@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from matplotlib.axes import Axes
 
-from minitxl.figures.marks import in_per_cent
+from minitxl.figures.marks import DOTS_AND_BAR, in_per_cent, seeds_and_mean
 from minitxl.figures.picture import Data, Picture, drawing, headline, panels
 
 DEPTHS = {"one_layer": ("1 layer", "#808080", "^"), "two_layers": ("2 layers", "black", "o")}
@@ -42,8 +42,7 @@ def _task(axes: Axes, task: Data) -> str:
         late = task["depths"][name]["late"]
         low, high = min(late["seeds"]), max(late["seeds"])
         axes.plot([low, high], [place, place], color="#E4E4E4", lw=10, solid_capstyle="butt", zorder=1)
-        axes.plot(late["seeds"], [place] * len(late["seeds"]), mark, color=colour, mfc="white", ms=6)
-        axes.plot(late["mean"], place, "|", color=colour, ms=18, mew=2.5)
+        seeds_and_mean(axes, place, late, colour, marker=mark)
         said.append(f"{label} {100 * late['mean']:.0f} % ({100 * low:.0f} to {100 * high:.0f})")
     axes.axvline(task["coin"], color="black", lw=1, ls=(0, (1, 3)))
     axes.annotate(
@@ -53,7 +52,7 @@ def _task(axes: Axes, task: Data) -> str:
     axes.set_yticks(range(len(DEPTHS)), [label for label, *_ in DEPTHS.values()])
     axes.set(
         title=f"token {distance} back, segments and memory of {seg_len}",
-        xlabel="right answers where two keys share the position,\n% (a mark a seed, a bar the mean)",
+        xlabel=f"right answers where two keys share the position,\n% ({DOTS_AND_BAR})",
         xlim=(0, 1.03),
         ylim=(len(DEPTHS) - 0.5, -0.9),
     )

@@ -2,7 +2,7 @@
 
 from matplotlib.axes import Axes
 
-from minitxl.figures.marks import End, write_ends
+from minitxl.figures.marks import DOTS_AND_BAR, End, seeds_and_mean, write_ends
 from minitxl.figures.picture import BITS, Data, Picture, drawing, fitted, panels
 from minitxl.figures.systems import SYSTEMS
 
@@ -16,12 +16,11 @@ def later_positions(data: Data) -> Picture:
     models = {kind: SYSTEMS[f"{kind}_memory"] for kind in gains}
     helped = [models[kind].positions for kind, gain in gains.items() if min(gain["memory"]["seeds"]) > 0]
     worst = min(gains, key=lambda kind: float(gains[kind]["four_times_the_memory"]["mean"]))
-    with drawing(10.5, 4.4) as figure:
+    with drawing(11.4, 4.4) as figure:
         brings, read = panels(figure, 2, ratios=[0.9, 1], height=3.4)
         for place, kind in enumerate(gains):
             colour, saved = models[kind].colour, gains[kind]["memory"]
-            brings.plot(saved["seeds"], [place] * len(saved["seeds"]), "o", color=colour, mfc="white", ms=6)
-            brings.plot(saved["mean"], place, "|", color=colour, ms=18, mew=2.5)
+            seeds_and_mean(brings, place, saved, colour)
         brings.axvline(0, color="black", lw=1, ls=":")
         brings.set_yticks(range(len(gains)), [one.positions for one in models.values()])
         brings.invert_yaxis()
@@ -30,7 +29,7 @@ def later_positions(data: Data) -> Picture:
                 f"Trained with memory, against without:\nbetter in every seed: {', '.join(helped) or 'none'}"
             ),
             xlabel=f"worse  ←  with memory  →  better\n{BITS} saved by training and reading with\n"
-            f"{data['mem_len']} tokens of memory (a ring a seed, a bar the mean)",
+            f"{data['mem_len']} tokens of memory ({DOTS_AND_BAR})",
             ylabel="positions",
         )
         ends = list[End]()

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from matplotlib.colors import Normalize, PowerNorm
 
-from minitxl.figures.marks import hide_frame
+from minitxl.figures.marks import MEAN, SEED, hide_frame, seeds_and_mean
 from minitxl.figures.picture import (
     BITS,
     Data,
@@ -57,11 +57,10 @@ def without_terms(data: Data) -> Picture:
             cost = row["cost"]
             ends = min(cost["seeds"]), max(cost["seeds"])
             axes.plot(ends, [place, place], color=GREY, lw=10, solid_capstyle="butt", zorder=1)
-            axes.plot(cost["seeds"], [place] * len(cost["seeds"]), "o", color=XL.colour, ms=6, mfc="white")
-            axes.plot(cost["mean"], place, "|", color=XL.colour, ms=18, mew=2.5)
+            seeds_and_mean(axes, place, cost, XL.colour)
             axes.annotate(f"{cost['mean']:+.3f}", (cost["mean"], place), (0, 12), **ABOVE)
-        axes.plot([], [], "o", color=XL.colour, ms=6, mfc="white", label="a seed")
-        axes.plot([], [], "|", color=XL.colour, ms=12, mew=2.5, ls="none", label="mean of the seeds")
+        axes.plot([], [], "o", color=XL.colour, **SEED, label="a seed")
+        axes.plot([], [], "|", color=XL.colour, **MEAN | {"ms": 12}, label="mean of the seeds")
         between = "\n" if is_narrow() else " "
         axes.set_yticks(range(len(rows)), [f"without{between}{NAMES[name]}" for name in rows])
         missed = [name for name, row in rows.items() if min(row["cost"]["seeds"]) > 0]

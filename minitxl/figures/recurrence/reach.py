@@ -180,7 +180,7 @@ def relay_routes(data: Data, *, seed: int = 0) -> Picture:
         for axes in shown if is_narrow() else shown[:1]:
             axes.set_ylabel("tokens back from the query")
         if all(_adds_up(row, measured) for row in rows for measured in row["seeds"]):
-            headline(figure, "A token is copied right only from where two looks back add up to its distance")
+            headline(figure, "A token is copied right only where two looks back add up to its distance")
     return Picture(figure, " ".join(_route_in_words(row, seed) for row in rows))
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
+from minitxl.figures.marks import DOTS_AND_BAR, seeds_and_mean
 from minitxl.figures.picture import BITS, Data, Picture, drawing, headline, panels
 from minitxl.figures.systems import SYSTEMS, System
 
@@ -36,9 +37,7 @@ def training_parts(data: Data) -> Picture:
                 said.append(f"{' '.join(name.split())} {cost['mean']:+.3f} ({seeds})")
             axes.set(title=f"after {row['steps']} steps", ylim=(len(NAMES) - 0.5, -1.3))
             axes.margins(x=0.27)
-            axes.set_xlabel(
-                f"{BITS} more than Transformer-XL's\nunchanged training (a ring a seed, a bar the mean)"
-            )
+            axes.set_xlabel(f"{BITS} more than Transformer-XL's\nunchanged training ({DOTS_AND_BAR})")
             for side, shift, meaning in (("right", -6, "← better"), ("left", 6, "worse →")):
                 style: dict[str, Any] = {"textcoords": "offset points", "ha": side, "va": "center"}
                 axes.annotate(meaning, (0, -1), (shift, 0), fontsize=9, color="#606060", **style)
@@ -55,8 +54,7 @@ def _row(axes: Axes, place: int, cost: Data, system: System) -> None:
     """Draw the seeds of one change, their range, their mean, and its number, in the system's colour."""
     ends = min(cost["seeds"]), max(cost["seeds"])
     axes.plot(ends, [place, place], color=GREY, lw=10, solid_capstyle="butt", zorder=1)
-    axes.plot(cost["seeds"], [place] * len(cost["seeds"]), "o", color=system.colour, ms=6, mfc="white")
-    axes.plot(cost["mean"], place, "|", color=system.colour, ms=18, mew=2.5)
+    seeds_and_mean(axes, place, cost, system.colour)
     better = cost["mean"] < 0
     place_of_number = (ends[0], place) if better else (ends[1], place)
     side, shift = ("right", -9) if better else ("left", 9)

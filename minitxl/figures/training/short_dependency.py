@@ -4,7 +4,7 @@ from itertools import pairwise
 from statistics import mean
 
 from minitxl.figures.attention.memory_use import more_by_offset
-from minitxl.figures.marks import seed_band
+from minitxl.figures.marks import DOTS_AND_BAR, seed_band, seeds_and_mean
 from minitxl.figures.picture import (
     BITS,
     Data,
@@ -37,9 +37,7 @@ def short_dependency(data: Data) -> Picture:
             for row in others
         ]
         for place, (row, more) in enumerate(zip(others, behind, strict=True)):
-            colour = system_of(row).colour
-            whole.plot(more, [place] * len(more), "o", color=colour, mfc="white", ms=6)
-            whole.plot(mean(more), place, "|", color=colour, ms=18, mew=2.5)
+            seeds_and_mean(whole, place, {"seeds": more, "mean": mean(more)}, system_of(row).colour)
         by_offset.set(
             title=fitted("Without memory, first targets cost most"),
             xlabel="offset in the segment, tokens",
@@ -55,7 +53,7 @@ def short_dependency(data: Data) -> Picture:
                 if min(map(min, behind)) > 0
                 else f"Beside {kind_of(first)}"
             ),
-            xlabel=f"{BITS} more than\n{kind_of(first)} (a ring a seed,\na bar the mean)",
+            xlabel=f"{BITS} more than\n{kind_of(first)} ({DOTS_AND_BAR})",
         )
     alt = "; ".join(
         f"{kind_of(row)} {mean(bits):.2f} ({row['bits_by_offset'][0]['mean']:.2f} at offset 0, "
