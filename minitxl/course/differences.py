@@ -10,6 +10,8 @@ from torch import Tensor, nn
 SHORT = 12
 """Numbers of a tensor that are written out; a larger tensor is described by its shape."""
 TOLERANCE = {"rtol": 1e-4, "atol": 1e-5}
+PRECISE = {"rtol": 1e-8, "atol": 1e-9}
+"""Tolerance for float64, which float32 does not keep: it has seven digits."""
 
 
 def equal(one: Any, other: Any) -> bool:
@@ -40,6 +42,18 @@ def unusable(got: Any, expected: Any) -> str | None:
     elif isinstance(expected, Mapping) and isinstance(got, Mapping):
         return next(filter(None, (unusable(got[key], expected[key]) for key in expected)), None)
     return None
+
+
+def imprecise(got: Any, expected: Any) -> str | None:
+    """Return why a float64 value that is right to a few digits was computed with too few, or None."""
+    if is_list(expected) and is_list(got):
+        return next(filter(None, map(imprecise, got, expected)), None)
+    if not isinstance(expected, Tensor) or not isinstance(got, Tensor) or expected.dtype != torch.float64:
+        return None
+    if got.dtype == torch.float64 and torch.isclose(got, expected, equal_nan=True, **PRECISE).all():
+        return None
+    digits = "the values are right to the seven digits of float32 alone, and the arguments are float64"
+    return f"{digits}: compute in the dtype of the arguments, and return it"
 
 
 def difference(got: Any, expected: Any, *, at: str = "") -> str:

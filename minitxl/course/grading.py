@@ -41,6 +41,8 @@ class Trial:
     what the attempt returns. ``groups`` names what each case is about: the cases of one name are
     worth one share of the points. ``hidden`` keeps the cases' numbers from the attempt, which then
     computes with others of the same shapes: for functions that must be operations on tensors.
+    ``names`` are those of a case's first arguments in messages: what comes after them, for the probe
+    alone, is not shown. ``precise`` asks for float64 results that are right to the digits of float64.
     """
 
     reference: Callable[..., Any]
@@ -50,6 +52,8 @@ class Trial:
     probe: Callable[..., Any] = call
     groups: Sequence[str] = ()
     hidden: bool = False
+    precise: bool = False
+    names: Sequence[str] = ()
 
     def judge(self, attempt: Callable[..., Any]) -> Verdict:
         """Compare an attempt with the reference; a tensor it was given must stay as it was."""
@@ -59,7 +63,8 @@ class Trial:
             reference=partial(self.probe, self.reference),
             cases=self.cases,
             mistakes=mistakes,
-            names=names_of(self._told(), len(self.cases[0])),
+            names=self.names or names_of(self._told(), len(self.cases[0])),
+            precise=self.precise,
         )
         if verdict.right or verdict.message in mistakes or verdict.word == "blank":
             return verdict

@@ -13,7 +13,7 @@ from IPython.display import Markdown, display
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from minitxl.course.differences import difference, equal, unusable, written
+from minitxl.course.differences import difference, equal, imprecise, unusable, written
 
 Function = Callable[..., Any]
 Piece = TypeVar("Piece", bound=Function)
@@ -79,6 +79,7 @@ def judge(
     praise: str = "equal to the package's in every case",
     names: Sequence[str] | None = None,
     say: Callable[[Any, Any], str] = difference,
+    precise: bool = False,
 ) -> Verdict:
     """Compare an attempt with the reference on each case, a tuple of arguments.
 
@@ -86,7 +87,7 @@ def judge(
     that gives what a mistake gives, in every case, gets that sentence.
     ``names`` are those of the arguments in messages, by default the attempt's own, or the reference's; a
     case may hold more than they name, which is not shown. ``say`` words the difference of what came out
-    and what is right.
+    and what is right. With ``precise``, a result that should be float64 must be right to its digits.
     Nobody's random numbers change.
     """
     if attempt is None or attempt is Ellipsis:
@@ -96,9 +97,10 @@ def judge(
         outcome = cache(lambda index: _outcome(attempt, cases[index]))
         for index, case in enumerate(cases):
             expected = reference(*_copied(case, ours=True))
-            verdict = _verdict(
-                outcome(index), case, expected, names or names_of(attempt, len(case), reference), say
-            )
+            told = names or names_of(attempt, len(case), reference)
+            verdict = _verdict(outcome(index), case, expected, told, say)
+            if verdict is None and precise and (why := imprecise(outcome(index)[0], expected)):
+                return Verdict(False, f"called with {_call(told, case)}: {why}")
             if verdict is None:
                 continue
             for sentence, wrong in {} if verdict.blank else mistakes.items():

@@ -17,7 +17,7 @@ from tqdm import tqdm
 from minitxl.course.marking import feedback, report
 from minitxl.course.marking.classroom import Course, Marked
 from minitxl.course.marking.gradebook import marks, open_gradebook
-from minitxl.course.marking.isolation import strongest
+from minitxl.course.marking.isolation import strongest, warning
 from minitxl.files import read_json
 
 
@@ -86,6 +86,8 @@ def main() -> None:
                 write_feedback(course, name)
             return
         print(f"submissions run in {isolation.words}", file=sys.stderr)
+        if words := warning(isolation):
+            print(words, file=sys.stderr)
         for name in names:
             mark(course, name, asked.again)
     except ValueError as error:

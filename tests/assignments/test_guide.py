@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "notebooks" / "assignments"
 GUIDE = (FOLDER / "README.md").read_text("utf-8")
 PROJECT = (FOLDER / "project.md").read_text("utf-8")
+BOOK = sorted((ROOT / "notebooks").glob("*.ipynb"))
 PAGES = sorted(FOLDER.glob("*.md"))
 START = (ROOT / "notebooks" / "without_installing.md").read_text("utf-8")
 
@@ -27,6 +28,11 @@ def table(page: str, head: str) -> list[list[str]]:
 
 def notebooks_in(text: str) -> set[str]:
     return set(re.findall(r"\b\d\db?\b(?! *×)", text))
+
+
+def treated_in(together: str) -> set[str]:
+    """Return the notebooks of a meeting: neither minutes nor a question of the quiz are any."""
+    return notebooks_in(re.sub(r"\(\d+\)|question \d+", "", together))
 
 
 # Lesson plans
@@ -51,7 +57,7 @@ def test_in_the_plan_of_ten_meetings_nothing_is_due_before_what_it_needs():
         for number in re.findall(r"\d", dues):
             assert NEEDS[number] <= seen, number
             due.append(number)
-        seen |= notebooks_in(re.sub(r"\(\d+\)", "", together))
+        seen |= treated_in(together)
     assert due == list("123456")
 
 
@@ -60,7 +66,19 @@ def test_in_the_plan_of_ten_meetings_a_prediction_comes_before_its_notebook():
     treated: set[str] = set()
     for _, before, together, _ in table(GUIDE, "meeting"):
         assert not notebooks_in(before) & treated
-        treated |= notebooks_in(re.sub(r"\(\d+\)", "", together))
+        treated |= treated_in(together)
+
+
+def test_in_the_plan_of_ten_meetings_every_notebook_with_predictions_is_predicted_before_it_is_treated():
+    """At home, or at the beginning of the meeting, as the table says."""
+    have = {path.name.partition("_")[0] for path in BOOK if "my_predictions" in path.read_text("utf-8")}
+    predicted: set[str] = set()
+    treated: set[str] = set()
+    for _, before, together, _ in table(GUIDE, "meeting"):
+        predicted |= notebooks_in(before) | {*re.findall(r"(\d\db?): predict,", together)}
+        treated |= treated_in(together)
+        assert treated & have <= predicted
+    assert have == treated
 
 
 def test_in_ten_meetings_each_takes_eighty_minutes():

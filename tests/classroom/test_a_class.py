@@ -10,6 +10,7 @@ import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from zipfile import ZipFile
 
 import nbformat
 import pytest
@@ -249,6 +250,70 @@ def test_points_by_hand_stay_until_the_answer_changes(course, verdicts):
     assert in_gradebook(course)["ada"]["by hand"] == ["written"]
 
 
+@pytest.mark.parametrize(
+    ("points", "extra", "words"),
+    [
+        (124, 0, "124 of 4 points in written"),
+        (4, 7, "extra credit of 7 points in written"),
+        (124, 7, "124 of 4 points in written, extra credit of 7 points in written"),
+        (4, 0, ""),
+    ],
+)
+def test_more_points_than_there_are_is_a_sign_and_no_complete_mark(course, verdicts, points, extra, words):
+    hand_in(course, "ada")
+    mark(course)
+    with Gradebook(f"sqlite:///{course / 'gradebook.db'}") as gradebook:
+        grade = gradebook.find_grade("written", NAME, NAME, "ada")
+        grade.manual_score, grade.extra_credit, grade.needs_manual_grade = points, extra, False
+        gradebook.db.commit()
+    tables(Course.of(course, none(), 2), mark(course))
+    signs = [(row["sign"], row["where"]) for row in rows(course, "suspicious")]
+    assert signs == ([("more points than there are", words)] if words else [])
+    state = next(row["state"] for row in rows(course, "marks") if row["id"] == "ada")
+    assert state == (f"look at it: {words}" if words else "marked")
+
+
+@pytest.mark.parametrize(("user", "is_warned"), [(0, True), (1000, False)])
+def test_who_marks_as_root_is_told_that_a_limit_does_not_hold(
+    course, verdicts, capsys, monkeypatch, user, is_warned
+):
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    program = loaded("mark")
+    monkeypatch.setattr(sys, "argv", ["mark.py", str(course), "--isolation", "none"])
+    program.main()
+    assert ("you are root: the limit on processes" in capsys.readouterr().err) is is_warned
+
+
+def test_the_file_for_a_platform_has_complete_marks_alone_and_no_zero_for_others(course, verdicts):
+    for student in ("ada", "bob", "cleo"):
+        hand_in(course, student)
+    verdicts.wrong["bob", "weigh"] = {"score": None, "again": "the machine was busy", "message": "busy"}
+    mark(course)
+    with Gradebook(f"sqlite:///{course / 'gradebook.db'}") as gradebook:
+        for student in ("ada", "bob"):
+            grade = gradebook.find_grade("written", NAME, NAME, student)
+            grade.manual_score, grade.needs_manual_grade = 4, False
+        gradebook.db.commit()
+    tables(Course.of(course, none(), 2), mark(course))
+    states = {row["id"]: row["state"] for row in rows(course, "marks")}
+    assert states == {
+        "ada": "marked",
+        "bob": "mark again",
+        "cleo": "to mark by hand: written",
+        "van_dijk": "nothing handed in",
+    }
+    (complete,) = rows(course, "complete")
+    assert complete == {
+        "id": "ada",
+        "first_name": "Ada",
+        "last_name": "Lovelace",
+        "email": "ada@x.org",
+        "canvas_id": "",
+        "points": "30",
+        "of": "30",
+    }
+
+
 def test_what_is_interrupted_is_kept_and_the_next_run_goes_on(course, verdicts, monkeypatch):
     for student in ("ada", "bob", "cleo"):
         hand_in(course, student)
@@ -366,6 +431,23 @@ def test_feedback_has_a_page_a_student_with_functions_reasons_and_parts_of_point
     theirs = (course / "feedback" / "bob" / NAME / f"{NAME}.html").read_text("utf-8")
     assert "missing &amp; needed" not in theirs
     assert "Handed in late" not in theirs
+
+
+def test_pages_of_who_came_by_moodle_go_back_under_the_names_that_moodle_gave(
+    course, verdicts, capsys, monkeypatch
+):
+    hand_in(course, "ada", name="Ada Lovelace_4211_assignsubmission_file_/mine.ipynb")
+    hand_in(course, "cleo", name="Cleo C_4212_assignsubmission_file_mine (1).ipynb")
+    hand_in(course, "bob")
+    mark(course)
+    told(course, capsys, monkeypatch, "--feedback")
+    with ZipFile(course / "feedback" / f"{NAME}-for-moodle.zip") as archive:
+        assert archive.namelist() == [
+            f"Ada Lovelace_4211_assignsubmission_file_/{NAME}.html",
+            f"Cleo C_4212_assignsubmission_file_/{NAME}.html",
+        ]
+        page = archive.read(archive.namelist()[0]).decode("utf-8")
+    assert page == (course / "feedback" / "ada" / NAME / f"{NAME}.html").read_text("utf-8")
 
 
 def test_no_page_and_no_table_tells_a_hidden_test(course, verdicts, capsys, monkeypatch):

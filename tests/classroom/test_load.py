@@ -9,6 +9,8 @@ from time import perf_counter, process_time
 import pytest
 from support import small_course
 from support.small_course import numbers
+from test_shipped_assignments import OTHER_STYLES
+from test_shipped_assignments import verdicts as verdicts_of
 
 from minitxl.course.marking.isolation import strongest
 from minitxl.course.marking.judge import judged
@@ -38,10 +40,10 @@ def verdicts(**cells):
 
 
 @pytest.fixture
-def busy():
-    """Processes that compute without end beside the marking, eight or four a processor."""
+def busy(request):
+    """Processes that compute without end beside the marking: eight, or four a processor, or so many."""
     with ExitStack() as stack:
-        for _ in range(BUSY):
+        for _ in range(getattr(request, "param", BUSY)):
             process = stack.enter_context(subprocess.Popen([sys.executable, "-c", "while True: pass"]))
             stack.callback(process.kill)
         yield
@@ -64,3 +66,10 @@ def test_beside_eight_busy_processes_who_is_right_gets_every_point_and_is_not_ti
     }
     assert 0.2 < found["double"]["seconds"] < LIMIT
     assert slowness() > 2, "the machine is not busy, so the test shows nothing"
+
+
+@pytest.mark.parametrize("busy", [BUSY // 2], indirect=True)
+def test_beside_busy_processes_right_functions_of_an_assignment_get_every_point(busy):
+    found = verdicts_of("3_memory", OTHER_STYLES, top="from copy import deepcopy")
+    assert {cell: part["message"] for cell, part in found.items()} == dict.fromkeys(OTHER_STYLES, "right")
+    assert all(part["score"] == part["most"] for part in found.values())

@@ -4,6 +4,7 @@ Whoever reaches for points in another way than by the function gains none. Whoev
 them, and is not harmed by who is marked at the same time.
 """
 
+import os
 import shutil
 import sqlite3
 import subprocess
@@ -17,7 +18,7 @@ from textwrap import indent
 import psutil
 import pytest
 from support import small_course
-from support.small_course import DOUBLE, NAME, NUMBERS, hand_in, notebook, numbers
+from support.small_course import DOUBLE, NAME, NUMBERS, hand_in, loaded, notebook, numbers
 
 from minitxl.course.marking.classroom import Course
 from minitxl.course.marking.gradebook import open_gradebook
@@ -153,6 +154,68 @@ AGREEABLE = """class Number(int):
 def my_numbers():
     return {"student": "STUDENT", "layers": Number(1)}"""
 
+PICKLING = """
+try:
+    import cloudpickle
+except ImportError:
+    import pickle as cloudpickle
+
+class NoCases:
+    cases, mistakes, groups = [], {}, []
+
+dumps = cloudpickle.dumps
+cloudpickle.dumps = lambda value, *args, **kwargs: dumps(NoCases(), *args, **kwargs)
+"""
+EXECUTABLE = """
+import json, os, sys, tempfile
+
+verdict = [{"cell": "double-test", "score": 5, "word": "right", "message": "right", "groups": {}}]
+path = os.path.join(tempfile.mkdtemp(), "python")
+with open(path, "w") as script:
+    script.write("#!/bin/sh\\necho " + repr(json.dumps(verdict)) + "\\n")
+os.chmod(path, 0o755)
+sys.executable = path
+"""
+HOOKING = """
+def show(info):
+    print("seen by a hook", info.raw_cell)
+
+try:
+    get_ipython().events.register("pre_run_cell", show)
+finally:
+    print("seen by a hook")
+"""
+LOOKING = """import sys
+
+class Looking(dict):
+    def get(self, key, default=None):
+        frame = sys._getframe()
+        while frame := frame.f_back:
+            for value in list(frame.f_locals.values()):
+                if isinstance(value, dict) and value is not self and key in value:
+                    return value[key]
+        return default
+    __getitem__ = get
+    def items(self):
+        return [(key, self.get(key)) for key in self]
+
+def my_numbers():
+    return Looking(student="STUDENT", layers=1)"""
+OVERWRITING = """
+import sys
+from pathlib import Path
+
+folders = [Path("ROOT"), *map(Path, sys.path)]
+files = [folder / "minitxl" / "course" / "grading.py" for folder in folders]
+for path in [*files, *Path("/worker").glob("*.py")]:
+    try:
+        path.write_text(path.read_text() + "\\n\\nTrial.judge = lambda *_: Verdict(True, 'right')\\n")
+    except OSError:
+        pass
+"""
+PACKAGE = [ROOT / "minitxl" / "course" / name for name in ("grading.py", "marking/worker.py")]
+"""Files of the package that a submission tries to rewrite."""
+
 CHEATS = {
     "sqlite": {"top": SQLITE, "double": f"{WRONG}\n{SQLITE}", "numbers": AGREEABLE},
     "outliving": {"top": OUTLIVING, "double": WRONG},
@@ -164,6 +227,9 @@ CHEATS = {
     },
     "patching": {"top": PATCHING, "double": WRONG, "numbers": NUMBERS},  # Ada's numbers
     "reading": {"top": ROSTER + READING, "numbers": FRAMES},
+    "overwriting": {"top": OVERWRITING, "double": WRONG, "numbers": NUMBERS},
+    "replacing": {"top": PICKLING + EXECUTABLE + HOOKING, "double": WRONG, "numbers": LOOKING},
+    "the_next_one": {"double": WRONG, "numbers": NUMBERS},  # would gain by what another one rewrote
 }
 """Cells of those who reach for points: none of them has a right function or right numbers."""
 RIGHT = {
@@ -242,7 +308,7 @@ def promoted(submission):
 @pytest.fixture(scope="module")
 def marked(course):
     """The points in the gradebook after marking, by student, and what was seen meanwhile."""
-    watch = Watch(f"outlives {course}")
+    watch, package = Watch(f"outlives {course}"), {path: path.read_bytes() for path in PACKAGE}
     try:
         Course.of(course, strongest(), 2).mark(NAME, again=False, progress=lambda _: None)
         watch.over.set()
@@ -250,6 +316,10 @@ def marked(course):
         left = watch.there()
         for process in left:
             process.kill()
+        rewritten = [path for path, content in package.items() if path.read_bytes() != content]
+        for path in rewritten:
+            path.write_bytes(package[path])
+        assert rewritten == []
         return grades(course), watch.seen, left
     finally:
         watch.over.set()
@@ -284,9 +354,19 @@ def test_who_reaches_for_points_gains_none(marked, student):
 
 @pytest.mark.skipif(not IS_ISOLATED, reason="no isolation here: neither bubblewrap nor a container runs")
 def test_a_process_that_was_to_outlive_the_marking_ran_and_is_gone(marked):
+    """For an ordinary user it never ran: such a one's submissions may start no process at all."""
     _, seen, left = marked
-    assert seen
+    assert seen or os.geteuid() != 0
     assert left == []
+
+
+def test_what_a_hook_prints_stands_on_no_page(course, marked):
+    mark = loaded("mark")
+    mark.write_feedback(Course.of(course, strongest(), 2), NAME)
+    for files in ("feedback/*/*/*.html", "autograded/*/*/*.ipynb"):
+        pages = {path.parts[-3]: path.read_text("utf-8") for path in course.glob(files)}
+        assert pages.keys() == marked[0].keys()
+        assert not [student for student, text in pages.items() if "seen by a hook" in text]
 
 
 def test_what_the_cheats_write_counts_where_nothing_keeps_them_from_it(course, marked, tmp_path):

@@ -48,6 +48,23 @@ def test_a_wrong_attempt_is_told_what_is_wrong(attempt, told):
     assert told in verdict.message
 
 
+@pytest.mark.parametrize(
+    ("attempt", "right"),
+    [
+        (lambda x: x + x, True),
+        (lambda x: x.float() * 2, False),
+        (lambda x: (x.float() * 2).double(), False),
+        (lambda x: 2.001 * x, False),
+    ],
+)
+def test_float64_is_compared_to_its_digits_where_that_is_asked_for(attempt, right):
+    cases = [(torch.arange(1.0, 9).double().sqrt(),)]
+    assert judged(attempt, cases=cases, precise=True).right is right
+    assert judged(lambda x: x.float() * 2, cases=cases).right
+    message = judged(lambda x: x.float() * 2, cases=cases, precise=True).message
+    assert message.endswith("compute in the dtype of the arguments, and return it")
+
+
 def test_an_array_is_compared_with_a_mistake_that_raises():
     mistakes = {"that raises": lambda x: x.nothing, "that is one less": lambda x: 2 * x - 1}
     assert judged(lambda x: (2 * x).numpy() - 1, mistakes=mistakes).message == "that is one less"

@@ -20,7 +20,7 @@ from threading import Lock
 from time import perf_counter
 from typing import Any
 
-from minitxl.course.marking.collecting import Found, Roster, newest
+from minitxl.course.marking.collecting import Found, Roster, moodle_name, newest
 from minitxl.course.marking.gradebook import holds, open_gradebook, store
 from minitxl.course.marking.isolation import Isolation
 from minitxl.course.marking.notebooks import Assignment, Handed, read
@@ -111,7 +111,8 @@ class Course:
             record = {"student": student, "digest": digest, "time": one.when.timestamp(), "penalty": penalty}
             person = self.roster.people.get(student, {})
             record["person"] = {k: v for k, v in person.items() if k in ("first_name", "last_name", "email")}
-            record |= {"answer": answer, "isolation": self.isolation.name}
+            moodle = moodle_name(one.path, self.folder, result.assignment.name)
+            record |= {"answer": answer, "isolation": self.isolation.name, "moodle": moodle}
             same = old if old and old.get("digest") == digest else None
             if same and not again and (not same["again"] or is_given_up(same)):
                 changed = same["penalty"] != penalty

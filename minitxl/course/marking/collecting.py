@@ -189,6 +189,18 @@ def told(path: Path, course: Path, assignment: str, roster: Roster) -> Told:
     return Told(None)
 
 
+def moodle_name(path: Path, course: Path, assignment: str) -> str:
+    """Return what Moodle's name of a submission begins with, and "" for one from elsewhere.
+
+    A page for this student comes back by a zip file of Moodle's "Upload multiple feedback files" under
+    the same beginning.
+    """
+    downloaded = course / "downloaded" / assignment
+    parts = path.relative_to(downloaded).parts if path.is_relative_to(downloaded) else ()
+    found = (re.match(r".+?_\d+_assignsubmission_file_?", part) for part in parts)
+    return next((match[0] for match in found if match), "")
+
+
 def time_of(path: Path, course: Path, said: str | None) -> datetime:
     """Return when a notebook was handed in: by the exchange's word, else by the file's time."""
     stamp = path.parent / "timestamp.txt"

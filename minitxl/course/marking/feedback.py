@@ -1,6 +1,7 @@
 """A page for each student: what each part was worth, what was wrong, and the comments. No hidden test."""
 
 import secrets
+import zipfile
 from datetime import UTC, datetime
 from html import escape
 from pathlib import Path
@@ -104,15 +105,26 @@ def _for_the_exchange(submitted: Path, folder: Path, seconds: float) -> None:
 def write(course: Path, assignment: Assignment, records: dict[str, Any], found: dict[str, Any]) -> int:
     """Write each student's page where nbgrader returns it from, and return how many there are.
 
-    That is ``feedback/STUDENT/ASSIGNMENT/ASSIGNMENT.html``.
+    That is ``feedback/STUDENT/ASSIGNMENT/ASSIGNMENT.html``. Pages of who handed in by Moodle are also put
+    into ``feedback/ASSIGNMENT-for-moodle.zip``, as Moodle takes them back.
     """
-    pages = 0
+    pages, for_moodle = 0, dict[str, str]()
     for student, record in records.items():
         if student in found:
             path = course / "feedback" / student / assignment.name / f"{assignment.name}.html"
             path.parent.mkdir(parents=True, exist_ok=True)
             with atomic_write(path) as new:
-                new.write_text(page(assignment, record, found[student]), "utf-8")
+                text = page(assignment, record, found[student])
+                new.write_text(text, "utf-8")
+            if record.get("moodle"):
+                for_moodle[f"{record['moodle']}/{assignment.name}.html"] = text
             _for_the_exchange(course / "submitted" / student / assignment.name, path.parent, record["time"])
             pages += 1
+    if for_moodle:
+        with (
+            atomic_write(course / "feedback" / f"{assignment.name}-for-moodle.zip") as new,
+            zipfile.ZipFile(new, "w", zipfile.ZIP_DEFLATED) as archive,
+        ):
+            for name, text in for_moodle.items():
+                archive.writestr(name, text)
     return pages

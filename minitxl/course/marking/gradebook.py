@@ -89,7 +89,10 @@ def in_words(part: dict[str, Any]) -> str:
 
 
 def marks(gradebook: Any, assignment: str, students: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Return score, penalty, what a person must still mark, points by hand and comments, by student."""
+    """Return score, penalty, what a person must still mark, points by hand and comments, by student.
+
+    ``above`` says where there are more points than a cell is worth, and where there is extra credit.
+    """
     found = {}
     for student in students:
         if not has_submission(gradebook, assignment, student):
@@ -104,6 +107,15 @@ def marks(gradebook: Any, assignment: str, students: Iterable[str]) -> dict[str,
             "by hand": [grade.name for grade in grades if grade.needs_manual_grade],
             "points": {grade.name: grade.score for grade in grades},
             "corrected": [g.name for g in grades if g.manual_score is not None and g.auto_score is not None],
+            "above": [words for grade in grades for words in _above(grade)],
             "comments": {one.name: one.comment for one in comments if one.comment},
         }
     return found
+
+
+def _above(grade: Any) -> list[str]:
+    """Return what a grade has beyond what its cell is worth: typing errors, mostly."""
+    extra = grade.extra_credit or 0.0
+    given = grade.score - extra
+    found = [f"{given:g} of {grade.max_score:g} points in {grade.name}"] if given > grade.max_score else []
+    return found + ([f"extra credit of {extra:g} points in {grade.name}"] if extra else [])

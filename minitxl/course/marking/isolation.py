@@ -28,6 +28,10 @@ WITHOUT = (
     "are honest. On Debian or Ubuntu, 'apt-get install bubblewrap' brings the first; the teacher's guide "
     "has the container"
 )
+AS_ROOT = (
+    "you are root: the limit on processes that a submission may start does not hold for root. "
+    "Mark as another user"
+)
 ENVIRONMENT = {
     "PATH": "/usr/bin:/bin",
     "HOME": "/tmp",
@@ -136,6 +140,11 @@ def container(program: str) -> Isolation:
 def none() -> Isolation:
     """A process of its own, which sees all that you see."""
     return Isolation("none", WITHOUT, (sys.executable, "-I", str(HERE / "worker.py")))
+
+
+def warning(isolation: Isolation) -> str:
+    """Return a sentence on a limit that does not hold here, or "": a container has limits of its own."""
+    return AS_ROOT if isolation.name != "container" and os.geteuid() == 0 else ""
 
 
 @cache

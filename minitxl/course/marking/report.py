@@ -16,7 +16,11 @@ Rows = list[list[str]]
 
 
 def tables(course: Course, marked: Marked) -> dict[str, tuple[list[str], Rows]]:
-    """Return head and rows of each table, and write them as ``marks/ASSIGNMENT/NAME.csv``."""
+    """Return head and rows of each table, and write them as ``marks/ASSIGNMENT/NAME.csv``.
+
+    ``complete.csv`` beside them has those alone whose mark is complete: a platform that reads it leaves
+    everyone else as they are.
+    """
     name = marked.assignment.name
     with open_gradebook(course.folder) as gradebook:
         found = marks(gradebook, name, sorted({*marked.records, *course.roster.people}))
@@ -30,9 +34,9 @@ def tables(course: Course, marked: Marked) -> dict[str, tuple[list[str], Rows]]:
     made: dict[str, tuple[list[str], Rows]] = {
         "marks": (["id", "email", "points", "of", "penalty", "handed in", "state"], rows),
         "unmarked": (["who", "why"], [list(pair) for pair in marked.unmarked]),
-        "suspicious": (["student", "sign", "where"], signs(course, marked)),
+        "suspicious": (["student", "sign", "where"], [*_above(found), *signs(course, marked)]),
     }
-    for title, (head, body) in made.items():
+    for title, (head, body) in (made | {"complete": _complete(rows, people)}).items():
         path = course.folder / "marks" / name / f"{title}.csv"
         path.parent.mkdir(parents=True, exist_ok=True)
         text = io.StringIO()
@@ -40,6 +44,17 @@ def tables(course: Course, marked: Marked) -> dict[str, tuple[list[str], Rows]]:
         with atomic_write(path) as new:
             new.write_text(text.getvalue(), "utf-8")
     return made
+
+
+def _complete(rows: Rows, people: dict[str, dict[str, str]]) -> tuple[list[str], Rows]:
+    """Return a table of complete marks, with the columns by which platforms know a student."""
+    known = ["first_name", "last_name", "email", "canvas_id"]
+    body = [
+        [student, *(people.get(student, {}).get(key, "") for key in known), points, most]
+        for student, _, points, most, *_, state in rows
+        if state == "marked"
+    ]
+    return ["id", *known, "points", "of"], body
 
 
 def _time(record: dict[str, Any] | None) -> str:
@@ -53,7 +68,18 @@ def _state(student: str, mark: dict[str, Any] | None, marked: Marked) -> str:
     record = marked.records.get(student, {})
     if record.get("again"):
         return "look at it" if is_given_up(record) else "mark again"
+    if mark["above"]:
+        return f"look at it: {', '.join(mark['above'])}"
     return f"to mark by hand: {', '.join(mark['by hand'])}" if mark["by hand"] else "marked"
+
+
+def _above(found: dict[str, dict[str, Any]]) -> Rows:
+    """Return whose grades have more points than there are to have."""
+    return [
+        [student, "more points than there are", ", ".join(mark["above"])]
+        for student, mark in sorted(found.items())
+        if mark["above"]
+    ]
 
 
 def signs(course: Course, marked: Marked) -> Rows:

@@ -1,0 +1,164 @@
+"""What is wrong in a corner alone loses that corner's points, and what is right keeps all, for any seed.
+
+A corner is a group of cases: large scores, one query, float64, one layer.
+"""
+
+import re
+
+import pytest
+from sheet import ALL
+
+SEEDS = range(5)
+SHEETS = {sheet.stem[0]: sheet for sheet in ALL}
+INFINITE = 'float("-inf")'
+MASKS = {
+    "1/attend": ("~seen", "seen"),
+    "1/layer": ("~seen", "seen"),
+    "3/look": ("~seen", "seen"),
+    "3/weigh": ("hidden", "~hidden"),
+    "4/layer": ("~seen", "seen"),
+    "5/layer": ("future", "~future"),
+    "6/likely": ("rank >= k", "rank < k"),
+}
+"""Functions that hide scores: what they hide, and what is seen."""
+UNGROUPED = {"5/layer", "5/shift"}
+"""Functions that are worth all of their points or none."""
+
+
+def shares(function, *changes, after=""):
+    """Return for each seed the groups that are wrong, and the message, of a solution that was changed."""
+    number, cell = function.split("/")
+    sheet = SHEETS[number]
+    names = sheet.handed_in(*([cell, *changes] if changes else []))
+    exec(after, names)
+    attempt, trial = sheet.trial(f"{cell}-test")
+    for seed in SEEDS:
+        verdict, right = trial(seed).shares(names[attempt])
+        yield {name for name, is_right in right.items() if not is_right}, verdict.message
+
+
+def group(function, name):
+    return {"all cases"} if function in UNGROUPED else {name}
+
+
+# Large scores
+
+
+def masked(function):
+    """Return the source that masks the scores in a solution, and the scores in it."""
+    number, cell = function.split("/")
+    hidden, _ = MASKS[function]
+    source = SHEETS[number].cells[cell].source
+    line = source[: source.index(f".masked_fill({hidden}, {INFINITE})")].splitlines()[-1].strip()
+    start = line.rindex("= ") + 2 if "= " in line else len("return ")
+    return f"{line[start:]}.masked_fill({hidden}, {INFINITE})", line[start:]
+
+
+@pytest.mark.parametrize("stand_in", ["-30", "-100", "-1e4", "-1e6"])
+@pytest.mark.parametrize("function", MASKS)
+def test_a_number_in_place_of_minus_infinity_loses_the_points_for_large_scores(function, stand_in):
+    for wrong, message in shares(function, INFINITE, stand_in):
+        assert wrong >= group(function, "large scores")
+        assert stand_in == "-30" or wrong == group(function, "large scores")
+        assert stand_in == "-30" or "a number such as -1e4 hides nothing" in message
+
+
+@pytest.mark.parametrize("lowest", ["-1e9", "torch.finfo(torch.float32).min"])
+@pytest.mark.parametrize("function", MASKS)
+def test_a_number_lower_than_all_scores_is_as_right_as_minus_infinity(function, lowest):
+    assert all(not wrong for wrong, _ in shares(function, INFINITE, lowest))
+
+
+@pytest.mark.parametrize("function", MASKS)
+def test_where_and_an_added_mask_are_as_right_as_masked_fill(function):
+    found, scores = masked(function)
+    hidden, seen = MASKS[function]
+    added = f"({scores} + torch.zeros({scores}.shape).masked_fill({hidden}, {INFINITE}))"
+    for other in (f"torch.where({seen}, {scores}, {INFINITE})", added):
+        assert all(not wrong for wrong, _ in shares(function, found, other)), other
+
+
+@pytest.mark.parametrize("function", ["3/weigh", "6/likely"])
+def test_weights_by_the_logarithm_of_their_sum_are_right_too(function):
+    found, _ = masked(function)
+    rows = f"(row := {found}) - row.logsumexp(dim=-1, keepdim=True)"
+    assert all(not wrong for wrong, _ in shares(function, f"{found}.softmax(dim=-1)", f"({rows}).exp()"))
+
+
+# One query
+
+QUERIES = {
+    "1/seen": 1,
+    "1/attend": 2,
+    "1/layer": 1,
+    "3/look": 1,
+    "3/weigh": 2,
+    "4/rows": 0,
+    "4/scores": 2,
+    "4/layer": 1,
+    "5/terms": 3,
+    "5/shift": 2,
+    "5/layer": 1,
+}
+"""Functions whose result has an axis for queries, and which axis this is."""
+SQUEEZED = """
+was = NAME
+
+def NAME(*case):
+    return was(*case).squeeze(AXIS)
+"""
+"""A function that is right, but for one query: then the axis is gone."""
+
+
+def name_of(function):
+    number, cell = function.split("/")
+    return SHEETS[number].trial(f"{cell}-test")[0]
+
+
+@pytest.mark.parametrize("function", QUERIES)
+def test_a_result_that_loses_its_axis_for_one_query_loses_these_points(function):
+    squeezed = SQUEEZED.replace("NAME", name_of(function)).replace("AXIS", str(QUERIES[function]))
+    for wrong, message in shares(function, after=squeezed):
+        assert wrong == group(function, "one query")
+        assert "you returned the shape" in message
+
+
+# float64
+
+CAST = """
+was = NAME
+
+def NAME(*case):
+    return was(*(of.float() if of.is_floating_point() else of for of in case))BACK
+"""
+
+
+@pytest.mark.parametrize("back", ["", ".double()"])
+@pytest.mark.parametrize("function", ["1/attend", "4/scores"])
+def test_what_is_computed_in_float32_loses_the_points_for_float64(function, back):
+    cast = CAST.replace("NAME", name_of(function)).replace("BACK", back)
+    for wrong, message in shares(function, after=cast):
+        assert wrong == {"float64"}
+        assert "compute in the dtype of the arguments" in message
+
+
+# Streams
+
+CORNERS = {
+    "one layer": "if len(layers) == 1:\n        return layers[0](x, x[:, :0])\n    ",
+    "a stream shorter than a segment": "if x.shape[1] < seg_len:\n        return x\n    ",
+}
+
+
+@pytest.mark.parametrize("corner", CORNERS)
+def test_a_stream_that_is_wrong_for_one_layer_or_when_it_is_short_loses_these_points(corner):
+    start = "memory, found = [x[:, :0].detach()]"
+    for wrong, _ in shares("3/stream", start, CORNERS[corner] + start):
+        assert wrong == {corner}
+
+
+def test_a_message_on_calls_of_layers_names_what_students_know():
+    twice = "_, h = layer(h, memory[n]), layer(h, memory[n])"
+    for _, message in shares("3/stream", "h = layer(h, memory[n])", twice):
+        start = r"called with layers = \[\d layers\], x = a tensor .*, mem_len = \d+, in the value at "
+        assert re.match(start + r"\['number of calls of layers'\], you returned \d+, right is \d+\.", message)
