@@ -22,8 +22,9 @@ from torch.optim.swa_utils import AveragedModel
 from minitxl.arguments import check_kind
 from minitxl.config import ModelConfig
 from minitxl.data.batching import ContiguousBatches, Segment
-from minitxl.fast import cached_model, to_fast
+from minitxl.fast import to_fast
 from minitxl.fast.bfloat16 import check_precision
+from minitxl.fast.kv_cache import reading
 from minitxl.fields import check, whole
 from minitxl.memory import extend
 from minitxl.model import TransformerLM
@@ -31,7 +32,7 @@ from minitxl.training import distributed, validation
 from minitxl.training.config import TrainConfig
 from minitxl.training.optimizer import adamw, optimizer_step
 from minitxl.training.schedules import learning_rate
-from minitxl.training.segment_loss import of_constant_length, segment_loss
+from minitxl.training.segment_loss import new_segment_loss, of_constant_length
 
 
 @dataclass
@@ -134,7 +135,7 @@ def start(
         random = _random_state(device)
     optimizer = adamw(model, settings)
     average = None if settings.average_from is None else AveragedModel(model)
-    loss = segment_loss(model.train(), settings, accumulate)
+    loss = new_segment_loss(model.train(), settings, accumulate)
     return Run(
         model,
         optimizer,
@@ -164,7 +165,7 @@ def train_steps(run: Run, segments: ContiguousBatches, valid: Tensor | None = No
             f"segments must be those of the run, {batch} lanes of {seg_len}, got {shape[0]} of {shape[1]}"
         )
     if valid is not None:
-        cached_model.check_attentions(run.model)
+        reading.check_attentions(run.model)
     while run.step < settings.steps:
         record = train_step(run, segments)
         if valid is not None and is_due(run, settings.validate_every):

@@ -38,7 +38,7 @@ class SegmentLoss(nn.Module):
             return losses[:, first:].mean(), states.detach()
 
 
-def segment_loss(model: TransformerLM, settings: TrainConfig, accumulate: int) -> nn.Module:
+def new_segment_loss(model: TransformerLM, settings: TrainConfig, accumulate: int) -> nn.Module:
     """Return the module that computes the loss; on a GPU, where it pays and can be, compiled and captured."""
     device, n_lane = next(model.parameters()).device, settings.batch // distributed.size() // accumulate
     c, seg_len, mem_len = model.config, settings.seg_len, settings.mem_len

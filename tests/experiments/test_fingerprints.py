@@ -13,7 +13,8 @@ from minitxl.experiments import EXPERIMENTS, dependency, without_terms
 from minitxl.experiments.shared import fingerprints, results
 from minitxl.experiments.shared.fingerprints import MEASURED, TINY, compute, same
 from minitxl.fast import attention as fast_attention
-from minitxl.fast import cached_heads, cpu_attention, dropout, inputs
+from minitxl.fast import cpu_attention, dropout, inputs
+from minitxl.fast.kv_cache import heads
 from minitxl.training import loop
 
 FIGURES = Path(__file__).parents[2] / "figures"
@@ -93,7 +94,7 @@ MUTATIONS = {
     "the scale of scores in the text": ("attention_over_memory", [(attention, "sqrt", lambda x: x)]),
     "the sign of the queries that meet distances": (
         "memory_and_positions",
-        [(fast_attention, "biased_queries", negative_v), (cached_heads, "biased_queries", negative_v)],
+        [(fast_attention, "biased_queries", negative_v), (heads, "biased_queries", negative_v)],
     ),
     "the sign of the shifted scores": (
         "without_terms",

@@ -10,8 +10,9 @@ from torch import nn
 from minitxl import fast
 from minitxl.attention import MultiHeadAttention, XLAttention
 from minitxl.config import ModelConfig
-from minitxl.fast import cached_heads, kv_cache
+from minitxl.fast import kv_cache
 from minitxl.fast.convert import FAST
+from minitxl.fast.kv_cache import heads
 
 every_encoding = pytest.mark.parametrize("encoding", ENCODINGS)
 
@@ -119,4 +120,4 @@ def test_the_shared_tests_and_the_cache_know_every_attention_of_the_configuratio
     kinds = get_args(get_type_hints(ModelConfig)["attention"])
     assert {encoding["attention"] for encoding in ENCODINGS.values()} == set(kinds)
     for kind in kinds:
-        assert type(small_model(attention=kind, d_head=4).blocks[0].attention) in cached_heads.HEADS
+        assert type(small_model(attention=kind, d_head=4).blocks[0].attention) in heads.HEADS

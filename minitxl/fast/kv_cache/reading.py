@@ -6,8 +6,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from minitxl.attention import AttentionOptions, Hidden, XLAttention, merge_heads, split_heads
-from minitxl.fast import cached_heads
-from minitxl.fast.cache import (
+from minitxl.fast.kv_cache import heads
+from minitxl.fast.kv_cache.cache import (
     Cache,
     angles_of_segment,
     mask_of_memory_and_segment,
@@ -22,10 +22,10 @@ from minitxl.model import Attention, Tokens, TransformerLM
 def check_attentions(model: TransformerLM) -> None:
     """Raise a ValueError for a model with an attention whose heads the cache can't compute."""
     for block in model.blocks:
-        if type(block.attention) not in cached_heads.HEADS:
+        if type(block.attention) not in heads.HEADS:
             raise ValueError(
                 f"the key-value cache must know the attention, got {type(block.attention).__name__}: "
-                "score with model and extend, or add the attention to cached_heads.HEADS"
+                "score with model and extend, or add the attention to kv_cache.heads.HEADS"
             )
 
 
@@ -79,8 +79,8 @@ def _attention(
         q, new_k = turn(q, *angles), turn(new_k, *angles)
     k, v = buffers
     k[:, :, -x.shape[1] :], v[:, :, -x.shape[1] :] = new_k, new_v
-    heads = cached_heads.HEADS[type(attention)](attention, q, k, v, r, **options)
-    return attention.W_o(merge_heads(heads))
+    computed = heads.HEADS[type(attention)](attention, q, k, v, r, **options)
+    return attention.W_o(merge_heads(computed))
 
 
 def key_projection(attention: Attention) -> nn.Linear:

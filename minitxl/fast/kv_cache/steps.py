@@ -1,19 +1,4 @@
-"""The key-value cache: while weights stay as they are, keep keys and values instead of hidden states.
-
-    cache = start(model, batch=1, mem_len=512)
-    log_probs, cache = step(model, tokens, cache)
-
-The outputs are those of ``model`` and ``extend``, but each token is projected to a key and a value once.
-Distances too are projected once, and again only when a segment is longer than all before it. The cache
-holds the model in its fast form; ``step`` takes the model again, and refuses the cache of another model. A
-step writes into the buffers of the cache it is given, so only the newest cache of a text is valid, and
-none is valid once a weight has changed. Everything runs in evaluation mode and without gradients.
-
-Module ``fast.cache`` has the data of a cache, ``fast.cached_model`` the model that reads a segment with it.
-
-On a CUDA GPU, once memory is full and several steps had the same shapes, the next one is captured as a CUDA
-graph. The cache then holds the graph, and further steps of these shapes replay it.
-"""
+"""Start a cache, and read the next tokens with it: the calls of the key-value cache."""
 
 from dataclasses import replace
 
@@ -24,9 +9,9 @@ from torch import Tensor
 from minitxl.arguments import check_key_mask, check_kind, check_length, check_options
 from minitxl.fast import cuda
 from minitxl.fast.bfloat16 import Precision
-from minitxl.fast.cache import Cache
-from minitxl.fast.cached_model import check_attentions, key_projection, read_segment
 from minitxl.fast.convert import to_decode
+from minitxl.fast.kv_cache.cache import Cache
+from minitxl.fast.kv_cache.reading import check_attentions, key_projection, read_segment
 from minitxl.fast.linear import joined
 from minitxl.model import Tokens, TransformerLM
 

@@ -88,7 +88,7 @@ def rotary_heads(
     **options: Unpack[AttentionOptions],
 ) -> Heads:
     """Return the heads of rotary attention; without a clamp_len its queries and keys come rotated."""
-    if options["clamp_len"] is None:  # queries and keys are rotated: cached_model._attention
+    if options["clamp_len"] is None:  # queries and keys are rotated: reading._attention
         return dot_product_attention(q, k, values, window=options["window"], key_mask=options["key_mask"])
     return masked_softmax(attention.scores(q, k, options["clamp_len"]), _mask(q, k, options)) @ values
 
