@@ -320,6 +320,9 @@ def test_the_blank_s_solution_is_right_and_its_stub_blank(blank, text, check):
     "draw",
     [
         own_context.solution_drawn_anew,
+        lambda losses, random: losses[
+            ..., torch.randint(losses.shape[2], (losses.shape[2],), generator=random).sort().values
+        ],
         lambda losses, random: losses.index_select(
             2, (torch.rand(losses.shape[2], generator=random) * losses.shape[2]).long()
         ),
@@ -338,6 +341,25 @@ def drawn_one_by_one(losses, random):
         [of[torch.randint(number, (number,), generator=random)] for of in contexts] for contexts in losses
     ]
     return torch.stack([torch.stack(some) for some in drawn])
+
+
+def few_repeated(losses, random):
+    drawn = torch.randperm(40, generator=random)
+    drawn[:4] = drawn[4:8]
+    return losses[..., drawn]
+
+
+def with_token_0(losses, random):
+    drawn = torch.randint(40, (40,), generator=random)
+    drawn[0] = 0
+    return losses[..., drawn]
+
+
+def in_blocks(losses, random, *, whole=True):
+    begins = (
+        8 * torch.randint(5, (5,), generator=random) if whole else torch.randint(40, (5,), generator=random)
+    )
+    return losses[..., ((begins[:, None] + torch.arange(8)) % 40).flatten()]
 
 
 @pytest.mark.parametrize(
@@ -365,6 +387,10 @@ def drawn_one_by_one(losses, random):
         (lambda losses, random: losses[..., torch.randint(1, 40, (40,), generator=random)], "token 0 of 40"),
         (lambda losses, random: losses[..., torch.randint(39, (40,), generator=random)], "token 39 of 40"),
         (lambda losses, random: losses[..., torch.randint(40, (40,))], "random is not used"),
+        (few_repeated, "about 25 of 40 tokens differ in a draw (63 %), and in yours 36"),
+        (with_token_0, "token 0 is in every draw"),
+        (in_blocks, "in blocks"),
+        (lambda losses, random: in_blocks(losses, random, whole=False), "in blocks"),
         (
             lambda losses, random: losses.copy_(own_context.solution_drawn_anew(losses, random)),
             "it changes the losses that it was given",
@@ -522,8 +548,8 @@ def test_a_handicap_that_makes_a_model_use_more_is_right(handicap):
         (lambda c: "much", "a number of 0 or more"),
         (lambda c: -0.1, "a number of 0 or more"),
         (lambda c: c / 1000, "your handicap grows with context"),
-        (lambda c: 0.05, "with 64 tokens it is still 0.050 bits"),
-        (lambda c: 0.1 * (c < 16), "it uses 32 tokens now, and 32 before: let the handicap last longer"),
+        (lambda c: 0.05, "with 64 characters it is still 0.050 bits"),
+        (lambda c: 0.1 * (c < 16), "it uses 32 characters now, and 32 before: let the handicap last longer"),
     ],
 )
 def test_a_handicap_that_does_not_is_told_why(handicap, sentence):

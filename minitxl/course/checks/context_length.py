@@ -38,13 +38,13 @@ PREDICTIONS = Predictions(
     ),
     Question(
         "later",
-        "Of the 42 steps from 40 characters on, how many have a gain that at most 5 % of the coins reach?",
+        "Of the 42 steps from 40 characters on, how many have a gain that at most 5 % of the tosses reach?",
         answer="none",
         choices=("none", "about half", "nearly all"),
-        why="there at least 6 % of the coins gain as much at each step, so no gain stands out",
+        why="there at least 6 % of the tosses gain as much at each step, so no gain stands out",
         wrong={
-            "about half": "no step does: the losses change, and coins gain as much by such changes",
-            "nearly all": "no step does, though many gain 1 % and more: so do the coins",
+            "about half": "no step does: the losses change, and tosses gain as much by such changes",
+            "nearly all": "no step does, though many gain 1 % and more: so do the tosses",
         },
     ),
     Question(
@@ -86,9 +86,10 @@ def check_gain(attempt: Callable[..., Any]) -> Verdict:
         "b(c, t) is the smallest loss with c tokens alone: losses with fewer tokens do not count": mistake(
             best_so_far=True
         ),
-        "the baseline is taken with c' tokens: b(c, t) is the smallest loss with c tokens": mistake(
-            baseline_at_long=True
-        ),
+        "the baseline is taken with c' tokens: b(c, t) is the smallest loss with c tokens": [
+            mistake(baseline_at_long=True),
+            mistake(baseline_at_long=True, ranked_at_short=True),
+        ],
         "that is f, a mean loss: g is the share by which exp f falls from c to c'": [
             context_mistakes.mean_minimum,
             partial(context_mistakes.mean_minimum, at_short=True),
@@ -134,9 +135,11 @@ def check_gain(attempt: Callable[..., Any]) -> Verdict:
             mistake(ranked_by_mean=True)
         ),
         "the model itself is of the group: its own loss counts in b(c, t)": mistake(without_itself=True),
-        "f(c, c') takes this model's losses at c', and not the smallest of the group": mistake(
-            group_at_long=True
-        ),
+        "f(c, c') takes this model's losses at c', and not the smallest of the group": [
+            mistake(group_at_long=True),
+            mistake(group_at_long=True, bare_after=True),
+            mistake(group_at_long=True, no_minimum=True),
+        ],
         "f(c, c) is the mean of b(c, t): the group's smallest losses, and not the model's own": mistake(
             own_before=True
         ),
@@ -198,7 +201,9 @@ def check_recl(attempt: Callable[..., Any]) -> Verdict:
         "the baseline is kept from the shortest context: b(c, t) is found anew where the walk stands": [
             mistake(baseline_kept=True),
             mistake(baseline_kept=True, ranked_once=True),
+            mistake(rivals_kept=True),
         ],
+        "the first step goes from the shortest length: begin at place 0": mistake(begin=1),
         "a step that gains just 0.01 is walked: stop where the gain is less, < 0.01 and not <= 0.01": mistake(
             strict=True
         ),

@@ -45,6 +45,7 @@ def gain(
     best_so_far: bool = False,
     baseline_at_long: bool = False,
     ranked_by_mean: bool = False,
+    ranked_at_short: bool = False,
     rounding: Callable[[float], int] = round,
     reduction: str = "min",
 ) -> float:
@@ -61,7 +62,7 @@ def gain(
         baseline = best[long]
     number = len(baseline) if everything else max(0 if may_be_none else 1, rounding(r * len(baseline)))
     ranked = best[long] if ranked_at_long else losses[which, short] if ranked_by_own else baseline
-    ranked = losses[:, short].mean(dim=0) if ranked_by_mean else ranked
+    ranked = losses[:, short].mean(dim=0) if ranked_by_mean else best[short] if ranked_at_short else ranked
     hardest = ranked.sort(descending=not easiest, stable=True).indices[:number]
     f = []
     for at in (short, long):
@@ -125,14 +126,20 @@ def walk(
     to_last: bool = False,
     counted: bool = False,
     baseline_kept: bool = False,
+    rivals_kept: bool = False,
     strict: bool = False,
+    begin: int = 0,
 ) -> int:
     """Return where Appendix C's walk stops, with one step of it wrong."""
+    if rivals_kept:
+        kept = losses[:, :1].repeat(1, len(lengths), 1)
+        kept[which] = losses[which]
+        losses = kept
     best = losses[which] if own else reduce(losses, "system context target -> context target", "min")
     number = best.shape[1] if everything else max(1, round(r * best.shape[1]))
     stops: list[int] = []
     gaining = 0
-    for at in range(len(lengths) - 1):
+    for at in range(begin, len(lengths) - 1):
         short = 0 if from_start else at
         baseline = best[0 if baseline_kept else short]
         order = best[0 if ranked_once else short].sort(descending=True, stable=True).indices[:number]

@@ -19,7 +19,7 @@ def gain_over(losses: Float[Tensor, "system target"], r: float) -> Measure:
     hardest = baseline.topk(max(1, round(r * len(baseline)))).indices
 
     def gain(longer: Tensor) -> Tensor:
-        after = torch.minimum(baseline, longer)[..., hardest].mean(dim=-1)
+        after = torch.minimum(baseline, torch.as_tensor(longer))[..., hardest].mean(dim=-1)
         return 1 - (after - baseline[hardest].mean()).exp()
 
     return gain

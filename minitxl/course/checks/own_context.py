@@ -49,6 +49,9 @@ def check_ecl(attempt: Callable[..., Any]) -> Verdict:
             lambda losses, at: -_falls(losses, at), least=-THRESHOLD
         ),
         "a rise is no fall: leave the sign in": _ecl(lambda losses, at: abs(_falls(losses, at))),
+        "the first step goes from the shortest length: begin at place 0": (
+            lambda losses, lengths: lengths[1 + _stop(losses[1:], _falls)]
+        ),
         "each step goes to the next length, and not to the last": _ecl(
             lambda losses, at: 1 - exp(losses[-1] - losses[at])
         ),
@@ -75,7 +78,7 @@ def check_ecl(attempt: Callable[..., Any]) -> Verdict:
             ],
         ),
     }
-    praise = "from that length on, a step lowers the perplexity by less than 1 %"
+    praise = "the first length whose next step lowers the perplexity by less than 1 %"
     return judge(attempt, reference=solution_ecl, cases=_cases(), mistakes=mistakes, praise=praise)
 
 
@@ -121,7 +124,9 @@ def solution_drawn_anew(losses: Tensor, random: torch.Generator) -> Tensor:
     return losses[..., torch.randint(number, (number,), generator=random)]
 
 
-TOKENS = 40
+TOKENS, DRAWS = 40, 60
+DIFFERENT = TOKENS * (1 - (1 - 1 / TOKENS) ** TOKENS)
+"""Tokens that differ in a draw with replacement, on average: about 63 % of all."""
 
 
 def check_drawn_anew(attempt: Callable[[Tensor, torch.Generator], Any]) -> Verdict:
@@ -134,7 +139,7 @@ def check_drawn_anew(attempt: Callable[[Tensor, torch.Generator], Any]) -> Verdi
     random, again = (torch.Generator().manual_seed(66) for _ in range(2))
     try:
         with torch.random.fork_rng(devices=[]):
-            for _ in range(20):
+            for _ in range(DRAWS):
                 draw = attempt(given, random)
                 if draw is None or draw is Ellipsis:
                     return Verdict.of_nothing()
@@ -186,4 +191,20 @@ def _wrong_with_chance(draws: list[Tensor], repeated: Tensor) -> str:
         return f"token {min(missing)} of {TOKENS} is never drawn: draw from 0 to number - 1"
     if not torch.equal(repeated, draws[0]):
         return "random is not used: hand it on, generator=random"
+    if always := [token for token in every if all(token in one for one in tokens)]:
+        return f"token {always[0]} is in every draw: each place is drawn, and none is set by hand"
+    different = sum(len(set(one)) for one in tokens) / DRAWS
+    if abs(different - DIFFERENT) > 0.06 * TOKENS:
+        return (
+            f"with replacement, about {DIFFERENT:.0f} of {TOKENS} tokens differ in a draw (63 %), and in "
+            f"yours {different:.0f}: each place is drawn from all tokens, whatever was drawn before"
+        )
+    if _equal_neighbours(tokens) > 0.6:
+        return "neighbours are drawn together, in blocks: draw a number for each place by itself"
     return ""
+
+
+def _equal_neighbours(tokens: list[list[int]]) -> float:
+    """Return in what share of cases a token and the next one are drawn equally often."""
+    pairs = [one.count(token) == one.count(token + 1) for one in tokens for token in range(TOKENS - 1)]
+    return sum(pairs) / len(pairs)

@@ -1,13 +1,17 @@
 """Checks of notebook 06b's control: losses that change as measured, with signs that a coin decides."""
 
 from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from minitxl.course.checks.many_draws import Measure, gain_over
 from minitxl.course.verdicts import Function, Verdict, judge
+
+BELOW_ZERO = "a tossed loss may come out below 0 nats: leave it there, so that each change keeps its size"
 
 
 def solution_tossed(before: Tensor, after: Tensor, signs: Tensor) -> Tensor:
@@ -16,15 +20,15 @@ def solution_tossed(before: Tensor, after: Tensor, signs: Tensor) -> Tensor:
 
 
 def check_tossed(attempt: Callable[..., Any]) -> Verdict:
-    """Check ``attempt(before, after, signs)``, all [target], or the signs [coin target] of many coins.
+    """Check ``attempt(before, after, signs)``, all [target], or the signs [toss target] of many tosses.
 
     Where a sign is 1, the change is as it was.
     """
     random = torch.Generator().manual_seed(63)
     cases = []
-    for *coins, number in ((4,), (7,), (3, 5)):
+    for *tosses, number in ((4,), (7,), (3, 5)):
         before, after = 3 * torch.rand(2, number, generator=random, dtype=torch.float64)
-        cases.append((before, after, 2 * torch.randint(2, (*coins, number), generator=random) - 1))
+        cases.append((before, after, 2 * torch.randint(2, (*tosses, number), generator=random) - 1))
     mistakes: dict[str, Function | Sequence[Function]] = {
         "that is the change alone: add it to the losses before": lambda before, after, signs: (
             signs * (after - before)
@@ -49,7 +53,11 @@ def check_tossed(attempt: Callable[..., Any]) -> Verdict:
             torch.where(signs > 0, after, before)
         ),
         "no sign is used": lambda before, after, signs: after,
-        "signs may be [coin target], a row for each of many coins: compute with whole tensors": (
+        BELOW_ZERO: (
+            lambda before, after, signs: solution_tossed(before, after, signs).clamp(min=0),
+            lambda before, after, signs: solution_tossed(before, after, signs).abs(),
+        ),
+        "signs may be [toss target], a row for each of many tosses: compute with whole tensors": (
             lambda before, after, signs: torch.stack(
                 [_one_by_one(*token) for token in zip(before, after, signs, strict=True)]
             ),
@@ -62,7 +70,22 @@ def check_tossed(attempt: Callable[..., Any]) -> Verdict:
         ).mean(),
     }
     praise = "each change has its size, and the sign that was tossed"
-    return judge(attempt, reference=solution_tossed, cases=cases, mistakes=mistakes, praise=praise)
+    return judge(
+        _to_tensors(attempt), reference=solution_tossed, cases=cases, mistakes=mistakes, praise=praise
+    )
+
+
+def _to_tensors(attempt: Any) -> Any:
+    """Return the function with an array that it returns as a tensor: both are right."""
+    if not callable(attempt):
+        return attempt
+
+    @wraps(attempt)
+    def converted(*case: Any) -> Any:
+        result = attempt(*case)
+        return torch.as_tensor(result) if isinstance(result, np.ndarray) else result
+
+    return converted
 
 
 def solution_tossed_curve(losses: Tensor, signs: Tensor) -> Tensor:
@@ -75,8 +98,9 @@ def check_tossed_curve(attempt: Callable[..., Any]) -> Verdict:
     random = torch.Generator().manual_seed(64)
     cases = []
     for contexts, targets in ((3, 2), (4, 3), (6, 5)):
-        losses = 3 + torch.rand(contexts, targets, generator=random, dtype=torch.float64)
-        cases.append((losses, 2 * torch.randint(2, (contexts - 1, targets), generator=random) - 1))
+        losses = torch.rand(contexts, targets, generator=random, dtype=torch.float64)
+        signs = 2 * torch.randint(2, (contexts - 1, targets), generator=random) - 1
+        cases += [(losses + least, signs) for least in (3, 0.01)]  # the second is tossed below 0
     mistakes: dict[str, Function | Sequence[Function]] = {
         "each change begins where the tossed curve stands, and not at the measured loss": (
             _curve(lambda last, now, then, sign: now + sign * (then - now)),
@@ -97,6 +121,19 @@ def check_tossed_curve(attempt: Callable[..., Any]) -> Verdict:
         ),
         "those are changes: the curve begins with the losses at the shortest context": (
             lambda losses, signs: solution_tossed_curve(losses, signs) - losses[0]
+        ),
+        "the curve begins at the shortest context, the first of losses, and not at the longest": (
+            lambda losses, signs: solution_tossed_curve(losses.flip(0), signs),
+            lambda losses, signs: solution_tossed_curve(losses.flip(0), signs).flip(0),
+            lambda losses, signs: solution_tossed_curve(losses.flip(0), signs.flip(0)),
+            lambda losses, signs: solution_tossed_curve(losses.flip(0), signs.flip(0)).flip(0),
+            lambda losses, signs: solution_tossed_curve(losses, signs).flip(0),
+        ),
+        BELOW_ZERO: (
+            lambda losses, signs: solution_tossed_curve(losses, signs).clamp(min=0),
+            lambda losses, signs: solution_tossed_curve(losses, signs).abs(),
+            _curve(lambda last, now, then, sign: (last + sign * (then - now)).clamp(min=0)),
+            _curve(lambda last, now, then, sign: (last + sign * (then - now)).abs()),
         ),
         "the signs turn changes, and not losses": (
             lambda losses, signs: torch.cat([losses[:1], signs * losses[1:]]),
@@ -137,7 +174,9 @@ def check_tossed_curve(attempt: Callable[..., Any]) -> Verdict:
         ),
     }
     praise = "each change has its size and its tossed sign, and the curve goes on from it"
-    return judge(attempt, reference=solution_tossed_curve, cases=cases, mistakes=mistakes, praise=praise)
+    return judge(
+        _to_tensors(attempt), reference=solution_tossed_curve, cases=cases, mistakes=mistakes, praise=praise
+    )
 
 
 def _curve(step: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
@@ -158,16 +197,16 @@ def _one_by_one(before: Tensor, after: Tensor, sign: Tensor) -> Tensor:
 
 
 def solution_as_often(before: Tensor, after: Tensor, signs: Tensor, measure: Measure) -> Tensor:
-    """Return the share of coins whose tossed losses come to as much by the measure as ``after``, or more.
+    """Return the share of tosses whose tossed losses come to as much by the measure as ``after``, or more.
 
-    ``before`` and ``after`` are [target], ``signs`` [coin target].
+    ``before`` and ``after`` are [target], ``signs`` [toss target].
     """
     return (measure(solution_tossed(before, after, signs)) >= measure(after)).float().mean()
 
 
 def mean_fall(losses: Tensor) -> Tensor:
     """Return minus the mean of each row: the less the mean loss, the more."""
-    return -losses.mean(dim=-1)
+    return -torch.as_tensor(losses).mean(dim=-1)
 
 
 def check_as_often(attempt: Callable[..., Any]) -> Verdict:
@@ -183,47 +222,47 @@ def check_as_often(attempt: Callable[..., Any]) -> Verdict:
         cases += [(before, after, signs, measure) for measure in (mean_fall, gain)]
 
     def variant(compare: Callable[[Tensor, Tensor], Tensor]) -> Function:
-        """Return the test with another comparison of the coins' numbers and the measured one."""
+        """Return the test with another comparison of the tosses' numbers and the measured one."""
         return lambda before, after, signs, measure: compare(
             measure(solution_tossed(before, after, signs)), measure(after)
         )
 
     mistakes: dict[str, Function | Sequence[Function]] = {
-        "a coin that comes to just as much counts too: >= and not >": variant(
-            lambda coins, measured: (coins > measured).float().mean()
+        "a toss that comes to just as much counts too: >= and not >": variant(
+            lambda tosses, measured: (tosses > measured).float().mean()
         ),
-        "those are the coins that come to less: count those that come to as much or more": (
-            variant(lambda coins, measured: (coins < measured).float().mean()),
-            variant(lambda coins, measured: (coins <= measured).float().mean()),
+        "those are the tosses that come to less: count those that come to as much or more": (
+            variant(lambda tosses, measured: (tosses < measured).float().mean()),
+            variant(lambda tosses, measured: (tosses <= measured).float().mean()),
         ),
-        "that is the number of coins: return their share": (
-            variant(lambda coins, measured: (coins >= measured).sum()),
-            variant(lambda coins, measured: (coins > measured).sum()),
+        "that is the number of tosses: return their share": (
+            variant(lambda tosses, measured: (tosses >= measured).sum()),
+            variant(lambda tosses, measured: (tosses > measured).sum()),
         ),
-        "that is (k + 1) / (n + 1), which counts the measured signs as one more coin: return k / n": variant(
-            lambda coins, measured: ((coins >= measured).sum() + 1) / (len(coins) + 1)
+        "that is (k + 1) / (n + 1), which counts the measured signs as one more toss: return k / n": variant(
+            lambda tosses, measured: ((tosses >= measured).sum() + 1) / (len(tosses) + 1)
         ),
         "measure is not used, and the mean loss is compared: hand the losses to measure": (
             lambda before, after, signs, measure: solution_as_often(before, after, signs, mean_fall)
         ),
         "that is in per cent: return a share": variant(
-            lambda coins, measured: 100 * (coins >= measured).float().mean()
+            lambda tosses, measured: 100 * (tosses >= measured).float().mean()
         ),
-        "that is an answer for each coin: return the share of all coins": (
-            variant(lambda coins, measured: coins >= measured),
-            variant(lambda coins, measured: (coins >= measured).float()),
+        "that is an answer for each toss: return the share of all tosses": (
+            variant(lambda tosses, measured: tosses >= measured),
+            variant(lambda tosses, measured: (tosses >= measured).float()),
         ),
         "the sizes are compared, and a rise counts like a fall: leave the signs in": variant(
-            lambda coins, measured: (coins.abs() >= measured.abs()).float().mean()
+            lambda tosses, measured: (tosses.abs() >= measured.abs()).float().mean()
         ),
-        "the mean of all coins is compared: compare each coin, and then take the mean": variant(
-            lambda coins, measured: (coins.mean() >= measured).float()
+        "the mean of all tosses is compared: compare each toss, and then take the mean": variant(
+            lambda tosses, measured: (tosses.mean() >= measured).float()
         ),
         "the measured number is that of after, and not of before": lambda before, after, signs, measure: (
             (measure(solution_tossed(before, after, signs)) >= measure(before)).float().mean()
         ),
-        "the coins are compared with zero: compare them with measure(after)": variant(
-            lambda coins, measured: (coins >= 0).float().mean()
+        "the tosses are compared with zero: compare them with measure(after)": variant(
+            lambda tosses, measured: (tosses >= 0).float().mean()
         ),
         "measure takes losses, and not changes: toss first": lambda before, after, signs, measure: (
             (measure(signs * (after - before)) >= measure(after - before)).float().mean()
@@ -233,7 +272,7 @@ def check_as_often(attempt: Callable[..., Any]) -> Verdict:
                 (measure(solution_tossed(after, before, signs)) >= measure(after)).float().mean()
             )
         ),
-        "tokens are counted: measure gives one number for each coin, and these are compared": (
+        "tokens are counted: measure gives one number for each toss, and these are compared": (
             lambda before, after, signs, measure: (
                 (solution_tossed(before, after, signs) <= after).float().mean()
             ),
@@ -242,5 +281,5 @@ def check_as_often(attempt: Callable[..., Any]) -> Verdict:
             ),
         ),
     }
-    praise = "the share of coins that come to as much as was measured"
+    praise = "the share of tosses that come to as much as was measured"
     return judge(attempt, reference=solution_as_often, cases=cases, mistakes=mistakes, praise=praise)

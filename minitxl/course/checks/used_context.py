@@ -105,7 +105,7 @@ LEAST = 0.02
 
 
 def check_handicap(attempt: Callable[[int], Any], losses: Losses, lengths: Sequence[int]) -> Verdict:
-    """Judge ``attempt(c)``: bits that make a model worse with c tokens, and its used context twice as long.
+    """Judge ``attempt(c)``: bits that make a model worse with c characters, and what it uses twice as long.
 
     They may not grow with context, and must be gone, 0.005 bits at most, at the longest.
     """
@@ -115,16 +115,16 @@ def check_handicap(attempt: Callable[[int], Any], losses: Losses, lengths: Seque
     if any(longer > shorter for shorter, longer in pairwise(added)):
         return Verdict(False, "your handicap grows with context: let it fall, or stay as it is")
     if added[-1] > 0.005:
-        end = f"with {lengths[-1]} tokens it is still {added[-1]:.3f} bits"
+        end = f"with {lengths[-1]} characters it is still {added[-1]:.3f} bits"
         return Verdict(False, f"{end}: there the model must be as good as before, to 0.005 bits")
     before = solution_used(losses, lengths, LEAST)
     worse = [loss + more for loss, more in zip(losses, added, strict=True)]
     after = solution_used(worse, lengths, LEAST)
     if after < 2 * before:
         return Verdict(
-            False, f"it uses {after} tokens now, and {before} before: let the handicap last longer"
+            False, f"it uses {after} characters now, and {before} before: let the handicap last longer"
         )
-    return Verdict(True, f'as good as before with all of it, it "uses" {after} tokens and not {before}')
+    return Verdict(True, f'as good as before with all of it, it "uses" {after} characters and not {before}')
 
 
 def numbers_at(attempt: Callable[[int], Any], lengths: Sequence[int], task: str) -> list[float] | Verdict:

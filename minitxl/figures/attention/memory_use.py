@@ -158,12 +158,12 @@ def context_gains(data: Data) -> Picture:
         if all(3 * far < whole for name in READERS for far, whole in _far_and_whole(data, name, middle)):
             headline(
                 figure,
-                f"Of the gain of more context, less than a third lies beyond {middle} tokens\n"
-                "(above the dashed line)",
+                f"Over {middle} characters of context, more context gains less than a third\n"
+                f"of what it gains over {data['context_lens'][0]}, in every seed",
             )
     first, last = data["context_lens"][0], data["context_lens"][-1]
     alt = [f"{one.name} {_gain(data, name, first)['mean']:.2f}" for name, one in READERS.items()]
-    return Picture(figure, f"Gain in perplexity of {last} tokens over {first}: {', '.join(alt)}.")
+    return Picture(figure, f"Gain in perplexity of {last} characters over {first}: {', '.join(alt)}.")
 
 
 def doubled(lengths: Sequence[int]) -> list[int]:
@@ -229,8 +229,8 @@ def _gains(figure: Figure, data: Data) -> None:
         axes.set_yticks(range(len(lengths) - 1), names[:-1], fontsize=9)
         axes.set(xlim=(0.5, len(lengths) - 0.5), ylim=(-0.5, len(lengths) - 1.5))
     middle = shown[-1] if is_narrow() else shown[len(shown) // 2]
-    middle.set_xlabel("longer context, tokens")
-    shown[0].set_ylabel("shorter context,\ntokens")
+    middle.set_xlabel("longer context, characters")
+    shown[0].set_ylabel("shorter context,\ncharacters")
     bar = figure.colorbar(drawn, ax=shown, shrink=0.9 if not is_narrow() else 0.4)
     bar.set_label("perplexity saved")
     bar.set_ticks([0.0, 0.05, 0.2], labels=["0", "0.05", "0.2"])

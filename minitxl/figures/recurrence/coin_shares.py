@@ -1,11 +1,11 @@
-"""What chance makes of a measure: shares of coins, step by step, and the ranges of drawn walks."""
+"""What chance makes of a measure: shares of tosses, step by step, and the ranges of drawn walks."""
 
 from minitxl.figures.marks import write_ends
 from minitxl.figures.picture import Data, Picture, drawing, panels
 from minitxl.figures.systems import named
 
 FEW = 5
-"""Per cent of the coins: a step that so few come up to stands out."""
+"""Per cent of the tosses: a step that so few come up to stands out."""
 
 
 def coin_shares(data: Data) -> Picture:
@@ -45,11 +45,11 @@ def coin_shares(data: Data) -> Picture:
             axes.set_xticks(places)
             axes.grid(axis="x", color="#EEEEEE", lw=0.8)
             axes.set_axisbelow(True)
-        shown[0].set_ylabel("coins that come to as much, %")
+        shown[0].set_ylabel("tosses that come to as much, %")
         handles, labels = shown[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=9)
     return Picture(
-        figure, f"Steps that at most {FEW} % of the coins come up to, by where they begin: {'; '.join(alt)}."
+        figure, f"Steps that at most {FEW} % of the tosses come up to, by where they begin: {'; '.join(alt)}."
     )
 
 

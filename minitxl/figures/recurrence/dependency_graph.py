@@ -8,7 +8,7 @@ import matplotlib as mpl
 from matplotlib.collections import LineCollection
 
 from minitxl.figures.marks import cut_lines, hide_frame, label_ends, layer_ticks, write_numbers
-from minitxl.figures.picture import BLUE, GREEN, ORANGE, PURPLE, Data, Picture, drawing
+from minitxl.figures.picture import Data, Picture, drawing
 from minitxl.figures.recurrence.reach import GRADIENTS
 from minitxl.figures.systems import MEMORY, SEGMENT, named
 
@@ -16,11 +16,9 @@ GUESSES = {"N·(M + L)": ("#505050", ":"), "N·M": ("#909090", "--")}
 FEW = 8
 """Tokens of a stream so short that each gets its number on the axis of the cone."""
 LOOKS: list[tuple[str, Any, str]] = [
-    (ORANGE, "-", "o"),
-    (BLUE, "--", "s"),
-    (GREEN, "-.", "^"),
-    (PURPLE, ":", "v"),
-    ("black", (0, (5, 1)), "D"),
+    ("black", "-", "P"),
+    ("#7A7A7A", "--", "X"),
+    ("#8B5A2B", "-.", "*"),
 ]
 """Colour, dashes and marker of models that are no systems of the package, in the order given."""
 

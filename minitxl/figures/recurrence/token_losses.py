@@ -1,8 +1,9 @@
 """Losses of single tokens, side by side."""
 
-from minitxl.figures.picture import BLUE, ORANGE, Data, Picture, drawing
+from minitxl.figures.picture import Data, Picture, drawing
 
-LOOKS = ((ORANGE, "////", "white"), (ORANGE, "", ORANGE), (BLUE, "....", "white"), (BLUE, "", BLUE))
+GREY = "#9A9A9A"
+LOOKS = (("black", "////", "white"), ("black", "", "black"), (GREY, "....", "white"), (GREY, "", GREY))
 """Edge, hatch and fill of each bar of a token: two models, each with a short and a long context."""
 
 

@@ -128,6 +128,7 @@ ANSWERS = {
             ),
             "one length too late": lambda losses, lengths: ecl_by_while(losses, lengths, late=1),
             "and not to the last": ecl_to_the_last,
+            "begin at place 0": lambda losses, lengths: ecl_by_while(losses[1:], lengths[1:]),
             "the place in lengths": lambda losses, lengths: lengths.index(ecl_by_while(losses, lengths)),
             "later steps do not count": ecl_last_step,
             "lengths is not used": lambda losses, lengths: ecl_by_while(
@@ -146,6 +147,7 @@ ANSWERS = {
                 signs,
                 step=lambda last, now, then, sign: tossing.solution_tossed(last, last + then - now, sign),
             ),
+            lambda losses, signs: curve_by_loop(losses, signs).numpy(),
         ],
         "wrong": {
             "begins where the tossed curve stands": lambda losses, signs: torch.stack(
@@ -170,6 +172,11 @@ ANSWERS = {
                 losses[0] + torch.cat([0 * losses[:1], (losses.diff(dim=0).abs() * signs).cumsum(0)])
             ),
             "turned, and not left out": lambda losses, signs: curve_by_loop(losses, signs.clamp(min=0)),
+            "below 0 nats: leave it there": lambda losses, signs: curve_by_loop(losses, signs).clamp(min=0),
+            "0 nats: leave it there, so that each change": lambda losses, signs: curve_by_loop(
+                losses, signs, step=lambda last, now, then, sign: (last + sign * (then - now)).relu()
+            ),
+            "and not at the longest": lambda losses, signs: curve_by_loop(losses.flip(0), signs),
             "signs do not add up or multiply": curve_of_turned_turns,
             "are not multiplied": lambda losses, signs: torch.cat(
                 [losses[:1], losses[0] + torch.cumprod(losses.diff(dim=0) * signs, dim=0)]
@@ -187,6 +194,7 @@ ANSWERS = {
             tossing.solution_tossed,
             lambda before, after, signs: torch.where(signs > 0, after, 2 * before - after),
             lambda before, after, signs: before * (1 - signs) + after * signs,
+            lambda before, after, signs: np.where(signs > 0, after, 2 * before - after),
         ],
         "wrong": {
             "add it to the losses before": lambda before, after, signs: (after - before) * signs,
@@ -200,6 +208,9 @@ ANSWERS = {
                 signs < 0, after, before
             ),
             "no sign is used": lambda before, after, signs: after + 0,
+            "below 0 nats: leave it there": lambda before, after, signs: (
+                before + signs * (after - before)
+            ).relu(),
             "compute with whole tensors": lambda before, after, signs: torch.stack(
                 [b + (a - b) * int(sign) for b, a, sign in zip(before, after, signs, strict=True)]
             ),
@@ -230,7 +241,7 @@ ANSWERS = {
             "of after, and not of before": lambda before, after, signs, measure: (
                 (measure(before + signs * (after - before)) >= measure(before)).float().mean()
             ),
-            "an answer for each coin": lambda before, after, signs, measure: (
+            "an answer for each toss": lambda before, after, signs, measure: (
                 measure(before + signs * (after - before)) >= measure(after)
             ),
             "measure takes losses, and not changes": lambda before, after, signs, measure: (
