@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 from answers.loop_tests import by_a_loop_of_its_own, step_by_step
-from answers.one_query import loop_by_tokens
+from answers.one_query import loop_by_layers, loop_by_tokens
 from page import NOTEBOOKS, Page
+from torch.utils.flop_counter import FlopCounterMode
 
 from minitxl import fast
 from minitxl.__main__ import main
@@ -128,6 +129,8 @@ def check_reads(answer):
         ((1000, 599500), "with memory: the prompt once"),
         ((1099, 1), "anew: the first token"),
         ((1100, None), "off by one"),
+        ((599500, 1099), "interchanged"),
+        ((None, 1099), "interchanged"),
         ((None, 1), "anew: the first token"),
         (None, "two numbers"),
     ],
@@ -179,7 +182,7 @@ def test_the_answers_of_the_predictions_are_what_is_counted_and_stored():
     stored = results.read(NOTEBOOKS.parent / "figures" / "generation_cost.json").data
     assert stored["last_over_full"]["median"] == pytest.approx(price.answer, abs=price.tolerance)
     exact = TransformerLM(ModelConfig(dropout=0.0))
-    source = PAGE.cells["why-not-32"].partition("\nrows = ")[0]
+    source = PAGE.cells["why-not-32"].partition("\nplain_seconds = ")[0]
     operations = PAGE.run(source, exact=exact)["operations"]
     assert operations(2048) > 32 * operations(64)
     assert work.answer == "more than 32"
@@ -188,13 +191,23 @@ def test_the_answers_of_the_predictions_are_what_is_counted_and_stored():
 
 def test_reading_anew_is_counted_like_a_window_with_the_products_of_the_distance():
     c = ModelConfig(n_layer=3, d_model=128, n_head=4, d_head=32, d_inner=512, dropout=0.0)
-    source = PAGE.cells["why-not-32"].partition("\nrows = ")[0]
+    source = PAGE.cells["why-not-32"].partition("\nplain_seconds = ")[0]
     operations = PAGE.run(source, exact=TransformerLM(c))["operations"]
     for n in (1, 64, 300):
         pairs = (c.n_layer - 1) * n * (n + 1) // 2 + n
         distances = c.n_layer * n * 2 * c.d_model**2
         window = sliding_operations(c, attention_len=n, pairs="seen")
         assert operations(n) == window + 2 * c.d_model * pairs + distances
+
+
+def test_the_plain_form_s_operations_are_those_that_are_counted_while_it_runs():
+    c = ModelConfig(32, n_layer=3, d_model=16, n_head=2, d_head=8, d_inner=24, dropout=0.0)
+    source, model = PAGE.cells["why-not-32"].partition("\nplain_seconds = ")[0], TransformerLM(c).eval()
+    operations = PAGE.run(source, exact=model)["operations"]
+    for n in (5, 64):
+        with FlopCounterMode(display=False) as counter, torch.inference_mode():
+            model.hidden(torch.zeros(1, n, dtype=torch.int64), last=1)
+        assert operations(n, n**2) == counter.get_total_flops() + 2 * c.d_model * c.vocab_size
 
 
 def test_the_whole_text_fed_to_memory_stands_there_in_three_copies(model):
@@ -335,6 +348,18 @@ def test_a_cached_loop_that_reads_the_prompt_token_by_token_is_right_and_what_it
     assert "the prompt is read in more than one call" in verdict.message
     praised = cached_loop.check_write_cached(cached_loop.solution_write_cached)
     assert "more than one call" not in praised.message
+
+
+def test_a_cached_loop_that_projects_the_distances_at_each_token_is_right_and_told():
+    def read_cached(model, token, cache, r, mem_len):
+        again = cached_layers.projected_distances(model, mem_len)
+        return cached_layers.solution_read_cached(model, token, cache, again, mem_len)
+
+    verdict = cached_loop.check_write_cached(cached_loop.writing_by(read_cached))
+    assert verdict.right
+    assert "r was projected at each token" in verdict.message
+    for once in (cached_loop.solution_write_cached, loop_by_tokens, loop_by_layers):
+        assert "r was projected" not in cached_loop.check_write_cached(once).message
 
 
 def test_a_blank_loop_with_the_cache_runs_on_the_readers_model():

@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from minitxl.attention import XLAttention
+from minitxl.course.checks.one_query import OF_BOTH
 from minitxl.course.verdicts import Function, Verdict, judge
 from minitxl.positions import distances, sinusoids
 
@@ -54,11 +55,12 @@ def check_attend_batch(attempt: Callable[..., Any]) -> Verdict:
             with_(left="old")
         ),
         "the mask is not cut: keep its last mem_len places, as of keys and values": with_(left="long"),
-        "the cache is not cut: keep the last mem_len keys, values and places of the mask": with_(cut=False),
+        "the cache is not cut: keep the last mem_len keys, values and places of the mask": with_(cut=None),
         "the key mask is missing: return output, keys, values and seen": with_(returned=3),
         "r is read from its far end: its rows are distances … 2, 1, 0, and n keys have the last n": with_(
-            far=True
+            rows="first"
         ),
+        **{sentence: with_(**change) for sentence, change in OF_BOTH.items()},
     }
     praise = "each row sees its own tokens and no filling, and the mask moves on with the cache"
     return judge(
@@ -72,9 +74,18 @@ def check_attend_batch(attempt: Callable[..., Any]) -> Verdict:
 
 
 def _cases() -> list[tuple[Any, ...]]:
-    """Return caches with filling on the left, one that fills, two that are full, and one without filling."""
+    """Return caches with filling on the left, one that fills, two that are full, and two without filling.
+
+    The last keeps nothing.
+    """
     generator, cases = torch.Generator().manual_seed(37), []
-    for hidden, kept, mem_len in (((0, 2, 1), 3, 5), ((2, 0), 4, 4), ((1, 3, 0, 2), 4, 4), ((0, 0), 2, 3)):
+    for hidden, kept, mem_len in (
+        ((0, 2, 1), 3, 5),
+        ((2, 0), 4, 4),
+        ((1, 3, 0, 2), 4, 4),
+        ((0, 0), 2, 3),
+        ((0, 0), 0, 0),
+    ):
         with torch.random.fork_rng(devices=[]):  # a new layer draws random numbers
             attention = XLAttention(16, 2, 8).double().requires_grad_(False)
         for parameter in attention.parameters():
@@ -100,21 +111,27 @@ def _attended(
     masked: str = "before",
     new: bool = True,
     left: str = "cut",
-    cut: bool = True,
+    cut: str | None = "last",
     returned: int = 4,
-    far: bool = False,
+    rows: str = "last",
+    biases: str = "uv",
+    power: float = 0.5,
 ) -> Any:
     """Return a step of the cache for a batch; the options make mistakes."""
     split = "batch 1 (head dim) -> batch head 1 dim"
     q, k, value = (
         rearrange(W(x), split, head=attention.n_head) for W in (attention.W_q, attention.W_kE, attention.W_v)
     )
-    u, v = (rearrange(bias, "head dim -> head 1 dim") for bias in (attention.u, attention.v))
+    for_keys, for_distances = (
+        q if bias == "-" else q + rearrange(attention.get_parameter(bias), "head dim -> head 1 dim")
+        for bias in biases
+    )
     keys, values = torch.cat([keys, k], dim=2), torch.cat([values, value], dim=2)
     longer = torch.cat([seen, seen.new_full((len(seen), 1), new)], dim=1)
     n_key = keys.shape[2]
-    rows = r[:, :n_key] if far else r[:, r.shape[1] - n_key :]
-    scores = ((q + u) @ keys.mT + (q + v) @ rows.mT) / attention.d_head**0.5
+    nearest = r[:, r.shape[1] - n_key :]
+    ordered = {"last": nearest, "first": r[:, :n_key], "turned": nearest.flip(1)}[rows]
+    scores = (for_keys @ keys.mT + for_distances @ ordered.mT) / attention.d_head**power
     hidden = rearrange(~longer, "batch key -> batch 1 1 key")
     hidden = {"turned": ~hidden, "first": hidden[:1]}.get(masked, hidden)
     if masked not in ("never", "after"):
@@ -122,6 +139,6 @@ def _attended(
     weights = scores.softmax(dim=-1)
     weights = weights.masked_fill(hidden, 0.0) if masked == "after" else weights
     output = attention.W_o(rearrange(weights @ values, "batch head 1 dim -> batch 1 (head dim)"))
-    begin = max(0, n_key - mem_len) if cut else 0
+    begin = {"last": max(0, n_key - mem_len), "negative": -mem_len, None: 0}[cut]
     mask = {"cut": longer[:, begin:], "old": seen, "long": longer}[left]
     return (output, keys[:, :, begin:], values[:, :, begin:], mask)[:returned]

@@ -109,7 +109,7 @@ def check_write_cached(attempt: Callable[..., Any]) -> Verdict:
             f"model read {sum(each)} tokens, where {enough} are enough: read the prompt once, and each token "
             "written, but for the last",
         )
-    read_by_model, projected = _work_of(attempt, cases[0])
+    read_by_model, projected, distances_projected = _work_of(attempt, cases[0])
     if read_by_model > len(prompt):
         return Verdict(
             False,
@@ -126,29 +126,44 @@ def check_write_cached(attempt: Callable[..., Any]) -> Verdict:
             f"{2 * len(prompt) + length - 1} are enough: keep the keys and values, and project the new token "
             "alone",
         )
+    notes = []
     if len(each) > length:
-        return Verdict(
-            True,
-            "each token is read once, and its keys and values are kept. But the prompt is read in more than "
-            "one call: read at once it takes less time",
+        notes.append("the prompt is read in more than one call: read at once it takes less time")
+    if distances_projected >= length - 1:
+        notes.append(
+            "r was projected at each token, though the distances are always the same: once, before the "
+            "loop, is enough"
         )
+    if notes:
+        kept = "each token is read once, and its keys and values are kept"
+        return Verdict(True, ". But ".join([kept, *notes]))
     return verdict
 
 
-def _work_of(attempt: Callable[..., Any], case: tuple[Any, ...]) -> tuple[int, int]:
-    """Return the tokens that the model itself reads, and the keys that its first layer projects."""
+def _work_of(attempt: Callable[..., Any], case: tuple[Any, ...]) -> tuple[int, int, int]:
+    """Return what was computed.
+
+    The tokens that the model itself reads, the keys that its first layer projects, and how often that layer
+    projects distances outside the model's own calls.
+    """
     model, *others = deepcopy(case)
-    read, projected, hidden = list[int](), list[int](), model.hidden
+    read, projected, distances, hidden = list[int](), list[int](), list[bool](), model.hidden
+    inside = list[bool]()
 
     def counted(tokens: Tensor, *given: Any, **options: Any) -> Any:
         read.append(tokens.numel())
-        return hidden(tokens, *given, **options)
+        inside.append(True)
+        found = hidden(tokens, *given, **options)
+        inside.clear()
+        return found
 
     model.hidden = counted
-    W_kE = blocks_of(model)[0].attention.get_submodule("W_kE")
+    attention = blocks_of(model)[0].attention
+    W_kE, W_kR = attention.get_submodule("W_kE"), attention.get_submodule("W_kR")
+    W_kR.register_forward_hook(lambda *given: distances.append(not inside))
     W_kE.register_forward_hook(lambda module, given, keys: projected.append(keys.numel() // keys.shape[-1]))
     attempt(model, *others)
-    return sum(read), sum(projected)
+    return sum(read), sum(projected), sum(distances)
 
 
 def _write(

@@ -108,8 +108,17 @@ def check_generate(attempt: Callable[..., Tensor]) -> Verdict:
 
 def _with_cause(verdict: Verdict, attempt: Callable[..., Tensor], case: tuple[Any, ...]) -> Verdict:
     """Return the verdict, with a sentence where the loop draws, or where its token has no axis."""
-    if any(words in verdict.message for words in ("0-dim tensor", "zero-dimensional tensor")):
-        cause = "the token that is taken has no axis, and a row of one token is read: argmax(…, keepdim=True)"
+    model, *others = deepcopy(case)
+    axes = list[int]()
+    model.register_forward_pre_hook(lambda module, given: axes.append(given[0].ndim))
+    with torch.random.fork_rng(devices=[]), suppress(Exception):
+        attempt(model, *others)
+    no_axis = "0-dim tensor", "zero-dimensional tensor"
+    if any(words in verdict.message for words in no_axis) or (len(axes) > 1 and axes[-1] == 1):
+        cause = (
+            "the token that is taken has no axis, and the model reads [batch seg], here [1 1]: "
+            "argmax(…, keepdim=True) leaves a row of one token, and rearrange or [None] adds the batch"
+        )
         return Verdict(False, cause, details=verdict.message)
     with torch.random.fork_rng(devices=[]), suppress(Exception):
         state = torch.get_rng_state()

@@ -11,6 +11,14 @@ from einops import rearrange
 from torch import Tensor
 
 from minitxl.course.checks.generation import generating, small_model, solution_generate
+from minitxl.course.checks.loop_comparisons import (
+    likeliest_alike,
+    of_divergence,
+    of_largest,
+    of_mean_size,
+    of_means,
+    of_probabilities,
+)
 from minitxl.course.verdicts import Function, Verdict, judge
 from minitxl.model import TransformerLM
 
@@ -82,30 +90,29 @@ def check_is_right(attempt: Callable[..., Any]) -> Verdict:
         ],
         "the difference is compared with its sign: a number that is too low by much passes then, or one that "
         "is too high. Take abs() of the differences first": [
-            compared(same=_of_largest(sign, rule), counted=counted, likeliest=likeliest)
+            compared(same=of_largest(sign, rule), counted=counted, likeliest=likeliest)
             for sign in (1, -1)
             for rule in (Tensor.max, Tensor.all)
             for counted in (True, False)
             for likeliest in (True, False)
         ],
         "compare the logarithms as they are: by exp() unlikely tokens become so small that their errors pass "
-        "below any tolerance": [compared(same=_of_probabilities(atol)) for atol in (1e-4, 1e-5)],
+        "below any tolerance": [compared(same=of_probabilities(atol)) for atol in (1e-4, 1e-5)],
         "compare each prediction, and not their mean or sum, in which errors cancel": (
             compared(same=lambda one, other: torch.allclose(one.mean(), other.mean())),
-            compared(same=lambda one, other: bool((one - other).abs().mean() < 1e-4)),
             compared(same=lambda one, other: bool((one.mean() - other.mean()).abs() < 1e-6)),
             compared(same=lambda one, other: torch.allclose(one.sum(dim=0), other.sum(dim=0))),
         ),
         "the mean loss is compared, and in a mean errors cancel. Memory's errors go up and down: compare the "
         "log-probabilities of each prediction": [
-            compared(written_only=True, same=_of_means(atol), likeliest=likeliest)
+            compared(written_only=True, same=of_means(atol), likeliest=likeliest)
             for atol in (1e-3, 1e-4, 1e-6, 1e-8)
             for likeliest in (True, False)
         ],
         "only the likeliest token of each prediction is compared. It is often the same where the prediction "
         "is another: compare all log-probabilities": (
-            compared(same=_likeliest_alike),
-            compared(same=_likeliest_alike, likeliest=False),
+            compared(same=likeliest_alike),
+            compared(same=likeliest_alike, likeliest=False),
         ),
         "the predictions are compared, and not what was taken from them: that must be the likeliest": (
             compared(likeliest=False)
@@ -126,8 +133,28 @@ def check_is_right(attempt: Callable[..., Any]) -> Verdict:
         ),
         "a loop that writes too few tokens, or none, is wrong too: look at the length": (
             compared(counted=False),
-            compared(counted=False, same=_of_largest(0, Tensor.max)),
+            compared(counted=False, same=of_largest(0, Tensor.max)),
         ),
+        "the mean of the absolute differences is compared: in it one wrong number is diluted by many right "
+        "ones. Compare each, as by their maximum": [
+            compared(same=of_mean_size(most, squared=squared), likeliest=likeliest)
+            for most, squared in ((1e-3, False), (1e-4, False), (1e-5, False), (1e-6, True))
+            for likeliest in (True, False)
+        ],
+        "a relative tolerance is that share of a number, and logarithms of unlikely tokens are large: what "
+        "is allowed grows with them. Leave rtol as it is, and give atol=1e-4": [
+            compared(same=partial(torch.allclose, rtol=rtol, atol=atol), likeliest=likeliest)
+            for rtol in (1e-1, 1e-2, 1e-3, 1e-4)
+            for atol in (1e-4, 1e-8)
+            for likeliest in (True, False)
+        ],
+        "a divergence of the two distributions is compared. It grows with the square of a small error, and "
+        "weighs it by the probability, so that small errors pass: compare each log-probability": [
+            compared(same=of_divergence(most, rule, turned=turned))
+            for most in (1e-3, 1e-4, 1e-6)
+            for rule in (Tensor.max, Tensor.mean, Tensor.sum)
+            for turned in (False, True)
+        ],
     }
     praise = "every loop with another prediction, another token or another length is found"
     verdict = judge(attempt, reference=compared(), cases=cases, mistakes=mistakes, praise=praise, say=_said)
@@ -163,28 +190,6 @@ def _with_note(verdict: Verdict, attempt: Callable[..., Any], case: tuple[Any, .
 
 def _said(got: Any, right: bool) -> str:
     return f"you returned {got!r}, right is {right}"
-
-
-def _of_largest(sign: int, rule: Callable[[Tensor], Tensor]) -> Callable[[Tensor, Tensor], bool]:
-    """Return a comparison of differences with their sign, or, where that is 0, of their absolute values."""
-
-    def same(one: Tensor, other: Tensor) -> bool:
-        differences = sign * (one - other) if sign else (one - other).abs()
-        return bool(rule(differences) < 1e-4 if rule is Tensor.max else rule(differences < 1e-4))
-
-    return same
-
-
-def _of_probabilities(atol: float) -> Callable[[Tensor, Tensor], bool]:
-    return lambda one, other: torch.allclose(one.exp(), other.exp(), atol=atol)
-
-
-def _of_means(atol: float) -> Callable[[Tensor, Tensor], bool]:
-    return lambda one, other: torch.allclose(one.mean(), other.mean(), atol=atol)
-
-
-def _likeliest_alike(one: Tensor, other: Tensor) -> bool:
-    return torch.equal(one.argmax(dim=-1), other.argmax(dim=-1))
 
 
 def _read(model: TransformerLM, text: Tensor, window: int | None) -> Tensor:
@@ -289,6 +294,11 @@ def _cases() -> list[tuple[TransformerLM, Tensor, int, int, Tensor, Tensor]]:
         cases.append((*given, written, broken))
         unlikely = (predicted < log(0.03)).double()  # probabilities change by less than 0.0001 and 0.00001
         cases += [(*given, written, predicted - size * unlikely) for size in (3e-3, 3e-4)]
+        cases += [(*given, written, predicted * (1 + size)) for size in (0.05, 0.005, 5e-4, 5e-5)]
+        up_and_down = torch.ones_like(predicted)
+        up_and_down[:, 1::2] = -1
+        for size in (0.02, 0.004, 5e-4):  # still distributions: their divergence is about size² / 2
+            cases.append((*given, written, (predicted + size * up_and_down).log_softmax(dim=-1)))
         least, next_least = predicted.topk(2, largest=False).indices.unbind(dim=-1)
         step = torch.zeros_like(predicted).scatter(-1, least[:, None], -0.2)
         cases.append((*given, written, predicted + step.scatter(-1, next_least[:, None], 0.2)))

@@ -16,6 +16,23 @@ Kept = Float[Tensor, "head mem dim"]
 Step = tuple[Tensor, Tensor, Tensor]
 
 NAMES = ["attention", "x", "keys", "values", "r", "mem_len"]
+OF_BOTH: dict[str, dict[str, Any]] = {
+    "r is turned around: the keys run from the farthest to the token itself, as its rows do": {
+        "rows": "turned"
+    },
+    "u and v are interchanged: u meets the keys, v the distances": {"biases": "vu"},
+    "the biases are missing: q + u meets the keys, q + v the distances": {"biases": "--"},
+    "u is added in both products: q + u meets the keys, q + v the distances": {"biases": "uu"},
+    "v is added in both products: q + u meets the keys, q + v the distances": {"biases": "vv"},
+    "v is missing: q + u meets the keys, q + v the distances": {"biases": "u-"},
+    "u is missing: q + u meets the keys, q + v the distances": {"biases": "-v"},
+    "scores are divided by the root of the width of a key, √dim": {"power": 0.0},
+    "scores are divided by d_head, and not by its root: d_head**0.5": {"power": 1.0},
+    "a mem_len of 0 keeps nothing, and [-0:] is all there is: keep from place n - mem_len on": {
+        "cut": "negative"
+    },
+}
+"""Mistakes that one query and a batch of them have in common, by their sentence."""
 
 
 def solution_attend_one(
@@ -43,26 +60,13 @@ def check_attend_one(attempt: Callable[..., Any]) -> Verdict:
         ),
         "r is one row off: its last row is distance 0, of the token itself, and n keys have the last n rows, "
         "r[:, -n:]": [with_(rows=slice(*ends)) for ends in ((-1, -1), (1, None), (-1, None), (0, -1))],
-        "r is turned around: the keys run from the farthest to the token itself, as its rows do": with_(
-            rows="turned"
-        ),
         "the distances are missing: add (q + v) · r to (q + u) · k": with_(by_distance=False),
-        "u and v are interchanged: u meets the keys, v the distances": with_(biases="vu"),
-        "the biases are missing: q + u meets the keys, q + v the distances": with_(biases="--"),
-        "u is added in both products: q + u meets the keys, q + v the distances": with_(biases="uu"),
-        "v is added in both products: q + u meets the keys, q + v the distances": with_(biases="vv"),
-        "v is missing: q + u meets the keys, q + v the distances": with_(biases="u-"),
-        "u is missing: q + u meets the keys, q + v the distances": with_(biases="-v"),
-        "scores are divided by the root of the width of a key, √dim": with_(divided=()),
+        **{sentence: with_(**change) for sentence, change in OF_BOTH.items()},
         "scores are divided by the root of a head's width, d_head, and not of the model's": with_(wide=True),
-        "scores are divided by d_head, and not by its root: d_head**0.5": with_(power=1.0),
         "only one of the two products is divided by √d_head: add them first, and divide the sum. Without "
         "brackets / comes before +": (
             with_(divided=("distances",)),
             with_(divided=("keys",)),
-        ),
-        "a mem_len of 0 keeps nothing, and [-0:] is all there is: keep from place n - mem_len on": with_(
-            cut="negative"
         ),
         "the heads lie one after the other in the projected vector: split it as (head dim)": (
             with_(split="1 (dim head) -> head 1 dim"),

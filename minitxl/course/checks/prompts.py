@@ -90,6 +90,8 @@ def check_reads(answer: object, *, prompt_len: int, length: int) -> Verdict:
     first, second = (None if number is Ellipsis else number for number in answer)
     if first is None and second is None:
         return Verdict.of_nothing()
+    if first == anew or second == remembering:
+        return Verdict(False, "the numbers are interchanged: first the tokens read with memory, then anew")
     if first == remembering + 1:
         return Verdict(False, "with memory, off by one: nothing has to be read after the last token is drawn")
     if first not in (None, remembering):

@@ -17,8 +17,8 @@ from minitxl.figures.systems import SYSTEMS
 XL = SYSTEMS["xl_memory"]
 WAYS = {
     "anew": ("the whole text read anew", "s--", "#606060"),
-    "states": ("with memory: hidden states kept", "o-", XL.colour),
-    "cache": ("with memory: keys and values kept", "^-", XL.shades(2)[1]),
+    "states": ("write: hidden states kept", "o-", XL.colour),
+    "cache": ("write_cached: keys, values, distances kept", "^-", XL.shades(2)[1]),
 }
 MOST = 24
 """Tokens shown of the distribution."""

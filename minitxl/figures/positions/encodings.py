@@ -99,6 +99,7 @@ def by_place(data: Data) -> Picture:
     """
     places, alt = data["places"], []
     shares = data["ylabel"].endswith("%")
+    half = (places[1] - places[0]) / 2 if len(places) > 1 else 0.5  # a mark at the end is not cut
 
     def written(value: float) -> str:
         return f"{100 * value:.3g} %" if shares else f"{value:.2f}"
@@ -121,10 +122,11 @@ def by_place(data: Data) -> Picture:
                 colour, line = (colour, "D--") if colour else next(others)
                 look = {"color": colour, "marker": line[0], "ls": line[1:]}
             axes.plot(places, curve, **look, label=name)
-            alt.append(f"{name} {written(curve[0])} at {places[0]}, {written(curve[-1])} at {places[-1]}")
+            ends = f"{written(curve[0])} at {places[0]}, {written(curve[-1])} at {places[-1]}"
+            alt.append(f"{name} {ends}".lstrip())
         for name, level in data.get("levels", {}).items():
             axes.axhline(level, color="black", lw=1, ls=(0, (1, 3)), label=f"{name}, {written(level)}")
-        axes.set(xlabel=data["xlabel"], ylabel=data["ylabel"], xlim=(places[0] - 0.5, places[-1] + 0.5))
+        axes.set(xlabel=data["xlabel"], ylabel=data["ylabel"], xlim=(places[0] - half, places[-1] + half))
         crowded = len(places) > 12 and places[-1] >= 100  # three digits take more room
         axes.set_xticks(
             places[1::2] if crowded and len(places) <= 16 else places if len(places) <= 16 else places[::4]

@@ -21,14 +21,15 @@ CITED = {
 }
 
 
+NOTE: dict[str, Any] = {"ha": "right", "va": "top", "fontsize": 9, "color": "#444444"}
 RATES = "The learning rate was chosen for Transformer-XL and for the LSTM; the other Transformers have XL's."
 
 
 def ptb(data: Data) -> Picture:
     """Draw test perplexity by memory length: seven systems of equal size, and the longer training."""
     longer = data["preset"]
-    with drawing(10.5 if longer else 6, 4.2) as figure:
-        shown = panels(figure, 2 if longer else 1, ratios=[1.35, 1] if longer else None, height=4)
+    with drawing(10.5 if longer else 6, 5.4) as figure:
+        shown = panels(figure, 2 if longer else 1, ratios=[1.35, 1] if longer else None, height=5.2)
         _systems(shown[0], data)
         if longer:
             _longer(shown[1], longer, data["cited"])
@@ -36,42 +37,47 @@ def ptb(data: Data) -> Picture:
 
 
 def _systems(axes: Axes, data: Data) -> None:
-    """Draw means as lines and seeds as small marks, the LSTM's as thin lines; names stand at the ends."""
-    systems, ends = data["systems"], dict[str, float]()
+    """Draw means as lines and seeds as small marks, the LSTM's as thin lines; names stand at the ends.
+
+    Each system stands a little beside the others at each length, so that its marks can be seen.
+    """
+    systems, ends, at = data["systems"], dict[str, float](), dict[str, float]()
     lengths = [row["mem_len"] for row in systems["xl_memory"]["by_memory"]]
     right = len(lengths) - 1
-    begin, end = -0.2, right + 2.9  # of the x axis; the names stand right of the last length
-    right_end = (right + 0.1 - begin) / (end - begin)
-    for key, system in TRAINED.items():
+    begin, end = -0.35, right + 3  # of the x axis; the names stand right of the last length
+    right_end = (right + 0.3 - begin) / (end - begin)
+    for number, (key, system) in enumerate(TRAINED.items()):
         colour, line = system.colour, system.line
+        places = [place + 0.08 * (number - 2.5) for place in range(len(lengths))]
         if key == "lstm":  # a level, for it has no memory length: its state is carried on
             trained = systems[key]["trained"]
             axes.axhline(trained["mean"], color=colour, ls=line, lw=1.6, xmax=right_end)
             for seed in trained["seeds"]:
                 axes.axhline(seed, color=colour, ls=line, lw=0.6, alpha=0.5, xmax=right_end)
-            ends[key] = trained["mean"]
+            ends[key], at[key] = trained["mean"], right + 0.3
             continue
         rows = [row["perplexity"] for row in systems[key]["by_memory"]]
         means = [row["mean"] for row in rows]
-        axes.plot(range(len(lengths)), means, **system.look(), ms=5, lw=1.6)
+        axes.plot(places, means, **system.look(), ms=5, lw=1.6)
         for seed in zip(*(row["seeds"] for row in rows), strict=True):
-            axes.plot(range(len(lengths)), seed, system.marker, color=colour, ms=2.5, alpha=0.5)
-        ends[key] = means[-1]
+            axes.plot(places, seed, system.marker, color=colour, ms=2.5, alpha=0.5)
+        ends[key], at[key] = means[-1], places[-1]
     worst = max(row["perplexity"]["mean"] for row in systems["xl_memory"]["by_memory"])
     top = min(max(ends.values()), 1.6 * worst)
     low = min(row["perplexity"]["mean"] for one in systems.values() for row in one["by_memory"])
     axes.set_ylim(low - 0.06 * (top - low), top + 0.08 * (top - low))
     names = {key: TRAINED[key].name + (f" ({end:,.0f})" if end > top else "") for key, end in ends.items()}
     placed = [
-        (names[key].replace(", ", ",\n"), TRAINED[key].colour, right, min(end, top))
+        (names[key].replace(", ", ",\n"), TRAINED[key].colour, at[key], min(end, top))
         for key, end in ends.items()
     ]
-    write_ends(axes, placed, at=right + 0.2, least=0.085, fontsize=9)
+    write_ends(axes, placed, at=right + 0.42, least=0.085, fontsize=9)
+    axes.text(0.98, 0.6, "small marks and thin lines:\nsingle seeds", transform=axes.transAxes, **NOTE)
     axes.set_xticks(range(len(lengths)), [f"{length:,}" for length in lengths])
     axes.set_xlim(begin, end)
     axes.set(
         xlabel=f"memory at evaluation, tokens\n(names: as trained, with {data['mem_len']} or no memory)",
-        ylabel="test perplexity; small marks, thin lines: seeds",
+        ylabel="test perplexity",
         title=fitted(_who_is_ahead(data["behind_xl"])),
     )
 

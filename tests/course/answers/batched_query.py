@@ -23,20 +23,29 @@ def row_by_row(attention, x, keys, values, seen, r, mem_len):
 
 def with_a_bias(attention, x, keys, values, seen, r, mem_len, **changed):
     how = {"bias": lambda seen: torch.where(seen, 0.0, -torch.inf), "new": True, "cut": True, "after": None}
-    how |= {"near": True} | changed
+    how |= {"near": "last", "u": "u", "v": "v", "power": 0.5} | changed
     shape = len(x), attention.n_head, 1, attention.d_head
     q, k, value = (W(x).view(shape) for W in (attention.W_q, attention.W_kE, attention.W_v))
     keys, values = torch.cat([keys, k], dim=-2), torch.cat([values, value], dim=-2)
     mask = torch.cat([seen, torch.full((len(x), 1), how["new"])], dim=-1)
     n = keys.shape[-2]
-    near = r[:, r.shape[1] - n :] if how["near"] else r[:, :n]
-    scores = torch.einsum("bhqd,bhkd->bhqk", q + attention.u[:, None], keys)
-    scores = scores + torch.einsum("bhqd,hkd->bhqk", q + attention.v[:, None], near)
-    weights = torch.softmax(scores * attention.d_head**-0.5 + how["bias"](mask)[:, None, None], dim=-1)
+    near = r[:, :n] if how["near"] == "first" else r[:, r.shape[1] - n :]
+    near = near.flip(1) if how["near"] == "turned" else near
+    u, v = (getattr(attention, how[one])[:, None] if how[one] else 0 for one in "uv")
+    scores = torch.einsum("bhqd,bhkd->bhqk", q + u, keys)
+    scores = scores + torch.einsum("bhqd,hkd->bhqk", q + v, near)
+    weights = torch.softmax(
+        scores * attention.d_head ** -how["power"] + how["bias"](mask)[:, None, None], dim=-1
+    )
     weights = weights * mask[:, None, None] if how["after"] else weights
     output = attention.W_o((weights @ values).flatten(1)[:, None])
     first = max(0, n - mem_len) if how["cut"] else 0
     return output, keys[:, :, first:], values[:, :, first:], mask[:, first:]
+
+
+def with_negative_slice(attention, x, keys, values, seen, r, mem_len):
+    output, *longer = with_a_bias(attention, x, keys, values, seen, r, mem_len, cut=False)
+    return output, *(one[:, :, -mem_len:] for one in longer[:2]), longer[2][:, -mem_len:]
 
 
 def nothing(mask):
@@ -62,7 +71,17 @@ ANSWERS = {
             ),
             "the cache is not cut": lambda *case: with_a_bias(*case, cut=False),
             "the key mask is missing": lambda *case: with_a_bias(*case)[:3],
-            "from its far end": lambda *case: with_a_bias(*case, near=False),
+            "from its far end": lambda *case: with_a_bias(*case, near="first"),
+            "r is turned around": lambda *case: with_a_bias(*case, near="turned"),
+            "u and v are interchanged": lambda *case: with_a_bias(*case, u="v", v="u"),
+            "the biases are missing": lambda *case: with_a_bias(*case, u="", v=""),
+            "u is missing": lambda *case: with_a_bias(*case, u=""),
+            "v is missing": lambda *case: with_a_bias(*case, v=""),
+            "u is added in both": lambda *case: with_a_bias(*case, v="u"),
+            "v is added in both": lambda *case: with_a_bias(*case, u="v"),
+            "the root of the width of a key": lambda *case: with_a_bias(*case, power=0),
+            "and not by its root": lambda *case: with_a_bias(*case, power=1),
+            "a mem_len of 0 keeps nothing": with_negative_slice,
             "first difference": lambda *case: (case[1], *with_a_bias(*case)[1:]),
         },
     },

@@ -96,6 +96,16 @@ def without_an_axis(model, prompt, length, mem_len):
     return torch.stack(tokens)
 
 
+def without_an_axis_and_a_row_of_it(model, prompt, length, mem_len):
+    past, new, tokens = None, prompt, []
+    for _ in range(length):
+        log_probs, states = model(new[None], past, window=mem_len + 1)
+        past = extend(past, states, mem_len=mem_len)
+        new = log_probs[0, -1].argmax(-1)
+        tokens.append(new)
+    return torch.stack(tokens)
+
+
 def nucleus(log_probs, temperature, top_p, *, shifted=True, back=True, normed=True, more=0):
     probs, order = torch.sort((log_probs / temperature).softmax(-1), descending=True, dim=-1)
     remove = probs.cumsum(-1) > top_p
@@ -357,6 +367,7 @@ ANSWERS = {
             "the prompt's last token is read twice": with_the_last_of_the_prompt_again,
             "the loop draws at random": drawn_at_random,
             "the token that is taken has no axis": without_an_axis,
+            "here [1 1]": without_an_axis_and_a_row_of_it,
             "you returned the shape": lambda model, prompt, length, mem_len: prompt,
         },
     },

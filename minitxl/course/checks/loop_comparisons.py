@@ -1,0 +1,49 @@
+"""Comparisons of predictions that let some wrong ones pass: mistakes in notebook 13's test of a loop."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+
+def of_largest(sign: int, rule: Callable[[Tensor], Tensor]) -> Callable[[Tensor, Tensor], bool]:
+    """Return a comparison of differences with their sign, or, where that is 0, of their absolute values."""
+
+    def same(one: Tensor, other: Tensor) -> bool:
+        differences = sign * (one - other) if sign else (one - other).abs()
+        return bool(rule(differences) < 1e-4 if rule is Tensor.max else rule(differences < 1e-4))
+
+    return same
+
+
+def of_probabilities(atol: float) -> Callable[[Tensor, Tensor], bool]:
+    """Return a comparison of probabilities, not of their logarithms."""
+    return lambda one, other: torch.allclose(one.exp(), other.exp(), atol=atol)
+
+
+def of_means(atol: float) -> Callable[[Tensor, Tensor], bool]:
+    """Return a comparison of the means of all numbers."""
+    return lambda one, other: torch.allclose(one.mean(), other.mean(), atol=atol)
+
+
+def likeliest_alike(one: Tensor, other: Tensor) -> bool:
+    """Return True if both have the same likeliest tokens."""
+    return torch.equal(one.argmax(dim=-1), other.argmax(dim=-1))
+
+
+def of_mean_size(most: float, *, squared: bool) -> Callable[[Tensor, Tensor], bool]:
+    """Return a comparison of the mean absolute, or squared, difference with ``most``."""
+    power = 2 if squared else 1
+    return lambda one, other: bool(((one - other).abs() ** power).mean() < most)
+
+
+def of_divergence(
+    most: float, rule: Callable[[Tensor], Tensor], *, turned: bool
+) -> Callable[[Tensor, Tensor], bool]:
+    """Return a comparison of Σ p (log p - log q), of each prediction, with ``most``."""
+
+    def same(one: Tensor, other: Tensor) -> bool:
+        p, q = (other, one) if turned else (one, other)
+        return bool(rule((p.exp() * (p - q)).sum(dim=-1)) < most)
+
+    return same
