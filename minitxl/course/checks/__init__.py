@@ -7,11 +7,11 @@
 04   recurrence, segment_loop,      11   interventions, memory_use
      gradient_parts                 12   cost, scoring
 05   collisions                     13   generation, loop_tests,
-06   reach                               one_query, cached_layers,
-06b  context_length,                     cached_loop, drawing,
-     context_mistakes,                   prompts,
+06   reach                               loop_comparisons, one_query,
+06b  context_length,                     cached_layers, cached_loop,
+     context_mistakes,                   drawing, prompts,
      reading_contexts,                   batched_query
      tossing, many_draws,           14   later, rotary, rolling
      used_context, rivals,
-     own_context
+     own_context, context_cases
 """

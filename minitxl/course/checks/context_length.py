@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from minitxl.analysis import context_length
-from minitxl.course.checks import context_mistakes
+from minitxl.course.checks import context_cases, context_mistakes
 from minitxl.course.checks.context_mistakes import GroupLosses
 from minitxl.course.predictions import Predictions, Question
 from minitxl.course.verdicts import Verdict, judge
@@ -154,7 +154,7 @@ def check_gain(attempt: Callable[..., Any]) -> Verdict:
         ),
     }
     cases = [(example(), which, 0, 1, 0.5) for which in (0, 1)]
-    for losses, which, _, r in _groups(9):
+    for losses, which, _, r in context_cases.falling_groups(9):
         few = losses[:, :3, :5]  # of which 5 % are no target, were it not for "at least one"
         cases += [(few, which, 0, 1, share) for share in (0.35, 0.25, 0.05)]
         cases += [(losses, which, 1, 2, r), (losses, which, 0, 2, r), (losses.flip(1), which, 1, 2, r)]
@@ -225,7 +225,8 @@ def check_recl(attempt: Callable[..., Any]) -> Verdict:
             )
         ),
     }
-    names, cases = ("losses", "which", "lengths", "r"), [*_groups(60), *_by_hand()]
+    names = ("losses", "which", "lengths", "r")
+    cases = [*context_cases.falling_groups(60), *context_cases.threshold_groups()]
     if at_the_end := _beyond_the_end(attempt, cases):
         return Verdict(False, at_the_end)
     return judge(attempt, reference=recl, cases=cases, mistakes=mistakes, names=names)
@@ -260,33 +261,3 @@ def recl(losses: GroupLosses, which: int, lengths: list[int], r: float) -> int:
     """Return RECL in tokens."""
     group = {str(i): dict(zip(lengths, one, strict=True)) for i, one in enumerate(losses)}
     return context_length.recl(group, r=r)[str(which)].tokens
-
-
-def _groups(number: int) -> list[tuple[GroupLosses, int, list[int], float]]:
-    """Groups of three systems whose losses fall with context, each at its own pace and to its own floor."""
-    random = torch.Generator().manual_seed(60)
-    groups = []
-    for one in range(number):
-        rates, floors = (0.3 + torch.rand(3, 1, 40, generator=random) for _ in range(2))
-        rates = rates * (0.2 if one % 5 == 4 else 1.0)  # some gain to the end
-        steps = torch.arange(8).reshape(1, 8, 1)
-        noise = 0.05 * torch.rand(3, 8, 40, generator=random)
-        losses = (2 * floors + 2 * torch.exp(-rates * steps) + noise).double()
-        losses = losses.flip(1) if one % 7 == 6 else losses  # more context may do harm
-        lengths = list(range(100, 801, 100)) if one % 4 == 3 else list(range(8, 65, 8))
-        groups.append((losses, one % 3, lengths, (0.1, 0.5, 1.0)[one // 3 % 3]))
-    return groups
-
-
-def _by_hand() -> list[tuple[GroupLosses, int, list[int], float]]:
-    """Groups of a model whose first step gains 0.01 to the last digit, and of one that falls behind a rival.
-
-    Whatever way the gain is written, that step's is not below 0.01. In the first group it is just 0.01 as a
-    part of exp f(c, c); in the second also where what is left is compared with
-    0.99, or its log. Written as 1 minus what is left, no gain is just 0.01: there < and <= are the same.
-    """
-    just = ((1.000030517578125, 0.9899801817246235), (0.013133127260789274, 0.003082791407287823))
-    threshold = [[[before, after, after], [9.0, 9.0, 9.0]] for before, after in just]
-    behind = [[3.0, 2.8, 2.6], [2.5, 2.5, 2.5]]
-    all_groups = torch.tensor([*threshold, behind], dtype=torch.float64)
-    return [(losses[:, :, None].repeat(1, 1, 2), 0, [8, 16, 24], 1.0) for losses in all_groups]

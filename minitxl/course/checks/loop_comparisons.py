@@ -1,9 +1,13 @@
 """Comparisons of predictions that let some wrong ones pass: mistakes in notebook 13's test of a loop."""
 
 from collections.abc import Callable
+from functools import cache
 
 import torch
+from einops import rearrange
 from torch import Tensor
+
+from minitxl.model import TransformerLM
 
 
 def of_largest(sign: int, rule: Callable[[Tensor], Tensor]) -> Callable[[Tensor, Tensor], bool]:
@@ -47,3 +51,20 @@ def of_divergence(
         return bool(rule((p.exp() * (p - q)).sum(dim=-1)) < most)
 
     return same
+
+
+def read_whole(model: TransformerLM, text: Tensor, window: int | None) -> Tensor:
+    """Return what a model predicts after each token of a text [seg vocab]."""
+    with torch.no_grad():
+        log_probs, _ = model(rearrange(text, "seg -> 1 seg"), window=window)
+    return log_probs[0]
+
+
+def reading_each_once(model: TransformerLM) -> Callable[[TransformerLM, Tensor, int | None], Tensor]:
+    """Return ``read_whole`` of this model, which reads each text once for each window."""
+
+    @cache
+    def read(text: tuple[int, ...], window: int | None) -> Tensor:
+        return read_whole(model, torch.tensor(text), window)
+
+    return lambda same_model, text, window: read(tuple(text.tolist()), window)

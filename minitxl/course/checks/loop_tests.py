@@ -2,12 +2,11 @@
 
 from collections.abc import Callable, Sequence
 from copy import deepcopy
-from functools import cache, partial
+from functools import partial
 from math import log
 from typing import Any
 
 import torch
-from einops import rearrange
 from torch import Tensor
 
 from minitxl.course.checks.generation import generating, small_model, solution_generate
@@ -18,6 +17,8 @@ from minitxl.course.checks.loop_comparisons import (
     of_mean_size,
     of_means,
     of_probabilities,
+    read_whole,
+    reading_each_once,
 )
 from minitxl.course.verdicts import Function, Verdict, judge
 from minitxl.model import TransformerLM
@@ -50,7 +51,7 @@ def solution_is_right(
 def check_is_right(attempt: Callable[..., Any]) -> Verdict:
     """Check ``attempt(model, prompt, length, mem_len, written, predicted)``: True for a right loop."""
     cases = _cases()
-    compared = partial(_compared, read=_each_once(cases[0][0]))
+    compared = partial(_compared, read=reading_each_once(cases[0][0]))
     mistakes: dict[str, Function | Sequence[Function]] = {
         "it is True for every loop: it must be False where one prediction is another": lambda *case: True,
         "it is False for every loop, though some are right. The first token written is predicted at the "
@@ -192,23 +193,6 @@ def _said(got: Any, right: bool) -> str:
     return f"you returned {got!r}, right is {right}"
 
 
-def _read(model: TransformerLM, text: Tensor, window: int | None) -> Tensor:
-    """Return what a model predicts after each token of a text [seg vocab]."""
-    with torch.no_grad():
-        log_probs, _ = model(rearrange(text, "seg -> 1 seg"), window=window)
-    return log_probs[0]
-
-
-def _each_once(model: TransformerLM) -> Callable[[TransformerLM, Tensor, int | None], Tensor]:
-    """Return ``_read`` of this model, which reads each text once for each window."""
-
-    @cache
-    def read(text: tuple[int, ...], window: int | None) -> Tensor:
-        return _read(model, torch.tensor(text), window)
-
-    return lambda same_model, text, window: read(tuple(text.tolist()), window)
-
-
 def _compared(
     *,
     shift: int = 0,
@@ -219,7 +203,7 @@ def _compared(
     counted: bool = True,
     window: int | None = 1,
     written_only: bool = False,
-    read: Callable[[TransformerLM, Tensor, int | None], Tensor] = _read,
+    read: Callable[[TransformerLM, Tensor, int | None], Tensor] = read_whole,
 ) -> Callable[..., bool]:
     """Return the test with one step of it as given."""
 
@@ -245,7 +229,7 @@ def _compared(
 def _second(model: TransformerLM, prompt: Tensor, length: int, mem_len: int) -> Tensor:
     """Return a text whose last token is the second in likelihood."""
     written = solution_generate(model, prompt, length, mem_len)
-    log_probs = _read(model, torch.cat([prompt, written]), mem_len + 1)
+    log_probs = read_whole(model, torch.cat([prompt, written]), mem_len + 1)
     return torch.cat([written[:-1], log_probs[-2].topk(2).indices[1:]])
 
 

@@ -18,7 +18,7 @@ FEW = 8
 LOOKS: list[tuple[str, Any, str]] = [
     ("black", "-", "P"),
     ("#7A7A7A", "--", "X"),
-    ("#8B5A2B", "-.", "*"),
+    ("#A8A8A8", "-.", "*"),
 ]
 """Colour, dashes and marker of models that are no systems of the package, in the order given."""
 
