@@ -97,10 +97,10 @@ def judge(
         outcome = cache(lambda index: _outcome(attempt, cases[index]))
         for index, case in enumerate(cases):
             expected = reference(*_copied(case, ours=True))
-            told = names or names_of(attempt, len(case), reference)
-            verdict = _verdict(outcome(index), case, expected, told, say)
+            argument_names = names or names_of(attempt, len(case), reference)
+            verdict = _verdict(outcome(index), case, expected, argument_names, say)
             if verdict is None and precise and (why := imprecise(outcome(index)[0], expected)):
-                return Verdict(False, f"called with {_call(told, case)}: {why}")
+                return Verdict(False, f"called with {_call(argument_names, case)}: {why}")
             if verdict is None:
                 continue
             for sentence, wrong in {} if verdict.blank else mistakes.items():

@@ -187,9 +187,8 @@ def train_step(run: Run, segments: ContiguousBatches) -> Record:
     """Train on the next segment of every lane, and return the record; each epoch starts without memory."""
     began, settings = time.perf_counter(), run.settings
     step_tokens, n_segment = settings.batch * settings.seg_len, len(segments)
-    index = (
-        run.tokens_read // step_tokens % n_segment
-    )  # counted in tokens, for a run that is resumed with another batch
+    # Counted in tokens, so that a run may be resumed with another batch.
+    index = run.tokens_read // step_tokens % n_segment
     memory = run.memory if index and run.memory is not None else run.model.empty_memory(len(segments.lanes))
     run.optimizer.zero_grad()
     with _own_randomness(run):

@@ -9,9 +9,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from minitxl.attention import XLAttention
-from minitxl.course.checks.one_query import OF_BOTH
+from minitxl.course.checks.one_query import OF_BOTH, drawn_layer
 from minitxl.course.verdicts import Function, Verdict, judge
-from minitxl.positions import distances, sinusoids
 
 Kept = Float[Tensor, "batch head mem dim"]
 Seen = Bool[Tensor, "batch mem"]
@@ -57,9 +56,6 @@ def check_attend_batch(attempt: Callable[..., Any]) -> Verdict:
         "the mask is not cut: keep its last mem_len places, as of keys and values": with_(left="long"),
         "the cache is not cut: keep the last mem_len keys, values and places of the mask": with_(cut=None),
         "the key mask is missing: return output, keys, values and seen": with_(returned=3),
-        "r is read from its far end: its rows are distances … 2, 1, 0, and n keys have the last n": with_(
-            rows="first"
-        ),
         **{sentence: with_(**change) for sentence, change in OF_BOTH.items()},
     }
     praise = "each row sees its own tokens and no filling, and the mask moves on with the cache"
@@ -86,16 +82,11 @@ def _cases() -> list[tuple[Any, ...]]:
         ((0, 0), 2, 3),
         ((0, 0), 0, 0),
     ):
-        with torch.random.fork_rng(devices=[]):  # a new layer draws random numbers
-            attention = XLAttention(16, 2, 8).double().requires_grad_(False)
-        for parameter in attention.parameters():
-            parameter.copy_(0.5 * torch.randn(parameter.shape, generator=generator, dtype=torch.float64))
-        r = attention.W_kR(sinusoids(distances(mem_len + 1), 16, dtype=torch.float64))
+        attention, r = drawn_layer(2, 8, mem_len, generator, std=0.5)
         sizes = (len(hidden), 1, 16), (len(hidden), 2, kept, 8), (len(hidden), 2, kept, 8)
         drawn = [torch.randn(size, generator=generator, dtype=torch.float64) for size in sizes]
         seen = torch.arange(kept) >= torch.tensor(hidden)[:, None]
-        rows = rearrange(r, "dist (head dim) -> head dist dim", head=2)
-        cases.append((attention, *drawn, seen, rows, mem_len))
+        cases.append((attention, *drawn, seen, r, mem_len))
     return cases
 
 

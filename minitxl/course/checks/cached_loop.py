@@ -135,8 +135,8 @@ def check_write_cached(attempt: Callable[..., Any]) -> Verdict:
             "loop, is enough"
         )
     if notes:
-        kept = "each token is read once, and its keys and values are kept"
-        return Verdict(True, ". But ".join([kept, *notes]))
+        praise = "each token is read once, and its keys and values are kept"
+        return Verdict(True, ". But ".join([praise, *notes]))
     return verdict
 
 
@@ -153,9 +153,9 @@ def _work_of(attempt: Callable[..., Any], case: tuple[Any, ...]) -> tuple[int, i
     def counted(tokens: Tensor, *given: Any, **options: Any) -> Any:
         read.append(tokens.numel())
         inside.append(True)
-        found = hidden(tokens, *given, **options)
+        output_and_states = hidden(tokens, *given, **options)
         inside.clear()
-        return found
+        return output_and_states
 
     model.hidden = counted
     attention = blocks_of(model)[0].attention

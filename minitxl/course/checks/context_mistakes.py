@@ -132,9 +132,9 @@ def walk(
 ) -> int:
     """Return where Appendix C's walk stops, with one step of it wrong."""
     if rivals_kept:
-        kept = losses[:, :1].repeat(1, len(lengths), 1)
-        kept[which] = losses[which]
-        losses = kept
+        first_losses = losses[:, :1].repeat(1, len(lengths), 1)
+        first_losses[which] = losses[which]
+        losses = first_losses
     best = losses[which] if own else reduce(losses, "system context target -> context target", "min")
     number = best.shape[1] if everything else max(1, round(r * best.shape[1]))
     stops: list[int] = []

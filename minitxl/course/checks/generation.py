@@ -198,8 +198,8 @@ def generating(
             for step in range(length):
                 log_probs, states = model(rearrange(fed, "seg -> 1 seg"), memory, window=window)
                 if remembers and (grows or step == 0) and not (forgets and step == 0):
-                    kept = room if cut else states.shape[2]
-                    memory = extend(None if replaces else memory, states, mem_len=kept)
+                    longest = room if cut else states.shape[2]
+                    memory = extend(None if replaces else memory, states, mem_len=longest)
                 token = log_probs[0, place].argmax(dim=-1, keepdim=True)
                 text = torch.cat([text, token])
                 fed = feed(text, token)

@@ -17,6 +17,9 @@ Step = tuple[Tensor, Tensor, Tensor]
 
 NAMES = ["attention", "x", "keys", "values", "r", "mem_len"]
 OF_BOTH: dict[str, dict[str, Any]] = {
+    "r is read from its far end: its rows are distances … 2, 1, 0, and n keys have the last n": {
+        "rows": "first"
+    },
     "r is turned around: the keys run from the farthest to the token itself, as its rows do": {
         "rows": "turned"
     },
@@ -55,9 +58,6 @@ def check_attend_one(attempt: Callable[..., Any]) -> Verdict:
         "the token does not see itself: add its key and value first, then attend": with_(own=False),
         "the cache is cut before the token attends, so it sees one token too few: itself and mem_len before "
         "it. Attend first, then cut": (with_(cut_first="negative"), with_(cut_first="last")),
-        "r is read from its far end: its rows are distances … 2, 1, 0, and n keys have the last n": with_(
-            rows="first"
-        ),
         "r is one row off: its last row is distance 0, of the token itself, and n keys have the last n rows, "
         "r[:, -n:]": [with_(rows=slice(*ends)) for ends in ((-1, -1), (1, None), (-1, None), (0, -1))],
         "the distances are missing: add (q + v) · r to (q + u) · k": with_(by_distance=False),
@@ -112,16 +112,23 @@ def _cases() -> list[tuple[Any, ...]]:
         (1, 32, 1, 1),
         (2, 16, 0, 0),
     ):
-        with torch.random.fork_rng(devices=[]):  # a new layer draws random numbers
-            attention = XLAttention(n_head * d_head, n_head, d_head).double().requires_grad_(False)
-        for parameter in attention.parameters():
-            parameter.normal_(generator=generator)
-        R = sinusoids(distances(mem_len + 1), n_head * d_head, dtype=torch.float64)
-        r = rearrange(attention.W_kR(R), "dist (head dim) -> head dist dim", head=n_head)
+        attention, r = drawn_layer(n_head, d_head, mem_len, generator)
         sizes = (1, n_head * d_head), (n_head, kept, d_head), (n_head, kept, d_head)
         drawn = [torch.randn(size, generator=generator, dtype=torch.float64) for size in sizes]
         cases.append((attention, *drawn, r, mem_len))
     return cases
+
+
+def drawn_layer(
+    n_head: int, d_head: int, mem_len: int, generator: torch.Generator, *, std: float = 1.0
+) -> tuple[XLAttention, Float[Tensor, "head dist dim"]]:
+    """Return a layer in float64 whose parameters the generator draws, and r for a query and its memory."""
+    with torch.random.fork_rng(devices=[]):  # a new layer draws random numbers
+        attention = XLAttention(n_head * d_head, n_head, d_head).double().requires_grad_(False)
+    for parameter in attention.parameters():
+        parameter.normal_(std=std, generator=generator)
+    R = sinusoids(distances(mem_len + 1), n_head * d_head, dtype=torch.float64)
+    return attention, rearrange(attention.W_kR(R), "dist (head dim) -> head dist dim", head=n_head)
 
 
 def _attended(

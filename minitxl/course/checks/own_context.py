@@ -12,7 +12,7 @@ from minitxl.course.verdicts import Function, Verdict, judge
 Losses = Sequence[float]
 """Mean losses of one model in nats, one for each context length, in the order of the lengths."""
 Step = Callable[[Losses, int], float]
-"""How much the step from one place to the next gains."""
+"""The gain of the step from a place to the next."""
 THRESHOLD = 0.01
 
 

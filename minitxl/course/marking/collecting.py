@@ -197,8 +197,8 @@ def moodle_name(path: Path, course: Path, assignment: str) -> str:
     """
     downloaded = course / "downloaded" / assignment
     parts = path.relative_to(downloaded).parts if path.is_relative_to(downloaded) else ()
-    found = (re.match(r".+?_\d+_assignsubmission_file_?", part) for part in parts)
-    return next((match[0] for match in found if match), "")
+    matches = (re.match(r".+?_\d+_assignsubmission_file_?", part) for part in parts)
+    return next((match[0] for match in matches if match), "")
 
 
 def time_of(path: Path, course: Path, said: str | None) -> datetime:

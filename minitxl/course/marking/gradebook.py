@@ -117,5 +117,5 @@ def _above(grade: Any) -> list[str]:
     """Return what a grade has beyond what its cell is worth: typing errors, mostly."""
     extra = grade.extra_credit or 0.0
     given = grade.score - extra
-    found = [f"{given:g} of {grade.max_score:g} points in {grade.name}"] if given > grade.max_score else []
-    return found + ([f"extra credit of {extra:g} points in {grade.name}"] if extra else [])
+    too_many = [f"{given:g} of {grade.max_score:g} points in {grade.name}"] if given > grade.max_score else []
+    return too_many + ([f"extra credit of {extra:g} points in {grade.name}"] if extra else [])
