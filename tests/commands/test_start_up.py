@@ -43,6 +43,11 @@ def test_a_command_loads_no_other_one_and_no_compiler(command):
     assert {name for name in COMMANDS if f"minitxl.commands.{name}" in loaded} == {command}
 
 
+def test_a_models_size_is_counted_without_the_compiler():
+    code = "from minitxl import ModelConfig; from minitxl.training.sizes import parameter_count"
+    assert "torch._dynamo" not in loaded_by(f"{code}; parameter_count(ModelConfig(cutoffs=(20,)))")
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_list_says_of_a_command_what_its_own_help_says(command, capsys):
     with pytest.raises(SystemExit):
