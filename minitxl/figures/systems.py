@@ -141,6 +141,10 @@ def positions_of(label: str) -> str:
     return ", ".join([SYSTEMS[LABELS[first]].positions, *(word for word in rest if word in VARIANTS)])
 
 
+BY_NAME = {one.name: one for one in (*PEERS.values(), *SYSTEMS.values())}
+"""The systems by their names."""
+
+
 def named(text: str) -> System | None:
     """Return the system whose name a text begins with, the longest that fits, or None.
 
@@ -148,16 +152,15 @@ def named(text: str) -> System | None:
     text has no "no memory" or "without memory".
     """
     words = " ".join(text.split())
-    whole = {one.name: one for one in (*PEERS.values(), *SYSTEMS.values())}
     kinds = {one.positions: one for key, one in SYSTEMS.items() if key.endswith("_memory")}
-    begins = {name: re.compile(rf"{re.escape(name)}(?![\w-])", re.IGNORECASE) for name in (*whole, *kinds)}
+    begins = {name: re.compile(rf"{re.escape(name)}(?![\w-])", re.IGNORECASE) for name in (*BY_NAME, *kinds)}
     names = [name for name, begin in begins.items() if begin.match(words)]
     if not names:
         return None
     longest = max(names, key=len)
     if longest in kinds and re.search("(no|without) memory", words):
-        return whole[f"{longest}, no memory"]
-    return whole.get(longest) or kinds[longest]
+        return BY_NAME[f"{longest}, no memory"]
+    return BY_NAME.get(longest) or kinds[longest]
 
 
 def luminance(colour: str) -> float:

@@ -2,7 +2,7 @@
 
 from minitxl.figures.marks import write_ends
 from minitxl.figures.picture import Data, Picture, drawing, panels
-from minitxl.figures.systems import named
+from minitxl.figures.systems import BY_NAME
 
 FEW = 5
 """Per cent of the tosses: a step that so few come up to stands out."""
@@ -21,8 +21,7 @@ def coin_shares(data: Data) -> Picture:
         for axes, (title, models) in zip(shown, data["panels"].items(), strict=True):
             axes.axhspan(-4, FEW, color="#DDDDDD", lw=0, label=f"{FEW} % or less", zorder=0)
             for number, (name, shares) in enumerate(models.items()):
-                system = named(name)
-                assert system is not None
+                system = BY_NAME[name]
                 moved = [place + side * (2 * number - 1) for place in places]
                 few = [share <= FEW for share in shares]
                 for filled in (False, True):
@@ -64,8 +63,7 @@ def drawn_ranges(data: Data) -> Picture:
     with drawing(8, 1.5 + 0.36 * len(rows)) as figure:
         axes = figure.subplots()
         for number, row in enumerate(rows):
-            system = named(row["name"])
-            assert system is not None
+            system = BY_NAME[row["name"]]
             y = -number - names.index(row["name"])
             ticks.append((y, f"r = {row['r']}"))
             first = "" if number == 0 else "_"
@@ -86,7 +84,7 @@ def drawn_ranges(data: Data) -> Picture:
             )
         for name in names:
             heights = [y for (y, _), row in zip(ticks, rows, strict=True) if row["name"] == name]
-            ends.append((name, _colour(name), data["longest"], sum(heights) / len(heights)))
+            ends.append((name, BY_NAME[name].colour, data["longest"], sum(heights) / len(heights)))
         axes.axvline(data["longest"], color="black", lw=1, ls=":")
         axes.set_yticks([y for y, _ in ticks], [text for _, text in ticks])
         axes.tick_params(axis="y", length=0)
@@ -100,9 +98,3 @@ def drawn_ranges(data: Data) -> Picture:
     return Picture(
         figure, f"RECL in characters, measured and of the middle nine tenths of draws: {'; '.join(alt)}."
     )
-
-
-def _colour(name: str) -> str:
-    system = named(name)
-    assert system is not None
-    return system.colour

@@ -2,7 +2,7 @@
 
 from minitxl.figures.marks import label_ends, write_ends
 from minitxl.figures.picture import Data, Picture, drawing
-from minitxl.figures.systems import named
+from minitxl.figures.systems import BY_NAME
 
 
 def lengths_by_seed(data: Data) -> Picture:
@@ -18,8 +18,7 @@ def lengths_by_seed(data: Data) -> Picture:
         above, below = figure.subplots(2, 1, sharex=True, height_ratios=[2.4, 0.2 * rows])
         ends, ticks, alt = [], [], []
         for number, (name, one) in enumerate(models.items()):
-            system = named(name)
-            assert system is not None
+            system = BY_NAME[name]
             above.plot(one["lengths"], one["loss"], **system.look(), ms=3, lw=1.3, label=name)
             for seed, length in enumerate(one["of_seeds"]):
                 y = -number * (seeds + 1) - seed
