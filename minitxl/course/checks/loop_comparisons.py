@@ -60,6 +60,7 @@ def read_whole(model: TransformerLM, text: Tensor, window: int | None) -> Tensor
     return log_probs[0]
 
 
+@cache
 def reading_each_once(model: TransformerLM) -> Callable[[TransformerLM, Tensor, int | None], Tensor]:
     """Return ``read_whole`` of this model, which reads each text once for each window."""
 

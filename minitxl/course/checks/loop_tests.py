@@ -2,24 +2,15 @@
 
 from collections.abc import Callable, Sequence
 from copy import deepcopy
-from functools import partial
+from functools import cache, partial
 from math import log
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from minitxl.course.checks import loop_comparisons as comparisons
 from minitxl.course.checks.generation import generating, small_model, solution_generate
-from minitxl.course.checks.loop_comparisons import (
-    likeliest_alike,
-    of_divergence,
-    of_largest,
-    of_mean_size,
-    of_means,
-    of_probabilities,
-    read_whole,
-    reading_each_once,
-)
 from minitxl.course.verdicts import Function, Verdict, judge
 from minitxl.model import TransformerLM
 
@@ -51,7 +42,7 @@ def solution_is_right(
 def check_is_right(attempt: Callable[..., Any]) -> Verdict:
     """Check ``attempt(model, prompt, length, mem_len, written, predicted)``: True for a right loop."""
     cases = _cases()
-    compared = partial(_compared, read=reading_each_once(cases[0][0]))
+    compared = partial(_compared, read=comparisons.reading_each_once(cases[0][0]))
     mistakes: dict[str, Function | Sequence[Function]] = {
         "it is True for every loop: it must be False where one prediction is another": lambda *case: True,
         "it is False for every loop, though some are right. The first token written is predicted at the "
@@ -91,14 +82,14 @@ def check_is_right(attempt: Callable[..., Any]) -> Verdict:
         ],
         "the difference is compared with its sign: a number that is too low by much passes then, or one that "
         "is too high. Take abs() of the differences first": [
-            compared(same=of_largest(sign, rule), counted=counted, likeliest=likeliest)
+            compared(same=comparisons.of_largest(sign, rule), counted=counted, likeliest=likeliest)
             for sign in (1, -1)
             for rule in (Tensor.max, Tensor.all)
             for counted in (True, False)
             for likeliest in (True, False)
         ],
         "compare the logarithms as they are: by exp() unlikely tokens become so small that their errors pass "
-        "below any tolerance": [compared(same=of_probabilities(atol)) for atol in (1e-4, 1e-5)],
+        "below any tolerance": [compared(same=comparisons.of_probabilities(atol)) for atol in (1e-4, 1e-5)],
         "compare each prediction, and not their mean or sum, in which errors cancel": (
             compared(same=lambda one, other: torch.allclose(one.mean(), other.mean())),
             compared(same=lambda one, other: bool((one.mean() - other.mean()).abs() < 1e-6)),
@@ -106,14 +97,14 @@ def check_is_right(attempt: Callable[..., Any]) -> Verdict:
         ),
         "the mean loss is compared, and in a mean errors cancel. Memory's errors go up and down: compare the "
         "log-probabilities of each prediction": [
-            compared(written_only=True, same=of_means(atol), likeliest=likeliest)
+            compared(written_only=True, same=comparisons.of_means(atol), likeliest=likeliest)
             for atol in (1e-3, 1e-4, 1e-6, 1e-8)
             for likeliest in (True, False)
         ],
         "only the likeliest token of each prediction is compared. It is often the same where the prediction "
         "is another: compare all log-probabilities": (
-            compared(same=likeliest_alike),
-            compared(same=likeliest_alike, likeliest=False),
+            compared(same=comparisons.likeliest_alike),
+            compared(same=comparisons.likeliest_alike, likeliest=False),
         ),
         "the predictions are compared, and not what was taken from them: that must be the likeliest": (
             compared(likeliest=False)
@@ -134,11 +125,11 @@ def check_is_right(attempt: Callable[..., Any]) -> Verdict:
         ),
         "a loop that writes too few tokens, or none, is wrong too: look at the length": (
             compared(counted=False),
-            compared(counted=False, same=of_largest(0, Tensor.max)),
+            compared(counted=False, same=comparisons.of_largest(0, Tensor.max)),
         ),
         "the mean of the absolute differences is compared: in it one wrong number is diluted by many right "
         "ones. Compare each, as by their maximum": [
-            compared(same=of_mean_size(most, squared=squared), likeliest=likeliest)
+            compared(same=comparisons.of_mean_size(most, squared=squared), likeliest=likeliest)
             for most, squared in ((1e-3, False), (1e-4, False), (1e-5, False), (1e-6, True))
             for likeliest in (True, False)
         ],
@@ -151,7 +142,7 @@ def check_is_right(attempt: Callable[..., Any]) -> Verdict:
         ],
         "a divergence of the two distributions is compared. It grows with the square of a small error, and "
         "weighs it by the probability, so that small errors pass: compare each log-probability": [
-            compared(same=of_divergence(most, rule, turned=turned))
+            compared(same=comparisons.of_divergence(most, rule, turned=turned))
             for most in (1e-3, 1e-4, 1e-6)
             for rule in (Tensor.max, Tensor.mean, Tensor.sum)
             for turned in (False, True)
@@ -203,7 +194,7 @@ def _compared(
     counted: bool = True,
     window: int | None = 1,
     written_only: bool = False,
-    read: Callable[[TransformerLM, Tensor, int | None], Tensor] = read_whole,
+    read: Callable[[TransformerLM, Tensor, int | None], Tensor] = comparisons.read_whole,
 ) -> Callable[..., bool]:
     """Return the test with one step of it as given."""
 
@@ -229,7 +220,7 @@ def _compared(
 def _second(model: TransformerLM, prompt: Tensor, length: int, mem_len: int) -> Tensor:
     """Return a text whose last token is the second in likelihood."""
     written = solution_generate(model, prompt, length, mem_len)
-    log_probs = read_whole(model, torch.cat([prompt, written]), mem_len + 1)
+    log_probs = comparisons.read_whole(model, torch.cat([prompt, written]), mem_len + 1)
     return torch.cat([written[:-1], log_probs[-2].topk(2).indices[1:]])
 
 
@@ -248,6 +239,7 @@ LOOPS: tuple[Loop, ...] = (
 """A loop that is right, and others that are not."""
 
 
+@cache
 def _cases() -> list[tuple[TransformerLM, Tensor, int, int, Tensor, Tensor]]:
     """Return what the loops wrote and predicted; of the right one also what is too short, or altered."""
     generator = torch.Generator().manual_seed(17)
