@@ -110,15 +110,17 @@ def _bits_and_cost(axes: Axes, data: Data) -> str:
                 style: dict[str, Any] = {"textcoords": "offset points"}
                 style["arrowprops"] = {"arrowstyle": "-", "color": system.colour}
                 axes.annotate(
-                    f"{length}", (time, bits), (-16 if near else 16, 20), color=system.ink,
-                    ha="right" if near else "left", fontsize=9, **style,
+                    f"{length}", (time, bits), (-16 if near else 16, -20), color=system.ink,
+                    ha="right" if near else "left", va="top", fontsize=9, **style,
                 )  # fmt: skip
             alt.append(f"{system.name} by {row['evaluation']} of {length}: {bits:.2f} at {time:,.0f}")
     times = [row["microseconds_per_token"] for row in cached]
     bits = min(row["bits"] for row in cached)
     lengths = " and ".join(str(length) for length in sorted(row["attention_len"] for row in cached))
     xl = SYSTEMS["xl_memory"]
-    _label(axes, f"{xl.name}, cached,\nattention {lengths}", sum(times) / len(times), bits, xl.ink)
+    _label(
+        axes, f"{xl.name}, cached,\nattention {lengths}", sum(times) / len(times), bits, xl.ink, above=True
+    )
     for fill, words in (("#606060", "filled: cached memory"), ("white", "hollow: sliding window")):
         axes.plot([], [], "o", color="#606060", mfc=fill, ms=8, label=words)
     axes.legend(loc="upper left", fontsize=9)
