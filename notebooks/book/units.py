@@ -38,7 +38,7 @@ UNITS: tuple[tuple[str, str], ...] = (
     (r"^scaling .*\.links\.", "gigabytes per second"),
     (r"^scaling .*\.gigabytes\.gpus$", ""),
     (r"^scaling .*\.gigabytes\.\w+$", "gigabytes"),
-    (r"^generation_cost data\.last_over_full$", "ratio of times"),
+    (r"^generation_cost data\.(last_over_full|ratios)$", "ratio of times"),
     (r"^notebooks .*\.megabytes$", "megabytes"),
     # what the last step of a key names
     (r"[._](bits|bits_by_offset|near_bits|valid_bits|bigram_bits|bits_with_memory_emptied)$", BITS),
