@@ -26,11 +26,11 @@ ENLARGED = 1.03
 """Pixels of a unit where there is room: both systems are seen at once below a page's first lines."""
 GREY, PALE = "#C8C8C8", "#F2F2F2"
 RINGED = "#FFFFFF"
-"""Fill of a state that memory passed on: it is a ring in the dark colour of memory."""
+"""Fill of a state that is known through memory alone: it is a ring in the dark colour of memory."""
 KINDS = {
     "own": (SEGMENT.edge, "own segment"),
     "memory": (MEMORY.edge, "memory"),
-    "older": (MEMORY.edge, "passed on by memory"),
+    "older": (MEMORY.edge, "older text, through memory"),
     "unused": (GREY, "no effect"),
 }
 """Colour of the lines and edges, and name, of each kind of state."""
@@ -97,9 +97,7 @@ def mechanism(data: Data) -> Animation:
         _text(svg, x + 16, height - y + 6, label, fill="#333333", size=16)
     x, y = LEGEND[-1]
     _ring(svg, x, height - y, 9)
-    _text(
-        svg, x + 16, height - y + 6, "the prediction (its own character counts as 1)", fill="#333333", size=16
-    )
+    _text(svg, x + 16, height - y + 6, "the prediction of the next character", fill="#333333", size=16)
     ElementTree.indent(svg, " ")
     return Animation(ElementTree.tostring(svg, encoding="unicode") + "\n", alt)
 
