@@ -132,8 +132,8 @@ class AdaptiveSoftmax(nn.Module):
 
     ``tables`` are [size_i, width_i] with biases, and ``projections`` [d_model, width_i]: the shapes of the
     embedding's, so that both may be shared with it. Here a projection is used transposed, from d_model to the
-    cluster's width. With div_val = 1 there is one table; if also d_embed is not d_model, the embedding has
-    one projection and the softmax one for each cluster, as in the original code.
+    cluster's width. With div_val = 1 all clusters share one table. If then d_embed is not d_model, the
+    embedding has one projection for all clusters, and the softmax one for each, as in the original code.
 
     ``tail_classes`` gives the logits of the tails' classes in the first softmax. The shortlist, cluster 0,
     has none, so row i-1 belongs to cluster i, which is tail i. It is so in the Hugging Face and TensorFlow
@@ -183,7 +183,7 @@ class AdaptiveSoftmax(nn.Module):
         """Return log p of every word in nats, normalised, in the order of the vocabulary."""
         # The first softmax is over the shortlist and one class for each tail; the others are over a tail.
         first, *log_p_in_tails = [
-            self._log_softmax(cluster, hidden, weight_and_bias)
+            self._cluster_log_softmax(cluster, hidden, weight_and_bias)
             for cluster, weight_and_bias in enumerate(self._weights_and_biases())
         ]
         sizes = [self.partition.sizes[0]] + [1] * len(log_p_in_tails)
@@ -204,12 +204,12 @@ class AdaptiveSoftmax(nn.Module):
         first_softmax, *tail_softmaxes = self._weights_and_biases()
         # In the first softmax a shortlist word's class is its id; tail i's class is n_shortlist - 1 + i.
         first_class = torch.where(clusters == 0, ids, n_shortlist - 1 + clusters)
-        losses = self._losses(0, vectors, first_softmax, first_class)
+        losses = self._cluster_losses(0, vectors, first_softmax, first_class)
         for tail, tail_softmax in enumerate(tail_softmaxes, start=1):
             # A tail without targets is scored for zero tokens, so that its gradient is zero and not None.
             (indices,) = torch.where(clusters == tail)
             ids_in_tail = ids[indices] - self.partition.starts[tail]
-            tail_losses = self._losses(tail, vectors[indices], tail_softmax, ids_in_tail)
+            tail_losses = self._cluster_losses(tail, vectors[indices], tail_softmax, ids_in_tail)
             losses = losses.index_add(0, indices, tail_losses)
         return rearrange(losses, "(batch seg) -> batch seg", **parse_shape(targets, "batch seg"))
 
@@ -225,13 +225,13 @@ class AdaptiveSoftmax(nn.Module):
             biases[0], _ = pack([biases[0], self.tail_classes.bias], "*")
         return list(zip(weights, biases, strict=True))
 
-    def _log_softmax(
+    def _cluster_log_softmax(
         self, cluster: int, hidden: Float[Tensor, "*token model"], weight_and_bias: tuple[Tensor, Tensor]
     ) -> Float[Tensor, "*token n_class"]:
         """Return the log-softmax of a cluster, after its projection if it has one."""
         return self.linear(self._to_width(cluster, hidden), *weight_and_bias).log_softmax(dim=-1)
 
-    def _losses(
+    def _cluster_losses(
         self,
         cluster: int,
         hidden: Float[Tensor, "token model"],

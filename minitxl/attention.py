@@ -163,7 +163,7 @@ class MultiHeadAttention(nn.Module):
         self.drop = nn.Dropout(attention_dropout)
 
     def context_weights(self, x: Hidden, context: Context | None = None, mask: Mask | None = None) -> Weights:
-        """Return the softmax weights over any context; without one, x attends to itself.
+        """Return the softmax weights over any context; without one, the context is x.
 
         ``mask`` is True where a query may attend to a key, and is the same for all heads.
         """
@@ -226,7 +226,7 @@ class ShawAttention(nn.Module):
         self.drop = nn.Dropout(attention_dropout)
 
     def table_rows(self, like: Scores, clamp_len: int | None) -> Int[Tensor, "batch head query key"]:
-        """Return each pair's row of the tables, in the shape of ``like``; queries are the last keys."""
+        """Return each pair's row of the tables, in the shape of ``like``; queries stand at the last keys."""
         n_query, n_key = like.shape[-2:]
         i = rearrange(torch.arange(n_key - n_query, n_key, device=like.device), "query -> query 1")
         j = rearrange(torch.arange(n_key, device=like.device), "key -> 1 key")

@@ -30,7 +30,8 @@ class ModelConfig:
     d_inner: int = 512
     """Width of the feed-forward layer."""
     attention: Literal["absolute", "shaw", "xl", "rotary", "alibi", "t5"] = "xl"
-    """absolute adds ``positions`` to states. The others use distances in scores, and shaw in values, too."""
+    """absolute adds ``positions`` to states. The others score by distance; shaw also adds a vector for each
+    distance to the values."""
     positions: Literal["sinusoidal", "learned", "per-layer", "none"] = "sinusoidal"
     """With attention=absolute: sinusoids, one learned table, a learned table for each layer, or none."""
     max_seg_len: int = 512
@@ -64,7 +65,7 @@ class ModelConfig:
     tie_projections: tuple[bool, ...] = ()
     """For each cluster, True if its output projection is the input's; () means none is."""
     dropout: float = 0.1
-    """Rate on embeddings, positions, sublayer outputs, the inner layer and the last output."""
+    """Rate on embeddings, positions, sublayer outputs, within the feed-forward layer, and the last output."""
     attention_dropout: float = 0.0
     """Rate on attention weights."""
     word_dropout: float = 0.0

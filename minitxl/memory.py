@@ -4,8 +4,8 @@
     h~[τ+1] = [m[τ+1] ∘ h[τ+1]]                            what the queries of segment τ+1 attend to
 
 ∘ joins along the tokens. With M = L, h~ is that of section 3.2. SG is the stop-gradient: ``extend``
-returns a detached tensor. (In training the states are detached already:
-``training.segment_loss.SegmentLoss`` says why.)
+returns a detached tensor. (In training the states come detached already, for the sake of CUDA graphs:
+``training.segment_loss`` says why.)
 
 Memory is one tensor [layer batch mem model], of all layers. ``memory[n]`` holds the inputs of ``blocks[n]``
 in earlier segments, the paper's h^n: for n = 0 the embeddings, else the outputs of ``blocks[n-1]``. (The
@@ -16,8 +16,9 @@ Memory holds no keys and values: each segment projects it with the current W_k a
 So W_k and W_v get a gradient from the states in memory, which are their inputs. What computed these states,
 the layers below in earlier segments, gets none.
 
-Training calls ``extend`` after each segment, in ``training.loop.train_step``. Evaluation and generation keep
-keys and values instead (``fast.kv_cache``).
+Training calls ``extend`` after each segment, in ``training.loop.train_step``. ``evaluation.cached`` and
+generation keep keys and values instead (``fast.kv_cache``). ``evaluation.sliding``, and generation with
+absolute positions, keep nothing: they read a window of the text anew each time.
 """
 
 from einops import pack
@@ -62,8 +63,8 @@ def reach(offset: int, *, n_layer: int, seg_len: int, mem_len: int, window: int 
     The query stands at ``offset`` of its segment. A layer's farthest key is the oldest memory token, or the
     oldest token in the window, whichever is nearer. The state of that key depends, through the layer below,
     on still earlier tokens. So each of the N layers adds one step back, a hop, which begins where the hop
-    before ended. If in every layer memory is the nearer limit, or in every layer the window, the reach has
-    a formula, with o = offset, N = n_layer, L = seg_len, M = mem_len and W = window:
+    before ended. If the same limit, memory or window, is nearer in every layer, the reach has a formula. With
+    o = offset, N = n_layer, L = seg_len, M = mem_len and W = window it is
 
         o + M + (N - 1) · L · ⌈M / L⌉          without a window
         N · (W - 1)                            with a window of W ≤ M + 1

@@ -183,7 +183,8 @@ class TransformerLM(nn.Module):
         mem, seg = memory.shape[2], tokens.shape[1]
         allowed = {name: options.get(name) for name in ("window", "key_mask")}
         mask = attention_mask(seg, mem + seg, **allowed, device=tokens.device)
-        return ~mask.tril(mem - 1).any(dim=-1)  # tril keeps the keys before mem + i, which is token i itself
+        # tril keeps the keys before token i, whose place among the keys is mem + i.
+        return ~mask.tril(mem - 1).any(dim=-1)
 
     def add_positions(self, x: Hidden, *, layer: int) -> Hidden:
         """Return x plus this layer's absolute positions, if it has any; they restart at each segment."""
@@ -246,7 +247,7 @@ class TransformerLM(nn.Module):
     def losses(
         self, hidden: Hidden, targets: Tokens, *, ignore_index: int | None = None
     ) -> Float[Tensor, "batch seg"]:
-        """Return -log p(target) in nats, from what the method ``hidden`` returns first, or a part of it."""
+        """Return -log p(target) in nats, from the first result of ``hidden``, or some positions of it."""
         check("ignore_index", ignore_index, optional(whole()))
         ignored = None if ignore_index is None else targets == ignore_index
         targets = targets if ignored is None else targets.masked_fill(ignored, 0)
@@ -273,7 +274,7 @@ class TransformerLM(nn.Module):
         return next(self.parameters()).new_zeros(self.config.n_layer, batch, 0, self.config.d_model)
 
     def check_segment_tokens(self, tokens: Tokens) -> None:
-        """Raise a ValueError unless tokens are ids [batch seg], no more than learned positions have."""
+        """Raise a ValueError unless tokens are ids [batch seg], at most max_seg_len of learned positions."""
         self._check_ids("tokens", tokens)
         most, seg = self.config.max_seg_len, tokens.shape[1]
         if self.positions and seg > most:
@@ -304,7 +305,7 @@ def initialise(module: nn.Module) -> None:
     """Initialise a module's own parameters, as the original code does wherever it has the same ones.
 
         weights, u, v, a_K, a_V, table     mean 0, standard deviation 0.02
-        projections of embeddings          mean 0, standard deviation 0.01
+        projections of ``adaptive``        mean 0, standard deviation 0.01
         gains of LayerNorm                 mean 1, standard deviation 0.02
         biases                             0
 

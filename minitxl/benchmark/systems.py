@@ -32,8 +32,8 @@ from minitxl.data.batching import ContiguousBatches
 from minitxl.fast import kv_cache
 from minitxl.memory import extend
 from minitxl.model import TransformerLM
+from minitxl.training import loop
 from minitxl.training.config import TrainConfig
-from minitxl.training.loop import start, train_step
 
 
 def build_minitxl(job: Job) -> AtWork:
@@ -59,9 +59,9 @@ def our_training(job: Job, model: ModelConfig) -> AtWork:
         precision=job.precision,
         seed=job.seed,
     )
-    run = start(model, settings, device=job.device)
+    run = loop.start(model, settings, device=job.device)
     segments = ContiguousBatches(text(job).flatten(), batch=size.batch, seg_len=size.seg_len)
-    return run.model, (torch.tensor(train_step(run, segments).bits) for _ in count())
+    return run.model, (torch.tensor(loop.train_step(run, segments).bits) for _ in count())
 
 
 def our_decoding(job: Job, config: ModelConfig) -> AtWork:

@@ -72,7 +72,7 @@ class Generate:
         absolute = model.config.adds_positions
         most = lengths.seg_len - 1 if absolute else lengths.seg_len + lengths.mem_len
         mem_len = most if self.mem_len is None else self.mem_len
-        ways: SamplingOptions = {
+        options: SamplingOptions = {
             "temperature": self.temperature,
             "top_k": self.top_k,
             "top_p": self.top_p,
@@ -86,12 +86,12 @@ class Generate:
         stop = [tokenizer.encode(cut(text, tokenizer)) for text in self.stop]
         decode = partial(written, tokenizer, apart=self.apart)
         if len(prompts) == 1:
-            drawn = generation.stream(model, prompts, mem_len=mem_len, **ways)
+            drawn = generation.draw_tokens(model, prompts, mem_len=mem_len, **options)
             tokens = (int(token) for token in islice(drawn, self.length))
             told = tell(decode(chain(prompts[0].tolist(), generation.until(tokens, stop))))
             explain_unknown(tokenizer, told)
             return
-        texts = generation.sample(model, prompts, length=self.length, mem_len=mem_len, stop=stop, **ways)
+        texts = generation.sample(model, prompts, length=self.length, mem_len=mem_len, stop=stop, **options)
         told = ""
         for index, (prompt, text) in enumerate(zip(prompts, texts, strict=True)):
             if index:

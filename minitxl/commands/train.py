@@ -77,7 +77,8 @@ class Train:
                     f"{self.folder} has stopped at step {task.run.step:,}, so many validations after its best"
                 )
             run_folder.check(self.folder, task.tokenizer)
-            stop = stack.enter_context(signals.noted())  # from before the folder is touched until all is told
+            # From before the folder is touched until all is told.
+            stop = stack.enter_context(signals.watching())
             if not locked:
                 stack.enter_context(run_folder.run_lock(self.folder))
                 if distributed.rank() == 0 and run_folder.newest(self.folder) != checkpoint:

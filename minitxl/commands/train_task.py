@@ -276,7 +276,7 @@ def _check_tokens(subject: Subject, corpus: Corpus) -> None:
 
 def _check_model(flags: ModelFlags, settings: TrainConfig, device: torch.device) -> None:
     """Raise a ValueError for a model that no text makes possible, before a text is read or downloaded."""
-    sizes.check_memory(flags.checked(_least_vocabulary(flags)), settings, lane=1, device=device)
+    sizes.check_ram(flags.checked(_least_vocabulary(flags)), settings, lane=1, device=device)
 
 
 def _least_vocabulary(flags: ModelFlags) -> int:
@@ -286,7 +286,7 @@ def _least_vocabulary(flags: ModelFlags) -> int:
 def _check_size(config: ModelConfig, settings: TrainConfig, corpus: Corpus, device: torch.device) -> None:
     """Raise a ValueError for lanes that the text does not fill, and for a model beyond the memory."""
     segments = segments_of(corpus, settings)
-    sizes.check_memory(config, settings, lane=segments.lanes.shape[1], device=device)
+    sizes.check_ram(config, settings, lane=segments.lanes.shape[1], device=device)
 
 
 def _stored(source: TextFlags, tokenizer: Tokenizer) -> dict[str, Any]:

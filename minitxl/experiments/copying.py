@@ -22,9 +22,10 @@ from minitxl.data.corpus import Corpus
 from minitxl.experiments.shared.runner import Part, Report, named, summaries, summary
 from minitxl.memory import extend, reach
 from minitxl.model import TransformerLM
+from minitxl.training import loop
 from minitxl.training.checkpoints import model_config
 from minitxl.training.config import TrainConfig
-from minitxl.training.loop import Record, Run, start
+from minitxl.training.loop import Record, Run
 from minitxl.training.optimizer import optimizer_step
 
 SEEDS = [0, 1, 2]
@@ -90,7 +91,7 @@ def begin(
 ) -> Run:
     """Return a run at step 0."""
     chosen = TrainConfig(learning_rate=settings["learning_rate"], seed=seed)
-    return start(model_config(settings["model"]), chosen, device=device, build=build)
+    return loop.start(model_config(settings["model"]), chosen, device=device, build=build)
 
 
 def train(

@@ -49,7 +49,7 @@ from minitxl.later_attention import (
 )
 
 WORTH_BLOCKS = 2**15
-"""Scores of a head from which on our blocks take less time on a CPU than PyTorch's attention."""
+"""At this many scores a head, or more, our blocks take less time on a CPU than PyTorch's attention."""
 
 
 class FastMultiHeadAttention(MultiHeadAttention):

@@ -14,10 +14,11 @@ column end up at keys of the future, which are masked.
 scores and S' = (q + v) rᵀ their padded product, dS' is dS written through the same view,
 d(q + v) = dS' r, and dr = dS'ᵀ (q + v).
 
-**Names.** ``q_plus_u`` and ``q_plus_v`` are q + u and q + v, with the biases u and v. ``v`` means values.
+**Names.** ``q_plus_u`` and ``q_plus_v`` are (q + u) / √d_head and (q + v) / √d_head, with the biases u and v;
+the paragraphs above leave the factor out. Alone, ``v`` means values.
 
 **Without distances.** Where a score is a product of query and key alone (absolute and rotary positions),
-q_plus_v and r are None, and the blocks are computed without them.
+``q_plus_u`` is q / √d_head, ``q_plus_v`` and r are None, and the blocks are computed without them.
 """
 
 from collections.abc import Iterator
@@ -48,8 +49,8 @@ KeysByHead = Float[Tensor, "batch_head key dim"]
 """``batch_head`` counts the heads of all texts: those of the first text, then those of the second …"""
 DistanceQueries = Float[Tensor, "batch_head query width"]
 """Queries for products with distances: as wide as a head, or 1 where a distance is a number (ALiBi, T5)."""
-DistancesByHead = Float[Tensor, "some dist width"]
-"""``some`` counts the heads of one text, or of as many texts as are computed at once."""
+DistancesByHead = Float[Tensor, "repeated_head dist width"]
+"""``repeated_head`` counts the heads of one text, or of as many texts as are computed at once."""
 
 
 def in_blocks(inputs: AttentionInputs) -> Heads:
@@ -87,20 +88,22 @@ def _by_head(heads: Keys) -> KeysByHead:
 def heads_at_once(q: Heads, k: Keys) -> int:
     """Return how many heads, of one text or of several, have about ``SCORES`` scores in a block.
 
-    All chunks are equal: the result divides a text's number of heads, or is the heads of several texts whose
-    number divides the batch. It is 2 or more where that is possible, even with more scores, for two threads.
+    All chunks are equal. So the result either divides the number of heads of a text, or is that number times
+    a number of texts that divides the batch. It is at least 2 where possible, for two threads, even if that
+    makes more scores.
     """
     batch, head, n_query, _ = q.shape
     most = max(2, SCORES // max(1, min(BLOCK, n_query) * k.shape[2]))
     if most < head:
-        return max(some for some in range(1, most + 1) if head % some == 0)
+        return max(n for n in range(1, most + 1) if head % n == 0)
     return head * max(texts for texts in range(1, batch + 1) if batch % texts == 0 and texts * head <= most)
 
 
 class Blocks(torch.autograd.Function):
     """Attention with or without distances, ``chunk`` heads at once, of one text or of several.
 
-    The queries come scaled, and where u and v exist with these added.
+    The queries come scaled, and where u and v exist with these added. A name that ends in _, as ``k_``, is
+    the part of a tensor that belongs to one block and chunk.
     """
 
     @staticmethod
@@ -161,16 +164,16 @@ class Blocks(torch.autograd.Function):
                 (d_out, queries), (q_plus_u, queries), (q_plus_v, queries), (k, keys), (v, keys), (r, dists)
             )
             theirs = _parts((dq_plus_u, queries), (dq_plus_v, queries), (dk, keys), (dv, keys), (dr, dists))
-            for d_, q_plus_u_, q_plus_v_, k_, v_, r_, dq_plus_u_, dq_plus_v_, dk_, dv_, dr_ in _in_chunks(
+            for d_out_, q_plus_u_, q_plus_v_, k_, v_, r_, dq_plus_u_, dq_plus_v_, dk_, dv_, dr_ in _in_chunks(
                 chunk, *here, *theirs
             ):
                 alpha, drop = next(weights), next(weights)
-                d_alpha = torch.bmm(d_, v_.mT, out=d_scores_buffer)
+                d_alpha = torch.bmm(d_out_, v_.mT, out=d_scores_buffer)
                 if drop is not None:
                     d_alpha.mul_(drop)
                 d_scores = softmax_backward(d_alpha, alpha, -1, alpha.dtype, grad_input=d_alpha)
                 dq_plus_u_.copy_(torch.bmm(d_scores, k_))
-                dv_.add_(torch.bmm(_dropped(alpha, drop).mT, d_, out=sum_k))
+                dv_.add_(torch.bmm(_dropped(alpha, drop).mT, d_out_, out=sum_k))
                 dk_.add_(torch.bmm(d_scores.mT, q_plus_u_, out=sum_k))
                 if r is None:
                     continue

@@ -19,8 +19,8 @@ from minitxl.fast.convert import to_fast
 from minitxl.model import TransformerLM
 
 WORTH_COMPILING = 2**22
-"""Scores of a layer from which on a training step is compiled. That takes many seconds, which a smaller model
-would not earn back."""
+"""At this many scores a layer, or more, a training step is compiled. Compiling takes many seconds, which a
+smaller model would not earn back."""
 WARM_UP = 3
 """Runs of a step before it is captured, in which libraries choose their kernels."""
 

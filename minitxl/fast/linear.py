@@ -41,7 +41,10 @@ class FastLinear(nn.Linear):
     """``nn.Linear``, computed by ``linear``; the result has the number format of the input."""
 
     packed: Tensor | None = None
-    """The weight in bfloat16 in the order in which oneDNN reads it; only without gradients, where it can."""
+    """The weight in bfloat16 in the order in which oneDNN reads it; it has no gradient.
+
+    None before ``pack``, and where oneDNN has no such order.
+    """
 
     def forward(self, input: Float[Tensor, "*rows input"]) -> Float[Tensor, "*rows output"]:
         return self.product(input).to(input.dtype)

@@ -24,7 +24,8 @@ class EvaluateConfig:
     """How a stream is scored with memory."""
 
     seg_len: int = 32
-    """Tokens of a segment, L; with a window it changes the speed and not the losses."""
+    """Tokens of a segment, L. With a window it changes only the speed; with absolute positions, which restart
+    at each segment, the losses too."""
     mem_len: int = 32
     """Tokens of memory, M."""
     window: int | None = None
@@ -37,5 +38,8 @@ class EvaluateConfig:
         check_lengths(self.seg_len, self.mem_len, self.window, self.clamp_len)
 
     def attending(self, attention_len: int) -> "EvaluateConfig":
-        """Return the same with a memory in which every query sees that many keys, itself included."""
+        """Return the same with so long a memory, and a window, that each query sees ``attention_len`` keys.
+
+        Itself counts, so mem_len is ``attention_len`` - 1.
+        """
         return replace(self, mem_len=attention_len - 1, window=attention_len)

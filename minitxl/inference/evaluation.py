@@ -3,7 +3,7 @@
     score = cached(model, stream, EvaluateConfig(seg_len=64, mem_len=256))
     score.bits_per_token, score.perplexity
 
-Sliding: a window of ``attention_len`` tokens moves ahead by ``stride`` and all of it is
+Sliding: a window of ``attention_len`` tokens of the text moves ahead by ``stride``, and all of it is
 computed anew; stride 1 is Al-Rfou's evaluation, stride = attention_len isolated segments.
 Cached: segment after segment, with the memory of those before. Both score every token
 of a stream but its first, once. ``sliding`` and ``cached`` return sums, so that scores of parts add up.
@@ -22,7 +22,7 @@ from torch.nn.functional import pad
 from minitxl.arguments import check_kind, check_rank, check_whole
 from minitxl.fast import fast_evaluation, kv_cache
 from minitxl.fast.bfloat16 import Precision
-from minitxl.fields import LONGEST, check, optional, whole
+from minitxl.fields import LONGEST, check, optional, require, whole
 from minitxl.inference.config import EvaluateConfig
 from minitxl.model import TransformerLM
 
@@ -33,7 +33,10 @@ Losses = Float[Tensor, " target"]
 
 @dataclass(frozen=True)
 class Score:
-    """A sum of losses in nats, and how many tokens it is over. Scores of parts add up."""
+    """A sum of losses in nats, and how many tokens it is over. Scores of parts add up.
+
+    The score of no tokens, ``Score(0.0, 0)``, is where such a sum begins; it has no mean.
+    """
 
     nats: float
     tokens: int
@@ -42,15 +45,21 @@ class Score:
         return Score(self.nats + other.nats, self.tokens + other.tokens)
 
     @property
+    def nats_per_token(self) -> float:
+        """The mean loss. Raises a ValueError for the score of no tokens."""
+        require(self.tokens > 0, "a mean loss must be over 1 token or more", self.tokens)
+        return self.nats / self.tokens
+
+    @property
     def bits_per_token(self) -> float:
         """Bits per character where tokens are characters."""
-        return self.nats / self.tokens / log(2)
+        return self.nats_per_token / log(2)
 
     @property
     def perplexity(self) -> float:
         """exp of the mean loss; infinite where that is too large for a float."""
         try:
-            return exp(self.nats / self.tokens)
+            return exp(self.nats_per_token)
         except OverflowError:
             return inf
 

@@ -41,7 +41,7 @@ def sample(
     length: int,
     mem_len: int,
     stop: None = None,
-    **ways: Unpack[SamplingOptions],
+    **options: Unpack[SamplingOptions],
 ) -> Int[Tensor, "batch length"]: ...
 
 
@@ -53,7 +53,7 @@ def sample(
     length: int,
     mem_len: int,
     stop: Iterable[Prompt],
-    **ways: Unpack[SamplingOptions],
+    **options: Unpack[SamplingOptions],
 ) -> list[Prompt]: ...
 
 
@@ -64,9 +64,9 @@ def sample(
     length: int,
     mem_len: int,
     stop: Iterable[Prompt] | None = None,
-    **ways: Unpack[SamplingOptions],
+    **options: Unpack[SamplingOptions],
 ) -> Int[Tensor, "batch length"] | list[Prompt]:
-    """Return ``length`` tokens after each prompt; further arguments as in ``stream``.
+    """Return ``length`` tokens after each prompt; further arguments as in ``draw_tokens``.
 
     If ``stop`` is given, the result is a list with one tensor for each text. A text ends before the first
     stop that was drawn whole; a text of full length met no stop.
@@ -74,7 +74,7 @@ def sample(
     check_kind("model", model, TransformerLM)
     check("length", length, whole(1, LONGEST))
     prompts, stops = list(prompts), None if stop is None else _stops(stop)
-    drawn = islice(stream(model, prompts, mem_len=mem_len, **ways), length)
+    drawn = islice(draw_tokens(model, prompts, mem_len=mem_len, **options), length)
     if stops is None:
         return torch.stack(list(drawn), dim=1)
     device = next(model.parameters()).device
@@ -82,7 +82,7 @@ def sample(
     return [torch.tensor(text, dtype=torch.int64, device=device) for text in texts]
 
 
-def stream(
+def draw_tokens(
     model: TransformerLM,
     prompts: Iterable[Prompt],
     *,
@@ -97,7 +97,7 @@ def stream(
 ) -> Iterator[Int[Tensor, " batch"]]:
     """Yield the next token of every text, without end.
 
-    To end a single text at a stop, wrap the stream: ``until((int(token) for token in stream(...)), stops)``.
+    To end a single text at a stop, pass its tokens on: ``until(map(int, draw_tokens(...)), stops)``.
 
     In each layer a query sees itself and the ``mem_len`` tokens before it. Through N layers, text up to
     N · ``mem_len`` tokens back has an effect (``memory.reach``). A model with absolute positions keeps no
@@ -222,8 +222,8 @@ def _slide(
     model, device = to_fast(model).eval(), texts[0].device
     while True:
         with torch.inference_mode(), products_in(precision, device):
-            windows = [rearrange(text[-(mem_len + 1) :], "time -> 1 time") for text in texts]
-            hidden = [model.hidden(window, last=1)[0] for window in windows]
+            pieces = [rearrange(text[-(mem_len + 1) :], "time -> 1 time") for text in texts]
+            hidden = [model.hidden(piece, last=1)[0] for piece in pieces]
             log_probs = model.output.log_probs(torch.cat(hidden))
         drawn = draw(log_probs[:, -1])
         yield drawn

@@ -25,7 +25,7 @@ LogProbs = Float[Tensor, "batch vocab"]
 
 
 class SamplingOptions(TypedDict, total=False):
-    """Options of sampling: the keyword arguments of ``generation.sample`` and ``stream``."""
+    """Options of sampling: the keyword arguments of ``generation.sample`` and ``draw_tokens``."""
 
     temperature: float | int
     """Scores are divided by it; 0 takes the likeliest token."""
@@ -70,8 +70,8 @@ def repetition_penalty(
     """Return scores, in nats up to a constant, with the tokens of each text's ``recent`` part less likely.
 
     CTRL (Keskar et al. 2019, section 4.1) divides the score x of such a token by θ. Log
-    probabilities are all negative, so this would make the token likelier. Scores
-    are free up to a constant, but the quotient is not. So the constant is fixed where a token
+    probabilities are all negative, so this would make the token likelier. A constant added to all scores
+    changes no probability, but it changes what dividing them does, so one has to be chosen. Here a token
     at chance, p = 1/vocab, has the score 0: x = log(p · vocab). Above chance, x becomes x / θ;
     below, x · θ, the usual repair. With θ > 1 no score rises, tokens of the recent text keep
     their order, and one above chance stays above one below.
@@ -81,12 +81,12 @@ def repetition_penalty(
     """
     if repetition == 1:
         return log_probs
-    chance = log(log_probs.shape[-1])
+    log_vocab = log(log_probs.shape[-1])
     occurs = torch.zeros_like(log_probs, dtype=torch.bool)
     for of_text, tokens in zip(occurs, recent, strict=True):
         of_text[tokens] = True
-    x = log_probs + chance
-    return torch.where(occurs, torch.where(x > 0, x / repetition, x * repetition) - chance, log_probs)
+    x = log_probs + log_vocab
+    return torch.where(occurs, torch.where(x > 0, x / repetition, x * repetition) - log_vocab, log_probs)
 
 
 def top_k_top_p(

@@ -23,7 +23,7 @@ class TrainConfig:
     clamp_len: int | None = None
     """Keys at this distance or farther count as equally far (not in absolute); none means the model's own."""
     batch: int = 16
-    """Number of lanes the text is cut into."""
+    """Number of lanes: the text is cut into so many long pieces, which are read side by side."""
     steps: int = 900
     """Optimizer steps, one segment of every lane each."""
     learning_rate: float = 2e-3
@@ -41,8 +41,8 @@ class TrainConfig:
     weight_decay: float = 0.0
     """Decoupled decay of matrices, not of LayerNorms and biases; 0 makes AdamW the paper's Adam."""
     loss: Literal["full", "half"] = "full"
-    """Train on all targets of a segment, or on those of its later half, whose loss is then the one that is
-    logged; validation scores all."""
+    """Train on all targets of a segment (full), or on those of its later half (half), and log the loss of the
+    same targets. Validation scores all."""
     precision: Literal["float32", "bfloat16"] = "float32"
     """bfloat16: matrix products in bfloat16, weights and sums in float32; on a CUDA GPU, and on a CPU with
     instructions for it (avx512_bf16 or amx_bf16). The validation is in float32 in both."""
@@ -56,7 +56,7 @@ class TrainConfig:
     """Tokens scored at each validation. A shorter text is scored whole. Of a longer one, lanes from all over
     are scored: 8 or more, as many as in training, if then each is 8 times as long as memory and segment."""
     validate_attention_lens: tuple[int, ...] = ()
-    """Further lengths to validate at, each with a memory in which every query sees that many keys."""
+    """Further numbers of keys to validate with: each query sees so many, itself included."""
     seed: int = 0
     """Seed of the weights and of dropout."""
 
@@ -104,7 +104,7 @@ class TrainConfig:
 class RunConfig:
     """Settings of how a run is carried out and what it stores. They may change on resume.
 
-    Only ``accumulate`` affects the weights: each part draws its own dropout, and sums are rounded otherwise.
+    Only ``accumulate`` affects the weights: each part draws its own dropout, and sums round differently.
     """
 
     accumulate: int = 1

@@ -5,7 +5,7 @@ episode, its old states stay in the tensor, and a mask hides them from the lane:
 
     memory, memory_mask = None, None
     for tokens, begins in episodes:  # [batch seg], [batch]: True for a lane that begins here
-        memory_mask = reset(memory, begins, memory_mask)
+        memory_mask = reset_mask(memory, begins, memory_mask)
         key_mask, memory_mask = extend_mask(memory_mask, batch=batch, seg_len=seg_len, mem_len=mem_len)
         losses, states = model.token_losses(tokens, targets, memory, key_mask=key_mask)
         memory = extend(memory, states, mem_len=mem_len)
@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 
-def reset(
+def reset_mask(
     memory: Float[Tensor, "layer batch mem model"] | None,
     begins: Bool[Tensor, " batch"],
     memory_mask: Bool[Tensor, "batch mem"] | None = None,
@@ -29,7 +29,7 @@ def reset(
     ``memory_mask`` is the mask so far: None, or what ``extend_mask`` returned after the last segment.
     A lane that was reset reads exactly as one without a memory.
 
-    >>> reset(torch.zeros(1, 2, 3, 4), torch.tensor([True, False])).tolist()
+    >>> reset_mask(torch.zeros(1, 2, 3, 4), torch.tensor([True, False])).tolist()
     [[False, False, False], [True, True, True]]
     """
     if memory is None:

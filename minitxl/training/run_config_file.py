@@ -1,7 +1,7 @@
 """config.json of a run: its settings and its text, for people to read.
 
-The checkpoints decide what a run is. From this file come only the defaults of flags that do not
-affect the weights: how the run is carried out, and where its text lies.
+The checkpoints decide what a run is. From this file come only the defaults of flags that a checkpoint does
+not hold: how the run is carried out (``RunConfig``), and where its text lies.
 """
 
 import json

@@ -75,7 +75,7 @@ def checkpoint(folder: Path, step: int) -> Path:
     return folder / f"checkpoint-{step:08}.safetensors"
 
 
-def best(folder: Path, step: int) -> Path:
+def best_model(folder: Path, step: int) -> Path:
     """Return the path of the model that was best in validation after a step."""
     return folder / f"best-{step:08}.safetensors"
 
@@ -91,17 +91,17 @@ def prune(folder: Path, keep: int, *, best_step: int) -> None:
 
     That of ``best_step`` stays as well: the next checkpoint will name it.
     """
-    checkpoints = _checkpoints(folder)
-    for path in checkpoints[:-keep]:
+    paths = _checkpoints(folder)
+    for path in paths[:-keep]:
         path.unlink()
     try:
         steps = {
             best_step,
-            *(saved_run.described_in(path).progress.best_step for path in checkpoints[-keep:]),
+            *(saved_run.described_in(path).progress.best_step for path in paths[-keep:]),
         }
     except ValueError:  # a damaged checkpoint: what it names is not known
         return
-    for path in _best_models(folder) - {best(folder, step) for step in steps}:
+    for path in _best_models(folder) - {best_model(folder, step) for step in steps}:
         path.unlink()
 
 
@@ -169,7 +169,7 @@ def _best_of(checkpoint: Path) -> Path:
             f"{checkpoint.parent} must hold the model of a validation, got none up to the last checkpoint, "
             f"of step {step:,}"
         )
-    path = best(checkpoint.parent, best_step)
+    path = best_model(checkpoint.parent, best_step)
     if not path.exists():
         raise ValueError(
             f"{checkpoint.parent} must hold {path.name}, the model that was best in validation up to step "

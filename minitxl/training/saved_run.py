@@ -10,9 +10,9 @@ import torch
 from minitxl import fields
 from minitxl.arguments import check_kind
 from minitxl.config import ModelConfig
-from minitxl.training import checkpoints, distributed
+from minitxl.training import checkpoints, distributed, loop
 from minitxl.training.config import TrainConfig
-from minitxl.training.loop import Progress, Run, start
+from minitxl.training.loop import Progress, Run
 from minitxl.training.run_info import RunInfo
 
 MOMENTS = ("exp_avg", "exp_avg_sq", "step")
@@ -98,7 +98,7 @@ def resume(
     described = describe(about, path)
     own = described.train
     settings = own if settings is None else settings
-    run = start(described.model, settings, device=device, accumulate=accumulate)
+    run = loop.start(described.model, settings, device=device, accumulate=accumulate)
     run.step, run.tokens_read, run.progress = described.step, described.tokens, described.progress
     with fields.naming(path):
         _copy_state(tensors, run, with_memory=settings.batch == own.batch)

@@ -1,4 +1,8 @@
-"""The loss of one segment: the part of a training step that is differentiated, compiled and captured."""
+"""The loss of one segment: the part of a training step that is differentiated, compiled and captured.
+
+The whole step is ``loop.train_step``. It extends the memory there, and not here, where a memory may be padded
+to its full length and hold a part of the lanes alone.
+"""
 
 import torch
 from torch import Tensor, nn
@@ -33,8 +37,8 @@ class SegmentLoss(nn.Module):
                 key_mask=key_mask,
             )
             first = losses.shape[1] // 2 if settings.loss == "half" else 0
-            # Detached here as well as in ``extend``: else a CUDA graph would need a backward pass for the
-            # states, though no loss uses it.
+            # ``extend`` detaches too, but only after this module. A CUDA graph has a backward pass for each
+            # output that needs a gradient; the states, which no loss uses, are to have none.
             return losses[:, first:].mean(), states.detach()
 
 

@@ -20,16 +20,16 @@ class Stop:
 
     number: int = 0
     """0 while there was none."""
-    noted: float = 0.0
+    arrived: float = 0.0
     """When the first one arrived, by the monotonic clock."""
 
 
 @contextmanager
-def noted(outer: Stop | None = None) -> Iterator[Stop]:
-    """Yield the note that signals to stop are written on, however many arrive and however fast.
+def watching(outer: Stop | None = None) -> Iterator[Stop]:
+    """Yield the ``Stop`` that the first signal to stop is written on, however many arrive and however fast.
 
     Signals that the process ignores, as a hangup under nohup, stay ignored. Afterwards all is as
-    it was. A block within another is handed the outer one's note, and yields it. Outside of the main
+    it was. A block within another is handed the outer one's ``Stop``, and yields it. Outside of the main
     thread, which alone has signals, nothing is ever noted.
     """
     if outer is not None:
@@ -44,8 +44,8 @@ def noted(outer: Stop | None = None) -> Iterator[Stop]:
 
     def note(number: int, _frame: FrameType | None) -> None:
         if not stop.number:
-            stop.noted, stop.number = time.monotonic(), number
-        elif number == signal.SIGINT and time.monotonic() > stop.noted + AGAIN:
+            stop.arrived, stop.number = time.monotonic(), number
+        elif number == signal.SIGINT and time.monotonic() > stop.arrived + AGAIN:
             raise KeyboardInterrupt
 
     watched = [number for number in numbers if before[number] != signal.SIG_IGN]

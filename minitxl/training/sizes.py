@@ -1,4 +1,4 @@
-"""The size of a model and the memory that a training needs, computed before any of it is allocated."""
+"""The size of a model and the RAM that a training needs, computed before any of it is allocated."""
 
 import os
 from dataclasses import replace
@@ -29,8 +29,8 @@ def parameter_count(config: ModelConfig) -> int:
     return one + (config.n_layer - 1) * (two - one)
 
 
-def check_memory(config: ModelConfig, settings: TrainConfig, *, lane: int, device: torch.device) -> None:
-    """Raise a ValueError for a model that can't be trained in the memory of the device.
+def check_ram(config: ModelConfig, settings: TrainConfig, *, lane: int, device: torch.device) -> None:
+    """Raise a ValueError for a model that can't be trained in the RAM of the device.
 
     This is a lower bound: weights, gradients, the optimizer's two moments, and the memory of
     Transformer-XL, which is never longer than a ``lane`` of the text. Activations are not counted.
@@ -50,7 +50,7 @@ def _count(config: ModelConfig) -> int:
 
 
 def _available(device: torch.device) -> int | None:
-    """Return the bytes of the device's memory; None where the system does not say."""
+    """Return the bytes of the device's RAM; None where the system does not say."""
     if device.type == "cuda":
         return int(torch.cuda.get_device_properties(device).total_memory)
     try:

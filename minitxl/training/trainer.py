@@ -43,7 +43,7 @@ def train(
     """Train to the end, until a signal (``signals``) ends the step, or until it is stale; then save the run.
 
     The caller holds the folder (``run_folder.run_lock``), and gives ``segments`` of this process's share
-    of the batch; one who watches signals gives the note as ``stop``. Raises a ValueError for a loss that is
+    of the batch. Pass a ``stop`` if you already watch signals. Raises a ValueError for a loss that is
     not finite or that ``guards`` refuses; then nothing is saved, and the last checkpoint stays.
     """
     check_kind("run", run, Run)
@@ -51,7 +51,7 @@ def train(
     begin(run, folder, info)
     if is_stale(run, run_config):
         return Ending(early=True)
-    with signals.noted(stop) as noted, _log(run, folder, run_config) as write:
+    with signals.watching(stop) as stop, _log(run, folder, run_config) as write:
         _prune(run, folder, run_config)
         config = run.model.config
         guard = LossGuard(run_config.spike, vocab_size=config.vocab_size, warmup=run.settings.warmup)
@@ -73,7 +73,7 @@ def train(
             minutes = run_config.checkpoint_minutes
             due = minutes is not None and time.monotonic() - saved >= 60 * minutes
             # One reduction carries both: the signal's number, and whether a checkpoint is due.
-            number, checkpoint_due = divmod(distributed.largest(2 * noted.number + due), 2)
+            number, checkpoint_due = divmod(distributed.largest(2 * stop.number + due), 2)
             early = is_stale(run, run_config)
             if number or checkpoint_due or early or is_due(run, run_config.checkpoint_every):
                 saved_run.save(run, run_folder.checkpoint(folder, run.step), info)
@@ -102,7 +102,7 @@ def _keep_best(run: Run, record: Record, folder: Path, info: RunInfo) -> bool:
     if bits is None or (best is not None and bits >= best):
         return False
     run.progress.best_step, run.progress.best_bits = record.step, bits
-    saved_run.save_best(run, run_folder.best(folder, run.step), info)
+    saved_run.save_best(run, run_folder.best_model(folder, run.step), info)
     return True
 
 

@@ -18,7 +18,7 @@ SPANS = 8
 """How often memory and segment fit into a lane, where the tokens suffice: the lane's start, which is
 read without memory, is an eighth of it at most."""
 FEWEST_LANES = 8
-"""Lanes of a sample that is not the whole text, at least; shorter ones where the tokens do not suffice."""
+"""Fewest lanes of a sample of part of the text. Where tokens are few, the lanes are shorter, not fewer."""
 
 
 class Sample(NamedTuple):
@@ -39,8 +39,9 @@ def validate(
 ) -> float:
     """Return bits per token on ``sample_of`` the stream.
 
-    Segment, memory and window are those of training or, with an ``attention_len``, a memory in
-    which every query sees that many keys. Each process reads its share of the lanes.
+    Segment, memory and window are those of training; with an ``attention_len``, memory and window are such
+    that each query sees that many keys (``EvaluateConfig.attending``). Each process reads its share of the
+    lanes.
     """
     how = settings.evaluation if attention_len is None else settings.evaluation.attending(attention_len)
     count = sample_of(stream, settings).lanes

@@ -5,6 +5,7 @@ A value is measured in a unit, or it is bare: a count of what its key names, a n
 """
 
 import re
+from functools import cache
 from typing import Any
 
 STATISTICS = {"seeds", "mean", "spread", "median", "quartiles", "range", "intervals"}
@@ -101,7 +102,11 @@ def unit_of(name: str, key: str, value: Any) -> str:
 def pattern_of(name: str, key: str) -> str:
     """Return the first pattern that has a key."""
     steps = [step for step in key.split(".") if not step.isdigit() and step not in STATISTICS]
-    whole = f"{name} {'.'.join(steps) or key}"
+    return _pattern_of(f"{name} {'.'.join(steps) or key}")
+
+
+@cache
+def _pattern_of(whole: str) -> str:
     for pattern, _ in UNITS:
         if re.search(pattern, whole):
             return pattern

@@ -104,8 +104,8 @@ BACKGROUNDS = """images => images.map(image => {
     return corner.getImageData(0, 0, 1, 1).data[3];
 })"""
 """How opaque the corner of each image is, of 255."""
-PLAYED = ("01_attention", "09_relative_shift")
-"""Notebooks whose widgets play here; `make book` draws those of all."""
+PLAYED = ("06b_context_length", "09_relative_shift")
+"""Notebooks whose widgets play here: few states, and each kind of control. `make book` draws those of all."""
 KEPT = ("index", "01_attention", "10_training", "recipes/scaling")
 """Pages of which there are screenshots."""
 BROKEN_WORDS = """() => [...document.querySelectorAll("td:nth-child(2) p")].flatMap(({firstChild: text}) =>

@@ -108,19 +108,20 @@ def test_generate_ends_each_text_before_a_stop(run, capsys, prompts):
 def test_generate_prints_whole_characters_as_they_come_and_no_part_of_a_stop(run, capsys, monkeypatch):
     printed = []
 
-    def stream(model, prompts, **ways):
+    def draw_tokens(model, prompts, **options):
         for byte in "où €!\n\n\nE€ND".encode():
             printed.append(capsys.readouterr().out)
             yield torch.tensor([byte])
 
-    monkeypatch.setattr(generation, "stream", stream)
+    monkeypatch.setattr(generation, "draw_tokens", draw_tokens)
     call("generate", run, "--prompt né --stop E€N --stop '\n\n\n\n' --stop €?")
     printed.append(capsys.readouterr().out)
     assert printed == ["né", "o", "", "ù", " ", "", "", "", "€!", *[""] * 3, "\n\n\n", "", "", "", "\n"]
 
 
 def test_generate_completes_a_character_that_the_prompt_begins(run, capsys, monkeypatch):
-    monkeypatch.setattr(generation, "stream", lambda *_, **__: iter(torch.tensor([[0x82], [0xAC], [0xE2]])))
+    drawn = torch.tensor([[0x82], [0xAC], [0xE2]])
+    monkeypatch.setattr(generation, "draw_tokens", lambda *_, **__: iter(drawn))
     main(["generate", str(run), "--prompt", b"5 \xe2".decode(errors="surrogateescape")])
     assert capsys.readouterr().out == "5 €�\n"
 

@@ -14,11 +14,11 @@ from minitxl.course.checks import context_length as checks
 from minitxl.course.checks import context_mistakes, many_draws, own_context, rivals, tossing, used_context
 from minitxl.course.checks import reading_contexts as contexts
 from minitxl.experiments.shared import results
-from minitxl.figures.attention import memory_use
 from minitxl.figures.marks import label_ends
 from minitxl.figures.positions.encodings import by_place
 from minitxl.figures.recurrence import dependency_graph
 from minitxl.figures.recurrence.coin_shares import coin_shares, drawn_ranges
+from minitxl.figures.recurrence.context_length import READERS, context_gains, doubled
 from minitxl.figures.recurrence.lengths_by_seed import lengths_by_seed
 from minitxl.figures.recurrence.token_losses import token_losses
 from minitxl.memory import extend
@@ -289,11 +289,11 @@ def test_names_at_the_ends_of_lines_keep_their_order_and_a_distance():
 
 def test_the_gains_of_pairs_are_drawn_a_panel_a_model():
     data = results.read(NOTEBOOKS.parent / "figures" / "context.json").data
-    picture = memory_use.context_gains(data)
+    picture = context_gains(data)
     *panels, _ = picture.figure.axes
-    lengths = memory_use.doubled(data["context_lens"])
+    lengths = doubled(data["context_lens"])
     assert lengths == [8, 16, 32, 64, 128]
-    for axes, gains in zip(panels, (data["gains"][name] for name in memory_use.READERS), strict=True):
+    for axes, gains in zip(panels, (data["gains"][name] for name in READERS), strict=True):
         drawn = axes.images[0].get_array()
         for pair in (one for one in gains if {one["short"], one["long"]} <= {*lengths}):
             place = lengths.index(pair["short"]), lengths.index(pair["long"])

@@ -35,7 +35,7 @@ def test_generation_cost_runs_end_to_end_at_toy_size():
 
 
 def test_what_is_timed_is_what_generation_does(monkeypatch):
-    """The same calls of decoding, token by token, as ``generation.stream`` makes."""
+    """The same calls of decoding, token by token, as ``generation.draw_tokens`` makes."""
     model, calls = small_model(attention="xl"), []
     step = kv_cache.step
 

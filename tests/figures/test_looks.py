@@ -14,11 +14,11 @@ from matplotlib.patches import ConnectionPatch
 from minitxl import figures
 from minitxl.experiments.shared import results
 from minitxl.figures import marks, systems
-from minitxl.figures.attention.memory_use import more_by_offset
 from minitxl.figures.cost import evaluation_cost
 from minitxl.figures.picture import ORANGE, PURPLE
 from minitxl.figures.positions import counting, depth
 from minitxl.figures.recurrence import mechanism, reach
+from minitxl.figures.recurrence.context_length import more_by_offset
 from minitxl.figures.training import ablation, curves, parts
 
 FIGURES = Path(__file__).parents[2] / "figures"

@@ -92,6 +92,14 @@ def test_scores_are_sums_and_add_up():
     assert score.perplexity == pytest.approx(exp(6 / 8))
 
 
+@pytest.mark.parametrize("mean", ["nats_per_token", "bits_per_token", "perplexity"])
+def test_the_score_of_no_tokens_adds_nothing_and_has_no_mean(mean):
+    nothing = Score(0.0, 0)
+    assert nothing + Score(2.0, 3) == Score(2.0, 3)
+    with pytest.raises(ValueError, match="a mean loss must be over 1 token or more, got 0"):
+        getattr(nothing, mean)
+
+
 def test_evaluation_has_no_dropout_and_leaves_the_model_as_it_was():
     model = small_model(dropout=0.5).train()
     one, other = (cached(model, STREAM, EvaluateConfig(5, 5)) for _ in range(2))

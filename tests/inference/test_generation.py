@@ -11,7 +11,7 @@ from models import ENCODINGS, RELATIVE, VOCAB, small_model, some_tokens
 
 from minitxl.fast import kv_cache
 from minitxl.inference import generation
-from minitxl.inference.generation import sample, stream, until
+from minitxl.inference.generation import draw_tokens, sample, until
 
 PROMPT = some_tokens(1, 9)[0]
 every_encoding = pytest.mark.parametrize("encoding", ENCODINGS.values(), ids=ENCODINGS)
@@ -50,7 +50,7 @@ def test_a_token_sees_itself_and_mem_len_before_it(encoding):
     other[:4] = (other[:4] + 1) % 11
 
     def first(text, mem_len):
-        return next(stream(model, [text], mem_len=mem_len, seed=3))
+        return next(draw_tokens(model, [text], mem_len=mem_len, seed=3))
 
     assert torch.equal(first(PROMPT, 4), first(other, 4))
     texts = [sample(model, [text], length=20, mem_len=4, seed=3) for text in (PROMPT, other)]
@@ -89,7 +89,7 @@ def test_the_same_seed_gives_the_same_text_and_another_another():
 
 def test_sample_is_the_start_of_the_stream():
     model = small_model()
-    streamed = torch.stack(list(islice(stream(model, [PROMPT, PROMPT[:4]], mem_len=6), 8)), dim=1)
+    streamed = torch.stack(list(islice(draw_tokens(model, [PROMPT, PROMPT[:4]], mem_len=6), 8)), dim=1)
     assert torch.equal(sample(model, [PROMPT, PROMPT[:4]], length=8, mem_len=6), streamed)
 
 

@@ -25,8 +25,8 @@ from minitxl.inference.evaluation import cached
 from minitxl.memory import extend
 from minitxl.positions import sinusoids
 from minitxl.relative_shift import rel_shift
+from minitxl.training import loop
 from minitxl.training.config import TrainConfig
-from minitxl.training.loop import start, train_step
 from minitxl.training.schedules import learning_rate
 
 every_encoding = pytest.mark.parametrize("encoding", ENCODINGS)
@@ -295,9 +295,9 @@ def test_a_schedule_applied_after_the_step_takes_step_1_at_full_rate():
     assert learning_rate(1, settings) == pytest.approx(warm)
     assert first_move([learning_rate(1, settings)]) == pytest.approx(warm, rel=1e-2)
     assert first_move([]) == pytest.approx(peak, rel=1e-2)
-    run = start(small_config(), settings)
+    run = loop.start(small_config(), settings)
     before = [parameter.clone() for parameter in run.model.parameters()]
-    train_step(run, ContiguousBatches(some_tokens(1, 30)[0], batch=2, seg_len=4))
+    loop.train_step(run, ContiguousBatches(some_tokens(1, 30)[0], batch=2, seg_len=4))
     moves = [(new - old).abs().max() for new, old in zip(run.model.parameters(), before, strict=True)]
     assert max(moves).item() == pytest.approx(warm, rel=1e-2)
 

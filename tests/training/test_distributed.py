@@ -98,36 +98,6 @@ def whole(text, tmp_path_factory):
     return run_folder.newest(folder).read_bytes()
 
 
-def wait_for_a_checkpoint(folder):
-    deadline = time.monotonic() + 120
-    while run_folder.newest(folder) in (None, run_folder.checkpoint(folder, 0)):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
-def test_a_training_whose_process_is_killed_goes_on_to_the_same_bytes(text, whole, tmp_path):
-    process = subprocess.Popen(
-        command(tmp_path / "killed", text, 2), env=ONE_THREAD, stderr=subprocess.PIPE, text=True
-    )
-    wait_for_a_checkpoint(tmp_path / "killed")
-    victim = max(psutil.Process(process.pid).children(), key=lambda child: child.pid)
-    victim.send_signal(signal.SIGKILL)
-    process.communicate(timeout=120)
-    assert process.returncode != 0
-    reached = saved_run.resume(run_folder.newest(tmp_path / "killed")).step
-    assert 0 < reached < 150
-
-    done = subprocess.run(
-        command(tmp_path / "killed", text, 2), env=ONE_THREAD, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.count(f"at step {reached} of 150") == 1
-    assert run_folder.newest(tmp_path / "killed").read_bytes() == whole
-    steps = [
-        json.loads(line)["step"] for line in (tmp_path / "killed" / metrics_log.LOG).read_text().splitlines()
-    ]
-    assert steps == list(range(10, 151, 10))
-
-
 def free_port():
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
@@ -155,18 +125,54 @@ def said(process):
     return process.communicate(timeout=120)[0]
 
 
-def test_a_training_whose_machine_is_killed_goes_on_to_the_same_bytes(text, whole, tmp_path):
-    folder = tmp_path / "run"
-    staying, killed = two_machines(folder, text)
-    wait_for_a_checkpoint(folder)
-    for child in psutil.Process(killed.pid).children(recursive=True):
+def killed(process):
+    """Kill all processes of a torchrun, and the torchrun."""
+    for child in psutil.Process(process.pid).children(recursive=True):
         child.kill()
-    killed.kill()
-    said(killed)
+    process.kill()
+    said(process)
+
+
+def wait_for_a_checkpoint(folder, after=0):
+    """Return once there is a checkpoint of a later step than this one."""
+    deadline = time.monotonic() + 120
+    while (newest := run_folder.newest(folder)) is None or newest <= run_folder.checkpoint(folder, after):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def reached(folder):
+    """Return the step of the newest checkpoint: the training was stopped, and not before its first steps."""
+    step = saved_run.resume(run_folder.newest(folder)).step
+    assert 0 < step < 150
+    return step
+
+
+def test_a_training_goes_on_to_the_same_bytes_when_a_process_and_then_a_machine_was_killed(
+    text, whole, tmp_path
+):
+    folder = tmp_path / "run"
+    process = subprocess.Popen(
+        command(folder, text, 2), env=ONE_THREAD, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    wait_for_a_checkpoint(folder)
+    victim = max(psutil.Process(process.pid).children(), key=lambda child: child.pid)
+    victim.send_signal(signal.SIGKILL)
+    said(process)
+    assert process.returncode != 0
+    first = reached(folder)
+
+    staying, other = two_machines(folder, text)
+    wait_for_a_checkpoint(folder, after=first)
+    killed(other)
     said(staying)
     assert staying.returncode != 0
-    reached = saved_run.resume(run_folder.newest(folder)).step
-    assert 0 < reached < 150
-    again = [said(process) for process in two_machines(folder, text)]
-    assert "".join(again).count(f"at step {reached} of 150") == 1
+    second = reached(folder)
+
+    done = subprocess.run(
+        command(folder, text, 2), env=ONE_THREAD, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.count(f"at step {second} of 150") == 1
     assert run_folder.newest(folder).read_bytes() == whole
+    lines = (folder / metrics_log.LOG).read_text().splitlines()
+    assert [json.loads(line)["step"] for line in lines] == list(range(10, 151, 10))

@@ -87,7 +87,7 @@ class Whole:
         names = sorted(path.name for path in self.folder.iterdir())
         checkpoints = [name for name in names if name.startswith("checkpoint-")]
         steps = {saved_run.described_in(self.folder / name).progress.best_step for name in checkpoints[-2:]}
-        named = {run_folder.best(folder, step).name for step in steps}
+        named = {run_folder.best_model(folder, step).name for step in steps}
         old = {*checkpoints[:-2], *(name for name in names if name.startswith("best-") and name not in named)}
         assert {path.name for path in folder.iterdir()} == {*names} - old
         steps = self.step_reached(folder)

@@ -6,7 +6,7 @@ from models import ENCODINGS, small_model, some_tokens
 
 from minitxl.memory import extend
 from minitxl.training import memory_mask as module
-from minitxl.training.memory_mask import extend_mask, padded, reset
+from minitxl.training.memory_mask import extend_mask, padded, reset_mask
 
 
 def test_the_example_holds():
@@ -39,7 +39,7 @@ def test_a_row_that_is_reset_reads_as_one_that_begins(encoding, mem_len):
     begins = torch.tensor([[0, 0, 1, 0, 1, 0], [0, 1, 0, 0, 0, 1]], dtype=torch.bool)
     memory, memory_mask, read = None, None, []
     for segment, rows in zip(tokens.split(4, dim=1), begins.T, strict=True):
-        memory_mask = reset(memory, rows, memory_mask)
+        memory_mask = reset_mask(memory, rows, memory_mask)
         key_mask, memory_mask = extend_mask(memory_mask, batch=2, seg_len=4, mem_len=mem_len)
         log_probs, states = model(segment, memory, key_mask=key_mask)
         memory = extend(memory, states, mem_len=mem_len)
@@ -56,4 +56,4 @@ def test_a_row_that_is_reset_reads_as_one_that_begins(encoding, mem_len):
 
 def test_a_reset_needs_a_flag_for_each_row(as_users_run_it):
     with pytest.raises(ValueError, match="begins must hold one flag for each of 2 lanes, got 3"):
-        reset(torch.zeros(1, 2, 3, 4), torch.ones(3, dtype=torch.bool))
+        reset_mask(torch.zeros(1, 2, 3, 4), torch.ones(3, dtype=torch.bool))

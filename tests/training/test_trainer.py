@@ -177,7 +177,7 @@ def test_the_model_of_the_best_validation_is_kept(tmp_path, monkeypatch):
     best = run_folder.trained(tmp_path, best=True).model
     assert_same_weights(dict(best.named_parameters()), seen[8])
     assert_same_weights(dict(run_folder.trained(tmp_path).model.named_parameters()), seen[12])
-    assert load_model(run_folder.best(tmp_path, 8)).config == run.model.config
+    assert load_model(run_folder.best_model(tmp_path, 8)).config == run.model.config
 
 
 @pytest.mark.parametrize("rolled_back", [True, False])
@@ -199,13 +199,13 @@ def test_a_run_that_goes_back_to_a_checkpoint_has_its_best_model_again(rolled_ba
     train(again, tmp_path)
     assert (again.step, again.progress.best_step) == (12, step)
     assert run_folder.trained(tmp_path, best=True).step == step
-    assert [path.name for path in sorted(tmp_path.glob("best-*"))] == [run_folder.best(tmp_path, step).name]
+    assert sorted(tmp_path.glob("best-*")) == [run_folder.best_model(tmp_path, step)]
 
 
 def test_a_best_model_that_is_gone_is_named(tmp_path, monkeypatch):
     validations(monkeypatch, [3.5, 3.0, 3.25])
     train(new_run(), tmp_path)
-    run_folder.best(tmp_path, 8).unlink()
+    run_folder.best_model(tmp_path, 8).unlink()
     with pytest.raises(ValueError, match=r"must hold best-00000008\.safetensors, the model that was best"):
         run_folder.trained(tmp_path, best=True)
 

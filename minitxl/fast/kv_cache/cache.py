@@ -75,14 +75,15 @@ def mask_of_memory_and_segment(
     return torch.cat([past, ones[:, length:] if key_mask is None else key_mask], dim=1)
 
 
-def projected_distances(model: TransformerLM, cache: Cache, seg: int) -> Float[Tensor, "layer head dist dim"]:
-    """Return W_kR R for all distances of this segment, projected anew only if segments became longer."""
+def with_distances(cache: Cache, seg: int) -> Cache:
+    """Return the cache with r for ``seg`` more tokens, projected anew only if segments became longer."""
     needed = cache.end - cache.begin + seg + 1
-    attentions = [block.attention for block in model.blocks]
+    attentions = [block.attention for block in cache.model.blocks]
     if not isinstance(attentions[0], XLAttention) or cache.r.shape[2] >= needed:
-        return cache.r
+        return cache
     n_key = cache.mem_len + seg
-    return torch.stack([project_distances(a, n_key, cache.buffers, cache.clamp_len) for a in attentions])
+    r = torch.stack([project_distances(a, n_key, cache.buffers, cache.clamp_len) for a in attentions])
+    return replace(cache, r=r)
 
 
 def angles_of_segment(model: TransformerLM, cache: Cache, seg: int) -> tuple[Angles, Angles] | None:

@@ -11,7 +11,7 @@ from minitxl.fast.kv_cache.cache import (
     Cache,
     angles_of_segment,
     mask_of_memory_and_segment,
-    projected_distances,
+    with_distances,
     with_room,
 )
 from minitxl.fast.linear import FastLinear, apply_linear
@@ -34,8 +34,7 @@ def read_segment(
 ) -> tuple[Hidden, Cache]:
     """Return the last layer's output, and the cache with these tokens in it."""
     model = cache.model
-    cache = with_room(cache, tokens.shape[1])
-    cache = replace(cache, r=projected_distances(model, cache, tokens.shape[1]))
+    cache = with_distances(with_room(cache, tokens.shape[1]), tokens.shape[1])
     mask = mask_of_memory_and_segment(cache, tokens, key_mask)  # of memory and segment
     options = {"window": cache.window, "clamp_len": cache.clamp_len, "key_mask": mask}
     end = cache.end + tokens.shape[1]

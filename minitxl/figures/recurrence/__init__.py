@@ -1,1 +1,1 @@
-"""Figures of segments, memory and dependency reach."""
+"""Figures of segments, memory, dependency reach, and the context that trained models use."""

@@ -121,7 +121,8 @@ def _bits_and_cost(axes: Axes, data: Data) -> str:
     _label(
         axes, f"{xl.name}, cached,\nattention {lengths}", sum(times) / len(times), bits, xl.ink, above=True
     )
-    for fill, words in (("#606060", "filled: cached memory"), ("white", "hollow: no memory, a sliding window")):
+    ways = {"#606060": "filled: cached memory", "white": "hollow: no memory, a sliding window"}
+    for fill, words in ways.items():
         axes.plot([], [], "o", color="#606060", mfc=fill, ms=8, label=words)
     axes.legend(loc="upper left", fontsize=9)
     no_fewer = bits > min(row["bits"] for row in rows if row not in cached)

@@ -3,7 +3,6 @@
 from itertools import pairwise
 from statistics import mean
 
-from minitxl.figures.attention.memory_use import more_by_offset
 from minitxl.figures.marks import DOTS_AND_BAR, seed_band, seeds_and_mean
 from minitxl.figures.picture import (
     BITS,
@@ -14,6 +13,7 @@ from minitxl.figures.picture import (
     legend_outside,
     panels,
 )
+from minitxl.figures.recurrence.context_length import more_by_offset
 from minitxl.figures.systems import SYSTEMS
 from minitxl.figures.training.ablation import as_trained, kind_of, system_of
 

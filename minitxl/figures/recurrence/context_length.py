@@ -1,4 +1,4 @@
-"""Trained models and their past: the context they use."""
+"""The context that trained models use: loss by context and by offset, and effective context lengths."""
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
