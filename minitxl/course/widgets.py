@@ -5,11 +5,13 @@
 ``draw(n_layer=, mem_len=)`` returns a ``Picture``. Tab leads to every control; arrow keys move a
 slider, or its number is typed; Space presses a button or ticks a box. There are no drop-down lists:
 JupyterLab takes their arrow keys for itself, and Notebook 7 those of sliders. Where there is no
-kernel, or no widgets, the picture of the first setting is shown instead.
+kernel, or no widgets, the picture of the first setting is shown instead. The latest pictures are kept:
+to set a control back draws nothing.
 """
 
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from html import escape
 from itertools import pairwise
 from threading import Lock
@@ -18,6 +20,9 @@ from typing import Any
 import ipywidgets as ipw
 
 from minitxl.figures import Picture
+
+KEPT = 16
+"""Pictures of a widget that are not drawn again."""
 
 
 def image(picture: Picture) -> str:
@@ -63,6 +68,7 @@ class Explorer:
     ) -> None:
         self.draw, self.controls = draw, dict(controls)
         self.picture = ipw.HTML()
+        self._picture_of = lru_cache(KEPT)(draw)
         self._drawing = Lock()
         self._drawn_for: dict[str, Any] | None = None
         self.box = ipw.VBox([*self.controls.values(), self.picture, names_for_readers()])
@@ -80,7 +86,7 @@ class Explorer:
         """Controls may be heard in threads of their own: the last picture is of what is chosen last."""
         with self._drawing:
             if (chosen := self.chosen) != self._drawn_for:
-                self.drawn, self._drawn_for = self.draw(**chosen), chosen
+                self.drawn, self._drawn_for = self._picture_of(**chosen), chosen
                 self.picture.value = image(self.drawn)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -39,6 +39,21 @@ def test_moving_a_control_redraws_the_picture_of_what_is_chosen(explorer):
     assert 'alt="3 layers, causal True, &lt;shaw&gt;"' in explorer.picture.value
 
 
+def test_a_control_that_is_set_back_shows_the_picture_that_was_drawn_before():
+    drawn = []
+
+    def counted(n_layer):
+        drawn.append(n_layer)
+        return draw(n_layer, True, "xl")
+
+    explorer = explore(counted, n_layer=range(1, 4))
+    first = explorer.picture.value
+    for n_layer in (2, 1, 2, 3, 1):
+        explorer.controls["n_layer"].value = n_layer
+    assert explorer.picture.value == first
+    assert drawn == [1, 2, 3]
+
+
 def test_of_two_moves_at_once_the_later_one_is_shown():
     at_work, go_on = Event(), Event()
 
