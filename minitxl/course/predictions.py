@@ -36,7 +36,9 @@ class Question:
         if guess is None or guess is Ellipsis or guess == "":
             return Verdict.of_nothing(f"{self.name}: no prediction yet")
         if self.choices and guess not in map(_plain, self.choices):
-            return Verdict.of_nothing(f"{self.name}: choose among {', '.join(map(repr, self.choices))}")
+            quoted = isinstance(guess, str) and not any(isinstance(one, str) for one in self.choices)
+            among = ", ".join(map(repr, self.choices))
+            return Verdict.of_nothing(f"{self.name}: choose among {among}{', without quotes' * quoted}")
         if _is_number(answer) and not _is_number(guess):
             return Verdict.of_nothing(f"{self.name}: give a number, not {guess!r}")
         if isinstance(answer, bool) and isinstance(guess, str):

@@ -7,6 +7,7 @@ WHICH = Question("which", "Which?", "positions", "they are", choices=("memory", 
 ROW = Question("row", "Which row?", [1, 2], "shifted", wrong={(2, 1): "turned around"})
 MEASURED = Question("worst", "Which is worst?", None, "see the table", choices=(1, 4))
 T5 = Question("best", "Which?", "XL", "by far", choices=("XL", "T5"))
+LENGTH = Question("length", "How long?", answer=8, choices=(88, 44, 8), why="it gains nothing")
 LEARNS = Question("learns", "True or False?", True, "it does")
 
 
@@ -28,6 +29,8 @@ LEARNS = Question("learns", "True or False?", True, "it does")
         (WHICH, "Memory", "not yet: which: you said 'memory'. The answer is 'positions'. They are"),
         (T5, "t5", "not yet: best: you said 'T5'. The answer is 'XL'. By far"),
         (WHICH, "both", "blank: which: choose among 'memory', 'positions'"),
+        (LENGTH, "8", "blank: length: choose among 88, 44, 8, without quotes"),
+        (LENGTH, 7, "blank: length: choose among 88, 44, 8"),
         (LEARNS, True, "right: learns: it does"),
         (LEARNS, 1, "right: learns: it does"),
         (LEARNS, False, "not yet: learns: you said False. The answer is True. It does"),

@@ -37,17 +37,6 @@ PREDICTIONS = Predictions(
         },
     ),
     Question(
-        "later",
-        "Of the 42 steps from 40 characters on, how many have a gain that at most 5 % of the tosses reach?",
-        answer="none",
-        choices=("none", "about half", "nearly all"),
-        why="there at least 6 % of the tosses gain as much at each step, so no gain stands out",
-        wrong={
-            "about half": "no step does: the losses change, and tosses gain as much by such changes",
-            "nearly all": "no step does, though many gain 1 % and more: so do the tosses",
-        },
-    ),
-    Question(
         "lstm",
         "With 128 characters an LSTM is about as good as Transformer-XL. At r = 0.5, its RECL beside that?",
         answer="about half as long",
@@ -209,7 +198,10 @@ def check_recl(attempt: Callable[..., Any]) -> Verdict:
         ),
         "all targets are used: hand r on to gain": mistake(everything=True),
         "gain is a share: 1 % is 0.01, and no step gains 1": mistake(least=1.0),
-        "each step is measured from where the walk stands, and not from the start": mistake(from_start=True),
+        "each step is measured from where the walk stands, and not from the start: gains are not added up": [
+            mistake(from_start=True),
+            mistake(added=True),
+        ],
         "each step goes to the next length, and not to the last: ask gain for at and at + 1": mistake(
             to_last=True
         ),

@@ -120,6 +120,7 @@ def walk(
     last_gain: bool = False,
     everything: bool = False,
     from_start: bool = False,
+    added: bool = False,
     least: float = 0.01,
     before_last: bool = False,
     turned: bool = False,
@@ -138,7 +139,7 @@ def walk(
     best = losses[which] if own else reduce(losses, "system context target -> context target", "min")
     number = best.shape[1] if everything else max(1, round(r * best.shape[1]))
     stops: list[int] = []
-    gaining = 0
+    gaining, total = 0, 0.0
     for at in range(begin, len(lengths) - 1):
         short = 0 if from_start else at
         baseline = best[0 if baseline_kept else short]
@@ -149,6 +150,8 @@ def walk(
         ]
         before, after = f if without_exp else [one.exp() for one in f]
         share = float((before - after) / before)
+        total += share
+        share = total if added else share
         if (share <= least if strict else share < least) != turned:
             stops.append(at)
         else:

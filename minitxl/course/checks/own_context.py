@@ -55,8 +55,14 @@ def check_ecl(attempt: Callable[..., Any]) -> Verdict:
         "each step goes to the next length, and not to the last": _ecl(
             lambda losses, at: 1 - exp(losses[-1] - losses[at])
         ),
-        "each step begins where the one before it ended, and not at the shortest length": _ecl(
-            lambda losses, at: 1 - exp(losses[at + 1] - losses[0])
+        "each step begins where the one before it ended, and not at the shortest length: gains are not "
+        "added up": (
+            _ecl(lambda losses, at: 1 - exp(losses[at + 1] - losses[0])),
+            _ecl(lambda losses, at: sum(_falls(losses, place) for place in range(at + 1))),
+        ),
+        "that looks for the lowest loss: compare each with the next one, and stop where little is gained": (
+            lambda losses, lengths: lengths[losses.index(min(losses))],
+            _ecl(lambda losses, at: 1 - exp(min(losses) - losses[at])),
         ),
         "that is one length too late: return the one from which the step goes": lambda losses, lengths: (
             lengths[min(len(lengths) - 1, _stop(losses, _falls) + 1)]
@@ -199,8 +205,8 @@ def _wrong_with_chance(draws: list[Tensor], repeated: Tensor) -> str:
             f"with replacement, about {DIFFERENT:.0f} of {TOKENS} tokens differ in a draw (63 %), and in "
             f"yours {different:.0f}: each place is drawn from all tokens, whatever was drawn before"
         )
-    if _equal_neighbours(tokens) > 0.6:
-        return "neighbours are drawn together, in blocks: draw a number for each place by itself"
+    if _equal_neighbours(tokens) > 0.39:  # 0.31 where each is drawn by itself
+        return "neighbours are drawn together, in pairs or blocks: draw a number for each place by itself"
     return ""
 
 

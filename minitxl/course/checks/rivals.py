@@ -40,12 +40,9 @@ def check_rival(attempt: Callable[[int], Any]) -> Verdict:
     own = {c: of.mean().item() for c, of in group["A"].items()}
     ahead = next((c for c in LENGTHS if c >= BEHIND and losses[c] <= own[c]), None)
     if ahead is not None:
-        return Verdict(
-            False,
-            f"with {ahead} tokens C has {{}} nats and A {{}}: C must be worse there".format(
-                *told_apart(losses[ahead], own[ahead])
-            ),
-        )
+        mine, of_a = told_apart(losses[ahead], own[ahead])
+        both = f"C has {mine} nats and A {of_a}" if mine != of_a else f"C and A both have {mine} nats, a tie"
+        return Verdict(False, f"with {ahead} tokens {both}: C must be worse there")
     third = {c: torch.full((10,), float(loss), dtype=torch.float64) for c, loss in losses.items()}
     after = context_length.recl(group | {"C": third}, r=1.0)["A"].tokens
     if after > before / 2:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
-from math import isfinite
+from math import isfinite, log
 from typing import Any, Literal
 
 import torch
@@ -43,6 +43,10 @@ def check_used(attempt: Callable[..., Any]) -> Verdict:
         "a loss below the last one is no gain that is left: take the difference with its sign": (
             _first(lambda losses, at, least: max(abs(one - losses[-1]) for one in losses[at:]) < least),
             _first(lambda losses, at, least: max(losses[at:]) - min(losses[at:]) < least),
+        ),
+        "losses and least are both in bits: compare them as they are": (
+            _first(lambda losses, at, least: (max(losses[at:]) - losses[-1]) * log(2) < least),
+            _first(lambda losses, at, least: (max(losses[at:]) - losses[-1]) / log(2) < least),
         ),
         "the difference is in bits, and not a share of the loss": (
             _first(lambda losses, at, least: max(losses[at:]) < losses[-1] * (1 + least))
@@ -102,21 +106,24 @@ def _filled(measure: Function, *case: Any) -> Any:
 
 LEAST = 0.02
 """Bits that are too few to count, in the notebook."""
+GONE = 0.01
+"""Bits of a handicap that may be left from half of the contexts on."""
 
 
 def check_handicap(attempt: Callable[[int], Any], losses: Losses, lengths: Sequence[int]) -> Verdict:
     """Judge ``attempt(c)``: bits that make a model worse with c characters, and what it uses twice as long.
 
-    They may not grow with context, and must be gone, 0.005 bits at most, at the longest.
+    They may not grow with context, and must be gone, ``GONE`` bits at most, from half of the longest on.
     """
     added = numbers_at(attempt, lengths, "return bits to add at each context length c")
     if isinstance(added, Verdict):
         return added
     if any(longer > shorter for shorter, longer in pairwise(added)):
         return Verdict(False, "your handicap grows with context: let it fall, or stay as it is")
-    if added[-1] > 0.005:
-        end = f"with {lengths[-1]} characters it is still {added[-1]:.3f} bits"
-        return Verdict(False, f"{end}: there the model must be as good as before, to 0.005 bits")
+    half = next(at for at, length in enumerate(lengths) if 2 * length >= lengths[-1])
+    if added[half] > GONE:
+        left = f"with {lengths[half]} characters it is still {added[half]:.3f} bits"
+        return Verdict(False, f"{left}: only the beginning gets worse, so let it fade to {GONE} bits there")
     before = solution_used(losses, lengths, LEAST)
     worse = [loss + more for loss, more in zip(losses, added, strict=True)]
     after = solution_used(worse, lengths, LEAST)
@@ -124,7 +131,7 @@ def check_handicap(attempt: Callable[[int], Any], losses: Losses, lengths: Seque
         return Verdict(
             False, f"it uses {after} characters now, and {before} before: let the handicap last longer"
         )
-    return Verdict(True, f'as good as before with all of it, it "uses" {after} characters and not {before}')
+    return Verdict(True, f'worse at the beginning alone, it "uses" {after} characters and not {before}')
 
 
 def numbers_at(attempt: Callable[[int], Any], lengths: Sequence[int], task: str) -> list[float] | Verdict:
@@ -183,6 +190,8 @@ def _cases() -> list[tuple[Losses, list[int], float]]:
         [2.8, 2.7, 2.6, 2.5, 2.52, 2.55, 2.6, 2.65],  # is worse with all of it
         [2.5, 2.5, 2.5, 2.49, 2.44, 2.37, 2.3, 2.2],  # nothing, and then much
         [2.401, 2.4, 2.402, 2.4, 2.399, 2.4, 2.401, 2.4],  # is settled from the first length on
+        [2.8, 2.6, 2.4625, 2.44, 2.43, 2.4025, 2.4, 2.4],  # passes the bound in bits, and not in nats
+        [2.6, 2.5, 2.425, 2.416, 2.412, 2.401, 2.4, 2.4],
     ]
     random = torch.Generator().manual_seed(62)
     for _ in range(20):

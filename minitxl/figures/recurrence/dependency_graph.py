@@ -6,6 +6,7 @@ from typing import Any
 
 import matplotlib as mpl
 from matplotlib.collections import LineCollection
+from matplotlib.ticker import MaxNLocator
 
 from minitxl.figures.marks import cut_lines, hide_frame, label_ends, layer_ticks, write_numbers
 from minitxl.figures.picture import Data, Picture, drawing
@@ -205,6 +206,7 @@ def effective_lengths(data: Data) -> Picture:
             axes.margins(y=0.12)  # room for these numbers
             axes.set(title=f"{title}; large mark: {marks}", xlabel=f"context, {tokens}")
         plots[0].set_ylabel(data["unit"])
+        plots[0].yaxis.set_major_locator(MaxNLocator(steps=[1, 2, 5, 10]))
         for axes in plots:
             label_ends(axes)
     alt = "; ".join(

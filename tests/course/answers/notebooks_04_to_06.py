@@ -248,6 +248,15 @@ def walk_by_formula(losses, which, lengths, r, *, stops):
     return lengths[-1]
 
 
+def walk_by_sums(losses, which, lengths, r):
+    gained = 0.0
+    for at in range(len(lengths) - 1):
+        gained += context_length.gain(losses, which, at, at + 1, r)
+        if gained < 0.01:
+            return lengths[at]
+    return lengths[-1]
+
+
 def walk_turned(losses, which, lengths, r):
     for at in range(len(lengths) - 1):
         if context_length.gain(losses, which, at, at + 1, r) >= 0.01:
@@ -536,6 +545,7 @@ ANSWERS = {
             "T is chosen once": lambda *case: context_mistakes.walk(*case, ranked_once=True),
             "no step gains 1": lambda losses, which, lengths, r: lengths[0],
             "and not from the start": walk_from_start,
+            "gains are not added up": walk_by_sums,
             "the comparison is turned round": walk_turned,
             "and not to the last": walk_to_the_last,
             "that counts all steps that gain": walk_that_counts,

@@ -96,6 +96,23 @@ def ecl_to_the_last(losses, lengths):
     )
 
 
+def ecl_added_up(losses, lengths):
+    gained = 0.0
+    for at in range(len(losses) - 1):
+        gained += 1 - np.exp(losses[at + 1] - losses[at])
+        if gained < 0.01:
+            return lengths[at]
+    return lengths[-1]
+
+
+def ecl_near_the_lowest(losses, lengths):
+    return first(losses, lengths, lambda loss: np.exp(min(losses)) >= 0.99 * np.exp(loss))
+
+
+def used_in_nats(losses, lengths, least):
+    return from_the_end([loss * np.log(2) for loss in losses], lengths, least)
+
+
 def ecl_last_step(losses, lengths):
     found = lengths[0]
     for at in range(1, len(losses)):
@@ -128,6 +145,9 @@ ANSWERS = {
             ),
             "one length too late": lambda losses, lengths: ecl_by_while(losses, lengths, late=1),
             "and not to the last": ecl_to_the_last,
+            "gains are not added up": ecl_added_up,
+            "that looks for the lowest loss": lambda losses, lengths: lengths[int(np.argmin(losses))],
+            "looks for the lowest loss: compare each": ecl_near_the_lowest,
             "begin at place 0": lambda losses, lengths: ecl_by_while(losses[1:], lengths[1:]),
             "the place in lengths": lambda losses, lengths: lengths.index(ecl_by_while(losses, lengths)),
             "later steps do not count": ecl_last_step,
@@ -261,6 +281,10 @@ ANSWERS = {
             ),
             "compares with the lowest loss": lambda losses, lengths, least: first(
                 losses, lengths, lambda loss: loss < min(losses) + least
+            ),
+            "losses and least are both in bits": used_in_nats,
+            "least are both in bits: compare them as they are": lambda losses, lengths, least: from_the_end(
+                losses, lengths, least / np.log(2)
             ),
             "not a share of the loss": lambda losses, lengths, least: from_the_end(
                 [loss / losses[-1] for loss in losses], lengths, least
