@@ -10,7 +10,6 @@ from answers.one_query import loop_by_layers, loop_by_tokens
 from page import NOTEBOOKS, Page
 from torch.utils.flop_counter import FlopCounterMode
 
-from minitxl import fast
 from minitxl.__main__ import main
 from minitxl.config import ModelConfig
 from minitxl.course.checks import batched_query, cached_layers, cached_loop, drawing, loop_tests, one_query
@@ -132,6 +131,9 @@ def check_reads(answer):
         ((599500, 1099), "interchanged"),
         ((None, 1099), "interchanged"),
         ((None, 1), "anew: the first token"),
+        ((1099, 1099), "the number with memory is right. But anew: the first token"),
+        ((599500, 599500), "the number anew is right. But with memory: the prompt once"),
+        ((599500, None), "interchanged"),
         (None, "two numbers"),
     ],
 )
@@ -386,12 +388,29 @@ def test_a_blank_model_of_the_cache_runs_on_the_readers_attention():
     assert calls
 
 
-@pytest.mark.parametrize(("around", "fastest"), [(0, [8, 12]), (2, [6, 10])])
-def test_a_token_is_timed_at_its_length_and_those_around_it(around, fastest):
-    names = {"lengths": [8, 12], "around": around, "start": [0, 0, 0], "fast": fast}
-    scope = PAGE.run("throughput-others", model=TransformerLM(TINIEST), **names)
-    stamps = [length * (length - 1) / 2 for length in range(3, 17)]  # a token at length n takes n
-    assert scope["at_lengths"](stamps) == fastest
+def test_a_token_is_timed_at_its_length_and_those_around_it():
+    model = TransformerLM(TINIEST).eval()
+    scope = PAGE.run(
+        "throughput",
+        corpus=type("Corpus", (), {"test": torch.zeros(2048, dtype=torch.int64)}),
+        device="cpu",
+        profile="quick",
+        model=model,
+    )
+    read = []
+    scope["now"] = lambda: (
+        float(sum(read)) ** 2
+    )  # the token at length n begins at (n - 1)², and takes 2 n - 1
+    model.embedding.register_forward_hook(lambda module, given, output: read.append(given[0].numel()))
+
+    def loop(model, prompt, length, mem_len):
+        for tokens in [prompt] + [prompt[:1]] * (length - 1):
+            model.embedding(tokens[None])
+
+    for length in (64, 2048):
+        read.clear()
+        assert scope["token_seconds"](loop, length) == 2 * (length - scope["around"]) + 1
+        assert sum(read) == length + scope["around"] + 1
 
 
 def test_prompts_in_one_batch_predict_what_each_predicts_alone(model):

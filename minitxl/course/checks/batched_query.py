@@ -48,6 +48,10 @@ def check_attend_batch(attempt: Callable[..., Any]) -> Verdict:
         "the scores that are not seen become 0, and e^0 is 1: they need -inf to get no weight": with_(
             masked="zero"
         ),
+        "keys or values of the filling are set to 0. A key of 0 still has the score (q + v) · r_j / √d, "
+        "and so a weight: put -inf in place of the scores": [
+            with_(masked="never", zeroed=which) for which in ("k", "v", "kv")
+        ],
         "all rows get the mask of the first: each has its own, [batch 1 1 key]": with_(masked="first"),
         "the new token is hidden: seen gets a True for it, in each row": with_(new=False),
         "the mask is returned as it was: it gets a place for the new token, and is cut as the keys are": (
@@ -100,6 +104,7 @@ def _attended(
     mem_len: int,
     *,
     masked: str = "before",
+    zeroed: str = "",
     new: bool = True,
     left: str = "cut",
     cut: str | None = "last",
@@ -119,6 +124,12 @@ def _attended(
     )
     keys, values = torch.cat([keys, k], dim=2), torch.cat([values, value], dim=2)
     longer = torch.cat([seen, seen.new_full((len(seen), 1), new)], dim=1)
+    if zeroed:
+        filling = rearrange(~longer, "batch key -> batch 1 key 1")
+        keys, values = (
+            one.masked_fill(filling, 0.0) if name in zeroed else one
+            for name, one in (("k", keys), ("v", values))
+        )
     n_key = keys.shape[2]
     nearest = r[:, r.shape[1] - n_key :]
     ordered = {"last": nearest, "first": r[:, :n_key], "turned": nearest.flip(1)}[rows]

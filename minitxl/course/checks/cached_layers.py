@@ -65,9 +65,8 @@ def check_read_cached(attempt: Callable[..., Any]) -> Verdict:
         ),
         "keys and values have changed places: attend_one takes and returns keys first": with_(swapped=True),
         "these are probabilities: return their logarithms, as model.output.log_probs does": with_(exp=True),
-        "block.attention_input is left out: a pre-norm model has a LayerNorm before its attention": with_(
-            normed=False
-        ),
+        "block.attention_input is left out: in a pre-norm model, with a norm before each part of a layer, "
+        "it is the LayerNorm before the attention": with_(normed=False),
         "the last norm is left out: log_probs of model.final_norm(x)": with_(finished=False),
         "all layers read the first layer's cache: each has its own keys and values": with_(
             own=("r", "longer")

@@ -66,6 +66,12 @@ def check_write_cached(attempt: Callable[..., Any]) -> Verdict:
             with_(shorter=1),
             with_(shorter=1, window=0),
         ),
+        "after the prompt the cache is one token too short: extend keeps the last mem_len": with_(
+            keep=lambda room, seg: room - 1
+        ),
+        "read_cached is given a mem_len that is one too small, so the cache becomes one token too short": (
+            with_(reads=1)
+        ),
         "the cache stays what it was after the prompt: read_cached returns a new one": with_(grows=False),
         "the prompt's last token is read twice: its prediction is there already, take from it": with_(
             again=True
@@ -181,6 +187,7 @@ def _write(
     keep: Callable[[int, int], int] = lambda room, seg: room,
     last: bool = True,
     shorter: int = 0,
+    reads: int = 0,
     grows: bool = True,
     again: bool = False,
     place: int = -1,
@@ -208,7 +215,7 @@ def _write(
             predicted[0], cache = read_cached(model, prompt[-1:], cache, r, room)
         while len(predicted) < length + late:
             token = predicted[-1].argmax(dim=-1, keepdim=True)
-            log_probs, longer = read_cached(model, token, cache, r, room)
+            log_probs, longer = read_cached(model, token, cache, r, room - reads)
             cache = longer if grows else cache
             predicted.append(log_probs)
     rows = torch.stack(predicted)

@@ -35,12 +35,6 @@ def likeliest_alike(one: Tensor, other: Tensor) -> bool:
     return torch.equal(one.argmax(dim=-1), other.argmax(dim=-1))
 
 
-def of_mean_size(most: float, *, squared: bool) -> Callable[[Tensor, Tensor], bool]:
-    """Return a comparison of the mean absolute, or squared, difference with ``most``."""
-    power = 2 if squared else 1
-    return lambda one, other: bool(((one - other).abs() ** power).mean() < most)
-
-
 def of_divergence(
     most: float, rule: Callable[[Tensor], Tensor], *, turned: bool
 ) -> Callable[[Tensor, Tensor], bool]:

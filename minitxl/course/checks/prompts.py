@@ -90,14 +90,16 @@ def check_reads(answer: object, *, prompt_len: int, length: int) -> Verdict:
     first, second = (None if number is Ellipsis else number for number in answer)
     if first is None and second is None:
         return Verdict.of_nothing()
-    if first == anew or second == remembering:
+    if (first, second) in ((anew, remembering), (anew, None), (None, remembering)):
         return Verdict(False, "the numbers are interchanged: first the tokens read with memory, then anew")
     if first == remembering + 1:
         return Verdict(False, "with memory, off by one: nothing has to be read after the last token is drawn")
     if first not in (None, remembering):
-        return Verdict(False, "with memory: the prompt once, and each drawn token once, but for the last")
+        why = "with memory: the prompt once, and each drawn token once, but for the last"
+        return Verdict(False, f"the number anew is right. But {why}" if second == anew else why)
     if second not in (None, anew):
-        return Verdict(False, "anew: the first token needs the prompt, the second the prompt and one more, …")
+        why = "anew: the first token needs the prompt, the second the prompt and one more, …"
+        return Verdict(False, f"the number with memory is right. But {why}" if first == remembering else why)
     if second is None:
         return Verdict.of_nothing("the number with memory is right; the other one, anew, is not there yet")
     if first is None:

@@ -48,7 +48,7 @@ def _systems(axes: Axes, data: Data) -> None:
     right_end = (right + 0.3 - begin) / (end - begin)
     for number, (key, system) in enumerate(TRAINED.items()):
         colour, line = system.colour, system.line
-        places = [place + 0.08 * (number - 2.5) for place in range(len(lengths))]
+        places = [place + 0.03 * (number - 2.5) for place in range(len(lengths))]
         if key == "lstm":  # a level, for it has no memory length: its state is carried on
             trained = systems[key]["trained"]
             axes.axhline(trained["mean"], color=colour, ls=line, lw=1.6, xmax=right_end)
@@ -67,11 +67,8 @@ def _systems(axes: Axes, data: Data) -> None:
     low = min(row["perplexity"]["mean"] for one in systems.values() for row in one["by_memory"])
     axes.set_ylim(low - 0.06 * (top - low), top + 0.08 * (top - low))
     names = {key: TRAINED[key].name + (f" ({end:,.0f})" if end > top else "") for key, end in ends.items()}
-    placed = [
-        (names[key].replace(", ", ",\n"), TRAINED[key].colour, at[key], min(end, top))
-        for key, end in ends.items()
-    ]
-    write_ends(axes, placed, at=right + 0.42, least=0.085, fontsize=9)
+    placed = [(names[key], TRAINED[key].colour, at[key], min(end, top)) for key, end in ends.items()]
+    write_ends(axes, placed, at=right + 0.42, least=0.04, fontsize=9)
     axes.text(0.98, 0.6, "small marks and thin lines:\nsingle seeds", transform=axes.transAxes, **NOTE)
     axes.set_xticks(range(len(lengths)), [f"{length:,}" for length in lengths])
     axes.set_xlim(begin, end)
@@ -93,7 +90,7 @@ def _who_is_ahead(behind: Data) -> str:
     return (
         "The LSTM leads, then Transformer-XL"
         if is_ahead
-        else "At its own learning rate, Transformer-XL\nleads the Transformers"
+        else "As trained, Transformer-XL leads the Transformers;\nof these, it alone has a rate chosen for it"
     )
 
 

@@ -48,6 +48,17 @@ def with_negative_slice(attention, x, keys, values, seen, r, mem_len):
     return output, *(one[:, :, -mem_len:] for one in longer[:2]), longer[2][:, -mem_len:]
 
 
+def with_zeros(which):
+    """The step with keys or values of 0 in place of the filling's, and no mask."""
+
+    def attend_batch(attention, x, keys, values, seen, r, mem_len):
+        token = seen[:, None, :, None]
+        keys, values = (one * token if name in which else one for name, one in (("k", keys), ("v", values)))
+        return with_a_bias(attention, x, keys, values, seen, r, mem_len, bias=nothing)
+
+    return attend_batch
+
+
 def nothing(mask):
     return torch.zeros(mask.shape)
 
@@ -61,6 +72,8 @@ ANSWERS = {
                 *case, bias=lambda mask: torch.where(mask, -torch.inf, 0.0)
             ),
             "masked after the softmax": lambda *case: with_a_bias(*case, bias=nothing, after=True),
+            "keys or values of the filling are set to 0": with_zeros("k"),
+            "A key of 0 still has the score": with_zeros("kv"),
             "all rows get the mask of the first": lambda *case: with_a_bias(
                 *case, bias=lambda mask: torch.where(mask[:1].expand_as(mask), 0.0, -torch.inf)
             ),

@@ -1,5 +1,7 @@
 """Notebook 13: a test that finds a loop whose predictions, or whose text, are others."""
 
+from functools import partial
+
 import torch
 
 from minitxl.course.checks import loop_tests
@@ -62,9 +64,35 @@ def at_once(model, prompt, length, mem_len, written, predicted, **changed):
     return same and (not how["text"] or torch.equal(right.argmax(-1), written[: len(right)]))
 
 
+def within(**tolerance):
+    return lambda *case: at_once(*case, same=partial(torch.allclose, **tolerance))
+
+
+def without(*conditions, same=close):
+    """The test without a look at the length, or at the likeliest token."""
+
+    def is_right(model, prompt, length, mem_len, written, predicted):
+        length = len(written) if "length" in conditions else length
+        text = "likeliest" not in conditions
+        return at_once(model, prompt, length, mem_len, written, predicted, same=same, text=text)
+
+    return is_right
+
+
+def mean_of(change, most):
+    return lambda one, other: abs(change(one, other)) < most
+
+
 ANSWERS = {
     loop_tests.check_is_right: {
-        "right": [step_by_step, by_a_loop_of_its_own, at_once, lambda *case: torch.tensor(at_once(*case))],
+        "right": [
+            step_by_step,
+            by_a_loop_of_its_own,
+            at_once,
+            lambda *case: torch.tensor(at_once(*case)),
+            *(within(atol=atol, **rtol) for atol in (1e-9, 1e-6, 2e-5, 1e-4) for rtol in ({}, {"rtol": 0})),
+            lambda *case: at_once(*case, same=torch.allclose),
+        ],
         "wrong": {
             "it is True for every loop": lambda *case: True,
             "it is False for every loop": lambda *case: False,
@@ -88,7 +116,20 @@ ANSWERS = {
                 model, prompt, len(written), mem_len, written, predicted
             ),
             "hand window = mem_len + 1": lambda *case: at_once(*case, window=None),
-            "the tolerance is too narrow": lambda *case: at_once(*case, same=torch.allclose),
+            "the tolerance is too narrow": within(atol=1e-13, rtol=0),
+            "and small errors are": within(atol=2e-4, rtol=0),
+            "the tolerance is too wide: right": without("likeliest", same=partial(torch.allclose, atol=2e-4)),
+            "that must be the likeliest": without("likeliest", same=partial(torch.allclose, atol=1e-6)),
+            "a loop that writes too few": without("likeliest", "length"),
+            "in which errors cancel": without(
+                "likeliest", same=mean_of(lambda one, other: (one - other).mean(), 1e-4)
+            ),
+            "compare each prediction, and": without(
+                "length", same=mean_of(lambda one, other: (one - other).mean(dim=-1).max(), 1e-5)
+            ),
+            "the mean of the absolute differences": without(
+                "likeliest", "length", same=mean_of(lambda one, other: (one - other).abs().mean(), 1e-5)
+            ),
             "the tolerance is too wide": lambda *case: at_once(
                 *case, same=lambda one, other: (one - other).abs().max() < 0.03
             ),

@@ -184,7 +184,15 @@ def loop_by_tokens(model, prompt, length, mem_len):
 def loop_by_layers(model, prompt, length, mem_len, **changed):
     """The prompt is read by a loop of its own, a layer after the other."""
     how = {"window": mem_len + 1, "norm": True, "first": max(0, len(prompt) - mem_len), "last": None}
-    how |= {"turn": 1, "grow": True, "more": False, "place": -1, "again": 0, "split": "b s (h d) -> b h s d"}
+    how |= {
+        "turn": 1,
+        "grow": True,
+        "more": False,
+        "reads": 0,
+        "place": -1,
+        "again": 0,
+        "split": "b s (h d) -> b h s d",
+    }
     how |= changed
     x, cache, r = model.embed(prompt[None]), [], cached_layers.projected_distances(model, mem_len)
     for block in model.blocks:
@@ -201,7 +209,7 @@ def loop_by_layers(model, prompt, length, mem_len, **changed):
         tokens.append(int(now.argmax()))
         predicted.append(now)
         if left or how["more"]:
-            now, longer = by_recursion(model, torch.tensor(tokens[-1:]), cache, r, mem_len)
+            now, longer = by_recursion(model, torch.tensor(tokens[-1:]), cache, r, mem_len - how["reads"])
             cache = longer if how["grow"] else cache
     return torch.tensor(tokens), torch.stack(predicted)
 
@@ -215,6 +223,12 @@ ANSWERS = {
             "the window is one too long": lambda *case: loop_by_layers(*case, window=case[3] + 2),
             "the cache is one token too short": lambda model, prompt, length, mem_len: loop_by_layers(
                 model, prompt, length, mem_len - 1
+            ),
+            "after the prompt the cache is one token too short": lambda *case: loop_by_layers(
+                *case, first=max(0, len(case[1]) - case[3] + 1)
+            ),
+            "read_cached is given a mem_len that is one too small": lambda *case: loop_by_layers(
+                *case, reads=1
             ),
             "model(…) reads 8 tokens, and the prompt has 3": by_hidden_states,
             "to write 6 tokens after a prompt of 3 the model read 33": by_the_whole_text,
