@@ -10,7 +10,7 @@
 06   reach                               loop_comparisons, one_query,
 06b  context_length,                     cached_layers, cached_loop,
      context_mistakes,                   drawing, prompts,
-     reading_contexts,                   batched_query
+     reading_contexts,                   batched_query, loop_probes
      tossing, many_draws,           14   later, rotary, rolling
      used_context, rivals,
      own_context, context_cases
