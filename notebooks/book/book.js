@@ -73,7 +73,9 @@ function enlarge(link) {
     event.preventDefault();
     const small = link.querySelector("img");
     const close = element("button", { textContent: "Close", type: "button" });
-    const large = element("img", { src: link.href, alt: small.alt });
+    const stacked = small.currentSrc.endsWith("-phone.svg");
+    const large = element("img", { src: stacked ? small.currentSrc : link.href, alt: small.alt });
+    if (stacked) large.style.width = `${2 * small.clientWidth}px`;
     const scroll = element("div", { className: "large", tabIndex: 0 }, large);
     const dialog = element("dialog", { className: "figure" }, close, scroll);
     dialog.setAttribute("aria-label", "Figure");
@@ -102,10 +104,19 @@ function offerToHideOnlyWhatIsSeen() {
   if (!seen) document.querySelectorAll(".highlight-link").forEach((offer) => offer.remove());
 }
 
+// The contents show which page is open. They alone scroll: scrollIntoView would scroll the page, too.
+function showInContents() {
+  const current = document.querySelector(".sidebar-tree .current-page");
+  const contents = current?.closest(".sidebar-scroll");
+  if (!contents) return;
+  const above = current.getBoundingClientRect().top - contents.getBoundingClientRect().top;
+  contents.scrollTop += above - contents.clientHeight / 2;
+}
+
 document.addEventListener("DOMContentLoaded", () => {
   document.querySelectorAll(".play").forEach(play);
   document.querySelectorAll("a.enlarge").forEach(enlarge);
   searchInProse();
-  document.querySelector(".sidebar-tree .current-page")?.scrollIntoView({ block: "center", behavior: "instant" });
+  showInContents();
   setTimeout(offerToHideOnlyWhatIsSeen, 100); // Sphinx marks the matches after 10 ms
 });

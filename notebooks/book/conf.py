@@ -56,6 +56,7 @@ html_js_files = ["book.js"]
 html_search_scorer = str(Path(__file__).parent / "scorer.js")
 html_math_renderer = "mathml"
 html_show_sphinx = False
+smartquotes = False  # texts quote code
 html_show_copyright = False
 
 

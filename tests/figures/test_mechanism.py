@@ -55,7 +55,7 @@ def test_marked_states_and_numbers_are_those_of_the_masks(name, stage):
         for time in range(query + 1)
     ]
     assert [mark != "unused" for mark in marks] == expected.flatten().tolist()
-    assert count[0].text == f"a reach of {farthest(expected[0]) + 1} characters"
+    assert count[0].text == f"depends on {farthest(expected[0]) + 1} characters"
 
 
 @pytest.mark.parametrize(("name", "stage"), STAGES)

@@ -160,7 +160,7 @@ def _panel(panel: Element, name: str, graph: Data) -> None:
                         anchor="middle",
                     )
         _ring(nodes, _x(query), _y(graph, n_layer), 12)
-        words = f"a reach of {len(reached[0])} characters"
+        words = f"depends on {len(reached[0])} characters"
         count = SubElement(panel, "g", {"class": f"count s{stage} c{stage}"})
         _text(count, WIDTH - 14, 22, words, fill="#000000", size=20, weight="bold", anchor="end")
 

@@ -121,7 +121,7 @@ def _bits_and_cost(axes: Axes, data: Data) -> str:
     _label(
         axes, f"{xl.name}, cached,\nattention {lengths}", sum(times) / len(times), bits, xl.ink, above=True
     )
-    ways = {"#606060": "filled: cached memory", "white": "hollow: no memory, a sliding window"}
+    ways = {"#606060": "filled: read on with memory", "white": "hollow: sliding window"}
     for fill, words in ways.items():
         axes.plot([], [], "o", color="#606060", mfc=fill, ms=8, label=words)
     axes.legend(loc="upper left", fontsize=9)
