@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from io import BytesIO, StringIO
 from pathlib import Path
-from textwrap import fill
+from textwrap import wrap
 from typing import Any
 
 import matplotlib as mpl
@@ -92,7 +92,13 @@ def panels(
 
 def fitted(words: str) -> str:
     """Return a title or a label, each line of it on as many lines as a phone's width needs."""
-    return "\n".join(fill(line, TITLE) for line in words.splitlines()) if is_narrow() else words
+    return "\n".join(map(_balanced, words.splitlines())) if is_narrow() else words
+
+
+def _balanced(line: str) -> str:
+    """Break a line into as few lines as fit, all about as long: no word is left alone."""
+    broken = [wrap(line, width, break_long_words=False) for width in range(1, TITLE + 1)]
+    return "\n".join(next(lines for lines in broken if len(lines) <= len(broken[-1])))
 
 
 def headline(figure: Figure, words: str) -> None:

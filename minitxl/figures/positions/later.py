@@ -28,8 +28,10 @@ def later_positions(data: Data) -> Picture:
             title=fitted(
                 f"Trained with memory, against without:\nbetter in every seed: {', '.join(helped) or 'none'}"
             ),
-            xlabel=f"worse  ←  with memory  →  better\n{BITS} saved by training and reading with\n"
-            f"{data['mem_len']} tokens of memory ({DOTS_AND_BAR})",
+            xlabel=fitted(
+                f"worse  ←  with memory  →  better\n{BITS} saved by training and reading with\n"
+                f"{data['mem_len']} tokens of memory ({DOTS_AND_BAR})"
+            ),
             ylabel="positions",
         )
         ends = list[End]()
@@ -109,7 +111,7 @@ def position_repairs(data: Data) -> Picture:
             axes.set_xlim(-0.2, len(lengths) - 1 + 0.85)
             labels.append((axes, ends))
         for axes, ends in labels:  # both panels have their scale by now
-            write_ends(axes, ends, at=len(lengths) - 0.8, fontsize=9)
+            write_ends(axes, ends, at=len(lengths) - 0.8, least=0.12, fontsize=9)
         _close_up(shown[0], data["systems"])
         ahead = min(data["scaled_before_xl"][f"{data['mem_len']}"]["seeds"]) > 0
         best = {min(series, key=lambda way: series[way][place]["bits"]["mean"]) for place in (1, 2)}
