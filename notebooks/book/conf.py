@@ -13,9 +13,9 @@ import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-from html import escape
-from pathlib import Path
+from functools import cache, partial
+from html import escape, unescape
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from docutils import nodes
@@ -208,21 +208,31 @@ def _large_or_stacked(for_phone: set[str], match: re.Match[str]) -> str:
     source = re.search(r'src="([^"]+)"', tag)
     if not tag.startswith("<img") or source is None:
         return tag
-    name = Path(source[1]).stem
-    if source[1].endswith(".svg") and name in for_phone:
-        narrow = source[1].removesuffix(".svg") + "-phone.svg"
-        tag = f'<picture><source media="(max-width: 46em)" srcset="{escape(narrow)}">{tag}</picture>'
+    path, words = PurePosixPath(source[1]), re.search(r'alt="([^"]+)"', tag)
+    name = path.stem if path.suffix == ".svg" else _by_words().get(unescape(words[1]) if words else "")
+    if name in for_phone:
+        narrow = escape(str(path.with_name(f"{name}-phone.svg")))
+        tag = f'<picture><source media="(max-width: 46em)" srcset="{narrow}">{tag}</picture>'
     return f'<a class="enlarge" href="{source[1]}">{tag}</a>'
 
 
+@cache
+def _by_words() -> dict[str, str]:
+    """Return the name of each stored figure by its words: notebooks draw some of them, as PNG."""
+    return {draw(_data(result)).alt: name for name, (result, draw) in ON_A_PHONE.items()}
+
+
+def _data(result: str) -> dict[str, Any]:
+    return results.read(ROOT / "figures" / f"{result}.json").data
+
+
 def draw_for_phones(app: Sphinx, error: Exception | None) -> None:
-    """Draw the stacked layout of each stored figure that the site shows."""
-    for shown in [] if error else sorted((Path(app.outdir) / "_images").glob("*.svg")):
-        if shown.stem in drawn_for_phones(app):
-            result, draw = ON_A_PHONE[shown.stem]
-            with for_phones():
-                picture = draw(results.read(ROOT / "figures" / f"{result}.json").data)
-            picture.save(shown.with_name(f"{shown.stem}-phone.svg"))
+    """Draw the stacked layout of each stored figure."""
+    for name in set() if error else drawn_for_phones(app):
+        result, draw = ON_A_PHONE[name]
+        with for_phones():
+            picture = draw(_data(result))
+        picture.save(Path(app.outdir) / "_images" / f"{name}-phone.svg")
 
 
 def copy_linked(app: Sphinx, error: Exception | None) -> None:

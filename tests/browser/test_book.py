@@ -368,6 +368,16 @@ def test_matches_can_be_hidden_where_there_are_some(index, words, offers):
     assert index.page.locator(".highlight-link").count() == offers
 
 
+@pytest.mark.parametrize("name", ["glossary", "12_evaluation_cost"])
+def test_a_page_opens_at_its_beginning_and_is_seen_in_the_contents(browser, home, name):
+    window = browser.new_context(viewport={"width": 1280, "height": 700})
+    with visiting(window, home, name) as visit:
+        assert visit.page.evaluate("scrollY") == 0
+        place = visit.page.locator(".sidebar-tree .current-page > a").bounding_box()
+        assert 0 < place["y"] < 700 - place["height"]
+    window.close()
+
+
 def test_titles_have_numbers_on_the_page_and_in_the_contents(index):
     shown = index.page.eval_on_selector_all(".sidebar-tree a", "links => links.map(link => link.textContent)")
     numbers = [name.partition("_")[0] for name in NOTEBOOKS]
@@ -427,11 +437,16 @@ def test_code_that_scrolls_on_a_phone_shows_its_scrollbar(window, home):
         assert code.evaluate("pre => getComputedStyle(pre, '::-webkit-scrollbar').height") == "8px"
 
 
-def test_a_figure_has_its_panels_stacked_on_a_phone_and_opens_large(window, home):
-    with visiting(window, home, "results") as visit:
+@pytest.mark.parametrize(
+    ("name", "picture"),
+    [("results", "img[src*='memory_and_positions']"), ("00_start_here", "picture img")],
+    ids=["results", "notebook"],
+)
+def test_a_stored_figure_has_its_panels_stacked_on_a_phone_and_opens_large(window, home, name, picture):
+    with visiting(window, home, name) as visit:
         page = visit.page
         page.set_viewport_size(PHONE)
-        image = page.locator("article img[src*='memory_and_positions']")
+        image = page.locator(f"article {picture}")
         image.scroll_into_view_if_needed()
         page.wait_for_load_state("networkidle")
         assert image.evaluate("image => image.currentSrc").endswith("memory_and_positions-phone.svg")
@@ -439,12 +454,13 @@ def test_a_figure_has_its_panels_stacked_on_a_phone_and_opens_large(window, home
         large = page.locator("dialog.figure img")
         large.evaluate("image => image.decode()")  # until it is loaded it has the width of the dialog
         assert large.bounding_box()["width"] > 1.5 * image.bounding_box()["width"]
+        assert large.get_attribute("src").endswith("memory_and_positions-phone.svg")
         page.keyboard.press("Escape")
         page.locator("dialog.figure").wait_for(state="detached")  # the page hears of the key a moment later
         assert page.evaluate("document.activeElement.classList.contains('enlarge')")
         page.set_viewport_size(DESKTOP)
         page.wait_for_load_state("networkidle")
-        assert image.evaluate("image => image.currentSrc").endswith("memory_and_positions.svg")
+        assert not image.evaluate("image => image.currentSrc").endswith("-phone.svg")
         assert visit.errors == []
 
 
