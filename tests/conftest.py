@@ -16,25 +16,28 @@ settings.load_profile("minitxl")
 
 ROOT = Path(__file__).parent.parent
 LONGEST_FIRST = (
-    "tests/browser/test_lab.py",
-    "notebooks/13_generation_and_scale.ipynb",
     "tests/browser/test_book.py",
+    "tests/browser/test_lab.py",
+    "tests/course/test_checks.py",
+    "notebooks/13_generation_and_scale.ipynb",
     "tests/training/test_distributed.py",
     "notebooks/10_training.ipynb",
-    "tests/course/test_checks.py",
-    "notebooks/00_start_here.ipynb",
+    "notebooks/06b_context_length.ipynb",
     "notebooks/11_attention_over_memory.ipynb",
+    "notebooks/00_start_here.ipynb",
+    "tests/training/test_faults.py",
+    "tests/training/test_loop.py",
+    "notebooks/06_dependency_reach.ipynb",
+    "tests/experiments/test_fingerprints.py",
+    "tests/assignments/test_wrong_solutions.py",
+    "tests/figures/test_legibility.py",
     "tests/classroom/test_round_trip.py",
     "tests/classroom/test_whole_notebooks.py",
-    "tests/assignments/test_wrong_solutions.py",
-    "tests/experiments/test_fingerprints.py",
-    "notebooks/06b_context_length.ipynb",
-    "tests/training/test_loop.py",
     "tests/commands/test_main.py",
+    "tests/course/test_dashboard.py",
     "tests/course/test_solutions.py",
     "notebooks/14_what_came_after.ipynb",
     "notebooks/05_absolute_positions_break.ipynb",
-    "notebooks/06_dependency_reach.ipynb",
 )
 """Files that take longest, the longest first, so that no processor is left with one of them at the end."""
 
