@@ -192,6 +192,8 @@ def check_recl(attempt: Callable[..., Any]) -> Verdict:
             mistake(baseline_kept=True, ranked_once=True),
             mistake(rivals_kept=True),
         ],
+        "the baseline is the smallest loss so far: b(c, t) is the smallest with the c of the step, "
+        "and rises where the losses do": mistake(best_so_far=True),
         "the first step goes from the shortest length: begin at place 0": mistake(begin=1),
         "a step that gains just 0.01 is walked: stop where the gain is less, < 0.01 and not <= 0.01": mistake(
             strict=True
@@ -219,6 +221,7 @@ def check_recl(attempt: Callable[..., Any]) -> Verdict:
     }
     names = ("losses", "which", "lengths", "r")
     cases = [*context_cases.falling_groups(60), *context_cases.threshold_groups()]
+    cases.append(context_cases.group_that_recovers())
     if at_the_end := _beyond_the_end(attempt, cases):
         return Verdict(False, at_the_end)
     return judge(attempt, reference=recl, cases=cases, mistakes=mistakes, names=names)

@@ -128,6 +128,7 @@ def walk(
     counted: bool = False,
     baseline_kept: bool = False,
     rivals_kept: bool = False,
+    best_so_far: bool = False,
     strict: bool = False,
     begin: int = 0,
 ) -> int:
@@ -137,6 +138,8 @@ def walk(
         first_losses[which] = losses[which]
         losses = first_losses
     best = losses[which] if own else reduce(losses, "system context target -> context target", "min")
+    if best_so_far:
+        best = best.cummin(dim=0).values
     number = best.shape[1] if everything else max(1, round(r * best.shape[1]))
     stops: list[int] = []
     gaining, total = 0, 0.0

@@ -231,6 +231,17 @@ def walk_beside_the_first(losses, which, lengths, r):
     return lengths[-1]
 
 
+def walk_beside_the_best_so_far(losses, which, lengths, r):
+    best = losses[:, 0].amin(0)
+    for at in range(len(lengths) - 1):
+        best = torch.minimum(best, losses[:, at].amin(0))
+        hardest = best.topk(max(1, round(r * len(best)))).indices
+        before, after = (torch.minimum(best, losses[which, c])[hardest].mean() for c in (at, at + 1))
+        if 1 - (after - before).exp() < 0.01:
+            return lengths[at]
+    return lengths[-1]
+
+
 def walk_above_the_threshold(losses, which, lengths, r):
     at = 0
     while at + 1 < len(lengths) and context_length.gain(losses, which, at, at + 1, r) > 0.01:
@@ -550,6 +561,7 @@ ANSWERS = {
             "and not to the last": walk_to_the_last,
             "that counts all steps that gain": walk_that_counts,
             "the baseline is kept from the shortest context": walk_beside_the_first,
+            "the baseline is the smallest loss so far": walk_beside_the_best_so_far,
             "a step that gains just 0.01 is walked": walk_above_the_threshold,
             "a step that gains just 0.01 is walked: stop": lambda *case: walk_by_formula(
                 *case, stops=lambda before, after: (before - after) / before <= 0.01
