@@ -81,8 +81,8 @@ def check_generate(attempt: Callable[..., Tensor]) -> Verdict:
         if longest > mem_len:
             return Verdict(
                 False,
-                f"the text is right, but the memory grows to {longest} tokens with mem_len = {mem_len}, so "
-                "that each token costs more than the one before: keep the last mem_len",
+                f"the text is right, but memory comes to hold {longest} tokens with mem_len = {mem_len}: the "
+                "window hides what is too much, and it costs time and room. Keep the last mem_len",
             )
         if read == enough + 1:
             return Verdict(

@@ -9,6 +9,8 @@ from torch import Tensor
 
 from minitxl.model import TransformerLM
 
+OUTPUT_BIAS = "output.tables.0.bias"
+
 
 def of_largest(sign: int, rule: Callable[[Tensor], Tensor]) -> Callable[[Tensor, Tensor], bool]:
     """Return a comparison of differences with their sign, or, where that is 0, of their absolute values."""
@@ -28,6 +30,11 @@ def of_probabilities(atol: float) -> Callable[[Tensor, Tensor], bool]:
 def of_means(atol: float) -> Callable[[Tensor, Tensor], bool]:
     """Return a comparison of the means of all numbers."""
     return lambda one, other: torch.allclose(one.mean(), other.mean(), atol=atol)
+
+
+def of_mean_distance(most: float) -> Callable[[Tensor, Tensor], bool]:
+    """Return a comparison of the mean absolute difference of all numbers with ``most``."""
+    return lambda one, other: bool((one - other).abs().mean() < most)
 
 
 def likeliest_alike(one: Tensor, other: Tensor) -> bool:
@@ -55,11 +62,20 @@ def read_whole(model: TransformerLM, text: Tensor, window: int | None) -> Tensor
 
 
 @cache
-def reading_each_once(model: TransformerLM) -> Callable[[TransformerLM, Tensor, int | None], Tensor]:
-    """Return ``read_whole`` of this model, which reads each text once for each window."""
+def reading_each_once(*models: TransformerLM) -> Callable[[TransformerLM, Tensor, int | None], Tensor]:
+    """Return ``read_whole`` of these models and copies of them, which reads each text once for each window.
+
+    The models are told apart by the first bias of their output layers.
+    """
+    by_bias = {first_bias(model): model for model in models}
 
     @cache
-    def read(text: tuple[int, ...], window: int | None) -> Tensor:
-        return read_whole(model, torch.tensor(text), window)
+    def read(bias: float, text: tuple[int, ...], window: int | None) -> Tensor:
+        return read_whole(by_bias[bias], torch.tensor(text), window)
 
-    return lambda same_model, text, window: read(tuple(text.tolist()), window)
+    return lambda model, text, window: read(first_bias(model), tuple(text.tolist()), window)
+
+
+def first_bias(model: TransformerLM) -> float:
+    """Return the bias of the first token in the output layer."""
+    return model.get_parameter(OUTPUT_BIAS)[0].item()

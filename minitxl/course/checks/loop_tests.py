@@ -43,7 +43,7 @@ def solution_is_right(
 def check_is_right(attempt: Callable[..., Any]) -> Verdict:
     """Check ``attempt(model, prompt, length, mem_len, written, predicted)``: True for a right loop."""
     cases = _cases()
-    compared = partial(_compared, read=comparisons.reading_each_once(cases[0][0]))
+    compared = partial(_compared, read=comparisons.reading_each_once(cases[0][0], cases[-1][0]))
     mistakes: dict[str, Function | Sequence[Function]] = {
         "it is True for every loop: it must be False where one prediction is another": lambda *case: True,
         "it is False for every loop, though some are right. The first token written is predicted at the "
@@ -83,7 +83,10 @@ def check_is_right(attempt: Callable[..., Any]) -> Verdict:
             for counted in (True, False)
             for likeliest in (True, False)
         ],
-        probes.EXPONENTIAL: [compared(same=comparisons.of_probabilities(atol)) for atol in (1e-4, 1e-5)],
+        probes.EXPONENTIAL: [
+            compared(same=comparisons.of_probabilities(atol)) for atol in (1e-4, 1e-5, 1e-6, 1e-8)
+        ],
+        probes.DILUTED: [compared(same=comparisons.of_mean_distance(most)) for most in (1e-5, 1e-6)],
         probes.CANCELS: (
             compared(same=lambda one, other: torch.allclose(one.mean(), other.mean())),
             compared(same=lambda one, other: bool((one.mean() - other.mean()).abs() < 1e-6)),
@@ -261,4 +264,26 @@ def _cases() -> list[tuple[TransformerLM, Tensor, int, int, Tensor, Tensor]]:
         least, next_least = predicted.topk(2, largest=False).indices.unbind(dim=-1)
         step = torch.zeros_like(predicted).scatter(-1, least[:, None], -0.2)
         cases.append((*given, written, predicted + step.scatter(-1, next_least[:, None], 0.2)))
-    return cases
+    return [*cases, _one_of_many(model), _very_unlikely(model)]
+
+
+def _one_of_many(model: TransformerLM) -> tuple[TransformerLM, Tensor, int, int, Tensor, Tensor]:
+    """Return a long text of which one number is predicted otherwise, by little: a mean hardly shows it."""
+    given = model, torch.arange(6), 40, 11
+    written, predicted = watched(solution_generate, *given)
+    predicted[20, predicted[20].topk(2).indices[1]] -= 2e-4
+    return *given, written, predicted
+
+
+def _very_unlikely(model: TransformerLM) -> tuple[TransformerLM, Tensor, int, int, Tensor, Tensor]:
+    """Return a text before which one token is always very unlikely, and predicted otherwise by 1 nat.
+
+    No tolerance shows that in its probability.
+    """
+    sharp = deepcopy(model)
+    with torch.no_grad():
+        sharp.get_parameter(comparisons.OUTPUT_BIAS)[0] -= 40
+    given = sharp, torch.arange(1, 7), 5, 11
+    written, predicted = watched(solution_generate, *given)
+    predicted[:, 0] -= 1
+    return *given, written, predicted

@@ -362,7 +362,7 @@ ANSWERS = {
             ),
             "replaced by the states": lambda *case: written(*case, replaced=True),
             "nothing is remembered": lambda *case: written(*case, remember=False),
-            "the memory grows to 10 tokens with mem_len = 4": lambda *case: written(*case, cut=False),
+            "memory comes to hold 10 tokens with mem_len = 4": lambda *case: written(*case, cut=False),
             "after the first position": lambda *case: written(*case, last=False),
             "the prompt's last token is read twice": with_the_last_of_the_prompt_again,
             "the loop draws at random": drawn_at_random,
