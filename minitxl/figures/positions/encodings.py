@@ -121,7 +121,7 @@ def by_place(data: Data) -> Picture:
             if system is None:
                 colour, line = (colour, "D--") if colour else next(others)
                 look = {"color": colour, "marker": line[0], "ls": line[1:]}
-            axes.plot(places, curve, **look, label=name)
+            axes.plot(places, curve, **look, label=name, clip_on=False)
             ends = f"{written(curve[0])} at {places[0]}, {written(curve[-1])} at {places[-1]}"
             alt.append(f"{name} {ends}".lstrip())
         for name, level in data.get("levels", {}).items():

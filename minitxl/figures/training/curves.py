@@ -27,7 +27,7 @@ def learning(curves: Data, *, steps: int, unit: str = BITS) -> Picture:
         axes = figure.subplots()
         for name, curve in curves.items():
             system = ONE_CHANGE_APART[name]
-            axes.plot(curve["step"], curve["bits"], **system.look(), label=system.name)
+            axes.plot(curve["step"], curve["bits"], **system.look(), label=system.name, clip_on=False)
         axes.set(xlabel="training step", ylabel=f"training {unit}", xlim=(0, steps))
         axes.legend(loc="upper right")
     last = ", ".join(
