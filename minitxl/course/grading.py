@@ -33,11 +33,21 @@ def call(attempt: Callable[..., Any], *case: Any) -> Any:
 
 
 @dataclass(frozen=True)
+class Shown:
+    """An argument that a trial's probe makes for the attempt, as messages show it."""
+
+    text: str
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True)
 class Trial:
     """The reference and the cases that a graded function is compared with.
 
-    ``mistakes`` are wrong solutions by the sentence that helps who wrote one, ``where`` says where
-    to look when none of them fits. ``probe(attempt, *case)`` gives what is compared, by default
+    ``mistakes`` are wrong solutions, one or several, by the sentence that helps who wrote one, ``where``
+    says where to look when none of them fits. ``probe(attempt, *case)`` gives what is compared, by default
     what the attempt returns. ``groups`` names what each case is about: the cases of one name are
     worth one share of the points. ``hidden`` keeps the cases' numbers from the attempt, which then
     computes with others of the same shapes: for functions that must be operations on tensors.
@@ -47,7 +57,7 @@ class Trial:
 
     reference: Callable[..., Any]
     cases: Sequence[tuple[Any, ...]]
-    mistakes: Mapping[str, Callable[..., Any]]
+    mistakes: Mapping[str, Callable[..., Any] | Sequence[Callable[..., Any]]]
     where: str
     probe: Callable[..., Any] = call
     groups: Sequence[str] = ()
@@ -57,7 +67,10 @@ class Trial:
 
     def judge(self, attempt: Callable[..., Any]) -> Verdict:
         """Compare an attempt with the reference; a tensor it was given must stay as it was."""
-        mistakes = {why: partial(self.probe, mistake) for why, mistake in self.mistakes.items()}
+        mistakes = {
+            why: [partial(self.probe, one) for one in ([wrong] if callable(wrong) else wrong)]
+            for why, wrong in self.mistakes.items()
+        }
         verdict = judge(
             partial(self.probe, attempt),
             reference=partial(self.probe, self.reference),

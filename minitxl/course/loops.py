@@ -10,17 +10,23 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from minitxl.course.verdicts import Verdict
 
+SELECTS = {"gather", "index", "index_select", "take", "embedding", "masked_select", "mm", "bmm"}
+"""Operations that pick numbers by a table of places: of indices, or a matrix of ones and zeros."""
+WRITES = {"index_put", "scatter", "scatter_add", "index_add", "index_copy", "put", "masked_scatter"}
+"""Operations that write numbers to the places in a table; one number for all places moves none."""
+
 
 class Steps(TorchDispatchMode):
-    """Counts tensor operations, and the lines of Python that run in the file of ``function``.
+    """Counts tensors that operations make, and the lines of Python that run in the file of ``function``.
 
-    A loop on one line counts anew in each round. ``shapes`` holds the shape of each slice.
+    A loop on one line counts anew in each round, and an operation counts once for each piece that it cuts.
+    ``shapes`` holds the shape of each slice, ``tables`` counts operations that move numbers by a table.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.file = getattr(getattr(function, "__code__", None), "co_filename", None)
-        self.steps, self.shapes = 0, list[tuple[int, ...]]()
+        self.steps, self.tables, self.shapes = 0, 0, list[tuple[int, ...]]()
 
     def __enter__(self) -> "Steps":
         self.before = sys.gettrace()
@@ -41,10 +47,18 @@ class Steps(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
         result = func(*args, **(kwargs or {}))
-        self.steps += 1
+        self.steps += len(result) if isinstance(result, tuple | list) else 1
+        self.tables += _moves_by_table(func.overloadpacket.__name__.rstrip("_"), args)
         if func.__name__.startswith("slice") and isinstance(result, Tensor):
             self.shapes.append(tuple(result.shape))
         return result
+
+
+def _moves_by_table(operation: str, args: tuple[Any, ...]) -> bool:
+    if operation in SELECTS:
+        return True
+    numbers = [one for one in args[1:] if isinstance(one, Tensor) and one.is_floating_point()]
+    return operation in WRITES and any(one.numel() > 1 for one in numbers)
 
 
 def without_loop(

@@ -85,6 +85,29 @@ def test_weights_by_the_logarithm_of_their_sum_are_right_too(function):
     assert all(not wrong for wrong, _ in shares(function, f"{found}.softmax(dim=-1)", f"({rows}).exp()"))
 
 
+FILTERED = '(ranked / T).masked_fill(rank >= k, float("-inf")).softmax(dim=-1)'
+BEFORE = "probs.cumsum(dim=-1) - probs"
+LIKELY = {
+    "sums moved on by one": [(BEFORE, "probs.cumsum(dim=-1).roll(1, -1) * (rank > 0)")],
+    "a product with ones": [(BEFORE, "probs @ torch.ones(len(rank), len(rank)).triu(1)")],
+    "float64": [("(ranked / T)", "(ranked.double() / T)"), ("return ", "kept = kept.float()\n    return ")],
+    "softmax of all": [
+        (FILTERED, "(ranked / T).softmax(dim=-1) * (rank < k)"),
+        ("    before", "    probs = probs / probs.sum(dim=-1, keepdim=True)\n    before"),
+    ],
+    "powers of e": [
+        (FILTERED, "((ranked - ranked[:, :1]) / T).exp() * (rank < k)"),
+        ("    before", "    probs = probs / probs.sum(dim=-1, keepdim=True)\n    before"),
+    ],
+}
+"""Other ways to what is left of the probabilities, and to the sum of those before a token."""
+
+
+@pytest.mark.parametrize("way", LIKELY)
+def test_a_sum_that_is_exactly_p_is_so_in_any_right_way(way):
+    assert all(not wrong for wrong, _ in shares("6/likely", *LIKELY[way]))
+
+
 # One query
 
 QUERIES = {

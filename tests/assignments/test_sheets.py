@@ -1,5 +1,6 @@
 """What holds for every assignment: its form, its points, its reference, and what students are given of it."""
 
+import inspect
 import re
 from copy import deepcopy
 
@@ -90,6 +91,17 @@ def test_random_cases_differ_from_seed_to_seed_and_have_six_named_mistakes(sheet
     assert repr(one.cases) != repr(other.cases)
     assert repr(one.cases) == repr(sheet.trial(test)[1](1).cases)
     assert len(one.mistakes) >= 6
+
+
+@every_graded_function
+def test_a_message_names_the_arguments_as_the_sheet_does(sheet, test):
+    def raising(*case):
+        raise KeyError("lost")
+
+    attempt, trial = sheet.trial(test)
+    call = trial(0).judge(raising).message.partition(", it raised")[0]
+    known = list(inspect.signature(sheet.handed_in()[attempt]).parameters)
+    assert re.findall(r"(?:^called with|,) (\w+) = ", call) == known
 
 
 @every_graded_function

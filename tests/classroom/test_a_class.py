@@ -425,6 +425,7 @@ def test_feedback_has_a_page_a_student_with_functions_reasons_and_parts_of_point
     assert "✗ not yet: three beginnings" in page
     assert "The cost of a step is missing &amp; needed." in page
     assert "Handed in late: 3 points less." in page
+    assert "for which arguments\n(any of the sizes that are named above" in page
     assert "<b>20.5 of 30 points</b>" in page
     for test in verdicts.assignment.tests:
         assert f"<code>{test['cell'].removesuffix('-test')}</code>" in page

@@ -37,7 +37,10 @@ def _which(assignment: Assignment) -> str:
     """Return what an objection should say."""
     if not assignment.solutions:
         return "which part it is, and where your notebook has what the rubric asks for."
-    return "which function it is, for which arguments,\nwhat it returns, and what you think is right."
+    return (
+        "which function it is, for which arguments\n(any of the sizes that are named above: the marking's "
+        "own numbers are random),\nwhat it returns, and what you think is right."
+    )
 
 
 def _functions(record: dict[str, Any], mark: dict[str, Any]) -> str:

@@ -10,10 +10,13 @@ from typing import Any
 from minitxl.course.grading import NumbersTrial
 
 REACHING = re.compile(
-    r"/proc|_getframe|f_back|f_locals|gc\.get_|sqlite|gradebook|ctypes|subprocess|sys\.modules"
-    r"|meta_path|__builtins__|set_custom_exc|input_transformers|NBGRADER|torch\.\w+ *=[^=]"
+    r"/proc|_getframe|\bf_back|\bf_locals|gc\.get_|sqlite|gradebook|ctypes|subprocess|sys\.modules"
+    r"|meta_path|__builtins__|set_custom_exc|input_transformers|NBGRADER"
     r"|\bos\.(?:kill|_exit|abort|fork|write|dup|pipe|exec|spawn|system|popen|open)|fdopen|\.fileno\("
-    r"|multiprocessing|threading|_thread\b|\bsignal\.|\bsocket\b|sys\.__std|\bsleep\("
+    r"|multiprocessing|threading|_thread\b|import (?:\w+, *)*signal\b|from signal|\bsignal\.(?:alarm|SIG)"
+    r"|\bsocket\b|sys\.__std|\bsleep\(|setattr\(torch"
+    r"|(?:^|;|^\s*(?:if|else|try|for|while|with|except|finally)\b.*:)\s*torch(?:\.\w+)+ *=[^=]",
+    re.MULTILINE,
 )
 """Code that reaches for what is not a function's own: other processes, channels, clocks, the course."""
 COMMON = 0.1
@@ -25,7 +28,7 @@ LONG = 1500
 def reaching(code: Mapping[str, str]) -> list[str]:
     """Return the places in a submission's code that reach for what is not its own."""
     found = ((name, REACHING.search(source)) for name, source in code.items())
-    return [f"{name}: {match[0]}" for name, match in found if match]
+    return [f"{name}: {match[0].strip()}" for name, match in found if match]
 
 
 def of_another(numbers: Any, owner: str, trial: NumbersTrial, everyone: Iterable[str]) -> str | None:

@@ -37,6 +37,11 @@ WRONG = {
     "the padding is seen": ("seen", "j < lengths[:, None]", "j < torch.full_like(lengths, key)[:, None]"),
     "causal makes no difference": ("seen", "real & past if causal else real", "real"),
     "causal even where it is not asked for": ("seen", "real & past if causal else real", "real & past"),
+    "all queries have the mask of the first: each": (
+        "seen",
+        "real & past if causal else real",
+        "(real & past if causal else real)[:, :1].expand(-1, query, -1)",
+    ),
     # attend
     "√d_head is missing": ("attend", "scores / sqrt(q.shape[-1])", "scores"),
     "divided by d_head": ("attend", "sqrt(q.shape[-1])", "q.shape[-1]"),
@@ -59,6 +64,11 @@ WRONG = {
         "attend",
         ("    scores =", "    q /= sqrt(q.shape[-1])\n    scores ="),
         (" / sqrt(q.shape[-1])).", ")."),
+    ),
+    "all queries have the mask of the first: seen": (
+        "attend",
+        "    scores =",
+        "    seen = seen[:, :1]\n    scores =",
     ),
     # layer
     "the queries come from the context here": ("layer", 'x @ W["q"]', 'source @ W["q"]'),

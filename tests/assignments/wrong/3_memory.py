@@ -100,6 +100,8 @@ WRONG = {
     ),
     "√d_head is missing": ("look", "scores / sqrt(q.shape[-1])", "scores"),
     "root of all heads' width": ("look", "sqrt(q.shape[-1])", 'sqrt(W["q"].shape[1])'),
+    "divided by √(d_model / n_head)": ("look", "sqrt(q.shape[-1])", "sqrt(x.shape[2] / n_head)"),
+    "all queries have the mask of the last": ("look", "    scores =", "    seen = seen[-1:]\n    scores ="),
     # weigh
     "a score of 0 is not hidden": (
         "weigh",

@@ -39,6 +39,7 @@ WRONG = {
         "return (i - j).clamp(0, farthest).T",
     ),
     "you returned the shape [": ("rows", ROWS + "return torch.zeros(query, query, dtype=torch.int64)"),
+    "the clamp is off by one": ("rows", "min(k, clamp_len)", "min(k, clamp_len - 1)"),
     # scores
     "right, but not efficient: it builds a vector for each pair. Let q meet": (
         "scores",
@@ -200,6 +201,11 @@ WRONG = {
         "z.reshape(x.shape[0], query, -1)",
     ),
     "W_o is missing": ("layer", ' @ W["o"]', ""),
+    "all queries have the mask of the last": (
+        "layer",
+        "    weights =",
+        "    seen = seen[-1:]\n    weights =",
+    ),
     # numbers
     "the heads share the tables": ("numbers", "2 * (2 * k + 1) * d_head", "8 * 2 * (2 * k + 1) * d_head"),
     "there is a table for keys and one for values": (

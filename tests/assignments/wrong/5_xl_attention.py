@@ -41,6 +41,7 @@ WRONG = {
         'rearrange(R @ W_kR, "dist (head dim) -> head dist dim", head=n_head)',
         "(R @ W_kR).reshape(n_head, key, -1)",
     ),
+    "the clamp is off by one": ("keys", "max=clamp_len", "max=clamp_len + 1"),
     # terms
     "u and v have changed places: u meets": (
         "terms",
@@ -165,6 +166,7 @@ WRONG = {
         TO_DISTANCES
         + '    shifted = einsum(q + v[:, None], r[:, far], "b h q dim, h q key dim -> b h q key")\n',
     ),
+    "divided by √(d_model / n_head)": ("layer", "sqrt(dim)", "sqrt(x.shape[2] / n_head)"),
     # numbers
     "there are five matrices": ("numbers", '5 * mine["d_model"]', '4 * mine["d_model"]'),
     "u and v are learned too": ("numbers", ' + 2 * mine["d_model"]', ""),

@@ -44,6 +44,11 @@ WRONG = {
         ("min(attention_len, time)", "attention_len"),
         ("-(-(time - tokens)", "-(-max(0, time - tokens)"),
     ),
+    "rounded to the nearest": (
+        "sliding",
+        "-(-(time - tokens) // stride)",
+        "round((time - tokens) / stride)",
+    ),
     # cached
     "counted once, without its addition": ("cached", "return n_layer", "return 2 * n_layer"),
     "memory is full from the start": ("cached", "min(mem_len, read)", "mem_len"),
@@ -150,6 +155,7 @@ WRONG = {
         ("before >= p,", "(before >= p) | (rank >= k),"),
     ),
     "the token that crosses top p": ("likely", "probs.cumsum(dim=-1) - probs", "probs.cumsum(dim=-1)"),
+    "it stays where they have less": ("likely", "before >= p", "before > p"),
     "not the probability of each": ("likely", "before >= p", "probs < 1 - p"),
     "what stays must sum to 1": ("likely", "    kept = kept / kept.sum(dim=-1, keepdim=True)\n", ""),
     "stand in sorted order": ("likely", "torch.zeros_like(kept).scatter(-1, order, kept)", "kept"),
@@ -203,6 +209,16 @@ WRONG = {
         (ENDS, "if len(written) == length:"),
     ),
     "the prompt stands in the result": ("write", "return torch.stack(written, dim=1)", f"return {TEXT}"),
+    "which writes nothing but stop": (
+        "write",
+        "torch.zeros(len(prompt), dtype=torch.bool)",
+        "(prompt == stop).any(dim=1)",
+    ),
+    "ends a row here after its first token": (
+        "write",
+        "ended | (token",
+        "(prompt == stop).any(dim=1) | ended | (token",
+    ),
     # numbers
     "keys and values, so two": ("numbers", '2 * mine["n_layer"]', 'mine["n_layer"]'),
     "every layer keeps its own": ("numbers", '2 * mine["n_layer"]', "2"),
