@@ -6,7 +6,7 @@ import struct
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from stat import S_IFMT, S_ISLNK
@@ -26,18 +26,33 @@ Member = tuple[str, Iterator[bytes]]
 """Name of a file in an archive, and its bytes, block by block."""
 
 
-def members(path: Path) -> Iterator[Member]:
+def members(path: Path, *, leave_out: Collection[str] = ()) -> Iterator[Member]:
     """Yield the files of a zip or tar.gz archive in turn, in the archive's order, block by block.
 
     Each is closed before the next is opened, and nothing is written. A file that is no
-    archive is its own only member.
+    archive is its own only member. Members of a zip file that ``leave_out`` names are passed over.
 
     Raises:
         ValueError: for an archive that is damaged or encrypted, for one that holds far more than its
             size lets expect, and for members that lie outside its folder.
     """
-    readers: dict[str, Callable[[Path], Iterator[Member]]] = {".zip": _zip, ".gz": _tar}
-    return readers.get(path.suffix, _plain)(path)
+    if path.suffix == ".zip":
+        return _zip(path, leave_out)
+    return _tar(path) if path.suffix == ".gz" else _plain(path)
+
+
+def outsiders(path: Path) -> list[str]:
+    """Return the names of a zip file's members that are links or lie outside its folder."""
+    with _Blocks(path).errors_named(), zipfile.ZipFile(path) as archive:
+        return [
+            member.filename
+            for member in archive.infolist()
+            if _is_outsider(member.filename, is_link=_is_link(member))
+        ]
+
+
+def _is_link(member: zipfile.ZipInfo) -> bool:
+    return S_ISLNK(S_IFMT(member.external_attr >> 16))
 
 
 class _Blocks:
@@ -79,12 +94,13 @@ def _plain(path: Path) -> Iterator[Member]:
         yield path.name, _Blocks(path).blocks(file.read)
 
 
-def _zip(path: Path) -> Iterator[Member]:
+def _zip(path: Path, leave_out: Collection[str]) -> Iterator[Member]:
     content = _Blocks(path)
     with content.errors_named(), zipfile.ZipFile(path) as archive:
         for member in archive.infolist():
-            mode = member.external_attr >> 16
-            _refuse_outsider(path, member.filename, is_link=S_ISLNK(S_IFMT(mode)))
+            if member.filename in leave_out:
+                continue
+            _refuse_outsider(path, member.filename, is_link=_is_link(member))
             if not member.is_dir():
                 with archive.open(member) as file:
                     yield member.filename, content.blocks(file.read)
@@ -101,7 +117,11 @@ def _tar(path: Path) -> Iterator[Member]:
 
 
 def _refuse_outsider(path: Path, name: str, *, is_link: bool) -> None:
+    if _is_outsider(name, is_link=is_link):
+        raise _RefusedError(f"{path.name} must hold plain files inside its own folder, got {name}")
+
+
+def _is_outsider(name: str, *, is_link: bool) -> bool:
     first, *deeper = re.split(r"[/\\]", name)
     is_drive = re.match(r"[A-Za-z]:", first)  # of Windows; a time such as 10:00 in a folder's name is none
-    if is_link or not first or is_drive or ".." in (first, *deeper):
-        raise _RefusedError(f"{path.name} must hold plain files inside its own folder, got {name}")
+    return is_link or not first or bool(is_drive) or ".." in (first, *deeper)

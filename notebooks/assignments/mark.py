@@ -1,8 +1,9 @@
 """Mark what was handed in, and write the feedback.
 
-    python notebooks/assignments/mark.py FOLDER              all assignments
-    python notebooks/assignments/mark.py FOLDER 3            these
-    python notebooks/assignments/mark.py FOLDER --feedback   a page for each student
+    python notebooks/assignments/mark.py FOLDER                   all assignments
+    python notebooks/assignments/mark.py FOLDER 3                 these
+    python notebooks/assignments/mark.py FOLDER 3 --student ada   after an appeal: Ada's again
+    python notebooks/assignments/mark.py FOLDER --feedback        a page for each student
 
 What was marked before and has not changed is left alone, so an interrupted run goes on where it was.
 """
@@ -35,7 +36,7 @@ def names_of(course: Course, asked: list[str]) -> list[str]:
     return found
 
 
-def mark(course: Course, name: str, again: bool) -> Marked:
+def mark(course: Course, name: str, again: bool | list[str]) -> Marked:
     """Mark one assignment with a bar, and print its tables."""
     with tqdm(desc=name, unit="student", leave=False) as bar:
 
@@ -72,6 +73,13 @@ def main() -> None:
     parser.add_argument("names", nargs="*", help="beginnings of the assignments' names; none means all")
     parser.add_argument("--feedback", action="store_true", help="write a page for each student, mark nothing")
     parser.add_argument("--again", action="store_true", help="mark all again, with other random cases")
+    parser.add_argument(
+        "--student",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="mark this student again; may be given several times",
+    )
     parser.add_argument("--processes", type=int, default=os.cpu_count(), help="students at a time")
     parser.add_argument(
         "--isolation", choices=["bubblewrap", "container", "none"], help="the strongest if left out"
@@ -89,7 +97,7 @@ def main() -> None:
         if words := warning(isolation):
             print(words, file=sys.stderr)
         for name in names:
-            mark(course, name, asked.again)
+            mark(course, name, asked.again or asked.student)
     except ValueError as error:
         sys.exit(str(error))
     except KeyboardInterrupt:

@@ -31,8 +31,8 @@ def notebooks_in(text: str) -> set[str]:
 
 
 def treated_in(together: str) -> set[str]:
-    """Return the notebooks of a meeting: neither minutes nor a question of the quiz are any."""
-    return notebooks_in(re.sub(r"\(\d+\)|question \d+", "", together))
+    """Return the notebooks of a meeting: minutes are none."""
+    return notebooks_in(re.sub(r"\(\d+\)", "", together))
 
 
 # Lesson plans
@@ -87,6 +87,19 @@ def test_in_ten_meetings_each_takes_eighty_minutes():
         assert sum(minutes) == (80 if meeting.isdigit() else 0), meeting
 
 
+def test_both_plans_have_time_for_the_quiz_in_the_first_and_the_last_meeting_and_none_spoils_it():
+    first, *between, last, _ = [together for _, _, together, _ in table(GUIDE, "meeting")]
+    assert first.startswith("the quiz (15); ")
+    assert "the quiz again (15)" in last
+    assert not [together for together in between if "quiz" in together]
+    (short,) = re.findall(r"\*\*50 minutes, fourteen meetings\*\*.*?\n\n", GUIDE, re.DOTALL)
+    rhythm, rest = short.split("With the meeting on 03")
+    minutes = [int(number) for number in re.findall(r"\((\d+)\)", rhythm)]
+    assert (sum(minutes), minutes[2]) == (50, 15)
+    words = " ".join(rest.split())
+    assert "meeting on 00, and at the end of the one on 13, the quiz takes the place of the piece" in words
+
+
 def test_in_the_plan_of_fourteen_meetings_nothing_is_due_before_what_it_needs():
     every = [f"{number:02}" for number in range(14)]
     rows = table(GUIDE, "assignment | due when the meeting begins on")
@@ -124,6 +137,12 @@ def test_the_right_answer_is_not_told_by_its_length():
         places["longest"] += right > max(lengths)
         places["shortest"] += right < min(lengths)
     assert max(places.values()) <= 5, places
+
+
+def test_a_question_says_what_its_letters_stand_for():
+    for number, question in re.findall(r"^(\d+)\. (.*)", GUIDE, re.MULTILINE):
+        for letter in {*re.findall(r"`[a-z] \+ ([A-Z])`", question)}:
+            assert re.search(rf"of `{letter}` ", question), number
 
 
 def test_the_questions_can_be_copied_without_the_key():

@@ -161,3 +161,15 @@ def test_no_solution_hidden_test_or_answer_is_handed_out(sheet):
             assert "raise NotImplementedError" in now or now == "*Your answer*"
         else:
             assert re.fullmatch(r"(# .*\n?)+", now)
+
+
+def test_a_question_defines_the_attention_length_that_its_rubric_counts_with():
+    (sheet,) = (one for one in ALL if one.stem == "6_evaluation_and_generation")
+    question, rubric = (sheet.cells[name].source for name in ("written-text", "written"))
+    n_layer, attention_len = 12, 3800
+    assert f"{n_layer} layers" in question
+    assert f"attention length {attention_len:,}" in question
+    words = " ".join(question.split())
+    assert "keys that one query sees in each layer, from memory and segment together and itself" in words
+    farther_back = n_layer * (attention_len - 1)  # each layer's query sees itself and so many before it
+    assert f"{farther_back + 1:,} tokens" in rubric

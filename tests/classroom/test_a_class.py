@@ -209,6 +209,134 @@ def test_a_cell_of_the_students_own_that_reaches_out_is_a_sign(course, verdicts,
     assert [row["sign"] for row in rows(course, "suspicious")] == ["reaches for what is not its own"]
 
 
+def unreadable(course):
+    """Files that hold no notebook to mark, by what the tables say of them."""
+    whole = solved(course)
+    text = nbformat.writes(whole)
+    stripped = nbformat.from_dict(whole | {"cells": [cell | {"metadata": {}} for cell in whole.cells]})
+    bare = json.loads(text)
+    del bare["cells"][3]["metadata"]
+    return {
+        "truncated": (text[: len(text) // 2], "must be a notebook"),
+        "stripped": (
+            nbformat.writes(stripped),
+            "its functions are there, but its cells have lost their names",
+        ),
+        "empty": ("", "must be a notebook"),
+        "bare": (json.dumps(bare), "must be a notebook"),
+    }
+
+
+@pytest.mark.parametrize("kind", ["truncated", "stripped", "empty", "bare"])
+@pytest.mark.parametrize("was_marked", [False, True])
+def test_who_handed_in_what_cannot_be_read_is_to_be_looked_at_with_the_whole_reason(
+    course, verdicts, capsys, monkeypatch, kind, was_marked
+):
+    if was_marked:
+        hand_in(course, "ada")
+        mark(course)
+    text, why = unreadable(course)[kind]
+    hand_in(course, "ada", text, when=DUE + timedelta(minutes=1))
+    said = told(course, capsys, monkeypatch)
+    state = next(row["state"] for row in rows(course, "marks") if row["id"] == "ada")
+    assert state.startswith("look at it: ")
+    assert why in state
+    assert said.count(state.removeprefix("look at it: ")) == 2
+    assert rows(course, "complete") == []
+
+
+def test_a_damaged_archive_is_its_students_to_be_looked_at_until_a_newer_file_comes(course, verdicts):
+    path = course / "downloaded" / NAME / f"ada_{NAME}.zip"
+    hand_in(course, "bob")
+    path.write_bytes(b"PK torn")
+    os.utime(path, (DUE.timestamp(), DUE.timestamp()))
+
+    def state():
+        tables(Course.of(course, none(), 2), mark(course))
+        return next(row["state"] for row in rows(course, "marks") if row["id"] == "ada")
+
+    assert state().startswith(f"look at it: the archive ada_{NAME}.zip can't be read")
+    hand_in(course, "ada", when=DUE + timedelta(minutes=1))
+    assert state() == "to mark by hand: written"
+
+
+def test_after_an_appeal_one_student_is_marked_again_and_a_table_has_what_changed(
+    course, verdicts, capsys, monkeypatch
+):
+    for student in ("ada", "bob"):
+        hand_in(course, student)
+        verdicts.wrong[student, "weigh"] = {"score": 2.5, "message": "there is a loop"}
+    assert "changed: none" in told(course, capsys, monkeypatch)
+    verdicts.wrong.clear()
+    told(course, capsys, monkeypatch, "--student", "ada")
+    assert verdicts.judged == ["ada", "bob", "ada"]
+    changed = {"student": "ada", "function": "weigh", "points before": "2.5", "points now": "5"}
+    assert rows(course, "changed") == [changed]
+    assert {one: mark["points"]["weigh-test"] for one, mark in in_gradebook(course).items()} == {
+        "ada": 5,
+        "bob": 2.5,
+    }
+    before = json.loads((course / "marks" / NAME / "ada.json").read_text("utf-8"))["before"]
+    assert [part["score"] for part in before["parts"] if part["cell"] == "weigh-test"] == [2.5]
+    assert "changed: none" in told(course, capsys, monkeypatch)
+    told(course, capsys, monkeypatch, "--again")
+    assert [row["student"] for row in rows(course, "changed")] == ["bob"]
+
+
+def test_who_handed_in_nothing_cannot_be_marked_again(course, verdicts):
+    hand_in(course, "ada")
+    with pytest.raises(ValueError, match="a student must have handed in 3_memory, got cleo"):
+        mark(course, again=["cleo"])
+    assert verdicts.judged == []
+
+
+@pytest.mark.parametrize("sign", "=+-@")
+def test_what_a_student_wrote_is_text_in_a_terminal_and_in_a_spreadsheet(
+    course, verdicts, capsys, monkeypatch, sign
+):
+    hand_in(course, "ada")
+    written = f"{sign}1+1\x1b[31mRED\nm1  m1@x.org  30\u202e"
+    verdicts.wrong["ada", "my_numbers"] = verdicts.wrong["ada", "numbers"] = {"numbers": {"student": written}}
+    said = told(course, capsys, monkeypatch)
+    shown = rf"{sign}1+1\x1b[31mRED\nm1  m1@x.org  30\u202e"
+    assert f"another one's numbers  {shown}\n" in said
+    assert "\x1b" not in said
+    (row,) = rows(course, "suspicious")
+    assert row["where"] == f"'{shown}"
+
+
+def test_a_file_whose_name_no_terminal_can_write_is_told_and_stops_no_one(
+    course, verdicts, capsys, monkeypatch
+):
+    hand_in(course, "ada")
+    hand_in(course, "", name="\udce9t\x1b[2J.ipynb")
+    assert r"\udce9t\x1b[2J.ipynb" in told(course, capsys, monkeypatch)
+    assert rows(course, "unmarked")[0]["who"] == rf"downloaded/{NAME}/\udce9t\x1b[2J.ipynb"
+
+
+def test_a_function_whose_cell_fails_stands_in_a_table_with_the_reason(course, verdicts, capsys, monkeypatch):
+    hand_in(course, "ada")
+    why = "SyntaxError in line 3: expected ':'"
+    verdicts.wrong["ada", "weigh"] = {"score": 0, "message": "there is none", "undefined": why}
+    said = told(course, capsys, monkeypatch)
+    assert rows(course, "failed") == [{"student": "ada", "where": "weigh", "why": why}]
+    assert why in said
+
+
+def test_statements_that_were_left_out_stand_in_a_table_and_on_the_page_once(
+    course, verdicts, capsys, monkeypatch
+):
+    hand_in(course, "ada")
+    for function in ("weigh", "look"):
+        verdicts.wrong["ada", function] = {"left_out": ["cell 3, statement 2: it waits, and never ends"]}
+    told(course, capsys, monkeypatch)
+    why = "it waits, and never ends"
+    assert rows(course, "failed") == [{"student": "ada", "where": "cell 3, statement 2", "why": why}]
+    told(course, capsys, monkeypatch, "--feedback")
+    page = (course / "feedback" / "ada" / NAME / f"{NAME}.html").read_text("utf-8")
+    assert page.count(f"Left out of your notebook, cell 3, statement 2: {why}.") == 1
+
+
 def test_nothing_is_marked_twice_and_what_is_new_is(course, verdicts):
     hand_in(course, "ada")
     hand_in(course, "bob")
@@ -426,7 +554,7 @@ def test_feedback_has_a_page_a_student_with_functions_reasons_and_parts_of_point
     assert "The cost of a step is missing &amp; needed." in page
     assert "Handed in late: 3 points less." in page
     assert "for which arguments\n(any of the sizes that are named above" in page
-    assert "<b>20.5 of 30 points</b>" in page
+    assert "<b>20.5 of 26 points so far; the written question is not marked yet</b>" in page
     for test in verdicts.assignment.tests:
         assert f"<code>{test['cell'].removesuffix('-test')}</code>" in page
     theirs = (course / "feedback" / "bob" / NAME / f"{NAME}.html").read_text("utf-8")
@@ -499,4 +627,43 @@ def test_a_page_needs_no_gradebook(course, verdicts):
     hand_in(course, "ada")
     record = mark(course).records["ada"]
     standing = in_gradebook(course)["ada"] | {"corrected": ["weigh-test"]}
-    assert "(corrected by hand)" in feedback.page(verdicts.assignment, record, standing)
+    page = feedback.page(verdicts.assignment, record, standing)
+    assert "(corrected by hand)" in page
+
+
+def test_a_correction_by_hand_takes_the_place_of_what_was_found_before(course, verdicts):
+    hand_in(course, "ada")
+    groups = {"with a memory": False, "at the start": False}
+    verdicts.wrong["ada", "weigh"] = {"score": 0, "message": "there is a loop", "groups": groups}
+    record = mark(course).records["ada"]
+    with Gradebook(f"sqlite:///{course / 'gradebook.db'}") as gradebook:
+        grade = gradebook.find_grade("weigh-test", NAME, NAME, "ada")
+        grade.manual_score = 5
+        gradebook.find_comment("weigh", NAME, NAME, "ada").manual_comment = "As right as ours."
+        gradebook.db.commit()
+    page = feedback.page(verdicts.assignment, record, in_gradebook(course)["ada"])
+    assert "5 of 5 (corrected by hand)</td><td>a person looked at it and gave these points" in page
+    assert "there is a loop" not in page
+    assert "not yet: " not in page
+
+
+def test_a_page_says_what_was_marked_so_far_and_of_how_many_points(course, verdicts):
+    hand_in(course, "ada", when=DUE + timedelta(hours=1))
+    verdicts.wrong["ada", "weigh"] = {"score": None, "again": "the machine was busy", "message": "busy"}
+    record = mark(course).records["ada"]
+
+    def page():
+        return feedback.page(verdicts.assignment, record, in_gradebook(course)["ada"])
+
+    assert "<b>18 of 21 points so far; weigh, the written question are not marked yet</b>" in page()
+    verdicts.wrong.clear()
+    record = mark(course).records["ada"]
+    assert "<b>23 of 26 points so far; the written question is not marked yet</b>" in page()
+    with Gradebook(f"sqlite:///{course / 'gradebook.db'}") as gradebook:
+        grade = gradebook.find_grade("written", NAME, NAME, "ada")
+        grade.manual_score, grade.needs_manual_grade = 3, False
+        gradebook.db.commit()
+    assert "<b>26 of 30 points</b>" in page()
+    assert "The written question: 3 of 4 points" in page()
+    assert "What each point is given for, and an answer, stand below the question in the solved" in page()
+    assert "| rubric | points |" in cell_of(solved(course), "written").source

@@ -1,7 +1,9 @@
 """A submission's code in the strongest isolation that runs here: no cheat gains, no accident costs others."""
 
 import ast
+import json
 import socket
+import time
 from pathlib import Path
 
 import pytest
@@ -34,6 +36,10 @@ ACCIDENTS = {
     "printing": ("print('x' * 10**6)\n    return x", "Look at notebook 99"),
     "leaving": ("import os\n    os._exit(0)", "it ended the process"),
     "exiting": ("raise SystemExit", ""),
+    "with_fractions": (
+        "from fractions import Fraction\n    return [Fraction(one) for one in x.tolist()]",
+        "you returned [a Fraction, a Fraction, a Fraction], right is [",
+    ),
     "in_a_thread": (
         "import threading\n    threading.Thread(target=print).start()\n    return x * how['times']",
         "it starts a thread, where nobody sees what it computes",
@@ -268,6 +274,16 @@ OUTSIDE = {
 IS_ISOLATED = strongest().name != "none"
 NAMES = [node.name for node in ast.parse(CHEATS).body if isinstance(node, ast.FunctionDef)]
 NAMES.remove("answer")
+TORN = {
+    "torn": ("x = 1\n\ndef torn(x, how)\n    return x", "SyntaxError in line 3: expected ':'"),
+    "tabbed": (
+        "def tabbed(x, how):\n    x = x * 2\n\treturn x",
+        "TabError in line 3: inconsistent use of tabs and spaces in indentation",
+    ),
+    "annotated": ("def annotated(x: Tesnor, how):\n    return x", "NameError: name 'Tesnor' is not defined"),
+    "assigned": ("assigned = partial(torch.mul, 2)", "NameError: name 'partial' is not defined"),
+}
+"""Cells that define no function, and why."""
 TOP = """
 import builtins, sys
 builtins.print("all right", file=sys.stdout)
@@ -289,10 +305,61 @@ def body(name, text):
     return f"def {name}(x, how):\n    {text}\n"
 
 
+WRITING = """
+import os
+
+def fill(folder):  # up to 240 MiB; a file has 16 MiB at most
+    written, made = 0, []
+    try:
+        for number in range(15):
+            path = os.path.join(folder, f"filling{number}")
+            with open(path, "wb", buffering=0) as file:
+                made.append(path)
+                for _ in range(16):
+                    written += file.write(bytes(2**20))
+    except OSError:
+        pass
+    for path in made:
+        os.remove(path)
+    return written
+
+def written_elsewhere(x, how):
+    points = {line.split()[1] for line in open("/proc/self/mounts")} | {"/root", "/worker", "/dev/shm"}
+    return torch.tensor(sum(map(fill, points - {"/tmp"})))
+
+def written_to_tmp(x, how):
+    return torch.tensor(fill("/tmp"))
+"""
+"""Functions that return how many bytes of memory they took by writing files."""
+FILES_TRIAL = """
+def files_trial(seed):
+    import torch
+
+    from minitxl.course.grading import Trial
+
+    return Trial(lambda x, how: torch.tensor(LIMIT), [(1, 2)], {}, "notebook 99")
+
+
+grade(NAME, files_trial)
+"""
+
+
+@pytest.mark.skipif(strongest().name != "bubblewrap", reason="a container limits files with its memory")
+@pytest.mark.parametrize(("name", "limit"), [("written_elsewhere", 0), ("written_to_tmp", 2**26)])
+def test_a_submission_writes_to_a_small_tmp_alone(name, limit):
+    found = judge([("writing", WRITING)], [name], FILES_TRIAL.replace("LIMIT", str(limit)))
+    assert found[name]["message"] == "right"
+
+
 def judge(cells, names, trial=TRIAL):
     """Verdicts by function for a submission of these cells."""
     tests = [{"cell": f"{name}-test", "points": 5.0, "source": trial.replace("NAME", name)} for name in names]
-    job = {"owner": "ada", "cells": [("imports", IMPORTS), *cells], "imports": f"{IMPORTS}, grade", "seed": 7}
+    job = {
+        "owner": "ada",
+        "cells": [("imports", IMPORTS), *cells],
+        "imports": f"{IMPORTS}, grade, grade_numbers",
+        "seed": 7,
+    }
     return {part["function"]: part for part in judged(job | {"tests": tests}, strongest())}
 
 
@@ -310,9 +377,12 @@ def verdicts(marker):
         port = str(server.getsockname()[1])
         cells += [("cheats", CHEATS.replace("PORT", port).replace("MARKER", f"'{marker}'"))]
         cells += [("styles", STYLES), ("helper", body("helper", "return x * how['times']"))]
-        cells += [("torn", "def torn(:"), ("ending", "exit()"), ("late", body("after", "return x + x"))]
+        cells += [(name, text) for name, (text, _) in TORN.items()] + [
+            ("ending", "exit()"),
+            ("late", body("after", "return x + x")),
+        ]
         cheats = [name for name in NAMES if IS_ISOLATED or name not in OUTSIDE]
-        return judge(cells, [*ACCIDENTS, *cheats, *RIGHT, "torn"])
+        return judge(cells, [*ACCIDENTS, *cheats, *RIGHT, *TORN])
 
 
 @pytest.mark.parametrize("name", RIGHT)
@@ -337,8 +407,55 @@ def test_no_cheat_makes_the_judge_run_a_command(verdicts, marker):
     assert not marker.exists()
 
 
-def test_code_that_does_not_parse_is_nothing(verdicts):
-    assert verdicts["torn"]["score"] == 0
+def test_a_cell_that_fails_defines_nothing_and_its_functions_say_why(verdicts):
+    for name, (_, why) in TORN.items():
+        assert (verdicts[name]["score"], verdicts[name]["undefined"]) == (0, why)
+        assert why in verdicts[name]["message"]
+    assert {verdict["undefined"] for name, verdict in verdicts.items() if name not in TORN} == {""}
+
+
+NUMBERS_TRIAL = """
+def numbers_trial(student):
+    return {"one": 3, "two": 3.5, "three": 4}, {}
+
+
+grade_numbers(NAME, numbers_trial)
+"""
+
+
+def test_numbers_of_another_kind_are_named_and_cost_their_own_points():
+    numbers = 'return {"student": "ada", "one": Fraction(3), "two": torch.tensor(3.5), "three": 4}'
+    cell = f"from fractions import Fraction\n\ndef numbers():\n    {numbers}"
+    found = judge([("numbers", cell)], ["numbers"], NUMBERS_TRIAL)
+    assert found["numbers"]["message"] == (
+        "one must be a number, and this is a Fraction; two must be a number, and this is a Tensor"
+    )
+    assert found["numbers"]["groups"] == {"one": False, "two": False, "three": True}
+    assert found["numbers"]["numbers"] == {"student": "ada", "one": "a Fraction", "two": "3.5", "three": 4}
+    json.dumps(found)
+
+
+def test_a_statement_that_waits_is_left_out_once_and_costs_no_function_but_its_own(monkeypatch):
+    monkeypatch.setattr("minitxl.course.marking.remote.WAITING", 5)
+    monkeypatch.setattr("minitxl.course.marking.remote.STATEMENT_SECONDS", 1.0)
+    waiting = "import time\ntime.sleep(10**6)\nlate = time.sleep(10**6)"
+    cells = [("a", waiting), ("b", body("one", "return x * 2")), ("c", body("two", "return x * 2"))]
+    began = time.monotonic()
+    found = judge(cells, ["one", "late", "two"])
+    assert time.monotonic() - began < 60
+    assert [found[name]["score"] for name in ("one", "late", "two")] == [5, 0, 5]
+    why = "it waits, and never ends"
+    assert found["late"]["undefined"] == why
+    assert found["two"]["left_out"] == [f"a, statement 2: {why}", f"a, statement 3: {why}"]
+
+
+@pytest.mark.parametrize("at", ["x", [1, 2, 3], {"a": 1}, ["a"], None])
+def test_no_place_that_a_submission_makes_up_stops_the_judge(at):
+    frame = f"text = json.dumps(dict(at={at!r})).encode()"
+    send = "one.there.write(len(text).to_bytes(8, 'big') + bytes(8) + text), one.there.flush(), os._exit(0)"
+    channels = "[one for one in gc.get_objects() if type(one).__name__ == 'Channel']"
+    top = f"import gc, json, os\n{frame}\n[({send}) for one in {channels}]"
+    assert judge([("top", top), ("a", body("one", "return x * 2"))], ["one"])["one"]["score"] == 5
 
 
 def test_a_loop_that_never_ends_costs_processor_time_and_no_other_function(monkeypatch):

@@ -51,7 +51,7 @@ def pack(course, name, members, *, when=NOON, local=(2026, 10, 11, 9, 0, 0)):
 def collected(course):
     """Return the students whose notebooks were found, and the names of files that belong to no one."""
     found, lost = newest(course, NAME, Roster.of(course))
-    return {student: one.path for student, one in found.items()}, [path.name for path, _ in lost]
+    return {student: one.path for student, one in found.items()}, [one.path.name for one in lost]
 
 
 @pytest.mark.parametrize(
@@ -221,12 +221,15 @@ def test_moodles_number_is_another_in_each_assignment_and_tells_nothing(course):
 
 
 @pytest.mark.parametrize("member", ["../outside.ipynb", "/outside.ipynb", "C:outside.ipynb"])
-def test_an_archive_writes_nothing_outside_its_folder(course, member):
-    path = pack(course, "ada_3_memory.zip", {"3_memory.ipynb": "{}", member: "{}"})
-    found, lost = newest(course, NAME, Roster.of(course))
-    assert not list(course.rglob("outside.ipynb"))
-    assert (found, [one for one, _ in lost]) == ({}, [path])
-    assert "plain files inside its own folder" in lost[0][1]
+def test_an_archive_writes_nothing_outside_its_folder_and_its_other_files_count(course, member):
+    names = ["Ada Lovelace_1_assignsubmission_file_/a.ipynb", "Jan van Dijk_2_assignsubmission_file_/b.ipynb"]
+    path = pack(course, "all.zip", {names[0]: "{}", member: "{}", names[1]: "{}"})
+    for _ in range(2):
+        found, lost = newest(course, NAME, Roster.of(course))
+        assert not list(course.parent.rglob("*outside.ipynb"))
+        assert found.keys() == {"ada", "van_dijk"}
+        assert [(one.path, one.student) for one in lost] == [(path, None)]
+        assert lost[0].why == f"left out, since it is no plain file inside the archive: {member}"
 
 
 def test_a_damaged_archive_is_told_each_time_and_stops_no_one(course):

@@ -51,7 +51,7 @@ def test_the_notebook_that_autograde_took_away_is_there_again_after_marking(cour
     loaded("build").api_of(course.resolve()).autograde(NAME, "ada")
     found = course / "autograded" / "ada" / NAME / f"{NAME}.ipynb"
     assert not found.exists()
-    assert mark(course).anew == 0
+    assert mark(course).anew == []
     assert "5 of 5 points: right" in str(nbformat.read(found, as_version=4))
 
 

@@ -159,11 +159,11 @@ def test_the_points_by_hand_are_the_mark_and_stand_on_the_students_page(course, 
     with (course / "marks" / "project" / "marks.csv").open(newline="") as file:
         (ada, bob) = csv.DictReader(file)
     assert (ada["points"], ada["of"], ada["state"]) == ("50", "100", "marked")
-    assert bob["state"] == "nothing handed in"
+    assert bob["state"] == "look at it: it must be project, and has none of its tasks"
     page = (course / "feedback" / "ada" / "project" / "project.html").read_text("utf-8")
     assert "<b>50 of 100 points</b>" in page
     assert re.search(
-        r"<td>limits</td><td class=\"points\">5 points</td><td>One seed &amp; no more\?</td>", page
+        r"<td>limits</td><td class=\"points\">5 of 10 points</td><td>One seed &amp; no more\?</td>", page
     )
     assert "MARK SCHEME" not in page
 

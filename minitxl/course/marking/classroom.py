@@ -11,7 +11,7 @@ import secrets
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -35,13 +35,17 @@ TRIES = 3
 
 @dataclass
 class Marked:
-    """One assignment after a run: verdicts by student, and what could not be marked, with the reason."""
+    """One assignment after a run: verdicts by student, and what could not be marked, with the reason.
+
+    ``unreadable`` says why, by student, where the newest file that was handed in is no notebook to mark.
+    """
 
     assignment: Assignment
     records: dict[str, dict[str, Any]] = field(default_factory=dict)
     handed: dict[str, Handed] = field(default_factory=dict)
     unmarked: list[tuple[str, str]] = field(default_factory=list)
-    anew: int = 0
+    unreadable: dict[str, str] = field(default_factory=dict)
+    anew: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
 
@@ -65,13 +69,25 @@ class Course:
         """Return the names of the assignments that were built here."""
         return sorted(path.stem for path in (self.folder / "source").glob("*/*.ipynb"))
 
-    def mark(self, name: str, *, again: bool, progress: Callable[[int], Any]) -> Marked:
-        """Mark what is new of one assignment, or all of it again; interrupted, it ends its processes."""
+    def mark(self, name: str, *, again: bool | Collection[str], progress: Callable[[int], Any]) -> Marked:
+        """Mark what is new of one assignment; interrupted, it ends its processes.
+
+        Args:
+            name: The assignment.
+            again: Whose unchanged submissions are marked anew: everyone's, or these students'.
+            progress: Is called with the number of submissions to mark, then with -1 after each.
+        """
         self.rules.check(self.assignments(), self.roster.people)
         result = Marked(Assignment.of(self.folder, name))
         found, lost = newest(self.folder, name, self.roster)
-        result.unmarked += [(str(path.relative_to(self.folder)), why) for path, why in lost]
-        jobs = dict(self._jobs(result, found, again))
+        for path, why, student, when in lost:
+            result.unmarked.append((str(path.relative_to(self.folder)), why))
+            if student and when and (student not in found or found[student].when < when):
+                result.unreadable[student] = why
+        chosen = set() if isinstance(again, bool) else {*again}
+        if missing := sorted(chosen - found.keys()):
+            raise ValueError(f"a student must have handed in {name}, got {', '.join(missing)}")
+        jobs = dict(self._jobs(result, found, {*found} if again is True else chosen))
         progress(len(jobs))
         began = perf_counter()
         with ThreadPoolExecutor(self.processes) as pool:
@@ -89,11 +105,13 @@ class Course:
                         progress(-1)
             finally:
                 self._end()
-        result.anew, result.seconds = len(jobs), perf_counter() - began
+        result.anew, result.seconds = sorted(jobs), perf_counter() - began
         self._store(result)
         return result
 
-    def _jobs(self, result: Marked, found: dict[str, Found], again: bool) -> Iterator[tuple[str, Any]]:
+    def _jobs(
+        self, result: Marked, found: dict[str, Found], again: Collection[str]
+    ) -> Iterator[tuple[str, Any]]:
         """Yield what must be marked; take up what was marked before and has not changed."""
         for student, one in sorted(found.items()):
             try:
@@ -102,7 +120,8 @@ class Course:
                 handed.check()
                 cells, answer = handed.to_run(), handed.answer()
             except Exception as error:
-                result.unmarked.append((student, str(error) or type(error).__name__))
+                result.unreadable[student] = str(error) or type(error).__name__
+                result.unmarked.append((student, result.unreadable[student]))
                 continue
             result.handed[student] = handed
             digest = hashlib.sha256(content + result.assignment.digest.encode()).hexdigest()
@@ -114,13 +133,14 @@ class Course:
             moodle = moodle_name(one.path, self.folder, result.assignment.name)
             record |= {"answer": answer, "isolation": self.isolation.name, "moodle": moodle}
             same = old if old and old.get("digest") == digest else None
-            if same and not again and (not same["again"] or is_given_up(same)):
+            if same and student not in again and (not same["again"] or is_given_up(same)):
                 changed = same["penalty"] != penalty
                 stored = same["stored"] and not changed
                 result.records[student] = same | {"penalty": penalty, "stored": stored}
                 continue
             if old:
                 record["answer_before"] = old["answer"]
+                record["before"] = {key: old.get(key) for key in ("digest", "seed", "parts")}
             seed = secrets.randbelow(2**31)
             job = {"owner": student, "cells": cells, "imports": result.assignment.imports, "seed": seed}
             job |= {"tests": result.assignment.tests, "isolation": self.isolation.name}

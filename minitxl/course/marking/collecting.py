@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from minitxl.data.archives import members
+from minitxl.data.archives import members, outsiders
 
 AGAIN = r"(?:[ _-]?\((?P<a>\d+)\)|-(?P<b>\d+))?"
 """A counter that browsers and Canvas add to a file's name: " (1)", "-2"."""
@@ -44,10 +44,19 @@ class Found:
 
 
 class Damaged(NamedTuple):
-    """An archive that cannot be unpacked, and why."""
+    """An archive that cannot be unpacked, or not as a whole, and why."""
 
     path: Path
     why: str
+
+
+class Lost(NamedTuple):
+    """A file that was handed in and has no notebook to mark: whose it is if its name tells, and why."""
+
+    path: Path
+    why: str
+    student: str | None = None
+    when: datetime | None = None
 
 
 @dataclass
@@ -100,19 +109,25 @@ def _squashed(name: str) -> str:
 def candidates(course: Path, assignment: str, roster: Roster) -> Iterator[Path | Damaged]:
     """Yield all notebooks that were handed in for an assignment, and the archives that cannot be read.
 
-    Zip files are unpacked beside themselves, those inside them too.
+    Zip files are unpacked beside themselves, those inside them too. A file in one that would lie outside
+    the archive's folder is left out, and told each time.
     """
     downloaded = course / "downloaded" / assignment
     damaged: dict[Path, str] = {}
     for _ in range(DEEPEST):
         for archive in _files(downloaded, ".zip"):
             target = archive.with_suffix(UNPACKED)
-            if archive not in damaged and not target.is_dir():
-                is_own = told(archive, course, assignment, roster).student is not None
-                try:
-                    _unpack(archive, target, is_own=is_own)
-                except (ValueError, OSError) as error:
-                    damaged[archive] = str(error)
+            if archive in damaged:
+                continue
+            try:
+                if outside := outsiders(archive):
+                    names = ", ".join(outside)
+                    damaged[archive] = f"left out, since it is no plain file inside the archive: {names}"
+                if not target.is_dir():
+                    is_own = told(archive, course, assignment, roster).student is not None
+                    _unpack(archive, target, outside, is_own=is_own)
+            except (ValueError, OSError) as error:
+                damaged[archive] = str(error)
     yield from (Damaged(*pair) for pair in sorted(damaged.items()))
     yield from _files(downloaded, ".ipynb")
     yield from sorted((course / "submitted").glob(f"*/{assignment}/*.ipynb"))
@@ -124,7 +139,7 @@ def _files(folder: Path, suffix: str) -> list[Path]:
     return sorted(path for path in found if not any(map(NEVER.fullmatch, path.relative_to(folder).parts)))
 
 
-def _unpack(archive: Path, target: Path, *, is_own: bool) -> None:
+def _unpack(archive: Path, target: Path, leave_out: list[str], *, is_own: bool) -> None:
     """Write the notebooks and archives of a zip file into a folder, or nothing if it is damaged.
 
     A platform's archive tells the time of each; in one that a student made they are all from when
@@ -137,7 +152,7 @@ def _unpack(archive: Path, target: Path, *, is_own: bool) -> None:
     try:
         with suppress(zipfile.BadZipFile), zipfile.ZipFile(archive) as file:
             times = {one.filename: one.date_time for one in file.infolist()}
-        for name, blocks in members(archive):
+        for name, blocks in members(archive, leave_out=leave_out):
             if Path(name).suffix.lower() in (".ipynb", ".zip"):
                 path = half / name
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -214,17 +229,18 @@ def time_of(path: Path, course: Path, said: str | None) -> datetime:
     return datetime.fromtimestamp(path.stat().st_mtime, UTC)
 
 
-def newest(course: Path, assignment: str, roster: Roster) -> tuple[dict[str, Found], list[tuple[Path, str]]]:
-    """Return each student's newest notebook, and the files that belong to no one, with the reason."""
+def newest(course: Path, assignment: str, roster: Roster) -> tuple[dict[str, Found], list[Lost]]:
+    """Return each student's newest notebook, and the files that belong to no one or cannot be read."""
     found: dict[str, Found] = {}
     lost = []
     for path in candidates(course, assignment, roster):
         if isinstance(path, Damaged):
-            lost.append((path.path, path.why))
+            student, said = told(path.path, course, assignment, roster)
+            lost.append(Lost(*path, student, time_of(path.path, course, said)))
             continue
         student, said = told(path, course, assignment, roster)
         if student is None:
-            lost.append((path, "no student of students.csv has this name, or more than one"))
+            lost.append(Lost(path, "no student of students.csv has this name, or more than one"))
             continue
         match = re.search(rf"{AGAIN}$", path.stem)
         version = int((match["a"] or match["b"] or 0) if match else 0)

@@ -24,13 +24,28 @@ def page(assignment: Assignment, record: dict[str, Any], mark: dict[str, Any]) -
     return f"""<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>{STYLE}</style></head><body>
 <h1>{title}</h1>
-<p><b>{mark["score"]:g} of {mark["most"]:g} points</b></p>{late}
+<p><b>{_total(record, mark)}</b></p>{late}
 {_functions(record, mark) if record["parts"] else ""}
 {_written(assignment, record, mark) if assignment.solutions else _tasks(assignment, mark)}
 <p>Do you think that a mark is wrong? Tell the person who marks {_which(assignment)}
 It will be looked at by a person.</p>
 </body></html>
 """
+
+
+def _total(record: dict[str, Any], mark: dict[str, Any]) -> str:
+    """Return the points, of those that were marked yet, and what was not."""
+    left = mark["by hand"]
+    most = mark["most"] - sum(mark["worth"][name] for name in left)
+    if not most:
+        return "Not marked yet"
+    given = sum(points for name, points in mark["points"].items() if name not in left)
+    words = f"{max(0.0, given - mark['penalty']):g} of {most:g} points"
+    if not left:
+        return words
+    names = {part["cell"]: part["function"] for part in record["parts"]} | {"written": "the written question"}
+    listed = escape(", ".join(names.get(name, name) for name in left))
+    return f"{words} so far; {listed} {'is' if len(left) == 1 else 'are'} not marked yet"
 
 
 def _which(assignment: Assignment) -> str:
@@ -45,21 +60,26 @@ def _which(assignment: Assignment) -> str:
 
 def _functions(record: dict[str, Any], mark: dict[str, Any]) -> str:
     rows = "".join(_row(part, mark) for part in record["parts"])
-    return f"""<table><thead><tr><th scope="col">function</th><th scope="col">points</th>
+    left_out = dict.fromkeys(one for part in record["parts"] for one in part.get("left_out", []))
+    said = "".join(f"<p>Left out of your notebook, {escape(one)}.</p>\n" for one in left_out)
+    return f"""{said}<table><thead><tr><th scope="col">function</th><th scope="col">points</th>
 <th scope="col">what was found</th></tr></thead>
 <tbody>{rows}</tbody></table>"""
 
 
 def _by_hand(name: str, mark: dict[str, Any]) -> tuple[str, str]:
     """Return points and comment of a cell that a person marks."""
-    given = "not marked yet" if name in mark["by hand"] else f"{mark['points'][name]:g} points"
-    return given, escape(mark["comments"].get(name, ""))
+    given = f"{mark['points'][name]:g} of {mark['worth'][name]:g} points"
+    return "not marked yet" if name in mark["by hand"] else given, escape(mark["comments"].get(name, ""))
 
 
 def _written(assignment: Assignment, record: dict[str, Any], mark: dict[str, Any]) -> str:
     given, comment = _by_hand(assignment.by_hand[0], mark)
     said = f"<p>{comment}</p>" if comment else ""
-    return f"<h2>The written question: {given}</h2>\n<pre>{escape(record['answer'])}</pre>\n{said}"
+    return f"""<h2>The written question: {given}</h2>
+<pre>{escape(record["answer"])}</pre>
+{said}<p>What each point is given for, and an answer, stand below the question in the solved notebook, which
+is handed out when no one can hand in any more.</p>"""
 
 
 def _tasks(assignment: Assignment, mark: dict[str, Any]) -> str:
@@ -78,13 +98,15 @@ def _row(part: dict[str, Any], mark: dict[str, Any]) -> str:
     if part["score"] is None:
         return f"<tr><td>{name}</td><td>–</td><td>not marked yet: it will be marked again</td></tr>"
     score = mark["points"][part["cell"]]
-    by_hand = " (corrected by hand)" if part["cell"] in mark["corrected"] else ""
+    is_corrected = part["cell"] in mark["corrected"]
+    by_hand = " (corrected by hand)" if is_corrected else ""
     comment = mark["comments"].get(part["cell"], "")
-    groups = part["groups"] if len(part["groups"]) > 1 else {}
+    groups = part["groups"] if len(part["groups"]) > 1 and not is_corrected else {}
     listed = "".join(
         f"<li>{'✓ right' if ok else '✗ not yet'}: {escape(one)}</li>" for one, ok in groups.items()
     )
-    said = f"{escape(part['message'])}{f'<ul>{listed}</ul>' if listed else ''}"
+    message = "a person looked at it and gave these points" if is_corrected else part["message"]
+    said = f"{escape(message)}{f'<ul>{listed}</ul>' if listed else ''}"
     return (
         f'<tr><td>{name}</td><td class="points">{score:g} of {part["most"]:g}{by_hand}</td>'
         f"<td>{said}{f'<p>{escape(comment)}</p>' if comment else ''}</td></tr>\n"

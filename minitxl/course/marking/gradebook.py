@@ -91,6 +91,7 @@ def in_words(part: dict[str, Any]) -> str:
 def marks(gradebook: Any, assignment: str, students: Iterable[str]) -> dict[str, dict[str, Any]]:
     """Return score, penalty, what a person must still mark, points by hand and comments, by student.
 
+    ``points`` has what each cell was given, and ``worth`` what it is worth.
     ``above`` says where there are more points than a cell is worth, and where there is extra credit.
     """
     found = {}
@@ -106,6 +107,7 @@ def marks(gradebook: Any, assignment: str, students: Iterable[str]) -> dict[str,
             "penalty": submission.late_submission_penalty,
             "by hand": [grade.name for grade in grades if grade.needs_manual_grade],
             "points": {grade.name: grade.score for grade in grades},
+            "worth": {grade.name: grade.max_score for grade in grades},
             "corrected": [g.name for g in grades if g.manual_score is not None and g.auto_score is not None],
             "above": [words for grade in grades for words in _above(grade)],
             "comments": {one.name: one.comment for one in comments if one.comment},

@@ -16,11 +16,13 @@ from uuid import uuid4
 import psutil
 
 HERE = Path(__file__).parent
-WORKER = ("worker.py", "frames.py", "variants.py")
+WORKER = ("worker.py", "frames.py", "guards.py", "variants.py")
 """All that a worker has of the package."""
 IMAGE = "minitxl-worker"
 INSIDE = "/worker/worker.py"
 """The worker's file in a sandbox."""
+TMP = 2**26
+"""Bytes that a submission may write to its /tmp, which is in memory; it can write nowhere else."""
 CONTAINERS = ("podman", "docker")
 NOBODY = "65534"
 WITHOUT = (
@@ -113,13 +115,14 @@ def bubblewrap() -> Isolation:
             paths.add(str(folder))
     words = ["bwrap", "--unshare-all", "--die-with-parent", "--new-session", "--clearenv"]
     words += ["--cap-drop", "ALL", "--uid", NOBODY, "--gid", NOBODY, "--hostname", "worker"]
-    words += ["--proc", "/proc", "--dev", "/dev", "--size", str(2**26), "--tmpfs", "/tmp", "--chdir", "/tmp"]
+    words += ["--proc", "/proc", "--dev", "/dev", "--size", str(TMP), "--tmpfs", "/tmp", "--chdir", "/tmp"]
     for path in sorted(paths):
         words += ["--ro-bind-try", path, path]
     if any(answers.is_relative_to(path) for path in paths):
-        words += ["--tmpfs", str(answers)]
+        words += ["--tmpfs", str(answers), "--remount-ro", str(answers)]
     for file in WORKER:
         words += ["--ro-bind", str(HERE / file), f"/worker/{file}"]
+    words += ["--remount-ro", "/dev", "--remount-ro", "/"]  # else they are in memory, and without a limit
     for name, value in ENVIRONMENT.items():
         words += ["--setenv", name, value]
     words += ["--as-pid-1", sys.executable, "-I", INSIDE]
@@ -130,7 +133,7 @@ def container(program: str) -> Isolation:
     """The same by podman or docker, in the image that the shipped Containerfile makes."""
     words = [program, "run", "--rm", "--interactive", "--network=none", "--read-only", "--cap-drop=ALL"]
     words += ["--security-opt=no-new-privileges", "--pids-limit=64", "--memory=3g", f"--user={NOBODY}"]
-    words += ["--tmpfs=/tmp:size=64m", "--workdir=/tmp"]
+    words += [f"--tmpfs=/tmp:size={TMP}", "--workdir=/tmp"]
     for name, value in ENVIRONMENT.items():
         words += ["--env", f"{name}={value}"] if name != "PATH" else []
     words += [IMAGE, "python", "-I", INSIDE]

@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from minitxl.course.differences import written
 from minitxl.course.grading import Gone, NumbersTrial, number_shares, points
 from minitxl.course.marking.isolation import Isolation, strongest
 from minitxl.course.marking.remote import MarkAgainError, Worker
@@ -61,20 +62,20 @@ def judged(job: dict[str, Any], isolation: Isolation) -> list[dict[str, Any]]:
             )
     finally:
         worker.stop()
-    return parts
+    return [part | {"left_out": worker.left_out()} for part in parts]
 
 
 def _part(job: dict[str, Any], test: dict[str, Any], seed: int, worker: Worker) -> dict[str, Any]:
     kind, name, trial = trial_of(job["imports"], test["source"])
     given: Any = None
+    function = worker.function(name, SECONDS)
     try:
         with torch.random.fork_rng(devices=[]):
             if kind == "grade_numbers":
-                attempt = worker.function(name, SECONDS)
-                verdict, right, given = _number_shares(attempt, trial, job["owner"])
+                verdict, right, given = _number_shares(function, trial, job["owner"])
             else:
                 drawn = trial(seed)
-                function = worker.function(name, SECONDS, hidden=drawn.hidden)
+                function.hidden = drawn.hidden
                 verdict, right = drawn.shares(function)
                 if drawn.hidden and function.numbers_taken and not verdict.right:
                     verdict = replace(verdict, message=f"{verdict.message}. {TAKEN}")
@@ -86,7 +87,15 @@ def _part(job: dict[str, Any], test: dict[str, Any], seed: int, worker: Worker) 
         "word": verdict.word,
         "message": verdict.message,
         "groups": right,
-        "numbers": given if isinstance(given, dict) else None,
+        "undefined": function.undefined,
+        "numbers": _as_json(given) if isinstance(given, dict) else None,
+    }
+
+
+def _as_json(given: dict[Any, Any]) -> dict[str, Any]:
+    """Return what ``my_numbers`` returned, with what is neither number nor text in words."""
+    return {
+        str(name): one if isinstance(one, int | float | str) else written(one) for name, one in given.items()
     }
 
 

@@ -5,6 +5,7 @@ rubric come from the assignment. A cell that was copied is there twice, and the 
 """
 
 import hashlib
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -116,7 +117,14 @@ class Handed:
         """Refuse a notebook of another assignment: it has nothing that is asked for here."""
         mine = {flags(cell).get("grade_id") for cell in self.notebook.cells}
         name = self.assignment.name
-        if self.assignment.solutions and not mine & ({*self.assignment.solutions} - {"numbers"}):
+        solutions = [one for one in self.assignment.solutions if one != "numbers"]
+        if solutions and not mine & {*solutions}:
+            sources = "\n".join(str(cell.source) for cell in self.notebook.cells)
+            if any(_defined(self.assignment.cells[one].source) & _defined(sources) for one in solutions):
+                raise ValueError(
+                    "its functions are there, but its cells have lost their names, which stand in their "
+                    f"metadata: copy what it holds into the cells of release/{name}, and mark that"
+                )
             raise ValueError(f"it must be assignment {name}, and has none of its functions")
         if not self.assignment.solutions and not mine & {*self.assignment.by_hand}:
             raise ValueError(f"it must be {name}, and has none of its tasks")
@@ -191,6 +199,11 @@ def _is_code(cell: NotebookNode) -> bool:
 
 def _blank(cell: NotebookNode) -> bool:
     return STUB in cell.source and len(cell.source.split(STUB)[0].splitlines()) <= 4
+
+
+def _defined(source: str) -> set[str]:
+    """Return the names of the functions that are defined at the beginning of a line."""
+    return {*re.findall(r"^def (\w+)", source, re.MULTILINE)}
 
 
 def _hidden(source: str) -> str:

@@ -28,6 +28,9 @@ STARTING = 300.0
 ATTEMPTS = 6
 """Workers that are started for one submission's cells, each without the statement that ended the last."""
 
+MOST_WORDS = 300
+"""Characters of an error's words that are repeated, at most."""
+
 
 class MarkAgainError(BaseException):
     """The machine failed, and not the submission: no points are given or taken."""
@@ -38,7 +41,7 @@ class Worker:
 
     def __init__(self, isolation: Isolation, cells: Sequence[tuple[str, str]]) -> None:
         self.isolation, self.cells = isolation, cells
-        self.skipped: list[list[Any]] = []
+        self.skipped: list[list[Any]] = []  # cell, place of a statement in it, and why it is left out
         self.sandbox: Sandbox | None = None
         self.first: psutil.Process | None = None
         self.used = 0.0
@@ -58,15 +61,36 @@ class Worker:
             try:
                 self.send({"cells": self.cells, "skipped": self.skipped})
                 while True:
-                    told, _ = self.receive(STATEMENT_SECONDS)
+                    told, _ = self._statement()
                     if "prepared" in told:
                         self.used = used  # the clock of its functions starts here
                         return
-                    place = told.get("at", place)
-            except Gone:
-                self.skipped.append(place)
+                    match told.get("at"):
+                        case [str(cell), int(number)]:
+                            place = [cell, number]
+            except Gone as gone:
+                self.skipped.append([*place, str(gone)])
                 self.stop()
         raise Gone("its cells end the process they run in, one after another")
+
+    def _statement(self) -> tuple[dict[str, Any], frames.Tensors]:
+        """Return the frame after a statement; Gone where it waits, as on a busy machine none does."""
+        try:
+            return self.receive(STATEMENT_SECONDS)
+        except MarkAgainError:
+            if self._is_asleep():
+                raise Gone("it waits, and never ends") from None
+            raise
+
+    def _is_asleep(self) -> bool:
+        """Return True if the worker and all its children sleep, and could not compute on a free processor."""
+        assert self.first is not None
+        if self.isolation.name == "container" and self.first.pid == self.process.pid:
+            return False  # it runs in a virtual machine
+        with suppress(psutil.Error):
+            every = [self.first, *self.first.children(recursive=True)]
+            return all(one.status() == psutil.STATUS_SLEEPING for one in every)
+        return False
 
     def _launch(self) -> None:
         self.sandbox = self.isolation.start()
@@ -86,6 +110,10 @@ class Worker:
         """The process that was started here."""
         assert self.sandbox is not None
         return self.sandbox.process
+
+    def left_out(self) -> list[str]:
+        """Return in words which statements are left out, and why."""
+        return [f"{cell[:MOST_WORDS]}, statement {place + 1}: {why}" for cell, place, why in self.skipped]
 
     def seconds(self) -> float:
         """Return the processor time of the worker and all its children, in seconds."""
@@ -176,6 +204,7 @@ class Remote:
         self.worker, self.name, self.limit, self.hidden = worker, name, seconds, hidden
         self.left = seconds
         self.numbers_taken = False  # and handed back as numbers, not by operations on tensors
+        self.undefined = ""  # why no such function is there, where its cell was filled in
 
     def __call__(self, *case: Any) -> Any:
         self.worker.start()
@@ -200,6 +229,9 @@ class Remote:
                 elif told["then"] == "error":
                     kind, words = map(str, told["error"])
                     raise _error(kind, words)
+                elif told["then"] == "undefined":
+                    self.undefined = str(told["undefined"])[:MOST_WORDS]
+                    raise self._no_function()
                 else:
                     return self._result(case, told, replay, values, given)
             except (ReplayError, KeyError, RecursionError) as error:
@@ -208,6 +240,11 @@ class Remote:
                 if told["then"] == "ask":
                     self.worker.stop()  # it still waits for an answer
                 raise
+
+    def _no_function(self) -> BaseException:
+        if not self.undefined:
+            return NotImplementedError()
+        return Gone(f"there is no function {self.name}, for its cell fails: {self.undefined}")
 
     def _receive(self) -> tuple[dict[str, Any], frames.Tensors]:
         before = self.worker.used

@@ -34,16 +34,33 @@ def tables(course: Course, marked: Marked) -> dict[str, tuple[list[str], Rows]]:
     made: dict[str, tuple[list[str], Rows]] = {
         "marks": (["id", "email", "points", "of", "penalty", "handed in", "state"], rows),
         "unmarked": (["who", "why"], [list(pair) for pair in marked.unmarked]),
+        "changed": (["student", "function", "points before", "points now"], _changed(marked)),
+        "failed": (["student", "where", "why"], _failed(marked)),
         "suspicious": (["student", "sign", "where"], [*_above(found), *signs(course, marked)]),
+    }
+    made = {
+        title: (head, [[visible(cell) for cell in row] for row in body])
+        for title, (head, body) in made.items()
     }
     for title, (head, body) in (made | {"complete": _complete(rows, people)}).items():
         path = course.folder / "marks" / name / f"{title}.csv"
         path.parent.mkdir(parents=True, exist_ok=True)
         text = io.StringIO()
+        body = [[_as_text(cell) for cell in row] for row in body]
         csv.writer(text, lineterminator="\n").writerows([head, *body])
         with atomic_write(path) as new:
             new.write_text(text.getvalue(), "utf-8")
     return made
+
+
+def visible(text: str) -> str:
+    """Return a text with what a terminal obeys or hides, such as colours, written as escapes."""
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+
+
+def _as_text(cell: str) -> str:
+    """Return a cell of a CSV file that no spreadsheet takes for a formula."""
+    return f"'{cell}" if cell.startswith(("=", "+", "-", "@")) else cell
 
 
 def _complete(rows: Rows, people: dict[str, dict[str, str]]) -> tuple[list[str], Rows]:
@@ -63,6 +80,8 @@ def _time(record: dict[str, Any] | None) -> str:
 
 
 def _state(student: str, mark: dict[str, Any] | None, marked: Marked) -> str:
+    if student in marked.unreadable:
+        return f"look at it: {marked.unreadable[student]}"
     if mark is None:
         return "nothing handed in" if student not in marked.records else "mark again"
     record = marked.records.get(student, {})
@@ -80,6 +99,34 @@ def _above(found: dict[str, dict[str, Any]]) -> Rows:
         for student, mark in sorted(found.items())
         if mark["above"]
     ]
+
+
+def _changed(marked: Marked) -> Rows:
+    """Return whose functions have other points than before this run."""
+    found = Rows()
+    for student in marked.anew:
+        record = marked.records[student]
+        before = {part["cell"]: part for part in record.get("before", {}).get("parts", [])}
+        for part in record["parts"]:
+            old, new = (_points(one) for one in (before.get(part["cell"], part), part))
+            if old != new:
+                found.append([student, part["function"], old, new])
+    return found
+
+
+def _points(part: dict[str, Any]) -> str:
+    return "not marked" if part["score"] is None else f"{part['score']:g}"
+
+
+def _failed(marked: Marked) -> Rows:
+    """Return whose functions are not there because their cell fails, and statements that were left out."""
+    found = Rows()
+    for student, record in sorted(marked.records.items()):
+        undefined = ((part["function"], part.get("undefined")) for part in record["parts"])
+        found += [[student, function, why] for function, why in undefined if why]
+        left_out = dict.fromkeys(one for part in record["parts"] for one in part.get("left_out", []))
+        found += [[student, *one.split(": ", 1)] for one in left_out]
+    return found
 
 
 def signs(course: Course, marked: Marked) -> Rows:
@@ -110,19 +157,24 @@ def signs(course: Course, marked: Marked) -> Rows:
 def machine_time(marked: Marked) -> str:
     """Return in a sentence what the marking took."""
     each = [record["seconds"] for record in marked.records.values()]
+    anew = len(marked.anew)
     used = sum(part.get("seconds", 0.0) for one in marked.records.values() for part in one["parts"])
     mean = sum(each) / len(each) if each else 0.0
     return (
-        f"{marked.anew} marked in {marked.seconds:.0f} seconds, {len(each) - marked.anew} as before; "
+        f"{anew} marked in {marked.seconds:.0f} seconds, {len(each) - anew} as before; "
         f"{mean:.1f} seconds a submission, {used:.0f} seconds in submissions' own code"
     )
 
 
 def written(title: str, head: Sequence[str], rows: Rows) -> str:
-    """Return a table as text."""
+    """Return a table as text; all but the last column, which holds the reasons, are cut."""
     if not rows:
         return f"{title}: none"
-    shown = [[cell if len(cell) <= 90 else cell[:89] + "…" for cell in row] for row in [list(head), *rows]]
+    shown = [[*(_cut(cell, 90) for cell in row[:-1]), _cut(row[-1], 1000)] for row in [list(head), *rows]]
     widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in shown]
     return "\n".join([f"{title}:", *(f"  {line.rstrip()}" for line in lines)])
+
+
+def _cut(cell: str, length: int) -> str:
+    return cell if len(cell) <= length else cell[: length - 1] + "…"

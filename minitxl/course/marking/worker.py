@@ -10,8 +10,8 @@ its own run, and whatever is changed in this process changes what is handed in, 
 import ast
 import builtins
 import os
+import re
 import sys
-import types
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -21,12 +21,13 @@ sys.path.append(str(Path(__file__).parent))
 
 import einops  # noqa: E402, F401  (a submission's first import, which should not count as its time)
 import frames  # noqa: E402
+import guards  # noqa: E402
 import numpy as np  # noqa: E402
 import torch  # noqa: E402
 from torch import Tensor  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes  # noqa: E402
-from variants import variant  # noqa: E402
 
+Definitions = tuple[dict[str, Any], dict[str, str]]
 LIMITS = {"RLIMIT_AS": 6 * 2**30, "RLIMIT_FSIZE": 2**24, "RLIMIT_NPROC": 0, "RLIMIT_CORE": 0}
 
 
@@ -234,51 +235,6 @@ def _words(error: BaseException) -> str:
     return "an error that cannot be written"
 
 
-def _deepcopy(tensor: Tensor, memo: dict[int, Any]) -> Tensor:
-    """Return a copy by operations that can be written down, as PyTorch's own is not."""
-    if id(tensor) not in memo:
-        memo[id(tensor)] = tensor.detach().clone()
-    found: Tensor = memo[id(tensor)]
-    return found
-
-
-class _NoAnswers:
-    """Refuses the package: what is asked for is what stands in there."""
-
-    def find_spec(self, name: str, *_: Any) -> None:
-        if name.split(".")[0] == "minitxl":
-            raise ImportError("it uses minitxl, which holds the answer: write it with torch and einops")
-
-
-def _ready_made(*_: Any, **__: Any) -> None:
-    raise ImportError("it uses PyTorch's own attention: write it from its parts")
-
-
-def _refused_thread(*_: Any, **__: Any) -> None:
-    raise RuntimeError("it starts a thread, where nobody sees what it computes: compute in the function")
-
-
-def _no_threads() -> None:
-    """Refuse new threads: operations there are not written down, PyTorch's own attention among them."""
-    for module in (sys.modules["_thread"], sys.modules["threading"]):
-        for name in ("start_new", "start_new_thread", "start_joinable_thread"):
-            vars(module).update({name: _refused_thread, f"_{name}": _refused_thread})
-
-
-def _only_drawing_numbers() -> None:
-    """Leave ``variant`` of the package, and refuse the rest."""
-    for name in ("minitxl", "minitxl.course", "minitxl.course.grading"):
-        module = types.ModuleType(name)
-        module.__path__ = []
-        sys.modules[name] = module
-    vars(sys.modules["minitxl.course.grading"])["variant"] = variant
-    sys.meta_path.insert(0, _NoAnswers())
-    torch.Tensor.__deepcopy__ = _deepcopy  # type: ignore[method-assign]
-    for library in (torch.nn.functional, torch._C._nn):
-        for name in ("scaled_dot_product_attention", "multi_head_attention_forward"):
-            setattr(library, name, _ready_made)
-
-
 def statements(source: str) -> list[ast.stmt]:
     """Return the statements of a cell, without the lines that only a notebook understands."""
     try:
@@ -288,23 +244,47 @@ def statements(source: str) -> list[ast.stmt]:
         return ast.parse("\n".join(lines)).body
 
 
-def prepare(channel: Channel, cells: list[list[str]], skipped: list[list[Any]]) -> dict[str, Any]:
-    """Run the cells, statement by statement; a statement that fails or was skipped costs no other."""
+def prepare(channel: Channel, cells: list[list[str]], skipped: list[list[Any]]) -> Definitions:
+    """Run the cells, statement by statement; a statement that fails or was skipped costs no other.
+
+    Returns:
+        What the cells define, and by name why something else is not defined.
+    """
     names: dict[str, Any] = {"__name__": "__main__"}
+    undefined: dict[str, str] = {}
+    left_out = {(cell, place): why for cell, place, why in skipped}
     for cell, source in cells:
         try:
             found = statements(source)
         except BaseException as error:
-            channel.send({"at": [cell, -1], "error": f"{type(error).__name__}: {_words(error)}"})
+            undefined |= dict.fromkeys(re.findall(r"\w+", source), _words_of_cell(error))
             continue
         for place, statement in enumerate(found):
-            if [cell, place] in skipped:
+            if why := left_out.get((cell, place)):
+                undefined |= dict.fromkeys(_bound(statement), why)
                 continue
             channel.send({"at": [cell, place]})
-            with suppress(BaseException):
+            try:
                 code = compile(ast.Module([statement], []), f"<{cell}>", "exec")
                 exec(code, names)
-    return names
+            except BaseException as error:
+                undefined |= dict.fromkeys(_bound(statement), _words_of_cell(error))
+    return names, undefined
+
+
+def _bound(statement: ast.stmt) -> list[str]:
+    """Return the names that a statement gives to functions, classes and values."""
+    stored = [
+        one.id for one in ast.walk(statement) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)
+    ]
+    return [*stored, *(one for one in [getattr(statement, "name", None)] if one)]
+
+
+def _words_of_cell(error: BaseException) -> str:
+    """Return an error of a cell in words, and of code that cannot be read the line, counted in the cell."""
+    if isinstance(error, SyntaxError):
+        return f"{type(error).__name__} in line {error.lineno}: {error.msg}"
+    return f"{type(error).__name__}: {_words(error)}"
 
 
 def main() -> None:
@@ -315,18 +295,19 @@ def main() -> None:
     for name, most in LIMITS.items():
         with suppress(AttributeError, ValueError, OSError):
             resource.setrlimit(getattr(resource, name), (most, most))
-    _only_drawing_numbers()
+    guards.only_drawing_numbers()
     with Recorder():
         torch.zeros(1) + 1  # what torch loads at the first operation should not count as a function's time
-    _no_threads()
+    guards.no_threads()
     channel.send({"ready": os.getpid()})
     job, _ = channel.receive()
-    names = prepare(channel, job["cells"], job["skipped"])
+    names, undefined = prepare(channel, job["cells"], job["skipped"])
     channel.send({"prepared": True})
     while True:
         asked, tensors = channel.receive()
         if not callable(names.get(asked["function"])):
-            channel.send({"then": "error", "error": ["NotImplementedError", ""], "steps": []})
+            why = undefined.get(asked["function"], "")
+            channel.send({"then": "undefined", "undefined": why, "steps": []})
         else:
             channel.call(names[asked["function"]], asked["args"], tensors)
 

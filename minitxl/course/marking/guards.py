@@ -1,0 +1,57 @@
+"""What a submission may not use in the worker: the package, PyTorch's own attention, and threads.
+
+The worker imports it as a file beside it, where there is no package.
+"""
+
+import sys
+import types
+from typing import Any
+
+import torch
+from torch import Tensor
+from variants import variant
+
+
+def _deepcopy(tensor: Tensor, memo: dict[int, Any]) -> Tensor:
+    """Return a copy by operations that can be written down, as PyTorch's own is not."""
+    if id(tensor) not in memo:
+        memo[id(tensor)] = tensor.detach().clone()
+    found: Tensor = memo[id(tensor)]
+    return found
+
+
+class _NoAnswers:
+    """Refuses the package: what is asked for is what stands in there."""
+
+    def find_spec(self, name: str, *_: Any) -> None:
+        if name.split(".")[0] == "minitxl":
+            raise ImportError("it uses minitxl, which holds the answer: write it with torch and einops")
+
+
+def _ready_made(*_: Any, **__: Any) -> None:
+    raise ImportError("it uses PyTorch's own attention: write it from its parts")
+
+
+def _refused_thread(*_: Any, **__: Any) -> None:
+    raise RuntimeError("it starts a thread, where nobody sees what it computes: compute in the function")
+
+
+def no_threads() -> None:
+    """Refuse new threads: operations there are not written down, PyTorch's own attention among them."""
+    for module in (sys.modules["_thread"], sys.modules["threading"]):
+        for name in ("start_new", "start_new_thread", "start_joinable_thread"):
+            vars(module).update({name: _refused_thread, f"_{name}": _refused_thread})
+
+
+def only_drawing_numbers() -> None:
+    """Leave ``variant`` of the package, and refuse the rest."""
+    for name in ("minitxl", "minitxl.course", "minitxl.course.grading"):
+        module = types.ModuleType(name)
+        module.__path__ = []
+        sys.modules[name] = module
+    vars(sys.modules["minitxl.course.grading"])["variant"] = variant
+    sys.meta_path.insert(0, _NoAnswers())
+    torch.Tensor.__deepcopy__ = _deepcopy  # type: ignore[method-assign]
+    for library in (torch.nn.functional, torch._C._nn):
+        for name in ("scaled_dot_product_attention", "multi_head_attention_forward"):
+            setattr(library, name, _ready_made)
