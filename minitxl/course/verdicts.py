@@ -195,7 +195,7 @@ def _call(names: Sequence[str], case: tuple[Any, ...]) -> str:
 
 
 class Largest(TorchDispatchMode):
-    """Watches how many numbers the largest tensor of all results holds."""
+    """Watches how many numbers the largest tensor of all results holds; a view holds what it repeats once."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -205,5 +205,6 @@ class Largest(TorchDispatchMode):
         result = func(*args, **(kwargs or {}))
         for part in result if isinstance(result, tuple | list) else [result]:
             if isinstance(part, Tensor):
-                self.numbers = max(self.numbers, part.numel())
+                stored = part.untyped_storage().nbytes() // part.element_size()
+                self.numbers = max(self.numbers, min(part.numel(), stored))
         return result

@@ -177,3 +177,13 @@ def test_the_words_for_a_difference_can_be_the_checks_own():
 def test_an_attempt_that_names_no_arguments_is_shown_with_the_references_and_whole_numbers_in_full():
     verdict = judge(lambda *case: 12900.0, reference=lambda tokens, width: 1, cases=[(3, 4)], mistakes={})
     assert verdict.message == "called with tokens = 3, width = 4, you returned 12900, right is 1"
+
+
+def test_the_largest_result_is_counted_by_the_numbers_that_it_holds():
+    row = torch.zeros(3)
+    with verdicts.Largest() as watch:
+        row.expand(1000, 3)
+    assert watch.numbers == 3
+    with verdicts.Largest() as watch:
+        row.repeat(1000, 1)[:2]
+    assert watch.numbers == 3000
