@@ -26,6 +26,7 @@ import numpy as np  # noqa: E402
 import torch  # noqa: E402
 from torch import Tensor  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes  # noqa: E402
+from variants import variant  # noqa: E402
 
 Definitions = tuple[dict[str, Any], dict[str, str]]
 LIMITS = {"RLIMIT_AS": 6 * 2**30, "RLIMIT_FSIZE": 2**24, "RLIMIT_NPROC": 0, "RLIMIT_CORE": 0}
@@ -295,7 +296,7 @@ def main() -> None:
     for name, most in LIMITS.items():
         with suppress(AttributeError, ValueError, OSError):
             resource.setrlimit(getattr(resource, name), (most, most))
-    guards.only_drawing_numbers()
+    guards.only_drawing_numbers(variant)
     with Recorder():
         torch.zeros(1) + 1  # what torch loads at the first operation should not count as a function's time
     guards.no_threads()
