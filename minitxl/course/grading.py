@@ -13,7 +13,7 @@ from math import floor
 from typing import Any
 
 from minitxl.course.marking.variants import variant as variant
-from minitxl.course.verdicts import Verdict, judge, names_of
+from minitxl.course.verdicts import Verdict, judge, names_of, variants_of
 
 
 class WrongAnswerError(AssertionError):
@@ -68,7 +68,7 @@ class Trial:
     def judge(self, attempt: Callable[..., Any]) -> Verdict:
         """Compare an attempt with the reference; a tensor it was given must stay as it was."""
         mistakes = {
-            why: [partial(self.probe, one) for one in ([wrong] if callable(wrong) else wrong)]
+            why: [partial(self.probe, one) for one in variants_of(wrong)]
             for why, wrong in self.mistakes.items()
         }
         verdict = judge(

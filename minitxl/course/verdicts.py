@@ -70,6 +70,11 @@ def use(attempt: Any, check: Callable[[Any], Verdict], otherwise: Piece) -> Piec
     return cast(Piece, attempt) if verdict.right else otherwise
 
 
+def variants_of(wrong: Function | Sequence[Function]) -> Sequence[Function]:
+    """Return the wrong functions that share a sentence in ``mistakes``: one, or several."""
+    return [wrong] if callable(wrong) else wrong
+
+
 def judge(
     attempt: Any,
     *,
@@ -104,8 +109,7 @@ def judge(
             if verdict is None:
                 continue
             for sentence, wrong in {} if verdict.blank else mistakes.items():
-                variants = [wrong] if callable(wrong) else wrong
-                if any(_same(outcome, variant, cases, index) for variant in variants):
+                if any(_same(outcome, variant, cases, index) for variant in variants_of(wrong)):
                     return Verdict(False, sentence, details=verdict.message)
             return verdict
     return Verdict(True, praise)

@@ -76,5 +76,5 @@ def test_each_mistake_that_a_check_knows_gets_its_own_sentence(name, monkeypatch
     monkeypatch.undo()
     assert len(mistakes) >= 3
     for sentence, wrong in mistakes.items():
-        for mistake in [wrong] if callable(wrong) else wrong:
+        for mistake in verdicts.variants_of(wrong):
             assert answered(name, mistake).message == sentence

@@ -10,6 +10,7 @@ from torch import Tensor
 from minitxl.model import TransformerLM
 
 OUTPUT_BIAS = "output.tables.0.bias"
+"""Name of the parameter that holds the biases of the output layer."""
 
 
 def of_largest(sign: int, rule: Callable[[Tensor], Tensor]) -> Callable[[Tensor, Tensor], bool]:

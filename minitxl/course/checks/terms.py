@@ -12,7 +12,7 @@ from torch import Tensor
 from minitxl.attention import Heads, Keys, Scores
 from minitxl.course.differences import difference, equal, is_list
 from minitxl.course.predictions import Predictions, Question
-from minitxl.course.verdicts import Verdict, judge
+from minitxl.course.verdicts import Verdict, judge, variants_of
 
 PairKeys = Float[Tensor, "head query key dim"]
 Bias = Float[Tensor, "head dim"]
@@ -161,10 +161,7 @@ def check_four_terms(attempt: Callable[..., Any]) -> Verdict:
         whole(attempt),
         reference=solution_four_terms,
         cases=cases,
-        mistakes={
-            why: [whole(one) for one in (wrong if isinstance(wrong, list) else [wrong])]
-            for why, wrong in mistakes.items()
-        },
+        mistakes={why: [whole(variant) for variant in variants_of(wrong)] for why, wrong in mistakes.items()},
         praise="each of the four terms is right, and in its place",
         names=("q", "k", "r", "u", "v"),
         say=_say_which,

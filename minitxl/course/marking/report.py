@@ -103,15 +103,15 @@ def _above(found: dict[str, dict[str, Any]]) -> Rows:
 
 def _changed(marked: Marked) -> Rows:
     """Return whose functions have other points than before this run."""
-    found = Rows()
+    rows = Rows()
     for student in marked.anew:
         record = marked.records[student]
         before = {part["cell"]: part for part in record.get("before", {}).get("parts", [])}
         for part in record["parts"]:
             old, new = (_points(one) for one in (before.get(part["cell"], part), part))
             if old != new:
-                found.append([student, part["function"], old, new])
-    return found
+                rows.append([student, part["function"], old, new])
+    return rows
 
 
 def _points(part: dict[str, Any]) -> str:
@@ -120,38 +120,38 @@ def _points(part: dict[str, Any]) -> str:
 
 def _failed(marked: Marked) -> Rows:
     """Return whose functions are not there because their cell fails, and statements that were left out."""
-    found = Rows()
+    rows = Rows()
     for student, record in sorted(marked.records.items()):
         undefined = ((part["function"], part.get("undefined")) for part in record["parts"])
-        found += [[student, function, why] for function, why in undefined if why]
+        rows += [[student, function, why] for function, why in undefined if why]
         left_out = dict.fromkeys(one for part in record["parts"] for one in part.get("left_out", []))
-        found += [[student, *one.split(": ", 1)] for one in left_out]
-    return found
+        rows += [[student, *one.split(": ", 1)] for one in left_out]
+    return rows
 
 
 def signs(course: Course, marked: Marked) -> Rows:
     """Return what a person should look at: student, sign, place."""
-    found = Rows()
+    rows = Rows()
     numbers = next((test for test in marked.assignment.tests if test["cell"] == "numbers-test"), None)
     everyone = sorted({*marked.records, *course.roster.people})
     for student, record in sorted(marked.records.items()):
         handed = marked.handed[student]
         if handed.edited:
-            found.append([student, "tests edited or deleted", ", ".join(handed.edited)])
+            rows.append([student, "tests edited or deleted", ", ".join(handed.edited)])
         if is_given_up(record):
-            found.append([student, "never lets itself be marked", record["again"]])
+            rows.append([student, "never lets itself be marked", record["again"]])
         if reached := suspicion.reaching(handed.own_code()):
-            found.append([student, "reaches for what is not its own", "; ".join(reached)])
+            rows.append([student, "reaches for what is not its own", "; ".join(reached)])
         part = next((one for one in record["parts"] if one["cell"] == "numbers-test"), None)
         if numbers and part and part.get("numbers"):
             _, _, trial = trial_of(marked.assignment.imports, numbers["source"])
             other = suspicion.of_another(part["numbers"], student, trial, everyone)
             if other is not None:
-                found.append([student, "another one's numbers", other])
+                rows.append([student, "another one's numbers", other])
     codes = {student: handed.code() for student, handed in marked.handed.items()}
     reference = {name: marked.assignment.cells[name].source for name in marked.assignment.solutions}
-    found += [[one, f"code as {other}'s", where] for one, other, where in suspicion.alike(codes, reference)]
-    return found
+    rows += [[one, f"code as {other}'s", where] for one, other, where in suspicion.alike(codes, reference)]
+    return rows
 
 
 def machine_time(marked: Marked) -> str:
