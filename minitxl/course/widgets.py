@@ -28,7 +28,8 @@ KEPT = 16
 def image(picture: Picture) -> str:
     """Return the picture as HTML, its words as the alternative text."""
     data = b64encode(picture.png).decode()
-    return f'<img src="data:image/png;base64,{data}" alt="{escape(picture.alt)}" style="max-width: 100%">'
+    look = f"width: {picture.width}px; max-width: 100%"
+    return f'<img src="data:image/png;base64,{data}" alt="{escape(picture.alt)}" style="{look}">'
 
 
 def with_fallback(box: ipw.Widget, picture: Picture, **asked: Any) -> tuple[dict[str, Any], dict[str, Any]]:

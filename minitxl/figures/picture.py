@@ -20,6 +20,7 @@ import matplotlib as mpl
 from matplotlib.figure import Figure
 from matplotlib.legend import Legend
 from matplotlib.patches import Patch
+from PIL import Image
 
 from minitxl.files import atomic_write
 
@@ -40,6 +41,8 @@ STYLE: dict[Any, Any] = {
 BITS = "bits per character"
 SEEDS = "_seeds"
 """Label of an area between the smallest and the largest value of the seeds; a legend names it once."""
+DPI, SHARP = 110, 2
+"""Pixels of an inch on a page, and of a picture for each of those: screens with fine pixels show it sharp."""
 PHONE = 4.7
 """Inches: at this width a screen of 390 pixels, less the margins of a page, shows 7 points as 7 pixels."""
 TITLE = 36
@@ -151,12 +154,25 @@ class Picture:
         with atomic_write(path) as temporary:
             temporary.write_text(_with_counted_clips(drawn.getvalue()), "utf-8")
 
+    @property
+    def width(self) -> int:
+        """Pixels of a page that the picture takes from left to right."""
+        return round(DPI * self.figure.get_figwidth())
+
     @cached_property
     def png(self) -> bytes:
-        """The figure as notebooks and widgets show it."""
-        png = BytesIO()
-        self.figure.savefig(png, format="png", dpi=110, metadata={"Software": None})
+        """The figure as notebooks and widgets show it, ``SHARP`` times as wide as its place.
+
+        With 256 colours it has fewer bytes than a picture half as wide with all of them. Of Pillow's ways to
+        choose the colours this one changes none by more than 12 of 255, and neither white nor black.
+        """
+        drawn, png = BytesIO(), BytesIO()
+        self.figure.savefig(drawn, format="png", dpi=SHARP * DPI, pil_kwargs={"compress_level": 0})
+        colours = Image.open(drawn).convert("RGB")
+        few = colours.quantize(256, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+        few.save(png, format="png")
         return png.getvalue()
 
     def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        return {"image/png": self.png, "text/plain": self.alt}, {"image/png": {"alt": self.alt}}
+        metadata = {"image/png": {"alt": self.alt, "width": self.width}}
+        return {"image/png": self.png, "text/plain": self.alt}, metadata

@@ -9,6 +9,7 @@ function play(box) {
     const place = widget.controls.reduce((sum, control, i) => sum * control.values.length + chosen[i], 0);
     picture.src = `${widget.address}/${widget.states[place].file}`;
     picture.alt = widget.states[place].alt;
+    picture.width = widget.states[place].width;
     picture.parentElement.href = picture.src;
   };
   const controls = element("div", { className: "play-controls" });
@@ -75,7 +76,8 @@ function enlarge(link) {
     const close = element("button", { textContent: "Close", type: "button" });
     const stacked = small.currentSrc.endsWith("-phone.svg");
     const large = element("img", { src: stacked ? small.currentSrc : link.href, alt: small.alt });
-    if (stacked) large.style.width = `${2 * small.clientWidth}px`;
+    const own = small.getAttribute("width"); // of a notebook's picture, which has more pixels than its place
+    if (stacked || own) large.width = stacked ? 2 * small.clientWidth : own;
     const scroll = element("div", { className: "large", tabIndex: 0 }, large);
     const dialog = element("dialog", { className: "figure" }, close, scroll);
     dialog.setAttribute("aria-label", "Figure");

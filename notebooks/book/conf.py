@@ -50,6 +50,7 @@ myst_enable_extensions = ["dollarmath", "amsmath"]
 myst_heading_anchors = 3
 html_theme = "furo"
 html_favicon = "icon.svg"
+html_scaled_image_link = False
 html_static_path = ["book.css", "book.js", "stix-two-math.woff"]
 html_css_files = ["book.css"]
 html_js_files = ["book.js"]
@@ -95,8 +96,9 @@ def prepare(app: Sphinx, name: str, source: list[str]) -> None:
         if outputs := cell.get("outputs"):
             cell["outputs"] = [output for output in outputs if not is_blank(output)]
         for output in cell.get("outputs", []):
-            if alt := output.get("metadata", {}).get("image/png", {}).get("alt"):
-                cell["metadata"]["mystnb"] = {"image": {"alt": alt}}
+            if about := output.get("metadata", {}).get("image/png", {}):
+                width = {"width": f"{about['width']}px"} if "width" in about else {}
+                cell["metadata"]["mystnb"] = {"image": {"alt": about["alt"], **width}}
     source[0] = json.dumps(notebook)
 
 

@@ -96,7 +96,7 @@ def render(stem: str, folder: Path) -> None:
             picture = explorer.draw(**dict(zip(values, chosen, strict=True)))
             file = f"{cell}-{number}.png"
             (folder / file).write_bytes(picture.png)
-            states.append({"file": file, "alt": picture.alt})
+            states.append({"file": file, "alt": picture.alt, "width": picture.width})
         found[cell] = {
             "controls": [
                 {
@@ -126,7 +126,8 @@ def html_of(widget: Mapping[str, Any], address: str) -> str:
         f'<div class="play"><script type="application/json">{data}</script>'
         f'<p class="play-hint" hidden>{hint}</p>'
         f'<a class="enlarge" href="{address}/{start["file"]}">'
-        f'<img src="{address}/{start["file"]}" alt="{escape(start["alt"])}"></a></div>'
+        f'<img src="{address}/{start["file"]}" alt="{escape(start["alt"])}" '
+        f'width="{start["width"]}"></a></div>'
     )
 
 

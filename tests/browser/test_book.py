@@ -478,13 +478,21 @@ def test_a_notebooks_picture_fits_on_a_phone_and_opens_large_on_a_tap(window, ho
         assert "opens large" in image.evaluate(says)
         image.click()
         large = page.locator("dialog.figure img")
-        assert (
-            large.bounding_box()["width"]
-            == large.evaluate("image => image.naturalWidth")
-            > 1.5 * box["width"]
-        )
+        own = image.evaluate("image => Number(image.getAttribute('width')) || image.naturalWidth")
+        assert large.bounding_box()["width"] == own > 1.5 * box["width"]
         page.keyboard.press("Escape")
         page.locator("dialog.figure").wait_for(state="detached")
+
+
+def test_a_picture_stands_on_a_soft_card_on_a_dark_page(window, home):
+    with visiting(window, home, "09_relative_shift") as visit:
+        page, looks = (
+            visit.page,
+            "image => [getComputedStyle(image).filter, getComputedStyle(image).borderRadius]",
+        )
+        for scheme, card in (("light", ["none", "0px"]), ("dark", ["brightness(0.92)", "9.6px"])):
+            page.emulate_media(color_scheme=scheme)
+            assert page.locator(".cell_output a.enlarge img").first.evaluate(looks) == card
 
 
 # Widgets that play without a kernel
@@ -581,7 +589,7 @@ def test_controls_stand_in_line_above_the_hint_and_the_picture(window, home, siz
             {"name": name, "label": name, "values": shown, "start": 0, "all": True}
             for name, shown in values.items()
         ]
-        widget = {"controls": controls, "states": [{"file": file, "alt": "1"}]}
+        widget = {"controls": controls, "states": [{"file": file, "alt": "1", "width": 660}]}
         html = play.html_of(widget, f"play/{PLAYED[1]}")
         page.evaluate(
             "html => { const article = document.querySelector('article');"

@@ -1,9 +1,12 @@
 import re
+from io import BytesIO
 from pathlib import Path
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 from matplotlib.figure import Figure
+from PIL import Image
 from support.drawn import DRAWN, FIGURES
 
 from minitxl import figures
@@ -88,6 +91,19 @@ def test_a_picture_in_a_notebook_has_alternative_text():
     assert bundle["image/png"].startswith(b"\x89PNG")
     assert bundle["text/plain"] == metadata["image/png"]["alt"] == drawn.alt
     assert "Transformer-XL 3.00" in drawn.alt
+
+
+def test_a_picture_has_two_pixels_for_each_of_its_place_and_its_colours_are_kept():
+    drawn = drawn_again("attention_by_distance")
+    few = np.asarray(Image.open(BytesIO(drawn.png)).convert("RGB")).astype(int)
+    assert few.shape[1] == picture.SHARP * drawn.width
+    assert drawn._repr_mimebundle_()[1]["image/png"]["width"] == drawn.width
+    whole = BytesIO()
+    drawn.figure.savefig(whole, format="png", dpi=picture.SHARP * picture.DPI)
+    every = np.asarray(Image.open(whole).convert("RGB")).astype(int)
+    assert abs(few - every).max() <= 12
+    for end in (0, 255):
+        assert (few[(every == end).all(axis=-1)] == end).all()
 
 
 PALE = {
