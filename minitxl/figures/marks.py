@@ -97,6 +97,11 @@ def ticks_at(axes: Axes, places: Sequence[int], **style: Any) -> None:
     axes.set_xticks([], minor=True)
 
 
+def with_commas(axis: Axis) -> None:
+    """Write the axis's numbers with commas between thousands."""
+    axis.set_major_formatter("{x:,g}")
+
+
 def in_per_cent(axis: Axis) -> None:
     """Write the axis's shares, 0 to 1, as numbers of per cent; its label has the sign."""
     axis.set_major_formatter(PercentFormatter(1, decimals=0, symbol=""))

@@ -67,7 +67,7 @@ SYSTEMS: Mapping[str, System] = {
     key: system
     for kind, pair in {
         "none": _kind("none", ("#8E8E8E", "x", ":"), ("#767676", "x", "-")),
-        "absolute": _kind("absolute", (BLUE, "s", ":"), ("#001994", "P", "-.")),
+        "absolute": _kind("absolute", (BLUE, "s", ":"), ("#001994", "P", (0, (8, 3)))),
         "shaw": _kind("Shaw", ("#9B4576", "d", ":"), (PURPLE, "D", "--")),
         "xl": (
             System(f"{XL}, no memory", XL, GREEN, "^", "-."),

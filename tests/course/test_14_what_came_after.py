@@ -311,7 +311,7 @@ def test_arrows_turn_by_position_times_speed_and_far_reading_names_every_model()
     assert {text.get_text() for text in drawn.figure.axes[0].texts} == set(bits)
     assert (
         drawn.alt
-        == "Test bits per character with [32, 128] tokens of memory: XL 3.00, 3.10; yours 3.20, 3.90."
+        == "Test bits per character with [32, 128] characters of memory: XL 3.00, 3.10; yours 3.20, 3.90."
     )
 
 

@@ -2,7 +2,6 @@
 
 import re
 from collections import Counter
-from pathlib import Path
 from statistics import mean
 from xml.etree import ElementTree
 
@@ -10,6 +9,8 @@ import pytest
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.patches import ConnectionPatch
+from matplotlib.text import Text
+from support.drawn import DRAWN, FIGURES
 
 from minitxl import figures
 from minitxl.experiments.shared import results
@@ -21,11 +22,14 @@ from minitxl.figures.recurrence import mechanism, reach
 from minitxl.figures.recurrence.context_length import more_by_offset
 from minitxl.figures.training import ablation, curves, parts
 
-FIGURES = Path(__file__).parents[2] / "figures"
-
 
 def stored(name):
     return results.read(FIGURES / f"{name}.json").data
+
+
+def figure_of(name):
+    result, draw = DRAWN[name]
+    return draw(stored(result)).figure
 
 
 def leaders(axes):
@@ -75,6 +79,35 @@ def test_every_name_of_a_stored_figure_stands_at_its_lines_end_or_has_a_leader(n
         for text in (text for text in axes.texts if hasattr(text, "xy") and text.xycoords != "data"):
             near = min(abs(text.xy[1] - end) for end in ends)
             assert text.xy in led or near <= marks.MOVED + 1e-6, text.get_text()
+
+
+@pytest.mark.parametrize("name", sorted(DRAWN.keys() - {"samples"}))
+def test_a_number_of_thousands_has_its_comma(name):
+    """But in the code of ``samples``."""
+    figure = figure_of(name)
+    figure.draw_without_rendering()
+    texts = [text.get_text() for text in figure.findobj(Text)]
+    assert not [text for text in texts if re.search(r"\d{4}", text)]
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_lengths_of_a_text_of_characters_are_counted_in_characters(name):
+    figure = figure_of(name)
+    texts = " ".join(text.get_text() for text in figure.findobj(Text))
+    assert "per character" not in texts or "tokens" not in texts
+
+
+def test_each_row_of_the_legend_of_routes_is_off_the_bars():
+    figure = figure_of("relay_routes")
+    words = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert words == ["the token", *(name for name, _ in reach.LOOKS)]
+
+
+def test_the_four_ways_to_read_the_rotary_model_have_its_colour_and_looks_of_their_own():
+    axes = figure_of("position_repairs").axes[1]
+    lines = [line for line in axes.lines if line.get_linestyle() != "None"]
+    assert {to_hex(line.get_color()) for line in lines} == {systems.SYSTEMS["rotary_memory"].colour.lower()}
+    assert len({(line.get_linestyle(), line.get_marker()) for line in lines}) == len(lines) == 4
 
 
 def test_a_line_that_covers_another_leaves_it_seen_on_both_sides():
@@ -250,7 +283,7 @@ def test_the_ablation_draws_each_system_as_trained_and_what_memory_changes():
             text for text in texts if text[:1] in "+−" and text
         ]
         assert ("not trained with half loss" in texts) == (loss == "half")
-    assert {"memory", "no memory"} <= {text.get_text() for text in figure.axes[0].texts}
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["memory", "no memory"]
 
 
 def test_the_title_of_the_ablation_holds_in_every_seed():

@@ -200,6 +200,7 @@ def test_names_and_looks_are_each_of_one_system():
     for together in TOGETHER:
         looks = {(SYSTEMS[key].line, SYSTEMS[key].marker) for key in together}
         assert len(looks) == len(together)
+    assert len({one.line for one in curves.GRID.values()}) == len(curves.GRID)  # these lines have no markers
 
 
 def test_colours_stand_out_from_white_and_texts_can_be_read():

@@ -36,13 +36,13 @@ def heads_by_distance(weights: ArrayLike) -> Picture:
         axes.set_yticks(range(len(rows)), [f"{n // heads + 1}.{n % heads + 1}" for n in range(len(rows))])
         for layer in range(1, layers):
             axes.axhline(layer * heads - 0.5, color="white", lw=2)
-        axes.set(xlabel="distance, tokens back from the query", ylabel="layer.head")
+        axes.set(xlabel="distance, characters back from the query", ylabel="layer.head")
         figure.colorbar(drawn, ax=axes, label="mean weight, log scale")
     near = rows[:, :9].sum(1)
     widest, nearest = near.argmin(), near.argmax()
     return Picture(
         figure,
-        f"Mean attention weight by distance, {len(rows)} heads. Within 8 tokens: "
+        f"Mean attention weight by distance, {len(rows)} heads. Within 8 characters: "
         f"layer {nearest // heads + 1} head {nearest % heads + 1} has {near[nearest]:.0%} of its weight, "
         f"layer {widest // heads + 1} head {widest % heads + 1} has {near[widest]:.0%}, "
         f"the mean head {near.mean():.0%}.",
@@ -104,7 +104,7 @@ def weight_and_cost(ages: Sequence[tuple[int, int]], seeds: Sequence[Data]) -> P
         cost.set_yscale("symlog", linthresh=0.3)
         cost.set_yticks([-0.3, 0, 0.3, 1, 3, 10], ["−0.3", "0", "0.3", "1", "3", "10"])
         cost.set(title="Cost of hiding it", ylabel="thousandths of a bit")
-        cost.set(xlabel=f"age, tokens before the segment; {ages[0][1] - ages[0][0] + 1} states a mark")
+        cost.set(xlabel=f"age, characters before the segment; {ages[0][1] - ages[0][0] + 1} states a mark")
         cost.set_xticks([1, *(last for _, last in ages[1::2])])
     alt = "; ".join(
         f"ages {first}–{last}: {100 * _mean(seeds, 'weight', place):.2f} % and "
@@ -131,7 +131,7 @@ def change_by_offset(bits: ArrayLike) -> Picture:
         axes.bar(range(len(worth)), worth, color=ORANGE, width=0.8)
         axes.axhline(0, color="black", lw=0.8)
         axes.set(
-            xlabel="offset of the query in its segment, tokens", ylabel=f"more {BITS},\nall memory hidden"
+            xlabel="offset of the query in its segment, characters", ylabel=f"more {BITS},\nall memory hidden"
         )
     return Picture(
         figure,

@@ -50,20 +50,20 @@ def attention_by_distance(data: Data) -> Picture:
         (first, last), seeds = near["distances"], near["share"]["seeds"]
         axes.set(
             title=fitted(
-                f"Over all heads, more than half of the attention goes {first} to {last} tokens back"
+                f"Over all heads, more than half of the weight goes {first} to {last} characters back"
                 if min(seeds) > 0.5
                 else "Attention by distance"
             ),
-            xlabel="tokens back from the query\n(numbers: % of the head's attention, one seed)",
+            xlabel="characters back from the query\n(numbers: % of the head's attention, one seed)",
         )
         axes.tick_params(length=0)
         axes.spines[:].set_visible(False)
     far = rows[:, length // 2 :].sum(axis=1)
     return Picture(
         figure,
-        f"Mean weight of each of {heads} heads in {layers} layers by distance up to {length - 1} tokens. "
-        f"{int((far > 0.05).sum())} heads have more than 5 % of it beyond {length // 2 - 1} tokens. "
-        f"Share of attention by distance in tokens, mean of all heads: {_shares(data)}.",
+        f"Mean weight of each of {heads} heads in {layers} layers by distance up to {length - 1} characters. "
+        f"{int((far > 0.05).sum())} heads have more than 5 % of it beyond {length // 2 - 1} characters. "
+        f"Share of attention by distance in characters, mean of all heads: {_shares(data)}.",
     )
 
 
@@ -139,7 +139,7 @@ def _changes(axes: Axes, data: Data) -> None:
         else fitted(title)
         if newest
         else "What memory of some age is worth",
-        xlabel="age of the states that are changed, tokens back",
+        xlabel="age of the states that are changed, characters back",
         ylabel=f"{BITS} lost",
     )
     axes.legend(title="These states of memory are", alignment="left")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 
-from minitxl.figures.marks import ticks_at
+from minitxl.figures.marks import ticks_at, with_commas
 from minitxl.figures.picture import (
     Data,
     Picture,
@@ -138,5 +138,7 @@ def _race(axes: Axes, row: Data, reference: str) -> str:
     axes.set(title=title if is_narrow() else title.replace(", ", ",\n"), xlabel=what.replace(", ", ",\n"))
     axes.margins(x=0.3, y=0.12)
     axes.set_xlim(left=0)
+    if not timed:
+        with_commas(axes.xaxis)
     axes.invert_yaxis()
     return f"{title}, {what}: {', '.join(alt)}."

@@ -3,7 +3,7 @@
 from matplotlib.ticker import LogLocator, NullLocator
 
 from minitxl.figures.cost.evaluation_cost import draw_medians
-from minitxl.figures.marks import label_ends, ticks_at
+from minitxl.figures.marks import label_ends, ticks_at, with_commas
 from minitxl.figures.picture import (
     Data,
     Picture,
@@ -46,6 +46,7 @@ def generation_cost(data: Data) -> Picture:
             ylabel="milliseconds for the next token",
             yscale="log",
         )
+        with_commas(axes.xaxis)
         legend_outside(figure, ncols=3)
     first, last = blocks[0], blocks[-1]
     ratio = data["last_over_full"]

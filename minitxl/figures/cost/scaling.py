@@ -1,7 +1,9 @@
 """Speed of a training step on N GPUs, and the memory each of them holds."""
 
 import matplotlib as mpl
+from matplotlib.colors import to_hex
 
+from minitxl.figures.marks import End, write_ends
 from minitxl.figures.picture import (
     Data,
     Picture,
@@ -36,8 +38,8 @@ def scaling(data: Data) -> Picture:
     name = SHOWN if SHOWN in data["presets"] else next(iter(data["presets"]))
     assumed = data["assumed"]
     rate = assumed["teraflops"] * assumed["utilisation"]
-    alt = []
-    with drawing(6.4, 4.6) as figure:
+    alt, ends = [], list[End]()
+    with drawing(7.4, 4.2) as figure:
         axes = figure.subplots()
         for link, (where, mark, place) in LINKS.items():
             colour = COLOURS(place)
@@ -47,7 +49,8 @@ def scaling(data: Data) -> Picture:
                 [100 * row[way]["efficiency"] for row in rows] for way in ("apart", "overlapped")
             )
             label = f"{where}, {data['links'][link]:,.3g} GB/s"
-            axes.plot(gpus, apart, f"{mark}-", color=colour, label=label)
+            axes.plot(gpus, apart, f"{mark}-", color=colour)
+            ends.append((label.replace(", ", ",\n"), to_hex(colour), gpus[-1], apart[-1]))
             axes.fill_between(gpus, apart, overlapped, color=colour, alpha=0.2, lw=0)
             alt.append(f"{label}: {apart[-1]:.0f} to {overlapped[-1]:.0f} %")
         axes.fill_between([], [], [], color="grey", alpha=0.3, label="up to perfect overlap")
@@ -59,7 +62,8 @@ def scaling(data: Data) -> Picture:
             ylabel="efficiency, %",
             ylim=(0, 105),
         )
-        legend_outside(figure, ncols=2, title="links; the brighter, the faster")
+        write_ends(axes, ends, least=0.2, fontsize=9)
+        legend_outside(figure)
     return Picture(
         figure,
         f"Share of {gpus[-1]} times one GPU's speed that {gpus[-1]} GPUs would reach with {name}, without "

@@ -48,7 +48,7 @@ def far_attention(data: Data) -> Picture:
             title=fitted(f"Rotary looks far with a memory of {longer[0]['mem_len']}")
             if farther
             else f"Attention with a memory of {longer[0]['mem_len']}",
-            xlabel="distance i - j, tokens",
+            xlabel="distance i - j, characters",
             ylabel="mean weight, log scale",
         )
         shares.set_yticks(
@@ -67,5 +67,5 @@ def far_attention(data: Data) -> Picture:
     return Picture(
         figure,
         f"Share of attention on distances beyond {trained}, mean of {len(one['far']['seeds'])} seeds: "
-        f"{'; '.join(words)} tokens of memory; {alike} if all keys were alike.",
+        f"{'; '.join(words)} characters of memory; {alike} if all keys were alike.",
     )

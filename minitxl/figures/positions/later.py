@@ -30,7 +30,7 @@ def later_positions(data: Data) -> Picture:
             ),
             xlabel=fitted(
                 f"worse  ←  with memory  →  better\n{BITS} saved by training and reading with\n"
-                f"{data['mem_len']} tokens of memory ({DOTS_AND_BAR})"
+                f"{data['mem_len']} characters of memory ({DOTS_AND_BAR})"
             ),
             ylabel="positions",
         )
@@ -48,7 +48,7 @@ def later_positions(data: Data) -> Picture:
                 "One trained model, read with more memory:\n"
                 f"four times as much harms {models[worst].positions} most"
             ),
-            xlabel=f"memory at evaluation, tokens\n(every model trained with {data['mem_len']})",
+            xlabel=f"memory at evaluation, characters\n(every model trained with {data['mem_len']})",
             ylabel=f"test {BITS}, mean of seeds",
             xlim=(-0.2, right + 1.75),
         )
@@ -61,7 +61,7 @@ def later_positions(data: Data) -> Picture:
     return Picture(
         figure,
         f"Test {BITS} of models trained and read without memory, and of those trained with "
-        f"{data['mem_len']} tokens of it, read with {lengths}, mean of "
+        f"{data['mem_len']} characters of it, read with {lengths}, mean of "
         f"{len(gains['xl']['memory']['seeds'])} seeds: {words}.",
     )
 
@@ -73,21 +73,18 @@ BIASES = {
     "t5_scaled_memory": (f"{T5.name},\ntable × {{factor:g}}", T5.shades(2)[1], ("-", "D")),
 }
 WAYS = {
-    way: (f"{ROTARY.name},\n{words}", shade, look)
-    for (way, words, look), shade in zip(
-        (
-            ("as_trained", "as trained", ("-", "v")),
-            ("interpolated", "interpolated", (":", "s")),
-            ("base_raised", "base raised", ("-.", "D")),
-            ("clamped", "distances clamped", ("--", "o")),
-        ),
-        ROTARY.shades(4),
-        strict=True,
+    way: (f"{ROTARY.name},\n{words}", ROTARY.colour, look)
+    for way, words, look in (
+        ("as_trained", "as trained", ("-", "v")),
+        ("interpolated", "interpolated", (":", "s")),
+        ("base_raised", "base raised", ("-.", "D")),
+        ("clamped", "distances clamped", ("--", "o")),
     )
 }
 """Name, colour, line and marker of each system and each way of the experiment ``position_repairs``.
 
-A colour is a shade of the system's own; marks and lines tell its variants apart.
+A system that is trained otherwise has a shade of the system's own colour. One model that is read in four ways
+has one colour: lines and marks tell the ways apart.
 """
 
 
@@ -107,7 +104,7 @@ def position_repairs(data: Data) -> Picture:
                 said.append(f"{' '.join(ends[-1][0].split())} {', '.join(f'{bits:.2f}' for bits in means)}")
             lengths = [row["mem_len"] for row in series[key] if row["mem_len"]]
             axes.set_xticks(range(len(lengths)), [f"{length:,}" for length in lengths])
-            axes.set(xlabel=f"memory at evaluation, tokens; trained with {data['mem_len']}")
+            axes.set(xlabel=f"memory at evaluation, characters; trained with {data['mem_len']}")
             axes.set_xlim(-0.2, len(lengths) - 1 + 0.85)
             labels.append((axes, ends))
         for axes, ends in labels:  # both panels have their scale by now
@@ -125,7 +122,7 @@ def position_repairs(data: Data) -> Picture:
         shown[1].set(title="Rotary: with clamped distances it reads on" if mended else "Rotary in four ways")
     seeds = len(data["memory_gain"]["t5"]["seeds"])
     return Picture(
-        figure, f"Test {BITS} with {lengths} tokens of memory, mean of {seeds} seeds: {'; '.join(said)}."
+        figure, f"Test {BITS} with {lengths} characters of memory, mean of {seeds} seeds: {'; '.join(said)}."
     )
 
 

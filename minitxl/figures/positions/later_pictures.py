@@ -132,23 +132,26 @@ def learned_bias(data: Data) -> Picture:
 def read_longer(data: Data) -> Picture:
     """Draw bits by memory at evaluation: ``bits`` by the model's name, at each of ``lengths``.
 
-    Models with rotary positions, and those whose name is not in ``systems``, have shades of rotary in turn.
+    Models with rotary positions, and those whose name is not in ``systems``, have rotary's colour; a line and
+    a marker for each tell them apart.
     """
     lengths, said = data["lengths"], []
     with drawing(7, 3.4) as figure:
         axes, ends = figure.subplots(), list[End]()
-        shades = zip(SYSTEMS["rotary_memory"].shades(2), ("v-", "s--"), strict=True)
+        lines = iter((("v", "-"), ("s", "--")))
         for name, bits in data["bits"].items():
             system = named(name)
             look: dict[str, Any] = system.look() if system else {}
             if system is None or system.positions == "rotary":
-                colour, line = next(shades)
-                look = {"color": colour, "marker": line[0], "ls": line[1:]}
+                marker, line = next(lines)
+                look = {"color": SYSTEMS["rotary_memory"].colour, "marker": marker, "ls": line}
             axes.plot(range(len(lengths)), bits, **look, ms=6)
             ends.append((name, look["color"], len(lengths) - 1, bits[-1]))
             said.append(f"{name} {', '.join(f'{one:.2f}' for one in bits)}")
         axes.set_xticks(range(len(lengths)), [f"{length:,}" for length in lengths])
-        axes.set(xlabel=f"memory at evaluation, tokens; in training {data['trained']}", ylabel=f"test {BITS}")
+        axes.set(
+            xlabel=f"memory at evaluation, characters; in training {data['trained']}", ylabel=f"test {BITS}"
+        )
         axes.set_xlim(-0.2, len(lengths) - 0.1)
         write_ends(axes, ends, at=len(lengths) - 0.9, fontsize=9)
-    return Picture(figure, f"Test {BITS} with {list(lengths)} tokens of memory: {'; '.join(said)}.")
+    return Picture(figure, f"Test {BITS} with {list(lengths)} characters of memory: {'; '.join(said)}.")

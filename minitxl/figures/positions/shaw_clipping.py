@@ -37,7 +37,7 @@ def shaw_clipping(data: Data) -> Picture:
         longer.set_xticks(lengths)
         longer.set(
             title=f"Longer attention harms k = {harmed['max_distance']} most",
-            xlabel="attention length at test, tokens",
+            xlabel="attention length at test, characters",
             ylabel=f"added {BITS}",
         )
         longer.legend(handles=[band], loc="upper left")
@@ -72,14 +72,14 @@ def _by_clip(axes: Axes, rows: Sequence[Data]) -> None:
         axes.plot([k] * len(bits["seeds"]), bits["seeds"], **{**look, "ls": "none"}, ms=7)
         axes.annotate(f"{bits['mean']:.2f}", (k, bits["mean"]), (9, 4), textcoords="offset points")
     axes.set_xscale("log", base=2)
-    axes.set_xticks([row["max_distance"] for row in rows], [str(row["max_distance"]) for row in rows])
+    axes.set_xticks([row["max_distance"] for row in rows], [f"{row['max_distance']:,}" for row in rows])
     axes.minorticks_off()
     axes.margins(x=0.15, y=0.12)
     length = rows[0]["trained"]["attention_len"]
     best = min(rows, key=lambda row: row["trained"]["bits"]["mean"])["max_distance"]
     axes.set(
         title=f"With {length} keys, as trained, k = {best} is best",
-        xlabel="clip distance k, tokens",
+        xlabel="clip distance k, characters",
         ylabel=f"test {BITS}",
     )
 
@@ -118,7 +118,7 @@ def shaw_vectors(data: Data) -> Picture:
                 strip.set_yticklabels([f"layer {number + 1}" for number in range(len(layers))])
             strip.tick_params(axis="y", length=0)
             strip.set_title("cosine of neighbours")
-            strip.set(xlabel=f"distance i - j, tokens; {k}: {k} and more", xlim=(-0.6, k + 0.6))
+            strip.set(xlabel=f"distance i - j, characters; {k}: {k} and more", xlim=(-0.6, k + 0.6))
             alt.append(f"{table} layer 1: cosine of itself and one back {cosines[0, 0]:.2f}")
         figure.colorbar(image, ax=grid[-1, :], pad=0.01)
         figure.supylabel("length of the vector", fontsize=10)
@@ -144,7 +144,7 @@ def clip_choice(data: Data) -> Picture:
         plateau.scatter(range(len(added)), added, 22, clipped, cmap="cividis", ec="#707070", lw=0.5, zorder=3)
         plateau.set(
             title=f"Flat from {k} on" if k < len(added) else "Flat nowhere",
-            xlabel="distance i - j, tokens",
+            xlabel="distance i - j, characters",
             ylabel="distance term, one query",
         )
         _by_clip(loss, data["by_clip"])

@@ -5,7 +5,7 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 
-from minitxl.figures.marks import in_per_cent
+from minitxl.figures.marks import in_per_cent, with_commas
 from minitxl.figures.picture import BLUE, GREEN, ORANGE, PURPLE, Data, Picture, drawing
 
 LINES = [(GREEN, "o-"), (PURPLE, "^--"), (ORANGE, "s:"), (BLUE, "D-"), ("black", "v-.")]
@@ -31,6 +31,7 @@ def order(curves: Data, *, steps: int) -> Picture:
         axes.axhline(0.5, color="#808080", lw=1, zorder=0)
         axes.text(0, 0.51, " chance", color="#606060", fontsize=8)
         axes.set(title="Which came first, A or B?", xlabel="training step", ylabel="right answers, %")
+        with_commas(axes.xaxis)
         in_per_cent(axes.yaxis)
         axes.set(xlim=(0, steps * 1.02), ylim=(0.4, 1.03))
         figure.legend(loc="outside right upper")

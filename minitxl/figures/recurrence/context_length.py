@@ -50,7 +50,7 @@ def context(data: Data) -> Picture:
                     else ""
                 )
             ),
-            xlabel="context, tokens",
+            xlabel="context, characters",
             ylabel=f"test {BITS}",
             xscale="log",
         )
@@ -71,7 +71,7 @@ def _lowest(systems: Data, lengths: Sequence[int]) -> str:
     others = [length for length, name in zip(lengths, best, strict=True) if name != best[-1]]
     since = lengths[lengths.index(others[-1]) + 1] if others else lengths[0]
     name = READERS[best[-1]].name
-    return f"{'The LSTM' if name == 'LSTM' else name} is lowest on average from {since} tokens on"
+    return f"{'The LSTM' if name == 'LSTM' else name} is lowest on average from {since} characters on"
 
 
 def context_by_offset(data: Data) -> Picture:
@@ -94,7 +94,7 @@ def context_by_offset(data: Data) -> Picture:
         spared = with_memory < min(bits for name, bits in first.items() if not name.endswith("memory"))
         axes.set(
             title="Memory spares the first targets of a segment" if spared else "Read as trained",
-            xlabel="offset in the segment, tokens",
+            xlabel="offset in the segment, characters",
             ylabel=f"{BITS} more than\n{SYSTEMS[base].name} with the same seed",
         )
         legend_outside(figure, ncols=2)
@@ -128,10 +128,12 @@ def context_recl(data: Data) -> Picture:
             _recl(axes, recl[group], names)
             axes.set_title(_recl_title(recl[group], group))
         for axes in shown[-1:] if is_narrow() else shown:
-            axes.set_xlabel("relative effective context length, tokens\n(gains over the best of the panel)")
+            axes.set_xlabel(
+                "relative effective context length, characters\n(gains over the best of the panel)"
+            )
         legend_outside(figure, *shown[0].get_legend_handles_labels(), ncols=4)
     alt = "; ".join(f"{one.name} {_lengths(data, name)}" for name, one in READERS.items())
-    return Picture(figure, f"Relative effective context length in tokens. {alt}. {against_table_8(data)}")
+    return Picture(figure, f"Relative effective context length in characters. {alt}. {against_table_8(data)}")
 
 
 def _recl_title(recl: Data, group: str) -> str:
@@ -224,7 +226,7 @@ def _gains(figure: Figure, data: Data) -> None:
         write_numbers(axes, matrix, texts, dark=0.07, fontsize=9)
         axes.axhline(lengths.index(middle_of(data)) - 0.5, color="#606060", lw=1.2, ls="--")
         axes.set_title(SYSTEMS[name].name.replace(", ", ",\n"), fontsize=9)
-        names = [str(length) for length in lengths]
+        names = [f"{length:,}" for length in lengths]
         axes.set_xticks(range(1, len(lengths)), names[1:], fontsize=9)
         axes.set_yticks(range(len(lengths) - 1), names[:-1], fontsize=9)
         axes.set(xlim=(0.5, len(lengths) - 0.5), ylim=(-0.5, len(lengths) - 1.5))
@@ -247,7 +249,7 @@ def _matrix(lengths: list[int], pairs: Sequence[Data]) -> NDArray[np.float64]:
 
 
 def _at_ends(bits: Sequence[Data], lengths: Sequence[int]) -> str:
-    return f"{bits[0]['mean']:.2f} with {lengths[0]} tokens and {bits[-1]['mean']:.2f} with {lengths[-1]}"
+    return f"{bits[0]['mean']:.2f} with {lengths[0]} characters and {bits[-1]['mean']:.2f} with {lengths[-1]}"
 
 
 def _lengths(data: Data, name: str) -> str:

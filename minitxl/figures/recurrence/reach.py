@@ -1,11 +1,10 @@
 """Dependency reach, and the distance over which copying is learned."""
 
-from collections.abc import Sequence
-from itertools import groupby
 from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
+from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
 from minitxl.figures.marks import cut_lines, hide_frame, in_per_cent, layer_ticks, seed_band
@@ -159,7 +158,7 @@ def relay_routes(data: Data, *, seed: int = 0) -> Picture:
         shown = panels(figure, len(rows), ratios=far, height=3.4, sharey=True)
         for axes, row, offsets in zip(shown, rows, far, strict=True):
             measured, distance = row["seeds"][seed], row["distance"]
-            axes.axhline(distance, color="black", lw=1.5)
+            line = axes.axhline(distance, color="black", lw=1.5)
             routes = [_route(measured, distance, offset) for offset in range(offsets)]
             for offset, (near, more) in enumerate(routes):
                 for bottom, height, (_, grey) in zip((0, near), (near, more), LOOKS, strict=True):
@@ -167,9 +166,8 @@ def relay_routes(data: Data, *, seed: int = 0) -> Picture:
                 right = measured["accuracy"][offset]
                 axes.annotate(f"{100 * right:.0f}", (offset, distance + 2), ha="center", fontsize=9)
             middle = offsets / 2 - 0.5
-            words = "above the token (line): right copies, %"
+            words = "right copies, %"
             axes.annotate(words, (middle, distance + 5), ha="center", fontsize=9)
-            _name_looks(axes, routes)
             axes.set(
                 title=f"token {distance} back, seed {seed}",
                 xlabel="offset of the query in its segment, tokens",
@@ -179,21 +177,11 @@ def relay_routes(data: Data, *, seed: int = 0) -> Picture:
             axes.set_xticks(range(offsets))
         for axes in shown if is_narrow() else shown[:1]:
             axes.set_ylabel("tokens back from the query")
+        looks = [Patch(facecolor=grey, edgecolor="#404040", lw=0.8, label=name) for name, grey in LOOKS]
+        legend_outside(figure, [line, *looks], ["the token", *(name for name, _ in LOOKS)], ncols=3)
         if all(_adds_up(row, measured) for row in rows for measured in row["seeds"]):
             headline(figure, "A token is copied right only where two looks back add up to its distance")
     return Picture(figure, " ".join(_route_in_words(row, seed) for row in rows))
-
-
-def _name_looks(axes: Axes, routes: Sequence[tuple[int, int]]) -> None:
-    """Write the name of each look on the longest run of bars that are alike."""
-    runs = [list(run) for _, run in groupby(range(len(routes)), key=lambda offset: routes[offset])]
-    run = max(runs, key=len)
-    near, more = routes[run[0]]
-    for height, (name, _) in zip((near / 2, near + more / 2), LOOKS, strict=True):
-        ground = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
-        axes.annotate(
-            name, ((run[0] + run[-1]) / 2, height), ha="center", va="center", fontsize=9, bbox=ground
-        )
 
 
 def _sharp(measured: Data, layer: int, offset: int) -> list[int]:

@@ -6,6 +6,7 @@ from statistics import mean
 from typing import Any
 
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 
 from minitxl.figures.marks import seed_band, ticks_at
 from minitxl.figures.picture import (
@@ -23,7 +24,7 @@ from minitxl.figures.systems import SYSTEMS, System, of_label, positions_of
 
 LOSSES = {"full": "loss on all targets", "half": "loss on the later half of targets"}
 """Title of the panel of each training: on all targets of a segment, or on its later half."""
-AT_A_MARK: dict[str, Any] = {"textcoords": "offset points", "fontsize": 9}
+MARK: dict[str, Any] = {"ms": 8, "mew": 2}
 TABLE_6 = {
     "XL, memory, full loss": 26.77,
     "Shaw, memory, full loss": 27.94,
@@ -42,19 +43,14 @@ def ablation(data: Data) -> Picture:
     """
     rows = data["systems"]
     kinds = list(dict.fromkeys(_positions(row) for row in rows))
-    with drawing(10, 3.8) as figure:
+    with drawing(10, 4.5) as figure:
         shown = panels(figure, len(LOSSES), height=3.4, sharex=True, sharey=True)
         for axes, (loss, title) in zip(shown, LOSSES.items(), strict=True):
             of_loss = [row for row in rows if row["loss"] == loss]
             for place, kind in enumerate(kinds):
                 of_kind = {"no memory" not in row["label"]: row for row in of_loss if _positions(row) == kind}
                 if of_kind:
-                    _arrow(
-                        axes,
-                        place,
-                        of_kind,
-                        named=len(of_kind) == 1 or (axes is shown[0] and "sinusoidal" in kind),
-                    )
+                    _arrow(axes, place, of_kind)
                 else:
                     words = f"not trained with {loss} loss"
                     axes.annotate(words, (3.2, place), ha="center", va="center", fontsize=9, color="#606060")
@@ -62,9 +58,18 @@ def ablation(data: Data) -> Picture:
             axes.set_yticks(range(len(kinds)), kinds)
             axes.set_ylim(len(kinds) - 0.5, -0.8)
             axes.margins(x=0.14)
+        for axes in shown if is_narrow() else shown[:1]:
+            axes.set_ylabel("positions")
+        fills = {"memory": "#606060", "no memory": "white"}
+        marks = [
+            Line2D([], [], color="#606060", marker="o", ls="none", mfc=fill, **MARK)
+            for fill in fills.values()
+        ]
+        legend_outside(figure, marks, list(fills), ncols=2)
         headline(
             figure,
-            "With loss on all targets, memory helps Transformer-XL and Shaw and harms absolute, in every seed"
+            "On all targets, memory helps Transformer-XL's and Shaw's positions\n"
+            "and harms absolute ones, in every seed"
             if _memory_divides(rows)
             else "Encoding, recurrence and loss at equal size",
         )
@@ -81,7 +86,7 @@ def _positions(row: Data) -> str:
     return f"{positions_of(row['label'])}{longer}".replace(", ", ",\n")
 
 
-def _arrow(axes: Axes, place: int, of_kind: Mapping[bool, Data], *, named: bool) -> None:
+def _arrow(axes: Axes, place: int, of_kind: Mapping[bool, Data]) -> None:
     """Draw both systems of one kind of positions in a row, or the one that there is."""
     bits = {with_memory: as_trained(row) for with_memory, row in of_kind.items()}
     ends = {with_memory: mean(seeds) for with_memory, seeds in bits.items()}
@@ -89,17 +94,15 @@ def _arrow(axes: Axes, place: int, of_kind: Mapping[bool, Data], *, named: bool)
         system, _ = of_label(of_kind[with_memory]["label"])
         fill = system.colour if with_memory else "white"
         axes.plot([min(seeds), max(seeds)], [place, place], color=system.colour, lw=1)
-        axes.plot(ends[with_memory], place, "o", color=system.colour, mfc=fill, ms=8, mew=2, zorder=3)
+        axes.plot(ends[with_memory], place, "o", color=system.colour, mfc=fill, zorder=3, **MARK)
     if len(ends) == 2:
         change = [more - less for less, more in zip(bits[False], bits[True], strict=True)]
         arrow = {"arrowstyle": "->", "color": "#808080", "shrinkA": 6, "shrinkB": 6}
         axes.annotate("", (ends[True], place), (ends[False], place), arrowprops=arrow)
         words = f"{mean(change):+.2f}".replace("-", "−")
-        axes.annotate(words, (mean(ends.values()), place), (0, 8), ha="center", **AT_A_MARK)
-    for with_memory, end in ends.items() if named else ():
-        side, shift = ("left", 9) if with_memory or len(ends) == 1 else ("right", -9)
-        words = "memory" if with_memory else "no memory"
-        axes.annotate(words, (end, place), (shift, 0), ha=side, va="center", **AT_A_MARK)
+        axes.annotate(
+            words, (mean(ends.values()), place), (0, 8), textcoords="offset points", ha="center", fontsize=9
+        )
 
 
 def ablation_lengths(data: Data) -> Picture:
@@ -112,7 +115,7 @@ def ablation_lengths(data: Data) -> Picture:
             _curve(axes, row)
         axes.set(
             title=_finding(rows),
-            xlabel="attention length at test, tokens",
+            xlabel="attention length at test, characters",
             ylabel=f"test {BITS}",
         )
         axes.set_xscale("log", base=2)

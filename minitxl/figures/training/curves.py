@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from minitxl.figures.marks import seed_band
+from minitxl.figures.marks import seed_band, with_commas
 from minitxl.figures.picture import (
     BITS,
     Data,
@@ -29,6 +29,7 @@ def learning(curves: Data, *, steps: int, unit: str = BITS) -> Picture:
             system = ONE_CHANGE_APART[name]
             axes.plot(curve["step"], curve["bits"], **system.look(), label=system.name, clip_on=False)
         axes.set(xlabel="training step", ylabel=f"training {unit}", xlim=(0, steps))
+        with_commas(axes.xaxis)
         axes.legend(loc="upper right")
     last = ", ".join(
         f"{ONE_CHANGE_APART[name].name} {curve['bits'][-1]:.2f}" for name, curve in curves.items()
@@ -120,7 +121,7 @@ def memory_and_positions(data: Data) -> Picture:
             system, rows = data[name], data[name]["by_memory"]
             for seed, bits in enumerate(system["validation"]["bits"]):
                 step, first = system["validation"]["step"], None if seed else one.name
-                learned.plot(step, bits, **one.look(marker=False), lw=1.2, label=first)
+                learned.plot(step, bits, **one.look(), lw=1.2, ms=3.5, label=first)
             lengths = [row["mem_len"] for row in rows]
             band: dict[str, Any] = {
                 "color": mixed(one.colour, 255, FADED),
@@ -144,14 +145,15 @@ def memory_and_positions(data: Data) -> Picture:
             xlabel="training step, a line a seed",
             ylabel=f"validation {BITS}",
         )
+        with_commas(learned.xaxis)
         legend_outside(figure, *learned.get_legend_handles_labels(), ncols=2)
         memory.set_xscale("symlog", base=2, linthresh=lengths[1])
-        memory.set_xticks(lengths, [str(length) for length in lengths])
+        memory.set_xticks(lengths, [f"{length:,}" for length in lengths])
         bits = {name: data[name]["bits"]["seeds"] for name in GRID}
         both = _above(bits["absolute_memory"], bits["absolute"]) and _above(bits["xl"], bits["xl_memory"])
         memory.set(
             title=fitted("Memory harms absolute, helps relative positions") if both else "After training",
-            xlabel="memory at evaluation, tokens\n(marks: as trained; lines: read otherwise)",
+            xlabel="memory at evaluation, characters\n(marks: as trained; lines: read otherwise)",
             ylabel=f"test {BITS}",
         )
     numbers = ", ".join(
@@ -173,9 +175,9 @@ def memory_choice(system: Data, *, mem_len: int) -> Picture:
     chosen = next(row for row in rows if row["mem_len"] == mem_len)
     shown: dict[str, tuple[str, list[float], float]] = {
         "Prediction": (f"test {BITS}", [row["bits"]["mean"] for row in rows], chosen["bits"]["mean"]),
-        "Longest reach": ("tokens back", [row["longest_reach"] for row in rows], chosen["longest_reach"]),
+        "Longest reach": ("characters back", [row["longest_reach"] for row in rows], chosen["longest_reach"]),
         "Time": (
-            "microseconds per token",
+            "microseconds per character",
             [row["microseconds_per_token"]["mean"] for row in rows],
             chosen["microseconds_per_token"]["mean"],
         ),
@@ -189,10 +191,10 @@ def memory_choice(system: Data, *, mem_len: int) -> Picture:
                 number, (mem_len, value), (0, 13), textcoords="offset points", ha="center", va="bottom"
             )
             words.set_bbox({"facecolor": "white", "edgecolor": "#B0B0B0", "lw": 0.6, "pad": 1.5})
-            axes.set(title=title, xlabel="memory at evaluation, tokens", ylabel=label)
+            axes.set(title=title, xlabel="memory at evaluation, characters", ylabel=label)
             axes.set_xscale("symlog", base=2, linthresh=rows[1]["mem_len"])
             axes.set_xticks(
-                [row["mem_len"] for row in rows], [str(row["mem_len"]) for row in rows], fontsize=8
+                [row["mem_len"] for row in rows], [f"{row['mem_len']:,}" for row in rows], fontsize=8
             )
             axes.margins(x=0.1, y=0.25)
             if title == "Longest reach":
@@ -203,9 +205,9 @@ def memory_choice(system: Data, *, mem_len: int) -> Picture:
         axes.set_ylim(0, 1.25 * max(map(max, seeds)))
     return Picture(
         figure,
-        f"With {mem_len} tokens of memory at evaluation: {chosen['bits']['mean']:.2f} {BITS}, "
-        f"longest reach {chosen['longest_reach']} tokens, "
-        f"{chosen['microseconds_per_token']['mean']:.0f} microseconds per token.",
+        f"With {mem_len} characters of memory at evaluation: {chosen['bits']['mean']:.2f} {BITS}, "
+        f"longest reach {chosen['longest_reach']} characters, "
+        f"{chosen['microseconds_per_token']['mean']:.0f} microseconds per character.",
     )
 
 

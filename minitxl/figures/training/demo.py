@@ -4,7 +4,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from minitxl.figures.marks import ticks_at
+from minitxl.figures.marks import ticks_at, with_commas
 from minitxl.figures.picture import (
     BITS,
     Data,
@@ -32,6 +32,7 @@ def demo(data: Data) -> Picture:
         positions_save_most = vanilla - relative > abs(relative - xl)
         title = "Relative positions save most bits" if positions_save_most else "While training"
         learned.set(title=title, xlabel="training step", ylabel=f"validation {BITS}")
+        with_commas(learned.xaxis)
         said = _bits_and_cost(cost, data)
         legend_outside(figure, *learned.get_legend_handles_labels(), ncols=3)
     learned_alt = ", ".join(

@@ -4,6 +4,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
+from minitxl.figures.marks import with_commas
 from minitxl.figures.picture import BITS, Data, Picture, drawing
 from minitxl.figures.systems import SYSTEMS
 
@@ -21,6 +22,7 @@ def progress(data: Data) -> Picture:
         alt += [_reach(reach, data["reach"]), _cost(cost, data)]
         for axes in (loss, cost):
             axes.set(xlabel="training step", xlim=(0, data["steps"]))
+            with_commas(axes.xaxis)
     return Picture(figure, f"Step {data['step']} of {data['steps']}. {' '.join(alt)}")
 
 

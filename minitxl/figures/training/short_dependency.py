@@ -40,7 +40,7 @@ def short_dependency(data: Data) -> Picture:
             seeds_and_mean(whole, place, {"seeds": more, "mean": mean(more)}, system_of(row).colour)
         by_offset.set(
             title=fitted("Without memory, first targets cost most"),
-            xlabel="offset in the segment, tokens",
+            xlabel="offset in the segment, characters",
             ylabel=f"{BITS} more than\n{kind_of(first)}, same seed",
         )
         legend_outside(figure, *by_offset.get_legend_handles_labels(), ncols=3)
@@ -58,7 +58,7 @@ def short_dependency(data: Data) -> Picture:
     alt = "; ".join(
         f"{kind_of(row)} {mean(bits):.2f} ({row['bits_by_offset'][0]['mean']:.2f} at offset 0, "
         f"{row['bits_by_offset'][-1]['mean']:.2f} at the last), and {row['trained']['bits']['mean']:.2f} "
-        f"where every target has {row['trained']['attention_len']} tokens of attention"
+        f"where every target has {row['trained']['attention_len']} characters of attention"
         for row in rows
         for bits in [as_trained(row)]
     )

@@ -21,7 +21,6 @@ CITED = {
 }
 
 
-NOTE: dict[str, Any] = {"ha": "right", "va": "top", "fontsize": 9, "color": "#444444"}
 RATES = "The learning rate was chosen for Transformer-XL and for the LSTM; the other Transformers have XL's."
 
 
@@ -69,11 +68,11 @@ def _systems(axes: Axes, data: Data) -> None:
     names = {key: TRAINED[key].name + (f" ({end:,.0f})" if end > top else "") for key, end in ends.items()}
     placed = [(names[key], TRAINED[key].colour, at[key], min(end, top)) for key, end in ends.items()]
     write_ends(axes, placed, at=right + 0.42, least=0.04, fontsize=9)
-    axes.text(0.98, 0.6, "small marks and thin lines:\nsingle seeds", transform=axes.transAxes, **NOTE)
     axes.set_xticks(range(len(lengths)), [f"{length:,}" for length in lengths])
     axes.set_xlim(begin, end)
     axes.set(
-        xlabel=f"memory at evaluation, tokens\n(names: as trained, with {data['mem_len']} or no memory)",
+        xlabel=f"memory at evaluation, tokens\n(names: as trained, with {data['mem_len']} or no memory;\n"
+        "small marks and thin lines: single seeds)",
         ylabel="test perplexity",
         title=fitted(_who_is_ahead(data["behind_xl"])),
     )
