@@ -16,9 +16,9 @@ order, one idea a file:
     later_attention  what came after: rotary, ALiBi's and T5's positions
     lstm             what came before: the LSTM of the comparisons
 
-Four more files serve all of these: ``fields`` checks values from outside, ``arguments`` a caller's tensors,
-``files`` reads and writes files, and ``__main__`` is the command line's entry. Everything else is in folders,
-each with one purpose:
+Five more files serve all of these: ``fields`` checks values from outside, ``arguments`` a caller's tensors,
+``files`` reads and writes files, ``allocator`` has freed RAM kept for the next tensor, and ``__main__`` is
+the command line's entry. Everything else is in folders, each with one purpose:
 
     fast             the same numbers in less time and fewer bytes; the key-value cache
     data             text to batches: corpora, downloads, tokenizers, token files

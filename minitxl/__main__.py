@@ -12,8 +12,8 @@ from typing import Annotated, Any, NoReturn, TextIO, cast
 
 import tyro
 
+from minitxl.allocator import keep_freed_ram
 from minitxl.commands import original_options
-from minitxl.commands.allocator import keep_freed_ram
 from minitxl.commands.errors import RefusedFlagError
 from minitxl.commands.streams import Enduring, discard, open_streams, readable_width
 from minitxl.files import in_words

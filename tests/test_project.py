@@ -28,12 +28,13 @@ PAPER = {
 }
 READ_ALONE = ("positions", "relative_shift", "attention", "memory", "model")
 """The modules of the mathematics: einops alone moves axes, and together they fit one evening."""
-HELPERS = {"fields", "arguments", "files"}
-"""Modules that check and open what comes from outside; all others may import them."""
+HELPERS = {"fields", "arguments", "files", "allocator"}
+"""Modules that check and open what comes from outside, or set the allocator; all others may import them."""
 MAY_IMPORT = {
     "fields": set(),
     "arguments": {"fields"},
     "files": set(),
+    "allocator": set(),
     "paper": {"fields", "arguments"},
     "fast": {*HELPERS, "paper"},
     "data": {*HELPERS},

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from minitxl.allocator import keep_freed_ram
 from minitxl.benchmark.limits import (
     ONEDNNS_PRODUCTS,
     PRODUCTS,
@@ -38,12 +39,14 @@ from minitxl.training.config import TrainConfig
 
 def build_minitxl(job: Job) -> AtWork:
     """Build our model: trained as ``minitxl train`` does it, scored and continued with a cache."""
+    keep_freed_ram()  # as the commands do
     model = config(job.size)
     return our_training(job, model) if job.work == "training" else our_decoding(job, model)
 
 
 def build_rotary(job: Job) -> AtWork:
     """Build our model with the architecture of x-transformers' here: rotary positions, pre-norm, GELU."""
+    keep_freed_ram()
     model = replace(config(job.size), attention="rotary", norm="pre", activation="gelu")
     return our_training(job, model) if job.work == "training" else our_decoding(job, model)
 

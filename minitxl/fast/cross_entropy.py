@@ -76,26 +76,30 @@ def _losses_and_gradients(
 ) -> tuple[Losses, Tensor | None, Tensor | None, Tensor | None]:
     """Return the losses and the gradients of their sum, in which each has its factor, or 1."""
     losses, dx = list[Tensor](), list[Tensor]()
-    dw, db = (
-        torch.zeros_like(one) if wanted else None
-        for one, wanted in zip((weight, bias), needed[1:3], strict=True)
-    )
+    dw = db = None
     weighed = torch.ones_like(targets, dtype=x.dtype) if factors is None else factors
     parts = zip(*(_chunks(one, weight) for one in (x, targets, weighed)), strict=True)
     for rows, wanted, factor in parts:
         scores = _scores(rows, weight, bias)
-        losses.append(_losses(scores, wanted))
+        picked = _of(scores, wanted)
+        greatest = scores.amax(dim=-1)
         ds = torch.softmax(scores, dim=-1, out=scores)
+        losses.append(greatest - ds.amax(dim=-1).log() - picked)  # max p = exp(max s) / Σ_j exp(s_j)
         ds.scatter_add_(1, _column(wanted), ds.new_full((len(wanted), 1), -1.0))
         if factors is not None:
             ds *= _column(factor)
         of_rows, of_weight, of_bias = gradients(ds, rows, weight, needed)
         if of_rows is not None:
             dx.append(of_rows.to(x.dtype))
-        for total, part in ((dw, of_weight), (db, of_bias)):
-            if total is not None and part is not None:
-                total += part
+        dw, db = _added(dw, of_weight, weight), _added(db, of_bias, bias)
     return torch.cat(losses), torch.cat(dx) if dx else None, dw, db
+
+
+def _added(total: Tensor | None, part: Tensor | None, like: Tensor) -> Tensor | None:
+    """Return the sum so far with a chunk's part, in the number format of the parameter."""
+    if total is None or part is None:
+        return None if part is None else part.to(like.dtype)
+    return total.add_(part)
 
 
 def _differentiable(
@@ -113,8 +117,12 @@ def _scores(rows: Rows, weight: Matrix, bias: Bias) -> Float[Tensor, "token n_cl
 
 
 def _losses(scores: Float[Tensor, "token n_class"], targets: Classes) -> Losses:
-    picked = rearrange(scores.gather(1, _column(targets)), "token 1 -> token")
-    return scores.logsumexp(dim=-1) - picked
+    return scores.logsumexp(dim=-1) - _of(scores, targets)
+
+
+def _of(values: Float[Tensor, "token n_class"], classes: Classes) -> Losses:
+    """Return each token's value of its class."""
+    return rearrange(values.gather(1, _column(classes)), "token 1 -> token")
 
 
 def _column(values: Tensor) -> Tensor:

@@ -139,9 +139,13 @@ def gradients(
 
 
 def _weight_gradient(dy: Float[Tensor, "row output"], x: Rows) -> Matrix:
-    """Return dyᵀ x; ``torch.func``'s transforms are left to PyTorch, since oneDNN has no rule for them."""
-    transformed = torch._C._functorch.is_functorch_wrapped_tensor(dy)
-    return dy.mT @ x if transformed or not len(dy) else linear(dy.mT, x.mT)
+    """Return dyᵀ x; ``torch.func``'s transforms are left to PyTorch, since oneDNN has no rule for them.
+
+    oneDNN copies its first factor if that is transposed, so the narrower one comes first: dyᵀ x = (xᵀ dy)ᵀ.
+    """
+    if torch._C._functorch.is_functorch_wrapped_tensor(dy) or not len(dy):
+        return dy.mT @ x
+    return linear(dy.mT, x.mT) if dy.shape[1] <= x.shape[1] else linear(x.mT, dy.mT).mT
 
 
 def onednn_linear(x: Rows, weight: Matrix, bias: Bias | None) -> Float[Tensor, "row output"]:

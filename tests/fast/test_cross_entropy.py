@@ -62,6 +62,14 @@ def test_losses_and_gradients_are_those_in_one_piece(inputs, factors, wanted):
     torch.testing.assert_close(found, right, rtol=0, atol=1e-10)
 
 
+def test_scores_far_apart_have_finite_losses(inputs):
+    """Their softmax is 0 or 1 in any number format, and -log of 0 would be infinite."""
+    losses = chunked.cross_entropy(1e4 * inputs[0], *inputs[1:], TARGETS)
+    expected = in_one_piece(1e4 * inputs[0], *inputs[1:])
+    assert expected.max() > 1e4
+    torch.testing.assert_close(losses, expected, rtol=1e-12, atol=0)
+
+
 def test_without_gradients_the_losses_are_the_same(inputs):
     with torch.no_grad():
         losses = chunked.cross_entropy(*inputs, TARGETS)

@@ -5,11 +5,11 @@ import sys
 
 import pytest
 
-from minitxl.commands import allocator
+from minitxl import allocator
 
 FAULTS = """
 import resource, sys
-from minitxl.commands.allocator import keep_freed_ram
+from minitxl.allocator import keep_freed_ram
 kept = keep_freed_ram()
 def touched():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
