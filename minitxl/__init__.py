@@ -7,7 +7,7 @@ order, one idea a file:
 
     positions        sinusoids, and distances
     relative_shift   scores by distance become scores by key (Appendix B)
-    attention        multi-head attention, Shaw's, and Transformer-XL's
+    attention        the causal mask; multi-head attention, Shaw's, and Transformer-XL's
     memory           segment recurrence: ``extend``, and how far it reaches. The model returns its states, and
                      the caller extends: ``training.loop.train_step``. No gradient enters the memory:
                      ``extend`` detaches, and ``training.segment_loss`` detaches the states before
@@ -16,11 +16,14 @@ order, one idea a file:
     later_attention  what came after: rotary, ALiBi's and T5's positions
     lstm             what came before: the LSTM of the comparisons
 
+Tensors have the axis ``batch`` first, or after ``layer``. In training and evaluation an element of the batch
+is a lane, one of the long pieces of a text that are read side by side. In generation it is a text of its own.
+
 Five more files serve all of these: ``fields`` checks values from outside, ``arguments`` a caller's tensors,
 ``files`` reads and writes files, ``allocator`` has freed RAM kept for the next tensor, and ``__main__`` is
 the command line's entry. Everything else is in folders, each with one purpose:
 
-    fast             the same numbers in less time and fewer bytes; the key-value cache
+    fast             the same outputs, to rounding, in less time and memory; the key-value cache
     data             text to batches: corpora, downloads, tokenizers, token files
     inference        score a text, write a text
     training         train, stop and resume

@@ -63,7 +63,7 @@ class Partition:
         return [self.d_embed // self.div_val**i for i in range(len(self.sizes))]
 
     @property
-    def tables(self) -> list[tuple[int, int]]:
+    def table_shapes(self) -> list[tuple[int, int]]:
         """Rows and width of each embedding table: clusters of equal width share one table."""
         if self.div_val == 1:
             return [(self.vocab_size, self.d_embed)]
@@ -102,8 +102,8 @@ class AdaptiveEmbedding(nn.Module):
     ) -> None:
         super().__init__()
         self.partition = part = Partition(vocab_size, d_embed, d_model, cutoffs, div_val)
-        self.tables = nn.ModuleList(nn.Embedding(size, width) for size, width in part.tables)
-        widths = [width for _, width in part.tables]
+        self.tables = nn.ModuleList(nn.Embedding(size, width) for size, width in part.table_shapes)
+        widths = [width for _, width in part.table_shapes]
         self.projections = _projections(widths if part.has_projections else [], d_model)
 
     def forward(self, tokens: Int[Tensor, "batch seg"]) -> Float[Tensor, "batch seg model"]:
@@ -152,12 +152,12 @@ class AdaptiveSoftmax(nn.Module):
     ) -> None:
         super().__init__()
         self.partition = part = Partition(vocab_size, d_embed, d_model, cutoffs, div_val)
-        self.tables = nn.ModuleList(nn.Linear(width, size) for size, width in part.tables)
+        self.tables = nn.ModuleList(nn.Linear(width, size) for size, width in part.table_shapes)
         self.tail_classes = nn.Linear(part.widths[0], len(cutoffs)) if cutoffs else None
         self.projections = _projections(part.widths if part.has_projections else [], d_model)
 
     def tie(
-        self, embedding: AdaptiveEmbedding, *, tables: bool = True, tie_projections: tuple[bool, ...] = ()
+        self, embedding: AdaptiveEmbedding, *, tie_tables: bool = True, tie_projections: tuple[bool, ...] = ()
     ) -> None:
         """Share the embedding's parameters from now on; biases and ``tail_classes`` stay apart.
 
@@ -172,7 +172,7 @@ class AdaptiveSoftmax(nn.Module):
             raise ValueError(
                 f"tie_projections must hold one flag for each of the {number} clusters, got {tie_projections}"
             )
-        if tables:
+        if tie_tables:
             for mine, theirs in zip(self.tables, embedding.tables, strict=True):
                 mine.weight = theirs.weight
         for cluster, mine in enumerate(self.projections):

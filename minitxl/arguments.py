@@ -164,7 +164,7 @@ def check_tokens(name: str, ids: object, *, vocab_size: int, weight: Tensor) -> 
     if ids.dtype not in (torch.int64, torch.int32):
         raise ValueError(f"{name} must be int64 or int32, as {name}.long() makes them, got {_dtype(ids)}")
     if 0 in ids.shape:
-        raise ValueError(f"{name} must hold 1 sequence and 1 position or more, got shape {list(ids.shape)}")
+        raise ValueError(f"{name} must have a batch and a segment of 1 or more, got shape {list(ids.shape)}")
     if ids.device != weight.device:
         raise ValueError(f"{name} must be on the device of the weights, {weight.device}, got {ids.device}")
     check_ids(ids, name, vocab_size)
@@ -188,14 +188,14 @@ def check_memory(
     """Raise an error unless the memory has ``sizes`` and can precede the segment."""
     n_layer, batch, d_model = sizes
     memory = check_floating("memory", memory, "layer batch mem model")
-    layer, sequences, _, width = memory.shape
+    layer, memory_batch, _, width = memory.shape
     if (layer, width) != (n_layer, d_model):
         raise ValueError(
             f"memory must come from a model of {n_layer} layers of width {d_model}, "
             f"got {layer} of width {width}"
         )
-    if sequences != batch:
-        raise ValueError(f"memory must hold as many sequences as tokens, {batch}, got {sequences}")
+    if memory_batch != batch:
+        raise ValueError(f"memory must have the batch size of tokens, {batch}, got {memory_batch}")
     check_format("memory", memory, weight)
     check_options(options, batch=batch, n_key=memory.shape[2] + seg)
 
@@ -208,7 +208,7 @@ def check_extension(memory: object, states: object) -> None:
         theirs, mine = list(states.shape), list(memory.shape)
         if theirs[:2] + theirs[3:] != mine[:2] + mine[3:] or memory.device != states.device:
             raise ValueError(
-                f"memory must have the layers, sequences, width and device of states, {theirs} on "
+                f"memory must have the layers, batch size, width and device of states, {theirs} on "
                 f"{states.device}, got {mine} on {memory.device}"
             )
 
@@ -227,7 +227,7 @@ def check_states(weight: Tensor, **states: object) -> int:
             check_format(name, tensor, weight)
             first = tensor if first is None else first
             if len(tensor) != len(first):
-                raise ValueError(f"{name} must hold as many sequences as x, {len(first)}, got {len(tensor)}")
+                raise ValueError(f"{name} must have the batch size of x, {len(first)}, got {len(tensor)}")
             total += tensor.shape[1]
     return total
 
@@ -264,14 +264,14 @@ def check_options(options: Mapping[str, Any], *, batch: int, n_key: int) -> None
 
 
 def check_key_mask(key_mask: object, *, batch: int, n_key: int, name: str = "key_mask") -> None:
-    """Raise a ValueError unless the mask has a flag for each key of each sequence."""
+    """Raise a ValueError unless the mask has a flag for each key of each element of the batch."""
     key_mask = check_rank(name, key_mask, "batch key")
     if key_mask.dtype != torch.bool:
         raise ValueError(f"{name} must hold booleans, False for a key that is masked, got {_dtype(key_mask)}")
     if key_mask.shape[1] != n_key:
         raise ValueError(f"{name} must hold one flag for each of the {n_key} keys, got {key_mask.shape[1]}")
     if len(key_mask) != batch:
-        raise ValueError(f"{name} must hold flags for {batch} sequences, got {len(key_mask)}")
+        raise ValueError(f"{name} must have the batch size {batch}, got {len(key_mask)}")
 
 
 def _dtype(tensor: Tensor) -> str:

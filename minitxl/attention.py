@@ -16,8 +16,8 @@ Names of the axes:
     row        the rows of Shaw's tables
     heads_dim  head times dim
 
-``memory`` is the memory of one layer here; the model's has an axis ``layer`` more. ``v`` is what it is in the
-attention's own paper: the values in Shaw's, a bias of the queries in Transformer-XL's.
+``memory`` is the memory of one layer here; the model's has an axis ``layer`` more. In equations v_j is the
+value of key j, and v alone is Transformer-XL's bias of the queries. In code the values are ``values``.
 
 Every attention keeps one promise: the output for a query depends on [memory ∘ x] and on the query's
 place in it, and not on where memory ends and x begins.
@@ -56,10 +56,11 @@ class AttentionOptions(TypedDict, total=False):
     clamp_len: int | None
     """Keys at this distance or farther count as equally far; None for no clamp.
 
-    A model puts the clamp_len of its configuration in the place of None, so a call can't switch it off.
+    A model puts the clamp_len of its configuration in the place of None. So None doesn't switch it off; a
+    length beyond all distances does.
     """
     key_mask: KeyMask | None
-    """False hides a key from all queries of the same sequence; the weights of the other keys sum to 1."""
+    """False hides a key from all queries of its batch element; the weights of the other keys sum to 1."""
 
 
 def attention_mask(
@@ -138,9 +139,9 @@ def distance_scores(q: Heads, r: Float[Tensor, "head dist dim"]) -> Scores:
     return rel_shift(einsum(q, r, "batch head query dim, head dist dim -> batch head query dist"))
 
 
-def weighted_sum(weights: Weights, v: Values) -> Heads:
+def weighted_sum(weights: Weights, values: Values) -> Heads:
     """Return Σ_j α_ij v_j for each query."""
-    return einsum(weights, v, "batch head query key, batch head key dim -> batch head query dim")
+    return einsum(weights, values, "batch head query key, batch head key dim -> batch head query dim")
 
 
 class MultiHeadAttention(nn.Module):
@@ -175,8 +176,8 @@ class MultiHeadAttention(nn.Module):
     def context_output(self, x: Hidden, context: Context | None = None, mask: Mask | None = None) -> Hidden:
         """Return the weighted sums of the values, merged, times W_o. See ``context_weights``."""
         weights = self.drop(self.context_weights(x, context, mask))
-        v = split_heads(self.W_v(x if context is None else context), self.n_head)
-        return self.W_o(merge_heads(weighted_sum(weights, v)))
+        values = split_heads(self.W_v(x if context is None else context), self.n_head)
+        return self.W_o(merge_heads(weighted_sum(weights, values)))
 
     def attention_weights(
         self, x: Hidden, memory: LayerMemory | None = None, **options: Unpack[AttentionOptions]
@@ -240,12 +241,12 @@ class ShawAttention(nn.Module):
         pair_scores = row_scores.gather(-1, self.table_rows(content, clamp_len))  # q_i · a^K_ij
         return masked_softmax((content + pair_scores) / sqrt(self.d_head), mask)
 
-    def shaw_values(self, weights: Weights, v: Values, clamp_len: int | None) -> Heads:
+    def shaw_values(self, weights: Weights, values: Values, clamp_len: int | None) -> Heads:
         """Return z of equation 3."""
         zeros = weights.new_zeros(*weights.shape[:-1], len(self.a_V))
         row_weights = zeros.scatter_add(-1, self.table_rows(weights, clamp_len), weights)
         from_table = einsum(row_weights, self.a_V, "batch head query row, row dim -> batch head query dim")
-        return weighted_sum(weights, v) + from_table  # Σ_j α_ij v_j + Σ_j α_ij a^V_ij
+        return weighted_sum(weights, values) + from_table  # Σ_j α_ij v_j + Σ_j α_ij a^V_ij
 
     def context_weights(
         self,
@@ -272,8 +273,8 @@ class ShawAttention(nn.Module):
     ) -> Hidden:
         """Return the heads' z, merged, times W_o. See ``context_weights``."""
         weights = self.drop(self.context_weights(x, context, mask, clamp_len))
-        v = split_heads(self.W_v(x if context is None else context), self.n_head)
-        return self.W_o(merge_heads(self.shaw_values(weights, v, clamp_len)))
+        values = split_heads(self.W_v(x if context is None else context), self.n_head)
+        return self.W_o(merge_heads(self.shaw_values(weights, values, clamp_len)))
 
     def attention_weights(
         self, x: Hidden, memory: LayerMemory | None = None, **options: Unpack[AttentionOptions]

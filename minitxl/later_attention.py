@@ -85,8 +85,8 @@ class LaterAttention(nn.Module):
     ) -> Hidden:
         """Return the attention's output for each query of the segment."""
         weights = self.drop(self.attention_weights(x, memory, **options))
-        v = split_heads(self.W_v(concat_memory(memory, x)), self.n_head)
-        return self.W_o(merge_heads(weighted_sum(weights, v)))
+        values = split_heads(self.W_v(concat_memory(memory, x)), self.n_head)
+        return self.W_o(merge_heads(weighted_sum(weights, values)))
 
 
 def rotate(x: Vectors, positions: Num[Tensor, " pos"], base: float = 10000.0) -> Vectors:
@@ -257,7 +257,7 @@ class T5Attention(BiasedAttention):
 #   model.Attention, new_attention    its class, and how it is built from the configuration
 #   model.DRAWN                       new names of parameters, drawn with standard deviation 0.02
 #   training.optimizer.BIASES         those new parameters with two axes or more that get no weight decay
-#   fast.kv_cache.heads.HEADS         a function (attention, q, k, values, r, **options) that returns the
+#   fast.kv_cache.heads.FUNCTION_OF   a function (attention, q, k, values, r, **options) that returns the
 #                                     heads from a cache's keys and values. q is not yet divided by √d_head; r
 #                                     holds XL's distances, and other classes ignore it. If your class is
 #                                     a subclass of RotaryAttention, q and k are already turned, unless

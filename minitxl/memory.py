@@ -25,13 +25,8 @@ from einops import pack
 from jaxtyping import Float
 from torch import Tensor
 
-from minitxl.arguments import check_extension, check_floating, check_length
+from minitxl.arguments import check_extension, check_length
 from minitxl.fields import LONGEST, check, optional, whole
-
-
-def empty(states: Float[Tensor, "layer batch seg model"]) -> Float[Tensor, "layer batch 0 model"]:
-    """Return the empty memory: zero tokens long, which is not the same as tokens of zeros."""
-    return check_floating("states", states, "layer batch seg model")[:, :, :0].detach()
 
 
 def extend(
@@ -42,13 +37,14 @@ def extend(
 ) -> Float[Tensor, "layer batch new_mem model"]:
     """Return the states of the last ``mem_len`` tokens of memory and segment, as a new, detached tensor.
 
-    ``memory`` None is the empty memory. Nothing is changed in place and no storage is shared, so an old
-    memory stays valid and can be used again. With ``mem_len`` 0 the result is the
-    empty memory; if ``mem_len`` is shorter than the segment, only the segment's last states are kept.
+    ``memory`` None is the empty memory: zero tokens long, which is not the same as tokens of zeros. Nothing
+    is changed in place and no storage is shared, so an old memory stays valid and can be used again. With
+    ``mem_len`` 0 the result is the empty memory; if ``mem_len`` is shorter than the segment, only the
+    segment's last states are kept.
     """
     check_length("mem_len", mem_len)
     check_extension(memory, states)
-    memory = empty(states) if memory is None else memory
+    memory = states[:, :, :0] if memory is None else memory
     # Both are cut before they are joined, so that no forgotten token is copied.
     forgotten = max(0, memory.shape[2] + states.shape[2] - mem_len)
     old = memory[:, :, forgotten:]

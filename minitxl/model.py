@@ -1,11 +1,12 @@
-"""The language model: embeddings, N blocks, a softmax over the vocabulary.
+"""The language model: embeddings, N layers, a softmax over the vocabulary.
 
     log_probs, states = model(tokens, memory)
     memory = extend(memory, states, mem_len=M)
 
-``states[n]`` is what enters block n on this segment: it includes absolute positions, if the model adds any
-there, and precedes the LayerNorm of a pre-norm block. In the next segment it is the memory of block n. So
-there are N entries; the output of the last block is not one of them.
+``states[n]`` is what enters layer n on this segment: it includes absolute positions, if the model adds any
+there, and precedes the LayerNorm of a pre-norm layer. In the next segment it is the memory of layer n. So
+there are N entries; the output of the last layer is not one of them. Layers count from 0, and layer n is
+``model.blocks[n]``.
 """
 
 from collections.abc import Iterator
@@ -155,7 +156,9 @@ class TransformerLM(nn.Module):
         )
         self.drop = dropout_of(config)
         self.output = AdaptiveSoftmax(*sizes, cutoffs=config.cutoffs, div_val=config.div_val)
-        self.output.tie(self.embedding, tables=config.tie_embeddings, tie_projections=config.tie_projections)
+        self.output.tie(
+            self.embedding, tie_tables=config.tie_embeddings, tie_projections=config.tie_projections
+        )
         self.apply(initialise)
 
     def embed(self, tokens: Tokens, *, alone: Bool[Tensor, "batch_or_1 seg"] | None = None) -> Hidden:
@@ -269,7 +272,7 @@ class TransformerLM(nn.Module):
         return torch.stack(weights)
 
     def empty_memory(self, batch: int) -> Memory:
-        """Return the memory of ``batch`` sequences before their first segment: zero tokens long."""
+        """Return the memory before the first segment, for batches of this size: zero tokens long."""
         check_length("batch", batch, 1)
         return next(self.parameters()).new_zeros(self.config.n_layer, batch, 0, self.config.d_model)
 

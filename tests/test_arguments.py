@@ -15,7 +15,7 @@ from minitxl.fast import kv_cache
 from minitxl.inference import evaluation, generation
 from minitxl.inference.config import EvaluateConfig
 from minitxl.later_attention import RotaryAttention, T5Attention, buckets, rotate, slopes
-from minitxl.memory import empty, extend, reach
+from minitxl.memory import extend, reach
 from minitxl.model import TransformerLM
 from minitxl.positions import distances, sinusoids
 from minitxl.pretrained.released import save_released
@@ -45,8 +45,8 @@ def test_every_option_of_attention_has_a_rule():
         (TOKENS[0], {}, r"tokens must have the axes \[batch seg\], got shape \[5\]"),
         (TOKENS.double(), {}, "tokens must be int64 or int32, as tokens.long.* makes them, got float64"),
         (TOKENS.byte(), {}, "tokens must be int64 or int32, as tokens.long.* makes them, got uint8"),
-        (TOKENS[:0], {}, r"tokens must hold 1 sequence and 1 position or more, got shape \[0, 5\]"),
-        (TOKENS[:, :0], {}, r"tokens must hold 1 sequence and 1 position or more, got shape \[2, 0\]"),
+        (TOKENS[:0], {}, r"tokens must have a batch and a segment of 1 or more, got shape \[0, 5\]"),
+        (TOKENS[:, :0], {}, r"tokens must have a batch and a segment of 1 or more, got shape \[2, 0\]"),
         (TOKENS.to("meta"), {}, "tokens must be on the device of the weights, cpu, got meta"),
         (TOKENS + VOCAB, {}, f"tokens must lie in 0 … {VOCAB - 1}, got "),
         (TOKENS, {"window": 0}, "window must be 1 or more, got 0"),
@@ -57,7 +57,7 @@ def test_every_option_of_attention_has_a_rule():
         (TOKENS, {"last": -1}, "last must be 1 or more, got -1"),
         (TOKENS, {"last": 6}, "last must be at most 5, got 6"),
         (TOKENS, {"key_mask": MASK[:, 1:]}, "key_mask must hold one flag for each of the 5 keys, got 4"),
-        (TOKENS, {"key_mask": MASK[:1]}, "key_mask must hold flags for 2 sequences, got 1"),
+        (TOKENS, {"key_mask": MASK[:1]}, "key_mask must have the batch size 2, got 1"),
         (TOKENS, {"key_mask": MASK.double()}, "key_mask must hold booleans, .*, got float64"),
         (TOKENS, {"key_mask": MASK[0]}, r"key_mask must have the axes \[batch key\], got shape \[5\]"),
         (TOKENS, {"memory": [1]}, r"memory must be a tensor \[layer batch mem model\], got list"),
@@ -71,7 +71,7 @@ def test_every_option_of_attention_has_a_rule():
         (
             TOKENS,
             {"memory": torch.zeros(2, 3, 3, 8).double()},
-            "memory must hold as many sequences as tokens",
+            "memory must have the batch size of tokens",
         ),
         (TOKENS, {"memory": torch.zeros(9, 2, 3, 8).double()}, "memory must come from a model of 2 layers"),
     ],
@@ -120,7 +120,7 @@ X = torch.zeros(2, 5, 8)
         ((X[..., 1:],), {}, ValueError, "x must have the width 8, got 7"),
         ((X.double(),), {}, ValueError, "x must be float32 as the weights are, got float64"),
         ((X.long(),), {}, ValueError, "x must hold floating-point numbers, got int64"),
-        ((X, X[:1]), {}, ValueError, "memory must hold as many sequences as x, 2, got 1"),
+        ((X, X[:1]), {}, ValueError, "memory must have the batch size of x, 2, got 1"),
         ((X, X[..., 1:]), {}, ValueError, "memory must have the width 8, got 7"),
         (
             (X, X),
@@ -149,7 +149,7 @@ def test_an_attention_names_the_argument_that_is_wrong(
 @pytest.mark.parametrize(
     ("context", "mask", "sentence"),
     [
-        (X[:1], None, "context must hold as many sequences as x, 2, got 1"),
+        (X[:1], None, "context must have the batch size of x, 2, got 1"),
         (None, torch.ones(2, 5, 5), "mask must hold booleans, True where a query may attend, got float32"),
         (None, torch.ones(2, 5, 4).bool(), r"mask must have shape \[2, 5, 5\], got \[2, 5, 4\]"),
         (None, MASK, r"mask must have the axes \[batch query key\], got shape \[2, 5\]"),
@@ -170,8 +170,8 @@ STATES = torch.zeros(2, 2, 5, 8)
         (None, STATES, -1, "mem_len must be 0 or more, got -1"),
         (None, STATES, 1.5, "mem_len must be a whole number, got 1.5"),
         (None, STATES[0], 3, r"states must have the axes \[layer batch seg model\], got shape \[2, 5, 8\]"),
-        (STATES[:1], STATES, 3, "memory must have the layers, sequences, width and device of states"),
-        (STATES.to("meta"), STATES, 3, "memory must have the layers, sequences, width and device of states"),
+        (STATES[:1], STATES, 3, "memory must have the layers, batch size, width and device of states"),
+        (STATES.to("meta"), STATES, 3, "memory must have the layers, batch size, width and device of states"),
         ([STATES], STATES, 3, r"memory must be a tensor \[layer batch mem model\], got list"),
     ],
 )
@@ -284,7 +284,10 @@ ROW = torch.arange(3)
         (lambda: attention_mask(2, 3, key_mask=MASK[0]), r"key_mask must have the axes \[batch key\]"),
         (lambda: attention_mask(2, 5, key_mask=MASK.int()), "key_mask must hold booleans"),
         (lambda: slopes(0), "n_head must be 1 or more, got 0"),
-        (lambda: empty([1]), r"states must be a tensor \[layer batch seg model\], got list"),
+        (
+            lambda: extend(None, [1], mem_len=1),
+            r"states must be a tensor \[layer batch seg model\], got list",
+        ),
         (
             lambda: ShawAttention(8, 2, 4, max_distance=2).context_output(X, clamp_len="3"),
             "clamp_len must be a whole number, got '3'",

@@ -150,7 +150,7 @@ def test_the_list_of_the_courses_checks_names_every_file_of_them():
 def test_the_list_of_a_folders_files_has_a_line_for_each(name):
     docstring = ast.get_docstring(ast.parse((PACKAGE / name / "__init__.py").read_text("utf-8")))
     parts = [path.stem for path in (PACKAGE / name).glob("[a-z]*") if path.is_dir() or path.suffix == ".py"]
-    assert sorted(re.findall(r"^([a-z0-9_]+)  +\S", docstring, flags=re.MULTILINE)) == sorted(parts)
+    assert sorted(re.findall(r"^ {4}([a-z0-9_]+)  +\S", docstring, flags=re.MULTILINE)) == sorted(parts)
 
 
 def test_axes_move_by_einops_alone_in_the_modules_of_the_mathematics():

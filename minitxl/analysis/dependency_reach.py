@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from minitxl.arguments import check_kind, check_rank, check_whole
 from minitxl.fast import fast_evaluation, to_plain
 from minitxl.fields import LONGEST, check, whole
-from minitxl.memory import check_query, empty, extend
+from minitxl.memory import check_query, extend
 from minitxl.model import Memory, States, TransformerLM
 
 Stream = Integer[Tensor, " time"]
@@ -99,7 +99,7 @@ def extend_with_gradient(
     the whole stream.
     """
     check("mem_len", mem_len, whole(0, LONGEST))
-    context, _ = pack([empty(states) if memory is None else memory, states], "layer batch * model")
+    context = states if memory is None else pack([memory, states], "layer batch * model")[0]
     return context[:, :, max(0, context.shape[2] - mem_len) :]
 
 
@@ -108,7 +108,7 @@ def changes(
 ) -> Float[Tensor, " time"]:
     """Return for each token the largest change, in nats, of the query's log-probabilities if it is replaced.
 
-    Sequence t of a batch has token t replaced by the next id. It is compared with sequence t of an
+    Element t of a batch has token t replaced by the next id. It is compared with element t of an
     equal batch without replacements, so that a token without influence changes it by exactly 0.
     """
     unchanged = repeat(_on_device(tokens, model), "time -> batch time", batch=len(tokens))

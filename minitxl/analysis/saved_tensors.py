@@ -58,7 +58,7 @@ def layer_bytes(model: ModelConfig, train: TrainConfig) -> int:
     """Return bytes that a layer keeps for its backward pass on a GPU, its memory among them.
 
     It is run on tensors that have shapes and no numbers, its attention as ``fast.attention.sdpa_bias``, as a
-    GPU runs blocks that are not compiled. Dropout of attention weights is left out: PyTorch's attention
+    GPU runs layers that are not compiled. Dropout of attention weights is left out: PyTorch's attention
     draws it once more in the backward pass, and keeps none.
     """
     alone = replace(model, n_layer=1, attention_dropout=0.0)

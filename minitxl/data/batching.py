@@ -45,14 +45,14 @@ class ContiguousBatches:
         check("batch", batch, whole(1))
         check("seg_len", seg_len, whole(1))
         check_whole("a stream of tokens", check_rank("stream", stream, "time"))
-        lane = len(stream) // batch
-        if lane < seg_len + 1:
+        lane_len = len(stream) // batch
+        if lane_len < seg_len + 1:
             raise ValueError(
                 f"a text for {batch} lanes and segments of {seg_len} must hold "
                 f"{batch} · ({seg_len} + 1) = {batch * (seg_len + 1)} tokens or more, got {len(stream)}"
             )
         self.seg_len = seg_len
-        self.lanes = rearrange(stream[: batch * lane], "(batch time) -> batch time", batch=batch)[share]
+        self.lanes = rearrange(stream[: batch * lane_len], "(batch time) -> batch time", batch=batch)[share]
 
     def __len__(self) -> int:
         return (self.lanes.shape[1] - 1) // self.seg_len
@@ -66,7 +66,7 @@ class ContiguousBatches:
 
 def spread_lanes(
     stream: Integer[Tensor, " time"], *, batch: int, tokens: int, share: slice = slice(None)
-) -> Int[Tensor, "lane lane_time"]:
+) -> Int[Tensor, "batch lane_time"]:
     """Return ``batch`` lanes with ``tokens`` targets together, from all over a text: a sample to validate on.
 
     The text is cut into ``batch`` equal lengths, and a lane is the beginning of each. Where
@@ -85,7 +85,7 @@ def spread_lanes(
     if there < 1:
         raise ValueError(f"a text to validate on must hold 2 tokens or more, got {len(stream)}")
     batch = min(batch, tokens, there)
-    lane, apart = min(tokens, there) // batch, there // batch
+    lane_targets, apart = min(tokens, there) // batch, there // batch
     starts = [number * apart for number in range(batch)][share]
-    lanes = [stream[start : start + lane + 1].to(torch.int64) for start in starts]
-    return torch.stack(lanes) if lanes else torch.empty(0, lane + 1, dtype=torch.int64)
+    lanes = [stream[start : start + lane_targets + 1].to(torch.int64) for start in starts]
+    return torch.stack(lanes) if lanes else torch.empty(0, lane_targets + 1, dtype=torch.int64)

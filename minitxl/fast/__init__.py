@@ -1,26 +1,28 @@
-"""The same numbers as the modules of the paper, in less time and memory.
+"""The modules of the paper in less time and memory, with the same outputs and gradients to rounding.
 
-from minitxl import fast
+Only dropout draws other random numbers.
 
-fast_model = fast.to_fast(model)  # the same parameters, other modules around them
-model = fast.to_plain(fast_model)  # the same parameters, the modules of the paper
+    from minitxl import fast
+
+    fast_model = fast.to_fast(model)  # the same parameters, other modules around them
+    model = fast.to_plain(fast_model)  # the same parameters, the modules of the paper
 
 Its files; each module of the paper that is replaced has its faster form in one of them:
 
-convert        which class replaces which, and the calls above
-attention      the attentions
-cpu_attention  their computation on a CPU, in blocks of queries
-inputs         projected queries, keys, values and distances, as every computation of attention takes them
-rotary         rotary positions
-feed_forward   the feed-forward layer
-softmax        the output layer
-cross_entropy  the losses of a large output layer, some tokens at a time
-linear         products with weights
-dropout        dropout from 16 random bits an element
-bfloat16       products in bfloat16 on a CPU
-eager          where the faster forms step aside: under PyTorch's compiler and autocast
-cuda           the compiler and CUDA graphs, for training and for the cache
-kv_cache       the key-value cache, a folder
+    convert        which class replaces which, and the calls above
+    attention      the attentions
+    cpu_attention  their computation on a CPU, in blocks of queries
+    inputs         projected queries, keys, values and distances, as every computation of attention takes them
+    rotary         rotary positions
+    feed_forward   the feed-forward layer
+    softmax        the output layer
+    cross_entropy  the losses of a large output layer, some tokens at a time
+    linear         products with weights
+    dropout        dropout from 16 random bits an element
+    bfloat16       products in bfloat16 on a CPU
+    eager          where the faster forms step aside: under PyTorch's compiler and autocast
+    cuda           the compiler and CUDA graphs, for training and for the cache
+    kv_cache       the key-value cache, a folder
 """
 
 from minitxl.fast.convert import fast_evaluation, to_fast, to_plain

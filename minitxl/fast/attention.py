@@ -1,4 +1,4 @@
-"""The attentions of a fast model: the classes of the paper's modules with another ``forward``.
+"""The attentions of a fast model: those of ``attention`` and ``later_attention`` with another ``forward``.
 
 Each class keeps the parameters and the other methods of the class it stands for. ``dot_product_attention``
 and ``relative_attention`` work on projected heads; the key-value cache calls them too.
@@ -21,6 +21,7 @@ from minitxl.attention import (
     Keys,
     LayerMemory,
     MultiHeadAttention,
+    Values,
     XLAttention,
     attention_mask,
     distance_scores,
@@ -137,7 +138,7 @@ def _queries_keys_values(
     W_k: nn.Linear,
     x: Hidden,
     memory: LayerMemory | None,
-) -> tuple[Heads, Keys, Keys]:
+) -> tuple[Heads, Keys, Values]:
     """Return queries of the segment, keys and values of memory and segment."""
     memory, n_head = x[:, :0] if memory is None else memory, attention.n_head
     q = split_heads(apply_linear(attention.W_q, x), n_head)
@@ -149,7 +150,7 @@ def _attend(
     attention: MultiHeadAttention | RotaryAttention,
     q: Heads,
     k: Keys,
-    values: Keys,
+    values: Values,
     options: AttentionOptions,
 ) -> Hidden:
     """Return the attention's output by ``dot_product_attention``."""
@@ -162,19 +163,20 @@ def _attend(
 def dot_product_attention(
     q: Heads,
     k: Keys,
-    values: Keys,
+    values: Values,
     *,
     rate: float = 0.0,
     window: int | None = None,
     key_mask: KeyMask | None = None,
 ) -> Heads:
-    """Return softmax(q_i · k_j / √d_head) v_j: in blocks where a CPU has many scores, else by PyTorch.
+    """Return Σ_j softmax_j(q_i · k_j / √d_head) v_j over the keys that stand no later than the query.
 
-    With ``is_causal`` and no mask PyTorch skips future keys.
+    It is computed in blocks where a CPU has many scores, else by PyTorch.
     """
     if q.device.type == "cpu" and q.shape[2] * k.shape[2] >= WORTH_BLOCKS:
         return cpu_attention.products_in_blocks(q, k, values, rate=rate, window=window, key_mask=key_mask)
     if q.shape[2] == k.shape[2] and window is None and key_mask is None:
+        # With ``is_causal`` and no mask PyTorch skips future keys.
         return scaled_dot_product_attention(q, k, values, is_causal=True, dropout_p=rate)
     mask = attention_mask(q.shape[2], k.shape[2], window=window, key_mask=key_mask, device=q.device)
     mask = rearrange(mask, "batch query key -> batch 1 query key")
@@ -182,12 +184,12 @@ def dot_product_attention(
 
 
 def relative_attention(inputs: AttentionInputs) -> Heads:
-    """Return the heads of ``XLAttention`` by the implementation for the inputs' device."""
+    """Return the heads of XL, ALiBi or T5, by the implementation for the inputs' device."""
     return cpu_attention.in_blocks(inputs) if inputs.q_plus_u.device.type == "cpu" else sdpa_bias(inputs)
 
 
 def sdpa_bias(inputs: AttentionInputs) -> Heads:
-    """Return the outputs of PyTorch's attention with (b) + (d) of Transformer-XL as its bias."""
+    """Return the outputs of PyTorch's attention with q_plus_v · r as its bias, XL's (b) + (d)."""
     q_plus_u, q_plus_v, k, values, r, rate, *_ = inputs
     masked = rearrange(~inputs.mask(), "batch query key -> batch 1 query key")
     bias = distance_scores(q_plus_v, r[:, 1:]).masked_fill(masked, float("-inf"))

@@ -32,7 +32,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from minitxl.attention import Heads, KeyMask, Keys, attention_mask
+from minitxl.attention import Heads, KeyMask, Keys, Values, attention_mask
 from minitxl.fast.dropout import dropout_mask
 from minitxl.fast.inputs import AttentionInputs
 
@@ -49,7 +49,7 @@ KeysByHead = Float[Tensor, "batch_head key dim"]
 """``batch_head`` counts the heads of all texts: those of the first text, then those of the second …"""
 DistanceQueries = Float[Tensor, "batch_head query width"]
 """Queries for products with distances: as wide as a head, or 1 where a distance is a number (ALiBi, T5)."""
-DistancesByHead = Float[Tensor, "repeated_head dist width"]
+DistancesByHead = Float[Tensor, "repeated_head padded_dist width"]
 """``repeated_head`` counts the heads of one text, or of as many texts as are computed at once."""
 
 
@@ -57,14 +57,14 @@ def in_blocks(inputs: AttentionInputs) -> Heads:
     """Return the heads of relative attention, computed block by block."""
     q_plus_u, q_plus_v, k, v, r, rate, window, key_mask = inputs
     chunk = heads_at_once(q_plus_u, k)
-    r = repeat(r, "head dist dim -> (text head) dist dim", text=max(1, chunk // len(r)))
+    r = repeat(r, "head padded_dist dim -> (text head) padded_dist dim", text=max(1, chunk // len(r)))
     return _heads(q_plus_u, _by_head(q_plus_v), k, v, r, chunk, rate, window, key_mask)
 
 
 def products_in_blocks(
-    q: Heads, k: Keys, v: Keys, *, rate: float, window: int | None, key_mask: KeyMask | None
+    q: Heads, k: Keys, v: Values, *, rate: float, window: int | None, key_mask: KeyMask | None
 ) -> Heads:
-    """Return the heads of attention without distances, softmax(q_i · k_j / √d_head) v_j, block by block."""
+    """Return the heads of attention without distances, Σ_j softmax_j(q_i · k_j / √d_head) v_j, by blocks."""
     q = q / sqrt(q.shape[3])
     return _heads(q, None, k, v, None, heads_at_once(q, k), rate, window, key_mask)
 
@@ -73,7 +73,7 @@ def _heads(
     q_plus_u: Heads,
     q_plus_v: DistanceQueries | None,
     k: Keys,
-    v: Keys,
+    v: Values,
     r: DistancesByHead | None,
     *options: Any,
 ) -> Heads:
@@ -227,15 +227,15 @@ def _buffer(q: QueriesByHead, k: KeysByHead, chunk: int) -> Float[Tensor, " numb
 
 
 def _slice(
-    buffer: Float[Tensor, " number"], chunk: int, n_query: int, dist: int
-) -> Float[Tensor, "chunk query dist"]:
-    return buffer[: chunk * n_query * dist].view(chunk, n_query, dist)
+    buffer: Float[Tensor, " number"], chunk: int, n_row: int, width: int
+) -> Float[Tensor, "chunk row width"]:
+    return buffer[: chunk * n_row * width].view(chunk, n_row, width)
 
 
-def _shift(padded: Float[Tensor, "chunk query dist"]) -> Float[Tensor, "chunk query key"]:
+def _shift(padded: Float[Tensor, "chunk query padded_dist"]) -> Float[Tensor, "chunk query key"]:
     """Return a view of a block's products with one distance too many, each at its key."""
-    chunk, n_query, dist = padded.shape
-    return padded.view(chunk, n_query * dist)[:, n_query:].view(chunk, n_query, dist - 1)
+    chunk, n_query, padded_dist = padded.shape
+    return padded.view(chunk, n_query * padded_dist)[:, n_query:].view(chunk, n_query, padded_dist - 1)
 
 
 def _zeros_to_sum(tensor: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Faster steps on a CUDA GPU: blocks through PyTorch's compiler, and steps captured as CUDA graphs.
+"""Faster steps on a CUDA GPU: layers through PyTorch's compiler, and steps captured as CUDA graphs.
 
 To start a kernel takes a processor longer than most kernels of a small model run, and a step has thousands
 of them. A CUDA graph is a recording of a step's kernels, which the GPU runs one after another by itself. It
@@ -115,7 +115,7 @@ def _warn(error: RuntimeError) -> None:
 
 
 def compiled(model: TransformerLM) -> TransformerLM:
-    """Return a model around the same parameters whose blocks PyTorch compiles; ``model`` stays as it is.
+    """Return a model around the same parameters whose layers PyTorch compiles; ``model`` stays as it is.
 
     Under the compiler fast modules run the formulas of the paper's modules (``fast.eager``), and it makes
     few kernels of them.

@@ -15,6 +15,7 @@ from minitxl.attention import (
     Keys,
     LayerMemory,
     Mask,
+    Values,
     XLAttention,
     attention_mask,
     split_heads,
@@ -23,11 +24,12 @@ from minitxl.fast.linear import apply_linear
 from minitxl.later_attention import BiasedAttention
 from minitxl.positions import distances, sinusoids
 
-ProjectedDistances = Float[Tensor, "head dist dim"]
+ProjectedDistances = Float[Tensor, "head padded_dist dim"]
+"""r = W_kR R for the distances n_key … 0: ``padded_dist`` is n_key + 1 of them."""
 
 
 class AttentionInputs(NamedTuple):
-    """Inputs of softmax(q_plus_u · k_j + q_plus_v · r_{i-j}) value_j; r has one distance more than keys.
+    """Inputs of Σ_j softmax_j(q_plus_u · k_j + q_plus_v · r_{i-j}) v_j; r has one distance more than keys.
 
     The extra distance makes the products q_plus_v · r one column wider than the scores, which is the
     padding column of the relative shift (see ``cpu_attention``); the other backends drop it.
@@ -37,7 +39,7 @@ class AttentionInputs(NamedTuple):
     q_plus_v: Heads
     """Of the width of r, which is the heads', or 1 where a distance is a number (ALiBi, T5)."""
     k: Keys
-    values: Keys
+    values: Values
     r: ProjectedDistances
     rate: float = 0.0
     """Dropout of the weights."""
@@ -64,12 +66,11 @@ def keys_or_values(weight: nn.Linear, memory: LayerMemory, x: Hidden, n_head: in
 def project_distances(
     attention: XLAttention, n_key: int, like: Tensor, clamp_len: int | None
 ) -> ProjectedDistances:
-    """Return r = W_kR R for the distances n_key … 0, one more than keys."""
-    dist = distances(n_key + 1, clamp_len=clamp_len, device=like.device)
-    R = attention.drop_distances(sinusoids(dist, attention.d_model, dtype=like.dtype))
-    return rearrange(
-        apply_linear(attention.W_kR, R), "dist (head dim) -> head dist dim", head=attention.n_head
-    )
+    """Return r for the distances n_key … 0, one more than keys."""
+    padded_dist = distances(n_key + 1, clamp_len=clamp_len, device=like.device)
+    R = attention.drop_distances(sinusoids(padded_dist, attention.d_model, dtype=like.dtype))
+    projected = apply_linear(attention.W_kR, R)
+    return rearrange(projected, "padded_dist (head dim) -> head padded_dist dim", head=attention.n_head)
 
 
 def biased_queries(attention: XLAttention, q: Heads) -> tuple[Heads, Heads]:
@@ -83,7 +84,7 @@ def bias_as_distances(
     attention: BiasedAttention,
     q: Heads,
     k: Keys,
-    values: Keys,
+    values: Values,
     *,
     rate: float = 0.0,
     window: int | None = None,
@@ -94,7 +95,7 @@ def bias_as_distances(
 
     So a bias for head and distance is (d) of Transformer-XL alone, and every backend computes it.
     """
-    dist = distances(k.shape[2] + 1, clamp_len=clamp_len, device=k.device)
-    r = rearrange(attention.bias(dist).to(k.dtype), "head dist -> head dist 1")
+    padded_dist = distances(k.shape[2] + 1, clamp_len=clamp_len, device=k.device)
+    r = rearrange(attention.bias(padded_dist).to(k.dtype), "head padded_dist -> head padded_dist 1")
     ones = q.new_ones(*q.shape[:3], 1)
     return AttentionInputs(q / sqrt(attention.d_head), ones, k, values, r, rate, window, key_mask)

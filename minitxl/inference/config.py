@@ -38,8 +38,8 @@ class EvaluateConfig:
         check_lengths(self.seg_len, self.mem_len, self.window, self.clamp_len)
 
     def attending(self, attention_len: int) -> "EvaluateConfig":
-        """Return the same with so long a memory, and a window, that each query sees ``attention_len`` keys.
+        """Return these settings with window = ``attention_len`` and mem_len = ``attention_len`` - 1.
 
-        Itself counts, so mem_len is ``attention_len`` - 1.
+        So each query sees ``attention_len`` keys, of which the query's own token is one.
         """
         return replace(self, mem_len=attention_len - 1, window=attention_len)

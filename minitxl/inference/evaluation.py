@@ -1,10 +1,11 @@
-"""Score a text: a model's losses in nats over the same targets, read in two ways.
+"""Score a text: a model's losses in nats at the same targets, with the text read in one of two ways.
 
     score = cached(model, stream, EvaluateConfig(seg_len=64, mem_len=256))
     score.bits_per_token, score.perplexity
 
 Sliding: a window of ``attention_len`` tokens of the text moves ahead by ``stride``, and all of it is
-computed anew; stride 1 is Al-Rfou's evaluation, stride = attention_len isolated segments.
+computed anew; stride 1 is Al-Rfou's evaluation, stride = attention_len isolated segments. (Such a window is a
+piece of the text; ``EvaluateConfig.window`` limits the keys of a query.)
 Cached: segment after segment, with the memory of those before. Both score every token
 of a stream but its first, once. ``sliding`` and ``cached`` return sums, so that scores of parts add up.
 ``precision`` is the type of number of the matrix products.
@@ -102,9 +103,9 @@ def cached(
 def cached_lanes(
     model: TransformerLM, lanes: Integer[Tensor, "batch time"], settings: EvaluateConfig
 ) -> Score:
-    """Return the score of several texts of one length, each starting with an empty memory.
+    """Return the score of several lanes of one length, each starting with an empty memory.
 
-    ``data.batching.spread_lanes`` takes such texts from all over a longer one.
+    ``data.batching.spread_lanes`` takes them from all over a text.
     """
     inputs, targets = (_whole_numbers(ids).to(_device(model)) for ids in (lanes[:, :-1], lanes[:, 1:]))
     if not inputs.numel():
@@ -136,21 +137,21 @@ def sliding_losses(
         raise ValueError(f"stride must lie in 1 … attention_len = {attention_len}, got {stride}")
     inputs, targets = _inputs_and_targets(model, stream)
 
-    def last(windows: Ids, window_targets: Ids) -> Losses:
+    def losses_of_last(windows: Ids, window_targets: Ids) -> Losses:
         hidden, _ = fast_model.hidden(windows, last=window_targets.shape[1], clamp_len=clamp_len)
         losses = fast_model.losses(hidden, window_targets)
         return rearrange(losses, "window seg -> (window seg)")
 
     with fast_evaluation(model, precision) as fast_model:
         done = min(attention_len, len(inputs))
-        losses = [last(inputs[None, :done], targets[None, :done])]
+        losses = [losses_of_last(inputs[None, :done], targets[None, :done])]
         while done < len(inputs):
             # Windows of a batch begin ``stride`` tokens apart; the last window of the text may score fewer.
             full = min(batch, (len(inputs) - done) // stride)
             n_window, n_scored = (full, stride) if full else (1, len(inputs) - done)
             begin, end = done + stride - attention_len, done + n_window * n_scored
             windows = inputs[begin:end].unfold(0, attention_len - stride + n_scored, stride)
-            losses.append(last(windows, targets[done:end].unfold(0, n_scored, n_scored)))
+            losses.append(losses_of_last(windows, targets[done:end].unfold(0, n_scored, n_scored)))
             done = end
     return torch.cat(losses)
 
@@ -170,9 +171,9 @@ def cached_losses(
     """
     check("batch", batch, whole(1, LONGEST))
     inputs, targets = _inputs_and_targets(model, stream)
-    lane = -(-len(inputs) // batch)
+    lane_len = -(-len(inputs) // batch)
     inputs_by_lane, targets_by_lane = (
-        rearrange(pad(ids, (0, batch * lane - len(ids))), "(batch time) -> batch time", batch=batch)
+        rearrange(pad(ids, (0, batch * lane_len - len(ids))), "(batch time) -> batch time", batch=batch)
         for ids in (inputs, targets)
     )
     losses = _lane_losses(model, inputs_by_lane, targets_by_lane, settings, precision)

@@ -122,8 +122,8 @@ def draw_tokens(
     device = next(model.parameters()).device
     generators = [torch.Generator(device).manual_seed(seed + b) for b in range(len(prompts))]
     texts = [prompt.to(device, torch.int64) for prompt in prompts]
-    used = slice(None if repetition_window is None else -repetition_window, None)
-    recent = [text[used] for text in texts]
+    last_tokens = slice(None if repetition_window is None else -repetition_window, None)
+    recent = [text[last_tokens] for text in texts]
 
     def draw(log_probs: LogProbs) -> Int[Tensor, " batch"]:
         nonlocal recent
@@ -131,12 +131,12 @@ def draw_tokens(
             raise ValueError(
                 "the model's log-probabilities must be finite, got NaN: its weights are too large"
             )
-        log_probs = repetition_penalty(log_probs, recent, repetition=repetition)
-        probs = top_k_top_p(log_probs, temperature=temperature, top_k=top_k, top_p=top_p)
+        scores = repetition_penalty(log_probs, recent, repetition=repetition)
+        probs = top_k_top_p(scores, temperature=temperature, top_k=top_k, top_p=top_p)
         pairs = zip(probs, generators, strict=True)
         drawn = [torch.multinomial(one, 1, generator=generator) for one, generator in pairs]
         if repetition != 1:
-            recent = [torch.cat(pair)[used] for pair in zip(recent, drawn, strict=True)]
+            recent = [torch.cat(pair)[last_tokens] for pair in zip(recent, drawn, strict=True)]
         return torch.cat(drawn)
 
     return (_slide if model.config.adds_positions else _remember)(model, texts, mem_len, precision, draw)

@@ -1,7 +1,9 @@
 """Sampling of the next token: temperature, top-k, top-p and the repetition penalty.
 
-scores = repetition_penalty(log_probs, [text[-64:] for text in texts], repetition=1.2)
-probs = top_k_top_p(scores, temperature=0.8, top_p=0.95)
+    scores = repetition_penalty(log_probs, [text[-64:] for text in texts], repetition=1.2)
+    probs = top_k_top_p(scores, temperature=0.8, top_p=0.95)
+
+Both work on a batch of texts. Scores are log-probabilities up to a constant.
 """
 
 from collections.abc import Sequence
@@ -22,6 +24,7 @@ COLDEST = 1e-6
 LAST_SEED = 2**62
 """Largest seed: with a text's number added, it is still one that a generator takes."""
 LogProbs = Float[Tensor, "batch vocab"]
+Scores = Float[Tensor, "batch vocab"]
 
 
 class SamplingOptions(TypedDict, total=False):
@@ -30,17 +33,17 @@ class SamplingOptions(TypedDict, total=False):
     temperature: float | int
     """Scores are divided by it; 0 takes the likeliest token."""
     top_k: int | None
-    """Draw from the k likeliest only."""
+    """Draw from the k likeliest tokens only."""
     top_p: float | None
-    """Draw from the fewest likeliest that have this probability together."""
+    """Draw from the fewest tokens, the likeliest first, whose total probability is this or more."""
     repetition: float | int
     """Above 1 makes tokens of the recent text less likely, below 1 likelier."""
     repetition_window: int | None
     """Number of last tokens, the prompt's included, that the penalty counts; None for all."""
     seed: int
-    """Row b draws from a generator of its own, seeded with ``seed`` + b."""
+    """Text b draws from a generator of its own, seeded with ``seed`` + b."""
     precision: Precision
-    """That of the model's products."""
+    """Number format of the model's products."""
 
 
 def check(
@@ -66,18 +69,19 @@ def check(
 
 def repetition_penalty(
     log_probs: LogProbs, recent: Sequence[Int[Tensor, "_"]], *, repetition: float | int
-) -> LogProbs:
+) -> Scores:
     """Return scores, in nats up to a constant, with the tokens of each text's ``recent`` part less likely.
 
-    CTRL (Keskar et al. 2019, section 4.1) divides the score x of such a token by θ. Log
-    probabilities are all negative, so this would make the token likelier. A constant added to all scores
+    CTRL (Keskar et al. 2019, section 4.1) divides the score x of such a token by θ.
+    Log-probabilities are all negative, so this would make the token likelier. A constant added to all scores
     changes no probability, but it changes what dividing them does, so one has to be chosen. Here a token
     at chance, p = 1/vocab, has the score 0: x = log(p · vocab). Above chance, x becomes x / θ;
-    below, x · θ, the usual repair. With θ > 1 no score rises, tokens of the recent text keep
-    their order, and one above chance stays above one below.
+    below, x · θ. With θ > 1 no score rises, tokens of the recent text keep their order, and one above chance
+    stays above one below.
 
-    Why not p^θ, the usual repair on log probabilities? Where most likely tokens are recent, as
-    with characters, it is a temperature of 1/θ, and repeats more. θ = 1 changes nothing.
+    Why not multiply each log-probability by θ, as is usual, so that p becomes p^θ? Where most of the
+    likely tokens are recent, as with characters, this is a temperature of 1/θ, and repeats more. θ = 1
+    changes nothing.
     """
     if repetition == 1:
         return log_probs
@@ -90,7 +94,7 @@ def repetition_penalty(
 
 
 def top_k_top_p(
-    log_probs: LogProbs,
+    scores: Scores,
     *,
     temperature: float | int = 1.0,
     top_k: int | None = None,
@@ -98,8 +102,8 @@ def top_k_top_p(
 ) -> Float[Tensor, "batch vocab"]:
     """Return the probabilities to draw from."""
     if temperature == 0:
-        return one_hot(log_probs.argmax(dim=-1), log_probs.shape[-1]).to(log_probs.dtype)
-    probs, order = (log_probs / temperature).softmax(dim=-1).sort(dim=-1, descending=True, stable=True)
+        return one_hot(scores.argmax(dim=-1), scores.shape[-1]).to(scores.dtype)
+    probs, order = (scores / temperature).softmax(dim=-1).sort(dim=-1, descending=True, stable=True)
     if top_k is not None:
         probs[:, top_k:] = 0.0
     if top_p is not None:

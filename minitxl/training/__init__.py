@@ -2,22 +2,22 @@
 
 The files, from one step to a whole run:
 
-config           ``TrainConfig``, how a model is trained; ``RunConfig``, how its run is carried out
-loop             the training step, in ``train_step``, and the ``Run``: all that a step needs and changes
-segment_loss     the part of a step that is differentiated
-memory_mask      masks of memory, for texts that begin anew and for memory of constant length
-optimizer        AdamW, and its step with a clipped gradient
-schedules        learning rates by step
-validation       a sample of the validation text, scored
-distributed      several processes that train one model
-trainer          a run in its folder, to its end: logged, validated, saved, stopped
-guards           losses that stop a run
-signals          signals that stop a run
-run_folder       which files are a run's own, and what can be read from them
-saved_run        a run as a checkpoint, and back
-checkpoints      the file format: named tensors and a description
-run_config_file  config.json, for people to read
-run_info         text, tokens and preset of a run
-metrics_log      log.jsonl, and the same for TensorBoard
-sizes            parameters of a model and bytes of its training, before any is allocated
+    config           ``TrainConfig``, how a model is trained; ``RunConfig``, how its run is carried out
+    loop             the training step, in ``train_step``, and the ``Run``: all that a step needs and changes
+    segment_loss     the part of a step that is differentiated
+    memory_mask      masks of memory, for lanes that begin a new text and for memory of constant length
+    optimizer        AdamW, and its step with a clipped gradient
+    schedules        learning rates by step
+    validation       a sample of the validation text, scored
+    distributed      several processes that train one model
+    trainer          a run in its folder, to its end: logged, validated, saved, stopped
+    guards           losses that stop a run
+    signals          signals that stop a run
+    run_folder       which files are a run's own, and what can be read from them
+    saved_run        a run as a checkpoint, and back
+    checkpoints      the file format: named tensors and a description
+    run_config_file  config.json, for people to read
+    run_info         text, tokens and preset of a run
+    metrics_log      log.jsonl, and the same for TensorBoard
+    sizes            parameters of a model and bytes of its training, before any is allocated
 """

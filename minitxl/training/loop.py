@@ -71,7 +71,7 @@ class Run:
     segment_loss: nn.Module
     """A ``SegmentLoss`` of the model, its gradients averaged over all processes."""
     accumulate: int
-    """Parts into which a step divides its lanes, to need less RAM."""
+    """Parts into which a step divides its lanes, to need less memory for activations."""
     tokens_read: int = 0
     """Tokens read by all processes together since step 0."""
     progress: Progress = field(default_factory=Progress)

@@ -1,7 +1,7 @@
 """The loss of one segment: the part of a training step that is differentiated, compiled and captured.
 
-The whole step is ``loop.train_step``. It extends the memory there, and not here, where a memory may be padded
-to its full length and hold a part of the lanes alone.
+The whole step is ``loop.train_step``. It extends the memory, because here the memory may be padded to its
+full length, or belong to some of the lanes only.
 """
 
 import torch
@@ -43,7 +43,7 @@ class SegmentLoss(nn.Module):
 
 
 def new_segment_loss(model: TransformerLM, settings: TrainConfig, accumulate: int) -> nn.Module:
-    """Return the module that computes the loss; on a GPU, where it pays and can be, compiled and captured."""
+    """Return the module that computes the loss; on a GPU compiled if that pays, and captured if possible."""
     device, n_lane = next(model.parameters()).device, settings.batch // distributed.size() // accumulate
     c, seg_len, mem_len = model.config, settings.seg_len, settings.mem_len
     if device.type == "cuda" and n_lane * c.n_head * seg_len * (mem_len + seg_len) >= cuda.WORTH_COMPILING:

@@ -70,7 +70,7 @@ def read_on(padded):
     (block, _) = small_model().blocks
     block.compile(backend=counter, dynamic=False)
     states = torch.randn(1, 3, 4, 8, dtype=torch.float64, generator=seeded(0))
-    past, found = memory.empty(states), []
+    past, found = memory.extend(None, states, mem_len=0), []
     for _ in range(5):
         before, key_mask = memory_mask.padded(past, mem_len=10, seg_len=4) if padded else (past, None)
         found.append(block(states[0], before[0], key_mask=key_mask))

@@ -142,7 +142,7 @@ def test_bad_calls_are_refused(as_users_run_it):
     with pytest.raises(ValueError, match="mem_len must be 0 or more, got -1"):
         kv_cache.start(model, batch=1, mem_len=-1)
     cache = kv_cache.start(model, batch=2, mem_len=3)
-    with pytest.raises(ValueError, match="tokens must hold 2 sequences, as the cache does, got 1"):
+    with pytest.raises(ValueError, match="tokens must hold 2 texts, as the cache does, got 1"):
         kv_cache.step(model, some_tokens(1, 2), cache)
     with pytest.raises(ValueError, match="tokens must lie in 0 … 10, got 11"):
         kv_cache.step(model, torch.full((2, 1), 11), cache)

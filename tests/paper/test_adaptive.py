@@ -241,7 +241,7 @@ def test_tables_and_projections_have_the_shapes_of_their_clusters(d_embed, d_mod
 @pytest.mark.parametrize("flags", [(), (False, True, True, True), (True, False, False, True)])
 def test_tying_shares_the_very_parameters_and_both_uses_teach_them(d_embed, d_model, div_val, tables, flags):
     embedding, softmax = pair(d_embed=d_embed, d_model=d_model, div_val=div_val)
-    softmax.tie(embedding, tables=tables, tie_projections=flags)
+    softmax.tie(embedding, tie_tables=tables, tie_projections=flags)
     for mine, theirs in zip(softmax.tables, embedding.tables, strict=True):
         assert (mine.weight is theirs.weight) == tables
         assert mine.bias.shape == (len(mine.weight),)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minitxl import memory as memory_room
-from minitxl.memory import empty, extend, longest_reach, reach
+from minitxl.memory import extend, longest_reach, reach
 
 lengths = st.integers(0, 7)
 
@@ -45,14 +45,16 @@ def test_extend_never_changes_its_inputs_nor_shares_their_storage(mem, seg, mem_
 
 def test_none_and_zero_length_memory_are_the_same():
     states = states_of(3)
-    assert torch.equal(extend(None, states, mem_len=2), extend(empty(states), states, mem_len=2))
-    assert empty(states).shape == (2, 3, 0, 4)
+    empty = extend(None, states, mem_len=0)
+    assert empty.shape == (2, 3, 0, 4)
+    assert torch.equal(extend(None, states, mem_len=2), extend(empty, states, mem_len=2))
 
 
 def test_memory_carries_no_gradient():
     old, new = states_of(2).requires_grad_(), states_of(2).requires_grad_()
     assert not extend(old, new, mem_len=3).requires_grad
-    assert not empty(new).requires_grad
+    assert not extend(None, new, mem_len=3).requires_grad
+    assert not extend(None, new, mem_len=0).requires_grad
 
 
 def test_a_negative_mem_len_is_refused():

@@ -258,7 +258,7 @@ def test_a_model_learns_to_copy():
         (
             torch.zeros(2, 3, dtype=torch.int64),
             torch.zeros(2, 4, 1, 8),
-            "as many sequences as tokens, 2, got 4",
+            "the batch size of tokens, 2, got 4",
         ),
         (
             torch.zeros(2, 3, dtype=torch.int64),

@@ -1,13 +1,16 @@
-"""The key-value cache: while weights stay as they are, keep keys and values instead of hidden states.
+"""The key-value cache: while weights stay as they are, keep keys and values in place of the memory.
 
     cache = start(model, batch=1, mem_len=512)
     log_probs, cache = step(model, tokens, cache)
 
-The outputs are those of ``model`` and ``extend``, but each token is projected to a key and a value once.
-Distances too are projected once, and again only when a segment is longer than all before it. The cache
-holds the model in its fast form; ``step`` takes the model again, and refuses the cache of another model. A
-step writes into the buffers of the cache it is given, so only the newest cache of a text is valid, and
-none is valid once a weight has changed. Everything runs in evaluation mode and without gradients.
+Memory holds the inputs of all layers, and each segment projects them anew. With a cache the outputs are the
+same, but each layer projects a token to a key and a value once. Distances too are projected once, and again
+only when a segment is longer than all before it.
+
+The cache holds the model in its fast form. ``step`` takes the model again, and refuses a cache that was made
+for another embedding, which is all that it compares. A step writes into the buffers of the cache it is given,
+so only the newest cache of a text is valid, and none is valid once a weight has changed. Everything runs in
+evaluation mode and without gradients.
 
 Its files: ``steps`` has ``start``, ``step`` and ``token_losses``; ``cache`` the data of a cache; ``reading``
 the model as it reads a segment with a cache; ``heads`` each attention's part of that.

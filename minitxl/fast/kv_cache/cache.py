@@ -31,18 +31,18 @@ class Cache:
     """Keys and values of every layer."""
     memory_mask: Bool[Tensor, "batch mem"] | None
     """False for a token of the memory that is masked for every query; None if none is."""
-    r: Float[Tensor, "layer head dist dim"]
-    """W_kR R of every layer for the distances dist-1 … 0; empty but for attention "xl"."""
+    r: Float[Tensor, "layer head padded_dist dim"]
+    """W_kR R of every layer for more distances than there are keys; empty but for attention "xl"."""
     joined_qkv: tuple[FastLinear | None, ...]
     """W_q, W_k and W_v of every layer as one matrix in bfloat16; None where they stay apart."""
     begin: int = 0
     end: int = 0
     tokens_read: int = 0
-    """Tokens read so far, those of the memory and all before it: the position of the next token."""
+    """Tokens of each text read so far, those in memory and all before: the position of the next token."""
     shapes: tuple[torch.Size, ...] = ()
     """Shapes of the last step's tokens, and targets if it had any."""
     repeats: int = 0
-    """Steps in a row that had these shapes and found a full memory."""
+    """Steps in a row that repeated the shapes of the step before, with a full memory."""
     captured: cuda.CapturedStep | None = None
     """The step as a CUDA graph, which reads and writes this cache's buffers; None before it is captured."""
 
@@ -56,7 +56,7 @@ def with_room(cache: Cache, seg: int) -> Cache:
     if cache.end + seg <= size:
         return cache
     buffers = cache.buffers
-    overlapping = cache.begin < length  # source and target, if moved within the buffers
+    overlapping = cache.begin < length  # moved in place, source and target would overlap
     if overlapping or length + seg > size:
         buffers = buffers.new_empty(*buffers.shape[:4], 2 * cache.mem_len + seg, buffers.shape[5])
     buffers[..., :length, :] = cache.buffers[..., cache.begin : cache.end, :]
@@ -77,7 +77,7 @@ def mask_of_memory_and_segment(
 
 def with_distances(cache: Cache, seg: int) -> Cache:
     """Return the cache with r for ``seg`` more tokens, projected anew only if segments became longer."""
-    needed = cache.end - cache.begin + seg + 1
+    needed = cache.end - cache.begin + seg + 1  # one distance more than keys (fast.inputs)
     attentions = [block.attention for block in cache.model.blocks]
     if not isinstance(attentions[0], XLAttention) or cache.r.shape[2] >= needed:
         return cache

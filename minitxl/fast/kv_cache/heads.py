@@ -1,7 +1,8 @@
 """Each attention's heads, computed from the keys and values of the key-value cache.
 
-A function for a class takes the attention, queries q that are not divided by √d_head, keys k and values of
-memory and segment, XL's projected distances r, and the options of the call. It returns the heads' outputs.
+Each function serves one kind of attention. It takes the attention, queries q that are not divided by √d_head,
+keys k and values of memory and segment, XL's projected distances r, and the options of the call. It returns
+the heads' outputs.
 """
 
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from minitxl.attention import (
     Mask,
     MultiHeadAttention,
     ShawAttention,
+    Values,
     XLAttention,
     attention_mask,
     masked_softmax,
@@ -39,7 +41,7 @@ def absolute_heads(
     attention: MultiHeadAttention,
     q: Heads,
     k: Keys,
-    values: Keys,
+    values: Values,
     r: ProjectedDistances,
     **options: Unpack[AttentionOptions],
 ) -> Heads:
@@ -51,13 +53,13 @@ def shaw_heads(
     attention: ShawAttention,
     q: Heads,
     k: Keys,
-    values: Keys,
+    values: Values,
     r: ProjectedDistances,
     **options: Unpack[AttentionOptions],
 ) -> Heads:
     """Return the heads of Shaw's attention."""
     mask = _mask(q, k, options)
-    q, k, values = (heads.to(attention.a_K.dtype) for heads in (q, k, values))
+    q, k, values = (tensor.to(attention.a_K.dtype) for tensor in (q, k, values))
     weights = attention.shaw_weights(q, k, mask, options["clamp_len"])
     return attention.shaw_values(weights, values, options["clamp_len"])
 
@@ -66,7 +68,7 @@ def xl_heads(
     attention: XLAttention,
     q: Heads,
     k: Keys,
-    values: Keys,
+    values: Values,
     r: ProjectedDistances,
     **options: Unpack[AttentionOptions],
 ) -> Heads:
@@ -83,7 +85,7 @@ def rotary_heads(
     attention: RotaryAttention,
     q: Heads,
     k: Keys,
-    values: Keys,
+    values: Values,
     r: ProjectedDistances,
     **options: Unpack[AttentionOptions],
 ) -> Heads:
@@ -97,7 +99,7 @@ def biased_heads(
     attention: BiasedAttention,
     q: Heads,
     k: Keys,
-    values: Keys,
+    values: Values,
     r: ProjectedDistances,
     **options: Unpack[AttentionOptions],
 ) -> Heads:
@@ -111,7 +113,7 @@ def _mask(q: Heads, k: Keys, options: AttentionOptions) -> Mask:
     return attention_mask(q.shape[2], k.shape[2], window=window, key_mask=key_mask, device=q.device)
 
 
-HEADS: dict[type, Callable[..., Heads]] = {
+FUNCTION_OF: dict[type, Callable[..., Heads]] = {
     MultiHeadAttention: absolute_heads,
     FastMultiHeadAttention: absolute_heads,
     ShawAttention: shaw_heads,

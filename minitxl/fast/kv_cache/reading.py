@@ -6,6 +6,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from minitxl.attention import AttentionOptions, Hidden, XLAttention, merge_heads, split_heads
+from minitxl.fast.inputs import ProjectedDistances
 from minitxl.fast.kv_cache import heads
 from minitxl.fast.kv_cache.cache import (
     Cache,
@@ -22,10 +23,10 @@ from minitxl.model import Attention, Tokens, TransformerLM
 def check_attentions(model: TransformerLM) -> None:
     """Raise a ValueError for a model with an attention whose heads the cache can't compute."""
     for block in model.blocks:
-        if type(block.attention) not in heads.HEADS:
+        if type(block.attention) not in heads.FUNCTION_OF:
             raise ValueError(
                 f"the key-value cache must know the attention, got {type(block.attention).__name__}: "
-                "score with model and extend, or add the attention to kv_cache.heads.HEADS"
+                "score with model and extend, or add the attention to kv_cache.heads.FUNCTION_OF"
             )
 
 
@@ -35,7 +36,7 @@ def read_segment(
     """Return the last layer's output, and the cache with these tokens in it."""
     model = cache.model
     cache = with_distances(with_room(cache, tokens.shape[1]), tokens.shape[1])
-    mask = mask_of_memory_and_segment(cache, tokens, key_mask)  # of memory and segment
+    mask = mask_of_memory_and_segment(cache, tokens, key_mask)
     options = {"window": cache.window, "clamp_len": cache.clamp_len, "key_mask": mask}
     end = cache.end + tokens.shape[1]
     angles = angles_of_segment(model, cache, tokens.shape[1])
@@ -58,7 +59,7 @@ def _attention(
     attention: Attention,
     x: Float[Tensor, "batch query model"],
     buffers: Float[Tensor, "2 batch head key dim"],
-    r: Float[Tensor, "head dist dim"],
+    r: ProjectedDistances,
     angles: tuple[Angles, Angles] | None,
     joined_qkv: FastLinear | None,
     options: AttentionOptions,
@@ -73,12 +74,12 @@ def _attention(
         outputs = [apply_linear(W, x) for W in (attention.W_q, W_k, attention.W_v)]
     else:
         outputs = list(joined_qkv.product(x).chunk(3, dim=-1))
-    q, new_k, new_v = (split_heads(output, attention.n_head).to(buffers.dtype) for output in outputs)
+    q, new_k, new_values = (split_heads(output, attention.n_head).to(buffers.dtype) for output in outputs)
     if angles is not None:
         q, new_k = turn(q, *angles), turn(new_k, *angles)
-    k, v = buffers
-    k[:, :, -x.shape[1] :], v[:, :, -x.shape[1] :] = new_k, new_v
-    computed = heads.HEADS[type(attention)](attention, q, k, v, r, **options)
+    k, values = buffers
+    k[:, :, -x.shape[1] :], values[:, :, -x.shape[1] :] = new_k, new_values
+    computed = heads.FUNCTION_OF[type(attention)](attention, q, k, values, r, **options)
     return attention.W_o(merge_heads(computed))
 
 

@@ -16,7 +16,7 @@ from minitxl.fast.linear import joined
 from minitxl.model import Tokens, TransformerLM
 
 CAPTURE_AFTER = 4
-"""Steps of the same shapes with a full memory, after which a GPU's next step is captured."""
+"""When ``Cache.repeats`` reaches this number, a GPU's next step is captured."""
 
 
 def start(
@@ -85,8 +85,10 @@ def _advance(
         if cache.captured is not None and key_mask is None and cache.captured.fits(ids):
             output = cache.captured.run(ids)
             return output, replace(cache, tokens_read=cache.tokens_read + ids[0].shape[1])
-        output, after = _compute(cache, ids, key_mask)
-        return output, _captured(after, ids) if after.repeats == CAPTURE_AFTER else after
+        output, cache = _compute(cache, ids, key_mask)
+        if cache.repeats == CAPTURE_AFTER:
+            cache = _captured(cache, ids)
+        return output, cache
 
 
 def _check(
@@ -99,7 +101,7 @@ def _check(
     model.check_segment_tokens(tokens)
     if len(tokens) != cache.buffers.shape[2]:
         raise ValueError(
-            f"tokens must hold {cache.buffers.shape[2]} sequences, as the cache does, got {len(tokens)}"
+            f"tokens must hold {cache.buffers.shape[2]} texts, as the cache does, got {len(tokens)}"
         )
     if key_mask is not None:
         check_key_mask(key_mask, batch=len(tokens), n_key=tokens.shape[1])
@@ -110,8 +112,8 @@ def _compute(
 ) -> tuple[Float[Tensor, "batch seg *vocab"], Cache]:
     """Return log-probabilities or losses, and the cache, which counts the steps with a full memory."""
     model, tokens = cache.model, ids[0]
-    last_layer, after = read_segment(tokens, cache, key_mask)
-    output = model.output.log_probs(last_layer) if len(ids) == 1 else model.losses(last_layer, ids[1])
+    hidden, after = read_segment(tokens, cache, key_mask)
+    output = model.output.log_probs(hidden) if len(ids) == 1 else model.losses(hidden, ids[1])
     shapes, full = tuple(one.shape for one in ids), cache.end - cache.begin == cache.mem_len
     alike = full and shapes == cache.shapes and key_mask is None
     return output, replace(after, shapes=shapes, repeats=cache.repeats + 1 if alike else 0, captured=None)

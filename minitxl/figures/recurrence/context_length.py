@@ -222,7 +222,7 @@ def _gains(figure: Figure, data: Data) -> None:
     for axes, (name, matrix) in zip(shown, matrices.items(), strict=True):
         look = PowerNorm(0.4, vmin=0, vmax=most)  # small gains differ from none
         drawn = axes.imshow(matrix, cmap="cividis", norm=look, origin="lower")
-        texts = [["" if np.isnan(one) else f"{100 * one:.0f}" for one in row] for row in matrix]
+        texts = [["" if np.isnan(one) else f"{one:.2f}" for one in row] for row in matrix]
         write_numbers(axes, matrix, texts, dark=0.07, fontsize=9)
         axes.axhline(lengths.index(middle_of(data)) - 0.5, color="#606060", lw=1.2, ls="--")
         axes.set_title(SYSTEMS[name].name.replace(", ", ",\n"), fontsize=9)
@@ -235,9 +235,10 @@ def _gains(figure: Figure, data: Data) -> None:
     shown[0].set_ylabel("shorter context,\ncharacters")
     bar = figure.colorbar(drawn, ax=shown, shrink=0.9 if not is_narrow() else 0.4)
     bar.set_label(
-        "perplexity saved, %, over the\nbest model with the shorter\ncontext (scale not linear)", fontsize=9
+        "perplexity saved over the best\nmodel with the shorter context\n(not divided; uneven scale)",
+        fontsize=9,
     )
-    bar.set_ticks([0.0, 0.05, 0.2], labels=["0", "5", "20"])
+    bar.set_ticks([0.0, 0.05, 0.2], labels=["0", "0.05", "0.2"])
 
 
 def _matrix(lengths: list[int], pairs: Sequence[Data]) -> NDArray[np.float64]:
