@@ -132,7 +132,8 @@ def by_place(data: Data) -> Picture:
             places[1::2] if crowded and len(places) <= 16 else places if len(places) <= 16 else places[::4]
         )
         if "bottom" in data:
-            axes.set_ylim(bottom=data["bottom"])
+            bottom, most = data["bottom"], max(map(max, data["curves"].values()))
+            axes.set_ylim(bottom, most + 0.06 * (most - bottom))  # the margin is one of all that is shown
         if "legend" in data:
             axes.legend(loc=data["legend"])
         else:

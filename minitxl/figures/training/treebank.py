@@ -31,7 +31,7 @@ def ptb(data: Data) -> Picture:
         shown = panels(figure, 2 if longer else 1, ratios=[1.35, 1] if longer else None, height=5.2)
         _systems(shown[0], data)
         if longer:
-            _longer(shown[1], longer, data["cited"])
+            _longer(shown[1], longer, data["preset_mem_len"], data["cited"])
     return Picture(figure, _alt(data))
 
 
@@ -43,7 +43,7 @@ def _systems(axes: Axes, data: Data) -> None:
     systems, ends, at = data["systems"], dict[str, float](), dict[str, float]()
     lengths = [row["mem_len"] for row in systems["xl_memory"]["by_memory"]]
     right = len(lengths) - 1
-    begin, end = -0.35, right + 3  # of the x axis; the names stand right of the last length
+    begin, end = -0.35, right + 2.7  # of the x axis; the names stand right of the last length
     right_end = (right + 0.3 - begin) / (end - begin)
     for number, (key, system) in enumerate(TRAINED.items()):
         colour, line = system.colour, system.line
@@ -93,15 +93,18 @@ def _who_is_ahead(behind: Data) -> str:
     )
 
 
-def _longer(axes: Axes, longer: Data, cited: Data) -> None:
-    """Draw the preset by memory length beside what others report."""
+def _longer(axes: Axes, longer: Data, mem_len: int, cited: Data) -> None:
+    """Draw the preset, trained with ``mem_len``, by memory length beside what others report."""
     rows = longer["by_memory"]
     right, values = len(rows) - 1, [row["perplexity"] for row in rows]
     xl = SYSTEMS["xl_memory"]
     axes.plot(range(len(rows)), values, **xl.look())
-    lowest = values.index(min(values))
-    words = f"{xl.name}, {longer['millions']:.1f}M: {values[lowest]:.1f}"
-    axes.text(lowest, values[lowest] - 1.5, words, color=xl.ink, ha="center", va="top")
+    place = next(number for number, row in enumerate(rows) if row["mem_len"] == mem_len)
+    trained = values[place]
+    words = f"{xl.name}, {longer['millions']:.1f}M,\nmemory as trained: {trained:.1f}"
+    axes.annotate(
+        words, (place, trained), (0, -8), textcoords="offset points", color=xl.ink, ha="left", va="top"
+    )
     for key, name in CITED.items():
         height = cited[key]["perplexity"]
         axes.axhline(height, color="#666666", lw=1, ls=":")
@@ -109,13 +112,13 @@ def _longer(axes: Axes, longer: Data, cited: Data) -> None:
         axes.text(right / 2, height + 0.4, words, color="#444444", fontsize=9, ha="center", va="bottom")
     axes.set_ylim(bottom=min(one["perplexity"] for one in cited.values()) - 3)
     axes.set_xticks(range(len(rows)), [f"{row['mem_len']:,}" for row in rows])
-    ahead = min(values) < cited["medium_lstm"]["perplexity"]
+    ahead = trained < cited["medium_lstm"]["perplexity"]
     words = "below the LSTM of 20M" if ahead else "below the LSTM of 4.6M"
-    beaten = ahead or min(values) < cited["small_lstm"]["perplexity"]
+    beaten = ahead or trained < cited["small_lstm"]["perplexity"]
     axes.set(
         xlabel="memory at evaluation, tokens",
         ylabel="test perplexity",
-        title=f"{xl.name} of {longer['millions']:.1f}M\nis at its best {words}"
+        title=f"{xl.name} of {longer['millions']:.1f}M,\nread as trained, is {words}"
         if beaten
         else f"{xl.name} of {longer['millions']:.1f}M, longer trained",
     )
