@@ -66,7 +66,11 @@ def check_gain(attempt: Callable[..., Any]) -> Verdict:
             mistake(own=True),
             mistake(own=True, no_minimum=True),
         ],
-        "the baseline is the mean of the group, and not its smallest loss": mistake(reduction="mean"),
+        "the baseline is the mean of the group, and not its smallest loss": [
+            mistake(reduction="mean", ranked_at_short=by_smallest, baseline_before=begins, bare_after=bare)
+            for by_smallest in (False, True)
+            for begins, bare in ((False, False), (True, False), (True, True))
+        ],
         "that is 0 for every model: b is the minimum over the systems, at the short context alone, and f "
         "takes the losses at c once and those at c' once": [
             lambda *case: 0.0,
@@ -135,9 +139,9 @@ def check_gain(attempt: Callable[..., Any]) -> Verdict:
         "f(c, c') lacks its minimum with the baseline b(c, t)": mistake(bare_after=True),
         "losses are in nats, so perplexity is e to their mean; 2 is for bits": mistake(base_2=True),
         "that is in per cent: return 0.095, not 9.5": mistake(in_percent=True),
-        "the number of hard targets is rounded to the nearest, and here it is rounded down": mistake(
-            rounding=floor
-        ),
+        "the number of hard targets is rounded to the nearest, and here it is rounded down": [
+            mistake(rounding=floor, may_be_none=none) for none in (False, True)
+        ],
         "the number of hard targets is rounded to the nearest, and here it is rounded up": mistake(
             rounding=ceil
         ),
@@ -175,10 +179,12 @@ def check_recl(attempt: Callable[..., Any]) -> Verdict:
         "f(c, c') lacks its minimum with the baseline b(c, t)": mistake(no_minimum=True),
         "perplexity is e to the mean loss: compare exp f, and not f": mistake(without_exp=True),
         "you return c', and the context that no longer gains is c": mistake(later=True),
-        "you return the last context that still gains: RECL is the next, where the step gains too little": (
-            mistake(before_last=True)
-        ),
-        "you return the place in lengths, and not the tokens": mistake(place=True),
+        "you return the last context that still gains: RECL is the next, where the step gains too little": [
+            mistake(before_last=True, wraps=wraps) for wraps in (False, True)
+        ],
+        "you return the place in lengths, and not the tokens": [
+            mistake(place=True, place_at_end=at_end) for at_end in (True, False)
+        ],
         "where every step gains, the answer is the longest length": mistake(short_of_end=True),
         "the walk goes on after its first step that gains less than 1 %: stop there": [
             mistake(last=True),
@@ -204,6 +210,8 @@ def check_recl(attempt: Callable[..., Any]) -> Verdict:
             mistake(from_start=True),
             mistake(added=True),
         ],
+        "that takes one gain from the start from another: a step's gain is a share of the perplexity where "
+        "the step begins. Ask gain for at and at + 1": mistake(from_start=True, increment=True),
         "each step goes to the next length, and not to the last: ask gain for at and at + 1": mistake(
             to_last=True
         ),

@@ -36,6 +36,7 @@ def gain(
     group_at_long: bool = False,
     own_before: bool = False,
     bare_after: bool = False,
+    baseline_before: bool = False,
     base_2: bool = False,
     in_percent: bool = False,
     rest: bool = False,
@@ -50,8 +51,8 @@ def gain(
     reduction: str = "min",
 ) -> float:
     """Return Appendix C's gain with one step of it wrong."""
-    best = reduce(losses, "system context target -> context target", reduction)
-    baseline = losses[which, short] if own else best[short]
+    best = reduce(losses, "system context target -> context target", "min")
+    baseline = losses[which, short] if own else reduce(losses[:, short], "system target -> target", reduction)
     if without_itself:
         baseline = torch.cat([losses[:which, short], losses[which + 1 :, short]]).amin(dim=0)
     if over_contexts:
@@ -72,6 +73,7 @@ def gain(
             f.append(torch.minimum(baseline[hardest].mean(), own_losses[hardest].mean()))
         else:
             targets = own_losses if bare else torch.minimum(baseline, own_losses)
+            targets = baseline if baseline_before and at == short else targets
             if ranked_twice and at == long:
                 hardest = best[long].sort(descending=not easiest, stable=True).indices[:number]
             if (ranked_by_minimum or own_ranked_twice) and at == long:
@@ -119,10 +121,13 @@ def walk(
     last: bool = False,
     last_gain: bool = False,
     everything: bool = False,
+    place_at_end: bool = True,
     from_start: bool = False,
+    increment: bool = False,
     added: bool = False,
     least: float = 0.01,
     before_last: bool = False,
+    wraps: bool = False,
     turned: bool = False,
     to_last: bool = False,
     counted: bool = False,
@@ -142,7 +147,7 @@ def walk(
         best = best.cummin(dim=0).values
     number = best.shape[1] if everything else max(1, round(r * best.shape[1]))
     stops: list[int] = []
-    gaining, total = 0, 0.0
+    gaining, total, earlier = 0, 0.0, 0.0
     for at in range(begin, len(lengths) - 1):
         short = 0 if from_start else at
         baseline = best[0 if baseline_kept else short]
@@ -154,6 +159,7 @@ def walk(
         before, after = f if without_exp else [one.exp() for one in f]
         share = float((before - after) / before)
         total += share
+        share, earlier = share - earlier if increment else share, share
         share = total if added else share
         if (share <= least if strict else share < least) != turned:
             stops.append(at)
@@ -164,6 +170,7 @@ def walk(
     if last_gain:
         return lengths[gaining]
     if not stops:
-        return len(lengths) - 1 if place else lengths[-2 if short_of_end else -1]
-    stop = stops[-1] if last else max(0, stops[0] - before_last)
+        return len(lengths) - 1 if place and place_at_end else lengths[-2 if short_of_end else -1]
+    stop = stops[-1] if last else stops[0] - before_last
+    stop = stop if wraps else max(0, stop)
     return stop if place else lengths[stop + 1 if later else stop]

@@ -60,6 +60,10 @@ def check_ecl(attempt: Callable[..., Any]) -> Verdict:
             _ecl(lambda losses, at: 1 - exp(losses[at + 1] - losses[0])),
             _ecl(lambda losses, at: sum(_falls(losses, place) for place in range(at + 1))),
         ),
+        "that takes one fall since the shortest length from another: a step's fall is a share of the "
+        "perplexity where the step begins": _ecl(
+            lambda losses, at: exp(losses[at] - losses[0]) - exp(losses[at + 1] - losses[0])
+        ),
         "that looks for the lowest loss: compare each with the next one, and stop where little is gained": (
             lambda losses, lengths: lengths[losses.index(min(losses))],
             _ecl(lambda losses, at: 1 - exp(min(losses) - losses[at])),
@@ -68,9 +72,14 @@ def check_ecl(attempt: Callable[..., Any]) -> Verdict:
             lengths[min(len(lengths) - 1, _stop(losses, _falls) + 1)]
         ),
         "that is the last length whose step still lowers it by 1 %: return the next": (
-            lambda losses, lengths: lengths[max(0, _stop(losses, _falls) - 1)]
+            lambda losses, lengths: lengths[max(0, _stop(losses, _falls) - 1)],
+            _unless_all_fall(lambda lengths, stop: lengths[max(0, stop - 1)]),
+            _unless_all_fall(lambda lengths, stop: lengths[stop - 1]),
         ),
-        "you return the place in lengths, and not the tokens": lambda losses, lengths: _stop(losses, _falls),
+        "you return the place in lengths, and not the tokens": (
+            lambda losses, lengths: _stop(losses, _falls),
+            _unless_all_fall(lambda lengths, stop: stop),
+        ),
         "lengths is not used: not every model is read with 8, 16, 24, … tokens": lambda losses, lengths: (
             8 * (_stop(losses, _falls) + 1)
         ),
@@ -97,6 +106,16 @@ def _stop(losses: Losses, step: Step, least: float = THRESHOLD) -> int:
 def _ecl(step: Step, *, least: float = THRESHOLD) -> Function:
     """Return the measure with another gain of a step, a mistake."""
     return lambda losses, lengths: lengths[_stop(losses, step, least)]
+
+
+def _unless_all_fall(returned: Callable[[Sequence[int], int], int]) -> Function:
+    """Return the measure that returns this where the walk stops, a mistake, and else the longest length."""
+
+    def ecl(losses: Losses, lengths: Sequence[int]) -> int:
+        stop = _stop(losses, _falls)
+        return lengths[-1] if stop == len(lengths) - 1 else returned(lengths, stop)
+
+    return ecl
 
 
 def _last_fall(losses: Losses) -> int:

@@ -170,15 +170,19 @@ def gain_by_loop(
     ends=torch.exp,
     baseline_at=None,
     hardness=min,
+    least=1,
+    begins_with_baseline=False,
 ):
     targets, at = losses.shape[2], short if baseline_at is None else baseline_at
     each = [[model[at][t].item() for model in losses] for t in range(targets)]
     best = [baseline(of_token) for of_token in each]
-    hardest = sorted(range(targets), key=lambda t: -hardness(each[t]))[: max(1, number(r * targets))]
+    hardest = sorted(range(targets), key=lambda t: -hardness(each[t]))[: max(least, number(r * targets))]
     f = [
         torch.tensor([min(best[t], losses[which][c][t].item()) for t in hardest]).double().mean()
         for c in (short, long)
     ]
+    if begins_with_baseline:
+        f[0] = torch.tensor([best[t] for t in hardest]).double().mean()
     return (ends(f[0]) - ends(f[1])) / ends(f[0])
 
 
@@ -187,6 +191,21 @@ def walk_by_while(losses, which, lengths, r, *, threshold=0.01, step=0):
     while at + 1 < len(lengths) and context_length.gain(losses, which, at, at + 1, r) >= threshold:
         at += 1
     return lengths[min(at + step, len(lengths) - 1)]
+
+
+def walk_that_returns(stopped, losses, which, lengths, r):
+    for at in range(len(lengths) - 1):
+        if context_length.gain(losses, which, at, at + 1, r) < 0.01:
+            return stopped(lengths, at)
+    return lengths[-1]
+
+
+def walk_by_differences(losses, which, lengths, r):
+    for at in range(len(lengths) - 1):
+        earlier, later = (context_length.gain(losses, which, 0, c, r) for c in (at, at + 1))
+        if later - earlier < 0.01:
+            return lengths[at]
+    return lengths[-1]
 
 
 def walk_from_start(losses, which, lengths, r):
@@ -515,6 +534,7 @@ ANSWERS = {
         "wrong": {
             "compares exp f, and not f": lambda *case: gain_by_loop(*case, ends=lambda f: f),
             "here it is rounded down": lambda *case: gain_by_loop(*case, number=int),
+            "and here it is rounded down": lambda *case: gain_by_loop(*case, number=int, least=0),
             "here it is rounded up": lambda *case: gain_by_loop(*case, number=lambda x: -int(-x // 1)),
             "the sign is turned": lambda *case: -gain_by_loop(*case),
             "all targets are used": lambda *case: gain_by_loop(*case[:4], 1.0),
@@ -526,6 +546,15 @@ ANSWERS = {
             "the baseline is taken with c'": lambda *case: gain_by_loop(*case, baseline_at=case[3]),
             "by the mean loss of the group": lambda *case: gain_by_loop(
                 *case, hardness=lambda some: sum(some) / len(some)
+            ),
+            "the mean of the group": lambda *case: gain_by_loop(
+                *case, baseline=lambda some: sum(some) / len(some), begins_with_baseline=True
+            ),
+            "of the group, and not its smallest": lambda *case: gain_by_loop(
+                *case,
+                baseline=lambda some: sum(some) / len(some),
+                hardness=lambda some: sum(some) / len(some),
+                begins_with_baseline=True,
             ),
             "the gain is 1 minus it": lambda *case: 1 - gain_by_loop(*case),
             "T is the same for both contexts": gain_ranked_again,
@@ -551,6 +580,11 @@ ANSWERS = {
             "and not the tokens": lambda losses, which, lengths, r: lengths.index(
                 walk_by_while(losses, which, lengths, r)
             ),
+            "you return the place in lengths": partial(walk_that_returns, lambda lengths, at: at),
+            "you return the last context that still gains": partial(
+                walk_that_returns, lambda lengths, at: lengths[at - 1]
+            ),
+            "that takes one gain from the start from another": walk_by_differences,
             "the answer is the longest length": lambda *case: context_mistakes.walk(*case, short_of_end=True),
             "compare exp f, and not f": lambda *case: context_mistakes.walk(*case, without_exp=True),
             "T is chosen once": lambda *case: context_mistakes.walk(*case, ranked_once=True),

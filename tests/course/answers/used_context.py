@@ -1,5 +1,7 @@
 """Notebook 06b: how much context a model uses, by its own losses."""
 
+from functools import partial
+
 import numpy as np
 import torch
 
@@ -89,6 +91,21 @@ def ecl_by_while(
     return lengths[min(at + late, len(lengths) - 1)]
 
 
+def ecl_that_returns(stopped, losses, lengths):
+    for at in range(len(lengths) - 1):
+        if 1 - np.exp(losses[at + 1] - losses[at]) < 0.01:
+            return stopped(lengths, at)
+    return lengths[-1]
+
+
+def ecl_by_differences(losses, lengths):
+    fallen = [1 - np.exp(loss - losses[0]) for loss in losses]
+    for length, one, other in zip(lengths, fallen, fallen[1:], strict=False):
+        if other - one < 0.01:
+            return length
+    return lengths[-1]
+
+
 def ecl_to_the_last(losses, lengths):
     return next(
         (c for loss, c in zip(losses, lengths, strict=True) if 1 - np.exp(losses[-1] - loss) < 0.01),
@@ -144,6 +161,14 @@ ANSWERS = {
                 losses, lengths, gains=lambda one, other: np.exp(one) - np.exp(other) >= 0.01
             ),
             "one length too late": lambda losses, lengths: ecl_by_while(losses, lengths, late=1),
+            "that is the last length whose step still lowers": partial(
+                ecl_that_returns, lambda lengths, at: lengths[max(at - 1, 0)]
+            ),
+            "step still lowers it by 1 %: return the next": partial(
+                ecl_that_returns, lambda lengths, at: lengths[at - 1]
+            ),
+            "you return the place in lengths": partial(ecl_that_returns, lambda lengths, at: at),
+            "that takes one fall since the shortest length from another": ecl_by_differences,
             "and not to the last": ecl_to_the_last,
             "gains are not added up": ecl_added_up,
             "that looks for the lowest loss": lambda losses, lengths: lengths[int(np.argmin(losses))],
