@@ -50,7 +50,7 @@ def test_a_rival_that_shortens_a_is_right(rival):
         (lambda c: 1.0131, "with 32 tokens C has 1.013 nats and A 1.198: C must be worse there"),
         (lambda c: 1.198, "with 32 tokens C has 1.1980 nats and A 1.1984: C must be worse there"),
         (lambda c: 1 + 0.5 * 2 ** (-c / 24), "with 32 tokens C and A both have 1.198 nats, a tie: C must be"),
-        (lambda c: float("inf"), "a number of 0 or more"),
+        (lambda c: float("inf"), "a finite number, not inf and not nan"),
         (lambda c: 1.5, "with 8 tokens C has 1.500 nats, no better than A's 1.397"),
         (lambda c: 1.39, "C must be ahead of A for longer, or by more"),
     ],
@@ -462,6 +462,24 @@ def mean_over_the_window(model, passage, c, targets):
     return -log_probs.gather(-1, windows[:, 1:, None])[..., 0].mean(dim=1)
 
 
+def of_windows_of_c(model, passage, c, targets):
+    windows = passage[-c - targets :].unfold(0, c, 1)
+    log_probs, _ = model(windows[:, :-1])
+    return -log_probs[:, -1].gather(-1, windows[:, -1:])[:, 0]
+
+
+def of_windows_of_c_read_whole(model, passage, c, targets):
+    windows = passage[1 - c - targets :].unfold(0, c, 1)
+    log_probs, _ = model(windows)
+    return -log_probs[:, -1].gather(-1, windows[:, -1:])[:, 0]
+
+
+def of_targets_after_a_gap(model, passage, c, targets):
+    windows = passage[-c - targets :].unfold(0, c, 1)
+    log_probs, _ = model(windows[:, :-1])
+    return -log_probs[:, -1].gather(-1, passage[-targets:, None])[:, 0]
+
+
 def read_with_a_memory(model, passage, c, targets, *, whole=True, mem_len=lambda c: c, again=False):
     """One character after the other, or each window, with what was read before in memory."""
     piece = passage if whole else passage[-c - targets :]
@@ -517,6 +535,9 @@ def test_a_reading_by_a_loop_is_right_and_wrong_ones_are_named():
         "a window holds c characters and the target": lambda model, passage, c, n: by_loop(
             model, passage, c - 1, n
         ),
+        "holds c characters and the target: c + 1": of_windows_of_c,
+        "a window holds c characters": of_windows_of_c_read_whole,
+        "and the target: c + 1": of_targets_after_a_gap,
         "the model reads c + 1 characters": lambda model, passage, c, n: by_loop(model, passage, c + 1, n),
         "these are bits": lambda *case: by_loop(*case) / np.log(2),
         "that is the mean over a window": mean_over_the_window,
@@ -546,7 +567,10 @@ def test_a_handicap_that_makes_a_model_use_more_is_right(handicap):
         (lambda c: "much", "a number of 0 or more"),
         (lambda c: -0.1, "a number of 0 or more"),
         (lambda c: c / 1000, "your handicap grows with context"),
-        (lambda c: 0.05, "with 32 characters it is still 0.050 bits"),
+        (lambda c: float("inf"), "a finite number, not inf and not nan"),
+        (lambda c: float("nan"), "a finite number, not inf and not nan"),
+        (lambda c: 0.02, "it shifts the whole curve, and so changes no length"),
+        (lambda c: 0.05 + 0.1 * (c < 16), "with 32 characters it is still 0.050 bits"),
         (
             lambda c: 0.1 * (c < 64),
             "with 32 characters it is still 0.100 bits: only the beginning gets worse",

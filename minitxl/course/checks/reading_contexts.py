@@ -36,6 +36,13 @@ def check_losses_after(attempt: Callable[..., Tensor]) -> Verdict:
         "a window holds c characters and the target: c + 1": [
             _reading(longer=0),
             _reading(longer=0, part=lambda passage, c, targets: passage[1 - c - targets :]),
+            _reading(longer=0, read=lambda windows: windows),
+            _reading(
+                longer=0,
+                read=lambda windows: windows,
+                part=lambda passage, c, targets: passage[1 - c - targets :],
+            ),
+            _before_a_gap,
         ],
         "the model reads c + 1 characters before each target: a window is c of them and the target": [
             _reading(longer=2),
@@ -119,6 +126,13 @@ def _mean_over_windows(model: TransformerLM, passage: Tensor, c: int, targets: i
     windows = passage[-c - targets :].long().unfold(0, c + 1, 1)
     log_probs, _ = model(windows[:, :-1])
     return -log_probs.gather(-1, windows[:, 1:, None]).mean(1)[:, 0]
+
+
+def _before_a_gap(model: TransformerLM, passage: Tensor, c: int, targets: int) -> Tensor:
+    """Return the losses after c - 1 characters that end one before the target, a mistake."""
+    windows = passage[-c - targets : -1].long().unfold(0, c, 1)
+    log_probs, _ = model(windows[:, :-1])
+    return -log_probs[:, -1].gather(-1, passage[-targets:, None].long())[:, 0]
 
 
 def _at_once(

@@ -37,8 +37,9 @@ def check_tossed(attempt: Callable[..., Any]) -> Verdict:
             lambda before, after, signs: signs * after,
             lambda before, after, signs: before + signs * after,
         ),
-        "the change is taken from the losses after: it begins at those before": lambda before, after, signs: (
-            after + signs * (after - before)
+        "the change is taken from the losses after: it begins at those before": (
+            lambda before, after, signs: after + signs * (after - before),
+            lambda before, after, signs: after - signs * (after - before),
         ),
         "the change is turned round: where the sign is 1, it goes from before to after": (
             lambda before, after, signs: before + signs * (before - after)
@@ -105,6 +106,10 @@ def check_tossed_curve(attempt: Callable[..., Any]) -> Verdict:
         "each change begins where the tossed curve stands, and not at the measured loss": (
             _curve(lambda last, now, then, sign: now + sign * (then - now)),
             _curve(lambda last, now, then, sign: then + sign * (then - now)),
+            _curve(lambda last, now, then, sign: then - sign * (then - now)),
+            lambda losses, signs: torch.cat(
+                [losses[:1], losses[1:] + (signs * losses.diff(dim=0)).cumsum(0)]
+            ),
         ),
         "the size of a change is that of the measured losses, from one length to the next": _curve(
             lambda last, now, then, sign: last + sign * (then - last)

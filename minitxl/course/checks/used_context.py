@@ -118,6 +118,12 @@ def check_handicap(attempt: Callable[[int], Any], losses: Losses, lengths: Seque
     added = numbers_at(attempt, lengths, "return bits to add at each context length c")
     if isinstance(added, Verdict):
         return added
+    if len({*added}) == 1:
+        return Verdict(
+            False,
+            "your handicap is the same at every length: it shifts the whole curve, and so changes no length. "
+            f"Let it begin large, and fade to {GONE} bits",
+        )
     if any(longer > shorter for shorter, longer in pairwise(added)):
         return Verdict(False, "your handicap grows with context: let it fall, or stay as it is")
     half = next(at for at, length in enumerate(lengths) if 2 * length >= lengths[-1])
@@ -145,8 +151,10 @@ def numbers_at(attempt: Callable[[int], Any], lengths: Sequence[int], task: str)
     if any(one is None or one is Ellipsis for one in given):
         return Verdict.of_nothing()
     numbers = [one.tolist() if hasattr(one, "tolist") else one for one in given]
-    if not all(isinstance(one, int | float) and isfinite(one) and one >= 0 for one in numbers):
+    if not all(isinstance(one, int | float) and not one < 0 for one in numbers):
         return Verdict(False, f"{task}: a number of 0 or more")
+    if not all(map(isfinite, numbers)):
+        return Verdict(False, f"{task}: a finite number, not inf and not nan")
     return numbers
 
 

@@ -204,6 +204,12 @@ ANSWERS = {
             "the changes add up": lambda losses, signs: curve_by_loop(
                 losses, signs, step=lambda last, now, then, sign: losses[0] + sign * (then - now)
             ),
+            "and not at the measured loss": lambda losses, signs: torch.stack(
+                [losses[0], *(tossing.solution_tossed(*one) for one in zip(losses[1:], losses, signs))]  # noqa: B905
+            ),
+            "curve stands, and not at the measured loss": lambda losses, signs: torch.cat(
+                [losses[:1], losses[1:] + torch.cumsum(signs * losses.diff(dim=0), dim=0)]
+            ),
             "not of all steps": lambda losses, signs: curve_by_loop(
                 losses, signs, step=lambda last, now, then, sign: losses[0] + sign * (then - losses[0])
             ),
@@ -243,6 +249,12 @@ ANSWERS = {
         ],
         "wrong": {
             "add it to the losses before": lambda before, after, signs: (after - before) * signs,
+            "the change is taken from the losses after": lambda before, after, signs: (
+                after + (after - before) * signs
+            ),
+            "it begins at those before": lambda before, after, signs: tossing.solution_tossed(
+                after, before, signs
+            ),
             "the signs turn losses": lambda before, after, signs: after * signs,
             "where the sign is 1, it goes from before": lambda before, after, signs: (
                 before - (after - before) * signs
