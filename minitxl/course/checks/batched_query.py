@@ -141,6 +141,7 @@ def _attended(
     weights = scores.softmax(dim=-1)
     weights = weights.masked_fill(hidden, 0.0) if masked == "after" else weights
     output = attention.W_o(rearrange(weights @ values, "batch head 1 dim -> batch 1 (head dim)"))
-    begin = {"last": max(0, n_key - mem_len), "negative": -mem_len, None: 0}[cut]
+    begins = {"last": max(0, n_key - mem_len), "below zero": n_key - mem_len, "negative": -mem_len, None: 0}
+    begin = begins[cut]
     mask = {"cut": longer[:, begin:], "old": seen, "long": longer}[left]
     return (output, keys[:, :, begin:], values[:, :, begin:], mask)[:returned]

@@ -31,9 +31,10 @@ OF_BOTH: dict[str, dict[str, Any]] = {
     "u is missing: q + u meets the keys, q + v the distances": {"biases": "-v"},
     "scores are divided by the root of the width of a key, √dim": {"power": 0.0},
     "scores are divided by d_head, and not by its root: d_head**0.5": {"power": 1.0},
-    "a mem_len of 0 keeps nothing, and [-0:] is all there is: keep from place n - mem_len on": {
-        "cut": "negative"
-    },
+    "a mem_len of 0 keeps nothing, and [-0:] is all there is: of n keys keep those from place "
+    "max(0, n - mem_len) on": {"cut": "negative"},
+    "a negative start counts from the end, so that n - mem_len keeps too few while n < mem_len: of n keys "
+    "keep those from place max(0, n - mem_len) on": {"cut": "below zero"},
 }
 """Mistakes that one query and a batch of them have in common, by their sentence."""
 
@@ -57,7 +58,7 @@ def check_attend_one(attempt: Callable[..., Any]) -> Verdict:
     mistakes: dict[str, Function | Sequence[Function]] = {
         "the token does not see itself: add its key and value first, then attend": with_(own=False),
         "the cache is cut before the token attends, so it sees one token too few: itself and mem_len before "
-        "it. Attend first, then cut": (with_(cut_first="negative"), with_(cut_first="last")),
+        "it. Attend first, then cut": [with_(cut_first=cut) for cut in ("negative", "last", "below zero")],
         "r is one row off: its last row is distance 0, of the token itself, and n keys have the last n rows, "
         "r[:, -n:]": [with_(rows=slice(*ends)) for ends in ((-1, -1), (1, None), (-1, None), (0, -1))],
         "the distances are missing: add (q + v) · r to (q + u) · k": with_(by_distance=False),
@@ -167,8 +168,13 @@ def _attended(
     longer = [
         torch.cat([new, past] if front else [past, new], dim=1) for past, new in ((keys, k), (values, value))
     ]
-    begin = max(0, longer[0].shape[1] - mem_len)
-    cuts = {"last": slice(begin, None), "negative": slice(-mem_len, None), "first": slice(mem_len)}
+    begin = longer[0].shape[1] - mem_len
+    cuts = {
+        "last": slice(max(0, begin), None),
+        "below zero": slice(begin, None),
+        "negative": slice(-mem_len, None),
+        "first": slice(mem_len),
+    }
     seen = cuts[cut_first] if cut_first else slice(None if own else -1)
     seen_keys, seen_values = (one[:, seen] for one in longer)
     n_key = seen_keys.shape[1]

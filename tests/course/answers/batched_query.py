@@ -1,5 +1,7 @@
 """Notebook 13: attention of one new token in each row of a batch, with the filling masked."""
 
+from functools import partial
+
 import torch
 from answers.one_query import by_the_layer
 from einops import rearrange
@@ -43,9 +45,10 @@ def with_a_bias(attention, x, keys, values, seen, r, mem_len, **changed):
     return output, keys[:, :, first:], values[:, :, first:], mask[:, first:]
 
 
-def with_negative_slice(attention, x, keys, values, seen, r, mem_len):
+def cut_from(begin, attention, x, keys, values, seen, r, mem_len):
     output, *longer = with_a_bias(attention, x, keys, values, seen, r, mem_len, cut=False)
-    return output, *(one[:, :, -mem_len:] for one in longer[:2]), longer[2][:, -mem_len:]
+    begin = begin(longer[0].shape[2], mem_len)
+    return output, *(one[:, :, begin:] for one in longer[:2]), longer[2][:, begin:]
 
 
 def with_zeros(which):
@@ -94,7 +97,8 @@ ANSWERS = {
             "v is added in both": lambda *case: with_a_bias(*case, u="v"),
             "the root of the width of a key": lambda *case: with_a_bias(*case, power=0),
             "and not by its root": lambda *case: with_a_bias(*case, power=1),
-            "a mem_len of 0 keeps nothing": with_negative_slice,
+            "a mem_len of 0 keeps nothing": partial(cut_from, lambda n, mem_len: -mem_len),
+            "a negative start counts from the end": partial(cut_from, lambda n, mem_len: n - mem_len),
             "first difference": lambda *case: (case[1], *with_a_bias(*case)[1:]),
         },
     },

@@ -1,5 +1,7 @@
 """Notebook 13: attention of the new token alone, with keys and values that are kept, and a model of it."""
 
+from functools import partial
+
 import torch
 from einops import einsum, rearrange
 
@@ -65,9 +67,10 @@ def with_the_shift(attention, x, keys, values, r, mem_len):
     return output, keys[:, begin:], values[:, begin:]
 
 
-def with_negative_slice(attention, x, keys, values, r, mem_len):
+def cut_from(begin, attention, x, keys, values, r, mem_len):
     output, keys, values = by_einsum(attention, x, keys, values, r, mem_len, cut=False)
-    return output, keys[:, -mem_len:], values[:, -mem_len:]
+    begin = begin(keys.shape[1], mem_len)
+    return output, keys[:, begin:], values[:, begin:]
 
 
 def through_layers(model, token, cache, r, mem_len, **changed):
@@ -322,7 +325,8 @@ ANSWERS = {
             "of a head's width": lambda attention, *case: by_einsum(
                 attention, *case, scale=attention.d_model**0.5
             ),
-            "a mem_len of 0 keeps nothing": with_negative_slice,
+            "a mem_len of 0 keeps nothing": partial(cut_from, lambda n, mem_len: -mem_len),
+            "a negative start counts from the end": partial(cut_from, lambda n, mem_len: n - mem_len),
             "W_o is missing": lambda *case: by_einsum(*case, W_o=False),
             "in the value at [0], first difference": lambda attention, x, keys, values, r, mem_len: (
                 x,
