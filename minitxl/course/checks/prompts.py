@@ -81,30 +81,81 @@ def _turned(tokens: Tensor, key_mask: Tensor) -> tuple[Tensor, Tensor]:
     return tokens, ~key_mask
 
 
+TWO_NUMBERS = "two numbers: tokens read with memory, and tokens read without"
+ONCE = "the prompt is read once, and each drawn token once, but for the last"
+GROWS = "the first token needs the prompt, the second the prompt and one more, …"
+FORGOTTEN = "the prompt is forgotten, which is read too"
+FORGOTTEN_EACH = "the prompt is forgotten, which is a part of each reading"
+
+
 def check_reads(answer: object, *, prompt_len: int, length: int) -> Verdict:
     """``answer``: tokens that the model reads (with memory, anew for each token) to write ``length``."""
-    remembering = prompt_len + length - 1
-    anew = sum(prompt_len + written for written in range(length))
+    remembering, anew = prompt_len + length - 1, _read_anew(prompt_len, length)
     if not (isinstance(answer, tuple | list) and len(answer) == 2):
-        return Verdict(False, "two numbers: tokens read with memory, and tokens read without")
-    first, second = (None if number is Ellipsis else number for number in answer)
+        return Verdict(False, TWO_NUMBERS)
+    first, second = (
+        None if one is Ellipsis else one.item() if hasattr(one, "item") else one for one in answer
+    )
     if first is None and second is None:
         return Verdict.of_nothing()
+    if not all(one is None or isinstance(one, int | float) for one in (first, second)):
+        return Verdict(False, TWO_NUMBERS)
     if (first, second) in ((anew, remembering), (anew, None), (None, remembering)):
         return Verdict(False, "the numbers are interchanged: first the tokens read with memory, then anew")
-    if first == remembering + 1:
-        return Verdict(False, "with memory, off by one: nothing has to be read after the last token is drawn")
-    if first not in (None, remembering):
-        why = "with memory: the prompt once, and each drawn token once, but for the last"
-        return Verdict(False, f"the number anew is right. But {why}" if second == anew else why)
-    if second not in (None, anew):
-        why = "anew: the first token needs the prompt, the second the prompt and one more, …"
-        return Verdict(False, f"the number with memory is right. But {why}" if first == remembering else why)
+    wrong = [
+        f"{way}, {'too many' if number > right else 'too few'}: {mistakes.get(number, otherwise)}"
+        for way, number, right, mistakes, otherwise in (
+            ("with memory", first, remembering, _with_memory(prompt_len, length), ONCE),
+            ("anew", second, anew, _anew(prompt_len, length), GROWS),
+        )
+        if number not in (None, right)
+    ]
+    if wrong:
+        praise = "the number with memory is right. But " if first == remembering else ""
+        praise = "the number anew is right. But " if second == anew else praise
+        return Verdict(False, praise + ". And ".join(wrong))
     if second is None:
         return Verdict.of_nothing("the number with memory is right; the other one, anew, is not there yet")
     if first is None:
         return Verdict.of_nothing("the number anew is right; the other one, with memory, is not there yet")
     return Verdict(True, f"{anew / remembering:,.0f} times as many")
+
+
+def _read_anew(prompt_len: int, length: int) -> int:
+    """Return how many tokens are read in all where the whole text is read for each of ``length`` tokens."""
+    return sum(prompt_len + written for written in range(length))
+
+
+def _with_memory(prompt_len: int, length: int) -> dict[object, str]:
+    """Return wrong numbers of tokens that are read with memory, and the sentence for each."""
+    return {
+        prompt_len + length: "nothing has to be read after the last token is drawn",
+        length - 1: FORGOTTEN,
+        length: f"{FORGOTTEN}. And nothing has to be read after the last token is drawn",
+        prompt_len: "those are the prompt's alone: each token that is drawn is read too, but for the last",
+        prompt_len * length: "memory holds the prompt: it is read once, and not for each token",
+        prompt_len + length - 2: "the last token alone is drawn and not read",
+    }
+
+
+def _anew(prompt_len: int, length: int) -> dict[object, str]:
+    """Return wrong numbers of tokens that are read anew, and the sentence for each."""
+    return {
+        _read_anew(prompt_len + 1, length): "each reading is counted one token too long: the first is of the "
+        "prompt alone, and the last lacks the token that is drawn from it",
+        _read_anew(prompt_len, length + 1): "one reading too many: after the last token is drawn, the whole "
+        "text need not be read",
+        _read_anew(prompt_len, length - 1): "one reading is missing: each token that is drawn needs one",
+        _read_anew(prompt_len, length) - prompt_len: "the first reading is missing, that of the prompt",
+        _read_anew(prompt_len - 1, length): "each reading is counted one token too short: the first "
+        "is of the whole prompt",
+        _read_anew(0, length): FORGOTTEN_EACH,
+        _read_anew(1, length): FORGOTTEN_EACH,
+        prompt_len * length: "the text grows: each reading has one token more than the one before",
+        (prompt_len + length) * length: "each reading is counted as long as the whole text: the first is "
+        "of the prompt alone, and each one after it has one token more",
+        prompt_len + length * (length - 1) // 2: FORGOTTEN_EACH,
+    }
 
 
 def solution_longest(prompt_len: int, n_layer: int) -> int:
