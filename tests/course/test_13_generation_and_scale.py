@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from answers.loop_tests import by_a_loop_of_its_own, step_by_step
+from answers.loop_tests import by_a_loop_of_its_own, step_by_step, within
 from answers.one_query import loop_by_layers, loop_by_tokens
 from page import NOTEBOOKS, Page
 from torch.utils.flop_counter import FlopCounterMode
@@ -362,6 +362,16 @@ def test_a_test_that_is_a_loop_or_reads_more_than_once_is_right_and_told():
         assert verdict.right
         assert words in verdict.message
         assert ("But" in verdict.message) == bool(words)
+
+
+@pytest.mark.parametrize("atol", [0.0, 1e-12, 1e-6, 1e-4])
+def test_a_test_that_allows_a_share_of_each_number_besides_is_right_and_told(atol):
+    verdict = loop_tests.check_is_right(within(atol=atol))
+    assert verdict.right
+    assert "Give rtol=0" in verdict.message
+    absolute = loop_tests.check_is_right(within(atol=max(atol, 1e-12), rtol=0))
+    assert absolute.right
+    assert "But" not in absolute.message
 
 
 def test_a_cached_loop_that_reads_the_prompt_token_by_token_is_right_and_what_it_costs_is_said():

@@ -23,7 +23,11 @@ DILUTED = (
 )
 RELATIVE = (
     "a relative tolerance is that share of a number, and logarithms of unlikely tokens are large: what is "
-    "allowed grows with them. Leave rtol as it is, and give atol=1e-4"
+    "allowed grows with them. Give rtol=0, and an atol such as 1e-4"
+)
+SHARE = (
+    "at unlikely tokens your test allows more. torch.allclose adds rtol to atol, by default 0.00001 of each "
+    "number: at a log-probability of -20 that is 0.0002, however small atol is. Give rtol=0"
 )
 EXPONENTIAL = (
     "compare the logarithms as they are: by exp() unlikely tokens become so small that their errors pass "
