@@ -1,7 +1,7 @@
 """The verdict of a check on a learner's piece: right, not yet or blank, and one sentence that helps."""
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cache
@@ -98,10 +98,11 @@ def judge(
     if attempt is None or attempt is Ellipsis:
         return Verdict.of_nothing()
     cases = list(cases)
+    models = {key: deepcopy(one) for key, one in {id(one): one for one in _models(cases)}.items()}
     with torch.random.fork_rng(devices=[]):
-        outcome = cache(lambda index: _outcome(attempt, cases[index]))
+        outcome = cache(lambda index: _outcome(attempt, cases[index], models))
         for index, case in enumerate(cases):
-            expected = reference(*_copied(case, ours=True))
+            expected = reference(*_copied(case))
             argument_names = names or names_of(attempt, len(case), reference)
             verdict = _verdict(outcome(index), case, expected, argument_names, say)
             if verdict is None and precise and (why := imprecise(outcome(index)[0], expected)):
@@ -131,13 +132,24 @@ Outcome = tuple[Any, list[Any]]
 """What a function returns or raises, and its arguments as they are then."""
 
 
-def _copied(case: tuple[Any, ...], *, ours: bool) -> tuple[Any, ...]:
-    """Return a copy of the arguments; a function of ``ours`` gets the models themselves, and changes none."""
-    return deepcopy(case, {id(one): one for one in case if isinstance(one, nn.Module)} if ours else {})
+def _models(cases: Iterable[tuple[Any, ...]]) -> Iterator[nn.Module]:
+    return (one for case in cases for one in case if isinstance(one, nn.Module))
 
 
-def _outcome(function: Function, case: tuple[Any, ...], *, ours: bool = False) -> Outcome:
-    given = _copied(case, ours=ours)
+def _copied(case: tuple[Any, ...], models: Mapping[int, nn.Module] | None = None) -> tuple[Any, ...]:
+    """Return a copy of the arguments; in place of a model stands its copy in ``models``, by its identity.
+
+    Without ``models``, it stands for itself: our own functions change none. An attempt has one copy for all
+    cases, since a copy takes longer than most attempts. One that changes it is told so at the first case.
+    """
+    own = {id(one): one for one in _models([case])} if models is None else models
+    return deepcopy(case, dict[int, Any](own))
+
+
+def _outcome(
+    function: Function, case: tuple[Any, ...], models: Mapping[int, nn.Module] | None = None
+) -> Outcome:
+    given = _copied(case, models)
     try:
         return function(*given), list(given)
     except Exception as error:
@@ -153,7 +165,7 @@ def _same(
     by it alone.
     """
     order = sorted(range(len(cases)), key=lambda index: index != wrong_at)
-    return all(equal(outcome(index), _outcome(mistake, cases[index], ours=True)) for index in order)
+    return all(equal(outcome(index), _outcome(mistake, cases[index])) for index in order)
 
 
 def _verdict(
