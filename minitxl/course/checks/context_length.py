@@ -71,6 +71,8 @@ def check_gain(attempt: Callable[..., Any]) -> Verdict:
             for by_smallest in (False, True)
             for begins, bare in ((False, False), (True, False), (True, True))
         ],
+        "the baseline is one model's, the best on average: b(c, t) is the smallest loss of each target, "
+        "whichever model has it": mistake(best_on_average=True),
         "that is 0 for every model: b is the minimum over the systems, at the short context alone, and f "
         "takes the losses at c once and those at c' once": [
             lambda *case: 0.0,
@@ -212,9 +214,7 @@ def check_recl(attempt: Callable[..., Any]) -> Verdict:
         ],
         "that takes one gain from the start from another: a step's gain is a share of the perplexity where "
         "the step begins. Ask gain for at and at + 1": mistake(from_start=True, increment=True),
-        "each step goes to the next length, and not to the last: ask gain for at and at + 1": mistake(
-            to_last=True
-        ),
+        "each step goes to the next length: ask gain for at and at + 1": mistake(to_last=True),
         "the comparison is turned round: the walk goes on where a step gains 1 % or more": mistake(
             turned=True
         ),

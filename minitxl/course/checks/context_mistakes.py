@@ -47,6 +47,7 @@ def gain(
     baseline_at_long: bool = False,
     ranked_by_mean: bool = False,
     ranked_at_short: bool = False,
+    best_on_average: bool = False,
     rounding: Callable[[float], int] = round,
     reduction: str = "min",
 ) -> float:
@@ -55,6 +56,8 @@ def gain(
     baseline = losses[which, short] if own else reduce(losses[:, short], "system target -> target", reduction)
     if without_itself:
         baseline = torch.cat([losses[:which, short], losses[which + 1 :, short]]).amin(dim=0)
+    if best_on_average:
+        baseline = losses[losses[:, short].mean(dim=1).argmin(), short]
     if over_contexts:
         baseline = losses[which].amin(dim=0)
     if best_so_far:

@@ -17,9 +17,13 @@ SIGNED = (
     "too high. Take abs() of the differences first"
 )
 CANCELS = "compare each prediction, and not their mean or sum, in which errors cancel"
+RAISES = (
+    "where a loop is wrong, your test ends with an AssertionError: return False there. torch.allclose "
+    "returns True or False, and torch.testing.assert_close raises"
+)
 DILUTED = (
-    "the mean of the absolute differences is compared: in it one wrong number is diluted by many right ones. "
-    "Compare each, as by their maximum"
+    "a mean of absolute or squared differences is compared: in it one wrong number is diluted by many right "
+    "ones. Compare each, as by their maximum"
 )
 RELATIVE = (
     "a relative tolerance is that share of a number, and logarithms of unlikely tokens are large: what is "
@@ -36,6 +40,18 @@ EXPONENTIAL = (
 TOO_WIDE = "the tolerance is too wide: right predictions agree to 0.0001, and small errors are errors"
 LENGTH = "a loop that writes too few tokens, or none, is wrong too: look at the length"
 LIKELIEST = "the predictions are compared, and not what was taken from them: that must be the likeliest"
+
+
+def raises(attempt: Callable[..., Any], case: tuple[Any, ...]) -> bool:
+    """Return True if an attempt ends with an AssertionError where the predictions of a loop are wrong."""
+    *given, predicted = deepcopy(case)
+    try:
+        attempt(*given, predicted - 1)
+    except AssertionError:
+        return True
+    except Exception:  # another error is told as it is
+        return False
+    return False
 
 
 def cause_of(attempt: Callable[..., Any], case: tuple[Any, ...]) -> str | None:

@@ -134,6 +134,8 @@ def check_is_right(attempt: Callable[..., Any]) -> Verdict:
     verdict = judge(attempt, reference=compared(), cases=cases, mistakes=mistakes, praise=praise, say=_said)
     if verdict.right:
         return _with_note(verdict, attempt, cases[0])
+    if not verdict.blank and probes.raises(attempt, cases[0]):
+        return Verdict(False, probes.RAISES, details=verdict.message)
     if not verdict.blank and not verdict.details and (cause := probes.cause_of(attempt, cases[0])):
         return Verdict(False, cause, details=verdict.message)
     return verdict

@@ -301,6 +301,20 @@ def walk_to_the_last(losses, which, lengths, r):
     return lengths[-1]
 
 
+def walk_two_steps(losses, which, lengths, r):
+    for at in range(len(lengths) - 1):
+        if context_length.gain(losses, which, at, min(at + 2, len(lengths) - 1), r) < 0.01:
+            return lengths[at]
+    return lengths[-1]
+
+
+def gain_over_the_best_model(losses, which, short, long, r):
+    baseline = min((one[short] for one in losses), key=lambda one: one.mean())
+    hardest = baseline.topk(max(1, round(r * len(baseline)))).indices
+    before, after = (torch.minimum(baseline, losses[which, c])[hardest].mean().exp() for c in (short, long))
+    return 1 - after / before
+
+
 ANSWERS = {
     recurrence.check_extend: {
         "right": [
@@ -535,6 +549,7 @@ ANSWERS = {
             "compares exp f, and not f": lambda *case: gain_by_loop(*case, ends=lambda f: f),
             "here it is rounded down": lambda *case: gain_by_loop(*case, number=int),
             "and here it is rounded down": lambda *case: gain_by_loop(*case, number=int, least=0),
+            "one model's, the best on average": gain_over_the_best_model,
             "here it is rounded up": lambda *case: gain_by_loop(*case, number=lambda x: -int(-x // 1)),
             "the sign is turned": lambda *case: -gain_by_loop(*case),
             "all targets are used": lambda *case: gain_by_loop(*case[:4], 1.0),
@@ -592,7 +607,8 @@ ANSWERS = {
             "and not from the start": walk_from_start,
             "gains are not added up": walk_by_sums,
             "the comparison is turned round": walk_turned,
-            "and not to the last": walk_to_the_last,
+            "goes to the next length: ask gain for at and at + 1": walk_to_the_last,
+            "each step goes to the next length": walk_two_steps,
             "that counts all steps that gain": walk_that_counts,
             "the baseline is kept from the shortest context": walk_beside_the_first,
             "the baseline is the smallest loss so far": walk_beside_the_best_so_far,
