@@ -30,21 +30,22 @@ def with_low_scores(
     states: Sequence[Tensor],
     W: Mapping[str, Tensor],
     n_head: int,
-    draw: torch.Generator,
     *,
     query: str = "q",
     key: str = "k",
 ) -> tuple[list[Tensor], dict[str, Tensor]]:
     """Return states [batch pos model] and projections that make queries and keys like those of low_scores.
 
-    The first number of a state becomes 1, and the second a rank that no other state of its text has.
-    Values do not read these two. An empty ``query`` leaves the queries alone: then a bias must have
-    the two numbers of QUERY.
+    The first number of a state becomes 1, and the second its rank, by which the keys are ordered. The last
+    state has the highest: a query that sees too much at the end gives its whole weight to it. Before it the
+    ranks fall from state to state, so any other query gives its weight to the first state that it sees, and
+    a window that is too long or too short by one is seen for any states. Values do not read these two.
+    An empty ``query`` leaves the queries alone: then a bias must have the two numbers of QUERY.
     """
     lengths = [of.shape[1] for of in states]
-    ranks = torch.rand(len(states[0]), sum(lengths), generator=draw).argsort(dim=1)
+    ranks = torch.arange(sum(lengths)).flip(0).roll(-1)
     states = [of.clone() for of in states]
-    for of, rank in zip(states, ranks.split(lengths, dim=1), strict=True):
+    for of, rank in zip(states, ranks.split(lengths), strict=True):
         of[..., 0], of[..., 1] = 1.0, rank.to(of.dtype)
     W = {name: of.clone() for name, of in W.items()}
     W["v"][:2] = 0.0

@@ -1,6 +1,7 @@
 """An assignment, marked in process: its solutions, with one of them changed, before its own hidden tests."""
 
 import re
+from dataclasses import replace
 from functools import cache
 from itertools import count
 from pathlib import Path
@@ -12,6 +13,8 @@ from minitxl.course.marking.judge import trial_of
 
 SOURCES = Path(__file__).parents[2] / "notebooks" / "assignments"
 WRONG = Path(__file__).parent / "wrong"
+SEEDS = range(8)
+"""Seeds that each wrong solution is marked with."""
 
 
 class Sheet:
@@ -76,7 +79,7 @@ class Sheet:
     def _trial(self, test):
         """What a graded cell holds an attempt against: the attempt's name, and the trial."""
         _, attempt, trial = trial_of(self.cells["imports"].source, self.cells[test].source)
-        return attempt, trial
+        return attempt, trial if test == "numbers-test" else cache(trial)
 
     def mark(self, names, seed=0):
         """What each graded cell says: None for full points, and otherwise a message."""
@@ -99,12 +102,20 @@ class Sheet:
         return None if verdict.right else verdict.message
 
     def check_wrong(self, words, cell, changes):
-        """The changed solution loses the points of its own graded cell, with these words, for any seed."""
+        """The changed solution loses the same points of its graded cell for any seed, with these words.
+
+        That it costs no points of another cell is tested with blank functions.
+        """
         names, test = self.handed_in(cell, *changes), f"{cell}-test"
-        said = self.mark(names)
-        assert [other for other, message in said.items() if message] == [test]
-        for message in (said[test], *(self.message(test, names, seed) for seed in range(1, 3))):
-            assert words in (message or "full points")
+        attempt, trial = self.trial(test)
+        if test == "numbers-test":
+            assert words in (self.numbers(names[attempt], trial) or "full points")
+            return
+        for seed in SEEDS[:2]:
+            assert words in (self.message(test, names, seed) or "full points")
+        groups = [replace(trial(seed), mistakes={}).shares(names[attempt])[1] for seed in SEEDS]
+        assert not all(groups[0].values())
+        assert all(right == groups[0] for right in groups), groups
 
     def fewest(self, wrong):
         """Wrong solutions of the function that has fewest of them."""

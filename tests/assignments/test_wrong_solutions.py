@@ -1,4 +1,4 @@
-"""Each wrong solution that students hand in loses the points of its part, and is told why."""
+"""Each wrong solution that students hand in loses the same points for any seed, and is told why."""
 
 import runpy
 
@@ -13,7 +13,7 @@ WRONG_OF = {sheet: runpy.run_path(str(WRONG / f"{sheet.stem}.py"))["WRONG"] for 
     [(sheet, words) for sheet, wrong in WRONG_OF.items() for words in wrong],
     ids=lambda value: value if isinstance(value, str) else value.stem,
 )
-def test_a_wrong_solution_loses_the_points_of_its_part_and_is_told_why(sheet, words):
+def test_a_wrong_solution_loses_the_same_points_for_any_seed_and_is_told_why(sheet, words):
     cell, *changes = WRONG_OF[sheet][words]
     sheet.check_wrong(words, cell, changes)
 

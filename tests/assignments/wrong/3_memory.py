@@ -5,6 +5,9 @@ CUT = "[:, max(0, of.shape[1] - mem_len) :]"
 KEYS = 'rearrange(context @ W[name], cut, head=n_head) for name in "kv"'
 SAME = "text[:, -query:, None] == text[:, None, :]"
 SEEN = "same & torch.ones(query, key, dtype=torch.bool).tril(key - query)"
+INFINITE = 'float("-inf")'
+MASKED = f"(scores / sqrt(q.shape[-1])).masked_fill(~seen, {INFINITE})"
+HIDDEN = f"scores.masked_fill(hidden, {INFINITE}).softmax(dim=-1)"
 OWN = "(torch.arange(key) >= key - query)"
 STREAM = "def read_stream(layers, x, seg_len, mem_len):\n    "
 JOINED = "            joined = torch.cat([memory[n], h], dim=1).detach()\n"
@@ -101,6 +104,63 @@ WRONG = {
     "√d_head is missing": ("look", "scores / sqrt(q.shape[-1])", "scores"),
     "root of all heads' width": ("look", "sqrt(q.shape[-1])", 'sqrt(W["q"].shape[1])'),
     "divided by √(d_model / n_head)": ("look", "sqrt(q.shape[-1])", "sqrt(x.shape[2] / n_head)"),
+    "d_head is the width it has": ("look", "sqrt(q.shape[-1])", "sqrt(x.shape[2] // n_head)"),
+    "divided by √d_model": ("look", "sqrt(q.shape[-1])", "sqrt(x.shape[2])"),
+    "a score of 0 is not hidden: its weight": ("look", INFINITE, "0.0"),
+    "a score of 0 is not hidden: its weight is e to the 0. Use -inf": (
+        "look",
+        MASKED,
+        "(scores / sqrt(q.shape[-1]) * seen)",
+    ),
+    "have already taken their share, so rows sum to less than 1: hide the scores": (
+        "look",
+        f"{MASKED}.softmax(dim=-1)",
+        "(scores / sqrt(q.shape[-1])).softmax(dim=-1) * seen",
+    ),
+    "where the hidden keys have all the weight": (
+        "look",
+        f"{MASKED}.softmax(dim=-1)",
+        "(scores / sqrt(q.shape[-1])).softmax(dim=-1) * seen\n"
+        "    weights = weights / weights.sum(dim=-1, keepdim=True)",
+    ),
+    "of scores far below 0 it is 0": (
+        "look",
+        f"{MASKED}.softmax(dim=-1)",
+        "(scores / sqrt(q.shape[-1])).exp() * seen\n"
+        "    weights = weights / weights.sum(dim=-1, keepdim=True)",
+    ),
+    "the softmax runs over the queries": ("look", ".softmax(dim=-1)", ".softmax(dim=-2)"),
+    "the heads are dealt out in turn": (
+        "look",
+        ('"batch pos (head dim)', '"batch pos (dim head)'),
+        ("batch query (head dim)", "batch query (dim head)"),
+    ),
+    "are dealt out in turn: '(head dim)'": ("look", '"batch pos (head dim)', '"batch pos (dim head)'),
+    "in turn: '(head dim)', head 0 first": ("look", "batch query (head dim)", "batch query (dim head)"),
+    "missing for the keys or the values": (
+        "look",
+        ("[memory.detach(), x]", "[memory, x]"),
+        (
+            "    cut =",
+            "    stopped = x if memory is None else torch.cat([memory.detach(), x], dim=1)\n    cut =",
+        ),
+        (
+            "context @ W[name]",
+            "(context if name == 'v' else stopped) @ W[name]",
+        ),
+    ),
+    "detach memory once, before both": (
+        "look",
+        ("[memory.detach(), x]", "[memory, x]"),
+        (
+            "    cut =",
+            "    stopped = x if memory is None else torch.cat([memory.detach(), x], dim=1)\n    cut =",
+        ),
+        (
+            "context @ W[name]",
+            "(context if name == 'k' else stopped) @ W[name]",
+        ),
+    ),
     "all queries have the mask of the last": ("look", "    scores =", "    seen = seen[-1:]\n    scores ="),
     # weigh
     "a score of 0 is not hidden": (
@@ -114,6 +174,25 @@ WRONG = {
         ("~seen,", "~seen.expand_as(same),"),
         (".softmax(dim=-1)", ".softmax(dim=-1) * same[:, None]"),
     ),
+    "neither is a state of zeros": ("weigh", INFINITE, "0.0"),
+    "have already taken their share, so rows sum to less than 1: hide the scores, before": (
+        "weigh",
+        HIDDEN,
+        "scores.softmax(dim=-1).masked_fill(hidden, 0.0)",
+    ),
+    "have all the weight, this is 0 / 0": (
+        "weigh",
+        f"return {HIDDEN}",
+        "weights = scores.softmax(dim=-1).masked_fill(hidden, 0.0)\n"
+        "    return weights / weights.sum(dim=-1, keepdim=True)",
+    ),
+    "0 / 0 is no weight. softmax": (
+        "weigh",
+        f"return {HIDDEN}",
+        "weights = scores.exp().masked_fill(hidden, 0.0)\n"
+        "    return weights / weights.sum(dim=-1, keepdim=True)",
+    ),
+    "each query shares its weight among the keys": ("weigh", "softmax(dim=-1)", "softmax(dim=-2)"),
     "resets all lanes": ("weigh", "begins.cumsum(dim=1)", "begins.any(dim=0, keepdim=True).cumsum(dim=1)"),
     "the first token of a text counts as the last": (
         "weigh",
