@@ -260,6 +260,15 @@ def test_a_damaged_archive_is_its_students_to_be_looked_at_until_a_newer_file_co
     assert state() == "to mark by hand: written"
 
 
+def test_who_handed_in_a_file_of_another_kind_is_to_be_looked_at(course, verdicts):
+    hand_in(course, "ada", "%PDF", name=f"ada_{NAME}.pdf")
+    tables(Course.of(course, none(), 2), mark(course))
+    state = next(row["state"] for row in rows(course, "marks") if row["id"] == "ada")
+    assert state == f"look at it: ada_{NAME}.pdf is no notebook"
+    (unmarked,) = rows(course, "unmarked")
+    assert unmarked == {"who": f"downloaded/{NAME}/ada_{NAME}.pdf", "why": f"ada_{NAME}.pdf is no notebook"}
+
+
 def test_after_an_appeal_one_student_is_marked_again_and_a_table_has_what_changed(
     course, verdicts, capsys, monkeypatch
 ):

@@ -240,6 +240,52 @@ def test_a_damaged_archive_is_told_each_time_and_stops_no_one(course):
         assert collected(course) == ({"ada": mine}, [broken.name])
 
 
+NO_NOTEBOOK = [
+    "ada_3_memory.pdf",
+    "ada/3_memory.ipynb.txt",
+    "Ada Lovelace_4211_assignsubmission_file_/3_memory.pdf",
+    "lovelaceada_501_98765_3_memory.html",
+    "submitted/ada/3_memory/3_memory.html",
+]
+
+
+@pytest.mark.parametrize("name", NO_NOTEBOOK)
+def test_a_students_file_that_is_no_notebook_is_told_until_there_is_one(course, name):
+    path = put(course, name)
+    put(course, "submitted/ada/3_memory/timestamp.txt", text="2026-10-12 12:30:00.000000 UTC")
+    found, (lost,) = newest(course, NAME, Roster.of(course))
+    assert found == {}
+    assert (lost.path, lost.student, lost.why) == (path, "ada", f"{path.name} is no notebook")
+    mine = put(course, "ada_3_memory (1).ipynb")
+    assert collected(course) == ({"ada": mine}, [])
+
+
+def test_what_is_no_notebook_is_told_in_archives_too_and_so_is_an_archive_of_nothing(course, tmp_path):
+    inner = tmp_path / "inner.zip"
+    with ZipFile(inner, "w") as archive:
+        archive.writestr("my work/3_memory.pdf", "%PDF")
+    empty = b"PK\5\6" + bytes(18)
+    ours = {
+        "Ada Lovelace_4211_assignsubmission_file_/3_memory.html": "<html>",
+        "Jan van Dijk_4212_assignsubmission_file_/mine.zip": inner.read_bytes(),
+        "Sinéad O’Neill_4213_assignsubmission_file_/empty.zip": empty,
+    }
+    pack(course, "all.zip", ours)
+    found, lost = newest(course, NAME, Roster.of(course))
+    assert found == {}
+    assert {one.student: one.why for one in lost} == {
+        "ada": "3_memory.html is no notebook",
+        "van_dijk": "3_memory.pdf is no notebook",
+        "oneill": "empty.zip holds no notebook",
+    }
+
+
+def test_a_strange_name_of_what_is_no_notebook_costs_no_notebook_in_the_archive(course):
+    long = "x" * 300
+    pack(course, "all.zip", {f"ada/{long}.pdf": "%PDF", "ada/3_memory.ipynb": "{}"})
+    assert list(collected(course)[0]) == ["ada"]
+
+
 @pytest.mark.parametrize(
     ("name", "student"),
     [

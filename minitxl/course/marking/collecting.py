@@ -11,7 +11,7 @@ import shutil
 import unicodedata
 import zipfile
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,6 +28,9 @@ MOODLE = re.compile(r"(?P<name>.+?)_(?P<number>\d+)_assignsubmission_.*")
 CANVAS = re.compile(r"(?P<name>[^_]+)_(?:LATE_)?(?P<number>\d+)_\d+_.+")
 NEVER = re.compile(r"__MACOSX|\.ipynb_checkpoints|\..*")
 """Folders and files that systems put beside what is handed in."""
+NOTEBOOK, ARCHIVE = ".ipynb", ".zip"
+OF_THE_EXCHANGE = {"timestamp.txt", "submission_secret.txt"}
+"""Files that nbgrader puts beside what is handed in."""
 UNPACKED = ".unpacked"
 DEEPEST = 3
 """Zip files in zip files are unpacked so many times."""
@@ -115,7 +118,7 @@ def candidates(course: Path, assignment: str, roster: Roster) -> Iterator[Path |
     downloaded = course / "downloaded" / assignment
     damaged: dict[Path, str] = {}
     for _ in range(DEEPEST):
-        for archive in _files(downloaded, ".zip"):
+        for archive in _files(downloaded, ARCHIVE):
             target = archive.with_suffix(UNPACKED)
             if archive in damaged:
                 continue
@@ -129,19 +132,34 @@ def candidates(course: Path, assignment: str, roster: Roster) -> Iterator[Path |
             except (ValueError, OSError) as error:
                 damaged[archive] = str(error)
     yield from (Damaged(*pair) for pair in sorted(damaged.items()))
-    yield from _files(downloaded, ".ipynb")
-    yield from sorted((course / "submitted").glob(f"*/{assignment}/*.ipynb"))
+    yield from _files(downloaded, NOTEBOOK)
+    yield from sorted((course / "submitted").glob(f"*/{assignment}/*{NOTEBOOK}"))
 
 
-def _files(folder: Path, suffix: str) -> list[Path]:
-    """Return the files with a suffix at any depth but those that systems put there."""
-    found = (path for path in folder.rglob("*") if path.suffix.lower() == suffix and path.is_file())
+def _files(folder: Path, suffix: str = "") -> list[Path]:
+    """Return the files with a suffix, or all, at any depth but those that systems put there."""
+    found = (path for path in folder.rglob("*") if suffix in ("", path.suffix.lower()) and path.is_file())
     return sorted(path for path in found if not any(map(NEVER.fullmatch, path.relative_to(folder).parts)))
+
+
+def _without_notebook(course: Path, assignment: str) -> Iterator[Path]:
+    """Yield the files that were handed in and are no notebook, and archives with nothing in them."""
+    for path in _files(course / "downloaded" / assignment):
+        if path.suffix.lower() == ARCHIVE:
+            target = path.with_suffix(UNPACKED)
+            if target.is_dir() and not _files(target):
+                yield path
+        elif path.suffix.lower() != NOTEBOOK:
+            yield path
+    for folder in sorted((course / "submitted").glob(f"*/{assignment}")):
+        files = _files(folder)
+        yield from (one for one in files if one.suffix != NOTEBOOK and one.name not in OF_THE_EXCHANGE)
 
 
 def _unpack(archive: Path, target: Path, leave_out: list[str], *, is_own: bool) -> None:
     """Write the notebooks and archives of a zip file into a folder, or nothing if it is damaged.
 
+    Of any other file an empty one is written, so that it is known who handed it in.
     A platform's archive tells the time of each; in one that a student made they are all from when
     it was handed in.
     """
@@ -153,10 +171,11 @@ def _unpack(archive: Path, target: Path, leave_out: list[str], *, is_own: bool) 
         with suppress(zipfile.BadZipFile), zipfile.ZipFile(archive) as file:
             times = {one.filename: one.date_time for one in file.infolist()}
         for name, blocks in members(archive, leave_out=leave_out):
-            if Path(name).suffix.lower() in (".ipynb", ".zip"):
-                path = half / name
+            path = half / name
+            is_read = path.suffix.lower() in (NOTEBOOK, ARCHIVE)
+            with nullcontext() if is_read else suppress(OSError):  # of a name that no file may have
                 path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(b"".join(blocks))
+                path.write_bytes(b"".join(blocks) if is_read else b"")
                 when = whole
                 with suppress(ValueError, OverflowError):  # no day of the calendar
                     when = whole if is_own else datetime(*times[name]).timestamp()
@@ -230,7 +249,10 @@ def time_of(path: Path, course: Path, said: str | None) -> datetime:
 
 
 def newest(course: Path, assignment: str, roster: Roster) -> tuple[dict[str, Found], list[Lost]]:
-    """Return each student's newest notebook, and the files that belong to no one or cannot be read."""
+    """Return each student's newest notebook, and the files that belong to no one or cannot be read.
+
+    Files of another kind are among these where their student handed in no notebook.
+    """
     found: dict[str, Found] = {}
     lost = []
     for path in candidates(course, assignment, roster):
@@ -248,4 +270,9 @@ def newest(course: Path, assignment: str, roster: Roster) -> tuple[dict[str, Fou
         old = found.get(student)
         if old is None or (one.when, one.version) > (old.when, old.version):
             found[student] = one
+    for path in _without_notebook(course, assignment):
+        student, said = told(path, course, assignment, roster)
+        if student is not None and student not in found:
+            why = f"{path.name} {'holds' if path.suffix.lower() == ARCHIVE else 'is'} no notebook"
+            lost.append(Lost(path, why, student, time_of(path, course, said)))
     return found, lost
