@@ -336,14 +336,18 @@ def test_statements_that_were_left_out_stand_in_a_table_and_on_the_page_once(
     course, verdicts, capsys, monkeypatch
 ):
     hand_in(course, "ada")
+    where, why = "statement 2 of the cell that begins with import", "it waits, and never ends"
     for function in ("weigh", "look"):
-        verdicts.wrong["ada", function] = {"left_out": ["cell 3, statement 2: it waits, and never ends"]}
+        verdicts.wrong["ada", function] = {"left_out": [[where, "does it end?"], ["statement 3", why]]}
     told(course, capsys, monkeypatch)
-    why = "it waits, and never ends"
-    assert rows(course, "failed") == [{"student": "ada", "where": "cell 3, statement 2", "why": why}]
+    assert [list(row.values()) for row in rows(course, "failed")] == [
+        ["ada", where, "does it end?"],
+        ["ada", "statement 3", why],
+    ]
     told(course, capsys, monkeypatch, "--feedback")
     page = (course / "feedback" / "ada" / NAME / f"{NAME}.html").read_text("utf-8")
-    assert page.count(f"Left out of your notebook, cell 3, statement 2: {why}.") == 1
+    assert page.count(f"Left out of your notebook: {where}: does it end?</p>") == 1
+    assert page.count(f"Left out of your notebook: statement 3: {why}.</p>") == 1
 
 
 def test_nothing_is_marked_twice_and_what_is_new_is(course, verdicts):
@@ -491,6 +495,14 @@ def test_a_copied_cell_a_torn_file_and_another_assignment_stop_no_one(course, ve
     assert "return 1" in found.handed["ada"].code()["weigh"]
 
 
+def test_cells_of_one_id_are_read_without_a_warning(course, verdicts, recwarn):
+    doubled = nbformat.writes(solved(course)).replace('"id": "weigh"', '"id": "look"')
+    hand_in(course, "ada", doubled)
+    mark(course)
+    assert verdicts.judged == ["ada"]
+    assert not [one for one in recwarn if "DuplicateCellId" in str(one.category)]
+
+
 RENAMED = """def look_back(h, old, M, heads, far):
     # my own way
     return layer(h, old, M, heads, far)
@@ -532,7 +544,7 @@ def test_edited_tests_others_numbers_and_renamed_code_are_shown_and_cost_nothing
         ("bob", "tests edited or deleted"): "weigh-test",
         ("bob", "another one's numbers"): "ada",
         ("van_dijk", "another one's numbers"): "ada",
-        ("bob", "code as van_dijk's"): "look",
+        ("bob and van_dijk", "equal code after renaming"): "look",
     }
     assert {row["points"] for row in rows(course, "marks")} == {"26", ""}
     assert "tests edited or deleted" in said
@@ -561,7 +573,8 @@ def test_feedback_has_a_page_a_student_with_functions_reasons_and_parts_of_point
     assert "✓ right: with a memory" in page
     assert "✗ not yet: three beginnings" in page
     assert "The cost of a step is missing &amp; needed." in page
-    assert "Handed in late: 3 points less." in page
+    handed_in, due = (f"{when.astimezone():%Y-%m-%d %H:%M}" for when in (DUE + timedelta(hours=1), DUE))
+    assert f"Handed in late, on {handed_in}, due {due}: 3 points less." in page
     assert "for which arguments\n(any of the sizes that are named above" in page
     assert "<b>20.5 of 26 points so far; the written question is not marked yet</b>" in page
     for test in verdicts.assignment.tests:

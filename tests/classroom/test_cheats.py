@@ -446,7 +446,34 @@ def test_a_statement_that_waits_is_left_out_once_and_costs_no_function_but_its_o
     assert [found[name]["score"] for name in ("one", "late", "two")] == [5, 0, 5]
     why = "it waits, and never ends"
     assert found["late"]["undefined"] == why
-    assert found["two"]["left_out"] == [f"a, statement 2: {why}", f"a, statement 3: {why}"]
+    where = "of the cell that begins with 'import time'"
+    assert found["two"]["left_out"] == [(f"statement {place} {where}", why) for place in (2, 3)]
+
+
+def test_a_statement_that_raises_or_exits_is_told_and_what_only_shows_something_is_not():
+    cells = [
+        ("top", "# mine\nimport sys\nprint(1 / 0)\nsys.exit(0)\nraise ValueError('stop')\nrest = one(3)"),
+        ("given 2", "import nothing_here"),
+        ("a", body("one", "raise NotImplementedError")),
+        ("b", body("two", "return x * 2") + "\ntry_it = one(3, 'a')"),
+    ]
+    found = judge(cells, ["two"])["two"]
+    assert found["score"] == 5
+    where = "of the cell that begins with '# mine'"
+    assert found["left_out"] == [
+        (f"statement 3 {where}", "it raised SystemExit: 0"),
+        (f"statement 4 {where}", "it raised ValueError: stop"),
+        (f"statement 5 {where}", "it raised NameError: name 'one' is not defined"),
+    ]
+
+
+@pytest.mark.parametrize("told", ["[[1, 2, 3]]", "'x'", "[['top', 0]]", "None"])
+def test_no_failure_that_a_submission_makes_up_stops_the_judge(told):
+    frame = f"text = json.dumps(dict(prepared={told})).encode()"
+    send = "one.there.write(len(text).to_bytes(8, 'big') + bytes(8) + text), one.there.flush()"
+    channels = "[one for one in gc.get_objects() if type(one).__name__ == 'Channel']"
+    top = f"import gc, json, os\n{frame}\n[({send}) for one in {channels}]"
+    assert "score" in judge([("top", top), ("a", body("one", "return x * 2"))], ["one"])["one"]
 
 
 @pytest.mark.parametrize("at", ["x", [1, 2, 3], {"a": 1}, ["a"], None])
@@ -465,5 +492,5 @@ def test_a_loop_that_never_ends_costs_processor_time_and_no_other_function(monke
         [("a", body("endless", endless)), ("b", body("right", "return x * 2"))], ["endless", "right"]
     )
     assert found["endless"]["score"] == 0
-    assert "is there a loop that never ends?" in found["endless"]["message"]
+    assert "is there a loop or a recursion that never ends?" in found["endless"]["message"]
     assert found["right"]["score"] == 5

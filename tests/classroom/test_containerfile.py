@@ -110,7 +110,7 @@ def test_a_container_is_timed_and_ended_though_the_program_only_asked_for_it(tmp
     handed = Handed(assignment, small_course.notebook(double=endless, numbers=numbers("ada")))
     job = {"owner": "ada", "cells": handed.to_run(), "imports": assignment.imports, "seed": 3}
     parts = judged(job | {"tests": assignment.tests}, container(str(program)))
-    assert "is there a loop that never ends?" in parts[0]["message"]
+    assert "is there a loop or a recursion that never ends?" in parts[0]["message"]
     assert [part["score"] for part in parts] == [0, 3]
     assert parts[0]["seconds"] >= 1
     left = [one for one in psutil.process_iter(["cmdline"]) if str(worker) in (one.info["cmdline"] or [])]

@@ -154,7 +154,7 @@ def test_mistakes_loops_and_edited_tests_cost_their_own_points_alone(marked):
 def test_feedback_says_why(marked):
     name, course, _ = marked
     page = (course / "feedback" / "careless" / name / f"{name}.html").read_text("utf-8")
-    assert "it takes more than 10 seconds: is there a loop that never ends?" in page
+    assert "it takes more than 10 seconds: is there a loop or a recursion that never ends?" in page
     assert "these are the numbers of" in page
     assert "Look at" in page
     assert "Trial(" not in page

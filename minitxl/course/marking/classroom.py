@@ -37,7 +37,8 @@ TRIES = 3
 class Marked:
     """One assignment after a run: verdicts by student, and what could not be marked, with the reason.
 
-    ``unreadable`` says why, by student, where the newest file that was handed in is no notebook to mark.
+    ``unreadable`` says why, by student, where the newest file that was handed in is no notebook to mark,
+    and ``penalties`` has those that this run changed, before and now.
     """
 
     assignment: Assignment
@@ -46,6 +47,7 @@ class Marked:
     unmarked: list[tuple[str, str]] = field(default_factory=list)
     unreadable: dict[str, str] = field(default_factory=dict)
     anew: list[str] = field(default_factory=list)
+    penalties: dict[str, tuple[float, float]] = field(default_factory=dict)
     seconds: float = 0.0
 
 
@@ -128,17 +130,23 @@ class Course:
             old = self._old(result.assignment.name, student)
             penalty = self.rules.penalty(result.assignment.name, student, one.when, result.assignment.most)
             record = {"student": student, "digest": digest, "time": one.when.timestamp(), "penalty": penalty}
+            due = self.rules.due_of(result.assignment.name, student)
+            record["due"] = None if due is None else due.timestamp()
             person = self.roster.people.get(student, {})
             record["person"] = {k: v for k, v in person.items() if k in ("first_name", "last_name", "email")}
             moodle = moodle_name(one.path, self.folder, result.assignment.name)
             record |= {"answer": answer, "isolation": self.isolation.name, "moodle": moodle}
             same = old if old and old.get("digest") == digest else None
             if same and student not in again and (not same["again"] or is_given_up(same)):
-                changed = same["penalty"] != penalty
-                stored = same["stored"] and not changed
-                result.records[student] = same | {"penalty": penalty, "stored": stored}
+                rated = {"penalty": penalty, "due": record["due"]}
+                if same["penalty"] != penalty:
+                    result.penalties[student] = same["penalty"], penalty
+                stored = same["stored"] and rated.items() <= same.items()
+                result.records[student] = same | rated | {"stored": stored}
                 continue
             if old:
+                if old["penalty"] != penalty:
+                    result.penalties[student] = old["penalty"], penalty
                 record["answer_before"] = old["answer"]
                 record["before"] = {key: old.get(key) for key in ("digest", "seed", "parts")}
             seed = secrets.randbelow(2**31)

@@ -10,6 +10,7 @@ from typing import Any
 from minitxl.course.marking.notebooks import Assignment
 from minitxl.files import atomic_write
 
+ENDS = (".", "!", "?")
 SECRET = "submission_secret.txt"
 STYLE = """body{font:16px/1.5 system-ui,sans-serif;max-width:52rem;margin:2rem auto;padding:0 1rem;color:#222}
 table{border-collapse:collapse;width:100%}td,th{text-align:left;vertical-align:top;padding:.4rem .6rem;
@@ -20,7 +21,10 @@ pre{white-space:pre-wrap;background:#f6f6f6;padding:.6rem}"""
 def page(assignment: Assignment, record: dict[str, Any], mark: dict[str, Any]) -> str:
     """Return the page of one submission; ``mark`` is what the gradebook says of it."""
     title = escape(f"{assignment.name}: {record['student']}")
-    late = f"<p>Handed in late: {mark['penalty']:g} points less.</p>" if mark["penalty"] else ""
+    late = ""
+    if mark["penalty"]:
+        times = f"on {clock(record['time'])}" + (f", due {clock(record['due'])}" if record.get("due") else "")
+        late = f"<p>Handed in late, {times}: {mark['penalty']:g} points less.</p>"
     return f"""<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>{STYLE}</style></head><body>
 <h1>{title}</h1>
@@ -31,6 +35,11 @@ def page(assignment: Assignment, record: dict[str, Any], mark: dict[str, Any]) -
 It will be looked at by a person.</p>
 </body></html>
 """
+
+
+def clock(seconds: float) -> str:
+    """Return a time on this machine's clock."""
+    return f"{datetime.fromtimestamp(seconds):%Y-%m-%d %H:%M}"
 
 
 def _total(record: dict[str, Any], mark: dict[str, Any]) -> str:
@@ -60,11 +69,19 @@ def _which(assignment: Assignment) -> str:
 
 def _functions(record: dict[str, Any], mark: dict[str, Any]) -> str:
     rows = "".join(_row(part, mark) for part in record["parts"])
-    left_out = dict.fromkeys(one for part in record["parts"] for one in part.get("left_out", []))
-    said = "".join(f"<p>Left out of your notebook, {escape(one)}.</p>\n" for one in left_out)
+    said = "".join(
+        f"<p>Left out of your notebook: {escape(f'{where}: {why}')}{'' if why.endswith(ENDS) else '.'}</p>\n"
+        for where, why in left_out(record)
+    )
     return f"""{said}<table><thead><tr><th scope="col">function</th><th scope="col">points</th>
 <th scope="col">what was found</th></tr></thead>
 <tbody>{rows}</tbody></table>"""
+
+
+def left_out(record: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return the statements that were left out of a submission, and why, each once."""
+    found = ((where, why) for part in record["parts"] for where, why in part.get("left_out", []))
+    return list(dict.fromkeys(found))
 
 
 def _by_hand(name: str, mark: dict[str, Any]) -> tuple[str, str]:

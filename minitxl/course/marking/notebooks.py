@@ -6,6 +6,7 @@ rubric come from the assignment. A cell that was copied is there twice, and the 
 
 import hashlib
 import re
+import warnings
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 
 import nbformat
 from nbformat import NotebookNode
+from nbformat.warnings import DuplicateCellId
 
 from minitxl.files import read_bytes
 
@@ -20,13 +22,17 @@ LARGEST = 2**28
 """Bytes of a notebook, at most: students print much."""
 STUB = "raise NotImplementedError"
 CHECK = "# Check yourself"
+GIVEN = "given "
+"""Beginning of the name of a cell that the assignment gives, and that a student left as it is."""
 
 
 def read(path: Path) -> NotebookNode:
     """Return a notebook; a ValueError of one sentence if it is none."""
     try:
         text = read_bytes(path, at_most=LARGEST).decode("utf-8")
-        notebook = nbformat.reads(text, as_version=4)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DuplicateCellId)  # cells go by nbgrader's names
+            notebook = nbformat.reads(text, as_version=4)
         for cell in notebook.cells:
             cell.source, cell.metadata, cell.cell_type  # noqa: B018
     except (ValueError, AttributeError, RecursionError, nbformat.ValidationError) as error:
@@ -161,8 +167,17 @@ class Handed:
                 continue
             if cell.source.startswith(CHECK) or _words(cell.source) == _words(self.assignment.imports):
                 continue
-            cells.append((f"{name or 'cell'} {place}", cell.source))
+            if theirs is None and _words(cell.source) in self._given:
+                cells.append((f"{GIVEN}{place}", cell.source))
+            else:
+                cells.append((f"{name if theirs is not None else 'cell'} {place}", cell.source))
         return cells
+
+    @cached_property
+    def _given(self) -> list[list[str]]:
+        """Words of the cells of code that the assignment gives to run, without a name of nbgrader's."""
+        cells = self.assignment.notebook.cells
+        return [_words(cell.source) for cell in cells if _is_code(cell) and not flags(cell)]
 
     def code(self) -> dict[str, str]:
         """Return the source of each solution that is filled in."""
@@ -171,7 +186,7 @@ class Handed:
 
     def own_code(self) -> dict[str, str]:
         """Return all code that a worker runs and the student may have written, by cell."""
-        return dict(self.to_run()[1:])
+        return {name: source for name, source in self.to_run()[1:] if not name.startswith(GIVEN)}
 
     def answer(self) -> str:
         """Return what a person marks: the written answer, or all that stands in a project."""

@@ -17,6 +17,7 @@ from minitxl.course.grading import Gone
 from minitxl.course.marking import frames
 from minitxl.course.marking.arguments import Sent, change_as_told
 from minitxl.course.marking.isolation import Isolation, Sandbox
+from minitxl.course.marking.notebooks import GIVEN
 from minitxl.course.marking.replay import Replay, ReplayError
 
 STATEMENT_SECONDS = 5.0
@@ -28,8 +29,17 @@ STARTING = 300.0
 ATTEMPTS = 6
 """Workers that are started for one submission's cells, each without the statement that ended the last."""
 
+MOST_TOLD = 20
+"""Statements that failed of which a submission is told, at most."""
 MOST_WORDS = 300
 """Characters of an error's words that are repeated, at most."""
+
+
+ENDLESS = "is there a loop or a recursion that never ends?"
+
+
+MOST_LINE = 60
+"""Characters of a cell's first line that name the cell, at most."""
 
 
 class MarkAgainError(BaseException):
@@ -42,6 +52,7 @@ class Worker:
     def __init__(self, isolation: Isolation, cells: Sequence[tuple[str, str]]) -> None:
         self.isolation, self.cells = isolation, cells
         self.skipped: list[list[Any]] = []  # cell, place of a statement in it, and why it is left out
+        self.failed: list[list[Any]] = []  # the same, of statements that raised an error
         self.sandbox: Sandbox | None = None
         self.first: psutil.Process | None = None
         self.used = 0.0
@@ -63,6 +74,7 @@ class Worker:
                 while True:
                     told, _ = self._statement()
                     if "prepared" in told:
+                        self.failed = _as_failed(told["prepared"])
                         self.used = used  # the clock of its functions starts here
                         return
                     match told.get("at"):
@@ -111,9 +123,17 @@ class Worker:
         assert self.sandbox is not None
         return self.sandbox.process
 
-    def left_out(self) -> list[str]:
-        """Return in words which statements are left out, and why."""
-        return [f"{cell[:MOST_WORDS]}, statement {place + 1}: {why}" for cell, place, why in self.skipped]
+    def left_out(self) -> list[tuple[str, str]]:
+        """Return in words which statements are left out, and why, with the first line of their cell.
+
+        The assignment's own cells may fail here, where the package is missing.
+        """
+        first = {name: _first_line(source) for name, source in self.cells}
+        failed = [one for one in self.failed if not one[0].startswith(GIVEN)]
+        return [
+            (f"statement {place + 1} of the cell that begins with '{first.get(cell, '')}'", why)
+            for cell, place, why in [*self.skipped, *failed]
+        ]
 
     def seconds(self) -> float:
         """Return the processor time of the worker and all its children, in seconds."""
@@ -169,7 +189,7 @@ class Worker:
             selector.register(stream, event)
             while not selector.select(0.25):
                 if limit is not None and self.seconds() - limit[0] > limit[1]:
-                    raise Gone(f"it takes more than {limit[1]:g} seconds: is there a loop that never ends?")
+                    raise Gone(f"it takes more than {limit[1]:g} seconds: {ENDLESS}")
                 if monotonic() > until:
                     raise MarkAgainError("no answer in time, and it did not compute either")
 
@@ -252,9 +272,7 @@ class Remote:
             return self.worker.receive(self.left)
         except Gone as gone:
             if "takes more than" in str(gone):
-                raise Gone(
-                    f"it takes more than {self.limit:g} seconds: is there a loop that never ends?"
-                ) from None
+                raise Gone(f"it takes more than {self.limit:g} seconds: {ENDLESS}") from None
             raise
         finally:
             self.left = max(0.1, self.left - (self.worker.used - before))
@@ -286,6 +304,21 @@ class Remote:
         said = {} if self.hidden else {name: of for name, of in values.items() if name not in constants}
         change_as_told(list(case), told["after"], replay, said, given)
         return replay.values(told["value"], said)
+
+
+def _as_failed(told: Any) -> list[list[Any]]:
+    """Return the statements that a worker says failed, as far as it says it in the right form."""
+    found = []
+    for one in told[:MOST_TOLD] if isinstance(told, list) else []:
+        match one:
+            case [str(cell), int(place), str(why)]:
+                found.append([cell, place, why[:MOST_WORDS]])
+    return found
+
+
+def _first_line(source: str) -> str:
+    lines = [line.strip() for line in source.splitlines() if line.strip()]
+    return lines[0][:MOST_LINE] if lines else ""
 
 
 def _error(kind: str, words: str) -> Exception:

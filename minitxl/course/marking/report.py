@@ -3,11 +3,11 @@
 import csv
 import io
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 
 from minitxl.course.marking import suspicion
 from minitxl.course.marking.classroom import Course, Marked, is_given_up
+from minitxl.course.marking.feedback import clock, left_out
 from minitxl.course.marking.gradebook import marks, open_gradebook
 from minitxl.course.marking.judge import trial_of
 from minitxl.files import atomic_write
@@ -76,7 +76,7 @@ def _complete(rows: Rows, people: dict[str, dict[str, str]]) -> tuple[list[str],
 
 def _time(record: dict[str, Any] | None) -> str:
     """Return when a submission came, on this machine's clock."""
-    return f"{datetime.fromtimestamp(record['time']):%Y-%m-%d %H:%M}" if record else ""
+    return clock(record["time"]) if record else ""
 
 
 def _state(student: str, mark: dict[str, Any] | None, marked: Marked) -> str:
@@ -102,7 +102,7 @@ def _above(found: dict[str, dict[str, Any]]) -> Rows:
 
 
 def _changed(marked: Marked) -> Rows:
-    """Return whose functions have other points than before this run."""
+    """Return whose functions have other points, or whose penalty is another one, than before this run."""
     rows = Rows()
     for student in marked.anew:
         record = marked.records[student]
@@ -111,7 +111,8 @@ def _changed(marked: Marked) -> Rows:
             old, new = (_points(one) for one in (before.get(part["cell"], part), part))
             if old != new:
                 rows.append([student, part["function"], old, new])
-    return rows
+    penalties = marked.penalties.items()
+    return rows + [[student, "penalty", f"{old:g}", f"{new:g}"] for student, (old, new) in penalties]
 
 
 def _points(part: dict[str, Any]) -> str:
@@ -124,8 +125,7 @@ def _failed(marked: Marked) -> Rows:
     for student, record in sorted(marked.records.items()):
         undefined = ((part["function"], part.get("undefined")) for part in record["parts"])
         rows += [[student, function, why] for function, why in undefined if why]
-        left_out = dict.fromkeys(one for part in record["parts"] for one in part.get("left_out", []))
-        rows += [[student, *one.split(": ", 1)] for one in left_out]
+        rows += [[student, where, why] for where, why in left_out(record)]
     return rows
 
 
@@ -150,7 +150,8 @@ def signs(course: Course, marked: Marked) -> Rows:
                 rows.append([student, "another one's numbers", other])
     codes = {student: handed.code() for student, handed in marked.handed.items()}
     reference = {name: marked.assignment.cells[name].source for name in marked.assignment.solutions}
-    rows += [[one, f"code as {other}'s", where] for one, other, where in suspicion.alike(codes, reference)]
+    alike = suspicion.alike(codes, reference)
+    rows += [[f"{one} and {other}", "equal code after renaming", where] for one, other, where in alike]
     return rows
 
 

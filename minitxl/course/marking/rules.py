@@ -6,7 +6,6 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 EXAMPLE = """# The rules of this course. Everything may be left out.
 year = ""                     # draws everyone's numbers: another year, other numbers
@@ -84,9 +83,13 @@ class Rules:
                 f"course.toml must extend for students of students.csv, got {', '.join(unknown)}"
             )
 
+    def due_of(self, assignment: str, student: str) -> datetime | None:
+        """Return until when a student may hand in: by an extension, or else as everyone; None for ever."""
+        return self.extensions.get(assignment, {}).get(student) or self.due.get(assignment)
+
     def penalty(self, assignment: str, student: str, when: datetime, most: float) -> float:
         """Return the points that a submission loses for its time, of ``most`` points."""
-        due: Any = self.extensions.get(assignment, {}).get(student) or self.due.get(assignment)
+        due = self.due_of(assignment, student)
         if due is None:
             return 0.0
         late = when - due.astimezone(UTC) - timedelta(minutes=self.grace_minutes)

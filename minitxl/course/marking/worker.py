@@ -28,7 +28,7 @@ from torch import Tensor  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes  # noqa: E402
 from variants import variant  # noqa: E402
 
-Definitions = tuple[dict[str, Any], dict[str, str]]
+Definitions = tuple[dict[str, Any], dict[str, str], list[list[Any]]]
 LIMITS = {"RLIMIT_AS": 6 * 2**30, "RLIMIT_FSIZE": 2**24, "RLIMIT_NPROC": 0, "RLIMIT_CORE": 0}
 
 
@@ -249,9 +249,11 @@ def prepare(channel: Channel, cells: list[list[str]], skipped: list[list[Any]]) 
     """Run the cells, statement by statement; a statement that fails or was skipped costs no other.
 
     Returns:
-        What the cells define, and by name why something else is not defined.
+        What the cells define, by name why something else is not defined, and the statements that failed:
+        cell, place in it, and why.
     """
     names: dict[str, Any] = {"__name__": "__main__"}
+    failed: list[list[Any]] = []
     undefined: dict[str, str] = {}
     left_out = {(cell, place): why for cell, place, why in skipped}
     for cell, source in cells:
@@ -270,7 +272,16 @@ def prepare(channel: Channel, cells: list[list[str]], skipped: list[list[Any]]) 
                 exec(code, names)
             except BaseException as error:
                 undefined |= dict.fromkeys(_bound(statement), _words_of_cell(error))
-    return names, undefined
+                if _is_told(statement, error):
+                    failed.append([cell, place, f"it raised {_words_of_cell(error)}"])
+    return names, undefined, failed
+
+
+def _is_told(statement: ast.stmt, error: BaseException) -> bool:
+    """Return True where a failure may matter: not of what calls a blank, or only shows something."""
+    if isinstance(error, NotImplementedError):
+        return False
+    return not isinstance(statement, ast.Expr) or not isinstance(error, Exception)
 
 
 def _bound(statement: ast.stmt) -> list[str]:
@@ -302,8 +313,8 @@ def main() -> None:
     guards.no_threads()
     channel.send({"ready": os.getpid()})
     job, _ = channel.receive()
-    names, undefined = prepare(channel, job["cells"], job["skipped"])
-    channel.send({"prepared": True})
+    names, undefined, failed = prepare(channel, job["cells"], job["skipped"])
+    channel.send({"prepared": failed})
     while True:
         asked, tensors = channel.receive()
         if not callable(names.get(asked["function"])):
