@@ -370,9 +370,11 @@ def test_another_due_date_changes_the_penalty_and_judges_no_one(course, verdicts
     mark(course)
     assert in_gradebook(course)["ada"]["score"] == 23
     (course / "course.toml").write_text(RULES + f'[extensions."{NAME}"]\nada = 2026-10-14T22:00:00Z\n')
-    mark(course)
+    tables(Course.of(course, none(), 2), mark(course))
     assert in_gradebook(course)["ada"]["score"] == 26
     assert verdicts.judged == ["ada"]
+    (changed,) = rows(course, "changed")
+    assert changed == {"student": "ada", "function": "penalty", "points before": "3", "points now": "0"}
 
 
 def test_points_by_hand_stay_until_the_answer_changes(course, verdicts):

@@ -10,6 +10,11 @@ HONEST = {
     "a comparison": "if scores.dtype == torch.float32 or torch.pi == 3: pass",
     "a keyword": "torch.zeros(3, dtype=torch.float32)",
     "names": "half_back, signal = back, x\nsignal.shape\nself.buf_locals = signal.sum()",
+    "a model's mode and a pattern": "def f(model, x):\n    model.eval()\n    return re.compile('x')",
+    "words": 'def f(x):\n    """Like eval(x), or open(x)."""\n    return x  # no exec(x), no time.time()',
+    "sizes": "def f(time, glob):\n    return time + glob.shape[0] if False else time",
+    "a clock outside functions": "began = time.time()\nf(x)\nprint(perf_counter() - began)",
+    "einops and torch": "def f(x):\n    return einsum(x, 'a b -> a').clone().exp().evaluate()",
     "another style": """
 import numpy as np
 from typing import Callable
@@ -37,6 +42,15 @@ REACHING = [
     "import os, signal",
     "open('/proc/self/mem')",
     "%pwd\ntorch.allclose = print",
+    "def f(x):\n    return open('answers.txt').read()",
+    "answers = open('answers.txt')",
+    "def f(x):\n    return glob.glob('*')",
+    "def f(x):\n    return pathlib.Path('a').read_text()",
+    "def f(x):\n    return exec('y = 1')",
+    "def f(x):\n    return eval('x')",
+    "def f(x):\n    return torch.load('answers.pt')",
+    "def f(x):\n    return x if time.time() % 2 else 0",
+    "def f(x):\n    began = perf_counter()\n    return x",
 ]
 
 

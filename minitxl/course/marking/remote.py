@@ -17,7 +17,7 @@ from minitxl.course.grading import Gone
 from minitxl.course.marking import frames
 from minitxl.course.marking.arguments import Sent, change_as_told
 from minitxl.course.marking.isolation import Isolation, Sandbox
-from minitxl.course.marking.notebooks import GIVEN
+from minitxl.course.marking.left_out import MOST_WORDS, as_failed, in_words
 from minitxl.course.marking.replay import Replay, ReplayError
 
 STATEMENT_SECONDS = 5.0
@@ -28,18 +28,7 @@ STARTING = 300.0
 """Seconds that the start of a worker may last."""
 ATTEMPTS = 6
 """Workers that are started for one submission's cells, each without the statement that ended the last."""
-
-MOST_TOLD = 20
-"""Statements that failed of which a submission is told, at most."""
-MOST_WORDS = 300
-"""Characters of an error's words that are repeated, at most."""
-
-
 ENDLESS = "is there a loop or a recursion that never ends?"
-
-
-MOST_LINE = 60
-"""Characters of a cell's first line that name the cell, at most."""
 
 
 class MarkAgainError(BaseException):
@@ -74,7 +63,7 @@ class Worker:
                 while True:
                     told, _ = self._statement()
                     if "prepared" in told:
-                        self.failed = _as_failed(told["prepared"])
+                        self.failed = as_failed(told["prepared"])
                         self.used = used  # the clock of its functions starts here
                         return
                     match told.get("at"):
@@ -124,16 +113,8 @@ class Worker:
         return self.sandbox.process
 
     def left_out(self) -> list[tuple[str, str]]:
-        """Return in words which statements are left out, and why, with the first line of their cell.
-
-        The assignment's own cells may fail here, where the package is missing.
-        """
-        first = {name: _first_line(source) for name, source in self.cells}
-        failed = [one for one in self.failed if not one[0].startswith(GIVEN)]
-        return [
-            (f"statement {place + 1} of the cell that begins with '{first.get(cell, '')}'", why)
-            for cell, place, why in [*self.skipped, *failed]
-        ]
+        """Return in words which statements are left out or failed, and why."""
+        return in_words(self.cells, [*self.skipped, *self.failed])
 
     def seconds(self) -> float:
         """Return the processor time of the worker and all its children, in seconds."""
@@ -304,21 +285,6 @@ class Remote:
         said = {} if self.hidden else {name: of for name, of in values.items() if name not in constants}
         change_as_told(list(case), told["after"], replay, said, given)
         return replay.values(told["value"], said)
-
-
-def _as_failed(told: Any) -> list[list[Any]]:
-    """Return the statements that a worker says failed, as far as it says it in the right form."""
-    found = []
-    for one in told[:MOST_TOLD] if isinstance(told, list) else []:
-        match one:
-            case [str(cell), int(place), str(why)]:
-                found.append([cell, place, why[:MOST_WORDS]])
-    return found
-
-
-def _first_line(source: str) -> str:
-    lines = [line.strip() for line in source.splitlines() if line.strip()]
-    return lines[0][:MOST_LINE] if lines else ""
 
 
 def _error(kind: str, words: str) -> Exception:

@@ -18,7 +18,18 @@ REACHING = re.compile(
     r"|(?:^|;|^\s*(?:if|else|try|for|while|with|except|finally)\b.*:)\s*torch(?:\.\w+)+ *=[^=]",
     re.MULTILINE,
 )
-"""Code that reaches for what is not a function's own: other processes, channels, clocks, the course."""
+"""Code that reaches for what is not a function's own: other processes, threads, channels, the course."""
+FILES = re.compile(
+    r"(?<![\w.])(?:open|exec|eval|compile|__import__)\(|\b(?:io|codecs)\.open\(|\bi?glob\("
+    r"|\bPath\(|\.(?:read|write)_(?:text|bytes)\(|\b(?:torch|np|numpy)\.(?:load|save)\w*\(|\bfromfile\("
+)
+"""Calls that read or write a file, or run text as code; a model's eval() and re.compile() are none."""
+CLOCKS = re.compile(
+    r"\btime\.(?:time|monotonic)|\b(?:perf_counter|process_time|thread_time)|\bdatetime\.now\("
+)
+"""Reading a clock, which is a sign within a function alone: cells that measure are honest."""
+UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
+"""Errors of reading code that is none."""
 COMMON = 0.1
 """Share of a class that may write a function alike before that says nothing."""
 LONG = 1500
@@ -27,8 +38,32 @@ LONG = 1500
 
 def reaching(code: Mapping[str, str]) -> list[str]:
     """Return the places in a submission's code that reach for what is not its own."""
-    found = ((name, REACHING.search(source)) for name, source in code.items())
+    found = (
+        (name, REACHING.search(source) or FILES.search(_code(source)) or CLOCKS.search(_functions(source)))
+        for name, source in code.items()
+    )
     return [f"{name}: {match[0].strip()}" for name, match in found if match]
+
+
+def _code(source: str) -> str:
+    """Return code without comments and docstrings; as it is where it cannot be read."""
+    try:
+        tree = ast.parse(source)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Module):
+                node.body = [one for one in node.body if not _is_text(one)] or [ast.Pass()]
+        return ast.unparse(tree)
+    except UNREADABLE:
+        return source
+
+
+def _functions(source: str) -> str:
+    """Return the functions of a cell, without comments and docstrings."""
+    try:
+        tree = ast.parse(_code(source))
+    except UNREADABLE:
+        return ""
+    return "\n".join(ast.unparse(one) for one in tree.body if isinstance(one, ast.FunctionDef | ast.ClassDef))
 
 
 def of_another(numbers: Any, owner: str, trial: NumbersTrial, everyone: Iterable[str]) -> str | None:
@@ -71,7 +106,7 @@ def normal_form(source: str) -> str | None:
     """
     try:
         tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    except UNREADABLE:
         return None
     names: dict[str, str] = {}
     own = {one for node in ast.walk(tree) for one in _bound(node)}
