@@ -140,6 +140,7 @@ $(PEERS)/ready: constraints-peers.txt
 
 bench: $(READY) $(PEERS)/ready  ## time minitxl and its peers side by side
 	@$(BIN)/minitxl bench
+	@$(BIN)/minitxl bench training-words training-adaptive evaluation-words evaluation-adaptive
 
 DEVICE ?= cuda
 SIZE ?= real

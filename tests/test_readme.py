@@ -115,7 +115,7 @@ RECIPES = {
     "book": r"sphinx-build .* build/book$",
     "figures": r"minitxl figures ablation$.*minitxl figures$",
     "figures-check": r"minitxl figures --check$",
-    "bench": r"peers/bin/python -m pip install.*bin/minitxl bench$",
+    "bench": r"peers/bin/python -m pip install.*bin/minitxl bench$.*bin/minitxl bench training-words .*",
     "parity": r"peers/bin/python .*/make_vectors\.py$.*pytest .*/test_parity\.py .*test_later_attention\.py$",
     "soak": r"bin/python -m soak --minutes 10$",
     "assignments": r"notebooks/assignments/build\.py build/classroom$",

@@ -29,6 +29,8 @@ Held = Literal["memory-S", "memory-M3", "memory-M", "memory-large"]
 Name = Trained | Read | Held | OfWords
 """A work item: what is done, and at which size."""
 DEFAULT: tuple[Name, ...] = ("training-S", "training-M3", *get_args(Read), "memory-S", "memory-M3")
+OF_WORDS: tuple[Name, ...] = get_args(OfWords)
+"""Items of large vocabularies. A run of these alone has a result of its own."""
 WORDS = Size(5, 256, 4, 64, 512, batch=32, seg_len=64, mem_len=64, dropout=0.1, vocab_size=10_000)
 M = Size(12, 512, 8, 64, 2048, batch=4, seg_len=512, mem_len=512, dropout=0.0)
 SIZES = {
@@ -59,6 +61,11 @@ PROCESSES, MEMORY_STEPS = {"cpu": 3, "cuda": 1}, 1
 allocator counts every byte, and a second process would find the same."""
 
 Report = Callable[[str, int], None]
+
+
+def result_name(names: Sequence[Name]) -> str:
+    """Return the name of the stored result of these items."""
+    return "bench_words" if set(names) <= set(OF_WORDS) else "bench"
 
 
 def rounds(

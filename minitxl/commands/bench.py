@@ -27,7 +27,7 @@ class Bench:
     items: Positional[tuple[bench.Name, ...]] = bench.DEFAULT
     """What is measured, at which size; large wants a GPU."""
     folder: Annotated[Path, path_flag("folder")] = Path("figures")
-    """Where the figures and their data, bench.json, are written."""
+    """Where the figures and their data are written, bench.json, or bench_words.json of words alone."""
     peers: Annotated[Path, path_flag("peers")] = Path(".venv-peers/bin/python")
     """The Python that has the others' libraries."""
     rounds: int = 9
@@ -70,10 +70,11 @@ class Bench:
                 bars[label].close()
 
         data = bench.run(settings, peers=self.peers, device=device, seed=self.seed, report=report)
+        name = bench.result_name(self.items)
         machine = results.provenance(device, seconds=perf_counter() - began)
         path = results.write(
             results.Result(
-                name="bench",
+                name=name,
                 settings=settings,
                 seeds=[self.seed],
                 fingerprint=None,
@@ -82,8 +83,8 @@ class Bench:
             ),
             self.folder,
         )
-        drawn = [self.folder / f"{draw.__name__}.svg" for draw in figures.OF_RESULT["bench"]]
-        for draw, picture in zip(figures.OF_RESULT["bench"], drawn, strict=True):
+        drawn = [self.folder / f"{draw.__name__}.svg" for draw in figures.OF_RESULT[name]]
+        for draw, picture in zip(figures.OF_RESULT[name], drawn, strict=True):
             draw(data).save(picture)
         print(bench.table(data))
         print(f"\nfigures: {', '.join(map(str, drawn))}   data: {path}")

@@ -8,7 +8,14 @@ from minitxl.figures.attention.over_memory import (
     terms_on_text,
     widest_heads,
 )
-from minitxl.figures.cost.bench import bench, bench_generation, bench_memory, bench_reading
+from minitxl.figures.cost.bench import (
+    bench,
+    bench_generation,
+    bench_memory,
+    bench_reading,
+    bench_words,
+    bench_words_reading,
+)
 from minitxl.figures.cost.evaluation_cost import evaluation_cost
 from minitxl.figures.cost.generation import generation_cost
 from minitxl.figures.cost.scaling import scaling, scaling_memory
@@ -47,6 +54,7 @@ OF_RESULT: Mapping[str, tuple[Callable[[Data], Picture | Animation], ...]] = {
         terms_on_text,
     ),
     "bench": (bench, bench_reading, bench_generation, bench_memory),
+    "bench_words": (bench_words, bench_words_reading),
     "context": (context, context_by_offset, context_recl, context_gains),
     "copying": (copying,),
     "deeper_layers": (deeper_layers,),
@@ -85,6 +93,8 @@ __all__ = [
     "bench_generation",
     "bench_memory",
     "bench_reading",
+    "bench_words",
+    "bench_words_reading",
     "bits_and_cost",
     "context",
     "context_by_offset",

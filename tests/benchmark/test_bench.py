@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import get_args
 
 import pytest
 import torch
@@ -150,7 +149,7 @@ def test_smaller_blocks_have_fewer_operations_and_never_fewer_than_are_used():
     assert counts[-1] - counts[0] == 2 * TINY.n_layer * 3 * TINY.batch * pairs * TINY.n_head * TINY.d_head
 
 
-@pytest.mark.parametrize("name", [*bench.DEFAULT, *get_args(bench.OfWords)])
+@pytest.mark.parametrize("name", [*bench.DEFAULT, *bench.OF_WORDS])
 def test_an_item_is_named_by_its_work_and_its_size(name):
     work, size_name, size = bench.item(name)
     assert work in (*WORKS, "peak memory")
@@ -283,6 +282,11 @@ def test_a_small_benchmark_on_a_gpu(small, precision):
     items = ("training-S", "evaluation-S", "generation-M", "memory-S")
     data = run(asked(items, precision=precision), device="cuda")
     assert [row["work"] for row in data["items"]] == [bench.item(name)[0] for name in items]
+
+
+def test_a_run_of_large_vocabularies_alone_has_a_result_of_its_own():
+    assert bench.result_name(bench.OF_WORDS[:1]) == "bench_words"
+    assert bench.result_name(bench.DEFAULT) == bench.result_name((*bench.OF_WORDS, "training-S")) == "bench"
 
 
 def test_a_small_benchmark_of_our_systems(small):

@@ -23,7 +23,8 @@ from minitxl.figures.training import curves
 SYSTEMS = {**systems.SYSTEMS, **systems.PEERS}
 NAMING = {
     "ablation", "ablation_lengths", "absolute_positions", "bench", "bench_generation", "bench_memory",
-    "bench_reading", "context", "context_by_offset", "context_gains", "context_recl", "demo",
+    "bench_reading", "bench_words", "bench_words_reading", "context", "context_by_offset",
+    "context_gains", "context_recl", "demo",
     "evaluation_cost", "every_system", "far_attention", "later_positions", "memory_and_positions",
     "position_repairs", "ptb", "segment_copying", "short_dependency", "short_segments",
 }  # fmt: skip

@@ -39,6 +39,16 @@ def bench_reading(data: Data) -> Picture:
     return _races(data, "cached evaluation")
 
 
+def bench_words(data: Data) -> Picture:
+    """Draw each system's speed in training with a large vocabulary, against the reference: a panel a size."""
+    return _races(data, "training")
+
+
+def bench_words_reading(data: Data) -> Picture:
+    """Draw each system's speed in cached evaluation with a large vocabulary: a panel a size."""
+    return _races(data, "cached evaluation")
+
+
 def bench_generation(data: Data) -> Picture:
     """Draw each system's speed in generation, against the reference."""
     return _races(data, "generation")
