@@ -76,6 +76,10 @@ CONCLUSIONS: dict[str, Sentences] = {
         "memory hurts where positions are absolute": lambda data: apart(
             data["absolute"]["bits"], data["absolute_memory"]["bits"]
         ),
+        "a relative model gains by reading with memory, also if trained without it": lambda data: (
+            apart(data["xl"]["by_memory"][3]["bits"], data["xl"]["bits"])
+            and data["xl"]["by_memory"][3]["bits"]["mean"] <= data["xl_memory"]["bits"]["mean"]
+        ),
     },
     "every_system": {
         "every system beats a bigram model": lambda data: all(
