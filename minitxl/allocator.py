@@ -2,7 +2,7 @@
 
 glibc asks the system for each large tensor and gives it back when it is freed, and the system clears
 every page before it hands it out again. The scores of 10,000 words are such tensors at each step. The
-commands that train, score and write tell glibc to keep what it has for the next tensor.
+commands, and the benchmark for our own systems, tell glibc to keep what it has for the next tensor.
 """
 
 import ctypes

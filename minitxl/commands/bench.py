@@ -27,7 +27,7 @@ class Bench:
     items: Positional[tuple[bench.Name, ...]] = bench.DEFAULT
     """What is measured, at which size; large wants a GPU."""
     folder: Annotated[Path, path_flag("folder")] = Path("figures")
-    """Where the figures and their data are written, bench.json, or bench_words.json of words alone."""
+    """Folder of the figures and their data: bench.json, or bench_words.json of large vocabularies alone."""
     peers: Annotated[Path, path_flag("peers")] = Path(".venv-peers/bin/python")
     """The Python that has the others' libraries."""
     rounds: int = 9

@@ -98,7 +98,7 @@ def judge(
     if attempt is None or attempt is Ellipsis:
         return Verdict.of_nothing()
     cases = list(cases)
-    models = {key: deepcopy(one) for key, one in {id(one): one for one in _models(cases)}.items()}
+    models = deepcopy({id(one): one for one in _models(cases)})
     with torch.random.fork_rng(devices=[]):
         outcome = cache(lambda index: _outcome(attempt, cases[index], models))
         for index, case in enumerate(cases):
