@@ -35,6 +35,12 @@ def apart(lower: Data, higher: Data) -> bool:
     return bool(max(lower["seeds"]) < min(higher["seeds"]))
 
 
+def read_with(systems: Data, name: str, *, mem_len: int, measured: str) -> Data:
+    """Return what was measured of a system where it is read with a memory of this length."""
+    found: Data = next(row[measured] for row in systems[name]["by_memory"] if row["mem_len"] == mem_len)
+    return found
+
+
 def full_window(data: Data, label: str) -> Data:
     """Return bits where every target has the attention length of training."""
     bits: Data = rows_by_label(data)[label]["trained"]["bits"]

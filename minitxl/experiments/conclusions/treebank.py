@@ -2,14 +2,11 @@
 
 from collections.abc import Callable, Mapping
 
-from minitxl.experiments.conclusions.comparisons import Data, apart
+from minitxl.experiments.conclusions.comparisons import Data, apart, read_with
 
 
 def _read(data: Data, system: str, mem_len: int) -> Data:
-    """Return perplexity of a system, read with a memory of this length."""
-    rows = data["systems"][system]["by_memory"]
-    perplexity: Data = next(row["perplexity"] for row in rows if row["mem_len"] == mem_len)
-    return perplexity
+    return read_with(data["systems"], system, mem_len=mem_len, measured="perplexity")
 
 
 def _longer(data: Data, mem_len: int) -> float:
