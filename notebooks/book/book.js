@@ -10,6 +10,7 @@ function play(box) {
     picture.src = `${widget.address}/${widget.states[place].file}`;
     picture.alt = widget.states[place].alt;
     picture.width = widget.states[place].width;
+    picture.closest(".frame").style.setProperty("--own", `${picture.width}px`);
     picture.parentElement.href = picture.src;
   };
   const controls = element("div", { className: "play-controls" });
@@ -85,7 +86,29 @@ function enlarge(link) {
     dialog.addEventListener("close", () => { dialog.remove(); link.focus(); });
     document.body.append(dialog);
     dialog.showModal();
+    sayIfItGoesOn(scroll);
+    const { left, top, width, height } = small.getBoundingClientRect();
+    const tapped = event.detail ? [(event.clientX - left) / width, (event.clientY - top) / height] : [0, 0];
+    large.decode().catch(() => {}).then(() => {
+      scroll.scrollLeft = tapped[0] * large.clientWidth - scroll.clientWidth / 2;
+      scroll.scrollTop = tapped[1] * large.clientHeight - scroll.clientHeight / 2;
+    });
   });
+}
+
+// A table or a picture that is wider than its box: words above it say so, and it fades where it goes on.
+function sayIfItGoesOn(box) {
+  const words = element("p", { className: "cue", textContent: "↔ wider than the page: scroll it sideways", hidden: true });
+  words.ariaHidden = "true"; // a screen reader reads all of it anyway
+  box.before(words);
+  const look = () => {
+    const rest = box.scrollWidth - box.clientWidth;
+    words.hidden = rest < 2;
+    box.classList.toggle("goes-on", rest - box.scrollLeft >= 2);
+  };
+  const sizes = new ResizeObserver(look);
+  for (const one of [box, ...box.children]) sizes.observe(one);
+  box.addEventListener("scroll", look, { passive: true });
 }
 
 const NO_PROSE = "details.hide > summary, .cell_input, .cell_output, .highlight, math, .play, .toctree-wrapper";
@@ -118,6 +141,7 @@ function showInContents() {
 document.addEventListener("DOMContentLoaded", () => {
   document.querySelectorAll(".play").forEach(play);
   document.querySelectorAll("a.enlarge").forEach(enlarge);
+  document.querySelectorAll(".frame, .table-wrapper, .output.text_html").forEach(sayIfItGoesOn);
   searchInProse();
   showInContents();
   setTimeout(offerToHideOnlyWhatIsSeen, 100); // Sphinx marks the matches after 10 ms

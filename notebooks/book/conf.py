@@ -24,7 +24,7 @@ from sphinx.application import Sphinx
 
 sys.path.insert(0, str(Path(__file__).parent))
 import result_pages
-from play import html_of, widgets_of
+from play import enlarging, framed, html_of, widgets_of
 
 from minitxl import figures
 from minitxl.course.verdicts import NOTHING
@@ -205,7 +205,7 @@ def drawn_for_phones(app: Sphinx) -> set[str]:
 
 
 def _large_or_stacked(for_phone: set[str], match: re.Match[str]) -> str:
-    """An image opens large by a link; a stored figure has its layout for phones beside it."""
+    """An image opens large by a link. A stored figure has its layout for phones beside it, others a frame."""
     tag = match[0]
     source = re.search(r'src="([^"]+)"', tag)
     if not tag.startswith("<img") or source is None:
@@ -215,7 +215,9 @@ def _large_or_stacked(for_phone: set[str], match: re.Match[str]) -> str:
     if name in for_phone:
         narrow = escape(str(path.with_name(f"{name}-phone.svg")))
         tag = f'<picture><source media="(max-width: 46em)" srcset="{narrow}">{tag}</picture>'
-    return f'<a class="enlarge" href="{source[1]}">{tag}</a>'
+        return enlarging(source[1], tag)
+    own = re.search(r'\s(?:style="width: *|width=")(\d+)', tag)
+    return framed(enlarging(source[1], tag), int(own[1])) if own else enlarging(source[1], tag)
 
 
 @cache

@@ -122,13 +122,23 @@ def html_of(widget: Mapping[str, Any], address: str) -> str:
     if not all(control["all"] for control in widget["controls"]):
         hint += " Here it has some of its values; in JupyterLab, by make lab, it has all."
     data = json.dumps(widget | {"address": address}).replace("<", "\\u003c")
+    file = f"{address}/{start['file']}"
+    image = f'<img src="{file}" alt="{escape(start["alt"])}" width="{start["width"]}">'
     return (
         f'<div class="play"><script type="application/json">{data}</script>'
         f'<p class="play-hint" hidden>{hint}</p>'
-        f'<a class="enlarge" href="{address}/{start["file"]}">'
-        f'<img src="{address}/{start["file"]}" alt="{escape(start["alt"])}" '
-        f'width="{start["width"]}"></a></div>'
+        f"{framed(enlarging(file, image), start['width'])}</div>"
     )
+
+
+def enlarging(file: str, image: str) -> str:
+    """Return a link around an image that opens its file large."""
+    return f'<a class="enlarge" href="{file}">{image}</a>'
+
+
+def framed(link: str, width: int) -> str:
+    """Return a frame around an image of this width: on a phone its letters stay legible, and it scrolls."""
+    return f'<div class="frame" style="--own: {width}px">{link}</div>'
 
 
 if __name__ == "__main__":

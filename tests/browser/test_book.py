@@ -89,6 +89,26 @@ CUT_OFF = """() => {
     return cutOff;
 }"""
 """Code and output that scroll sideways, folded ones too."""
+SMALL_PICTURES = """least => {
+    const closed = [...document.querySelectorAll("article details:not([open])")];
+    closed.forEach(fold => fold.open = true);
+    const small = [...document.querySelectorAll("article .frame img")]
+        .filter(image => {
+            const own = parseFloat(image.getAttribute("width") || image.style.width);
+            return !(image.getBoundingClientRect().width >= least * own - 1);
+        })
+        .map(image => image.outerHTML.slice(0, 100));
+    closed.forEach(fold => fold.open = false);
+    return small;
+}"""
+"""Pictures of notebooks that are smaller than this share of their own width, folded ones too."""
+LEAST = 0.66
+"""Share of its own width at which 7 points, the smallest letters of a picture, are 7 pixels high."""
+UNSAID = """() => [...document.querySelectorAll(".frame, .table-wrapper, .output.text_html")].filter(box => {
+    const goesOn = box.scrollWidth > box.clientWidth + 1;
+    return goesOn !== box.classList.contains("goes-on") || goesOn === box.previousElementSibling.hidden;
+}).map(box => box.outerHTML.slice(0, 100))"""
+"""What is wider than its box and does not say so, and what says so and is not."""
 LONE_LINKS = """links => links.filter(link => {
     const words = document.createRange();
     words.selectNodeContents(link.parentElement);
@@ -275,6 +295,9 @@ def test_on_a_phone_nothing_sticks_out_of_the_page(visit, keep):
     assert page.eval_on_selector_all("article :is(h1, h2, h3) > .headerlink", LONE_LINKS) == []
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     assert page.evaluate(TOO_WIDE) == []
+    assert page.evaluate(SMALL_PICTURES, LEAST) == []
+    page.wait_for_timeout(100)  # a box hears of its size with the next frame
+    assert page.evaluate(UNSAID) == []
     if name in KEPT:
         keep(page, f"book-{name}-phone", near="article img")
 
@@ -465,21 +488,34 @@ def test_a_stored_figure_has_its_panels_stacked_on_a_phone_and_opens_large(windo
 
 
 @pytest.mark.parametrize("picture", [".play img", ".cell_output a.enlarge img"])
-def test_a_notebooks_picture_fits_on_a_phone_and_opens_large_on_a_tap(window, home, picture):
+def test_a_notebooks_picture_scrolls_on_a_phone_and_opens_large_where_it_is_tapped(window, home, picture):
     with visiting(window, home, "09_relative_shift") as visit:
         page = visit.page
         page.set_viewport_size(PHONE)
         image = page.locator(picture).first
+        frame = image.locator("xpath=ancestor::div[@class][1]")
         image.scroll_into_view_if_needed()
-        box = image.bounding_box()
-        assert box["x"] >= 0
-        assert box["x"] + box["width"] <= PHONE["width"]
+        box, around = image.bounding_box(), frame.bounding_box()
+        assert around["x"] >= 0
+        assert around["x"] + around["width"] <= PHONE["width"] < box["width"]
+        fades = "frame => getComputedStyle(frame).maskImage"
+        assert frame.evaluate("frame => frame.previousElementSibling.textContent").endswith("sideways")
+        assert "gradient" in frame.evaluate(fades)
+        frame.evaluate("frame => frame.scrollLeft = frame.scrollWidth")
+        page.wait_for_timeout(100)
+        assert frame.evaluate(fades) == "none"  # here it ends
         says = "link => getComputedStyle(link.parentElement, '::after').content"
         assert "opens large" in image.evaluate(says)
-        image.click()
+        frame.evaluate("frame => frame.scrollLeft = 0")
+        image.click(position={"x": 0.4 * box["width"], "y": box["height"] / 2})
         large = page.locator("dialog.figure img")
         own = image.evaluate("image => Number(image.getAttribute('width')) || image.naturalWidth")
-        assert large.bounding_box()["width"] == own > 1.5 * box["width"]
+        assert large.bounding_box()["width"] == own > 1.4 * box["width"]
+        page.wait_for_timeout(100)  # until it is loaded
+        scrolled = "large => [large.scrollLeft + large.clientWidth / 2, large.firstChild.clientWidth]"
+        middle, width = page.locator("dialog.figure .large").evaluate(scrolled)
+        assert middle == pytest.approx(0.4 * width, abs=2)
+        assert page.locator("dialog.figure p.cue").is_visible()
         page.keyboard.press("Escape")
         page.locator("dialog.figure").wait_for(state="detached")
 
