@@ -84,6 +84,14 @@ def test_the_first_screen_has_one_sentence_the_picture_and_make_demo():
     assert abs(60 * int(minutes) - seconds) < 60
 
 
+def test_a_share_in_words_is_that_of_its_result():
+    rows = json.loads((ROOT / "figures/demo.json").read_text("utf-8"))["data"]["evaluation"]
+    time = {(row["evaluation"], row["attention_len"]): row["microseconds_per_token"] for row in rows}
+    assert round(time["sliding window", 64] / time["cached", 64]) == 15
+    for page in (README, (ROOT / "notebooks/index.md").read_text("utf-8")):
+        assert page.count("about a fifteenth of") == 2
+
+
 def test_a_page_is_taken_apart_as_bash_and_markdown_read_it():
     page = "# A\n```sh\na b  # c\n# d\ne \\\n  f\n```\n## B\n> `g h`\n\n~~~\n# no heading\n~~~\n"
     page += "1. x\n   ```python\n   y = 1\n   ```\n"
