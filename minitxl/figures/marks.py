@@ -14,11 +14,13 @@ from minitxl.figures.picture import SEEDS, Data
 from minitxl.figures.systems import ink
 
 Mark = TypeVar("Mark")
-SEED: dict[str, Any] = {"ms": 5.5, "alpha": 0.6, "mew": 0}
+SEED: dict[str, Any] = {"ms": 5.5, "alpha": 0.7, "mew": 0}
 """Look of one seed's mark, beside that of the mean."""
-MEAN: dict[str, Any] = {"ms": 18, "mew": 2.5}
-DOTS_AND_BAR = "dots: seeds; bar: mean"
-"""What ``seeds_and_mean`` draws, for the label of an axis."""
+HOLLOW: dict[str, Any] = {"mfc": "white", "mew": 1.5, "alpha": 1}
+"""Look of a mark whose model was read without memory. Hollow has no other meaning."""
+MEAN: dict[str, Any] = {"ms": 14, "mew": 2.5}
+DOTS_AND_BAR, LINE_AND_BAND = "dots: seeds; bar: mean", "line: mean; band: range of the seeds"
+"""What ``seeds_and_mean`` and ``seed_band`` draw, for the label of an axis."""
 
 
 def cut_lines(axes: Axes, seg_len: int, time: int, **style: Any) -> None:
@@ -34,7 +36,12 @@ def hide_frame(axes: Axes) -> None:
 
 
 def seed_band(
-    axes: Axes, x: Sequence[int], summaries: Sequence[Data], *line: str, alpha: float = 0.2, **style: Any
+    axes: Axes,
+    x: Sequence[float | int],
+    summaries: Sequence[Data],
+    *line: str,
+    alpha: float = 0.2,
+    **style: Any,
 ) -> None:
     """Draw means as a line, and around it the range of the seeds."""
     (drawn,) = axes.plot(x, [one["mean"] for one in summaries], *line, **style)
@@ -42,10 +49,25 @@ def seed_band(
     axes.fill_between(x, low, high, color=drawn.get_color(), alpha=alpha, lw=0, label=SEEDS)
 
 
-def seeds_and_mean(axes: Axes, place: float, summary: Data, colour: str, *, marker: str = "o") -> None:
-    """Draw a row: a small mark for each seed, and a bar at their mean."""
-    axes.plot(summary["seeds"], [place] * len(summary["seeds"]), marker, color=colour, **SEED)
-    axes.plot(summary["mean"], place, "|", color=colour, **MEAN)
+def seeds_and_mean(
+    axes: Axes,
+    place: float,
+    summary: Data,
+    colour: str,
+    *,
+    marker: str = "o",
+    memory: bool = True,
+    upright: bool = False,
+) -> None:
+    """Draw a row, or upright a column: a small mark for each seed, and a bar at their mean.
+
+    Without ``memory`` the marks are hollow.
+    """
+    look = SEED if memory else SEED | HOLLOW
+    seeds = summary["seeds"], [place] * len(summary["seeds"])
+    mean = [summary["mean"]], [place]
+    axes.plot(*(seeds[::-1] if upright else seeds), marker, color=colour, **look)
+    axes.plot(*(mean[::-1] if upright else mean), "_" if upright else "|", color=colour, **MEAN)
 
 
 def write_numbers(

@@ -39,6 +39,8 @@ STYLE: dict[Any, Any] = {
     "svg.hashsalt": "minitxl",
 }
 BITS = "bits per character"
+LOWER, HIGHER = "(lower is better)", "(higher is better)"
+"""Where the good end of an axis is: the last line of its label."""
 SEEDS = "_seeds"
 """Label of an area between the smallest and the largest value of the seeds; a legend names it once."""
 DPI, SHARP = 110, 2

@@ -35,9 +35,14 @@ class System:
         """Colour of a text about the system."""
         return ink(self.colour)
 
+    @property
+    def memory(self) -> bool:
+        """True if the system reads with memory, as it was trained; an LSTM's own state is one."""
+        return not self.name.endswith("no memory")
+
     def look(self, *, marker: bool = True) -> dict[str, Any]:
-        """Return colour, line and marker as matplotlib names them."""
-        marks = {"marker": self.marker} if marker else {}
+        """Return colour, line and marker as matplotlib names them; a hollow marker is without memory."""
+        marks = {"marker": self.marker, "mfc": self.colour if self.memory else "white"} if marker else {}
         return {"color": self.colour, "ls": self.line, **marks}
 
     def shades(self, count: int) -> list[str]:
@@ -73,7 +78,7 @@ SYSTEMS: Mapping[str, System] = {
             System(f"{XL}, no memory", XL, GREEN, "^", "-."),
             System(XL, XL, ORANGE, "o", "-"),
         ),
-        "rotary": _kind("rotary", ("#4A0799", "<", ":"), ("#870FFF", "v", "-")),
+        "rotary": _kind("rotary", ("#4A0799", "<", ":"), ("#870FFF", "v", (0, (6, 2, 1, 2, 1, 2)))),
         "alibi": _kind("ALiBi", ("#8F2470", "1", ":"), ("#590D40", "X", "-.")),
         "t5": _kind("T5", ("#7A7C10", ">", ":"), ("#4A4B00", ">", "--")),
     }.items()
@@ -83,13 +88,13 @@ SYSTEMS: Mapping[str, System] = {
 
 PEERS: Mapping[str, System] = {
     "minitxl": System("minitxl", XL, ORANGE, "o"),
-    "minitxl-explicit": System("minitxl, explicit", XL, ORANGE, "o"),
+    "minitxl-explicit": System("minitxl, explicit", XL, ORANGE, "s"),
     "minitxl-rotary": System("minitxl, rotary", "rotary", SYSTEMS["rotary_memory"].colour, "v"),
     "vanilla": SYSTEMS["absolute"],
     "transformers": System("Hugging Face port", XL, "#000000", "D"),
     "labml-nn": System("labml-nn", XL, "#505050", "P"),
     "x-transformers": System("x-transformers", "rotary", "#767676", "X"),
-    "x-transformers-cache": System("x-transformers, cache", "rotary", "#767676", "X"),
+    "x-transformers-cache": System("x-transformers, cache", "rotary", "#767676", "*"),
 }
 """The systems of the benchmark by their keys there: models of this package, and other libraries in greys."""
 

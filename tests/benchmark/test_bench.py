@@ -456,12 +456,12 @@ def test_the_picture_says_its_numbers_in_words():
     said = draw(result()).alt
     assert said.startswith(
         "minitxl trains 2.50 times as fast as the Hugging Face port. "
-        "training, 4 layers of 256, speed, Hugging Face port = 1: "
+        "training, 4 layers of 256, speed, Hugging Face port = 1 (higher is better): "
         "minitxl 2.50 (quartiles 2.25 and 2.75), Hugging Face port 1.00 (quartiles 1.00 and 1.00)."
     )
     assert bench_memory(result()).alt == (
         "A training step of minitxl holds 50 % of the memory of the Hugging Face port. peak memory, "
-        "4 layers of 256, MB, less is better: minitxl 1,234 (quartiles 1,200 and 1,300), "
+        "4 layers of 256, MB (lower is better): minitxl 1,234 (quartiles 1,200 and 1,300), "
         "Hugging Face port 2,468 (quartiles 2,400 and 2,600)."
     )
     assert bench_generation(result()).alt.startswith(

@@ -338,8 +338,10 @@ def test_the_widget_draws_the_packages_rows_and_the_stored_losses():
 
 def test_the_figures_show_the_stored_numbers():
     trained, longer = pictures.shaw_clipping(STORED).figure.axes
-    for shown, line, row in zip(trained.lines, longer.lines, STORED["by_clip"], strict=False):
+    seeds, means = trained.lines[::2], trained.lines[1::2]
+    for shown, bar, line, row in zip(seeds, means, longer.lines, STORED["by_clip"], strict=False):
         assert list(shown.get_ydata()) == row["trained"]["bits"]["seeds"]
+        assert list(bar.get_ydata()) == [row["trained"]["bits"]["mean"]]
         added = row["longest"]["bits"]["mean"] - row["trained"]["bits"]["mean"]
         assert line.get_ydata()[-1] == pytest.approx(added)
 

@@ -71,16 +71,19 @@ def test_the_figure_shows_every_seed_and_labels_every_line():
     assert [list(line.get_xdata()) for line in shown[::2]] == [gain["seeds"] for gain in saved]
     assert [list(line.get_xdata()) for line in shown[1::2]] == [[gain["mean"]] for gain in saved]
     assert zero.get_xdata() == [0, 0]
-    for line, kind in zip(read.lines, STORED["gains"], strict=True):
+    kinds = len(STORED["gains"])
+    curves, without_memory = read.lines[:kinds], read.lines[kinds:]
+    for line, hollow, kind in zip(curves, without_memory, STORED["gains"], strict=True):
         rows = STORED["systems"][f"{kind}_memory"]["by_memory"]
         assert list(line.get_ydata()) == [row["bits"]["mean"] for row in rows]
+        assert hollow.get_markerfacecolor() == "white"
+        assert hollow.get_xydata().tolist() == [[0, line.get_ydata()[0]]]
     assert {text.get_text() for text in read.texts} == {
         SYSTEMS[f"{kind}_memory"].name for kind in STORED["gains"]
     }
     heights = sorted(text.get_position()[1] for text in read.texts)
     assert min(after - before for before, after in pairwise(heights)) > 0.05
-    lines = {(line.get_linestyle(), line.get_marker()) for line in read.lines}
-    assert len(lines) == len(STORED["gains"])
+    assert len({(line.get_linestyle(), line.get_marker()) for line in curves}) == kinds
 
 
 def test_more_first_tokens_than_the_memory_holds_are_refused():

@@ -33,4 +33,4 @@ def test_the_figure_draws_the_means_by_offset_and_every_seed():
         [one["mean"] for one in system["bits_by_offset"]] for system in STORED.data["systems"].values()
     ]
     seeds = [STORED.data["gains"][name]["seeds"] for name in ("relative_positions", "memory")]
-    assert [list(line.get_ydata()) for line in whole.lines[1:]] == seeds
+    assert [list(line.get_xdata()) for line in whole.lines if line.get_marker() == "o"] == seeds

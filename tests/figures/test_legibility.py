@@ -3,8 +3,10 @@
 The two layouts are drawn, and matplotlib's own boxes of the texts that it drew are compared.
 """
 
+import re
 from dataclasses import dataclass
 from itertools import combinations, pairwise
+from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
@@ -17,7 +19,7 @@ from matplotlib.transforms import Bbox
 from support.drawn import DRAWN, FIGURES
 
 from minitxl.experiments.shared import results
-from minitxl.figures import Picture
+from minitxl.figures import Picture, picture
 from minitxl.figures.picture import PHONE, STYLE, drawing, for_phones, panels
 
 SCREEN, SLIDE = 390 - 2 * 16, (1280, 720)
@@ -146,6 +148,16 @@ def test_a_figure_can_be_read(name, layout):
     assert struck(drawn) == []
     if layout == "phone":
         assert drawn.figure.get_figwidth() <= PHONE
+
+
+FOLDER = Path(picture.__file__).parent
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.rglob("*.py")), ids=lambda path: path.stem)
+def test_no_letter_has_less_than_7_points(path):
+    """In the book a picture of a notebook keeps so much of its size that these have 7 pixels on a phone."""
+    sizes = re.findall(r"(?:fontsize|labelsize)=([\d.]+)", path.read_text("utf-8"))
+    assert all(float(size) >= 7 for size in sizes)
 
 
 def test_both_layouts_say_the_same():

@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 import pytest
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.patches import ConnectionPatch
 from matplotlib.text import Text
 from support.drawn import DRAWN, FIGURES
@@ -16,7 +17,7 @@ from minitxl import figures
 from minitxl.experiments.shared import results
 from minitxl.figures import marks, systems
 from minitxl.figures.cost import evaluation_cost
-from minitxl.figures.picture import ORANGE, PURPLE
+from minitxl.figures.picture import BITS, HIGHER, LOWER, ORANGE, PURPLE
 from minitxl.figures.positions import counting, depth
 from minitxl.figures.recurrence import mechanism, reach
 from minitxl.figures.recurrence.context_length import more_by_offset
@@ -108,6 +109,25 @@ def test_the_four_ways_to_read_the_rotary_model_have_its_colour_and_looks_of_the
     lines = [line for line in axes.lines if line.get_linestyle() != "None"]
     assert {to_hex(line.get_color()) for line in lines} == {systems.SYSTEMS["rotary_memory"].colour.lower()}
     assert len({(line.get_linestyle(), line.get_marker()) for line in lines}) == len(lines) == 4
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_a_hollow_mark_was_measured_without_memory(name):
+    """Lines that name a system without memory, and no others; graphs of states have marks of their own."""
+    for axes in figure_of(name).axes if name != "dependency" else []:
+        for line in axes.lines:
+            system = systems.named(str(line.get_label()))
+            if system is not None and line.get_marker() in Line2D.filled_markers:
+                read_with_memory = system.memory or name == "ptb"
+                assert (line.get_markerfacecolor() == "white") != read_with_memory, line.get_label()
+
+
+def test_each_axis_of_bits_says_where_its_good_end_is():
+    for name in DRAWN:
+        for axes in figure_of(name).axes:
+            for label in (axes.get_xlabel(), axes.get_ylabel()):
+                said = label.endswith((LOWER, HIGHER)) or "lost" in label
+                assert said or BITS not in label, (name, label)
 
 
 def test_a_line_that_covers_another_leaves_it_seen_on_both_sides():
@@ -271,8 +291,8 @@ def test_the_ablation_draws_each_system_as_trained_and_what_memory_changes():
     for axes, loss in zip(figure.axes, ablation.LOSSES, strict=True):
         systems = [row for row in data["systems"] if row["loss"] == loss]
         means = {row["label"]: mean(ablation.as_trained(row)) for row in systems}
-        marks_ = {line.get_xdata()[0] for line in axes.lines if line.get_marker() == "o"}
-        assert marks_ == set(means.values())
+        bars = {line.get_xdata()[0] for line in axes.lines if line.get_marker() == "|"}
+        assert bars == set(means.values())
         changes = [
             means[label] - means[label.replace(", memory", ", no memory")]
             for label in means
@@ -283,7 +303,7 @@ def test_the_ablation_draws_each_system_as_trained_and_what_memory_changes():
             text for text in texts if text[:1] in "+−" and text
         ]
         assert ("not trained with half loss" in texts) == (loss == "half")
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["memory", "no memory"]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["with memory", "no memory"]
 
 
 def test_the_title_of_the_ablation_holds_in_every_seed():

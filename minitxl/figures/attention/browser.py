@@ -63,7 +63,7 @@ def wide_heads(text: Data, wide: Sequence[Sequence[int]]) -> Picture:
                 f"layer {layer + 1}\nhead {head + 1}", rotation=0, ha="right", va="center", labelpad=12
             )
             queries = shown[memory : memory + len(rows)]
-            axes.set_yticks(range(len(rows)), queries, family="monospace", fontsize=6.5)
+            axes.set_yticks(range(len(rows)), queries, family="monospace", fontsize=7)
             axes.tick_params(length=0)
             alt.append(
                 f"layer {layer + 1} head {head + 1} gives {rows[:, :memory].sum(1).mean():.2f} of a query's "
@@ -92,11 +92,10 @@ def weight_and_cost(ages: Sequence[tuple[int, int]], seeds: Sequence[Data]) -> P
             at = [middle + shift for middle in middles]
             label = f"model {number + 1}" if len(seeds) > 1 else None
             percent = [100 * weight for weight in seed["weight"]]
-            looked.plot(at, percent, mark, color=BLUE, ms=5, mfc=[BLUE, "white"][number % 2], label=label)
+            looked.plot(at, percent, mark, color=BLUE, ms=5, label=label)
             for x, (mean, low, high) in zip(at, seed["cost"], strict=True):
                 cost.plot([x, x], [1000 * low, 1000 * high], "-", color=ORANGE, lw=1.2)
-                face = [ORANGE, "white"][number % 2]
-                cost.plot(x, 1000 * mean, mark, color=ORANGE, ms=5, mfc=face)
+                cost.plot(x, 1000 * mean, mark, color=ORANGE, ms=5)
         looked.set(title="Weight of a state", ylabel="per cent of all attention", ylim=(0, None))
         if len(seeds) > 1:
             looked.legend()

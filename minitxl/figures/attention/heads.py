@@ -170,11 +170,11 @@ def scaling(data: Data) -> Picture:
 
 def by_width(data: Data) -> Picture:
     """Draw how far heads of each ``width`` are from the weights they were to learn: ``distance[head]``."""
-    widths, looks = data["width"], [(PURPLE, "^-"), (BLUE, "s--"), (ORANGE, "o-.")]
+    widths, looks = data["width"], [(PURPLE, "^-", 11), (BLUE, "s--", 7), (ORANGE, "o-.", 4)]
     with drawing(7, 3) as figure:
         axes = figure.subplots()
-        for (head, distances), (colour, line) in zip(data["distance"].items(), looks, strict=True):
-            axes.plot(widths, distances, line, color=colour, label=head, ms=7, markerfacecolor="none")
+        for (head, distances), (colour, line, size) in zip(data["distance"].items(), looks, strict=True):
+            axes.plot(widths, distances, line, color=colour, label=head, ms=size)
         axes.set_xscale("log", base=2)
         axes.set(xlabel="width of the head, d_head", xticks=widths, xticklabels=widths, ylim=(-0.05, None))
         axes.set(title="What a narrow head can learn", ylabel="distance in nats")

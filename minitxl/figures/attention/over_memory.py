@@ -71,16 +71,19 @@ def widest_heads(data: Data) -> Picture:
     """Draw the paper's figure 6: the widest heads on one text, a row a query."""
     weights, memory = np.array(data["text"]["weights"]), data["text"]["memory"]
     shares = weights[..., :memory].sum(-1).mean(1) * 100
-    with drawing(10, 5.2) as figure:
+    with drawing(10, 5.6) as figure:
         rows = figure.subplots(len(data["wide"]), 1, sharex=True)
         for axes, (layer, head), matrix, share in zip(rows, data["wide"], weights, shares, strict=True):
             name = f"layer {layer + 1}, head {head + 1}:\n{share:.0f} % to memory"
             drawn = _over_text(axes, matrix, data["text"], name, norm=PowerNorm(0.5, vmin=0, vmax=1))
-        words = f"The heads that look farthest back give {min(shares):.0f} to {max(shares):.0f} %"
-        headline(figure, fitted(f"{words} of their weight to memory"))
+        share_to_memory = f"{min(shares):.0f} to {max(shares):.0f}\N{NO-BREAK SPACE}%"
+        headline(
+            figure, f"The heads that look farthest back give {share_to_memory} of their weight to memory"
+        )
+        above = 1.2 if is_narrow() else 1.03
         for words, side, shift in (("keys in memory", "right", -4), ("keys of the segment", "left", 4)):
             rows[0].annotate(
-                words, (memory - 0.5, 1.03), (shift, 0), xycoords=("data", "axes fraction"),
+                words, (memory - 0.5, above), (shift, 0), xycoords=("data", "axes fraction"),
                 textcoords="offset points", ha=side, va="bottom", fontsize=9,
             )  # fmt: skip
         rows[-1].set_xlabel(
@@ -102,7 +105,7 @@ def terms_on_text(data: Data) -> Picture:
             drawn = _over_text(axes, _causal(matrix), data["text"], TERMS[name].replace(" ", "\n", 1))
             figure.colorbar(drawn, ax=axes, pad=0.01, fraction=0.02, ticks=MaxNLocator(3), label="score")
         words = "Term (d) alone favours the near" if _favours_the_near(data["text"]) else "Terms of one head"
-        rows[0].set_title(fitted(f"{words}: scores of one head before the softmax"))
+        headline(figure, f"{words}: scores of one head before the softmax")
         rows[-1].set_xlabel(
             fitted(
                 f"{_shown_of(matrix.shape[1])}each row is a query, the last below\n"
@@ -146,11 +149,16 @@ def _changes(axes: Axes, data: Data) -> None:
 
 
 def _over_text(axes: Axes, matrix: NDArray[np.float64], text: Data, name: str, **scale: Any) -> AxesImage:
+    """Draw a row for each query, with the name at its left, or above it where a phone has no room there."""
     drawn = axes.imshow(matrix, cmap="cividis", aspect="auto", interpolation="nearest", **scale)
     axes.set_xlim(matrix.shape[1] - _shown_keys() - 0.5, matrix.shape[1] - 0.5)
     axes.axvline(text["memory"] - 0.5, color="white", lw=2.5)
     axes.set_yticks([])
-    axes.set_ylabel(name, rotation=0, ha="right", va="center", fontsize=9)
+    axes.tick_params(length=0)
+    if is_narrow():
+        axes.set_title(name.replace("\n", " "), fontsize=9, fontweight="normal")
+    else:
+        axes.set_ylabel(name, rotation=0, ha="right", va="center", fontsize=9)
     return drawn
 
 
@@ -179,7 +187,6 @@ def _name_characters(axes: Axes, text: Data) -> None:
     axes.set_xticks(
         range(first, len(shown)), shown[first:], family="monospace", fontsize=8 if is_narrow() else 10
     )
-    axes.tick_params(length=0)
 
 
 def _causal(matrix: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -4,8 +4,10 @@ from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 
-from minitxl.figures.marks import ticks_at, with_commas
+from minitxl.figures.marks import HOLLOW, ticks_at, with_commas
 from minitxl.figures.picture import (
+    HIGHER,
+    LOWER,
     Data,
     Picture,
     drawing,
@@ -16,8 +18,6 @@ from minitxl.figures.picture import (
 )
 from minitxl.figures.systems import PEERS
 
-HOLLOW = {"minitxl-explicit", "x-transformers-cache"}
-"""Systems that differ from another one in how they compute."""
 SIZES = {
     "S": "4 layers of 256",
     "M3": "3 layers of 512",
@@ -88,7 +88,7 @@ def _one_scale_a_work(shown: Sequence[Axes], rows: Sequence[Data]) -> None:
             axes.set_xlim(0, high)
             if work == "generation":
                 axes.set_xscale("log", base=2)
-                axes.set_xlabel(f"{axes.get_xlabel()}\n(log scale)")
+                axes.set_xlabel(axes.get_xlabel().replace("\n", ", log scale\n"))
                 axes.set_xlim(0.7, 2 * high)
                 ticks_at(axes, [speed for speed in (1, 4, 16, 64) if speed < 2 * high])
 
@@ -127,15 +127,15 @@ def _race(axes: Axes, row: Data, reference: str) -> str:
     """Draw an item, one system below the other, and return it in words."""
     shape = SIZES.get(row["size"], f"size {row['size']}")
     title, timed, alt = f"{row['work']}, {shape}", row["work"] != "peak memory", list[str]()
-    what = f"speed, {_name(reference)} = 1" if timed else "MB, less is better"
+    what = f"speed, {_name(reference)} = 1 {HIGHER}" if timed else f"MB {LOWER}"
     for place, (name, system) in enumerate(row["systems"].items()):
         measured = system["speed" if timed else "megabytes"]
         value, (low, high) = measured["median"], measured["quartiles"]
         number, first, last = (f"{one:.2f}" if timed else f"{one:,.0f}" for one in (value, low, high))
         colour, marker = (PEERS[name].colour, PEERS[name].marker) if name in PEERS else ("black", "o")
-        fill = "white" if name in HOLLOW else colour
         axes.plot([low, high], [place, place], "-", color=colour)
-        axes.plot(value, place, marker, color=colour, markerfacecolor=fill, ms=7)
+        hollow = {} if name not in PEERS or PEERS[name].memory else HOLLOW
+        axes.plot(value, place, marker, color=colour, ms=7, **hollow)
         label = axes.annotate(
             number, (high, place), (8, 0), textcoords="offset points", va="center", fontsize=9
         )
@@ -145,7 +145,8 @@ def _race(axes: Axes, row: Data, reference: str) -> str:
         axes.axvline(1, color="black", lw=1, ls=":", zorder=0)
     names = [_name(name) for name in row["systems"]]
     axes.set_yticks(range(len(names)), names, fontsize=9)
-    axes.set(title=title if is_narrow() else title.replace(", ", ",\n"), xlabel=what.replace(", ", ",\n"))
+    axes.set(title=title if is_narrow() else title.replace(", ", ",\n"))
+    axes.set_xlabel(what.replace(" (", "\n("))
     axes.margins(x=0.3, y=0.12)
     axes.set_xlim(left=0)
     if not timed:

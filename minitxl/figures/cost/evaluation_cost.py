@@ -6,7 +6,7 @@ from typing import Any
 from matplotlib.axes import Axes
 
 from minitxl.figures.marks import ticks_at
-from minitxl.figures.picture import Data, Picture, drawing, panels
+from minitxl.figures.picture import LOWER, Data, Picture, drawing, fitted, panels
 from minitxl.figures.systems import SYSTEMS
 
 SHOWN = (128, 512, 1800, 3800)
@@ -14,7 +14,7 @@ SHOWN = (128, 512, 1800, 3800)
 GREY = "#707070"
 WAYS = {
     "sliding": (f"{SYSTEMS['absolute'].name}: sliding window", "s--", SYSTEMS["absolute"].colour),
-    "cached": (f"{SYSTEMS['xl_memory'].name}: cached", "o-", SYSTEMS["xl_memory"].colour),
+    "cached": (f"{SYSTEMS['xl_memory'].name}: cached evaluation", "o-", SYSTEMS["xl_memory"].colour),
 }
 
 
@@ -23,7 +23,7 @@ def evaluation_cost(data: Data) -> Picture:
     rows = data["lengths"]
     lengths = [row["attention_len"] for row in rows]
     published = [row for row in rows if row["paper"]]
-    with drawing(8.5, 3.6) as figure:
+    with drawing(10, 3.8) as figure:
         longer, cost = panels(figure, 2)
         longer.plot(
             lengths, [row["counted"]["computed"] for row in rows], "--", color=GREY, label="operations"
@@ -38,16 +38,19 @@ def evaluation_cost(data: Data) -> Picture:
         )
         draw_medians(longer, lengths, [row["ratio"] for row in rows], ("time, measured", "o-", "black"))
         for side, way in WAYS.items():
-            draw_medians(cost, lengths, [_milliseconds(row, side) for row in rows], way)
+            spreads = [_milliseconds(row, side) for row in rows]
+            draw_medians(cost, lengths, spreads, way, memory=side == "cached")
         longer.set(
             title="A sliding window costs many times as much",
-            ylabel="sliding ÷ cached, times",
+            ylabel="sliding window ÷\ncached evaluation, times",
         )
         sliding, cached = (_milliseconds(rows[-1], side)["median"] for side in WAYS)
         cost.set(
-            title=f"Attention length {lengths[-1]:,}: a token takes\n"
-            f"{cached:,.1f} ms cached, {sliding:,.0f} ms by sliding window",
-            ylabel="milliseconds to score a token",
+            title=fitted(
+                f"Attention length {lengths[-1]:,}: a token takes {cached:,.1f} ms\n"
+                f"by cached evaluation, {sliding:,.0f} ms by sliding window"
+            ),
+            ylabel=f"milliseconds to score a token\n{LOWER}",
         )
         for axes in (longer, cost):
             axes.set(xscale="log", yscale="log", xlabel="attention length, tokens")
@@ -64,13 +67,19 @@ def _milliseconds(row: Data, side: str) -> Data:
 
 
 def draw_medians(
-    axes: Axes, x: Sequence[int], spreads: Sequence[Data], way: tuple[str, str, str], **style: Any
+    axes: Axes,
+    x: Sequence[int],
+    spreads: Sequence[Data],
+    way: tuple[str, str, str],
+    *,
+    memory: bool = True,
+    **style: Any,
 ) -> None:
-    """Draw a line through medians, with a bar from quartile to quartile."""
+    """Draw a line through medians, with a bar from quartile to quartile; hollow marks without memory."""
     label, line, colour = way
     middles = [one["median"] for one in spreads]
     bars = [[abs(one["median"] - one["quartiles"][end]) for one in spreads] for end in (0, 1)]
-    style = {"capsize": 3, "elinewidth": 1, **style}
+    style = {"capsize": 3, "elinewidth": 1, "mfc": colour if memory else "white", **style}
     axes.errorbar(x, middles, bars, fmt=line, color=colour, label=label, **style)
 
 
@@ -89,8 +98,9 @@ def _in_words(data: Data) -> str:
     rate = {side: count / 1e9 for side, count in row["operations_per_second"].items()}
     share = ratio["median"] / row["counted"]["computed"]
     return (
-        f"How much more a sliding window takes to score one token than a cached memory, by attention length: "
-        f"{'; '.join(alt)}. At {row['attention_len']:,} the time's ratio is {share:.0%} of the operations': "
+        "How much more a sliding window takes to score one token than cached evaluation, by attention "
+        f"length: {'; '.join(alt)}. At {row['attention_len']:,} the time's ratio is {share:.0%} of the "
+        "operations': "
         f"a window is computed at {rate['sliding']:,.0f} billion operations a second, "
         f"a segment with its memory at {rate['cached']:,.0f}. Equal attention is not equal answer: "
         f"a window would need {row['exact_window']:,} tokens to give Transformer-XL's where each query sees "

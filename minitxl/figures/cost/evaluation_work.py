@@ -4,7 +4,7 @@ from matplotlib.axes import Axes
 
 from minitxl.figures.cost.evaluation_cost import GREY, WAYS, draw_medians
 from minitxl.figures.marks import ticks_at
-from minitxl.figures.picture import BITS, Data, Picture, drawing
+from minitxl.figures.picture import BITS, LOWER, Data, Picture, drawing
 from minitxl.figures.systems import SYSTEMS
 
 XL = SYSTEMS["xl_memory"]
@@ -23,7 +23,8 @@ def cost_per_token(data: Data) -> Picture:
         for side, (label, line, colour) in WAYS.items():
             measured = [row["microseconds_per_token"][side] for row in rows]
             cost.plot(predicted["attention_len"], predicted[side], line[1:], color=colour, lw=1.2)
-            draw_medians(cost, lengths, measured, (label, line[0], colour), ms=6, elinewidth=None)
+            way = label, line[0], colour
+            draw_medians(cost, lengths, measured, way, memory=side == "cached", ms=6, elinewidth=None)
         cost.plot([], [], "-", color="#606060", lw=1.2, label="lines: operations ÷ one speed")
         longest = predicted["attention_len"]
         ratio.fill_between(longest, [a / 3 for a in longest], longest, color="#E8E8E8", label="A/3 … A")
@@ -37,8 +38,8 @@ def cost_per_token(data: Data) -> Picture:
             ms=7,
             label="the paper's Table 9",
         )
-        cost.set(title="Cost of scoring one token", ylabel="microseconds")
-        ratio.set(title="Sliding over cached", ylabel="times")
+        cost.set(title="Cost of scoring one token", ylabel=f"microseconds\n{LOWER}")
+        ratio.set(title="Sliding window ÷ cached evaluation", ylabel="times")
         for axes in (cost, ratio):
             _by_attention(axes, lengths)
             axes.legend()
@@ -49,7 +50,10 @@ def cost_per_token(data: Data) -> Picture:
         + (f", in the paper {row['paper']:,}" if row["paper"] else "")
         for row in rows
     )
-    return Picture(figure, f"Time to score one token, sliding and cached, by attention length: {alt}.")
+    return Picture(
+        figure,
+        f"Time to score one token, by a sliding window and by cached evaluation, by attention length: {alt}.",
+    )
 
 
 def _by_attention(axes: Axes, lengths: list[int]) -> None:
@@ -77,7 +81,10 @@ def shape(data: Data) -> Picture:
             axes.annotate(f"ratio = {words}", (place, level), (0, 4), textcoords="offset points", ha=side)
         axes.set(xscale="log", xlabel="attention length A, tokens", ylabel="ratio / A", ylim=(0.2, 1.12))
         axes.legend()
-    return Picture(figure, f"Sliding over cached operations, divided by A: {'; '.join(alt)}.")
+    return Picture(
+        figure,
+        f"Operations of a sliding window ÷ those of cached evaluation, divided by A: {'; '.join(alt)}.",
+    )
 
 
 def calculator(data: Data) -> Picture:
@@ -90,7 +97,7 @@ def calculator(data: Data) -> Picture:
                 place, totals[side], color=colour, height=0.5, hatch="//" if side == "sliding" else None
             )
             bars.annotate(f" {_count(totals[side])}", (totals[side], place), va="center")
-        bars.set_yticks(range(len(WAYS)), ["sliding\nwindow", "cached"])
+        bars.set_yticks(range(len(WAYS)), ["sliding\nwindow", "cached\nevaluation"])
         bars.set(xscale="log", xlim=(1e5, 1e15), xlabel="operations for one token, log scale", title="Work")
         bars.invert_yaxis()
         lengths, values = curve["attention_len"], curve["ratio"]
@@ -98,13 +105,13 @@ def calculator(data: Data) -> Picture:
         ratio.plot(lengths, values, "--", color=GREY)
         ratio.plot(data["attention_len"], data["ratio"], "o", ms=9, color="black")
         ratio.set(xscale="log", yscale="log", xlabel="attention length A, tokens", ylabel="times")
-        ratio.set(title=f"Sliding over cached: {data['ratio']:,.0f} times")
+        ratio.set(title=f"Sliding window ÷ cached evaluation: {data['ratio']:,.0f} times")
         ratio.legend()
     return Picture(
         figure,
         f"{data['n_layer']} layers of width {data['d_model']}, attention length {data['attention_len']:,}, "
         f"segments of {data['seg_len']}: {_count(totals['sliding'])} operations for a token by a window, "
-        f"{_count(totals['cached'])} cached, {data['ratio']:,.0f} times.",
+        f"{_count(totals['cached'])} by cached evaluation, {data['ratio']:,.0f} times.",
     )
 
 
@@ -191,7 +198,7 @@ def readings(data: Data) -> Picture:
         keys.set_yticks(range(len(names)), names)
         keys.set(title="What a prediction sees", xlabel="keys that its query sees (memory is full)")
         keys.set_xlim(-0.05 * most, 1.4 * most)
-        score.set(title="The score", xlabel=BITS)
+        score.set(title="The score", xlabel=f"{BITS}\n{LOWER}")
         score.margins(x=0.25)
         for axes in (keys, score):
             axes.grid(axis="y", color="#E8E8E8")

@@ -5,10 +5,11 @@ from matplotlib.ticker import LogLocator, NullLocator
 from minitxl.figures.cost.evaluation_cost import draw_medians
 from minitxl.figures.marks import label_ends, ticks_at, with_commas
 from minitxl.figures.picture import (
+    LOWER,
     Data,
     Picture,
     drawing,
-    is_narrow,
+    fitted,
     legend_outside,
     panels,
 )
@@ -16,10 +17,12 @@ from minitxl.figures.systems import SYSTEMS
 
 XL = SYSTEMS["xl_memory"]
 WAYS = {
-    "anew": ("the whole text read anew", "s--", "#606060"),
+    "anew": ("all read anew", "s--", "#606060"),
     "states": ("write: hidden states kept", "o-", XL.colour),
-    "cache": ("write_cached: keys, values, distances kept", "^-", XL.shades(2)[1]),
+    "cache": ("write_cached: KV cache, with distances", "^-", XL.shades(2)[1]),
 }
+FILLS = {"anew": "white", "states": XL.colour, "cache": XL.shades(2)[1]}
+"""Of the marks: what is read without memory is hollow."""
 MOST = 24
 """Tokens shown of the distribution."""
 
@@ -29,21 +32,20 @@ def generation_cost(data: Data) -> Picture:
     blocks, anew = data["kept"], data["anew"]
     with drawing(6, 3.6) as figure:
         axes = figure.subplots()
-        ways = (("all read anew", "s--", "#606060"), ("keys and values kept", "o-", XL.colour))
+        ways = (("all read anew", "s--", "#606060"), ("KV cache", "o-", XL.colour))
         for rows, way in zip((anew, blocks), ways, strict=True):
-            draw_medians(axes, [row["length"] for row in rows], [row["milliseconds"] for row in rows], way)
+            lengths, spreads = ([row[key] for row in rows] for key in ("length", "milliseconds"))
+            draw_medians(axes, lengths, spreads, way, memory=rows is blocks)
         axes.axvline(data["mem_len"], color="black", lw=1, ls=":", zorder=0, label="memory is full")
         level = max(block["milliseconds"]["median"] for block in blocks) < 2 * min(
             block["milliseconds"]["median"] for block in blocks
         )
         axes.set(
-            title="With a cache, the next token costs the same however long the text"
-            if level and not is_narrow()
-            else "With a cache, cost does not grow"
+            title=fitted("With a KV cache, the next token\ncosts the same however long the text")
             if level
             else "Time of the next token",
             xlabel="length of the text, tokens",
-            ylabel="milliseconds for the next token",
+            ylabel=f"milliseconds for the next token\n{LOWER}",
             yscale="log",
         )
         with_commas(axes.xaxis)
@@ -54,8 +56,8 @@ def generation_cost(data: Data) -> Picture:
     read = "; ".join(f"{row['milliseconds']['median']:,.0f} at {row['length']:,}" for row in anew)
     return Picture(
         figure,
-        f"Time of the next token by the length of the text. With keys and values of the last "
-        f"{data['mem_len']:,} tokens kept: {first['milliseconds']['median']:.1f} milliseconds up to token "
+        f"Time of the next token by the length of the text. With a KV cache of the last "
+        f"{data['mem_len']:,} tokens: {first['milliseconds']['median']:.1f} milliseconds up to token "
         f"{first['length']:,}, {last['milliseconds']['median']:.1f} up to {last['length']:,}; from the first "
         f"block with a full memory (dotted line) to the last the factor is {ratio['median']:.2f} (quartiles "
         f"{low:.2f} and {high:.2f}), and the cache holds {last['bytes'] / 1e6:,.0f} MB at the end. "
@@ -77,13 +79,13 @@ def throughput(data: Data) -> Picture:
             least, most = ([1e3 * end(runs) for runs in data[name]] for end in (min, max))
             above = [high - low for low, high in zip(least, most, strict=True)]
             bars = [[0.0] * len(lengths), above]
-            style = {"capsize": 3, "elinewidth": 1, "ms": 5}
+            style = {"capsize": 3, "elinewidth": 1, "ms": 5, "mfc": FILLS[name]}
             cost.errorbar(lengths, least, bars, fmt=line, color=colour, label=label, **style)
-        for (name, numbers), label in zip(read.items(), ("read anew", "with memory"), strict=True):
+        for (name, numbers), label in zip(read.items(), ("all read anew", "with memory"), strict=True):
             _, line, colour = WAYS[name]
-            total.plot(lengths, numbers, line, color=colour, label=label, ms=5)
+            total.plot(lengths, numbers, line, color=colour, label=label, ms=5, mfc=FILLS[name])
         runs = len(data["states"][0])
-        cost.set(title=f"One more token: best of {runs} runs", ylabel="milliseconds; bar: slowest")
+        cost.set(title=f"One more token: best of {runs} runs", ylabel=f"milliseconds; bar: slowest\n{LOWER}")
         total.set(title="The whole text: tokens read, counted", ylabel="tokens read until there")
         cost.axvline(data["mem_len"], color="0.4", ls=":", label=f"memory is full: {data['mem_len']:,}")
         for axes in (cost, total):

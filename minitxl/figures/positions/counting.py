@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from minitxl.figures.marks import in_per_cent, seed_band
+from minitxl.figures.marks import LINE_AND_BAND, in_per_cent, seed_band
 from minitxl.figures.picture import Data, Picture, drawing, headline
 from minitxl.figures.systems import SYSTEMS, named
 
@@ -52,7 +52,7 @@ def absolute_positions(data: Data) -> Picture:
             **style,
         )
         shown[-1].set(
-            xlabel="segment of the stream\n(line: mean, band: range of the seeds)",
+            xlabel=f"segment of the stream\n({LINE_AND_BAND})",
             ylim=(0, 1.1),
             xlim=(0.5, len(rows) + 0.5),
         )

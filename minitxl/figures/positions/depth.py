@@ -7,8 +7,8 @@ from matplotlib.axes import Axes
 from minitxl.figures.marks import DOTS_AND_BAR, in_per_cent, seeds_and_mean
 from minitxl.figures.picture import Data, Picture, drawing, headline, panels
 
-DEPTHS = {"one_layer": ("1 layer", "#808080", "^"), "two_layers": ("2 layers", "black", "o")}
-"""Name, colour and mark of each depth of the experiment ``deeper_layers``."""
+DEPTHS = {"one_layer": ("1 layer", "#808080"), "two_layers": ("2 layers", "black")}
+"""Name and colour of each depth of the experiment ``deeper_layers``."""
 
 
 def deeper_layers(data: Data) -> Picture:
@@ -38,18 +38,17 @@ def _finding(tasks: Iterable[Data]) -> str:
 def _task(axes: Axes, task: Data) -> str:
     """Draw one task, and say it."""
     distance, seg_len, said = task["distance"], task["seg_len"], []
-    for place, (name, (label, colour, mark)) in enumerate(DEPTHS.items()):
+    for place, (name, (label, colour)) in enumerate(DEPTHS.items()):
         late = task["depths"][name]["late"]
         low, high = min(late["seeds"]), max(late["seeds"])
-        axes.plot([low, high], [place, place], color="#E4E4E4", lw=10, solid_capstyle="butt", zorder=1)
-        seeds_and_mean(axes, place, late, colour, marker=mark)
+        seeds_and_mean(axes, place, late, colour)
         said.append(f"{label} {100 * late['mean']:.0f} % ({100 * low:.0f} to {100 * high:.0f})")
     axes.axvline(task["coin"], color="black", lw=1, ls=(0, (1, 3)))
     axes.annotate(
         f"key picked by a coin: {100 * task['coin']:.0f} %", (task["coin"], -0.62), (-4, 0),
         textcoords="offset points", ha="right", va="center", fontsize=9,
     )  # fmt: skip
-    axes.set_yticks(range(len(DEPTHS)), [label for label, *_ in DEPTHS.values()])
+    axes.set_yticks(range(len(DEPTHS)), [label for label, _ in DEPTHS.values()])
     axes.set(
         title=f"token {distance} back, segments and memory of {seg_len}",
         xlabel=f"right answers where two keys share the position,\n% ({DOTS_AND_BAR})",

@@ -1,11 +1,10 @@
 """Attention of Transformer-XL and rotary positions over a longer memory than in training."""
 
-from minitxl.figures.marks import in_per_cent
+from minitxl.figures.marks import DOTS_AND_BAR, in_per_cent, seeds_and_mean
 from minitxl.figures.picture import Data, Picture, drawing, fitted, legend_outside, panels
 from minitxl.figures.systems import SYSTEMS
 
 LOOKING = {key: SYSTEMS[key] for key in ("xl_memory", "rotary_memory")}
-LINES = {"xl_memory": "-", "rotary_memory": "--"}
 
 
 def far_attention(data: Data) -> Picture:
@@ -16,11 +15,10 @@ def far_attention(data: Data) -> Picture:
         for place, (key, system) in enumerate(LOOKING.items()):
             name, colour, row = system.name, system.colour, data["longer"][key]
             curve, longer = row["by_distance"], row["rows"][1:]
-            weights.plot(range(len(curve)), curve, LINES[key], color=colour, label=name)
+            weights.plot(range(len(curve)), curve, color=colour, ls=system.line, label=name)
             for group, one in enumerate(longer):
                 y = group + 0.3 * place
-                shares.barh(y, one["far"]["mean"], 0.26, color=colour, alpha=0.35)
-                shares.plot(one["far"]["seeds"], [y] * len(one["far"]["seeds"]), "o", color=colour, ms=5)
+                seeds_and_mean(shares, y, one["far"], colour)
             said = ", ".join(f"{100 * one['far']['mean']:.0f} % with {one['mem_len']}" for one in longer)
             words.append(f"{name} {said}")
         for group, one in enumerate(longer):
@@ -57,7 +55,7 @@ def far_attention(data: Data) -> Picture:
         shares.invert_yaxis()
         shares.set(
             title=fitted("Transformer-XL stays nearer") if farther else "Weight farther than in training",
-            xlabel="weight on distances farther than in training, %",
+            xlabel=f"weight on distances farther than in training, %\n({DOTS_AND_BAR})",
             xlim=(0, 1),
         )
         in_per_cent(shares.xaxis)

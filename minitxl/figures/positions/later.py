@@ -1,9 +1,19 @@
 """Positions that came after: what memory brings to each kind, and two repairs."""
 
+from typing import Any
+
 from matplotlib.axes import Axes
 
-from minitxl.figures.marks import DOTS_AND_BAR, End, seeds_and_mean, write_ends
-from minitxl.figures.picture import BITS, Data, Picture, drawing, fitted, panels
+from minitxl.figures.marks import (
+    DOTS_AND_BAR,
+    HOLLOW,
+    LINE_AND_BAND,
+    End,
+    seed_band,
+    seeds_and_mean,
+    write_ends,
+)
+from minitxl.figures.picture import BITS, HIGHER, LOWER, Data, Picture, drawing, fitted, is_narrow, panels
 from minitxl.figures.systems import SYSTEMS
 
 WIDTHS = {"none": 5}
@@ -17,20 +27,20 @@ def later_positions(data: Data) -> Picture:
     helped = [models[kind].positions for kind, gain in gains.items() if min(gain["memory"]["seeds"]) > 0]
     worst = min(gains, key=lambda kind: float(gains[kind]["four_times_the_memory"]["mean"]))
     with drawing(11.4, 4.4) as figure:
-        brings, read = panels(figure, 2, ratios=[0.9, 1], height=3.4)
+        brings, read = panels(figure, 2, ratios=[0.9, 1], height=3.9)
         for place, kind in enumerate(gains):
             colour, saved = models[kind].colour, gains[kind]["memory"]
             seeds_and_mean(brings, place, saved, colour)
         brings.axvline(0, color="black", lw=1, ls=":")
         brings.set_yticks(range(len(gains)), [one.positions for one in models.values()])
-        brings.invert_yaxis()
+        brings.set_ylim(len(gains) - 0.4, -0.6)
         brings.set(
             title=fitted(
                 f"Trained with memory, against without:\nbetter in every seed: {', '.join(helped) or 'none'}"
             ),
             xlabel=fitted(
-                f"worse  ←  with memory  →  better\n{BITS} saved by training and reading with\n"
-                f"{data['mem_len']} characters of memory ({DOTS_AND_BAR})"
+                f"{BITS} saved by training and reading with\n"
+                f"{data['mem_len']} characters of memory ({DOTS_AND_BAR})\n{HIGHER}"
             ),
             ylabel="positions",
         )
@@ -41,15 +51,20 @@ def later_positions(data: Data) -> Picture:
             one = models[kind]
             read.plot(range(len(rows)), means, **one.look(), lw=WIDTHS.get(kind, 2), ms=6)
             ends.append((one.name, one.colour, right := len(rows) - 1, means[-1]))
-        write_ends(read, ends, at=right + 0.2, fontsize=9)
+        for kind in gains:
+            without = systems[f"{kind}_memory"]["by_memory"][0]["bits"]["mean"]
+            read.plot(0, without, models[kind].marker, color=models[kind].colour, ms=6, **HOLLOW)
+        read.margins(y=0.1)
+        write_ends(read, ends, at=right + 0.2, least=0.085 if is_narrow() else 0.06, fontsize=9)
         read.set_xticks(range(len(rows)), [f"{row['mem_len']:,}" for row in rows])
         read.set(
             title=fitted(
                 "One trained model, read with more memory:\n"
                 f"four times as much harms {models[worst].positions} most"
             ),
-            xlabel=f"memory at evaluation, characters\n(every model trained with {data['mem_len']})",
-            ylabel=f"test {BITS}, mean of seeds",
+            xlabel="memory at evaluation, characters\n"
+            f"(every model trained with {data['mem_len']};\nhollow: no memory)",
+            ylabel=f"test {BITS}, mean of seeds\n{LOWER}",
             xlim=(-0.2, right + 1.75),
         )
     lengths = [row["mem_len"] for row in rows]
@@ -67,15 +82,17 @@ def later_positions(data: Data) -> Picture:
 
 
 T5, ROTARY = SYSTEMS["t5_memory"], SYSTEMS["rotary_memory"]
-BIASES = {
+Look = tuple[str, str, tuple[Any, str]]
+"""Name, colour, and line and marker."""
+BIASES: dict[str, Look] = {
     "t5_memory": (f"{T5.name},\nas published", T5.colour, ("--", ">")),
     "xl_memory": (SYSTEMS["xl_memory"].name, SYSTEMS["xl_memory"].colour, ("-", "o")),
     "t5_scaled_memory": (f"{T5.name},\ntable × {{factor:g}}", T5.shades(2)[1], ("-", "D")),
 }
-WAYS = {
+WAYS: dict[str, Look] = {
     way: (f"{ROTARY.name},\n{words}", ROTARY.colour, look)
     for way, words, look in (
-        ("as_trained", "as trained", ("-", "v")),
+        ("as_trained", "as trained", (ROTARY.line, ROTARY.marker)),
         ("interpolated", "interpolated", (":", "s")),
         ("base_raised", "base raised", ("-.", "D")),
         ("clamped", "distances clamped", ("--", "o")),
@@ -104,7 +121,9 @@ def position_repairs(data: Data) -> Picture:
                 said.append(f"{' '.join(ends[-1][0].split())} {', '.join(f'{bits:.2f}' for bits in means)}")
             lengths = [row["mem_len"] for row in series[key] if row["mem_len"]]
             axes.set_xticks(range(len(lengths)), [f"{length:,}" for length in lengths])
-            axes.set(xlabel=f"memory at evaluation, characters; trained with {data['mem_len']}")
+            axes.set_xlabel(
+                f"memory at evaluation, characters; trained with {data['mem_len']}\n({LINE_AND_BAND})"
+            )
             axes.set_xlim(-0.2, len(lengths) - 1 + 0.85)
             labels.append((axes, ends))
         for axes, ends in labels:  # both panels have their scale by now
@@ -117,7 +136,7 @@ def position_repairs(data: Data) -> Picture:
             if ahead
             else "T5 and Transformer-XL"
         )
-        shown[0].set(ylabel=f"test {BITS}, small marks: seeds")
+        shown[0].set(ylabel=f"test {BITS}\n{LOWER}")
         mended = best == {"clamped"}
         shown[1].set(title="Rotary: with clamped distances it reads on" if mended else "Rotary in four ways")
     seeds = len(data["memory_gain"]["t5"]["seeds"])
@@ -126,16 +145,13 @@ def position_repairs(data: Data) -> Picture:
     )
 
 
-def _by_memory(axes: Axes, rows: list[Data], colour: str, look: tuple[str, str]) -> list[float]:
-    """Draw mean and seeds of the rows that have a memory, and return the means."""
+def _by_memory(axes: Axes, rows: list[Data], colour: str, look: tuple[Any, str]) -> list[float]:
+    """Draw mean and range of the seeds of the rows that have a memory, and return the means."""
     line, marker = look
     bits = [row["bits"] for row in rows if row["mem_len"]]
-    axes.plot(
-        range(len(bits)), means := [one["mean"] for one in bits], color=colour, ls=line, marker=marker, ms=6
-    )
-    for seed in zip(*(one["seeds"] for one in bits), strict=True):
-        axes.plot(range(len(bits)), seed, marker, color=colour, ms=3, alpha=0.6)
-    return means
+    style: dict[str, Any] = {"color": colour, "ls": line, "marker": marker, "ms": 6}
+    seed_band(axes, range(len(bits)), bits, **style)
+    return [one["mean"] for one in bits]
 
 
 def _close_up(axes: Axes, systems: Data) -> None:

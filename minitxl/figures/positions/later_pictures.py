@@ -7,7 +7,7 @@ from typing import Any
 from matplotlib.patches import Rectangle
 
 from minitxl.figures.marks import End, hide_frame, write_ends
-from minitxl.figures.picture import BITS, Data, Picture, drawing
+from minitxl.figures.picture import BITS, LOWER, Data, Picture, drawing
 from minitxl.figures.systems import SYSTEMS, named
 
 
@@ -135,22 +135,23 @@ def read_longer(data: Data) -> Picture:
     Models with rotary positions, and those whose name is not in ``systems``, have rotary's colour; a line and
     a marker for each tell them apart.
     """
-    lengths, said = data["lengths"], []
+    lengths, said, rotary = data["lengths"], [], SYSTEMS["rotary_memory"]
     with drawing(7, 3.4) as figure:
         axes, ends = figure.subplots(), list[End]()
-        lines = iter((("v", "-"), ("s", "--")))
+        lines = iter(((rotary.marker, rotary.line), ("s", "--")))
         for name, bits in data["bits"].items():
             system = named(name)
             look: dict[str, Any] = system.look() if system else {}
             if system is None or system.positions == "rotary":
                 marker, line = next(lines)
-                look = {"color": SYSTEMS["rotary_memory"].colour, "marker": marker, "ls": line}
+                look = {"color": rotary.colour, "marker": marker, "ls": line}
             axes.plot(range(len(lengths)), bits, **look, ms=6)
             ends.append((name, look["color"], len(lengths) - 1, bits[-1]))
             said.append(f"{name} {', '.join(f'{one:.2f}' for one in bits)}")
         axes.set_xticks(range(len(lengths)), [f"{length:,}" for length in lengths])
         axes.set(
-            xlabel=f"memory at evaluation, characters; in training {data['trained']}", ylabel=f"test {BITS}"
+            xlabel=f"memory at evaluation, characters; in training {data['trained']}",
+            ylabel=f"test {BITS}\n{LOWER}",
         )
         axes.set_xlim(-0.2, len(lengths) - 0.1)
         write_ends(axes, ends, at=len(lengths) - 0.9, fontsize=9)

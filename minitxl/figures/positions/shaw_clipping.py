@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from minitxl.figures.marks import label_ends
-from minitxl.figures.picture import BITS, Data, Picture, drawing, panels
+from minitxl.figures.marks import DOTS_AND_BAR, label_ends, seeds_and_mean
+from minitxl.figures.picture import BITS, LOWER, Data, Picture, drawing, panels
 from minitxl.figures.positions.encodings import query_key_map
 from minitxl.figures.systems import SYSTEMS
 
@@ -38,7 +38,7 @@ def shaw_clipping(data: Data) -> Picture:
         longer.set(
             title=f"Longer attention harms k = {harmed['max_distance']} most",
             xlabel="attention length at test, characters",
-            ylabel=f"added {BITS}",
+            ylabel=f"added {BITS}\n{LOWER}",
         )
         longer.legend(handles=[band], loc="upper left")
     ends = "; ".join(
@@ -69,8 +69,8 @@ def _looks(rows: Sequence[Data]) -> list[dict[str, Any]]:
 def _by_clip(axes: Axes, rows: Sequence[Data]) -> None:
     for row, look in zip(rows, _looks(rows), strict=True):
         k, bits = row["max_distance"], row["trained"]["bits"]
-        axes.plot([k] * len(bits["seeds"]), bits["seeds"], **{**look, "ls": "none"}, ms=7)
-        axes.annotate(f"{bits['mean']:.2f}", (k, bits["mean"]), (9, 4), textcoords="offset points")
+        seeds_and_mean(axes, k, bits, look["color"], marker=look["marker"], upright=True)
+        axes.annotate(f"{bits['mean']:.2f}", (k, bits["mean"]), (11, 4), textcoords="offset points")
     axes.set_xscale("log", base=2)
     axes.set_xticks([row["max_distance"] for row in rows], [f"{row['max_distance']:,}" for row in rows])
     axes.minorticks_off()
@@ -79,8 +79,8 @@ def _by_clip(axes: Axes, rows: Sequence[Data]) -> None:
     best = min(rows, key=lambda row: row["trained"]["bits"]["mean"])["max_distance"]
     axes.set(
         title=f"With {length} keys, as trained, k = {best} is best",
-        xlabel="clip distance k, characters",
-        ylabel=f"test {BITS}",
+        xlabel=f"clip distance k, characters\n({DOTS_AND_BAR})",
+        ylabel=f"test {BITS}\n{LOWER}",
     )
 
 

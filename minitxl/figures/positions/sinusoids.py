@@ -1,7 +1,5 @@
 """Order and positions: which models learn it, where it shows, and what sinusoids say about a distance."""
 
-from typing import Any
-
 import matplotlib as mpl
 import numpy as np
 
@@ -21,13 +19,7 @@ def order(curves: Data, *, steps: int) -> Picture:
     with drawing(8, 3.2) as figure:
         axes = figure.subplots()
         for (name, curve), (colour, line), size in zip(curves.items(), LINES, SIZES, strict=False):
-            style: dict[str, Any] = {
-                "color": colour,
-                "ms": size,
-                "markerfacecolor": "none",
-                "markeredgewidth": 1.5,
-            }
-            axes.plot(curve["step"], curve["accuracy"], line, label=name, **style)
+            axes.plot(curve["step"], curve["accuracy"], line, label=name, color=colour, ms=size)
         axes.axhline(0.5, color="#808080", lw=1, zorder=0)
         axes.text(0, 0.51, " chance", color="#606060", fontsize=8)
         axes.set(title="Which came first, A or B?", xlabel="training step", ylabel="right answers, %")

@@ -6,15 +6,15 @@ from typing import Any
 import numpy as np
 from matplotlib.colors import Normalize, PowerNorm
 
-from minitxl.figures.marks import MEAN, SEED, hide_frame, seeds_and_mean
+from minitxl.figures.marks import DOTS_AND_BAR, hide_frame, seeds_and_mean
 from minitxl.figures.picture import (
     BITS,
+    LOWER,
     Data,
     Picture,
     drawing,
     fitted,
     is_narrow,
-    legend_outside,
     printed,
 )
 from minitxl.figures.systems import SYSTEMS
@@ -25,7 +25,6 @@ NAMES = {
     "c": "(c) bias of content",
     "d": "(d) bias of distance",
 }
-GREY = "#E4E4E4"
 ABOVE: Any = {
     "bbox": {"facecolor": "white", "edgecolor": "none", "pad": 0.5},
     "textcoords": "offset points",
@@ -45,31 +44,24 @@ def _finding(missed: Sequence[str]) -> str:
 
 
 def without_terms(data: Data) -> Picture:
-    """Draw the test loss without each term, seed by seed, less that of the same seed's whole model.
-
-    A grey bar reaches from the smallest to the largest of a term's differences.
-    """
+    """Draw the test loss without each term, seed by seed, less that of the same seed's whole model."""
     rows = {name: row for name, row in data["missing"].items() if name != "none"}
     with drawing(8, 3.4) as figure:
         axes = figure.subplots()
         axes.axvline(0, color="black", lw=1, ls=":")
         for place, row in enumerate(rows.values()):
             cost = row["cost"]
-            ends = min(cost["seeds"]), max(cost["seeds"])
-            axes.plot(ends, [place, place], color=GREY, lw=10, solid_capstyle="butt", zorder=1)
             seeds_and_mean(axes, place, cost, XL.colour)
             axes.annotate(f"{cost['mean']:+.3f}", (cost["mean"], place), (0, 12), **ABOVE)
-        axes.plot([], [], "o", color=XL.colour, **SEED, label="a seed")
-        axes.plot([], [], "|", color=XL.colour, **MEAN | {"ms": 12}, label="mean of the seeds")
         between = "\n" if is_narrow() else " "
         axes.set_yticks(range(len(rows)), [f"without{between}{NAMES[name]}" for name in rows])
         missed = [name for name, row in rows.items() if min(row["cost"]["seeds"]) > 0]
         axes.set(
             title=fitted(_finding(missed)),
             ylim=(len(rows) - 0.5, -0.7),
-            xlabel=f"test {BITS} more than{between}the same seed's whole Transformer-XL",
+            xlabel=f"test {BITS} more than{between}the same seed's whole Transformer-XL\n"
+            f"({DOTS_AND_BAR})\n{LOWER}",
         )
-        legend_outside(figure, ncols=3)
     alt = "; ".join(
         f"without {NAMES[name]} {row['cost']['mean']:+.3f} ("
         + ", ".join(f"{one:+.3f}" for one in row["cost"]["seeds"])

@@ -9,9 +9,10 @@ from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from minitxl.figures.marks import seed_band, ticks_at, write_numbers
+from minitxl.figures.marks import DOTS_AND_BAR, seed_band, seeds_and_mean, ticks_at, write_numbers
 from minitxl.figures.picture import (
     BITS,
+    LOWER,
     Data,
     Picture,
     drawing,
@@ -51,7 +52,7 @@ def context(data: Data) -> Picture:
                 )
             ),
             xlabel="context, characters",
-            ylabel=f"test {BITS}",
+            ylabel=f"test {BITS}\n{LOWER}",
             xscale="log",
         )
         ticks_at(axes, [length for length in lengths if (length // lengths[0]).bit_count() == 1])
@@ -95,7 +96,7 @@ def context_by_offset(data: Data) -> Picture:
         axes.set(
             title="Memory spares the first targets of a segment" if spared else "Read as trained",
             xlabel="offset in the segment, characters",
-            ylabel=f"{BITS} more than\n{SYSTEMS[base].name} with the same seed",
+            ylabel=f"{BITS} more than\n{SYSTEMS[base].name} with the same seed\n{LOWER}",
         )
         legend_outside(figure, ncols=2)
     alt = "; ".join(
@@ -122,14 +123,15 @@ def more_by_offset(rows: Sequence[Data], base: Sequence[Data]) -> list[Data]:
 def context_recl(data: Data) -> Picture:
     """Draw the relative effective context length of each model, in the paper's two groups of models."""
     recl = data["recl"]
-    with drawing(9, 3.6) as figure:
-        shown = panels(figure, len(PAPER_RECL), height=2.8, sharex=True)
+    with drawing(9, 4.8) as figure:
+        shown = panels(figure, len(PAPER_RECL), height=4, sharex=True)
         for axes, (group, names) in zip(shown, PAPER_RECL.items(), strict=True):
             _recl(axes, recl[group], names)
             axes.set_title(_recl_title(recl[group], group))
         for axes in shown[-1:] if is_narrow() else shown:
             axes.set_xlabel(
-                "relative effective context length, characters\n(gains over the best of the panel)"
+                "relative effective context length, characters\n"
+                f"(gains over the best of the panel)\n({DOTS_AND_BAR})"
             )
         legend_outside(figure, *shown[0].get_legend_handles_labels(), ncols=4)
     alt = "; ".join(f"{one.name} {_lengths(data, name)}" for name, one in READERS.items())
@@ -198,18 +200,16 @@ def _far_and_whole(data: Data, name: str, middle: int) -> Iterator[tuple[float, 
 
 
 def _recl(axes: Axes, recl: Data, names: Sequence[str]) -> None:
-    """Draw a row a model; a mark for each share of the hardest targets, a line over its seeds."""
+    """Draw three rows a model, one for each share of the hardest targets."""
     for place, name in enumerate(names):
-        for at, (share, mark) in zip((-0.25, 0, 0.25), SHARES.items(), strict=True):
+        for at, (share, mark) in zip((-0.28, 0, 0.28), SHARES.items(), strict=True):
             tokens = [one["tokens"] for one in recl[name][share]]
-            colour = SYSTEMS[name].colour
-            axes.plot(tokens, [place + at] * len(tokens), "-", color=colour, lw=1)
-            axes.plot(sum(tokens) / len(tokens), place + at, mark, color=colour, ms=5)
+            summary = {"seeds": tokens, "mean": sum(tokens) / len(tokens)}
+            seeds_and_mean(axes, place + at, summary, SYSTEMS[name].colour, marker=mark)
     for share, mark in SHARES.items():
         axes.plot([], [], mark, color="grey", label=f"hardest {100 * float(share):.0f} % of targets")
-    axes.plot([], [], "-", color="grey", lw=1, label="range of the seeds")
     axes.set_yticks(range(len(names)), [SYSTEMS[name].name.replace(", ", ",\n") for name in names])
-    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.set_ylim(len(names) - 0.4, -0.6)
     axes.set_xlim(left=0)
 
 

@@ -24,7 +24,7 @@ def lengths_by_seed(data: Data) -> Picture:
                 y = -number * (seeds + 1) - seed
                 ticks.append((y, f"seed {seed}"))
                 below.axhline(y, color="#DDDDDD", lw=0.8, zorder=0)
-                below.plot([length], [y], system.marker, ms=8, color=system.colour, mec="black")
+                below.plot([length], [y], **system.look() | {"ls": "none"}, ms=8)
                 below.annotate(
                     f"{length}", (length, y), (8, 0), textcoords="offset points", va="center", fontsize=9,
                     bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5},

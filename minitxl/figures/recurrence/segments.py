@@ -8,6 +8,7 @@ from matplotlib.patches import Rectangle
 from minitxl.figures.marks import hide_frame, in_per_cent, seed_band
 from minitxl.figures.picture import (
     BITS,
+    LOWER,
     Data,
     Picture,
     drawing,
@@ -35,8 +36,8 @@ def _copied(axes: Axes, data: Data) -> str:
     shown = {name: copier for name, copier in COPIERS.items() if name in data["systems"]}
     for name, copier in shown.items():
         curve = data["systems"][name]["by_offset"]
-        hollow: dict[str, Any] = {"ms": 8, "mfc": "none"} if name == "xl" else {}
-        seed_band(axes, range(len(curve)), curve, **copier.look(), label=copier.name, lw=1.5, **hollow)
+        large = {"ms": 9} if name == "vanilla" else {}  # it is seen around the one that covers it
+        seed_band(axes, range(len(curve)), curve, **copier.look(), label=copier.name, lw=1.5, **large)
     distance = data["distance"]
     axes.axvspan(-0.5, distance - 0.5, color="#EEEEEE", zorder=0, lw=0)
     axes.axhline(data["chance"], color="black", lw=1, ls=":")
@@ -80,7 +81,7 @@ def fragmentation(copied: Data, text: Data) -> Picture:
         right.set(
             title=f"Predict text, segments of {text['seg_len']}",
             xlabel="offset in the segment, characters",
-            ylabel=f"test {BITS}",
+            ylabel=f"test {BITS}\n{LOWER}",
         )
         legend_outside(figure, *left.get_legend_handles_labels(), ncols=3, fontsize=9)
     numbers = "; ".join(
@@ -197,7 +198,7 @@ def offset_curve(data: Data) -> Picture:
             last, bits[last], "o", ms=9, mfc="white", mec=vanilla.colour, mew=2,
             label=f"sliding window: the last, {bits[last]:.3f}",
         )  # fmt: skip
-        axes.set(xlabel="offset in the segment, characters", ylabel=BITS)
+        axes.set(xlabel="offset in the segment, characters", ylabel=f"{BITS}\n{LOWER}")
         axes.legend()
     return Picture(
         figure,

@@ -3,14 +3,14 @@
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from statistics import mean
-from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from minitxl.figures.marks import seed_band, ticks_at
+from minitxl.figures.marks import DOTS_AND_BAR, HOLLOW, SEED, seed_band, seeds_and_mean, ticks_at
 from minitxl.figures.picture import (
     BITS,
+    LOWER,
     Data,
     Picture,
     drawing,
@@ -24,7 +24,6 @@ from minitxl.figures.systems import SYSTEMS, System, of_label, positions_of
 
 LOSSES = {"full": "loss on all targets", "half": "loss on the later half of targets"}
 """Title of the panel of each training: on all targets of a segment, or on its later half."""
-MARK: dict[str, Any] = {"ms": 8, "mew": 2}
 TABLE_6 = {
     "XL, memory, full loss": 26.77,
     "Shaw, memory, full loss": 27.94,
@@ -39,12 +38,12 @@ TABLE_6 = {
 def ablation(data: Data) -> Picture:
     """Draw for each kind of positions an arrow from the loss without memory to that with it, as trained.
 
-    There is a panel for each training. A thin line reaches from the best to the worst seed of a mark.
+    There is a panel for each training.
     """
     rows = data["systems"]
     kinds = list(dict.fromkeys(_positions(row) for row in rows))
     with drawing(10, 4.5) as figure:
-        shown = panels(figure, len(LOSSES), height=3.4, sharex=True, sharey=True)
+        shown = panels(figure, len(LOSSES), height=4.2, sharex=True, sharey=True)
         for axes, (loss, title) in zip(shown, LOSSES.items(), strict=True):
             of_loss = [row for row in rows if row["loss"] == loss]
             for place, kind in enumerate(kinds):
@@ -54,18 +53,15 @@ def ablation(data: Data) -> Picture:
                 else:
                     words = f"not trained with {loss} loss"
                     axes.annotate(words, (3.2, place), ha="center", va="center", fontsize=9, color="#606060")
-            axes.set(title=title, xlabel=f"test {BITS}, as trained\n(mark: mean, line: range of the seeds)")
+            axes.set(title=title, xlabel=f"test {BITS}, as trained\n({DOTS_AND_BAR})\n{LOWER}")
             axes.set_yticks(range(len(kinds)), kinds)
             axes.set_ylim(len(kinds) - 0.5, -0.8)
             axes.margins(x=0.14)
         for axes in shown if is_narrow() else shown[:1]:
             axes.set_ylabel("positions")
-        fills = {"memory": "#606060", "no memory": "white"}
-        marks = [
-            Line2D([], [], color="#606060", marker="o", ls="none", mfc=fill, **MARK)
-            for fill in fills.values()
-        ]
-        legend_outside(figure, marks, list(fills), ncols=2)
+        looks = {"with memory": SEED, "no memory": SEED | HOLLOW}
+        marks = [Line2D([], [], color="#606060", marker="o", ls="none", **look) for look in looks.values()]
+        legend_outside(figure, marks, list(looks), ncols=2)
         headline(
             figure,
             "On all targets, memory helps Transformer-XL's and Shaw's positions\n"
@@ -92,16 +88,15 @@ def _arrow(axes: Axes, place: int, of_kind: Mapping[bool, Data]) -> None:
     ends = {with_memory: mean(seeds) for with_memory, seeds in bits.items()}
     for with_memory, seeds in bits.items():
         system, _ = of_label(of_kind[with_memory]["label"])
-        fill = system.colour if with_memory else "white"
-        axes.plot([min(seeds), max(seeds)], [place, place], color=system.colour, lw=1)
-        axes.plot(ends[with_memory], place, "o", color=system.colour, mfc=fill, zorder=3, **MARK)
+        summary = {"seeds": seeds, "mean": ends[with_memory]}
+        seeds_and_mean(axes, place, summary, system.colour, memory=with_memory)
     if len(ends) == 2:
         change = [more - less for less, more in zip(bits[False], bits[True], strict=True)]
-        arrow = {"arrowstyle": "->", "color": "#808080", "shrinkA": 6, "shrinkB": 6}
+        arrow = {"arrowstyle": "->", "color": "#808080", "shrinkA": 7, "shrinkB": 7}
         axes.annotate("", (ends[True], place), (ends[False], place), arrowprops=arrow)
         words = f"{mean(change):+.2f}".replace("-", "−")
         axes.annotate(
-            words, (mean(ends.values()), place), (0, 8), textcoords="offset points", ha="center", fontsize=9
+            words, (mean(ends.values()), place), (0, 11), textcoords="offset points", ha="center", fontsize=9
         )
 
 
@@ -116,7 +111,7 @@ def ablation_lengths(data: Data) -> Picture:
         axes.set(
             title=_finding(rows),
             xlabel="attention length at test, characters",
-            ylabel=f"test {BITS}",
+            ylabel=f"test {BITS}\n{LOWER}",
         )
         axes.set_xscale("log", base=2)
         lengths = [one["attention_len"] for one in rows[0]["by_length"]]
@@ -146,7 +141,7 @@ def _finding(rows: Sequence[Data]) -> str:
     added = {kind_of(row): _added(row) for row in rows}
     shaw, xl = added.get(SYSTEMS["shaw_memory"].name), added.get(SYSTEMS["xl_memory"].name)
     if shaw and xl and min(shaw) > 0 and mean(shaw) > 3 * max(map(abs, xl)):
-        return fitted("With longer attention Transformer-XL stays level, Shaw + memory gets worse")
+        return fitted("With longer attention Transformer-XL stays level,\nShaw + memory gets worse")
     return "Loss by attention length"
 
 

@@ -1,11 +1,20 @@
 """Results of training: learning curves, memory and positions, every system."""
 
 from collections.abc import Sequence
+from statistics import mean
 from typing import Any
 
-from minitxl.figures.marks import seed_band, with_commas
+from minitxl.figures.marks import (
+    DOTS_AND_BAR,
+    HOLLOW,
+    seed_band,
+    seeds_and_mean,
+    with_commas,
+)
 from minitxl.figures.picture import (
     BITS,
+    HIGHER,
+    LOWER,
     Data,
     Picture,
     drawing,
@@ -28,7 +37,7 @@ def learning(curves: Data, *, steps: int, unit: str = BITS) -> Picture:
         for name, curve in curves.items():
             system = ONE_CHANGE_APART[name]
             axes.plot(curve["step"], curve["bits"], **system.look(), label=system.name, clip_on=False)
-        axes.set(xlabel="training step", ylabel=f"training {unit}", xlim=(0, steps))
+        axes.set(xlabel="training step", ylabel=f"training {unit}\n{LOWER}", xlim=(0, steps))
         with_commas(axes.xaxis)
         axes.legend(loc="upper right")
     last = ", ".join(
@@ -45,7 +54,8 @@ def bits_by_offset_curves(curves: Data) -> Picture:
         for name, bits in curves.items():
             system = ONE_CHANGE_APART[name]
             axes.plot(range(length), bits, **system.look(), label=system.name, lw=1.5, ms=4)
-        axes.set(title="Bits by offset", xlabel="offset in the segment, characters", ylabel=f"test {BITS}")
+        axes.set(title="Bits by offset", xlabel="offset in the segment, characters")
+        axes.set_ylabel(f"test {BITS}\n{LOWER}")
         legend_outside(figure, ncols=3)
     alt = "; ".join(
         f"{ONE_CHANGE_APART[name].name}: {bits[0]:.2f} at offset 0, {bits[1]:.2f} at offset 1, "
@@ -68,17 +78,16 @@ def short_segments(data: Data) -> Picture:
         by_offset.set(
             title=fitted(_most_at_the_beginning(gains["memory_by_offset"])),
             xlabel="offset in the segment, characters",
-            ylabel=f"test {BITS}",
+            ylabel=f"test {BITS}\n{LOWER}",
         )
         legend_outside(figure, *by_offset.get_legend_handles_labels(), ncols=3)
-        whole.axhline(0, color="black", lw=0.8)
-        for place, (gain, colour) in enumerate(zip(saved.values(), ("#606060", "black"), strict=True)):
-            whole.bar(place, gain["mean"], 0.5, color=colour, alpha=0.35)
-            whole.plot([place] * len(gain["seeds"]), gain["seeds"], "o", color=colour, ms=6)
-        whole.set_xticks(range(len(saved)), ["relative\npositions", "memory"])
+        whole.axvline(0, color="black", lw=1, ls=":")
+        for place, gain in enumerate(saved.values()):
+            seeds_and_mean(whole, place, gain, "black")
+        whole.set_yticks(range(len(saved)), ["relative\npositions", "memory"])
         both = all(min(gain["seeds"]) > 0 for gain in saved.values())
         title = "Both save in every seed" if both else "Saved over the whole text"
-        whole.set(title=title, ylabel="bits saved, a dot a seed", xlim=(-0.6, 1.6))
+        whole.set(title=title, xlabel=f"{BITS} saved\n({DOTS_AND_BAR})\n{HIGHER}", ylim=(1.6, -0.6))
     words = "; ".join(
         f"{name} {gain['mean']:.2f} ({', '.join(f'{one:.2f}' for one in gain['seeds'])})"
         for name, gain in saved.items()
@@ -114,14 +123,14 @@ MARK_NAMES = {
 
 
 def memory_and_positions(data: Data) -> Picture:
-    """Draw learning curves, a line a seed, and loss against the memory at evaluation."""
+    """Draw learning curves, mean and range of the seeds, and loss against the memory at evaluation."""
     with drawing(10, 3.8) as figure:
         learned, memory = panels(figure, 2)
         for name, one in GRID.items():
             system, rows = data[name], data[name]["by_memory"]
-            for seed, bits in enumerate(system["validation"]["bits"]):
-                step, first = system["validation"]["step"], None if seed else one.name
-                learned.plot(step, bits, **one.look(), lw=1.2, ms=3.5, label=first)
+            curve = system["validation"]
+            by_step = [{"mean": mean(seeds), "seeds": seeds} for seeds in zip(*curve["bits"], strict=True)]
+            seed_band(learned, curve["step"], by_step, **one.look(), lw=1.2, ms=3.5, label=one.name)
             lengths = [row["mem_len"] for row in rows]
             band: dict[str, Any] = {
                 "color": mixed(one.colour, 255, FADED),
@@ -130,7 +139,7 @@ def memory_and_positions(data: Data) -> Picture:
                 "alpha": 0.3,
             }
             seed_band(memory, lengths, [row["bits"] for row in rows], **band)
-            memory.plot(system["mem_len"], system["bits"]["mean"], one.marker, color=one.colour, ms=8)
+            memory.plot(system["mem_len"], system["bits"]["mean"], **one.look() | {"ls": "none"}, ms=8)
         memory.margins(y=0.16)
         for name, (right, above, side) in MARK_NAMES.items():
             one, trained = GRID[name], (data[name]["mem_len"], data[name]["bits"]["mean"])
@@ -138,12 +147,16 @@ def memory_and_positions(data: Data) -> Picture:
                 f"{one.name}: {trained[1]:.2f}", trained, (right, above), color=one.ink,
                 textcoords="offset points", ha=side, va="bottom" if above > 5 else "top", fontsize=9,
             )  # fmt: skip
+        memory.annotate(
+            _how_near(data["xl"]["by_memory"], data["xl_memory"]["by_memory"]), (lengths[-1], trained[1]),
+            (0, -8), color="#606060", textcoords="offset points", ha="right", va="top", fontsize=9,
+        )  # fmt: skip
         last = {name: [bits[-1] for bits in data[name]["validation"]["bits"]] for name in GRID}
         faster = max(*last["xl"], *last["xl_memory"]) < min(*last["absolute"], *last["absolute_memory"])
         learned.set(
             title=fitted("Relative positions are ahead in every seed") if faster else "While training",
-            xlabel="training step, a line a seed",
-            ylabel=f"validation {BITS}",
+            xlabel="training step",
+            ylabel=f"validation {BITS}\n{LOWER}",
         )
         with_commas(learned.xaxis)
         legend_outside(figure, *learned.get_legend_handles_labels(), ncols=2)
@@ -154,7 +167,7 @@ def memory_and_positions(data: Data) -> Picture:
         memory.set(
             title=fitted("Memory harms absolute, helps relative positions") if both else "After training",
             xlabel="memory at evaluation, characters\n(marks: as trained; lines: read otherwise)",
-            ylabel=f"test {BITS}",
+            ylabel=f"test {BITS}\n{LOWER}",
         )
     numbers = ", ".join(
         f"{one.name} {data[name]['bits']['mean']:.2f} (spread {data[name]['bits']['spread']:.2f})"
@@ -162,6 +175,14 @@ def memory_and_positions(data: Data) -> Picture:
     )
     seeds = len(data["xl"]["bits"]["seeds"])
     return Picture(figure, f"Test {BITS}, mean of {seeds} seeds, with the memory trained with: {numbers}.")
+
+
+def _how_near(rows: Sequence[Data], others: Sequence[Data]) -> str:
+    """Say how far apart two lines are, at most, where both models are read with memory."""
+    apart = [
+        abs(row["bits"]["mean"] - other["bits"]["mean"]) for row, other in zip(rows, others, strict=True)
+    ]
+    return f"both ≤ {max(apart[1:]):.2f} apart"
 
 
 def _above(more: Sequence[float], less: Sequence[float]) -> bool:
@@ -174,10 +195,14 @@ def memory_choice(system: Data, *, mem_len: int) -> Picture:
     rows, xl = system["by_memory"], SYSTEMS["xl_memory"]
     chosen = next(row for row in rows if row["mem_len"] == mem_len)
     shown: dict[str, tuple[str, list[float], float]] = {
-        "Prediction": (f"test {BITS}", [row["bits"]["mean"] for row in rows], chosen["bits"]["mean"]),
+        "Prediction": (
+            f"test {BITS}\n{LOWER}",
+            [row["bits"]["mean"] for row in rows],
+            chosen["bits"]["mean"],
+        ),
         "Longest reach": ("characters back", [row["longest_reach"] for row in rows], chosen["longest_reach"]),
         "Time": (
-            "microseconds per character",
+            f"microseconds per character\n{LOWER}",
             [row["microseconds_per_token"]["mean"] for row in rows],
             chosen["microseconds_per_token"]["mean"],
         ),
@@ -185,7 +210,7 @@ def memory_choice(system: Data, *, mem_len: int) -> Picture:
     with drawing(9, 2.8) as figure:
         for axes, (title, (label, values, value)) in zip(panels(figure, 3), shown.items(), strict=True):
             axes.plot([row["mem_len"] for row in rows], values, ".-", color=xl.colour, lw=1.2)
-            axes.plot(mem_len, value, "o", mfc="white", mec=xl.colour, mew=2.5, ms=10)
+            axes.plot(mem_len, value, "o", color=xl.colour, mec="black", mew=2, ms=11)
             number = f"{value:.2f}" if value < 10 else f"{value:.0f}"
             words = axes.annotate(
                 number, (mem_len, value), (0, 13), textcoords="offset points", ha="center", va="bottom"
@@ -216,25 +241,27 @@ NORMS = {"pre": "o", "post": "s"}
 
 
 def every_system(data: Data) -> Picture:
-    """Draw test loss of every system against a bigram model's; open marks are without memory."""
+    """Draw test loss of every system against a bigram model's; hollow marks are without memory."""
     labels = list(dict.fromkeys(row["encoding"] for row in data["systems"]))
     with drawing(8, 4) as figure:
         axes = figure.subplots()
         for row in data["systems"]:
             place = labels.index(row["encoding"]) + (0.15 if row["norm"] == "post" else -0.15)
             system, _ = of_label(f"{row['encoding']}, {'memory' if row['mem_len'] else 'no memory'}")
-            fill = system.colour if row["mem_len"] else "white"
-            axes.plot(row["bits"], place, NORMS[row["norm"]], color=system.colour, mfc=fill, ms=7)
+            look = {} if system.memory else HOLLOW
+            axes.plot(row["bits"], place, NORMS[row["norm"]], color=system.colour, ms=7, **look)
         axes.axvline(data["bigram_bits"], color="black", lw=1, ls=":")
-        axes.annotate("bigram model", (data["bigram_bits"], -0.45), (4, 0), textcoords="offset points")
+        axes.annotate(
+            "bigram model", (data["bigram_bits"], -0.45), (-4, 0), textcoords="offset points", ha="right"
+        )
         for norm, mark in NORMS.items():
-            for fill, label in (("black", "memory"), ("white", "no memory")):
-                axes.plot([], [], mark, color="black", mfc=fill, ms=7, label=f"{norm}-norm, {label}")
+            for look, label in (({}, "with memory"), (HOLLOW, "no memory")):
+                axes.plot([], [], mark, color="black", ms=7, **look, label=f"{norm}-norm, {label}")
         axes.set_yticks(range(len(labels)), [positions_of(label) for label in labels])
         axes.set_ylim(len(labels) - 0.5, -0.7)
         axes.set(
             title=fitted(_what_memory_does(data["systems"])),
-            xlabel=f"test {BITS}",
+            xlabel=f"test {BITS}\n{LOWER}",
         )
         legend_outside(figure, ncols=2)
     numbers = "; ".join(

@@ -7,6 +7,7 @@ from matplotlib.axes import Axes
 from minitxl.figures.marks import ticks_at, with_commas
 from minitxl.figures.picture import (
     BITS,
+    LOWER,
     Data,
     Picture,
     drawing,
@@ -31,7 +32,7 @@ def demo(data: Data) -> Picture:
         vanilla, relative, xl = (systems[name]["validation"]["bits"][-1] for name in ONE_CHANGE_APART)
         positions_save_most = vanilla - relative > abs(relative - xl)
         title = "Relative positions save most bits" if positions_save_most else "While training"
-        learned.set(title=title, xlabel="training step", ylabel=f"validation {BITS}")
+        learned.set(title=title, xlabel="training step", ylabel=f"validation {BITS}\n{LOWER}")
         with_commas(learned.xaxis)
         said = _bits_and_cost(cost, data)
         legend_outside(figure, *learned.get_legend_handles_labels(), ncols=3)
@@ -53,7 +54,7 @@ def bits_and_cost(data: Data) -> Picture:
         if row["evaluation"] == SLIDING
         and (row["system"], row["attention_len"]) == (cached["system"], cached["attention_len"])
     )
-    ways = {"window slid\nover the text": sliding, "read on\nwith memory": cached}
+    ways = {"sliding\nwindow": sliding, "cached\nevaluation": cached}
     cost = {way: row["microseconds_per_token"] for way, row in ways.items()}
     before, after = cost.values()
     bits = {way: f"{row['bits']:.2f}" for way, row in ways.items()}
@@ -74,16 +75,17 @@ def bits_and_cost(data: Data) -> Picture:
                 va="center",
             )
         axes.set_yticks(range(len(ways)), list(ways))
-        context = f"At equal context, {cached['attention_len']} characters"
+        context = "One model, equal context"
         axes.set(
             title=fitted(f"{context}: {'the same' if same else 'other'} bits{price}"),
-            xlabel="microseconds to score a character",
+            xlabel="microseconds to score a character\n"
+            f"with {cached['attention_len']} characters of context {LOWER}",
             ylim=(1.5, -0.5),
         )
     alt = (
         f"Scoring a character with {cached['attention_len']} characters of context: {before:,.0f} "
-        f"microseconds with a window slid over the text, {after:,.0f} reading on with memory, by the same "
-        f"model; test {BITS} {sliding['bits']:.2f} and {cached['bits']:.2f}."
+        f"microseconds by a sliding window, {after:,.0f} by cached evaluation, which reads on with memory, "
+        f"by the same model; test {BITS} {sliding['bits']:.2f} and {cached['bits']:.2f}."
     )
     return Picture(figure, alt)
 
@@ -114,15 +116,14 @@ def _bits_and_cost(axes: Axes, data: Data) -> str:
                     f"{length}", (time, bits), (-16 if near else 16, -20), color=system.ink,
                     ha="right" if near else "left", va="top", fontsize=9, **style,
                 )  # fmt: skip
-            alt.append(f"{system.name} by {row['evaluation']} of {length}: {bits:.2f} at {time:,.0f}")
+            way = row["evaluation"] if row["evaluation"] == SLIDING else "cached evaluation"
+            alt.append(f"{system.name} by {way} of {length}: {bits:.2f} at {time:,.0f}")
     times = [row["microseconds_per_token"] for row in cached]
     bits = min(row["bits"] for row in cached)
     lengths = " and ".join(str(length) for length in sorted(row["attention_len"] for row in cached))
     xl = SYSTEMS["xl_memory"]
-    _label(
-        axes, f"{xl.name}, cached,\nattention {lengths}", sum(times) / len(times), bits, xl.ink, above=True
-    )
-    ways = {"#606060": "filled: read on with memory", "white": "hollow: sliding window"}
+    _label(axes, f"{xl.name},\nattention {lengths}", sum(times) / len(times), bits, xl.ink, above=True)
+    ways = {"#606060": "filled: cached evaluation", "white": "hollow: sliding window"}
     for fill, words in ways.items():
         axes.plot([], [], "o", color="#606060", mfc=fill, ms=8, label=words)
     axes.legend(loc="upper left", fontsize=9)
@@ -130,8 +131,8 @@ def _bits_and_cost(axes: Axes, data: Data) -> str:
     cheaper = max(times) < min(row["microseconds_per_token"] for row in rows if row not in cached)
     axes.set(
         title=fitted(_what_memory_saves(cheaper, no_fewer)),
-        xlabel="microseconds to score a character, log scale",
-        ylabel=f"test {BITS}",
+        xlabel=f"microseconds to score a character, log scale\n{LOWER}",
+        ylabel=f"test {BITS}\n{LOWER}",
         xscale="log",
     )
     axes.margins(x=0.32, y=0.32)

@@ -6,7 +6,7 @@ from typing import Any
 from matplotlib.axes import Axes
 
 from minitxl.figures.marks import DOTS_AND_BAR, seeds_and_mean
-from minitxl.figures.picture import BITS, Data, Picture, drawing, headline, panels
+from minitxl.figures.picture import BITS, LOWER, Data, Picture, drawing, headline, panels
 from minitxl.figures.systems import SYSTEMS, System
 
 NAMES = {
@@ -15,14 +15,12 @@ NAMES = {
     "shuffled_lanes": "memory of\nunrelated text",
     "no_memory": "no memory",
 }
-GREY = "#E4E4E4"
 
 
 def training_parts(data: Data) -> Picture:
     """Draw how much more the test loss is than that of the unchanged training of the same seed.
 
-    There is a panel for each length of training. A grey bar reaches from the smallest to the largest of a
-    change's differences.
+    There is a panel for each length of training.
     """
     words = []
     with drawing(10, 3.4) as figure:
@@ -35,12 +33,11 @@ def training_parts(data: Data) -> Picture:
                 _row(axes, place, cost, SYSTEMS["xl" if change == "no_memory" else "xl_memory"])
                 seeds = ", ".join(f"{one:+.3f}" for one in cost["seeds"])
                 said.append(f"{' '.join(name.split())} {cost['mean']:+.3f} ({seeds})")
-            axes.set(title=f"after {row['steps']} steps", ylim=(len(NAMES) - 0.5, -1.3))
+            axes.set(title=f"after {row['steps']} steps", ylim=(len(NAMES) - 0.5, -0.6))
             axes.margins(x=0.27)
-            axes.set_xlabel(f"{BITS} more than Transformer-XL's\nunchanged training ({DOTS_AND_BAR})")
-            for side, shift, meaning in (("right", -6, "← better"), ("left", 6, "worse →")):
-                style: dict[str, Any] = {"textcoords": "offset points", "ha": side, "va": "center"}
-                axes.annotate(meaning, (0, -1), (shift, 0), fontsize=9, color="#606060", **style)
+            axes.set_xlabel(
+                f"{BITS} more than Transformer-XL's\nunchanged training ({DOTS_AND_BAR})\n{LOWER}"
+            )
             words.append(f"after {row['steps']} steps {'; '.join(said)}")
         shown[0].set_yticks(range(len(NAMES)), list(NAMES.values()))
         headline(figure, _finding(data["rows"]))
@@ -51,12 +48,10 @@ def training_parts(data: Data) -> Picture:
 
 
 def _row(axes: Axes, place: int, cost: Data, system: System) -> None:
-    """Draw the seeds of one change, their range, their mean, and its number, in the system's colour."""
-    ends = min(cost["seeds"]), max(cost["seeds"])
-    axes.plot(ends, [place, place], color=GREY, lw=10, solid_capstyle="butt", zorder=1)
-    seeds_and_mean(axes, place, cost, system.colour)
+    """Draw the seeds of one change, their mean, and its number, in the system's colour."""
+    seeds_and_mean(axes, place, cost, system.colour, memory=system.memory)
     better = cost["mean"] < 0
-    place_of_number = (ends[0], place) if better else (ends[1], place)
+    place_of_number = (min(cost["seeds"]) if better else max(cost["seeds"]), place)
     side, shift = ("right", -9) if better else ("left", 9)
     style: dict[str, Any] = {"textcoords": "offset points", "va": "center", "fontsize": 9}
     words = f"{cost['mean']:+.3f}".replace("-", "−")

@@ -5,7 +5,7 @@ from typing import Any
 from matplotlib.axes import Axes
 
 from minitxl.figures.marks import with_commas
-from minitxl.figures.picture import BITS, Data, Picture, drawing
+from minitxl.figures.picture import BITS, LOWER, Data, Picture, drawing
 from minitxl.figures.systems import SYSTEMS
 
 XL = SYSTEMS["xl_memory"]
@@ -32,7 +32,7 @@ def _loss(axes: Axes, data: Data) -> str:
         curve = data[name]
         axes.plot(curve["step"], curve["bits"], line, color=colour, label=name)
         alt += [f"{name} {curve['bits'][-1]:.2f}"] if curve["bits"] else []
-    axes.set(title="Loss", ylabel=BITS)
+    axes.set(title="Loss", ylabel=f"{BITS}\n{LOWER}")
     axes.legend()
     return f"Loss in {BITS}: {', '.join(alt) or 'none yet'}."
 
@@ -70,7 +70,7 @@ def _reach(axes: Axes, data: Data) -> str:
 def _cost(axes: Axes, data: Data) -> str:
     steps, costs = data["cost"]["step"], data["cost"]["microseconds"]
     axes.plot(steps, costs, ".-", color=XL.colour)
-    axes.set(ylabel="microseconds per token", title=f"Cost: {data['tokens']:,} tokens so far")
+    axes.set(ylabel=f"microseconds per token\n{LOWER}", title=f"Cost: {data['tokens']:,} tokens so far")
     axes.set_ylim(0, 1.3 * max(costs, default=1))
     now = f"{costs[-1]:.0f} microseconds a token" if costs else "no step yet"
     return f"Cost: {now}, {data['tokens']:,} tokens so far."

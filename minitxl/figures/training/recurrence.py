@@ -6,17 +6,16 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from minitxl.figures.marks import seed_band, ticks_at
-from minitxl.figures.picture import BITS, Data, Picture, drawing
+from minitxl.figures.marks import DOTS_AND_BAR, HOLLOW, SEED, seed_band, seeds_and_mean, ticks_at
+from minitxl.figures.picture import BITS, LOWER, Data, Picture, drawing
 from minitxl.figures.systems import of_label, positions_of
 
 LABELS = {True: "with memory", False: "no memory"}
 
 
 def look_of(row: Data) -> dict[str, Any]:
-    """Return the look of a row's system; without memory its marker is hollow."""
-    look = of_label(label_of(row))[0].look()
-    return look if row["recurrence"] else {**look, "mfc": "white"}
+    """Return the look of a row's system."""
+    return of_label(label_of(row))[0].look()
 
 
 def name_of(row: Data) -> str:
@@ -59,22 +58,20 @@ def by_recurrence(data: Data, *, attention_len: int) -> Picture:
                     place = kinds.index((row["encoding"], row["loss"])) + (
                         -0.16 if row["recurrence"] else 0.16
                     )
-                    label, look = LABELS[row["recurrence"]], look_of(row)
-                    axes.plot([min(bits), max(bits)], [place, place], "-", color=look["color"])
-                    axes.plot(mean(bits), place, **{**look, "marker": "o", "ls": "none"}, ms=6)
+                    label, memory = LABELS[row["recurrence"]], row["recurrence"]
+                    summary = {"seeds": bits, "mean": mean(bits)}
+                    seeds_and_mean(axes, place, summary, look_of(row)["color"], memory=memory)
                     alt.append(
                         f"{positions_of(row['encoding'])}, {label}, {row['loss']} loss {mean(bits):.2f}"
                     )
-            axes.set(title=title, xlabel=f"test {BITS}")
+            axes.set(title=title, xlabel=f"test {BITS}\n({DOTS_AND_BAR})\n{LOWER}")
             alt[-1] += "."
         panels[0].set_yticks(
             range(len(kinds)), [f"{positions_of(encoding)}, {loss} loss" for encoding, loss in kinds]
         )
         panels[0].set_ylim(len(kinds) - 0.5, -0.5)
         for with_memory, label in LABELS.items():
-            panels[0].plot(
-                [], [], "o", color="black", mfc="black" if with_memory else "white", ms=6, label=label
-            )
+            panels[0].plot([], [], "o", color="black", label=label, **SEED if with_memory else SEED | HOLLOW)
         panels[0].legend(loc="upper right")
     middle = next(place for place, text in enumerate(alt) if text.endswith("."))
     first, second = "; ".join(alt[: middle + 1]), "; ".join(alt[middle + 1 :])
@@ -121,7 +118,7 @@ def by_offset(data: Data) -> Picture:
             name = name_of(row)
             seed_band(axes, range(len(bits)), bits, **{**look_of(row), "marker": "", "lw": 1.6}, label=name)
             alt.append(f"{name} {bits[0]['mean']:.2f} at offset 0 and {bits[-1]['mean']:.2f} at the last")
-        axes.set(xlabel="offset in the segment, characters", ylabel=f"test {BITS}")
+        axes.set(xlabel="offset in the segment, characters", ylabel=f"test {BITS}\n{LOWER}")
         axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
     return Picture(figure, f"Test {BITS}, read in segments: {'; '.join(alt)}.")
 
@@ -133,7 +130,7 @@ def _by_length(row: Data) -> tuple[list[int], list[Data]]:
 def _name_axes(lengths: Axes, offsets: Axes, rows: Sequence[Data]) -> None:
     lengths.set_xscale("log", base=2)
     ticks_at(lengths, sorted({one["attention_len"] for row in rows for one in row["by_length"]}), rotation=45)
-    lengths.set(title="Equally many keys a query (ring: as trained)", ylabel=f"test {BITS}")
+    lengths.set(title="Equally many keys a query (ring: as trained)", ylabel=f"test {BITS}\n{LOWER}")
     lengths.set_xlabel("attention length, characters")
     offsets.set(title="Read in segments", xlabel="offset in the segment, characters")
     offsets.legend()

@@ -6,6 +6,7 @@ from statistics import mean
 from minitxl.figures.marks import DOTS_AND_BAR, seed_band, seeds_and_mean
 from minitxl.figures.picture import (
     BITS,
+    LOWER,
     Data,
     Picture,
     drawing,
@@ -37,11 +38,12 @@ def short_dependency(data: Data) -> Picture:
             for row in others
         ]
         for place, (row, more) in enumerate(zip(others, behind, strict=True)):
-            seeds_and_mean(whole, place, {"seeds": more, "mean": mean(more)}, system_of(row).colour)
+            summary, system = {"seeds": more, "mean": mean(more)}, system_of(row)
+            seeds_and_mean(whole, place, summary, system.colour, memory=system.memory)
         by_offset.set(
             title=fitted("Without memory, first targets cost most"),
             xlabel="offset in the segment, characters",
-            ylabel=f"{BITS} more than\n{kind_of(first)}, same seed",
+            ylabel=f"{BITS} more than\n{kind_of(first)}, same seed\n{LOWER}",
         )
         legend_outside(figure, *by_offset.get_legend_handles_labels(), ncols=3)
         whole.axvline(0, color="black", lw=1, ls=":")
@@ -53,7 +55,7 @@ def short_dependency(data: Data) -> Picture:
                 if min(map(min, behind)) > 0
                 else f"Beside {kind_of(first)}"
             ),
-            xlabel=f"{BITS} more than\n{kind_of(first)} ({DOTS_AND_BAR})",
+            xlabel=f"{BITS} more than\n{kind_of(first)} ({DOTS_AND_BAR})\n{LOWER}",
         )
     alt = "; ".join(
         f"{kind_of(row)} {mean(bits):.2f} ({row['bits_by_offset'][0]['mean']:.2f} at offset 0, "

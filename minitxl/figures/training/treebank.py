@@ -4,8 +4,8 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from minitxl.figures.marks import write_ends
-from minitxl.figures.picture import Data, Picture, drawing, fitted, panels
+from minitxl.figures.marks import HOLLOW, LINE_AND_BAND, seed_band, write_ends
+from minitxl.figures.picture import LOWER, Data, Picture, drawing, fitted, panels
 from minitxl.figures.systems import SYSTEMS
 
 TRAINED = {
@@ -36,9 +36,10 @@ def ptb(data: Data) -> Picture:
 
 
 def _systems(axes: Axes, data: Data) -> None:
-    """Draw means as lines and seeds as small marks, the LSTM's as thin lines; names stand at the ends.
+    """Draw means as lines and ranges of the seeds as bands; names stand at the ends.
 
-    Each system stands a little beside the others at each length, so that its marks can be seen.
+    Each system stands a little beside the others at each length, so that its marks can be seen. Where it
+    reads without memory its mark is hollow.
     """
     systems, ends, at = data["systems"], dict[str, float](), dict[str, float]()
     lengths = [row["mem_len"] for row in systems["xl_memory"]["by_memory"]]
@@ -51,16 +52,16 @@ def _systems(axes: Axes, data: Data) -> None:
         if key == "lstm":  # a level, for it has no memory length: its state is carried on
             trained = systems[key]["trained"]
             axes.axhline(trained["mean"], color=colour, ls=line, lw=1.6, xmax=right_end)
-            for seed in trained["seeds"]:
-                axes.axhline(seed, color=colour, ls=line, lw=0.6, alpha=0.5, xmax=right_end)
+            ends_of_seeds = min(trained["seeds"]), max(trained["seeds"])
+            axes.axhspan(*ends_of_seeds, color=colour, alpha=0.2, lw=0, xmax=right_end)
             ends[key], at[key] = trained["mean"], right + 0.3
             continue
         rows = [row["perplexity"] for row in systems[key]["by_memory"]]
-        means = [row["mean"] for row in rows]
-        axes.plot(places, means, **system.look(), ms=5, lw=1.6)
-        for seed in zip(*(row["seeds"] for row in rows), strict=True):
-            axes.plot(places, seed, system.marker, color=colour, ms=2.5, alpha=0.5)
-        ends[key], at[key] = means[-1], places[-1]
+        seed_band(axes, places, rows, **system.look() | {"mfc": colour}, ms=5, lw=1.6)
+        for place, row, length in zip(places, rows, lengths, strict=True):
+            if length == 0:
+                axes.plot(place, row["mean"], system.marker, color=colour, ms=5, **HOLLOW)
+        ends[key], at[key] = rows[-1]["mean"], places[-1]
     worst = max(row["perplexity"]["mean"] for row in systems["xl_memory"]["by_memory"])
     top = min(max(ends.values()), 1.6 * worst)
     low = min(row["perplexity"]["mean"] for one in systems.values() for row in one["by_memory"])
@@ -72,8 +73,8 @@ def _systems(axes: Axes, data: Data) -> None:
     axes.set_xlim(begin, end)
     axes.set(
         xlabel=f"memory at evaluation, tokens\n(names: as trained, with {data['mem_len']} or no memory;\n"
-        "small marks and thin lines: single seeds)",
-        ylabel="test perplexity",
+        f"{LINE_AND_BAND};\nhollow: no memory)",
+        ylabel=f"test perplexity\n{LOWER}",
         title=fitted(_who_is_ahead(data["behind_xl"])),
     )
 
@@ -99,6 +100,7 @@ def _longer(axes: Axes, longer: Data, mem_len: int, cited: Data) -> None:
     right, values = len(rows) - 1, [row["perplexity"] for row in rows]
     xl = SYSTEMS["xl_memory"]
     axes.plot(range(len(rows)), values, **xl.look())
+    axes.plot(0, values[0], xl.marker, color=xl.colour, **HOLLOW)
     place = next(number for number, row in enumerate(rows) if row["mem_len"] == mem_len)
     trained = values[place]
     words = f"{xl.name}, {longer['millions']:.1f}M,\nmemory as trained: {trained:.1f}"
@@ -117,7 +119,7 @@ def _longer(axes: Axes, longer: Data, mem_len: int, cited: Data) -> None:
     beaten = ahead or trained < cited["small_lstm"]["perplexity"]
     axes.set(
         xlabel="memory at evaluation, tokens",
-        ylabel="test perplexity",
+        ylabel=f"test perplexity\n{LOWER}",
         title=f"{xl.name} of {longer['millions']:.1f}M,\nread as trained, is {words}"
         if beaten
         else f"{xl.name} of {longer['millions']:.1f}M, longer trained",
