@@ -17,9 +17,9 @@ from minitxl.figures.systems import SYSTEMS
 
 XL = SYSTEMS["xl_memory"]
 WAYS = {
-    "anew": ("all read anew", "s--", "#606060"),
+    "anew": ("the whole text read anew", "s--", "#606060"),
     "states": ("write: hidden states kept", "o-", XL.colour),
-    "cache": ("write_cached: KV cache, with distances", "^-", XL.shades(2)[1]),
+    "cache": ("write_cached: keys, values, distances kept", "^-", XL.shades(2)[1]),
 }
 FILLS = {"anew": "white", "states": XL.colour, "cache": XL.shades(2)[1]}
 """Of the marks: what is read without memory is hollow."""
@@ -32,7 +32,7 @@ def generation_cost(data: Data) -> Picture:
     blocks, anew = data["kept"], data["anew"]
     with drawing(6, 3.6) as figure:
         axes = figure.subplots()
-        ways = (("all read anew", "s--", "#606060"), ("KV cache", "o-", XL.colour))
+        ways = (("the whole text read anew", "s--", "#606060"), ("KV cache", "o-", XL.colour))
         for rows, way in zip((anew, blocks), ways, strict=True):
             lengths, spreads = ([row[key] for row in rows] for key in ("length", "milliseconds"))
             draw_medians(axes, lengths, spreads, way, memory=rows is blocks)
@@ -81,7 +81,7 @@ def throughput(data: Data) -> Picture:
             bars = [[0.0] * len(lengths), above]
             style = {"capsize": 3, "elinewidth": 1, "ms": 5, "mfc": FILLS[name]}
             cost.errorbar(lengths, least, bars, fmt=line, color=colour, label=label, **style)
-        for (name, numbers), label in zip(read.items(), ("all read anew", "with memory"), strict=True):
+        for (name, numbers), label in zip(read.items(), ("read anew", "with memory"), strict=True):
             _, line, colour = WAYS[name]
             total.plot(lengths, numbers, line, color=colour, label=label, ms=5, mfc=FILLS[name])
         runs = len(data["states"][0])

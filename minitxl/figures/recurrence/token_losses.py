@@ -1,6 +1,6 @@
 """Losses of single tokens, side by side."""
 
-from minitxl.figures.picture import Data, Picture, drawing
+from minitxl.figures.picture import LOWER, Data, Picture, drawing
 
 GREY = "#9A9A9A"
 LOOKS = (("black", "////", "white"), ("black", "", "black"), (GREY, "....", "white"), (GREY, "", GREY))
@@ -18,7 +18,7 @@ def token_losses(data: Data) -> Picture:
         left, right = ([token + side for token in range(len(baseline))] for side in (-0.42, 0.42))
         axes.hlines(baseline, left, right, color="black", lw=1.5, ls="--", label="baseline")
         axes.set_xticks(range(len(baseline)), [f"token {token}" for token in range(len(baseline))])
-        axes.set(ylabel="loss, nats")
+        axes.set(ylabel=f"loss, nats\n{LOWER}")
         axes.tick_params(axis="x", length=0)
         axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
     said = "; ".join(f"{name} {', '.join(f'{one:.1f}' for one in losses)}" for name, losses in rows.items())
