@@ -16,8 +16,9 @@ order, one idea a file:
     later_attention  what came after: rotary, ALiBi's and T5's positions
     lstm             what came before: the LSTM of the comparisons
 
-Tensors have the axis ``batch`` first, or after ``layer``. In training and evaluation an element of the batch
-is a lane, one of the long pieces of a text that are read side by side. In generation it is a text of its own.
+Tensors have the axis ``batch`` first, or after ``layer``. In training and cached evaluation an element of
+the batch is a lane, one of the long pieces of a text that are read side by side. In sliding evaluation it is
+a window, and in generation a text of its own.
 
 Five more files serve all of these: ``fields`` checks values from outside, ``arguments`` a caller's tensors,
 ``files`` reads and writes files, ``allocator`` has freed RAM kept for the next tensor, and ``__main__`` is

@@ -264,7 +264,7 @@ class AdaptiveSoftmax(nn.Module):
         bias: Float[Tensor, " output"],
         classes: Int[Tensor, " token"],
     ) -> Float[Tensor, " token"]:
-        """Return -log softmax(x Wᵀ + b) at each token's class, a row of W.
+        """Return -log softmax(x Wᵀ + b) for each token's class; class c has row c of W.
 
         A fast model replaces this method.
         """

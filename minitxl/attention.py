@@ -60,7 +60,8 @@ class AttentionOptions(TypedDict, total=False):
     length beyond all distances does.
     """
     key_mask: KeyMask | None
-    """False hides a key from all queries of its batch element; the weights of the other keys sum to 1."""
+    """False hides a key from all queries of its batch element. The weights of the others sum to 1, or to 0 if
+    none is left."""
 
 
 def attention_mask(

@@ -3,8 +3,8 @@
 Each value is checked on construction. Whether the settings of adaptive embedding and softmax (``cutoffs``,
 ``d_embed``, ``tie_projections``) fit together is checked later, when the model is built, in ``adaptive``.
 
-Every field is a keyword of ``dataclasses.replace`` and a flag of the command line, so
-an ablation is one ``replace(config, attention="absolute")``.
+Every field is a keyword of ``dataclasses.replace``, so that an ablation is one ``replace(config,
+attention="absolute")``, and a flag of ``minitxl train``. (Its flag ``--clamp-len`` is that of training.)
 """
 
 from dataclasses import dataclass
@@ -49,7 +49,7 @@ class ModelConfig:
     norm: Literal["post", "pre"] = "post"
     """LayerNorm after each sublayer (the paper's), or before it."""
     final_norm: bool = True
-    """LayerNorm after the last layer of a pre-norm model. The authors' pre-norm model has none: False."""
+    """LayerNorm after the last layer of a pre-norm model. False: none, as in the authors'."""
     layer_norm_eps: float = 1e-5
     """ε of every LayerNorm, added to the variance."""
     activation: Literal["relu", "gelu"] = "relu"
@@ -65,7 +65,8 @@ class ModelConfig:
     tie_projections: tuple[bool, ...] = ()
     """For each cluster, True if its output projection is the input's; () means none is."""
     dropout: float = 0.1
-    """Rate on embeddings, positions, sublayer outputs, within the feed-forward layer, and the last output."""
+    """Rate on embeddings (with the positions added there), distance encodings, sublayer outputs, within the
+    feed-forward layer, and on the last output."""
     attention_dropout: float = 0.0
     """Rate on attention weights."""
     word_dropout: float = 0.0

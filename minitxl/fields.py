@@ -41,7 +41,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 LONGEST = 2**31 - 1
-"""Most tokens of a segment, a memory or a window: more than any text is read at once."""
+"""Most tokens of a segment, a memory or a window, and most steps: more is a mistyped number."""
 
 Rule = Callable[[object], str | None]
 Rules = Mapping[str, Rule]

@@ -16,9 +16,10 @@ Memory holds no keys and values: each segment projects it with the current W_k a
 So W_k and W_v get a gradient from the states in memory, which are their inputs. What computed these states,
 the layers below in earlier segments, gets none.
 
-Training calls ``extend`` after each segment, in ``training.loop.train_step``. ``evaluation.cached`` and
-generation keep keys and values instead (``fast.kv_cache``). ``evaluation.sliding``, and generation with
-absolute positions, keep nothing: they read a window of the text anew each time.
+Training calls ``extend`` after each segment, in ``training.loop.train_step``. In ``inference``,
+``evaluation.cached`` and ``generation`` keep keys and values instead (``fast.kv_cache``).
+``evaluation.sliding``, and generation with absolute positions, keep nothing: they read a window of the text
+anew each time.
 """
 
 from einops import pack

@@ -3,6 +3,8 @@
     log_probs, states = model(tokens, memory)
     memory = extend(memory, states, mem_len=M)
 
+The caller extends the memory: in training ``training.loop.train_step``.
+
 ``states[n]`` is what enters layer n on this segment: it includes absolute positions, if the model adds any
 there, and precedes the LayerNorm of a pre-norm layer. In the next segment it is the memory of layer n. So
 there are N entries; the output of the last layer is not one of them. Layers count from 0, and layer n is
@@ -250,7 +252,7 @@ class TransformerLM(nn.Module):
     def losses(
         self, hidden: Hidden, targets: Tokens, *, ignore_index: int | None = None
     ) -> Float[Tensor, "batch seg"]:
-        """Return -log p(target) in nats, from the first result of ``hidden``, or some positions of it."""
+        """Return -log p(target) in nats, for the first result of ``hidden``, or for some positions of it."""
         check("ignore_index", ignore_index, optional(whole()))
         ignored = None if ignore_index is None else targets == ignore_index
         targets = targets if ignored is None else targets.masked_fill(ignored, 0)

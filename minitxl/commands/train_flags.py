@@ -6,8 +6,8 @@ from pathlib import Path
 import tyro
 
 from minitxl.config import ModelConfig
-from minitxl.fields import require
-from minitxl.training.config import LARGEST, RunConfig, TrainConfig
+from minitxl.fields import LONGEST, require
+from minitxl.training.config import RunConfig, TrainConfig
 from minitxl.training.schedules import learning_rate
 from minitxl.training.validation import sufficient_tokens
 
@@ -73,7 +73,7 @@ class TrainFlags(TrainConfig):
             values["average_from"] = self.steps * first // base.steps
         settings = TrainConfig(**values)
         if self.validate_tokens is None:
-            enough = max(base.validate_tokens, min(sufficient_tokens(settings), LARGEST))
+            enough = max(base.validate_tokens, min(sufficient_tokens(settings), LONGEST))
             return replace(settings, validate_tokens=enough)
         return settings
 

@@ -7,8 +7,8 @@ Transformer-XL reads ``seg_len`` tokens at once and keeps the keys and values of
 keys, itself included. Weights and tokens are random, for no time depends on them.
 
 Equal attention is not equal answer. A prediction of Transformer-XL rests on more tokens than
-one layer attends to: ``exact_window`` is what a window would need to repeat it exactly, where
-each query sees attention_len keys.
+one layer attends to: ``exact_window`` is what a window would need to repeat it exactly, if
+each query of the cached model saw attention_len keys.
 """
 
 from collections.abc import Callable

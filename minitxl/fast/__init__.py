@@ -12,7 +12,7 @@ Its files; each module of the paper that is replaced has its faster form in one 
     convert        which class replaces which, and the calls above
     attention      the attentions
     cpu_attention  their computation on a CPU, in blocks of queries
-    inputs         projected queries, keys, values and distances, as every computation of attention takes them
+    inputs         projected queries, keys, values and distances, as relative attention takes them
     rotary         rotary positions
     feed_forward   the feed-forward layer
     softmax        the output layer
@@ -20,7 +20,7 @@ Its files; each module of the paper that is replaced has its faster form in one 
     linear         products with weights
     dropout        dropout from 16 random bits an element
     bfloat16       products in bfloat16 on a CPU
-    eager          where the faster forms step aside: under PyTorch's compiler and autocast
+    eager          where the faster forms step aside: under PyTorch's compiler and a CPU's autocast
     cuda           the compiler and CUDA graphs, for training and for the cache
     kv_cache       the key-value cache, a folder
 """

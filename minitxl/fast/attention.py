@@ -129,7 +129,7 @@ class FastT5Attention(_FastBiasedAttention, T5Attention):
 
 
 def _is_fast(drop: nn.Dropout, x: Hidden) -> bool:
-    """True where PyTorch runs eagerly, and the dropout is the usual one, not a subclass of somebody's own."""
+    """True where PyTorch runs eagerly, and the dropout is the usual one, not a user's subclass."""
     return type(drop) is FastDropout and isinstance(x, Tensor) and is_eager(x)
 
 
@@ -171,7 +171,7 @@ def dot_product_attention(
 ) -> Heads:
     """Return Σ_j softmax_j(q_i · k_j / √d_head) v_j over the keys that stand no later than the query.
 
-    It is computed in blocks where a CPU has many scores, else by PyTorch.
+    On a CPU with many scores it is computed in blocks, else by PyTorch.
     """
     if q.device.type == "cpu" and q.shape[2] * k.shape[2] >= WORTH_BLOCKS:
         return cpu_attention.products_in_blocks(q, k, values, rate=rate, window=window, key_mask=key_mask)

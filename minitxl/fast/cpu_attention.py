@@ -15,7 +15,7 @@ scores and S' = (q + v) rᵀ their padded product, dS' is dS written through the
 d(q + v) = dS' r, and dr = dS'ᵀ (q + v).
 
 **Names.** ``q_plus_u`` and ``q_plus_v`` are (q + u) / √d_head and (q + v) / √d_head, with the biases u and v;
-the paragraphs above leave the factor out. Alone, ``v`` means values.
+the paragraphs above leave the factor out.
 
 **Without distances.** Where a score is a product of query and key alone (absolute and rotary positions),
 ``q_plus_u`` is q / √d_head, ``q_plus_v`` and r are None, and the blocks are computed without them.
@@ -55,29 +55,29 @@ DistancesByHead = Float[Tensor, "repeated_head padded_dist width"]
 
 def in_blocks(inputs: AttentionInputs) -> Heads:
     """Return the heads of relative attention, computed block by block."""
-    q_plus_u, q_plus_v, k, v, r, rate, window, key_mask = inputs
+    q_plus_u, q_plus_v, k, values, r, rate, window, key_mask = inputs
     chunk = heads_at_once(q_plus_u, k)
     r = repeat(r, "head padded_dist dim -> (text head) padded_dist dim", text=max(1, chunk // len(r)))
-    return _heads(q_plus_u, _by_head(q_plus_v), k, v, r, chunk, rate, window, key_mask)
+    return _heads(q_plus_u, _by_head(q_plus_v), k, values, r, chunk, rate, window, key_mask)
 
 
 def products_in_blocks(
-    q: Heads, k: Keys, v: Values, *, rate: float, window: int | None, key_mask: KeyMask | None
+    q: Heads, k: Keys, values: Values, *, rate: float, window: int | None, key_mask: KeyMask | None
 ) -> Heads:
     """Return the heads of attention without distances, Σ_j softmax_j(q_i · k_j / √d_head) v_j, by blocks."""
     q = q / sqrt(q.shape[3])
-    return _heads(q, None, k, v, None, heads_at_once(q, k), rate, window, key_mask)
+    return _heads(q, None, k, values, None, heads_at_once(q, k), rate, window, key_mask)
 
 
 def _heads(
     q_plus_u: Heads,
     q_plus_v: DistanceQueries | None,
     k: Keys,
-    v: Values,
+    values: Values,
     r: DistancesByHead | None,
     *options: Any,
 ) -> Heads:
-    out = Blocks.apply(_by_head(q_plus_u), q_plus_v, _by_head(k), _by_head(v), r, *options)  # type: ignore[no-untyped-call]
+    out = Blocks.apply(_by_head(q_plus_u), q_plus_v, _by_head(k), _by_head(values), r, *options)  # type: ignore[no-untyped-call]
     return rearrange(out, "(batch head) query dim -> batch head query dim", batch=len(q_plus_u))
 
 
@@ -112,7 +112,7 @@ class Blocks(torch.autograd.Function):
         q_plus_u: QueriesByHead,
         q_plus_v: DistanceQueries | None,
         k: KeysByHead,
-        v: KeysByHead,
+        values: KeysByHead,
         r: DistancesByHead | None,
         chunk: int,
         rate: float,
@@ -128,9 +128,14 @@ class Blocks(torch.autograd.Function):
             padded = None if r is None else _slice(products, chunk, n_query, n_key + 1)
             reused = None if needs_backward else _slice(buffer, chunk, n_query, n_key)
             here = _parts(
-                (out, queries), (q_plus_u, queries), (q_plus_v, queries), (k, keys), (v, keys), (r, dists)
+                (out, queries),
+                (q_plus_u, queries),
+                (q_plus_v, queries),
+                (k, keys),
+                (values, keys),
+                (r, dists),
             )
-            for out_, q_plus_u_, q_plus_v_, k_, v_, r_, added_ in _in_chunks(chunk, *here, added):
+            for out_, q_plus_u_, q_plus_v_, k_, values_, r_, added_ in _in_chunks(chunk, *here, added):
                 if padded is None:
                     scores = torch.bmm(q_plus_u_, k_.mT, out=reused)
                 else:
@@ -141,39 +146,56 @@ class Blocks(torch.autograd.Function):
                 if key_mask is not None:
                     alpha.masked_fill_(added_ < 0, 0.0)
                 drop = dropout_mask(alpha, rate) if rate else None
-                out_.copy_(torch.bmm(_dropped(alpha, drop), v_))
+                out_.copy_(torch.bmm(_dropped(alpha, drop), values_))
                 if needs_backward:
                     saved += [alpha, drop]
-        ctx.save_for_backward(q_plus_u, q_plus_v, k, v, r, *saved)
+        ctx.save_for_backward(q_plus_u, q_plus_v, k, values, r, *saved)
         ctx.window, ctx.chunk = window, chunk
         return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_out: QueriesByHead) -> tuple[Tensor | None, ...]:
-        q_plus_u, q_plus_v, k, v, r, *saved = ctx.saved_tensors
+        q_plus_u, q_plus_v, k, values, r, *saved = ctx.saved_tensors
         chunk, weights = ctx.chunk, iter(saved)
         dq_plus_u, dq_plus_v = (None if q is None else torch.empty_like(q) for q in (q_plus_u, q_plus_v))
-        dk, dv, dr = (None if tensor is None else _zeros_to_sum(tensor) for tensor in (k, v, r))
+        dk, d_values, dr = (None if tensor is None else _zeros_to_sum(tensor) for tensor in (k, values, r))
         products, buffer, sums = (_buffer(q_plus_u, k, chunk) for _ in range(3))
         for queries, keys, dists in _blocks(q_plus_u, k, ctx.window):
             n_query, n_key = queries.stop - queries.start, keys.stop - keys.start
             d_scores_buffer = _slice(buffer, chunk, n_query, n_key)
             sum_k = _slice(sums, chunk, n_key, k.shape[2])
             here = _parts(
-                (d_out, queries), (q_plus_u, queries), (q_plus_v, queries), (k, keys), (v, keys), (r, dists)
+                (d_out, queries),
+                (q_plus_u, queries),
+                (q_plus_v, queries),
+                (k, keys),
+                (values, keys),
+                (r, dists),
             )
-            theirs = _parts((dq_plus_u, queries), (dq_plus_v, queries), (dk, keys), (dv, keys), (dr, dists))
-            for d_out_, q_plus_u_, q_plus_v_, k_, v_, r_, dq_plus_u_, dq_plus_v_, dk_, dv_, dr_ in _in_chunks(
-                chunk, *here, *theirs
-            ):
+            theirs = _parts(
+                (dq_plus_u, queries), (dq_plus_v, queries), (dk, keys), (d_values, keys), (dr, dists)
+            )
+            for (
+                d_out_,
+                q_plus_u_,
+                q_plus_v_,
+                k_,
+                values_,
+                r_,
+                dq_plus_u_,
+                dq_plus_v_,
+                dk_,
+                d_values_,
+                dr_,
+            ) in _in_chunks(chunk, *here, *theirs):
                 alpha, drop = next(weights), next(weights)
-                d_alpha = torch.bmm(d_out_, v_.mT, out=d_scores_buffer)
+                d_alpha = torch.bmm(d_out_, values_.mT, out=d_scores_buffer)
                 if drop is not None:
                     d_alpha.mul_(drop)
                 d_scores = softmax_backward(d_alpha, alpha, -1, alpha.dtype, grad_input=d_alpha)
                 dq_plus_u_.copy_(torch.bmm(d_scores, k_))
-                dv_.add_(torch.bmm(_dropped(alpha, drop).mT, d_out_, out=sum_k))
+                d_values_.add_(torch.bmm(_dropped(alpha, drop).mT, d_out_, out=sum_k))
                 dk_.add_(torch.bmm(d_scores.mT, q_plus_u_, out=sum_k))
                 if r is None:
                     continue
@@ -182,7 +204,7 @@ class Blocks(torch.autograd.Function):
                 _shift(padded).copy_(d_scores)
                 dq_plus_v_.copy_(torch.bmm(padded, r_))
                 dr_.add_(torch.bmm(padded.mT, q_plus_v_, out=_slice(sums, chunk, n_key + 1, r.shape[2])))
-        return dq_plus_u, dq_plus_v, dk, dv, dr, None, None, None, None
+        return dq_plus_u, dq_plus_v, dk, d_values, dr, None, None, None, None
 
 
 def _blocks(q: QueriesByHead, k: KeysByHead, window: int | None) -> Iterator[tuple[slice, slice, slice]]:

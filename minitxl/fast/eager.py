@@ -1,4 +1,4 @@
-"""The condition for the faster forms: eager execution without autocast.
+"""The condition for the faster forms: eager execution, on a CPU without autocast.
 
 Under ``torch.compile``, ``torch.export`` and CPU autocast the modules of the paper run as they are
 written, so that PyTorch sees the whole graph and chooses every number format itself.

@@ -1,4 +1,4 @@
-"""Score a text: a model's losses in nats at the same targets, with the text read in one of two ways.
+"""Score a text: a model's losses in nats, with the text read in one of two ways that score the same targets.
 
     score = cached(model, stream, EvaluateConfig(seg_len=64, mem_len=256))
     score.bits_per_token, score.perplexity
@@ -8,7 +8,7 @@ computed anew; stride 1 is Al-Rfou's evaluation, stride = attention_len isolated
 piece of the text; ``EvaluateConfig.window`` limits the keys of a query.)
 Cached: segment after segment, with the memory of those before. Both score every token
 of a stream but its first, once. ``sliding`` and ``cached`` return sums, so that scores of parts add up.
-``precision`` is the type of number of the matrix products.
+``precision`` is the number format of the matrix products.
 """
 
 from dataclasses import dataclass
@@ -125,9 +125,9 @@ def sliding_losses(
 ) -> Losses:
     """Return the loss of each target in nats, in the stream's order, ``batch`` windows at a time.
 
-    The first window scores all its targets, each later one its last ``stride``: each has
-    between attention_len - stride + 1 and attention_len tokens of context, fewer only
-    where the stream began less far back.
+    The first window scores all its targets, each later one its last ``stride``, and the last what is left.
+    Each target has between attention_len - stride + 1 and attention_len tokens of context, fewer only where
+    the stream began less far back.
     """
     check("attention_len", attention_len, whole(1, LONGEST))
     check("clamp_len", clamp_len, optional(whole(0, LONGEST)))

@@ -103,8 +103,8 @@ def draw_tokens(
     N · ``mem_len`` tokens back has an effect (``memory.reach``). A model with absolute positions keeps no
     cache: for each new token it reads the last ``mem_len`` + 1 tokens anew, as in training, from position 0.
 
-    - ``precision``: with bfloat16 the model's products are in bfloat16, and about half as many bytes are
-      read for each new token.
+    - ``precision``: with bfloat16 the model's products are in bfloat16. With a cache, about half as many
+      bytes are read for each new token.
     - ``repetition``: above 1, the tokens that the text has used become less likely
       (``repetition_penalty``). It is applied before the other options.
     - ``repetition_window``: how many of the text's last tokens, prompt included, count as used; None is all.
@@ -151,8 +151,8 @@ def _hold_back(tokens: Iterable[int], stops: Stops) -> Iterator[int]:
     pending: list[int] = []
     for token in tokens:
         pending.append(token)
-        if complete := _complete(pending, stops):
-            yield from pending[:-complete]
+        if stop_length := _stop_length(pending, stops):
+            yield from pending[:-stop_length]
             return
         sure = len(pending) - _begun(pending, stops)
         yield from pending[:sure]
@@ -168,22 +168,22 @@ def _ended(drawn: Iterable[Tensor], stops: Stops, *, n_text: int) -> list[list[i
         given = tokens.tolist()
         for b in sorted(going):
             texts[b].append(given[b])
-            if complete := _complete(texts[b], stops):
-                del texts[b][-complete:]
+            if stop_length := _stop_length(texts[b], stops):
+                del texts[b][-stop_length:]
                 going.remove(b)
         if not going:
             break
     return texts
 
 
-def _complete(text: Sequence[int], stops: Stops) -> int:
+def _stop_length(text: Sequence[int], stops: Stops) -> int:
     """Return the length of the longest stop that the text ends with; 0 if there is none."""
     return max((len(stop) for stop in stops if text[-len(stop) :] == stop), default=0)
 
 
 def _begun(text: Sequence[int], stops: Stops) -> int:
     """Return how many of the text's last tokens may be the beginning of a stop."""
-    return _complete(text, [stop[:size] for stop in stops for size in range(1, len(stop))])
+    return _stop_length(text, [stop[:size] for stop in stops for size in range(1, len(stop))])
 
 
 def _remember(

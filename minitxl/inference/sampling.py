@@ -20,11 +20,12 @@ from minitxl.fields import LONGEST, number, optional, whole
 from minitxl.fields import check as check_value
 
 COLDEST = 1e-6
-"""Lowest temperature but 0; below it, scores divided by it are beyond what a float can hold."""
+"""Lowest temperature but 0: a token 0.0001 nats behind the likeliest is as good as never drawn at it."""
 LAST_SEED = 2**62
 """Largest seed: with a text's number added, it is still one that a generator takes."""
 LogProbs = Float[Tensor, "batch vocab"]
 Scores = Float[Tensor, "batch vocab"]
+"""Log-probabilities up to a constant. (Scores of attention are ``attention.Scores``.)"""
 
 
 class SamplingOptions(TypedDict, total=False):
@@ -72,7 +73,7 @@ def repetition_penalty(
 ) -> Scores:
     """Return scores, in nats up to a constant, with the tokens of each text's ``recent`` part less likely.
 
-    CTRL (Keskar et al. 2019, section 4.1) divides the score x of such a token by θ.
+    CTRL (Keskar et al. 2019, section 4.1) divides the score x of such a token by θ, here ``repetition``.
     Log-probabilities are all negative, so this would make the token likelier. A constant added to all scores
     changes no probability, but it changes what dividing them does, so one has to be chosen. Here a token
     at chance, p = 1/vocab, has the score 0: x = log(p · vocab). Above chance, x becomes x / θ;

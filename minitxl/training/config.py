@@ -3,11 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from minitxl.fields import check_types, require
+from minitxl.fields import LONGEST, check_types, require
 from minitxl.inference.config import EvaluateConfig, check_lengths
-
-LARGEST = 2**31 - 1
-"""Largest length, batch and number of steps: more is a mistyped one."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +61,7 @@ class TrainConfig:
         check_types(self)
         for name in ("seg_len", "mem_len", "batch", "steps", "warmup", "validate_every", "validate_tokens"):
             require(
-                getattr(self, name) <= LARGEST, f"{name} must be at most {LARGEST:,}", getattr(self, name)
+                getattr(self, name) <= LONGEST, f"{name} must be at most {LONGEST:,}", getattr(self, name)
             )
         check_lengths(self.seg_len, self.mem_len, self.window, self.clamp_len)
         for name in ("batch", "steps", "validate_every", "validate_tokens"):

@@ -1,4 +1,4 @@
-"""Training with explicit state: a ``Run`` holds all that a step needs and changes.
+"""Training with explicit state: a ``Run`` holds all that a step needs and changes but the text.
 
     run = start(model_config, settings)
     for record in train_steps(run, segments): ...
@@ -67,7 +67,7 @@ class Run:
     random: dict[str, Tensor]
     """State of the generators, by device type."""
     average: AveragedModel | None
-    """Mean of the weights after each step since ``average_from``; None without averaging."""
+    """Mean of the weights after each step later than ``average_from``; None without averaging."""
     segment_loss: nn.Module
     """A ``SegmentLoss`` of the model, its gradients averaged over all processes."""
     accumulate: int
@@ -82,7 +82,7 @@ class Run:
 
     @property
     def model_to_evaluate(self) -> TransformerLM:
-        """The model to evaluate: the averaged weights' as soon as there is an average."""
+        """The model to evaluate: the one with averaged weights, once there are any."""
         if self.average is None or not self.average.n_averaged:
             return self.model
         return cast(TransformerLM, self.average.module)

@@ -1,7 +1,7 @@
 """The loss of one segment: the part of a training step that is differentiated, compiled and captured.
 
-The whole step is ``loop.train_step``. It extends the memory, because here the memory may be padded to its
-full length, or belong to some of the lanes only.
+The whole step is ``loop.train_step``. It extends the memory, and not this module: here memory may be padded
+to its full length, or belong to some of the lanes only.
 """
 
 import torch
@@ -16,7 +16,7 @@ from minitxl.training.memory_mask import padded
 
 
 class SegmentLoss(nn.Module):
-    """The mean loss of a segment as a module's forward, which several processes and CUDA graphs need."""
+    """The mean loss of a segment as a module: several processes and CUDA graphs wrap a module's forward."""
 
     def __init__(self, model: TransformerLM, settings: TrainConfig) -> None:
         super().__init__()
@@ -37,8 +37,8 @@ class SegmentLoss(nn.Module):
                 key_mask=key_mask,
             )
             first = losses.shape[1] // 2 if settings.loss == "half" else 0
-            # ``extend`` detaches too, but only after this module. A CUDA graph has a backward pass for each
-            # output that needs a gradient; the states, which no loss uses, are to have none.
+            # ``extend`` detaches too, but only after this module. A CUDA graph's backward pass would take a
+            # gradient for each output that needs one; the states, which no loss uses, are to have none.
             return losses[:, first:].mean(), states.detach()
 
 

@@ -7,8 +7,8 @@ Memory holds the inputs of all layers, and each segment projects them anew. With
 same, but each layer projects a token to a key and a value once. Distances too are projected once, and again
 only when a segment is longer than all before it.
 
-The cache holds the model in its fast form. ``step`` takes the model again, and refuses a cache that was made
-for another embedding, which is all that it compares. A step writes into the buffers of the cache it is given,
+The cache holds the model in its fast form. ``step`` takes the model again, and refuses the cache of another
+model: it compares the embeddings alone. A step writes into the buffers of the cache it is given,
 so only the newest cache of a text is valid, and none is valid once a weight has changed. Everything runs in
 evaluation mode and without gradients.
 
@@ -16,7 +16,8 @@ Its files: ``steps`` has ``start``, ``step`` and ``token_losses``; ``cache`` the
 the model as it reads a segment with a cache; ``heads`` each attention's part of that.
 
 On a CUDA GPU, once memory is full and several steps had the same shapes, the next one is captured as a CUDA
-graph. The cache then holds the graph, and further steps of these shapes replay it.
+graph, unless positions are rotary or the vocabulary has clusters. The cache then holds the graph, and further
+steps of these shapes replay it.
 """
 
 from minitxl.fast.kv_cache.cache import Cache

@@ -30,9 +30,9 @@ class Cache:
     buffers: Float[Tensor, "layer 2 batch head room dim"]
     """Keys and values of every layer."""
     memory_mask: Bool[Tensor, "batch mem"] | None
-    """False for a token of the memory that is masked for every query; None if none is."""
+    """False for a token of the memory that is masked for every query; None if none ever was."""
     r: Float[Tensor, "layer head padded_dist dim"]
-    """W_kR R of every layer for more distances than there are keys; empty but for attention "xl"."""
+    """W_kR R of every layer, for the distances n_key … 0 or more of them; empty but for attention "xl"."""
     joined_qkv: tuple[FastLinear | None, ...]
     """W_q, W_k and W_v of every layer as one matrix in bfloat16; None where they stay apart."""
     begin: int = 0
@@ -50,7 +50,8 @@ class Cache:
 def with_room(cache: Cache, seg: int) -> Cache:
     """Return the cache with buffers for ``seg`` more tokens.
 
-    The buffers hold twice the memory, so that it is copied at most once in ``mem_len`` tokens.
+    New buffers hold twice the memory and a segment. So while segments are no longer than those before, memory
+    is copied at most once in ``mem_len`` tokens.
     """
     length, size = cache.end - cache.begin, cache.buffers.shape[4]
     if cache.end + seg <= size:

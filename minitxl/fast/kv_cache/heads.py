@@ -1,8 +1,8 @@
 """Each attention's heads, computed from the keys and values of the key-value cache.
 
-Each function serves one kind of attention. It takes the attention, queries q that are not divided by √d_head,
-keys k and values of memory and segment, XL's projected distances r, and the options of the call. It returns
-the heads' outputs.
+Each function serves one kind of attention, or two that differ in their biases alone. It takes the attention,
+queries q that are not divided by √d_head, keys k and values of memory and segment, XL's projected distances
+r, and the options of the call. It returns the heads' outputs.
 """
 
 from collections.abc import Callable
@@ -130,7 +130,7 @@ def relative_to_one(inputs: AttentionInputs) -> Float[Tensor, "batch head 1 dim"
     """Return ``relative_attention`` for a single query, whose distances are in the keys' order already."""
     q_plus_u, q_plus_v, k, values, r, _, window, key_mask = inputs
     bd = r[:, 1:] @ rearrange(q_plus_v, "batch head 1 dim -> head dim batch")
-    ac = k @ q_plus_u.mT  # the long factor on the left, which bfloat16's product on a CPU needs to be fast
+    ac = k @ q_plus_u.mT  # the keys are the long factor: a CPU's bfloat16 product is fast with it on the left
     scores = ac.mT + rearrange(bd, "head key batch -> batch head 1 key")
     masked = key_mask is not None or (window is not None and window < k.shape[2])
     return masked_softmax(scores, inputs.mask() if masked else None) @ values

@@ -30,7 +30,8 @@ def start(
 ) -> Cache:
     """Return the empty cache of ``batch`` texts; ``clamp_len`` None means the model's own.
 
-    With ``precision`` bfloat16 it holds keys, values and the matrices of the model in two bytes a number.
+    With ``precision`` bfloat16 it holds keys, values and the matrices of the products in two bytes a number;
+    tables of embeddings stay as they are.
     """
     check_kind("model", model, TransformerLM)
     check_length("batch", batch, 1)
@@ -79,7 +80,7 @@ def _advance(
     ids: tuple[Tokens, ...],
     key_mask: Bool[Tensor, "batch seg"] | None,
 ) -> tuple[Float[Tensor, "batch seg *vocab"], Cache]:
-    """Return log-probabilities, or with targets in ``ids`` losses, and the cache with these tokens."""
+    """Return log-probabilities, or losses if ``ids`` has targets too, and the cache with these tokens."""
     _check(model, cache, ids[0], key_mask)
     with torch.inference_mode():
         if cache.captured is not None and key_mask is None and cache.captured.fits(ids):
@@ -110,7 +111,7 @@ def _check(
 def _compute(
     cache: Cache, ids: tuple[Tokens, ...], key_mask: Bool[Tensor, "batch seg"] | None
 ) -> tuple[Float[Tensor, "batch seg *vocab"], Cache]:
-    """Return log-probabilities or losses, and the cache, which counts the steps with a full memory."""
+    """Return log-probabilities or losses, and the cache, with the repeats of equal steps counted."""
     model, tokens = cache.model, ids[0]
     hidden, after = read_segment(tokens, cache, key_mask)
     output = model.output.log_probs(hidden) if len(ids) == 1 else model.losses(hidden, ids[1])
