@@ -16,7 +16,7 @@ from tyro.conf import Positional
 from minitxl.commands.shared import Device, TextFlags, device_of, path_flag, text_of_run
 from minitxl.commands.subject import subject_of
 from minitxl.commands.train_bar import loss
-from minitxl.commands.train_flags import FOLLOWING, ModelFlags, RunFlags, TrainFlags
+from minitxl.commands.train_flags import BASE, FOLLOWING, ModelFlags, RunFlags, TrainFlags
 from minitxl.commands.train_task import Task, new_task, old_task
 from minitxl.pretrained import presets
 from minitxl.pretrained.presets import PRESETS
@@ -28,7 +28,6 @@ from minitxl.training import (
     saved_run,
     signals,
 )
-from minitxl.training.config import TrainConfig
 from minitxl.training.trainer import Ending, is_stale
 
 
@@ -123,7 +122,7 @@ class Train:
         for name in ("extend", "decay_now"):
             if getattr(self, name) is not None:
                 raise ValueError(f"{name} must be given with the folder of a run, got none in {self.folder}")
-        base = TrainConfig() if self.preset is None else PRESETS[self.preset]().train
+        base = BASE if self.preset is None else PRESETS[self.preset]().train
         return new_task(
             self.model,
             self.train.checked(base),

@@ -18,6 +18,9 @@ CHANGEABLE = (
 """Settings that a run may go on with at other values."""
 REGULARIZATION = ("dropout", "attention_dropout", "word_dropout", "variational_dropout")
 """Settings of a model that its weights do not depend on."""
+BASE = replace(TrainConfig(), warmup=200)
+"""Settings of a training that names no preset. A post-norm model, the paper's and the default, needs this
+warm-up: with few steps of it, a model of prose may learn the frequencies of single bytes and no more."""
 FOLLOWING = ("warmup", "validate_tokens")
 """Settings that follow from others where they are not given."""
 SMALLEST_SHARE = 5
@@ -49,7 +52,7 @@ class TrainFlags(TrainConfig):
     """How it is trained."""
 
     warmup: int | None = None  # type: ignore[assignment]
-    """Steps of linear warm-up to the peak; none means those of the preset, or 20, and of a training with
+    """Steps of linear warm-up to the peak; none means those of the preset, or 200, and of a training with
     fewer steps at most a fifth of them."""
     validate_tokens: int | None = None  # type: ignore[assignment]
     """Tokens scored at each validation; none means 8192, or more where 8 lanes of 8 times memory and segment

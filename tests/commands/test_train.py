@@ -13,7 +13,7 @@ from support.released import released_model, write_released
 
 from minitxl.__main__ import main
 from minitxl.commands import train
-from minitxl.commands.train_flags import TrainFlags
+from minitxl.commands.train_flags import BASE, TrainFlags
 from minitxl.pretrained.presets import penn_treebank
 from minitxl.training import (
     checkpoints,
@@ -469,11 +469,11 @@ def test_signals_from_the_first_touch_of_the_folder_to_the_last_word_end_in_a_sa
 
 
 def test_warm_up_and_averaging_follow_the_steps_where_they_are_left_at_their_defaults():
-    default, preset = TrainConfig(), penn_treebank().train
+    default, preset = BASE, penn_treebank().train
     flags = TrainFlags(steps=5)
     assert flags.checked(default).warmup == 1
     assert replace(flags, warmup=3).checked(default).warmup == 3
-    assert replace(flags, steps=900).checked(default) == default
+    assert replace(flags, steps=900).checked(default) == default == replace(TrainConfig(), warmup=200)
     assert replace(flags, steps=60, warmup=20).checked(default).warmup == 20  # the default, asked for
     short = TrainFlags(**{**preset.__dict__, "steps": 10, "warmup": None})
     assert (short.checked(preset).average_from, short.checked(preset).warmup) == (7, 0)
