@@ -6,7 +6,7 @@ effective context length, RECL, of a group over the same baseline (section 4.3 a
 of Dai et al. 2019). Or take a part of the memory away, and see what that costs.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from itertools import combinations, pairwise
 from math import exp, sqrt
@@ -121,7 +121,7 @@ def effective_context_length(losses: Lengths, *, threshold: float = 0.01) -> Con
     """
     steps = _steps({"the model": losses})
     means = {length: of.mean(dtype=torch.float64).item() for length, of in losses.items()}
-    return _walk({step: 1 - exp(means[step[1]] - means[step[0]]) for step in steps}, threshold)
+    return _walk(((step, 1 - exp(means[step[1]] - means[step[0]])) for step in steps), threshold)
 
 
 def recl(losses: Group, *, r: float, threshold: float = 0.01) -> dict[str, ContextLength]:
@@ -132,7 +132,7 @@ def recl(losses: Group, *, r: float, threshold: float = 0.01) -> dict[str, Conte
     """
     steps = _steps(losses)
     return {
-        name: _walk({step: gain(losses, name, *step, r=r).relative for step in steps}, threshold)
+        name: _walk(((step, _gain(losses, name, *step, r=r).relative) for step in steps), threshold)
         for name in losses
     }
 
@@ -140,7 +140,7 @@ def recl(losses: Group, *, r: float, threshold: float = 0.01) -> dict[str, Conte
 def gains(losses: Group, *, r: float) -> dict[str, list[Gain]]:
     """For each model, the gain of every pair of context lengths (figure 3)."""
     pairs = list(combinations(_lengths(losses), 2))
-    return {name: [gain(losses, name, *pair, r=r) for pair in pairs] for name in losses}
+    return {name: [_gain(losses, name, *pair, r=r) for pair in pairs] for name in losses}
 
 
 def gain(losses: Group, name: str, short: int, long: int, *, r: float) -> Gain:
@@ -152,6 +152,11 @@ def gain(losses: Group, name: str, short: int, long: int, *, r: float) -> Gain:
     model predicts well from c tokens. Of equal ones the earlier are taken.
     """
     _lengths(losses)
+    return _gain(losses, name, short, long, r=r)
+
+
+def _gain(losses: Group, name: str, short: int, long: int, *, r: float) -> Gain:
+    """Return ``gain`` of losses that ``_lengths`` has looked at."""
     if not 0 < r <= 1:
         raise ValueError(f"r must lie in (0, 1], got {r}")
     baseline = torch.stack([of[short] for of in losses.values()]).double().amin(dim=0)
@@ -162,12 +167,14 @@ def gain(losses: Group, name: str, short: int, long: int, *, r: float) -> Gain:
     return Gain(short, long, before - after, (before - after) / before)
 
 
-def _walk(relative: Mapping[tuple[int, int], float], threshold: float) -> ContextLength:
-    """Return the first c whose gain from c + Δ is below the threshold."""
-    for (short, _), gained in relative.items():
+def _walk(gains: Iterable[tuple[tuple[int, int], float]], threshold: float) -> ContextLength:
+    """Return the first c whose gain from c + Δ is below the threshold; no later gain is asked for."""
+    longest = 0
+    for (short, long), gained in gains:
         if gained < threshold:
             return ContextLength(short, at_least=False)
-    return ContextLength(max(relative)[1], at_least=True)
+        longest = long
+    return ContextLength(longest, at_least=True)
 
 
 def _steps(losses: Group) -> list[tuple[int, int]]:

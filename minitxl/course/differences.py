@@ -16,19 +16,18 @@ PRECISE = {"rtol": 1e-8, "atol": 1e-9}
 
 def equal(one: Any, other: Any) -> bool:
     """Return True where values agree up to rounding, whatever holds them: 2 is 2.0, a list is its tensor."""
+    if one is other:
+        return True
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         return one.keys() == other.keys() and all(equal(one[key], other[key]) for key in one)
     first, second = as_tensor(one), as_tensor(other)
     if first is not None and second is not None:
-        return first.shape == second.shape and not _apart(first, second).any()
+        return first.shape == second.shape and (_identical(first, second) or not _apart(first, second).any())
     if is_list(one) and is_list(other):
         return len(one) == len(other) and all(map(equal, one, other))
     if isinstance(one, nn.Module) and isinstance(other, nn.Module):
         states = one.state_dict(), other.state_dict()
-        return states[0].keys() == states[1].keys() and all(
-            torch.equal(mine, right) or equal(mine, right)  # most models are not changed at all
-            for mine, right in zip(*(state.values() for state in states), strict=True)
-        )
+        return states[0].keys() == states[1].keys() and all(map(equal, *(one.values() for one in states)))
     if isinstance(one, Tensor | np.ndarray) or isinstance(other, Tensor | np.ndarray):
         return False
     return bool(one == other)
@@ -105,15 +104,22 @@ def as_tensor(value: Any) -> Tensor | None:
         return torch.tensor(value, dtype=torch.float64)
     if not is_list(value) or not value:
         return None
-    inside = [tensor for tensor in map(as_tensor, value) if tensor is not None]
-    if len(inside) < len(value) or any(tensor.shape != inside[0].shape for tensor in inside):
-        return None
+    inside = list[Tensor]()
+    for tensor in map(as_tensor, value):
+        if tensor is None or (inside and tensor.shape != inside[0].shape):
+            return None
+        inside.append(tensor)
     return torch.stack([tensor.double() for tensor in inside])
 
 
 def is_list(value: Any) -> bool:
     """Return True for lists and tuples, and not for text."""
     return isinstance(value, Sequence) and not isinstance(value, str | bytes)
+
+
+def _identical(one: Tensor, other: Tensor) -> bool:
+    """Return True for the same bits of numbers: what was not changed is, and that is soon seen."""
+    return one.dtype == other.dtype and torch.equal(one, other)
 
 
 def _apart(one: Tensor, other: Tensor) -> Tensor:

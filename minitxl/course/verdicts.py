@@ -129,7 +129,7 @@ class _Raised:
 
 
 Outcome = tuple[Any, list[Any]]
-"""What a function returns or raises, and its arguments as they are then."""
+"""What a function returns or raises, and its arguments as they are then: those of the case if unchanged."""
 
 
 def _models(cases: Iterable[tuple[Any, ...]]) -> Iterator[nn.Module]:
@@ -151,9 +151,10 @@ def _outcome(
 ) -> Outcome:
     given = _copied(case, models)
     try:
-        return function(*given), list(given)
+        result = function(*given)
     except Exception as error:
         return _Raised(error), []
+    return result, [own if equal(copy, own) else copy for copy, own in zip(given, case, strict=True)]
 
 
 def _same(

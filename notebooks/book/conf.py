@@ -199,19 +199,20 @@ ON_A_PHONE = {
 """Figures that have panels one below the other for a phone, and the results that they draw."""
 
 
-def drawn_for_phones(app: Sphinx) -> set[str]:
+def drawn_for_phones(app: Sphinx) -> frozenset[str]:
     """Return the names of the figures that get a layout for phones: all, or those of ``-D phones=``."""
-    return set(ON_A_PHONE) if app.config.phones == "all" else set(app.config.phones.split(","))
+    return frozenset(ON_A_PHONE if app.config.phones == "all" else app.config.phones.split(","))
 
 
-def _large_or_stacked(for_phone: set[str], match: re.Match[str]) -> str:
+def _large_or_stacked(for_phone: frozenset[str], match: re.Match[str]) -> str:
     """An image opens large by a link. A stored figure has its layout for phones beside it, others a frame."""
     tag = match[0]
     source = re.search(r'src="([^"]+)"', tag)
     if not tag.startswith("<img") or source is None:
         return tag
-    path, words = PurePosixPath(source[1]), re.search(r'alt="([^"]+)"', tag)
-    name = path.stem if path.suffix == ".svg" else _by_words().get(unescape(words[1]) if words else "")
+    path, alt = PurePosixPath(source[1]), re.search(r'alt="([^"]+)"', tag)
+    words = unescape(alt[1]) if alt else ""
+    name = path.stem if path.suffix == ".svg" else _by_words(for_phone).get(words)
     if name in for_phone:
         narrow = escape(str(path.with_name(f"{name}-phone.svg")))
         tag = f'<picture><source media="(max-width: 46em)" srcset="{narrow}">{tag}</picture>'
@@ -221,9 +222,10 @@ def _large_or_stacked(for_phone: set[str], match: re.Match[str]) -> str:
 
 
 @cache
-def _by_words() -> dict[str, str]:
-    """Return the name of each stored figure by its words: notebooks draw some of them, as PNG."""
-    return {draw(_data(result)).alt: name for name, (result, draw) in ON_A_PHONE.items()}
+def _by_words(names: frozenset[str]) -> dict[str, str]:
+    """Return the name of each of these stored figures by its words: notebooks draw some of them, as PNG."""
+    drawn = {name: draw(_data(result)) for name, (result, draw) in ON_A_PHONE.items() if name in names}
+    return {picture.alt: name for name, picture in drawn.items()}
 
 
 def _data(result: str) -> dict[str, Any]:
@@ -232,7 +234,7 @@ def _data(result: str) -> dict[str, Any]:
 
 def draw_for_phones(app: Sphinx, error: Exception | None) -> None:
     """Draw the stacked layout of each stored figure."""
-    for name in set() if error else drawn_for_phones(app):
+    for name in () if error else drawn_for_phones(app):
         result, draw = ON_A_PHONE[name]
         with for_phones():
             picture = draw(_data(result))

@@ -54,11 +54,11 @@ def raises(attempt: Callable[..., Any], case: tuple[Any, ...]) -> bool:
 
 def cause_of(attempt: Callable[..., Any], case: tuple[Any, ...]) -> str | None:
     """Return what is wrong with a test that accepts the right loop of ``case``, or None."""
-    *given, written, predicted = case
+    *given, written, predicted = deepcopy(case)
 
     def accepts(written: Tensor, predicted: Tensor) -> bool:
         with suppress(Exception):
-            return equal(attempt(*deepcopy((*given, written, predicted))), True)
+            return equal(attempt(*given, written.clone(), predicted.clone()), True)
         return False
 
     if not accepts(written, predicted):

@@ -1,6 +1,7 @@
 """Checks of notebook 10: the training step, and the trainer with planted bugs."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
+from functools import cache
 from itertools import chain, combinations
 from math import log
 from typing import Any
@@ -64,38 +65,36 @@ def check_trainer(attempt: Trainer, *, name_bugs: bool = False) -> Verdict:
 
     Without ``name_bugs`` they are counted and not named, for a learner who looks for them.
     """
-    one, many = _task(steps=1), _task(steps=4)
+    many = _task(steps=4)
     try:
-        after_one, after_many = _outcome(attempt, one), _outcome(attempt, many)
+        after_one, after_many = _outcome(attempt, _task(steps=1)), _outcome(attempt, many)
     except NotImplementedError:
         return Verdict.of_nothing()
     except Exception as error:
         return Verdict(False, f"it raised {type(error).__name__}: {error}")
-    if _close(after_many, _outcome(_with_bugs(set()), many)):
+    if _close(after_many, _of_bugs(frozenset(), 4)):
         try:
             unremembered = _outcome(attempt, many, mem_len=0)
         except Exception as error:
             return Verdict(False, f"with mem_len = 0, it raised {type(error).__name__}: {error}")
-        if not _close(unremembered, _outcome(_with_bugs(set()), many, mem_len=0)):
+        if not _close(unremembered, _of_bugs(frozenset(), 4, mem_len=0)):
             return Verdict(False, KEEPS_ALL)
         loose = _outcome(attempt, many, clip=LOOSE)
-        if not _close(loose, _outcome(_with_bugs(set()), many, clip=LOOSE)):
-            seen = (bug for bug in UNCLIPPED if _close(loose, _outcome(_with_bugs({bug}), many, clip=LOOSE)))
+        if not _close(loose, _of_bugs(frozenset(), 4, clip=LOOSE)):
+            seen = (bug for bug in UNCLIPPED if _close(loose, _of_bugs(frozenset({bug}), 4, clip=LOOSE)))
             why = "the weights are wrong where the gradient is shorter than clip: it stays as it is there"
             return Verdict(False, UNCLIPPED.get(next(seen, ""), why))
         return Verdict(True, "all four are gone, and every weight is as it should be after each step")
-    planted = [set[str](), *_subsets(BUGS)]
-    for bugs in [*planted[1:], *({other, *some} for some in planted for other in OTHERS)]:
-        if _close(after_one, _outcome(_with_bugs(bugs), one)) and _close(
-            after_many, _outcome(_with_bugs(bugs), many)
-        ):
+    planted = [frozenset[str](), *_subsets(BUGS)]
+    for bugs in [*planted[1:], *(some | {other} for some in planted for other in OTHERS)]:
+        if _close(after_one, _of_bugs(bugs, 1)) and _close(after_many, _of_bugs(bugs, 4)):
             hidden = "it stops at step 2, so look again once it runs" if "graph" in bugs else ""
             new = [why for bug, why in OTHERS.items() if bug in bugs]
             number = len(bugs & set(BUGS))
             counted = [f"{number} of the four can be seen, and {BY_NAME}"] if number else []
             reasons = [why for bug, why in BUGS.items() if bug in bugs] if name_bugs else counted
             return Verdict(False, f"still there: {'; '.join(filter(None, [*reasons, *new, hidden]))}")
-    return Verdict(False, _where(after_many, _outcome(_with_bugs(set()), many)))
+    return Verdict(False, _where(after_many, _of_bugs(frozenset(), 4)))
 
 
 def _where(got: tuple[Any, list[Tensor]], expected: tuple[Any, list[Tensor]]) -> str:
@@ -198,6 +197,14 @@ def _outcome(
     return returned, [parameter.detach() for parameter in model.parameters()]
 
 
+@cache
+def _of_bugs(
+    bugs: frozenset[str], steps: int, *, mem_len: int = 6, clip: float = 0.5
+) -> tuple[Any, list[Tensor]]:
+    """Return the outcome of the trainer with these bugs, which every attempt is compared with."""
+    return _outcome(_with_bugs(bugs), _task(steps), mem_len=mem_len, clip=clip)
+
+
 def _close(one: tuple[Any, list[Tensor]], other: tuple[Any, list[Tensor]]) -> bool:
     try:
         torch.testing.assert_close(one[1], other[1])
@@ -207,13 +214,16 @@ def _close(one: tuple[Any, list[Tensor]], other: tuple[Any, list[Tensor]]) -> bo
     return True
 
 
-def _subsets(names: Iterable[str]) -> list[set[str]]:
+def _subsets(names: Iterable[str]) -> list[frozenset[str]]:
     """Return all of them, small ones first."""
     names = list(names)
-    return [set(one) for one in chain.from_iterable(combinations(names, n) for n in range(1, len(names) + 1))]
+    return [
+        frozenset(one)
+        for one in chain.from_iterable(combinations(names, n) for n in range(1, len(names) + 1))
+    ]
 
 
-def _with_bugs(bugs: set[str]) -> Trainer:
+def _with_bugs(bugs: Set[str]) -> Trainer:
     """Return the trainer that has these bugs, and no other."""
 
     def train(
