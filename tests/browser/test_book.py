@@ -20,7 +20,7 @@ import pytest
 import requests
 import sites
 from excerpt import excerpt, value_of
-from playwright.sync_api import BrowserContext, Page, Request
+from playwright.sync_api import Page, Request
 
 from minitxl.course.verdicts import NOTHING
 
@@ -187,32 +187,48 @@ def failed(request: Request) -> list[str]:
 
 
 @contextmanager
-def visiting(window: BrowserContext, home: str, name: str) -> Iterator[Visit]:
-    """Open a page in the window until it asks for nothing more, and close it."""
-    page = window.new_page()
-    visit = Visit(name, page)
+def visiting(window: Page, home: str, name: str) -> Iterator[Visit]:
+    """Show a page in the window, until it asks for nothing more; the window is as before then.
+
+    A window shows one page after the other, as a reader's does: to open and close one takes more of the
+    processor's time than to show a page.
+    """
+    visit, size = Visit(name, window), window.viewport_size
     errors, requested = visit.errors, visit.requested
-    page.on("console", lambda said: errors.append(said.text) if said.type == "error" else None)
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    page.on("request", lambda request: requested.append(request.url))
-    page.on("requestfailed", lambda request: errors.extend(failed(request)))
-    page.on("response", lambda got: errors.append(f"{got.status}: {got.url}") if got.status > 399 else None)
-    page.goto(f"{home}/{name}.html", wait_until="networkidle")
+    heard = {
+        "console": lambda said: errors.append(said.text) if said.type == "error" else None,
+        "pageerror": lambda error: errors.append(str(error)),
+        "request": lambda request: requested.append(request.url),
+        "requestfailed": lambda request: errors.extend(failed(request)),
+        "response": lambda got: errors.append(f"{got.status}: {got.url}") if got.status > 399 else None,
+    }
+    for event, listener in heard.items():
+        window.on(event, listener)
+    window.goto(f"{home}/{name}.html", wait_until="networkidle")
     yield visit
-    page.close()
+    for event, listener in heard.items():
+        window.remove_listener(event, listener)
+    window.set_viewport_size(size)
+    window.emulate_media(color_scheme="null")
 
 
 @pytest.fixture(scope="module")
-def window(browser):
+def windows(browser):
+    """Two windows of one reader: one for the pages that all tests look at, the other for single visits."""
     context = browser.new_context(viewport=DESKTOP)
-    yield context
+    yield context.new_page(), context.new_page()
     context.close()
 
 
+@pytest.fixture(scope="module")
+def window(windows):
+    return windows[1]
+
+
 @pytest.fixture(scope="module", params=[*PAGES, RESULT])
-def visit(request, window, home):
+def visit(request, windows, home):
     """Each page in turn, opened once for all tests that take it, which run in the order of this file."""
-    with visiting(window, home, request.param) as visit:
+    with visiting(windows[0], home, request.param) as visit:
         yield visit
 
 
@@ -393,12 +409,12 @@ def test_matches_can_be_hidden_where_there_are_some(index, words, offers):
 
 @pytest.mark.parametrize("name", ["glossary", "12_evaluation_cost"])
 def test_a_page_opens_at_its_beginning_and_is_seen_in_the_contents(browser, home, name):
-    window = browser.new_context(viewport={"width": 1280, "height": 700})
-    with visiting(window, home, name) as visit:
+    context = browser.new_context(viewport={"width": 1280, "height": 700})
+    with visiting(context.new_page(), home, name) as visit:
         assert visit.page.evaluate("scrollY") == 0
         place = visit.page.locator(".sidebar-tree .current-page > a").bounding_box()
         assert 0 < place["y"] < 700 - place["height"]
-    window.close()
+    context.close()
 
 
 def test_titles_have_numbers_on_the_page_and_in_the_contents(index):
@@ -584,7 +600,7 @@ PLACE = "input => [...input.closest('[role=radiogroup]').querySelectorAll('input
 def test_a_widget_plays_and_its_picture_is_the_notebooks(browser, home, played, way):
     stem, explorer, values = played
     context = browser.new_context(viewport=PHONE, has_touch=True)
-    with visiting(context, home, stem) as visit:
+    with visiting(context.new_page(), home, stem) as visit:
         page = visit.page
         start = {name: control.value for name, control in explorer.controls.items()}
         several = [name for name, shown in values.items() if len(shown) > 1]
