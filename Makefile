@@ -21,6 +21,8 @@ PYTEST := MINITXL_PROFILE=quick OMP_NUM_THREADS=1 $(BIN)/pytest
 WORKERS = $(shell $(PYTHON) -c 'import os; print(min(8, (os.cpu_count() or 1) + 1))' 2>/dev/null)
 IN_PARALLEL = --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 NBVAL := --nbval-lax --nbval-current-env --nbval-cell-timeout=300 -p no:cacheprovider
+TESTS := $(NBVAL) -m 'not every_assignment and not every_notebook' tests notebooks/*.ipynb
+LINT := $(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet . && $(BIN)/mypy
 NBGRADER_MENUS := @jupyter/nbgrader
 TORCH := $(shell sed -n '/^torch==/p' constraints.txt)
 
@@ -63,8 +65,11 @@ demo: $(READY)  ## train a vanilla model, one with relative positions and Transf
 lab: $(READY)  ## open the course in JupyterLab
 	@$(BIN)/jupyter lab --config=notebooks/jupyter_server_config.py --LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb
 
-test: lint $(READY_TEST)  ## all tests, as CI runs them
-	@$(PYTEST) $(IN_PARALLEL) $(NBVAL) -m 'not every_assignment and not every_notebook' tests notebooks/*.ipynb
+# To collect the tests compiles all that they import, which else each worker would do, at the same time as the
+# others. A processor is free for it while mypy works on another. What goes wrong, the tests themselves tell.
+test: $(READY_TEST)  ## all tests, as CI runs them
+	@{ $(LINT); } & linted=$$!; $(PYTEST) --collect-only $(TESTS) >/dev/null || true; wait $$linted
+	@$(PYTEST) $(IN_PARALLEL) $(TESTS)
 
 test-unit: $(READY_TEST)  ## tests of the package and of the course
 	@$(PYTEST) $(IN_PARALLEL) -m 'not every_notebook' --ignore=tests/browser --ignore=tests/classroom
@@ -87,9 +92,7 @@ soak: $(READY_TEST)  ## try to break the package for MINUTES=10 by random input,
 	@PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python -m soak --minutes $(MINUTES)$(if $(SEED), --seed $(SEED))
 
 lint: $(READY_TEST)  ## format, lint and types
-	@$(BIN)/ruff format --check --quiet .
-	@$(BIN)/ruff check --quiet .
-	@$(BIN)/mypy
+	@$(LINT)
 
 TRAINED := ablation every_system copying memory_and_positions shaw_clipping without_terms short_dependency segment_copying \
 	absolute_positions deeper_layers relay_routes later_positions position_repairs far_attention \
