@@ -2,9 +2,11 @@
 
 import ast
 import builtins
+import dis
 import symtable
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 import nbformat
@@ -39,7 +41,7 @@ def excerpt(path: Path, last: str) -> list[str]:
 
 
 def _names(source: str) -> tuple[set[str], set[str]]:
-    """The global names that a cell gives, and those that it uses."""
+    """The global names that a cell gives, and those that it uses and does not itself give before."""
     given, used = set(), set()
     for scope in _scopes(symtable.symtable(source, "cell", "exec")):
         for symbol in scope.get_symbols():
@@ -49,7 +51,43 @@ def _names(source: str) -> tuple[set[str], set[str]]:
                 given.add(symbol.get_name())
             if symbol.is_referenced():
                 used.add(symbol.get_name())
-    return given, used - set(dir(builtins))
+    return given, used - set(dir(builtins)) - _own_names(source)
+
+
+def _own_names(source: str) -> set[str]:
+    """The names that a cell always assigns before it uses them, such as those of its loops."""
+    code = compile(source, "cell", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    own, used = set(), set[str]()
+    for step in dis.get_instructions(code):
+        if step.opname == "STORE_NAME" and step.argval not in used:
+            own.add(step.argval)
+        elif step.opname in ("LOAD_NAME", "LOAD_GLOBAL"):
+            used |= {step.argval} - own
+        elif isinstance(step.argval, CodeType):
+            used |= set(_mentioned(step.argval)) - own
+    return own - _at_times(ast.parse(source))
+
+
+def _mentioned(code: CodeType) -> Iterator[str]:
+    """The names in a function that may be global."""
+    yield from code.co_names
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield from _mentioned(inner)
+
+
+def _at_times(tree: ast.AST) -> set[str]:
+    """The names that are given under a condition."""
+    branches = [node for node in ast.walk(tree) if isinstance(node, ast.If | ast.Try | ast.While | ast.Match)]
+    given = set[str]()
+    for node in (node for branch in branches for node in ast.walk(branch)):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            given.add(node.id)
+        elif isinstance(node, ast.alias):
+            given.add(node.asname or node.name.partition(".")[0])
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            given.add(node.name)
+    return given
 
 
 def _scopes(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
