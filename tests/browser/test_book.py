@@ -454,6 +454,18 @@ def test_brackets_stretch_in_a_font_that_ships_along(window, home):
         assert bracket > 0.9 * fraction
 
 
+@pytest.mark.parametrize("name", ["06_dependency_reach", "09_relative_shift"])
+def test_a_boxed_formula_has_a_box_around_it(window, home, name):
+    with visiting(window, home, name) as visit:
+        (box,) = visit.page.locator("menclose").all()
+        assert box.evaluate("box => getComputedStyle(box).borderStyle") == "solid"
+        outer, inner = box.bounding_box(), box.locator("> *").first.bounding_box()
+        assert outer["x"] < inner["x"]
+        assert outer["x"] + outer["width"] > inner["x"] + inner["width"]
+        assert outer["y"] < inner["y"]
+        assert outer["y"] + outer["height"] > inner["y"] + inner["height"]
+
+
 def test_a_fold_says_code_and_one_that_shows_nothing_is_left_out(text_at, home):
     text = text_at(f"{home}/14_what_came_after.html")
     assert "Show code<" in text

@@ -50,7 +50,8 @@ def test_the_line_of_code_shows_what_the_package_says_can_be_seen(names, seg_len
         looks = [box.get_hatch() for box in axes.patches[row * (len(line) + 1) :][: len(line)]]
         assert looks == ["" if text else "////" for text in shown[:-1]]
     for name, reach in zip(rows, reaches, strict=True):
-        assert f"{name}: from the last {reach + 1}" in picture.alt
+        assert f"{name}: the last {reach + 1}" in picture.alt
+        assert f"{name}: the last {reach + 1}" in [label.get_text() for label in axes.get_yticklabels()]
 
 
 def test_a_good_guess_needs_the_memory():

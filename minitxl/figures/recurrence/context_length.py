@@ -131,7 +131,7 @@ def context_recl(data: Data) -> Picture:
         for axes in shown[-1:] if is_narrow() else shown:
             axes.set_xlabel(
                 "relative effective context length, characters\n"
-                f"(gains over the best of the panel)\n({DOTS_AND_BAR})"
+                f"(gains over the best of the panel)\n({DOTS_AND_BAR}; hollow: no memory)"
             )
         legend_outside(figure, *shown[0].get_legend_handles_labels(), ncols=4)
     alt = "; ".join(f"{one.name} {_lengths(data, name)}" for name, one in READERS.items())
@@ -205,7 +205,8 @@ def _recl(axes: Axes, recl: Data, names: Sequence[str]) -> None:
         for at, (share, mark) in zip((-0.28, 0, 0.28), SHARES.items(), strict=True):
             tokens = [one["tokens"] for one in recl[name][share]]
             summary = {"seeds": tokens, "mean": sum(tokens) / len(tokens)}
-            seeds_and_mean(axes, place + at, summary, SYSTEMS[name].colour, marker=mark)
+            look = {"marker": mark, "memory": SYSTEMS[name].memory}
+            seeds_and_mean(axes, place + at, summary, SYSTEMS[name].colour, **look)
     for share, mark in SHARES.items():
         axes.plot([], [], mark, color="grey", label=f"hardest {100 * float(share):.0f} % of targets")
     axes.set_yticks(range(len(names)), [SYSTEMS[name].name.replace(", ", ",\n") for name in names])

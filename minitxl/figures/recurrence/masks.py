@@ -90,11 +90,11 @@ def readable(data: Data) -> Picture:
                 axes.text(x, y, words, family="monospace", weight="bold", **centred)
         cut_lines(axes, seg_len, time, lw=1.5)
         axes.set(xlim=(-0.6, time + 0.6), ylim=(len(rows) - 0.4, -0.6), xticks=[])
-        axes.set_yticks(range(len(rows)), [f"{name}: {count} seen" for name, count in counts.items()])
+        axes.set_yticks(range(len(rows)), [f"{name}: the last {count}" for name, count in counts.items()])
         hide_frame(axes)
         handles = [cell(0, 0, look, label=kind) for kind, look in KNOWN.items()]
         figure.legend(handles=handles, loc="outside lower center", ncols=3)
-    seen = "; ".join(f"{name}: from the last {count}" for name, count in counts.items())
+    seen = "; ".join(f"{name}: the last {count}" for name, count in counts.items())
     return Picture(figure, f"Guess what follows {time} tokens in segments of {seg_len}. {seen}.")
 
 

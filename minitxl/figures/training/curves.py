@@ -149,7 +149,7 @@ def memory_and_positions(data: Data) -> Picture:
             )  # fmt: skip
         memory.annotate(
             _how_near(data["xl"]["by_memory"], data["xl_memory"]["by_memory"]), (lengths[-1], trained[1]),
-            (0, -8), color="#606060", textcoords="offset points", ha="right", va="top", fontsize=9,
+            (0, 9), color="#606060", textcoords="offset points", ha="right", va="bottom", fontsize=9,
         )  # fmt: skip
         last = {name: [bits[-1] for bits in data[name]["validation"]["bits"]] for name in GRID}
         faster = max(*last["xl"], *last["xl_memory"]) < min(*last["absolute"], *last["absolute_memory"])
@@ -182,7 +182,7 @@ def _how_near(rows: Sequence[Data], others: Sequence[Data]) -> str:
     apart = [
         abs(row["bits"]["mean"] - other["bits"]["mean"]) for row, other in zip(rows, others, strict=True)
     ]
-    return f"both ≤ {max(apart[1:]):.2f} apart"
+    return f"from {rows[1]['mem_len']} on ≤ {max(apart[1:]):.2f} apart"
 
 
 def _above(more: Sequence[float], less: Sequence[float]) -> bool:
