@@ -22,7 +22,7 @@ from minitxl.figures.picture import (
     legend_outside,
     panels,
 )
-from minitxl.figures.systems import SYSTEMS, mixed, of_label, positions_of
+from minitxl.figures.systems import SYSTEMS, XL, mixed, of_label, positions_of
 
 ONE_CHANGE_APART = {"vanilla": SYSTEMS["absolute"], "relative": SYSTEMS["xl"], "xl": SYSTEMS["xl_memory"]}
 """The three systems of the demo and of ``short_segments`` by their keys there."""
@@ -140,17 +140,13 @@ def memory_and_positions(data: Data) -> Picture:
             }
             seed_band(memory, lengths, [row["bits"] for row in rows], **band)
             memory.plot(system["mem_len"], system["bits"]["mean"], **one.look() | {"ls": "none"}, ms=8)
-        memory.margins(y=0.16)
+        memory.margins(y=0.22)
         for name, (right, above, side) in MARK_NAMES.items():
             one, trained = GRID[name], (data[name]["mem_len"], data[name]["bits"]["mean"])
             memory.annotate(
                 f"{one.name}: {trained[1]:.2f}", trained, (right, above), color=one.ink,
                 textcoords="offset points", ha=side, va="bottom" if above > 5 else "top", fontsize=9,
             )  # fmt: skip
-        memory.annotate(
-            _how_near(data["xl"]["by_memory"], data["xl_memory"]["by_memory"]), (lengths[-1], trained[1]),
-            (0, 9), color="#606060", textcoords="offset points", ha="right", va="bottom", fontsize=9,
-        )  # fmt: skip
         last = {name: [bits[-1] for bits in data[name]["validation"]["bits"]] for name in GRID}
         faster = max(*last["xl"], *last["xl_memory"]) < min(*last["absolute"], *last["absolute_memory"])
         learned.set(
@@ -165,8 +161,9 @@ def memory_and_positions(data: Data) -> Picture:
         bits = {name: data[name]["bits"]["seeds"] for name in GRID}
         both = _above(bits["absolute_memory"], bits["absolute"]) and _above(bits["xl"], bits["xl_memory"])
         memory.set(
-            title=fitted("Memory harms absolute, helps relative positions") if both else "After training",
-            xlabel="memory at evaluation, characters\n(marks: as trained; lines: read otherwise)",
+            title=fitted("Memory hurts absolute, helps relative positions") if both else "After training",
+            xlabel="memory at evaluation, characters\n(marks: as trained; lines: read otherwise;\n"
+            + _how_near(data["xl"]["by_memory"], data["xl_memory"]["by_memory"]),
             ylabel=f"test {BITS}\n{LOWER}",
         )
     numbers = ", ".join(
@@ -178,11 +175,12 @@ def memory_and_positions(data: Data) -> Picture:
 
 
 def _how_near(rows: Sequence[Data], others: Sequence[Data]) -> str:
-    """Say how far apart two lines are, at most, where both models are read with memory."""
+    """Say how far apart Transformer-XL's lines are, at most, where both models are read with memory."""
     apart = [
         abs(row["bits"]["mean"] - other["bits"]["mean"]) for row, other in zip(rows, others, strict=True)
     ]
-    return f"from {rows[1]['mem_len']} on ≤ {max(apart[1:]):.2f} apart"
+    begin, most = rows[1]["mem_len"], max(apart[1:])
+    return f"from {begin} on {XL}'s two are ≤ {most:.2f} apart)"
 
 
 def _above(more: Sequence[float], less: Sequence[float]) -> bool:
@@ -272,7 +270,7 @@ def every_system(data: Data) -> Picture:
 
 
 def _what_memory_does(systems: Sequence[Data]) -> str:
-    """Return which encodings memory harms, and which it helps, with either norm."""
+    """Return which encodings memory hurts, and which it helps, with either norm."""
     bits = {(row["encoding"], row["norm"], bool(row["mem_len"])): row["bits"] for row in systems}
     added: dict[str, list[float]] = {}
     for encoding, norm, memory in bits:
@@ -283,5 +281,5 @@ def _what_memory_does(systems: Sequence[Data]) -> str:
     helped = [encoding for encoding, two in added.items() if max(two) < 0]
     if min(absolute) > 0 and helped:
         names = " and ".join(map(positions_of, helped))
-        return f"Memory harms absolute positions and helps {names}, with either norm"
+        return f"Memory hurts absolute positions and helps {names}, with either norm"
     return "Every system with memory, and without"
