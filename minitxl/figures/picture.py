@@ -102,7 +102,9 @@ def fitted(words: str) -> str:
 
 def _balanced(line: str) -> str:
     """Break a line into as few lines as fit, at blanks, all about as long: no word is left alone."""
-    broken = [wrap(line, width, break_long_words=False, break_on_hyphens=False) for width in range(1, TITLE + 1)]
+    broken = [
+        wrap(line, width, break_long_words=False, break_on_hyphens=False) for width in range(1, TITLE + 1)
+    ]
     return "\n".join(next(lines for lines in broken if len(lines) <= len(broken[-1])))
 
 

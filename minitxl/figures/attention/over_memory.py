@@ -11,11 +11,11 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from minitxl.figures.marks import write_numbers
-from minitxl.figures.picture import BITS, Data, Picture, drawing, fitted, headline, is_narrow
+from minitxl.figures.picture import BITS, Data, Picture, drawing, fitted, headline, is_narrow, printed
+from minitxl.figures.positions.terms import NAMES
 from minitxl.figures.systems import SYSTEMS
 
 CHANGES = {"hide": ("hidden", "black", "o"), "shuffle": ("shuffled: in random order", "#808080", "s")}
-TERMS = {"a": "(a) content", "b": "(b) content and distance", "c": "(c) key alone", "d": "(d) distance alone"}
 KEYS, KEYS_ON_A_PHONE = 48, 44
 """The last keys of a text that are drawn: of more, the characters could not be read."""
 
@@ -91,7 +91,12 @@ def widest_heads(data: Data) -> Picture:
         )
         _name_characters(rows[-1], data["text"])
         figure.colorbar(
-            drawn, ax=rows, pad=0.01, fraction=0.02, label="attention weight", ticks=[0, 0.1, 0.5, 1]
+            drawn,
+            ax=rows,
+            pad=0.01,
+            fraction=0.02,
+            label="attention weight (square-root scale)",
+            ticks=[0, 0.1, 0.5, 1],
         )
     return Picture(figure, f"Weights of the widest heads on one text: {_widest(data)}. {_shown(data)}")
 
@@ -102,10 +107,16 @@ def terms_on_text(data: Data) -> Picture:
         rows = figure.subplots(3, 1, sharex=True)
         for axes, name in zip(rows, ("a", "b", "d"), strict=True):
             matrix = np.array(data["text"]["terms"]["abcd".index(name)])
-            drawn = _over_text(axes, _causal(matrix), data["text"], TERMS[name].replace(" ", "\n", 1))
-            figure.colorbar(drawn, ax=axes, pad=0.01, fraction=0.02, ticks=MaxNLocator(3), label="score")
-        words = "Term (d) alone favours the near" if _favours_the_near(data["text"]) else "Terms of one head"
-        headline(figure, f"{words}: scores of one head before the softmax")
+            drawn = _over_text(axes, _causal(matrix), data["text"], NAMES[name].replace(" ", "\n", 1))
+            figure.colorbar(
+                drawn, ax=axes, pad=0.01, fraction=0.02, ticks=MaxNLocator(3), label="score, nats"
+            )
+        headline(
+            figure,
+            "Of the terms of this head's score, only (d) favours near keys"
+            if _favours_the_near(data["text"])
+            else "Terms of one head's score",
+        )
         rows[-1].set_xlabel(
             fitted(
                 f"{_shown_of(matrix.shape[1])}each row is a query, the last below\n"
@@ -143,7 +154,7 @@ def _changes(axes: Axes, data: Data) -> None:
         if newest
         else "What memory of some age is worth",
         xlabel="age of the states that are changed, characters back",
-        ylabel=f"{BITS} lost",
+        ylabel=f"{BITS} lost by the change\n(higher: the memory is worth more)",
     )
     axes.legend(title="These states of memory are", alignment="left")
 
@@ -182,7 +193,7 @@ def _favours_the_near(text: Data) -> bool:
 
 
 def _name_characters(axes: Axes, text: Data) -> None:
-    shown = text["characters"].replace("\n", "↵").replace(" ", "·")
+    shown = printed(text["characters"])
     first = len(shown) - _shown_keys()
     axes.set_xticks(
         range(first, len(shown)), shown[first:], family="monospace", fontsize=8 if is_narrow() else 10

@@ -9,7 +9,7 @@ from minitxl.figures.systems import SYSTEMS, named
 COUNTED = {
     "xl": (SYSTEMS["xl_memory"], "", "-"),
     "circle": (SYSTEMS["absolute_memory"], "counted in a circle", "-"),
-    "fast_hands": (SYSTEMS["absolute_memory"], "counted on, fast hands only", "--"),
+    "fast_hands": (SYSTEMS["absolute_memory"], "counted on, fast sinusoids only", "--"),
     "counted_on": (SYSTEMS["absolute_memory"], "counted on", "-"),
     "restarted": (SYSTEMS["absolute_memory"], "restarted in each segment", "-."),
 }
@@ -90,7 +90,7 @@ def memory_harm(data: Data) -> Picture:
             look = system.look() if system else {"color": "black"}
             seed_band(axes, range(len(rows)), rows, **look, label=name, lw=1.5)
         axes.axhline(0, color="black", lw=1)
-        for words, height, side in (("memory harms", 0.02, "bottom"), ("memory helps", -0.02, "top")):
+        for words, height, side in (("memory hurts", 0.02, "bottom"), ("memory helps", -0.02, "top")):
             axes.annotate(words, (len(rows) - 0.4, height), ha="right", va=side, fontsize=9, color="#606060")
         axes.set(
             xlabel="offset of the query in its segment",

@@ -36,7 +36,9 @@ def later_positions(data: Data) -> Picture:
         brings.set_ylim(len(gains) - 0.4, -0.6)
         brings.set(
             title=fitted(
-                f"Trained with memory, against without:\nbetter in every seed: {', '.join(helped) or 'none'}"
+                f"In every seed memory helps\n{', '.join(helped)}"
+                if helped
+                else "What memory brings in training"
             ),
             xlabel=fitted(
                 f"{BITS} saved by training and reading with\n"
@@ -58,10 +60,7 @@ def later_positions(data: Data) -> Picture:
         write_ends(read, ends, at=right + 0.2, least=0.085 if is_narrow() else 0.06, fontsize=9)
         read.set_xticks(range(len(rows)), [f"{row['mem_len']:,}" for row in rows])
         read.set(
-            title=fitted(
-                "One trained model, read with more memory:\n"
-                f"four times as much harms {models[worst].positions} most"
-            ),
+            title=fitted(f"Four times the memory of training\nhurts {models[worst].positions} most"),
             xlabel="memory at evaluation, characters\n"
             f"(every model trained with {data['mem_len']};\nhollow: no memory)",
             ylabel=f"test {BITS}, mean of seeds\n{LOWER}",

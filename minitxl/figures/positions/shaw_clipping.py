@@ -33,10 +33,10 @@ def shaw_clipping(data: Data) -> Picture:
         label_ends(longer)
         longer.plot([lengths[0], lengths[-1]], [0, 0], color="#808080", lw=0.6)
         band = longer.fill_between([], [], [], color="#CCCCCC", label="range of the seeds")
-        harmed = max(rows, key=lambda row: row["longest"]["bits"]["mean"] - row["trained"]["bits"]["mean"])
+        hurt = max(rows, key=lambda row: row["longest"]["bits"]["mean"] - row["trained"]["bits"]["mean"])
         longer.set_xticks(lengths)
         longer.set(
-            title=f"Longer attention harms k = {harmed['max_distance']} most",
+            title=f"Longer attention hurts k = {hurt['max_distance']} most",
             xlabel="attention length at test, characters",
             ylabel=f"added {BITS}\n{LOWER}",
         )

@@ -22,9 +22,10 @@ from minitxl.figures.systems import SYSTEMS
 NAMES = {
     "a": "(a) content × content",
     "b": "(b) content × distance",
-    "c": "(c) bias of content",
-    "d": "(d) bias of distance",
+    "c": "(c) content alone",
+    "d": "(d) distance alone",
 }
+"""The four terms of the score."""
 ABOVE: Any = {
     "bbox": {"facecolor": "white", "edgecolor": "none", "pad": 0.5},
     "textcoords": "offset points",

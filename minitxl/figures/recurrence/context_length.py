@@ -94,7 +94,11 @@ def context_by_offset(data: Data) -> Picture:
         with_memory = max(bits for name, bits in first.items() if name.endswith("memory"))
         spared = with_memory < min(bits for name, bits in first.items() if not name.endswith("memory"))
         axes.set(
-            title="Memory spares the first targets of a segment" if spared else "Read as trained",
+            title=fitted(
+                "A segment's first prediction costs less with memory than without"
+                if spared
+                else "Read as trained"
+            ),
             xlabel="offset in the segment, characters",
             ylabel=f"{BITS} more than\n{SYSTEMS[base].name} with the same seed\n{LOWER}",
         )
@@ -131,7 +135,9 @@ def context_recl(data: Data) -> Picture:
         for axes in shown[-1:] if is_narrow() else shown:
             axes.set_xlabel(
                 "relative effective context length, characters\n"
-                f"(gains over the best of the panel)\n({DOTS_AND_BAR}; hollow: no memory)"
+                "(gains count against the panel's best,\n"
+                f"so {SYSTEMS['xl_memory'].name} has a length in each)\n"
+                f"({DOTS_AND_BAR}; hollow: no memory)"
             )
         legend_outside(figure, *shown[0].get_legend_handles_labels(), ncols=4)
     alt = "; ".join(f"{one.name} {_lengths(data, name)}" for name, one in READERS.items())
@@ -162,8 +168,8 @@ def context_gains(data: Data) -> Picture:
         if all(3 * far < whole for name in READERS for far, whole in _far_and_whole(data, name, middle)):
             headline(
                 figure,
-                f"Over {middle} characters of context, more context gains less than a third\n"
-                f"of what it gains over {data['context_lens'][0]}, in every seed",
+                f"From {middle} characters of context on, more context saves less than a third\n"
+                f"of what it saves from {data['context_lens'][0]} on, in every model and seed",
             )
     first, last = data["context_lens"][0], data["context_lens"][-1]
     alt = [f"{one.name} {_gain(data, name, first)['mean']:.2f}" for name, one in READERS.items()]
@@ -236,7 +242,8 @@ def _gains(figure: Figure, data: Data) -> None:
     shown[0].set_ylabel("shorter context,\ncharacters")
     bar = figure.colorbar(drawn, ax=shown, shrink=0.9 if not is_narrow() else 0.4)
     bar.set_label(
-        "perplexity saved over the best\nmodel with the shorter context\n(not divided; uneven scale)",
+        "perplexity less than the best model's\nwith the shorter context\n"
+        "(small gains get more of the colours)",
         fontsize=9,
     )
     bar.set_ticks([0.0, 0.05, 0.2], labels=["0", "0.05", "0.2"])

@@ -45,8 +45,8 @@ def _copied(axes: Axes, data: Data) -> str:
         "chance", (data["seg_len"] - 1, data["chance"]), (0, 3), textcoords="offset points", ha="right"
     )
     for middle, words in (
-        (distance / 2, "in the segment before"),
-        ((distance + data["seg_len"]) / 2, "in this one"),
+        (distance / 2, "the token is in\nthe segment before"),
+        ((distance + data["seg_len"]) / 2, "the token is in\nthe same segment"),
     ):
         axes.annotate(words, (middle - 0.5, 0.53), ha="center", fontsize=9, color=GREY)
     axes.set(

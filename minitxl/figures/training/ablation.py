@@ -65,7 +65,7 @@ def ablation(data: Data) -> Picture:
         headline(
             figure,
             "On all targets, memory helps Transformer-XL's and Shaw's positions\n"
-            "and harms absolute ones, in every seed"
+            "and hurts absolute ones, in every seed"
             if _memory_divides(rows)
             else "Encoding, recurrence and loss at equal size",
         )

@@ -31,8 +31,12 @@ def demo(data: Data) -> Picture:
             learned.plot(curve["step"], curve["bits"], **system.look(), label=system.name)
         vanilla, relative, xl = (systems[name]["validation"]["bits"][-1] for name in ONE_CHANGE_APART)
         positions_save_most = vanilla - relative > abs(relative - xl)
-        title = "Relative positions save most bits" if positions_save_most else "While training"
-        learned.set(title=title, xlabel="training step", ylabel=f"validation {BITS}\n{LOWER}")
+        title = "Relative positions save more bits than memory"
+        learned.set(
+            title=fitted(title if positions_save_most else "While training"),
+            xlabel="training step",
+            ylabel=f"validation {BITS}\n{LOWER}",
+        )
         with_commas(learned.xaxis)
         said = _bits_and_cost(cost, data)
         legend_outside(figure, *learned.get_legend_handles_labels(), ncols=3)
