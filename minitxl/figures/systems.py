@@ -117,6 +117,10 @@ class Place:
 
 MEMORY, SEGMENT = Place("#FDD0A2", "#8A4B08"), Place("#A6CEE3", "#2F5D73")
 """Looks of memory and of the current segment in drawings of one model: no system has these colours."""
+NO_EFFECT = Place("#DDDDDD", "#808080")
+"""Look of what a prediction cannot depend on: out of reach, forgotten or hidden."""
+FUTURE = ("white", "#B0B0B0", "////")
+"""Fill, edge and hatch of a cell of the future. Hatched cells have no other meaning."""
 LABELS = {"XL": "xl", "Shaw": "shaw", "absolute": "absolute"}
 """Keys of the kinds of positions by the first word of a label in the result ``ablation``."""
 VARIANTS = {"sinusoidal", "learned", "per layer"}

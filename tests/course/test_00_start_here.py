@@ -8,6 +8,7 @@ import nbformat
 import pytest
 import torch
 from einops import reduce
+from matplotlib.colors import to_rgba
 
 from minitxl import extend, figures, memory
 from minitxl.analysis.dependency_reach import propagate
@@ -16,6 +17,7 @@ from minitxl.course.checks.start import check_bits_by_offset, check_choice, chec
 from minitxl.course.widgets import explore
 from minitxl.experiments.shared import results
 from minitxl.figures.recurrence.masks import readable
+from minitxl.figures.systems import NO_EFFECT
 from minitxl.figures.training.curves import bits_by_offset_curves
 
 ROOT = Path(__file__).parents[2]
@@ -47,8 +49,8 @@ def test_the_line_of_code_shows_what_the_package_says_can_be_seen(names, seg_len
         assert shown[-1] == "?"
         assert "".join(shown[:-1]) == line[-reach - 1 :].replace(" ", "␣")
         assert shown[: len(line) - reach - 1] == [""] * (len(line) - reach - 1)
-        looks = [box.get_hatch() for box in axes.patches[row * (len(line) + 1) :][: len(line)]]
-        assert looks == ["" if text else "////" for text in shown[:-1]]
+        looks = [box.get_facecolor() for box in axes.patches[row * (len(line) + 1) :][: len(line)]]
+        assert [look == to_rgba(NO_EFFECT.fill) for look in looks] == [not text for text in shown[:-1]]
     for name, reach in zip(rows, reaches, strict=True):
         assert f"{name}: the last {reach + 1}" in picture.alt
         assert f"{name}: the last {reach + 1}" in [label.get_text() for label in axes.get_yticklabels()]

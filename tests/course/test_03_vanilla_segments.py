@@ -6,6 +6,7 @@ from math import e, log2
 import pytest
 import torch
 from einops import rearrange
+from matplotlib.colors import to_hex
 from page import NOTEBOOKS, Page, assert_each_mistake_gets_its_own_sentence
 
 from minitxl import figures
@@ -19,6 +20,7 @@ from minitxl.data.batching import ContiguousBatches
 from minitxl.experiments import segment_copying
 from minitxl.experiments.shared import results
 from minitxl.experiments.shared.runner import compute
+from minitxl.figures import systems
 from minitxl.figures.recurrence import masks
 from minitxl.figures.recurrence import segments as drawn
 from minitxl.inference import evaluation
@@ -334,10 +336,12 @@ def test_the_cut_text_shows_what_the_package_says_is_seen():
     assert data["tokens"][1:] == data["targets"][:-1]
     picture = masks.seen(data)
     grid, counts = picture.figure.axes
-    looks = [(box.get_facecolor()[:3], box.get_hatch()) for box in grid.patches]
-    blue = [fill for fill, hatch in looks if not hatch and fill != (1, 1, 1)]
-    lost = sum(bool(hatch) for _, hatch in looks)
-    assert (len(looks), len(blue), lost) == (16 * 16, 4 * 10, 16 * 17 // 2 - 4 * 10)
+    fills = [
+        to_hex(box.get_facecolor(), keep_alpha=False).upper() for box in grid.patches if not box.get_hatch()
+    ]
+    assert len(grid.patches) - len(fills) == 16 * 15 // 2  # the future
+    lost = fills.count(systems.NO_EFFECT.fill)
+    assert (fills.count(systems.SEGMENT.fill), lost) == (4 * 10, 16 * 17 // 2 - 4 * 10)
     assert [bar.get_width() for bar in counts.patches[16:]] == 4 * [1, 2, 3, 4]
     assert counts.lines[0].get_xdata()[0] == 2.5
     assert "take away 96 of 136 pairs" in picture.alt

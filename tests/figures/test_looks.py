@@ -230,18 +230,19 @@ def test_the_graph_of_dependencies_marks_its_states_as_the_animated_picture_does
             assert looks[look["marker"], look.get("mfc", look.get("color"))] == count
 
 
-def test_what_memory_passed_on_is_a_ring_in_the_colour_of_memory():
+def test_what_memory_passed_on_is_a_diamond_in_the_colours_of_memory_and_no_state_is_hollow():
     svg = ElementTree.parse(FIGURES / "mechanism.svg").getroot()
     by_kind = {
         kind: {
-            (one.get("fill"), one.get("stroke"), one.get("stroke-width"))
+            (one.get("fill"), one.get("stroke"), "rotate" in one.get("transform", ""))
             for one in svg.iter()
             if one.get("class") == kind
         }
         for kind in mechanism.KINDS
     }
-    assert by_kind["older"] == {(mechanism.RINGED, systems.MEMORY.edge, "2.5")}
-    assert by_kind["memory"] == {(systems.MEMORY.fill, systems.MEMORY.edge, None)}
+    assert by_kind["older"] == {(systems.MEMORY.fill, systems.MEMORY.edge, True)}
+    assert by_kind["memory"] == {(systems.MEMORY.fill, systems.MEMORY.edge, False)}
+    assert by_kind["unused"] == {(systems.NO_EFFECT.fill, systems.NO_EFFECT.edge, False)}
     dashed = [
         one for one in svg.iter() if one.get("stroke-dasharray") and one.get("stroke") == systems.MEMORY.edge
     ]

@@ -12,7 +12,7 @@ DEPTHS = {"one_layer": ("1 layer", "#808080"), "two_layers": ("2 layers", "black
 
 
 def deeper_layers(data: Data) -> Picture:
-    """Draw each seed's accuracy where two keys share a position, and that of a random choice, by task."""
+    """Draw each seed's accuracy where two keys share a position, and a coin's, by task."""
     words = []
     with drawing(9.5, 2.6) as figure:
         shown = panels(figure, len(data["tasks"]), height=2.4, sharex=True, sharey=True)
@@ -28,11 +28,11 @@ def deeper_layers(data: Data) -> Picture:
 
 
 def _finding(tasks: Iterable[Data]) -> str:
-    """Return how both depths stand to a random choice: one layer never beats it, two do in most seeds."""
+    """Return how both depths stand to a coin: one layer never beats it, two do in most seeds."""
     late = [(task["coin"], *(task["depths"][name]["late"]["seeds"] for name in DEPTHS)) for task in tasks]
     if all(max(one) < coin + 0.05 and sorted(two)[1] > coin + 0.1 for coin, one, two in late):
-        return "Of two keys at one position, one layer picks at random; two layers often pick the right one"
-    return "Two keys at one position: one layer, two layers and a choice at random"
+        return "Of two keys at one position, one layer picks as a coin would; two often pick the right one"
+    return "Two keys at one position: one layer, two layers and a coin"
 
 
 def _task(axes: Axes, task: Data) -> str:
@@ -45,7 +45,7 @@ def _task(axes: Axes, task: Data) -> str:
         said.append(f"{label} {100 * late['mean']:.0f} % ({100 * low:.0f} to {100 * high:.0f})")
     axes.axvline(task["coin"], color="black", lw=1, ls=(0, (1, 3)))
     axes.annotate(
-        f"either key at random: {100 * task['coin']:.0f} %", (task["coin"], -0.62), (-4, 0),
+        f"a coin between both keys: {100 * task['coin']:.0f} %", (task["coin"], -0.62), (-4, 0),
         textcoords="offset points", ha="right", va="center", fontsize=9,
     )  # fmt: skip
     axes.set_yticks(range(len(DEPTHS)), [label for label, _ in DEPTHS.values()])
@@ -59,5 +59,5 @@ def _task(axes: Axes, task: Data) -> str:
     in_per_cent(axes.xaxis)
     return (
         f"{distance} back in segments of {seg_len}, from offset {distance} on: {', '.join(said)}; "
-        f"either key at random {100 * task['coin']:.0f} %"
+        f"a coin between both keys {100 * task['coin']:.0f} %"
     )

@@ -6,12 +6,15 @@ from typing import Any
 from matplotlib.axes import Axes
 
 from minitxl.figures.marks import box
-from minitxl.figures.picture import GREEN, PURPLE, Data, Picture, drawing
+from minitxl.figures.picture import Data, Picture, drawing
 
 ROWS = ["#B8E0C8", "#E9C9DD", "#E8E8B0", "#A6CEE3", "#FDD0A2"]
 """Light colours, one for each query."""
 DROPPED = "#D0D0D0"
-WAYS = {"pair": ("for each pair", PURPLE, "s--"), "distance": ("for each distance, and shift", GREEN, "o-")}
+WAYS = {
+    "pair": ("for each pair", "#808080", "s--"),
+    "distance": ("for each distance, and shift", "black", "o-"),
+}
 GAP = 1.5
 """Empty cells between two frames that stand side by side."""
 

@@ -11,7 +11,7 @@ from matplotlib.ticker import MaxNLocator
 from minitxl.figures.marks import cut_lines, hide_frame, label_ends, layer_ticks, write_numbers
 from minitxl.figures.picture import Data, Picture, drawing
 from minitxl.figures.recurrence.reach import GRADIENTS
-from minitxl.figures.systems import MEMORY, SEGMENT, named
+from minitxl.figures.systems import MEMORY, NO_EFFECT, SEGMENT, named
 
 GUESSES = {"N·(M + L)": ("#505050", ":"), "N·M": ("#909090", "--")}
 FEW = 8
@@ -42,9 +42,9 @@ def cone(graph: Data) -> Picture:
             axes.add_collection(LineCollection(own, colors=SEGMENT.edge, linewidths=1.0, zorder=2))
         nodes = [(time, layer) for layer in range(graph["n_layer"] + 1) for time in range(graph["time"])]
         kinds = {
-            "the query does not depend on it": ("o", "white", "#909090"),
-            "reached through memory: no gradient": ("o", MEMORY.fill, MEMORY.edge),
-            "in its own segment: gradient": ("s", SEGMENT.fill, SEGMENT.edge),
+            "no effect": ("o", NO_EFFECT.fill, NO_EFFECT.edge),
+            "through memory: no gradient": ("o", MEMORY.fill, MEMORY.edge),
+            "own segment: gradient": ("s", SEGMENT.fill, SEGMENT.edge),
         }
         for kind, (label, (mark, fill, edge)) in enumerate(kinds.items()):
             chosen = [(t, n) for t, n in nodes if kind == ((n, t) in reached) * (1 + (t >= begin))]

@@ -8,7 +8,7 @@ from matplotlib.collections import LineCollection
 from minitxl.figures.marks import hide_frame, layer_ticks
 from minitxl.figures.picture import Data, Picture, drawing
 from minitxl.figures.recurrence.reach import GRADIENTS
-from minitxl.figures.systems import MEMORY, SEGMENT
+from minitxl.figures.systems import MEMORY, NO_EFFECT, SEGMENT
 
 EDGES: dict[str, tuple[str, str, float]] = {
     "own segment: weights and states learn": (SEGMENT.edge, "-", 1.2),
@@ -55,7 +55,7 @@ def _draw_states(axes: Axes, graph: Data) -> None:
         for time, reached in enumerate(row):
             own = time >= begin
             side = SEGMENT if own else MEMORY
-            look = side.look() if reached else {"mfc": "white", "mec": "#A0A0A0"}
+            look = side.look() if reached else NO_EFFECT.look()
             axes.plot(time, layer, "s" if own else "o", ms=7, zorder=4, **look)
     top = graph["n_layer"]
     for cut in range(graph["seg_len"], graph["time"], graph["seg_len"]):

@@ -4,20 +4,20 @@ from typing import Any
 
 from minitxl.figures.marks import cell, cut_lines, hide_frame
 from minitxl.figures.picture import Data, Picture, drawing, printed
-from minitxl.figures.systems import MEMORY, SEGMENT
+from minitxl.figures.systems import FUTURE, MEMORY, NO_EFFECT, SEGMENT
 
 SEEN = {
-    "in its segment: seen": SEGMENT.cell(),
-    "behind a cut: lost": ("white", "#707070", "////"),
-    "in the future": ("white", "#DDDDDD", ""),
+    "own segment": SEGMENT.cell(),
+    "out of reach": NO_EFFECT.cell(),
+    "future": FUTURE,
 }
 KNOWN = {
-    "in its segment: read now": SEGMENT.cell(),
-    "earlier: told by memory": MEMORY.cell(),
-    "out of reach": ("white", "#B0B0B0", "////"),
+    "own segment": SEGMENT.cell(),
+    "through memory": MEMORY.cell(),
+    "out of reach": NO_EFFECT.cell(),
 }
 KEPT = [("#B8E0C8", "white", ""), ("#E8E8B0", "white", "")]
-TARGET, UNUSED = ("white", "black", ""), ("white", "#B0B0B0", "////")
+TARGET, UNUSED = ("white", "black", ""), NO_EFFECT.cell()
 
 
 def seen(data: Data) -> Picture:
@@ -35,7 +35,7 @@ def seen(data: Data) -> Picture:
                 kind = list(SEEN)[2 if key > query else int(not one)]
                 grid.add_patch(cell(key, query, SEEN[kind]))
         counts.barh(
-            range(time), range(1, time + 1), height=0.7, fill=False, edgecolor="#707070", hatch="////"
+            range(time), range(1, time + 1), height=0.7, facecolor=NO_EFFECT.fill, edgecolor=NO_EFFECT.edge
         )
         counts.barh(range(time), contexts, height=0.7, facecolor=SEGMENT.fill, edgecolor=SEGMENT.edge)
         counts.axvline(mean, color="black", lw=1.5, ls="--")
@@ -113,9 +113,7 @@ def lanes(data: Data) -> Picture:
             target = token - 1 in inputs
             look = KEPT[number % 2] if number >= 0 else TARGET if target else UNUSED
             axes.add_patch(cell(token - begins[lane], lane, look))
-            words = axes.text(token - begins[lane], lane, f"{token}", ha="center", va="center", fontsize=9)
-            if look is UNUSED:
-                words.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 1})
+            axes.text(token - begins[lane], lane, f"{token}", ha="center", va="center", fontsize=9)
         width = time - begins[-1]
         cut_lines(axes, len(segments[0][0]), width)
         axes.set(xlim=(-0.6, width - 0.4), ylim=(len(begins) - 0.4, -0.6), xticks=[])

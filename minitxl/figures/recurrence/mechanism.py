@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
 from minitxl.figures.picture import Data
-from minitxl.figures.systems import MEMORY, SEGMENT
+from minitxl.figures.systems import MEMORY, NO_EFFECT, SEGMENT
 from minitxl.files import atomic_write
 
 TEXT = "the cat sat down"
@@ -24,17 +24,13 @@ WIDTH, LEFT, STEP, ROW, PANEL, TOP, KEY = 520, 94, 27, 30, 168, 4, 76
 A phone shows 520 units in some 350 pixels, so letters are no smaller than 16 units."""
 ENLARGED = 1.03
 """Pixels of a unit where there is room: both systems are seen at once below a page's first lines."""
-GREY, PALE = "#C8C8C8", "#F2F2F2"
-RINGED = "#FFFFFF"
-"""Fill of a state that is known through memory alone: it is a ring in the dark colour of memory."""
 KINDS = {
-    "own": (SEGMENT.edge, "own segment"),
-    "memory": (MEMORY.edge, "memory"),
-    "older": (MEMORY.edge, "older text, through memory"),
-    "unused": (GREY, "no effect"),
+    "own": (SEGMENT, "own segment"),
+    "memory": (MEMORY, "memory"),
+    "older": (MEMORY, "older text, through memory"),
+    "unused": (NO_EFFECT, "no effect"),
 }
-"""Colour of the lines and edges, and name, of each kind of state."""
-FILLS = {"own": SEGMENT.fill, "memory": MEMORY.fill, "older": RINGED, "unused": PALE}
+"""Colours and name of each kind of state."""
 LEGEND = [(24, 62), (24, 38), (250, 62), (250, 38), (24, 14)]
 """Where each of the kinds and the prediction stand, from the left and from below."""
 
@@ -133,11 +129,11 @@ def _panel(panel: Element, name: str, graph: Data) -> None:
             for above, key in graph["sees"]:
                 if above in reached[layer + 1]:
                     kind = kind_of(graph, reached, layer, key, query)
-                    colour, _ = KINDS[kind]
+                    place, _ = KINDS[kind]
                     dashes = {"stroke-dasharray": "4 3"} if kind == "older" else {}
                     SubElement(
                         edges, "line", dashes, x1=str(_x(key)), y1=str(_y(graph, layer)), x2=str(_x(above)),
-                        y2=str(_y(graph, layer + 1)), stroke=colour,
+                        y2=str(_y(graph, layer + 1)), stroke=place.edge,
                     )  # fmt: skip
     for stage, query in enumerate(_queries(graph)):
         reached = reached_from(graph, query)
@@ -147,7 +143,7 @@ def _panel(panel: Element, name: str, graph: Data) -> None:
                 kind = kind_of(graph, reached, depth, token, query)
                 _mark(nodes, kind, _x(token), _y(graph, depth), 8 if depth else 13)
                 if not depth:
-                    ink = "#6A6A6A" if kind == "unused" else "#000000"
+                    ink = "#5F5F5F" if kind == "unused" else "#000000"
                     letter = TEXT[token].replace(" ", "␣")
                     _text(
                         nodes,
@@ -174,17 +170,14 @@ def _y(graph: Data, depth: int) -> int:
 
 
 def _mark(parent: Element, kind: str, x: int, y: int, radius: int) -> None:
-    """Draw a state: a square in the query's own segment, else a disc.
-
-    It is ringed where memory passed it on, and pale where it has no effect.
-    """
-    colour, _ = KINDS[kind]
-    look = {"fill": FILLS[kind], "stroke": colour, "class": kind}
-    if kind == "older":
-        look["stroke-width"], radius = "2.5", radius - 1
-    if kind == "own":
-        side, corner = str(2 * radius - 2), (x - radius + 1, y - radius + 1)
-        SubElement(parent, "rect", look, x=str(corner[0]), y=str(corner[1]), width=side, height=side, rx="3")
+    """Draw a state: a square in the query's own segment, a diamond where memory passed it on, else a disc."""
+    place, _ = KINDS[kind]
+    look = {"fill": place.fill, "stroke": place.edge, "class": kind}
+    if kind in ("own", "older"):
+        half = radius - 1 if kind == "own" else 0.72 * radius
+        size = {"width": f"{2 * half:g}", "height": f"{2 * half:g}", "rx": "3"}
+        turn = {"transform": f"rotate(45 {x} {y})"} if kind == "older" else {}
+        SubElement(parent, "rect", look | turn, x=f"{x - half:g}", y=f"{y - half:g}", **size)
     else:
         SubElement(parent, "circle", look, cx=str(x), cy=str(y), r=str(radius))
 

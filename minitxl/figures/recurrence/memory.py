@@ -9,16 +9,16 @@ from matplotlib.patches import Rectangle
 
 from minitxl.figures.marks import cell, hide_frame, write_numbers
 from minitxl.figures.picture import Data, Picture, drawing
-from minitxl.figures.systems import MEMORY, SEGMENT
+from minitxl.figures.systems import FUTURE, MEMORY, NO_EFFECT, SEGMENT
 
-CELLS = {"memory": "in memory", "now": "read now", "past": "forgotten", "ahead": "not read yet, or not seen"}
+CELLS = {"memory": "memory", "now": "own segment", "past": "forgotten", "ahead": "future"}
 LOOKS = {
-    "memory": MEMORY.cell("////"),
+    "memory": MEMORY.cell(),
     "now": SEGMENT.cell(),
-    "past": ("#CCCCCC", "white", ""),
-    "ahead": ("white", "#CCCCCC", ""),
+    "past": NO_EFFECT.cell(),
+    "ahead": FUTURE,
     "again": SEGMENT.cell("...."),
-    "hidden": ("white", "#808080", "xxxx"),
+    "hidden": NO_EFFECT.cell(),
 }
 """Fill, edge and hatch of each kind of cell."""
 PALE = 0.4
@@ -26,7 +26,7 @@ PALE = 0.4
 READ = {
     "now": "computed",
     "again": "computed again",
-    "memory": "kept: read, not computed",
+    "memory": "memory: not computed",
     "hidden": "hidden from every query",
 }
 
@@ -52,7 +52,7 @@ def memory_step(data: Data) -> Picture:
                 seen.add_patch(_patch(key, row, kind))
         states.set_title(f"Step {step}: memory holds {_span(stored)}; the model reads {_span(now)}")
         states.set_yticks(range(n_layer), [f"into layer {n + 1}" for n in range(n_layer)])
-        seen.set_title("What each query sees: memory (hatched), and its own segment up to itself")
+        seen.set_title("What each query sees: memory, and its own segment up to itself")
         seen.set_yticks(range(len(now)), [f"query {query}" for query in now])
         seen.set(xlabel="token of the stream", ylim=(len(now) - 0.4, -0.6))
         states.set(xlim=(-0.6, time - 0.4), ylim=(-0.6, n_layer - 0.4))
@@ -121,7 +121,7 @@ def passes(data: Data) -> Picture:
             counts += [f"each at most {max(times.values())}×"] if "counted" in data else []
             counts += [
                 f"{sum(len(row.get(kind, [])) for row in rows)} {words}"
-                for kind, words in (("memory", "kept"), ("hidden", "hidden"), ("framed", "framed"))
+                for kind, words in (("memory", "from memory"), ("hidden", "hidden"), ("framed", "framed"))
                 if any(row.get(kind) for row in rows)
             ]
             alt.append(f"{name}: {', '.join(counts)}")

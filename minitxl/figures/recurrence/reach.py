@@ -18,8 +18,8 @@ from minitxl.figures.picture import (
     legend_outside,
     panels,
 )
-from minitxl.figures.recurrence.mechanism import KINDS, RINGED, kind_of, reached_from
-from minitxl.figures.systems import MEMORY, SEGMENT, SYSTEMS
+from minitxl.figures.recurrence.mechanism import KINDS, kind_of, reached_from
+from minitxl.figures.systems import MEMORY, NO_EFFECT, SEGMENT, SYSTEMS
 
 XL = SYSTEMS["xl_memory"]
 GRADIENTS = {
@@ -29,8 +29,8 @@ GRADIENTS = {
 MARKS: dict[str, dict[str, Any]] = {
     "own": {"marker": "s", "ms": 7, **SEGMENT.look()},
     "memory": {"marker": "o", "ms": 7, **MEMORY.look()},
-    "older": {"marker": "o", "ms": 6.5, "mfc": RINGED, "mec": MEMORY.edge, "mew": 1.8},
-    "unused": {"marker": "o", "ms": 7, "mfc": "white", "mec": "#808080"},
+    "older": {"marker": "D", "ms": 6, **MEMORY.look()},
+    "unused": {"marker": "o", "ms": 7, **NO_EFFECT.look()},
 }
 """A state as the animated picture draws it."""
 
@@ -62,7 +62,7 @@ def _draw_graph(axes: Axes, name: str, graph: Data) -> None:
     reached = reached_from(graph, last)
     every = [[(key, layer), (query, layer + 1)] for layer in depth for query, key in graph["sees"]]
     axes.add_collection(LineCollection(every, colors="#D0D0D0", linewidths=0.5, zorder=1))
-    for kind, (colour, _) in KINDS.items():
+    for kind, (place, _) in KINDS.items():
         used = [
             [(key, layer), (query, layer + 1)]
             for layer in depth
@@ -70,7 +70,9 @@ def _draw_graph(axes: Axes, name: str, graph: Data) -> None:
             if kind_of(graph, reached, layer, key, last) == kind
         ]
         line = "--" if kind == "older" else "-"
-        axes.add_collection(LineCollection(used, colors=colour, linewidths=1.0, linestyles=line, zorder=2))
+        axes.add_collection(
+            LineCollection(used, colors=place.edge, linewidths=1.0, linestyles=line, zorder=2)
+        )
     for layer in range(graph["n_layer"] + 1):
         for time in range(graph["time"]):
             axes.plot(time, layer, **MARKS[kind_of(graph, reached, layer, time, last)], zorder=3)

@@ -83,7 +83,8 @@ def bits_and_cost(data: Data) -> Picture:
         axes.set(
             title=fitted(f"{context}: {'the same' if same else 'other'} bits{price}"),
             xlabel="microseconds to score a character\n"
-            f"with {cached['attention_len']} characters of context {LOWER}",
+            f"with {cached['attention_len']} characters of context\n"
+            f"(line: fastest to slowest run)\n{LOWER}",
             ylim=(1.5, -0.5),
         )
     alt = (

@@ -38,17 +38,15 @@ def ptb(data: Data) -> Picture:
 def _systems(axes: Axes, data: Data) -> None:
     """Draw means as lines and ranges of the seeds as bands; names stand at the ends.
 
-    Each system stands a little beside the others at each length, so that its marks can be seen. Where it
-    reads without memory its mark is hollow.
+    Where a system reads without memory its mark is hollow.
     """
     systems, ends, at = data["systems"], dict[str, float](), dict[str, float]()
     lengths = [row["mem_len"] for row in systems["xl_memory"]["by_memory"]]
     right = len(lengths) - 1
     begin, end = -0.35, right + 2.7  # of the x axis; the names stand right of the last length
     right_end = (right + 0.3 - begin) / (end - begin)
-    for number, (key, system) in enumerate(TRAINED.items()):
+    for key, system in TRAINED.items():
         colour, line = system.colour, system.line
-        places = [place + 0.03 * (number - 2.5) for place in range(len(lengths))]
         if key == "lstm":  # a level, for it has no memory length: its state is carried on
             trained = systems[key]["trained"]
             axes.axhline(trained["mean"], color=colour, ls=line, lw=1.6, xmax=right_end)
@@ -57,11 +55,11 @@ def _systems(axes: Axes, data: Data) -> None:
             ends[key], at[key] = trained["mean"], right + 0.3
             continue
         rows = [row["perplexity"] for row in systems[key]["by_memory"]]
-        seed_band(axes, places, rows, **system.look() | {"mfc": colour}, ms=5, lw=1.6)
-        for place, row, length in zip(places, rows, lengths, strict=True):
+        seed_band(axes, range(len(lengths)), rows, **system.look() | {"mfc": colour}, ms=5, lw=1.6)
+        for place, (row, length) in enumerate(zip(rows, lengths, strict=True)):
             if length == 0:
                 axes.plot(place, row["mean"], system.marker, color=colour, ms=5, **HOLLOW)
-        ends[key], at[key] = rows[-1]["mean"], places[-1]
+        ends[key], at[key] = rows[-1]["mean"], right
     worst = max(row["perplexity"]["mean"] for row in systems["xl_memory"]["by_memory"])
     top = min(max(ends.values()), 1.6 * worst)
     low = min(row["perplexity"]["mean"] for one in systems.values() for row in one["by_memory"])
@@ -72,7 +70,7 @@ def _systems(axes: Axes, data: Data) -> None:
     axes.set_xticks(range(len(lengths)), [f"{length:,}" for length in lengths])
     axes.set_xlim(begin, end)
     axes.set(
-        xlabel=f"memory at evaluation, tokens\n(names: as trained, with {data['mem_len']} or no memory;\n"
+        xlabel=f"memory at evaluation, words\n(names: as trained, with {data['mem_len']} or no memory;\n"
         f"{LINE_AND_BAND};\nhollow: no memory)",
         ylabel=f"test perplexity\n{LOWER}",
         title=fitted(_who_is_ahead(data["behind_xl"])),
@@ -118,7 +116,7 @@ def _longer(axes: Axes, longer: Data, mem_len: int, cited: Data) -> None:
     words = "below the LSTM of 20M" if ahead else "below the LSTM of 4.6M"
     beaten = ahead or trained < cited["small_lstm"]["perplexity"]
     axes.set(
-        xlabel="memory at evaluation, tokens",
+        xlabel="memory at evaluation, words",
         ylabel=f"test perplexity\n{LOWER}",
         title=f"{xl.name} of {longer['millions']:.1f}M,\nread as trained, is {words}"
         if beaten
@@ -139,7 +137,7 @@ def _alt(data: Data) -> str:
     lengths = [row["mem_len"] for row in systems["xl_memory"]["by_memory"]]
     seeds = len(systems["xl_memory"]["trained"]["seeds"])
     words = (
-        f"Test perplexity on the Penn Treebank with {lengths} tokens of memory, mean of {seeds} seeds: "
+        f"Test perplexity on the Penn Treebank with {lengths} words of memory, mean of {seeds} seeds: "
         f"{'; '.join(said)}. {RATES}"
     )
     if longer := data["preset"]:
