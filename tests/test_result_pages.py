@@ -45,6 +45,14 @@ def test_each_pattern_is_that_of_some_number():
     assert used == dict(units.UNITS).keys()
 
 
+def test_a_page_has_data_first_and_its_title_breaks_between_words():
+    body = result_pages.body_of("memory_and_positions", set())
+    assert "The result memory_<wbr>and_<wbr>positions</h1>" in body
+    parts = dict.fromkeys(re.findall(r'<tr id="(\w+)', body))
+    assert next(iter(parts)) == "data"
+    assert {"settings", "fingerprint"} < parts.keys()
+
+
 def test_the_page_shows_the_unit_beside_the_value_and_in_a_links_title():
     body = result_pages.body_of("demo", set())
     assert '<th scope="col">key<th scope="col">value<th scope="col">unit' in body

@@ -96,7 +96,7 @@ function enlarge(link) {
   });
 }
 
-// A table or a picture that is wider than its box: words above it say so, and it fades where it goes on.
+// A table, a picture or a formula that is wider than its box: words above it say so, and it fades where it goes on.
 function sayIfItGoesOn(box) {
   const words = element("p", { className: "cue", textContent: "↔ wider than the page: scroll it sideways", hidden: true });
   words.ariaHidden = "true"; // a screen reader reads all of it anyway
@@ -109,6 +109,11 @@ function sayIfItGoesOn(box) {
   const sizes = new ResizeObserver(look);
   for (const one of [box, ...box.children]) sizes.observe(one);
   box.addEventListener("scroll", look, { passive: true });
+}
+
+// On a phone a picture that matters at its right end is scrolled there: the tag from-the-end of its cell says so.
+function scrollToTheEnd(box) {
+  box.scrollLeft = box.scrollWidth;
 }
 
 const NO_PROSE = "details.hide > summary, .cell_input, .cell_output, .highlight, math, .play, .toctree-wrapper";
@@ -141,7 +146,8 @@ function showInContents() {
 document.addEventListener("DOMContentLoaded", () => {
   document.querySelectorAll(".play").forEach(play);
   document.querySelectorAll("a.enlarge").forEach(enlarge);
-  document.querySelectorAll(".frame, .table-wrapper, .output.text_html").forEach(sayIfItGoesOn);
+  document.querySelectorAll(".frame, .table-wrapper, .output.text_html, div.math").forEach(sayIfItGoesOn);
+  document.querySelectorAll(".tag_from-the-end .frame").forEach(scrollToTheEnd);
   searchInProse();
   showInContents();
   setTimeout(offerToHideOnlyWhatIsSeen, 100); // Sphinx marks the matches after 10 ms

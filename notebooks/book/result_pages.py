@@ -74,12 +74,12 @@ def pages(app: Sphinx) -> Iterator[tuple[str, dict[str, str], str]]:
 
 
 def body_of(name: str, keys: set[str]) -> str:
-    """Return a result as a table: a row for each value, which has the value's key as its id."""
+    """Return a result as a table, its data first: a row for each value, with the value's key as its id."""
     for length in LENGTHS:
         rows = "\n".join(
             f'<tr id="{escape(re.sub(" ", "_", key))}"><th scope="row">{escape(key)}'
             f"<td>{escape(said)}<td>{escape(unit)}"
-            for part, tree in stored(name).items()
+            for part, tree in sorted(stored(name).items(), key=lambda part: part[0] != "data")
             for key, said, unit in _rows(name, part, tree, keys, length)
         )
         if len(rows.encode()) <= MOST:
@@ -92,7 +92,8 @@ def body_of(name: str, keys: set[str]) -> str:
         if length < inf
         else ""
     )
-    return f"""<section><h1>The result {name}</h1>
+    title = name.replace("_", "_<wbr>")
+    return f"""<section><h1>The result {title}</h1>
 <p>Numbers of the course link to these rows. Each is one value of <a href="{name}.json">{name}.json</a>, as
 the experiment stored it; the key says where in the file it stands. A value without a unit is a count, a
 name or a setting that has none.{left_out}

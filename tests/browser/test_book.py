@@ -105,9 +105,9 @@ SMALL_PICTURES = """least => {
 """Pictures of notebooks that are smaller than this share of their own width, folded ones too."""
 LEAST = 0.66
 """Share of its own width at which 7 points, the smallest letters of a picture, are 7 pixels high."""
-UNSAID = """() => [...document.querySelectorAll(".frame, .table-wrapper, .output.text_html")].filter(box => {
-    const goesOn = box.scrollWidth > box.clientWidth + 1;
-    return goesOn !== box.classList.contains("goes-on") || goesOn === box.previousElementSibling.hidden;
+UNSAID = """() => [...document.querySelectorAll(".frame, .table-wrapper, .output.text_html, div.math")].filter(box => {
+    const rest = box.scrollWidth - box.clientWidth, goesOn = rest > box.scrollLeft + 1;
+    return goesOn !== box.classList.contains("goes-on") || rest > 1 === box.previousElementSibling.hidden;
 }).map(box => box.outerHTML.slice(0, 100))"""
 """What is wider than its box and does not say so, and what says so and is not."""
 LONE_LINKS = """links => links.filter(link => {
@@ -452,6 +452,28 @@ def test_brackets_stretch_in_a_font_that_ships_along(window, home):
         page.wait_for_load_state("networkidle")
         bracket, fraction = (page.locator(name).first.bounding_box()["height"] for name in ("mo", "mfrac"))
         assert bracket > 0.9 * fraction
+
+
+def test_on_a_phone_a_picture_that_matters_at_its_right_end_is_seen_there(browser, home):
+    context = browser.new_context(viewport=PHONE)
+    with visiting(context, home, "00_start_here") as visit:
+        frames = visit.page.locator(".tag_from-the-end .frame").all()
+        assert len(frames) == 2
+        for frame in frames:
+            seen, whole = frame.evaluate("box => [box.scrollLeft + box.clientWidth, box.scrollWidth]")
+            assert whole > PHONE["width"]
+            assert seen > whole - 2
+    context.close()
+
+
+def test_in_a_hit_of_the_search_the_words_are_bold(index):
+    page = index.page
+    page.fill(".sidebar-search", "memory")
+    page.press(".sidebar-search", "Enter")
+    found = page.locator("#search-results p.context .highlighted").first
+    found.wait_for()
+    weight = "element => Number(getComputedStyle(element).fontWeight)"
+    assert found.evaluate(weight) > page.locator("#search-results p.context").first.evaluate(weight)
 
 
 @pytest.mark.parametrize("name", ["06_dependency_reach", "09_relative_shift"])
