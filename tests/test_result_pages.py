@@ -1,5 +1,7 @@
 """Pages of the results in the book: each value has its unit, or is a bare count or name."""
 
+import re
+
 import pytest
 import result_pages
 import units

@@ -105,7 +105,11 @@ SMALL_PICTURES = """least => {
 """Pictures of notebooks that are smaller than this share of their own width, folded ones too."""
 LEAST = 0.66
 """Share of its own width at which 7 points, the smallest letters of a picture, are 7 pixels high."""
-UNSAID = """() => [...document.querySelectorAll(".frame, .table-wrapper, .output.text_html, div.math")].filter(box => {
+UNSAID = """() => [
+    ...document.querySelectorAll(
+        ":is(.frame, .table-wrapper, .output.text_html, div.math):not(details:not([open]) *)"
+    ),
+].filter(box => {
     const rest = box.scrollWidth - box.clientWidth, goesOn = rest > box.scrollLeft + 1;
     return goesOn !== box.classList.contains("goes-on") || rest > 1 === box.previousElementSibling.hidden;
 }).map(box => box.outerHTML.slice(0, 100))"""
