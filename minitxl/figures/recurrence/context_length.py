@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -211,7 +212,7 @@ def _recl(axes: Axes, recl: Data, names: Sequence[str]) -> None:
         for at, (share, mark) in zip((-0.28, 0, 0.28), SHARES.items(), strict=True):
             tokens = [one["tokens"] for one in recl[name][share]]
             summary = {"seeds": tokens, "mean": sum(tokens) / len(tokens)}
-            look = {"marker": mark, "memory": SYSTEMS[name].memory}
+            look: dict[str, Any] = {"marker": mark, "memory": SYSTEMS[name].memory}
             seeds_and_mean(axes, place + at, summary, SYSTEMS[name].colour, **look)
     for share, mark in SHARES.items():
         axes.plot([], [], mark, color="grey", label=f"hardest {100 * float(share):.0f} % of targets")
