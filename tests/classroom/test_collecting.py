@@ -304,3 +304,51 @@ def test_a_list_without_ids_is_refused(tmp_path):
     Path(tmp_path, "students.csv").write_text("name,email\nAda,ada@example.org\n")
     with pytest.raises(ValueError, match=r"students\.csv must have the column id, got name, email"):
         Roster.of(tmp_path)
+
+
+def test_an_archive_that_is_saved_again_under_its_name_is_read_again_and_loses_nothing(course):
+    ada, jan = (
+        f"{name}_421_assignsubmission_file_/3_memory.ipynb" for name in ("Ada Lovelace", "Jan van Dijk")
+    )
+    pack(course, "all.zip", {ada: "first", jan: "first"})
+    newest(course, NAME, Roster.of(course))
+    sinead = "Sinéad O’Neill_421_assignsubmission_file_/3_memory.ipynb"
+    pack(course, "all.zip", {ada: "second", sinead: "first"}, local=(2026, 10, 11, 10, 0, 0))
+    found, lost = newest(course, NAME, Roster.of(course))
+    texts = {student: one.path.read_text() for student, one in found.items()}
+    assert (texts, lost) == ({"ada": "second", "van_dijk": "first", "oneill": "first"}, [])
+    assert found["ada"].when == datetime(2026, 10, 11, 10).astimezone(UTC)
+
+
+def test_of_an_archive_that_is_saved_again_the_newer_files_count_and_equal_ones_keep_their_time(course):
+    ada, jan = (
+        f"{name}_421_assignsubmission_file_/3_memory.ipynb" for name in ("Ada Lovelace", "Jan van Dijk")
+    )
+    pack(course, "all.zip", {ada: "newer", jan: "same"})
+    newest(course, NAME, Roster.of(course))
+    for hour in (8, 10):
+        pack(course, "all.zip", {ada: "older", jan: "same"}, local=(2026, 10, 11, 8, hour, 0))
+        found, _ = newest(course, NAME, Roster.of(course))
+        assert found["ada"].path.read_text() == "newer"
+        assert found["van_dijk"].when == datetime(2026, 10, 11, 8, 8).astimezone(UTC)
+
+
+def test_a_students_archive_in_one_that_is_saved_again_is_read_again(course, tmp_path):
+    for text, hour in (("first", 9), ("second", 10)):
+        with ZipFile(tmp_path / "inner.zip", "w") as archive:
+            archive.writestr("3_memory.ipynb", text)
+        name = "Ada Lovelace_4211_assignsubmission_file_/my work.zip"
+        inner = (tmp_path / "inner.zip").read_bytes()
+        pack(course, "all.zip", {name: inner}, local=(2026, 10, 11, hour, 0, 0))
+        found, _ = newest(course, NAME, Roster.of(course))
+        assert found["ada"].path.read_text() == text
+
+
+@pytest.mark.parametrize(
+    "name", ["hal.pdf", "zzz_3_memory.pdf", "Wei Li_4215_assignsubmission_file_/3_memory.pdf"]
+)
+def test_a_file_of_no_one_that_is_no_notebook_is_told_too(course, name):
+    path = put(course, name)
+    found, (lost,) = newest(course, NAME, Roster.of(course))
+    assert (found, lost.path, lost.student) == ({}, path, None)
+    assert lost.why.startswith(f"{path.name} is no notebook, and no student of students.csv has this name")

@@ -5,6 +5,8 @@ at any depth and in zip files: what Moodle, Canvas and nbgrader's own pages save
 """
 
 import csv
+import filecmp
+import hashlib
 import os
 import re
 import shutil
@@ -31,7 +33,9 @@ NEVER = re.compile(r"__MACOSX|\.ipynb_checkpoints|\..*")
 NOTEBOOK, ARCHIVE = ".ipynb", ".zip"
 OF_THE_EXCHANGE = {"timestamp.txt", "submission_secret.txt"}
 """Files that nbgrader puts beside what is handed in."""
-UNPACKED = ".unpacked"
+UNPACKED, DIGEST = ".unpacked", ".sha256"
+"""Folder of an archive's files beside it, and the file in there that says which content was unpacked."""
+NO_ONE = "no student of students.csv has this name, or more than one"
 DEEPEST = 3
 """Zip files in zip files are unpacked so many times."""
 
@@ -112,13 +116,14 @@ def _squashed(name: str) -> str:
 def candidates(course: Path, assignment: str, roster: Roster) -> Iterator[Path | Damaged]:
     """Yield all notebooks that were handed in for an assignment, and the archives that cannot be read.
 
-    Zip files are unpacked beside themselves, those inside them too. A file in one that would lie outside
-    the archive's folder is left out, and told each time.
+    Zip files are unpacked beside themselves, those inside them too, and again when their content has
+    changed. A file in one that would lie outside the archive's folder is left out, and told each time.
     """
     downloaded = course / "downloaded" / assignment
     damaged: dict[Path, str] = {}
     for _ in range(DEEPEST):
-        for archive in _files(downloaded, ARCHIVE):
+        archives = _files(downloaded, ARCHIVE)
+        for archive in sorted(archives, key=lambda path: len(path.parts)):  # the outer decide on the inner
             target = archive.with_suffix(UNPACKED)
             if archive in damaged:
                 continue
@@ -126,9 +131,11 @@ def candidates(course: Path, assignment: str, roster: Roster) -> Iterator[Path |
                 if outside := outsiders(archive):
                     names = ", ".join(outside)
                     damaged[archive] = f"left out, since it is no plain file inside the archive: {names}"
-                if not target.is_dir():
+                digest = _digest(archive)
+                if not (target / DIGEST).is_file() or (target / DIGEST).read_text("utf-8") != digest:
                     is_own = told(archive, course, assignment, roster).student is not None
                     _unpack(archive, target, outside, is_own=is_own)
+                    (target / DIGEST).write_text(digest, "utf-8")
             except (ValueError, OSError) as error:
                 damaged[archive] = str(error)
     yield from (Damaged(*pair) for pair in sorted(damaged.items()))
@@ -156,12 +163,17 @@ def _without_notebook(course: Path, assignment: str) -> Iterator[Path]:
         yield from (one for one in files if one.suffix != NOTEBOOK and one.name not in OF_THE_EXCHANGE)
 
 
+def _digest(archive: Path) -> str:
+    with archive.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def _unpack(archive: Path, target: Path, leave_out: list[str], *, is_own: bool) -> None:
     """Write the notebooks and archives of a zip file into a folder, or nothing if it is damaged.
 
     Of any other file an empty one is written, so that it is known who handed it in.
     A platform's archive tells the time of each; in one that a student made they are all from when
-    it was handed in.
+    it was handed in. Files that an earlier archive of this name had, and this one lacks, stay.
     """
     half, whole = archive.with_suffix(".half"), archive.stat().st_mtime
     times: dict[str, tuple[int, int, int, int, int, int]] = {}
@@ -180,9 +192,23 @@ def _unpack(archive: Path, target: Path, leave_out: list[str], *, is_own: bool) 
                 with suppress(ValueError, OverflowError):  # no day of the calendar
                     when = whole if is_own else datetime(*times[name]).timestamp()
                 os.utime(path, (when, when))
-        half.rename(target)
+        target.mkdir(exist_ok=True)
+        for path in sorted(one for one in half.rglob("*") if one.is_file()):
+            _take_over(path, target / path.relative_to(half))
     finally:
         shutil.rmtree(half, ignore_errors=True)
+
+
+def _take_over(new: Path, place: Path) -> None:
+    """Put a file in its place, unless a newer one is there, or the same, which keeps its earlier time."""
+    if place.is_file():
+        old, when = place.stat().st_mtime, new.stat().st_mtime
+        if filecmp.cmp(new, place, shallow=False):
+            os.utime(new, (min(old, when),) * 2)
+        elif old > when:
+            return
+    place.parent.mkdir(parents=True, exist_ok=True)
+    new.replace(place)
 
 
 class Told(NamedTuple):
@@ -251,7 +277,7 @@ def time_of(path: Path, course: Path, said: str | None) -> datetime:
 def newest(course: Path, assignment: str, roster: Roster) -> tuple[dict[str, Found], list[Lost]]:
     """Return each student's newest notebook, and the files that belong to no one or cannot be read.
 
-    Files of another kind are among these where their student handed in no notebook.
+    Files of another kind are among these where their student handed in no notebook, or is not known.
     """
     found: dict[str, Found] = {}
     lost = []
@@ -262,7 +288,7 @@ def newest(course: Path, assignment: str, roster: Roster) -> tuple[dict[str, Fou
             continue
         student, said = told(path, course, assignment, roster)
         if student is None:
-            lost.append(Lost(path, "no student of students.csv has this name, or more than one"))
+            lost.append(Lost(path, NO_ONE))
             continue
         match = re.search(rf"{AGAIN}$", path.stem)
         version = int((match["a"] or match["b"] or 0) if match else 0)
@@ -272,7 +298,8 @@ def newest(course: Path, assignment: str, roster: Roster) -> tuple[dict[str, Fou
             found[student] = one
     for path in _without_notebook(course, assignment):
         student, said = told(path, course, assignment, roster)
-        if student is not None and student not in found:
+        if student not in found:
             why = f"{path.name} {'holds' if path.suffix.lower() == ARCHIVE else 'is'} no notebook"
+            why = why if student else f"{why}, and {NO_ONE}"
             lost.append(Lost(path, why, student, time_of(path, course, said)))
     return found, lost
