@@ -36,6 +36,7 @@ ACCIDENTS = {
     "printing": ("print('x' * 10**6)\n    return x", "Look at notebook 99"),
     "leaving": ("import os\n    os._exit(0)", "it ended the process"),
     "exiting": ("raise SystemExit", ""),
+    "resizing": ("return (2 * x).resize_(3)", "use another operation than resize_: the marking runs"),
     "with_fractions": (
         "from fractions import Fraction\n    return [Fraction(one) for one in x.tolist()]",
         "you returned [a Fraction, a Fraction, a Fraction], right is [",
@@ -89,13 +90,20 @@ def without_gradient(x, how):
 
 in_a_line = lambda x, how: x.repeat(2, 1).sum(0)
 
+def by_ways_with_a_name(x, how):
+    rows = torch.nn.utils.rnn.pad_sequence([x, x], batch_first=True, padding_side="left")
+    places = torch.searchsorted(x.sort().values, x, side="right")
+    low = torch.quantile(x, 0.5, interpolation="lower")
+    back = torch.fft.irfft(torch.fft.rfft(x, norm="ortho"), n=3, norm="ortho")
+    return rows[0] + back + 0 * places + 0 * low
+
 def by_a_helper(x, how):
     return helper(x, how)
 """
 """Functions that do double ``x``, each in a style of its own."""
 RIGHT = [
     *("in_a_class", "in_numpy", "in_a_loop", "in_lists", "with_a_number", "on_a_copy", "without_gradient"),
-    *("in_a_line", "by_a_helper", "after"),
+    *("in_a_line", "by_ways_with_a_name", "by_a_helper", "after"),
 ]
 CHEATS = f"""
 import gc, io, json, os, pickle, re, socket, sys
@@ -465,6 +473,38 @@ def test_a_statement_that_raises_or_exits_is_told_and_what_only_shows_something_
         (f"statement 4 {where}", "it raised ValueError: stop"),
         (f"statement 5 {where}", "it raised NameError: name 'one' is not defined"),
     ]
+
+
+MODE_TRIAL = """
+def mode_trial(seed):
+    import torch
+
+    from minitxl.course.grading import Trial
+
+    def probe(attempt, x, how):
+        got = attempt(x.clone().requires_grad_(), how)
+        return {"with a graph": got.requires_grad, "dtype": str(got.dtype)}
+
+    return Trial(lambda x, how: 2 * x, [(torch.ones(3), 2)], {}, "notebook 99", probe=probe)
+
+
+grade(NAME, mode_trial)
+"""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("torch.set_grad_enabled(False)", "torch.set_default_dtype(torch.float64)"),
+        *("torch.set_default_device('meta')", "inference = torch.inference_mode()\ninference.__enter__()"),
+    ],
+)
+def test_what_a_cell_sets_for_all_of_torch_is_set_anew_before_a_function_is_called(line):
+    setting = body("setting", "torch.set_grad_enabled(False)\n    return x * 2")
+    cells = [("top", line), ("setting", setting), ("a", body("one", "return x * 2 * torch.ones(3)"))]
+    found = judge(cells, ["setting", "one"], MODE_TRIAL)
+    assert "in the value at ['with a graph'], you returned 0, right is 1" in found["setting"]["message"]
+    assert found["one"]["message"] == "right"
 
 
 @pytest.mark.parametrize("told", ["[[1, 2, 3]]", "'x'", "[['top', 0]]", "None"])

@@ -18,7 +18,7 @@ from minitxl.course.marking import frames
 from minitxl.course.marking.arguments import Sent, change_as_told
 from minitxl.course.marking.isolation import Isolation, Sandbox
 from minitxl.course.marking.left_out import MOST_WORDS, as_failed, in_words
-from minitxl.course.marking.replay import Replay, ReplayError
+from minitxl.course.marking.replay import RefusedError, Replay, ReplayError
 
 STATEMENT_SECONDS = 5.0
 """Processor time that one statement of a submission may take outside its functions."""
@@ -235,6 +235,8 @@ class Remote:
                     raise self._no_function()
                 else:
                     return self._result(case, told, replay, values, given)
+            except RefusedError as refused:
+                raise Gone(str(refused)) from None
             except (ReplayError, KeyError, RecursionError) as error:
                 raise Gone(f"it writes to where its results are read: {error}") from None
             except Exception:

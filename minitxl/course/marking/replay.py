@@ -15,7 +15,8 @@ from minitxl.course.marking.frames import Tensors
 
 MOST_STEPS = 500_000
 """Operations of one call, at most."""
-WORDS = {"rounding_mode", "approximate", "mode", "reduce", "indexing", "UPLO", "equation", "ord"}
+WORDS = {"rounding_mode", "approximate", "mode", "pad_mode", "reduce", "indexing", "UPLO", "equation", "ord"}
+WORDS |= {"side", "padding_side", "padding", "interpolation", "norm", "driver"}
 """Arguments that may be text. A file's name is none of them."""
 REFUSED = ("resize", "set_", "from_file", "_print", "_assert", "rename", "_cuda", "_test", "_pin_memory")
 READY_MADE = ("scaled_dot_product", "multi_head_attention", "transformer_encoder")
@@ -23,6 +24,10 @@ READY_MADE = ("scaled_dot_product", "multi_head_attention", "transformer_encoder
 
 class ReplayError(Exception):
     """Operations that are none, or not allowed."""
+
+
+class RefusedError(Exception):
+    """An operation of PyTorch's that this run does not repeat."""
 
 
 class Unknown:
@@ -49,7 +54,7 @@ class Replay:
         for step in steps:
             try:
                 operation, args, kwargs, names = self._read(step, values)
-            except ReplayError:
+            except (ReplayError, RefusedError):
                 raise
             except Exception as error:
                 raise ReplayError(f"no operation: {error!r}") from None
@@ -110,11 +115,15 @@ def _operation(name: Any) -> Any:
     """Return an operation by PyTorch's own name for it, such as "aten.mul.Tensor"."""
     library, operation, overload = str(name).split(".")
     if library != "aten":
-        raise ReplayError(f"{name} is no operation of PyTorch's")
+        raise RefusedError(_refusal(name))
     if any(word in operation for word in READY_MADE):
         raise ImportError("it uses PyTorch's own attention: write it from its parts")
     found = getattr(getattr(torch.ops.aten, operation), overload)
     texts = {one.name for one in found._schema.arguments if "str" in str(one.type)}
     if texts - WORDS or any(word in operation for word in REFUSED):
-        raise ReplayError(f"{name} is not allowed")
+        raise RefusedError(_refusal(operation))
     return found
+
+
+def _refusal(name: Any) -> str:
+    return f"use another operation than {str(name)[:60]}: the marking runs operations again, and not this one"
