@@ -10,23 +10,28 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from minitxl.course.verdicts import Verdict
 
-SELECTS = {"gather", "index", "index_select", "take", "embedding", "masked_select", "mm", "bmm"}
+SELECTS = {"gather", "index", "index_select", "take", "embedding", "masked_select"}
+SELECTS |= {"mm", "bmm", "mv", "dot", "addmm", "addmv", "baddbmm", "addbmm", "convolution"}
 """Operations that pick numbers by a table of places: of indices, or a matrix of ones and zeros."""
 WRITES = {"index_put", "scatter", "scatter_add", "index_add", "index_copy", "put", "masked_scatter"}
 """Operations that write numbers to the places in a table; one number for all places moves none."""
+HIDES = {"mul", "div", "where", "masked_fill", "addcmul", "minimum", "maximum"}
+"""Operations that leave, of many numbers, those that a table of ones and zeros chooses, to be added up."""
 
 
 class Steps(TorchDispatchMode):
     """Counts tensors that operations make, and the lines of Python that run in the file of ``function``.
 
     A loop on one line counts anew in each round, and an operation counts once for each piece that it cuts.
-    ``shapes`` holds the shape of each slice, ``tables`` counts operations that move numbers by a table.
+    ``shapes`` holds the shape of each slice, ``tables`` counts operations that move numbers by a table, and
+    ``chosen_from`` is how many numbers the largest result of an operation that hides some of them has.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.file = getattr(getattr(function, "__code__", None), "co_filename", None)
         self.steps, self.tables, self.shapes = 0, 0, list[tuple[int, ...]]()
+        self.chosen_from = 0
 
     def __enter__(self) -> "Steps":
         self.before = sys.gettrace()
@@ -48,7 +53,10 @@ class Steps(TorchDispatchMode):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
         result = func(*args, **(kwargs or {}))
         self.steps += len(result) if isinstance(result, tuple | list) else 1
-        self.tables += _moves_by_table(func.overloadpacket.__name__.rstrip("_"), args)
+        operation = func.overloadpacket.__name__.rstrip("_")
+        self.tables += _moves_by_table(operation, args)
+        if operation in HIDES:
+            self.chosen_from = max(self.chosen_from, result.numel())
         if func.__name__.startswith("slice") and isinstance(result, Tensor):
             self.shapes.append(tuple(result.shape))
         return result

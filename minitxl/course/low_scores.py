@@ -1,8 +1,9 @@
 """Cases whose scores all lie far below zero, for hidden tests of functions that hide scores.
 
-A hidden key needs the score -inf. A number such as -30 or -10,000 hides it only while the scores that are
-seen are larger. Here they all lie below -1,000,000, and so far apart that one key has the whole weight:
-rounding decides nothing, in float32 either.
+A hidden key needs the score -inf. A number such as -30 or -10,000 in its place hides it only while the
+scores that are seen are larger, and added to its score only while they are not much smaller. Here they all
+lie below -1,000,000, and more than 10,000 apart, so that one key has the whole weight: rounding decides
+nothing, in float32 either.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,12 +11,12 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-QUERY = (2000.0, 4000.0)
+QUERY = (2000.0, 40_000.0)
 """First two numbers of each query. Their products with a key's are the shift and the gaps of the scores."""
 
 
 def low_scores(q: Tensor, k: Tensor, draw: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Return queries and keys [... pos dim] whose products lie below -3,000,000, and 4,000 apart.
+    """Return queries and keys [... pos dim] whose products lie below -3,000,000, and 40,000 apart.
 
     Of the keys, the first number is -2,000, and the second a rank that no other key of the head has.
     """

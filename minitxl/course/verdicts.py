@@ -212,16 +212,21 @@ def _call(names: Sequence[str], case: tuple[Any, ...]) -> str:
 
 
 class Largest(TorchDispatchMode):
-    """Watches how many numbers the largest tensor of all results holds; a view holds what it repeats once."""
+    """Watches how many numbers the largest tensor of all results holds; a view holds what it repeats once.
+
+    ``total`` is how many numbers all operations made, one after another; a view makes none.
+    """
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.numbers = 0
+        self.numbers = self.total = 0
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
         result = func(*args, **(kwargs or {}))
+        given = {one.untyped_storage().data_ptr() for one in args if isinstance(one, Tensor)}
         for part in result if isinstance(result, tuple | list) else [result]:
             if isinstance(part, Tensor):
                 stored = part.untyped_storage().nbytes() // part.element_size()
                 self.numbers = max(self.numbers, min(part.numel(), stored))
+                self.total += 0 if part.untyped_storage().data_ptr() in given else part.numel()
         return result

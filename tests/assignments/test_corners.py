@@ -21,7 +21,7 @@ MASKS = {
     "6/likely": ("rank >= k", "rank < k"),
 }
 """Functions that hide scores: what they hide, and what is seen."""
-UNGROUPED = {"5/layer", "5/shift"}
+UNGROUPED = {"5/shift"}
 """Functions that are worth all of their points or none."""
 
 
@@ -61,6 +61,15 @@ def test_a_number_in_place_of_minus_infinity_loses_the_points_for_large_scores(f
         assert wrong >= group(function, "large scores")
         assert stand_in == "-30" or wrong == group(function, "large scores")
         assert stand_in == "-30" or "a number such as -1e4 hides nothing" in message
+
+
+@pytest.mark.parametrize("added", ["-30", "-1e4"])
+@pytest.mark.parametrize("function", ["3/look", "3/weigh", "5/layer"])
+def test_a_number_that_is_added_in_place_of_minus_infinity_loses_the_points_for_large_scores(function, added):
+    found, scores = masked(function)
+    for wrong, message in shares(function, found, f"({scores} + {added} * ({MASKS[function][0]}).float())"):
+        assert wrong == {"large scores"}
+        assert "added to a score, hides nothing where scores are large" in message
 
 
 @pytest.mark.parametrize("lowest", ["-1e9", "torch.finfo(torch.float32).min"])

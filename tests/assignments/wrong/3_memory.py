@@ -106,6 +106,16 @@ WRONG = {
     "divided by √(d_model / n_head)": ("look", "sqrt(q.shape[-1])", "sqrt(x.shape[2] / n_head)"),
     "d_head is the width it has": ("look", "sqrt(q.shape[-1])", "sqrt(x.shape[2] // n_head)"),
     "divided by √d_model": ("look", "sqrt(q.shape[-1])", "sqrt(x.shape[2])"),
+    "a number such as -30 or -1e4, added to a score, hides nothing": (
+        "look",
+        MASKED,
+        "(scores / sqrt(q.shape[-1]) - 30 * ~seen)",
+    ),
+    "that lies higher takes the weight all the same": (
+        "look",
+        MASKED,
+        "(scores / sqrt(q.shape[-1]) - 1e4 * ~seen)",
+    ),
     "a score of 0 is not hidden: its weight": ("look", INFINITE, "0.0"),
     "a score of 0 is not hidden: its weight is e to the 0. Use -inf": (
         "look",
@@ -214,6 +224,16 @@ WRONG = {
         "weigh",
         SAME,
         "text[:, -query:, None] - 1 <= text[:, None, :]",
+    ),
+    "only the last beginnings of a lane count": (
+        "weigh",
+        "    text = begins",
+        "    begins = begins & (begins.flip(1).cumsum(dim=1).flip(1) <= 2)\n    text = begins",
+    ),
+    "-1e4, added to a score, hides nothing where scores are large": (
+        "weigh",
+        HIDDEN,
+        "(scores + -1e4 * hidden).softmax(dim=-1)",
     ),
     "the queries are counted from 0: row 0 stands after all of memory, at place key - query": (
         "weigh",

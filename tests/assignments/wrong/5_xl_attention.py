@@ -149,6 +149,16 @@ WRONG = {
     ),
     "the keys of distance are made with W_kE": ("layer", 'W["kR"]', 'W["kE"]'),
     "there is no mask": ("layer", '.masked_fill(future, float("-inf"))', ""),
+    "a number such as -30 or -1e4, added to a score, hides nothing": (
+        "layer",
+        '((content + shifted) / sqrt(dim)).masked_fill(future, float("-inf"))',
+        "(content + shifted) / sqrt(dim) - 30 * future",
+    ),
+    "that lies higher takes the weight all the same": (
+        "layer",
+        '((content + shifted) / sqrt(dim)).masked_fill(future, float("-inf"))',
+        "(content + shifted) / sqrt(dim) + future.float() * -1e4",
+    ),
     "the mask counts the queries from 0": ("layer", ".triu(key - query + 1)", ".triu(1)"),
     "the memory stands behind the segment": ("layer", "[memory.detach(), x]", "[x, memory.detach()]"),
     "W_o is missing": ("layer", ' @ W["o"]', ""),
