@@ -12,8 +12,11 @@ from functools import partial
 from math import floor
 from typing import Any
 
+from torch import Tensor
+
 from minitxl.course.marking.variants import variant as variant
-from minitxl.course.verdicts import Verdict, judge, names_of, variants_of
+from minitxl.course.verdicts import NotAskedForError as NotAskedForError
+from minitxl.course.verdicts import Outcome, Verdict, judge, names_of, outcomes, variants_of
 
 
 class WrongAnswerError(AssertionError):
@@ -65,8 +68,11 @@ class Trial:
     precise: bool = False
     names: Sequence[str] = ()
 
-    def judge(self, attempt: Callable[..., Any]) -> Verdict:
-        """Compare an attempt with the reference; a tensor it was given must stay as it was."""
+    def judge(self, attempt: Callable[..., Any], outcome: Callable[[int], Outcome] | None = None) -> Verdict:
+        """Compare an attempt with the reference; a tensor it was given must stay as it was.
+
+        ``outcome`` gives what the attempt does in a case, by its number, where it was called before.
+        """
         mistakes = {
             why: [partial(self.probe, one) for one in variants_of(wrong)]
             for why, wrong in self.mistakes.items()
@@ -78,6 +84,7 @@ class Trial:
             mistakes=mistakes,
             names=self.names or names_of(self._told(), len(self.cases[0])),
             precise=self.precise,
+            outcome=outcome,
         )
         if verdict.right or verdict.message in mistakes or verdict.word == "blank":
             return verdict
@@ -88,16 +95,42 @@ class Trial:
         return self.reference if self.probe is call else partial(self.probe, None)
 
     def shares(self, attempt: Callable[..., Any]) -> tuple[Verdict, dict[str, bool]]:
-        """Return the verdict on all cases, and for each group of cases whether it is right."""
+        """Return the verdict on all cases, and for each group of cases whether it is right.
+
+        The attempt is called once for each case, so both say the same. Where no mistake is named, the
+        verdict shows the smallest case that is wrong, and its group.
+        """
         names = self.groups or ["all cases"] * len(self.cases)
         right = dict.fromkeys(names, False)
+        done: dict[int, Callable[[], Outcome]] = {}
         try:
             for name in right:
-                cases = [case for case, one in zip(self.cases, names, strict=True) if one == name]
-                right[name] = replace(self, cases=cases, mistakes={}).judge(attempt).right
-            return (Verdict(True, "right") if all(right.values()) else self.judge(attempt)), right
+                places = [place for place, one in enumerate(names) if one == name]
+                group = replace(self, cases=[self.cases[place] for place in places], mistakes={})
+                outcome = outcomes(partial(self.probe, attempt), group.cases)
+                done |= {place: partial(outcome, number) for number, place in enumerate(places)}
+                right[name] = group.judge(attempt, outcome).right
+            if all(right.values()):
+                return Verdict(True, "right"), right
+            order = sorted(done, key=lambda place: _size(self.cases[place]))
+            by_size = replace(self, cases=[self.cases[place] for place in order])
+            verdict = by_size.judge(attempt, lambda number: done[order[number]]())
         except Gone as gone:
             return Verdict(False, str(gone)), right
+        if verdict.case is None:
+            return verdict, right
+        place = order[verdict.case]
+        words = f"{names[place]}: {verdict.message}" if self.groups else verdict.message
+        return replace(verdict, message=words, case=place), right
+
+
+def _size(value: Any) -> int:
+    """Return how many numbers an argument holds."""
+    if isinstance(value, Tensor):
+        return value.numel()
+    if isinstance(value, Mapping):
+        return _size(list(value.values()))
+    return sum(map(_size, value)) if isinstance(value, list | tuple) else 1
 
 
 def points(most: float, right: Mapping[str, bool]) -> float:

@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from html import escape
 from typing import Any, TypeVar, cast
@@ -25,12 +25,14 @@ class Verdict:
     """The verdict of a check: right, not yet, or still blank, and one sentence for the learner.
 
     ``details`` shows where a named mistake was seen: the call, what it returned, and what is right.
+    ``case`` is the number of the case that the message is about, from 0, where no mistake is named.
     """
 
     right: bool
     message: str
     blank: bool = False
     details: str = field(default="", compare=False)
+    case: int | None = field(default=None, compare=False)
 
     @classmethod
     def of_nothing(cls, message: str = NOTHING) -> "Verdict":
@@ -85,6 +87,7 @@ def judge(
     names: Sequence[str] | None = None,
     say: Callable[[Any, Any], str] = difference,
     precise: bool = False,
+    outcome: "Callable[[int], Outcome] | None" = None,
 ) -> Verdict:
     """Compare an attempt with the reference on each case, a tuple of arguments.
 
@@ -93,27 +96,40 @@ def judge(
     ``names`` are those of the arguments in messages, by default the attempt's own, or the reference's; a
     case may hold more than they name, which is not shown. ``say`` words the difference of what came out
     and what is right. With ``precise``, a result that should be float64 must be right to its digits.
+    ``outcome`` gives what the attempt does in a case, by its number, where it was called before.
     Nobody's random numbers change.
     """
     if attempt is None or attempt is Ellipsis:
         return Verdict.of_nothing()
     cases = list(cases)
-    models = deepcopy({id(one): one for one in _models(cases)})
+    outcome = outcome or outcomes(attempt, cases)
     with torch.random.fork_rng(devices=[]):
-        outcome = cache(lambda index: _outcome(attempt, cases[index], models))
         for index, case in enumerate(cases):
             expected = reference(*_copied(case))
             argument_names = names or names_of(attempt, len(case), reference)
             verdict = _verdict(outcome(index), case, expected, argument_names, say)
             if verdict is None and precise and (why := imprecise(outcome(index)[0], expected)):
-                return Verdict(False, f"called with {_call(argument_names, case)}: {why}")
+                return Verdict(False, f"called with {_call(argument_names, case)}: {why}", case=index)
             if verdict is None:
                 continue
             for sentence, wrong in {} if verdict.blank else mistakes.items():
                 if any(_same(outcome, variant, cases, index) for variant in variants_of(wrong)):
                     return Verdict(False, sentence, details=verdict.message)
-            return verdict
+            return verdict if verdict.blank else replace(verdict, case=index)
     return Verdict(True, praise)
+
+
+def outcomes(attempt: Function, cases: Sequence[tuple[Any, ...]]) -> "Callable[[int], Outcome]":
+    """Return a function that calls an attempt once for each case, by its number, and returns its outcome."""
+    models = deepcopy({id(one): one for one in _models(cases)})
+    return cache(lambda index: _outcome(attempt, cases[index], models))
+
+
+class NotAskedForError(Exception):
+    """A result of another kind than is asked for, as the probe of a hidden test finds it."""
+
+    def __init__(self, got: Any, wanted: str) -> None:
+        super().__init__(f"it returns {written(got)}, and {wanted} is asked for")
 
 
 class _Raised:
@@ -182,6 +198,8 @@ def _verdict(
     if isinstance(result, _Raised):
         if isinstance(result.error, NotImplementedError):
             return Verdict.of_nothing()
+        if isinstance(result.error, NotAskedForError):
+            return Verdict(False, f"{call}, {result.error}")
         return Verdict(False, f"{call}, it raised {type(result.error).__name__}: {result.error}")
     if result is Ellipsis:
         return Verdict.of_nothing()

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from textwrap import dedent
 from zipfile import ZipFile
 
 import nbformat
@@ -159,7 +160,10 @@ def test_the_tables_say_who_has_what_who_is_missing_and_what_it_took(course, ver
     unmarked = {row["who"]: row["why"] for row in rows(course, "unmarked")}
     assert unmarked["cleo"] == "the machine was busy"
     assert "no student of students.csv" in unmarked[f"downloaded/{NAME}/stranger_{NAME}.ipynb"]
-    assert "machine time: 3 marked in" in said
+    assert [found[one]["name"] for one in ("ada", "van_dijk")] == ["Ada Lovelace", "Jan van Dijk"]
+    assert re.search(
+        r"machine time: 3 marked in \d+ seconds, \d+ at a time, and 0 as before; 1\.5 seconds", said
+    )
     assert "1.5 seconds a submission" in said
     for words in ("van_dijk", "nothing handed in", "stranger", "the machine was busy", local):
         assert words in said
@@ -586,6 +590,36 @@ def test_feedback_has_a_page_a_student_with_functions_reasons_and_parts_of_point
     assert "Handed in late" not in theirs
 
 
+def test_a_page_says_whose_it_is_and_which_file_was_marked_also_where_a_second_run_finds_an_older_one(
+    course, verdicts, capsys, monkeypatch
+):
+    hand_in(course, "ada", when=DUE)
+    mark(course)
+    path = course / "feedback" / "ada" / NAME / f"{NAME}.html"
+    time = f"{DUE.astimezone():%Y-%m-%d %H:%M}"
+    told(course, capsys, monkeypatch, "--feedback")
+    assert f"<p>Ada Lovelace: ada_{NAME}.ipynb, handed in on {time}</p>" in path.read_text("utf-8")
+    hand_in(course, "ada", "{}", when=DUE - timedelta(hours=1), name=f"ada_{NAME} (1).ipynb")
+    mark(course)
+    told(course, capsys, monkeypatch, "--feedback")
+    words = f"<p>Ada Lovelace: ada_{NAME}.ipynb, the newest of 2 files, handed in on {time}</p>"
+    assert words in path.read_text("utf-8")
+    assert verdicts.judged == ["ada"]
+
+
+def test_an_archive_that_is_saved_again_marks_who_is_new_and_keeps_who_was_marked(course, verdicts):
+    path = course / "downloaded" / NAME / "submissions.zip"
+    path.parent.mkdir(parents=True)
+    for students in (["Ada Lovelace"], ["Bob B", "Cleo C"]):
+        with ZipFile(path, "w") as archive:
+            for student in students:
+                member = f"{student}_4211_assignsubmission_file_/{NAME}.ipynb"
+                archive.writestr(member, nbformat.writes(solved(course)))
+        marked = mark(course)
+    assert sorted(marked.records) == ["ada", "bob", "cleo"]
+    assert sorted(verdicts.judged) == ["ada", "bob", "cleo"]
+
+
 def test_pages_of_who_came_by_moodle_go_back_under_the_names_that_moodle_gave(
     course, verdicts, capsys, monkeypatch
 ):
@@ -636,6 +670,13 @@ def test_a_record_holds_what_an_appeal_needs(course, verdicts):
     mark(course)
     record = json.loads((course / "marks" / NAME / "ada.json").read_text("utf-8"))
     assert {"seed", "time", "penalty", "isolation", "parts", "answer"} <= record.keys()
+
+
+def test_the_guides_lines_draw_a_case_again(course, capsys):
+    guide = (FOLDER / "README.md").read_text("utf-8")
+    (lines,) = re.findall(r"```python\n(.*?trial_of.*?)```", guide, re.DOTALL)
+    exec(dedent(lines.replace("../classroom", str(course))), {})
+    assert "tensor(" in capsys.readouterr().out
 
 
 def test_a_misspelt_assignment_in_the_rules_stops_before_anything_is_marked(course, verdicts):

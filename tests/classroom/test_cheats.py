@@ -2,14 +2,16 @@
 
 import ast
 import json
+import re
 import socket
 import time
 from pathlib import Path
 
 import pytest
 
+from minitxl.course.differences import written
 from minitxl.course.marking.isolation import strongest
-from minitxl.course.marking.judge import judged
+from minitxl.course.marking.judge import judged, trial_of
 
 ROOT = Path(__file__).parents[2]
 TRIAL = """
@@ -402,6 +404,14 @@ def test_who_is_right_gets_all_points_in_any_style_whatever_stands_around(verdic
 def test_an_accident_costs_its_own_points_and_is_named(verdicts, name):
     assert verdicts[name]["score"] == 0
     assert ACCIDENTS[name][1] in verdicts[name]["message"]
+
+
+def test_a_mistake_without_a_name_is_shown_with_its_numbers_and_can_be_drawn_again(verdicts):
+    words = r"called with x = \[.*\], how = \{'times': 2\}, you returned \[.*\], right is \[.*\]; .*\. "
+    words += r"Look at notebook 99\. This is case (\d) of the numbers drawn with seed (\d+)"
+    case, seed = map(int, re.fullmatch(words, verdicts["given"]["message"]).groups())
+    (x, _) = trial_of(IMPORTS, TRIAL.replace("NAME", "given"))[2](seed).cases[case]
+    assert f"called with x = {written(x)}, " in verdicts["given"]["message"]
 
 
 @pytest.mark.parametrize("name", NAMES)

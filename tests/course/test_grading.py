@@ -6,7 +6,16 @@ import sys
 import pytest
 import torch
 
-from minitxl.course.grading import Gone, Trial, grade, grade_numbers, number_shares, points, variant
+from minitxl.course.grading import (
+    Gone,
+    NotAskedForError,
+    Trial,
+    grade,
+    grade_numbers,
+    number_shares,
+    points,
+    variant,
+)
 
 
 def doubling(seed):
@@ -68,6 +77,41 @@ def test_a_group_of_cases_is_right_or_wrong_by_itself():
     verdict, shares = doubling(0).shares(first_alone)
     assert (verdict.right, shares) == (False, {"first": True, "others": False})
     assert doubling(0).shares(right)[1] == {"first": True, "others": True}
+
+
+def test_what_fails_at_first_and_then_succeeds_is_wrong_in_its_shares_and_in_its_verdict():
+    calls = iter(range(100))
+
+    def late(x, how):
+        return x if next(calls) < 2 else right(x, how)
+
+    verdict, shares = doubling(0).shares(late)
+    assert (verdict.right, shares) == (False, {"first": False, "others": False})
+    assert next(calls) == 2  # each group ended with its first case, and the verdict called none again
+
+
+def test_a_mistake_without_a_name_is_shown_by_its_group_and_the_smallest_case_that_is_wrong():
+    cases = [(torch.ones(size),) for size in (20, 3, 8, 2)]
+    groups = ["large", "small", "large", "small"]
+    trial = Trial(torch.neg, cases, {}, where="notebook 99", groups=groups, names=("x",))
+    verdict, _ = trial.shares(lambda x: x)
+    assert verdict.message.startswith("small: called with x = [1, 1], you returned [1, 1], right is")
+    assert verdict.case == 3
+    verdict, _ = trial.shares(lambda x: x if len(x) > 4 else -x)
+    assert verdict.message.startswith("large: called with x = [1, 1, 1, 1, 1, 1, 1, 1], you returned")
+    assert verdict.case == 2
+
+
+def test_a_result_of_another_kind_is_told_and_nothing_was_raised():
+    def probe(attempt, x):
+        got = attempt(x)
+        if not isinstance(got, torch.Tensor):
+            raise NotAskedForError(got, "a tensor")
+        return got
+
+    trial = Trial(torch.neg, [(torch.ones(2),)], {}, where="notebook 99", probe=probe)
+    words = "called with x = [1, 1], it returns [[1, 1], 1], and a tensor is asked for. Look at notebook 99"
+    assert trial.judge(lambda x: [x, 1]).message == words
 
 
 def test_an_attempt_that_will_not_answer_gets_no_share_and_its_reason():

@@ -136,9 +136,10 @@ class Course:
             record["person"] = {k: v for k, v in person.items() if k in ("first_name", "last_name", "email")}
             moodle = moodle_name(one.path, self.folder, result.assignment.name)
             record |= {"answer": answer, "isolation": self.isolation.name, "moodle": moodle}
+            record |= {"file": str(one.path.relative_to(self.folder)), "files": one.files}
             same = old if old and old.get("digest") == digest else None
             if same and student not in again and (not same["again"] or is_given_up(same)):
-                rated = {"penalty": penalty, "due": record["due"]}
+                rated = {key: record[key] for key in ("penalty", "due", "file", "files")}
                 if same["penalty"] != penalty:
                     result.penalties[student] = same["penalty"], penalty
                 stored = same["stored"] and rated.items() <= same.items()

@@ -14,7 +14,7 @@ import unicodedata
 import zipfile
 from collections.abc import Iterator
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -42,12 +42,16 @@ DEEPEST = 3
 
 @dataclass(frozen=True)
 class Found:
-    """A file of a student's: from when, and the counter in its name, which decides between equal times."""
+    """A file of a student's: from when, and the counter in its name, which decides between equal times.
+
+    ``files`` is how many notebooks of the student's there are, of which this is the newest.
+    """
 
     student: str
     path: Path
     when: datetime
     version: int
+    files: int = 1
 
 
 class Damaged(NamedTuple):
@@ -294,8 +298,10 @@ def newest(course: Path, assignment: str, roster: Roster) -> tuple[dict[str, Fou
         version = int((match["a"] or match["b"] or 0) if match else 0)
         one = Found(student, path, time_of(path, course, said), version)
         old = found.get(student)
-        if old is None or (one.when, one.version) > (old.when, old.version):
-            found[student] = one
+        if old is not None:
+            newer = one if (one.when, one.version) > (old.when, old.version) else old
+            one = replace(newer, files=old.files + 1)
+        found[student] = one
     for path in _without_notebook(course, assignment):
         student, said = told(path, course, assignment, roster)
         if student not in found:

@@ -2,6 +2,7 @@
 
 import secrets
 import zipfile
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from html import escape
 from pathlib import Path
@@ -28,6 +29,7 @@ def page(assignment: Assignment, record: dict[str, Any], mark: dict[str, Any]) -
     return f"""<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>{STYLE}</style></head><body>
 <h1>{title}</h1>
+<p>{_handed_in(record)}</p>
 <p><b>{_total(record, mark)}</b></p>{late}
 {_functions(record, mark) if record["parts"] else ""}
 {_written(assignment, record, mark) if assignment.solutions else _tasks(assignment, mark)}
@@ -35,6 +37,19 @@ def page(assignment: Assignment, record: dict[str, Any], mark: dict[str, Any]) -
 It will be looked at by a person.</p>
 </body></html>
 """
+
+
+def name_of(person: Mapping[str, str]) -> str:
+    """Return the first and last name that a list of students has, or ""."""
+    return " ".join(filter(None, (person.get(key, "").strip() for key in ("first_name", "last_name"))))
+
+
+def _handed_in(record: dict[str, Any]) -> str:
+    """Return whose notebook was marked, which file of theirs, and from when."""
+    file = Path(record["file"]).name.encode("utf-8", "replace").decode()
+    newest = f", the newest of {record['files']} files" if record["files"] > 1 else ""
+    who = name_of(record["person"]) or record["student"]
+    return escape(f"{who}: {file}{newest}, handed in on {clock(record['time'])}")
 
 
 def clock(seconds: float) -> str:

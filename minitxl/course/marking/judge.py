@@ -77,6 +77,8 @@ def _part(job: dict[str, Any], test: dict[str, Any], seed: int, worker: Worker) 
                 drawn = trial(seed)
                 function.hidden = drawn.hidden
                 verdict, right = drawn.shares(function)
+                if verdict.case is not None:
+                    verdict = replace(verdict, message=f"{verdict.message}. {_drawn(verdict.case, seed)}")
                 if drawn.hidden and function.numbers_taken and not verdict.right:
                     verdict = replace(verdict, message=f"{verdict.message}. {TAKEN}")
     except MarkAgainError as again:
@@ -90,6 +92,11 @@ def _part(job: dict[str, Any], test: dict[str, Any], seed: int, worker: Worker) 
         "undefined": function.undefined,
         "numbers": _as_json(given) if isinstance(given, dict) else None,
     }
+
+
+def _drawn(case: int, seed: int) -> str:
+    """Return by which numbers a teacher finds a case again."""
+    return f"This is case {case} of the numbers drawn with seed {seed}"
 
 
 def _as_json(given: dict[Any, Any]) -> dict[str, Any]:

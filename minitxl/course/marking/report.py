@@ -7,7 +7,7 @@ from typing import Any
 
 from minitxl.course.marking import suspicion
 from minitxl.course.marking.classroom import Course, Marked, is_given_up
-from minitxl.course.marking.feedback import clock, left_out
+from minitxl.course.marking.feedback import clock, left_out, name_of
 from minitxl.course.marking.gradebook import marks, open_gradebook
 from minitxl.course.marking.judge import trial_of
 from minitxl.files import atomic_write
@@ -30,9 +30,10 @@ def tables(course: Course, marked: Marked) -> dict[str, tuple[list[str], Rows]]:
         mark, person = found.get(student), people.get(student, {})
         state = _state(student, mark, marked)
         points = [f"{mark[key]:g}" for key in ("score", "most", "penalty")] if mark else ["", "", ""]
-        rows.append([student, person.get("email", ""), *points, _time(marked.records.get(student)), state])
+        known = [student, name_of(person), person.get("email", "")]
+        rows.append([*known, *points, _time(marked.records.get(student)), state])
     made: dict[str, tuple[list[str], Rows]] = {
-        "marks": (["id", "email", "points", "of", "penalty", "handed in", "state"], rows),
+        "marks": (["id", "name", "email", "points", "of", "penalty", "handed in", "state"], rows),
         "unmarked": (["who", "why"], [list(pair) for pair in marked.unmarked]),
         "changed": (["student", "function", "points before", "points now"], _changed(marked)),
         "failed": (["student", "where", "why"], _failed(marked)),
@@ -68,7 +69,7 @@ def _complete(rows: Rows, people: dict[str, dict[str, str]]) -> tuple[list[str],
     known = ["first_name", "last_name", "email", "canvas_id"]
     body = [
         [student, *(people.get(student, {}).get(key, "") for key in known), points, most]
-        for student, _, points, most, *_, state in rows
+        for student, _, _, points, most, *_, state in rows
         if state == "marked"
     ]
     return ["id", *known, "points", "of"], body
@@ -155,15 +156,15 @@ def signs(course: Course, marked: Marked) -> Rows:
     return rows
 
 
-def machine_time(marked: Marked) -> str:
-    """Return in a sentence what the marking took."""
+def machine_time(marked: Marked, processes: int) -> str:
+    """Return in a sentence what the marking took, with so many processes."""
     each = [record["seconds"] for record in marked.records.values()]
     anew = len(marked.anew)
     used = sum(part.get("seconds", 0.0) for one in marked.records.values() for part in one["parts"])
     mean = sum(each) / len(each) if each else 0.0
     return (
-        f"{anew} marked in {marked.seconds:.0f} seconds, {len(each) - anew} as before; "
-        f"{mean:.1f} seconds a submission, {used:.0f} seconds in submissions' own code"
+        f"{anew} marked in {marked.seconds:.0f} seconds, {processes} at a time, and {len(each) - anew} as "
+        f"before; {mean:.1f} seconds a submission, {used:.0f} seconds in submissions' own code"
     )
 
 
