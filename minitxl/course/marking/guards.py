@@ -1,8 +1,9 @@
-"""What a submission may not use in the worker: the package, PyTorch's own attention, and threads."""
+"""Guards of the worker: no package, no ready-made attention, no threads, and torch set as it starts."""
 
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -52,3 +53,12 @@ def only_drawing_numbers(variant: Callable[..., Any]) -> None:
     for library in (torch.nn.functional, torch._C._nn):
         for name in ("scaled_dot_product_attention", "multi_head_attention_forward"):
             setattr(library, name, _ready_made)
+
+
+@contextmanager
+def as_torch_starts() -> Iterator[None]:
+    """Undo what cells and functions before set for all of torch: gradients, dtype and device."""
+    torch.set_default_device(None)
+    torch.set_default_dtype(torch.float32)
+    with torch.inference_mode(False), torch.enable_grad():
+        yield

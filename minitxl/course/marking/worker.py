@@ -12,8 +12,7 @@ import builtins
 import os
 import re
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -211,7 +210,7 @@ class Channel:
         args = self.decode(sent, tensors)
         recorder = self.recorder
         try:
-            with _as_torch_starts(), torch._C._AutoDispatchBelowAutograd():
+            with guards.as_torch_starts(), torch._C._AutoDispatchBelowAutograd():
                 with recorder:
                     result = function(*args)
                 value, after = recorder.encode(result), recorder.encode(args)
@@ -220,15 +219,6 @@ class Channel:
         except BaseException as error:
             words = _words(error)
             self.tell({"then": "error", "error": [type(error).__name__, words]}, {})
-
-
-@contextmanager
-def _as_torch_starts() -> Iterator[None]:
-    """Undo what cells and functions before set for all of torch: gradients, dtype and device."""
-    torch.set_default_device(None)
-    torch.set_default_dtype(torch.float32)
-    with torch.inference_mode(False), torch.enable_grad():
-        yield
 
 
 def _names(value: Any) -> set[str]:
