@@ -163,7 +163,8 @@ def execute(path: Path, profile: str) -> None:
 
 def _record(name: str, profile: str, measured: dict[str, float]) -> None:
     stored = FIGURES / "notebooks.json"
-    data = dict(results.read(stored).data) if stored.exists() else {}
+    earlier = results.read(stored).data if stored.exists() else {}
+    data = {name: of for name, of in earlier.items() if (HERE / f"{name}.ipynb").exists()}
     import torch
 
     device = "cuda" if torch.cuda.is_available() else "cpu"

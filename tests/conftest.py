@@ -18,11 +18,12 @@ ROOT = Path(__file__).parent.parent
 LONGEST_FIRST = (
     "tests/browser/test_book.py",
     "tests/browser/test_lab.py",
-    "notebooks/13_generation_and_scale.ipynb",
     "notebooks/06b_context_length.ipynb",
     "tests/training/test_distributed.py",
     "tests/course/test_checks.py",
     "notebooks/10_training.ipynb",
+    "notebooks/13_generation.ipynb",
+    "notebooks/13b_your_own_text.ipynb",
     "notebooks/11_attention_over_memory.ipynb",
     "notebooks/00_start_here.ipynb",
     "tests/training/test_faults.py",

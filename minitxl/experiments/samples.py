@@ -7,7 +7,7 @@ its words are words of the training text, and the longest piece that stands ther
 import re
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from minitxl.data.corpus import Corpus
 from minitxl.experiments.shared import trained
@@ -16,6 +16,8 @@ from minitxl.inference.evaluation import cached
 from minitxl.inference.generation import sample
 from minitxl.model import TransformerLM
 from minitxl.training.checkpoints import train_config
+
+Text = TypeVar("Text", str, bytes)
 
 SEEDS = [0, 1, 2]
 MODELS: tuple[trained.System, ...] = ("xl_memory",)
@@ -76,7 +78,7 @@ def _described(text: bytes, known: set[str], trained_on: bytes) -> dict[str, Any
         "text": decoded,
         "words": len(all_words),
         "known_words": sum(word in known for word in all_words),
-        "longest_copy": longest_copy(text, trained_on),
+        "longest_copy": len(longest_copy(text, trained_on)),
     }
 
 
@@ -85,12 +87,12 @@ def words(text: str) -> list[str]:
     return re.findall(r"[A-Za-z_]{3,}", text)
 
 
-def longest_copy(text: bytes, source: bytes) -> int:
-    """Return the length of the longest piece of ``text`` that stands in ``source``."""
-    longest = 0
+def longest_copy(text: Text, source: Text) -> Text:
+    """Return the longest piece of ``text`` that stands in ``source``, the first of them."""
+    longest = text[:0]
     for begin in range(len(text)):
-        while begin + longest < len(text) and text[begin : begin + longest + 1] in source:
-            longest += 1
+        while begin + len(longest) < len(text) and text[begin : begin + len(longest) + 1] in source:
+            longest = text[begin : begin + len(longest) + 1]
     return longest
 
 

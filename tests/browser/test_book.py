@@ -4,7 +4,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache, partial
 from html import unescape
@@ -21,6 +21,7 @@ import requests
 import sites
 from excerpt import excerpt, value_of
 from playwright.sync_api import Page, Request
+from playwright.sync_api import TimeoutError as NotInTime
 
 from minitxl.course.verdicts import NOTHING
 
@@ -317,7 +318,8 @@ def test_on_a_phone_nothing_sticks_out_of_the_page(visit, keep):
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     assert page.evaluate(TOO_WIDE) == []
     assert page.evaluate(SMALL_PICTURES, LEAST) == []
-    page.wait_for_timeout(100)  # a box hears of its size with the next frame
+    with suppress(NotInTime):  # a box hears of its size with one of the next frames
+        page.wait_for_function(f"({UNSAID})().length === 0", polling=50, timeout=5000)
     assert page.evaluate(UNSAID) == []
     if name in KEPT:
         keep(page, f"book-{name}-phone", near="article img")
@@ -460,7 +462,7 @@ def test_brackets_stretch_in_a_font_that_ships_along(window, home):
 
 def test_on_a_phone_a_picture_that_matters_at_its_right_end_is_seen_there(browser, home):
     context = browser.new_context(viewport=PHONE)
-    with visiting(context, home, "00_start_here") as visit:
+    with visiting(context.new_page(), home, "00_start_here") as visit:
         frames = visit.page.locator(".tag_from-the-end .frame").all()
         assert len(frames) == 2
         for frame in frames:

@@ -145,7 +145,7 @@ def test_every_notebook_has_a_widget():
     assert [stem for stem, _ in WIDGETS] == [path.stem for path in NOTEBOOKS]
 
 
-TRAINED = "10_training", "11_attention_over_memory", "13_generation_and_scale"
+TRAINED = "10_training", "11_attention_over_memory", "13_generation"
 """Notebooks whose widgets need a training of half a minute, in JupyterLab and once more in the test."""
 
 

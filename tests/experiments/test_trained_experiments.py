@@ -208,8 +208,9 @@ def test_samples_go_on_from_their_prompts_with_the_best_model(tmp_path):
 
 
 def test_the_longest_copy_is_the_longest_piece_that_is_there():
-    assert samples.longest_copy(b"xxabcdyabz", b"..abcd..yab..") == 4
-    assert samples.longest_copy(b"xyz", b"abc") == 0
+    assert samples.longest_copy(b"xxabcdyabz", b"..abcd..yab..") == b"abcd"
+    assert samples.longest_copy("the last two: ab cd", "cd and ab") == " ab"
+    assert samples.longest_copy("xyz", "abc") == ""
 
 
 def test_the_kept_models_are_small_and_those_of_the_results():

@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from minitxl.attention import XLAttention
-from minitxl.course.checks.one_query import OF_BOTH, drawn_layer
+from minitxl.course.checks.one_query import OF_BOTH, drawn_layer, with_biases
 from minitxl.course.verdicts import Function, Verdict, judge
 
 Kept = Float[Tensor, "batch head mem dim"]
@@ -110,7 +110,7 @@ def _attended(
     cut: str | None = "last",
     returned: int = 4,
     rows: str = "last",
-    biases: str = "uv",
+    biases: str | tuple[str, str] = "uv",
     power: float = 0.5,
 ) -> Any:
     """Return a step of the cache for a batch; the options make mistakes."""
@@ -118,10 +118,7 @@ def _attended(
     q, k, value = (
         rearrange(W(x), split, head=attention.n_head) for W in (attention.W_q, attention.W_kE, attention.W_v)
     )
-    for_keys, for_distances = (
-        q if bias == "-" else q + rearrange(attention.get_parameter(bias), "head dim -> head 1 dim")
-        for bias in biases
-    )
+    for_keys, for_distances = with_biases(attention, q, biases)
     keys, values = torch.cat([keys, k], dim=2), torch.cat([values, value], dim=2)
     longer = torch.cat([seen, seen.new_full((len(seen), 1), new)], dim=1)
     if zeroed:

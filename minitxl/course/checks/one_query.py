@@ -1,6 +1,8 @@
 """Check of notebook 13's cache: attention of the new token alone, with keys and values that are kept."""
 
 from collections.abc import Callable, Sequence
+from functools import reduce
+from operator import add
 from typing import Any
 
 import torch
@@ -27,6 +29,10 @@ OF_BOTH: dict[str, dict[str, Any]] = {
     "the biases are missing: q + u meets the keys, q + v the distances": {"biases": "--"},
     "u is added in both products: q + u meets the keys, q + v the distances": {"biases": "uu"},
     "v is added in both products: q + u meets the keys, q + v the distances": {"biases": "vv"},
+    "q is changed when u is added, and has both when v is added: q + u meets the keys, q + v the distances": {
+        "biases": ("u", "uv")
+    },
+    "u and v are added in both products: q + u meets the keys, q + v the distances": {"biases": ("uv", "uv")},
     "v is missing: q + u meets the keys, q + v the distances": {"biases": "u-"},
     "u is missing: q + u meets the keys, q + v the distances": {"biases": "-v"},
     "scores are divided by the root of the width of a key, √dim": {"power": 0.0},
@@ -64,6 +70,10 @@ def check_attend_one(attempt: Callable[..., Any]) -> Verdict:
         "the distances are missing: add (q + v) · r to (q + u) · k": with_(by_distance=False),
         **{sentence: with_(**change) for sentence, change in OF_BOTH.items()},
         "scores are divided by the root of a head's width, d_head, and not of the model's": with_(wide=True),
+        "q is [head 1 dim] and attention.u is [head dim]: their sum is [head head dim]. Give u "
+        "and v an axis for the query, as in rearrange(attention.u, 'head dim -> head 1 dim')": with_(
+            bias_axes="head dim -> head dim"
+        ),
         "only one of the two products is divided by √d_head: add them first, and divide the sum. Without "
         "brackets / comes before +": (
             with_(divided=("distances",)),
@@ -132,6 +142,14 @@ def drawn_layer(
     return attention, rearrange(attention.W_kR(R), "dist (head dim) -> head dist dim", head=n_head)
 
 
+def with_biases(
+    attention: XLAttention, q: Tensor, biases: Sequence[str], axes: str = "head dim -> head 1 dim"
+) -> list[Tensor]:
+    """Return q with the biases that each string names, as "uv"; "-" names none."""
+    named = [[attention.get_parameter(name) for name in names if name != "-"] for names in biases]
+    return [reduce(add, (rearrange(bias, axes) for bias in of_product), q) for of_product in named]
+
+
 def _attended(
     attention: XLAttention,
     x: Tensor,
@@ -144,7 +162,7 @@ def _attended(
     cut_first: str | None = None,
     rows: str | slice = "last",
     by_distance: bool = True,
-    biases: str = "uv",
+    biases: str | tuple[str, str] = "uv",
     divided: tuple[str, ...] = ("keys", "distances"),
     wide: bool = False,
     power: float = 0.5,
@@ -157,14 +175,12 @@ def _attended(
     projected: bool = True,
     merged: str = "head 1 dim -> 1 (head dim)",
     axis: int = -1,
+    bias_axes: str = "head dim -> head 1 dim",
 ) -> Step:
     """Return a step of the cache; the options make mistakes."""
     projections = (attention.get_submodule(name)(x) for name in matrices)
     q, k, value = (rearrange(one, split, head=attention.n_head) for one in projections)
-    for_keys, for_distances = (
-        q if bias == "-" else q + rearrange(attention.get_parameter(bias), "head dim -> head 1 dim")
-        for bias in biases
-    )
+    for_keys, for_distances = with_biases(attention, q, biases, bias_axes)
     longer = [
         torch.cat([new, past] if front else [past, new], dim=1) for past, new in ((keys, k), (values, value))
     ]

@@ -180,6 +180,9 @@ def check_longest(attempt: Callable[..., Any]) -> Verdict:
         "one too long where it divides: of the text that is fed, prompt_len tokens stand before the query": (
             lambda prompt_len, n_layer: (prompt_len + 1) // n_layer
         ),
+        "one too long: the reach n_layer · mem_len may not be more than prompt_len": (
+            lambda prompt_len, n_layer: prompt_len // n_layer + 1
+        ),
         "one too short: the reach n_layer · mem_len may equal prompt_len, for the copies stand farther": (
             lambda prompt_len, n_layer: prompt_len // n_layer - 1
         ),

@@ -26,7 +26,7 @@ def by_einsum(attention, x, keys, values, r, mem_len, **changed):
     used = slice(None) if how["joined"] else slice(-1)
     n_key = keys[:, used].shape[1]
     near = r[:, r.shape[1] - n_key :] if how["last"] else r[:, :n_key]
-    u, v = (0 if name == "0" else getattr(attention, name) for name in how["biases"])
+    u, v = (sum(getattr(attention, name) for name in names if name != "0") for names in how["biases"])
     scores = einsum(q + u, keys[:, used], "head dim, head key dim -> head key") * how["each"][0]
     if how["distances"]:
         scores = scores + einsum(q + v, near, "head dim, head key dim -> head key") * how["each"][1]
@@ -63,6 +63,18 @@ def with_the_shift(attention, x, keys, values, r, mem_len):
     far = rel_shift((q + v) @ r[:, -keys.shape[1] :].mT)
     weights = (((q + u) @ keys.mT + far) / attention.d_head**0.5).softmax(-1)
     output = attention.W_o(rearrange(weights @ values, "1 head 1 dim -> 1 (head dim)"))
+    begin = max(0, keys.shape[1] - mem_len)
+    return output, keys[:, begin:], values[:, begin:]
+
+
+def with_biases_as_they_are(attention, x, keys, values, r, mem_len):
+    matrices = attention.W_q, attention.W_kE, attention.W_v
+    q, k, value = (rearrange(W(x), "1 (head dim) -> head 1 dim", head=attention.n_head) for W in matrices)
+    keys, values = torch.cat([keys, k], dim=1), torch.cat([values, value], dim=1)
+    near = r[:, -keys.shape[1] :]
+    scores = (q + attention.u) @ keys.mT + (q + attention.v) @ near.mT
+    weights = (scores / attention.d_head**0.5).softmax(dim=-1)
+    output = attention.W_o(rearrange(weights @ values, "head 1 dim -> 1 (head dim)"))
     begin = max(0, keys.shape[1] - mem_len)
     return output, keys[:, begin:], values[:, begin:]
 
@@ -315,6 +327,9 @@ ANSWERS = {
             "the biases are missing": lambda *case: by_einsum(*case, biases="00"),
             "u is added in both": lambda *case: by_einsum(*case, biases="uu"),
             "v is added in both": lambda *case: by_einsum(*case, biases="vv"),
+            "q is changed when u is added": lambda *case: by_einsum(*case, biases=("u", "uv")),
+            "u and v are added in both": lambda *case: by_einsum(*case, biases=("uv", "uv")),
+            "q is [head 1 dim] and attention.u is": with_biases_as_they_are,
             "v is missing": lambda *case: by_einsum(*case, biases="u0"),
             "u is missing": lambda *case: by_einsum(*case, biases="0v"),
             "and here from W_kE": lambda *case: by_einsum(*case, of=("W_q", "W_kE", "W_kE")),

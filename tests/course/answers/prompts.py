@@ -37,6 +37,7 @@ ANSWERS = {
         "wrong": {
             "hides the copies from the query alone": lambda prompt_len, n_layer: prompt_len,
             "one too short where it divides": lambda prompt_len, n_layer: (prompt_len - 1) // n_layer,
+            "one too long: the reach": lambda prompt_len, n_layer: prompt_len // n_layer + 1,
             "one too short: the reach": lambda prompt_len, n_layer: prompt_len // n_layer - 1,
             "n_layer is subtracted": lambda prompt_len, n_layer: prompt_len - n_layer,
             "it is rounded up": lambda prompt_len, n_layer: -(-prompt_len // n_layer),

@@ -1,7 +1,6 @@
-"""Notebook 13: its blank, its checks, its widget, its pictures, and the commands that it tells."""
+"""Notebook 13: its blanks, its checks, its widget and its pictures."""
 
 import re
-from pathlib import Path
 
 import pytest
 import torch
@@ -10,7 +9,6 @@ from answers.one_query import loop_by_layers, loop_by_tokens
 from page import NOTEBOOKS, Page
 from torch.utils.flop_counter import FlopCounterMode
 
-from minitxl.__main__ import main
 from minitxl.config import ModelConfig
 from minitxl.course.checks import batched_query, cached_layers, cached_loop, drawing, loop_tests, one_query
 from minitxl.course.checks import generation as checks
@@ -23,7 +21,7 @@ from minitxl.memory import extend
 from minitxl.model import TransformerLM
 from minitxl.training import checkpoints
 
-PAGE = Page("13_generation_and_scale")
+PAGE = Page("13_generation")
 TINIEST = ModelConfig(8, n_layer=1, d_model=4, n_head=1, d_head=4, d_inner=4)
 NAMES = PAGE.cells["model"][PAGE.cells["model"].index("def tokens_of") :].partition("\nprint(")[0]
 BLANKS = {
@@ -204,7 +202,7 @@ def test_the_answers_of_the_predictions_are_what_is_counted_and_stored():
     stored = results.read(NOTEBOOKS.parent / "figures" / "generation_cost.json").data
     assert stored["last_over_full"]["median"] == pytest.approx(price.answer, abs=price.tolerance)
     exact = TransformerLM(ModelConfig(dropout=0.0))
-    source = PAGE.cells["why-not-32"].partition("\nplain_seconds = ")[0]
+    source = PAGE.cells["why-not-32"].partition("\n\n\nrows, seconds")[0]
     operations = PAGE.run(source, exact=exact)["operations"]
     assert operations(2048) > 32 * operations(64)
     assert work.answer == "more than 32"
@@ -213,7 +211,7 @@ def test_the_answers_of_the_predictions_are_what_is_counted_and_stored():
 
 def test_reading_anew_is_counted_like_a_window_with_the_products_of_the_distance():
     c = ModelConfig(n_layer=3, d_model=128, n_head=4, d_head=32, d_inner=512, dropout=0.0)
-    source = PAGE.cells["why-not-32"].partition("\nplain_seconds = ")[0]
+    source = PAGE.cells["why-not-32"].partition("\n\n\nrows, seconds")[0]
     operations = PAGE.run(source, exact=TransformerLM(c))["operations"]
     for n in (1, 64, 300):
         pairs = (c.n_layer - 1) * n * (n + 1) // 2 + n
@@ -222,20 +220,22 @@ def test_reading_anew_is_counted_like_a_window_with_the_products_of_the_distance
         assert operations(n) == window + 2 * c.d_model * pairs + distances
 
 
-def test_the_plain_form_s_operations_are_those_that_are_counted_while_it_runs():
+def test_the_operations_are_those_that_are_counted_while_it_runs_but_for_hidden_pairs():
     c = ModelConfig(32, n_layer=3, d_model=16, n_head=2, d_head=8, d_inner=24, dropout=0.0)
-    source, model = PAGE.cells["why-not-32"].partition("\nplain_seconds = ")[0], TransformerLM(c).eval()
+    source, model = PAGE.cells["why-not-32"].partition("\n\n\nrows, seconds")[0], TransformerLM(c).eval()
     operations = PAGE.run(source, exact=model)["operations"]
     for n in (5, 64):
         with FlopCounterMode(display=False) as counter, torch.inference_mode():
             model.hidden(torch.zeros(1, n, dtype=torch.int64), last=1)
-        assert operations(n, n**2) == counter.get_total_flops() + 2 * c.d_model * c.vocab_size
+        hidden_pairs = (c.n_layer - 1) * n * (n - 1) // 2
+        counted = counter.get_total_flops() + 2 * c.d_model * c.vocab_size
+        assert operations(n) == counted - 6 * c.d_model * hidden_pairs
 
 
 def test_the_whole_text_fed_to_memory_stands_there_in_three_copies(model):
     corpus = type("Corpus", (), {"test": torch.arange(8000) % 251})
     source = PAGE.cells["twice"].replace("\nwhat_memory_holds(", "\ndrawn = what_memory_holds(")
-    scope = PAGE.run(source, model=model, corpus=corpus, device="cpu")
+    scope = PAGE.run(source, fast_model=model, corpus=corpus, device="cpu")
     once, twice = (axes.lines[0].get_ydata().tolist() for axes in scope["drawn"].figure.axes)
     assert once == list(range(64))
     assert twice == scope["twice"]
@@ -460,24 +460,6 @@ def test_a_step_of_the_batch_without_its_mask_stops_the_notebook(model):
     assert unmasked != code
     with pytest.raises(AssertionError):
         PAGE.run(NAMES, "fill-left", unmasked, "fill-left-figure", **given)
-
-
-TINY = "--n-layer 1 --d-model 16 --n-head 2 --d-head 8 --d-inner 32 --batch 4 --seg-len 8 --warmup 2 "
-TINY += "--validate-every 3 --validate-tokens 100"
-
-
-def test_the_commands_for_a_text_of_your_own_work_one_after_the_other(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    Path("my.txt").write_text("The cat sat on the mat. The dog sat on the log.\n" * 100)
-    (block,) = re.findall(r"```sh\n(.*?)```", PAGE.cells["own-text"], flags=re.DOTALL)
-    train, evaluate, generate = block.splitlines()
-    main(train.replace("--steps 5000", "--steps 6").split()[1:] + TINY.split())
-    assert "trained for 6 steps" in capsys.readouterr().out
-    main(evaluate.split()[1:])
-    assert "bits per byte" in capsys.readouterr().out
-    words = generate.replace('"The "', "The").replace("--length 400", "--length 9").split()[1:]
-    main(words)
-    assert capsys.readouterr().out.startswith("The")
 
 
 def test_one_token_more_at_a_tie_and_a_graph_that_is_kept_are_right_and_told():

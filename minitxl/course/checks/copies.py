@@ -1,0 +1,115 @@
+"""Check of notebook 13b's search for the longest piece that a text shares with another."""
+
+from collections.abc import Callable
+from difflib import SequenceMatcher
+from typing import Any
+
+from minitxl.course.verdicts import Function, Verdict, judge
+from minitxl.experiments.samples import longest_copy
+
+
+def check_longest_copy(attempt: Callable[..., Any]) -> Verdict:
+    """Check ``attempt(text, source)``, which gives the longest piece of text that stands in source."""
+    mistakes: dict[str, Function] = {
+        "that is the length: return the piece itself": lambda text, source: len(longest_copy(text, source)),
+        "it is looked for at the beginning of the text alone: a piece may begin anywhere": (
+            lambda text, source: _longest(text, lambda piece, begin: piece in source and begin == 0)
+        ),
+        "it is looked for at the beginning of source alone: piece in source": lambda text, source: _longest(
+            text, lambda piece, begin: source.startswith(piece)
+        ),
+        "whole words alone are compared: a piece may begin and end within a word, and hold blanks": (
+            lambda text, source: max((word for word in text.split() if word in source), key=len, default="")
+        ),
+        "of several that are equally long, take the first: replace it only where the new one is longer": (
+            lambda text, source: longest_copy(text[::-1], source[::-1])[::-1]
+        ),
+        "a piece that ends with the text's last character is missed: text[begin:end] ends before end, so "
+        "end goes up to len(text)": lambda text, source: longest_copy(text[:-1], source),
+        "a piece has no gaps: its characters stand side by side in both": _with_gaps,
+        "capitals count: a and A are two characters": lambda text, source: longest_copy(
+            text.lower(), source.lower()
+        ),
+        "a piece grows by one character at each beginning, and no more: try again as long as the longer "
+        "piece is found, with while in place of if": _grown_by_one,
+        "difflib leaves out characters that are frequent in a source of 200 or more: give SequenceMatcher "
+        "autojunk=False": _without_frequent,
+        "that is the first piece found: go on, a longer one may follow": lambda text, source: next(
+            (piece for piece in _grown(text, source) if piece), ""
+        ),
+    }
+    cases = [
+        ("xxabcdyabz", "..abcd..yab.."),
+        ("the last two: ab cd", "cd and ab"),
+        ("xyz", "abc"),
+        ("One two One", "one two three two One"),
+        ("a piece of a text", "no piece of that text"),
+        ("abxcd", "cd ab"),
+        ("it began to rain", "rain or shine, " * 12 + "and then it began to snow"),
+    ]
+    cases = [(text, Source(source)) for text, source in cases]
+    return judge(
+        attempt,
+        reference=longest_copy,
+        cases=cases,
+        mistakes=mistakes,
+        praise="the longest piece that stands in both, wherever it begins",
+        names=["text", "source"],
+    )
+
+
+MOST_LOOKS = 100_000
+"""A loop over all pieces of a case looks into the source less often; one without an end does more often."""
+
+
+class Source(str):
+    """A text that raises an error when it is asked very often whether a piece stands in it."""
+
+    looks = 0
+
+    def __contains__(self, piece: object) -> bool:
+        self.looks += 1
+        if self.looks > MOST_LOOKS:
+            raise RuntimeError(
+                f"more than {MOST_LOOKS:,} looks into source: does a while loop go on for ever? "
+                "text[begin:end] stays the same once end is beyond len(text), so let the loop end there"
+            )
+        return super().__contains__(str(piece))
+
+
+def _grown_by_one(text: str, source: str) -> str:
+    longest = ""
+    for begin in range(len(text)):
+        end = begin + len(longest) + 1
+        if end <= len(text) and text[begin:end] in source:
+            longest = text[begin:end]
+    return longest
+
+
+def _without_frequent(text: str, source: str) -> str:
+    found = SequenceMatcher(None, text, source).find_longest_match()
+    return text[found.a : found.a + found.size]
+
+
+def _longest(text: str, found: Callable[[str, int], bool]) -> str:
+    """Return the first of the longest pieces for which ``found(piece, begin)`` is true."""
+    ends = [(begin, end) for begin in range(len(text)) for end in range(begin + 1, len(text) + 1)]
+    pieces = [text[begin:end] for begin, end in ends if found(text[begin:end], begin)]
+    return max(pieces, key=len, default="")
+
+
+def _grown(text: str, source: str) -> list[str]:
+    """Return for each place of the text the longest piece that begins there and stands in source."""
+    rests = (text[begin:] for begin in range(len(text)))
+    return [_longest(rest, lambda piece, begin: begin == 0 and piece in source) for rest in rests]
+
+
+def _with_gaps(text: str, source: str) -> str:
+    """Return the longest row of characters that stand in both in this order, side by side or not."""
+    best = [[""] * (len(source) + 1) for _ in range(len(text) + 1)]
+    for i, one in enumerate(text):
+        for j, other in enumerate(source):
+            best[i + 1][j + 1] = (
+                best[i][j] + one if one == other else max(best[i][j + 1], best[i + 1][j], key=len)
+            )
+    return best[-1][-1]

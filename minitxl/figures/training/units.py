@@ -1,0 +1,58 @@
+"""One loss in several units: bits of each byte, and perplexities of a byte and of a longer unit."""
+
+from minitxl.figures.picture import BLUE, ORANGE, Data, Picture, drawing, fitted, printed
+from minitxl.figures.systems import ink
+
+
+def perplexity_units(data: Data) -> Picture:
+    """Draw perplexity against bits per byte, for a byte and for a longer unit, and mark one loss on both."""
+    bits, chosen, size = data["bits"], data["chosen"], data["unit_bytes"]
+    lines = {"a byte": (data["byte"], BLUE, "-"), f"a unit of {size:g} bytes": (data["unit"], ORANGE, "--")}
+    at = bits.index(chosen)
+    with drawing(6.4, 3.2) as figure:
+        axes = figure.subplots()
+        for name, (perplexity, colour, style) in lines.items():
+            axes.plot(bits, perplexity, style, color=colour)
+            axes.plot([chosen], [perplexity[at]], "o", ms=8, color=colour)
+            axes.annotate(
+                f"{name}: {_written(perplexity[at])}",
+                (chosen, perplexity[at]),
+                (-9, 4),
+                textcoords="offset points",
+                ha="right",
+                color=ink(colour),
+            )
+        axes.set_yscale("log")
+        axes.set_ylim(0.8, 4 * max(data["unit"][-1], 16))
+        axes.set(xlabel="bits per byte", ylabel="perplexity", xlim=(bits[0] - 0.6, bits[-1] + 0.1))
+        axes.set_title(f"{chosen:g} bits per byte in two units")
+    values = ", ".join(f"{name} {_written(perplexity[at])}" for name, (perplexity, _, _) in lines.items())
+    return Picture(figure, f"At {chosen:g} bits per byte the perplexity is: {values}.")
+
+
+def _written(perplexity: float) -> str:
+    return f"{perplexity:,.0f}" if perplexity >= 100 else f"{perplexity:.1f}"
+
+
+def bits_of_bytes(data: Data) -> Picture:
+    """Draw the bits of each byte of a text as a bar, and share their sum among bytes and words."""
+    text, bits = data["text"], data["bits"]
+    total, words = sum(bits), len(text.split())
+    with drawing(7.5, 2.8) as figure:
+        axes = figure.subplots()
+        axes.bar(range(len(bits)), bits, color=BLUE, width=0.8)
+        for place, one in enumerate(text[:-1]):
+            if one.isspace():
+                axes.axvline(place + 0.5, color="#808080", lw=1, ls=":")
+        axes.set_xticks(range(len(bits)), list(printed(text)), family="monospace")
+        axes.set(ylabel="bits", xlabel="byte of the text; dotted: the end of a word")
+        axes.set_title(
+            fitted(
+                f"{len(bits)} bytes take {total:.1f} bits: {total / len(bits):.2f} for a byte, "
+                f"{total / words:.1f} for a word"
+            )
+        )
+    each = ", ".join(f"{one!r} {value:.1f}" for one, value in zip(text, bits, strict=True))
+    shared = f"{total / len(bits):.2f} for each of {len(bits)} bytes"
+    shared += f", {total / words:.1f} for each of {words} words"
+    return Picture(figure, f"Bits of each byte: {each}. In all {total:.1f}: {shared}.")

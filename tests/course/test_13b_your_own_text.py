@@ -1,0 +1,158 @@
+"""Notebook 13b: its blanks, its widget, its predictions, and the commands that it tells."""
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from page import Page
+
+from minitxl.__main__ import main
+from minitxl.course.checks import copies, lanes
+from minitxl.course.checks import units as checks
+from minitxl.experiments import samples
+from minitxl.figures.training.units import bits_of_bytes, perplexity_units
+
+PAGE = Page("13b_your_own_text")
+BLANKS = {
+    "word-perplexity": ("word-text", checks.check_per_word),
+    "longest-copy": ("copy-text", copies.check_longest_copy),
+    "shares": ("gpus-text", lanes.check_shares),
+    "bits-per-byte": ("exercise-bits", checks.check_bits_per_byte),
+}
+
+
+def solution(cell):
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE.cells[cell], flags=re.DOTALL)
+    return code
+
+
+@pytest.mark.parametrize("blank", BLANKS)
+def test_the_folded_solution_is_right_and_the_stub_is_blank(blank):
+    text, check = BLANKS[blank]
+    stub = PAGE.cells[blank].partition("\n\n\n")[0]
+    name = re.search(r"def (\w+)", stub)[1]
+    assert check(PAGE.run(solution(text))[name]).right
+    assert check(PAGE.run(stub)[name]).word == "blank"
+
+
+def test_the_cells_below_the_blanks_run_on_the_readers_functions_if_they_are_right():
+    given = {
+        "word-perplexity": ("word_perplexity", checks.solution_per_word),
+        "longest-copy": ("longest_copy", samples.longest_copy),
+        "shares": ("shares_of", lanes.solution_shares),
+    }
+    for blank, (name, package) in given.items():
+        assert PAGE.run(blank)[name] is package
+        mine = PAGE.cells[blank].replace("raise NotImplementedError", "return solution(*given)")
+        mine = re.sub(rf"def {name}\([^)]*\)", f"def {name}(*given)", mine)
+        assert PAGE.run(mine, solution=package)[name].__name__ == name
+        assert PAGE.run(mine, solution=lambda *given: 0)[name] is package
+
+
+def test_the_exercise_s_two_models_are_compared_as_the_solution_says():
+    found = PAGE.run(solution("exercise-bits"))["bits_per_byte"](20, 1000, 4200)
+    assert (
+        "`bits_per_byte(20, 1000, 4200)` is 1.03, so the model of tokens is better, by 0.07"
+        in PAGE.cells["exercise-bits"]
+    )
+    assert (round(found, 2), round(1.1 - found, 2), round(2**1.1, 1)) == (1.03, 0.07, 2.1)
+
+
+def test_a_text_that_is_shuffled_shares_less_with_its_source_than_the_text_does():
+    text = "the cat sat on the mat and the dog sat on the log " * 3
+    found = PAGE.run(solution("exercise-shuffled"), people=[text])["mixed"]
+    assert sorted(found[0]) == sorted(text)
+    assert sorted(found[1].split()) == sorted(text.split())
+    for mixed in found:
+        assert len(samples.longest_copy(mixed, text)) < len(text)
+    assert PAGE.run("mixed")["mixed"] is None
+
+
+def test_the_answers_of_the_predictions_are_what_is_counted_and_stored():
+    word, copy, real, gpus = checks.predictions.questions
+    assert word.answer == checks.solution_per_word(2.0, "words ") == 2**12
+    pattern = r"assert max\(most\[.model, read.\]\) <= (\d+) < min\(most\[.people, read.\]\)"
+    asserted = re.search(pattern, PAGE.cells["samples-table"])
+    assert f"(up to {asserted[1]} characters)" in PAGE.cells["predict"]
+    assert copy.answer == "a word or two"
+    assert real.answer == "longer"
+    assert gpus.answer == "gradients"
+
+
+@pytest.mark.parametrize("guess", [4, 12, 24, 64])
+def test_a_wrong_perplexity_of_a_word_gets_its_own_sentence(guess):
+    word, *_ = checks.predictions.questions
+    verdict = word.judge(guess)
+    assert not verdict.right
+    assert "4096" in verdict.message
+    assert verdict.message != word.judge(7).message
+
+
+@pytest.mark.parametrize(("tenths", "size"), [(20, 6), (10, 4), (26, 8)])
+def test_the_controls_draw_the_reader_s_perplexity(tenths, size):
+    source = PAGE.cells["widget"].partition("\n\n\nexplore(")[0]
+    scope = PAGE.run(source, word_perplexity=checks.solution_per_word, perplexity_units=perplexity_units)
+    axes = scope["draw"](tenths, size).figure.axes[0]
+    marked = [line.get_xydata().tolist() for line in axes.lines if len(line.get_xdata()) == 1]
+    assert marked == [
+        [[tenths / 10, pytest.approx(2 ** (tenths / 10))]],
+        [[tenths / 10, pytest.approx(2 ** (tenths / 10 * size))]],
+    ]
+
+
+def test_the_bars_are_the_bits_of_each_byte_and_their_title_shares_the_sum():
+    drawn = bits_of_bytes({"text": "to be\n", "bits": [4.0, 1.0, 2.0, 3.0, 1.5, 0.5]})
+    (axes,) = drawn.figure.axes
+    assert [bar.get_height() for bar in axes.patches] == [4.0, 1.0, 2.0, 3.0, 1.5, 0.5]
+    assert [label.get_text() for label in axes.get_xticklabels()] == list("to␣be↵")
+    assert axes.get_title(loc="left") == "6 bytes take 12.0 bits: 2.00 for a byte, 6.0 for a word"
+    assert "2.00 for each of 6 bytes, 6.0 for each of 2 words" in drawn.alt
+
+
+def with_the_memory_of_other_lanes(tokens, targets, memory, n_gpu):
+    return lanes.solution_shares(tokens, targets, memory if memory is None else memory.flip(1), n_gpu)
+
+
+def test_lanes_that_read_another_s_memory_stop_the_notebook():
+    text = (b"The cat sat on the mat. The dog sat on the log, and looked at it for a while. " * 60)[:4000]
+    given = {
+        "corpus": type("Corpus", (), {"train": torch.tensor(list(text))}),
+        "text_of": lambda tokens: bytes(tokens.tolist()).decode(),
+    }
+    rows = PAGE.run("gpus", shares_of=lanes.solution_shares, **given)["rows"]
+    assert [row["step"] for row in rows] == ["0", "1", "2"]
+    assert all(row["mean of both"] == row["norm, the whole batch"] != row["first GPU"] for row in rows)
+    with pytest.raises(AssertionError):
+        PAGE.run("gpus", shares_of=with_the_memory_of_other_lanes, **given)
+
+
+def test_a_text_without_blanks_has_no_perplexity_of_words_and_does_not_stop_the_notebook():
+    source = PAGE.cells["own-show"]
+    source = source[source.index("def of_a_word") :].partition("\n\n\n")[0]
+    scope = PAGE.run(source, word_perplexity=checks.solution_per_word, scored="是" * 300, word_bytes=900)
+    assert scope["of_a_word"](2.5) == "no words"
+    assert (
+        PAGE.run(source, word_perplexity=checks.solution_per_word, scored="ab cd ", word_bytes=3)[
+            "of_a_word"
+        ](2.0)
+        == f"{2**6:.1e}"
+    )
+
+
+TINY = "--n-layer 1 --d-model 16 --n-head 2 --d-head 8 --d-inner 32 --batch 4 --seg-len 8 --warmup 2 "
+TINY += "--validate-every 3 --validate-tokens 100"
+
+
+def test_the_commands_for_a_text_of_your_own_work_one_after_the_other(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("my.txt").write_text("The cat sat on the mat. The dog sat on the log.\n" * 100)
+    (block,) = re.findall(r"```sh\n(.*?)```", PAGE.cells["own-text"], flags=re.DOTALL)
+    train, evaluate, generate = block.splitlines()
+    main(train.replace("--steps 5000", "--steps 6").split()[1:] + TINY.split())
+    assert "trained for 6 steps" in capsys.readouterr().out
+    main(evaluate.split()[1:])
+    assert "bits per byte" in capsys.readouterr().out
+    words = generate.replace('"The "', "The").replace("--length 400", "--length 9").split()[1:]
+    main(words)
+    assert capsys.readouterr().out.startswith("The")
