@@ -43,9 +43,7 @@ def check_shares(attempt: Callable[..., Any]) -> Verdict:
         "lanes and memory do not belong together: the first GPU has the memory of the last": lambda *case: (
             _shares(*case, turned=True)
         ),
-        "the lanes are dealt out in turn: give the first GPU the first lanes, as chunk does": (
-            lambda *case: _dealt(*case)
-        ),
+        "the lanes are dealt out in turn: give the first GPU the first lanes, as chunk does": _dealt,
         "before the first segment memory is None, which has no lanes to divide: then each GPU gets None": (
             lambda tokens, targets, memory, n_gpu: list(
                 zip(tokens.chunk(n_gpu), targets.chunk(n_gpu), _chunks_of(memory, n_gpu), strict=True)
