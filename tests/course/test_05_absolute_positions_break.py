@@ -220,9 +220,9 @@ def test_the_widget_draws_the_packages_weights():
         assert axes.lines[2].get_xdata().tolist() == [in_memory, 8 + in_segment]
 
 
-def test_memory_harm_draws_the_mean_of_the_seeds_differences():
+def test_memory_by_offset_draws_the_mean_of_the_seeds_differences():
     rows = [{"seeds": [-1.0, -3.0], "mean": -2.0}, {"seeds": [1.0, 2.0], "mean": 1.5}]
-    picture = counting.memory_harm({"curves": {"absolute": rows}})
+    picture = counting.memory_by_offset({"curves": {"absolute": rows}})
     (axes,) = picture.figure.axes
     assert axes.lines[0].get_ydata().tolist() == [-2.0, 1.5]
     assert "absolute: -2.00 at offset 0, +1.50 at 1" in picture.alt

@@ -27,8 +27,8 @@ predictions = Predictions(
         choices=KINDS,
         why="it loses most in each of three seeds, and reads on where distances are clamped",
         wrong={
-            "absolute": "memory harms it from the start; four times as much adds little",
-            "none": "memory harms it from the start; four times as much adds little",
+            "absolute": "memory hurts it from the start; four times as much adds little",
+            "none": "memory hurts it from the start; four times as much adds little",
             "T5": "it loses a good deal as published, and rotary loses more in each of three seeds",
         },
     ),

@@ -46,13 +46,13 @@ LATER_POSITIONS: dict[str, Mapping[str, Callable[[Data], bool]]] = {
         "for these sizes and steps, memory helps XL, Shaw, rotary and ALiBi in every seed": lambda data: all(
             min(data["gains"][kind]["memory"]["seeds"]) > 0 for kind in DISTANCES
         ),
-        "and harms no positions, absolute ones, and T5's as published": lambda data: all(
+        "and hurts no positions, absolute ones, and T5's as published": lambda data: all(
             max(data["gains"][kind]["memory"]["seeds"]) < 0 for kind in ("none", "absolute", "t5")
         ),
         "for these sizes and steps, XL reads best of the seven as published, in every seed": lambda data: all(
             min(gain["behind_xl"]["seeds"]) > 0 for kind, gain in data["gains"].items() if kind != "xl"
         ),
-        "four times the memory of training helps none, and harms rotary most in every seed": lambda data: all(
+        "four times the memory of training helps none, and hurts rotary most in every seed": lambda data: all(
             max(added := [gain["four_times_the_memory"]["seeds"][seed] for gain in data["gains"].values()])
             <= 0
             and min(added) == data["gains"]["rotary"]["four_times_the_memory"]["seeds"][seed]
@@ -68,7 +68,7 @@ LATER_POSITIONS: dict[str, Mapping[str, Callable[[Data], bool]]] = {
             for without in [[row["bits"]["seeds"][seed] for row in data["systems"][kind]["by_memory"][:2]]]
             for trained in [data["systems"][f"{kind}_memory"]["by_memory"][1]["bits"]["seeds"][seed]]
         ),
-        "first tokens help none, rotary and T5 trained without memory, by less than memory harms": (
+        "first tokens help none, rotary and T5 trained without memory, by less than memory hurts": (
             lambda data: all(
                 0 < regained < with_memory - without
                 for kind in ("none", "rotary", "t5")
@@ -84,7 +84,7 @@ LATER_POSITIONS: dict[str, Mapping[str, Callable[[Data], bool]]] = {
         ),
     },
     "position_repairs": {
-        "with its table multiplied, memory helps T5 in every seed; as published it harms": lambda data: (
+        "with its table multiplied, memory helps T5 in every seed; as published it hurts": lambda data: (
             max(data["memory_gain"]["t5"]["seeds"]) < 0 < min(data["memory_gain"]["t5_scaled"]["seeds"])
         ),
         "it then reads better than XL with the memory of training and four times it, in every seed": (

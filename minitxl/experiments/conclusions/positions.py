@@ -33,7 +33,7 @@ ABSOLUTE_POSITIONS: dict[str, Mapping[str, Callable[[Data], bool]]] = {
             min(data["copiers"][system]["beyond_training"]["worst"]["seeds"]) > 0.95
             for system in ("circle", "xl")
         ),
-        "on text the circle mends most of what memory harmed, is worse than no memory, and far behind "
+        "on text the circle mends most of what memory had worsened, is worse than no memory, and far behind "
         "distances": lambda data: (
             apart(data["readers"]["circle"], data["readers"]["restarted"])
             and apart(data["readers"]["no_memory"], data["readers"]["circle"])

@@ -38,7 +38,7 @@ TREEBANK: dict[str, Mapping[str, Callable[[Data], bool]]] = {
         "XL trained without memory gains from one, in every seed": lambda data: _lower(
             _read(data, "xl", data["mem_len"]), _read(data, "xl", 0)
         ),
-        "a memory longer than in training harms rotary in every seed, and XL in none by a whole word": (
+        "a memory longer than in training hurts rotary in every seed, and XL in none by a whole word": (
             lambda data: (
                 _lower(
                     _read(data, "rotary_memory", data["mem_len"]),

@@ -1,4 +1,4 @@
-"""Absolute positions and memory: accuracy beyond the positions of training, and harm by offset."""
+"""Absolute positions and memory: accuracy beyond the positions of training, and loss by offset."""
 
 from typing import Any
 
@@ -81,7 +81,7 @@ def _finding(data: Data) -> str:
     return "Copying in segments that training did not reach"
 
 
-def memory_harm(data: Data) -> Picture:
+def memory_by_offset(data: Data) -> Picture:
     """Draw what memory adds to the loss at each offset: ``curves[name]`` has a summary for each of them."""
     with drawing(8, 3.4) as figure:
         axes = figure.subplots()
