@@ -21,7 +21,7 @@ the batch is a lane, one of the long pieces of a text that are read side by side
 a window, and in generation a text of its own.
 
 Five more files serve all of these: ``fields`` checks values from outside, ``arguments`` a caller's tensors,
-``files`` reads and writes files, ``allocator`` has freed RAM kept for the next tensor, and ``__main__`` is
+``files`` reads and writes files, ``allocator`` tells the C library to keep freed RAM, and ``__main__`` is
 the command line's entry. Everything else is in folders, each with one purpose:
 
     fast             the same outputs, to rounding, in less time and memory; the key-value cache

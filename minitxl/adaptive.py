@@ -182,13 +182,13 @@ class AdaptiveSoftmax(nn.Module):
     def log_probs(self, hidden: Float[Tensor, "batch seg model"]) -> Float[Tensor, "batch seg vocab"]:
         """Return log p of every word in nats, normalised, in the order of the vocabulary."""
         # The first softmax is over the shortlist and one class for each tail; the others are over a tail.
-        first, *log_p_in_tails = [
+        first, *within_tails = [
             self._cluster_log_softmax(cluster, hidden, weight_and_bias)
             for cluster, weight_and_bias in enumerate(self._weights_and_biases())
         ]
-        sizes = [self.partition.sizes[0]] + [1] * len(log_p_in_tails)
-        shortlist, *log_p_tails = first.split(sizes, dim=-1)
-        words = [log_p_tail + inside for log_p_tail, inside in zip(log_p_tails, log_p_in_tails, strict=True)]
+        sizes = [self.partition.sizes[0]] + [1] * len(within_tails)
+        shortlist, *tails = first.split(sizes, dim=-1)
+        words = [tail + within for tail, within in zip(tails, within_tails, strict=True)]
         return pack([shortlist, *words], "batch seg *")[0]
 
     def losses(

@@ -3,7 +3,7 @@
     attention(x, memory, window=, clamp_len=, key_mask=)
 
 Queries come from the segment x alone; keys and values come from memory and x together, so the
-queries stand at the last n_query of the n_key positions. ∘ joins memory and x along the tokens.
+queries stand at the last n_query of the n_key positions.
 
 Names of the axes:
 
@@ -19,8 +19,8 @@ Names of the axes:
 ``memory`` is the memory of one layer here; the model's has an axis ``layer`` more. In equations v_j is the
 value of key j, and v alone is Transformer-XL's bias of the queries. In code the values are ``values``.
 
-Every attention keeps one promise: the output for a query depends on [memory ∘ x] and on the query's
-place in it, and not on where memory ends and x begins.
+Every attention keeps one promise: the output for a query depends on [memory ∘ x], memory and x joined
+along the tokens, and on the query's place in it, and not on where memory ends and x begins.
 """
 
 from math import sqrt
@@ -202,11 +202,11 @@ class ShawAttention(nn.Module):
 
         e_ij = q_i · (k_j + a^K_ij) / √d_head   (4)        z_i = Σ_j α_ij (v_j + a^V_ij)   (3)
 
-    Shaw et al. count j - i, the negative of our distance, and clip it at k, here ``max_distance``. Row
-    k + clip(j - i, -k, k) of each table is the vector of the pair ij. (With a smaller ``clamp_len``, j - i is
-    clipped to that first.) A table has 2k+1 rows, for j - i from -k to k, and all heads share it.
-    The causal language model uses the k+1 rows with j ≤ i. ``context_output`` without a mask is
-    bidirectional and uses all.
+    Shaw et al. count j - i, the negative of our distance, and clip it at a greatest distance K: their k, and
+    ``max_distance`` here. Row K + clip(j - i, -K, K) of each table is the vector of the pair ij. (With a
+    smaller ``clamp_len``, j - i is clipped to that first.) A table has 2K+1 rows, for j - i from -K to K, and
+    all heads share it. The causal language model uses the K+1 rows with j ≤ i. ``context_output`` without a
+    mask is bidirectional and uses all.
 
     No tensor [query key dim] is built: q is multiplied with each row of a_K once, and the product of each
     pair is then looked up by its row. For the values, the attention weights of all keys with the same row are

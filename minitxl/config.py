@@ -1,10 +1,11 @@
 """The architecture's settings, frozen.
 
-Each value is checked on construction. Whether the settings of adaptive embedding and softmax (``cutoffs``,
-``d_embed``, ``tie_projections``) fit together is checked later, when the model is built, in ``adaptive``.
+Each value is checked on construction, but for the settings of adaptive embedding and softmax (``cutoffs``,
+``d_embed``, ``tie_projections``), which are checked in ``adaptive`` when the model is built.
 
 Every field is a keyword of ``dataclasses.replace``, so that an ablation is one ``replace(config,
-attention="absolute")``, and a flag of ``minitxl train``. (Its flag ``--clamp-len`` is that of training.)
+attention="absolute")``. Every field but ``clamp_len`` is a flag of ``minitxl train``, whose ``--clamp-len``
+sets the field of that name in ``TrainConfig``.
 """
 
 from dataclasses import dataclass
@@ -41,7 +42,7 @@ class ModelConfig:
     n_bucket: int = 32
     """Number of T5's buckets (num_buckets). Half hold one distance each, the others ranges that widen."""
     bucket_distance: int = 128
-    """Keys at this distance or farther share T5's last bucket (T5's own name for it is max_distance)."""
+    """T5's max_distance: keys this far or farther, and as a rule some nearer, share the last bucket."""
     clamp_len: int | None = None
     """Keys at this distance or farther count as equally far (not in absolute); a call may give another."""
     share_biases: bool = True

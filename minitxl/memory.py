@@ -18,7 +18,7 @@ the layers below in earlier segments, gets none.
 
 Training calls ``extend`` after each segment, in ``training.loop.train_step``. In ``inference``,
 ``evaluation.cached`` and ``generation`` keep keys and values instead (``fast.kv_cache``).
-``evaluation.sliding``, and generation with absolute positions, keep nothing: they read a window of the text
+``evaluation.sliding``, and generation with absolute positions, keep nothing: they read a piece of the text
 anew each time.
 """
 

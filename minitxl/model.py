@@ -164,13 +164,13 @@ class TransformerLM(nn.Module):
         self.apply(initialise)
 
     def embed(self, tokens: Tokens, *, alone: Bool[Tensor, "batch_or_1 seg"] | None = None) -> Hidden:
-        """Return √d_model E[token], with the positions of absolute attention added: the first layer's input.
+        """Return the first layer's input: √d_model E[token] plus absolute positions, if any, after dropout.
 
-        Word dropout spares a token that is ``alone``: one that attends to no other token, such as the first
-        of a text. Were such a token dropped, its input would be 0, and would stay 0 in every layer of a
-        new model, whose biases are 0. For an input of zeros, each LayerNorm multiplies the gradient by
-        1/√ε ≈ 316, so that the gradient of a deep model would overflow. (Absolute positions and Shaw's a_V
-        prevent that.)
+        Word dropout spares the tokens that the caller marks in ``alone``: those that attend to no other
+        token, such as the first of a text. Were such a token dropped, its input would be 0, and would stay 0
+        in every layer of a new model, whose biases are 0. For an input of zeros, each LayerNorm multiplies
+        the gradient by 1/√ε ≈ 316, so that the gradient of a deep model would overflow. (Absolute positions
+        and Shaw's a_V prevent that.)
         """
         x = self.embedding(tokens) * sqrt(self.config.d_model)
         if self.training and self.config.word_dropout:

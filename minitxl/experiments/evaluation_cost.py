@@ -83,6 +83,7 @@ def _race(
 ) -> list[dict[str, float]]:
     """Return microseconds per scored token of each side in each round, where both take a turn."""
     del report
+    # Table 9's attention length is that of the memory, so a query of the cached side sees itself and more.
     cached = Cached(xl, stream, mem_len=attention_len, seg_len=settings["seg_len"])
     windows = max(1, settings["window_tokens"] // attention_len)
     sliding = Sliding(vanilla, stream, attention_len=attention_len, windows=windows)

@@ -3,11 +3,14 @@
     FastLinear(d_model, d_inner)(x), linear(x, W, b)
 
 PyTorch gives float32 products on a CPU to Intel's MKL, and contains a second library, oneDNN.
-On Intel's CPUs, MKL is as fast or faster at every shape used here. On other CPUs there are two
-exceptions. All but small products take less time in oneDNN: MKL uses instructions of 512 bits on Intel's CPUs
-alone, so on another CPU that computes 512 bits at once oneDNN takes half the time. And products of a few
-rows, as when a text is continued token by token, cost the time to read W. MKL gives one row to one thread;
-with W cut into two matrices of half its rows, two threads share the reading.
+On Intel's CPUs, MKL is as fast or faster at every shape used here. On other CPUs its product of x and W is
+left in two cases:
+
+    large products        oneDNN computes them. MKL uses instructions of 512 bits on Intel's CPUs alone, so
+                          on another CPU that computes 512 bits at once oneDNN takes half the time.
+    products of few rows  W is cut into two matrices, each of half its rows. Such a product, as when a text is
+                          continued token by token, costs the time to read W, and MKL gives one row to one
+                          thread. Two matrices are read by two threads.
 """
 
 from collections.abc import Sequence
@@ -28,7 +31,7 @@ ONEDNN = torch.backends.mkldnn.is_available()
 ONEDNN_BFLOAT16 = ONEDNN and torch.ops.mkldnn._is_mkldnn_bf16_supported()
 """False on a CPU with 256 bits a register, where oneDNN orders no weight in bfloat16."""
 FEW_ROWS = 4
-"""Most rows whose product is computed by halves of the matrix."""
+"""Up to this many rows, a product is computed by halves of the matrix."""
 LARGE, LARGE_FOR_FEW_ROWS = 2**22, 2**18
 """Minimum multiplications for leaving PyTorch's own product."""
 
@@ -88,7 +91,7 @@ def apply_linear(layer: nn.Module, x: Float[Tensor, "*rows input"]) -> Float[Ten
 def linear(
     x: Float[Tensor, "*rows input"], weight: Matrix, bias: Bias | None = None
 ) -> Float[Tensor, "*rows output"]:
-    """Return x Wᵀ + b, as ``torch.nn.functional.linear`` does, summed in another order.
+    """Return x Wᵀ + b as ``torch.nn.functional.linear`` does, to rounding: oneDNN sums in another order.
 
     Where ``fast.bfloat16`` says so, the product and its result are in bfloat16.
     """
@@ -99,7 +102,7 @@ def linear(
     large = rows * weight.numel() >= (LARGE_FOR_FEW_ROWS if rows <= FEW_ROWS else LARGE)
     if not large or not _for_onednn(x, weight):
         return functional.linear(x, weight, bias)
-    multiply = LinearFunction.apply if torch.is_grad_enabled() else onednn_linear
+    multiply = LinearFunction.apply if torch.is_grad_enabled() else faster_linear
     y = multiply(x.reshape(-1, x.shape[-1]), weight, bias)
     return torch.ops.aten._unsafe_view(y, (*x.shape[:-1], len(weight)))
 
@@ -111,13 +114,13 @@ def _for_onednn(x: Tensor, weight: Tensor) -> bool:
 
 
 class LinearFunction(torch.autograd.Function):
-    """``onednn_linear`` with its gradients."""
+    """``faster_linear`` with its gradients."""
 
     generate_vmap_rule = True
 
     @staticmethod
     def forward(x: Rows, weight: Matrix, bias: Bias | None) -> Float[Tensor, "row output"]:
-        return onednn_linear(x, weight, bias)
+        return faster_linear(x, weight, bias)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor | None, ...], output: Tensor) -> None:
@@ -148,13 +151,18 @@ def _weight_gradient(dy: Float[Tensor, "row output"], x: Rows) -> Matrix:
     return linear(dy.mT, x.mT) if dy.shape[1] <= x.shape[1] else linear(x.mT, dy.mT).mT
 
 
-def onednn_linear(x: Rows, weight: Matrix, bias: Bias | None) -> Float[Tensor, "row output"]:
-    """Return x Wᵀ + b by oneDNN, or by halves of the matrix for a few rows."""
+def faster_linear(x: Rows, weight: Matrix, bias: Bias | None) -> Float[Tensor, "row output"]:
+    """Return x Wᵀ + b by halves of the matrix for a few rows, else by oneDNN."""
     if len(x) > FEW_ROWS or len(weight) % 2 or not weight.is_contiguous():
-        return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
+        return onednn_linear(x, weight, bias)
     halves = weight.view(2, -1, weight.shape[1])
     y = torch.bmm(halves, x.mT.expand(2, -1, -1)).flatten(0, 1).mT
     return y if bias is None else y + bias
+
+
+def onednn_linear(x: Rows, weight: Matrix, bias: Bias | None) -> Float[Tensor, "row output"]:
+    """Return x Wᵀ + b by oneDNN."""
+    return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
 
 
 if ONEDNN:

@@ -3,12 +3,14 @@
     score = cached(model, stream, EvaluateConfig(seg_len=64, mem_len=256))
     score.bits_per_token, score.perplexity
 
-Sliding: a window of ``attention_len`` tokens of the text moves ahead by ``stride``, and all of it is
-computed anew; stride 1 is Al-Rfou's evaluation, stride = attention_len isolated segments. (Such a window is a
-piece of the text; ``EvaluateConfig.window`` limits the keys of a query.)
-Cached: segment after segment, with the memory of those before. Both score every token
-of a stream but its first, once. ``sliding`` and ``cached`` return sums, so that scores of parts add up.
-``precision`` is the number format of the matrix products.
+The two ways, each a function that scores every token of a stream but its first, once:
+
+    cached   reads segment after segment, with the memory of those before
+    sliding  moves a window of ``attention_len`` tokens ahead by ``stride``, and computes all of it anew.
+             Stride 1 is Al-Rfou's evaluation, stride = attention_len isolated segments. Such a window is a
+             piece of the text; ``EvaluateConfig.window`` is another thing, a limit to the keys of a query.
+
+Both return sums, so that scores of parts add up. ``precision`` is the number format of the matrix products.
 """
 
 from dataclasses import dataclass

@@ -105,8 +105,9 @@ def draw_tokens(
 
     - ``precision``: with bfloat16 the model's products are in bfloat16. With a cache, about half as many
       bytes are read for each new token.
-    - ``repetition``: above 1, the tokens that the text has used become less likely
-      (``repetition_penalty``). It is applied before the other options.
+    - ``repetition``: above 1, the scores of the tokens that the text has used fall (``repetition_penalty``).
+      One of them may still become likelier, where a likelier one loses more. It is applied before the
+      other options.
     - ``repetition_window``: how many of the text's last tokens, prompt included, count as used; None is all.
       The default, 64, is llama.cpp's. Hugging Face counts all, but a long text has used most characters.
     - ``temperature``: divides the log-probabilities. 0 takes the likeliest token.
@@ -117,7 +118,7 @@ def draw_tokens(
     """
     check_kind("model", model, TransformerLM)
     prompts = list(prompts)
-    _check(prompts, mem_len)
+    _check(model, prompts, mem_len)
     sampling.check(temperature, top_k, top_p, repetition, repetition_window, seed)
     device = next(model.parameters()).device
     generators = [torch.Generator(device).manual_seed(seed + b) for b in range(len(prompts))]
@@ -230,13 +231,18 @@ def _slide(
         texts = [torch.cat([text, token]) for text, token in zip(texts, drawn.split(1), strict=True)]
 
 
-def _check(prompts: list[Prompt], mem_len: int) -> None:
+def _check(model: TransformerLM, prompts: list[Prompt], mem_len: int) -> None:
     for prompt in prompts:
         check_rank("prompt", prompt, "time")
     if not prompts or not all(len(prompt) for prompt in prompts):
         lengths = [len(prompt) for prompt in prompts]
         raise ValueError(f"each prompt must hold 1 token or more, got prompts of {lengths} tokens")
     check("mem_len", mem_len, whole(0, LONGEST))
+    most = model.config.max_seg_len - 1
+    if len(model.positions) and mem_len > most:  # it would draw until the text is longer than the table
+        raise ValueError(
+            f"mem_len must be at most max_seg_len - 1 = {most} with learned positions, got {mem_len}"
+        )
 
 
 def _stops(stop: Iterable[Prompt]) -> Stops:

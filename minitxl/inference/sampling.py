@@ -38,7 +38,7 @@ class SamplingOptions(TypedDict, total=False):
     top_p: float | None
     """Draw from the fewest tokens, the likeliest first, whose total probability is this or more."""
     repetition: float | int
-    """Above 1 makes tokens of the recent text less likely, below 1 likelier."""
+    """Above 1 lowers the scores of the recent text's tokens, below 1 raises them."""
     repetition_window: int | None
     """Number of last tokens, the prompt's included, that the penalty counts; None for all."""
     seed: int
@@ -71,7 +71,7 @@ def check(
 def repetition_penalty(
     log_probs: LogProbs, recent: Sequence[Int[Tensor, "_"]], *, repetition: float | int
 ) -> Scores:
-    """Return scores, in nats up to a constant, with the tokens of each text's ``recent`` part less likely.
+    """Return scores, in nats up to a constant, those of the tokens in each text's ``recent`` part lowered.
 
     CTRL (Keskar et al. 2019, section 4.1) divides the score x of such a token by θ, here ``repetition``.
     Log-probabilities are all negative, so this would make the token likelier. A constant added to all scores
@@ -107,7 +107,7 @@ def top_k_top_p(
     probs, order = (scores / temperature).softmax(dim=-1).sort(dim=-1, descending=True, stable=True)
     if top_k is not None:
         probs[:, top_k:] = 0.0
-    if top_p is not None:
+    if top_p is not None and top_p < 1:  # at 1 rounding would leave some out
         before = probs.cumsum(dim=-1) - probs
         left_out = before >= top_p * probs.sum(dim=-1, keepdim=True)
         probs[:, 1:][left_out[:, 1:]] = 0.0  # the likeliest stays, however small top_p is

@@ -1,4 +1,4 @@
-"""Training with explicit state: a ``Run`` holds all that a step needs and changes but the text.
+"""Training with explicit state: a ``Run`` holds everything that a step reads or changes, except the text.
 
     run = start(model_config, settings)
     for record in train_steps(run, segments): ...

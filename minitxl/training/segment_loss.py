@@ -1,7 +1,7 @@
 """The loss of one segment: the part of a training step that is differentiated, compiled and captured.
 
-The whole step is ``loop.train_step``. It extends the memory, and not this module: here memory may be padded
-to its full length, or belong to some of the lanes only.
+The whole step is ``loop.train_step``. That function extends the memory, and this module does not: here memory
+may be padded to its full length, or belong to some of the lanes only.
 """
 
 import torch
@@ -16,7 +16,7 @@ from minitxl.training.memory_mask import padded
 
 
 class SegmentLoss(nn.Module):
-    """The mean loss of a segment as a module: several processes and CUDA graphs wrap a module's forward."""
+    """The mean loss of a segment, as a module: what joins processes or captures graphs wraps a module."""
 
     def __init__(self, model: TransformerLM, settings: TrainConfig) -> None:
         super().__init__()

@@ -89,8 +89,8 @@ def rotary_heads(
     r: ProjectedDistances,
     **options: Unpack[AttentionOptions],
 ) -> Heads:
-    """Return the heads of rotary attention; without a clamp_len its queries and keys come rotated."""
-    if options["clamp_len"] is None:  # queries and keys are rotated: reading._attention
+    """Return the heads of rotary attention; without a clamp_len the caller has rotated q and k."""
+    if options["clamp_len"] is None:  # rotated in reading._attention
         return dot_product_attention(q, k, values, window=options["window"], key_mask=options["key_mask"])
     return masked_softmax(attention.scores(q, k, options["clamp_len"]), _mask(q, k, options)) @ values
 
