@@ -227,6 +227,16 @@ def test_what_can_not_be_asked_is_refused(wrong, sentence):
         sample(small_model(), asked.pop("prompts"), **asked)
 
 
+@pytest.mark.parametrize("positions", ["learned", "per-layer"])
+def test_a_memory_longer_than_the_learned_positions_is_refused_before_anything_is_drawn(positions):
+    model = small_model(attention="absolute", positions=positions, max_seg_len=12)
+    assert sample(model, [PROMPT], length=9, mem_len=11).shape == (1, 9)
+    with pytest.raises(
+        ValueError, match="mem_len must be at most max_seg_len - 1 = 11 with learned positions"
+    ):
+        next(draw_tokens(model, [PROMPT], mem_len=12))
+
+
 @pytest.mark.parametrize("temperature", [0, 1.0])
 def test_nothing_is_drawn_from_weights_that_are_too_large(temperature):
     model = small_model()

@@ -31,6 +31,11 @@ def test_temperature_top_k_and_top_p_shape_the_probabilities():
     assert kept(top_k=2, top_p=0.5) == [0, 1, 0, 0]
 
 
+def test_top_p_of_1_leaves_out_no_token_of_a_large_vocabulary():
+    scores = 5 * torch.randn(1, 50_257, generator=torch.Generator().manual_seed(0))
+    assert torch.equal(top_k_top_p(scores, top_p=1.0), top_k_top_p(scores))
+
+
 def test_repetition_divides_scores_above_chance_and_multiplies_those_below():
     probs = torch.tensor([[1 / 2, 1 / 4, 1 / 8, 1 / 8], [1 / 2, 1 / 4, 1 / 8, 1 / 8]], dtype=torch.float64)
     recent = [torch.tensor([2, 0, 2, 1]), torch.tensor([3])]
