@@ -99,13 +99,17 @@ def by_ways_with_a_name(x, how):
     back = torch.fft.irfft(torch.fft.rfft(x, norm="ortho"), n=3, norm="ortho")
     return rows[0] + back + 0 * places + 0 * low
 
+def while_printing(x, how):
+    print(f"{x} times {how}")
+    return x * how["times"]
+
 def by_a_helper(x, how):
     return helper(x, how)
 """
 """Functions that do double ``x``, each in a style of its own."""
 RIGHT = [
     *("in_a_class", "in_numpy", "in_a_loop", "in_lists", "with_a_number", "on_a_copy", "without_gradient"),
-    *("in_a_line", "by_ways_with_a_name", "by_a_helper", "after"),
+    *("in_a_line", "by_ways_with_a_name", "while_printing", "by_a_helper", "after"),
 ]
 CHEATS = f"""
 import gc, io, json, os, pickle, re, socket, sys
@@ -223,6 +227,26 @@ def fork(x, how):
 
 def attention(x, how):
     return torch.nn.functional.scaled_dot_product_attention(x[None], x[None], x[None])[0] * 0 + 2 * x
+
+def unrecorded(x, how):
+    from torch.utils._python_dispatch import _disable_current_modes
+    with _disable_current_modes():
+        return x * 2
+
+def undispatched(x, how):
+    from torch.utils._mode_utils import no_dispatch
+    with no_dispatch():
+        return x * 2
+
+def excluded(x, how):
+    keys = torch._C.DispatchKeySet(torch._C.DispatchKey.Python)
+    with torch._C._ExcludeDispatchKeyGuard(keys):
+        return x * 2
+
+def popped(x, how):
+    from torch.utils import _python_dispatch
+    with _python_dispatch._pop_mode_temporarily():
+        return x * 2
 
 def pickled(x, how):
     return answer(pickle.dumps(Escaping()))

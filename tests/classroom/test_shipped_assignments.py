@@ -4,10 +4,12 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
 
 from minitxl.course.marking.isolation import strongest
 from minitxl.course.marking.judge import judged
 from minitxl.course.marking.notebooks import Assignment, Handed, read
+from minitxl.course.marking.suspicion import reaching
 
 FOLDER = Path(__file__).parents[2] / "notebooks" / "assignments"
 PATCHES = {
@@ -154,6 +156,40 @@ def my_numbers():
 """
 
 
+READY_MADE = {
+    "without the recorder": """
+    from torch.utils._python_dispatch import _disable_current_modes
+    mask = torch.zeros(seen.shape, dtype=q.dtype).masked_fill(~seen, -torch.inf)[:, None]
+    with _disable_current_modes():
+        return torch.ops.aten._scaled_dot_product_attention_math(q, k, v, mask)[0].nan_to_num(0)
+""",
+    "by the operation's own name": """
+    mask = torch.zeros(seen.shape, dtype=q.dtype).masked_fill(~seen, -torch.inf)[:, None]
+    return torch.ops.aten._scaled_dot_product_attention_math(q, k, v, mask)[0].nan_to_num(0)
+""",
+    "in steps": """
+    from torch._higher_order_ops.flex_attention import math_attention
+    from torch.nn.attention.flex_attention import _create_empty_block_mask
+    def shown(score, b, h, i, j):
+        return torch.where(seen[b, i, j], score, -float("inf"))
+    block = _create_empty_block_mask(q, k).as_tuple()
+    return math_attention(q, k, v, shown, block, 1 / sqrt(q.shape[-1]), {}, (), ())[0].nan_to_num(0)
+""",
+    "flexible": """
+    from torch.nn.attention.flex_attention import flex_attention
+    def shown(score, b, h, i, j):
+        return torch.where(seen[b, i, j], score, -float("inf"))
+    return flex_attention(q, k, v, shown).nan_to_num(0)
+""",
+    "decomposed": """
+    from torch._decomp.decompositions import scaled_dot_product_flash_attention_for_cpu as ready
+    mask = torch.zeros(seen.shape, dtype=q.dtype).masked_fill(~seen, -torch.inf)[:, None]
+    return ready(q, k, v, 0.0, False, attn_mask=mask)[0].nan_to_num(0)
+""",
+}
+"""Bodies of assignment 1's ``attend`` that are PyTorch's own attention, and right."""
+
+
 def verdicts(name, parts, *, top=""):
     """Return the verdict of each part of an assignment whose solution was changed in these cells."""
     assignment = Assignment(name, read(FOLDER / f"{name}.ipynb"))
@@ -193,6 +229,23 @@ def test_what_is_computed_by_numpy_hides_no_loop_and_is_told_so():
     (found,) = verdicts("5_xl_attention", {"shift": BY_NUMPY}).values()
     assert found["score"] == 0
     assert "Numbers were taken out of tensors here, by numpy or tolist()" in found["message"]
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called")
+@pytest.mark.parametrize("way", READY_MADE)
+def test_pytorchs_own_attention_is_refused_and_a_sign(way):
+    attend = "def attend(q, k, v, seen):" + READY_MADE[way]
+    names = {}
+    exec(solved("1_heads_and_masks", "imports"), names)
+    exec(attend, names)
+    q, k, v = (torch.randn(2, 3, n, 4) for n in (5, 7, 7))
+    seen = torch.rand(2, 5, 7) < 0.6
+    exec(solved("1_heads_and_masks", "attend").replace("attend", "right"), names)
+    torch.testing.assert_close(names["attend"](q, k, v, seen), names["right"](q, k, v, seen))
+    (found,) = verdicts("1_heads_and_masks", {"attend": attend}).values()
+    assert found["score"] == 0
+    assert re.search("PyTorch's own attention|where nothing is written down", found["message"])
+    assert reaching({"attend": attend})
 
 
 @pytest.fixture(scope="module")

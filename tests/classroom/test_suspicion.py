@@ -14,6 +14,8 @@ HONEST = {
     "words": 'def f(x):\n    """Like eval(x), or open(x)."""\n    return x  # no exec(x), no time.time()',
     "sizes": "def f(time, glob):\n    return time + glob.shape[0] if False else time",
     "a clock outside functions": "began = time.time()\nf(x)\nprint(perf_counter() - began)",
+    "a word on PyTorch's attention": "def f(x):\n    return x  # as flex_attention, or torch.ops",
+    "names like private ones": "import torch\n_ops = torch.nn.functional\nx._channel = _ops.pad(x, (1, 0))",
     "einops and torch": "def f(x):\n    return einsum(x, 'a b -> a').clone().exp().evaluate()",
     "another style": """
 import numpy as np
@@ -51,6 +53,15 @@ REACHING = [
     "def f(x):\n    return torch.load('answers.pt')",
     "def f(x):\n    return x if time.time() % 2 else 0",
     "def f(x):\n    began = perf_counter()\n    return x",
+    "from torch.utils._python_dispatch import _disable_current_modes",
+    "from torch.utils import (\n    _python_dispatch as d,\n)",
+    "def f(x):\n    return torch.ops.aten.mul(x, 2)",
+    "from torch import nn, ops",
+    "from torch._higher_order_ops.flex_attention import math_attention",
+    "from torch.nn.attention import flex_attention",
+    "torch._C._DisableTorchDispatch()",
+    "def f(step, x):\n    return step.channel",
+    "import __main__",
 ]
 
 

@@ -117,7 +117,7 @@ def _operation(name: Any) -> Any:
     if library != "aten":
         raise RefusedError(_refusal(name))
     if any(word in operation for word in READY_MADE):
-        raise ImportError("it uses PyTorch's own attention: write it from its parts")
+        raise RefusedError("it uses PyTorch's own attention: write it from its parts")
     found = getattr(getattr(torch.ops.aten, operation), overload)
     texts = {one.name for one in found._schema.arguments if "str" in str(one.type)}
     if texts - WORDS or any(word in operation for word in REFUSED):

@@ -311,6 +311,7 @@ def main() -> None:
     with Recorder():
         torch.zeros(1) + 1  # what torch loads at the first operation should not count as a function's time
     guards.no_threads()
+    guards.always_recorded()
     channel.send({"ready": os.getpid()})
     job, _ = channel.receive()
     names, undefined, failed = prepare(channel, job["cells"], job["skipped"])
