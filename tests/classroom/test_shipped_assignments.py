@@ -139,6 +139,24 @@ def relative_shift(scores, key):
     line = padded.reshape(*scores.shape[:2], -1)[..., query:]
     return torch.from_numpy(line.reshape(*scores.shape[:3], key))
 """
+LAYER_BY_NUMPY = """
+def layer(x, memory, W, tables, n_head, window):
+    import numpy as np
+    x, W, T = x.numpy(), {a: w.numpy() for a, w in W.items()}, {a: w.numpy() for a, w in tables.items()}
+    full = x if memory is None else np.concatenate([memory.numpy(), x], 1)
+    b, n, m = len(x), x.shape[1], full.shape[1]
+    q = (x @ W["q"]).reshape(b, n, n_head, -1)
+    k, v = ((full @ W[a]).reshape(b, m, n_head, -1) for a in "kv")
+    delta = np.arange(m - n, m)[:, None] - np.arange(m)
+    row = delta.clip(0, len(T["k"]) - 1)
+    e = np.einsum("bihd,bjhd->bhij", q, k) + np.einsum("bihd,ijd->bhij", q, T["k"][row])
+    hidden = (delta < 0) | (delta >= (window or m))
+    e = np.where(hidden, -np.inf, e / sqrt(q.shape[-1]))
+    a = np.exp(e - e.max(-1, keepdims=True))
+    a /= a.sum(-1, keepdims=True)
+    z = np.einsum("bhij,bjhd->bihd", a, v) + np.einsum("bhij,ijd->bihd", a, T["v"][row])
+    return torch.from_numpy(z.reshape(b, n, -1) @ W["o"])
+"""
 STACKED = """
 def remember(memory, hidden, mem_len):
     read = torch.stack(list(hidden[:-1]))
@@ -225,8 +243,12 @@ def test_no_patch_hides_a_missing_stop_gradient(patch):
     assert patch != "comparisons" or "the stop-gradient is missing" in found["message"]
 
 
-def test_what_is_computed_by_numpy_hides_no_loop_and_is_told_so():
-    (found,) = verdicts("5_xl_attention", {"shift": BY_NUMPY}).values()
+BY_NUMPY_OF = {"5_xl_attention": {"shift": BY_NUMPY}, "4_shaw": {"layer": LAYER_BY_NUMPY}}
+
+
+@pytest.mark.parametrize("name", BY_NUMPY_OF)
+def test_what_is_computed_by_numpy_where_torch_is_asked_for_gets_no_points_and_is_told_so(name):
+    (found,) = verdicts(name, BY_NUMPY_OF[name]).values()
     assert found["score"] == 0
     assert "Numbers were taken out of tensors here, by numpy or tolist()" in found["message"]
 
