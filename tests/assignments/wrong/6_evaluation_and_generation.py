@@ -193,6 +193,17 @@ WRONG = {
     "the cache is lost": ("write", TOKEN, TOKEN.replace("cache", "None")),
     "what it was after the prompt": ("write", f"log_probs, cache = {TOKEN}", f"log_probs, _ = {TOKEN}"),
     "without the pieces before it": ("write", READ, READ.replace("tokens, cache", "tokens, None")),
+    "the prompt's last piece is lost": (
+        "write",
+        "in prompt.split(piece, dim=1):",
+        "in prompt[:, : prompt.shape[1] // piece * piece].split(piece, dim=1):",
+    ),
+    "the shorter piece of the prompt is read first": (
+        "write",
+        "    for tokens in prompt.split(piece, dim=1):",
+        "    first = prompt.shape[1] % piece or piece\n"
+        "    for tokens in (prompt[:, :first], *prompt[:, first:].split(piece, dim=1)):",
+    ),
     "the prompt is read at once": ("write", "prompt.split(piece, dim=1)", "[prompt]"),
     "the prompt is read token by token": ("write", "split(piece,", "split(1,"),
     "one call too many": (
