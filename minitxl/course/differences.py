@@ -56,7 +56,10 @@ def imprecise(got: Any, expected: Any) -> str | None:
     if got.dtype == torch.float64 and torch.isclose(got, expected, equal_nan=True, **PRECISE).all():
         return None
     digits = "the values are right to the seven digits of float32 alone, and the arguments are float64"
-    return f"{digits}: compute in the dtype of the arguments, and return it"
+    if got.dtype != torch.float64:
+        return f"{digits}: compute in the dtype of the arguments, and return it"
+    one = "one number of float32 on the way, such as torch.sqrt(torch.tensor(d)), is enough"
+    return f"{digits}: compute in the dtype of the arguments, since {one}"
 
 
 def difference(got: Any, expected: Any, *, at: str = "") -> str:

@@ -174,6 +174,23 @@ def test_what_is_computed_in_float32_loses_the_points_for_float64(function, back
         assert "compute in the dtype of the arguments" in message
 
 
+@pytest.mark.parametrize("function", ["1/attend", "4/scores"])
+def test_a_root_in_float32_loses_the_points_for_float64_and_is_named(function):
+    for wrong, message in shares(function, "sqrt(q.shape[-1])", "torch.sqrt(torch.tensor(q.shape[-1]))"):
+        assert wrong == {"float64"}
+        assert "such as torch.sqrt(torch.tensor(d)), is enough" in message
+        assert "return it" not in message
+
+
+@pytest.mark.parametrize(
+    "root",
+    ["q.shape[-1] ** 0.5", "torch.sqrt(torch.tensor(q.shape[-1], dtype=q.dtype))"],
+)
+@pytest.mark.parametrize("function", ["1/attend", "4/scores"])
+def test_a_root_in_the_dtype_of_the_arguments_is_right(function, root):
+    assert all(not wrong for wrong, _ in shares(function, "sqrt(q.shape[-1])", root))
+
+
 # Streams
 
 CORNERS = {
