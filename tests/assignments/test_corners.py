@@ -191,6 +191,62 @@ def test_a_root_in_the_dtype_of_the_arguments_is_right(function, root):
     assert all(not wrong for wrong, _ in shares(function, "sqrt(q.shape[-1])", root))
 
 
+# Numbers of all tensors together
+
+EFFICIENT = {
+    "a loop over the queries": (
+        "4/scores",
+        """
+def score(q, k, table, bias):
+    query, key, clip = q.shape[2], k.shape[2], table.shape[1] // 2
+    found = []
+    for i in range(query):
+        rows = (torch.arange(key) - (key - query + i)).clamp(-clip, clip) + clip
+        content = torch.einsum("bhd,bhjd->bhj", q[:, :, i], k)
+        by_row = einsum(q[:, :, i], table, "b head dim, head row dim -> b head row") + bias
+        found.append((content + by_row[:, :, rows]) / sqrt(q.shape[-1]))
+    return torch.stack(found, dim=2)
+""",
+    ),
+    "rows as ones among zeros": (
+        "4/scores",
+        """
+def score(q, k, table, bias):
+    query, key, clip = q.shape[2], k.shape[2], table.shape[1] // 2
+    rows = (torch.arange(key) - torch.arange(key - query, key)[:, None]).clamp(-clip, clip) + clip
+    ones = torch.nn.functional.one_hot(rows, table.shape[1]).to(q.dtype)
+    by_row = torch.einsum("bhid,hrd->bhir", q, table) + bias[:, None]
+    return (q @ k.mT + torch.einsum("bhir,ijr->bhij", by_row, ones)) / sqrt(q.shape[-1])
+""",
+    ),
+    "a loop over the rows": (
+        "4/collect",
+        """
+def collect(weights, v, table, rows):
+    total = weights @ v
+    for r in range(len(table)):
+        share = torch.where((rows == r)[:, None], weights, 0.0).sum(-1, keepdim=True)
+        total = total + share * table[r]
+    return total
+""",
+    ),
+    "ones among zeros for each text": (
+        "4/collect",
+        """
+def collect(weights, v, table, rows):
+    ones = torch.nn.functional.one_hot(rows + 1, len(table) + 1)[..., 1:].to(weights.dtype)
+    return weights @ v + torch.einsum("bhij,bijr->bhir", weights, ones) @ table
+""",
+    ),
+}
+
+
+@pytest.mark.parametrize("way", EFFICIENT)
+def test_a_function_without_a_vector_for_each_pair_is_right_in_any_style(way):
+    function, source = EFFICIENT[way]
+    assert all(not wrong for wrong, _ in shares(function, after=source))
+
+
 # Streams
 
 CORNERS = {

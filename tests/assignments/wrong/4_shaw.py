@@ -40,12 +40,23 @@ WRONG = {
     ),
     "you returned the shape [": ("rows", ROWS + "return torch.zeros(query, query, dtype=torch.int64)"),
     "the clamp is off by one": ("rows", "min(k, clamp_len)", "min(k, clamp_len - 1)"),
+    "it returns a tensor of torch.float32, and a tensor of integers": (
+        "rows",
+        "return (i - j).clamp(0, farthest)",
+        "return (i - j).clamp(0, farthest).float()",
+    ),
     # scores
     "right, but not efficient: it builds a vector for each pair. Let q meet": (
         "scores",
         "by_row.gather(-1, rows.expand_as(content))",
         'einsum(q, table[:, rows], "b head query dim, head query key dim -> b head query key")'
         " + bias[:, rows]",
+    ),
+    "it builds a vector for each pair. Let q meet the table's rows once": (
+        "scores",
+        "    return (content",
+        "    met = [(q[:, :, i, None] * (k + table[:, rows[i]])).sum(-1) for i in range(query)]\n"
+        "    return (torch.stack(met, dim=2) + bias[:, rows]) / sqrt(q.shape[-1])\n    return (content",
     ),
     "this is i - j, and the row is clip(j - i)": (
         "scores",
@@ -112,6 +123,14 @@ WRONG = {
         COLLECT + "vectors = table[rows.clamp(min=0)] * (rows >= 0)[..., None]\n"
         '    distance = einsum(weights, vectors, "b head i j, b i j dim -> b head i dim")\n'
         "    return weights @ v + distance",
+    ),
+    "it builds a vector for each pair. Add the weights up by row first": (
+        "collect",
+        COLLECT + "wide, found = torch.cat([table, 0 * table[:1]]), []\n"
+        "    for share, row in zip(weights.unbind(2), rows.unbind(1)):\n"
+        "        share = share[:, :, None]\n"
+        "        found.append(share @ v + share @ wide[row][:, None])\n"
+        "    return torch.cat(found, dim=2)",
     ),
     "the value term is lost: the vectors": (
         "collect",
