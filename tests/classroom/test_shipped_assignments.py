@@ -250,7 +250,20 @@ BY_NUMPY_OF = {"5_xl_attention": {"shift": BY_NUMPY}, "4_shaw": {"layer": LAYER_
 def test_what_is_computed_by_numpy_where_torch_is_asked_for_gets_no_points_and_is_told_so(name):
     (found,) = verdicts(name, BY_NUMPY_OF[name]).values()
     assert found["score"] == 0
-    assert "Numbers were taken out of tensors here, by numpy or tolist()" in found["message"]
+    assert "Some numbers here come from no operation of torch's" in found["message"]
+
+
+FROM_A_LIST = """
+def collect(weights, v, table, rows):
+    return weights @ v * torch.tensor([1.0] * v.shape[3])
+"""
+
+
+def test_a_wrong_function_with_a_list_of_numbers_is_not_said_to_take_numbers_out_of_tensors():
+    (found,) = verdicts("4_shaw", {"collect": FROM_A_LIST}).values()
+    assert found["score"] == 0
+    assert "but from numpy, tolist() or a list, say" in found["message"]
+    assert "taken out" not in found["message"]
 
 
 @pytest.mark.filterwarnings("ignore:flex_attention called")

@@ -26,9 +26,9 @@ MEMORY = 12 * 2**30
 """Bytes of address space that a judge may take: operations that it repeats may be a stranger's."""
 SECONDS = 10.0
 """Processor time of one function, for all its cases."""
-TAKEN = (
-    "Numbers were taken out of tensors here, by numpy or tolist(): compute with torch's own operations on "
-    "the tensors themselves, since the marking runs these again on others"
+CONSTANT = (
+    "Some numbers here come from no operation of torch's, but from numpy, tolist() or a list, say: compute "
+    "with torch's own operations on the tensors themselves, since the marking runs these again on others"
 )
 
 
@@ -79,8 +79,8 @@ def _part(job: dict[str, Any], test: dict[str, Any], seed: int, worker: Worker) 
                 verdict, right = drawn.shares(function)
                 if verdict.case is not None:
                     verdict = replace(verdict, message=f"{verdict.message}. {_drawn(verdict.case, seed)}")
-                if drawn.hidden and function.numbers_taken and not verdict.right:
-                    verdict = replace(verdict, message=f"{verdict.message}. {TAKEN}")
+                if drawn.hidden and function.constants_made and not verdict.right:
+                    verdict = replace(verdict, message=f"{verdict.message}. {CONSTANT}")
     except MarkAgainError as again:
         return {"function": name, "score": None, "again": str(again), "message": str(again), "groups": {}}
     return {

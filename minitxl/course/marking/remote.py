@@ -204,7 +204,7 @@ class Remote:
     def __init__(self, worker: Worker, name: str, seconds: float, hidden: bool) -> None:
         self.worker, self.name, self.limit, self.hidden = worker, name, seconds, hidden
         self.left = seconds
-        self.numbers_taken = False  # and handed back as numbers, not by operations on tensors
+        self.constants_made = False  # tensors of numbers that no operation made, as by numpy or from a list
         self.undefined = ""  # why no such function is there, where its cell was filled in
 
     def __call__(self, *case: Any) -> Any:
@@ -224,7 +224,7 @@ class Remote:
             try:
                 replay.run(told.get("steps"), values)
                 made = [values[step["constant"]] for step in told["steps"] if "constant" in step]
-                self.numbers_taken |= any(one.is_floating_point() and one.numel() > 1 for one in made)
+                self.constants_made |= any(one.is_floating_point() and one.numel() > 1 for one in made)
                 if told["then"] == "ask":
                     self._answer(told, replay, given)
                 elif told["then"] == "error":
