@@ -9,10 +9,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._decomp import decompositions
 from torch.utils import _mode_utils, _python_dispatch
 
-UNRECORDED = (
+UNRECORDED = {
     "_disable_current_modes",
     "_disable_infra_mode",
     "_unset_infra_mode",
@@ -23,8 +22,15 @@ UNRECORDED = (
     "no_dispatch",
     "_ExcludeDispatchKeyGuard",
     "_ForceDispatchKeyGuard",
-)
-"""PyTorch's ways past a dispatch mode, so past the worker's recorder; printing a tensor takes one of them."""
+}
+"""PyTorch's ways around a dispatch mode, such as the recorder; printing a tensor takes one of them."""
+
+IN_STEPS = {
+    "torch.nn.attention.flex_attention": "flex_attention",
+    "torch._higher_order_ops.flex_attention": "math_attention",
+    "torch._decomp.decompositions": "scaled_dot_product_flash_attention_for_cpu",
+}
+"""PyTorch's attentions in steps of its own, which the replay would take for a student's, by module."""
 
 
 def _deepcopy(tensor: Tensor, memo: dict[int, Any]) -> Tensor:
@@ -63,7 +69,7 @@ def _for_torch_alone(way: Callable[..., Any]) -> Callable[..., Any]:
 def always_recorded() -> None:
     """Refuse to a submission what PyTorch has to switch the recorder off."""
     for library in (torch._C, _python_dispatch, _mode_utils):
-        for name in set(UNRECORDED) & vars(library).keys():
+        for name in UNRECORDED & vars(library).keys():
             setattr(library, name, _for_torch_alone(getattr(library, name)))
 
 
@@ -90,12 +96,8 @@ def only_drawing_numbers(variant: Callable[..., Any]) -> None:
     for library in (torch.nn.functional, torch._C._nn):
         for name in ("scaled_dot_product_attention", "multi_head_attention_forward"):
             setattr(library, name, _ready_made)
-    flexible = importlib.import_module("torch.nn.attention.flex_attention")
-    flexible.flex_attention = _ready_made  # type: ignore[attr-defined]
-    # two in steps that the replay would take for a student's own
-    steps = importlib.import_module("torch._higher_order_ops.flex_attention")
-    steps.math_attention = _ready_made  # type: ignore[attr-defined]
-    decompositions.scaled_dot_product_flash_attention_for_cpu = _ready_made
+    for place, name in IN_STEPS.items():
+        setattr(importlib.import_module(place), name, _ready_made)
 
 
 @contextmanager
