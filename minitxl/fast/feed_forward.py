@@ -30,11 +30,12 @@ class FastFeedForward(FeedForward):
         kinds = type(first), type(function), type(drop), type(second)
         if kinds != (FastLinear, nn.ReLU, FastDropout, FastLinear) or not is_eager_on_cpu(x):
             return super().forward(x)  # type: ignore[no-untyped-call]
-        if first.packed is not None and second.packed is not None:  # to decode, without gradients
-            return apply_linear(second, torch.relu_(apply_linear(first, x)))
         rate = drop.p if drop.training else 0.0
+        if not torch.is_grad_enabled() and not rate:  # nothing to save for a backward pass
+            return apply_linear(second, torch.relu_(apply_linear(first, x)))
         rows = x.reshape(-1, x.shape[-1])
-        y = InPlaceFeedForward.apply(rows, first.weight, first.bias, second.weight, second.bias, rate)
+        weights = first.weight, first.bias, second.weight, second.bias
+        y: Tensor = InPlaceFeedForward.apply(rows, *weights, rate)  # type: ignore[no-untyped-call]
         return y.reshape(x.shape)
 
 

@@ -68,16 +68,22 @@ class FastLinear(nn.Linear):
 
 
 def joined(layers: Sequence[nn.Module], rows: int) -> FastLinear | None:
-    """Return one packed layer with the outputs of several one after another; None if they can't be joined.
+    """Return one layer with the outputs of several, one after another; None if they can't be or need not be.
 
-    A product of few rows reads its matrix, and two threads read a large one twice as fast as small ones.
+    A product of few rows reads its matrix, and threads read one large matrix faster than several small ones.
+    The layer has a copy of the matrices, packed if they are. A layer with a hook, which is to see its product,
+    stays apart.
     """
-    if not all(isinstance(one, FastLinear) and one.packed is not None and one.bias is None for one in layers):
+    if not all(isinstance(one, FastLinear) and one.bias is None and not one._forward_hooks for one in layers):
         return None
     weights = [cast(Tensor, one.weight) for one in layers]
+    packed = all(one.packed is not None for one in layers)
+    if not packed and (rows > FEW_ROWS or not all(_for_onednn(weight, weight) for weight in weights)):
+        return None
     together = FastLinear(weights[0].shape[1], sum(map(len, weights)), bias=False, device="meta")
-    together.weight = nn.Parameter(torch.cat(weights), requires_grad=False)
-    together.pack(rows)
+    together.weight = nn.Parameter(torch.cat(weights).detach(), requires_grad=False)
+    if packed:
+        together.pack(rows)
     return together
 
 

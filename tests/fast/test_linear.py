@@ -15,7 +15,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from minitxl.fast import kv_cache, to_fast
 from minitxl.fast import linear as room
-from minitxl.fast.linear import FEW_ROWS, INTEL, FastLinear, linear
+from minitxl.fast.linear import FEW_ROWS, INTEL, FastLinear, joined, linear
 
 
 @pytest.fixture(autouse=True)
@@ -128,6 +128,25 @@ def test_a_model_reads_on_by_it_as_by_pytorchs(monkeypatch, batch):
         torch.testing.assert_close(mine, its, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("rows", [1, FEW_ROWS])
+def test_few_rows_are_multiplied_with_several_matrices_as_with_one(rows):
+    x, apart = some(rows, 6), [FastLinear(6, width, bias=False) for width in (10, 4, 8)]
+    with torch.inference_mode():
+        outputs = joined(apart, rows).product(x).split([10, 4, 8], dim=-1)
+        for layer, output in zip(apart, outputs, strict=True):
+            close(output, layer.product(x).double())
+
+
+def test_matrices_stay_apart_where_one_copy_of_them_would_not_be_faster(monkeypatch):
+    apart = [FastLinear(6, 10, bias=False) for _ in range(3)]
+    assert joined(apart, FEW_ROWS + 1) is None
+    assert joined([*apart[:2], FastLinear(6, 10)], 1) is None
+    assert joined([*apart[:2], torch.nn.Linear(6, 10, bias=False)], 1) is None
+    assert joined([FastLinear(6, 10, bias=False).double() for _ in range(3)], 1) is None
+    monkeypatch.setattr(room, "INTEL", True)
+    assert joined(apart, 1) is None
+
+
 @pytest.mark.parametrize("row", [1, 9])
 def test_its_operations_are_counted(row):
     with FlopCounterMode(display=False) as counter:
@@ -136,7 +155,7 @@ def test_its_operations_are_counted(row):
 
 
 def test_what_it_is_not_made_for_is_left_to_pytorch(monkeypatch):
-    monkeypatch.setattr(room, "onednn_linear", None)
+    monkeypatch.setattr(room, "faster_linear", None)
     x, weight = some(9, 6), some(10, 6)
     close(linear(x.double(), weight.double()), functional.linear(x.double(), weight.double()))
     with torch.autocast("cpu", dtype=torch.float16):
@@ -153,7 +172,7 @@ def test_what_it_is_not_made_for_is_left_to_pytorch(monkeypatch):
 def test_small_products_are_left_to_pytorch(monkeypatch, row, width):
     monkeypatch.undo()
     monkeypatch.setattr(room, "INTEL", False)
-    monkeypatch.setattr(room, "onednn_linear", None)
+    monkeypatch.setattr(room, "faster_linear", None)
     with torch.inference_mode():
         assert linear(some(row, width), some(width, width)).shape == (row, width)
 

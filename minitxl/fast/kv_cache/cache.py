@@ -34,7 +34,7 @@ class Cache:
     r: Float[Tensor, "layer head padded_dist dim"]
     """W_kR R of every layer, for the distances n_key … 0 or more of them; empty but for attention "xl"."""
     joined_qkv: tuple[FastLinear | None, ...]
-    """W_q, W_k and W_v of every layer as one matrix in bfloat16; None where they stay apart."""
+    """Copies of W_q, W_k and W_v of every layer as one matrix; None where they stay apart."""
     begin: int = 0
     end: int = 0
     tokens_read: int = 0
