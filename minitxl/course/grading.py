@@ -159,10 +159,13 @@ NumbersTrial = Callable[[str], tuple[Mapping[str, float], Mapping[str, tuple[str
 """The right numbers of a student, and by the sentence that helps, what a usual mistake leads to."""
 
 
-def number_shares(given: Any, trial: NumbersTrial, owner: str) -> tuple[Verdict, dict[str, bool]]:
+def number_shares(
+    given: Any, trial: NumbersTrial, owner: str, full_name: str = ""
+) -> tuple[Verdict, dict[str, bool]]:
     """Return the verdict on a student's numbers, and for each of them whether it is right.
 
-    ``given`` is what the function returned: the student's name and the numbers. ``owner`` handed it in.
+    ``given`` is what the function returned: the student's name and the numbers. ``owner``, whom the
+    course's list may know by a full name too, handed it in.
     """
     expected, mistakes = trial(owner)
     right = dict.fromkeys(expected, False)
@@ -171,9 +174,11 @@ def number_shares(given: Any, trial: NumbersTrial, owner: str) -> tuple[Verdict,
     if not isinstance(given, Mapping):
         return Verdict(False, f"a dict is asked for, and this is a {type(given).__name__}"), right
     student = given.get("student")
-    if not isinstance(student, str) or student.strip().casefold() != owner.strip().casefold():
+    if not is_name_of(student, owner, full_name):
         return Verdict(
-            False, f"these are the numbers of {student!r}, handed in by {owner!r}: use your own"
+            False,
+            f"student is {student!r}, and must be the user name {owner!r}, by which this was handed in: "
+            "write it there, and draw your numbers with it",
         ), right
     said = []
     for name, number in expected.items():
@@ -188,6 +193,12 @@ def number_shares(given: Any, trial: NumbersTrial, owner: str) -> tuple[Verdict,
             named = [why for why, wrong in mistakes.items() if wrong == (name, mine)]
             said.append(f"{name} is not {mine}: {named[0] if named else 'count again, axis by axis'}")
     return Verdict(not said, "; ".join(said) or "right"), right
+
+
+def is_name_of(said: Any, owner: str, full_name: str) -> bool:
+    """Return True if a text is a student's user name or full name, whatever its case and spaces."""
+    names = {" ".join(name.casefold().split()) for name in (owner, full_name)} - {""}
+    return isinstance(said, str) and " ".join(said.casefold().split()) in names
 
 
 def _refuse_nbgrader() -> None:

@@ -155,7 +155,7 @@ def test_feedback_says_why(marked):
     name, course, _ = marked
     page = (course / "feedback" / "careless" / name / f"{name}.html").read_text("utf-8")
     assert "it takes more than 10 seconds: is there a loop or a recursion that never ends?" in page
-    assert "these are the numbers of" in page
+    assert "by which this was handed in: write it there, and draw your numbers with it" in page
     assert "Look at" in page
     assert "Trial(" not in page
     assert "not yet" not in (course / "feedback" / "ada" / name / f"{name}.html").read_text("utf-8")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from minitxl.course.marking.suspicion import reaching
+from minitxl.course.marking.suspicion import of_another, reaching
 
 HONEST = {
     "an annotation": "out: torch.Tensor = torch.zeros(3)",
@@ -63,6 +63,26 @@ REACHING = [
     "def f(step, x):\n    return step.channel",
     "import __main__",
 ]
+
+
+def counting(student):
+    return {"layers": len(student)}, {}
+
+
+@pytest.mark.parametrize(
+    ("numbers", "other"),
+    [
+        ({"student": "ada", "layers": 3}, None),
+        ({"student": "Ada Lovelace", "layers": 3}, None),
+        ({"student": "Ada L.", "layers": 3}, None),  # her own and right, by whatever name
+        ({"student": "Ada Lovelace", "layers": 4}, None),
+        ({"student": None, "layers": 4}, None),
+        ({"student": "Dora Rossi", "layers": 5}, "Dora Rossi"),
+        ({"student": "ada", "layers": 5}, "doras"),
+    ],
+)
+def test_numbers_are_anothers_by_name_or_value_and_never_where_they_are_right(numbers, other):
+    assert of_another(numbers, "ada", "Ada Lovelace", counting, ["ada", "doras"]) == other
 
 
 @pytest.mark.parametrize("name", HONEST)

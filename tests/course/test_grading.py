@@ -176,9 +176,11 @@ class Agreeable(int):
         ),
         (
             {"student": "bob", "layers": 4, "states": 64},
-            "the numbers of 'bob', handed in by 'ada'",
+            "student is 'bob', and must be the user name 'ada', by which this was handed in: write it there",
             [False] * 2,
         ),
+        ({"student": None, "layers": 4, "states": 64}, "student is None, and must be the user", [False] * 2),
+        ({"student": "Ada Lovelace", "layers": 4, "states": 64}, "must be the user name 'ada'", [False] * 2),
         ({"student": "ada", "layers": Agreeable(1), "states": 64}, "layers must be a number", [False, True]),
         (
             {"student": "ada", "layers": "4", "states": 64},
@@ -200,6 +202,16 @@ def test_each_number_counts_by_itself_and_what_is_wrong_is_explained(given, word
 def test_right_numbers_pass():
     grade_numbers(lambda: {"student": "ada", "layers": 4, "states": 64}, counting)
     assert all(number_shares({"student": " Ada", "layers": 4, "states": 64}, counting, "ada")[1].values())
+
+
+@pytest.mark.parametrize("name", ["ada", "Ada Lovelace", " ada  lovelace "])
+def test_a_student_is_known_by_the_user_name_or_the_full_name_of_the_list(name):
+    given = {"student": name, "layers": 4, "states": 64}
+    assert number_shares(given, counting, "ada", "Ada Lovelace")[0].right
+
+
+def test_no_name_is_nobodys():
+    assert not number_shares({"student": " ", "layers": 4, "states": 64}, counting, "ada", "")[0].right
 
 
 def test_the_grader_needs_nothing_but_what_is_installed():

@@ -21,6 +21,7 @@ from time import perf_counter
 from typing import Any
 
 from minitxl.course.marking.collecting import Found, Roster, moodle_name, newest
+from minitxl.course.marking.feedback import name_of
 from minitxl.course.marking.gradebook import holds, open_gradebook, store
 from minitxl.course.marking.isolation import Isolation
 from minitxl.course.marking.notebooks import Assignment, Handed, read
@@ -151,8 +152,9 @@ class Course:
                 record["answer_before"] = old["answer"]
                 record["before"] = {key: old.get(key) for key in ("digest", "seed", "parts")}
             seed = secrets.randbelow(2**31)
-            job = {"owner": student, "cells": cells, "imports": result.assignment.imports, "seed": seed}
-            job |= {"tests": result.assignment.tests, "isolation": self.isolation.name}
+            job = {"owner": student, "full_name": name_of(person), "cells": cells, "seed": seed}
+            job |= {"imports": result.assignment.imports, "tests": result.assignment.tests}
+            job["isolation"] = self.isolation.name
             record |= {"seed": seed, "stored": False, "tries": 1 + (same or {}).get("tries", 0)}
             yield student, {"job": job, "record": record}
 

@@ -48,8 +48,8 @@ def trial_of(imports: str, source: str) -> tuple[str, str, Callable[..., Any]]:
 def judged(job: dict[str, Any], isolation: Isolation) -> list[dict[str, Any]]:
     """Return for each graded cell its score, and what there is to say of it.
 
-    ``job`` has the owner, the cells to run, the imports, the graded cells with points and source,
-    and a seed.
+    ``job`` has the owner, and their full name where it is known, the cells to run, the imports, the graded
+    cells with points and source, and a seed.
     """
     worker = Worker(isolation, job["cells"])
     parts = []
@@ -72,7 +72,8 @@ def _part(job: dict[str, Any], test: dict[str, Any], seed: int, worker: Worker) 
     try:
         with torch.random.fork_rng(devices=[]):
             if kind == "grade_numbers":
-                verdict, right, given = _number_shares(function, trial, job["owner"])
+                owner = job["owner"], job.get("full_name", "")
+                verdict, right, given = _number_shares(function, trial, *owner)
             else:
                 drawn = trial(seed)
                 function.hidden = drawn.hidden
@@ -107,7 +108,7 @@ def _as_json(given: dict[Any, Any]) -> dict[str, Any]:
 
 
 def _number_shares(
-    attempt: Callable[[], Any], trial: NumbersTrial, owner: str
+    attempt: Callable[[], Any], trial: NumbersTrial, owner: str, full_name: str
 ) -> tuple[Verdict, dict[str, bool], Any]:
     """Return verdict and shares of ``my_numbers``, and what it returned."""
     try:
@@ -119,7 +120,7 @@ def _number_shares(
     except Exception as error:
         words = f"it raised {type(error).__name__}: {error}"
         return Verdict(False, words), dict.fromkeys(trial(owner)[0], False), None
-    return *number_shares(given, trial, owner), given
+    return *number_shares(given, trial, owner, full_name), given
 
 
 def main() -> None:

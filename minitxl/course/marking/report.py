@@ -146,7 +146,8 @@ def signs(course: Course, marked: Marked) -> Rows:
         part = next((one for one in record["parts"] if one["cell"] == "numbers-test"), None)
         if numbers and part and part.get("numbers"):
             _, _, trial = trial_of(marked.assignment.imports, numbers["source"])
-            other = suspicion.of_another(part["numbers"], student, trial, everyone)
+            full_name = name_of(course.roster.people.get(student, {}))
+            other = suspicion.of_another(part["numbers"], student, full_name, trial, everyone)
             if other is not None:
                 rows.append([student, "another one's numbers", other])
     codes = {student: handed.code() for student, handed in marked.handed.items()}

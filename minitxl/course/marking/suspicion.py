@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import combinations
 from typing import Any
 
-from minitxl.course.grading import NumbersTrial
+from minitxl.course.grading import NumbersTrial, is_name_of
 
 REACHING = re.compile(
     r"/proc|_getframe|\bf_back|\bf_locals|gc\.get_|sqlite|gradebook|ctypes|subprocess|sys\.modules"
@@ -74,15 +74,19 @@ def _functions(source: str) -> str:
     return "\n".join(ast.unparse(one) for one in tree.body if isinstance(one, ast.FunctionDef | ast.ClassDef))
 
 
-def of_another(numbers: Any, owner: str, trial: NumbersTrial, everyone: Iterable[str]) -> str | None:
-    """Return the student whose right numbers these are, if they are not the owner's."""
+def of_another(
+    numbers: Any, owner: str, full_name: str, trial: NumbersTrial, everyone: Iterable[str]
+) -> str | None:
+    """Return the student whose name or right numbers these are, if they are not the owner's."""
     if not isinstance(numbers, dict):
         return None
-    student = numbers.get("student")
-    if isinstance(student, str) and student.strip().casefold() != owner.casefold():
-        return student.strip()
     given = {name: value for name, value in numbers.items() if name != "student"}
-    if not given or given == dict(trial(owner)[0]):
+    if given == dict(trial(owner)[0]):
+        return None
+    student = numbers.get("student")
+    if isinstance(student, str) and not is_name_of(student, owner, full_name):
+        return student.strip()
+    if not given:
         return None
     return next((one for one in everyone if one != owner and dict(trial(one)[0]) == given), None)
 
