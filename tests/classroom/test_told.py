@@ -8,11 +8,13 @@ import pytest
 from support import small_course
 from support.small_course import DOUBLE, NAME, hand_in, loaded, notebook, numbers
 
+from minitxl.course.marking import suspicion
 from minitxl.course.marking.classroom import Course
 from minitxl.course.marking.isolation import strongest
+from minitxl.course.marking.notebooks import Assignment, Handed
 from minitxl.course.marking.report import tables
 
-STUDENTS = "id,first_name,last_name\ndora,Dora,Rossi\ngus,Gus,Olsen\n"
+STUDENTS = "id,first_name,last_name\ndora,Dora,Rossi\neve,,\nfrida,,\ngus,Gus,Olsen\nhal,,\n"
 
 
 def named(student, written):
@@ -20,9 +22,24 @@ def named(student, written):
     return numbers(student).replace(f'"student": "{student}"', f'"student": {written!r}')
 
 
+IMPORTS = """import math
+import os.path
+import no_such_module
+import torch
+
+
+def variant(*_, **__):
+    return {"layers": 0}"""
 HANDED_IN = {
     "dora": {"double": DOUBLE, "numbers": named("dora", "Dora Rossi")},
+    "eve": {
+        "imports": IMPORTS,
+        "double": "def double(x):\n    return math.sqrt(4) * x",
+        "numbers": numbers("eve"),
+    },
+    "frida": {"double": DOUBLE.replace("double", "doubled"), "numbers": "my_numbers = 3"},
     "gus": {"double": DOUBLE, "numbers": named("gus", "Dora Rossi")},
+    "hal": {"double": "def double(x):\n    raise NotImplementedError()"},
 }
 
 
@@ -65,3 +82,34 @@ def test_who_writes_another_name_is_told_which_one_to_write(course):
         "write it there, and draw your numbers with it"
     )
     assert "another one's numbers" not in signs(course, "gus"), "they are his own"
+
+
+@pytest.mark.parametrize("function", ["double", "my_numbers"])
+def test_a_filled_cell_without_the_function_is_told_that_its_name_is_missing(course, function):
+    points, message = told(course, "frida", function)
+    assert points == 0
+    assert message == f"no function {function} is defined: leave the names of the functions as they are"
+
+
+def test_a_function_that_is_still_blank_is_told_so(course):
+    assert told(course, "hal", "double") == (0, "there is nothing here yet")
+
+
+def test_what_a_student_imports_in_the_first_cell_is_there_and_changes_no_name_of_the_assignments(course):
+    assert told(course, "eve", "double") == (5, "right")
+    assert told(course, "eve", "my_numbers") == (3, "right")
+
+
+def test_an_import_that_the_marking_lacks_is_named_on_the_page(course):
+    page = (course / "feedback" / "eve" / NAME / f"{NAME}.html").read_text("utf-8")
+    words = "statement 3 of the cell that begins with 'import math': it raised ModuleNotFoundError: No module"
+    assert words in unescape(page)
+
+
+def test_a_first_cell_with_more_imports_is_no_edited_test_and_one_that_reaches_out_is_a_sign():
+    assignment = Assignment(NAME, small_course.source())
+    imports = "import math\nimport torch\nfound = open('answers.txt')"
+    handed = Handed(assignment, notebook(imports=imports))
+    assert "imports" not in handed.edited
+    assert handed.own_code()["imports 0"] == imports
+    assert suspicion.reaching(handed.own_code()) == ["imports 0: open("]

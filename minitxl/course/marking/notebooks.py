@@ -22,6 +22,8 @@ LARGEST = 2**28
 """Bytes of a notebook, at most: students print much."""
 STUB = "raise NotImplementedError"
 CHECK = "# Check yourself"
+IMPORTS = "imports"
+"""Name of the first cell of code, with the assignment's imports."""
 GIVEN = "given "
 """Beginning of the name of a cell that the assignment gives, and that a student left as it is."""
 
@@ -88,7 +90,7 @@ class Assignment:
 
     @property
     def imports(self) -> str:
-        return str(self.cells["imports"].source) if "imports" in self.cells else ""
+        return str(self.cells[IMPORTS].source) if IMPORTS in self.cells else ""
 
     @property
     def digest(self) -> str:
@@ -146,7 +148,7 @@ class Handed:
         """Names of tests and checks that were changed, and of graded ones that were deleted."""
         found = []
         for name, cell in self.assignment.cells.items():
-            if not flags(cell)["locked"]:
+            if not flags(cell)["locked"] or name == IMPORTS:
                 continue
             mine = self.named.get(name)
             if mine is None and flags(cell)["grade"]:
@@ -156,22 +158,28 @@ class Handed:
         return found
 
     def to_run(self) -> list[tuple[str, str]]:
-        """Return names and sources of what a worker runs: imports, solutions and the student's own cells."""
-        cells = [("imports", self.assignment.imports)]
+        """Return names and sources of what a worker runs: imports, solutions and the student's own cells.
+
+        A first cell that a student changed comes before the assignment's own, so that what they import
+        there is known, and no name of the assignment's is another one.
+        """
+        changed, cells = list[tuple[str, str]](), list[tuple[str, str]]()
         for place, cell in enumerate(self.notebook.cells):
             name = str(flags(cell).get("grade_id", ""))
             theirs = self.assignment.cells.get(name)
-            if not _is_code(cell) or (theirs is not None and flags(theirs)["locked"]):
+            if not _is_code(cell) or (theirs is not None and flags(theirs)["locked"] and name != IMPORTS):
                 continue
             if theirs is not None and cell is not self.named[name] and _blank(cell):
                 continue
             if cell.source.startswith(CHECK) or _words(cell.source) == _words(self.assignment.imports):
                 continue
-            if theirs is None and _words(cell.source) in self._given:
+            if name == IMPORTS:
+                changed.append((f"{name} {place}", cell.source))
+            elif theirs is None and _words(cell.source) in self._given:
                 cells.append((f"{GIVEN}{place}", cell.source))
             else:
                 cells.append((f"{name if theirs is not None else 'cell'} {place}", cell.source))
-        return cells
+        return [*changed, (IMPORTS, self.assignment.imports), *cells]
 
     @cached_property
     def _given(self) -> list[list[str]]:
@@ -186,7 +194,8 @@ class Handed:
 
     def own_code(self) -> dict[str, str]:
         """Return all code that a worker runs and the student may have written, by cell."""
-        return {name: source for name, source in self.to_run()[1:] if not name.startswith(GIVEN)}
+        found = {name: source for name, source in self.to_run() if not name.startswith(GIVEN)}
+        return {name: source for name, source in found.items() if name != IMPORTS}
 
     def answer(self) -> str:
         """Return what a person marks: the written answer, or all that stands in a project."""

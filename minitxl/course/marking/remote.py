@@ -244,9 +244,9 @@ class Remote:
                     self.worker.stop()  # it still waits for an answer
                 raise
 
-    def _no_function(self) -> BaseException:
+    def _no_function(self) -> Gone:
         if not self.undefined:
-            return NotImplementedError()
+            return Gone(f"no function {self.name} is defined: leave the names of the functions as they are")
         return Gone(f"there is no function {self.name}, for its cell fails: {self.undefined}")
 
     def _receive(self) -> tuple[dict[str, Any], frames.Tensors]:
