@@ -1,6 +1,7 @@
 """Differences between what a learner's function returned and what is right, in words with numbers."""
 
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,14 @@ SHORT = 12
 TOLERANCE = {"rtol": 1e-4, "atol": 1e-5}
 PRECISE = {"rtol": 1e-8, "atol": 1e-9}
 """Tolerance for float64, which float32 does not keep: it has seven digits."""
+
+
+class Observed(dict[str, Any]):
+    """A result under the name "", and what a probe saw while it was computed, by the words that name it."""
+
+
+class Finding(str):
+    """Words of a probe for what is wrong with a result whose values are right."""
 
 
 def equal(one: Any, other: Any) -> bool:
@@ -49,8 +58,8 @@ def unusable(got: Any, expected: Any) -> str | None:
 
 def imprecise(got: Any, expected: Any) -> str | None:
     """Return why a float64 value that is right to a few digits was computed with too few, or None."""
-    if is_list(expected) and is_list(got):
-        return next(filter(None, map(imprecise, got, expected)), None)
+    if isinstance(expected, Observed) and isinstance(got, Observed):
+        return imprecise(got[""], expected[""])
     if not isinstance(expected, Tensor) or not isinstance(got, Tensor) or expected.dtype != torch.float64:
         return None
     if got.dtype == torch.float64 and torch.isclose(got, expected, equal_nan=True, **PRECISE).all():
@@ -65,6 +74,11 @@ def imprecise(got: Any, expected: Any) -> str | None:
 def difference(got: Any, expected: Any, *, at: str = "") -> str:
     """Return what was returned, what is right, and the first place where they differ."""
     where = f"in the value at {at}, " if at else ""
+    if isinstance(got, Finding):
+        return f"the values are right, but {got}"
+    if isinstance(got, Observed) and isinstance(expected, Observed):
+        name = next(key for key in expected if not equal(got[key], expected[key]))
+        return f"{name}: {_seen(got[name], expected[name])}" if name else difference(got[""], expected[""])
     if isinstance(got, Mapping) and isinstance(expected, Mapping) and got.keys() == expected.keys():
         key = next(key for key in expected if not equal(got[key], expected[key]))
         return difference(got[key], expected[key], at=f"{at}[{key!r}]")
@@ -129,15 +143,27 @@ def _apart(one: Tensor, other: Tensor) -> Tensor:
     return ~torch.isclose(one.double(), other.double(), equal_nan=True, **TOLERANCE)
 
 
-def _tensors(mine: Tensor, right: Tensor) -> str:
+def _seen(got: Any, expected: Any) -> str:
+    """Return what a probe saw beside the result, and what is right; of long lists from where they differ."""
+    if isinstance(got, Tensor) and isinstance(expected, Tensor):
+        return _tensors(got, expected, verb="here")
+    where = ""
+    if is_list(got) and is_list(expected) and max(len(got), len(expected)) > SHORT:
+        alike = takewhile(lambda pair: equal(*pair), zip(got, expected, strict=False))
+        place = len(list(alike))
+        got, expected, where = got[place:], expected[place:], f"from number {place + 1} on, "
+    return f"{where}here {written(got)}, right is {written(expected)}"
+
+
+def _tensors(mine: Tensor, right: Tensor, verb: str = "you returned") -> str:
     if mine.shape != right.shape:
-        return f"you returned the shape {list(mine.shape)}, right is {list(right.shape)}"
+        return f"{verb} the shape {list(mine.shape)}, right is {list(right.shape)}"
     if not right.ndim:
-        return f"you returned {_number(mine.item())}, right is {_number(right.item())}"
+        return f"{verb} {_number(mine.item())}, right is {_number(right.item())}"
     apart = _apart(mine, right)
     place = tuple(apart.nonzero()[0].tolist())
     here = f"you {_number(mine[place].item())}, right {_number(right[place].item())}"
-    both = f"you returned {written(mine)}, right is {written(right)}; " if right.numel() <= SHORT else ""
+    both = f"{verb} {written(mine)}, right is {written(right)}; " if right.numel() <= SHORT else ""
     return f"{both}first difference at {list(place)}: {here} ({int(apart.sum())} of {apart.numel()} differ)"
 
 

@@ -14,6 +14,8 @@ from typing import Any
 
 from torch import Tensor
 
+from minitxl.course.differences import Finding as Finding
+from minitxl.course.differences import Observed as Observed
 from minitxl.course.marking.variants import variant as variant
 from minitxl.course.verdicts import NotAskedForError as NotAskedForError
 from minitxl.course.verdicts import Outcome, Verdict, judge, names_of, outcomes, variants_of

@@ -262,8 +262,31 @@ def test_a_stream_that_is_wrong_for_one_layer_or_when_it_is_short_loses_these_po
         assert wrong == {corner}
 
 
+UNNAMED = {
+    "2/score": ("return torch.cat(losses)", "return torch.cat(losses) + 1"),
+    "3/remember": ("detach()", "detach() + 1"),
+    "3/look": ('-> batch query (head dim)")', '-> batch query (head dim)") + 1'),
+    "4/scores": ("/ sqrt(q.shape[-1])", "/ 3"),
+    "4/collect": ("return content", "return 2 * content"),
+    "6/write": ("masked_fill(ended, stop)", "masked_fill(ended, stop) * 0"),
+}
+"""Wrong solutions that have no sentence of their own."""
+
+
+@pytest.mark.parametrize("function", UNNAMED)
+def test_what_a_function_returned_is_told_as_what_it_returned(function):
+    for _, message in shares(function, *UNNAMED[function]):
+        assert re.search(r", (you returned|first difference at) ", message)
+        assert "in the value at" not in message or function == "3/remember"  # which returns a list
+
+
+def test_a_message_on_calls_of_step_names_what_students_know():
+    for _, message in shares("6/write", "split(piece, dim=1)", "split(piece + 1, dim=1)"):
+        assert re.search(r"tokens that step read, call by call: here \[.*\], right is \[.*\]", message)
+
+
 def test_a_message_on_calls_of_layers_names_what_students_know():
     twice = "_, h = layer(h, memory[n]), layer(h, memory[n])"
     for _, message in shares("3/stream", "h = layer(h, memory[n])", twice):
-        start = r"[\w ]+: called with layers = \[\d layers?\], x = .*, mem_len = \d+, in the value at "
-        assert re.match(start + r"\['number of calls of layers'\], you returned \d+, right is \d+\.", message)
+        start = r"[\w ]+: called with layers = \[\d layers?\], x = .*, mem_len = \d+, "
+        assert re.match(start + r"number of calls of layers: here \d+, right is \d+\.", message)

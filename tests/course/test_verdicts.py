@@ -2,6 +2,7 @@ import pytest
 import torch
 
 from minitxl.course import verdicts
+from minitxl.course.differences import Finding, Observed
 from minitxl.course.verdicts import judge
 
 NUMBERS = [(torch.arange(3.0),), (torch.zeros(2),)]
@@ -115,6 +116,43 @@ def test_a_difference_inside_several_values_names_its_place():
     pairs = {"reference": lambda x: (x, {"twice": 2 * x}), "cases": NUMBERS, "mistakes": {}}
     message = judge(lambda x: (x, {"twice": 3 * x}), **pairs).message
     assert "in the value at [1]['twice'], you returned [0, 3, 6], right is [0, 2, 4]" in message
+
+
+@pytest.mark.parametrize(
+    ("got", "words"),
+    [
+        (
+            {"": torch.ones(2), "calls": [2, 2]},
+            "you returned [1, 1], right is [0, 0]; first difference at [0]",
+        ),
+        ({"": {"a": 1}, "calls": [2, 2]}, "you returned {'a': 1}, right is [0, 0]"),
+        (
+            {"": torch.zeros(2), "calls": [1, 2]},
+            "calls: here [1, 2], right is [2, 2]",
+        ),
+        ({"": torch.zeros(2), "calls": [2]}, "calls: here [2], right is [2, 2]"),
+        ({"": torch.zeros(2), "calls": [2, 2], "graph": True}, "graph: here True, right is False"),
+        (
+            {"": torch.zeros(2), "calls": [2, 2], "slope": torch.ones(2)},
+            "slope: here [1, 1], right is [2, 2]; first difference at [0]",
+        ),
+        (
+            {"": torch.zeros(2), "calls": [2, 2], "long": [5] * 20},
+            "long: from number 14 on, here [5, 5, 5, 5, 5, 5, 5], right is [6, 5]",
+        ),
+    ],
+)
+def test_a_result_is_what_was_returned_and_what_a_probe_saw_has_a_name(got, words):
+    right = {"graph": False, "slope": 2 * torch.ones(2), "long": [5] * 13 + [6, 5]}
+    expected = {"": torch.zeros(2), "calls": [2, 2]} | {key: right[key] for key in got if key in right}
+    verdict = judged(lambda: Observed(got), cases=[()], reference=lambda: Observed(expected))
+    assert f", {words}" in f", {verdict.message}"
+    assert "['']" not in verdict.message
+
+
+def test_a_finding_of_a_probe_is_told_in_its_own_words():
+    verdict = judged(lambda: Finding("there is a loop"), cases=[()], reference=lambda: torch.ones(2))
+    assert "the values are right, but there is a loop" in verdict.message
 
 
 def test_the_cells_below_run_on_the_learners_function_only_if_it_is_right(capsys):
