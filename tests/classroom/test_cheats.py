@@ -432,7 +432,7 @@ def test_an_accident_costs_its_own_points_and_is_named(verdicts, name):
 
 def test_a_mistake_without_a_name_is_shown_with_its_numbers_and_can_be_drawn_again(verdicts):
     words = r"called with x = \[.*\], how = \{'times': 2\}, you returned \[.*\], right is \[.*\]; .*\. "
-    words += r"Look at notebook 99\. This is case (\d) of the numbers drawn with seed (\d+)"
+    words += r"Look at notebook 99\. \(For the person who marks: case (\d), seed (\d+)\)"
     case, seed = map(int, re.fullmatch(words, verdicts["given"]["message"]).groups())
     (x, _) = trial_of(IMPORTS, TRIAL.replace("NAME", "given"))[2](seed).cases[case]
     assert f"called with x = {written(x)}, " in verdicts["given"]["message"]

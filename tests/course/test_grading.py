@@ -171,7 +171,7 @@ class Agreeable(int):
         ),
         (
             {"student": "ada", "layers": 5, "states": 64},
-            "layers is not 5: count again, axis by",
+            "layers is not 5: work it out again from its definition in the sheet",
             [False, True],
         ),
         (

@@ -97,7 +97,7 @@ def _part(job: dict[str, Any], test: dict[str, Any], seed: int, worker: Worker) 
 
 def _drawn(case: int, seed: int) -> str:
     """Return by which numbers a teacher finds a case again."""
-    return f"This is case {case} of the numbers drawn with seed {seed}"
+    return f"(For the person who marks: case {case}, seed {seed})"
 
 
 def _as_json(given: dict[Any, Any]) -> dict[str, Any]:
