@@ -65,6 +65,10 @@ def write_feedback(course: Course, name: str) -> None:
 
     pages = feedback.write(course.folder, Assignment.of(course.folder, name), found, standing)
     print(f"{name}: {pages} pages in {course.folder / 'feedback'}")
+    if not records:
+        print(f"{name}: nothing is marked yet: give make mark first")
+    elif pages < len(records):
+        print(f"{name}: {len(records) - pages} not in the gradebook yet: give make mark first")
 
 
 def main() -> None:

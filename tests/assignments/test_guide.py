@@ -10,6 +10,9 @@ import pytest
 from support.markdown import blocks_of, commands_of, words_of
 
 from minitxl.__main__ import main
+from minitxl.course.marking.notebooks import Assignment, read
+from minitxl.course.marking.rules import Rules
+from minitxl.course.marking.suspicion import LONG, normal_form
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "notebooks" / "assignments"
@@ -39,6 +42,23 @@ def treated_in(together: str) -> set[str]:
 
 NEEDS = {row[0]: notebooks_in(row[2]) for row in table(GUIDE, "no.")}
 """What notebooks each assignment needs."""
+
+
+def test_the_guides_due_date_is_one_that_a_course_takes(tmp_path):
+    (text,) = re.findall(r"```toml\n(.*?)```", GUIDE, re.DOTALL)
+    (tmp_path / "course.toml").write_text(text)
+    rules = Rules.of(tmp_path)
+    rules.check([path.stem for path in FOLDER.glob("*.ipynb")], [])
+    assert rules.due_of("1_heads_and_masks", "ada") is not None
+
+
+def test_the_guide_names_the_solved_functions_that_are_too_short_to_be_compared():
+    sheets = [Assignment(path.stem, read(path)) for path in sorted(FOLDER.glob("*.ipynb"))]
+    sources = [sheet.cells[name].source for sheet in sheets for name in sheet.solutions]
+    short = [source for source in sources if len(normal_form(source)) <= LONG]
+    names = [re.match(r"def (\w+)", source)[1] for source in short]
+    (said,) = re.findall(r"Of the solved functions (.*?)\. ", GUIDE)
+    assert re.findall(r"`(\w+)`", said) == names
 
 
 def test_an_assignment_needs_what_its_own_header_says():

@@ -461,6 +461,27 @@ def test_the_file_for_a_platform_has_complete_marks_alone_and_no_zero_for_others
     }
 
 
+def test_feedback_before_all_is_marked_says_what_to_do_first(course, verdicts, capsys, monkeypatch):
+    first = f"{NAME}: nothing is marked yet: give make mark first\n"
+    assert told(course, capsys, monkeypatch, "--feedback").endswith(first)
+    hand_in(course, "ada")
+    mark(course)
+    assert "give make mark first" not in told(course, capsys, monkeypatch, "--feedback")
+    hand_in(course, "bob")
+    hand_in(course, "cleo")
+    with monkeypatch.context() as patch:
+        patch.setattr(Course, "_store", lambda *_: interrupt())
+        with pytest.raises(KeyboardInterrupt):
+            mark(course)
+    said = told(course, capsys, monkeypatch, "--feedback")
+    assert f"{NAME}: 1 pages in " in said
+    assert f"{NAME}: 2 not in the gradebook yet: give make mark first\n" in said
+
+
+def interrupt():
+    raise KeyboardInterrupt
+
+
 def test_what_is_interrupted_is_kept_and_the_next_run_goes_on(course, verdicts, monkeypatch):
     for student in ("ada", "bob", "cleo"):
         hand_in(course, student)
