@@ -193,9 +193,8 @@ def number_shares(
             said.append(f"{name} must be a number, and this is a {type(mine).__name__}")
         else:
             named = [why for why, wrong in mistakes.items() if wrong == (name, mine)]
-            said.append(
-                f"{name} is not {mine}: {named[0] if named else 'work it out again from its definition in the sheet'}"
-            )
+            why = named[0] if named else "work it out again from its definition in the sheet"
+            said.append(f"{name} is not {mine}: {why}")
     return Verdict(not said, "; ".join(said) or "right"), right
 
 

@@ -262,6 +262,14 @@ def test_a_stream_that_is_wrong_for_one_layer_or_when_it_is_short_loses_these_po
         assert wrong == {corner}
 
 
+@pytest.mark.parametrize("stays", ["(sums > p) & (rank > 0)", "(sums >= p) & (rank > 0)"])
+def test_a_first_token_that_stays_by_itself_hides_no_mistake_in_top_p(stays):
+    sums = "before = probs.cumsum(dim=-1) - probs", "sums = probs.cumsum(dim=-1)"
+    for wrong, message in shares("6/likely", sums, ("before >= p", stays)):
+        assert {"top p", "top k, then top p"} <= wrong
+        assert "the token that crosses top p belongs in" in message
+
+
 UNNAMED = {
     "2/score": ("return torch.cat(losses)", "return torch.cat(losses) + 1"),
     "3/remember": ("detach()", "detach() + 1"),

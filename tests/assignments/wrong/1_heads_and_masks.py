@@ -46,6 +46,13 @@ WRONG = {
     "√d_head is missing": ("attend", "scores / sqrt(q.shape[-1])", "scores"),
     "divided by d_head": ("attend", "sqrt(q.shape[-1])", "q.shape[-1]"),
     "root of all heads' width": ("attend", "sqrt(q.shape[-1])", "sqrt(q.shape[1] * q.shape[-1])"),
+    "the largest score is sought among hidden keys": (
+        "attend",
+        'weights = (scores / sqrt(q.shape[-1])).masked_fill(~seen, float("-inf")).softmax(dim=-1)',
+        "scores = scores / sqrt(q.shape[-1])\n"
+        "    powers = torch.exp(scores - scores.max(-1, keepdim=True).values) * seen\n"
+        "    weights = powers / powers.sum(-1, keepdim=True).clamp(min=1e-30)",
+    ),
     "hidden keys have already taken their share": ("attend", '.masked_fill(~seen, float("-inf"))', ""),
     "a score of 0 is not hidden": (
         "attend",
@@ -91,6 +98,17 @@ WRONG = {
         "layer",
         ("    if context is None:\n        seen", "    seen"),
         ("torch.ones(x.shape[1], x.shape[1]", "torch.ones(x.shape[1], k.shape[2]"),
+    ),
+    "the division by √d_head is missing": ("layer", "scores / sqrt(q.shape[-1])", "scores"),
+    "divided by the root of the model's width": ("layer", "sqrt(q.shape[-1])", "sqrt(x.shape[-1])"),
+    "the results of padded queries are made 0": (
+        "layer",
+        ("    return rearrange(z,", "    found = rearrange(z,"),
+        (
+            ' @ W["o"]\n',
+            ' @ W["o"]\n    real = torch.arange(x.shape[1]) < lengths[:, None]\n'
+            "    return found * real[..., None] if context is None else found\n",
+        ),
     ),
     "self-attention is not causal here": ("layer", ".tril()", ""),
     "padding is seen: lengths counts": ("layer", "< lengths[:, None]", "< k.shape[2] + 0 * lengths[:, None]"),

@@ -198,6 +198,9 @@ WRONG = {
         ("scores = content +", "scores = content / sqrt(q.shape[-1]) +"),
         ("weights = (scores / sqrt(q.shape[-1]))", "weights = scores"),
     ),
+    "division by √d_head is missing": ("layer", "scores / sqrt(q.shape[-1])", "scores"),
+    "divided by the root of the model's width": ("layer", "sqrt(q.shape[-1])", "sqrt(x.shape[-1])"),
+    "keys of row 0 lose their vector": ("collect", "index < 0", "index <= 0"),
     "in rows and mask": ("layer", "torch.arange(key - query, key)", "torch.arange(query)"),
     "the rows count the queries from 0": (
         "layer",

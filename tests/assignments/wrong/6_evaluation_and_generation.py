@@ -44,6 +44,16 @@ WRONG = {
         ("min(attention_len, time)", "attention_len"),
         ("-(-(time - tokens)", "-(-max(0, time - tokens)"),
     ),
+    "the last window is cut short": (
+        "sliding",
+        ("windows = ", "starts = range(0, max(1, time - tokens + stride), stride)\n    windows = "),
+        (
+            "return windows * n_layer * one",
+            "sizes = [min(attention_len, time - start) for start in starts]\n"
+            "    token = 4 * d_model**2 + 2 * d_model * d_inner\n"
+            "    return n_layer * sum(n * token + n * (n + 1) * d_model for n in sizes)",
+        ),
+    ),
     "rounded to the nearest": (
         "sliding",
         "-(-(time - tokens) // stride)",
@@ -51,6 +61,7 @@ WRONG = {
     ),
     # cached
     "counted once, without its addition": ("cached", "return n_layer", "return 2 * n_layer"),
+    "all M + L distances count": ("cached", "(mem_len + seg_len)", "min(time, mem_len + seg_len)"),
     "memory is full from the start": ("cached", "min(mem_len, read)", "mem_len"),
     "the last segment alone here": ("cached", "min(mem_len, read)", "min(mem_len, seg_len, read)"),
     "grows without end here": ("cached", "min(mem_len, read)", "read"),
@@ -120,6 +131,11 @@ WRONG = {
         "sum(one.mean().item() for one in losses.split([len(text) - 1 for text in texts])) / len(texts)",
     ),
     "these are nats: bits": ("score", " / log(2)", ""),
+    "the losses are bits here": (
+        "score",
+        ("losses = torch.cat(losses)", "losses = torch.cat(losses) / log(2)"),
+        (" / log(2)}", "}"),
+    ),
     "nats are multiplied by log 2": ("score", "/ log(2)", "* log(2)"),
     # likely
     "multiplied by temperature": ("likely", "ranked / T", "ranked * T"),
