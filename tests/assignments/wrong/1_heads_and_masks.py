@@ -16,6 +16,11 @@ WRONG = {
         "project",
         PROJECT + "(x @ W).view(*x.shape[:2], n_head, x.shape[-1] // n_head).transpose(1, 2)",
     ),
+    "whose columns are (head dim)": (
+        "project",
+        "def project(x, W, n_head):\n    d = x.shape[-1] // n_head\n"
+        "    return torch.stack([(x @ W)[..., h * d : (h + 1) * d] for h in range(n_head)], dim=1)",
+    ),
     "you returned the shape [": ("project", PROJECT + "x"),
     # seen
     "inverted": (
@@ -24,6 +29,11 @@ WRONG = {
         "return ~(real & past if causal else real)",
     ),
     "row 0 stands at place key - query": ("seen", "torch.arange(key - query, key)", "torch.arange(query)"),
+    "counted from the end of each text": (
+        "seen",
+        "past = j <= torch.arange(key - query, key)[:, None]",
+        "past = j <= torch.arange(query)[:, None] + lengths[:, None, None] - query",
+    ),
     "strict": ("seen", "j <=", "j <"),
     "one key of padding is seen": ("seen", "j < lengths", "j <= lengths"),
     "the last real key is hidden": ("seen", "j < lengths[:, None]", "j < lengths[:, None] - 1"),

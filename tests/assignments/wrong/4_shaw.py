@@ -5,6 +5,11 @@ COLLECT = "def collect(weights, v, table, rows):\n    "
 ADDED = "by_row.scatter_add(-1, index.clamp(min=0), placed)"
 MASKED = "    placed = weights.masked_fill(index < 0, 0.0)\n"
 WRONG = {
+    "the future reads the farthest row": (
+        "rows",
+        "(i - j).clamp(0, farthest)",
+        "(i - j).clamp(0, farthest).masked_fill(i < j, farthest)",
+    ),
     # rows
     "this is the paper's order": (
         "rows",

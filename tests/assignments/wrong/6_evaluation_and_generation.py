@@ -61,6 +61,11 @@ WRONG = {
     ),
     # cached
     "counted once, without its addition": ("cached", "return n_layer", "return 2 * n_layer"),
+    "memory moves with each token here": (
+        "cached",
+        "    token = ",
+        "    pairs = sum(min(read, mem_len) + 1 for read in range(time))\n    token = ",
+    ),
     "all M + L distances count": ("cached", "(mem_len + seg_len)", "min(time, mem_len + seg_len)"),
     "memory is full from the start": ("cached", "min(mem_len, read)", "mem_len"),
     "the last segment alone here": ("cached", "min(mem_len, read)", "min(mem_len, seg_len, read)"),
@@ -129,6 +134,11 @@ WRONG = {
         "score",
         MEAN,
         "sum(one.mean().item() for one in losses.split([len(text) - 1 for text in texts])) / len(texts)",
+    ),
+    "the last token of a text is read too": (
+        "score",
+        (f"{SPLIT}", "zip(text.split(seg_len), [*text[1:].split(seg_len), text[:0]])"),
+        ("torch.arange(len(tokens))", "torch.arange(len(targets))"),
     ),
     "these are nats: bits": ("score", " / log(2)", ""),
     "the losses are bits here": (
