@@ -71,8 +71,8 @@ def joined(layers: Sequence[nn.Module], rows: int) -> FastLinear | None:
     """Return one layer with the outputs of several, one after another; None if they can't be or need not be.
 
     A product of few rows reads its matrix, and threads read one large matrix faster than several small ones.
-    The layer has a copy of the matrices, packed if they are. A layer with a hook, which is to see its product,
-    stays apart.
+    The layer has a copy of the matrices, packed if they are. A layer with a hook stays apart, for its hook is
+    to see the product.
     """
     if not all(isinstance(one, FastLinear) and one.bias is None and not one._forward_hooks for one in layers):
         return None

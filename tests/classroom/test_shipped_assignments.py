@@ -347,4 +347,4 @@ def test_two_of_three_numbers_are_worth_two_of_three_points_whatever_is_written_
     source = WARNING.replace("KEPT", str(mine["kept"])).replace("PAIRS", str(mine["pairs"]))
     (found,) = verdicts("3_memory", {"numbers": source}).values()
     assert found["score"] == 2
-    assert re.search(r"reach is not 0: count again", found["message"])
+    assert re.search(r"reach is not 0: work it out again from its definition", found["message"])
