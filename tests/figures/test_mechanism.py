@@ -106,6 +106,33 @@ def opacity(name, at):
     return np.interp(at, times, values)
 
 
+def test_the_whole_picture_is_seen_first_and_for_as_long_each_time_the_loop_returns_to_it():
+    style = ROOT.find(f"{SVG}style").text
+    ((loop, begin),) = set(re.findall(r"animation: \S+ ([0-9.]+)s linear -([0-9.]+)s", style))
+    last = max(stage for _, stage in STAGES)
+    layers = [
+        name for name in re.findall(r"@keyframes (\S+)", style) if re.match(rf"[nc]{last}$|e{last}-", name)
+    ]
+    times = np.linspace(0, 100, 2001)
+    whole = times[np.stack([opacity(name, times) for name in layers]).min(axis=0) > 0.99]
+    assert whole[0] == pytest.approx(100 * float(begin) / float(loop), abs=0.1)
+    assert 4 <= (whole[-1] - whole[0]) / 100 * float(loop) <= 5
+
+
+@pytest.mark.parametrize("name", DATA["graphs"])
+def test_what_is_not_read_yet_is_pale_and_never_blank(name):
+    """A mark stands for every state, whatever is seen; a stage's own marks are larger and hide it."""
+    (ahead,) = [
+        one
+        for one in ROOT.findall(f"{SVG}g")[list(DATA["graphs"]).index(name)]
+        if one.get("class") == "ahead"
+    ]
+    graph = DATA["graphs"][name]
+    places = {(mark.get("cx"), mark.get("cy")) for mark in ahead.iter(f"{SVG}circle")}
+    assert len(places) == graph["time"] * (graph["n_layer"] + 1)
+    assert "".join(text.text for text in ahead.iter(f"{SVG}text")) == TEXT.replace(" ", "␣")
+
+
 def test_the_count_is_always_that_of_the_states_and_no_two_stages_are_seen_at_once():
     every = np.linspace(0, 100, 2001)
     stages = range(1 + max(stage for _, stage in STAGES))

@@ -7,17 +7,18 @@ image. Without movement, the styles as they stand show the last picture.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
-from minitxl.figures.picture import Data
+from minitxl.figures.picture import Data, printed
 from minitxl.figures.systems import MEMORY, NO_EFFECT, SEGMENT
 from minitxl.files import atomic_write
 
 TEXT = "the cat sat down"
 """A character for each token of the graphs."""
-STAGE, REST, FADE = 2.0, 2.0, 0.2
-"""Seconds for each segment, at rest on the full picture, and of each fade."""
+STAGE, REST, FADE = 2.0, 3.6, 0.2
+"""Seconds for each segment, more of them for the last, whose picture is the whole one, and of each fade."""
 WIDTH, LEFT, STEP, ROW, PANEL, TOP, KEY = 520, 94, 27, 30, 168, 4, 76
 """Units: the picture, the first token, token to token, layer to layer, a panel, the margin above, the legend.
 
@@ -31,8 +32,10 @@ KINDS = {
     "unused": (NO_EFFECT, "no effect"),
 }
 """Colours and name of each kind of state."""
-LEGEND = [(24, 62), (24, 38), (250, 62), (250, 38), (24, 14)]
-"""Where each of the kinds and the prediction stand, from the left and from below."""
+AHEAD = ("#F4F4F4", "#D0D0D0", "#777777")
+"""Fill and edge of a state of the segments that follow, and the colour of its letter: paler than no effect."""
+LEGEND = [(24, 62), (24, 38), (250, 62), (250, 38), (24, 14), (400, 14)]
+"""Where each of the kinds, the prediction and the segments ahead stand, from the left and from below."""
 
 
 @dataclass(frozen=True)
@@ -91,9 +94,11 @@ def mechanism(data: Data) -> Animation:
     for (kind, (_, label)), (x, y) in zip(KINDS.items(), LEGEND, strict=False):
         _mark(svg, kind, x, height - y, 8)
         _text(svg, x + 16, height - y + 6, label, fill="#333333", size=16)
-    x, y = LEGEND[-1]
+    (x, y), (x_ahead, y_ahead) = LEGEND[-2:]
     _ring(svg, x, height - y, 9)
     _text(svg, x + 16, height - y + 6, "the prediction of the next character", fill="#333333", size=16)
+    _mark_ahead(svg, x_ahead, height - y_ahead, 6)
+    _text(svg, x_ahead + 16, height - y_ahead + 6, "not read yet", fill="#333333", size=16)
     ElementTree.indent(svg, " ")
     return Animation(ElementTree.tostring(svg, encoding="unicode") + "\n", alt)
 
@@ -122,6 +127,7 @@ def _panel(panel: Element, name: str, graph: Data) -> None:
             y2=str(PANEL - 2),
             stroke="#999999",
         )
+    _ahead(panel, graph)
     for stage, query in enumerate(_queries(graph)):
         reached = reached_from(graph, query)
         for layer in reversed(range(n_layer)):
@@ -144,21 +150,32 @@ def _panel(panel: Element, name: str, graph: Data) -> None:
                 _mark(nodes, kind, _x(token), _y(graph, depth), 8 if depth else 13)
                 if not depth:
                     ink = "#5F5F5F" if kind == "unused" else "#000000"
-                    letter = TEXT[token].replace(" ", "␣")
-                    _text(
-                        nodes,
-                        _x(token),
-                        _y(graph, 0) + 6,
-                        letter,
-                        fill=ink,
-                        size=17,
-                        weight="bold",
-                        anchor="middle",
-                    )
+                    _letter(nodes, graph, token, ink)
         _ring(nodes, _x(query), _y(graph, n_layer), 12)
         words = f"depends on {len(reached[0])} characters"
         count = SubElement(panel, "g", {"class": f"count s{stage} c{stage}"})
         _text(count, WIDTH - 14, 22, words, fill="#000000", size=20, weight="bold", anchor="end")
+
+
+def _ahead(panel: Element, graph: Data) -> None:
+    """Draw all states as those of segments ahead; a segment that is read hides them, for its marks are larger."""
+    states = SubElement(panel, "g", {"class": "ahead"})
+    for depth in range(graph["n_layer"] + 1):
+        for token in range(graph["time"]):
+            _mark_ahead(states, _x(token), _y(graph, depth), 5 if depth else 9)
+            if not depth:
+                _letter(states, graph, token, AHEAD[2])
+
+
+def _mark_ahead(parent: Element, x: int, y: int, radius: int) -> None:
+    fill, edge, _ = AHEAD
+    SubElement(parent, "circle", fill=fill, stroke=edge, cx=str(x), cy=str(y), r=str(radius))
+
+
+def _letter(parent: Element, graph: Data, token: int, ink: str) -> None:
+    """Write the token's character, a blank such that it can be seen, into its state below the first layer."""
+    look: dict[str, Any] = {"fill": ink, "size": 17, "weight": "bold", "anchor": "middle"}
+    _text(parent, _x(token), _y(graph, 0) + 6, printed(TEXT[token]), **look)
 
 
 def _x(time: int) -> int:
@@ -206,10 +223,12 @@ def _text(
 def _style(stages: int, n_layer: int) -> str:
     """Return the styles: at rest the last stage is seen; a stage fades out before the next one fades in.
 
-    The number in words comes and goes with the states that it counts. The loop begins with the rest, so that
-    the first thing seen is the whole picture.
+    The number in words comes and goes with the states that it counts. The loop begins where the last stage is
+    whole, so that the whole picture is seen first, and as long as each time it returns.
     """
-    loop = stages * STAGE + REST
+    last = (stages - 1) * STAGE
+    whole = last + (n_layer + 1) * FADE
+    loop = last + STAGE + REST
     rules = [
         "text { font-family: system-ui, 'Segoe UI', Helvetica, Arial, sans-serif; }",
         ".edges line { stroke-width: 1.6; }",
@@ -225,6 +244,6 @@ def _style(stages: int, n_layer: int) -> str:
             frames = [(0, 0), (start, 0), (start + FADE, 1), (end - FADE, 1), (end, 0), (loop, 0)]
             steps = " ".join(f"{100 * at / loop:.2f}% {{ opacity: {value}; }}" for at, value in frames)
             rules.append(f"@keyframes {name} {{ {steps} }}")
-            rules.append(f".{name} {{ animation: {name} {loop:g}s linear -{stages * STAGE:g}s infinite; }}")
+            rules.append(f".{name} {{ animation: {name} {loop:g}s linear -{whole:g}s infinite; }}")
     rules.append("@media (prefers-reduced-motion: reduce) { .edges, .nodes, .count { animation: none; } }")
     return "\n" + "\n".join(rules) + "\n"
