@@ -113,7 +113,7 @@ def terms_on_text(data: Data) -> Picture:
             )
         headline(
             figure,
-            "Of the terms of this head's score, only (d) favours near keys"
+            "Of the terms of this head's score, only (d) favours near keys for every query"
             if _favours_the_near(data["text"])
             else "Terms of one head's score",
         )
