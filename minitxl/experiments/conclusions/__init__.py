@@ -71,13 +71,13 @@ CONCLUSIONS: dict[str, Sentences] = {
         ),
     },
     "memory_and_positions": {
-        "memory helps where positions are relative": lambda data: apart(
+        "memory helps with Transformer-XL's positions": lambda data: apart(
             data["xl_memory"]["bits"], data["xl"]["bits"]
         ),
-        "memory hurts where positions are absolute": lambda data: apart(
+        "memory hurts with absolute positions": lambda data: apart(
             data["absolute"]["bits"], data["absolute_memory"]["bits"]
         ),
-        "a relative model gains by reading with memory, also if trained without it": lambda data: (
+        "Transformer-XL gains by reading with memory, also if trained without it": lambda data: (
             apart(read := read_with(data, "xl", mem_len=32, measured="bits"), data["xl"]["bits"])
             and read["mean"] <= data["xl_memory"]["bits"]["mean"]
         ),
