@@ -36,8 +36,8 @@ METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
 }
-NUMBER_LINK = re.compile(r"\[([-+0-9.,]+(?: %)?)\]\((?:\.\./)*figures/(\w+)\.json#([\w.-]+)\)")
-NUMBER_COMMENT = re.compile(r"(?<![-+0-9.,])([-+0-9.,]+)<!-- (\w+) ([\w.-]+) -->")
+NUMBER_LINK = re.compile(r"\[([-−+0-9.,]+(?: %)?)\]\((?:\.\./)*figures/(\w+)\.json#([\w.-]+)\)")
+NUMBER_COMMENT = re.compile(r"(?<![-−+0-9.,])([-−+0-9.,]+)<!-- (\w+) ([\w.-]+) -->")
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
 
@@ -107,7 +107,7 @@ def as_printed(value: float, example: str) -> str:
     if example.endswith(" %"):
         return f"{as_printed(100 * value, example.removesuffix(' %'))} %"
     decimals = len(example.partition(".")[2])
-    return f"{value:{',' if ',' in example else ''}.{decimals}f}"
+    return f"{value:{',' if ',' in example else ''}.{decimals}f}".replace("-", "−")
 
 
 def with_current_numbers(text: str) -> str:

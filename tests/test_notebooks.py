@@ -172,6 +172,9 @@ def test_a_number_that_differs_from_its_result_is_rewritten():
     assert execute.with_current_numbers(wrong) == f"| {true}<!-- {name} {key} --> |"
     link = "(../figures/copying.json#data.rows.3.stopped.2_hop.mean)"
     assert execute.with_current_numbers(f"right in [99 %]{link}") == f"right in [13 %]{link}"
+    link = "(../figures/training_parts.json#data.rows.1.changes.constant_rate.cost.mean)"
+    assert execute.with_current_numbers(f"by [-9.99]{link}") == f"by [−0.09]{link}"
+    assert execute.with_current_numbers(f"by [−9.99]{link}") == f"by [−0.09]{link}"
 
 
 def visible_code(cells) -> list[str]:

@@ -7,6 +7,8 @@ from typing import Any
 
 from torch import Tensor
 
+MINUS = "−"
+"""Sign of a negative number, as wide as a digit; a hyphen is shorter."""
 Digits = int | Mapping[str, int]
 
 
@@ -113,5 +115,5 @@ def _cell(value: Any, digits: int) -> str:
         return {True: "yes", False: "no", None: "–"}[value]
     if isinstance(value, float):
         text = f"{value:,.{digits}f}"
-        return text.removeprefix("-") if not text.strip("-0.") else text  # no -0.00
-    return f"{value:,}" if isinstance(value, int) else str(value)
+        return text.removeprefix("-") if not text.strip("-0.") else text.replace("-", MINUS)  # no -0.00
+    return f"{value:,}".replace("-", MINUS) if isinstance(value, int) else str(value)

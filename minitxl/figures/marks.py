@@ -11,7 +11,7 @@ from matplotlib.patches import ConnectionPatch, Rectangle
 from matplotlib.ticker import PercentFormatter
 
 from minitxl.figures.picture import SEEDS, Data
-from minitxl.figures.systems import ink
+from minitxl.figures.systems import FUTURE, ink
 
 Mark = TypeVar("Mark")
 SEED: dict[str, Any] = {"ms": 5.5, "alpha": 0.7, "mew": 0}
@@ -122,6 +122,18 @@ def ticks_at(axes: Axes, places: Sequence[int], **style: Any) -> None:
 def with_commas(axis: Axis) -> None:
     """Write the axis's numbers with commas between thousands."""
     axis.set_major_formatter("{x:,g}")
+
+
+def signed(number: float, digits: int) -> str:
+    """Return a number with its sign, a true minus as matplotlib writes it on an axis."""
+    return f"{number:+.{digits}f}".replace("-", "−")
+
+
+def hatch_future(axes: Axes) -> None:
+    """Hatch the cells of an image that are NaN, those of the future."""
+    fill, edge, hatch = FUTURE
+    look: dict[str, Any] = {"facecolor": fill, "edgecolor": edge, "hatch": hatch, "lw": 0, "zorder": -1}
+    axes.add_patch(Rectangle((0, 0), 1, 1, transform=axes.transAxes, **look))
 
 
 def in_per_cent(axis: Axis) -> None:

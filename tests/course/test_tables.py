@@ -58,3 +58,4 @@ def test_what_is_no_table_is_refused(call, words):
 
 def test_what_is_missing_is_a_dash_and_no_zero_is_negative():
     assert repr(table([{"a": "x", "b": None, "c": -0.001}])).splitlines()[1] == "x  –  0.00"
+    assert repr(table([{"a": "-", "b": -1200, "c": -0.25}])).splitlines()[1] == "-  −1,200  −0.25"

@@ -10,7 +10,7 @@ from matplotlib.image import AxesImage
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from minitxl.figures.marks import write_numbers
+from minitxl.figures.marks import hatch_future, write_numbers
 from minitxl.figures.picture import BITS, Data, Picture, drawing, fitted, headline, is_narrow, printed
 from minitxl.figures.positions.terms import NAMES
 from minitxl.figures.systems import SYSTEMS
@@ -75,7 +75,7 @@ def widest_heads(data: Data) -> Picture:
         rows = figure.subplots(len(data["wide"]), 1, sharex=True)
         for axes, (layer, head), matrix, share in zip(rows, data["wide"], weights, shares, strict=True):
             name = f"layer {layer + 1}, head {head + 1}:\n{share:.0f} % to memory"
-            drawn = _over_text(axes, matrix, data["text"], name, norm=PowerNorm(0.5, vmin=0, vmax=1))
+            drawn = _over_text(axes, _causal(matrix), data["text"], name, norm=PowerNorm(0.5, vmin=0, vmax=1))
         share_to_memory = f"{min(shares):.0f} to {max(shares):.0f}\N{NO-BREAK SPACE}%"
         headline(
             figure, f"The heads that look farthest back give {share_to_memory} of their weight to memory"
@@ -87,7 +87,10 @@ def widest_heads(data: Data) -> Picture:
                 textcoords="offset points", ha=side, va="bottom", fontsize=9,
             )  # fmt: skip
         rows[-1].set_xlabel(
-            fitted(f"{_shown_of(weights.shape[2])}each of {weights.shape[1]} rows is a query, the last below")
+            fitted(
+                f"{_shown_of(weights.shape[2])}each of {weights.shape[1]} rows is a query, the last below "
+                "(hatched: the future)"
+            )
         )
         _name_characters(rows[-1], data["text"])
         figure.colorbar(
@@ -119,7 +122,7 @@ def terms_on_text(data: Data) -> Picture:
         )
         rows[-1].set_xlabel(
             fitted(
-                f"{_shown_of(matrix.shape[1])}each row is a query, the last below\n"
+                f"{_shown_of(matrix.shape[1])}each row is a query, the last below (hatched: the future)\n"
                 "term (c) is left out: a key gets the same number from every query"
             )
         )
@@ -160,8 +163,12 @@ def _changes(axes: Axes, data: Data) -> None:
 
 
 def _over_text(axes: Axes, matrix: NDArray[np.float64], text: Data, name: str, **scale: Any) -> AxesImage:
-    """Draw a row for each query, with the name at its left, or above it where a phone has no room there."""
+    """Draw a row for each query, hatched where a key is of the future.
+
+    The name stands at its left, or above it where a phone has no room there.
+    """
     drawn = axes.imshow(matrix, cmap="cividis", aspect="auto", interpolation="nearest", **scale)
+    hatch_future(axes)
     axes.set_xlim(matrix.shape[1] - _shown_keys() - 0.5, matrix.shape[1] - 0.5)
     axes.axvline(text["memory"] - 0.5, color="white", lw=2.5)
     axes.set_yticks([])

@@ -5,7 +5,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from minitxl.figures.marks import ticks_at
+from minitxl.figures.marks import ticks_at, with_commas
 from minitxl.figures.picture import LOWER, Data, Picture, drawing, fitted, panels
 from minitxl.figures.systems import SYSTEMS
 
@@ -42,7 +42,7 @@ def evaluation_cost(data: Data) -> Picture:
             draw_medians(cost, lengths, spreads, way, memory=side == "cached")
         longer.set(
             title="A sliding window costs many times as much",
-            ylabel="sliding window ÷\ncached evaluation, times",
+            ylabel="sliding window ÷ cached\nevaluation, times, log scale",
         )
         sliding, cached = (_milliseconds(rows[-1], side)["median"] for side in WAYS)
         cost.set(
@@ -50,10 +50,11 @@ def evaluation_cost(data: Data) -> Picture:
                 f"Attention length {lengths[-1]:,}: a token takes {cached:,.1f} ms\n"
                 f"by cached evaluation, {sliding:,.0f} ms by sliding window"
             ),
-            ylabel=f"milliseconds to score a token\n{LOWER}",
+            ylabel=f"milliseconds to score a token, log scale\n{LOWER}",
         )
         for axes in (longer, cost):
-            axes.set(xscale="log", yscale="log", xlabel="attention length, tokens")
+            axes.set(xscale="log", yscale="log", xlabel="attention length, tokens, log scale")
+            with_commas(axes.yaxis)
             ticks_at(axes, [length for length in lengths if length in SHOWN] or lengths)
         longer.legend(fontsize=9)
         cost.legend(fontsize=9, loc="center left", bbox_to_anchor=(0, 0.4))  # between both lines

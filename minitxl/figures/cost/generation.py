@@ -45,10 +45,11 @@ def generation_cost(data: Data) -> Picture:
             if level
             else "Time of the next token",
             xlabel="length of the text, tokens",
-            ylabel=f"milliseconds for the next token\n{LOWER}",
+            ylabel=f"milliseconds for the next token,\nlog scale {LOWER}",
             yscale="log",
         )
         with_commas(axes.xaxis)
+        with_commas(axes.yaxis)
         legend_outside(figure, ncols=3)
     first, last = blocks[0], blocks[-1]
     ratio = data["last_over_full"]

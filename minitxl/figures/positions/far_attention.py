@@ -1,6 +1,6 @@
 """Attention of Transformer-XL and rotary positions over a longer memory than in training."""
 
-from minitxl.figures.marks import DOTS_AND_BAR, in_per_cent, seeds_and_mean
+from minitxl.figures.marks import DOTS_AND_BAR, in_per_cent, seeds_and_mean, with_commas
 from minitxl.figures.picture import Data, Picture, drawing, fitted, legend_outside, panels
 from minitxl.figures.systems import SYSTEMS
 
@@ -46,9 +46,10 @@ def far_attention(data: Data) -> Picture:
             title=fitted(f"Rotary looks far with a memory of {longer[0]['mem_len']}")
             if farther
             else f"Attention with a memory of {longer[0]['mem_len']}",
-            xlabel="distance i - j, characters",
+            xlabel="distance i − j, characters",
             ylabel="mean weight, log scale",
         )
+        with_commas(weights.yaxis)
         shares.set_yticks(
             [group + 0.15 for group in range(len(longer))], [f"memory {one['mem_len']}" for one in longer]
         )

@@ -62,7 +62,7 @@ def by_distance(data: Data) -> Picture:
             fontsize=9,
             transform=axes.get_xaxis_transform(),
         )
-        axes.set(title=data["title"], xlabel="distance i - j, tokens", ylabel="added to the score, nats")
+        axes.set(title=data["title"], xlabel="distance i − j, tokens", ylabel="added to the score, nats")
     return Picture(
         figure,
         f"{data['title']}: {added[0] + 0:.2f} at distance 0, {added[chosen]:.2f} at {chosen}, "

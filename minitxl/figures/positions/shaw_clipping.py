@@ -118,7 +118,7 @@ def shaw_vectors(data: Data) -> Picture:
                 strip.set_yticklabels([f"layer {number + 1}" for number in range(len(layers))])
             strip.tick_params(axis="y", length=0)
             strip.set_title("cosine of neighbours")
-            strip.set(xlabel=f"distance i - j, characters; {k}: {k} and more", xlim=(-0.6, k + 0.6))
+            strip.set(xlabel=f"distance i − j, characters; {k}: {k} and more", xlim=(-0.6, k + 0.6))
             alt.append(f"{table} layer 1: cosine of itself and one back {cosines[0, 0]:.2f}")
         figure.colorbar(image, ax=grid[-1, :], pad=0.01)
         figure.supylabel("length of the vector", fontsize=10)
@@ -134,7 +134,7 @@ def clip_choice(data: Data) -> Picture:
     with drawing(10.5, 3) as figure:
         pairs, plateau, loss = figure.subplots(1, 3, width_ratios=[1.25, 1, 0.9])
         image = query_key_map(pairs, data["rows"])
-        figure.colorbar(image, ax=pairs, shrink=0.8, label="clipped i - j")
+        figure.colorbar(image, ax=pairs, shrink=0.8, label="clipped i − j")
         pairs.set(
             title=f"k = {k}: {data['used']} vectors used", xlabel="key, memory then segment", ylabel="query"
         )
@@ -144,7 +144,7 @@ def clip_choice(data: Data) -> Picture:
         plateau.scatter(range(len(added)), added, 22, clipped, cmap="cividis", ec="#707070", lw=0.5, zorder=3)
         plateau.set(
             title=f"Flat from {k} on" if k < len(added) else "Flat nowhere",
-            xlabel="distance i - j, characters",
+            xlabel="distance i − j, characters",
             ylabel="distance term, one query",
         )
         _by_clip(loss, data["by_clip"])

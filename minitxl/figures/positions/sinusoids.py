@@ -90,7 +90,7 @@ def by_distance(data: Data) -> Picture:
         for axes, (name, panel) in zip(plots, panels.items(), strict=True):
             axes.fill_between(data["distance"], panel["low"], panel["high"], color=ORANGE, alpha=0.35, lw=0)
             axes.plot(data["distance"], panel["mean"], color=BLUE, lw=1.5)
-            axes.set(title=f"{name}\nspread {_short(panel['spread'])}", xlabel="distance i - j, tokens")
+            axes.set(title=f"{name}\nspread {_short(panel['spread'])}", xlabel="distance i − j, tokens")
         plots[0].set_ylabel("product of positions i and j")
         handles = [
             mpl.lines.Line2D([], [], color=BLUE, label="mean of all pairs of that distance"),

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from matplotlib.colors import Normalize, PowerNorm
 
-from minitxl.figures.marks import DOTS_AND_BAR, hide_frame, seeds_and_mean
+from minitxl.figures.marks import DOTS_AND_BAR, hide_frame, seeds_and_mean, signed
 from minitxl.figures.picture import (
     BITS,
     LOWER,
@@ -53,7 +53,7 @@ def without_terms(data: Data) -> Picture:
         for place, row in enumerate(rows.values()):
             cost = row["cost"]
             seeds_and_mean(axes, place, cost, XL.colour)
-            axes.annotate(f"{cost['mean']:+.3f}", (cost["mean"], place), (0, 12), **ABOVE)
+            axes.annotate(signed(cost["mean"], 3), (cost["mean"], place), (0, 12), **ABOVE)
         between = "\n" if is_narrow() else " "
         axes.set_yticks(range(len(rows)), [f"without{between}{NAMES[name]}" for name in rows])
         missed = [name for name, row in rows.items() if min(row["cost"]["seeds"]) > 0]

@@ -33,7 +33,7 @@ KINDS = {
 }
 """Colours and name of each kind of state."""
 AHEAD = ("#F4F4F4", "#D0D0D0", "#777777")
-"""Fill and edge of a state of the segments that follow, and the colour of its letter: paler than no effect."""
+"""Fill and edge of a state of the segments that follow, and the colour of its letter."""
 LEGEND = [(24, 62), (24, 38), (250, 62), (250, 38), (24, 14), (400, 14)]
 """Where each of the kinds, the prediction and the segments ahead stand, from the left and from below."""
 
@@ -80,8 +80,9 @@ def mechanism(data: Data) -> Animation:
     )
     ends = {name: [len(reached_from(g, q)[0]) for q in _queries(g)] for name, g in graphs.items()}
     alt = "Text is read segment by segment. " + " ".join(
-        f"{name}, {g['n_layer']} layers, segments of {g['seg_len']}, memory {g['mem_len']}: the newest "
-        f"prediction depends on {', then '.join(map(str, ends[name]))} characters, its own included."
+        f"{capitalized(name)}, {g['n_layer']} layers, segments of {g['seg_len']}, memory {g['mem_len']}: "
+        f"the newest prediction depends on {', then '.join(map(str, ends[name]))} characters, "
+        "its own included."
         for name, g in graphs.items()
     )
     SubElement(svg, "title").text = "What a prediction depends on, without memory and with it"
@@ -103,6 +104,11 @@ def mechanism(data: Data) -> Animation:
     return Animation(ElementTree.tostring(svg, encoding="unicode") + "\n", alt)
 
 
+def capitalized(name: str) -> str:
+    """Return the name with a capital, and its other letters as they are."""
+    return name[0].upper() + name[1:]
+
+
 def _queries(graph: Data) -> range:
     """Return the last token of each segment."""
     return range(graph["seg_len"] - 1, graph["time"], graph["seg_len"])
@@ -111,9 +117,9 @@ def _queries(graph: Data) -> range:
 def _panel(panel: Element, name: str, graph: Data) -> None:
     """Draw one system: what stands still, and above it a group for each segment that is read."""
     n_layer, seg_len, time = graph["n_layer"], graph["seg_len"], graph["time"]
-    _text(panel, 14, 22, name[0].upper() + name[1:], fill="#000000", size=20, weight="bold")
+    _text(panel, 14, 22, capitalized(name), fill="#000000", size=20, weight="bold")
     for depth in range(n_layer + 1):
-        label = f"layer {depth}" if depth else "text"
+        label = f"layer {depth}" if depth else "input"
         _text(panel, 14, _y(graph, depth) + 6, label, fill="#555555", size=17)
     for cut in range(seg_len, time, seg_len):
         x = f"{_x(cut) - STEP / 2:g}"
@@ -158,7 +164,7 @@ def _panel(panel: Element, name: str, graph: Data) -> None:
 
 
 def _ahead(panel: Element, graph: Data) -> None:
-    """Draw all states as those of segments ahead; a segment that is read hides them, for its marks are larger."""
+    """Draw all states as of segments ahead; a segment that is read hides them, for its marks are larger."""
     states = SubElement(panel, "g", {"class": "ahead"})
     for depth in range(graph["n_layer"] + 1):
         for token in range(graph["time"]):

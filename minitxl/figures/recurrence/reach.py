@@ -18,7 +18,7 @@ from minitxl.figures.picture import (
     legend_outside,
     panels,
 )
-from minitxl.figures.recurrence.mechanism import KINDS, kind_of, reached_from
+from minitxl.figures.recurrence.mechanism import KINDS, capitalized, kind_of, reached_from
 from minitxl.figures.systems import MEMORY, NO_EFFECT, SEGMENT, SYSTEMS
 
 XL = SYSTEMS["xl_memory"]
@@ -83,7 +83,8 @@ def _draw_graph(axes: Axes, name: str, graph: Data) -> None:
     layer_ticks(axes, graph["n_layer"])
     axes.set(
         title=fitted(
-            f"{name}: the last depends on {graph['reach'] + 1} tokens, itself and {graph['reach']} before"
+            f"{capitalized(name)}: the last depends on {graph['reach'] + 1} tokens, "
+            f"itself and {graph['reach']} before"
         ),
         xlabel="tokens back from the last",
     )

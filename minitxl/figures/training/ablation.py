@@ -7,7 +7,7 @@ from statistics import mean
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from minitxl.figures.marks import DOTS_AND_BAR, HOLLOW, SEED, seed_band, seeds_and_mean, ticks_at
+from minitxl.figures.marks import DOTS_AND_BAR, HOLLOW, SEED, seed_band, seeds_and_mean, signed, ticks_at
 from minitxl.figures.picture import (
     BITS,
     LOWER,
@@ -94,7 +94,7 @@ def _arrow(axes: Axes, place: int, of_kind: Mapping[bool, Data]) -> None:
         change = [more - less for less, more in zip(bits[False], bits[True], strict=True)]
         arrow = {"arrowstyle": "->", "color": "#808080", "shrinkA": 7, "shrinkB": 7}
         axes.annotate("", (ends[True], place), (ends[False], place), arrowprops=arrow)
-        words = f"{mean(change):+.2f}".replace("-", "−")
+        words = signed(mean(change), 2)
         axes.annotate(
             words, (mean(ends.values()), place), (0, 11), textcoords="offset points", ha="center", fontsize=9
         )

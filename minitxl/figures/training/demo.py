@@ -128,7 +128,7 @@ def _bits_and_cost(axes: Axes, data: Data) -> str:
     lengths = " and ".join(str(length) for length in sorted(row["attention_len"] for row in cached))
     xl = SYSTEMS["xl_memory"]
     _label(axes, f"{xl.name},\nattention {lengths}", sum(times) / len(times), bits, xl.ink, above=True)
-    ways = {"#606060": "filled: cached evaluation", "white": "hollow: sliding window"}
+    ways = {"#606060": "filled: memory, cached", "white": "hollow: no memory"}
     for fill, words in ways.items():
         axes.plot([], [], "o", color="#606060", mfc=fill, ms=8, label=words)
     axes.legend(loc="upper left", fontsize=9)

@@ -5,7 +5,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from minitxl.figures.marks import DOTS_AND_BAR, seeds_and_mean
+from minitxl.figures.marks import DOTS_AND_BAR, seeds_and_mean, signed
 from minitxl.figures.picture import BITS, LOWER, Data, Picture, drawing, headline, panels
 from minitxl.figures.systems import SYSTEMS, System
 
@@ -54,8 +54,7 @@ def _row(axes: Axes, place: int, cost: Data, system: System) -> None:
     place_of_number = (min(cost["seeds"]) if better else max(cost["seeds"]), place)
     side, shift = ("right", -9) if better else ("left", 9)
     style: dict[str, Any] = {"textcoords": "offset points", "va": "center", "fontsize": 9}
-    words = f"{cost['mean']:+.3f}".replace("-", "−")
-    axes.annotate(words, place_of_number, (shift, 0), ha=side, **style)
+    axes.annotate(signed(cost["mean"], 3), place_of_number, (shift, 0), ha=side, **style)
 
 
 def _finding(rows: Sequence[Data]) -> str:
