@@ -165,11 +165,14 @@ def write_ends(
     """Write each line's name beside its end, in its colour or a darker one; names are at least so far apart.
 
     Names begin at ``at`` on the x axis, by default right of the axes; ``least`` is a share of the axes'
-    height. A thin line of the same colour leads from an end to a name that had to move away from it.
+    height. A thin line of the same colour leads from an end to a name that had to move away from it. Where
+    names begin within the axes, the x axis ends with the lines; its limits must be set before.
     """
     low, high = (float(axes.transScale.transform((1, y))[1]) for y in axes.get_ylim())  # also of a log scale
     true = {end: (float(axes.transScale.transform((1, end[3]))[1]) - low) / (high - low) for end in ends}
     beside = axes.transAxes if at is None else axes.get_xaxis_transform()
+    if at is not None:
+        axes.spines["bottom"].set_bounds(axes.get_xlim()[0], max(x for _, _, x, _ in ends))
     for (name, colour, x, y), height in apart(true, least, top=1).items():
         place = 1.01 if at is None else at, height
         axes.annotate(

@@ -109,7 +109,9 @@ def _balanced(line: str) -> str:
 
 
 def headline(figure: Figure, words: str) -> None:
-    """Write above all panels what they show together."""
+    """Write above all panels what they show together; their own titles, which must be there, get lighter."""
+    for axes in figure.axes:
+        axes.set_title(axes.get_title(loc="left"), fontweight="normal")
     figure.suptitle(fitted(words), x=0.01, ha="left", fontsize=10, fontweight="bold")
 
 

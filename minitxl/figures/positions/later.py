@@ -57,7 +57,6 @@ def later_positions(data: Data) -> Picture:
             without = systems[f"{kind}_memory"]["by_memory"][0]["bits"]["mean"]
             read.plot(0, without, models[kind].marker, color=models[kind].colour, ms=6, **HOLLOW)
         read.margins(y=0.1)
-        write_ends(read, ends, at=right + 0.2, least=0.085 if is_narrow() else 0.06, fontsize=9)
         read.set_xticks(range(len(rows)), [f"{row['mem_len']:,}" for row in rows])
         read.set(
             title=fitted(f"Four times the memory of training\nhurts {models[worst].positions} most"),
@@ -66,6 +65,7 @@ def later_positions(data: Data) -> Picture:
             ylabel=f"test {BITS}, mean of seeds\n{LOWER}",
             xlim=(-0.2, right + 1.75),
         )
+        write_ends(read, ends, at=right + 0.2, least=0.085 if is_narrow() else 0.06, fontsize=9)
     lengths = [row["mem_len"] for row in rows]
     words = "; ".join(
         f"{models[kind].positions} {systems[kind]['by_memory'][0]['bits']['mean']:.2f} without, "

@@ -102,7 +102,8 @@ def copying(data: Data) -> Picture:
                 style = {"color": colour, "label": label, "lw": 1.5}
                 seed_band(axes, offsets, row[name]["by_offset"], line, alpha=0.25, **style)
             far = sum(hops > 1 for hops in row["hops"])
-            axes.axvspan(-0.5, far - 0.5, color="#E0E0E0", zorder=0)
+            if far:
+                axes.axvspan(-0.5, far - 0.5, color="#E0E0E0", zorder=0)
             axes.axhline(data["chance"], color="black", lw=1, ls=":")
             axes.set(title=f"{row['distance']} back", ylim=(0, 1.05))
             in_per_cent(axes.yaxis)

@@ -92,8 +92,9 @@ def _arrow(axes: Axes, place: int, of_kind: Mapping[bool, Data]) -> None:
         seeds_and_mean(axes, place, summary, system.colour, memory=with_memory)
     if len(ends) == 2:
         change = [more - less for less, more in zip(bits[False], bits[True], strict=True)]
-        arrow = {"arrowstyle": "->", "color": "#808080", "shrinkA": 7, "shrinkB": 7}
-        axes.annotate("", (ends[True], place), (ends[False], place), arrowprops=arrow)
+        arrow = {"arrowstyle": "->", "color": "#808080", "shrinkA": 0, "shrinkB": 0}
+        below = place + 0.3  # the marks of near ends would cover it
+        axes.annotate("", (ends[True], below), (ends[False], below), arrowprops=arrow)
         words = signed(mean(change), 2)
         axes.annotate(
             words, (mean(ends.values()), place), (0, 11), textcoords="offset points", ha="center", fontsize=9

@@ -66,9 +66,9 @@ def _systems(axes: Axes, data: Data) -> None:
     axes.set_ylim(low - 0.06 * (top - low), top + 0.08 * (top - low))
     names = {key: TRAINED[key].name + (f" ({end:,.0f})" if end > top else "") for key, end in ends.items()}
     placed = [(names[key], TRAINED[key].colour, at[key], min(end, top)) for key, end in ends.items()]
-    write_ends(axes, placed, at=right + 0.42, least=0.04, fontsize=9)
     axes.set_xticks(range(len(lengths)), [f"{length:,}" for length in lengths])
     axes.set_xlim(begin, end)
+    write_ends(axes, placed, at=right + 0.42, least=0.04, fontsize=9)
     axes.set(
         xlabel=f"memory at evaluation, words\n(names: as trained, with {data['mem_len']} or no memory;\n"
         f"{LINE_AND_BAND};\nhollow: no memory)",
