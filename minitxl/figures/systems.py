@@ -90,7 +90,7 @@ PEERS: Mapping[str, System] = {
     "minitxl": System("minitxl", XL, ORANGE, "o"),
     "minitxl-explicit": System("minitxl, explicit", XL, ORANGE, "s"),
     "minitxl-rotary": System("minitxl, rotary", "rotary", SYSTEMS["rotary_memory"].colour, "v"),
-    "vanilla": SYSTEMS["absolute"],
+    "vanilla": System("minitxl, absolute, no memory", "absolute", BLUE, "s", ":"),
     "transformers": System("Hugging Face port", XL, "#000000", "D"),
     "labml-nn": System("labml-nn", XL, "#505050", "P"),
     "x-transformers": System("x-transformers", "rotary", "#767676", "X"),

@@ -128,7 +128,9 @@ def _race(axes: Axes, row: Data, reference: str) -> str:
     shape = SIZES.get(row["size"], f"size {row['size']}")
     title, timed, alt = f"{row['work']}, {shape}", row["work"] != "peak memory", list[str]()
     what = f"speed, {_name(reference)} = 1 {HIGHER}" if timed else f"MB {LOWER}"
-    for place, (name, system) in enumerate(row["systems"].items()):
+    ours_first = sorted(row["systems"], key=lambda name: not _name(name).startswith("minitxl"))
+    for place, name in enumerate(ours_first):
+        system = row["systems"][name]
         measured = system["speed" if timed else "megabytes"]
         value, (low, high) = measured["median"], measured["quartiles"]
         number, first, last = (f"{one:.2f}" if timed else f"{one:,.0f}" for one in (value, low, high))
@@ -143,7 +145,7 @@ def _race(axes: Axes, row: Data, reference: str) -> str:
         alt.append(f"{_name(name)} {number} (quartiles {first} and {last})")
     if timed:
         axes.axvline(1, color="black", lw=1, ls=":", zorder=0)
-    names = [_name(name) for name in row["systems"]]
+    names = [_name(name).replace(", no memory", ",\nno memory") for name in ours_first]
     axes.set_yticks(range(len(names)), names, fontsize=9)
     axes.set(title=title if is_narrow() else title.replace(", ", ",\n"))
     axes.set_xlabel(what.replace(" (", "\n("))

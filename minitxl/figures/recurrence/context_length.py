@@ -135,10 +135,7 @@ def context_recl(data: Data) -> Picture:
             axes.set_title(_recl_title(recl[group], group))
         for axes in shown[-1:] if is_narrow() else shown:
             axes.set_xlabel(
-                "relative effective context length, characters\n"
-                "(gains count against the panel's best,\n"
-                f"so {SYSTEMS['xl_memory'].name} has a length in each)\n"
-                f"({DOTS_AND_BAR}; hollow: no memory)"
+                f"relative effective context length, characters\n({DOTS_AND_BAR}; hollow: no memory)"
             )
         legend_outside(figure, *shown[0].get_legend_handles_labels(), ncols=4)
     alt = "; ".join(f"{one.name} {_lengths(data, name)}" for name, one in READERS.items())
@@ -243,7 +240,7 @@ def _gains(figure: Figure, data: Data) -> None:
     shown[0].set_ylabel("shorter context,\ncharacters")
     bar = figure.colorbar(drawn, ax=shown, shrink=0.9 if not is_narrow() else 0.4)
     bar.set_label(
-        "perplexity less than the best model's\nwith the shorter context\n"
+        "points of perplexity less than\nthe best with the shorter context\n"
         "(small gains get more of the colours)",
         fontsize=9,
     )

@@ -161,9 +161,8 @@ def memory_and_positions(data: Data) -> Picture:
         bits = {name: data[name]["bits"]["seeds"] for name in GRID}
         both = _above(bits["absolute_memory"], bits["absolute"]) and _above(bits["xl"], bits["xl_memory"])
         memory.set(
-            title=fitted("Memory hurts absolute, helps relative positions") if both else "After training",
-            xlabel="memory at evaluation, characters\n(marks: as trained; lines: read otherwise;\n"
-            + _how_near(data["xl"]["by_memory"], data["xl_memory"]["by_memory"]),
+            title="Memory hurts absolute positions,\nhelps Transformer-XL's" if both else "After training",
+            xlabel="memory at evaluation, characters\n(marks: as trained; lines: read otherwise)",
             ylabel=f"test {BITS}\n{LOWER}",
         )
     numbers = ", ".join(
@@ -171,7 +170,11 @@ def memory_and_positions(data: Data) -> Picture:
         for name, one in GRID.items()
     )
     seeds = len(data["xl"]["bits"]["seeds"])
-    return Picture(figure, f"Test {BITS}, mean of {seeds} seeds, with the memory trained with: {numbers}.")
+    return Picture(
+        figure,
+        f"Test {BITS}, mean of {seeds} seeds, with the memory trained with: {numbers}. "
+        f"{_how_near(data['xl']['by_memory'], data['xl_memory']['by_memory'])}",
+    )
 
 
 def _how_near(rows: Sequence[Data], others: Sequence[Data]) -> str:
@@ -180,7 +183,7 @@ def _how_near(rows: Sequence[Data], others: Sequence[Data]) -> str:
         abs(row["bits"]["mean"] - other["bits"]["mean"]) for row, other in zip(rows, others, strict=True)
     ]
     begin, most = rows[1]["mem_len"], max(apart[1:])
-    return f"from {begin} on {XL}'s two are ≤ {most:.2f} apart)"
+    return f"Read with {begin} characters of memory or more, {XL}'s two lines are at most {most:.2f} apart."
 
 
 def _above(more: Sequence[float], less: Sequence[float]) -> bool:

@@ -70,8 +70,8 @@ def _systems(axes: Axes, data: Data) -> None:
     axes.set_xlim(begin, end)
     write_ends(axes, placed, at=right + 0.42, least=0.04, fontsize=9)
     axes.set(
-        xlabel=f"memory at evaluation, words\n(names: as trained, with {data['mem_len']} or no memory;\n"
-        f"{LINE_AND_BAND};\nhollow: no memory)",
+        xlabel=f"memory at evaluation, words; hollow: no memory\n"
+        f"(names: as trained, with {data['mem_len']} or no memory;\n{LINE_AND_BAND})",
         ylabel=f"test perplexity\n{LOWER}",
         title=fitted(_who_is_ahead(data["behind_xl"])),
     )
