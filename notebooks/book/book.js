@@ -128,6 +128,22 @@ function searchInProse() {
   };
 }
 
+// A search page that was opened without a word to search for says so.
+function sayThatNothingIsAsked() {
+  const results = document.getElementById("search-results");
+  if (!results || new URLSearchParams(location.search).get("q")?.trim()) return;
+  const words = document.createElement("p");
+  words.textContent = "Write what to search for into the field above the contents; on a phone the menu opens them.";
+  results.append(words);
+}
+
+// A cell of a sentence or more must not become a column of single words: the style sheet gives it a least width.
+const LONG = 100;
+
+function markIfLong(cell) {
+  cell.classList.toggle("long", cell.textContent.length > LONG);
+}
+
 // Sphinx offers to hide the matches of the last search on any page that is opened next.
 function offerToHideOnlyWhatIsSeen() {
   const seen = [...document.querySelectorAll("article .highlighted")].some((match) => match.getClientRects().length);
@@ -146,9 +162,11 @@ function showInContents() {
 document.addEventListener("DOMContentLoaded", () => {
   document.querySelectorAll(".play").forEach(play);
   document.querySelectorAll("a.enlarge").forEach(enlarge);
+  document.querySelectorAll(".table-wrapper td").forEach(markIfLong);
   document.querySelectorAll(".frame, .table-wrapper, .output.text_html, div.math").forEach(sayIfItGoesOn);
   document.querySelectorAll(".tag_from-the-end .frame").forEach(scrollToTheEnd);
   searchInProse();
+  sayThatNothingIsAsked();
   showInContents();
   setTimeout(offerToHideOnlyWhatIsSeen, 100); // Sphinx marks the matches after 10 ms
 });

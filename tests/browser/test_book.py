@@ -472,6 +472,23 @@ def test_on_a_phone_a_picture_that_matters_at_its_right_end_is_seen_there(browse
     context.close()
 
 
+def test_a_search_page_without_a_word_to_search_for_says_where_to_write_it(window, home):
+    with visiting(window, home, "search") as visit:
+        assert "Write what to search for" in visit.page.inner_text("#search-results")
+
+
+def test_on_a_phone_code_in_a_table_stays_on_its_line_and_questions_are_no_columns_of_words(browser, home):
+    context = browser.new_context(viewport=PHONE)
+    page = context.new_page()
+    lines = "all => all.map(code => code.getClientRects().length)"
+    widths = "all => all.map(cell => cell.clientWidth)"
+    for name in ("00_start_here", "12_evaluation_cost"):
+        with visiting(page, home, name):
+            assert set(page.eval_on_selector_all(".table-wrapper td code", lines)) == {1}
+            assert min(page.eval_on_selector_all(".table-wrapper td.long", widths)) > PHONE["width"] / 2
+    context.close()
+
+
 def test_in_a_hit_of_the_search_the_words_are_bold(index):
     page = index.page
     page.fill(".sidebar-search", "memory")

@@ -22,7 +22,7 @@ from minitxl.figures.picture import (
     legend_outside,
     panels,
 )
-from minitxl.figures.systems import SYSTEMS, XL, mixed, of_label, positions_of
+from minitxl.figures.systems import SYSTEMS, mixed, of_label, positions_of
 
 ONE_CHANGE_APART = {"vanilla": SYSTEMS["absolute"], "relative": SYSTEMS["xl"], "xl": SYSTEMS["xl_memory"]}
 """The three systems of the demo and of ``short_segments`` by their keys there."""
@@ -170,20 +170,7 @@ def memory_and_positions(data: Data) -> Picture:
         for name, one in GRID.items()
     )
     seeds = len(data["xl"]["bits"]["seeds"])
-    return Picture(
-        figure,
-        f"Test {BITS}, mean of {seeds} seeds, with the memory trained with: {numbers}. "
-        f"{_how_near(data['xl']['by_memory'], data['xl_memory']['by_memory'])}",
-    )
-
-
-def _how_near(rows: Sequence[Data], others: Sequence[Data]) -> str:
-    """Say how far apart Transformer-XL's lines are, at most, where both models are read with memory."""
-    apart = [
-        abs(row["bits"]["mean"] - other["bits"]["mean"]) for row, other in zip(rows, others, strict=True)
-    ]
-    begin, most = rows[1]["mem_len"], max(apart[1:])
-    return f"Read with {begin} characters of memory or more, {XL}'s two lines are at most {most:.2f} apart."
+    return Picture(figure, f"Test {BITS}, mean of {seeds} seeds, with the memory trained with: {numbers}.")
 
 
 def _above(more: Sequence[float], less: Sequence[float]) -> bool:
