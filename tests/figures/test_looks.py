@@ -11,6 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import ConnectionPatch
 from matplotlib.text import Text
+from numpy import ones, triu
+from numpy.ma import getmaskarray
 from support.drawn import DRAWN, FIGURES
 
 from minitxl import figures
@@ -198,6 +200,27 @@ def test_the_races_of_one_kind_of_work_have_one_scale(draw):
             line.get_xdata()[0] for line in one.lines if line.get_marker() != "None" and len(line.get_xdata())
         ]
         assert max(marks_) > one.get_xlim()[1] / 2
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_a_logarithmic_axis_says_so(name):
+    """But for one to the base 2, whose ticks show by their numbers that each step doubles."""
+    for axes in figure_of(name).axes:
+        for axis in (axes.xaxis, axes.yaxis):
+            plain = axis.get_scale() != "log" or axis.get_transform().base == 2
+            assert plain or "log scale" in axis.get_label_text(), axis.get_label_text()
+
+
+@pytest.mark.parametrize("name", ["widest_heads", "terms_on_text"])
+def test_the_future_is_hatched_where_attention_is_drawn_as_an_image(name):
+    maps = [axes for axes in figure_of(name).axes if axes.images]
+    assert len(maps) == 3
+    for axes in maps:
+        shown = axes.images[0].get_array()
+        queries, keys = shown.shape
+        future = triu(ones((queries, keys), dtype=bool), keys - queries + 1)
+        assert (getmaskarray(shown) == future).all()
+        assert [patch.get_hatch() for patch in axes.patches] == [systems.FUTURE[2]]
 
 
 def test_what_reading_on_costs_is_said_once():

@@ -52,7 +52,7 @@ def context(data: Data) -> Picture:
                     else ""
                 )
             ),
-            xlabel="context, characters",
+            xlabel="context, characters, log scale",
             ylabel=f"test {BITS}\n{LOWER}",
             xscale="log",
         )
