@@ -28,13 +28,16 @@ def dropout_(x: Float[Tensor, "*shape"], rate: float) -> Float[Tensor, "*shape"]
     """Drop elements of ``x``, which is contiguous, in place, and return it."""
     if x.device.type != "cpu":
         return functional.dropout(x, rate, inplace=True)
-    dropped, dtype = round(rate * LEVELS), torch.promote_types(x.dtype, torch.float32)
-    scale = torch.tensor(inverse_keep_rate(rate), dtype=dtype)
+    greatest_dropped = round(rate * LEVELS) - LEVELS // 2 - 1
     buffer = torch.empty(-(-min(CHUNK, x.numel()) // 4), dtype=torch.int64)
+    numbers = torch.empty(min(CHUNK, x.numel()), dtype=torch.promote_types(x.dtype, torch.float32))
     for chunk in x.view(-1).split(CHUNK):
         drawn = buffer[: -(-len(chunk) // 4)].random_(-(2**63), None)
-        bits = drawn.view(torch.int16)[: len(chunk)]
-        chunk.mul_(torch.where(bits >= dropped - LEVELS // 2, scale, 0.0))
+        bits = numbers[: len(chunk)].copy_(drawn.view(torch.int16)[: len(chunk)])
+        kept = chunk.to(bits.dtype)  # the chunk itself, but for formats of 16 bits
+        # The gradient of a threshold is 0 where its input is at most that, in one pass over the numbers.
+        torch.ops.aten.threshold_backward.grad_input(kept, bits, greatest_dropped, grad_input=kept)
+        chunk.copy_(kept.mul_(inverse_keep_rate(rate)))
     return x
 
 
