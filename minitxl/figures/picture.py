@@ -17,9 +17,13 @@ from textwrap import wrap
 from typing import Any
 
 import matplotlib as mpl
+import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.legend import Legend
 from matplotlib.patches import Patch
+from matplotlib.text import Text
+from matplotlib.transforms import Bbox
 from PIL import Image
 
 from minitxl.files import atomic_write
@@ -47,6 +51,8 @@ DPI, SHARP = 110, 2
 """Pixels of an inch on a page, and of a picture for each of those: screens with fine pixels show it sharp."""
 PHONE = 4.7
 """Inches: at this width a screen of 390 pixels, less the margins of a page, shows 7 points as 7 pixels."""
+ROUNDS = 6
+"""Times that a picture is drawn again at most, until its texts stand on it."""
 TITLE = 36
 """Characters of a title that fit there on a line."""
 _narrow: ContextVar[bool] = ContextVar("narrow", default=False)
@@ -121,21 +127,52 @@ def legend_outside(
     labels: Sequence[str] | None = None,
     *,
     place: str = "lower center",
+    ncols: int = 1,
     **look: Any,
 ) -> Legend:
-    """Add a legend above or below all panels, on a phone in one column; bands of seeds get their entry.
+    """Add a legend above or below all panels, in at most ``ncols`` columns; bands of seeds get their entry.
 
-    Without handles, the labelled lines and areas of all panels are listed.
+    It has fewer columns where so many are wider than the figure, and one on a phone. Without handles, the
+    labelled lines and areas of all panels are listed.
     """
     each = [axes.get_legend_handles_labels() for axes in figure.axes]
     drawn = [one for lines, _ in each for one in lines] if handles is None else list(handles)
     names = [one for _, words in each for one in words] if labels is None else list(labels)
     if any(area.get_label() == SEEDS for axes in figure.axes for area in axes.collections):
         drawn, names = [*drawn, Patch(color="#CCCCCC")], [*names, "range of the seeds"]
-    if is_narrow():
-        look["ncols"] = 1
     add: Any = figure.legend
-    return add(drawn, names, loc=f"outside {place}", **look)
+    columns = 1 if is_narrow() else ncols
+    while True:
+        legend = add(drawn, names, loc=f"outside {place}", ncols=columns, **look)
+        if columns == 1 or legend.get_window_extent().width <= figure.bbox.width:
+            return legend
+        legend.remove()
+        columns -= 1
+
+
+def _leave_room(figure: Figure, dpi: int) -> bool:
+    """Make the panels smaller if titles or labels of the drawn figure end off it; return whether they did.
+
+    The layout, which leaves room for the height of these texts, does not count their width.
+    """
+    engine, texts = figure.get_layout_engine(), [text for axes in figure.axes for text in _around(axes)]
+    if not texts or not isinstance(engine, ConstrainedLayoutEngine):
+        return False
+    written = Bbox.union([text.get_window_extent(dpi=dpi) for text in texts])
+    size = dpi * figure.get_size_inches()
+    before, beyond = np.maximum(0, -written.p0), np.maximum(0, written.p1 - size)
+    if max(*before, *beyond) < 1:
+        return False
+    x, y, width, height = engine.get()["rect"]
+    (left, low), (less_width, less_height) = 2 * before / size, 2 * (before + beyond) / size
+    engine.set(rect=(x + left, y + low, width - less_width, height - less_height))
+    return True
+
+
+def _around(axes: Any) -> list[Text]:
+    """Return the titles and labels of a panel that have words."""
+    texts = (axes.title, axes._left_title, axes._right_title, axes.xaxis.label, axes.yaxis.label)
+    return [text for text in texts if text.get_visible() and text.get_text()]
 
 
 def _with_counted_clips(svg: str) -> str:
@@ -172,8 +209,11 @@ class Picture:
         With 256 colours it has fewer bytes than a picture half as wide with all of them. Of Pillow's ways to
         choose the colours this one changes none by more than 12 of 255, and neither white nor black.
         """
-        drawn, png = BytesIO(), BytesIO()
-        self.figure.savefig(drawn, format="png", dpi=SHARP * DPI, pil_kwargs={"compress_level": 0})
+        for _ in range(ROUNDS):
+            drawn, png = BytesIO(), BytesIO()
+            self.figure.savefig(drawn, format="png", dpi=SHARP * DPI, pil_kwargs={"compress_level": 0})
+            if not _leave_room(self.figure, SHARP * DPI):
+                break
         colours = Image.open(drawn).convert("RGB")
         few = colours.quantize(256, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
         few.save(png, format="png")

@@ -5,6 +5,7 @@ The two layouts are drawn, and matplotlib's own boxes of the texts that it drew 
 
 import re
 from dataclasses import dataclass
+from io import BytesIO
 from itertools import combinations, pairwise
 from pathlib import Path
 
@@ -16,11 +17,12 @@ from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
+from PIL import Image
 from support.drawn import DRAWN, FIGURES
 
 from minitxl.experiments.shared import results
 from minitxl.figures import Picture, picture
-from minitxl.figures.picture import PHONE, STYLE, drawing, for_phones, panels
+from minitxl.figures.picture import PHONE, STYLE, drawing, for_phones, legend_outside, panels
 
 SCREEN, SLIDE = 390 - 2 * 16, (1280, 720)
 """Pixels: of a phone, what a page's margins leave of its width; of a slide, both sides."""
@@ -182,6 +184,45 @@ def test_what_cannot_be_read_is_found():
     assert ("one", "other") in overlapping(drawn)
     assert covered_by_legends(drawn) == ["rises"]
     assert struck(drawn) == ["one", "other", "struck"]
+
+
+def edges_of(shown: Picture) -> list[int]:
+    """Return the darkest value along each side of the picture, of 255."""
+    pixels = np.asarray(Image.open(BytesIO(shown.png)).convert("L"))
+    return [int(side.min()) for side in (pixels[:, 0], pixels[:, -1], pixels[0], pixels[-1])]
+
+
+@pytest.mark.parametrize("text", ["title", "xlabel"])
+def test_a_notebooks_picture_holds_a_title_or_label_wider_than_its_panel(text):
+    """A number in it may have more digits than when the figure was designed."""
+    with drawing(6, 2) as figure:
+        _, right = panels(figure, 2)
+        right.set(**{text: "half as long again as the panel that it stands at"})
+    assert cut_off(rendered(figure)) != []
+    assert edges_of(Picture(figure, "")) == [255] * 4
+    assert figure.get_size_inches().tolist() == [6, 2]
+
+
+def test_a_picture_whose_texts_fit_keeps_its_layout():
+    with drawing(6, 2) as figure:
+        figure.subplots().set_title("short")
+    before = figure.get_layout_engine().get()
+    assert edges_of(Picture(figure, "")) == [255] * 4
+    assert figure.get_layout_engine().get() == before
+
+
+def test_a_legend_has_as_many_columns_as_fit():
+    nearly_all = "a name as long as nearly the whole figure"
+    for name, columns in (("short", 3), ("long enough for two", 2), (nearly_all, 1)):
+        with drawing(5, 3) as figure:
+            axes = figure.subplots()
+            axes.plot([0, 1], label=name)
+            axes.plot([1, 0], label=name)
+            axes.plot([1, 1], label=name)
+            legend = legend_outside(figure, ncols=3)
+        assert legend._ncols == columns
+        assert figure.legends == [legend]
+        assert cut_off(rendered(figure)) == []
 
 
 def test_panels_stand_side_by_side_and_on_a_phone_one_below_the_other():

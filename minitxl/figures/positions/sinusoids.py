@@ -165,7 +165,7 @@ def one_vector(data: Data) -> Picture:
     ``panels[name]`` has distances [key key] and places, the number each key was given.
     """
     tokens, alt = data["tokens"], []
-    with drawing(10.5, 3.9) as figure:
+    with drawing(10.5, 4.1) as figure:
         row = figure.subplots(1, len(data["panels"]), sharey=True)
         for axes, (name, panel) in zip(row, data["panels"].items(), strict=True):
             apart = np.array(panel["distances"])

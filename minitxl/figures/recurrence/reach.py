@@ -94,7 +94,7 @@ def _draw_graph(axes: Axes, name: str, graph: Data) -> None:
 def copying(data: Data) -> Picture:
     """Draw accuracy by offset, a panel a distance; shaded where one layer does not reach the token."""
     rows = data["rows"]
-    with drawing(max(2.6 * len(rows), 5.6), 3.2) as figure:  # the legend needs 5.6 inches
+    with drawing(max(2.6 * len(rows), 6.1), 3.2) as figure:  # the legend needs 6.1 inches
         shown = panels(figure, len(rows), height=1.9, sharey=True)
         for axes, row in zip(shown, rows, strict=True):
             offsets = range(data["seg_len"])
