@@ -113,6 +113,18 @@ def test_the_four_ways_to_read_the_rotary_model_have_its_colour_and_looks_of_the
     assert len({(line.get_linestyle(), line.get_marker()) for line in lines}) == len(lines) == 4
 
 
+def test_the_lstm_has_its_level_where_its_state_is_carried_on_and_a_hollow_mark_where_it_is_emptied():
+    data = stored("ptb")
+    emptied, carried = (row["perplexity"]["mean"] for row in data["systems"]["lstm"]["by_memory"])
+    axes = figures.ptb(data).figure.axes[0]
+    (level,) = [line for line in axes.lines if list(line.get_ydata()) == [carried] * 2]
+    (mark,) = [line for line in axes.lines if list(line.get_ydata()) == [emptied]]
+    begins = level.get_transform().transform(level.get_xydata())[0, 0]
+    assert begins == pytest.approx(axes.transData.transform((1, 0))[0])  # 1: the first memory that is not 0
+    assert list(mark.get_xdata()) == [0]
+    assert mark.get_markerfacecolor() == "white"
+
+
 @pytest.mark.parametrize("name", DRAWN)
 def test_a_hollow_mark_was_measured_without_memory(name):
     """Lines that name a system without memory, and no others; graphs of states have marks of their own."""

@@ -47,12 +47,13 @@ def _systems(axes: Axes, data: Data) -> None:
     right_end = (right + 0.3 - begin) / (end - begin)
     for key, system in TRAINED.items():
         colour, line = system.colour, system.line
-        if key == "lstm":  # a level, for it has no memory length: its state is carried on
-            trained = systems[key]["trained"]
-            axes.axhline(trained["mean"], color=colour, ls=line, lw=1.6, xmax=right_end)
-            ends_of_seeds = min(trained["seeds"]), max(trained["seeds"])
-            axes.axhspan(*ends_of_seeds, color=colour, alpha=0.2, lw=0, xmax=right_end)
-            ends[key], at[key] = trained["mean"], right + 0.3
+        if key == "lstm":  # no memory length: its state is emptied at each segment, or carried on
+            emptied, carried = (row["perplexity"] for row in systems[key]["by_memory"])
+            axes.plot(0, emptied["mean"], system.marker, color=colour, ms=5, **HOLLOW)
+            level: dict[str, Any] = {"color": colour, "xmin": (1 - begin) / (end - begin), "xmax": right_end}
+            axes.axhline(carried["mean"], ls=line, lw=1.6, **level)
+            axes.axhspan(min(carried["seeds"]), max(carried["seeds"]), alpha=0.2, lw=0, **level)
+            ends[key], at[key] = carried["mean"], right + 0.3
             continue
         rows = [row["perplexity"] for row in systems[key]["by_memory"]]
         seed_band(axes, range(len(lengths)), rows, **system.look() | {"mfc": colour}, ms=5, lw=1.6)
