@@ -41,7 +41,10 @@ def generation_cost(data: Data) -> Picture:
             block["milliseconds"]["median"] for block in blocks
         )
         axes.set(
-            title=fitted("With a KV cache, the next token\ncosts the same however long the text")
+            title=fitted(
+                f"With a KV cache of {data['mem_len']:,} tokens, the next token\n"
+                "costs the same however long the text"
+            )
             if level
             else "Time of the next token",
             xlabel="length of the text, tokens",
