@@ -7,10 +7,10 @@ function play(box) {
   const chosen = widget.controls.map((control) => control.start);
   const show = () => {
     const place = widget.controls.reduce((sum, control, i) => sum * control.values.length + chosen[i], 0);
-    picture.src = `${widget.address}/${widget.states[place].file}`;
-    picture.alt = widget.states[place].alt;
-    picture.width = widget.states[place].width;
-    picture.closest(".frame").style.setProperty("--own", `${picture.width}px`);
+    const { file, alt, width } = widget.states[place];
+    picture.src = `${widget.address}/${file}`;
+    Object.assign(picture, { alt, width });
+    picture.closest(".frame").style.setProperty("--own", `${width}px`); // `picture.width` is as drawn
     picture.parentElement.href = picture.src;
   };
   const controls = element("div", { className: "play-controls" });

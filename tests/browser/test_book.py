@@ -684,6 +684,20 @@ def test_a_widget_plays_and_its_picture_is_the_notebooks(browser, home, played, 
     context.close()
 
 
+def test_on_a_phone_a_widgets_picture_keeps_its_size_when_a_control_is_moved(browser, home, played):
+    stem, _, values = played
+    context = browser.new_context(viewport=PHONE, has_touch=True)
+    with visiting(context.new_page(), home, stem) as visit:
+        image, frame = visit.page.locator(".play img"), visit.page.locator(".play .frame")
+        room = frame.evaluate("frame => frame.clientWidth")
+        for place in (0, 1, 2, 1, 0):
+            set_to(visit.page, 0, min(place, len(next(iter(values.values()))) - 1), "touch")
+            image.evaluate("image => image.decode()")
+            own = int(image.get_attribute("width"))
+            assert image.bounding_box()["width"] == pytest.approx(max(room, LEAST * own), abs=1)
+    context.close()
+
+
 def test_without_a_script_a_widgets_first_picture_stands_still(browser, home, played):
     stem, explorer, _ = played
     context = browser.new_context(viewport=PHONE, java_script_enabled=False)
