@@ -35,7 +35,7 @@ def demo(data: Data) -> Picture:
         learned.set(
             title=fitted(title if positions_save_most else "While training"),
             xlabel="training step",
-            ylabel=f"validation {BITS}\n{LOWER}",
+            ylabel=f"{BITS} of the validation text\n{LOWER}",
         )
         with_commas(learned.xaxis)
         said = _bits_and_cost(cost, data)
@@ -137,7 +137,7 @@ def _bits_and_cost(axes: Axes, data: Data) -> str:
     axes.set(
         title=fitted(_what_memory_saves(cheaper, no_fewer)),
         xlabel=f"microseconds to score a character, log scale\n{LOWER}",
-        ylabel=f"test {BITS}\n{LOWER}",
+        ylabel=f"{BITS} of the test text\n{LOWER}",
         xscale="log",
     )
     axes.margins(x=0.32, y=0.32)
