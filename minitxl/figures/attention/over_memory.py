@@ -157,7 +157,7 @@ def _changes(axes: Axes, data: Data) -> None:
         if newest
         else "What memory of some age is worth",
         xlabel="age of the states that are changed, characters back",
-        ylabel=f"{BITS} lost by the change\n(higher: the memory is worth more)",
+        ylabel=f"{BITS} added by the change\n(higher: the memory is worth more)",
     )
     axes.legend(title="These states of memory are", alignment="left")
 
