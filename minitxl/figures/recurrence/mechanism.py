@@ -179,9 +179,13 @@ def _mark_ahead(parent: Element, x: int, y: int, radius: int) -> None:
 
 
 def _letter(parent: Element, graph: Data, token: int, ink: str) -> None:
-    """Write the token's character, a blank such that it can be seen, into its state below the first layer."""
+    """Write the token's character, a blank such that it can be seen, into its state below the first layer.
+
+    The sign of a blank is wide and stands low: it is written higher, where a diamond is wide enough.
+    """
+    down = 2 if TEXT[token] == " " else 6
     look: dict[str, Any] = {"fill": ink, "size": 17, "weight": "bold", "anchor": "middle"}
-    _text(parent, _x(token), _y(graph, 0) + 6, printed(TEXT[token]), **look)
+    _text(parent, _x(token), _y(graph, 0) + down, printed(TEXT[token]), **look)
 
 
 def _x(time: int) -> int:
