@@ -58,7 +58,7 @@ def scaling(data: Data) -> Picture:
         axes.set_xticks(gpus, [str(number) for number in gpus])
         axes.set(
             title=fitted(f"{name}: the faster the link, the higher the efficiency"),
-            xlabel=f"GPUs of {rate:.0f} TFLOP/s (assumed)",
+            xlabel=f"GPUs of {rate:.0f} TFLOP/s (assumed), log scale",
             ylabel="efficiency, %",
             ylim=(0, 105),
         )

@@ -60,7 +60,7 @@ def later_positions(data: Data) -> Picture:
         read.set_xticks(range(len(rows)), [f"{row['mem_len']:,}" for row in rows])
         read.set(
             title=fitted(f"Four times the memory of training\nhurts {models[worst].positions} most"),
-            xlabel="memory at evaluation, characters\n"
+            xlabel="memory at evaluation, characters; 0, then log scale\n"
             f"(every model trained with {data['mem_len']};\nhollow: no memory)",
             ylabel=f"test {BITS}, mean of seeds\n{LOWER}",
             xlim=(-0.2, right + 1.75),
@@ -121,7 +121,8 @@ def position_repairs(data: Data) -> Picture:
             lengths = [row["mem_len"] for row in series[key] if row["mem_len"]]
             axes.set_xticks(range(len(lengths)), [f"{length:,}" for length in lengths])
             axes.set_xlabel(
-                f"memory at evaluation, characters; trained with {data['mem_len']}\n({LINE_AND_BAND})"
+                "memory at evaluation, characters, log scale;\n"
+                f"trained with {data['mem_len']} ({LINE_AND_BAND})"
             )
             axes.set_xlim(-0.2, len(lengths) - 1 + 0.85)
             labels.append((axes, ends))

@@ -79,7 +79,7 @@ def _by_clip(axes: Axes, rows: Sequence[Data]) -> None:
     best = min(rows, key=lambda row: row["trained"]["bits"]["mean"])["max_distance"]
     axes.set(
         title=f"With {length} keys, as trained, k = {best} is best",
-        xlabel=f"clip distance k, characters\n({DOTS_AND_BAR})",
+        xlabel=f"clip distance k, characters, log scale\n({DOTS_AND_BAR})",
         ylabel=f"test {BITS}\n{LOWER}",
     )
 

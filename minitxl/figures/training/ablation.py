@@ -111,7 +111,7 @@ def ablation_lengths(data: Data) -> Picture:
             _curve(axes, row)
         axes.set(
             title=_finding(rows),
-            xlabel="attention length at test, characters",
+            xlabel="attention length at test, characters, log scale",
             ylabel=f"test {BITS}\n{LOWER}",
         )
         axes.set_xscale("log", base=2)

@@ -162,7 +162,8 @@ def memory_and_positions(data: Data) -> Picture:
         both = _above(bits["absolute_memory"], bits["absolute"]) and _above(bits["xl"], bits["xl_memory"])
         memory.set(
             title="Memory hurts absolute positions,\nhelps Transformer-XL's" if both else "After training",
-            xlabel="memory at evaluation, characters\n(marks: as trained; lines: read otherwise)",
+            xlabel="memory at evaluation, characters; 0, then log scale\n"
+            "(marks: as trained; lines: read otherwise)",
             ylabel=f"test {BITS}\n{LOWER}",
         )
     numbers = ", ".join(

@@ -71,8 +71,8 @@ def _systems(axes: Axes, data: Data) -> None:
     axes.set_xlim(begin, end)
     write_ends(axes, placed, at=right + 0.42, least=0.04, fontsize=9)
     axes.set(
-        xlabel=f"memory at evaluation, words; hollow: no memory\n"
-        f"(names: as trained, with {data['mem_len']} or no memory;\n{LINE_AND_BAND})",
+        xlabel=f"memory at evaluation, words; 0, then log scale\n"
+        f"(hollow: no memory;\nnames: as trained, with {data['mem_len']} or no memory;\n{LINE_AND_BAND})",
         ylabel=f"test perplexity\n{LOWER}",
         title=fitted(_who_is_ahead(data["behind_xl"])),
     )
@@ -117,7 +117,7 @@ def _longer(axes: Axes, longer: Data, mem_len: int, cited: Data) -> None:
     words = "below the LSTM of 20M" if ahead else "below the LSTM of 4.6M"
     beaten = ahead or trained < cited["small_lstm"]["perplexity"]
     axes.set(
-        xlabel="memory at evaluation, words",
+        xlabel="memory at evaluation, words, not to scale",
         ylabel=f"test perplexity\n{LOWER}",
         title=f"{xl.name} of {longer['millions']:.1f}M,\nread as trained, is {words}"
         if beaten
