@@ -12,7 +12,7 @@ from support.markdown import blocks_of, commands_of, words_of
 from minitxl.__main__ import main
 from minitxl.course.marking.notebooks import Assignment, read
 from minitxl.course.marking.rules import Rules
-from minitxl.course.marking.suspicion import LONG, normal_form
+from minitxl.course.marking.suspicion import COMMON, FEW, LONG, normal_form
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "notebooks" / "assignments"
@@ -59,6 +59,11 @@ def test_the_guide_names_the_solved_functions_that_are_too_short_to_be_compared(
     names = [re.match(r"def (\w+)", source)[1] for source in short]
     (said,) = re.findall(r"Of the solved functions (.*?)\. ", GUIDE)
     assert re.findall(r"`(\w+)`", said) == names
+
+
+def test_the_guide_says_how_many_may_write_a_function_alike():
+    assert (FEW, COMMON) == (8, 0.1)
+    assert "Up to eight students, or a tenth of the class where that is more, are shown together" in GUIDE
 
 
 def test_an_assignment_needs_what_its_own_header_says():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from minitxl.course.marking.suspicion import of_another, reaching
+from minitxl.course.marking.suspicion import FEW, alike, of_another, reaching
 
 HONEST = {
     "an annotation": "out: torch.Tensor = torch.zeros(3)",
@@ -94,3 +94,36 @@ def test_code_that_is_merely_unusual_is_no_sign(name):
 def test_code_that_reaches_out_is_a_sign_with_its_cell(line):
     (sign,) = reaching({"shift": "x = 1\n" + line, "layer": "x = 1"})
     assert sign.startswith("shift: ")
+
+
+LONG = "def f(x):\n" + "".join(f"    x = x + {i} * x.sum()\n" for i in range(12)) + "    return x"
+
+
+def of_a_class(size, copies, source=LONG):
+    """Return the codes of a class in which the first so many have one function, each with another name."""
+    names = [f"s{i:03}" for i in range(size)]
+    own = [source.replace("x", f"x{i}") for i in range(copies)]
+    own += [source.replace("12 *", f"{i} *") + f" * {i}" for i in range(100, 100 + size - copies)]
+    return {name: {"f": code} for name, code in zip(names, own, strict=True)}
+
+
+@pytest.mark.parametrize(("size", "copies"), [(20, 2), (20, 3), (30, 4), (10, FEW), (200, 20)])
+def test_all_who_wrote_a_function_alike_are_named_together(size, copies):
+    ((students, functions),) = alike(of_a_class(size, copies), {})
+    assert students.replace(" and ", ", ").split(", ") == [f"s{i:03}" for i in range(copies)]
+    assert functions == "f"
+
+
+@pytest.mark.parametrize(("size", "copies"), [(10, 0), (10, 1), (20, FEW + 1), (200, 21)])
+def test_one_alone_and_more_than_eight_or_a_tenth_of_the_class_are_no_sign(size, copies):
+    assert alike(of_a_class(size, copies), {}) == []
+
+
+def test_a_function_that_is_the_references_own_is_no_sign():
+    assert alike(of_a_class(20, 3), {"f": LONG.replace("x", "value")}) == []
+
+
+def test_students_with_several_functions_alike_have_one_row_and_another_group_has_its_own():
+    codes = {name: {"f": LONG, "g": LONG} for name in ("ada", "bob")} | {"ivo": {"g": LONG}}
+    assert alike(codes, {}) == [("ada and bob", "f"), ("ada, bob and ivo", "g")]
+    assert alike({name: codes[name] for name in ("ada", "bob")}, {}) == [("ada and bob", "f, g")]

@@ -4,7 +4,6 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import combinations
 from typing import Any
 
 from minitxl.course.grading import NumbersTrial, is_name_of
@@ -36,8 +35,10 @@ CLOCKS = re.compile(
 """Reading a clock, which is a sign within a function alone: cells that measure are honest."""
 UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
 """Errors of reading code that is none."""
+FEW = 8
+"""Students who may write a function alike, in a class of any size, before that says nothing."""
 COMMON = 0.1
-"""Share of a class that may write a function alike before that says nothing."""
+"""Share of a class that may write a function alike before that says nothing, where it is more than FEW."""
 LONG = 1500
 """Length of a function's normal form below which many will write it alike by themselves."""
 
@@ -91,10 +92,11 @@ def of_another(
     return next((one for one in everyone if one != owner and dict(trial(one)[0]) == given), None)
 
 
-def alike(codes: Mapping[str, Mapping[str, str]], reference: Mapping[str, str]) -> list[tuple[str, str, str]]:
-    """Return pairs of students with functions that are the same but for names, comments and layout.
+def alike(codes: Mapping[str, Mapping[str, str]], reference: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return groups of students, and the functions that these wrote alike but for names, comments and layout.
 
-    A function that is short, or written so by the reference or by more than one in ten, says nothing.
+    A function that is short, or written so by the reference or by more students than may still have it from
+    one another (``FEW``, or ``COMMON`` of a larger class), says nothing.
     """
     writers: dict[tuple[str, str], list[str]] = defaultdict(list)
     for student, code in codes.items():
@@ -102,13 +104,15 @@ def alike(codes: Mapping[str, Mapping[str, str]], reference: Mapping[str, str]) 
             form = normal_form(source)
             if form and len(form) > LONG and form != normal_form(reference.get(name, "")):
                 writers[name, form].append(student)
-    most = max(2, round(COMMON * len(codes)))
-    pairs: dict[tuple[str, str], list[str]] = defaultdict(list)
+    most = max(FEW, round(COMMON * len(codes)))
+    groups: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for (name, _), students in writers.items():
-        if len(students) <= most:
-            for pair in combinations(sorted(students), 2):
-                pairs[pair].append(name)
-    return [(one, other, ", ".join(names)) for (one, other), names in sorted(pairs.items())]
+        if 2 <= len(students) <= most:
+            groups[tuple(sorted(students))].append(name)
+    return [
+        (f"{', '.join(students)} and {last}", ", ".join(names))
+        for (*students, last), names in sorted(groups.items())
+    ]
 
 
 def normal_form(source: str) -> str | None:
