@@ -169,6 +169,11 @@ WRONG = {
         "torch.cat([memory.detach(), x], dim=1)",
         "torch.cat([memory, x], dim=1).detach()",
     ),
+    "the values are right, and the gradient of x is not": (
+        "layer",
+        "    n_head, dim = u.shape\n",
+        "    context = context.detach()\n    n_head, dim = u.shape\n",
+    ),
     "no gradient reaches x": ("layer", "def xl_attention", "@torch.no_grad()\ndef xl_attention"),
     "there is a vector for each pair": (
         "layer",
