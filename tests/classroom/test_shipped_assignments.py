@@ -250,7 +250,9 @@ BY_NUMPY_OF = {"5_xl_attention": {"shift": BY_NUMPY}, "4_shaw": {"layer": LAYER_
 def test_what_is_computed_by_numpy_where_torch_is_asked_for_gets_no_points_and_is_told_so(name):
     (found,) = verdicts(name, BY_NUMPY_OF[name]).values()
     assert found["score"] == 0
-    assert "Some numbers here come from no operation of torch's" in found["message"]
+    assert found["message"].startswith("Some numbers here come from no operation of torch's")
+    assert "on other numbers. In the marking's own run: " in found["message"]
+    assert not re.search(r"\byou\b", found["message"]), "the student's own run gave other numbers"
 
 
 FROM_A_LIST = """

@@ -7,6 +7,7 @@ It holds the trials, the references and the numbers of the cases; the sandbox ho
 
 import ast
 import json
+import re
 import signal
 import sys
 from collections.abc import Callable
@@ -28,7 +29,7 @@ SECONDS = 10.0
 """Processor time of one function, for all its cases."""
 CONSTANT = (
     "Some numbers here come from no operation of torch's, but from numpy, tolist() or a list, say: compute "
-    "with torch's own operations on the tensors themselves, since the marking runs these again on others"
+    "with torch's own operations on the tensors themselves, since the marking runs these again on other numbers"
 )
 
 
@@ -78,10 +79,12 @@ def _part(job: dict[str, Any], test: dict[str, Any], seed: int, worker: Worker) 
                 drawn = trial(seed)
                 function.hidden = drawn.hidden
                 verdict, right = drawn.shares(function)
-                if verdict.case is not None:
-                    verdict = replace(verdict, message=f"{verdict.message}. {_drawn(verdict.case, seed)}")
+                message, case = verdict.message, verdict.case
                 if drawn.hidden and function.constants_made and not verdict.right:
-                    verdict = replace(verdict, message=f"{verdict.message}. {CONSTANT}")
+                    message = f"{message}. {CONSTANT}" if case is None else _of_other_numbers(message)
+                if case is not None:
+                    message = f"{message}. {_drawn(case, seed)}"
+                verdict = replace(verdict, message=message)
     except MarkAgainError as again:
         return {"function": name, "score": None, "again": str(again), "message": str(again), "groups": {}}
     return {
@@ -93,6 +96,12 @@ def _part(job: dict[str, Any], test: dict[str, Any], seed: int, worker: Worker) 
         "undefined": function.undefined,
         "numbers": _as_json(given) if isinstance(given, dict) else None,
     }
+
+
+def _of_other_numbers(message: str) -> str:
+    """Return what is wrong with a result of constants: the marking's numbers, which the student never got."""
+    words = re.sub(r"\byou( returned)?\b", r"it\1", message)
+    return f"{CONSTANT}. In the marking's own run: {words}"
 
 
 def _drawn(case: int, seed: int) -> str:
