@@ -29,7 +29,8 @@ SECONDS = 10.0
 """Processor time of one function, for all its cases."""
 CONSTANT = (
     "Some numbers here come from no operation of torch's, but from numpy, tolist() or a list, say: compute "
-    "with torch's own operations on the tensors themselves, since the marking runs these again on other numbers"
+    "with torch's own operations on the tensors themselves, since the marking runs these again on other "
+    "numbers"
 )
 
 

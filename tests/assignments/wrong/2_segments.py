@@ -121,6 +121,10 @@ WRONG = {
         "max(0, end - attention_len)",
     ),
     "a window reads only what it scores": ("windows", OLD, "first"),
+    "you returned the shape [1, 3], right is": (  # what "Check yourself" shows of a short text, for any text
+        "windows",
+        "def plan_windows(n_target, attention_len, stride):\n    return [(0, 0, 3)]",
+    ),
     "the window grows": ("windows", OLD, "0"),
     "the window ends after the text": ("windows", f"min(n_target, {WINDOW})", WINDOW),
     "the end is one too small": ("windows", "first, end))", "first, end - 1))"),
