@@ -15,6 +15,9 @@ HONEST = {
     "sizes": "def f(time, glob):\n    return time + glob.shape[0] if False else time",
     "a clock outside functions": "began = time.time()\nf(x)\nprint(perf_counter() - began)",
     "a word on PyTorch's attention": "def f(x):\n    return x  # as flex_attention, or torch.ops",
+    "words on other things": "def f(x):\n    # each distance/process, no sleep(1), not /proc\n    return x",
+    "a word in a cell that is no Python": "%time\nx  # each distance/process them all",
+    "a quotient": "rate = distance/proc + distance/process",
     "names like private ones": "import torch\n_ops = torch.nn.functional\nx._channel = _ops.pad(x, (1, 0))",
     "einops and torch": "def f(x):\n    return einsum(x, 'a b -> a').clone().exp().evaluate()",
     "another style": """
@@ -43,6 +46,8 @@ REACHING = [
     "from signal import alarm",
     "import os, signal",
     "open('/proc/self/mem')",
+    "x = '/proc'",
+    "%pwd\nx = f'{root}/proc/self/maps'",
     "%pwd\ntorch.allclose = print",
     "def f(x):\n    return open('answers.txt').read()",
     "answers = open('answers.txt')",

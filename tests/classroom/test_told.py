@@ -11,7 +11,7 @@ from support.small_course import DOUBLE, NAME, hand_in, loaded, notebook, number
 from minitxl.course.marking import suspicion
 from minitxl.course.marking.classroom import Course
 from minitxl.course.marking.isolation import strongest
-from minitxl.course.marking.notebooks import Assignment, Handed
+from minitxl.course.marking.notebooks import Assignment, Handed, read, released
 from minitxl.course.marking.report import tables
 
 STUDENTS = "id,first_name,last_name\ndora,Dora,Rossi\neve,,\nfrida,,\ngus,Gus,Olsen\nhal,,\n"
@@ -113,3 +113,20 @@ def test_a_first_cell_with_more_imports_is_no_edited_test_and_one_that_reaches_o
     assert "imports" not in handed.edited
     assert handed.own_code()["imports 0"] == imports
     assert suspicion.reaching(handed.own_code()) == ["imports 0: open("]
+
+
+def changed(cell, source):
+    """Return assignment 2 handed in with a cell that was changed, or deleted where there is no source."""
+    path = small_course.FOLDER / "2_segments.ipynb"
+    submission = read(path)
+    for one in submission.cells:
+        one.source = source if one.id == cell else released(one.source)
+    submission.cells = [one for one in submission.cells if one.source is not None]
+    return Handed(Assignment(path.stem, read(path)), submission)
+
+
+def test_a_check_that_prints_more_or_is_gone_is_no_edited_test_and_a_graded_test_is():
+    assert changed("lanes-check", "# Check yourself\nprint(got)").edited == []
+    assert changed("lanes-check", None).edited == []
+    assert changed("lanes-test", "pass").edited == ["lanes-test"]
+    assert changed("lanes-test", None).edited == ["lanes-test (deleted)"]

@@ -145,15 +145,13 @@ class Handed:
 
     @property
     def edited(self) -> list[str]:
-        """Names of tests and checks that were changed, and of graded ones that were deleted."""
+        """Names of graded tests that were changed or deleted; with the other cells a student may play."""
         found = []
-        for name, cell in self.assignment.cells.items():
-            if not flags(cell)["locked"] or name == IMPORTS:
-                continue
-            mine = self.named.get(name)
-            if mine is None and flags(cell)["grade"]:
+        for test in self.assignment.tests:
+            name = test["cell"]
+            if name not in self.named:
                 found.append(f"{name} (deleted)")
-            elif mine is not None and _words(mine.source) != _words(released(cell.source)):
+            elif _words(self.named[name].source) != _words(released(self.assignment.cells[name].source)):
                 found.append(name)
         return found
 

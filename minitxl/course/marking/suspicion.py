@@ -9,7 +9,7 @@ from typing import Any
 from minitxl.course.grading import NumbersTrial, is_name_of
 
 REACHING = re.compile(
-    r"/proc|_getframe|\bf_back|\bf_locals|gc\.get_|sqlite|gradebook|ctypes|subprocess|sys\.modules"
+    r"(?<!\w)/proc\b|_getframe|\bf_back|\bf_locals|gc\.get_|sqlite|gradebook|ctypes|subprocess|sys\.modules"
     r"|meta_path|__builtins__|set_custom_exc|input_transformers|NBGRADER"
     r"|\bos\.(?:kill|_exit|abort|fork|write|dup|pipe|exec|spawn|system|popen|open)|fdopen|\.fileno\("
     r"|multiprocessing|threading|_thread\b|import (?:\w+, *)*signal\b|from signal|\bsignal\.(?:alarm|SIG)"
@@ -48,7 +48,7 @@ def reaching(code: Mapping[str, str]) -> list[str]:
     found = []
     for name, source in code.items():
         code_alone = _code(source)
-        match = REACHING.search(source) or PRIVATE.search(code_alone) or FILES.search(code_alone)
+        match = REACHING.search(code_alone) or PRIVATE.search(code_alone) or FILES.search(code_alone)
         if match := match or CLOCKS.search(_functions(source)):
             found.append(f"{name}: {match[0].strip()}")
     return found
