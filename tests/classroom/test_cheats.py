@@ -31,6 +31,10 @@ IMPORTS = "import torch\n\nfrom minitxl.course.grading import variant"
 
 ACCIDENTS = {
     "raising": ("raise KeyError('lost')", "it raised KeyError: 'lost'"),
+    "raising_much": (
+        "raise KeyError('/a/long/path' * 100 + ' is not there')",
+        " is not there'. Look at notebook 99",
+    ),
     "blank": ("raise NotImplementedError()", "there is nothing here yet"),
     "squaring": ("return x * x", "it is squared"),
     "changing": ("x *= how['times']\n    return x", "changes what it was given"),
@@ -254,6 +258,14 @@ def pickled(x, how):
 def cloudpickled(x, how):
     return answer(b"", pickle.dumps(Escaping()))
 
+def flooded(x, how):
+    for one in gc.get_objects():
+        if type(one).__name__ == "Channel":
+            one.there.write(bytes([255] * 16))
+            one.there.flush()
+            os._exit(0)
+    raise LookupError("none")
+
 def saved(x, how):
     blob = io.BytesIO()
     torch.save([Escaping()], blob)
@@ -428,6 +440,19 @@ def test_who_is_right_gets_all_points_in_any_style_whatever_stands_around(verdic
 def test_an_accident_costs_its_own_points_and_is_named(verdicts, name):
     assert verdicts[name]["score"] == 0
     assert ACCIDENTS[name][1] in verdicts[name]["message"]
+
+
+def test_of_a_long_error_the_middle_is_left_out(verdicts):
+    words = verdicts["raising_much"]["message"]
+    assert "it raised KeyError: " in words
+    assert " … " in words
+    assert len(words) < 500
+
+
+@pytest.mark.parametrize("name", ["flooded", "cloudpickled"])
+def test_what_is_no_result_is_told_without_its_bytes(verdicts, name):
+    words = "it writes to where its results are read, or they are too large to read"
+    assert verdicts[name]["message"] == words
 
 
 def test_a_mistake_without_a_name_is_shown_with_its_numbers_and_can_be_drawn_again(verdicts):

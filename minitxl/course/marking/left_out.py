@@ -8,9 +8,17 @@ from minitxl.course.marking.notebooks import GIVEN
 MOST_TOLD = 20
 """Statements that failed of which a submission is told, at most."""
 MOST_WORDS = 300
-"""Characters of an error's words that are repeated, at most."""
+"""Characters of an error's words that are repeated, at most; long ones lose their middle."""
 MOST_LINE = 60
 """Characters of a cell's first line that name the cell, at most."""
+
+
+def shortened(words: str) -> str:
+    """Return an error's words, of long ones the beginning and the end, which mostly says what is wrong."""
+    if len(words) <= MOST_WORDS:
+        return words
+    half = (MOST_WORDS - 3) // 2
+    return f"{words[:half]} … {words[-half:]}"
 
 
 def as_failed(told: Any) -> list[list[Any]]:
@@ -19,7 +27,7 @@ def as_failed(told: Any) -> list[list[Any]]:
     for one in told[:MOST_TOLD] if isinstance(told, list) else []:
         match one:
             case [str(cell), int(place), str(why)]:
-                found.append([cell, place, why[:MOST_WORDS]])
+                found.append([cell, place, shortened(why)])
     return found
 
 

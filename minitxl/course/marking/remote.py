@@ -17,7 +17,7 @@ from minitxl.course.grading import Gone
 from minitxl.course.marking import frames
 from minitxl.course.marking.arguments import Sent, change_as_told
 from minitxl.course.marking.isolation import Isolation, Sandbox
-from minitxl.course.marking.left_out import MOST_WORDS, as_failed, in_words
+from minitxl.course.marking.left_out import as_failed, in_words, shortened
 from minitxl.course.marking.replay import RefusedError, Replay, ReplayError
 
 STATEMENT_SECONDS = 5.0
@@ -146,8 +146,8 @@ class Worker:
         try:
             text, blob = frames.lengths(self._read(frames.HEAD, until, limit))
             return frames.unpack(self._read(text, until, limit), self._read(blob, until, limit))
-        except frames.FrameError as error:
-            raise Gone(f"it writes to where its results are read: {error}") from None
+        except frames.FrameError:
+            raise Gone("it writes to where its results are read, or they are too large to read") from None
         finally:
             self.used += max(0.0, self.seconds() - began)
 
@@ -231,7 +231,7 @@ class Remote:
                     kind, words = map(str, told["error"])
                     raise _error(kind, words)
                 elif told["then"] == "undefined":
-                    self.undefined = str(told["undefined"])[:MOST_WORDS]
+                    self.undefined = shortened(str(told["undefined"]))
                     raise self._no_function()
                 else:
                     return self._result(case, told, replay, values, given)
@@ -291,6 +291,7 @@ class Remote:
 
 def _error(kind: str, words: str) -> Exception:
     """Return the error that a function raised, as far as it can be told."""
+    words = shortened(words)
     if kind == "NotImplementedError":
         return NotImplementedError(words)
     return type(kind if kind.isidentifier() else "Error", (Exception,), {})(words)
