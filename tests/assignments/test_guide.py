@@ -7,9 +7,11 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from sheet import ALL
 from support.markdown import blocks_of, commands_of, words_of
 
 from minitxl.__main__ import main
+from minitxl.course.grading import points
 from minitxl.course.marking.notebooks import Assignment, read
 from minitxl.course.marking.rules import Rules
 from minitxl.course.marking.suspicion import COMMON, FEW, LONG, normal_form
@@ -64,6 +66,24 @@ def test_the_guide_names_the_solved_functions_that_are_too_short_to_be_compared(
 def test_the_guide_says_how_many_may_write_a_function_alike():
     assert (FEW, COMMON) == (8, 0.1)
     assert "Up to eight students, or a tenth of the class where that is more, are shown together" in GUIDE
+
+
+HARSH = {
+    "xl_attention": ("5_xl_attention", "layer", "memory.detach()", "memory"),
+    "window_losses": ("2_segments", "score", "model.train(mode)", "model.train()"),
+}
+"""Mistakes whose price the guide names, by function."""
+
+
+@pytest.mark.parametrize("function", HARSH)
+def test_the_guide_says_what_a_mistake_in_most_groups_costs(function):
+    name, cell, *change = HARSH[function]
+    (sheet,) = (one for one in ALL if one.stem == name)
+    attempt, trial = sheet.trial(f"{cell}-test")
+    _, right = trial(0).shares(sheet.handed_in(cell, *change)[attempt])
+    most = sheet.points[f"{cell}-test"]
+    said = re.search(rf"costs ([\d.]+) of the (\d+) points of `{function}`", GUIDE)
+    assert [float(number) for number in said.groups()] == [most - points(most, right), most]
 
 
 def test_an_assignment_needs_what_its_own_header_says():
