@@ -56,6 +56,7 @@ WRONG = {
         "padded(torch.ones_like(stream[1:])).bool()",
         "padded(stream[:-1]) != 0",
     ),
+    "a token can be 0": ("lanes", "padded(torch.ones_like(stream[1:])).bool()", "padded(stream[1:]) != 0"),
     "real is the wrong way round": (
         "lanes",
         "padded(torch.ones_like(stream[1:])).bool()",
@@ -119,6 +120,11 @@ WRONG = {
         "windows",
         OLD,
         "max(0, end - attention_len)",
+    ),
+    "first is still the end of the window before": (
+        "windows",
+        "plan.append((begin, first, end))",
+        "plan.append((begin, end - stride if first else 0, end))",
     ),
     "a window reads only what it scores": ("windows", OLD, "first"),
     "you returned the shape [1, 3], right is": (  # what "Check yourself" shows of a short text, for any text
@@ -191,7 +197,39 @@ WRONG = {
         "            logits = model",
         "            for _ in range(end - first):\n                logits = model",
     ),
+    "a later window writes over losses of the one before": (
+        "score",
+        (
+            "mode, losses, end = model.training, [], 0",
+            "mode, losses, end = model.training, torch.zeros(len(targets)), 0",
+        ),
+        ("[0, first - begin :]", "[0]"),
+        (
+            "losses.append(-log_probs[torch.arange(end - first), targets[first:end]])",
+            "losses[begin:end] = -log_probs[torch.arange(end - begin), targets[begin:end]]",
+        ),
+        ("torch.cat(losses)", "losses"),
+    ),
+    "it scores these alone": (
+        "score",
+        "            logits =",
+        "            first = end - stride if first else 0\n            logits =",
+    ),
     # compare
+    "it says that nothing stands there": (
+        "compare",
+        "def compare(one, at_one, other, at_other, characters):\n"
+        "    both = torch.tensor(sorted({*at_one.flatten().tolist()} & {*at_other.flatten().tolist()}))\n"
+        "    width = characters[both].sum() * log(2)\n"
+        "    two = (one, at_one), (other, at_other)\n"
+        "    bits = [ls[torch.isin(at, both)].sum() / width for ls, at in two]\n"
+        "    return {'targets': len(both), 'one': bits[0], 'other': bits[1]}",
+    ),
+    "-1 counts as a target that both score": (
+        "compare",
+        '"targets": int(both.sum())',
+        '"targets": len({*at_one.flatten().tolist()} & {*at_other.flatten().tolist()})',
+    ),
     "each is taken over its own targets": (
         "compare",
         (

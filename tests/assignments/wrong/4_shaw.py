@@ -218,6 +218,7 @@ WRONG = {
         '(back < (window or key)) & (back < len(tables["k"]))',
     ),
     "the future is seen": ("layer", "(back >= 0) & ", ""),
+    "hides each query's own key": ("layer", "back >= 0", "back > 0"),
     "one key too wide": ("layer", "back < (window", "back <= (window"),
     "the window hides nothing": ("layer", " & (back < (window or key))", ""),
     "the memory is not read": ("layer", "x if memory is None else torch.cat([memory, x], dim=1)", "x"),
