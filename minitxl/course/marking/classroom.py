@@ -132,7 +132,7 @@ class Course:
             penalty = self.rules.penalty(result.assignment.name, student, one.when, result.assignment.most)
             record = {"student": student, "digest": digest, "time": one.when.timestamp(), "penalty": penalty}
             due = self.rules.due_of(result.assignment.name, student)
-            record["due"] = None if due is None else due.timestamp()
+            record["due"] = None if due is None else due.isoformat()
             person = self.roster.people.get(student, {})
             record["person"] = {k: v for k, v in person.items() if k in ("first_name", "last_name", "email")}
             moodle = moodle_name(one.path, self.folder, result.assignment.name)

@@ -3,7 +3,7 @@
 import secrets
 import zipfile
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -22,9 +22,9 @@ pre{white-space:pre-wrap;background:#f6f6f6;padding:.6rem}"""
 def page(assignment: Assignment, record: dict[str, Any], mark: dict[str, Any]) -> str:
     """Return the page of one submission; ``mark`` is what the gradebook says of it."""
     title = escape(f"{assignment.name}: {record['student']}")
-    late = ""
+    late, due = "", _due(record)
     if mark["penalty"]:
-        times = f"on {clock(record['time'])}" + (f", due {clock(record['due'])}" if record.get("due") else "")
+        times = f"on {_came(record)}" + (f", due {clock(due.timestamp(), due.tzinfo)}" if due else "")
         late = f"<p>Handed in late, {times}: {mark['penalty']:g} points less.</p>"
     return f"""<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>{STYLE}</style></head><body>
@@ -49,12 +49,23 @@ def _handed_in(record: dict[str, Any]) -> str:
     file = Path(record["file"]).name.encode("utf-8", "replace").decode()
     newest = f", the newest of {record['files']} files" if record["files"] > 1 else ""
     who = name_of(record["person"]) or record["student"]
-    return escape(f"{who}: {file}{newest}, handed in on {clock(record['time'])}")
+    return escape(f"{who}: {file}{newest}, handed in on {_came(record)}")
 
 
-def clock(seconds: float) -> str:
-    """Return a time on this machine's clock."""
-    return f"{datetime.fromtimestamp(seconds):%Y-%m-%d %H:%M}"
+def clock(seconds: float, zone: tzinfo | None = None) -> str:
+    """Return a time on the clock of a zone, which is named, or else on this machine's."""
+    return f"{datetime.fromtimestamp(seconds, zone):%Y-%m-%d %H:%M %Z}".rstrip()
+
+
+def _due(record: dict[str, Any]) -> datetime | None:
+    """Return until when a submission could come, with the offset that the course gave; None for ever."""
+    return datetime.fromisoformat(record["due"]) if record.get("due") else None
+
+
+def _came(record: dict[str, Any]) -> str:
+    """Return when a submission came, on the clock of its due date."""
+    due = _due(record)
+    return clock(record["time"], due.tzinfo if due else None)
 
 
 def _total(record: dict[str, Any], mark: dict[str, Any]) -> str:
