@@ -37,6 +37,13 @@ def released(sheet):
     return notebook
 
 
+@every_sheet
+def test_the_rules_say_where_a_helper_must_not_stand(sheet):
+    """In a check or a test cell it works for the student, and is not there when the notebook is marked."""
+    words = " ".join(prose(sheet).split())
+    assert "What you define or import in one of them, or in a test cell, is not there in the marking" in words
+
+
 def test_there_are_six():
     assert [sheet.stem[0] for sheet in ALL] == list("123456")
 
