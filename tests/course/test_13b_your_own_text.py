@@ -8,7 +8,7 @@ import torch
 from page import Page
 
 from minitxl.__main__ import main
-from minitxl.course.checks import copies, lanes
+from minitxl.course.checks import copies, lanes, recital
 from minitxl.course.checks import units as checks
 from minitxl.experiments import samples
 from minitxl.figures.training.units import bits_of_bytes, perplexity_units
@@ -16,7 +16,8 @@ from minitxl.figures.training.units import bits_of_bytes, perplexity_units
 PAGE = Page("13b_your_own_text")
 BLANKS = {
     "word-perplexity": ("word-text", checks.check_per_word),
-    "longest-copy": ("copy-text", copies.check_longest_copy),
+    "recited": ("copy-text", recital.check_recited),
+    "longest-copy": ("copy-find-text", copies.check_longest_copy),
     "shares": ("gpus-text", lanes.check_shares),
     "bits-per-byte": ("exercise-bits", checks.check_bits_per_byte),
 }
@@ -39,6 +40,7 @@ def test_the_folded_solution_is_right_and_the_stub_is_blank(blank):
 def test_the_cells_below_the_blanks_run_on_the_readers_functions_if_they_are_right():
     given = {
         "word-perplexity": ("word_perplexity", checks.solution_per_word),
+        "recited": ("recited", recital.solution_recited),
         "longest-copy": ("longest_copy", samples.longest_copy),
         "shares": ("shares_of", lanes.solution_shares),
     }
@@ -59,12 +61,12 @@ def test_the_exercise_s_two_models_are_compared_as_the_solution_says():
     assert (round(found, 2), round(1.1 - found, 2), round(2**1.1, 1)) == (1.03, 0.07, 2.1)
 
 
-def test_a_text_that_is_shuffled_shares_less_with_its_source_than_the_text_does():
-    text = "the cat sat on the mat and the dog sat on the log " * 3
-    found = PAGE.run(solution("exercise-shuffled"), people=[text])["mixed"]
-    assert sorted(found[0]) == sorted(text)
-    assert sorted(found[1].split()) == sorted(text.split())
-    for mixed in found:
+def test_texts_whose_words_are_mixed_share_less_with_their_source_than_the_texts_do():
+    texts = ["the cat sat on the mat and the dog sat on the log " * 3, "one two three four five six seven"]
+    found = PAGE.run(solution("exercise-shuffled"), people=texts)["mixed"]
+    assert len(found) == len(texts)
+    for mixed, text in zip(found, texts, strict=True):
+        assert sorted(mixed.split()) == sorted(text.split())
         assert len(samples.longest_copy(mixed, text)) < len(text)
     assert PAGE.run("mixed")["mixed"] is None
 

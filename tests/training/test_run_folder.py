@@ -38,7 +38,7 @@ def run(tmp_path):
 def test_ctrl_c_at_the_command_line_saves_and_the_same_command_goes_on(tmp_path):
     text = tmp_path / "text"
     text.write_bytes(bytes(range(256)) * 40)
-    sizes = "--n-layer 1 --d-model 16 --batch 4 --seg-len 16 --mem-len 16 --steps 500 --validate-every 500"
+    sizes = "--n-layer 1 --d-model 16 --batch 4 --seg-len 16 --mem-len 16 --steps 200 --validate-every 200"
     arguments = f"train {{}} --text {text} {sizes}".split()
 
     def command(folder):

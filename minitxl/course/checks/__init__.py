@@ -11,7 +11,7 @@
 06b  context_length,                     cached_layers, cached_loop,
      context_mistakes,                   drawing, prompts,
      reading_contexts,                   batched_query, loop_probes
-     tossing, many_draws,           13b  units, copies, lanes
+     tossing, many_draws,           13b  units, recital, copies, lanes
      used_context, rivals,          14   later, rotary, rolling
      own_context, context_cases
 """

@@ -47,9 +47,7 @@ def _lines(text: str) -> list[str]:
 
 def _in_words(data: Data) -> str:
     alt = "; ".join(
-        f"sample {number}: {_share(row['sample'])} (the text itself {_share(row['original'])}), "
-        f"longest piece that stands in the training text, with its blanks, {row['sample']['longest_copy']} "
-        "characters"
+        f"sample {number}: {_share(row['sample'])} (the text itself {_share(row['original'])})"
         for number, row in enumerate(data["samples"], start=1)
     )
     return (
