@@ -2,7 +2,13 @@ import pytest
 import torch
 
 from minitxl.fast import dropout as room
-from minitxl.fast.dropout import FastDropout, FastVariationalDropout, dropout_, dropout_mask
+from minitxl.fast.dropout import (
+    FastDropout,
+    FastVariationalDropout,
+    dropout_,
+    dropout_mask,
+    inverse_keep_rate,
+)
 
 
 @pytest.mark.parametrize("rate", [0.001, 0.1, 0.5, 0.95])
@@ -60,3 +66,13 @@ def test_variational_dropout_draws_one_mask_for_a_segment():
     assert (dropped == dropped[:, :1]).all()
     assert not torch.equal(dropped[0], dropped[1])
     assert set(dropped.flatten().tolist()) == {0.0, 2.0}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("rate", [1 / 2**16, 0.1, 0.5, 0.9])
+def test_of_all_values_of_16_bits_the_rates_share_is_dropped(rate, dtype, monkeypatch):
+    every = torch.arange(-(2**15), 2**15, dtype=torch.int16).view(torch.int64)
+    monkeypatch.setattr(torch.Tensor, "random_", lambda drawn, *bounds: drawn.copy_(every))
+    kept = dropout_(torch.ones(2**16, dtype=dtype), rate)
+    assert int((kept == 0).sum()) == round(rate * 2**16)
+    assert set(kept.unique().tolist()) == {0.0, torch.tensor(inverse_keep_rate(rate), dtype=dtype).item()}
