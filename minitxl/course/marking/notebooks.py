@@ -192,8 +192,9 @@ class Handed:
 
     def own_code(self) -> dict[str, str]:
         """Return all code that a worker runs and the student may have written, by cell."""
-        found = {name: source for name, source in self.to_run() if not name.startswith(GIVEN)}
-        return {name: source for name, source in found.items() if name != IMPORTS}
+        cells = dict(self.to_run())
+        cells.pop(IMPORTS)
+        return {name: source for name, source in cells.items() if not name.startswith(GIVEN)}
 
     def answer(self) -> str:
         """Return what a person marks: the written answer, or all that stands in a project."""

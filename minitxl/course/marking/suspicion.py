@@ -45,13 +45,14 @@ LONG = 1500
 
 def reaching(code: Mapping[str, str]) -> list[str]:
     """Return the places in a submission's code that reach for what is not its own."""
-    found = []
+    signs = []
     for name, source in code.items():
-        code_alone = _code(source)
-        match = REACHING.search(code_alone) or PRIVATE.search(code_alone) or FILES.search(code_alone)
-        if match := match or CLOCKS.search(_functions(source)):
-            found.append(f"{name}: {match[0].strip()}")
-    return found
+        words = _code(source)
+        sign = REACHING.search(words) or PRIVATE.search(words) or FILES.search(words)
+        sign = sign or CLOCKS.search(_functions(source))
+        if sign:
+            signs.append(f"{name}: {sign[0].strip()}")
+    return signs
 
 
 def _code(source: str) -> str:

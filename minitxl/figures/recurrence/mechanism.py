@@ -35,7 +35,7 @@ KINDS = {
 AHEAD = ("#F4F4F4", "#D0D0D0", "#777777")
 """Fill and edge of a state of the segments that follow, and the colour of its letter."""
 LEGEND = [(24, 62), (24, 38), (250, 62), (250, 38), (24, 14), (400, 14)]
-"""Where each of the kinds, the prediction and the segments ahead stand, from the left and from below."""
+"""Places of the kinds, of the prediction and of the segments ahead in the legend, from the left and below."""
 
 
 @dataclass(frozen=True)
