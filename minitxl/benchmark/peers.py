@@ -339,6 +339,7 @@ def serve(questions: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
             needed = 1 if job.work == "generation" else ceil(job.size.mem_len / job.size.seg_len)
             yield {"filled": len(list(islice(iterations, needed)))}
             if job.device == "cuda":  # what was held to choose a kernel is not held by a step
+                torch.cuda.empty_cache()
                 torch.cuda.reset_peak_memory_stats()
         elif question["do"] == "step":
             yield timed(iterations, job.device)

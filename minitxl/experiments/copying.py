@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.nn.utils import clip_grad_norm_
 
 from minitxl.analysis.dependency_reach import extend_with_gradient
 from minitxl.config import ModelConfig
@@ -113,7 +114,7 @@ def train(
         loss = -right.mean()
         run.optimizer.zero_grad()
         loss.backward()
-        norm = optimizer_step(run.model, run.optimizer, rate=rate, clip=1.0)
+        norm = optimizer_step(run.optimizer, clip_grad_norm_(run.model.parameters(), 1.0), rate=rate)
         report(Record(step, loss.item(), rate, norm, stream.numel(), 0.0))
 
 

@@ -16,6 +16,7 @@ from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils import clip_grad_norm_
 from torch.optim import AdamW
 from torch.optim.swa_utils import AveragedModel
 
@@ -192,39 +193,47 @@ def train_step(run: Run, segments: ContiguousBatches) -> Record:
     memory = run.memory if index and run.memory is not None else run.model.empty_memory(len(segments.lanes))
     run.optimizer.zero_grad()
     with _own_randomness(run):
-        bits, states = _backward(run, segments[index], memory)
+        losses, states = _backward(run, segments[index], memory)
+    norm = clip_grad_norm_(run.model.parameters(), settings.clip)
+    bits = _mean_bits(losses)  # the first wait for a GPU, which by now has all of this step's work but Adam's
     if not isfinite(bits):
         raise ValueError(
             f"the loss must be finite, got {bits} at step {run.step + 1}: "
             f"a lower learning_rate than {settings.learning_rate} may help"
         )
     rate = learning_rate(run.step + 1, settings)
-    norm = optimizer_step(run.model, run.optimizer, rate=rate, clip=settings.clip)
+    number = optimizer_step(run.optimizer, norm, rate=rate)
     run.memory = extend(memory, states, mem_len=settings.mem_len)
     run.step += 1
     run.tokens_read += step_tokens
     if run.average is not None and run.step > (settings.average_from or 0):
         run.average.update_parameters(run.model)
-    return Record(run.step, bits, rate, norm, step_tokens, time.perf_counter() - began)
+    return Record(run.step, bits, rate, number, step_tokens, time.perf_counter() - began)
 
 
-def _backward(run: Run, segment: Segment, memory: Tensor) -> tuple[float, Tensor]:
-    """Run forward and backward; return the mean loss in bits, and the detached states.
+def _backward(run: Run, segment: Segment, memory: Tensor) -> tuple[list[Tensor], Tensor]:
+    """Run forward and backward; return the mean loss of each part in nats, and the detached states.
 
     The gradient of the mean loss is left on the parameters.
     """
     settings, parts = run.settings, run.accumulate
     tokens, targets = (ids.to(run.device).chunk(parts) for ids in segment)
-    nats, detached = 0.0, []
+    losses, detached = [], []
     for part, part_memory in enumerate(memory.chunk(parts, dim=1)):
         inputs = tokens[part], targets[part], *of_constant_length(part_memory, settings)
         with distributed.without_sync(run.segment_loss, when=part < parts - 1):
             loss, states = run.segment_loss(*inputs)
             (loss / parts).backward()
-        nats += loss.item() / parts
+        losses.append(loss.detach())
         detached.append(states)
+    return losses, torch.cat(detached, dim=1)
+
+
+def _mean_bits(losses: list[Tensor]) -> float:
+    """Return the mean in bits of the losses of all parts and processes."""
+    nats = sum(loss.item() / len(losses) for loss in losses)
     (nats,) = distributed.summed([nats / distributed.size()])
-    return nats / log(2), torch.cat(detached, dim=1)
+    return nats / log(2)
 
 
 def validate(run: Run, stream: Tensor, attention_len: int | None = None) -> float:

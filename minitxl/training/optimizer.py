@@ -1,10 +1,9 @@
-"""AdamW, with weight decay on matrices alone, and a step with the gradient clipped."""
+"""AdamW, with weight decay on matrices alone, and its step."""
 
 from math import isfinite
 from typing import Any
 
-from torch import nn
-from torch.nn.utils import clip_grad_norm_
+from torch import Tensor, nn
 from torch.optim import AdamW, Optimizer
 
 from minitxl.training.config import TrainConfig
@@ -30,12 +29,14 @@ def decays(name: str, parameter: nn.Parameter) -> bool:
     return parameter.ndim > 1 and name.rpartition(".")[2] not in BIASES
 
 
-def optimizer_step(model: nn.Module, optimizer: Optimizer, *, rate: float, clip: float) -> float:
-    """Clip the gradients and step at this learning rate; return the gradients' norm before clipping."""
-    norm = clip_grad_norm_(model.parameters(), clip).item()
-    if not isfinite(norm):
-        raise ValueError(f"the gradient must be finite, got norm {norm} at learning rate {rate:.3g}")
+def optimizer_step(optimizer: Optimizer, norm: Tensor, *, rate: float) -> float:
+    """Step at this learning rate, and return the gradients' norm as a number.
+
+    ``norm`` comes from ``clip_grad_norm_``. Raises a ValueError, and changes nothing, if it is not finite.
+    """
+    if not isfinite(number := norm.item()):
+        raise ValueError(f"the gradient must be finite, got norm {number} at learning rate {rate:.3g}")
     for group in optimizer.param_groups:
         group["lr"] = rate
     optimizer.step()
-    return norm
+    return number

@@ -6,7 +6,8 @@
 
 A piece is a command in a process of its own. Its output is NAME.log; pieces.json has the machine and, of
 each piece, its command, its exit code and its seconds. A piece that failed, or took too long, is run again
-by the next call; the others need not be.
+by the next call; the others need not be. bench_gpu.json has the items of the benchmark that are done, as one
+result.
 """
 
 import argparse
@@ -98,11 +99,34 @@ def main(words: list[str] | None = None) -> int:
         machine = results.provenance(flags.device, seconds=seconds)
         with atomic_write(path) as temporary:
             temporary.write_text(json.dumps({"machine": machine, "pieces": done}, indent=1), "utf-8")
+    joined_items(flags.folder)
     failed = [name for name in done if not _succeeded(done, name)]
     print(
         f"{flags.folder}: " + (f"not done: {', '.join(failed)}" if failed else "all pieces so far are done")
     )
     return int(bool(failed))
+
+
+def joined_items(folder: Path) -> None:
+    """Write the items of the benchmark that have a result, in the order of ``ITEMS``, as one result."""
+    parts = [folder / item / "bench.json" for item in ITEMS]
+    measured = [results.read(part) for part in parts if part.exists()]
+    if not measured:
+        return
+    last, data = measured[-1], {"reference": measured[-1].data["reference"]}
+    items = {name: size for part in measured for name, size in part.settings["items"].items()}
+    data["items"] = [row for part in measured for row in part.data["items"]]
+    data["versions"] = {name: told for part in measured for name, told in part.data["versions"].items()}
+    seconds = round(sum(part.provenance["seconds"] for part in measured), 1)
+    joined = results.Result(
+        name="bench_gpu",
+        settings={**last.settings, "items": items},
+        seeds=last.seeds,
+        fingerprint=None,
+        data=data,
+        provenance={**last.provenance, "seconds": seconds, "systems": data["versions"]},
+    )
+    results.write(joined, folder)
 
 
 def _succeeded(done: Mapping[str, Any], name: str) -> bool:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from gpu import bench_item, steps
-from gpu.__main__ import ITEMS, LONGEST, main, pieces, run
+from gpu.__main__ import ITEMS, LONGEST, joined_items, main, pieces, run
 
 from minitxl.benchmark import bench
 from minitxl.experiments.shared import results
@@ -32,10 +32,19 @@ def test_each_way_to_train_is_timed(tmp_path):
         assert told["bits"] == pytest.approx(found["tiny"]["plain"]["bits"], rel=1e-6)
 
 
-def test_an_item_is_a_result_in_a_folder_of_its_own(ours_alone, tmp_path):
+def test_an_item_is_a_result_in_a_folder_of_its_own_and_all_are_joined_to_one(ours_alone, tmp_path):
     bench_item.main(["memory-large", *TINY, str(tmp_path)])
-    (row,) = results.read(tmp_path / "memory-large" / "bench.json").data["items"]
-    assert (row["work"], row["size"]) == ("peak memory", "large")
+    bench_item.main(["memory-M", *TINY, str(tmp_path)])
+    parts = [results.read(tmp_path / name / "bench.json") for name in ("memory-M", "memory-large")]
+    joined_items(tmp_path)
+    joined = results.read(tmp_path / "bench_gpu.json")
+    assert joined.data["items"] == [part.data["items"][0] for part in parts]
+    assert [(row["work"], row["size"]) for row in joined.data["items"]] == [
+        ("peak memory", "M"),
+        ("peak memory", "large"),
+    ]
+    assert list(joined.settings["items"]) == ["memory-M", "memory-large"]
+    assert joined.provenance["seconds"] == pytest.approx(sum(part.provenance["seconds"] for part in parts))
 
 
 def test_every_piece_is_a_command_that_ends_in_time(tmp_path):

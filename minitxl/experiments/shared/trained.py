@@ -17,6 +17,7 @@ from time import perf_counter
 from typing import Any, Literal
 
 import torch
+from torch.nn.utils import clip_grad_norm_
 from torch.optim import AdamW
 
 from minitxl.config import ModelConfig
@@ -197,6 +198,6 @@ def lstm_steps(lstm: LSTMLM, segments: ContiguousBatches, settings: TrainConfig)
         optimizer.zero_grad()
         loss.backward()
         rate = learning_rate(step, settings)
-        norm = optimizer_step(lstm, optimizer, rate=rate, clip=settings.clip)
+        norm = optimizer_step(optimizer, clip_grad_norm_(lstm.parameters(), settings.clip), rate=rate)
         seconds = perf_counter() - began
         yield Record(step, loss.item() / log(2), rate, norm, tokens.numel(), seconds)
