@@ -1,6 +1,7 @@
 """Differences between what a learner's function returned and what is right, in words with numbers."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from itertools import takewhile
 from typing import Any
 
@@ -10,6 +11,8 @@ from torch import Tensor, nn
 
 SHORT = 12
 """Numbers of a tensor that are written out; a larger tensor is described by its shape."""
+MOST_DIGITS = 20
+"""Digits of a whole number that are written out; of a longer one the first six, and how many there are."""
 TOLERANCE = {"rtol": 1e-4, "atol": 1e-5}
 PRECISE = {"rtol": 1e-8, "atol": 1e-9}
 """Tolerance for float64, which float32 does not keep: it has seven digits."""
@@ -118,7 +121,9 @@ def as_tensor(value: Any) -> Tensor | None:
     if isinstance(value, np.ndarray | np.generic):
         return torch.from_numpy(np.array(value)) if value.dtype.kind in "biuf" else None
     if isinstance(value, bool | int | float):
-        return torch.tensor(value, dtype=torch.float64)
+        with suppress(OverflowError):  # of a whole number that is too large for a float
+            return torch.tensor(value, dtype=torch.float64)
+        return None
     if not is_list(value) or not value:
         return None
     inside = list[Tensor]()
@@ -172,4 +177,7 @@ def _number(value: Any) -> str:
         return "[" + ", ".join(map(_number, value)) + "]"
     if isinstance(value, float):
         return str(int(value)) if value.is_integer() and abs(value) < 1e9 else f"{value:.4g}"
+    if isinstance(value, int) and abs(value) >= 10**MOST_DIGITS:
+        digits = str(value)
+        return f"{digits[:6]}… ({len(digits.lstrip('-'))} digits)"
     return repr(value)

@@ -599,7 +599,7 @@ def test_feedback_has_a_page_a_student_with_functions_reasons_and_parts_of_point
     assert "a later key &lt;b&gt;is seen&lt;/b&gt;: look at notebook 04" in page
     assert "✓ right: with a memory" in page
     assert "✗ not yet: three beginnings" in page
-    assert "The cost of a step is missing &amp; needed." in page
+    assert "<p><b>Comment:</b> The cost of a step is missing &amp; needed.</p>" in page
     times = "on 2026-10-13 01:00 UTC+02:00, due 2026-10-13 00:00 UTC+02:00"
     assert f"Handed in late, {times}: 3 points less." in page
     assert "for which arguments\n(any of the sizes that are named above" in page
@@ -729,6 +729,7 @@ def test_a_correction_by_hand_takes_the_place_of_what_was_found_before(course, v
         gradebook.db.commit()
     page = feedback.page(verdicts.assignment, record, in_gradebook(course)["ada"])
     assert "5 of 5 (corrected by hand)</td><td>a person looked at it and gave these points" in page
+    assert "<p><b>Comment:</b> As right as ours.</p>" in page
     assert "there is a loop" not in page
     assert "not yet: " not in page
 

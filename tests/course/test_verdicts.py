@@ -104,6 +104,13 @@ def test_whole_numbers_and_shapes_of_one_number_are_compared_by_value():
     assert judge(lambda n: 7, **same).message == "called with n = 3, you returned 7, right is 6"
 
 
+def test_a_whole_number_too_large_for_a_float_is_compared_and_shortened():
+    same = {"reference": lambda n: 10**400, "cases": [(3,)], "mistakes": {}}
+    assert judge(lambda n: 10**400, **same).right
+    message = judge(lambda n: -(10**30), **same).message
+    assert message == "called with n = 3, you returned -10000… (31 digits), right is 100000… (401 digits)"
+
+
 def test_a_mask_of_numbers_is_not_yet_a_mask():
     masks = {"reference": lambda x: x > 1, "cases": NUMBERS, "mistakes": {}}
     assert judge(lambda x: x > 1, **masks).right

@@ -118,7 +118,7 @@ def _by_hand(name: str, mark: dict[str, Any]) -> tuple[str, str]:
 
 def _written(assignment: Assignment, record: dict[str, Any], mark: dict[str, Any]) -> str:
     given, comment = _by_hand(assignment.by_hand[0], mark)
-    said = f"<p>{comment}</p>" if comment else ""
+    said = f"<p><b>Comment:</b> {comment}</p>" if comment else ""
     return f"""<h2>The written question: {given}</h2>
 <pre>{escape(record["answer"])}</pre>
 {said}<p>What each point is given for, and an answer, stand below the question in the solved notebook, which
@@ -152,7 +152,7 @@ def _row(part: dict[str, Any], mark: dict[str, Any]) -> str:
     said = f"{escape(message)}{f'<ul>{listed}</ul>' if listed else ''}"
     return (
         f'<tr><td>{name}</td><td class="points">{score:g} of {part["most"]:g}{by_hand}</td>'
-        f"<td>{said}{f'<p>{escape(comment)}</p>' if comment else ''}</td></tr>\n"
+        f"<td>{said}{f'<p><b>Comment:</b> {escape(comment)}</p>' if comment else ''}</td></tr>\n"
     )
 
 
