@@ -204,6 +204,26 @@ READY_MADE = {
     mask = torch.zeros(seen.shape, dtype=q.dtype).masked_fill(~seen, -torch.inf)[:, None]
     return ready(q, k, v, 0.0, False, attn_mask=mask)[0].nan_to_num(0)
 """,
+    "decomposed, from a table": """
+    key = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
+    mask = torch.zeros(seen.shape, dtype=q.dtype).masked_fill(~seen, -torch.inf)[:, None]
+    return torch._decomp.decomposition_table[key](q, k, v, 0.0, False, attn_mask=mask)[0].nan_to_num(0)
+""",
+    "of a format, by a name that is put together": """
+    import importlib
+    ready = importlib.import_module("torch.onnx.ops." + "_im" + "pl").attention_23
+    mask = torch.zeros(seen.shape, dtype=q.dtype).masked_fill(~seen, -torch.inf)[:, None]
+    return ready._init_fn(q, k, v, attn_mask=mask, qk_matmul_output_mode=3)[0].nan_to_num(0)
+""",
+    "to be quantized": """
+    from torch.ao.nn.quantizable import MultiheadAttention
+    made = MultiheadAttention(q.shape[-1], 1, bias=False)
+    for one in (made.linear_Q, made.linear_K, made.linear_V, made.out_proj):
+        one.weight.data = torch.eye(q.shape[-1])
+    parts = (of.flatten(0, 1).transpose(0, 1) for of in (q, k, v))
+    z = made(*parts, attn_mask=(~seen).repeat_interleave(q.shape[1], 0))[0]
+    return z.transpose(0, 1).unflatten(0, q.shape[:2]).nan_to_num(0)
+""",
 }
 """Bodies of assignment 1's ``attend`` that are PyTorch's own attention, and right."""
 

@@ -1,5 +1,7 @@
 """Signs in a submission's code: what reaches for what is not its own, and not what is merely unusual."""
 
+import re
+
 import pytest
 
 from minitxl.course.marking.suspicion import FEW, alike, of_another, reaching
@@ -19,6 +21,7 @@ HONEST = {
     "a word in a cell that is no Python": "%time\nx  # each distance/process them all",
     "a quotient": "rate = distance/proc + distance/process",
     "names like private ones": "import torch\n_ops = torch.nn.functional\nx._channel = _ops.pad(x, (1, 0))",
+    "words like import": "important = module_of(init_fn)\ndef f(x):\n    return x.on(important)",
     "einops and torch": "def f(x):\n    return einsum(x, 'a b -> a').clone().exp().evaluate()",
     "another style": """
 import numpy as np
@@ -67,6 +70,11 @@ REACHING = [
     "torch._C._DisableTorchDispatch()",
     "def f(step, x):\n    return step.channel",
     "import __main__",
+    "from importlib import import_module",
+    "def f(x):\n    return __import__('to' + 'rch').add(x, x)",
+    "def f(x):\n    return by_some_way(x)._init_fn(x)",
+    "def f(x):\n    return torch.onnx.ops.attention(x, x, x)",
+    "from torch import onnx",
 ]
 
 
@@ -112,23 +120,69 @@ def of_a_class(size, copies, source=LONG):
     return {name: {"f": code} for name, code in zip(names, own, strict=True)}
 
 
+def found(codes, reference=None):
+    """Return who wrote which functions alike in a class without cells of its own."""
+    return alike(codes, reference or {}, codes)
+
+
 @pytest.mark.parametrize(("size", "copies"), [(20, 2), (20, 3), (30, 4), (10, FEW), (200, 20)])
 def test_all_who_wrote_a_function_alike_are_named_together(size, copies):
-    ((students, functions),) = alike(of_a_class(size, copies), {})
+    ((students, functions),) = found(of_a_class(size, copies))
     assert students.replace(" and ", ", ").split(", ") == [f"s{i:03}" for i in range(copies)]
     assert functions == "f"
 
 
 @pytest.mark.parametrize(("size", "copies"), [(10, 0), (10, 1), (20, FEW + 1), (200, 21)])
 def test_one_alone_and_more_than_eight_or_a_tenth_of_the_class_are_no_sign(size, copies):
-    assert alike(of_a_class(size, copies), {}) == []
+    assert found(of_a_class(size, copies)) == []
 
 
 def test_a_function_that_is_the_references_own_is_no_sign():
-    assert alike(of_a_class(20, 3), {"f": LONG.replace("x", "value")}) == []
+    assert found(of_a_class(20, 3), {"f": LONG.replace("x", "value")}) == []
 
 
 def test_students_with_several_functions_alike_have_one_row_and_another_group_has_its_own():
     codes = {name: {"f": LONG, "g": LONG} for name in ("ada", "bob")} | {"ivo": {"g": LONG}}
-    assert alike(codes, {}) == [("ada and bob", "f"), ("ada, bob and ivo", "g")]
-    assert alike({name: codes[name] for name in ("ada", "bob")}, {}) == [("ada and bob", "f, g")]
+    assert found(codes) == [("ada and bob", "f"), ("ada, bob and ivo", "g")]
+    assert found({name: codes[name] for name in ("ada", "bob")}) == [("ada and bob", "f, g")]
+
+
+CLASS = """class Memory:
+    size: int = 0
+
+    def __init__(self, size):
+        self.kept, self.size = [], size
+
+    def push(self, states, dim):
+        self.kept = (self.kept + [states.sum(dim=dim)])[-self.size :]
+"""
+READ = """def read(layers, x, size):
+    memory = Memory(size)
+    for h in x.split(3, dim=1):
+        for layer in layers:
+            memory.push(states=h, dim=1)
+            h = layer(h, torch.cat(memory.kept, dim=1))
+        rest = [one.softmax(dim=-1).masked_fill(one > 0, 1.0) for one in memory.kept]
+    return torch.stack([h, *rest], dim=0).sum(dim=0)
+"""
+RENAMED = {"Memory": "Cache", "push": "extend", "kept": "held", "size": "room", "states": "new"}
+"""Names of a copy: of a class, a method, a field, and arguments that are also named in a call."""
+
+
+def renamed(source):
+    return re.sub(r"\w+", lambda one: RENAMED.get(one[0], one[0]), source)
+
+
+def test_a_copy_whose_own_class_has_other_names_is_found_wherever_the_class_stands():
+    together = {"ada": {"read": CLASS + READ}, "bob": {"read": renamed(CLASS + READ)}}
+    assert found(together) == [("ada and bob", "read")]
+    apart = {"ada": {"read": READ * 2, "cell 3": CLASS}, "bob": {"read": renamed(READ) * 2}}
+    apart["bob"]["cell 4"] = "import torch as th\n" + renamed(CLASS)
+    codes = {student: {"read": code["read"]} for student, code in apart.items()}
+    assert alike(codes, {}, apart) == [("ada and bob", "read")]
+
+
+def test_a_scratch_value_with_the_name_of_an_argument_of_pytorchs_hides_no_copy():
+    codes = {"ada": {"read": CLASS + READ}, "bob": {"read": renamed(CLASS + READ)}}
+    own_code = {"ada": codes["ada"] | {"cell 2": "dim = 4"}, "bob": codes["bob"]}
+    assert alike(codes, {}, own_code) == [("ada and bob", "read")]

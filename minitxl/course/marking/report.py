@@ -135,13 +135,14 @@ def signs(course: Course, marked: Marked) -> Rows:
     rows = Rows()
     numbers = next((test for test in marked.assignment.tests if test["cell"] == "numbers-test"), None)
     everyone = sorted({*marked.records, *course.roster.people})
+    own_code = {student: handed.own_code() for student, handed in marked.handed.items()}
     for student, record in sorted(marked.records.items()):
         handed = marked.handed[student]
         if handed.edited:
             rows.append([student, "tests edited or deleted", ", ".join(handed.edited)])
         if is_given_up(record):
             rows.append([student, "never lets itself be marked", record["again"]])
-        if reached := suspicion.reaching(handed.own_code()):
+        if reached := suspicion.reaching(own_code[student]):
             rows.append([student, "reaches for what is not its own", "; ".join(reached)])
         part = next((one for one in record["parts"] if one["cell"] == "numbers-test"), None)
         if numbers and part and part.get("numbers"):
@@ -152,7 +153,7 @@ def signs(course: Course, marked: Marked) -> Rows:
                 rows.append([student, "another one's numbers", other])
     codes = {student: handed.code() for student, handed in marked.handed.items()}
     reference = {name: marked.assignment.cells[name].source for name in marked.assignment.solutions}
-    alike = suspicion.alike(codes, reference)
+    alike = suspicion.alike(codes, reference, own_code)
     return rows + [[students, "equal code after renaming", where] for students, where in alike]
 
 

@@ -3,10 +3,11 @@
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from minitxl.course.grading import NumbersTrial, is_name_of
+from minitxl.course.marking.names import NO_NAMES, UNREADABLE, Names
 
 REACHING = re.compile(
     r"(?<!\w)/proc\b|_getframe|\bf_back|\bf_locals|gc\.get_|sqlite|gradebook|ctypes|subprocess|sys\.modules"
@@ -21,11 +22,16 @@ REACHING = re.compile(
 PRIVATE = re.compile(
     r"\btorch(?:\.\w+)*\._[a-zA-Z]\w*|\bfrom torch[\w.]* import .*\b_[a-zA-Z]\w*|\btorch\.ops\b"
     r"|\bfrom torch import .*\bops\b|_disable_current_modes|_python_dispatch|_higher_order_ops|flex_attention"
-    r"|\.channel\b|\bimport __main__"
+    r"|\.channel\b|\bimport __main__|\btorch\.(?:onnx|ao)\b|\bfrom torch import .*\b(?:onnx|ao)\b"
+    r"|_init_fn\b|__wrapped__|decomposition_table|DECOMP_TABLE|aten_decompositions"
+    r"|\bimportlib\b|\bimport_module\b|\b__import__\b|\brunpy\b"
 )
-"""PyTorch's private parts, its operations by their own names, its attention, and the worker's channel."""
+"""PyTorch's private parts, its operations by their own names, its attention, the worker's channel.
+
+Also modules that are imported by a text, which may be put together of anything.
+"""
 FILES = re.compile(
-    r"(?<![\w.])(?:open|exec|eval|compile|__import__)\(|\b(?:io|codecs)\.open\(|\bi?glob\("
+    r"(?<![\w.])(?:open|exec|eval|compile)\(|\b(?:io|codecs)\.open\(|\bi?glob\("
     r"|\bPath\(|\.(?:read|write)_(?:text|bytes)\(|\b(?:torch|np|numpy)\.(?:load|save)\w*\(|\bfromfile\("
 )
 """Calls that read or write a file, or run text as code; a model's eval() and re.compile() are none."""
@@ -33,8 +39,6 @@ CLOCKS = re.compile(
     r"\btime\.(?:time|monotonic)|\b(?:perf_counter|process_time|thread_time)|\bdatetime\.now\("
 )
 """Reading a clock, which is a sign within a function alone: cells that measure are honest."""
-UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
-"""Errors of reading code that is none."""
 FEW = 8
 """Students who may write a function alike, in a class of any size, before that says nothing."""
 COMMON = 0.1
@@ -93,17 +97,25 @@ def of_another(
     return next((one for one in everyone if one != owner and dict(trial(one)[0]) == given), None)
 
 
-def alike(codes: Mapping[str, Mapping[str, str]], reference: Mapping[str, str]) -> list[tuple[str, str]]:
+def alike(
+    codes: Mapping[str, Mapping[str, str]],
+    reference: Mapping[str, str],
+    own_code: Mapping[str, Mapping[str, str]],
+) -> list[tuple[str, str]]:
     """Return groups of students, and the functions that these wrote alike but for names, comments and layout.
 
+    ``own_code`` has all that a student wrote, by student and cell: names of helpers from there may differ.
     A function that is short, or written so by the reference or by more students than may still have it from
     one another (``FEW``, or ``COMMON`` of a larger class), says nothing.
     """
+    others = Names.of_cells(reference.values())
+    solved = {name: normal_form(source, others) for name, source in reference.items()}
     writers: dict[tuple[str, str], list[str]] = defaultdict(list)
     for student, code in codes.items():
+        others = Names.of_cells(own_code[student].values())
         for name, source in code.items():
-            form = normal_form(source)
-            if form and len(form) > LONG and form != normal_form(reference.get(name, "")):
+            form = normal_form(source, others)
+            if form and len(form) > LONG and form != solved.get(name):
                 writers[name, form].append(student)
     most = max(FEW, round(COMMON * len(codes)))
     groups: dict[tuple[str, ...], list[str]] = defaultdict(list)
@@ -116,34 +128,40 @@ def alike(codes: Mapping[str, Mapping[str, str]], reference: Mapping[str, str]) 
     ]
 
 
-def normal_form(source: str) -> str | None:
+def normal_form(source: str, others: Names = NO_NAMES) -> str | None:
     """Return code with its names counted off and without docstrings; None for what is no code.
 
-    Two functions that differ in names, comments and layout alone have one form.
+    Two functions that differ in names, comments and layout alone have one form. These are the names that
+    the code itself defines, those of methods and fields of its classes, and ``others``, from other cells.
     """
     try:
         tree = ast.parse(source)
     except UNREADABLE:
         return None
     names: dict[str, str] = {}
-    own = {one for node in ast.walk(tree) for one in _bound(node)}
+    own = others | Names.of_code(tree)
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Module):
             node.body = [one for one in node.body if not _is_text(one)] or [ast.Pass()]
-        for field in ("id", "arg", "name"):
+        if isinstance(node, ast.keyword):
+            continue  # the name of an argument of PyTorch's, unless the function called is the code's own
+        for field in ("id", "arg", "name", "asname"):
             name = getattr(node, field, None)
-            if name in own:
+            if name in own.values:
                 setattr(node, field, names.setdefault(name, f"n{len(names)}"))
+        if isinstance(node, ast.Call) and _is_own(node.func, own):
+            for one in node.keywords:
+                one.arg = one.arg and names.setdefault(one.arg, f"n{len(names)}")
+        if isinstance(node, ast.Attribute) and node.attr in own.members:
+            node.attr = names.setdefault(node.attr, f"n{len(names)}")
     return ast.dump(tree)
 
 
-def _bound(node: ast.AST) -> Iterator[str]:
-    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-        yield node.id
-    elif isinstance(node, ast.arg):
-        yield node.arg
-    elif isinstance(node, ast.FunctionDef):
-        yield node.name
+def _is_own(function: ast.expr, own: Names) -> bool:
+    """Return True if a function that is called has one of these names, or is a method by one of them."""
+    if isinstance(function, ast.Attribute):
+        return function.attr in own.members
+    return isinstance(function, ast.Name) and function.id in own.values
 
 
 def _is_text(node: ast.AST) -> bool:
