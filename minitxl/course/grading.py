@@ -13,12 +13,17 @@ from math import floor
 from typing import Any
 
 from torch import Tensor
+from torch.utils._python_dispatch import _disable_current_modes
 
 from minitxl.course.differences import Finding as Finding
 from minitxl.course.differences import Observed as Observed
+from minitxl.course.differences import equal, written
 from minitxl.course.marking.variants import variant as variant
 from minitxl.course.verdicts import NotAskedForError as NotAskedForError
 from minitxl.course.verdicts import Outcome, Verdict, judge, names_of, outcomes, variants_of
+
+LEFT_ALONE = "leaves its arguments as they were (1 point)"
+"""Name of what a function loses a point for: it changes an argument in place."""
 
 
 class WrongAnswerError(AssertionError):
@@ -47,6 +52,38 @@ class Shown:
         return self.text
 
 
+class Watched:
+    """An attempt, and the places of the arguments that it has changed in place, in any call so far.
+
+    It gets copies of lists, dicts and tensors, so what it changes is not changed for a probe that goes on to
+    use them. A tensor that needs a gradient is handed over as it is, since the gradient must come to it.
+    """
+
+    def __init__(self, attempt: Callable[..., Any]) -> None:
+        self.__wrapped__, self.changed = attempt, set[int]()
+
+    def __call__(self, *case: Any) -> Any:
+        with _disable_current_modes():  # which count operations for a probe
+            given, before = ([_copy(one, graph) for one in case] for graph in (True, False))
+        try:
+            return self.__wrapped__(*given)
+        finally:
+            with _disable_current_modes():
+                pairs = enumerate(zip(given, before, strict=True))
+                self.changed |= {place for place, (now, was) in pairs if not equal(now, was)}
+
+
+def _copy(value: Any, graph: bool) -> Any:
+    """Return a copy of tensors, lists and dicts; with ``graph``, tensors that need a gradient themselves."""
+    if isinstance(value, Tensor):
+        return value if graph and value.requires_grad else value.detach().clone()
+    if isinstance(value, dict):
+        return {name: _copy(one, graph) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(_copy(one, graph) for one in value)
+    return value
+
+
 @dataclass(frozen=True)
 class Trial:
     """The reference and the cases that a graded function is compared with.
@@ -70,11 +107,29 @@ class Trial:
     precise: bool = False
     names: Sequence[str] = ()
 
-    def judge(self, attempt: Callable[..., Any], outcome: Callable[[int], Outcome] | None = None) -> Verdict:
-        """Compare an attempt with the reference; a tensor it was given must stay as it was.
+    def judge(self, attempt: Callable[..., Any]) -> Verdict:
+        """Compare an attempt with the reference; a tensor it was given must stay as it was."""
+        watched = Watched(attempt)
+        return self._of_changes(watched, self._of_results(watched, self._outcomes(watched)))
 
-        ``outcome`` gives what the attempt does in a case, by its number, where it was called before.
-        """
+    def _outcomes(self, watched: Watched) -> Callable[[int], Outcome]:
+        """Return what an attempt gives in each case; what it changes in place is watched, and told apart."""
+        return outcomes(partial(self.probe, watched), self.cases, may_change=True)
+
+    def _of_changes(self, watched: Watched, verdict: Verdict) -> Verdict:
+        """Return the verdict on results, with a sentence on the arguments that were changed in place."""
+        if verdict.blank or not watched.changed:
+            return verdict
+        names = self._names()
+        changed = " and ".join(names[place] for place in sorted(watched.changed))
+        was, it = ("was", "it") if len(watched.changed) == 1 else ("were", "them")
+        words = f"{changed} {was} changed in place, and whoever calls the function may still need {it}: "
+        words += "make a new value. One point less"
+        words = words if verdict.right else f"{verdict.message}. {words}"
+        return replace(verdict, right=False, message=words)
+
+    def _of_results(self, attempt: Callable[..., Any], outcome: Callable[[int], Outcome]) -> Verdict:
+        """Compare what an attempt gives in each case, by its number, with the reference."""
         mistakes = {
             why: [partial(self.probe, one) for one in variants_of(wrong)]
             for why, wrong in self.mistakes.items()
@@ -84,13 +139,17 @@ class Trial:
             reference=partial(self.probe, self.reference),
             cases=self.cases,
             mistakes=mistakes,
-            names=self.names or names_of(self._told(), len(self.cases[0])),
+            names=self._names(),
             precise=self.precise,
             outcome=outcome,
         )
         if verdict.right or verdict.message in mistakes or verdict.word == "blank":
             return verdict
         return replace(verdict, message=f"{verdict.message}. Look at {self.where}")
+
+    def _names(self) -> Sequence[str]:
+        """Return the names of a case's arguments in messages."""
+        return self.names or names_of(self._told(), len(self.cases[0]))
 
     def _told(self) -> Callable[..., Any]:
         """Return a function of a case's arguments: ``probe`` without its attempt, else the reference."""
@@ -100,30 +159,37 @@ class Trial:
         """Return the verdict on all cases, and for each group of cases whether it is right.
 
         The attempt is called once for each case, so both say the same. Where no mistake is named, the
-        verdict shows the smallest case that is wrong, and its group.
+        verdict shows the smallest case that is wrong, and its group. Where an argument was changed in place,
+        ``LEFT_ALONE`` is one more group, which is wrong.
         """
         names = self.groups or ["all cases"] * len(self.cases)
         right = dict.fromkeys(names, False)
-        done: dict[int, Callable[[], Outcome]] = {}
+        watched = Watched(attempt)
         try:
-            for name in right:
-                places = [place for place, one in enumerate(names) if one == name]
-                group = replace(self, cases=[self.cases[place] for place in places], mistakes={})
-                outcome = outcomes(partial(self.probe, attempt), group.cases)
-                done |= {place: partial(outcome, number) for number, place in enumerate(places)}
-                right[name] = group.judge(attempt, outcome).right
-            if all(right.values()):
-                return Verdict(True, "right"), right
-            order = sorted(done, key=lambda place: _size(self.cases[place]))
-            by_size = replace(self, cases=[self.cases[place] for place in order])
-            verdict = by_size.judge(attempt, lambda number: done[order[number]]())
+            verdict = self._of_changes(watched, self._of_groups(watched, names, right))
         except Gone as gone:
-            return Verdict(False, str(gone)), right
+            verdict = Verdict(False, str(gone))
+        return verdict, right | ({LEFT_ALONE: False} if watched.changed else {})
+
+    def _of_groups(self, watched: Watched, names: Sequence[str], right: dict[str, bool]) -> Verdict:
+        """Return the verdict on all results, and write into ``right`` which groups are right."""
+        done: dict[int, Callable[[], Outcome]] = {}
+        for name in right:
+            places = [place for place, one in enumerate(names) if one == name]
+            group = replace(self, cases=[self.cases[place] for place in places], mistakes={})
+            outcome = group._outcomes(watched)
+            done |= {place: partial(outcome, number) for number, place in enumerate(places)}
+            right[name] = group._of_results(watched, outcome).right
+        if all(right.values()):
+            return Verdict(True, "right")
+        order = sorted(done, key=lambda place: _size(self.cases[place]))
+        by_size = replace(self, cases=[self.cases[place] for place in order])
+        verdict = by_size._of_results(watched, lambda number: done[order[number]]())
         if verdict.case is None:
-            return verdict, right
+            return verdict
         place = order[verdict.case]
         words = f"{names[place]}: {verdict.message}" if self.groups else verdict.message
-        return replace(verdict, message=words, case=place), right
+        return replace(verdict, message=words, case=place)
 
 
 def _size(value: Any) -> int:
@@ -135,9 +201,19 @@ def _size(value: Any) -> int:
     return sum(map(_size, value)) if isinstance(value, list | tuple) else 1
 
 
+def of_results(right: Mapping[str, bool]) -> dict[str, bool]:
+    """Return which groups of cases have right results, whatever was changed in place."""
+    return {name: is_right for name, is_right in right.items() if name != LEFT_ALONE}
+
+
 def points(most: float, right: Mapping[str, bool]) -> float:
-    """Return the points for the groups that are right, rounded down to halves."""
-    return floor(2 * most * sum(right.values()) / len(right)) / 2
+    """Return the points for the groups that are right, rounded down to halves.
+
+    A function that changed an argument in place loses one point of them, whatever it changed and how often.
+    """
+    groups = of_results(right)
+    earned = floor(2 * most * sum(groups.values()) / len(groups)) / 2
+    return earned if len(groups) == len(right) else max(0.0, earned - 1)
 
 
 def grade(attempt: Callable[..., Any], trial: Callable[[int], Trial], *, seed: int = 0) -> None:
@@ -194,7 +270,7 @@ def number_shares(
         else:
             named = [why for why, wrong in mistakes.items() if wrong == (name, mine)]
             why = named[0] if named else "work it out again from its definition in the sheet"
-            said.append(f"{name} is not {mine}: {why}")
+            said.append(f"{name} is not {written(mine)}: {why}")
     return Verdict(not said, "; ".join(said) or "right"), right
 
 

@@ -1,5 +1,6 @@
 """Tells a loop over the queries from operations on whole tensors, by counting the steps of both."""
 
+import inspect
 import sys
 from collections.abc import Callable
 from types import FrameType
@@ -29,7 +30,7 @@ class Steps(TorchDispatchMode):
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.file = getattr(getattr(function, "__code__", None), "co_filename", None)
+        self.file = getattr(getattr(inspect.unwrap(function), "__code__", None), "co_filename", None)
         self.steps, self.tables, self.shapes = 0, 0, list[tuple[int, ...]]()
         self.chosen_from = 0
 

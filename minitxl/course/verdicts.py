@@ -119,10 +119,20 @@ def judge(
     return Verdict(True, praise)
 
 
-def outcomes(attempt: Function, cases: Sequence[tuple[Any, ...]]) -> "Callable[[int], Outcome]":
-    """Return a function that calls an attempt once for each case, by its number, and returns its outcome."""
+def outcomes(
+    attempt: Function, cases: Sequence[tuple[Any, ...]], *, may_change: bool = False
+) -> "Callable[[int], Outcome]":
+    """Return a function that calls an attempt once for each case, by its number, and returns its outcome.
+
+    With ``may_change``, arguments count as unchanged, whatever the attempt did to its copies of them.
+    """
     models = deepcopy({id(one): one for one in _models(cases)})
-    return cache(lambda index: _outcome(attempt, cases[index], models))
+
+    def outcome(index: int) -> Outcome:
+        result, given = _outcome(attempt, cases[index], models)
+        return result, list(cases[index]) if may_change and given else given
+
+    return cache(outcome)
 
 
 class NotAskedForError(Exception):

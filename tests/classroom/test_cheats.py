@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from minitxl.course.differences import written
+from minitxl.course.grading import LEFT_ALONE
 from minitxl.course.marking.isolation import strongest
 from minitxl.course.marking.judge import judged, trial_of
 
@@ -37,7 +38,6 @@ ACCIDENTS = {
     ),
     "blank": ("raise NotImplementedError()", "there is nothing here yet"),
     "squaring": ("return x * x", "it is squared"),
-    "changing": ("x *= how['times']\n    return x", "changes what it was given"),
     "hungry": ("return torch.ones(2**40)", "it raised"),
     "printing": ("print('x' * 10**6)\n    return x", "Look at notebook 99"),
     "leaving": ("import os\n    os._exit(0)", "it ended the process"),
@@ -57,6 +57,12 @@ ACCIDENTS = {
         "it starts a thread, where nobody sees what it computes",
     ),
 }
+CHANGING = {
+    "changing": ("x *= how['times']\n    return x", "x"),
+    "changing_by_numpy": ("x.numpy()[:] *= 2\n    return x.clone()", "x"),
+    "changing_a_dict": ("return x * how.pop('times')", "how"),
+}
+"""Functions that return the right value and change an argument in place: body and argument."""
 STYLES = """
 from copy import deepcopy
 from dataclasses import dataclass
@@ -418,7 +424,8 @@ def marker(tmp_path_factory):
 @pytest.fixture(scope="module")
 def verdicts(marker):
     """One submission with all of them, a right function among them, and top-level code that patches."""
-    cells = [("top", TOP), *((name, body(name, text)) for name, (text, _) in ACCIDENTS.items())]
+    named = ACCIDENTS | CHANGING
+    cells = [("top", TOP), *((name, body(name, text)) for name, (text, _) in named.items())]
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = str(server.getsockname()[1])
         cells += [("cheats", CHEATS.replace("PORT", port).replace("MARKER", f"'{marker}'"))]
@@ -428,7 +435,7 @@ def verdicts(marker):
             ("late", body("after", "return x + x")),
         ]
         cheats = [name for name in NAMES if IS_ISOLATED or name not in OUTSIDE]
-        return judge(cells, [*ACCIDENTS, *cheats, *RIGHT, *TORN])
+        return judge(cells, [*named, *cheats, *RIGHT, *TORN])
 
 
 @pytest.mark.parametrize("name", RIGHT)
@@ -440,6 +447,13 @@ def test_who_is_right_gets_all_points_in_any_style_whatever_stands_around(verdic
 def test_an_accident_costs_its_own_points_and_is_named(verdicts, name):
     assert verdicts[name]["score"] == 0
     assert ACCIDENTS[name][1] in verdicts[name]["message"]
+
+
+@pytest.mark.parametrize("name", CHANGING)
+def test_an_argument_that_is_changed_in_place_costs_one_point(verdicts, name):
+    assert verdicts[name]["score"] == 4
+    assert verdicts[name]["message"].startswith(f"{CHANGING[name][1]} was changed in place")
+    assert verdicts[name]["groups"] == {"all cases": True, LEFT_ALONE: False}
 
 
 def test_of_a_long_error_the_middle_is_left_out(verdicts):

@@ -2,11 +2,13 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 import torch
 
 from minitxl.course.grading import (
+    LEFT_ALONE,
     Gone,
     NotAskedForError,
     Trial,
@@ -59,13 +61,37 @@ def test_who_is_right_passes():
         (lambda x, how: x[:1], r"you returned the shape \[1\], right is \[3\]"),
         (raising, "it raised KeyError: 'lost'"),
         (blank, "there is nothing here yet"),
-        (hasty, "it changes what it was given, in place"),
+        (hasty, "x was changed in place, and whoever calls the function may still need it"),
         (lambda x, how: torch.zeros(3), r"first difference at \[0\]"),
     ],
 )
 def test_a_mistake_is_named_or_told_where_to_look(attempt, words):
     with pytest.raises(AssertionError, match=words):
         grade(attempt, doubling)
+
+
+def test_a_changed_argument_is_told_beside_another_mistake():
+    def hasty_square(x, how):
+        return x.mul_(x)
+
+    verdict, shares = doubling(0).shares(hasty_square)
+    assert verdict.message.startswith("it is squared: double it. x was changed in place")
+    assert shares == {"first": False, "others": False, LEFT_ALONE: False}
+
+
+def test_a_probe_that_goes_on_with_the_arguments_finds_them_unchanged():
+    def probe(attempt, x, how):
+        return attempt(x, how), x * how["times"]
+
+    trial = replace(doubling(0), probe=probe)
+
+    def hiding(x, how):
+        result = x * how.pop("times")
+        x.zero_()
+        return result
+
+    _, shares = trial.shares(hiding)
+    assert shares == {"first": True, "others": True, LEFT_ALONE: False}
 
 
 def test_a_group_of_cases_is_right_or_wrong_by_itself():
@@ -130,6 +156,14 @@ def test_points_go_by_groups_and_are_rounded_down_to_halves(most, right, got):
     assert points(float(most), {str(one): one < right for one in range(4)}) == got
 
 
+@pytest.mark.parametrize(
+    ("most", "right", "got"), [(5, 4, 4), (5, 3, 2.5), (7, 1, 0.5), (3, 1, 0), (5, 0, 0)]
+)
+def test_a_changed_argument_costs_one_point_of_those_that_were_earned(most, right, got):
+    groups = {str(one): one < right for one in range(4)}
+    assert points(float(most), groups | {LEFT_ALONE: False}) == got
+
+
 def test_a_students_kernel_decides_nothing(monkeypatch):
     monkeypatch.setenv("NBGRADER_EXECUTION", "autograde")
     with pytest.raises(RuntimeError, match="submissions are marked by 'make mark'"):
@@ -188,6 +222,11 @@ class Agreeable(int):
             [False, True],
         ),
         ({"student": "ada", "layers": True, "states": 64}, "layers must be a number", [False, True]),
+        (
+            {"student": "ada", "layers": 4, "states": 10**400},
+            "states is not 100000… (401 digits): work it out again",
+            [True, False],
+        ),
         ([4, 64], "a dict is asked for, and this is a list", [False, False]),
         (None, "there is nothing here yet", [False, False]),
         (..., "there is nothing here yet", [False, False]),

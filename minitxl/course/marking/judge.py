@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from minitxl.course.differences import written
-from minitxl.course.grading import Gone, NumbersTrial, number_shares, points
+from minitxl.course.grading import Gone, NumbersTrial, number_shares, of_results, points
 from minitxl.course.marking.isolation import Isolation, strongest
 from minitxl.course.marking.remote import MarkAgainError, Worker
 from minitxl.course.verdicts import Verdict
@@ -81,7 +81,7 @@ def _part(job: dict[str, Any], test: dict[str, Any], seed: int, worker: Worker) 
                 function.hidden = drawn.hidden
                 verdict, right = drawn.shares(function)
                 message, case = verdict.message, verdict.case
-                if drawn.hidden and function.constants_made and not verdict.right:
+                if drawn.hidden and function.constants_made and not all(of_results(right).values()):
                     message = f"{message}. {CONSTANT}" if case is None else _of_other_numbers(message)
                 if case is not None:
                     message = f"{message}. {_drawn(case, seed)}"

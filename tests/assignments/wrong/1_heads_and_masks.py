@@ -77,7 +77,7 @@ WRONG = {
     ),
     "the wrong way round": ("attend", "~seen", "seen"),
     "the softmax runs over the queries": ("attend", "softmax(dim=-1)", "softmax(dim=-2)"),
-    "changed in place": (
+    "q was changed in place": (
         "attend",
         ("    scores =", "    q /= sqrt(q.shape[-1])\n    scores ="),
         (" / sqrt(q.shape[-1])).", ")."),
@@ -110,6 +110,7 @@ WRONG = {
         ("torch.ones(x.shape[1], x.shape[1]", "torch.ones(x.shape[1], k.shape[2]"),
     ),
     "the division by √d_head is missing": ("layer", "scores / sqrt(q.shape[-1])", "scores"),
+    "d_head, where its root is asked for": ("layer", "sqrt(q.shape[-1])", "q.shape[-1]"),
     "divided by the root of the model's width": ("layer", "sqrt(q.shape[-1])", "sqrt(x.shape[-1])"),
     "the results of padded queries are made 0": (
         "layer",

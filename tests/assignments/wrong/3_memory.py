@@ -37,13 +37,13 @@ WRONG = {
         "[h[:, :0] for",
         "[torch.zeros(len(h), mem_len, h.shape[2]) for",
     ),
-    "the list you were given is overwritten": (
+    "memory was changed in place, and": (
         "remember",
         ("    read =", "    given = memory\n    read ="),
         ("return [", "new = ["),
         ("for of in joined]", "for of in joined]\n    if given:\n        given[:] = new\n    return new"),
     ),
-    "the old tensors are written to": (
+    "memory was changed in place": (
         "remember",
         "    return",
         "    for m, of in zip(memory, joined, strict=True):\n        if m.shape[1] == mem_len:\n"
@@ -66,6 +66,11 @@ WRONG = {
     ),
     # look
     "the stop-gradient is missing: what an earlier": ("look", "memory.detach()", "memory"),
+    "W was changed in place": (
+        "look",
+        ("    q = rearr", '    W["q"] = W["q"] / (W["q"].shape[1] / n_head) ** 0.5\n    q = rearr'),
+        ("(scores / sqrt(q.shape[-1]))", "scores"),
+    ),
     "the whole context is detached": ("look", KEYS, KEYS.replace("context @", "context.detach() @")),
     "W_k and W_v learn nothing from memory": (
         "look",
@@ -105,6 +110,7 @@ WRONG = {
     "root of all heads' width": ("look", "sqrt(q.shape[-1])", 'sqrt(W["q"].shape[1])'),
     "divided by √(d_model / n_head)": ("look", "sqrt(q.shape[-1])", "sqrt(x.shape[2] / n_head)"),
     "d_head is the width it has": ("look", "sqrt(q.shape[-1])", "sqrt(x.shape[2] // n_head)"),
+    "divided by d_head, where": ("look", "sqrt(q.shape[-1])", "q.shape[-1]"),
     "divided by √d_model": ("look", "sqrt(q.shape[-1])", "sqrt(x.shape[2])"),
     "a number such as -30 or -1e4, added to a score, hides nothing": (
         "look",
@@ -246,8 +252,14 @@ WRONG = {
         'rearrange(~seen, "batch query key -> batch 1 query key")',
         "~seen",
     ),
+    "only the first beginning of a lane counts": (
+        "weigh",
+        "begins.cumsum(dim=1)",
+        "(torch.arange(scores.shape[-1]) >= begins.float().argmax(1)[:, None]).long()",
+    ),
     "no text ever begins here": ("weigh", "begins.cumsum", "torch.zeros_like(begins).cumsum"),
-    "the scores are changed in place": ("weigh", "masked_fill(", "masked_fill_("),
+    "scores was changed in place": ("weigh", "masked_fill(", "masked_fill_("),
+    "begins was changed in place": ("weigh", "    text =", "    begins[:, 0] = True\n    text ="),
     # stream
     "outputs are remembered": (
         "stream",
@@ -287,6 +299,11 @@ WRONG = {
         "stream",
         ("    for h in", "    torch.set_grad_enabled(False)\n    for h in"),
         ("    return", "    torch.set_grad_enabled(True)\n    return"),
+    ),
+    "it raised TypeError: memory begins as zero tokens, [batch 0 model], and not as None": (
+        "stream",
+        ("[x[:, :0].detach()] * len(layers)", "[None] * len(layers)"),
+        ("torch.cat([memory[n], h], dim=1)", "torch.cat([memory[n], h] if found else [h], dim=1)"),
     ),
     "memory begins with M zeros": (
         "stream",

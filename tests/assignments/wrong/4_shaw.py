@@ -88,6 +88,7 @@ WRONG = {
         'rearrange(bias, "head row -> head 1 row")',
         'rearrange(bias, "head row -> head 1 row") * sqrt(q.shape[-1])',
     ),
+    "divided by d_head, where": ("scores", "sqrt(q.shape[-1])", "q.shape[-1]"),
     "the division by √d_head is missing": ("scores", " / sqrt(q.shape[-1])", ""),
     "the bias is missing": (
         "scores",
@@ -171,7 +172,7 @@ WRONG = {
         "placed = weights.masked_fill",
         "placed = (weights * 0 + 1).masked_fill",
     ),
-    "it changes what it was given": (
+    "weights was changed in place": (
         "collect",
         MASKED,
         "    placed = weights\n    placed[index < 0] = 0.0\n",
@@ -204,6 +205,7 @@ WRONG = {
         ("weights = (scores / sqrt(q.shape[-1]))", "weights = scores"),
     ),
     "division by √d_head is missing": ("layer", "scores / sqrt(q.shape[-1])", "scores"),
+    "d_head, where its root is asked for": ("layer", "sqrt(q.shape[-1])", "q.shape[-1]"),
     "divided by the root of the model's width": ("layer", "sqrt(q.shape[-1])", "sqrt(x.shape[-1])"),
     "keys of row 0 lose their vector": ("collect", "index < 0", "index <= 0"),
     "in rows and mask": ("layer", "torch.arange(key - query, key)", "torch.arange(query)"),

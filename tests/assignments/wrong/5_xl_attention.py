@@ -162,6 +162,7 @@ WRONG = {
     ),
     "hides each query's own key": ("layer", ".triu(key - query + 1)", ".triu(key - query)"),
     "d_head is the width of one head": ("layer", "sqrt(dim)", "sqrt(x.shape[-1])"),
+    "d_head, where its root is asked for": ("layer", "sqrt(dim)", "dim"),
     "the root of the model's width: d_head": ("layer", "sqrt(dim)", "sqrt(n_head * dim)"),
     "the mask counts the queries from 0": ("layer", ".triu(key - query + 1)", ".triu(1)"),
     "the memory stands behind the segment": ("layer", "[memory.detach(), x]", "[x, memory.detach()]"),

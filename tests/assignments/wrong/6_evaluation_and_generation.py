@@ -148,6 +148,11 @@ WRONG = {
     ),
     "nats are multiplied by log 2": ("score", "/ log(2)", "* log(2)"),
     # likely
+    "temperature was changed in place": (
+        "likely",
+        ("    T = ", "    temperature[greedy] = 1.0\n    T = "),
+        ("temperature.masked_fill(greedy, 1.0)", "temperature"),
+    ),
     "multiplied by temperature": ("likely", "ranked / T", "ranked * T"),
     "temperature changes nothing": ("likely", "(ranked / T)", "(ranked.softmax(dim=-1) / T).log()"),
     "temperature comes last here": (
