@@ -5,6 +5,7 @@ import re
 from html import unescape
 
 import pytest
+from nbformat.v4 import new_code_cell
 from support import small_course
 from support.small_course import DOUBLE, NAME, hand_in, loaded, notebook, numbers
 
@@ -14,7 +15,7 @@ from minitxl.course.marking.isolation import strongest
 from minitxl.course.marking.notebooks import Assignment, Handed, read, released
 from minitxl.course.marking.report import tables
 
-STUDENTS = "id,first_name,last_name\ndora,Dora,Rossi\neve,,\nfrida,,\ngus,Gus,Olsen\nhal,,\n"
+STUDENTS = "id,first_name,last_name\ndora,Dora,Rossi\neve,,\nfrida,,\ngus,Gus,Olsen\nhal,,\nivo,,\nkim,,\n"
 
 
 def named(student, written):
@@ -40,7 +41,10 @@ HANDED_IN = {
     "frida": {"double": DOUBLE.replace("double", "doubled"), "numbers": "my_numbers = 3"},
     "gus": {"double": DOUBLE, "numbers": named("gus", "Dora Rossi")},
     "hal": {"double": "def double(x):\n    raise NotImplementedError()"},
+    "ivo": {"double": "def double(x):\n    return twice(x)"},
+    "kim": {"double": "def double(x):\n    return thrice(x)"},
 }
+CHECK = "# Check yourself\nimport math\n\n\ndef twice(x):\n    return 2 * x\n\n\nassert double(1) == 2"
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +53,10 @@ def course(tmp_path_factory):
     folder = small_course.build(tmp_path_factory.mktemp("course"), tmp_path_factory.mktemp("source"))
     (folder / "students.csv").write_text(STUDENTS)
     for student, cells in HANDED_IN.items():
-        hand_in(folder, student, notebook(**cells))
+        submission = notebook(**cells)
+        if student in ("ivo", "kim"):
+            submission.cells.insert(1, new_code_cell(CHECK))
+        hand_in(folder, student, submission)
     course = Course.of(folder, strongest(), 2)
     tables(course, course.mark(NAME, again=False, progress=lambda _: None))
     loaded("mark").write_feedback(course, NAME)
@@ -93,6 +100,15 @@ def test_a_filled_cell_without_the_function_is_told_that_its_name_is_missing(cou
 
 def test_a_function_that_is_still_blank_is_told_so(course):
     assert told(course, "hal", "double") == (0, "there is nothing here yet")
+
+
+def test_who_defines_a_helper_in_a_check_is_told_where_it_stands(course):
+    points, message = told(course, "ivo", "double")
+    assert points == 0
+    assert "it raised NameError: name 'twice' is not defined. Look at notebook 99. Your notebook " in message
+    assert "defines twice in a cell that begins with 'Check yourself', or in a test cell" in message
+    _, message = told(course, "kim", "double")
+    assert "name 'thrice' is not defined. Look at notebook 99. (For the person who marks" in message
 
 
 def test_what_a_student_imports_in_the_first_cell_is_there_and_changes_no_name_of_the_assignments(course):

@@ -121,7 +121,7 @@ class Course:
                 content = read_bytes(one.path, at_most=2**28)
                 handed = Handed(result.assignment, read(one.path))
                 handed.check()
-                cells, answer = handed.to_run(), handed.answer()
+                cells, not_run, answer = handed.to_run(), handed.not_run(), handed.answer()
             except Exception as error:
                 result.unreadable[student] = str(error) or type(error).__name__
                 result.unmarked.append((student, result.unreadable[student]))
@@ -153,6 +153,7 @@ class Course:
                 record["before"] = {key: old.get(key) for key in ("digest", "seed", "parts")}
             seed = secrets.randbelow(2**31)
             job = {"owner": student, "full_name": name_of(person), "cells": cells, "seed": seed}
+            job["not_run"] = sorted(not_run)
             job |= {"imports": result.assignment.imports, "tests": result.assignment.tests}
             job["isolation"] = self.isolation.name
             record |= {"seed": seed, "stored": False, "tries": 1 + (same or {}).get("tries", 0)}

@@ -10,7 +10,7 @@ import json
 import re
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -50,8 +50,8 @@ def trial_of(imports: str, source: str) -> tuple[str, str, Callable[..., Any]]:
 def judged(job: dict[str, Any], isolation: Isolation) -> list[dict[str, Any]]:
     """Return for each graded cell its score, and what there is to say of it.
 
-    ``job`` has the owner, and their full name where it is known, the cells to run, the imports, the graded
-    cells with points and source, and a seed.
+    ``job`` has the owner, and their full name where it is known, the cells to run, the names that other
+    cells define, the imports, the graded cells with points and source, and a seed.
     """
     worker = Worker(isolation, job["cells"])
     parts = []
@@ -83,6 +83,7 @@ def _part(job: dict[str, Any], test: dict[str, Any], seed: int, worker: Worker) 
                 message, case = verdict.message, verdict.case
                 if drawn.hidden and function.constants_made and not all(of_results(right).values()):
                     message = f"{message}. {CONSTANT}" if case is None else _of_other_numbers(message)
+                message += _of_a_check(message, job.get("not_run", []))
                 if case is not None:
                     message = f"{message}. {_drawn(case, seed)}"
                 verdict = replace(verdict, message=message)
@@ -103,6 +104,17 @@ def _of_other_numbers(message: str) -> str:
     """Return what is wrong with a result of constants: the marking's numbers, which the student never got."""
     words = re.sub(r"\byou( returned)?\b", r"it\1", message)
     return f"{CONSTANT}. In the marking's own run: {words}"
+
+
+def _of_a_check(message: str, not_run: Collection[str]) -> str:
+    """Return where the student defines a name that is missing, if it is in a cell that is not run here."""
+    missing = re.search(r"NameError: name '(\w+)' is not defined", message)
+    if missing is None or missing[1] not in not_run:
+        return ""
+    return (
+        f". Your notebook defines {missing[1]} in a cell that begins with 'Check yourself', or in a test "
+        "cell, and the marking runs none of these: put it into a cell of your own"
+    )
 
 
 def _drawn(case: int, seed: int) -> str:

@@ -16,6 +16,7 @@ import nbformat
 from nbformat import NotebookNode
 from nbformat.warnings import DuplicateCellId
 
+from minitxl.course.marking.names import Names
 from minitxl.files import read_bytes
 
 LARGEST = 2**28
@@ -184,6 +185,12 @@ class Handed:
         """Words of the cells of code that the assignment gives to run, without a name of nbgrader's."""
         cells = self.assignment.notebook.cells
         return [_words(cell.source) for cell in cells if _is_code(cell) and not flags(cell)]
+
+    def not_run(self) -> set[str]:
+        """Return the names that are defined in cells that a worker does not run: checks and tests."""
+        run = {source for _, source in self.to_run()}
+        sources = {cell.source for cell in self.notebook.cells if _is_code(cell)} - run
+        return {*Names.of_cells(sources).values}
 
     def code(self) -> dict[str, str]:
         """Return the source of each solution that is filled in."""
