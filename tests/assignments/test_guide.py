@@ -64,13 +64,15 @@ def test_the_guide_names_the_solved_functions_that_are_too_short_to_be_compared(
 
 
 def test_the_guide_says_how_many_may_write_a_function_alike():
-    assert (FEW, COMMON) == (8, 0.1)
-    assert "Up to eight students, or a tenth of the class where that is more, are shown together" in GUIDE
+    assert (FEW, COMMON, FEW / COMMON) == (8, 0.1, 80)
+    assert "at most eight students, or a tenth of a class of more than eighty" in GUIDE
 
 
 HARSH = {
     "xl_attention": ("5_xl_attention", "layer", "memory.detach()", "memory"),
     "window_losses": ("2_segments", "score", "model.train(mode)", "model.train()"),
+    "look_back": ("3_memory", "look", "back < window", "back <= window"),
+    "weigh": ("3_memory", "weigh", "begins.cumsum(dim=1)", "(begins.cumsum(dim=1) > 0).long()"),
 }
 """Mistakes whose price the guide names, by function."""
 
