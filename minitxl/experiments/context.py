@@ -131,7 +131,7 @@ def _recl(
 
 
 def _gains(measured: Sequence[context_length.Group]) -> dict[str, list[dict[str, Any]]]:
-    """Return what each model's longer contexts gain on the best model's shorter ones, in perplexity."""
+    """Return what each model's longer contexts gain on the best model for each target with shorter ones."""
     by_seed = [context_length.gains(one, r=1.0) for one in measured]
     return {
         system: [

@@ -171,7 +171,11 @@ def context_gains(data: Data) -> Picture:
             )
     first, last = data["context_lens"][0], data["context_lens"][-1]
     alt = [f"{one.name} {_gain(data, name, first)['mean']:.2f}" for name, one in READERS.items()]
-    return Picture(figure, f"Gain in perplexity of {last} characters over {first}: {', '.join(alt)}.")
+    return Picture(
+        figure,
+        f"Gain in perplexity of {last} characters over the best model for each target with {first}, where a "
+        f"worse prediction counts as no gain: {', '.join(alt)}.",
+    )
 
 
 def doubled(lengths: Sequence[int]) -> list[int]:
@@ -187,7 +191,7 @@ def middle_of(data: Data) -> int:
 
 
 def _gain(data: Data, name: str, short: int) -> Data:
-    """Return the gain in perplexity of the longest context over a shorter one, by seed and mean."""
+    """Return the gain of the longest context over all models' best with a shorter one, by seed and mean."""
     (pair,) = (
         pair
         for pair in data["gains"][name]
@@ -219,7 +223,10 @@ def _recl(axes: Axes, recl: Data, names: Sequence[str]) -> None:
 
 
 def _gains(figure: Figure, data: Data) -> None:
-    """Draw Figure 3: each model's gain of a longer context over the best of all with the shorter."""
+    """Draw Figure 3: each model's gain of a longer context over the best of all with the shorter.
+
+    The best is chosen for each target, so it has a smaller loss than any one model, and no gain is negative.
+    """
     lengths = doubled(data["context_lens"])
     matrices = {name: _matrix(lengths, data["gains"][name]) for name in READERS}
     most = max(float(np.nanmax(matrix)) for matrix in matrices.values())
@@ -240,8 +247,8 @@ def _gains(figure: Figure, data: Data) -> None:
     shown[0].set_ylabel("shorter context,\ncharacters")
     bar = figure.colorbar(drawn, ax=shown, shrink=0.9 if not is_narrow() else 0.4)
     bar.set_label(
-        "points of perplexity less than\nthe best with the shorter context\n"
-        "(small gains get more of the colours)",
+        "perplexity saved over the best model for\neach target with the shorter context\n"
+        "(a worse prediction saves nothing;\nsmall gains get more of the colours)",
         fontsize=9,
     )
     bar.set_ticks([0.0, 0.05, 0.2], labels=["0", "0.05", "0.2"])
