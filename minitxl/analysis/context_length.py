@@ -103,7 +103,7 @@ class ContextLength(NamedTuple):
 
 
 class Gain(NamedTuple):
-    """The gain of a model's ``long`` context on the group's best model for each target with a ``short`` one."""
+    """The gain of a model's ``long`` context on the best of a group for each target with a ``short`` one."""
 
     short: int
     long: int

@@ -4,13 +4,13 @@
 
 runs the cells that the notebook's widgets need, and writes FOLDER/states.json and the pictures. What a
 control can be set to is finite; where all states together are more than ``MOST``, each control keeps its
-start, its ends and values between them, as many as fit.
+start, its ends and values between them, as many as fit; ``ASKED`` has those that the text asks for.
 """
 
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from itertools import product
 from math import prod
@@ -23,6 +23,15 @@ from excerpt import calls, code_of, excerpt, value_of
 NOTEBOOKS = Path(__file__).parent.parent
 MOST = 64
 """States of a widget that are drawn."""
+Asked = Mapping[str, Sequence[Any]]
+"""Values by the name of their control."""
+ASKED: Mapping[str, Asked] = {
+    "06_dependency_reach": {"mem_len": [4, 5]},
+    "11_attention_over_memory": {"token": [2]},
+    "12_evaluation_cost": {"n_layer": [1, 12], "d_model": [64], "seg_len": [2048]},
+    "13_generation_and_scale": {"temperature": [0.1, 2.0], "top_p": [0.5]},
+}
+"""Values that the text beside a notebook's widget asks its reader to choose: each is drawn."""
 SEED = "import torch\n\ntorch.manual_seed(0)"
 
 
@@ -45,9 +54,9 @@ def values_of(control: ipw.Widget) -> list[Any]:
     raise TypeError(f"no states are known of a {type(control).__name__}")
 
 
-def some_of(values: list[Any], start: Any, count: int) -> list[Any]:
-    """Return ``count`` of the values in their order: the start, and others as evenly spread as can be."""
-    places = {values.index(start)}
+def some_of(values: list[Any], kept: Sequence[Any], count: int) -> list[Any]:
+    """Return ``count`` of the values in their order: the kept, and others as evenly spread as can be."""
+    places = {values.index(value) for value in kept}
     for place in _spread(len(values)):
         if len(places) == count:
             break
@@ -68,10 +77,20 @@ def _spread(length: int) -> Iterator[int]:
             gaps += [(low, middle), (middle, high)]
 
 
-def shown_values(controls: Mapping[str, ipw.Widget], most: int = MOST) -> dict[str, list[Any]]:
-    """Return the values of each control that are drawn: all, or so many that ``most`` states are enough."""
+def shown_values(
+    controls: Mapping[str, ipw.Widget], asked: Asked | None = None, *, most: int = MOST
+) -> dict[str, list[Any]]:
+    """Return the values of each control that are drawn: all, or so many that ``most`` states are enough.
+
+    The start is among them, and where values are ``asked`` for, these and both ends.
+    """
     every = {name: values_of(control) for name, control in controls.items()}
-    counts = dict.fromkeys(every, 1)
+    kept = {name: [control.value] for name, control in controls.items()}
+    for name, wanted in (asked or {}).items():
+        kept[name] = list(dict.fromkeys([*kept[name], *wanted, every[name][0], every[name][-1]]))
+    counts = {name: len(values) for name, values in kept.items()}
+    if prod(counts.values()) > most:
+        raise ValueError(f"at most {most} states are drawn, got {prod(counts.values())} that are asked for")
     grown = True
     while grown:
         grown = False
@@ -80,7 +99,7 @@ def shown_values(controls: Mapping[str, ipw.Widget], most: int = MOST) -> dict[s
             if more[name] <= len(every[name]) and prod(more.values()) <= most:
                 counts, grown = more, True
                 break
-    return {name: some_of(every[name], controls[name].value, count) for name, count in counts.items()}
+    return {name: some_of(every[name], kept[name], count) for name, count in counts.items()}
 
 
 def render(stem: str, folder: Path) -> None:
@@ -90,7 +109,7 @@ def render(stem: str, folder: Path) -> None:
     os.chdir(NOTEBOOKS)
     for cell in widgets_of(path):
         explorer = value_of([SEED, *excerpt(path, cell)])
-        values = shown_values(explorer.controls)
+        values = shown_values(explorer.controls, ASKED.get(stem))
         states = []
         for number, chosen in enumerate(product(*values.values())):
             picture = explorer.draw(**dict(zip(values, chosen, strict=True)))

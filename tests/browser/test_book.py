@@ -1,5 +1,6 @@
 """The static site, as a reader meets it."""
 
+import json
 import re
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from math import prod
 from pathlib import Path
 from urllib.parse import urldefrag
 
+import ipywidgets
 import play
 import pytest
 import requests
@@ -626,7 +628,7 @@ def played(request):
         patch.setenv("MINITXL_PROFILE", "quick")
         (cell,) = play.widgets_of(path)
         explorer = value_of([play.SEED, *excerpt(path, cell)])
-        yield request.param, explorer, play.shown_values(explorer.controls)
+        yield request.param, explorer, play.shown_values(explorer.controls, play.ASKED.get(request.param))
 
 
 def set_to(page: Page, number: int, place: int, way: str) -> None:
@@ -755,3 +757,36 @@ def test_a_widget_has_no_more_states_than_are_drawn(played):
         assert values[name] == [value for value in every if value in values[name]]
         if len(values[name]) > 2:
             assert {every[0], every[-1]} <= set(values[name])
+
+
+@pytest.mark.parametrize("stem", play.ASKED)
+def test_a_value_that_is_drawn_on_request_is_named_in_the_text_beside_the_widget(stem):
+    path = ROOT / "notebooks" / f"{stem}.ipynb"
+    cells = json.loads(path.read_text("utf-8"))["cells"]
+    (place,) = (number for number, cell in enumerate(cells) if cell["id"] in play.widgets_of(path))
+    said = re.findall(r"\d+(?:[.,]\d+)*", "".join(cells[place - 1]["source"]))
+    for values in play.ASKED[stem].values():
+        assert {f"{value:,g}" if value < 1000 else f"{value:,}" for value in values} <= set(said)
+
+
+@pytest.mark.parametrize("stem", ["06_dependency_reach", "12_evaluation_cost", "13_generation_and_scale"])
+def test_the_values_that_a_text_asks_for_are_drawn(stem, monkeypatch):
+    path = ROOT / "notebooks" / f"{stem}.ipynb"
+    monkeypatch.chdir(path.parent)
+    (cell,) = play.widgets_of(path)
+    controls = value_of([play.SEED, *excerpt(path, cell)]).controls
+    shown = play.shown_values(controls, play.ASKED[stem])
+    assert prod(map(len, shown.values())) <= play.MOST
+    for name, values in play.ASKED[stem].items():
+        every = play.values_of(controls[name])
+        assert {*values, controls[name].value, every[0], every[-1]} <= set(shown[name])
+    assert all(len(values) > 1 for values in shown.values())
+
+
+def test_more_states_than_are_drawn_cant_be_asked_for():
+    controls = {name: ipywidgets.IntSlider(4, min=0, max=9) for name in "ab"}
+    assert play.shown_values(controls, {"a": [3]}, most=8) == {"a": [0, 3, 4, 9], "b": [0, 4]}
+    with pytest.raises(ValueError, match="at most 3 states are drawn, got 4 that are asked for"):
+        play.shown_values(controls, {"a": [3]}, most=3)
+    with pytest.raises(ValueError, match="12 is not in list"):
+        play.shown_values(controls, {"a": [12]})
