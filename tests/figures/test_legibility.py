@@ -23,6 +23,7 @@ from support.drawn import DRAWN, FIGURES
 from minitxl.experiments.shared import results
 from minitxl.figures import Picture, picture
 from minitxl.figures.picture import PHONE, STYLE, drawing, for_phones, legend_outside, panels
+from minitxl.figures.training import recurrence
 
 SCREEN, SLIDE = 390 - 2 * 16, (1280, 720)
 """Pixels: of a phone, what a page's margins leave of its width; of a slide, both sides."""
@@ -150,6 +151,22 @@ def test_a_figure_can_be_read(name, layout):
     assert struck(drawn) == []
     if layout == "phone":
         assert drawn.figure.get_figwidth() <= PHONE
+
+
+@pytest.mark.parametrize("loss", ["full", "half"])
+@pytest.mark.parametrize("encoding", ["XL", "Shaw", "absolute, sinusoidal", "absolute, per layer"])
+def test_one_encoding_with_memory_and_without_can_be_read(encoding, loss):
+    data = results.read(FIGURES / "ablation.json").data
+    drawn = rendered(recurrence.pair(data, encoding=encoding, loss=loss).figure)
+    assert cut_off(drawn) == []
+    assert overlapping(drawn) == []
+    assert covered_by_legends(drawn) == []
+    assert struck(drawn) == []
+    lengths = drawn.figure.axes[0]
+    assert {tick.get_rotation() for tick in lengths.get_xticklabels()} == {0}
+    assert [tick.get_text() for tick in lengths.get_xticklabels()][-1] == "256"
+    read_once = [text for text in lengths.texts if "the length of training alone" in text.get_text()]
+    assert len(read_once) == encoding.startswith("absolute")
 
 
 FOLDER = Path(picture.__file__).parent

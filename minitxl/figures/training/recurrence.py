@@ -7,7 +7,7 @@ from typing import Any
 from matplotlib.axes import Axes
 
 from minitxl.figures.marks import DOTS_AND_BAR, HOLLOW, SEED, seed_band, seeds_and_mean, ticks_at
-from minitxl.figures.picture import BITS, LOWER, Data, Picture, drawing
+from minitxl.figures.picture import BITS, LOWER, Data, Picture, drawing, legend_outside
 from minitxl.figures.systems import of_label, positions_of
 
 LABELS = {True: "with memory", False: "no memory"}
@@ -84,26 +84,37 @@ def by_recurrence(data: Data, *, attention_len: int) -> Picture:
 
 def pair(data: Data, *, encoding: str, loss: str) -> Picture:
     """Draw one encoding with memory and without: loss by attention length, and by offset in the segment."""
-    what = {"encoding": encoding, "loss": loss, "equal_memory": False}
-    rows = [row for row in data["systems"] if what.items() <= row.items()]
+    shown = [row for row in data["systems"] if not row["equal_memory"]]
+    rows = [row for row in shown if (row["encoding"], row["loss"]) == (encoding, loss)]
     alt = []
-    with drawing(10, 3.6) as figure:
+    with drawing(10, 3.9) as figure:
         lengths, offsets = figure.subplots(1, 2)
         for row in rows:
             label, look = name_of(row), look_of(row)
-            seed_band(lengths, *_by_length(row), **look, ms=6, label=label)
-            trained = row["trained"]
+            lengths.plot([], [], **look, ms=6, label=label)
+            trained, (every, bits) = row["trained"], _by_length(row)
+            if len(every) > 1:
+                seed_band(lengths, every, bits, **look, ms=6)
+            else:
+                colour, memory = look["color"], row["recurrence"]
+                seeds_and_mean(lengths, every[0], bits[0], colour, memory=memory, upright=True)
             lengths.plot(
-                trained["attention_len"], trained["bits"]["mean"], "o", color="black", ms=12, mfc="none"
+                trained["attention_len"], trained["bits"]["mean"], "o", color="black", ms=16, mfc="none"
             )
             by_offset = row["bits_by_offset"]
-            seed_band(offsets, range(len(by_offset)), by_offset, **{**look, "marker": ""}, label=label)
+            seed_band(offsets, range(len(by_offset)), by_offset, **{**look, "marker": ""})
             alt.append(
                 f"{label} {trained['bits']['mean']:.2f} at the attention length of training, "
                 f"{trained['attention_len']}; in segments {by_offset[0]['mean']:.2f} at offset 0 and "
                 f"{by_offset[-1]['mean']:.2f} at the last"
             )
-        _name_axes(lengths, offsets, rows)
+        if all(len(row["by_length"]) == 1 for row in rows):
+            lengths.text(
+                0.97, 0.5, f"read with the length of training alone\n({DOTS_AND_BAR})", color="#606060",
+                ha="right", va="center", fontsize=9, transform=lengths.transAxes,
+            )  # fmt: skip
+        _name_axes(lengths, offsets, shown)
+        legend_outside(figure, ncols=3)
         figure.suptitle(f"{positions_of(encoding)}, {loss} loss", fontsize=10, x=0.01, ha="left")
     return Picture(figure, f"{positions_of(encoding)}, {loss} loss, test {BITS}: {'; '.join(alt)}.")
 
@@ -128,9 +139,11 @@ def _by_length(row: Data) -> tuple[list[int], list[Data]]:
 
 
 def _name_axes(lengths: Axes, offsets: Axes, rows: Sequence[Data]) -> None:
+    """Name the axes of ``pair``; that of lengths has those of all ``rows``, so that pictures compare."""
+    every = sorted({one["attention_len"] for row in rows for one in row["by_length"]})
     lengths.set_xscale("log", base=2)
-    ticks_at(lengths, sorted({one["attention_len"] for row in rows for one in row["by_length"]}), rotation=45)
+    lengths.set_xlim(0.85 * every[0], every[-1] / 0.85)
+    ticks_at(lengths, every)
     lengths.set(title="Equally many keys a query (ring: as trained)", ylabel=f"test {BITS}\n{LOWER}")
     lengths.set_xlabel("attention length, characters")
     offsets.set(title="Read in segments", xlabel="offset in the segment, characters")
-    offsets.legend()
