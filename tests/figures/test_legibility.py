@@ -114,11 +114,12 @@ def covered_by_legends(drawn: Drawn) -> list[str]:
 
 
 def struck(drawn: Drawn) -> list[str]:
-    """Return the texts within axes that a line of theirs crosses, but those on a ground of their own."""
+    """Return the texts within axes that a line or edge of theirs crosses, but those on their own ground."""
     found = []
     for axes in drawn.figure.axes:
         lines = [line for line in axes.lines if line.get_visible() and line.get_linestyle() != "None"]
-        paths = [line.get_transform().transform_path(line.get_path()) for line in lines]
+        edges = [edge for edge in axes.spines.values() if edge.get_visible()]
+        paths = [one.get_transform().transform_path(one.get_path()) for one in [*lines, *edges]]
         for text, box in drawn.boxes:
             if text in axes.texts and text.get_bbox_patch() is None:
                 letters = box.padded(-0.2 * box.height, -0.2 * box.height)
@@ -190,17 +191,19 @@ def test_what_cannot_be_read_is_found():
     axes.plot([0, 1], [0, 1], label="rises")
     axes.text(0.5, 0.5, "one")
     axes.text(0.5, 0.5, "other")
-    axes.text(0.95, 0.2, "much too long for the place where it stands")
+    long = "much too long for the place where it stands"
+    axes.text(0.95, 0.2, long)
     axes.text(0.1, 0.8, "tiny", fontsize=3)
     axes.text(0.4, 0.4, "struck")
+    axes.text(-0.2, 0.9, "across the edge of the axes")
     axes.text(0.3, 0.3, "on a ground", bbox={"facecolor": "white"})
     axes.legend(loc="upper right")
     drawn = rendered(figure)
     assert [one.split()[0] for one in small(drawn, "slide")] == ["'tiny'"]
-    assert cut_off(drawn) == ["much too long for the place where it stands"]
+    assert cut_off(drawn) == [long]
     assert ("one", "other") in overlapping(drawn)
     assert covered_by_legends(drawn) == ["rises"]
-    assert struck(drawn) == ["one", "other", "struck"]
+    assert struck(drawn) == ["one", "other", long, "struck", "across the edge of the axes"]
 
 
 def edges_of(shown: Picture) -> list[int]:

@@ -53,7 +53,9 @@ def scaling(data: Data) -> Picture:
             ends.append((label.replace(", ", ",\n"), to_hex(colour), gpus[-1], apart[-1]))
             axes.fill_between(gpus, apart, overlapped, color=colour, alpha=0.2, lw=0)
             alt.append(f"{label}: {apart[-1]:.0f} to {overlapped[-1]:.0f} %")
-        axes.fill_between([], [], [], color="grey", alpha=0.3, label="up to perfect overlap")
+        axes.plot([], [], color="grey", label="gradients sent after the backward pass")
+        label = "at best more, if sent while it computes"
+        axes.fill_between([], [], [], color="grey", alpha=0.3, label=label)
         axes.set_xscale("log", base=2)
         axes.set_xticks(gpus, [str(number) for number in gpus])
         axes.set(
@@ -63,7 +65,7 @@ def scaling(data: Data) -> Picture:
             ylim=(0, 105),
         )
         write_ends(axes, ends, least=0.2, fontsize=9)
-        legend_outside(figure)
+        legend_outside(figure, ncols=2)
     return Picture(
         figure,
         f"Share of {gpus[-1]} times one GPU's speed that {gpus[-1]} GPUs would reach with {name}, without "

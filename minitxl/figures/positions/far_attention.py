@@ -23,13 +23,12 @@ def far_attention(data: Data) -> Picture:
             words.append(f"{name} {said}")
         for group, one in enumerate(longer):
             ends = [group - 0.18, group + 0.48]
-            shares.plot(
-                [one["alike"]] * 2,
-                ends,
-                color="black",
-                lw=1.2,
-                label="" if group else "if all keys were alike",
-            )
+            shares.plot([one["alike"]] * 2, ends, color="black", lw=1.2, ls=":")
+            left, words = one["alike"] > 0.7, f"if all keys were\nalike: {100 * one['alike']:.0f} %"
+            shares.annotate(
+                words, (one["alike"], group), (-5 if left else 5, 0),
+                textcoords="offset points", ha="right" if left else "left", va="center", fontsize=9,
+            )  # fmt: skip
         xl, rotary = ([one["far"]["seeds"] for one in data["longer"][name]["rows"][1:]] for name in LOOKING)
         farther = all(max(near) < min(far) for near, far in zip(xl, rotary, strict=True))
         weights.axvspan(trained, len(curve) - 1, color="#E4E4E4", lw=0, zorder=0)
@@ -60,8 +59,7 @@ def far_attention(data: Data) -> Picture:
             xlim=(0, 1),
         )
         in_per_cent(shares.xaxis)
-        both = [axes.get_legend_handles_labels() for axes in (weights, shares)]
-        legend_outside(figure, *(one + other for one, other in zip(*both, strict=True)), ncols=3)
+        legend_outside(figure, *weights.get_legend_handles_labels(), ncols=2)
     alike = " and ".join(f"{100 * one['alike']:.0f} %" for one in longer)
     return Picture(
         figure,

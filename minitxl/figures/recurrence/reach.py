@@ -33,6 +33,8 @@ MARKS: dict[str, dict[str, Any]] = {
     "unused": {"marker": "o", "ms": 7, **NO_EFFECT.look()},
 }
 """A state as the animated picture draws it."""
+OUT_OF_REACH: dict[str, Any] = {"fc": "none", "ec": "#C0C0C0", "hatch": "////", "lw": 0, "zorder": 0}
+"""Look of offsets from which one layer does not reach the token; the range of the seeds is grey."""
 
 
 def dependency(data: Data) -> Picture:
@@ -92,7 +94,7 @@ def _draw_graph(axes: Axes, name: str, graph: Data) -> None:
 
 
 def copying(data: Data) -> Picture:
-    """Draw accuracy by offset, a panel a distance; shaded where one layer does not reach the token."""
+    """Draw accuracy by offset, a panel a distance; hatched where one layer does not reach the token."""
     rows = data["rows"]
     with drawing(max(2.6 * len(rows), 6.1), 3.2) as figure:  # the legend needs 6.1 inches
         shown = panels(figure, len(rows), height=1.9, sharey=True)
@@ -103,7 +105,7 @@ def copying(data: Data) -> Picture:
                 seed_band(axes, offsets, row[name]["by_offset"], line, alpha=0.25, **style)
             far = sum(hops > 1 for hops in row["hops"])
             if far:
-                axes.axvspan(-0.5, far - 0.5, color="#E0E0E0", zorder=0)
+                axes.axvspan(-0.5, far - 0.5, **OUT_OF_REACH)
             axes.axhline(data["chance"], color="black", lw=1, ls=":")
             axes.set(title=f"{row['distance']} back", ylim=(0, 1.05))
             in_per_cent(axes.yaxis)
@@ -112,7 +114,8 @@ def copying(data: Data) -> Picture:
                 axes.set_xlabel("offset in the segment")
         for axes in shown if is_narrow() else shown[:1]:
             axes.set_ylabel("right copies, %")
-        shown[0].axvspan(-9, -8, color="#E0E0E0", label="out of reach of one layer: two must pass it on")
+        label = "out of reach of one layer: two must pass it on"
+        shown[0].axvspan(-9, -8, **OUT_OF_REACH, label=label)
         shown[0].axhline(-9, color="black", lw=1, ls=":", label="chance")
         shown[0].set_xlim(-0.9, data["seg_len"] - 0.1)
         legend_outside(figure, *shown[0].get_legend_handles_labels(), ncols=2 if len(rows) < 4 else 4)

@@ -22,7 +22,7 @@ from minitxl.figures.picture import (
 )
 from minitxl.figures.systems import SYSTEMS, System, of_label, positions_of
 
-LOSSES = {"full": "loss on all targets", "half": "loss on the later half of targets"}
+LOSSES = {"full": "full loss: on all targets", "half": "half loss: on the later half of targets"}
 """Title of the panel of each training: on all targets of a segment, or on its later half."""
 TABLE_6 = {
     "XL, memory, full loss": 26.77,
@@ -64,7 +64,7 @@ def ablation(data: Data) -> Picture:
         legend_outside(figure, marks, list(looks), ncols=2)
         headline(
             figure,
-            "On all targets, memory helps Transformer-XL's and Shaw's positions\n"
+            "With full loss, memory helps Transformer-XL's and Shaw's positions\n"
             "and hurts absolute ones, in every seed"
             if _memory_divides(rows)
             else "Encoding, recurrence and loss at equal size",

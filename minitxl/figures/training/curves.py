@@ -163,7 +163,7 @@ def memory_and_positions(data: Data) -> Picture:
         memory.set(
             title="Memory hurts absolute positions,\nhelps Transformer-XL's" if both else "After training",
             xlabel="memory at evaluation, characters; 0, then log scale\n"
-            "(marks: as trained; lines: read otherwise)",
+            "(marks: as trained; lines: with another memory)",
             ylabel=f"test {BITS}\n{LOWER}",
         )
     numbers = ", ".join(

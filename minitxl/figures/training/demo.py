@@ -24,8 +24,8 @@ SLIDING, CACHED = "sliding window", "cached"
 def demo(data: Data) -> Picture:
     """Draw how all three models learned, and bits against the cost of a character at equal context."""
     systems = data["systems"]
-    with drawing(10, 4.2) as figure:
-        learned, cost = panels(figure, 2, height=3.4)
+    with drawing(10, 4.5) as figure:
+        learned, cost = panels(figure, 2, height=3.7)
         for name, system in ONE_CHANGE_APART.items():
             curve = systems[name]["validation"]
             learned.plot(curve["step"], curve["bits"], **system.look(), label=system.name)
@@ -128,15 +128,13 @@ def _bits_and_cost(axes: Axes, data: Data) -> str:
     lengths = " and ".join(str(length) for length in sorted(row["attention_len"] for row in cached))
     xl = SYSTEMS["xl_memory"]
     _label(axes, f"{xl.name},\nattention {lengths}", sum(times) / len(times), bits, xl.ink, above=True)
-    ways = {"#606060": "filled: memory, cached", "white": "hollow: no memory"}
-    for fill, words in ways.items():
-        axes.plot([], [], "o", color="#606060", mfc=fill, ms=8, label=words)
-    axes.legend(loc="upper left", fontsize=9)
     no_fewer = bits > min(row["bits"] for row in rows if row not in cached)
     cheaper = max(times) < min(row["microseconds_per_token"] for row in rows if row not in cached)
     axes.set(
         title=fitted(_what_memory_saves(cheaper, no_fewer)),
-        xlabel=f"microseconds to score a character, log scale\n{LOWER}",
+        xlabel="microseconds to score a character, log scale\n"
+        "(filled: with memory at evaluation, cached;\n"
+        f"hollow: no memory at evaluation, sliding window)\n{LOWER}",
         ylabel=f"{BITS} of the test text\n{LOWER}",
         xscale="log",
     )
