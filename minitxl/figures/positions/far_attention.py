@@ -24,9 +24,9 @@ def far_attention(data: Data) -> Picture:
         for group, one in enumerate(longer):
             ends = [group - 0.18, group + 0.48]
             shares.plot([one["alike"]] * 2, ends, color="black", lw=1.2, ls=":")
-            left, words = one["alike"] > 0.7, f"if all keys were\nalike: {100 * one['alike']:.0f} %"
+            left, label = one["alike"] > 0.7, f"if all keys were\nalike: {100 * one['alike']:.0f} %"
             shares.annotate(
-                words, (one["alike"], group), (-5 if left else 5, 0),
+                label, (one["alike"], group), (-5 if left else 5, 0),
                 textcoords="offset points", ha="right" if left else "left", va="center", fontsize=9,
             )  # fmt: skip
         xl, rotary = ([one["far"]["seeds"] for one in data["longer"][name]["rows"][1:]] for name in LOOKING)
