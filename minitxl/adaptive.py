@@ -116,9 +116,8 @@ class AdaptiveEmbedding(nn.Module):
                 self._look_up(cluster, ids[clusters == cluster] - first_id)
                 for cluster, first_id in enumerate(self.partition.starts)
             ]
-            cluster_order, _ = pack(by_cluster, "* model")
-            token_order = clusters.argsort(stable=True).argsort()  # the inverse of the order by cluster
-            embedded = cluster_order[token_order]
+            in_cluster_order, _ = pack(by_cluster, "* model")
+            embedded = in_cluster_order[clusters.argsort(stable=True).argsort()]  # each token's place there
         return rearrange(embedded, "(batch seg) model -> batch seg model", **parse_shape(tokens, "batch seg"))
 
     def _look_up(self, table: int, ids: Int[Tensor, " token"]) -> Float[Tensor, "token model"]:
@@ -167,10 +166,10 @@ class AdaptiveSoftmax(nn.Module):
         """
         if embedding.partition != self.partition:
             raise ValueError(f"embedding must be cut as {self.partition}, got {embedding.partition}")
-        number = len(self.partition.sizes)
-        if tie_projections and len(tie_projections) != number:
+        if tie_projections and len(tie_projections) != len(self.partition.sizes):
             raise ValueError(
-                f"tie_projections must hold one flag for each of the {number} clusters, got {tie_projections}"
+                f"tie_projections must hold one flag for each of the {len(self.partition.sizes)} clusters, "
+                f"got {tie_projections}"
             )
         if tie_tables:
             for mine, theirs in zip(self.tables, embedding.tables, strict=True):

@@ -1,7 +1,7 @@
 """The architecture's settings, frozen.
 
-Each value is checked on construction, but for the settings of adaptive embedding and softmax (``cutoffs``,
-``d_embed``, ``tie_projections``), which are checked in ``adaptive`` when the model is built.
+Types and ranges are checked on construction. How the settings of adaptive embedding and softmax fit together
+(``cutoffs``, ``d_embed``, ``tie_projections``) is checked in ``adaptive`` when the model is built.
 
 Every field is a keyword of ``dataclasses.replace``, so that an ablation is one ``replace(config,
 attention="absolute")``. Every field but ``clamp_len`` is a flag of ``minitxl train``, whose ``--clamp-len``
@@ -42,7 +42,7 @@ class ModelConfig:
     n_bucket: int = 32
     """Number of T5's buckets (num_buckets). Half hold one distance each, the others ranges that widen."""
     bucket_distance: int = 128
-    """T5's max_distance: keys this far or farther, and as a rule some nearer, share the last bucket."""
+    """T5's max_distance: keys this far or farther share the last bucket (``later_attention.buckets``)."""
     clamp_len: int | None = None
     """Keys at this distance or farther count as equally far (not in absolute); a call may give another."""
     share_biases: bool = True

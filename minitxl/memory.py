@@ -85,9 +85,10 @@ def reach(offset: int, *, n_layer: int, seg_len: int, mem_len: int, window: int 
 
 
 def longest_reach(*, n_layer: int, seg_len: int, mem_len: int, window: int | None = None) -> int:
-    """Return the reach of the last query of a segment, in tokens."""
+    """Return the farthest reach of a segment's queries, in tokens: without a window that of the last."""
     check_length("seg_len", seg_len, 1)
-    return reach(seg_len - 1, n_layer=n_layer, seg_len=seg_len, mem_len=mem_len, window=window)
+    offsets = range(seg_len) if window is not None and window > mem_len + 1 else (seg_len - 1,)
+    return max(reach(o, n_layer=n_layer, seg_len=seg_len, mem_len=mem_len, window=window) for o in offsets)
 
 
 def check_query(offset: int, *, seg_len: int, mem_len: int, window: int | None) -> None:

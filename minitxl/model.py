@@ -6,7 +6,7 @@
 The caller extends the memory: in training ``training.loop.train_step``.
 
 ``states[n]`` is what enters layer n on this segment: it includes absolute positions, if the model adds any
-there, and precedes the LayerNorm of a pre-norm layer. In the next segment it is the memory of layer n. So
+there, and precedes the LayerNorm of a pre-norm layer. ``extend`` takes it into the memory of layer n. So
 there are N entries; the output of the last layer is not one of them. Layers count from 0, and layer n is
 ``model.blocks[n]``.
 """
@@ -170,7 +170,8 @@ class TransformerLM(nn.Module):
         token, such as the first of a text. Were such a token dropped, its input would be 0, and would stay 0
         in every layer of a new model, whose biases are 0. For an input of zeros, each LayerNorm multiplies
         the gradient by 1/√ε ≈ 316, so that the gradient of a deep model would overflow. (Absolute positions
-        and Shaw's a_V prevent that.)
+        and Shaw's a_V prevent that.) With a short ``window`` the same happens where all tokens that a query
+        sees are dropped: train without a window, or without word dropout.
         """
         x = self.embedding(tokens) * sqrt(self.config.d_model)
         if self.training and self.config.word_dropout:
@@ -279,7 +280,7 @@ class TransformerLM(nn.Module):
         return next(self.parameters()).new_zeros(self.config.n_layer, batch, 0, self.config.d_model)
 
     def check_segment_tokens(self, tokens: Tokens) -> None:
-        """Raise a ValueError unless tokens are ids [batch seg], at most max_seg_len of learned positions."""
+        """Raise a ValueError unless tokens are ids [batch seg]; learned positions allow max_seg_len."""
         self._check_ids("tokens", tokens)
         most, seg = self.config.max_seg_len, tokens.shape[1]
         if self.positions and seg > most:

@@ -136,7 +136,7 @@ def test_the_table_has_no_circle():
 def test_no_module_is_longer_than_one_sitting():
     for path in MODULES:
         assert lines_of_code(path) <= 250, path
-    assert sum(lines_of_code(PACKAGE / f"{module}.py") for module in READ_ALONE) < 515
+    assert sum(lines_of_code(PACKAGE / f"{module}.py") for module in READ_ALONE) <= 515
 
 
 def test_the_list_of_the_courses_checks_names_every_file_of_them():

@@ -1,4 +1,4 @@
-"""Generate text: read the prompt once, and then draw one token at a time.
+"""Generate text: read the prompt once into a key-value cache, and then draw one token at a time.
 
     tokens = sample(model, [prompt], length=200, mem_len=512, seed=0)
 

@@ -5,8 +5,9 @@ The files, from one step to a whole run:
     config           ``TrainConfig``, how a model is trained; ``RunConfig``, how its run is carried out
     loop             the training step, in ``train_step``, and the ``Run``: all that a step needs and changes
     segment_loss     the part of a step that is differentiated
-    memory_mask      masks of memory, for lanes that begin a new text and for memory of constant length
-    optimizer        AdamW, and its step with a clipped gradient
+    memory_mask      masks of memory: of constant length, as ``loop`` needs it on a GPU, and for loops of your
+                     own whose lanes begin a new text at any segment
+    optimizer        AdamW, and its step at a learning rate; ``loop`` clips the gradient
     schedules        learning rates by step
     validation       a sample of the validation text, scored
     distributed      several processes that train one model

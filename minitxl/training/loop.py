@@ -194,21 +194,21 @@ def train_step(run: Run, segments: ContiguousBatches) -> Record:
     run.optimizer.zero_grad()
     with _own_randomness(run):
         losses, states = _backward(run, segments[index], memory)
-    norm = clip_grad_norm_(run.model.parameters(), settings.clip)
-    bits = _mean_bits(losses)  # the first wait for a GPU, which by now has all of this step's work but Adam's
+    norm_on_device = clip_grad_norm_(run.model.parameters(), settings.clip)
+    bits = _mean_bits(losses)  # the first value read from a GPU, once all work but Adam's is queued there
     if not isfinite(bits):
         raise ValueError(
             f"the loss must be finite, got {bits} at step {run.step + 1}: "
             f"a lower learning_rate than {settings.learning_rate} may help"
         )
     rate = learning_rate(run.step + 1, settings)
-    number = optimizer_step(run.optimizer, norm, rate=rate)
+    norm = optimizer_step(run.optimizer, norm_on_device, rate=rate)
     run.memory = extend(memory, states, mem_len=settings.mem_len)
     run.step += 1
     run.tokens_read += step_tokens
     if run.average is not None and run.step > (settings.average_from or 0):
         run.average.update_parameters(run.model)
-    return Record(run.step, bits, rate, number, step_tokens, time.perf_counter() - began)
+    return Record(run.step, bits, rate, norm, step_tokens, time.perf_counter() - began)
 
 
 def _backward(run: Run, segment: Segment, memory: Tensor) -> tuple[list[Tensor], Tensor]:

@@ -27,7 +27,7 @@ def reset_mask(
 
     All lanes have memories of one length, so the memory of one lane can't be cut. It is masked instead.
     ``memory_mask`` is the mask so far: None, or what ``extend_mask`` returned after the last segment.
-    A lane that was reset reads exactly as one without a memory.
+    A lane that was reset reads as one without a memory, to rounding.
 
     >>> reset_mask(torch.zeros(1, 2, 3, 4), torch.tensor([True, False])).tolist()
     [[False, False, False], [True, True, True]]

@@ -9,7 +9,7 @@ from torch.optim import AdamW, Optimizer
 from minitxl.training.config import TrainConfig
 
 BIASES = ("bias", "u", "v", "table")
-"""Last names of biases: of layers, XL's u and v (one vector per head), and T5's table (numbers per head)."""
+"""Last parts of the names of biases: of layers, XL's u and v (a vector per head), T5's table (numbers)."""
 
 
 def adamw(model: nn.Module, settings: TrainConfig) -> AdamW:
@@ -34,9 +34,9 @@ def optimizer_step(optimizer: Optimizer, norm: Tensor, *, rate: float) -> float:
 
     ``norm`` comes from ``clip_grad_norm_``. Raises a ValueError, and changes nothing, if it is not finite.
     """
-    if not isfinite(number := norm.item()):
-        raise ValueError(f"the gradient must be finite, got norm {number} at learning rate {rate:.3g}")
+    if not isfinite(value := norm.item()):
+        raise ValueError(f"the gradient must be finite, got norm {value} at learning rate {rate:.3g}")
     for group in optimizer.param_groups:
         group["lr"] = rate
     optimizer.step()
-    return number
+    return value

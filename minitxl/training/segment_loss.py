@@ -1,7 +1,7 @@
 """The loss of one segment: the part of a training step that is differentiated, compiled and captured.
 
-The whole step is ``loop.train_step``. That function extends the memory, and this module does not: here memory
-may be padded to its full length, or belong to some of the lanes only.
+The whole step is ``loop.train_step``. That function extends the memory, and this module does not, because
+here memory may be padded to its full length (on a GPU) or that of one part of the lanes (``accumulate``).
 """
 
 import torch
@@ -37,8 +37,8 @@ class SegmentLoss(nn.Module):
                 key_mask=key_mask,
             )
             first = losses.shape[1] // 2 if settings.loss == "half" else 0
-            # ``extend`` detaches too, but only after this module. A CUDA graph's backward pass would take a
-            # gradient for each output that needs one; the states, which no loss uses, are to have none.
+            # Detached here too, before ``extend`` does: a CUDA graph would compute a gradient for the states,
+            # which no loss uses.
             return losses[:, first:].mean(), states.detach()
 
 

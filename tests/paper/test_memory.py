@@ -109,8 +109,8 @@ def test_three_claims_about_reach_are_three_settings():
     assert longest_reach(**seg, mem_len=0) == 8 - 1
 
 
-def test_longest_reach_is_that_of_the_last_query():
-    for window in (None, 3, 9):
+def test_longest_reach_is_the_farthest_of_all_queries():
+    for window in (None, 3, 9, 10):
         reaches = [reach(offset, n_layer=3, seg_len=5, mem_len=7, window=window) for offset in range(5)]
         assert longest_reach(n_layer=3, seg_len=5, mem_len=7, window=window) == max(reaches)
 

@@ -12,11 +12,14 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from math import log
 from multiprocessing.connection import Connection
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from threading import RLock
 
+import torch
+from torch import Tensor
 from tqdm import tqdm
 
 from minitxl.__main__ import main
@@ -103,9 +106,9 @@ def loss_at(step: int, bits: float) -> None:
     """The loss of this step is ``bits``."""
     backward = loop._backward
 
-    def patched(run: loop.Run, *segment: object) -> tuple[float, object]:
-        real, memory = backward(run, *segment)
-        return (bits if run.step + 1 == step else real), memory
+    def patched(run: loop.Run, *segment: object) -> tuple[list[Tensor], object]:
+        losses, memory = backward(run, *segment)
+        return ([torch.tensor(bits * log(2))] if run.step + 1 == step else losses), memory
 
     loop._backward = patched
 

@@ -32,7 +32,7 @@ class Cache:
     memory_mask: Bool[Tensor, "batch mem"] | None
     """False for a token of the memory that is masked for every query; None if none ever was."""
     r: Float[Tensor, "layer head padded_dist dim"]
-    """W_kR R of every layer, for the distances n_key … 0 or more of them; empty but for attention "xl"."""
+    """W_kR R of every layer, for at least the distances n_key … 0; empty but for attention "xl"."""
     joined_qkv: tuple[FastLinear | None, ...]
     """Copies of W_q, W_k and W_v of every layer as one matrix; None where they stay apart."""
     begin: int = 0
@@ -88,7 +88,7 @@ def with_distances(cache: Cache, seg: int) -> Cache:
 
 
 def angles_of_segment(model: TransformerLM, cache: Cache, seg: int) -> tuple[Angles, Angles] | None:
-    """Return sin and cos of this segment's positions, for all layers; None where nothing turns."""
+    """Return sin and cos of this segment's positions, for all layers; None where it holds plain keys."""
     if not isinstance(model.blocks[0].attention, RotaryAttention) or cache.clamp_len is not None:
         return None
     position = torch.arange(cache.tokens_read, cache.tokens_read + seg, device=cache.buffers.device)

@@ -127,7 +127,7 @@ FUNCTION_OF: dict[type, Callable[..., Heads]] = {
 
 
 def relative_to_one(inputs: AttentionInputs) -> Float[Tensor, "batch head 1 dim"]:
-    """Return ``relative_attention`` for a single query, whose distances are in the keys' order already."""
+    """Return ``relative_attention`` for a single query, the last position: r needs no shift."""
     q_plus_u, q_plus_v, k, values, r, _, window, key_mask = inputs
     bd = r[:, 1:] @ rearrange(q_plus_v, "batch head 1 dim -> head dim batch")
     ac = k @ q_plus_u.mT  # the keys are the long factor: a CPU's bfloat16 product is fast with it on the left
