@@ -29,7 +29,7 @@ ASKED: Mapping[str, Asked] = {
     "06_dependency_reach": {"mem_len": [4, 5]},
     "11_attention_over_memory": {"token": [2]},
     "12_evaluation_cost": {"n_layer": [1, 12], "d_model": [64], "seg_len": [2048]},
-    "13_generation_and_scale": {"temperature": [0.1, 2.0], "top_p": [0.5]},
+    "13_generation": {"temperature": [0.1, 2.0], "top_p": [0.5]},
 }
 """Values that the text beside a notebook's widget asks its reader to choose: each is drawn."""
 SEED = "import torch\n\ntorch.manual_seed(0)"

@@ -769,7 +769,7 @@ def test_a_value_that_is_drawn_on_request_is_named_in_the_text_beside_the_widget
         assert {f"{value:,g}" if value < 1000 else f"{value:,}" for value in values} <= set(said)
 
 
-@pytest.mark.parametrize("stem", ["06_dependency_reach", "12_evaluation_cost", "13_generation_and_scale"])
+@pytest.mark.parametrize("stem", ["06_dependency_reach", "12_evaluation_cost", "13_generation"])
 def test_the_values_that_a_text_asks_for_are_drawn(stem, monkeypatch):
     path = ROOT / "notebooks" / f"{stem}.ipynb"
     monkeypatch.chdir(path.parent)
