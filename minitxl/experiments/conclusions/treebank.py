@@ -35,6 +35,9 @@ TREEBANK: dict[str, Mapping[str, Callable[[Data], bool]]] = {
             _lower(data["systems"]["xl_memory"]["trained"], data["systems"]["xl"]["trained"])
             and _lower(data["systems"]["absolute"]["trained"], data["systems"]["absolute_memory"]["trained"])
         ),
+        "with the same memory at the test, XL trained with one is ahead of XL without, in every seed": (
+            lambda data: _lower(_read(data, "xl_memory", data["mem_len"]), _read(data, "xl", data["mem_len"]))
+        ),
         "XL trained without memory gains from one, in every seed": lambda data: _lower(
             _read(data, "xl", data["mem_len"]), _read(data, "xl", 0)
         ),

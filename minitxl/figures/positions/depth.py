@@ -45,7 +45,7 @@ def _task(axes: Axes, task: Data) -> str:
         said.append(f"{label} {100 * late['mean']:.0f} % ({100 * low:.0f} to {100 * high:.0f})")
     axes.axvline(task["coin"], color="black", lw=1, ls=(0, (1, 3)))
     axes.annotate(
-        f"a coin between both keys: {100 * task['coin']:.0f} %", (task["coin"], -0.62), (-4, 0),
+        f"a coin: {100 * task['coin']:.0f} %", (task["coin"], -0.62), (-4, 0),
         textcoords="offset points", ha="right", va="center", fontsize=9,
     )  # fmt: skip
     axes.set_yticks(range(len(DEPTHS)), [label for label, _ in DEPTHS.values()])

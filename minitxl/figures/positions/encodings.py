@@ -126,13 +126,15 @@ def by_place(data: Data) -> Picture:
             alt.append(f"{name} {ends}".lstrip())
         for name, level in data.get("levels", {}).items():
             axes.axhline(level, color="black", lw=1, ls=(0, (1, 3)), label=f"{name}, {written(level)}")
+            alt.append(f"{name} {written(level)}")
         axes.set(xlabel=data["xlabel"], ylabel=data["ylabel"], xlim=(places[0] - half, places[-1] + half))
         crowded = len(places) > 12 and places[-1] >= 100  # three digits take more room
         axes.set_xticks(
             places[1::2] if crowded and len(places) <= 16 else places if len(places) <= 16 else places[::4]
         )
         if "bottom" in data:
-            bottom, most = data["bottom"], max(map(max, data["curves"].values()))
+            bottom = data["bottom"]
+            most = max(*map(max, data["curves"].values()), *data.get("levels", {}).values(), bottom)
             axes.set_ylim(bottom, most + 0.06 * (most - bottom))  # the margin is one of all that is shown
         if "legend" in data:
             axes.legend(loc=data["legend"])

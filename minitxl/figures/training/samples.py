@@ -52,7 +52,7 @@ def _in_words(data: Data) -> str:
     )
     return (
         f"After a prompt of {data['prompt_len']} characters, {data['length']} more by the best of the models "
-        f"({data['valid_bits']:.2f} bits per character on the validation text), memory {data['mem_len']}, "
+        f"({data['valid_bits']:.2f} bits per byte on the validation text), memory {data['mem_len']}, "
         f"temperature {data['temperature']}, top-p {data['top_p']}, seed {data['seed']}. "
         f"Words known from the training text: {alt}."
     )

@@ -5,7 +5,7 @@ from typing import Any
 from matplotlib.axes import Axes
 
 from minitxl.figures.marks import HOLLOW, LINE_AND_BAND, seed_band, write_ends
-from minitxl.figures.picture import LOWER, Data, Picture, drawing, fitted, panels
+from minitxl.figures.picture import LOWER, Data, Picture, drawing, fitted, is_narrow, panels
 from minitxl.figures.systems import SYSTEMS
 
 TRAINED = {
@@ -50,6 +50,11 @@ def _systems(axes: Axes, data: Data) -> None:
         if key == "lstm":  # no memory length: its state is emptied at each segment, or carried on
             emptied, carried = (row["perplexity"] for row in systems[key]["by_memory"])
             axes.plot(0, emptied["mean"], system.marker, color=colour, ms=5, **HOLLOW)
+            if not is_narrow():
+                axes.annotate(
+                    "state\nemptied\nat each\nsegment", (0, emptied["mean"]), (-12, -6),
+                    textcoords="offset points", va="top", fontsize=9,
+                )  # fmt: skip
             level: dict[str, Any] = {"color": colour, "xmin": (1 - begin) / (end - begin), "xmax": right_end}
             axes.axhline(carried["mean"], ls=line, lw=1.6, **level)
             axes.axhspan(min(carried["seeds"]), max(carried["seeds"]), alpha=0.2, lw=0, **level)
@@ -72,7 +77,7 @@ def _systems(axes: Axes, data: Data) -> None:
     write_ends(axes, placed, at=right + 0.42, least=0.04, fontsize=9)
     axes.set(
         xlabel=f"memory at evaluation, words; 0, then log scale\n"
-        f"(hollow: no memory;\nnames: as trained, with {data['mem_len']} or no memory;\n{LINE_AND_BAND})",
+        f"(hollow: no memory; names: as trained,\nwith {data['mem_len']} or no memory;\n{LINE_AND_BAND})",
         ylabel=f"test perplexity\n{LOWER}",
         title=fitted(_who_is_ahead(data["behind_xl"])),
     )
