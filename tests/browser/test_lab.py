@@ -254,6 +254,15 @@ def test_the_dashboards_button_stops_training_and_goes_on_with_it(lab, keep):
     assert complaints(panel) == []
 
 
+def test_a_page_opens_as_it_is_read_and_not_as_its_source(lab):
+    asked = {"path": "notebooks/benchmark.md"}
+    lab.page.evaluate("asked => jupyterapp.commands.execute('docmanager:open', asked).then(() => {})", asked)
+    shown = lab.page.locator(".jp-MarkdownViewer .jp-RenderedMarkdown")
+    expect(shown.get_by_role("heading", name="Against its peers")).to_be_visible()
+    expect(shown).not_to_contain_text("<!--")
+    lab.page.evaluate("jupyterapp.commands.execute('application:close-all')")
+
+
 def test_the_list_of_files_has_the_course_and_none_of_its_tools(lab):
     listed = "jupyterapp.serviceManager.contents.get('notebooks').then(folder => folder.content)"
     names = {one["name"] for one in lab.page.evaluate(listed)}
