@@ -4,12 +4,16 @@ import ast
 import importlib.util
 import json
 import re
+from base64 import b64decode
+from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
 
 import nbformat
+import numpy as np
 import pytest
 from nbformat.v4 import new_code_cell, new_output
+from PIL import Image
 
 ROOT = Path(__file__).parent.parent
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -60,14 +64,24 @@ def test_a_notebook_was_run_from_top_to_bottom_without_error(path):
     assert not [output for cell in code for output in cell.outputs if output.output_type == "error"]
 
 
+def images_of(path: Path) -> list[nbformat.NotebookNode]:
+    """The outputs of a notebook that are pictures."""
+    cells = nbformat.read(path, as_version=4).cells
+    outputs = [output for cell in cells for output in cell.get("outputs", [])]
+    return [output for output in outputs if "image/png" in output.get("data", {})]
+
+
+@every_notebook
+def test_nothing_is_cut_off_at_the_edge_of_a_stored_image(path):
+    for output in images_of(path):
+        pixels = np.asarray(Image.open(BytesIO(b64decode(output.data["image/png"]))).convert("RGB"))
+        for edge in (pixels[0], pixels[-1], pixels[:, 0], pixels[:, -1]):
+            assert (edge == 255).all(), output.data["text/plain"]
+
+
 @every_notebook
 def test_every_stored_image_has_alternative_text_with_numbers(path):
-    images = [
-        output
-        for cell in nbformat.read(path, as_version=4).cells
-        for output in cell.get("outputs", [])
-        if "image/png" in output.get("data", {})
-    ]
+    images = images_of(path)
     assert images
     for output in images:
         assert re.search(r"\d", output.metadata["image/png"]["alt"])

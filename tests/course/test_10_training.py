@@ -8,7 +8,7 @@ import pytest
 import torch
 from matplotlib.colors import same_color
 
-from minitxl.course.checks import comparisons, schedule
+from minitxl.course.checks import comparisons, schedule, shares
 from minitxl.course.checks import training as judges
 from minitxl.figures.systems import SYSTEMS
 from minitxl.figures.training import recurrence
@@ -45,6 +45,7 @@ def stub(cell: str, name: str):
         ("loop-text", "learning_rate", schedule.check_learning_rate),
         ("exercise-bits", "my_bits", comparisons.check_bits),
         ("exercise-compare", "my_answers", comparisons.check_comparisons),
+        ("gpus-text", "shares_of", shares.check_shares),
     ],
 )
 def test_the_solution_is_right_and_nobodys_random_numbers_change(cell, name, check):
@@ -93,6 +94,15 @@ def test_a_loss_that_is_still_a_tensor_is_refused(detached):
     assert not verdict.right
     assert "return loss.item()" in verdict.message
     assert ("graph" in verdict.message) == (not detached)
+
+
+@pytest.mark.parametrize("returned", [lambda loss, memory: loss, lambda loss, memory: (memory, loss)])
+def test_what_is_returned_in_another_order_or_in_part_is_told(returned):
+    def step(*case):
+        return returned(*judges.solution_training_step(*case))
+
+    message = judges.check_training_step(step).message
+    assert message == "return two things, first the loss and then the memory"
 
 
 def test_bugs_are_counted_and_not_named_for_who_looks_for_them():
@@ -204,6 +214,28 @@ def test_a_rate_that_begins_at_zero_stops_the_notebook():
     cells = (CELLS["record"], CELLS["training-loop"], CELLS["equal"])
     with pytest.raises(AssertionError):
         run(*cells, corpus=Text, training_step=judges.solution_training_step, **late)
+
+
+def with_the_memory_of_other_lanes(tokens, targets, memory, n_gpu):
+    return shares.solution_shares(tokens, targets, memory if memory is None else memory.flip(1), n_gpu)
+
+
+def test_lanes_that_read_another_s_memory_stop_the_notebook():
+    text = (b"The cat sat on the mat. The dog sat on the log, and looked at it for a while. " * 60)[:4000]
+    given = {"corpus": type("Corpus", (), {"train": torch.tensor(list(text))})}
+    rows = run(CELLS["gpus"], shares_of=shares.solution_shares, **given)["rows"]
+    assert [row["step"] for row in rows] == ["0", "1", "2"]
+    assert all(row["mean of both"] == row["norm, the whole batch"] != row["first GPU"] for row in rows)
+    with pytest.raises(AssertionError):
+        run(CELLS["gpus"], shares_of=with_the_memory_of_other_lanes, **given)
+
+
+def test_the_gpus_run_on_the_readers_division_if_it_is_right():
+    assert run(CELLS["shares"])["shares_of"] is shares.solution_shares
+    mine = CELLS["shares"].replace("raise NotImplementedError", "return solution(*given)")
+    mine = re.sub(r"def shares_of\([^)]*\)", "def shares_of(*given)", mine)
+    assert run(mine, solution=shares.solution_shares)["shares_of"].__name__ == "shares_of"
+    assert run(mine, solution=lambda *given: 0)["shares_of"] is shares.solution_shares
 
 
 @pytest.mark.parametrize("case", schedule.CASES)

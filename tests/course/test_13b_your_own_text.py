@@ -4,11 +4,10 @@ import re
 from pathlib import Path
 
 import pytest
-import torch
 from page import Page
 
 from minitxl.__main__ import main
-from minitxl.course.checks import copies, lanes, recital
+from minitxl.course.checks import copies, recital
 from minitxl.course.checks import units as checks
 from minitxl.experiments import samples
 from minitxl.figures.training.units import bits_of_bytes, perplexity_units
@@ -18,7 +17,6 @@ BLANKS = {
     "word-perplexity": ("word-text", checks.check_per_word),
     "recited": ("copy-text", recital.check_recited),
     "longest-copy": ("copy-find-text", copies.check_longest_copy),
-    "shares": ("gpus-text", lanes.check_shares),
     "bits-per-byte": ("exercise-bits", checks.check_bits_per_byte),
 }
 
@@ -42,7 +40,6 @@ def test_the_cells_below_the_blanks_run_on_the_readers_functions_if_they_are_rig
         "word-perplexity": ("word_perplexity", checks.solution_per_word),
         "recited": ("recited", recital.solution_recited),
         "longest-copy": ("longest_copy", samples.longest_copy),
-        "shares": ("shares_of", lanes.solution_shares),
     }
     for blank, (name, package) in given.items():
         assert PAGE.run(blank)[name] is package
@@ -68,18 +65,78 @@ def test_texts_whose_words_are_mixed_share_less_with_their_source_than_the_texts
     for mixed, text in zip(found, texts, strict=True):
         assert sorted(mixed.split()) == sorted(text.split())
         assert len(samples.longest_copy(mixed, text)) < len(text)
-    assert PAGE.run("mixed")["mixed"] is None
+        assert mixed.split() != text.split()
+    assert copies.check_mixed(found, texts).right
+    assert PAGE.run("mixed", people=texts)["mixed"] is None
+
+
+TEXTS = [
+    "the cat sat on the mat and the dog sat on the log",
+    "one two three four five six seven eight nine ten",
+]
+MIXED = [
+    "log sat the on dog the and mat the sat cat on the",
+    "six one ten two nine four eight three seven five",
+]
+
+
+@pytest.mark.parametrize(
+    ("mixed", "sentence"),
+    [
+        (None, "there is nothing here yet"),
+        (MIXED[0], "a list of texts, one for each in people, got str"),
+        (MIXED[:1], "a text for each of the 2 in people, got 1"),
+        (
+            [text.split() for text in MIXED],
+            "text 0: join the words to a text, with blanks between them, got list",
+        ),
+        ([text[::-1] for text in TEXTS], "text 0: the characters are mixed: mix the words"),
+        ([MIXED[0].replace("the on", "theon"), MIXED[1]], "text 0: the words are run together or cut"),
+        ([MIXED[0], MIXED[1].replace("six", "ten")], "text 1: some words are there more or less often"),
+        ([MIXED[0], MIXED[1].replace("six", "twelve")], "text 1: it has other words than the text"),
+        (
+            [" ".join(sorted(text.split())) for text in TEXTS],
+            "the words are sorted, so equal ones stand together",
+        ),
+        (TEXTS, "most words stand before the same word as in the texts: mix the words of all texts"),
+        (
+            [f"log {TEXTS[0][:-4]}", f"ten {TEXTS[1][:-4]}"],
+            "most words stand before the same word as in the texts",
+        ),
+    ],
+)
+def test_texts_that_are_not_mixed_by_words_get_a_sentence_of_their_own(mixed, sentence):
+    verdict = copies.check_mixed(mixed, TEXTS)
+    assert not verdict.right
+    assert verdict.message.startswith(sentence)
+    assert verdict.blank == (mixed is None)
+
+
+def test_texts_without_blanks_have_no_words_to_mix():
+    assert "go on without this exercise" in copies.check_mixed(["是的的", "好的"], ["的是的", "的好"]).message
+
+
+def test_a_longest_copy_that_is_none_where_nothing_is_shared_is_told_so():
+    verdict = copies.check_longest_copy(lambda text, source: samples.longest_copy(text, source) or None)
+    assert (verdict.right, verdict.blank) == (False, False)
+    assert 'return the empty text, ""' in verdict.message
+    assert copies.check_longest_copy(lambda text, source: None).blank
+
+
+def test_mixed_words_are_right_whatever_stands_between_them():
+    assert copies.check_mixed(MIXED, TEXTS).right
+    assert copies.check_mixed(tuple(text.replace(" ", "\n ") for text in MIXED), TEXTS).right
+    assert copies.check_mixed([*MIXED, "two words"], [*TEXTS, "two words"]).right  # by chance
 
 
 def test_the_answers_of_the_predictions_are_what_is_counted_and_stored():
-    word, copy, real, gpus = checks.predictions.questions
+    word, copy, real = checks.predictions.questions
     assert word.answer == checks.solution_per_word(2.0, "words ") == 2**12
-    pattern = r"assert max\(most\[.model, read.\]\) <= (\d+) < min\(most\[.people, read.\]\)"
+    pattern = r"assert max\(most\[.the model., .read.\]\) <= (\d+) < min\(most\[.people., .read.\]\)"
     asserted = re.search(pattern, PAGE.cells["samples-table"])
     assert f"(up to {asserted[1]} characters)" in PAGE.cells["predict"]
     assert copy.answer == "a word or two"
     assert real.answer == "longer"
-    assert gpus.answer == "gradients"
 
 
 @pytest.mark.parametrize("guess", [4, 12, 24, 64])
@@ -110,23 +167,6 @@ def test_the_bars_are_the_bits_of_each_byte_and_their_title_shares_the_sum():
     assert [label.get_text() for label in axes.get_xticklabels()] == list("to␣be↵")
     assert axes.get_title(loc="left") == "6 bytes take 12.0 bits: 2.00 for a byte, 6.0 for a word"
     assert "2.00 for each of 6 bytes, 6.0 for each of 2 words" in drawn.alt
-
-
-def with_the_memory_of_other_lanes(tokens, targets, memory, n_gpu):
-    return lanes.solution_shares(tokens, targets, memory if memory is None else memory.flip(1), n_gpu)
-
-
-def test_lanes_that_read_another_s_memory_stop_the_notebook():
-    text = (b"The cat sat on the mat. The dog sat on the log, and looked at it for a while. " * 60)[:4000]
-    given = {
-        "corpus": type("Corpus", (), {"train": torch.tensor(list(text))}),
-        "text_of": lambda tokens: bytes(tokens.tolist()).decode(),
-    }
-    rows = PAGE.run("gpus", shares_of=lanes.solution_shares, **given)["rows"]
-    assert [row["step"] for row in rows] == ["0", "1", "2"]
-    assert all(row["mean of both"] == row["norm, the whole batch"] != row["first GPU"] for row in rows)
-    with pytest.raises(AssertionError):
-        PAGE.run("gpus", shares_of=with_the_memory_of_other_lanes, **given)
 
 
 def test_a_text_without_blanks_has_no_perplexity_of_words_and_does_not_stop_the_notebook():

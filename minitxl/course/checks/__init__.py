@@ -3,15 +3,15 @@
 00   start, reading                 07   shaw, distance_tables
 01   attention, layer               08   terms, heads
 02   positions                      09   shift
-03   block, segments, sliding       10   training, schedule, comparisons
-04   recurrence, segment_loop,      11   interventions, memory_use
-     gradient_parts                 12   cost, scoring
-05   collisions                     13   generation, loop_tests,
-06   reach                               loop_comparisons, one_query,
-06b  context_length,                     cached_layers, cached_loop,
-     context_mistakes,                   drawing, prompts,
-     reading_contexts,                   batched_query, loop_probes
-     tossing, many_draws,           13b  units, recital, copies, lanes
-     used_context, rivals,          14   later, rotary, rolling
-     own_context, context_cases
+03   block, segments, sliding       10   training, schedule,
+04   recurrence, segment_loop,           comparisons, shares
+     gradient_parts                 11   interventions, memory_use
+05   collisions                     12   cost, scoring
+06   reach                          13   generation, loop_tests,
+06b  context_length,                     loop_comparisons, one_query,
+     context_mistakes,                   cached_layers, cached_loop,
+     reading_contexts,                   drawing, prompts,
+     tossing, many_draws,                batched_query, loop_probes
+     used_context, rivals,          13b  units, recital, copies
+     own_context, context_cases     14   later, rotary, rolling
 """

@@ -1,7 +1,9 @@
-"""Check of notebook 13b's search for the longest piece that a text shares with another."""
+"""Checks of notebook 13b: the longest piece that two texts share, and texts whose words are mixed."""
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from difflib import SequenceMatcher
+from itertools import pairwise
 from typing import Any
 
 from minitxl.course.verdicts import Function, Verdict, judge
@@ -10,7 +12,7 @@ from minitxl.experiments.samples import longest_copy
 
 def check_longest_copy(attempt: Callable[..., Any]) -> Verdict:
     """Check ``attempt(text, source)``, which gives the longest piece of text that stands in source."""
-    mistakes: dict[str, Function] = {
+    mistakes: dict[str, Function | Sequence[Function]] = {
         "that is the length: return the piece itself": lambda text, source: len(longest_copy(text, source)),
         "it is looked for at the beginning of the text alone: a piece may begin anywhere": (
             lambda text, source: _longest(text, lambda piece, begin: piece in source and begin == 0)
@@ -31,7 +33,10 @@ def check_longest_copy(attempt: Callable[..., Any]) -> Verdict:
             text.lower(), source.lower()
         ),
         "a piece grows by one character at each beginning, and no more: try again as long as the longer "
-        "piece is found, with while in place of if": _grown_by_one,
+        "piece is found, with while in place of if": [
+            _grown_by_one,
+            lambda text, source: _grown_by_one(text, source, past_the_end=True),
+        ],
         "difflib leaves out characters that are frequent in a source of 200 or more: give SequenceMatcher "
         "autojunk=False": _without_frequent,
         "that is the first piece found: go on, a longer one may follow": lambda text, source: next(
@@ -48,14 +53,68 @@ def check_longest_copy(attempt: Callable[..., Any]) -> Verdict:
         ("it began to rain", "rain or shine, " * 12 + "and then it began to snow"),
     ]
     cases = [(text, Source(source)) for text, source in cases]
+    found = list[str]()
+
+    def answered(text: str, source: str) -> Any:
+        """Tell a function that returns None where nothing is shared from one that never returns."""
+        piece = attempt(text, source)
+        if piece is None and found:
+            raise ValueError('where nothing is shared, return the empty text, ""')
+        found.extend([piece] if isinstance(piece, str) else [])
+        return piece
+
     return judge(
-        attempt,
+        answered if callable(attempt) else attempt,
         reference=longest_copy,
         cases=cases,
         mistakes=mistakes,
         praise="the longest piece that stands in both, wherever it begins",
         names=["text", "source"],
     )
+
+
+def check_mixed(mixed: Any, texts: Sequence[str]) -> Verdict:
+    """Check ``mixed``: for each of the texts one that has its words, in another order."""
+    if mixed is None:
+        return Verdict.of_nothing()
+    if not isinstance(mixed, Sequence) or isinstance(mixed, str):
+        return Verdict(False, f"a list of texts, one for each in people, got {type(mixed).__name__}")
+    if len(mixed) != len(texts):
+        return Verdict(False, f"a text for each of the {len(texts)} in people, got {len(mixed)}")
+    if all(len(text.split()) < 2 for text in texts):
+        return Verdict(
+            False, "people's texts have no blanks, so no words to mix: go on without this exercise"
+        )
+    kept = neighbours = 0
+    for number, (one, text) in enumerate(zip(mixed, texts, strict=True)):
+        if reason := _not_mixed(one, text):
+            return Verdict(False, f"text {number}: {reason}")
+        pairs, others = (Counter(pairwise(words.split())) for words in (text, one))
+        kept, neighbours = kept + (pairs & others).total(), neighbours + pairs.total()
+    if kept > neighbours / 2:
+        return Verdict(
+            False, "most words stand before the same word as in the texts: mix the words of all texts"
+        )
+    if all(one.split() == sorted(text.split()) for one, text in zip(mixed, texts, strict=True)):
+        return Verdict(False, "the words are sorted, so equal ones stand together: mix them by random.sample")
+    return Verdict(True, "the words of each text, and another order")
+
+
+def _not_mixed(one: Any, text: str) -> str | None:
+    """Return why ``one`` has not the words of ``text``; None if it has them."""
+    if not isinstance(one, str):
+        return f"join the words to a text, with blanks between them, got {type(one).__name__}"
+    if Counter(one.split()) == Counter(text.split()):
+        return None
+    if Counter(one) == Counter(text):
+        return "the characters are mixed: mix the words, each of them whole"
+    if Counter("".join(one.split())) == Counter("".join(text.split())):
+        return "the words are run together or cut: put a blank between two words"
+    if set(one.split()) <= set(text.split()):
+        return (
+            "some words are there more or less often than in the text: draw each once, as random.sample does"
+        )
+    return "it has other words than the text"
 
 
 MOST_LOOKS = 100_000
@@ -77,11 +136,11 @@ class Source(str):
         return super().__contains__(str(piece))
 
 
-def _grown_by_one(text: str, source: str) -> str:
+def _grown_by_one(text: str, source: str, *, past_the_end: bool = False) -> str:
     longest = ""
     for begin in range(len(text)):
         end = begin + len(longest) + 1
-        if end <= len(text) and text[begin:end] in source:
+        if (past_the_end or end <= len(text)) and text[begin:end] in source:
             longest = text[begin:end]
     return longest
 

@@ -47,9 +47,8 @@ def check_recited(attempt: Callable[..., Any]) -> Verdict:
         "all or nothing: count the tokens up to the first that differs": lambda *case: int(
             _same(*case).all()
         ),
-        "where every token is equal no token differs: then argmin gives 0, and all of them count": (
-            lambda *case: int(_same(*case).int().argmin())
-        ),
+        "where every token is equal no token differs: then argmin, or argmax of what differs, gives 0, and "
+        "all of them count": (lambda *case: int(_same(*case).int().argmin())),
         "the model goes on from another prompt: give it the first tokens, piece[:prompt_len]": [
             lambda go_on, piece, prompt_len: int(
                 _leading(go_on(piece, len(piece) - prompt_len) == piece[prompt_len:])

@@ -10,6 +10,7 @@ CASES = [
     *[(step, 0.1, 4, 12) for step in (1, 2, 3, 4, 5, 8, 11, 12)],
     *[(step, 0.002, 20, 900) for step in (1, 20, 21, 460, 899, 900)],
     (3, 1.0, 1, 4),
+    (4, 0.1, 8, 12),
 ]
 """Step, peak, warm-up and number of steps: before, at and after the end of the warm-up, and at the last."""
 

@@ -141,6 +141,8 @@ def check_training_step(attempt: Any) -> Verdict:
             result = attempt(model, optimizer, segment, memory, rate, mem_len, clip)
             if result is None or result is Ellipsis:
                 raise NotImplementedError
+            if not _is_loss_and_memory(result):
+                raise TypeError("return two things, first the loss and then the memory")
             loss, memory = result
             if isinstance(loss, Tensor):
                 with_graph.append(loss.requires_grad)
@@ -150,12 +152,24 @@ def check_training_step(attempt: Any) -> Verdict:
 
     with_graph: list[bool] = []
     verdict = check_trainer(train, name_bugs=True)
+    if verdict.message.endswith("first the loss and then the memory"):
+        return Verdict(False, verdict.message[verdict.message.index("return two things") :])
     if verdict.right and with_graph:
         consequence = "which keeps the graph of the whole step" if any(with_graph) else "and not a number"
         return Verdict(False, f"the loss that you return is a tensor, {consequence}: return loss.item()")
     if verdict.right or verdict.blank:
         return Verdict(True, "every loss and every weight is as it should be") if verdict.right else verdict
     return Verdict(False, verdict.message.removeprefix("still there: "))
+
+
+def _is_loss_and_memory(result: Any) -> bool:
+    """Return True for a number and a memory, or what may be one; a memory's tensor has many numbers."""
+    return (
+        isinstance(result, tuple | list)
+        and len(result) == 2
+        and isinstance(result[0], int | float | Tensor)
+        and not (isinstance(result[0], Tensor) and result[0].numel() > 1)
+    )
 
 
 def _in_two_groups(model: TransformerLM) -> torch.optim.SGD:

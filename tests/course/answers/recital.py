@@ -46,7 +46,7 @@ ANSWERS = {
                 (go_on(piece[:prompt_len], len(piece) - prompt_len) == piece[:-prompt_len]).cumprod(0).sum()
             ),
             "all or nothing": lambda *case: int(same(*case).all()),
-            "argmin gives 0": lambda *case: same(*case).int().argmin().item(),
+            "then argmin, or argmax": lambda *case: same(*case).int().argmin().item(),
             "from another prompt": lambda go_on, piece, prompt_len: (
                 (go_on(piece, len(piece) - prompt_len) == piece[prompt_len:]).cumprod(0).sum().item()
             ),

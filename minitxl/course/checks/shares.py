@@ -1,4 +1,4 @@
-"""Check of notebook 13b's division of a batch among several GPUs: each lane keeps its own memory."""
+"""Check of notebook 10's division of a batch among several GPUs: each lane keeps its own memory."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -1,17 +1,17 @@
-"""Notebook 13b: the lanes of each GPU, and their memory."""
+"""Notebook 10: the lanes of each GPU, and their memory."""
 
 import torch
 
-from minitxl.course.checks import lanes
+from minitxl.course.checks import shares
 
 
 def by_slices(tokens, targets, memory, n_gpu, *, of=lambda memory, own: memory[:, own]):
     size = len(tokens) // n_gpu
-    shares = []
+    given = []
     for gpu in range(n_gpu):
         own = slice(gpu * size, (gpu + 1) * size)
-        shares.append([tokens[own], targets[own], None if memory is None else of(memory, own)])
-    return shares
+        given.append([tokens[own], targets[own], None if memory is None else of(memory, own)])
+    return given
 
 
 def by_views(tokens, targets, memory, n_gpu):
@@ -26,8 +26,8 @@ def by_zip(tokens, targets, memory, n_gpu):
 
 
 ANSWERS = {
-    lanes.check_shares: {
-        "right": [by_slices, by_views, by_zip, lanes.solution_shares],
+    shares.check_shares: {
+        "right": [by_slices, by_views, by_zip, shares.solution_shares],
         "wrong": {
             "along its layers": lambda *case: by_slices(
                 *case, of=lambda memory, own: memory.chunk(case[3])[own.start // (own.stop - own.start)]
