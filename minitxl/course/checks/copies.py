@@ -53,14 +53,15 @@ def check_longest_copy(attempt: Callable[..., Any]) -> Verdict:
         ("it began to rain", "rain or shine, " * 12 + "and then it began to snow"),
     ]
     cases = [(text, Source(source)) for text, source in cases]
-    found = list[str]()
+    returned_pieces = list[str]()
 
     def answered(text: str, source: str) -> Any:
         """Tell a function that returns None where nothing is shared from one that never returns."""
         piece = attempt(text, source)
-        if piece is None and found:
+        if piece is None and returned_pieces:
             raise ValueError('where nothing is shared, return the empty text, ""')
-        found.extend([piece] if isinstance(piece, str) else [])
+        if isinstance(piece, str):
+            returned_pieces.append(piece)
         return piece
 
     return judge(
@@ -85,13 +86,14 @@ def check_mixed(mixed: Any, texts: Sequence[str]) -> Verdict:
         return Verdict(
             False, "people's texts have no blanks, so no words to mix: go on without this exercise"
         )
-    kept = neighbours = 0
+    n_pair = n_kept_pair = 0
     for number, (one, text) in enumerate(zip(mixed, texts, strict=True)):
         if reason := _not_mixed(one, text):
             return Verdict(False, f"text {number}: {reason}")
-        pairs, others = (Counter(pairwise(words.split())) for words in (text, one))
-        kept, neighbours = kept + (pairs & others).total(), neighbours + pairs.total()
-    if kept > neighbours / 2:
+        pairs, mixed_pairs = (Counter(pairwise(words.split())) for words in (text, one))
+        n_pair += pairs.total()
+        n_kept_pair += (pairs & mixed_pairs).total()
+    if n_kept_pair > n_pair / 2:
         return Verdict(
             False, "most words stand before the same word as in the texts: mix the words of all texts"
         )

@@ -142,7 +142,8 @@ def check_training_step(attempt: Any) -> Verdict:
             if result is None or result is Ellipsis:
                 raise NotImplementedError
             if not _is_loss_and_memory(result):
-                raise TypeError("return two things, first the loss and then the memory")
+                other_results.append(result)
+                raise TypeError("not a loss and a memory")
             loss, memory = result
             if isinstance(loss, Tensor):
                 with_graph.append(loss.requires_grad)
@@ -150,10 +151,10 @@ def check_training_step(attempt: Any) -> Verdict:
             losses.append(float(loss))
         return losses
 
-    with_graph: list[bool] = []
+    with_graph, other_results = list[bool](), list[Any]()
     verdict = check_trainer(train, name_bugs=True)
-    if verdict.message.endswith("first the loss and then the memory"):
-        return Verdict(False, verdict.message[verdict.message.index("return two things") :])
+    if other_results:
+        return Verdict(False, "return two things, first the loss and then the memory")
     if verdict.right and with_graph:
         consequence = "which keeps the graph of the whole step" if any(with_graph) else "and not a number"
         return Verdict(False, f"the loss that you return is a tensor, {consequence}: return loss.item()")
