@@ -87,7 +87,7 @@ def _after_segments(
     """Return loss of each window's last target, from an empty memory."""
     s = settings
     cache = kv_cache.start(
-        model, batch=len(tokens), mem_len=s.mem_len, window=s.window, clamp_len=s.clamp_len
+        model, batch=len(tokens), mem_len=s.mem_len, seg_len=s.seg_len, window=s.window, clamp_len=s.clamp_len
     )
     for segment, ahead in zip(tokens.split(s.seg_len, dim=1), targets.split(s.seg_len, dim=1), strict=True):
         losses, cache = kv_cache.token_losses(model, segment, ahead, cache)

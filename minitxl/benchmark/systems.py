@@ -78,7 +78,7 @@ def our_decoding(job: Job, config: ModelConfig) -> AtWork:
         losses, cache = kv_cache.token_losses(model, tokens, targets, cache)
         return losses.mean(), cache
 
-    sizes = {"batch": job.size.batch, "mem_len": job.size.mem_len}
+    sizes = {"batch": job.size.batch, "mem_len": job.size.mem_len, "seg_len": job.size.seg_len}
     empty = kv_cache.start(model, **sizes, precision=job.precision)
     return at_work(System(model, empty, read), replace(job, precision="float32"))  # without autocast
 

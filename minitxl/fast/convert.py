@@ -58,18 +58,20 @@ def to_fast(model: Model) -> Model:
     return _replaced(model, FAST, {})
 
 
-def to_decode(model: Model, precision: Precision = "float32", *, batch: int = 1) -> Model:
-    """Return the fast model in evaluation mode, for the key-value cache of about ``batch`` texts.
+def to_decode(model: Model, precision: Precision = "float32", *, rows: int = 1) -> Model:
+    """Return the fast model in evaluation mode, for the key-value cache; a step reads about ``rows`` tokens.
 
     With bfloat16 its products have a rounded copy of their matrices, half as large; on a CUDA GPU and on a
-    CPU alike. Embeddings, biases and norms are those of ``model``.
+    CPU alike. In float32 they have a copy in another order, where a CPU reads it faster. Embeddings, biases
+    and norms are those of ``model``.
     """
     fast_model = to_fast(model).eval()
     check_precision(precision, next(model.parameters()).device)
-    if precision == "bfloat16":
-        for module in fast_model.modules():
-            if isinstance(module, FastLinear):
-                module.pack(batch)
+    for module in fast_model.modules():
+        if isinstance(module, FastLinear):
+            if precision == "bfloat16":
+                module.round_weight()
+            module.pack(rows)
     return fast_model
 
 

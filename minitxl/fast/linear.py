@@ -4,13 +4,15 @@
 
 PyTorch gives float32 products on a CPU to Intel's MKL, and contains a second library, oneDNN.
 On Intel's CPUs, MKL is as fast or faster at every shape used here. On other CPUs its product of x and W is
-left in two cases:
+left in three cases:
 
     large products        oneDNN computes them. MKL uses instructions of 512 bits on Intel's CPUs alone, so
                           on another CPU that computes 512 bits at once oneDNN takes half the time.
     products of few rows  W is cut into two matrices, each of half its rows. Such a product, as when a text is
                           continued token by token, costs the time to read W, and MKL gives one row to one
                           thread. Two matrices are read by two threads.
+    repeated products     oneDNN orders W anew in each product, which takes long beside a product of some
+                          tens of rows. To evaluate and to generate, W is copied in that order once.
 """
 
 from collections.abc import Sequence
@@ -32,6 +34,8 @@ ONEDNN_BFLOAT16 = ONEDNN and torch.ops.mkldnn._is_mkldnn_bf16_supported()
 """False on a CPU with 256 bits a register, where oneDNN orders no weight in bfloat16."""
 FEW_ROWS = 4
 """Up to this many rows, a product is computed by halves of the matrix."""
+ORDERED_ROWS = range(FEW_ROWS + 1, 513)
+"""Numbers of rows for which a matrix is copied in oneDNN's order; with more rows that saves little."""
 LARGE, LARGE_FOR_FEW_ROWS = 2**22, 2**18
 """Minimum multiplications for leaving PyTorch's own product."""
 
@@ -44,9 +48,9 @@ class FastLinear(nn.Linear):
     """``nn.Linear``, computed by ``linear``; the result has the number format of the input."""
 
     packed: Tensor | None = None
-    """The weight in bfloat16 in the order in which oneDNN reads it; it has no gradient.
+    """A copy of the weight in the order in which oneDNN reads it; it has no gradient.
 
-    None before ``pack``, and where oneDNN has no such order.
+    None before ``pack``, and where no such order is faster.
     """
 
     def forward(self, input: Float[Tensor, "*rows input"]) -> Float[Tensor, "*rows output"]:
@@ -56,15 +60,23 @@ class FastLinear(nn.Linear):
         """Return the output in the number format that it is computed in."""
         if self.packed is None:
             return linear(x, self.weight, self.bias)
-        bias = None if self.bias is None else self.bias.bfloat16()
-        return torch.ops.mkldnn._linear_pointwise(x.bfloat16(), self.packed, bias, "none", [], "")
+        dtype = self.weight.dtype
+        bias = None if self.bias is None else self.bias.to(dtype)
+        return torch.ops.mkldnn._linear_pointwise(x.to(dtype), self.packed, bias, "none", [], "")
 
-    def pack(self, rows: int) -> None:
-        """Round the weight and, on a CPU, order it for products of so many rows."""
+    def round_weight(self) -> None:
+        """Round the weight to bfloat16; the layer that shares it keeps its own."""
         rounded = nn.Parameter(self.weight.detach().bfloat16(), requires_grad=False)
         vars(self)["_parameters"] = {**self._parameters, "weight": rounded}
-        if rounded.device.type == "cpu" and ONEDNN_BFLOAT16:
-            self.packed = torch.ops.mkldnn._reorder_linear_weight(rounded.detach(), rows)
+
+    def pack(self, rows: int) -> None:
+        """Copy the weight in oneDNN's order for products of so many rows, where that is faster.
+
+        oneDNN would order the weight anew in each product, which takes as long as a product of few rows.
+        """
+        weight = self.weight.detach()
+        if _for_onednn_in_order(weight, rows):
+            self.packed = torch.ops.mkldnn._reorder_linear_weight(weight, rows)
 
 
 def joined(layers: Sequence[nn.Module], rows: int) -> FastLinear | None:
@@ -117,6 +129,13 @@ def _for_onednn(x: Tensor, weight: Tensor) -> bool:
     """True for float32 tensors of matching shapes on a CPU where oneDNN is faster than MKL."""
     fits = x.dtype == weight.dtype == torch.float32 and x.shape[-1] == weight.shape[1]
     return ONEDNN and not INTEL and fits and is_eager_on_cpu(x)
+
+
+def _for_onednn_in_order(weight: Matrix, rows: int) -> bool:
+    """True for a weight on a CPU that oneDNN reads faster, or in bfloat16 alone, in an order of its own."""
+    if weight.dtype == torch.bfloat16:
+        return ONEDNN_BFLOAT16 and weight.device.type == "cpu"
+    return rows in ORDERED_ROWS and rows * weight.numel() >= LARGE and _for_onednn(weight, weight)
 
 
 class LinearFunction(torch.autograd.Function):

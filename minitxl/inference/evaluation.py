@@ -195,6 +195,7 @@ def _lane_losses(
         model,
         batch=len(inputs),
         mem_len=min(settings.mem_len, inputs.shape[1]),  # room for no more than there will be
+        seg_len=settings.seg_len,
         window=settings.window,
         clamp_len=settings.clamp_len,
         precision=precision,

@@ -81,6 +81,7 @@ def test_a_packed_layer_gives_the_product_of_its_rounded_weight(rows, bias):
     x, layer = torch.randn(2, rows, 40), FastLinear(40, 24, bias=bias)
     with torch.inference_mode(), bfloat16_products():
         expected = linear(x, layer.weight, layer.bias)
+        layer.round_weight()
         layer.pack(rows)
         torch.testing.assert_close(layer.product(x), expected)
         assert layer(x).dtype == torch.float32
@@ -90,6 +91,7 @@ def test_a_packed_layer_gives_the_product_of_its_rounded_weight(rows, bias):
 def test_projections_that_are_read_together_are_those_that_are_read_apart():
     x, apart = torch.randn(3, 1, 40), [FastLinear(40, 24, bias=False) for _ in range(3)]
     for layer in apart:
+        layer.round_weight()
         layer.pack(3)
     with torch.inference_mode():
         outputs = joined(apart, rows=3).product(x).chunk(3, dim=-1)
@@ -102,6 +104,7 @@ def test_a_cpu_that_orders_no_weight_reads_projections_apart(monkeypatch):
     monkeypatch.setattr("minitxl.fast.linear.ONEDNN_BFLOAT16", False)
     x, apart = torch.randn(3, 1, 40), [FastLinear(40, 24, bias=False) for _ in range(3)]
     for layer in apart:
+        layer.round_weight()
         layer.pack(3)
     assert joined(apart, rows=3) is None
     with torch.inference_mode(), bfloat16_products():

@@ -112,6 +112,47 @@ def test_every_row_may_have_a_gradient_of_its_own():
         close(found[name].detach(), expected[name].detach())
 
 
+@pytest.mark.parametrize("rows", [1, FEW_ROWS + 1, 512])
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_product_with_a_matrix_in_onednns_order_is_the_same(rows, bias):
+    ours, theirs = layers(bias=bias)
+    ours.pack(FEW_ROWS + 1)
+    assert ours.packed is not None
+    with torch.inference_mode():
+        close(ours(some(rows, 6)), theirs(some(rows, 6).double()))
+
+
+def test_a_matrix_is_copied_in_an_order_where_that_is_faster_alone(monkeypatch):
+    def packed(rows, **settings):
+        layer = FastLinear(6, 10, **settings)
+        layer.pack(rows)
+        return layer.packed is not None
+
+    assert [packed(rows) for rows in (FEW_ROWS, FEW_ROWS + 1, 512, 513)] == [False, True, True, False]
+    assert not packed(9, dtype=torch.float64)
+    monkeypatch.setattr(room, "LARGE", 9 * 6 * 10 + 1)
+    assert not packed(9)
+    monkeypatch.setattr(room, "LARGE", 0)
+    monkeypatch.setattr(room, "INTEL", True)
+    assert not packed(9)
+
+
+@pytest.mark.parametrize("seg_len", [1, 5])
+def test_a_cache_with_matrices_in_onednns_order_reads_as_the_model_does(seg_len):
+    model, tokens = small_model(n_layer=2).float().eval(), some_tokens(9, 8)
+    before = {name: parameter.clone() for name, parameter in model.named_parameters()}
+    cache = kv_cache.start(model, batch=9, mem_len=8, seg_len=seg_len)
+    assert all(one.packed is not None for one in cache.model.modules() if isinstance(one, FastLinear))
+    read = []
+    for segment in tokens.split([5, 1, 2], dim=1):
+        log_probs, cache = kv_cache.step(model, segment, cache)
+        read.append(log_probs)
+    with torch.no_grad():
+        expected, _ = model(tokens, None)
+    torch.testing.assert_close(torch.cat(read, dim=1), expected, rtol=1e-5, atol=1e-5)
+    assert all(torch.equal(one, before[name]) for name, one in model.named_parameters())
+
+
 @pytest.mark.parametrize("batch", [1, 2, 3, 9])
 def test_a_model_reads_on_by_it_as_by_pytorchs(monkeypatch, batch):
     """A token at a time: with up to ``FEW_ROWS`` rows the results lie in memory column by column."""

@@ -24,21 +24,26 @@ def start(
     *,
     batch: int,
     mem_len: int,
+    seg_len: int = 1,
     window: int | None = None,
     clamp_len: int | None = None,
     precision: Precision = "float32",
 ) -> Cache:
     """Return the empty cache of ``batch`` texts; ``clamp_len`` None means the model's own.
 
+    ``seg_len`` is how many tokens of each text most steps read. On some CPUs the cache then holds the
+    matrices in the order in which products of so many rows read them; a step may have more or fewer.
     With ``precision`` bfloat16 it holds keys, values and the matrices of the products in two bytes a number;
     tables of embeddings stay as they are.
     """
     check_kind("model", model, TransformerLM)
     check_length("batch", batch, 1)
     check_length("mem_len", mem_len)
+    check_length("seg_len", seg_len, 1)
     check_options({"window": window, "clamp_len": clamp_len}, batch=batch, n_key=0)
     c, weight = model.config, next(model.parameters())
-    fast_model = to_decode(model, precision, batch=batch)
+    rows = batch * seg_len
+    fast_model = to_decode(model, precision, rows=rows)
     check_attentions(fast_model)
     dtype = weight.dtype if precision == "float32" else torch.bfloat16
     return Cache(
@@ -50,7 +55,7 @@ def start(
         memory_mask=None,
         r=weight.new_empty(c.n_layer, c.n_head, 0, c.d_head, dtype=dtype),
         joined_qkv=tuple(
-            joined((one.W_q, key_projection(one), one.W_v), rows=batch)
+            joined((one.W_q, key_projection(one), one.W_v), rows=rows)
             for one in (block.attention for block in fast_model.blocks)
         ),
     )
