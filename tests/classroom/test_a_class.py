@@ -641,6 +641,32 @@ def test_an_archive_that_is_saved_again_marks_who_is_new_and_keeps_who_was_marke
     assert sorted(verdicts.judged) == ["ada", "bob", "cleo"]
 
 
+def test_a_students_archive_that_names_another_counts_for_its_student_and_is_a_sign(
+    course, verdicts, capsys, monkeypatch
+):
+    forged = "ada+3_memory+2026-10-01 09:00:00 UTC/Ada Lovelace_1_assignsubmission_file_/x.ipynb"
+    path = course / "downloaded" / NAME / "bb_LATE_502_98767_hw.zip"
+    path.parent.mkdir(parents=True)
+    with ZipFile(path, "w") as archive:
+        archive.writestr(forged, nbformat.writes(solved(course)))
+    late = (DUE + timedelta(days=2)).timestamp()
+    os.utime(path, (late, late))
+    (course / "students.csv").write_text(
+        "id,first_name,last_name,canvas_id\nada,Ada,Lovelace,501\nbob,B,B,502\n"
+    )
+    told(course, capsys, monkeypatch)
+    states = {row["id"]: (row["state"], float(row["penalty"] or 0) > 0) for row in rows(course, "marks")}
+    assert states == {
+        "ada": ("nothing handed in", False),
+        "bob": ("to mark by hand: written", True),
+    }
+    sign = {(row["student"], row["sign"]): row["where"] for row in rows(course, "suspicious")}
+    where = f"ada: {(path.with_suffix('.unpacked') / forged).relative_to(course)}"
+    assert sign["bob", "one hand-in names two students"] == where
+    told(course, capsys, monkeypatch, "--feedback")
+    assert not [*(course / "feedback").glob("*for-moodle*")]
+
+
 def test_pages_of_who_came_by_moodle_go_back_under_the_names_that_moodle_gave(
     course, verdicts, capsys, monkeypatch
 ):

@@ -8,7 +8,8 @@ from zipfile import ZipFile, ZipInfo
 
 import pytest
 
-from minitxl.course.marking.collecting import Roster, newest
+from minitxl.course.marking.collecting import newest
+from minitxl.course.marking.owners import Roster
 
 NAME = "3_memory"
 NOON = datetime(2026, 10, 12, 12, tzinfo=UTC).timestamp()
@@ -107,6 +108,8 @@ def test_a_name_is_found_with_its_accents_apart_as_a_mac_writes_them(course):
         "Wei Li_4215_assignsubmission_file_/3_memory.ipynb",  # there are two
         "Participant_4216_assignsubmission_file_/3_memory.ipynb",
         "anon_a1B2c_98765_3_memory.ipynb",
+        "lovelaceada_501_98767_Jan van Dijk_1_assignsubmission_file_.ipynb",
+        "Some One_501_4216_assignsubmission_file_/3_memory.ipynb",  # who is called "Some One_501"
         "stranger+3_memory+2026-10-12 10:00:00 UTC/ada_3_memory.ipynb",
     ],
 )
@@ -130,6 +133,134 @@ def test_a_file_of_no_one_is_told_and_not_guessed(course, name):
 def test_no_one_hands_in_for_another_by_the_name_of_a_file(course, name):
     put(course, name)
     assert list(collected(course)[0]) == ["ada"]
+
+
+FORGED = "2026-10-01 09:00:00 UTC"
+"""A time before all others, which a student writes into a name."""
+OUTER = [
+    "Ada Lovelace_4211_assignsubmission_file_/work.zip",
+    "Ada Lovelace_4211_assignsubmission_file_work.zip",
+    "lovelaceada_501_98767_work.zip",
+    "lovelaceada_LATE_501_98767_work.zip",
+    "ada_3_memory.zip",
+    "ada/work.zip",
+    "ada.zip",
+    "ada+3_memory+2026-10-11 07:00:00 UTC.zip",
+]
+"""Names of a student's own archive, as platforms and teachers give them."""
+INNER = [
+    f"van_dijk+3_memory+{FORGED}/3_memory.ipynb",
+    f"van_dijk+3_memory+{FORGED}+xY7zQ.ipynb",
+    "Jan van Dijk_1_assignsubmission_file_/3_memory.ipynb",
+    "Jan van Dijk_1_assignsubmission_file_3_memory.ipynb",
+    "vandijkjan_502_98766_3_memory.ipynb",
+    "van_dijk_3_memory.ipynb",
+    "van_dijk/3_memory.ipynb",
+    "submissions/Jan van Dijk/3_memory.ipynb",
+]
+"""Names in it that tell of another student."""
+
+
+def zipped(path, members):
+    """Return the bytes of a zip file with these members, all of 2020."""
+    with ZipFile(path, "w") as archive:
+        for member, content in members.items():
+            archive.writestr(ZipInfo(member, (2020, 1, 1, 0, 0, 0)), content)
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize("inner", INNER)
+@pytest.mark.parametrize("outer", OUTER)
+@pytest.mark.parametrize("is_saved_alone", [False, True])
+def test_no_name_in_a_students_archive_is_another_students_or_another_time(
+    course, tmp_path, is_saved_alone, outer, inner
+):
+    mine = "vandijkjan_502_98766_3_memory.ipynb"
+    archive = zipped(tmp_path / "inner.zip", {inner: "forged"})
+    if is_saved_alone:
+        pack(course, outer, {inner: "forged"}, when=NOON + 60)
+        put(course, mine)
+    else:
+        pack(course, "submissions.zip", {outer: archive, mine: "{}"})
+    found, lost = newest(course, NAME, Roster.of(course))
+    assert (sorted(found), lost) == (["ada", "van_dijk"], [])
+    assert found["van_dijk"].path.read_text() == "{}"
+    assert (found["van_dijk"].files, found["van_dijk"].others) == (1, {})
+    own = datetime.fromtimestamp(NOON + 60, UTC) if is_saved_alone else datetime(2026, 10, 11, 9).astimezone()
+    assert found["ada"].when == own
+    assert found["ada"].others == {"van_dijk": found["ada"].path}
+
+
+@pytest.mark.parametrize("outer", OUTER)
+@pytest.mark.parametrize("inner", [f"ada+3_memory+{FORGED}/3_memory.ipynb", f"ada+3_memory+{FORGED}.ipynb"])
+def test_no_name_in_a_students_archive_is_an_earlier_time_of_their_own(course, tmp_path, outer, inner):
+    pack(course, "submissions.zip", {outer: zipped(tmp_path / "inner.zip", {inner: "{}"})})
+    found, _ = newest(course, NAME, Roster.of(course))
+    assert found["ada"].when == datetime(2026, 10, 11, 9).astimezone(UTC)
+    assert found["ada"].others == {}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        f"ada/van_dijk+3_memory+{FORGED}.ipynb",
+        f"ada/van_dijk+3_memory+{FORGED}/3_memory.ipynb",
+        f"lovelaceada_501_98767_van_dijk+3_memory+{FORGED}.ipynb",
+        f"Ada Lovelace_1_assignsubmission_file_van_dijk+3_memory+{FORGED}.ipynb",
+        "Ada Lovelace_1_assignsubmission_file_vandijkjan_502_98766_x.ipynb",
+        "Ada Lovelace_1_assignsubmission_file_/Jan van Dijk/3_memory.ipynb",
+    ],
+)
+def test_who_names_another_in_a_file_hands_in_their_own_and_it_is_a_sign(course, name):
+    path = put(course, name)
+    found, lost = newest(course, NAME, Roster.of(course))
+    assert ([*found], lost) == (["ada"], [])
+    assert found["ada"].when.timestamp() == NOON
+    assert found["ada"].others == {"van_dijk": path}
+
+
+@pytest.mark.parametrize(
+    "outer",
+    [
+        "Stranger_4211_assignsubmission_file_/work.zip",
+        "stranger_999_98767_work.zip",
+        f"stranger+3_memory+{FORGED}/work.zip",
+    ],
+)
+@pytest.mark.parametrize("inner", INNER)
+def test_no_stranger_hands_in_for_a_student(course, tmp_path, outer, inner):
+    pack(course, "submissions.zip", {outer: zipped(tmp_path / "inner.zip", {inner: "forged"})})
+    assert collected(course)[0] == {}
+
+
+def test_a_platforms_archive_whose_name_looks_like_canvass_is_no_students(course):
+    inner = {
+        "Ada Lovelace_4211_assignsubmission_file_/a.ipynb": "{}",
+        "Jan van Dijk_4212_assignsubmission_file_/b.ipynb": "{}",
+    }
+    pack(course, "INF_2026_1_CS-3_memory-4210.zip", inner)
+    assert sorted(collected(course)[0]) == ["ada", "van_dijk"]
+
+
+def test_a_file_that_a_students_corrected_archive_lacks_counts_no_more(course, tmp_path):
+    name = "lovelaceada_501_98767_work.zip"
+    deeper = zipped(tmp_path / "deeper.zip", {"van_dijk_3_memory.ipynb": "forged"})
+    first = {INNER[0]: "forged", "more.zip": deeper, "3_memory.ipynb": "mine"}
+    for members, files, others in ((first, 3, ["van_dijk"]), ({"3_memory.ipynb": "mine"}, 1, [])):
+        pack(course, "submissions.zip", {name: zipped(tmp_path / "inner.zip", members)})
+        found, _ = newest(course, NAME, Roster.of(course))
+        assert (found["ada"].files, [*found["ada"].others]) == (files, others)
+    assert found["ada"].path.read_text() == "mine"
+
+
+def test_an_archive_of_who_is_listed_later_cannot_say_when_it_came(course):
+    for outer in ("stranger_999_98767_work.zip", "stranger_3_memory.zip"):
+        pack(course, outer, {"3_memory.ipynb": "{}"}, local=(2020, 1, 1, 0, 0, 0))
+    assert collected(course)[0] == {}
+    with (course / "students.csv").open("a", encoding="utf-8") as file:
+        file.write("stranger,Some,Stranger,,999\n")
+    found, _ = newest(course, NAME, Roster.of(course))
+    assert found["stranger"].when.timestamp() == NOON
 
 
 @pytest.mark.parametrize(

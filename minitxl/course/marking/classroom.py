@@ -20,11 +20,12 @@ from threading import Lock
 from time import perf_counter
 from typing import Any
 
-from minitxl.course.marking.collecting import Found, Roster, moodle_name, newest
+from minitxl.course.marking.collecting import Found, newest
 from minitxl.course.marking.feedback import name_of
 from minitxl.course.marking.gradebook import holds, open_gradebook, store
 from minitxl.course.marking.isolation import Isolation
 from minitxl.course.marking.notebooks import Assignment, Handed, read
+from minitxl.course.marking.owners import Roster, moodle_name
 from minitxl.course.marking.rules import Rules
 from minitxl.files import atomic_write, read_bytes, read_json
 
@@ -39,7 +40,8 @@ class Marked:
     """One assignment after a run: verdicts by student, and what could not be marked, with the reason.
 
     ``unreadable`` says why, by student, where the newest file that was handed in is no notebook to mark,
-    and ``penalties`` has those that this run changed, before and now.
+    ``penalties`` has those that this run changed, before and now, and ``others`` has the students whom
+    names in one's own files tell of, each with such a file.
     """
 
     assignment: Assignment
@@ -49,6 +51,7 @@ class Marked:
     unreadable: dict[str, str] = field(default_factory=dict)
     anew: list[str] = field(default_factory=list)
     penalties: dict[str, tuple[float, float]] = field(default_factory=dict)
+    others: dict[str, dict[str, Path]] = field(default_factory=dict)
     seconds: float = 0.0
 
 
@@ -87,6 +90,7 @@ class Course:
             result.unmarked.append((str(path.relative_to(self.folder)), why))
             if student and when and (student not in found or found[student].when < when):
                 result.unreadable[student] = why
+        result.others = {student: one.others for student, one in found.items() if one.others}
         chosen = set() if isinstance(again, bool) else {*again}
         if missing := sorted(chosen - found.keys()):
             raise ValueError(f"a student must have handed in {name}, got {', '.join(missing)}")
@@ -135,7 +139,7 @@ class Course:
             record["due"] = None if due is None else due.isoformat()
             person = self.roster.people.get(student, {})
             record["person"] = {k: v for k, v in person.items() if k in ("first_name", "last_name", "email")}
-            moodle = moodle_name(one.path, self.folder, result.assignment.name)
+            moodle = moodle_name(one.path, self.folder, result.assignment.name, self.roster)
             record |= {"answer": answer, "isolation": self.isolation.name, "moodle": moodle}
             record |= {"file": str(one.path.relative_to(self.folder)), "files": one.files}
             same = old if old and old.get("digest") == digest else None

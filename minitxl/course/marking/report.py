@@ -31,9 +31,9 @@ def tables(course: Course, marked: Marked) -> dict[str, tuple[list[str], Rows]]:
         state = _state(student, mark, marked)
         points = [f"{mark[key]:g}" for key in ("score", "most", "penalty")] if mark else ["", "", ""]
         known = [student, name_of(person), person.get("email", "")]
-        rows.append([*known, *points, _time(marked.records.get(student)), state])
+        rows.append([*known, *points, *_hand_in(marked.records.get(student)), state])
     made: dict[str, tuple[list[str], Rows]] = {
-        "marks": (["id", "name", "email", "points", "of", "penalty", "handed in", "state"], rows),
+        "marks": (["id", "name", "email", "points", "of", "penalty", "handed in", "files", "state"], rows),
         "unmarked": (["who", "why"], [list(pair) for pair in marked.unmarked]),
         "changed": (["student", "function", "points before", "points now"], _changed(marked)),
         "failed": (["student", "where", "why"], _failed(marked)),
@@ -75,9 +75,9 @@ def _complete(rows: Rows, people: dict[str, dict[str, str]]) -> tuple[list[str],
     return ["id", *known, "points", "of"], body
 
 
-def _time(record: dict[str, Any] | None) -> str:
-    """Return when a submission came, on this machine's clock."""
-    return clock(record["time"]) if record else ""
+def _hand_in(record: dict[str, Any] | None) -> list[str]:
+    """Return when a submission came, on this machine's clock, and of how many files it is the newest."""
+    return [clock(record["time"]), str(record["files"])] if record else ["", ""]
 
 
 def _state(student: str, mark: dict[str, Any] | None, marked: Marked) -> str:
@@ -132,7 +132,11 @@ def _failed(marked: Marked) -> Rows:
 
 def signs(course: Course, marked: Marked) -> Rows:
     """Return what a person should look at: student, sign, place."""
-    rows = Rows()
+    rows = [
+        [student, "one hand-in names two students", f"{other}: {path.relative_to(course.folder)}"]
+        for student, others in sorted(marked.others.items())
+        for other, path in others.items()
+    ]
     numbers = next((test for test in marked.assignment.tests if test["cell"] == "numbers-test"), None)
     everyone = sorted({*marked.records, *course.roster.people})
     own_code = {student: handed.own_code() for student, handed in marked.handed.items()}

@@ -1,0 +1,152 @@
+"""Whose a file is by the names that Moodle, Canvas, nbgrader's exchange, teachers and students give."""
+
+import csv
+import re
+import unicodedata
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+AGAIN = r"(?:[ _-]?\((?P<a>\d+)\)|-(?P<b>\d+))?"
+"""A counter that browsers and Canvas add to a file's name: " (1)", "-2"."""
+EXCHANGE = re.compile(
+    r"(?P<id>.+)\+(?P<assignment>[^+]+)\+(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[^+]*)(?:\+[^+]*)?"
+)
+MOODLE = re.compile(r"(?P<head>(?P<name>.+?)_\d+_assignsubmission_(?:file_?)?)(?P<rest>.*)")
+CANVAS = re.compile(r"(?P<name>[^_]+)_(?:LATE_)?(?P<number>\d+)_\d+_(?P<rest>.+)")
+ARCHIVE = ".zip"
+UNPACKED = ".unpacked"
+"""End of the name of a folder of an archive's files, beside it."""
+
+
+@dataclass
+class Roster:
+    """The course's students by all names that a platform may give them; none where there is no list."""
+
+    ids: dict[str, str] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
+    people: dict[str, dict[str, str]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, course: Path) -> "Roster":
+        """Read ``students.csv``: id, and where they are there first_name, last_name, email and canvas_id."""
+        roster, path = cls(), course / "students.csv"
+        if not path.is_file():
+            return roster
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            rows = list(csv.DictReader(file))
+        if rows and "id" not in rows[0]:
+            raise ValueError(f"students.csv must have the column id, got {', '.join(map(str, rows[0]))}")
+        for row in rows:
+            student = row["id"].strip()
+            first, last = ((row.get(key) or "").strip() for key in ("first_name", "last_name"))
+            roster.people[student] = {key: value or "" for key, value in row.items() if key}
+            roster.ids[student.casefold()] = student
+            if number := (row.get("canvas_id") or "").strip():
+                roster.names[f"#{number}"] = student
+            for name in (f"{first} {last}", f"{last} {first}", f"{last}{first}", row.get("email") or ""):
+                if name.strip():
+                    key = _squashed(name)
+                    roster.names[key] = "" if roster.names.get(key, student) != student else student
+        return roster
+
+    def find(self, name: str, number: str = "") -> str | None:
+        """Return the user name of who has this number, name or user name; two of one name are no one."""
+        return (
+            (self.names.get(f"#{number}") if number else None)
+            or self.ids.get(name.casefold())
+            or self.names.get(_squashed(name))
+            or (None if self.ids else name)
+        )
+
+
+def _squashed(name: str) -> str:
+    """Return a name without what platforms and file systems change: case, accents, spaces and points."""
+    plain = "".join(one for one in unicodedata.normalize("NFKD", name) if not unicodedata.combining(one))
+    return re.sub(r"[\s.,'’_-]+", "", plain).casefold()
+
+
+class Told(NamedTuple):
+    """What names of folders and files tell of a notebook: whose it is, and when it was handed in.
+
+    ``part`` is the name that decided, "" for none, and ``others`` are students whom names below it tell of.
+    """
+
+    student: str | None
+    time: str | None = None
+    part: str = ""
+    others: tuple[str, ...] = ()
+
+
+def told(path: Path, course: Path, assignment: str, roster: Roster) -> Told:
+    """Return whose notebook it is, by the names of its folders and its own.
+
+    Platforms name the outer folders, students what is inside: the outermost name that tells a student
+    decides, for the time too. A name as Moodle or the exchange gives it decides where no one has it, and
+    so does one as Canvas gives it, but for the outermost: course and term may look like it.
+    """
+    if path.is_relative_to(course / "submitted"):
+        folder, *_ = path.relative_to(course / "submitted").parts
+        owner = roster.find(folder)
+        others = _others([path.stem], owner, assignment, roster)
+        return Told(owner, None, folder, others)
+    *folders, _ = path.relative_to(course / "downloaded" / assignment).parts
+    parts = [*(one.removesuffix(UNPACKED) for one in folders), path.stem]
+    if not roster.ids:
+        return _told_without_list(parts, assignment)
+    for place, part in enumerate(parts):
+        is_folder = place < len(folders) or path.suffix.lower() == ARCHIVE
+        student, rest = _student(part, assignment, roster, is_folder=is_folder)
+        exchange = EXCHANGE.fullmatch(part)
+        is_platforms = exchange or MOODLE.fullmatch(part) or (place and CANVAS.fullmatch(part))
+        if student or is_platforms:
+            is_inbound = part in folders[place : place + 1]  # and no archive, whose maker named it
+            time = exchange["time"] if exchange and is_inbound else None
+            inner = [one for one in (rest, *parts[place + 1 :]) if one]
+            return Told(student, time, part, _others(inner, student, assignment, roster))
+    return Told(None)
+
+
+def _told_without_list(parts: list[str], assignment: str) -> Told:
+    """Return whose notebook it is where no list says which names are students'."""
+    for part in parts:
+        if match := EXCHANGE.fullmatch(part):
+            return Told(match["id"], match["time"], part)
+        if match := MOODLE.fullmatch(part):
+            return Told(match["name"], None, part)
+    is_plain = re.fullmatch(rf"{re.escape(assignment)}{AGAIN}", parts[-1]) and len(parts) > 1
+    name = parts[-2] if is_plain else parts[-1]
+    match = re.fullmatch(rf"(?P<id>.+?)_{re.escape(assignment)}{AGAIN}", name)
+    student = match["id"] if match else name if is_plain else None
+    return Told(student, None, name if student else "")
+
+
+def _student(part: str, assignment: str, roster: Roster, *, is_folder: bool) -> tuple[str | None, str]:
+    """Return the student of whom one name tells, and what the student may have added to the name."""
+    if (match := EXCHANGE.fullmatch(part)) and (student := roster.find(match["id"])):
+        return student, ""
+    if match := MOODLE.fullmatch(part):
+        return roster.find(match["name"]), match["rest"]
+    if is_folder and (student := roster.find(part)):
+        return student, ""
+    if (match := CANVAS.fullmatch(part)) and (student := roster.find(match["name"], match["number"])):
+        return student, match["rest"]
+    match = re.fullmatch(rf"(?P<id>.+?)_{re.escape(assignment)}{AGAIN}", part)
+    return roster.find(match["id"]) if match else None, ""
+
+
+def _others(parts: list[str], owner: str | None, assignment: str, roster: Roster) -> tuple[str, ...]:
+    """Return the students but the owner of whom names within a student's own files tell."""
+    last = len(parts) - 1
+    found = (_student(part, assignment, roster, is_folder=i < last)[0] for i, part in enumerate(parts))
+    return tuple(sorted({one for one in found if one and one != owner}))
+
+
+def moodle_name(path: Path, course: Path, assignment: str, roster: Roster) -> str:
+    """Return what Moodle's name of a submission begins with, and "" for one from elsewhere.
+
+    A page for this student comes back by a zip file of Moodle's "Upload multiple feedback files" under
+    the same beginning.
+    """
+    match = MOODLE.fullmatch(told(path, course, assignment, roster).part)
+    return match["head"] if match and match["head"].rstrip("_").endswith("_file") else ""
