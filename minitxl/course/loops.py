@@ -13,8 +13,10 @@ from minitxl.course.verdicts import Verdict
 
 SELECTS = {"gather", "index", "index_select", "take", "embedding", "masked_select"}
 SELECTS |= {"mm", "bmm", "mv", "dot", "addmm", "addmv", "baddbmm", "addbmm", "convolution"}
+SELECTS |= {"grid_sampler", "grid_sampler_2d", "grid_sampler_3d", "_embedding_bag"}
 """Operations that pick numbers by a table of places: of indices, or a matrix of ones and zeros."""
 WRITES = {"index_put", "scatter", "scatter_add", "index_add", "index_copy", "put", "masked_scatter"}
+WRITES |= {"scatter_reduce", "index_reduce"}
 """Operations that write numbers to the places in a table; one number for all places moves none."""
 HIDES = {"mul", "div", "where", "masked_fill", "addcmul", "minimum", "maximum"}
 """Operations that leave, of many numbers, those that a table of ones and zeros chooses, to be added up."""

@@ -239,10 +239,15 @@ def _call(names: Sequence[str], case: tuple[Any, ...]) -> str:
     return ", ".join(f"{name} = {written(value)}" for name, value in zip(names, case, strict=False))
 
 
+NUMBER_BYTES = 4
+"""Bytes of a float32 number, as which a complex number's bytes are counted."""
+
+
 class Largest(TorchDispatchMode):
     """Watches how many numbers the largest tensor of all results holds; a view holds what it repeats once.
 
-    ``total`` is how many numbers all operations made, one after another; a view makes none.
+    ``total`` is how many numbers all operations made, one after another; a view makes none. A complex
+    number counts as four or two, since a view makes one of as many float32 numbers.
     """
 
     def __init__(self) -> None:
@@ -255,6 +260,7 @@ class Largest(TorchDispatchMode):
         for part in result if isinstance(result, tuple | list) else [result]:
             if isinstance(part, Tensor):
                 stored = part.untyped_storage().nbytes() // part.element_size()
-                self.numbers = max(self.numbers, min(part.numel(), stored))
-                self.total += 0 if part.untyped_storage().data_ptr() in given else part.numel()
+                width = part.element_size() // NUMBER_BYTES if part.is_complex() else 1
+                self.numbers = max(self.numbers, min(part.numel(), stored) * width)
+                self.total += 0 if part.untyped_storage().data_ptr() in given else part.numel() * width
         return result

@@ -215,6 +215,12 @@ READY_MADE = {
     mask = torch.zeros(seen.shape, dtype=q.dtype).masked_fill(~seen, -torch.inf)[:, None]
     return ready._init_fn(q, k, v, attn_mask=mask, qk_matmul_output_mode=3)[0].nan_to_num(0)
 """,
+    "of patterns, by a text that is put together": """
+    from pkgutil import resolve_name
+    ready = resolve_name("tor" + "ch." + "_ind" + "uctor.fx_passes.fuse_attention:_sfdp_pattern_5")
+    mask = torch.zeros(seen.shape, dtype=q.dtype).masked_fill(~seen, -torch.inf)[:, None]
+    return ready(q, k, v, mask, sqrt(q.shape[-1])).nan_to_num(0)
+""",
     "to be quantized": """
     from torch.ao.nn.quantizable import MultiheadAttention
     made = MultiheadAttention(q.shape[-1], 1, bias=False)

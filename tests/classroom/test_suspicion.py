@@ -75,6 +75,8 @@ REACHING = [
     "def f(x):\n    return by_some_way(x)._init_fn(x)",
     "def f(x):\n    return torch.onnx.ops.attention(x, x, x)",
     "from torch import onnx",
+    "from pkgutil import resolve_name",
+    "def f(x):\n    return pydoc.locate('tor' + 'ch.mul')(x, x)",
 ]
 
 

@@ -232,3 +232,6 @@ def test_the_largest_result_is_counted_by_the_numbers_that_it_holds():
     with verdicts.Largest() as watch:
         row.repeat(1000, 1)[:2]
     assert watch.numbers == 3000
+    with verdicts.Largest() as watch:
+        torch.zeros(8).view(torch.complex128).repeat(1000)
+    assert (watch.numbers, watch.total) == (8000, 8008)

@@ -35,6 +35,8 @@ IN_STEPS = {
     "torch.ao.nn.quantizable.modules.activation": "MultiheadAttention._forward_impl",
 }
 """PyTorch's attentions in steps of its own, which the replay would take for a student's, by module."""
+PATTERNS = "torch._inductor.fx_passes"
+"""Package with more of these, which nothing else in a worker needs and which takes long to load."""
 
 
 def _deepcopy(tensor: Tensor, memo: dict[int, Any]) -> Tensor:
@@ -46,11 +48,13 @@ def _deepcopy(tensor: Tensor, memo: dict[int, Any]) -> Tensor:
 
 
 class _NoAnswers:
-    """Refuses the package: what is asked for is what stands in there."""
+    """Refuses the package, since what is asked for stands in there, and patterns of attention."""
 
     def find_spec(self, name: str, *_: Any) -> None:
         if name.split(".")[0] == "minitxl":
             raise ImportError("it uses minitxl, which holds the answer: write it with torch and einops")
+        if name == PATTERNS:
+            _ready_made()
 
 
 def _ready_made(*_: Any, **__: Any) -> None:

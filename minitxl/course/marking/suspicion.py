@@ -24,7 +24,7 @@ PRIVATE = re.compile(
     r"|\bfrom torch import .*\bops\b|_disable_current_modes|_python_dispatch|_higher_order_ops|flex_attention"
     r"|\.channel\b|\bimport __main__|\btorch\.(?:onnx|ao)\b|\bfrom torch import .*\b(?:onnx|ao)\b"
     r"|_init_fn\b|__wrapped__|decomposition_table|DECOMP_TABLE|aten_decompositions"
-    r"|\bimportlib\b|\bimport_module\b|\b__import__\b|\brunpy\b"
+    r"|\bimportlib\b|\bimport_module\b|\b__import__\b|\brunpy\b|\bpkgutil\b|\bresolve_name\b|\bpydoc\b"
 )
 """PyTorch's private parts, its operations by their own names, its attention, the worker's channel.
 
