@@ -243,7 +243,8 @@ def number_shares(
     """Return the verdict on a student's numbers, and for each of them whether it is right.
 
     ``given`` is what the function returned: the student's name and the numbers. ``owner``, whom the
-    course's list may know by a full name too, handed it in.
+    course's list may know by a full name too, handed it in. Numbers may be drawn with either name, of which
+    the one with more right numbers counts.
     """
     expected, mistakes = trial(owner)
     right = dict.fromkeys(expected, False)
@@ -258,10 +259,13 @@ def number_shares(
             f"student is {student!r}, and must be the user name {owner!r}, by which this was handed in: "
             "write it there, and draw your numbers with it",
         ), right
+    if is_name_of(student, full_name, ""):  # the numbers may be drawn with it, too
+        drawn = max((trial(owner), trial(str(student))), key=lambda one: _n_right(given, one[0]))
+        expected, mistakes = drawn
     said = []
     for name, number in expected.items():
         mine = given.get(name)
-        if type(mine) in (int, float) and mine == number:
+        if _is_right(mine, number):
             right[name] = True
         elif mine is None:
             said.append(f"{name} is missing")
@@ -272,6 +276,15 @@ def number_shares(
             why = named[0] if named else "work it out again from its definition in the sheet"
             said.append(f"{name} is not {written(mine)}: {why}")
     return Verdict(not said, "; ".join(said) or "right"), right
+
+
+def _is_right(mine: Any, number: float) -> bool:
+    return type(mine) in (int, float) and bool(mine == number)
+
+
+def _n_right(given: Mapping[str, Any], expected: Mapping[str, float]) -> int:
+    """Return how many of a student's numbers are right."""
+    return sum(_is_right(given.get(name), number) for name, number in expected.items())
 
 
 def is_name_of(said: Any, owner: str, full_name: str) -> bool:

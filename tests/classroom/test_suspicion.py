@@ -91,6 +91,7 @@ def counting(student):
         ({"student": "Ada Lovelace", "layers": 3}, None),
         ({"student": "Ada L.", "layers": 3}, None),  # her own and right, by whatever name
         ({"student": "Ada Lovelace", "layers": 4}, None),
+        ({"student": "Ada Lovelace", "layers": 12}, None),  # drawn with her full name
         ({"student": None, "layers": 4}, None),
         ({"student": "Dora Rossi", "layers": 5}, "Dora Rossi"),
         ({"student": "ada", "layers": 5}, "doras"),
@@ -124,7 +125,7 @@ def of_a_class(size, copies, source=LONG):
 
 def found(codes, reference=None):
     """Return who wrote which functions alike in a class without cells of its own."""
-    return alike(codes, reference or {}, codes)
+    return alike(codes, reference or {}, codes, {})
 
 
 @pytest.mark.parametrize(("size", "copies"), [(20, 2), (20, 3), (30, 4), (10, FEW), (200, 20)])
@@ -181,10 +182,46 @@ def test_a_copy_whose_own_class_has_other_names_is_found_wherever_the_class_stan
     apart = {"ada": {"read": READ * 2, "cell 3": CLASS}, "bob": {"read": renamed(READ) * 2}}
     apart["bob"]["cell 4"] = "import torch as th\n" + renamed(CLASS)
     codes = {student: {"read": code["read"]} for student, code in apart.items()}
-    assert alike(codes, {}, apart) == [("ada and bob", "read")]
+    assert alike(codes, {}, apart, {}) == [("ada and bob", "read")]
 
 
 def test_a_scratch_value_with_the_name_of_an_argument_of_pytorchs_hides_no_copy():
     codes = {"ada": {"read": CLASS + READ}, "bob": {"read": renamed(CLASS + READ)}}
     own_code = {"ada": codes["ada"] | {"cell 2": "dim = 4"}, "bob": codes["bob"]}
-    assert alike(codes, {}, own_code) == [("ada and bob", "read")]
+    assert alike(codes, {}, own_code, {}) == [("ada and bob", "read")]
+
+
+NUMBERS = """def my_numbers():
+    widths, lengths = {"d_model": [96, 120, 168, 192]}, {"query": range(13, 20), "mem": range(21, 39)}
+    mine = variant("NAME", n_head=[4, 6, 12], batch=[5, 7, 9, 11], places=range(3, 7), **widths, **lengths)
+    key = mine["mem"] + mine["query"]
+    ahead = key - 1 - (mine["places"] - 2)
+    return {"student": "NAME", "parameters": 5 * mine["d_model"] ** 2, "projected": key, "ahead": ahead}
+"""
+FULL_NAMES = {"ada": "Ada Lovelace", "bob": "Bob B"}
+
+
+def test_a_copied_formula_in_which_each_wrote_their_own_name_is_found():
+    names = {"ada": "ada", "bob": "  bob b"}
+    codes = {student: {"numbers": NUMBERS.replace("NAME", name)} for student, name in names.items()}
+    assert alike(codes, {}, codes, FULL_NAMES) == [("ada and bob", "numbers")]
+    reference = {"numbers": NUMBERS.replace("NAME", "ada")}
+    assert alike(codes, reference, codes, FULL_NAMES) == []
+    codes["bob"]["numbers"] = NUMBERS.replace("NAME", "ben")
+    assert alike(codes, {}, codes, FULL_NAMES) == []
+
+
+@pytest.mark.parametrize("line", ["_ = 0", "pass", "...", "'a word'", "unused = x", "unused: int = 3", "x"])
+def test_a_line_that_does_nothing_hides_no_copy(line):
+    lines = LONG.splitlines()
+    codes = {"ada": {"f": LONG}, "bob": {"f": "\n".join([*lines[:5], f"    {line}", *lines[5:]])}}
+    assert found(codes) == [("ada and bob", "f")]
+
+
+@pytest.mark.parametrize(
+    "line", ["x = -x", "unused = x.zero_()", "x.zero_()", "x[0] = 1", "x += 1", "return x"]
+)
+def test_a_line_that_does_something_makes_another_function(line):
+    lines = LONG.splitlines()
+    codes = {"ada": {"f": LONG}, "bob": {"f": "\n".join([*lines[:5], f"    {line}", *lines[5:]])}}
+    assert found(codes) == []

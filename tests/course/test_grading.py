@@ -249,6 +249,18 @@ def test_a_student_is_known_by_the_user_name_or_the_full_name_of_the_list(name):
     assert number_shares(given, counting, "ada", "Ada Lovelace")[0].right
 
 
+@pytest.mark.parametrize(
+    ("layers", "places", "right"), [(12, 24, [True, True]), (3, 6, [True, True]), (12, 6, [True, False])]
+)
+def test_numbers_may_be_drawn_with_the_full_name_too_and_not_with_each_in_turn(layers, places, right):
+    def by_name(student):
+        return {"layers": len(student), "places": 2 * len(student)}, {}
+
+    given = {"student": "Ada Lovelace", "layers": layers, "places": places}
+    verdict, found = number_shares(given, by_name, "ada", "Ada Lovelace")
+    assert (sum(found.values()), verdict.right) == (sum(right), all(right))
+
+
 def test_no_name_is_nobodys():
     assert not number_shares({"student": " ", "layers": 4, "states": 64}, counting, "ada", "")[0].right
 

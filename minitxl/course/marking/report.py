@@ -139,6 +139,7 @@ def signs(course: Course, marked: Marked) -> Rows:
     ]
     numbers = next((test for test in marked.assignment.tests if test["cell"] == "numbers-test"), None)
     everyone = sorted({*marked.records, *course.roster.people})
+    full_names = {student: name_of(person) for student, person in course.roster.people.items()}
     own_code = {student: handed.own_code() for student, handed in marked.handed.items()}
     for student, record in sorted(marked.records.items()):
         handed = marked.handed[student]
@@ -151,13 +152,13 @@ def signs(course: Course, marked: Marked) -> Rows:
         part = next((one for one in record["parts"] if one["cell"] == "numbers-test"), None)
         if numbers and part and part.get("numbers"):
             _, _, trial = trial_of(marked.assignment.imports, numbers["source"])
-            full_name = name_of(course.roster.people.get(student, {}))
+            full_name = full_names.get(student, "")
             other = suspicion.of_another(part["numbers"], student, full_name, trial, everyone)
             if other is not None:
                 rows.append([student, "another one's numbers", other])
     codes = {student: handed.code() for student, handed in marked.handed.items()}
     reference = {name: marked.assignment.cells[name].source for name in marked.assignment.solutions}
-    alike = suspicion.alike(codes, reference, own_code)
+    alike = suspicion.alike(codes, reference, own_code, full_names)
     return rows + [[students, "equal code after renaming", where] for students, where in alike]
 
 

@@ -43,6 +43,10 @@ FEW = 8
 """Students who may write a function alike, in a class of any size, before that says nothing."""
 COMMON = 0.1
 """Share of a class that may write a function alike before that says nothing, where it is more than FEW."""
+ACTS = (ast.Call, ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)
+"""Expressions that may do more than to have a value."""
+SOLVED_BY, OWNER = "ada", "the student's own name"
+"""User name in the assignments' solutions, and the text that stands for a user name in a normal form."""
 LONG = 1500
 """Length of a function's normal form below which many will write it alike by themselves."""
 
@@ -87,7 +91,7 @@ def of_another(
     if not isinstance(numbers, dict):
         return None
     given = {name: value for name, value in numbers.items() if name != "student"}
-    if given == dict(trial(owner)[0]):
+    if any(given == dict(trial(name)[0]) for name in (owner, full_name) if name):
         return None
     student = numbers.get("student")
     if isinstance(student, str) and not is_name_of(student, owner, full_name):
@@ -101,21 +105,24 @@ def alike(
     codes: Mapping[str, Mapping[str, str]],
     reference: Mapping[str, str],
     own_code: Mapping[str, Mapping[str, str]],
+    full_names: Mapping[str, str],
 ) -> list[tuple[str, str]]:
     """Return groups of students, and the functions that these wrote alike but for names, comments and layout.
 
     ``own_code`` has all that a student wrote, by student and cell: names of helpers from there may differ.
-    A function that is short, or written so by the reference or by more students than may still have it from
-    one another (``FEW``, or ``COMMON`` of a larger class), says nothing.
+    ``full_names`` are those of students whose full names are known: a student's own name in the code counts
+    as a name. A function that is short, or written so by the reference or by more students than may still
+    have it from one another (``FEW``, or ``COMMON`` of a larger class), says nothing.
     """
     others = Names.of_cells(reference.values())
-    solved = {name: normal_form(source, others) for name, source in reference.items()}
+    owners = (SOLVED_BY, ""), ("", "")
+    solved = {(name, normal_form(code, others, one)) for name, code in reference.items() for one in owners}
     writers: dict[tuple[str, str], list[str]] = defaultdict(list)
     for student, code in codes.items():
-        others = Names.of_cells(own_code[student].values())
+        others, owner = Names.of_cells(own_code[student].values()), (student, full_names.get(student, ""))
         for name, source in code.items():
-            form = normal_form(source, others)
-            if form and len(form) > LONG and form != solved.get(name):
+            form = normal_form(source, others, owner)
+            if form and len(form) > LONG and (name, form) not in solved:
                 writers[name, form].append(student)
     most = max(FEW, round(COMMON * len(codes)))
     groups: dict[tuple[str, ...], list[str]] = defaultdict(list)
@@ -128,11 +135,12 @@ def alike(
     ]
 
 
-def normal_form(source: str, others: Names = NO_NAMES) -> str | None:
-    """Return code with its names counted off and without docstrings; None for what is no code.
+def normal_form(source: str, others: Names = NO_NAMES, owner: tuple[str, str] = ("", "")) -> str | None:
+    """Return code with its names counted off and without statements that do nothing; None for no code.
 
     Two functions that differ in names, comments and layout alone have one form. These are the names that
-    the code itself defines, those of methods and fields of its classes, and ``others``, from other cells.
+    the code itself defines, those of methods and fields of its classes, ``others``, from other cells, and
+    the user name and full name of its ``owner``, as texts.
     """
     try:
         tree = ast.parse(source)
@@ -140,9 +148,13 @@ def normal_form(source: str, others: Names = NO_NAMES) -> str | None:
         return None
     names: dict[str, str] = {}
     own = others | Names.of_code(tree)
+    read = {one.id for one in ast.walk(tree) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load)}
     for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Module):
-            node.body = [one for one in node.body if not _is_text(one)] or [ast.Pass()]
+        for block in ("body", "orelse", "finalbody"):
+            if isinstance(statements := getattr(node, block, None), list):
+                setattr(node, block, [one for one in statements if not _does_nothing(one, read)])
+        if isinstance(node, ast.Constant) and is_name_of(node.value, *owner):
+            node.value = OWNER
         if isinstance(node, ast.keyword):
             continue  # the name of an argument of PyTorch's, unless the function called is the code's own
         for field in ("id", "arg", "name", "asname"):
@@ -155,6 +167,21 @@ def normal_form(source: str, others: Names = NO_NAMES) -> str | None:
         if isinstance(node, ast.Attribute) and node.attr in own.members:
             node.attr = names.setdefault(node.attr, f"n{len(names)}")
     return ast.dump(tree)
+
+
+def _does_nothing(node: ast.stmt, read: set[str]) -> bool:
+    """Return True for a statement without effect, or one that calls nothing and names what no one reads."""
+    if isinstance(node, ast.Assign):
+        targets = node.targets
+    elif isinstance(node, ast.AnnAssign):
+        targets = [node.target]
+    elif isinstance(node, ast.Expr):
+        targets = []
+    else:
+        return isinstance(node, ast.Pass)
+    if node.value is not None and any(isinstance(one, ACTS) for one in ast.walk(node.value)):
+        return False
+    return all(isinstance(one, ast.Name) and (one.id == "_" or one.id not in read) for one in targets)
 
 
 def _is_own(function: ast.expr, own: Names) -> bool:
