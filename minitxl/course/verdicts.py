@@ -235,8 +235,25 @@ def names_of(attempt: Function, count: int, *others: Function) -> list[str]:
     return [f"argument {i + 1}" for i in range(count)]
 
 
+LONGEST_CALL = 200
+"""Characters of a call in which its arguments are shown in full, at most."""
+
+
 def _call(names: Sequence[str], case: tuple[Any, ...]) -> str:
-    return ", ".join(f"{name} = {written(value)}" for name, value in zip(names, case, strict=False))
+    """Return the arguments by their names; in a long call, tensors by shapes and dicts by keys."""
+    for show in (written, _briefly):
+        call = ", ".join(f"{name} = {show(value)}" for name, value in zip(names, case, strict=False))
+        if len(call) <= LONGEST_CALL:
+            break
+    return call
+
+
+def _briefly(value: Any) -> str:
+    if isinstance(value, Tensor) and value.ndim:
+        return f"a tensor {list(value.shape)}"
+    if isinstance(value, Mapping):
+        return f"a dict of {', '.join(map(str, value))}"
+    return written(value)
 
 
 NUMBER_BYTES = 4

@@ -224,6 +224,16 @@ def test_an_attempt_that_names_no_arguments_is_shown_with_the_references_and_who
     assert verdict.message == "called with tokens = 3, width = 4, you returned 12900, right is 1"
 
 
+def test_a_long_call_shows_shapes_and_keys_so_that_the_difference_is_in_sight():
+    given = {name: torch.zeros(6, 6) for name in ("q", "kE", "v", "kR", "o")}
+    case = torch.zeros(2, 5, 6), None, given, torch.rand(2, 4), torch.rand(2, 3), 4
+    verdict = judge(lambda x, memory, W, u, v, n_head: 1, reference=lambda *_: 2, cases=[case], mistakes={})
+    assert verdict.message == (
+        "called with x = a tensor [2, 5, 6], memory = None, W = a dict of q, kE, v, kR, o, "
+        "u = a tensor [2, 4], v = a tensor [2, 3], n_head = 4, you returned 1, right is 2"
+    )
+
+
 def test_the_largest_result_is_counted_by_the_numbers_that_it_holds():
     row = torch.zeros(3)
     with verdicts.Largest() as watch:

@@ -177,6 +177,8 @@ WRONG = {
             "(context if name == 'k' else stopped) @ W[name]",
         ),
     ),
+    "all queries have one window: each": ("look", "(back < window)", "(back[-1:] < window)"),
+    "its own, which ends at its own place": ("look", "(back < window)", "(back[:1] < window)"),
     "all queries have the mask of the last": ("look", "    scores =", "    seen = seen[-1:]\n    scores ="),
     # weigh
     "a score of 0 is not hidden": (
@@ -209,6 +211,11 @@ WRONG = {
         "    return weights / weights.sum(dim=-1, keepdim=True)",
     ),
     "each query shares its weight among the keys": ("weigh", "softmax(dim=-1)", "softmax(dim=-2)"),
+    "beginnings in memory are not used": (
+        "weigh",
+        "begins.cumsum(dim=1)",
+        "(begins & (torch.arange(key) >= key - query)).cumsum(dim=1)",
+    ),
     "resets all lanes": ("weigh", "begins.cumsum(dim=1)", "begins.any(dim=0, keepdim=True).cumsum(dim=1)"),
     "the first token of a text counts as the last": (
         "weigh",

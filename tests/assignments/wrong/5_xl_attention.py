@@ -24,6 +24,11 @@ WRONG = {
         "(torch.arange(0, d_model, 2) / d_model)",
         "(torch.arange(d_model // 2) / d_model)",
     ),
+    "divided by d_model - 2": (
+        "keys",
+        "(torch.arange(0, d_model, 2) / d_model)",
+        "(torch.arange(0, d_model, 2) / (d_model - 2))",
+    ),
     "the clamp is never used": ("keys", "clamp_len is not None", "False"),
     "a clamp_len of 0 is taken for none": ("keys", "if clamp_len is not None", "if clamp_len"),
     "the clamp works on the wrong side": ("keys", "clamp(max=clamp_len)", "clamp(clamp_len)"),
@@ -141,6 +146,11 @@ WRONG = {
         "content / sqrt(dim) + shifted",
     ),
     "the division by √d_head is missing": ("layer", " / sqrt(dim)", ""),
+    "q alone is divided": (
+        "layer",
+        ("    k, values =", "    q = q / sqrt(dim)\n    k, values ="),
+        ("(content + shifted) / sqrt(dim)", "(content + shifted)"),
+    ),
     "R is turned round": ("layer", "R @", "R.flip(0) @"),
     "nothing is shifted: the columns": ("layer", "content + shifted", "content + distance"),
     "each key has the vector of its own place": (
