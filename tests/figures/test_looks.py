@@ -393,7 +393,37 @@ def test_the_share_of_each_head_by_distance_is_written_into_its_cell():
     shares = {text.get_position(): text.get_text() for text in axes.texts}
     assert shares[1, 0] == f"{100 * sum(head[first : last + 1]):.0f}"
     assert len(shares) == 12 * 6
-    assert axes.get_title(loc="left").startswith("Over all heads, more than half")
+    assert axes.get_title(loc="left").startswith("On average over the heads")
+
+
+@pytest.mark.parametrize("name", ["attention_by_distance", "every_system", "relay_routes"])
+def test_a_figure_of_one_seed_says_so(name):
+    texts = " ".join(text.get_text() for text in figure_of(name).findobj(Text))
+    assert re.search(r"one seed|seed \d", texts)
+
+
+def test_both_panels_of_the_demo_speak_of_one_run():
+    figure = figure_of("demo")
+    assert all(axes.get_title(loc="left").startswith("In this run") for axes in figure.axes)
+    for axes in figure.axes:  # and no line of a mark is left unexplained
+        assert all(line.get_marker() != "None" for line in axes.lines)
+
+
+def test_a_panel_of_context_lengths_names_its_group_and_explains_only_marks_that_it_has():
+    for axes in figure_of("context_recl").axes:
+        hollow = any(line.get_markerfacecolor() == "white" for line in axes.lines)
+        assert ("hollow" in axes.get_xlabel()) == hollow
+        assert f"the best of these {len(axes.get_yticks())} models" in axes.get_xlabel()
+        assert [line.get_label() for line in axes.lines][-1] == "all targets"
+
+
+def test_the_title_of_copying_says_what_a_flowing_gradient_teaches_and_what_not():
+    rows = stored("copying")["rows"]
+    stopped, flowing = reach._what_is_copied(rows).split(".\n")
+    assert stopped.endswith("copies what one layer reaches, and not what takes two")
+    assert flowing.endswith("for 24 and 28 back, and hardly for 20, where 4 of 16 offsets need two")
+    assert reach._what_is_copied(rows[:2]) == stopped
+    assert reach._what_is_copied([{**row, "stopped": row["flowing"]} for row in rows]) == ""
 
 
 def test_each_term_has_a_scale_of_colours():

@@ -50,7 +50,8 @@ def attention_by_distance(data: Data) -> Picture:
         (first, last), seeds = near["distances"], near["share"]["seeds"]
         axes.set(
             title=fitted(
-                f"Over all heads, more than half of the weight goes {first} to {last} characters back"
+                "On average over the heads,\n"
+                f"more than half of the weight goes {first} to {last} characters back"
                 if min(seeds) > 0.5
                 else "Attention by distance"
             ),

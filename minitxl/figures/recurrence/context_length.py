@@ -132,11 +132,13 @@ def context_recl(data: Data) -> Picture:
         shown = panels(figure, len(PAPER_RECL), height=4, sharex=True)
         for axes, (group, names) in zip(shown, PAPER_RECL.items(), strict=True):
             _recl(axes, recl[group], names)
-            axes.set_title(_recl_title(recl[group], group))
-        for axes in shown[-1:] if is_narrow() else shown:
-            axes.set_xlabel(
-                f"relative effective context length, characters\n({DOTS_AND_BAR}; hollow: no memory)"
+            hollow = "" if all(SYSTEMS[name].memory for name in names) else "; hollow: no memory"
+            axes.set(
+                title=_recl_title(recl[group], group),
+                xlabel="relative effective context length, characters,\n"
+                f"measured against the best of these {len(names)} models\n({DOTS_AND_BAR}{hollow})",
             )
+            axes.tick_params(labelbottom=True)
         legend_outside(figure, *shown[0].get_legend_handles_labels(), ncols=4)
     alt = "; ".join(f"{one.name} {_lengths(data, name)}" for name, one in READERS.items())
     return Picture(figure, f"Relative effective context length in characters. {alt}. {against_table_8(data)}")
@@ -152,10 +154,10 @@ def _recl_title(recl: Data, group: str) -> str:
         )
 
     if group == "recurrent" and is_longer("xl_memory", "lstm"):
-        return "Recurrent: Transformer-XL and LSTM\nTransformer-XL's length is longer"
+        return "Recurrent models:\nTransformer-XL's length is longer"
     if group == "attentive" and is_longer("xl_memory", "xl"):
-        return "Attention: four models\nMemory lengthens Transformer-XL's"
-    return {"recurrent": "Recurrent: Transformer-XL and LSTM", "attentive": "Attention: four models"}[group]
+        return "Models with attention:\nmemory lengthens Transformer-XL's"
+    return {"recurrent": "Recurrent models", "attentive": "Models with attention"}[group]
 
 
 def context_gains(data: Data) -> Picture:
@@ -216,7 +218,8 @@ def _recl(axes: Axes, recl: Data, names: Sequence[str]) -> None:
             look: dict[str, Any] = {"marker": mark, "memory": SYSTEMS[name].memory}
             seeds_and_mean(axes, place + at, summary, SYSTEMS[name].colour, **look)
     for share, mark in SHARES.items():
-        axes.plot([], [], mark, color="grey", label=f"hardest {100 * float(share):.0f} % of targets")
+        label = "all targets" if share == "1.0" else f"hardest {100 * float(share):.0f} % of targets"
+        axes.plot([], [], mark, color="grey", label=label)
     axes.set_yticks(range(len(names)), [SYSTEMS[name].name.replace(", ", ",\n") for name in names])
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.set_xlim(left=0)

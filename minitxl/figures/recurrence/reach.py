@@ -1,5 +1,6 @@
 """Dependency reach, and the distance over which copying is learned."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -97,7 +98,7 @@ def copying(data: Data) -> Picture:
     """Draw accuracy by offset, a panel a distance; hatched where one layer does not reach the token."""
     rows = data["rows"]
     with drawing(max(2.6 * len(rows), 6.1), 3.2) as figure:  # the legend needs 6.1 inches
-        shown = panels(figure, len(rows), height=1.9, sharey=True)
+        shown = panels(figure, len(rows), height=2.2, sharey=True)
         for axes, row in zip(shown, rows, strict=True):
             offsets = range(data["seg_len"])
             for name, (label, colour, line) in GRADIENTS.items():
@@ -119,15 +120,8 @@ def copying(data: Data) -> Picture:
         shown[0].axhline(-9, color="black", lw=1, ls=":", label="chance")
         shown[0].set_xlim(-0.9, data["seg_len"] - 0.1)
         legend_outside(figure, *shown[0].get_legend_handles_labels(), ncols=2 if len(rows) < 4 else 4)
-        stopped = [row["stopped"] for row in rows]
-        lost = all(
-            row["1_hop"]["mean"] > 0.9 > 0.5 > row.get("2_hop", {"mean": 0})["mean"] for row in stopped
-        )
-        if lost and len(rows) > 1:
-            headline(
-                figure,
-                "With the gradient stopped, a model copies what one layer reaches, and not what takes two",
-            )
+        if (found := _what_is_copied(rows)) and len(rows) > 1:
+            headline(figure, found)
     alt = []
     for row in rows:
         for name, (label, _, _) in GRADIENTS.items():
@@ -144,6 +138,28 @@ def copying(data: Data) -> Picture:
         f"pass it on, with memory {data['mem_len']} and {data['n_layer']} layers; chance is "
         f"{100 * data['chance']:.0f} %. "
         f"{'; '.join(alt)}.",
+    )
+
+
+def _what_is_copied(rows: Sequence[Data]) -> str:
+    """Return what is copied with the gradient stopped, if just that is lost which takes two layers.
+
+    A second line says at which distances two layers learned it with the gradient flowing, and at which not.
+    """
+    stopped = [row["stopped"] for row in rows]
+    if not all(row["1_hop"]["mean"] > 0.9 > 0.5 > row.get("2_hop", {"mean": 0})["mean"] for row in stopped):
+        return ""
+    lost = "With the gradient stopped, a model copies what one layer reaches, and not what takes two"
+    far = {row["distance"]: row["flowing"]["2_hop"]["mean"] for row in rows if "2_hop" in row["flowing"]}
+    learned = [str(distance) for distance, accuracy in far.items() if accuracy > 0.9]
+    failed = [row for row in rows if far.get(row["distance"], 1) < 0.5]
+    if not learned or len(failed) != 1:
+        return lost
+    (row,) = failed
+    offsets = sum(hops > 1 for hops in row["hops"])
+    return (
+        f"{lost}.\nWith it flowing, two layers learned that for {' and '.join(learned)} back, and hardly for "
+        f"{row['distance']}, where {offsets} of {len(row['hops'])} offsets need two"
     )
 
 

@@ -230,7 +230,7 @@ NORMS = {"pre": "o", "post": "s"}
 
 
 def every_system(data: Data) -> Picture:
-    """Draw test loss of every system against a bigram model's; hollow marks are without memory."""
+    """Draw test loss of every system, of one seed, against a bigram model's; hollow: without memory."""
     labels = list(dict.fromkeys(row["encoding"] for row in data["systems"]))
     with drawing(8, 4) as figure:
         axes = figure.subplots()
@@ -272,5 +272,5 @@ def _what_memory_does(systems: Sequence[Data]) -> str:
     helped = [encoding for encoding, two in added.items() if max(two) < 0]
     if min(absolute) > 0 and helped:
         names = " and ".join(map(positions_of, helped))
-        return f"Memory hurts absolute positions and helps {names}, with either norm"
-    return "Every system with memory, and without"
+        return f"In one seed, with either norm,\nmemory hurts absolute positions and helps {names}"
+    return "One seed of every system with memory, and without"

@@ -31,7 +31,7 @@ def demo(data: Data) -> Picture:
             learned.plot(curve["step"], curve["bits"], **system.look(), label=system.name)
         vanilla, relative, xl = (systems[name]["validation"]["bits"][-1] for name in ONE_CHANGE_APART)
         positions_save_most = vanilla - relative > abs(relative - xl)
-        title = "Relative positions save more bits than memory"
+        title = "In this run relative positions save more bits than memory"
         learned.set(
             title=fitted(title if positions_save_most else "While training"),
             xlabel="training step",
@@ -108,7 +108,6 @@ def _bits_and_cost(axes: Axes, data: Data) -> str:
                 look |= {"mec": "white", "ms": 9}
             else:
                 look |= {"mfc": "white"}
-            axes.plot(row["microseconds_range"], [bits, bits], "-", color=system.colour, lw=1)
             axes.plot(time, bits, system.marker, **look)
             if row["evaluation"] == SLIDING:
                 words = f"{system.name},\nwindow of {length}"
