@@ -19,11 +19,11 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from docutils import nodes
-from latex2mathml.converter import convert
 from sphinx.application import Sphinx
 
 sys.path.insert(0, str(Path(__file__).parent))
 import result_pages
+from mathml import as_mathml
 from play import enlarging, framed, html_of, widgets_of
 
 from minitxl import figures
@@ -65,11 +65,11 @@ def add_math_as_mathml(app: Sphinx) -> None:
     """Equations as MathML, which browsers draw and screen readers read without a script."""
 
     def inline(translator: Any, node: nodes.math) -> None:
-        translator.body.append(convert(node.astext()))
+        translator.body.append(as_mathml(node.astext()))
         raise nodes.SkipNode
 
     def block(translator: Any, node: nodes.math_block) -> None:
-        translator.body.append(f'<div class="math">{convert(node.astext(), display="block")}</div>\n')
+        translator.body.append(f'<div class="math">{as_mathml(node.astext(), display="block")}</div>\n')
         raise nodes.SkipNode
 
     app.add_html_math_renderer("mathml", (inline, None), (block, None))

@@ -462,6 +462,17 @@ def test_brackets_stretch_in_a_font_that_ships_along(window, home):
         assert bracket > 0.9 * fraction
 
 
+def test_the_aligned_lines_of_an_equation_meet_at_their_sign(window, home):
+    with visiting(window, home, "02_positions") as visit:
+        gaps = visit.page.eval_on_selector_all(
+            "mtd[columnalign=right]:not(:empty)",
+            "cells => cells.map(cell => cell.getBoundingClientRect().right"
+            " - cell.lastElementChild.getBoundingClientRect().right)",
+        )
+        assert len(gaps) > 2
+        assert gaps == pytest.approx([0] * len(gaps), abs=1)
+
+
 def test_on_a_phone_a_picture_that_matters_at_its_right_end_is_seen_there(browser, home):
     context = browser.new_context(viewport=PHONE)
     with visiting(context.new_page(), home, "00_start_here") as visit:
