@@ -55,6 +55,11 @@ def test_a_page_has_data_first_and_its_title_breaks_between_words():
     assert {"settings", "fingerprint"} < parts.keys()
 
 
+def test_a_key_breaks_after_its_dots_and_not_before_a_number():
+    body = result_pages.body_of("demo", set())
+    assert '<th scope="row">data.<wbr>evaluation.0.<wbr>bits<td>' in body
+
+
 def test_the_page_shows_the_unit_beside_the_value_and_in_a_links_title():
     body = result_pages.body_of("demo", set())
     assert '<th scope="col">key<th scope="col">value<th scope="col">unit' in body

@@ -96,7 +96,7 @@ function enlarge(link) {
   });
 }
 
-// A table, a picture or a formula that is wider than its box: words above it say so, and it fades where it goes on.
+// Code, a table, a picture or a formula that is wider than its box: words above it say so, and it fades where it goes on.
 function sayIfItGoesOn(box) {
   const words = element("p", { className: "cue", textContent: "↔ wider than the page: scroll it sideways", hidden: true });
   words.ariaHidden = "true"; // a screen reader reads all of it anyway
@@ -163,7 +163,7 @@ document.addEventListener("DOMContentLoaded", () => {
   document.querySelectorAll(".play").forEach(play);
   document.querySelectorAll("a.enlarge").forEach(enlarge);
   document.querySelectorAll(".table-wrapper td").forEach(markIfLong);
-  document.querySelectorAll(".frame, .table-wrapper, .output.text_html, div.math").forEach(sayIfItGoesOn);
+  document.querySelectorAll(".frame, .table-wrapper, .output.text_html, div.math, article pre").forEach(sayIfItGoesOn);
   document.querySelectorAll(".tag_from-the-end .frame").forEach(scrollToTheEnd);
   searchInProse();
   sayThatNothingIsAsked();

@@ -77,7 +77,7 @@ def body_of(name: str, keys: set[str]) -> str:
     """Return a result as a table, its data first: a row for each value, with the value's key as its id."""
     for length in LENGTHS:
         rows = "\n".join(
-            f'<tr id="{escape(re.sub(" ", "_", key))}"><th scope="row">{escape(key)}'
+            f'<tr id="{escape(re.sub(" ", "_", key))}"><th scope="row">{_with_breaks(key)}'
             f"<td>{escape(said)}<td>{escape(unit)}"
             for part, tree in sorted(stored(name).items(), key=lambda part: part[0] != "data")
             for key, said, unit in _rows(name, part, tree, keys, length)
@@ -115,6 +115,11 @@ def _rows(name: str, key: str, tree: Any, keys: set[str], length: float) -> Iter
             yield from _rows(name, f"{key}.{step}", inner, keys, length)
     else:
         yield key, _printed(tree), unit_of(name, key, tree)
+
+
+def _with_breaks(key: str) -> str:
+    """Return a key that can go on on the next line after each of its dots, but not before a number."""
+    return re.sub(r"\.(?=[^\d.])", ".<wbr>", escape(key))
 
 
 def _printed(value: Any) -> str:

@@ -110,7 +110,7 @@ LEAST = 0.66
 """Share of its own width at which 7 points, the smallest letters of a picture, are 7 pixels high."""
 UNSAID = """() => [
     ...document.querySelectorAll(
-        ":is(.frame, .table-wrapper, .output.text_html, div.math):not(details:not([open]) *)"
+        ":is(.frame, .table-wrapper, .output.text_html, div.math, article pre):not(details:not([open]) *)"
     ),
 ].filter(box => {
     const rest = box.scrollWidth - box.clientWidth, goesOn = rest > box.scrollLeft + 1;
@@ -301,7 +301,7 @@ def test_a_number_leads_to_its_value(visit, text_at):
         text = text_at(address)
         assert len(text.encode()) < 500_000
         row = rf'<tr id="{re.escape(key)}"><th scope="row">{re.escape(key)}<td>(.*)<td>(.*)'
-        ((value, unit),) = re.findall(row, text)
+        ((value, unit),) = re.findall(row, text.replace("<wbr>", ""))
         assert title == f"{Path(address).stem}: {key} = {unescape(value)} {unescape(unit)}".rstrip()
     assert visit.page.query_selector("article a[href*='.json#']") is None
 
@@ -366,11 +366,27 @@ def test_a_page_is_accessible_in_light_and_in_dark(visit, keep, kinds_of_text):
     assert set(page.eval_on_selector_all("article img[src$='.png']", BACKGROUNDS)) <= {255}
 
 
+@pytest.mark.parametrize("visit", [RESULT], indirect=True)
+def test_the_head_of_a_results_table_stands_only_above_its_columns(visit):
+    for size in (DESKTOP, PHONE):
+        visit.page.set_viewport_size(size)
+        assert visit.page.locator("table.values thead").is_visible() == (size == DESKTOP)
+
+
 @pytest.mark.parametrize("visit", ["glossary"], indirect=True)
 def test_a_chinese_word_stands_on_one_line(visit):
     page = visit.page
     assert "注意力" in page.inner_text("td:nth-child(2) >> nth=0")
     assert page.evaluate(BROKEN_WORDS) == []
+
+
+@pytest.mark.parametrize("visit", ["glossary"], indirect=True)
+def test_on_a_desktop_the_glossarys_widest_column_is_the_meaning(visit):
+    visit.page.set_viewport_size(DESKTOP)
+    widths = "tables => tables.map(table => [...table.querySelectorAll('th')].map(head => head.clientWidth))"
+    tables = visit.page.eval_on_selector_all("table.terms", widths)
+    assert tables
+    assert all(max(table) == table[2] for table in tables)
 
 
 @pytest.mark.parametrize("visit", ["glossary"], indirect=True)
