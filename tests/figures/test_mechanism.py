@@ -96,6 +96,13 @@ def test_without_motion_the_last_picture_stands_still():
     assert shown == f".s{max(stage for _, stage in STAGES)}"
 
 
+def test_without_motion_the_legend_has_no_mark_that_the_picture_lacks():
+    (group,) = [one for one in ROOT.iter(f"{SVG}g") if one.get("class") == "ahead-key"]
+    assert "".join(group.itertext()).strip() == "not read yet"
+    style = ROOT.find(f"{SVG}style").text
+    assert "@media (prefers-reduced-motion: reduce) { .ahead-key { display: none; } }" in style
+
+
 def opacity(name, at):
     """The opacity of a group so many percent into the loop; its keyframes are joined by straight lines."""
     style = ROOT.find(f"{SVG}style").text

@@ -98,8 +98,9 @@ def mechanism(data: Data) -> Animation:
     (x, y), (x_ahead, y_ahead) = LEGEND[-2:]
     _ring(svg, x, height - y, 9)
     _text(svg, x + 16, height - y + 6, "the prediction of the next character", fill="#333333", size=16)
-    _mark_ahead(svg, x_ahead, height - y_ahead, 6)
-    _text(svg, x_ahead + 16, height - y_ahead + 6, "not read yet", fill="#333333", size=16)
+    ahead = SubElement(svg, "g", {"class": "ahead-key"})
+    _mark_ahead(ahead, x_ahead, height - y_ahead, 6)
+    _text(ahead, x_ahead + 16, height - y_ahead + 6, "not read yet", fill="#333333", size=16)
     ElementTree.indent(svg, " ")
     return Animation(ElementTree.tostring(svg, encoding="unicode") + "\n", alt)
 
@@ -231,7 +232,9 @@ def _text(
 
 
 def _style(stages: int, n_layer: int) -> str:
-    """Return the styles: at rest the last stage is seen; a stage fades out before the next one fades in.
+    """Return the styles: at rest the last stage is seen, and nothing is named that is not read yet.
+
+    While it moves, a stage fades out before the next one fades in.
 
     The number in words comes and goes with the states that it counts. The loop begins where the last stage is
     whole, so that the whole picture is seen first, and as long as each time it returns.
@@ -256,4 +259,5 @@ def _style(stages: int, n_layer: int) -> str:
             rules.append(f"@keyframes {name} {{ {steps} }}")
             rules.append(f".{name} {{ animation: {name} {loop:g}s linear -{whole:g}s infinite; }}")
     rules.append("@media (prefers-reduced-motion: reduce) { .edges, .nodes, .count { animation: none; } }")
+    rules.append("@media (prefers-reduced-motion: reduce) { .ahead-key { display: none; } }")
     return "\n" + "\n".join(rules) + "\n"
