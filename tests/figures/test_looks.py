@@ -441,7 +441,7 @@ def test_the_title_of_training_parts_holds_in_every_seed():
 
 def test_the_title_of_deeper_layers_holds_in_every_seed():
     tasks = stored("deeper_layers")["tasks"].values()
-    assert depth._finding(tasks).endswith("one layer picks as a coin would; two often pick the right one")
+    assert depth._finding(tasks).endswith("one layer picks by chance; two often pick the right one")
     for task in tasks:
         assert max(task["depths"]["one_layer"]["late"]["seeds"]) < task["coin"] + 0.05
         assert max(task["depths"]["two_layers"]["late"]["seeds"]) > task["coin"] + 0.1

@@ -77,7 +77,10 @@ def _finding(data: Data) -> str:
         name for name in COUNTED if min(data["copiers"][name]["beyond_training"]["worst"]["seeds"]) > 0.99
     }
     if right == {"xl", "circle"}:
-        return "Past the positions of training only Transformer-XL and positions in a circle stay right"
+        return (
+            "Past the positions of training only Transformer-XL stays right, and absolute positions\n"
+            "in a circle: after as many as a query can see, they begin again at 0"
+        )
     return "Copying in segments that training did not reach"
 
 

@@ -59,7 +59,10 @@ def later_positions(data: Data) -> Picture:
         read.margins(y=0.1)
         read.set_xticks(range(len(rows)), [f"{row['mem_len']:,}" for row in rows])
         read.set(
-            title=fitted(f"Four times the memory of training\nhurts {models[worst].positions} most"),
+            title=fitted(
+                f"A memory of {4 * data['mem_len']:,}, four times that of training,\n"
+                f"hurts {models[worst].positions} most"
+            ),
             xlabel="memory at evaluation, characters; 0, then log scale\n"
             f"(every model trained with {data['mem_len']};\nhollow: no memory)",
             ylabel=f"test {BITS}, mean of seeds\n{LOWER}",
@@ -134,8 +137,8 @@ def position_repairs(data: Data) -> Picture:
         best = {min(series, key=lambda way: series[way][place]["bits"]["mean"]) for place in (1, 2)}
         shown[0].set(
             title=fitted(
-                f"T5: with its table × {data['factor']:g} ahead of Transformer-XL\n"
-                f"at memory {' and '.join(f'{length:,}' for length in ahead)}"
+                f"T5 with its table of biases multiplied by {data['factor']:g}\n"
+                f"is ahead of Transformer-XL at memory {' and '.join(f'{length:,}' for length in ahead)}"
             )
             if ahead
             else "T5 and Transformer-XL"

@@ -249,11 +249,7 @@ def _gains(figure: Figure, data: Data) -> None:
     middle.set_xlabel("longer context, characters")
     shown[0].set_ylabel("shorter context,\ncharacters")
     bar = figure.colorbar(drawn, ax=shown, shrink=0.9 if not is_narrow() else 0.4)
-    bar.set_label(
-        "perplexity saved over the best\nmodel for each target with the\nshorter context "
-        "(a worse one: 0;\nsmall gains get more colours)",
-        fontsize=9,
-    )
+    bar.set_label("perplexity saved over the best\nmodel with the shorter context", fontsize=9)
     bar.set_ticks([0.0, 0.05, 0.2], labels=["0", "0.05", "0.2"])
 
 
