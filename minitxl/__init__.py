@@ -9,16 +9,16 @@ order, one idea a file:
     relative_shift   scores by distance become scores by key (Appendix B)
     attention        the causal mask; multi-head attention, Shaw's, and Transformer-XL's
     memory           segment recurrence: ``extend``, and how far it reaches. The model returns its states, and
-                     the caller extends: ``training.loop.train_step``. No gradient enters the memory:
-                     ``extend`` detaches, and ``training.segment_loss`` detaches the states before
+                     its caller extends the memory; in training that is ``training.loop.train_step``. No
+                     gradient enters the memory, for ``extend`` detaches it
     adaptive         embedding and softmax for large vocabularies
     config, model    the settings, and the language model of all these parts
     later_attention  what came after: rotary, ALiBi's and T5's positions
     lstm             what came before: the LSTM of the comparisons
 
-Tensors have the axis ``batch`` first, or after ``layer``. In training and cached evaluation an element of
-the batch is a lane, one of the long pieces of a text that are read side by side. In sliding evaluation it is
-a window, and in generation a text of its own.
+Tokens, states and memory have the axis ``batch`` first, or after ``layer``. In training and cached
+evaluation an element of the batch is a lane, one of the long pieces of a text that are read side by side. In
+sliding evaluation it is a piece of the text, and in generation a text of its own.
 
 Five more files serve all of these: ``fields`` checks values from outside, ``arguments`` a caller's tensors,
 ``files`` reads and writes files, ``allocator`` tells the C library to keep freed RAM, and ``__main__`` is
@@ -30,7 +30,7 @@ the command line's entry. Everything else is in folders, each with one purpose:
     training         train, stop and resume
     pretrained       published settings and published weights
     analysis         what a model uses and what it costs
-    experiments      one file and one stored result for each question; ``shared`` holds what they have in
+    experiments      a file for each question, and its stored results; ``shared`` holds what they have in
                      common, ``conclusions`` the claims that each result is tested for
     figures          draws stored results as pictures
     course           exercises, checks (``course.checks`` lists their files by notebook), widgets, the

@@ -86,9 +86,8 @@ def _projections(widths: list[int], d_model: int) -> nn.ModuleList:
 class AdaptiveEmbedding(nn.Module):
     """The embedding: a vector of width d_model for each token, not yet scaled by √d_model.
 
-    ``tables`` are [size_i, width_i], ``projections`` [d_model, width_i]. With div_val = 1 there
-    is one table, and one projection if d_embed is not d_model. With div_val > 1 each cluster has a table
-    and a projection.
+    With div_val > 1 each cluster i has a table [size_i, width_i] and a projection [d_model, width_i]. With
+    div_val = 1 all tokens have one table, and one projection if d_embed is not d_model.
     """
 
     def __init__(

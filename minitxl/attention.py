@@ -36,7 +36,7 @@ from minitxl.positions import distances, sinusoids
 from minitxl.relative_shift import rel_shift
 
 Hidden = Float[Tensor, "batch query model"]
-"""Hidden states of a segment: what enters or leaves an attention."""
+"""A vector for each token of a segment: what enters or leaves an attention or a layer."""
 LayerMemory = Float[Tensor, "batch mem model"]
 Context = Float[Tensor, "batch key model"]
 Scores = Float[Tensor, "batch head query key"]
@@ -108,9 +108,9 @@ def masked_softmax(scores: Scores, mask: Mask | None) -> Weights:
     """Return the softmax over the keys that the mask allows; a query with none gets zeros, not NaN."""
     if mask is None:
         return scores.softmax(dim=-1)
-    masked = rearrange(~mask, "batch query key -> batch 1 query key")
+    forbidden = rearrange(~mask, "batch query key -> batch 1 query key")
     lowest = torch.finfo(scores.dtype).min
-    return scores.masked_fill(masked, lowest).softmax(dim=-1).masked_fill(masked, 0.0)
+    return scores.masked_fill(forbidden, lowest).softmax(dim=-1).masked_fill(forbidden, 0.0)
 
 
 def concat_memory(memory: LayerMemory | None, x: Hidden) -> Float[Tensor, "batch key model"]:
@@ -202,11 +202,11 @@ class ShawAttention(nn.Module):
 
         e_ij = q_i · (k_j + a^K_ij) / √d_head   (4)        z_i = Σ_j α_ij (v_j + a^V_ij)   (3)
 
-    Shaw et al. count j - i, the negative of our distance, and clip it at a greatest distance K: their k, and
-    ``max_distance`` here. Row K + clip(j - i, -K, K) of each table is the vector of the pair ij. (With a
-    smaller ``clamp_len``, j - i is clipped to that first.) A table has 2K+1 rows, for j - i from -K to K, and
-    all heads share it. The causal language model uses the K+1 rows with j ≤ i. ``context_output`` without a
-    mask is bidirectional and uses all.
+    a^K is added to keys and a^V to values. Shaw et al. count j - i, the negative of our distance, and clip it
+    at ``max_distance``, their k. So each table has 2 · max_distance + 1 rows, which all heads share: the
+    vector of the pair ij is row max_distance + clip(j - i, -max_distance, max_distance). (With a smaller
+    ``clamp_len``, j - i is clipped to that first.) The causal language model uses the rows with j ≤ i.
+    ``context_output`` without a mask is bidirectional and uses all.
 
     No tensor [query key dim] is built: q is multiplied with each row of a_K once, and the product of each
     pair is then looked up by its row. For the values, the attention weights of all keys with the same row are
@@ -256,7 +256,7 @@ class ShawAttention(nn.Module):
         mask: Mask | None = None,
         clamp_len: int | None = None,
     ) -> Weights:
-        """Return the softmax weights over a context that ends with x, or is x.
+        """Return the softmax weights over a context, whose last positions are those of x, or over x.
 
         ``mask`` is True where a query may attend to a key, and is the same for all heads.
         """
@@ -345,10 +345,10 @@ class XLAttention(nn.Module):
         self.drop_distances = nn.Dropout(dropout)
         self.drop = nn.Dropout(attention_dropout)
 
-    def queries_keys_distances(
+    def queries_and_keys(
         self, x: Hidden, memory: LayerMemory | None, clamp_len: int | None
     ) -> tuple[Heads, Keys, Float[Tensor, "head dist dim"]]:
-        """Return q of the segment, k = W_kE h~ of the context, r = W_kR R of the distances."""
+        """Return queries q, and the keys of content, k = W_kE h~, and of distance, r = W_kR R."""
         check_states(self.W_q.weight, x=x, memory=memory)
         context = concat_memory(memory, x)
         dist = distances(context.shape[1], clamp_len=clamp_len, device=x.device)
@@ -358,22 +358,22 @@ class XLAttention(nn.Module):
 
     def terms(self, x: Hidden, memory: LayerMemory | None = None, *, clamp_len: int | None = None) -> Terms:
         """Return (a) (b) (c) (d) apart. Nothing is masked; where j > i, (b) and (d) hold no valid numbers."""
-        q, k, r = self.queries_keys_distances(x, memory, clamp_len)
+        q, k, r = self.queries_and_keys(x, memory, clamp_len)
         # In (c) and (d) the biases u and v take the place of q, so they get its shape.
-        u, bias_v = (rearrange(bias, "head dim -> 1 head 1 dim").expand_as(q) for bias in (self.u, self.v))
+        u, v = (rearrange(bias, "head dim -> 1 head 1 dim").expand_as(q) for bias in (self.u, self.v))
         scale = sqrt(self.d_head)
         return Terms(
             a=content_scores(q, k) / scale,
             b=distance_scores(q, r) / scale,
             c=content_scores(u, k) / scale,
-            d=distance_scores(bias_v, r) / scale,
+            d=distance_scores(v, r) / scale,
         )
 
     def scores(self, x: Hidden, memory: LayerMemory | None = None, *, clamp_len: int | None = None) -> Scores:
         """Return the sum of the four terms: (a) + (c) = (q + u) · k, and (b) + (d) = (q + v) · r."""
-        q, k, r = self.queries_keys_distances(x, memory, clamp_len)
-        u, bias_v = (rearrange(bias, "head dim -> head 1 dim") for bias in (self.u, self.v))
-        return (content_scores(q + u, k) + distance_scores(q + bias_v, r)) / sqrt(self.d_head)
+        q, k, r = self.queries_and_keys(x, memory, clamp_len)
+        u, v = (rearrange(bias, "head dim -> head 1 dim") for bias in (self.u, self.v))
+        return (content_scores(q + u, k) + distance_scores(q + v, r)) / sqrt(self.d_head)
 
     def attention_weights(
         self, x: Hidden, memory: LayerMemory | None = None, **options: Unpack[AttentionOptions]

@@ -4,8 +4,8 @@ Types and ranges are checked on construction. How the settings of adaptive embed
 (``cutoffs``, ``d_embed``, ``tie_projections``) is checked in ``adaptive`` when the model is built.
 
 Every field is a keyword of ``dataclasses.replace``, so that an ablation is one ``replace(config,
-attention="absolute")``. Every field but ``clamp_len`` is a flag of ``minitxl train``, whose ``--clamp-len``
-sets the field of that name in ``TrainConfig``.
+attention="absolute")``. Each field is a flag of ``minitxl train``. Only ``--clamp-len`` sets the field of
+that name in ``TrainConfig`` instead.
 """
 
 from dataclasses import dataclass
@@ -36,11 +36,11 @@ class ModelConfig:
     positions: Literal["sinusoidal", "learned", "per-layer", "none"] = "sinusoidal"
     """With attention=absolute: sinusoids, one learned table, a learned table for each layer, or none."""
     max_seg_len: int = 512
-    """Number of positions in a learned table, and so the longest segment."""
+    """With learned positions: rows of a table, and so the longest segment."""
     max_distance: int = 16
     """Shaw's k: keys at this distance or farther share one vector."""
     n_bucket: int = 32
-    """Number of T5's buckets (num_buckets). Half hold one distance each, the others ranges that widen."""
+    """Number of T5's buckets (num_buckets): half, rounded down, hold one distance each, the others more."""
     bucket_distance: int = 128
     """T5's max_distance: keys this far or farther share the last bucket (``later_attention.buckets``)."""
     clamp_len: int | None = None

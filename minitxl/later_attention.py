@@ -52,8 +52,8 @@ Vectors = Float[Tensor, "batch head pos dim"]
 class LaterAttention(nn.Module):
     """Σ_j softmax_j(score_ij) v_j, causal, over memory and segment; a subclass says what a score is.
 
-    Its method ``scores`` gets queries that stand at the last n_query of the n_key positions. It may use
-    positions only through the distances i - j.
+    Its method ``scores`` gets queries that stand at the last n_query of the n_key positions (``scores`` of
+    ``XLAttention`` gets states). It may use positions only through the distances i - j.
     """
 
     def __init__(self, d_model: int, n_head: int, d_head: int, *, attention_dropout: float = 0.0) -> None:
@@ -150,15 +150,15 @@ class RotaryAttention(LaterAttention):
 
 
 class BiasedAttention(LaterAttention):
-    """Attention that adds to each product a bias per head and distance: ``bias`` of a subclass."""
+    """Attention that adds to each product a bias per head and distance: ``distance_bias`` of a subclass."""
 
-    def bias(self, dist: Int[Tensor, " dist"]) -> Bias:
+    def distance_bias(self, dist: Int[Tensor, " dist"]) -> Bias:
         """Return each head's bias for each distance."""
         raise NotImplementedError
 
     def scores(self, q: Heads, k: Keys, clamp_len: int | None) -> Scores:
-        """Return q_i · k_j / √d_head + bias(i - j); the biases of all distances are shifted to their keys."""
-        bias = self.bias(distances(k.shape[2], clamp_len=clamp_len, device=k.device)).to(k.dtype)
+        """Return q_i · k_j / √d_head plus the bias of i - j; those of all distances are shifted to their keys."""
+        bias = self.distance_bias(distances(k.shape[2], clamp_len=clamp_len, device=k.device)).to(k.dtype)
         by_query = repeat(bias, "head dist -> head query dist", query=q.shape[2])
         return content_scores(q, k) / sqrt(self.d_head) + rel_shift(by_query)
 
@@ -166,8 +166,8 @@ class BiasedAttention(LaterAttention):
 def slopes(n_head: int) -> list[float]:
     """Return ALiBi's slope of each head: 2^(-8/n), 2^(-16/n) … 2^-8 for n heads.
 
-    If n isn't a power of two: the slopes for the largest power of two below n, then every second slope
-    for twice that power, as in the authors' code.
+    If n isn't a power of two, the slopes for the largest power of two below n come first. The others are
+    every second slope for twice that power, until there are n, as in the authors' code.
 
     >>> slopes(8)[:3], slopes(3)
     ([0.5, 0.25, 0.125], [0.0625, 0.00390625, 0.25])
@@ -193,7 +193,7 @@ class ALiBiAttention(BiasedAttention):
         super().__init__(d_model, n_head, d_head, attention_dropout=attention_dropout)
         self.register_buffer("slope", torch.tensor(slopes(n_head)), persistent=False)
 
-    def bias(self, dist: Int[Tensor, " dist"]) -> Bias:
+    def distance_bias(self, dist: Int[Tensor, " dist"]) -> Bias:
         """Return -m_h times each distance."""
         return -rearrange(self.slope, "head -> head 1") * dist
 
@@ -242,15 +242,15 @@ class T5Attention(BiasedAttention):
         self.n_bucket, self.bucket_distance = n_bucket, bucket_distance
         self.table = nn.Parameter(torch.zeros(n_head, n_bucket)) if table is None else table
 
-    def bias(self, dist: Int[Tensor, " dist"]) -> Bias:
+    def distance_bias(self, dist: Int[Tensor, " dist"]) -> Bias:
         """Return each head's bias for the bucket of each distance."""
         return self.table[:, buckets(dist, self.n_bucket, self.bucket_distance)]
 
 
 # To add an attention of your own, the short way is a subclass of ``LaterAttention`` with the method
-# ``scores``, or of ``BiasedAttention`` with the method ``bias``. Any other class will do that has ``n_head``
-# and the matrices ``W_q``, ``W_k``, ``W_v`` and ``W_o``, and is called as the classes of ``attention`` are,
-# (x, memory, window=, clamp_len=, key_mask=); its method ``attention_weights`` has the same arguments. Then
+# ``scores``, or of ``BiasedAttention`` with the method ``distance_bias``. Any other class will do that has
+# ``n_head`` and the matrices ``W_q``, ``W_k``, ``W_v`` and ``W_o``, and is called as the classes of
+# ``attention`` are, (x, memory, window=, clamp_len=, key_mask=); its method ``attention_weights`` has the same arguments. Then
 # enter it in each of these places:
 #
 #   ModelConfig.attention             its name, which is a setting and a flag of the command line

@@ -8,18 +8,17 @@ returns a detached tensor. (In training the states come detached already, for th
 ``training.segment_loss`` says why.)
 
 Memory is one tensor [layer batch mem model], of all layers. ``memory[n]`` holds the inputs of ``blocks[n]``
-in earlier segments, the paper's h^n: for n = 0 the embeddings, else the outputs of ``blocks[n-1]``. (The
-paper counts layers from 1, so its layer n + 1 reads h^n.) If a layer's input includes absolute positions, so
-does its memory.
+in earlier segments, the paper's h^n: for n = 0 the embeddings, else the outputs of ``blocks[n-1]``, plus the
+layer's absolute positions if it adds any. (The paper counts layers from 1, so its layer n + 1 reads h^n.)
 
 Memory holds no keys and values: each segment projects it with the current W_k and W_v (in XL, W_kE and W_v).
-So W_k and W_v get a gradient from the states in memory, which are their inputs. What computed these states,
-the layers below in earlier segments, gets none.
+So W_k and W_v, and in pre-norm the LayerNorm before them, get a gradient from the states in memory, which
+are their inputs. What computed these states, the layers below in earlier segments, gets none.
 
 Training calls ``extend`` after each segment, in ``training.loop.train_step``. In ``inference``,
-``evaluation.cached`` and ``generation`` keep keys and values instead (``fast.kv_cache``).
-``evaluation.sliding``, and generation with absolute positions, keep nothing: they read a piece of the text
-anew each time.
+``evaluation.cached`` and ``generation`` keep keys and values instead (``fast.kv_cache``); for a model with
+absolute positions, ``generation`` keeps nothing, and nor does ``evaluation.sliding`` for any model: they read
+a piece of the text anew each time.
 """
 
 from einops import pack
@@ -85,7 +84,7 @@ def reach(offset: int, *, n_layer: int, seg_len: int, mem_len: int, window: int 
 
 
 def longest_reach(*, n_layer: int, seg_len: int, mem_len: int, window: int | None = None) -> int:
-    """Return the farthest reach of a segment's queries, in tokens: without a window that of the last."""
+    """Return the farthest reach of a segment's queries, in tokens; without a window, the last query's."""
     check_length("seg_len", seg_len, 1)
     offsets = range(seg_len) if window is not None and window > mem_len + 1 else (seg_len - 1,)
     return max(reach(o, n_layer=n_layer, seg_len=seg_len, mem_len=mem_len, window=window) for o in offsets)

@@ -93,8 +93,8 @@ class Block(nn.Module):
     def after_attention(self, x: Hidden, attended: Hidden) -> Hidden:
         """Return the layer's output from its input and the attention's output.
 
-        Pre-norm:  x + attended, then x + inner(norm(x)).
-        Post-norm: norm(x + attended), then norm(x + inner(x)), as in the paper.
+        Pre-norm:  y = x + attended, and the output is y + inner(norm(y)).
+        Post-norm: y = norm(x + attended), and the output is norm(y + inner(y)), as in the paper.
         """
         attended = self.drop(attended)
         if self.pre:
@@ -209,7 +209,7 @@ class TransformerLM(nn.Module):
         last: int | None = None,
         **options: Unpack[AttentionOptions],
     ) -> tuple[Float[Tensor, "batch last model"], States]:
-        """Return the last layer's output, after norm and dropout, and the states: each layer's input.
+        """Return what leaves the last layer, after norm and dropout, and the states: what enters each layer.
 
         With ``last=n``, the output has the last n positions only, and the last layer computes queries for
         these alone. The states have all positions.
@@ -265,7 +265,7 @@ class TransformerLM(nn.Module):
     def attention_weights(
         self, tokens: Tokens, memory: Memory | None = None, **options: Unpack[AttentionOptions]
     ) -> Float[Tensor, "layer batch head query key"]:
-        """Return the softmax weights of every layer and head."""
+        """Return the softmax weights of every layer and head; in training mode, drawn with dropout anew."""
         _, states = self.hidden(tokens, memory, **options)
         memory, options = self._checked_inputs(tokens, memory, options)
         weights = []
@@ -280,7 +280,7 @@ class TransformerLM(nn.Module):
         return next(self.parameters()).new_zeros(self.config.n_layer, batch, 0, self.config.d_model)
 
     def check_segment_tokens(self, tokens: Tokens) -> None:
-        """Raise a ValueError unless tokens are ids [batch seg]; learned positions allow max_seg_len."""
+        """Raise a ValueError unless tokens are ids [batch seg], no longer than learned positions allow."""
         self._check_ids("tokens", tokens)
         most, seg = self.config.max_seg_len, tokens.shape[1]
         if self.positions and seg > most:

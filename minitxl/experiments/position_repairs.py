@@ -58,9 +58,9 @@ class ScaledT5Attention(T5Attention):
         _take_projections(self, published)
         self.factor = factor
 
-    def bias(self, dist: Tensor) -> Bias:
+    def distance_bias(self, dist: Tensor) -> Bias:
         """Return ``factor`` times each head's number of the distance's bucket."""
-        return self.factor * super().bias(dist)
+        return self.factor * super().distance_bias(dist)
 
 
 class StretchedRotaryAttention(RotaryAttention):

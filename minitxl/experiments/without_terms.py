@@ -41,7 +41,7 @@ class AllButOne(XLAttention):
 
     def scores(self, x: Hidden, memory: LayerMemory | None = None, *, clamp_len: int | None = None) -> Scores:
         """Return the terms there are; a, b, c and d are 1, and 0 where the term is missing."""
-        q, k, r = self.queries_keys_distances(x, memory, clamp_len)
+        q, k, r = self.queries_and_keys(x, memory, clamp_len)
         u, v = (rearrange(bias, "head dim -> head 1 dim") for bias in (self.u, self.v))
         a, b, c, d = self.has.values()
         return (content_scores(a * q + c * u, k) + distance_scores(b * q + d * v, r)) / sqrt(self.d_head)

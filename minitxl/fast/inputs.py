@@ -96,6 +96,6 @@ def bias_as_distances(
     So a bias for head and distance is (d) of Transformer-XL alone, and every backend computes it.
     """
     padded_dist = distances(k.shape[2] + 1, clamp_len=clamp_len, device=k.device)
-    r = rearrange(attention.bias(padded_dist).to(k.dtype), "head padded_dist -> head padded_dist 1")
+    r = rearrange(attention.distance_bias(padded_dist).to(k.dtype), "head padded_dist -> head padded_dist 1")
     ones = q.new_ones(*q.shape[:3], 1)
     return AttentionInputs(q / sqrt(attention.d_head), ones, k, values, r, rate, window, key_mask)

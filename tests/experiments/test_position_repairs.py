@@ -95,9 +95,9 @@ def test_a_model_with_a_multiplied_table_begins_as_the_published_one():
 def test_a_change_of_the_table_changes_the_bias_by_the_factor(share):
     model = drawn(replace(TINY, share_biases=share), lambda config: with_scaled_table(config, 30.0))
     attention, away = model.blocks[1].attention, torch.arange(9)
-    before = attention.bias(away).detach()
+    before = attention.distance_bias(away).detach()
     attention.table.data += 0.1
-    torch.testing.assert_close(attention.bias(away), before + 3)
+    torch.testing.assert_close(attention.distance_bias(away), before + 3)
 
 
 def test_a_rotary_model_read_without_stretch_is_the_trained_one():

@@ -25,7 +25,7 @@ def test_a_last_bucket_that_is_not_beyond_the_first_half_is_refused(bucket_dista
 
 @pytest.mark.parametrize("heads", HEADS)
 def test_slopes_are_those_of_transformers_and_x_transformers(heads):
-    bias = ALiBiAttention(8, heads, 4).bias(torch.tensor([7]))[:, 0]
+    bias = ALiBiAttention(8, heads, 4).distance_bias(torch.tensor([7]))[:, 0]
     torch.testing.assert_close(bias, THEIRS[f"alibi_{heads}"])
     torch.testing.assert_close(bias, THEIRS[f"alibi_x_{heads}"])
     assert len(slopes(heads)) == heads
