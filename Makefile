@@ -96,7 +96,7 @@ lint: $(READY_TEST)  ## format, lint and types
 
 TRAINED := ablation every_system copying memory_and_positions shaw_clipping without_terms short_dependency segment_copying \
 	absolute_positions deeper_layers relay_routes later_positions position_repairs far_attention \
-	training_parts short_segments
+	training_parts short_segments equal_bytes
 
 figures: $(READY)  ## rebuild results and figures that are missing or out of date
 	@OMP_NUM_THREADS=1 $(MAKE) --no-print-directory --jobs=2 figure-samples $(TRAINED:%=figure-%)

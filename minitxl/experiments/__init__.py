@@ -12,6 +12,7 @@ Experiment = Literal[
     "memory_and_positions",
     "every_system",
     "ablation",
+    "equal_bytes",
     "short_dependency",
     "context",
     "attention_over_memory",

@@ -75,7 +75,8 @@ def label(system: dict[str, Any]) -> str:
     """Return the name of a system, as figures and progress bars print it."""
     recurrence = "memory" if system["recurrence"] else "no memory"
     longer = ", longer segments" if system["equal_memory"] else ""
-    return f"{system['encoding']}, {recurrence}{longer}, {system['loss']} loss"
+    steps = f", {system['steps']} steps" if "steps" in system else ""
+    return f"{system['encoding']}, {recurrence}{longer}, {system['loss']} loss{steps}"
 
 
 def equal_parameters(config: ModelConfig) -> ModelConfig:
@@ -92,6 +93,8 @@ def train_and_score(
         replace(model_config(settings["model"]), **settings["encodings"][system["encoding"]])
     )
     train = replace(train_config(settings["train"]), loss=system["loss"], seed=seed)
+    if "steps" in system:
+        train = replace(train, steps=system["steps"], validate_every=system["steps"])
     if system["equal_memory"]:
         train = replace(train, seg_len=affordable_seg_len(config, train), mem_len=0)
     elif not system["recurrence"]:

@@ -39,6 +39,7 @@ from minitxl.figures.training.curves import (
     short_segments,
 )
 from minitxl.figures.training.demo import bits_and_cost, demo
+from minitxl.figures.training.equal_bytes import equal_bytes
 from minitxl.figures.training.parts import training_parts
 from minitxl.figures.training.samples import samples
 from minitxl.figures.training.short_dependency import short_dependency
@@ -60,6 +61,7 @@ OF_RESULT: Mapping[str, tuple[Callable[[Data], Picture | Animation], ...]] = {
     "deeper_layers": (deeper_layers,),
     "demo": (demo, bits_and_cost),
     "dependency": (dependency, mechanism),
+    "equal_bytes": (equal_bytes,),
     "evaluation_cost": (evaluation_cost,),
     "every_system": (every_system,),
     "far_attention": (far_attention,),
@@ -104,6 +106,7 @@ __all__ = [
     "deeper_layers",
     "demo",
     "dependency",
+    "equal_bytes",
     "evaluation_cost",
     "every_system",
     "far_attention",

@@ -31,6 +31,8 @@ UNITS: tuple[tuple[str, str], ...] = (
     (r"^position_repairs data\.scaled_before_xl$", BITS),
     (r"^attention_over_memory data\.changes\.\w+$", BITS),
     (r"^(training_parts|without_terms) .*\.cost$", BITS),
+    (r"^equal_bytes data\.more\.\w+\.(in_segments|full_context)$", BITS),
+    (r"^equal_bytes data\.more\.\w+\.steps_with(out|_memory)$", ""),
     (r"^evaluation_cost data\.lengths\.(counted\.\w+|paper|ratio)$", "times as costly"),
     (r"^bench(_words|_faster_products|_gpu)? .*\.speed$", "times as fast"),
     (r"^bench(_words|_faster_products|_gpu)? .*\.(fraction_of_\w+)$", SHARE),

@@ -169,15 +169,17 @@ def test_a_missing_run_of_the_preset_and_one_of_other_settings_are_refused(prese
         read_preset(settings, folder)
 
 
-def test_the_figure_says_who_is_ahead_in_every_seed():
-    behind = {name: {"seeds": [1.0, 2.0, 3.0]} for name in SYSTEMS if name != "xl_memory"}
-    assert treebank._who_is_ahead(behind) == "Transformer-XL is best of seven"
-    led = behind | {"lstm": {"seeds": [-1.0, -2.0, -3.0]}}
-    assert treebank._who_is_ahead(led) == "The LSTM leads, then Transformer-XL"
-    level = behind | {"lstm": {"seeds": [-1.0, 2.0, 3.0]}}
-    title = "As trained, Transformer-XL leads the Transformers;\nof these, it alone has a rate chosen for it"
-    assert treebank._who_is_ahead(level) == title
-    assert treebank._who_is_ahead(led | {"xl": {"seeds": [-1.0, 2.0, 3.0]}}).startswith("Seven systems")
+def test_the_figure_names_the_systems_that_overlap_with_transformer_xl():
+    def title(**better):
+        seeds = {name: [4.0, 5.0, 6.0] for name in SYSTEMS} | {"xl_memory": [1.0, 2.0, 3.0]} | better
+        return treebank._who_is_ahead({name: {"trained": {"seeds": of}} for name, of in seeds.items()})
+
+    assert "is ahead of all others;" in title()
+    assert "is ahead of all but\nLSTM;" in title(lstm=[2.5, 5.0, 6.0])
+    two = {name: [2.5, 3.5, 4.5] for name in ("lstm", "rotary_memory")}
+    assert "is ahead of all but\nrotary + memory and LSTM;" in title(**two)
+    assert title(**two, xl=[0.0, 0.0, 0.0]).startswith("Seven systems")
+    assert title() != treebank._who_is_ahead(STORED["systems"]) == title(**two)
 
 
 def test_the_figure_shows_every_mean_and_names_every_line():
@@ -192,3 +194,54 @@ def test_the_figure_shows_every_mean_and_names_every_line():
     values = [row["perplexity"] for row in STORED["preset"]["by_memory"]]
     assert longer.lines[0].get_ydata().tolist() == values
     assert len({(one.marker, one.line) for one in treebank.TRAINED.values()}) == len(treebank.TRAINED)
+
+
+def test_each_seed_has_a_panel_with_both_trainings_read_in_both_ways():
+    picture = treebank.by_training(STORED)
+    for seed, axes in enumerate(picture.figure.axes):
+        assert axes.get_title(loc="left") == f"seed {seed}"
+        values = {
+            key: [row["perplexity"]["seeds"][seed] for row in STORED["systems"][key]["by_memory"][:2]]
+            for key in ("xl", "xl_memory")
+        }
+        lines = [line for line in axes.lines if len(line.get_xdata()) == 2]
+        assert [list(line.get_ydata()) for line in lines] == list(values.values())
+        hollow = [line for line in axes.lines if line.get_markerfacecolor() == "white"]
+        assert [list(line.get_ydata()) for line in hollow] == [of[:1] for of in values.values()]
+        assert f"seed {seed}, Transformer-XL: {values['xl_memory'][0]:.1f} and" in picture.alt
+    assert len(picture.figure.axes) == 3
+    (legend,) = picture.figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == [
+        "trained without memory",
+        "trained with memory",
+    ]
+
+
+def test_the_title_of_the_two_trainings_holds_in_each_seed():
+    crossing = {"xl": [[180.0, 181.0], [175.0, 176.0]], "xl_memory": [[190.0, 182.0], [174.0, 170.0]]}
+    assert treebank._crossing(crossing).endswith("in each seed")
+    for place, seed in ((0, 1), (1, 0)):
+        changed = {key: [list(seeds) for seeds in of] for key, of in crossing.items()}
+        both = changed["xl"][place], changed["xl_memory"][place]
+        both[0][seed], both[1][seed] = both[1][seed], both[0][seed]
+        assert treebank._crossing(changed) == "Two trainings, each read in two ways"
+
+
+def test_each_system_has_a_row_with_its_seeds_as_trained():
+    picture = treebank.by_system(STORED)
+    (axes,) = picture.figure.axes
+    rows = zip(axes.lines[::2], axes.get_yticklabels(), treebank.TRAINED.items(), strict=True)
+    for line, label, (key, system) in rows:
+        assert label.get_text() == system.name
+        assert list(line.get_xdata()) == STORED["systems"][key]["trained"]["seeds"]
+        assert (line.get_markerfacecolor() == "white") != system.memory
+
+
+def test_the_longer_training_is_drawn_alone_as_it_is_beside_the_systems():
+    picture, (_, beside) = treebank.longer_training(STORED), figures.ptb(STORED).figure.axes
+    (axes,) = picture.figure.axes
+    assert [list(line.get_ydata()) for line in axes.lines] == [
+        list(line.get_ydata()) for line in beside.lines
+    ]
+    assert "79.8 with 64" in picture.alt
+    assert "AWD-LSTM, 24M 58.8" in picture.alt

@@ -10,7 +10,14 @@ from support.experiments import run
 
 from minitxl.config import ModelConfig
 from minitxl.data import corpora
-from minitxl.experiments import ablation, attention_over_memory, context, samples, short_dependency
+from minitxl.experiments import (
+    ablation,
+    attention_over_memory,
+    context,
+    equal_bytes,
+    samples,
+    short_dependency,
+)
 from minitxl.experiments.shared import fingerprints, results, trained
 from minitxl.inference.config import EvaluateConfig
 from minitxl.inference.evaluation import cached_losses
@@ -92,6 +99,38 @@ def test_shuffled_lines_are_the_same_lines_and_do_not_cross_the_parts():
         assert sorted(before.split(b"\n")) == sorted(after.split(b"\n"))
     again = short_dependency.shuffle_lines(text, seed=0)
     assert torch.equal(again.train, shuffled.train)
+
+
+def test_equal_bytes_compares_equally_many_steps_and_equally_much_text():
+    settings = equal_bytes.settings("quick", CORPUS)
+    steps, fewer, more = (settings["systems"][number]["steps"] for number in (1, 2, 3))
+    assert settings["systems"][0]["steps"] == steps
+    assert abs(fewer * 41 - steps * 32) <= 41 / 2  # 41 is the length of the segments at equal bytes
+    assert abs(more * 32 - steps * 41) <= 32 / 2
+    toy = toy_settings(equal_bytes, test_tokens=100)
+    for system, few in zip(toy["systems"], (2, 2, 1, 3), strict=True):
+        system["steps"] = few
+    seg_len = toy["train"]["seg_len"]
+    data = run(equal_bytes, toy, CORPUS, seeds=[0, 1])
+    memory, longer, longer_fewer, memory_more = data["systems"]
+    assert [row["mem_len"] > 0 for row in data["systems"]] == [True, False, False, True]
+    assert (
+        longer["seg_len"] == longer_fewer["seg_len"] > memory["seg_len"] == memory_more["seg_len"] == seg_len
+    )
+    keys = {True: 3 * seg_len // 2, False: longer["seg_len"]}
+    for name, pair in {"steps": (memory, longer), "more_steps": (memory_more, longer)}.items():
+        at = [
+            next(one["bits"] for one in row["by_length"] if one["attention_len"] == keys[row["recurrence"]])
+            for row in pair
+        ]
+        more = data["more"][name]["full_context"]
+        assert more["mean"] == pytest.approx(at[1]["mean"] - at[0]["mean"])
+        assert more["seeds"] == pytest.approx(
+            [b - a for a, b in zip(*(one["seeds"] for one in at), strict=True)]
+        )
+        cut = [[one["mean"] for one in row["bits_by_offset"]] for row in pair]
+        means = [sum(one) / len(one) for one in cut]
+        assert data["more"][name]["in_segments"]["mean"] == pytest.approx(means[1] - means[0])
 
 
 def test_short_dependency_trains_on_shuffled_lines():

@@ -5,6 +5,16 @@ from collections.abc import Callable, Mapping
 from minitxl.experiments.conclusions.comparisons import Data
 
 SHORT_TRAININGS: dict[str, Mapping[str, Callable[[Data], bool]]] = {
+    "equal_bytes": {
+        "after equally many steps longer segments win with a full context, in every seed": lambda data: (
+            max(data["more"]["steps"]["full_context"]["seeds"]) < 0
+        ),
+        "after equally much text memory is ahead in every seed, read both ways": lambda data: all(
+            min(data["more"][steps][way]["seeds"]) > 0
+            for steps in ("fewer_steps", "more_steps")
+            for way in ("in_segments", "full_context")
+        ),
+    },
     "training_parts": {
         "for so few steps a constant rate is ahead of the falling one, in every seed": lambda data: all(
             max(row["changes"]["constant_rate"]["cost"]["seeds"]) < 0 for row in data["rows"]

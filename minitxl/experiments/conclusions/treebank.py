@@ -1,6 +1,7 @@
 """The conclusions of the experiment on the Penn Treebank."""
 
 from collections.abc import Callable, Mapping
+from itertools import permutations
 
 from minitxl.experiments.conclusions.comparisons import Data, apart, read_with
 
@@ -21,15 +22,20 @@ def _lower(one: Data, other: Data) -> bool:
 
 TREEBANK: dict[str, Mapping[str, Callable[[Data], bool]]] = {
     "ptb": {
-        "Transformer-XL with memory is ahead of each other Transformer, in every seed": lambda data: all(
-            min(behind["seeds"]) > 0 for name, behind in data["behind_xl"].items() if name != "lstm"
+        "each seed of Transformer-XL with memory is ahead of each of XL without, of Shaw and of absolute": (
+            lambda data: all(
+                apart(data["systems"]["xl_memory"]["trained"], data["systems"][name]["trained"])
+                for name in ("xl", "shaw_memory", "absolute", "absolute_memory")
+            )
         ),
-        "and of both without memory by more than the seeds differ": lambda data: all(
-            apart(data["systems"]["xl_memory"]["trained"], data["systems"][name]["trained"])
-            for name in ("xl", "absolute")
-        ),
-        "the LSTM, at a rate of its own, is level with it: the seeds do not agree": lambda data: (
-            min(data["behind_xl"]["lstm"]["seeds"]) < 0 < max(data["behind_xl"]["lstm"]["seeds"])
+        "it is not told apart from rotary, nor from the LSTM at a rate of its own: their seeds overlap": (
+            lambda data: (
+                not any(
+                    apart(*pair)
+                    for name in ("rotary_memory", "lstm")
+                    for pair in permutations(data["systems"][one]["trained"] for one in ("xl_memory", name))
+                )
+            )
         ),
         "memory helps XL and hurts absolute positions, each read as trained, in every seed": lambda data: (
             _lower(data["systems"]["xl_memory"]["trained"], data["systems"]["xl"]["trained"])
@@ -40,6 +46,20 @@ TREEBANK: dict[str, Mapping[str, Callable[[Data], bool]]] = {
         ),
         "XL trained without memory gains from one, in every seed": lambda data: _lower(
             _read(data, "xl", data["mem_len"]), _read(data, "xl", 0)
+        ),
+        "a sliding window gives XL without memory nine tenths of that gain or more, in every seed": (
+            lambda data: all(
+                cut - slid > 0.9 * (cut - remembered) > 0
+                for cut, slid, remembered in zip(
+                    _read(data, "xl", 0)["seeds"],
+                    data["systems"]["xl"]["sliding"]["perplexity"]["seeds"],
+                    _read(data, "xl", data["mem_len"])["seeds"],
+                    strict=True,
+                )
+            )
+        ),
+        "each by a window that slides, XL with memory is ahead of XL without, in every seed": lambda data: (
+            _lower(*(data["systems"][name]["sliding"]["perplexity"] for name in ("xl_memory", "xl")))
         ),
         "a memory longer than in training hurts rotary in every seed, and XL in none by a whole word": (
             lambda data: (

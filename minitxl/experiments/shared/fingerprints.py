@@ -53,8 +53,11 @@ COPY = {"model": {**MODEL, **DROPOUT, "vocab_size": 16}, "steps": 3, "batch": 2,
 ONE_SEGMENT_OF_MEMORY = {**TRAIN, **VALIDATE, "mem_len": 136, "window": 100}
 
 
-def _system(encoding: str, recurrence: bool, loss: str, equal_memory: bool = False) -> dict[str, Any]:
-    return {"encoding": encoding, "recurrence": recurrence, "loss": loss, "equal_memory": equal_memory}
+def _system(
+    encoding: str, recurrence: bool, loss: str, equal_memory: bool = False, **more: int
+) -> dict[str, Any]:
+    described = {"encoding": encoding, "recurrence": recurrence, "loss": loss, "equal_memory": equal_memory}
+    return described | more
 
 
 TINY: dict[str, Mapping[str, Any]] = {
@@ -87,6 +90,15 @@ TINY: dict[str, Mapping[str, Any]] = {
             _system("absolute, sinusoidal", False, "full"),
             _system("absolute, per layer", True, "half"),
             _system("XL", False, "full", equal_memory=True),
+        ],
+    },
+    "equal_bytes": {
+        **TRAINED,
+        "systems": [
+            _system("XL", True, "full", steps=2),
+            _system("XL", False, "full", equal_memory=True, steps=2),
+            _system("XL", False, "full", equal_memory=True, steps=1),
+            _system("XL", True, "full", steps=3),
         ],
     },
     "short_dependency": TRAINED,

@@ -1,11 +1,21 @@
 """The result of the experiment ``ptb``: perplexity on the Penn Treebank by memory length."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
 
-from minitxl.figures.marks import HOLLOW, LINE_AND_BAND, seed_band, write_ends
-from minitxl.figures.picture import LOWER, Data, Picture, drawing, fitted, is_narrow, panels
+from minitxl.figures.marks import DOTS_AND_BAR, HOLLOW, LINE_AND_BAND, seed_band, seeds_and_mean, write_ends
+from minitxl.figures.picture import (
+    LOWER,
+    Data,
+    Picture,
+    drawing,
+    fitted,
+    headline,
+    legend_outside,
+    panels,
+)
 from minitxl.figures.systems import SYSTEMS
 
 TRAINED = {
@@ -21,7 +31,10 @@ CITED = {
 }
 
 
-RATES = "The learning rate was chosen for Transformer-XL and for the LSTM; the other Transformers have XL's."
+RATES = (
+    "The learning rate was chosen for Transformer-XL with memory and for the LSTM; "
+    "the other Transformers have that of the former."
+)
 
 
 def ptb(data: Data) -> Picture:
@@ -33,6 +46,73 @@ def ptb(data: Data) -> Picture:
         if longer:
             _longer(shown[1], longer, data["preset_mem_len"], data["cited"])
     return Picture(figure, _alt(data))
+
+
+def by_training(data: Data) -> Picture:
+    """Draw Transformer-XL trained with memory and without, each read without memory and with it, by seed."""
+    pair, read, said = {key: TRAINED[key] for key in ("xl", "xl_memory")}, (0, data["mem_len"]), []
+    values = {key: [_seeds_at(data["systems"][key], mem_len) for mem_len in read] for key in pair}
+    count = len(values["xl"][0])
+    with drawing(8.5, 3.4) as figure:
+        for seed, axes in enumerate(panels(figure, count, height=2.8, sharey=True)):
+            for key, system in pair.items():
+                points = [of[seed] for of in values[key]]
+                axes.plot((0, 1), points, **system.look() | {"mfc": system.colour}, ms=6)
+                axes.plot(0, points[0], system.marker, color=system.colour, ms=6, **HOLLOW)
+                said.append(f"seed {seed}, {system.name}: {points[0]:.1f} and {points[1]:.1f}")
+            axes.set_xticks((0, 1), ["none", f"{read[1]} words"])
+            axes.set(title=f"seed {seed}", xlim=(-0.3, 1.3), xlabel="memory at the test")
+        figure.axes[0].set_ylabel(f"test perplexity\n{LOWER}")
+        names = [f"trained with{'' if system.memory else 'out'} memory" for system in pair.values()]
+        legend_outside(figure, figure.axes[0].lines[::2], names, ncols=2)
+        headline(figure, _crossing(values))
+    words = f"read without memory and with {read[1]} words of it"
+    return Picture(figure, f"Test perplexity on the Penn Treebank, {words}; {'; '.join(said)}.")
+
+
+def _seeds_at(system: Data, mem_len: int) -> list[float]:
+    """Return the test perplexity of each seed, read with a memory of this length."""
+    (row,) = (row for row in system["by_memory"] if row["mem_len"] == mem_len)
+    return list(row["perplexity"]["seeds"])
+
+
+def _crossing(values: Mapping[str, Sequence[Sequence[float]]]) -> str:
+    """Say whether the model that was trained with memory is behind without it, and ahead with it."""
+    behind = [
+        [mine > other for mine, other in zip(*both, strict=True)]
+        for both in zip(values["xl_memory"], values["xl"], strict=True)
+    ]
+    if all(behind[0]) and not any(behind[1]):
+        return "XL trained with memory loses without it, and wins with it, in each seed"
+    return "Two trainings, each read in two ways"
+
+
+def by_system(data: Data) -> Picture:
+    """Draw the test perplexity of each system, read as it was trained: its seeds and their mean."""
+    said = []
+    with drawing(7.5, 3.4) as figure:
+        axes = figure.subplots()
+        for place, (key, system) in enumerate(TRAINED.items()):
+            seeds_and_mean(axes, place, data["systems"][key]["trained"], system.colour, memory=system.memory)
+            seeds = ", ".join(f"{one:.1f}" for one in data["systems"][key]["trained"]["seeds"])
+            said.append(f"{system.name} {seeds}")
+        axes.set_yticks(range(len(TRAINED)), [system.name for system in TRAINED.values()])
+        axes.invert_yaxis()
+        axes.grid(axis="x", alpha=0.3)
+        axes.set_xlabel(f"test perplexity, read as trained\n{DOTS_AND_BAR}; hollow: no memory\n{LOWER}")
+    return Picture(
+        figure, f"Test perplexity on the Penn Treebank, read as trained, by seed: {'; '.join(said)}."
+    )
+
+
+def longer_training(data: Data) -> Picture:
+    """Draw the longer training by memory length, beside what others report."""
+    with drawing(6, 4.2) as figure:
+        _longer(panels(figure, 1)[0], data["preset"], data["preset_mem_len"], data["cited"])
+    cited = ", ".join(f"{name} {data['cited'][key]['perplexity']:g}" for key, name in CITED.items())
+    return Picture(
+        figure, f"Test perplexity on the Penn Treebank.{_said_of(data['preset'])} Reported: {cited}."
+    )
 
 
 def _systems(axes: Axes, data: Data) -> None:
@@ -50,11 +130,9 @@ def _systems(axes: Axes, data: Data) -> None:
         if key == "lstm":  # no memory length: its state is emptied at each segment, or carried on
             emptied, carried = (row["perplexity"] for row in systems[key]["by_memory"])
             axes.plot(0, emptied["mean"], system.marker, color=colour, ms=5, **HOLLOW)
-            if not is_narrow():
-                axes.annotate(
-                    "state\nemptied\nat each\nsegment", (0, emptied["mean"]), (-12, -6),
-                    textcoords="offset points", va="top", fontsize=9,
-                )  # fmt: skip
+            words, at_mark = "LSTM,\nemptied at\neach segment", (0, emptied["mean"])
+            below: dict[str, Any] = {"xytext": (-12, -6), "textcoords": "offset points", "va": "top"}
+            axes.annotate(words, at_mark, **below, color=system.ink, fontsize=9)
             level: dict[str, Any] = {"color": colour, "xmin": (1 - begin) / (end - begin), "xmax": right_end}
             axes.axhline(carried["mean"], ls=line, lw=1.6, **level)
             axes.axhspan(min(carried["seeds"]), max(carried["seeds"]), alpha=0.2, lw=0, **level)
@@ -69,7 +147,7 @@ def _systems(axes: Axes, data: Data) -> None:
     worst = max(row["perplexity"]["mean"] for row in systems["xl_memory"]["by_memory"])
     top = min(max(ends.values()), 1.6 * worst)
     low = min(row["perplexity"]["mean"] for one in systems.values() for row in one["by_memory"])
-    axes.set_ylim(low - 0.06 * (top - low), top + 0.08 * (top - low))
+    axes.set_ylim(low - 0.09 * (top - low), top + 0.08 * (top - low))
     names = {key: TRAINED[key].name + (f" ({end:,.0f})" if end > top else "") for key, end in ends.items()}
     placed = [(names[key], TRAINED[key].colour, at[key], min(end, top)) for key, end in ends.items()]
     axes.set_xticks(range(len(lengths)), [f"{length:,}" for length in lengths])
@@ -77,25 +155,25 @@ def _systems(axes: Axes, data: Data) -> None:
     write_ends(axes, placed, at=right + 0.42, least=0.04, fontsize=9)
     axes.set(
         xlabel=f"memory at evaluation, words; 0, then log scale\n"
-        f"(hollow: no memory; names: as trained,\nwith {data['mem_len']} or no memory;\n{LINE_AND_BAND})",
+        f"names: as trained, with {data['mem_len']} words or none\n{LINE_AND_BAND}; hollow: none",
         ylabel=f"test perplexity\n{LOWER}",
-        title=fitted(_who_is_ahead(data["behind_xl"])),
+        title=fitted(_who_is_ahead(systems)),
     )
 
 
-def _who_is_ahead(behind: Data) -> str:
-    """Say where Transformer-XL stands among the systems, in every seed."""
-    not_behind = [key for key, one in behind.items() if min(one["seeds"]) < 0]
-    if not not_behind:
-        return "Transformer-XL is best of seven"
-    if not_behind != ["lstm"]:
+def _who_is_ahead(systems: Data) -> str:
+    """Name the systems of which a seed is ahead of Transformer-XL's worst."""
+    worst = max(systems["xl_memory"]["trained"]["seeds"])
+    level = [
+        system.name
+        for key, system in TRAINED.items()
+        if key != "xl_memory" and min(systems[key]["trained"]["seeds"]) < worst
+    ]
+    if len(level) > 2:
         return "Seven systems, equally large and long trained"
-    is_ahead = max(behind["lstm"]["seeds"]) < 0
-    return (
-        "The LSTM leads, then Transformer-XL"
-        if is_ahead
-        else "As trained, Transformer-XL leads the Transformers;\nof these, it alone has a rate chosen for it"
-    )
+    others = f"all but\n{' and '.join(level)}" if level else "all others"
+    words = "a rate was chosen for Transformer-XL and the LSTM alone"
+    return f"As trained, each seed of Transformer-XL is ahead of {others};\n{words}"
 
 
 def _longer(axes: Axes, longer: Data, mem_len: int, cited: Data) -> None:
@@ -118,15 +196,10 @@ def _longer(axes: Axes, longer: Data, mem_len: int, cited: Data) -> None:
         axes.text(right / 2, height + 0.4, words, color="#444444", fontsize=9, ha="center", va="bottom")
     axes.set_ylim(bottom=min(one["perplexity"] for one in cited.values()) - 3)
     axes.set_xticks(range(len(rows)), [f"{row['mem_len']:,}" for row in rows])
-    ahead = trained < cited["medium_lstm"]["perplexity"]
-    words = "below the LSTM of 20M" if ahead else "below the LSTM of 4.6M"
-    beaten = ahead or trained < cited["small_lstm"]["perplexity"]
     axes.set(
         xlabel="memory at evaluation, words, not to scale",
         ylabel=f"test perplexity\n{LOWER}",
-        title=f"{xl.name} of {longer['millions']:.1f}M,\nread as trained, is {words}"
-        if beaten
-        else f"{xl.name} of {longer['millions']:.1f}M, longer trained",
+        title=f"{xl.name} of {longer['millions']:.1f}M,\ntrained for {longer['epochs']:.0f} passes, one seed",
     )
 
 
@@ -147,6 +220,10 @@ def _alt(data: Data) -> str:
         f"{'; '.join(said)}. {RATES}"
     )
     if longer := data["preset"]:
-        values = ", ".join(f"{row['perplexity']:.1f} with {row['mem_len']}" for row in longer["by_memory"])
-        words += f" The longer training of Transformer-XL: {values}."
+        words += _said_of(longer)
     return words
+
+
+def _said_of(longer: Data) -> str:
+    values = ", ".join(f"{row['perplexity']:.1f} with {row['mem_len']}" for row in longer["by_memory"])
+    return f" The longer training of Transformer-XL: {values}."

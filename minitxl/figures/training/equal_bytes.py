@@ -1,0 +1,36 @@
+"""Memory or longer segments at equal bytes, after equally many steps and after equally much text."""
+
+from minitxl.figures.marks import DOTS_AND_BAR, seeds_and_mean
+from minitxl.figures.picture import BITS, LOWER, Data, Picture, drawing, fitted, panels
+from minitxl.figures.systems import SYSTEMS
+
+EQUAL = {"steps": "equally many steps", "fewer_steps": "equally much text", "more_steps": "equally much text"}
+WAYS = {"in_segments": "Read in segments", "full_context": "With a full context"}
+
+
+def equal_bytes(data: Data) -> Picture:
+    """Draw what longer segments lose more than memory, paired by seed: in segments, and with full context."""
+    colour, said = SYSTEMS["xl"].colour, []
+    names = [
+        f"{EQUAL[kind]}:\n{row['steps_with_memory']:,} with memory, {row['steps_without']:,} without"
+        for kind, row in data["more"].items()
+    ]
+    with drawing(10, 3.6) as figure:
+        both = panels(figure, 2, ratios=[1, 1], height=3)
+        for axes, (way, title) in zip(both, WAYS.items(), strict=True):
+            for place, (name, row) in enumerate(zip(names, data["more"].values(), strict=True)):
+                seeds_and_mean(axes, place, row[way], colour)
+                seeds = ", ".join(f"{one:+.3f}" for one in row[way]["seeds"])
+                said.append(f"{title.lower()}, {name} {seeds}".replace("\n", " "))
+            axes.axvline(0, color="black", lw=1, ls=":")
+            axes.set_yticks(range(len(names)), names)
+            axes.set_ylim(len(names) - 0.5, -0.5)
+            axes.set_title(fitted(f"{title}:\nright of 0, memory is ahead"))
+            axes.set_xlabel(
+                f"longer segments:\n{BITS} more than\nwith memory, same seed\n({DOTS_AND_BAR})\n{LOWER}"
+            )
+    return Picture(
+        figure,
+        "Test bits per character that Transformer-XL with longer segments needs more than with memory of the "
+        f"same bytes, by seed: {'; '.join(said)}.",
+    )
