@@ -157,7 +157,7 @@ class BiasedAttention(LaterAttention):
         raise NotImplementedError
 
     def scores(self, q: Heads, k: Keys, clamp_len: int | None) -> Scores:
-        """Return q_i · k_j / √d_head plus the bias of i - j; those of all distances are shifted to their keys."""
+        """Return q_i · k_j / √d_head plus the bias of i - j; all distances' are shifted to their keys."""
         bias = self.distance_bias(distances(k.shape[2], clamp_len=clamp_len, device=k.device)).to(k.dtype)
         by_query = repeat(bias, "head dist -> head query dist", query=q.shape[2])
         return content_scores(q, k) / sqrt(self.d_head) + rel_shift(by_query)
@@ -250,8 +250,8 @@ class T5Attention(BiasedAttention):
 # To add an attention of your own, the short way is a subclass of ``LaterAttention`` with the method
 # ``scores``, or of ``BiasedAttention`` with the method ``distance_bias``. Any other class will do that has
 # ``n_head`` and the matrices ``W_q``, ``W_k``, ``W_v`` and ``W_o``, and is called as the classes of
-# ``attention`` are, (x, memory, window=, clamp_len=, key_mask=); its method ``attention_weights`` has the same arguments. Then
-# enter it in each of these places:
+# ``attention`` are, (x, memory, window=, clamp_len=, key_mask=); its method ``attention_weights`` has the
+# same arguments. Then enter it in each of these places:
 #
 #   ModelConfig.attention             its name, which is a setting and a flag of the command line
 #   model.Attention, new_attention    its class, and how it is built from the configuration

@@ -106,22 +106,22 @@ class Block(nn.Module):
 
 def new_attention(config: ModelConfig, shared: Attention | None = None) -> Attention:
     """Return one layer's attention, as configured, with the u and v, or the table, of ``shared``."""
-    sizes, rate = (config.d_model, config.n_head, config.d_head), config.attention_dropout
+    sizes, attention_dropout = (config.d_model, config.n_head, config.d_head), config.attention_dropout
     if config.attention == "absolute":
-        return MultiHeadAttention(*sizes, attention_dropout=rate)
+        return MultiHeadAttention(*sizes, attention_dropout=attention_dropout)
     if config.attention == "shaw":
-        return ShawAttention(*sizes, max_distance=config.max_distance, attention_dropout=rate)
+        return ShawAttention(*sizes, max_distance=config.max_distance, attention_dropout=attention_dropout)
     if config.attention == "xl":
         u, v = (shared.u, shared.v) if isinstance(shared, XLAttention) else (None, None)
-        return XLAttention(*sizes, dropout=config.dropout, attention_dropout=rate, u=u, v=v)
+        return XLAttention(*sizes, dropout=config.dropout, attention_dropout=attention_dropout, u=u, v=v)
     if config.attention == "rotary":
-        return RotaryAttention(*sizes, attention_dropout=rate)
+        return RotaryAttention(*sizes, attention_dropout=attention_dropout)
     if config.attention == "alibi":
-        return ALiBiAttention(*sizes, attention_dropout=rate)
+        return ALiBiAttention(*sizes, attention_dropout=attention_dropout)
     if config.attention == "t5":
         table = shared.table if isinstance(shared, T5Attention) else None
         return T5Attention(
-            *sizes, config.n_bucket, config.bucket_distance, attention_dropout=rate, table=table
+            *sizes, config.n_bucket, config.bucket_distance, attention_dropout=attention_dropout, table=table
         )
     assert_never(config.attention)
 

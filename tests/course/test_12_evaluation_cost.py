@@ -14,7 +14,7 @@ from minitxl.config import ModelConfig
 from minitxl.course.checks import cost as judges
 from minitxl.course.checks import scoring
 from minitxl.experiments import evaluation_cost
-from minitxl.figures.cost import evaluation_work
+from minitxl.figures.cost import sliding_and_cached
 from minitxl.figures.recurrence.memory import passes
 from minitxl.figures.systems import MEMORY
 from minitxl.memory import extend
@@ -199,9 +199,9 @@ def test_the_calculator_shows_what_the_package_counts(n_layer, d_model, attentio
 def test_every_log_probability_is_the_same_for_every_cut_only_with_one_window():
     scope = PAGE.run("read", "read-equal", "cuts", "cuts-figure")
     assert max(scope["equal"]) < 1e-10 < min(scope["changes"])
-    picture = evaluation_work.cuts({"cut": [2, 3], "equal": [0.0, 1e-15], "changes": [0.5, 0.25]})
+    picture = sliding_and_cached.cuts({"cut": [2, 3], "equal": [0.0, 1e-15], "changes": [0.5, 0.25]})
     drawn = {line.get_label(): line.get_ydata().tolist() for line in picture.figure.axes[0].lines}
-    assert drawn["one window for every query"] == [evaluation_work.FLOOR, 1e-15]
+    assert drawn["one window for every query"] == [sliding_and_cached.FLOOR, 1e-15]
     assert "at most 1e-15 nats, without a window at least 2e-01 nats" in picture.alt
 
 
@@ -221,7 +221,7 @@ def test_the_key_figure_shows_the_numbers_of_its_data():
         for length, paper in ((512, None), (800, 363))
     ]
     predicted = {"attention_len": [500, 900], "cached": [2, 3], "sliding": [190, 300], "ratio": [95, 100]}
-    picture = evaluation_work.cost_per_token({"lengths": rows, "predicted": predicted})
+    picture = sliding_and_cached.cost_per_token({"lengths": rows, "predicted": predicted})
     cost, ratio = picture.figure.axes
     measured = [container.lines[0].get_ydata().tolist() for container in cost.containers]
     assert measured == [[200, 200], [2, 2]]
@@ -266,7 +266,7 @@ def test_passes_marks_what_an_earlier_row_computed_what_is_kept_and_what_is_fram
 
 def test_the_shape_of_the_ratio_is_drawn_by_model_between_its_limits():
     curves = {"small": [0.9, 0.5], "large": [0.8, 0.4]}
-    picture = evaluation_work.shape({"attention_len": [10, 1000], "curves": curves})
+    picture = sliding_and_cached.shape({"attention_len": [10, 1000], "curves": curves})
     drawn = [line.get_ydata() for line in picture.figure.axes[0].lines]
     assert [list(line) for line in drawn] == [*curves.values(), [1, 1], [1 / 3, 1 / 3]]
     assert "small 0.90 at 10, 0.50 at 1,000" in picture.alt
@@ -277,7 +277,7 @@ def test_readings_shows_the_keys_and_the_score_of_each():
         "isolated segments": {"bits": 2.5, "keys": (1, 8), "interval": (2.5, 2.5)},
         "cached, memory 4": {"bits": 2.25, "keys": (5, 12), "interval": (2.2, 2.3)},
     }
-    picture = evaluation_work.readings(data)
+    picture = sliding_and_cached.readings(data)
     keys, score = picture.figure.axes
     assert [list(line.get_xdata()) for line in keys.lines] == [[1, 8], [5, 12]]
     assert [line.get_xdata()[0] for line in score.lines[1::2]] == [2.5, 2.25]
