@@ -72,6 +72,16 @@ def use(attempt: Any, check: Callable[[Any], Verdict], otherwise: Piece) -> Piec
     return cast(Piece, attempt) if verdict.right else otherwise
 
 
+def listed(attempt: Any) -> Any:
+    """Return an attempt that gives a list in place of a zip or a generator, which can be read only once."""
+
+    def in_a_list(*case: Any) -> Any:
+        result = attempt(*case)
+        return list(result) if isinstance(result, Iterator) else result
+
+    return in_a_list if callable(attempt) else attempt
+
+
 def variants_of(wrong: Function | Sequence[Function]) -> Sequence[Function]:
     """Return the wrong functions that share a sentence in ``mistakes``: one, or several."""
     return [wrong] if callable(wrong) else wrong

@@ -1,6 +1,8 @@
 """Notebook 10: its checks, its widget, and the step that is built by hand."""
 
 import re
+from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 
 import nbformat
@@ -8,8 +10,11 @@ import pytest
 import torch
 from matplotlib.colors import same_color
 
-from minitxl.course.checks import comparisons, schedule, shares
+from minitxl.course import tables
+from minitxl.course.checks import comparisons, schedule, shares, splits
 from minitxl.course.checks import training as judges
+from minitxl.experiments import conclusions
+from minitxl.experiments.shared import results
 from minitxl.figures.systems import SYSTEMS
 from minitxl.figures.training import recurrence
 from minitxl.training.config import TrainConfig
@@ -45,7 +50,8 @@ def stub(cell: str, name: str):
         ("loop-text", "learning_rate", schedule.check_learning_rate),
         ("exercise-bits", "my_bits", comparisons.check_bits),
         ("exercise-compare", "my_answers", comparisons.check_comparisons),
-        ("gpus-text", "shares_of", shares.check_shares),
+        ("split-text", "split_gain", splits.check_split),
+        ("shares-text", "shares_of", shares.check_shares),
     ],
 )
 def test_the_solution_is_right_and_nobodys_random_numbers_change(cell, name, check):
@@ -226,6 +232,7 @@ def test_lanes_that_read_another_s_memory_stop_the_notebook():
     rows = run(CELLS["gpus"], shares_of=shares.solution_shares, **given)["rows"]
     assert [row["step"] for row in rows] == ["0", "1", "2"]
     assert all(row["mean of both"] == row["norm, the whole batch"] != row["first GPU"] for row in rows)
+    assert len({row["mean of both"] for row in rows}) == 3  # the model moved
     with pytest.raises(AssertionError):
         run(CELLS["gpus"], shares_of=with_the_memory_of_other_lanes, **given)
 
@@ -255,11 +262,81 @@ def test_the_two_readings_differ_in_keys_and_in_reach():
 
 def test_predictions_are_answered_by_the_stored_results():
     answers = {"first": 1.2, "equal_context": "level", "absolute": "hurts", "loss_for_xl": "full"}
+    answers |= {"read_without": "trained without", "exchanged": "gradients"}
     checked = comparisons.predictions.check(answers, first=1.25)
     assert all(verdict.right for verdict in checked.verdicts)
     wrong = {"first": 0.1, "equal_context": "memory", "absolute": "helps", "loss_for_xl": "half"}
+    wrong |= {"read_without": "level", "exchanged": "both"}
     checked = comparisons.predictions.check(wrong, first=1.25)
     assert not any(verdict.right or verdict.blank for verdict in checked.verdicts)
+
+
+@pytest.fixture
+def in_the_notebooks_folder(monkeypatch):
+    monkeypatch.chdir(ROOT / "notebooks")
+
+
+def rows_of(cell: str, *before: str, **names) -> list[dict]:
+    """The rows of the table at the end of a cell, after the cells that it builds on."""
+    shown = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tables, "table", lambda rows, **look: shown.append(rows))
+        run(*(CELLS[each] for each in (*before, cell)), **names)
+    return shown[-1]
+
+
+@pytest.mark.usefixtures("in_the_notebooks_folder")
+def test_the_gain_of_memory_is_split_in_both_orders_by_the_readers_function():
+    def as_tensor(p, first):
+        return torch.tensor(splits.solution_split(p, first))
+
+    rows = rows_of("treebank-split", "treebank-figure", split_gain=as_tensor)
+    assert rows == rows_of("treebank-split", "treebank-figure", split_gain=splits.solution_split)
+    assert [row["seed"] for row in rows] == ["0", "1", "2"] * 2
+    reading_first, training_first = rows[:3], rows[3:]
+    assert [row["both"] for row in reading_first] == [row["both"] for row in training_first]
+    assert all(row["gain of training"].startswith("+") for row in reading_first)
+    assert all(row["gain of training"].startswith("−") for row in training_first)
+    with pytest.raises(AssertionError):
+        rows_of(
+            "treebank-split",
+            "treebank-figure",
+            split_gain=lambda p, first: splits.solution_split(p, first)[::-1],
+        )
+
+
+@pytest.mark.usefixtures("in_the_notebooks_folder")
+def test_both_trainings_are_listed_in_windows_that_slide():
+    systems = results.read(ROOT / "figures" / "ptb.json").data["systems"]
+    rows = rows_of("treebank-cut", "treebank-figure")
+    for name, head in (
+        ("xl", "in a window of 32"),
+        ("xl_memory", "trained with: in a window of 64"),
+    ):
+        assert [row[head] for row in rows] == systems[name]["sliding"]["perplexity"]["seeds"]
+        assert head.endswith(str(systems[name]["sliding"]["attention_len"]))
+
+
+@pytest.mark.usefixtures("in_the_notebooks_folder")
+@pytest.mark.parametrize("mem_len", [0, 1], ids=["read without", "read with"])
+def test_a_seed_whose_lines_do_not_cross_stops_the_notebook(monkeypatch, mem_len):
+    stored = results.read(ROOT / "figures" / "ptb.json")
+    changed = deepcopy(stored.data)
+    mine, other = (changed["systems"][name]["by_memory"][mem_len] for name in ("xl_memory", "xl"))
+    seeds = mine["perplexity"]["seeds"], other["perplexity"]["seeds"]
+    seeds[0][2], seeds[1][2] = seeds[1][2], seeds[0][2]
+    monkeypatch.setattr(results, "read", lambda path: replace(stored, data=changed))
+    monkeypatch.setattr(conclusions, "holding", lambda name, data: {})  # these are tested by themselves
+    with pytest.raises(AssertionError):
+        run(CELLS["treebank-figure"])
+
+
+def test_the_exchange_of_clipped_gradients_is_measured_in_length_and_direction():
+    text = (b"The cat sat on the mat. The dog sat on the log, and looked at it for a while. " * 60)[:4000]
+    given = {"corpus": type("Corpus", (), {"train": torch.tensor(list(text))})}
+    for row in run(CELLS["gpus"], shares_of=shares.solution_shares, **given)["rows"]:
+        length, cosine = (float(row[f"{name}, if each clips first"]) for name in ("length", "cosine"))
+        assert length < 0.95 < cosine < 1.0001
 
 
 def some_rows() -> dict:

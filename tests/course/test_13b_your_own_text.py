@@ -4,12 +4,14 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
 from page import Page
 
 from minitxl.__main__ import main
 from minitxl.course.checks import copies, recital
 from minitxl.course.checks import units as checks
 from minitxl.experiments import samples
+from minitxl.figures.positions.encodings import by_place
 from minitxl.figures.training.units import bits_of_bytes, perplexity_units
 
 PAGE = Page("13b_your_own_text")
@@ -17,6 +19,7 @@ BLANKS = {
     "word-perplexity": ("word-text", checks.check_per_word),
     "recited": ("copy-text", recital.check_recited),
     "longest-copy": ("copy-find-text", copies.check_longest_copy),
+    "beginnings": ("exercise-beginnings", recital.check_three_pasts),
     "bits-per-byte": ("exercise-bits", checks.check_bits_per_byte),
 }
 
@@ -31,7 +34,7 @@ def test_the_folded_solution_is_right_and_the_stub_is_blank(blank):
     text, check = BLANKS[blank]
     stub = PAGE.cells[blank].partition("\n\n\n")[0]
     name = re.search(r"def (\w+)", stub)[1]
-    assert check(PAGE.run(solution(text))[name]).right
+    assert check(PAGE.run(solution(text), torch=torch)[name]).right
     assert check(PAGE.run(stub)[name]).word == "blank"
 
 
@@ -40,6 +43,7 @@ def test_the_cells_below_the_blanks_run_on_the_readers_functions_if_they_are_rig
         "word-perplexity": ("word_perplexity", checks.solution_per_word),
         "recited": ("recited", recital.solution_recited),
         "longest-copy": ("longest_copy", samples.longest_copy),
+        "beginnings": ("three_pasts", recital.solution_three_pasts),
     }
     for blank, (name, package) in given.items():
         assert PAGE.run(blank)[name] is package
@@ -98,7 +102,8 @@ MIXED = [
             [" ".join(sorted(text.split())) for text in TEXTS],
             "the words are sorted, so equal ones stand together",
         ),
-        (TEXTS, "most words stand before the same word as in the texts: mix the words of all texts"),
+        ([" ".join(text.split()[::-1]) for text in TEXTS], "the words are in the reverse order"),
+        (TEXTS, "most words stand before the same word as in the texts: mix the words of each text"),
         (
             [f"log {TEXTS[0][:-4]}", f"ten {TEXTS[1][:-4]}"],
             "most words stand before the same word as in the texts",
@@ -130,11 +135,13 @@ def test_mixed_words_are_right_whatever_stands_between_them():
 
 
 def test_the_answers_of_the_predictions_are_what_is_counted_and_stored():
-    word, copy, real = checks.predictions.questions
+    word, short, copy, real = checks.predictions.questions
     assert word.answer == checks.solution_per_word(2.0, "words ") == 2**12
     pattern = r"assert max\(most\[.the model., .read.\]\) <= (\d+) < min\(most\[.people., .read.\]\)"
     asserted = re.search(pattern, PAGE.cells["samples-table"])
     assert f"(up to {asserted[1]} characters)" in PAGE.cells["predict"]
+    assert short.answer == "less"
+    assert "2 < after_prompt[0] < after_prompt[2] - 8" in PAGE.cells["prompt-lengths"]
     assert copy.answer == "a word or two"
     assert real.answer == "longer"
 
@@ -169,8 +176,23 @@ def test_the_bars_are_the_bits_of_each_byte_and_their_title_shares_the_sum():
     assert "2.00 for each of 6 bytes, 6.0 for each of 2 words" in drawn.alt
 
 
+def test_bars_of_standard_errors_stand_around_their_curve():
+    curves = {"read": [1.0, 8.0], "not read": [0.5, 0.25]}
+    about = {
+        "places": [1, 2],
+        "errors": {"read": [0.25, 2.0]},
+        "title": "Recited",
+        "xlabel": "",
+        "ylabel": "",
+    }
+    (axes,) = by_place(about | {"curves": curves}).figure.axes
+    (bars,) = (segments.get_segments() for segments in axes.collections)
+    assert [bar.tolist() for bar in bars] == [[[1, 0.75], [1, 1.25]], [[2, 6], [2, 10]]]
+    assert axes.get_title(loc="left") == "Recited"
+
+
 def test_a_text_without_blanks_has_no_perplexity_of_words_and_does_not_stop_the_notebook():
-    source = PAGE.cells["own-show"]
+    source = PAGE.cells["own-scores"]
     source = source[source.index("def of_a_word") :].partition("\n\n\n")[0]
     scope = PAGE.run(source, word_perplexity=checks.solution_per_word, scored="是" * 300, word_bytes=900)
     assert scope["of_a_word"](2.5) == "no words"

@@ -207,6 +207,17 @@ def test_what_returns_nothing_is_blank(attempt):
     assert "nothing" in verdict.message
 
 
+def test_what_can_be_read_only_once_is_compared_as_a_list_where_a_check_says_so():
+    def pairs(x):
+        yield x, 2 * x
+
+    told = {"reference": lambda x: [(x, 2 * x)], "cases": NUMBERS}
+    assert judged(verdicts.listed(pairs), **told).right
+    assert judged(verdicts.listed(lambda x: zip([x], [2 * x], strict=True)), **told).right
+    assert not judged(pairs, **told).right
+    assert judged(verdicts.listed(None)).blank
+
+
 def test_what_a_case_holds_beside_the_named_arguments_is_not_shown():
     verdict = judge(
         lambda x, hidden: x, reference=lambda x, hidden: 2 * x, cases=[(2, "text")], mistakes={}, names=["x"]

@@ -4,7 +4,7 @@
 01   attention, layer               08   terms, heads
 02   positions                      09   shift
 03   block, segments, sliding       10   training, schedule,
-04   recurrence, segment_loop,           comparisons, shares
+04   recurrence, segment_loop,           comparisons, shares, splits
      gradient_parts                 11   interventions, memory_use
 05   collisions                     12   cost, scoring
 06   reach                          13   generation, loop_tests,

@@ -47,6 +47,32 @@ predictions = Predictions(
         choices=("full", "half"),
         why="relative positions mean the same at every offset, so each target teaches; half loss drops half",
     ),
+    Question(
+        "read_without",
+        "Read without memory: which XL is better, the one trained with memory or the one trained without?",
+        answer="trained without",
+        choices=("trained with", "trained without", "level"),
+        why="in each seed. The model that was trained with memory had one before nearly every segment, and "
+        "is most behind at a segment's first word",
+        wrong={
+            "trained with": "it is better when it is read as it was trained. Without memory it is worse in "
+            "each seed, most of all at a segment's first word",
+            "level": "the seeds agree: the one that was trained with memory is worse without",
+        },
+    ),
+    Question(
+        "exchanged",
+        "What must GPUs exchange at each step, if each takes some lanes of the batch?",
+        answer="gradients",
+        choices=("memory", "gradients", "both"),
+        why="a lane stays on its GPU, and so does its memory; the weights are common, so their gradients are "
+        "averaged",
+        wrong={
+            "memory": "a lane stays on its GPU, and no other lane reads its memory. Without common gradients "
+            "the weights would part",
+            "both": "gradients alone: a lane stays on its GPU, and no other lane reads its memory",
+        },
+    ),
 )
 
 

@@ -37,6 +37,9 @@ def check_longest_copy(attempt: Callable[..., Any]) -> Verdict:
             _grown_by_one,
             lambda text, source: _grown_by_one(text, source, past_the_end=True),
         ],
+        "several blanks are taken for one: a piece has the blanks of both": lambda text, source: longest_copy(
+            " ".join(text.split()), " ".join(source.split())
+        ),
         "difflib leaves out characters that are frequent in a source of 200 or more: give SequenceMatcher "
         "autojunk=False": _without_frequent,
         "that is the first piece found: go on, a longer one may follow": lambda text, source: next(
@@ -50,6 +53,7 @@ def check_longest_copy(attempt: Callable[..., Any]) -> Verdict:
         ("One two One", "one two three two One"),
         ("a piece of a text", "no piece of that text"),
         ("abxcd", "cd ab"),
+        ("two  blanks", "two blanks and two  blank"),
         ("it began to rain", "rain or shine, " * 12 + "and then it began to snow"),
     ]
     cases = [(text, Source(source)) for text, source in cases]
@@ -95,8 +99,10 @@ def check_mixed(mixed: Any, texts: Sequence[str]) -> Verdict:
         n_kept_pair += (pairs & mixed_pairs).total()
     if n_kept_pair > n_pair / 2:
         return Verdict(
-            False, "most words stand before the same word as in the texts: mix the words of all texts"
+            False, "most words stand before the same word as in the texts: mix the words of each text"
         )
+    if all(one.split() == text.split()[::-1] for one, text in zip(mixed, texts, strict=True)):
+        return Verdict(False, "the words are in the reverse order: mix them by random.sample")
     if all(one.split() == sorted(text.split()) for one, text in zip(mixed, texts, strict=True)):
         return Verdict(False, "the words are sorted, so equal ones stand together: mix them by random.sample")
     return Verdict(True, "the words of each text, and another order")

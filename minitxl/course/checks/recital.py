@@ -1,4 +1,4 @@
-"""Check of notebook 13b's count of the tokens that a model recites after the beginning of a piece."""
+"""Checks of notebook 13b: the tokens that a model recites of a piece, and the pasts that it is given."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -60,6 +60,12 @@ def check_recited(attempt: Callable[..., Any]) -> Verdict:
         "too few tokens are asked for: the piece has len(piece) - prompt_len after the prompt": (
             lambda go_on, piece, prompt_len: min(prompt_len, solution_recited(go_on, piece, prompt_len))
         ),
+        "go_on returns the tokens after the prompt alone: cut nothing off what it returns": (
+            lambda go_on, piece, prompt_len: int(
+                _leading(go_on(piece[:prompt_len], len(piece))[prompt_len:] == piece[prompt_len:])
+            )
+        ),
+        "each token is marked, and not counted: add the ones up": lambda *case: _same(*case).cumprod(dim=0),
         "that is how many differ": lambda *case: int((~_same(*case)).sum()),
     }
     pieces = {
@@ -84,20 +90,119 @@ def check_recited(attempt: Callable[..., Any]) -> Verdict:
     )
 
 
-class Model:
-    """A model that has learned a piece by heart, but for some ``others`` of its places."""
+PIECE = 48
+"""Tokens of a piece of a lane: 16 are given, and 32 can be recited."""
+Lanes = Int[Tensor, "lane _"]
 
-    def __init__(self, piece: Tokens, others: list[int]) -> None:
-        self.piece = piece
-        self.text = piece.clone()
-        self.text[others] = (piece[others] + 1) % 10
+
+def solution_three_pasts(lanes: Lanes, begin: int) -> tuple[Lanes, Lanes, Lanes]:
+    """Return each lane's piece without a past, with the lane's own, and with that of the lane before it."""
+    piece = lanes[:, begin : begin + PIECE]
+    past = lanes.roll(1, dims=0)[:, :begin]
+    return piece, lanes[:, : begin + PIECE], torch.cat([past, piece], dim=1)
+
+
+def check_three_pasts(attempt: Callable[..., Any]) -> Verdict:
+    """Check ``attempt(lanes, begin)``: pieces without a past, with their lane's own, with another lane's."""
+
+    def with_third(third: Callable[[Lanes, int], Lanes]) -> Function:
+        return lambda lanes, begin: (*solution_three_pasts(lanes, begin)[:2], third(lanes, begin))
+
+    def of_pieces(cut: Callable[[Lanes, int], Lanes]) -> Function:
+        def texts(lanes: Lanes, begin: int) -> tuple[Lanes, ...]:
+            piece, past = cut(lanes, begin), lanes[:, :begin]
+            return piece, torch.cat([past, piece], dim=1), torch.cat([past.roll(1, dims=0), piece], dim=1)
+
+        return texts
+
+    mistakes: dict[str, Function | Sequence[Function]] = {
+        "another lane's piece follows another lane's past: change the past alone": [
+            with_third(lambda lanes, begin: lanes.roll(1, dims=0)[:, : begin + PIECE]),
+            with_third(lambda lanes, begin: lanes.roll(-1, dims=0)[:, : begin + PIECE]),
+        ],
+        "the third texts have their lane's own past too": with_third(
+            lambda lanes, begin: lanes[:, : begin + PIECE]
+        ),
+        "the bytes of a lane are moved, and not the lanes: roll along the axis of lanes, dims=0": with_third(
+            lambda lanes, begin: torch.cat(
+                [lanes.roll(1, dims=1)[:, :begin], lanes[:, begin : begin + PIECE]], dim=1
+            )
+        ),
+        "the own past is all of the lane before the piece, from its byte 0 on": lambda lanes, begin: (
+            lanes[:, begin : begin + PIECE],
+            lanes[:, max(0, begin - 64) : begin + PIECE],
+            solution_three_pasts(lanes, begin)[2],
+        ),
+        "the third past is equally long as the own: the other lane's bytes before begin": with_third(
+            lambda lanes, begin: torch.cat([lanes.roll(1, dims=0), lanes[:, begin : begin + PIECE]], dim=1)
+        ),
+        "the pieces begin at begin: lanes[:, begin : begin + 48]": of_pieces(
+            lambda lanes, begin: lanes[:, :PIECE]
+        ),
+        "the pieces have 48 bytes: lanes[:, begin : begin + 48]": [
+            of_pieces(lambda lanes, begin: lanes[:, begin : begin + 16]),
+            of_pieces(lambda lanes, begin: lanes[:, begin : begin + 32]),
+            of_pieces(lambda lanes, begin: lanes[:, begin:]),
+        ],
+        "the texts are in another order: without a past, with the own, with another lane's": [
+            lambda *case: solution_three_pasts(*case)[::-1],
+            lambda *case: tuple(solution_three_pasts(*case)[number] for number in (1, 0, 2)),
+            lambda *case: tuple(solution_three_pasts(*case)[number] for number in (1, 2, 0)),
+        ],
+        "no piece stands at the end of the texts: it is lanes[:, begin : begin + 48]": lambda lanes, begin: (
+            lanes[:, :0],
+            lanes[:, :begin],
+            lanes.roll(1, dims=0)[:, :begin],
+        ),
+    }
+
+    def answered(lanes: Lanes, begin: int) -> Any:
+        """Take any other lane's past for that of the lane before."""
+        found, expected = attempt(lanes, begin), solution_three_pasts(lanes, begin)
+        if not isinstance(found, tuple | list) or len(found) != 3:
+            return found
+        return *found[:2], expected[2] if _of_another(found[2], lanes, begin) else found[2]
+
+    return judge(
+        answered if callable(attempt) else attempt,
+        reference=solution_three_pasts,
+        cases=[(torch.arange(4 * 160).reshape(4, 160), begin) for begin in (96, 64)],
+        mistakes=mistakes,
+        praise="the same pieces after no past, their own, and another lane's of the same length",
+        names=["lanes", "begin"],
+    )
+
+
+def _of_another(texts: Any, lanes: Lanes, begin: int) -> bool:
+    """Return True for each lane's piece after another lane's past."""
+    if not isinstance(texts, Tensor) or texts.shape != (len(lanes), begin + PIECE):
+        return False
+    pasts = lanes[:, :begin]
+    from_lanes = (texts[:, None, :begin] == pasts[None]).all(dim=2)  # [text lane]
+    others = ~torch.eye(len(lanes), dtype=torch.bool)
+    same_piece = torch.equal(texts[:, begin:], lanes[:, begin : begin + PIECE])
+    return same_piece and bool((from_lanes & others).any(dim=1).all())
+
+
+class Model:
+    """A model that has learned a text by heart, but for the ``others`` of its tokens."""
+
+    def __init__(self, learned: Tokens, others: list[int]) -> None:
+        self.learned = learned
+        self.text = learned.clone()
+        self.text[others] = learned[others] + 1
+        unknown = " and ".join(
+            f"{int(token)} at {place}" for place, token in zip(others, learned[others], strict=True)
+        )
+        self.__name__ = f"a model that learned the text by heart{unknown and ', but not ' + unknown}"
 
     def __call__(self, prompt: Any, length: int) -> Tokens:
-        """Return ``length`` tokens after the prompt; after one that is no beginning of the piece, zeros."""
+        """Return ``length`` tokens after the prompt; after one that is no piece of the text, zeros."""
         if not isinstance(prompt, Tensor) or prompt.ndim != 1:
             raise TypeError("go_on takes the prompt as one row of tokens, such as piece[:prompt_len]")
-        begins = torch.equal(prompt, self.piece[: len(prompt)])
-        after = self.text[len(prompt) :] if begins else self.text[:0]
+        pieces: Any = self.learned.unfold(0, len(prompt), 1) if 0 < len(prompt) <= len(self.learned) else []
+        found = [place for place, piece in enumerate(pieces) if torch.equal(piece, prompt)]
+        after = self.text[found[0] + len(prompt) :] if found else self.text[:0]
         return torch.cat([after, after.new_zeros(max(0, length - len(after)))])[:length]
 
     def __eq__(self, other: object) -> bool:

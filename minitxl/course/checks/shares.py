@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from minitxl.course.verdicts import Function, Verdict, judge
+from minitxl.course.verdicts import Function, Verdict, judge, listed
 
 Share = tuple[Tensor, Tensor, Tensor | None]
 
@@ -18,18 +18,16 @@ def solution_shares(tokens: Tensor, targets: Tensor, memory: Tensor | None, n_gp
 
 def check_shares(attempt: Callable[..., Any]) -> Verdict:
     """Check ``attempt(tokens, targets, memory, n_gpu)``: a list of tokens, targets and memory of each GPU."""
-    mistakes: dict[str, Function] = {
-        "memory is divided along its layers: its lanes are axis 1, [layer batch mem model]": lambda *case: (
-            _shares(*case, memory_axis=0)
-        ),
-        "memory is divided along its tokens: its lanes are axis 1, [layer batch mem model]": lambda *case: (
-            _shares(*case, memory_axis=2)
-        ),
-        "memory is divided along the numbers of a state: its lanes are axis 1, [layer batch mem model]": (
-            lambda *case: _shares(*case, memory_axis=3)
-        ),
+    mistakes: dict[str, Function | Sequence[Function]] = {
+        f"memory is divided along {axis}: its lanes are axis 1, [layer batch mem model]": [
+            _divided(cut, memory_axis, knows_none=knows)
+            for cut in (_chunks, _slices)
+            for knows in (True, False)
+        ]
+        for memory_axis, axis in {0: "its layers", 2: "its tokens", 3: "the numbers of a state"}.items()
+    } | {
         "every GPU gets the memory of all lanes: it reads only some of them": lambda *case: _shares(
-            *case, memory_axis=None
+            *case, to_all=True
         ),
         "split takes the size of a part, chunk the number of parts: chunk(n_gpu)": lambda *case: _shares(
             *case, split=True
@@ -44,10 +42,11 @@ def check_shares(attempt: Callable[..., Any]) -> Verdict:
             _shares(*case, turned=True)
         ),
         "the lanes are dealt out in turn: give the first GPU the first lanes, as chunk does": _dealt,
-        "before the first segment memory is None, which has no lanes to divide: then each GPU gets None": (
-            lambda tokens, targets, memory, n_gpu: list(
-                zip(tokens.chunk(n_gpu), targets.chunk(n_gpu), _chunks_of(memory, n_gpu), strict=True)
-            )
+        "before the first segment memory is None, which has no lanes to divide: then each GPU gets None": [
+            _divided(cut, 1, knows_none=False) for cut in (_chunks, _slices)
+        ],
+        "a tensor of many numbers is neither true nor false: ask whether memory is None": _truth_told(
+            lambda tokens, targets, memory, n_gpu: _shares(tokens, targets, memory if memory else None, n_gpu)
         ),
         "of each GPU three things: tokens, targets and memory": lambda tokens, targets, memory, n_gpu: [
             share[:2] for share in _shares(tokens, targets, memory, n_gpu)
@@ -62,13 +61,8 @@ def check_shares(attempt: Callable[..., Any]) -> Verdict:
         memory = torch.randn(12, batch, mem, 12, generator=generator) if mem else None
         cases.append((tokens[:, :-1], tokens[:, 1:], memory, n_gpu))
 
-    def listed(*case: Any) -> Any:
-        """A zip can be gone through once, which is enough for the notebook, and not for a comparison."""
-        shares = attempt(*case)
-        return list(shares) if isinstance(shares, zip) else shares
-
     return judge(
-        listed if callable(attempt) else attempt,
+        _truth_told(listed(attempt)),
         reference=solution_shares,
         cases=cases,
         mistakes=mistakes,
@@ -84,23 +78,58 @@ def _shares(
     n_gpu: int,
     *,
     axis: int = 0,
-    memory_axis: int | None = 1,
+    to_all: bool = False,
     turned: bool = False,
     split: bool = False,
 ) -> list[Share]:
     if split:
         parts = (tokens.split(n_gpu), targets.split(n_gpu))
         return list(zip(*parts, [None] * n_gpu if memory is None else memory.split(n_gpu, 1), strict=False))
-    if memory is None or memory_axis is None:
+    if memory is None or to_all:
         memories: Sequence[Tensor | None] = [memory] * n_gpu
     else:
-        memories = memory.chunk(n_gpu, dim=memory_axis)[:: -1 if turned else 1]
+        memories = memory.chunk(n_gpu, dim=1)[:: -1 if turned else 1]
     return list(zip(tokens.chunk(n_gpu, axis), targets.chunk(n_gpu, axis), memories, strict=False))
 
 
-def _chunks_of(memory: Any, n_gpu: int) -> tuple[Tensor, ...]:
-    chunks: tuple[Tensor, ...] = memory.chunk(n_gpu, dim=1)
+def _chunks(memory: Any, n_gpu: int, axis: int, n_lane: int) -> Sequence[Tensor]:
+    chunks: Sequence[Tensor] = memory.chunk(n_gpu, dim=axis)
     return chunks
+
+
+def _slices(memory: Any, n_gpu: int, axis: int, n_lane: int) -> Sequence[Tensor]:
+    """Return slices as long as a GPU has lanes, whatever the axis is."""
+    before = (slice(None),) * axis
+    return [memory[(*before, slice(gpu * n_lane, (gpu + 1) * n_lane))] for gpu in range(n_gpu)]
+
+
+def _divided(cut: Function, axis: int, *, knows_none: bool) -> Function:
+    """Return a function that cuts memory along an axis, and fails at None unless it ``knows_none``."""
+
+    def divided(tokens: Tensor, targets: Tensor, memory: Tensor | None, n_gpu: int) -> list[Share]:
+        is_none = knows_none and memory is None
+        memories = [None] * n_gpu if is_none else cut(memory, n_gpu, axis, len(tokens) // n_gpu)
+        return list(zip(tokens.chunk(n_gpu), targets.chunk(n_gpu), memories, strict=True))
+
+    return divided
+
+
+class TruthOfTensorError(RuntimeError):
+    """A tensor of several numbers that stands where True or False is asked for."""
+
+
+def _truth_told(attempt: Any) -> Any:
+    """Return an attempt whose question ``if memory`` raises an error that no other mistake raises."""
+
+    def told(*case: Any) -> Any:
+        try:
+            return attempt(*case)
+        except RuntimeError as error:
+            if "Boolean value of Tensor" in str(error):
+                raise TruthOfTensorError(str(error)) from error
+            raise
+
+    return told if callable(attempt) else attempt
 
 
 def _dealt(tokens: Tensor, targets: Tensor, memory: Tensor | None, n_gpu: int) -> list[Share]:

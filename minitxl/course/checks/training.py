@@ -28,7 +28,7 @@ BUGS = {
 }
 """The bugs that can be in the exercise's trainer, and why each matters."""
 OTHERS = {
-    "none": "memory is None at each step: hand it to token_losses, and hand on what extend returns",
+    "none": "memory stays None at each step: hand it to token_losses, and hand on what extend returns",
     "still": "the weights stay as they are: zero_grad, then backward, then optimizer.step()",
     "unset": "the rate is never set, and stays what the optimizer was built with: set it before the step",
     "swapped": "the new states stand before the old ones in memory: the oldest come first, and are forgotten",
@@ -88,10 +88,14 @@ def check_trainer(attempt: Trainer, *, name_bugs: bool = False) -> Verdict:
     planted = [frozenset[str](), *_subsets(BUGS)]
     for bugs in [*planted[1:], *(some | {other} for some in planted for other in OTHERS)]:
         if _close(after_one, _of_bugs(bugs, 1)) and _close(after_many, _of_bugs(bugs, 4)):
-            hidden = "it stops at step 2, so look again once it runs" if "graph" in bugs else ""
+            stops = "graph" in bugs
+            hidden = (
+                "it stops at step 2, so others may be out of sight: look again once it runs" if stops else ""
+            )
             new = [why for bug, why in OTHERS.items() if bug in bugs]
             number = len(bugs & set(BUGS))
-            counted = [f"{number} of the four can be seen, and {BY_NAME}"] if number else []
+            least = "at least " if stops else ""
+            counted = [f"{least}{number} of the four can be seen, and {BY_NAME}"] if number else []
             reasons = [why for bug, why in BUGS.items() if bug in bugs] if name_bugs else counted
             return Verdict(False, f"still there: {'; '.join(filter(None, [*reasons, *new, hidden]))}")
     return Verdict(False, _where(after_many, _of_bugs(frozenset(), 4)))

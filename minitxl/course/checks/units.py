@@ -24,6 +24,19 @@ predictions = Predictions(
         },
     ),
     Question(
+        "short",
+        "How much of the next 32 bytes does a model recite after 16 bytes that it knows by heart?",
+        answer="less",
+        choices=("nearly all", "less", "nothing"),
+        why="16 bytes tell the place, and yet the model recites less: it depends on how the model is asked",
+        wrong={
+            "nearly all": "16 bytes tell the place, and yet less is recited: the model had more before that "
+            "place when it learned it",
+            "nothing": "with source code it recites less than after 64 bytes, and still some: 16 bytes tell "
+            "the place",
+        },
+    ),
+    Question(
         "copy",
         "How long is the longest piece of the model's texts that stands in what it read?",
         answer="a word or two",
@@ -105,6 +118,12 @@ def check_per_word(attempt: Callable[..., Any]) -> Verdict:
         ],
         "the blanks at the text's ends are left out: they are bytes as well": lambda bits, text: (
             2 ** (bits * len(text.strip().encode()) / len(text.split()))
+        ),
+        "a blank is kept between two words and the rest is left out: all bytes of the text count": (
+            lambda bits, text: 2 ** (bits * len(" ".join(text.split()).encode()) / len(text.split()))
+        ),
+        "the bits of a word are doubled: the perplexity is 2 to the power of them": lambda bits, text: (
+            2 * bits * ratio(text)
         ),
         "blanks are counted in place of words, and a text has one blank less, or several in a row: "
         "len(text.split())": lambda bits, text: 2 ** (bits * len(text.encode()) / max(1, text.count(" "))),

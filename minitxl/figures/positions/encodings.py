@@ -95,7 +95,8 @@ def by_place(data: Data) -> Picture:
     ``before`` shades the places below it, under the name ``shaded``. A curve that begins with a system's name
     looks as the system; ``colours`` are those of some others by name, and the rest get theirs in turn. Where
     ``ylabel`` ends with "%", the values are shares, 0 to 1, and are written as per cent. Where all curves end
-    alike, ``legend`` has the names in a corner. ``bottom`` is where the vertical axis begins.
+    alike, ``legend`` has the names in a corner. ``bottom`` is where the vertical axis begins, ``errors`` are
+    half the heights of a curve's bars by its name, and ``title`` stands above.
     """
     places, alt = data["places"], []
     shares = data["ylabel"].endswith("%")
@@ -121,13 +122,17 @@ def by_place(data: Data) -> Picture:
             if system is None:
                 colour, line = (colour, "D--") if colour else next(others)
                 look = {"color": colour, "marker": line[0], "ls": line[1:]}
-            axes.plot(places, curve, **look, label=name, clip_on=False)
+            (line_of,) = axes.plot(places, curve, **look, label=name, clip_on=False)
+            if name in data.get("errors", {}):
+                bars: dict[str, Any] = {"ecolor": line_of.get_color(), "capsize": 3, "clip_on": False}
+                axes.errorbar(places, curve, yerr=data["errors"][name], fmt="none", **bars)
             ends = f"{written(curve[0])} at {places[0]}, {written(curve[-1])} at {places[-1]}"
             alt.append(f"{name} {ends}".lstrip())
         for name, level in data.get("levels", {}).items():
             axes.axhline(level, color="black", lw=1, ls=(0, (1, 3)), label=f"{name}, {written(level)}")
             alt.append(f"{name} {written(level)}")
         axes.set(xlabel=data["xlabel"], ylabel=data["ylabel"], xlim=(places[0] - half, places[-1] + half))
+        axes.set_title(data.get("title", ""), loc="left")
         crowded = len(places) > 12 and places[-1] >= 100  # three digits take more room
         axes.set_xticks(
             places[1::2] if crowded and len(places) <= 16 else places if len(places) <= 16 else places[::4]

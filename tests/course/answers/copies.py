@@ -61,6 +61,9 @@ ANSWERS = {
             "autojunk=False": lambda text, source: by_difflib(text, source, autojunk=True),
             "does a while loop go on for ever": without_an_end,
             "capitals count": lambda text, source: by_sizes(text.lower(), source.lower()),
+            "several blanks are taken for one": lambda text, source: by_sizes(
+                " ".join(text.split()), " ".join(source.split())
+            ),
             "you returned ''": lambda text, source: "",
         },
     },

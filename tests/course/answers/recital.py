@@ -1,5 +1,7 @@
 """Notebook 13b: the tokens that a model recites."""
 
+import torch
+
 from minitxl.course.checks import recital
 
 
@@ -32,6 +34,24 @@ def longest_run(*case):
     return max(len(run) for run in "".join("+" if one else " " for one in same(*case)).split(" "))
 
 
+def lane_by_lane(lanes, begin):
+    pieces = [lane[begin : begin + 48] for lane in lanes]
+    others = [lanes[number - 2, :begin] for number in range(len(lanes))]
+    pasts = torch.stack([torch.cat(pair) for pair in zip(others, pieces, strict=True)])
+    return [torch.stack(pieces), lanes[:, : begin + 48], pasts]
+
+
+def with_the_first_lane(lanes, begin):
+    """The past of lane 0 before all other pieces, and that of lane 1 before lane 0's."""
+    others = lanes[[1] + [0] * (len(lanes) - 1), :begin]
+    piece = lanes[:, begin : begin + 48]
+    return piece, lanes[:, : begin + 48], torch.cat([others, piece], dim=1)
+
+
+def with_other(third):
+    return lambda lanes, begin: (*recital.solution_three_pasts(lanes, begin)[:2], third(lanes, begin))
+
+
 ANSWERS = {
     recital.check_recited: {
         "right": [by_a_loop, token_by_token, as_a_tensor],
@@ -53,8 +73,54 @@ ANSWERS = {
             "too few tokens are asked for": lambda go_on, piece, prompt_len: by_a_loop(
                 go_on, piece[: 2 * prompt_len], prompt_len
             ),
+            "cut nothing off what it returns": lambda go_on, piece, prompt_len: (
+                (go_on(piece[:prompt_len], len(piece))[prompt_len:] == piece[prompt_len:]).cumprod(0).sum()
+            ),
+            "add the ones up": lambda *case: same(*case).cumprod(0),
             "that is how many differ": lambda *case: (~same(*case)).sum().item(),
             "go_on takes the prompt as one row": lambda go_on, piece, prompt_len: go_on(prompt_len, 1)[0],
+        },
+    },
+    recital.check_three_pasts: {
+        "right": [
+            recital.solution_three_pasts,
+            lane_by_lane,
+            with_the_first_lane,
+            lambda lanes, begin: with_other(
+                lambda lanes, begin: torch.cat(
+                    [lanes.flip(0)[:, :begin], lanes[:, begin : begin + 48]], dim=1
+                )
+            )(lanes, begin),
+        ],
+        "wrong": {
+            "change the past alone": with_other(lambda lanes, begin: lanes.roll(-1, 0)[:, : begin + 48]),
+            "have their lane's own past too": with_other(lambda lanes, begin: lanes[:, : begin + 48]),
+            "dims=0": with_other(
+                lambda lanes, begin: torch.cat(
+                    [lanes.roll(1, 1)[:, :begin], lanes[:, begin : begin + 48]], dim=1
+                )
+            ),
+            "from its byte 0 on": lambda lanes, begin: (
+                lanes[:, begin : begin + 48],
+                lanes[:, begin - 64 : begin + 48],
+                with_the_first_lane(lanes, begin)[2],
+            ),
+            "equally long as the own": with_other(
+                lambda lanes, begin: torch.cat([lanes.roll(1, 0), lanes[:, begin : begin + 48]], dim=1)
+            ),
+            "the pieces begin at begin": lambda lanes, begin: (
+                lanes[:, :48],
+                torch.cat([lanes[:, :begin], lanes[:, :48]], dim=1),
+                torch.cat([lanes.roll(1, 0)[:, :begin], lanes[:, :48]], dim=1),
+            ),
+            "the pieces have 48 bytes": lambda lanes, begin: tuple(
+                one[:, :-16] for one in recital.solution_three_pasts(lanes, begin)
+            ),
+            "in another order": lambda lanes, begin: recital.solution_three_pasts(lanes, begin)[::-1],
+            "no piece stands at the end": lambda lanes, begin: tuple(
+                one[:, :-48] for one in recital.solution_three_pasts(lanes, begin)
+            ),
+            "you returned": lambda lanes, begin: lanes[:, begin : begin + 48],
         },
     },
 }

@@ -25,13 +25,53 @@ def by_zip(tokens, targets, memory, n_gpu):
     return zip(tokens.chunk(n_gpu), targets.chunk(n_gpu), memories, strict=True)
 
 
+def by_yield(tokens, targets, memory, n_gpu):
+    memories = iter(() if memory is None else memory.chunk(n_gpu, dim=1))
+    for own in zip(tokens.chunk(n_gpu), targets.chunk(n_gpu), strict=True):
+        yield *own, next(memories, None)
+
+
+def along(axis, cut):
+    """A function that cuts memory along an axis, and does not ask whether it is None."""
+    return lambda tokens, targets, memory, n_gpu: [
+        (*ids, cut(memory, gpu, len(ids[0]), n_gpu, (slice(None),) * axis))
+        for gpu, ids in enumerate(zip(tokens.chunk(n_gpu), targets.chunk(n_gpu), strict=True))
+    ]
+
+
+def sliced(memory, gpu, n_lane, n_gpu, before):
+    return memory[(*before, slice(gpu * n_lane, (gpu + 1) * n_lane))]
+
+
+def chunked(memory, gpu, n_lane, n_gpu, before):
+    return memory.chunk(n_gpu, len(before))[gpu]
+
+
+def if_memory(tokens, targets, memory, n_gpu):
+    memories = memory.chunk(n_gpu, 1) if memory else [None] * n_gpu
+    return list(zip(tokens.chunk(n_gpu), targets.chunk(n_gpu), memories, strict=True))
+
+
+def too_few_states(tokens, targets, memory, n_gpu):
+    return if_memory(tokens, targets, memory if memory is None else memory.reshape(n_gpu, 5), n_gpu)
+
+
 ANSWERS = {
     shares.check_shares: {
-        "right": [by_slices, by_views, by_zip, shares.solution_shares],
+        "right": [by_slices, by_views, by_zip, by_yield, shares.solution_shares],
         "wrong": {
             "along its layers": lambda *case: by_slices(
                 *case, of=lambda memory, own: memory.chunk(case[3])[own.start // (own.stop - own.start)]
             ),
+            "divided along its layers": along(0, sliced),
+            "memory is divided along its layers": along(0, chunked),
+            "its layers: its lanes are axis 1": lambda *case: by_slices(
+                *case, of=lambda memory, own: memory[own]
+            ),
+            "divided along the numbers of a state": along(3, sliced),
+            "before the first segment memory is None": along(1, sliced),
+            "ask whether memory is None": if_memory,
+            "it raised RuntimeError": too_few_states,
             "along its tokens: its lanes": lambda tokens, targets, memory, n_gpu: [
                 (*ids, None if memory is None else memory.chunk(n_gpu, 2)[gpu])
                 for gpu, ids in enumerate(zip(tokens.chunk(n_gpu), targets.chunk(n_gpu), strict=True))

@@ -36,6 +36,10 @@ ANSWERS = {
             "each word gets one blank": lambda bits, text: (
                 2 ** (bits * (len("".join(text.split()).encode()) / len(text.split()) + 1))
             ),
+            "a blank is kept between two words": lambda bits, text: (
+                2 ** (bits * len(" ".join(text.split()).encode()) / len(text.split()))
+            ),
+            "the bits of a word are doubled": lambda bits, text: 2 * bits * share(text),
             "the blanks at the text's ends": lambda bits, text: (
                 2 ** (bits * len(text.strip().encode()) / len(text.split()))
             ),

@@ -1,0 +1,82 @@
+"""Check of notebook 10's split of a gain into that of reading and that of training, in either order."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from minitxl.course.verdicts import Function, Verdict, judge
+
+Perplexities = Mapping[tuple[bool, bool], float]
+"""Those of one seed by (trained with memory, read with memory)."""
+
+
+def solution_split(p: Perplexities, first: str) -> tuple[float, float]:
+    """Return the gain of reading and the gain of training, where ``first`` of the two is changed first."""
+    if first == "reading":
+        middle = p[False, True]
+        return p[False, False] - middle, middle - p[True, True]
+    middle = p[True, False]
+    return middle - p[True, True], p[False, False] - middle
+
+
+def check_split(attempt: Callable[..., Any]) -> Verdict:
+    """Check ``attempt(p, first)``: the gains of reading and of training."""
+
+    def changed(change: Callable[[float, float], Any]) -> Function:
+        """Return a function that changes the right gains."""
+        return lambda p, first: change(*solution_split(p, first))
+
+    def whole(p: Perplexities) -> float:
+        return p[False, False] - p[True, True]
+
+    def other(first: str) -> str:
+        return "training" if first == "reading" else "reading"
+
+    mistakes: dict[str, Function | Sequence[Function]] = {
+        "return first the gain of reading, then the gain of training, whichever step comes first": (
+            lambda p, first: solution_split(p, first)[:: 1 if first == "reading" else -1]
+        ),
+        "the two gains are exchanged: return first the gain of reading, then the gain of training": changed(
+            lambda reading, training: (training, reading)
+        ),
+        "the middle is the wrong one: after the reading has changed, it is p[False, True]": (
+            lambda p, first: solution_split(p, other(first))
+        ),
+        "the reading comes first whatever first says: with training first, the middle is p[True, False]": (
+            lambda p, first: solution_split(p, "reading")
+        ),
+        "the training comes first whatever first says: with reading first, the middle is p[False, True]": (
+            lambda p, first: solution_split(p, "training")
+        ),
+        "both steps begin at p[False, False]: the second step begins where the first one ended": (
+            lambda p, first: (p[False, False] - p[False, True], p[False, False] - p[True, False])
+        ),
+        "a gain is by how much the perplexity falls: what it was before the step, less what it is after": (
+            changed(lambda reading, training: (-reading, -training))
+        ),
+        "those are shares: return points, without dividing": [
+            lambda p, first: tuple(gain / whole(p) for gain in solution_split(p, first)),
+            lambda p, first: tuple(100 * gain / whole(p) for gain in solution_split(p, first)),
+        ],
+        "a step that makes the perplexity worse has a gain below 0: keep its sign": [
+            changed(lambda reading, training: (abs(reading), abs(training))),
+            changed(lambda reading, training: (max(0, reading), max(0, training))),
+        ],
+        "that is the whole gain alone: return the gain of each step": lambda p, first: whole(p),
+        "the sum is not asked for: return the two gains alone": changed(
+            lambda reading, training: (reading, training, reading + training)
+        ),
+    }
+    generator = torch.Generator().manual_seed(10)
+    drawn = (150 + 100 * torch.rand(2, 4, generator=generator)).tolist()
+    places = [(trained, read) for trained in (False, True) for read in (False, True)]
+    squares = [dict(zip(places, of, strict=True)) for of in ([100.0, 96.0, 105.0, 90.0], *drawn)]
+    return judge(
+        attempt,
+        reference=solution_split,
+        cases=[(square, first) for square in squares for first in ("reading", "training")],
+        mistakes=mistakes,
+        praise="the two gains add up to the whole one, in either order",
+        names=["p", "first"],
+    )
