@@ -7,11 +7,11 @@ for fewer steps, or the one with memory for more.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from statistics import mean
 from typing import Any
 
 from minitxl.data.corpus import Corpus
 from minitxl.experiments import ablation
+from minitxl.experiments.conclusions.comparisons import bits_as_cut
 from minitxl.experiments.shared.runner import differences
 from minitxl.training.checkpoints import model_config, train_config
 
@@ -55,25 +55,21 @@ def collect(settings: dict[str, Any], corpus: Corpus, values: dict[str, Any]) ->
         "fewer_steps": (memory, longer_fewer),
         "more_steps": (memory_more, longer),
     }
-    return data | {"more": {name: _more(*pair) for name, pair in pairs.items()}}
+    return data | {"more": {name: _more(data, *pair) for name, pair in pairs.items()}}
 
 
-def _more(memory: dict[str, Any], longer: dict[str, Any]) -> dict[str, Any]:
+def _more(data: dict[str, Any], memory: dict[str, Any], longer: dict[str, Any]) -> dict[str, Any]:
     """Return the bits that longer segments lose more, read in segments, and each target in full context."""
     keys = int(KEYS * memory["seg_len"])
     ways = {
-        "in_segments": (_in_segments(memory), _in_segments(longer)),
-        "full_context": (_with_keys(memory, keys), _with_keys(longer, longer["seg_len"])),
+        "in_segments": [bits_as_cut(data, row["label"])["seeds"] for row in (memory, longer)],
+        "full_context": [_with_keys(memory, keys), _with_keys(longer, longer["seg_len"])],
     }
     return {
         "steps_with_memory": memory["steps"],
         "steps_without": longer["steps"],
         **{way: differences(without, given) for way, (given, without) in ways.items()},
     }
-
-
-def _in_segments(row: dict[str, Any]) -> list[float]:
-    return [mean(seed) for seed in zip(*(one["seeds"] for one in row["bits_by_offset"]), strict=True)]
 
 
 def _with_keys(row: dict[str, Any], keys: int) -> Sequence[float]:

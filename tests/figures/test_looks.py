@@ -24,7 +24,7 @@ from minitxl.figures.picture import BITS, HIGHER, LOWER, ORANGE, PURPLE
 from minitxl.figures.positions import counting, depth
 from minitxl.figures.recurrence import mechanism, reach
 from minitxl.figures.recurrence.context_length import more_by_offset
-from minitxl.figures.training import ablation, curves, parts
+from minitxl.figures.training import ablation, curves, parts, recurrence
 
 
 def stored(name):
@@ -341,7 +341,7 @@ def test_the_ablation_draws_each_system_as_trained_and_what_memory_changes():
     figure = figures.ablation(data).figure
     for axes, loss in zip(figure.axes, ablation.LOSSES, strict=True):
         systems = [row for row in data["systems"] if row["loss"] == loss]
-        means = {row["label"]: mean(ablation.as_trained(row)) for row in systems}
+        means = {row["label"]: mean(recurrence.in_segments(row)) for row in systems}
         bars = {line.get_xdata()[0] for line in axes.lines if line.get_marker() == "|"}
         assert bars == set(means.values())
         changes = [

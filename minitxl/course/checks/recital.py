@@ -201,8 +201,8 @@ class Model:
         if not isinstance(prompt, Tensor) or prompt.ndim != 1:
             raise TypeError("go_on takes the prompt as one row of tokens, such as piece[:prompt_len]")
         pieces: Any = self.learned.unfold(0, len(prompt), 1) if 0 < len(prompt) <= len(self.learned) else []
-        found = [place for place, piece in enumerate(pieces) if torch.equal(piece, prompt)]
-        after = self.text[found[0] + len(prompt) :] if found else self.text[:0]
+        places = [place for place, piece in enumerate(pieces) if torch.equal(piece, prompt)]
+        after = self.text[places[0] + len(prompt) :] if places else self.text[:0]
         return torch.cat([after, after.new_zeros(max(0, length - len(after)))])[:length]
 
     def __eq__(self, other: object) -> bool:

@@ -8,7 +8,7 @@ import torch
 from minitxl.course.verdicts import Function, Verdict, judge
 
 Perplexities = Mapping[tuple[bool, bool], float]
-"""Those of one seed by (trained with memory, read with memory)."""
+"""Test perplexities of one seed, by (trained with memory, read with memory)."""
 
 
 def solution_split(p: Perplexities, first: str) -> tuple[float, float]:

@@ -67,7 +67,7 @@ def _squashed(name: str) -> str:
 
 
 class Told(NamedTuple):
-    """What names of folders and files tell of a notebook: whose it is, and when it was handed in.
+    """The student and the time of a hand-in, as names of folders and files tell them.
 
     ``part`` is the name that decided, "" for none, and ``others`` are students whom names below it tell of.
     """

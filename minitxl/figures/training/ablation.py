@@ -21,6 +21,7 @@ from minitxl.figures.picture import (
     panels,
 )
 from minitxl.figures.systems import SYSTEMS, System, of_label, positions_of
+from minitxl.figures.training.recurrence import in_segments
 
 LOSSES = {"full": "full loss: on all targets", "half": "half loss: on the later half of targets"}
 """Title of the panel of each training: on all targets of a segment, or on its later half."""
@@ -84,7 +85,7 @@ def _positions(row: Data) -> str:
 
 def _arrow(axes: Axes, place: int, of_kind: Mapping[bool, Data]) -> None:
     """Draw both systems of one kind of positions in a row, or the one that there is."""
-    bits = {with_memory: as_trained(row) for with_memory, row in of_kind.items()}
+    bits = {with_memory: in_segments(row) for with_memory, row in of_kind.items()}
     ends = {with_memory: mean(seeds) for with_memory, seeds in bits.items()}
     for with_memory, seeds in bits.items():
         system, _ = of_label(of_kind[with_memory]["label"])
@@ -128,7 +129,7 @@ def ablation_lengths(data: Data) -> Picture:
 
 def _memory_divides(rows: Sequence[Data]) -> bool:
     """True if memory saves XL and Shaw bits and costs absolute positions some, on all targets, as trained."""
-    bits = {row["label"]: as_trained(row) for row in rows if row["loss"] == "full"}
+    bits = {row["label"]: in_segments(row) for row in rows if row["loss"] == "full"}
     pairs = [(label, label.replace(", memory", ", no memory")) for label in bits if ", memory" in label]
     return all(
         (less > more) == memory.startswith("absolute")
@@ -173,7 +174,7 @@ def _in_words(row: Data) -> str:
         f"{kind_of(row)}, {row['loss']} loss {trained['bits']['mean']:.2f} "
         f"(spread {trained['bits']['spread']:.2f}) at attention {trained['attention_len']}, "
         f"best {best['bits']['mean']:.2f} at {best['attention_len']}, "
-        f"cut as in training {mean(as_trained(row)):.2f}"
+        f"cut as in training {mean(in_segments(row)):.2f}"
     )
 
 
@@ -200,9 +201,3 @@ def against_table_6(data: Data) -> str:
         "Likely reason: characters, short segments and few steps, so most of what a model gains lies in the "
         "nearest tokens, which every system sees."
     )
-
-
-def as_trained(row: Data) -> list[float]:
-    """Return mean over the segment's offsets, of each seed."""
-    by_seed = zip(*(one["seeds"] for one in row["bits_by_offset"]), strict=True)
-    return [mean(offsets) for offsets in by_seed]

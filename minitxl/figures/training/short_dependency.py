@@ -16,7 +16,8 @@ from minitxl.figures.picture import (
 )
 from minitxl.figures.recurrence.context_length import more_by_offset
 from minitxl.figures.systems import SYSTEMS
-from minitxl.figures.training.ablation import as_trained, kind_of, system_of
+from minitxl.figures.training.ablation import kind_of, system_of
+from minitxl.figures.training.recurrence import in_segments
 
 
 def short_dependency(data: Data) -> Picture:
@@ -34,7 +35,7 @@ def short_dependency(data: Data) -> Picture:
             seed_band(by_offset, range(len(at_each)), at_each, **style)
         by_offset.axhline(0, color=system_of(first).colour, label=kind_of(first))
         behind = [
-            [bits - best for bits, best in zip(as_trained(row), as_trained(first), strict=True)]
+            [bits - best for bits, best in zip(in_segments(row), in_segments(first), strict=True)]
             for row in others
         ]
         for place, (row, more) in enumerate(zip(others, behind, strict=True)):
@@ -62,7 +63,7 @@ def short_dependency(data: Data) -> Picture:
         f"{row['bits_by_offset'][-1]['mean']:.2f} at the last), and {row['trained']['bits']['mean']:.2f} "
         f"where every target has {row['trained']['attention_len']} characters of attention"
         for row in rows
-        for bits in [as_trained(row)]
+        for bits in [in_segments(row)]
     )
     words = f"Test {BITS} on shuffled lines, read in segments as trained: {alt}."
     return Picture(figure, f"{words} {against_table_7(data)}")
@@ -70,7 +71,7 @@ def short_dependency(data: Data) -> Picture:
 
 def against_table_7(data: Data) -> str:
     """Return a sentence that says if the paper's order on One Billion Word is that here, in every seed."""
-    bits = {kind_of(row): as_trained(row) for row in data["systems"]}
+    bits = {kind_of(row): in_segments(row) for row in data["systems"]}
     paper = tuple(SYSTEMS[key].name for key in ("xl_memory", "shaw_memory", "xl"))
     same = all(max(bits[better]) < min(bits[worse]) for better, worse in pairwise(paper))
     alt = f"Against the paper's Table 7 (25.2, 25.7 and 27.1 perplexity): {'; '.join(paper)} stand here"
