@@ -67,9 +67,10 @@ lab: $(READY)  ## open the course in JupyterLab
 
 # To collect the tests compiles all that they import, which else each worker would do, at the same time as the
 # others. A processor is free for it while mypy works on another. What goes wrong, the tests themselves tell.
+# What lint finds stands above the tests, and ends the command in error after them.
 test: $(READY_TEST)  ## all tests, as CI runs them
-	@{ $(LINT); } & linted=$$!; $(PYTEST) --collect-only $(TESTS) >/dev/null || true; wait $$linted
-	@$(PYTEST) $(IN_PARALLEL) $(TESTS)
+	@{ $(LINT); } & linted=$$!; $(PYTEST) --collect-only $(TESTS) >/dev/null || true; \
+		$(PYTEST) $(IN_PARALLEL) $(TESTS); tested=$$?; wait $$linted && exit $$tested
 
 test-unit: $(READY_TEST)  ## tests of the package and of the course
 	@$(PYTEST) $(IN_PARALLEL) -m 'not every_notebook' --ignore=tests/browser --ignore=tests/classroom

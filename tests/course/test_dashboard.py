@@ -9,7 +9,7 @@ import torch
 
 from minitxl.analysis import context_length
 from minitxl.config import ModelConfig
-from minitxl.course import dashboard
+from minitxl.course import dashboard, widgets
 from minitxl.course.dashboard import Dashboard
 from minitxl.data.batching import ContiguousBatches
 from minitxl.training import loop
@@ -20,6 +20,18 @@ SETTINGS = TrainConfig(
     seg_len=4, mem_len=4, batch=3, steps=10, warmup=2, validate_every=5, validate_tokens=30
 )
 TEXT = torch.randint(11, (600,), generator=torch.Generator().manual_seed(0))
+
+
+@pytest.fixture(autouse=True)
+def in_words(monkeypatch):
+    """Show each picture as its alternative text: to draw it takes longer than all else here."""
+    monkeypatch.setattr(dashboard, "image", lambda picture: picture.alt)
+
+
+@pytest.fixture
+def drawn(in_words, monkeypatch):
+    """Show pictures as users see them."""
+    monkeypatch.setattr(dashboard, "image", widgets.image)
 
 
 def watched(every: int = 4, **change) -> Dashboard:
@@ -50,7 +62,7 @@ def assert_as_if_unwatched(run) -> None:
     assert run.model.training
 
 
-def test_it_redraws_and_leaves_the_weights_of_a_run_that_nobody_watched():
+def test_it_redraws_and_leaves_the_weights_of_a_run_that_nobody_watched(drawn):
     board = watched()
     before = board.image.value
     assert board.data["training"]["step"] == []

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from models import ENCODINGS, assert_mean, gradients, small_config, small_model, some_tokens
 from support.attention import shapes, windows
-from torch._dynamo.testing import CompileCounterWithBackend
 
 from minitxl import fast, memory
 from minitxl.data.batching import ContiguousBatches
@@ -65,6 +64,8 @@ def seeded(seed):
 
 def read_on(padded):
     """Compile one block, and read a text with it of which memory holds 0, 4, 8 and 10 tokens."""
+    from torch._dynamo.testing import CompileCounterWithBackend  # takes seconds, which each worker would wait
+
     counter = CompileCounterWithBackend("eager")
     torch.compiler.reset()
     (block, _) = small_model().blocks

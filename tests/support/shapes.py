@@ -17,6 +17,7 @@ from torch import Tensor
 
 EACH = 16
 """Longest sequence or mapping whose values are told apart; of a longer one its length is."""
+QUIET, SELDOM = 256, 16
 PLAIN = {bool, int, str, type(None)}
 """Types whose values are told apart."""
 _jaxtyped = jaxtyping.jaxtyped
@@ -54,16 +55,22 @@ _known: dict[CodeType, set[Hashable]] = {}
 def _once(function: FunctionType, decorate: Callable[[Any], Any]) -> Callable[..., Any]:
     known = _known.setdefault(function.__code__, set())
     checked = cache(partial(decorate, function))
+    quiet = 0
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
+        nonlocal quiet
         if torch.compiler.is_compiling() or jaxtyping.config.jaxtyping_disable:
+            return function(*args, **kwargs)
+        quiet += 1
+        if quiet > QUIET and quiet % SELDOM:
             return function(*args, **kwargs)
         key = _kind(args), _kind(kwargs)
         if key in known:
             return function(*args, **kwargs)
         result = checked()(*args, **kwargs)
         known.add(key)
+        quiet = 0
         return result
 
     return call
