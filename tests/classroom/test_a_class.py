@@ -213,6 +213,47 @@ def test_a_cell_of_the_students_own_that_reaches_out_is_a_sign(course, verdicts,
     assert [row["sign"] for row in rows(course, "suspicious")] == ["reaches for what is not its own"]
 
 
+UNSEARCHED = {
+    "a long sum": (f"def look(h):\n    plan, end = [], 0{' + 0' * 900}\n    return h", "nested too deeply"),
+    "many branches": (
+        "def look(h):\n    if h == 1:\n        h = 0\n" + "    elif h == 2:\n        h = 0\n" * 300,
+        "nested too deeply",
+    ),
+    "much code": ("x = 1\n\n\n" * 10_000, "more than 50,000 characters"),
+}
+"""Code that cannot be searched, and why."""
+
+
+@pytest.mark.parametrize("kind", UNSEARCHED)
+def test_code_that_cannot_be_searched_is_a_sign_and_stops_no_one(course, verdicts, kind):
+    odd = solved(course)
+    cell_of(odd, "look").source, why = UNSEARCHED[kind]
+    hand_in(course, "ada", odd)
+    copied = solved(course)
+    cell_of(copied, "look").source = RENAMED
+    for student in ("bob", "cleo"):
+        hand_in(course, student, copied)
+    tables(Course.of(course, none(), 2), mark(course))
+    found = {(row["student"], row["sign"]): row["where"] for row in rows(course, "suspicious")}
+    assert why in found["ada", "cannot be searched: read the code"]
+    assert found["bob and cleo", "equal code after renaming"] == "look"
+    assert [row["points"] for row in rows(course, "marks")] == ["26", "26", "26", ""]
+
+
+def test_a_sign_that_cannot_be_computed_stops_no_one(course, verdicts, monkeypatch):
+    for student in ("ada", "bob"):
+        hand_in(course, student)
+
+    def failing(code):
+        raise MemoryError
+
+    marked = mark(course)
+    monkeypatch.setattr("minitxl.course.marking.suspicion.reaching", failing)
+    tables(Course.of(course, none(), 2), marked)
+    found = [(row["student"], row["where"]) for row in rows(course, "suspicious") if "cannot" in row["sign"]]
+    assert found == [("ada", "MemoryError"), ("bob", "MemoryError")]
+
+
 def unreadable(course):
     """Files that hold no notebook to mark, by what the tables say of them."""
     whole = solved(course)

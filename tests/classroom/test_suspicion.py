@@ -4,7 +4,8 @@ import re
 
 import pytest
 
-from minitxl.course.marking.suspicion import FEW, alike, of_another, reaching
+from minitxl.course.marking.names import Names
+from minitxl.course.marking.suspicion import FEW, alike, forms, of_another, reaching
 
 HONEST = {
     "an annotation": "out: torch.Tensor = torch.zeros(3)",
@@ -123,9 +124,13 @@ def of_a_class(size, copies, source=LONG):
     return {name: {"f": code} for name, code in zip(names, own, strict=True)}
 
 
-def found(codes, reference=None):
-    """Return who wrote which functions alike in a class without cells of its own."""
-    return alike(codes, reference or {}, codes, {})
+def found(codes, reference=None, own_code=None, full_names=None):
+    """Return who wrote which functions alike; without ``own_code``, in a class without cells of its own."""
+    made = {}
+    for student, code in codes.items():
+        others = Names.of_cells((own_code or codes)[student].values())
+        made[student] = forms(code, others, (student, (full_names or {}).get(student, "")))
+    return alike(made, reference or {})
 
 
 @pytest.mark.parametrize(("size", "copies"), [(20, 2), (20, 3), (30, 4), (10, FEW), (200, 20)])
@@ -182,13 +187,13 @@ def test_a_copy_whose_own_class_has_other_names_is_found_wherever_the_class_stan
     apart = {"ada": {"read": READ * 2, "cell 3": CLASS}, "bob": {"read": renamed(READ) * 2}}
     apart["bob"]["cell 4"] = "import torch as th\n" + renamed(CLASS)
     codes = {student: {"read": code["read"]} for student, code in apart.items()}
-    assert alike(codes, {}, apart, {}) == [("ada and bob", "read")]
+    assert found(codes, own_code=apart) == [("ada and bob", "read")]
 
 
 def test_a_scratch_value_with_the_name_of_an_argument_of_pytorchs_hides_no_copy():
     codes = {"ada": {"read": CLASS + READ}, "bob": {"read": renamed(CLASS + READ)}}
     own_code = {"ada": codes["ada"] | {"cell 2": "dim = 4"}, "bob": codes["bob"]}
-    assert alike(codes, {}, own_code, {}) == [("ada and bob", "read")]
+    assert found(codes, own_code=own_code) == [("ada and bob", "read")]
 
 
 NUMBERS = """def my_numbers():
@@ -204,11 +209,11 @@ FULL_NAMES = {"ada": "Ada Lovelace", "bob": "Bob B"}
 def test_a_copied_formula_in_which_each_wrote_their_own_name_is_found():
     names = {"ada": "ada", "bob": "  bob b"}
     codes = {student: {"numbers": NUMBERS.replace("NAME", name)} for student, name in names.items()}
-    assert alike(codes, {}, codes, FULL_NAMES) == [("ada and bob", "numbers")]
+    assert found(codes, full_names=FULL_NAMES) == [("ada and bob", "numbers")]
     reference = {"numbers": NUMBERS.replace("NAME", "ada")}
-    assert alike(codes, reference, codes, FULL_NAMES) == []
+    assert found(codes, reference, full_names=FULL_NAMES) == []
     codes["bob"]["numbers"] = NUMBERS.replace("NAME", "ben")
-    assert alike(codes, {}, codes, FULL_NAMES) == []
+    assert found(codes, full_names=FULL_NAMES) == []
 
 
 @pytest.mark.parametrize("line", ["_ = 0", "pass", "...", "'a word'", "unused = x", "unused: int = 3", "x"])

@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from minitxl.course.marking import suspicion
@@ -10,6 +10,7 @@ from minitxl.course.marking.classroom import Course, Marked, is_given_up
 from minitxl.course.marking.feedback import clock, left_out, name_of
 from minitxl.course.marking.gradebook import marks, open_gradebook
 from minitxl.course.marking.judge import trial_of
+from minitxl.course.marking.names import Names
 from minitxl.files import atomic_write
 
 Rows = list[list[str]]
@@ -131,35 +132,55 @@ def _failed(marked: Marked) -> Rows:
 
 
 def signs(course: Course, marked: Marked) -> Rows:
-    """Return what a person should look at: student, sign, place."""
+    """Return what a person should look at: student, sign, place.
+
+    Code that cannot be searched, for whatever reason, is such a sign, and costs no other student theirs.
+    """
     rows = [
         [student, "one hand-in names two students", f"{other}: {path.relative_to(course.folder)}"]
         for student, others in sorted(marked.others.items())
         for other, path in others.items()
     ]
-    numbers = next((test for test in marked.assignment.tests if test["cell"] == "numbers-test"), None)
     everyone = sorted({*marked.records, *course.roster.people})
-    full_names = {student: name_of(person) for student, person in course.roster.people.items()}
-    own_code = {student: handed.own_code() for student, handed in marked.handed.items()}
+    found: dict[str, set[suspicion.Form]] = {}
     for student, record in sorted(marked.records.items()):
-        handed = marked.handed[student]
-        if handed.edited:
-            rows.append([student, "tests edited or deleted", ", ".join(handed.edited)])
-        if is_given_up(record):
-            rows.append([student, "never lets itself be marked", record["again"]])
-        if reached := suspicion.reaching(own_code[student]):
-            rows.append([student, "reaches for what is not its own", "; ".join(reached)])
-        part = next((one for one in record["parts"] if one["cell"] == "numbers-test"), None)
-        if numbers and part and part.get("numbers"):
-            _, _, trial = trial_of(marked.assignment.imports, numbers["source"])
-            full_name = full_names.get(student, "")
-            other = suspicion.of_another(part["numbers"], student, full_name, trial, everyone)
-            if other is not None:
-                rows.append([student, "another one's numbers", other])
-    codes = {student: handed.code() for student, handed in marked.handed.items()}
+        handed, full_name = marked.handed[student], name_of(course.roster.people.get(student, {}))
+        try:
+            rows.extend(_signs_of(marked, record, full_name, everyone))  # where it fails, those before stay
+            names = Names.of_cells(handed.own_code().values())
+            found[student] = suspicion.forms(handed.code(), names, (student, full_name))
+        except Exception as error:
+            rows.append([student, "cannot be searched: read the code", _why_not_searched(error)])
     reference = {name: marked.assignment.cells[name].source for name in marked.assignment.solutions}
-    alike = suspicion.alike(codes, reference, own_code, full_names)
+    alike = suspicion.alike(found, reference)
     return rows + [[students, "equal code after renaming", where] for students, where in alike]
+
+
+def _why_not_searched(error: Exception) -> str:
+    return (
+        "it is nested too deeply" if isinstance(error, RecursionError) else str(error) or type(error).__name__
+    )
+
+
+def _signs_of(
+    marked: Marked, record: dict[str, Any], full_name: str, everyone: Sequence[str]
+) -> Iterator[list[str]]:
+    """Yield the signs in one student's hand-in; those that its code may hinder come last."""
+    student = record["student"]
+    handed = marked.handed[student]
+    if handed.edited:
+        yield [student, "tests edited or deleted", ", ".join(handed.edited)]
+    if is_given_up(record):
+        yield [student, "never lets itself be marked", record["again"]]
+    numbers = next((test for test in marked.assignment.tests if test["cell"] == "numbers-test"), None)
+    part = next((one for one in record["parts"] if one["cell"] == "numbers-test"), None)
+    if numbers and part and part.get("numbers"):
+        _, _, trial = trial_of(marked.assignment.imports, numbers["source"])
+        other = suspicion.of_another(part["numbers"], student, full_name, trial, everyone)
+        if other is not None:
+            yield [student, "another one's numbers", other]
+    if reached := suspicion.reaching(handed.own_code()):
+        yield [student, "reaches for what is not its own", "; ".join(reached)]
 
 
 def machine_time(marked: Marked, processes: int) -> str:

@@ -15,7 +15,7 @@ REACHING = re.compile(
     r"|\bos\.(?:kill|_exit|abort|fork|write|dup|pipe|exec|spawn|system|popen|open)|fdopen|\.fileno\("
     r"|multiprocessing|threading|_thread\b|import (?:\w+, *)*signal\b|from signal|\bsignal\.(?:alarm|SIG)"
     r"|\bsocket\b|sys\.__std|\bsleep\(|setattr\(torch"
-    r"|(?:^|;|^\s*(?:if|else|try|for|while|with|except|finally)\b.*:)\s*torch(?:\.\w+)+ *=[^=]",
+    r"|(?:^|;|^[ \t]*(?:if|else|try|for|while|with|except|finally)\b.*:)[ \t]*torch(?:\.\w+)+ *=[^=]",
     re.MULTILINE,
 )
 """Code that reaches for what is not a function's own: other processes, threads, channels, the course."""
@@ -49,10 +49,21 @@ SOLVED_BY, OWNER = "ada", "the student's own name"
 """User name in the assignments' solutions, and the text that stands for a user name in a normal form."""
 LONG = 1500
 """Length of a function's normal form below which many will write it alike by themselves."""
+MOST_SEARCHED = 50_000
+"""Characters of a student's code that are searched, at most: some patterns take the square of the length."""
+Form = tuple[str, str]
+"""Name of a function, and its normal form."""
 
 
 def reaching(code: Mapping[str, str]) -> list[str]:
-    """Return the places in a submission's code that reach for what is not its own."""
+    """Return the places in a submission's code that reach for what is not its own.
+
+    Raises:
+        ValueError: for more code than is searched.
+        RecursionError: for code that is nested too deeply to be searched.
+    """
+    if sum(map(len, code.values())) > MOST_SEARCHED:
+        raise ValueError(f"it has more than {MOST_SEARCHED:,} characters")
     signs = []
     for name, source in code.items():
         words = _code(source)
@@ -101,36 +112,35 @@ def of_another(
     return next((one for one in everyone if one != owner and dict(trial(one)[0]) == given), None)
 
 
-def alike(
-    codes: Mapping[str, Mapping[str, str]],
-    reference: Mapping[str, str],
-    own_code: Mapping[str, Mapping[str, str]],
-    full_names: Mapping[str, str],
-) -> list[tuple[str, str]]:
+def forms(code: Mapping[str, str], others: Names, owner: tuple[str, str]) -> set[Form]:
+    """Return the names and normal forms of a student's functions, without those that many will write alike.
+
+    ``others`` are names that other cells define, and ``owner`` is the user name and full name of who wrote
+    it: a student's own name in the code counts as a name.
+    """
+    every = ((name, normal_form(source, others, owner)) for name, source in code.items())
+    return {(name, form) for name, form in every if form and len(form) > LONG}
+
+
+def alike(found: Mapping[str, set[Form]], reference: Mapping[str, str]) -> list[tuple[str, str]]:
     """Return groups of students, and the functions that these wrote alike but for names, comments and layout.
 
-    ``own_code`` has all that a student wrote, by student and cell: names of helpers from there may differ.
-    ``full_names`` are those of students whose full names are known: a student's own name in the code counts
-    as a name. A function that is short, or written so by the reference or by more students than may still
-    have it from one another (``FEW``, or ``COMMON`` of a larger class), says nothing.
+    ``found`` has each student's ``forms``. A function that is written so by the reference, or by more
+    students than may still have it from one another (``FEW``, or ``COMMON`` of a larger class), says nothing.
     """
     others = Names.of_cells(reference.values())
-    owners = (SOLVED_BY, ""), ("", "")
-    solved = {(name, normal_form(code, others, one)) for name, code in reference.items() for one in owners}
-    writers: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for student, code in codes.items():
-        others, owner = Names.of_cells(own_code[student].values()), (student, full_names.get(student, ""))
-        for name, source in code.items():
-            form = normal_form(source, others, owner)
-            if form and len(form) > LONG and (name, form) not in solved:
-                writers[name, form].append(student)
-    most = max(FEW, round(COMMON * len(codes)))
+    solved = forms(reference, others, (SOLVED_BY, "")) | forms(reference, others, ("", ""))
+    writers: dict[Form, list[str]] = defaultdict(list)
+    for student, of_student in found.items():
+        for form in of_student - solved:
+            writers[form].append(student)
+    most = max(FEW, round(COMMON * len(found)))
     groups: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for (name, _), students in writers.items():
         if 2 <= len(students) <= most:
             groups[tuple(sorted(students))].append(name)
     return [
-        (f"{', '.join(students)} and {last}", ", ".join(names))
+        (f"{', '.join(students)} and {last}", ", ".join(sorted(names)))
         for (*students, last), names in sorted(groups.items())
     ]
 
