@@ -54,8 +54,8 @@ def mark(course: Course, name: str, again: bool | list[str]) -> Marked:
     return marked
 
 
-def write_feedback(course: Course, name: str) -> None:
-    """Write the pages of one assignment from the verdicts and the gradebook."""
+def write_feedback(course: Course, name: str) -> list[str]:
+    """Write the pages of one assignment from the verdicts and the gradebook; return which are not written."""
     folder = course.folder / "marks" / name
     records = [read_json(path) for path in sorted(folder.glob("*.json"))]
     found = {record["student"]: record for record in records}
@@ -63,12 +63,13 @@ def write_feedback(course: Course, name: str) -> None:
         standing = marks(gradebook, name, found)
     from minitxl.course.marking.notebooks import Assignment
 
-    pages = feedback.write(course.folder, Assignment.of(course.folder, name), found, standing)
+    pages, failed = feedback.write(course.folder, Assignment.of(course.folder, name), found, standing)
     print(f"{name}: {pages} pages in {course.folder / 'feedback'}")
     if not records:
         print(f"{name}: nothing is marked yet: give make mark first")
-    elif pages < len(records):
-        print(f"{name}: {len(records) - pages} not in the gradebook yet: give make mark first")
+    elif len(standing) < len(records):
+        print(f"{name}: {len(records) - len(standing)} not in the gradebook yet: give make mark first")
+    return [report.visible(f"{name}: no page of {student}: {why}") for student, why in failed.items()]
 
 
 def main() -> None:
@@ -94,8 +95,8 @@ def main() -> None:
         course = Course.of(asked.folder, isolation, max(1, asked.processes or 1))
         names = names_of(course, asked.names)
         if asked.feedback:
-            for name in names:
-                write_feedback(course, name)
+            if failed := [words for name in names for words in write_feedback(course, name)]:
+                sys.exit("\n".join(failed))
             return
         print(f"submissions run in {isolation.words}", file=sys.stderr)
         if words := warning(isolation):

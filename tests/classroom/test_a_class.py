@@ -254,6 +254,67 @@ def test_a_sign_that_cannot_be_computed_stops_no_one(course, verdicts, monkeypat
     assert found == [("ada", "MemoryError"), ("bob", "MemoryError")]
 
 
+def test_half_a_character_stands_as_a_sign_on_page_and_notebook_and_stops_no_one(
+    course, verdicts, capsys, monkeypatch
+):
+    mine = solved(course)
+    cell_of(mine, "written").source = "A smile: HALF."
+    text = nbformat.writes(mine).replace("HALF", r"\ud83d").replace("A smile", r"A smile \ud83d\ude00")
+    hand_in(course, "ada", text, name="Ada Lovelace_1_assignsubmission_file_/x.ipynb")
+    hand_in(course, "bob")
+    told(course, capsys, monkeypatch)
+    assert rows(course, "unmarked") == []
+    shown = nbformat.read(course / "autograded" / "ada" / NAME / f"{NAME}.ipynb", as_version=4)
+    assert "A smile \U0001f600: \ufffd." in [cell.source for cell in shown.cells]
+    assert "2 pages" in told(course, capsys, monkeypatch, "--feedback")
+    page = (course / "feedback" / "ada" / NAME / f"{NAME}.html").read_text("utf-8")
+    assert "A smile \U0001f600: \ufffd." in page
+    assert (course / "feedback" / f"{NAME}-for-moodle.zip").is_file()
+
+
+def test_a_page_that_cannot_be_written_stops_no_one_and_is_told(course, verdicts, capsys, monkeypatch):
+    for student in ("Ada Lovelace", "Bob B", "Cleo C"):
+        hand_in(course, "", name=f"{student}_1_assignsubmission_file_/x.ipynb")
+    verdicts.wrong["bob", "weigh"] = {"message": "\ud83d"}
+    mark(course)
+    with pytest.raises(SystemExit) as end:
+        told(course, capsys, monkeypatch, "--feedback")
+    assert str(end.value).startswith(f"{NAME}: no page of bob: UnicodeEncodeError: ")
+    assert "2 pages" in capsys.readouterr().out
+    with ZipFile(course / "feedback" / f"{NAME}-for-moodle.zip") as archive:
+        assert [name.split("_")[0] for name in archive.namelist()] == ["Ada Lovelace", "Cleo C"]
+
+
+def test_who_cannot_be_written_into_the_gradebook_stops_no_one(course, verdicts, monkeypatch):
+    for student in ("ada", "bob", "cleo"):
+        hand_in(course, student)
+    monkeypatch.setattr(
+        "minitxl.course.marking.gradebook._naive",
+        lambda seconds: 1 / 0 if verdicts.judged.pop(0) == "bob" else DUE,
+    )
+    (unmarked,) = mark(course).unmarked
+    assert unmarked[0] == "bob"
+    assert [one for one, found in in_gradebook(course).items() if found["score"]] == ["ada", "cleo"]
+
+
+@pytest.mark.parametrize("name", ["[]", "{}", "1"])
+def test_a_cell_whose_name_is_no_text_is_the_students_own(course, verdicts, name):
+    odd = solved(course)
+    odd.cells.append(new_code_cell("x = 1", metadata={"nbgrader": {"grade_id": json.loads(name)}}))
+    hand_in(course, "ada", odd)
+    assert mark(course).unmarked == []
+
+
+def test_a_notebook_that_is_built_as_none_is_told_with_what_to_do(course, verdicts, monkeypatch):
+    def failing(handed):
+        raise TypeError("unhashable type: 'NotebookNode'")
+
+    monkeypatch.setattr("minitxl.course.marking.notebooks.Handed.check", failing)
+    hand_in(course, "ada")
+    (unmarked,) = mark(course).unmarked
+    assert unmarked[1].endswith("): have it opened in Jupyter, saved and handed in again")
+
+
 def unreadable(course):
     """Files that hold no notebook to mark, by what the tables say of them."""
     whole = solved(course)

@@ -36,6 +36,7 @@ ACCIDENTS = {
         "raise KeyError('/a/long/path' * 100 + ' is not there')",
         " is not there'. Look at notebook 99",
     ),
+    "raising_half": ("raise ValueError(chr(0xd800))", "it raised ValueError: \ufffd"),
     "blank": ("raise NotImplementedError()", "there is nothing here yet"),
     "squaring": ("return x * x", "it is squared"),
     "hungry": ("return torch.ones(2**40)", "it raised"),

@@ -127,7 +127,8 @@ class Course:
                 handed.check()
                 cells, not_run, answer = handed.to_run(), handed.not_run(), handed.answer()
             except Exception as error:
-                result.unreadable[student] = str(error) or type(error).__name__
+                is_told = isinstance(error, ValueError) and str(error)
+                result.unreadable[student] = str(error) if is_told else _damaged(error)
                 result.unmarked.append((student, result.unreadable[student]))
                 continue
             result.handed[student] = handed
@@ -236,6 +237,7 @@ class Course:
                 try:
                     store(gradebook, self.folder, result.handed[student], record)
                 except Exception as error:
+                    gradebook.db.rollback()
                     result.unmarked.append((student, f"not in the gradebook: {error}"))
                     continue
                 record.pop("answer_before", None)
@@ -245,6 +247,14 @@ class Course:
 def is_given_up(record: dict[str, Any]) -> bool:
     """True if a submission was tried as often as is allowed, and never gave all its verdicts."""
     return bool(record.get("again")) and record.get("tries", 0) >= TRIES
+
+
+def _damaged(error: Exception) -> str:
+    """Return what to do with a notebook that is read, and is not built as Jupyter builds one."""
+    return (
+        f"the notebook is damaged ({type(error).__name__}: {error}): have it opened in Jupyter, saved and "
+        "handed in again"
+    )
 
 
 def _why_unmarked(record: dict[str, Any]) -> str:

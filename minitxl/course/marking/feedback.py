@@ -170,24 +170,33 @@ def _for_the_exchange(submitted: Path, folder: Path, seconds: float) -> None:
     (folder / "timestamp.txt").write_text(f"{when:%Y-%m-%d %H:%M:%S.%f} UTC", "utf-8")
 
 
-def write(course: Path, assignment: Assignment, records: dict[str, Any], found: dict[str, Any]) -> int:
-    """Write each student's page where nbgrader returns it from, and return how many there are.
+def write(
+    course: Path, assignment: Assignment, records: dict[str, Any], found: dict[str, Any]
+) -> tuple[int, dict[str, str]]:
+    """Write each student's page where nbgrader returns it from.
 
     That is ``feedback/STUDENT/ASSIGNMENT/ASSIGNMENT.html``. Pages of who handed in by Moodle are also put
     into ``feedback/ASSIGNMENT-for-moodle.zip``, as Moodle takes them back.
+
+    Returns:
+        How many pages there are, and by student why a page could not be written, which costs no other theirs.
     """
-    pages, for_moodle = 0, dict[str, str]()
+    pages, for_moodle, failed = 0, dict[str, bytes](), dict[str, str]()
     for student, record in records.items():
-        if student in found:
+        if student not in found:
+            continue
+        try:
             path = course / "feedback" / student / assignment.name / f"{assignment.name}.html"
-            path.parent.mkdir(parents=True, exist_ok=True)
+            text = page(assignment, record, found[student]).encode("utf-8")
             with atomic_write(path) as new:
-                text = page(assignment, record, found[student])
-                new.write_text(text, "utf-8")
-            if record.get("moodle"):
-                for_moodle[f"{record['moodle']}/{assignment.name}.html"] = text
+                new.write_bytes(text)
             _for_the_exchange(course / "submitted" / student / assignment.name, path.parent, record["time"])
+            if record.get("moodle"):
+                name = f"{record['moodle']}/{assignment.name}.html"
+                for_moodle[name.encode("utf-8").decode()] = text
             pages += 1
+        except Exception as error:
+            failed[student] = f"{type(error).__name__}: {error}"
     if for_moodle:
         with (
             atomic_write(course / "feedback" / f"{assignment.name}-for-moodle.zip") as new,
@@ -195,4 +204,4 @@ def write(course: Path, assignment: Assignment, records: dict[str, Any], found: 
         ):
             for name, text in for_moodle.items():
                 archive.writestr(name, text)
-    return pages
+    return pages, failed

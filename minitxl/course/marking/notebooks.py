@@ -5,6 +5,7 @@ rubric come from the assignment. A cell that was copied is there twice, and the 
 """
 
 import hashlib
+import json
 import re
 import warnings
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ import nbformat
 from nbformat import NotebookNode
 from nbformat.warnings import DuplicateCellId
 
+from minitxl.course.marking.frames import from_json
 from minitxl.course.marking.names import Names
 from minitxl.files import read_bytes
 
@@ -32,7 +34,7 @@ GIVEN = "given "
 def read(path: Path) -> NotebookNode:
     """Return a notebook; a ValueError of one sentence if it is none."""
     try:
-        text = read_bytes(path, at_most=LARGEST).decode("utf-8")
+        text = json.dumps(from_json(read_bytes(path, at_most=LARGEST)))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DuplicateCellId)  # cells go by nbgrader's names
             notebook = nbformat.reads(text, as_version=4)
@@ -45,9 +47,9 @@ def read(path: Path) -> NotebookNode:
 
 
 def flags(cell: NotebookNode) -> dict[str, Any]:
-    """Return nbgrader's remarks on a cell, or none."""
+    """Return nbgrader's remarks on a cell; none where it has no name of nbgrader's."""
     found = cell.metadata.get("nbgrader")
-    return found if isinstance(found, dict) else {}
+    return found if isinstance(found, dict) and isinstance(found.get("grade_id"), str) else {}
 
 
 @dataclass(frozen=True)
