@@ -411,6 +411,56 @@ def test_what_is_no_notebook_is_told_in_archives_too_and_so_is_an_archive_of_not
     }
 
 
+STRANGE = [
+    "\U0001f389" * 120 + ".ipynb",
+    f"work/{'long' * 100}/3_memory.ipynb",
+    f"{'deep/' * 900}3_memory.ipynb",
+    "3_memory.ipynb/3_memory.ipynb",
+    f"3_memory ({'9' * 5000}).ipynb",
+]
+"""Names in an archive that a system may refuse to write, or that stand in one another's way."""
+
+
+@pytest.mark.parametrize("rest", STRANGE)
+@pytest.mark.parametrize("head", ["ada/", "all/Ada Lovelace_1_assignsubmission_file_"])
+def test_a_name_that_no_file_can_have_costs_no_one_in_the_archive(course, head, rest):
+    jan = "Jan van Dijk_2_assignsubmission_file_/b.ipynb"
+    for hour in (9, 10):
+        pack(course, "all.zip", {head + rest: f"{hour}", jan: "{}"}, local=(2026, 10, 11, hour, 0, 0))
+        found, lost = newest(course, NAME, Roster.of(course))
+        assert (sorted(found), lost) == (["ada", "van_dijk"], [])
+        assert found["ada"].path.read_text() == f"{hour}"
+
+
+def test_files_and_folders_of_one_name_cost_no_one_in_the_archive(course):
+    members = {"ada/a": "x", "ada/a/b.ipynb": "{}", "van_dijk/3_memory.ipynb": "{}"}
+    for one in (members, dict(reversed(members.items())), {"ada/a/b.ipynb/c.ipynb": "{}"}):
+        pack(course, "all.zip", one, local=(2026, 10, 11, 10, 0, 0))
+        assert (sorted(collected(course)[0]), collected(course)[1]) == (["ada", "van_dijk"], [])
+
+
+@pytest.mark.parametrize("said", ["9999-12-31 23:59:59 UTC", "0001-01-01 00:00:00 UTC", "[" * 10_000])
+def test_a_time_in_which_nothing_can_come_leaves_the_files_time(course, said):
+    put(course, "submitted/ada/3_memory/3_memory.ipynb")
+    put(course, "submitted/ada/3_memory/timestamp.txt", text=said)
+    assert newest(course, NAME, Roster.of(course))[0]["ada"].when.timestamp() == NOON
+
+
+def test_a_files_own_time_of_another_age_stops_no_one(course):
+    put(course, "ada_3_memory.ipynb", when=-1e9)
+    put(course, "van_dijk_3_memory.ipynb", when=1e10)
+    found, _ = newest(course, NAME, Roster.of(course))
+    assert [found[one].when.year for one in ("ada", "van_dijk")] == [1980, 2200]
+
+
+def test_a_link_to_nowhere_is_told_and_stops_no_one(course):
+    path = put(course, "submitted/ada/3_memory/3_memory.ipynb")
+    path.unlink()
+    path.symlink_to("nowhere")
+    mine = put(course, "van_dijk_3_memory.ipynb")
+    assert collected(course) == ({"van_dijk": mine}, [path.name])
+
+
 def test_a_strange_name_of_what_is_no_notebook_costs_no_notebook_in_the_archive(course):
     long = "x" * 300
     pack(course, "all.zip", {f"ada/{long}.pdf": "%PDF", "ada/3_memory.ipynb": "{}"})

@@ -11,7 +11,7 @@ import re
 import shutil
 import zipfile
 from collections.abc import Iterator
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from minitxl.course.marking.owners import AGAIN, ARCHIVE, UNPACKED, Roster, told
 from minitxl.data.archives import members, outsiders
+from minitxl.files import reason
 
 NEVER = re.compile(r"__MACOSX|\.ipynb_checkpoints|\..*")
 """Folders and files that systems put beside what is handed in."""
@@ -30,6 +31,10 @@ DIGEST = ".sha256"
 OWN, PLATFORMS = " of a student", " of a platform"
 """Ends of what that file says: who made the archive."""
 NO_ONE = "no student of students.csv has this name, or more than one"
+LONGEST_NAME, LONGEST_PATH = 150, 1000
+"""Bytes of a folder's or file's name in an archive, and of a whole path, that are taken over as they are."""
+EARLIEST, LATEST = datetime(1980, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
+"""Times between which something can have been handed in; a file or a student may name any other."""
 DEEPEST = 3
 """Zip files in zip files are unpacked so many times."""
 
@@ -92,8 +97,8 @@ def candidates(course: Path, assignment: str, roster: Roster) -> Iterator[Path |
                 if old != digest + owner:
                     _unpack(archive, target, outside, is_own=is_own)
                     (target / DIGEST).write_text(digest + owner, "utf-8")
-            except (ValueError, OSError) as error:
-                damaged[archive] = str(error)
+            except Exception as error:
+                damaged[archive] = str(error) or type(error).__name__
     yield from (Damaged(*pair) for pair in sorted(damaged.items()))
     yield from _files(downloaded, NOTEBOOK)
     yield from sorted((course / "submitted").glob(f"*/{assignment}/*{NOTEBOOK}"))
@@ -140,15 +145,12 @@ def _unpack(archive: Path, target: Path, leave_out: list[str], *, is_own: bool) 
         with suppress(zipfile.BadZipFile), zipfile.ZipFile(archive) as file:
             times = {one.filename: one.date_time for one in file.infolist()}
         for name, blocks in members(archive, leave_out=leave_out):
-            path = half / name
-            is_read = path.suffix.lower() in (NOTEBOOK, ARCHIVE)
-            with nullcontext() if is_read else suppress(OSError):  # of a name that no file may have
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(b"".join(blocks) if is_read else b"")
-                when = whole
-                with suppress(ValueError, OverflowError):  # no day of the calendar
-                    when = whole if is_own else datetime(*times[name]).timestamp()
-                os.utime(path, (when, when))
+            is_read = Path(name).suffix.lower() in (NOTEBOOK, ARCHIVE)
+            path = _written(half, _shortened(Path(name)), b"".join(blocks) if is_read else b"")
+            when = whole
+            with suppress(ValueError, OverflowError):  # no day of the calendar
+                when = whole if is_own else datetime(*times[name]).timestamp()
+            os.utime(path, (when, when))
         target.mkdir(exist_ok=True)
         new = sorted(one for one in half.rglob("*") if one.is_file())
         if is_own:
@@ -157,6 +159,41 @@ def _unpack(archive: Path, target: Path, leave_out: list[str], *, is_own: bool) 
             _take_over(path, target / path.relative_to(half))
     finally:
         shutil.rmtree(half, ignore_errors=True)
+
+
+def _written(folder: Path, place: Path, content: bytes) -> Path:
+    """Write a file and return its path: another, where its name or its folder's is taken."""
+    own = f"{_digest_of(str(place))}{place.suffix}"
+    for one in (place, *(parent / own for parent in place.parents)):
+        path = folder / one
+        with suppress(FileExistsError, NotADirectoryError, IsADirectoryError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+            return path
+    raise ValueError(f"{place} can't be written")
+
+
+def _shortened(path: Path) -> Path:
+    """Return a member's path with names that any system can write, which begin and end as they did.
+
+    Of a path of too many folders the outermost two stay, whose names tell whose it is.
+    """
+    parts = [_shortened_name(one) for one in path.parts]
+    if len(os.fsencode("/".join(parts))) > LONGEST_PATH:
+        parts = [*parts[:2], _digest_of(str(path)), parts[-1]]
+    return Path(*parts)
+
+
+def _shortened_name(name: str) -> str:
+    if len(name.encode("utf-8", "replace")) <= LONGEST_NAME:
+        return name
+    stem, suffix = name[: -len(Path(name).suffix) or None], Path(name).suffix
+    beginning = stem.encode("utf-8", "replace")[:LONGEST_NAME].decode("utf-8", "ignore")
+    return f"{beginning}…{_digest_of(name)}{suffix if len(suffix) < 10 else ''}"
+
+
+def _digest_of(name: str) -> str:
+    return hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()[:12]
 
 
 def _delete_others(folder: Path, kept: set[Path]) -> None:
@@ -176,6 +213,11 @@ def _take_over(new: Path, place: Path) -> None:
             os.utime(new, (min(old, when),) * 2)
         elif old > when:
             return
+    for one in (place, *place.parents):  # a file that an earlier archive had where this one has a folder
+        if one.is_file():
+            one.unlink()
+    if place.is_dir():
+        shutil.rmtree(place)
     place.parent.mkdir(parents=True, exist_ok=True)
     new.replace(place)
 
@@ -188,9 +230,18 @@ def time_of(path: Path, course: Path, said: str | None) -> datetime:
     if said:
         from nbgrader.utils import parse_utc  # with minitxl[classroom]
 
-        with suppress(ValueError, OverflowError):
-            return parse_utc(said).replace(tzinfo=UTC)
-    return datetime.fromtimestamp(path.stat().st_mtime, UTC)
+        with suppress(Exception):  # of a text that is no time
+            when: datetime = parse_utc(said).replace(tzinfo=UTC)
+            if EARLIEST < when < LATEST:
+                return when
+    seconds = path.stat().st_mtime
+    return datetime.fromtimestamp(min(max(seconds, EARLIEST.timestamp()), LATEST.timestamp()), UTC)
+
+
+def _version(path: Path) -> int:
+    """Return the counter that browsers and Canvas added to a file's name, 0 for none."""
+    match = re.search(rf"{AGAIN}$", path.stem)
+    return int((match["a"] or match["b"] or "0")[:9]) if match else 0
 
 
 def newest(course: Path, assignment: str, roster: Roster) -> tuple[dict[str, Found], list[Lost]]:
@@ -209,9 +260,12 @@ def newest(course: Path, assignment: str, roster: Roster) -> tuple[dict[str, Fou
         if student is None:
             lost.append(Lost(path, NO_ONE))
             continue
-        match = re.search(rf"{AGAIN}$", path.stem)
-        version = int((match["a"] or match["b"] or 0) if match else 0)
-        one = Found(student, path, time_of(path, course, said), version, 1, dict.fromkeys(others, path))
+        try:
+            when = time_of(path, course, said)
+        except OSError as error:  # of a link to nowhere
+            lost.append(Lost(path, reason(error)))
+            continue
+        one = Found(student, path, when, _version(path), 1, dict.fromkeys(others, path))
         old = found.get(student)
         if old is not None:
             newer = one if (one.when, one.version) > (old.when, old.version) else old
