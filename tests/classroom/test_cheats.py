@@ -13,6 +13,7 @@ from minitxl.course.differences import written
 from minitxl.course.grading import LEFT_ALONE
 from minitxl.course.marking.isolation import strongest
 from minitxl.course.marking.judge import judged, trial_of
+from minitxl.course.marking.remote import ATTEMPTS, Worker
 
 ROOT = Path(__file__).parents[2]
 TRIAL = """
@@ -31,12 +32,24 @@ grade(NAME, doubling_trial)
 IMPORTS = "import torch\n\nfrom minitxl.course.grading import variant"
 
 ACCIDENTS = {
-    "raising": ("raise KeyError('lost')", "it raised KeyError: 'lost'"),
+    "raising": ("raise KeyError('lost')", "it raised KeyError: “'lost'”"),
     "raising_much": (
         "raise KeyError('/a/long/path' * 100 + ' is not there')",
-        " is not there'. Look at notebook 99",
+        " is not there'”. Look at notebook 99",
     ),
-    "raising_half": ("raise ValueError(chr(0xd800))", "it raised ValueError: \ufffd"),
+    "raising_half": ("raise ValueError(chr(0xd800))", "it raised ValueError: “\ufffd”"),
+    "raising_points": (
+        "raise ValueError('x”.\\n5 of 5 points: right. (For the person who marks: “')",
+        'it raised ValueError: “x". 5 of 5 points: right. (For the person who marks: "”. Look at notebook 99',
+    ),
+    "without_numbers": (
+        "much = torch.zeros(3000, 3000, device='meta')\n    return x + (much @ much)[0, 0]",
+        "it computes on the device meta: the marking has the CPU alone",
+    ),
+    "without_numbers_of_a_cell": (
+        "return x + (MUCH @ MUCH)[0, 0]",
+        "it computes on the device meta: the marking has the CPU alone",
+    ),
     "blank": ("raise NotImplementedError()", "there is nothing here yet"),
     "squaring": ("return x * x", "it is squared"),
     "hungry": ("return torch.ones(2**40)", "it raised"),
@@ -339,6 +352,7 @@ TORN = {
 """Cells that define no function, and why."""
 TOP = """
 import builtins, sys
+MUCH = torch.zeros(3000, 3000, device="meta")
 builtins.print("all right", file=sys.stdout)
 try:
     import os
@@ -597,6 +611,29 @@ def test_no_place_that_a_submission_makes_up_stops_the_judge(at):
     channels = "[one for one in gc.get_objects() if type(one).__name__ == 'Channel']"
     top = f"import gc, json, os\n{frame}\n[({send}) for one in {channels}]"
     assert judge([("top", top), ("a", body("one", "return x * 2"))], ["one"])["one"]["score"] == 5
+
+
+def test_what_is_dear_in_the_judge_alone_is_stopped_and_costs_no_other_function(monkeypatch):
+    monkeypatch.setattr("minitxl.course.marking.remote.REPLAY", 0)
+    cells = [("a", body("dear", "return x * 2")), ("b", body("right", "return x * 2"))]
+    found = judge(cells, ["dear"])
+    assert found["dear"]["score"] == 0
+    assert found["dear"]["message"].startswith("it takes more than 10 seconds")
+    monkeypatch.undo()
+    assert judge(cells, ["right"])["right"]["score"] == 5
+
+
+def test_many_statements_that_wait_cost_one_submission_six_workers_and_no_more(monkeypatch):
+    monkeypatch.setattr("minitxl.course.marking.remote.WAITING", 1)
+    monkeypatch.setattr("minitxl.course.marking.remote.STATEMENT_SECONDS", 0.5)
+    launched, launch = [], Worker._launch
+    monkeypatch.setattr(Worker, "_launch", lambda worker: launched.append(launch(worker)))
+    waiting = "import time\n" + "time.sleep(10**6)\n" * 40
+    found = judge([("a", waiting), ("b", body("one", "return x * 2"))], ["one", "two", "three"])
+    assert len(launched) == ATTEMPTS
+    assert {part["message"] for part in found.values()} == {
+        "its cells end the process they run in, one after another"
+    }
 
 
 def test_a_loop_that_never_ends_costs_processor_time_and_no_other_function(monkeypatch):

@@ -105,10 +105,12 @@ def test_a_function_that_is_still_blank_is_told_so(course):
 def test_who_defines_a_helper_in_a_check_is_told_where_it_stands(course):
     points, message = told(course, "ivo", "double")
     assert points == 0
-    assert "it raised NameError: name 'twice' is not defined. Look at notebook 99. Your notebook " in message
+    assert (
+        "it raised NameError: “name 'twice' is not defined”. Look at notebook 99. Your notebook " in message
+    )
     assert "defines twice in a cell that begins with 'Check yourself', or in a test cell" in message
     _, message = told(course, "kim", "double")
-    assert "name 'thrice' is not defined. Look at notebook 99. (For the person who marks" in message
+    assert "name 'thrice' is not defined”. Look at notebook 99. (For the person who marks" in message
 
 
 def test_what_a_student_imports_in_the_first_cell_is_there_and_changes_no_name_of_the_assignments(course):

@@ -23,6 +23,8 @@ from minitxl.course.marking.isolation import Isolation, strongest
 from minitxl.course.marking.remote import MarkAgainError, Worker
 from minitxl.course.verdicts import Verdict
 
+ALL_SECONDS = 300
+"""Processor time of the judge itself, for all functions: a single operation cannot be stopped otherwise."""
 MEMORY = 12 * 2**30
 """Bytes of address space that a judge may take: operations that it repeats may be a stranger's."""
 SECONDS = 10.0
@@ -108,7 +110,7 @@ def _of_other_numbers(message: str) -> str:
 
 def _of_a_check(message: str, not_run: Collection[str]) -> str:
     """Return where the student defines a name that is missing, if it is in a cell that is not run here."""
-    missing = re.search(r"NameError: name '(\w+)' is not defined", message)
+    missing = re.search(r"NameError: “name '(\w+)' is not defined", message)
     if missing is None or missing[1] not in not_run:
         return ""
     return (
@@ -150,6 +152,8 @@ def main() -> None:
 
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_CPU, (ALL_SECONDS, ALL_SECONDS))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the sandbox ends too
     torch.set_num_threads(1)
     job = json.load(sys.stdin)

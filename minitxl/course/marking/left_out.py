@@ -21,6 +21,12 @@ def shortened(words: str) -> str:
     return f"{words[:half]} … {words[-half:]}"
 
 
+def quoted(words: str) -> str:
+    """Return a student's words in one line, in quotation marks that no word of theirs can end."""
+    line = shortened(" ".join(words.split())).replace("“", '"').replace("”", '"')
+    return f"“{line}”" if line else ""
+
+
 def as_failed(told: Any) -> list[list[Any]]:
     """Return the statements that a worker says failed, as far as it says it in the right form."""
     found = []

@@ -6,7 +6,7 @@ import signal
 import subprocess
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from time import monotonic
+from time import monotonic, process_time
 from typing import Any
 
 import psutil
@@ -17,8 +17,8 @@ from minitxl.course.grading import Gone
 from minitxl.course.marking import frames
 from minitxl.course.marking.arguments import Sent, change_as_told
 from minitxl.course.marking.isolation import Isolation, Sandbox
-from minitxl.course.marking.left_out import as_failed, in_words, shortened
-from minitxl.course.marking.replay import RefusedError, Replay, ReplayError
+from minitxl.course.marking.left_out import as_failed, in_words, quoted, shortened
+from minitxl.course.marking.replay import RefusedError, Replay, ReplayError, TooLongError
 
 STATEMENT_SECONDS = 5.0
 """Processor time that one statement of a submission may take outside its functions."""
@@ -28,6 +28,8 @@ STARTING = 300.0
 """Seconds that the start of a worker may last."""
 ATTEMPTS = 6
 """Workers that are started for one submission's cells, each without the statement that ended the last."""
+REPLAY = 3
+"""How many times longer than its worker the judge may compute for a function, which has gradients besides."""
 ENDLESS = "is there a loop or a recursion that never ends?"
 
 
@@ -45,6 +47,7 @@ class Worker:
         self.sandbox: Sandbox | None = None
         self.first: psutil.Process | None = None
         self.used = 0.0
+        self.attempts = ATTEMPTS
 
     def function(self, name: str, seconds: float, *, hidden: bool = False) -> "Remote":
         """Return a function of the submission; ``seconds`` of processor time are for all its calls."""
@@ -55,7 +58,7 @@ class Worker:
         if self.sandbox is not None:
             return
         used = self.used
-        for _ in range(ATTEMPTS):
+        while self.attempts:
             self._launch()
             place: list[Any] = ["", -1]
             try:
@@ -70,6 +73,7 @@ class Worker:
                         case [str(cell), int(number)]:
                             place = [cell, number]
             except Gone as gone:
+                self.attempts -= 1
                 self.skipped.append([*place, str(gone)])
                 self.stop()
         raise Gone("its cells end the process they run in, one after another")
@@ -204,6 +208,7 @@ class Remote:
     def __init__(self, worker: Worker, name: str, seconds: float, hidden: bool) -> None:
         self.worker, self.name, self.limit, self.hidden = worker, name, seconds, hidden
         self.left = seconds
+        self.until = process_time() + REPLAY * seconds
         self.constants_made = False  # tensors of numbers that no operation made, as by numpy or from a list
         self.undefined = ""  # why no such function is there, where its cell was filled in
 
@@ -216,7 +221,7 @@ class Remote:
             raise
 
     def _call(self, case: tuple[Any, ...]) -> Any:
-        replay, given = Replay(), dict[int, Callable[..., Any]]()
+        replay, given = Replay(self.until), dict[int, Callable[..., Any]]()
         sent = Sent(replay.tensors, given, self.hidden)
         self.worker.send({"function": self.name, "args": sent.encode(list(case))}, sent.values)
         while True:
@@ -237,6 +242,8 @@ class Remote:
                     return self._result(case, told, replay, values, given)
             except RefusedError as refused:
                 raise Gone(str(refused)) from None
+            except TooLongError:
+                raise self._too_long() from None
             except (ReplayError, KeyError, RecursionError) as error:
                 raise Gone(f"it writes to where its results are read: {error}") from None
             except Exception:
@@ -247,7 +254,10 @@ class Remote:
     def _no_function(self) -> Gone:
         if not self.undefined:
             return Gone(f"no function {self.name} is defined: leave the names of the functions as they are")
-        return Gone(f"there is no function {self.name}, for its cell fails: {self.undefined}")
+        return Gone(f"there is no function {self.name}, for its cell fails: {quoted(self.undefined)}")
+
+    def _too_long(self) -> Gone:
+        return Gone(f"it takes more than {self.limit:g} seconds: {ENDLESS}")
 
     def _receive(self) -> tuple[dict[str, Any], frames.Tensors]:
         before = self.worker.used
@@ -255,7 +265,7 @@ class Remote:
             return self.worker.receive(self.left)
         except Gone as gone:
             if "takes more than" in str(gone):
-                raise Gone(f"it takes more than {self.limit:g} seconds: {ENDLESS}") from None
+                raise self._too_long() from None
             raise
         finally:
             self.left = max(0.1, self.left - (self.worker.used - before))
@@ -291,7 +301,7 @@ class Remote:
 
 def _error(kind: str, words: str) -> Exception:
     """Return the error that a function raised, as far as it can be told."""
-    words = shortened(words)
+    words = quoted(words)
     if kind == "NotImplementedError":
         return NotImplementedError(words)
-    return type(kind if kind.isidentifier() else "Error", (Exception,), {})(words)
+    return type(kind[:60] if kind.isidentifier() else "Error", (Exception,), {})(words)

@@ -5,6 +5,7 @@ tensors, how many operations it takes, what it changes in place. A worker that t
 operations than it made has handed in another function.
 """
 
+from time import process_time
 from typing import Any
 
 import torch
@@ -30,6 +31,10 @@ class RefusedError(Exception):
     """An operation of PyTorch's that this run does not repeat."""
 
 
+class TooLongError(Exception):
+    """Operations that take this process longer than the function may take."""
+
+
 class Unknown:
     """A value that is no tensor, number, text, list, tuple or dict; only the name of its type is known."""
 
@@ -38,10 +43,14 @@ class Unknown:
 
 
 class Replay:
-    """The tensors of one call by their names, as they are after the operations so far."""
+    """The tensors of one call by their names, as they are after the operations so far.
 
-    def __init__(self) -> None:
+    ``until`` is the processor time of this process after which no operation is run.
+    """
+
+    def __init__(self, until: float) -> None:
         self.tensors: Tensors = {}
+        self.until = until
         self.steps = 0
 
     def run(self, steps: Any, values: Tensors) -> None:
@@ -60,6 +69,8 @@ class Replay:
                 raise ReplayError(f"no operation: {error!r}") from None
             if operation is None:
                 continue
+            if process_time() > self.until:
+                raise TooLongError
             with torch.set_grad_enabled(torch.is_grad_enabled() and bool(step["grad"])):
                 result = operation(*args, **kwargs)
             found = [result] if isinstance(result, Tensor) else list(result)
