@@ -251,6 +251,10 @@ WRONG = {
         "    found = {name: ls[:n].sum().item() / width for name, ls in [('one', one), ('other', other)]}\n"
         "    return {'targets': n, **found}",
     ),
+    "target 0 is left out": (
+        "compare",
+        ("found[at[at >= 0]] = losses[at >= 0]", "found[at[at > 0]] = losses[at > 0]"),
+    ),
     "-1 is a place too": ("compare", ("found[at[at >= 0]] = losses[at >= 0]", "found[at] = losses")),
     "this is per token": ("compare", "losses[both].sum() / width", "losses[both].mean()"),
     "these are nats": ("compare", " / log(2)", ""),

@@ -122,6 +122,21 @@ WRONG = {
         "            with torch",
         "            if len(tokens) < seg_len:\n                continue\n            with torch",
     ),
+    "an empty segment is read": (
+        "score",
+        SPLIT,
+        "[(text[:-1][a : a + seg_len], text[a + 1 :][:seg_len]) for a in range(0, len(text), seg_len)]",
+    ),
+    "a last segment of one input is left out": (
+        "score",
+        SPLIT,
+        f"((tokens, targets) for tokens, targets in {SPLIT} if len(tokens) > 1)",
+    ),
+    "a text of seg_len tokens or fewer is left out": (
+        "score",
+        "in texts:",
+        "in [one for one in texts if len(one) > seg_len]:",
+    ),
     "the texts are read as one": ("score", "in texts:", "in [torch.cat(texts)]:"),
     "a graph is kept": ("score", "torch.no_grad()", "torch.enable_grad()"),
     "a mean of the segments' means": (
@@ -214,6 +229,11 @@ WRONG = {
     ),
     # write
     "the cache holds the whole text": ("write", TOKEN, f"step({TEXT}, cache)"),
+    "reads on where all rows end with their first token": (
+        "write",
+        ENDS,
+        "if (ended.all() and len(written) > 1) or len(written) == length:",
+    ),
     "each token is read twice": ("write", TOKEN, f"step({TEXT}[:, -2:], cache)"),
     "the prompt's last token is read twice": (
         "write",
