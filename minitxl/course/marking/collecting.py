@@ -257,7 +257,7 @@ def newest(course: Path, assignment: str, roster: Roster) -> tuple[dict[str, Fou
             lost.append(Lost(*path, student, time_of(path.path, course, said)))
             continue
         student, said, _, others = told(path, course, assignment, roster)
-        if student is None:
+        if student is None or not student.isprintable():  # no table and no gradebook can hold such a name
             lost.append(Lost(path, NO_ONE))
             continue
         try:

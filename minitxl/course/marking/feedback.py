@@ -24,7 +24,7 @@ def page(assignment: Assignment, record: dict[str, Any], mark: dict[str, Any]) -
     title = escape(f"{assignment.name}: {record['student']}")
     late, due = "", _due(record)
     if mark["penalty"]:
-        times = f"on {_came(record)}" + (f", due {clock(due.timestamp(), due.tzinfo)}" if due else "")
+        times = f"on {came(record)}" + (f", due {clock(due.timestamp(), due.tzinfo)}" if due else "")
         late = f"<p>Handed in late, {times}: {mark['penalty']:g} points less.</p>"
     return f"""<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>{STYLE}</style></head><body>
@@ -49,7 +49,7 @@ def _handed_in(record: dict[str, Any]) -> str:
     file = Path(record["file"]).name.encode("utf-8", "replace").decode()
     newest = f", the newest of {record['files']} files" if record["files"] > 1 else ""
     who = name_of(record["person"]) or record["student"]
-    return escape(f"{who}: {file}{newest}, handed in on {_came(record)}")
+    return escape(f"{who}: {file}{newest}, handed in on {came(record)}")
 
 
 def clock(seconds: float, zone: tzinfo | None = None) -> str:
@@ -62,7 +62,7 @@ def _due(record: dict[str, Any]) -> datetime | None:
     return datetime.fromisoformat(record["due"]) if record.get("due") else None
 
 
-def _came(record: dict[str, Any]) -> str:
+def came(record: dict[str, Any]) -> str:
     """Return when a submission came, on the clock of its due date."""
     due = _due(record)
     return clock(record["time"], due.tzinfo if due else None)

@@ -7,7 +7,7 @@ from typing import Any
 
 from minitxl.course.marking import suspicion
 from minitxl.course.marking.classroom import Course, Marked, is_given_up
-from minitxl.course.marking.feedback import clock, left_out, name_of
+from minitxl.course.marking.feedback import came, left_out, name_of
 from minitxl.course.marking.gradebook import marks, open_gradebook
 from minitxl.course.marking.judge import trial_of
 from minitxl.course.marking.names import Names
@@ -77,8 +77,8 @@ def _complete(rows: Rows, people: dict[str, dict[str, str]]) -> tuple[list[str],
 
 
 def _hand_in(record: dict[str, Any] | None) -> list[str]:
-    """Return when a submission came, on this machine's clock, and of how many files it is the newest."""
-    return [clock(record["time"]), str(record["files"])] if record else ["", ""]
+    """Return when a submission came, as its page says it, and of how many files it is the newest."""
+    return [came(record), str(record["files"])] if record else ["", ""]
 
 
 def _state(student: str, mark: dict[str, Any] | None, marked: Marked) -> str:
@@ -88,7 +88,7 @@ def _state(student: str, mark: dict[str, Any] | None, marked: Marked) -> str:
         return "nothing handed in" if student not in marked.records else "mark again"
     record = marked.records.get(student, {})
     if record.get("again"):
-        return "look at it" if is_given_up(record) else "mark again"
+        return f"look at it: {record['again']}" if is_given_up(record) else "mark again"
     if mark["above"]:
         return f"look at it: {', '.join(mark['above'])}"
     return f"to mark by hand: {', '.join(mark['by hand'])}" if mark["by hand"] else "marked"
