@@ -92,6 +92,12 @@ def no_threads() -> None:
             vars(module).update({name: _refused_thread, f"_{name}": _refused_thread})
 
 
+def only_on_the_cpu(device: torch.device) -> None:
+    """Refuse tensors without numbers, say, which cost nothing here and much where the judge computes."""
+    if device.type != "cpu":
+        raise RuntimeError(f"it computes on the device {device.type}: the marking has the CPU alone")
+
+
 def only_drawing_numbers(variant: Callable[..., Any]) -> None:
     """Leave ``variant`` of the package, and refuse the rest."""
     for name in ("minitxl", "minitxl.course", "minitxl.course.grading"):

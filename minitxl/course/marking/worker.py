@@ -51,7 +51,7 @@ class Recorder(TorchDispatchMode):
     def name_of(self, tensor: Tensor) -> str:
         """Return a tensor's name; one from elsewhere is a detached view of a known one, or a constant."""
         if id(tensor) not in self.names:
-            _refuse_other(tensor.device)
+            guards.only_on_the_cpu(tensor.device)
             storage = tensor.untyped_storage().data_ptr()
             base = self.storages.get(storage) if storage and tensor.numel() else None
             name = self.know(tensor)
@@ -105,7 +105,7 @@ class Recorder(TorchDispatchMode):
             if isinstance(value, kind):
                 return {"torch": str(value).removeprefix("torch.")}
         if isinstance(value, torch.device):
-            _refuse_other(value)
+            guards.only_on_the_cpu(value)
             return {"torch": "device"}
         return {"other": type(value).__name__}
 
@@ -221,12 +221,6 @@ class Channel:
         except BaseException as error:
             words = _words(error)
             self.tell({"then": "error", "error": [type(error).__name__, words]}, {})
-
-
-def _refuse_other(device: torch.device) -> None:
-    """Refuse tensors without numbers, say, which cost nothing here and much where the judge computes."""
-    if device.type != "cpu":
-        raise RuntimeError(f"it computes on the device {device.type}: the marking has the CPU alone")
 
 
 def _names(value: Any) -> set[str]:
