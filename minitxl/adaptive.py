@@ -9,7 +9,8 @@ Auli 2019). For a loss, the softmax of a tail is computed only for the tokens wh
 
     log p(word) = log p(cluster) + log p(word | cluster)
 
-Without cutoffs, embedding and softmax are the ordinary ones.
+Without cutoffs there is one cluster, the whole vocabulary, with one table and one softmax. If also
+div_val is 1 and d_embed is d_model, nothing is projected, and these are the ordinary embedding and softmax.
 """
 
 from dataclasses import dataclass

@@ -40,9 +40,10 @@ class ModelConfig:
     max_distance: int = 16
     """Shaw's k: keys at this distance or farther share one vector."""
     n_bucket: int = 32
-    """Number of T5's buckets (num_buckets): half, rounded down, hold one distance each, the others more."""
+    """Number of T5's buckets (num_buckets). The first half, rounded down, hold one distance each. Beyond them
+    a bucket's number grows like the logarithm of the distance (``later_attention.T5Attention``)."""
     bucket_distance: int = 128
-    """T5's max_distance: keys this far or farther share the last bucket (``later_attention.buckets``)."""
+    """T5's max_distance: keys this far or farther share the last bucket."""
     clamp_len: int | None = None
     """Keys at this distance or farther count as equally far (not in absolute); a call may give another."""
     share_biases: bool = True

@@ -17,7 +17,8 @@ CHANGEABLE = (
 )
 """Settings that a run may go on with at other values."""
 REGULARIZATION = ("dropout", "attention_dropout", "word_dropout", "variational_dropout")
-"""Settings of a model that its weights do not depend on."""
+"""Settings of a model that may differ where training goes on from its weights: no weight's shape depends on
+them."""
 BASE = replace(TrainConfig(), warmup=200)
 """Settings of a training that names no preset. A post-norm model, the paper's and the default, needs this
 warm-up: with few steps of it, a model of prose may learn the frequencies of single bytes and no more."""
@@ -56,7 +57,8 @@ class TrainFlags(TrainConfig):
     fewer steps at most a fifth of them."""
     validate_tokens: int | None = None  # type: ignore[assignment]
     """Tokens scored at each validation; none means 8192, or more where 8 lanes of 8 times memory and segment
-    take more. A shorter text is scored whole, of a longer one lanes from all over it."""
+    take more. A text that is not longer is scored whole, but for a few tokens at its end that don't fill all
+    lanes. Of a longer one, 8 lanes or more from all over it are scored."""
     schedule_steps: tyro.conf.Suppress[int | None] = None
     """Set by --decay-now."""
     decay_from: tyro.conf.Suppress[int | None] = None

@@ -1,6 +1,7 @@
 """Dropout that draws 16 random bits for each element, where PyTorch draws a random float.
 
-On a CPU, drawing random floats is what makes dropout slow. The rate is met to 1 in 65,536.
+On a CPU, drawing random floats is what makes dropout slow. The rate is met to 1 in 65,536, and is at most
+65,535 in 65,536.
 """
 
 import torch
@@ -28,7 +29,7 @@ def dropout_(x: Float[Tensor, "*shape"], rate: float) -> Float[Tensor, "*shape"]
     """Drop elements of ``x``, which is contiguous, in place, and return it."""
     if x.device.type != "cpu":
         return functional.dropout(x, rate, inplace=True)
-    greatest_dropped = round(rate * LEVELS) - LEVELS // 2 - 1
+    greatest_dropped = dropped_levels(rate) - LEVELS // 2 - 1
     buffer = torch.empty(-(-min(CHUNK, x.numel()) // 4), dtype=torch.int64)
     numbers = torch.empty(min(CHUNK, x.numel()), dtype=torch.promote_types(x.dtype, torch.float32))
     for chunk in x.view(-1).split(CHUNK):
@@ -41,9 +42,14 @@ def dropout_(x: Float[Tensor, "*shape"], rate: float) -> Float[Tensor, "*shape"]
     return x
 
 
+def dropped_levels(rate: float) -> int:
+    """Return how many values of 16 bits drop an element; one value at least keeps it."""
+    return min(LEVELS - 1, round(rate * LEVELS))
+
+
 def inverse_keep_rate(rate: float) -> float:
     """Return 1 / (1 - rate) for the rate that 16 bits can meet."""
-    return LEVELS / (LEVELS - round(rate * LEVELS))
+    return LEVELS / (LEVELS - dropped_levels(rate))
 
 
 class FastDropout(nn.Dropout):

@@ -234,7 +234,9 @@ def _slide(
 def _check(model: TransformerLM, prompts: list[Prompt], mem_len: int) -> None:
     for prompt in prompts:
         check_rank("prompt", prompt, "time")
-    if not prompts or not all(len(prompt) for prompt in prompts):
+    if not prompts:
+        raise ValueError("prompts must hold 1 prompt or more, got none")
+    if not all(len(prompt) for prompt in prompts):
         lengths = [len(prompt) for prompt in prompts]
         raise ValueError(f"each prompt must hold 1 token or more, got prompts of {lengths} tokens")
     check("mem_len", mem_len, whole(0, LONGEST))

@@ -28,11 +28,11 @@ class TrainConfig:
     warmup: int = 20
     """Steps of linear warm-up to the peak."""
     schedule: Literal["cosine", "constant", "inv_sqrt"] = "cosine"
-    """Then the rate falls as a cosine to eta_min at the last step, stays, or falls as √(warmup / step)."""
+    """After the warm-up the rate falls along a cosine to eta_min, stays, or falls as √(warmup / step)."""
     eta_min: float = 0.0
-    """Lowest rate: the end of the cosine and of a last decay, the floor of the inverse square root."""
+    """Rate at the end of the cosine and of the last decay, and the least of the inverse square root."""
     schedule_steps: int | None = None
-    """Steps over which the cosine falls; none means all."""
+    """Step at which the cosine reaches eta_min, where the rate then stays; none means the last step."""
     decay_from: int | None = None
     """Step after which the rate falls in a line to eta_min at the last step; none means never."""
     weight_decay: float = 0.0
@@ -50,8 +50,8 @@ class TrainConfig:
     validate_every: int = 100
     """Steps between validations."""
     validate_tokens: int = 8192
-    """Tokens scored at each validation. A shorter text is scored whole. Of a longer one, lanes from all over
-    are scored: 8 or more, as many as in training, if then each is 8 times as long as memory and segment."""
+    """Tokens scored at each validation. A text that is not longer is scored whole, but for a few tokens at
+    its end that don't fill all lanes. Of a longer one, 8 lanes or more from all over it are scored."""
     validate_attention_lens: tuple[int, ...] = ()
     """Further numbers of keys to validate with: each query sees so many, itself included."""
     seed: int = 0
@@ -101,11 +101,12 @@ class TrainConfig:
 class RunConfig:
     """Settings of how a run is carried out and what it stores. They may change on resume.
 
-    Only ``accumulate`` affects the weights: each part draws its own dropout, and sums round differently.
+    No step's update depends on them, but for ``accumulate``: each part draws its own dropout, and sums round
+    differently. ``spike`` and ``patience`` may end the run early.
     """
 
     accumulate: int = 1
-    """Parts that the lanes of a process are taken in, one after another, to need less memory."""
+    """Parts that the lanes of a process are taken in, one after another, to need less RAM."""
     checkpoint_every: int = 300
     """Steps between checkpoints."""
     checkpoint_minutes: float | None = None
@@ -118,7 +119,7 @@ class RunConfig:
     """Write what is logged for TensorBoard too."""
     spike: float | None = 3.0
     """Stop where a loss is this many bits above the mean of the last 100, or where that mean, after
-    warm-up, is worse than a uniform guess; none means never."""
+    warm-up, is more than 1.05 times the bits of a uniform guess; none means never."""
     patience: int | None = None
     """Stop after so many validations in a row without a new best; none means never."""
 

@@ -17,7 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from minitxl.fields import check, whole
 
-PATIENCE = timedelta(hours=12)
+LONGEST_WAIT = timedelta(hours=12)
 """Longest wait of a rank for the others, which may be downloading a corpus."""
 
 
@@ -41,7 +41,7 @@ def joined(device: str) -> Iterator[torch.device]:
     here = torch.device(f"cuda:{_local_rank()}" if device == "cuda" else device)
     if here.type == "cuda":
         torch.cuda.set_device(here)
-    distributed.init_process_group("nccl" if here.type == "cuda" else "gloo", timeout=PATIENCE)
+    distributed.init_process_group("nccl" if here.type == "cuda" else "gloo", timeout=LONGEST_WAIT)
     try:
         yield here
     finally:
@@ -75,11 +75,9 @@ def share(lanes: int, *, parts: int = 1) -> slice:
     return slice(rank() * each, (rank() + 1) * each)
 
 
-def parallel(module: nn.Module, *, ragged: bool = False) -> nn.Module:
-    """Return the module with gradients averaged over the ranks; ``ragged`` if some may be missing."""
-    if size() == 1:
-        return module
-    return DistributedDataParallel(module, find_unused_parameters=ragged)
+def parallel(module: nn.Module) -> nn.Module:
+    """Return the module with gradients averaged over the ranks; every parameter must get one, be it zero."""
+    return module if size() == 1 else DistributedDataParallel(module)
 
 
 def without_sync(module: nn.Module, *, when: bool) -> AbstractContextManager:

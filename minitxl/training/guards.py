@@ -1,4 +1,4 @@
-"""Losses that stop a run: a spike, and one that a uniform guess would beat."""
+"""Losses that stop a run: a spike, and a mean that is clearly worse than a uniform guess."""
 
 from collections import deque
 from math import log2
@@ -9,7 +9,8 @@ from minitxl.training.loop import Record
 RECENT = 100
 """Number of last steps whose mean loss is looked at."""
 MARGIN = 1.05
-"""Most that the loss may be, as a multiple of a uniform guess's: a text of random tokens stays near 1."""
+"""Most that the mean loss may be, as a multiple of a uniform guess's. It is above 1, or random tokens, whose
+mean stays near 1, would stop a run by chance."""
 
 
 class LossGuard:
@@ -20,7 +21,7 @@ class LossGuard:
         self.recent = deque[float](maxlen=RECENT)
 
     def check(self, record: Record) -> None:
-        """Record the loss of a step. Raise a ValueError for a spike, or for a mean above a uniform guess."""
+        """Record the loss of a step. Raise a ValueError for a spike, or for a mean above ``MARGIN``."""
         if self.spike is None:
             return
         usual = mean(self.recent) if len(self.recent) == RECENT else None
@@ -29,9 +30,10 @@ class LossGuard:
                 f"the loss must stay within spike = {self.spike} bits of its recent mean {usual:.2f}, got "
                 f"{record.bits:.2f} at step {record.step}: a lower learning_rate or a longer warmup may help"
             )
-        if usual is not None and record.step > self.warmup + RECENT and usual > MARGIN * self.uniform:
+        most = MARGIN * self.uniform
+        if usual is not None and record.step > self.warmup + RECENT and usual > most:
             raise ValueError(
-                f"the loss must be below a uniform guess's {self.uniform:.2f} bits, got {usual:.2f} on "
-                f"average in the {RECENT} steps before {record.step}: a lower learning_rate may help"
+                f"the loss must be at most {most:.2f} bits, {MARGIN} times a uniform guess's, got {usual:.2f} "
+                f"on average in the {RECENT} steps before {record.step}: a lower learning_rate may help"
             )
         self.recent.append(record.bits)

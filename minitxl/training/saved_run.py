@@ -10,6 +10,7 @@ import torch
 from minitxl import fields
 from minitxl.arguments import check_kind
 from minitxl.config import ModelConfig
+from minitxl.memory import extend
 from minitxl.training import checkpoints, distributed, loop
 from minitxl.training.config import TrainConfig
 from minitxl.training.loop import Progress, Run
@@ -91,8 +92,9 @@ def resume(
 ) -> Run:
     """Return the run that ``save`` wrote, as it was; with as many processes, bit for bit.
 
-    With more processes than wrote it, the further ones draw their dropout anew. Other
-    ``settings`` than its own hold from the next step on; another batch begins without memory.
+    With more processes than wrote it, the further ones draw their dropout anew. If ``settings`` are given,
+    they replace the run's own from the next step on: with a shorter ``mem_len`` the oldest tokens of its
+    memory are dropped, and with another ``batch`` it goes on without memory.
     """
     tensors, about = read(path)
     described = describe(about, path)
@@ -119,9 +121,10 @@ def _copy_state(tensors: checkpoints.Tensors, run: Run, *, with_memory: bool) ->
         state = {m: tensors[f"optimizer.{m}.{name}"] for m in MOMENTS if f"optimizer.{m}.{name}" in tensors}
         if state:
             run.optimizer.state[parameter] = {m: value.to(run.device) for m, value in state.items()}
-    if "memory" in tensors and with_memory:  # copied: how a product rounds depends on where its numbers begin
-        share = distributed.share(run.settings.batch)
-        run.memory = tensors["memory"][:, share].to(run.device, copy=True)
+    if "memory" in tensors and with_memory:
+        memory = tensors["memory"][:, distributed.share(run.settings.batch)].to(run.device)
+        # Also a copy: how a product rounds depends on where its numbers begin in RAM.
+        run.memory = extend(None, memory, mem_len=run.settings.mem_len)
     if run.average is not None and "averaged" in tensors:
         checkpoints.copy_model_tensors(tensors, run.average.module, checkpoints.AVERAGE)
         run.average.n_averaged.copy_(tensors["averaged"])

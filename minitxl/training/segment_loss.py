@@ -51,7 +51,7 @@ def new_segment_loss(model: TransformerLM, settings: TrainConfig, accumulate: in
     loss = SegmentLoss(model, settings)
     # Steps in parts add to one gradient, and processes exchange theirs: such steps are not captured.
     if accumulate > 1 or distributed.size() > 1 or not cuda.can_capture(c, device):
-        return distributed.parallel(loss, ragged=bool(c.cutoffs))
+        return distributed.parallel(loss)
     tokens = torch.zeros(n_lane, seg_len, dtype=torch.int64, device=device)
     memory = model.empty_memory(n_lane)
     return cuda.capture_training(loss, (tokens, tokens.clone(), *of_constant_length(memory, settings)))

@@ -55,8 +55,9 @@ def validate(
 def sample_of(stream: Tensor, settings: TrainConfig) -> Sample:
     """Return the lanes in which the sample is read, the same for training's memory and longer ones.
 
-    As many as in training, or fewer and longer ones, to hold ``SPANS`` times segment and memory, but
-    not under ``FEWEST_LANES``. The whole text may be a single lane.
+    There are as many lanes as in training, if each then holds ``SPANS`` times segment and memory. Otherwise
+    there are fewer, as many as hold that. A sample of part of the text has ``FEWEST_LANES`` at least, even if
+    they are shorter; the whole text may be one lane. Tokens that don't fill all lanes are left out.
     """
     there = len(stream) - 1
     tokens = min(settings.validate_tokens, there)

@@ -24,6 +24,14 @@ def test_the_rate_is_met_and_the_mean_is_one(rate, dtype):
     assert drawn.unique().numel() == 2
 
 
+@pytest.mark.parametrize("rate", [0.99999, 0.999995, 1 - 2**-53])
+def test_a_rate_that_rounds_to_1_keeps_one_element_in_65_536(rate):
+    torch.manual_seed(0)
+    drawn = dropout_mask(torch.empty(10_000_000), rate)
+    assert drawn.unique().tolist() == [0.0, 65536.0]
+    assert 100 < (drawn > 0).sum() < 210  # 153 on average
+
+
 def test_every_sixteen_bits_are_drawn_anew():
     """Four elements come from one word: they must not go together."""
     torch.manual_seed(0)

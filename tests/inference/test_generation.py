@@ -194,7 +194,7 @@ def test_until_gives_every_token_as_soon_as_no_stop_can_take_it_back(text, stop)
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
-        ({"prompts": []}, r"each prompt must hold 1 token or more, got prompts of \[\] tokens"),
+        ({"prompts": []}, "prompts must hold 1 prompt or more, got none"),
         ({"prompts": [PROMPT, PROMPT[:0]]}, r"each prompt must hold 1 token .* \[9, 0\] tokens"),
         ({"length": 0}, "length must be 1 or more, got 0"),
         ({"mem_len": -1}, "mem_len must be 0 or more, got -1"),

@@ -6,7 +6,7 @@ from models import small_config
 from small_runs import LANES, SETTINGS, STREAM, assert_same_weights, new_run, weights
 
 from minitxl.data.batching import ContiguousBatches
-from minitxl.training import checkpoints, loop, saved_run
+from minitxl.training import checkpoints, loop, saved_run, segment_loss
 from minitxl.training.run_info import RunInfo
 from minitxl.training.saved_run import resume, save
 from minitxl.training.sizes import parameter_count, skeleton
@@ -84,6 +84,19 @@ def test_a_run_goes_on_in_another_batch_at_the_same_part_of_the_text_without_mem
     assert len(segments) == 19
     assert segments.read == [27 % 19, 28 % 19]
     assert resumed.memory.shape[1:3] == (1, 5)
+
+
+@pytest.mark.parametrize("on_a_gpu", [False, True])
+def test_a_run_that_goes_on_with_a_shorter_memory_drops_the_oldest_tokens(on_a_gpu, tmp_path, monkeypatch):
+    run = saved_after(5, tmp_path / "run")
+    assert run.memory.shape[2] == 5
+    resumed = resume(tmp_path / "run", settings=replace(SETTINGS, mem_len=3))
+    assert torch.equal(resumed.memory, run.memory[:, :, -3:])
+    assert resume(tmp_path / "run", settings=replace(SETTINGS, mem_len=0)).memory.shape[2] == 0
+    assert resume(tmp_path / "run", settings=replace(SETTINGS, mem_len=9)).memory.shape[2] == 5
+    monkeypatch.setattr(segment_loss, "needs_constant_length", lambda device: on_a_gpu)
+    loop.train_step(resumed, LANES)
+    assert resumed.memory.shape[2] == 3
 
 
 class Watched(ContiguousBatches):
