@@ -9,8 +9,9 @@ order, one idea a file:
     relative_shift   scores by distance become scores by key (Appendix B)
     attention        the causal mask; multi-head attention, Shaw's, and Transformer-XL's
     memory           segment recurrence: ``extend``, and how far it reaches. The model returns its states, and
-                     its caller extends the memory; in training that is ``training.loop.train_step``. No
-                     gradient enters the memory, for ``extend`` detaches it
+                     its caller extends the memory; training does so in ``training.loop.train_step``. No
+                     gradient enters the memory: ``extend`` detaches it, and in training the states are
+                     detached before, in ``training.segment_loss``
     adaptive         embedding and softmax for large vocabularies
     config, model    the settings, and the language model of all these parts
     later_attention  what came after: rotary, ALiBi's and T5's positions
@@ -24,7 +25,7 @@ Five more files serve all of these: ``fields`` checks values from outside, ``arg
 ``files`` reads and writes files, ``allocator`` tells the C library to keep freed RAM, and ``__main__`` is
 the command line's entry. Everything else is in folders, each with one purpose:
 
-    fast             the same outputs, to rounding, in less time and memory; the key-value cache
+    fast             the same outputs, to rounding, in less time and RAM; the key-value cache
     data             text to batches: corpora, downloads, tokenizers, token files
     inference        score a text, write a text
     training         train, stop and resume

@@ -8,17 +8,19 @@ returns a detached tensor. (In training the states come detached already, for th
 ``training.segment_loss`` says why.)
 
 Memory is one tensor [layer batch mem model], of all layers. ``memory[n]`` holds the inputs of ``blocks[n]``
-in earlier segments, the paper's h^n: for n = 0 the embeddings, else the outputs of ``blocks[n-1]``, plus the
-layer's absolute positions if it adds any. (The paper counts layers from 1, so its layer n + 1 reads h^n.)
+in earlier segments, the paper's h^n: the embeddings for n = 0, and the outputs of ``blocks[n-1]`` for n > 0.
+In both cases absolute positions are included, if layer n adds any. (The paper counts layers from 1, so its
+layer n + 1 reads h^n.)
 
 Memory holds no keys and values: each segment projects it with the current W_k and W_v (in XL, W_kE and W_v).
 So W_k and W_v, and in pre-norm the LayerNorm before them, get a gradient from the states in memory, which
 are their inputs. What computed these states, the layers below in earlier segments, gets none.
 
-Training calls ``extend`` after each segment, in ``training.loop.train_step``. In ``inference``,
-``evaluation.cached`` and ``generation`` keep keys and values instead (``fast.kv_cache``); for a model with
-absolute positions, ``generation`` keeps nothing, and nor does ``evaluation.sliding`` for any model: they read
-a piece of the text anew each time.
+Training calls ``extend`` after each segment, in ``training.loop.train_step``. ``inference`` does not call it:
+
+    evaluation.cached   keeps the keys and values of the memory in its place (``fast.kv_cache``)
+    evaluation.sliding  keeps nothing, and reads a piece of the text anew each time
+    generation          keeps keys and values; for a model with absolute positions it keeps nothing
 """
 
 from einops import pack

@@ -288,14 +288,14 @@ def timed(iterations: Iterator[Tensor], device: str) -> dict[str, Any]:
 
 
 def warm_up(device: str) -> None:
-    """Have torch load what it loads at the first step, 80 MB, before memory is measured."""
+    """Have torch load what it loads at the first step, 80 MB, before RAM is measured."""
     layer = nn.Linear(1, 1, device=device)
     layer(torch.ones(1, 1, device=device)).sum().backward()
     AdamW(layer.parameters(), fused=True).step()
 
 
 def memory_held(device: str, most: bool) -> int:
-    """Return bytes of memory held now, or at most so far; on a Mac the most either way."""
+    """Return bytes of RAM held now, or at most so far; on a Mac the most either way."""
     if device == "cuda":
         return torch.cuda.max_memory_allocated() if most else torch.cuda.memory_allocated()
     status = Path("/proc/self/status")

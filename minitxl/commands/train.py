@@ -48,7 +48,7 @@ class Train:
     text is read in that run's tokens."""
     released: Annotated[str, path_flag("released", str)] | None = None
     """A released model that a new run begins with: a hub repository, or a folder in its format."""
-    extend: int | None = None
+    until_step: int | None = None
     """Go on with a run until this step, later than planned; the schedule is that of so many steps."""
     decay_now: int | None = None
     """Bring a run to its end in so many further steps, in which its rate falls in a line to eta-min."""
@@ -69,7 +69,7 @@ class Train:
                 stack.enter_context(run_folder.run_lock(self.folder))
             checkpoint = run_folder.newest(self.folder)
             task = self._task(checkpoint, device=device, accumulate=run_config.accumulate)
-            goes_on = self.extend is not None or self.decay_now is not None
+            goes_on = self.until_step is not None or self.decay_now is not None
             if goes_on and is_stale(task.run, run_config):
                 raise ValueError(
                     f"patience must be none or larger to go on, got {run_config.patience}: the run in "
@@ -109,7 +109,7 @@ class Train:
                 self.model,
                 self.train,
                 self.source,
-                extend=self.extend,
+                until_step=self.until_step,
                 decay_now=self.decay_now,
                 device=device,
                 accumulate=accumulate,
@@ -119,7 +119,7 @@ class Train:
                 f"{self.folder} must hold a run to go on with, got no checkpoint; "
                 f"to begin one, name its text (--text, --data) or another setting"
             )
-        for name in ("extend", "decay_now"):
+        for name in ("until_step", "decay_now"):
             if getattr(self, name) is not None:
                 raise ValueError(f"{name} must be given with the folder of a run, got none in {self.folder}")
         base = BASE if self.preset is None else PRESETS[self.preset]().train

@@ -99,13 +99,13 @@ def resumed(
     own: TrainConfig,
     *,
     step: int,
-    extend: int | None,
+    until_step: int | None,
     decay_now: int | None,
     folder: Path,
 ) -> TrainConfig:
     """Return the settings that a run goes on with from ``step``: its own, with what the flags change.
 
-    Both ``extend`` and ``decay_now`` may be given again: a run that was extended, or that is
+    Both ``until_step`` and ``decay_now`` may be given again: a run that has so many steps, or that is
     decaying already, goes on as it is.
     """
     changes = {
@@ -117,7 +117,7 @@ def resumed(
     for name in changes:
         if name not in CHANGEABLE:
             hint = (
-                "--extend and --decay-now change it"
+                "--until-step and --decay-now change it"
                 if name == "steps"
                 else "for other settings use another folder"
             )
@@ -125,15 +125,15 @@ def resumed(
                 f"{name} must be {getattr(own, name)} as in the run in {folder}, got {changes[name]}; {hint}"
             )
     settings = replace(own, **changes)
-    if extend is not None and decay_now is not None:
-        raise ValueError(f"extend must be given without decay_now, got {extend} with {decay_now}")
-    if extend is not None:
+    if until_step is not None and decay_now is not None:
+        raise ValueError(f"until_step must be given without decay_now, got {until_step} with {decay_now}")
+    if until_step is not None:
         require(
-            extend >= own.steps,
-            f"extend must be {own.steps} or more, the steps of the run in {folder}",
-            extend,
+            until_step >= own.steps,
+            f"until_step must be {own.steps} or more, the steps of the run in {folder}",
+            until_step,
         )
-        settings = replace(settings, steps=extend)
+        settings = replace(settings, steps=until_step)
     if decay_now is not None and own.decay_from is None:
         require(decay_now >= 1, "decay_now must be 1 or more", decay_now)
         steps, rate = step + decay_now, learning_rate(max(1, step), settings)

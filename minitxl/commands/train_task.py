@@ -79,12 +79,12 @@ class Task:
                     f"are no record and stay as they are"
                 )
             settings = self.run.settings
-            sample = validation.in_words(self.corpus.valid, settings)
+            subset = validation.in_words(self.corpus.valid, settings)
             for line in (
                 self.corpus.summary(),
                 *self._vocabulary(),
                 in_words(settings) + _of_the_text(segments, settings, self.corpus),
-                sample,
+                subset,
                 *self.news,
             ):
                 print(line, flush=True)
@@ -160,7 +160,7 @@ def old_task(
     flags: TrainConfig,
     source: TextFlags,
     *,
-    extend: int | None,
+    until_step: int | None,
     decay_now: int | None,
     device: torch.device,
     accumulate: int,
@@ -168,7 +168,9 @@ def old_task(
     """Return the run of the checkpoint, with the settings that the flags change."""
     folder = checkpoint.parent
     check_same_model(model, own.model, name=f"the run in {folder}")
-    settings = resumed(flags, own.train, step=own.step, extend=extend, decay_now=decay_now, folder=folder)
+    settings = resumed(
+        flags, own.train, step=own.step, until_step=until_step, decay_now=decay_now, folder=folder
+    )
     changes = {
         name: f"{name}: {value} → {asdict(settings)[name]}"
         for name, value in asdict(own.train).items()
@@ -176,7 +178,7 @@ def old_task(
     }
     if changes and own.step >= settings.steps:
         raise ValueError(
-            f"steps must remain for a changed setting (--extend), got {', '.join(changes.values())} "
+            f"steps must remain for a changed setting (--until-step), got {', '.join(changes.values())} "
             f"for the run in {folder}, which is at step {own.step:,} of {settings.steps:,}"
         )
     if source.text is not None and source.unit not in (None, own.info.unit):
@@ -196,10 +198,10 @@ def old_task(
     _check_size(own.model, settings, corpus, device)
     run = saved_run.resume(checkpoint, settings=settings, device=device, accumulate=accumulate)
     news = (f"going on with {folder} at step {run.step} of {settings.steps}", *changes.values())
-    samples = [(validation.sample_of(corpus.valid, of), of.evaluation) for of in (own.train, settings)]
-    if run.progress.best_bits is not None and samples[0] != samples[1]:
+    subsets = [(validation.subset_of(corpus.valid, of), of.evaluation) for of in (own.train, settings)]
+    if run.progress.best_bits is not None and subsets[0] != subsets[1]:
         run.progress.best_step, run.progress.best_bits = 0, None
-        news += ("the best validation is sought anew: another sample of the text is validated",)
+        news += ("the best validation is sought anew: another subset of the text is validated",)
     before, after = (learning_rate(max(1, run.step), one) for one in (own.train, settings))
     if before != after:
         news += (f"the rate at this step, {before:.3g}, becomes {after:.3g}: its schedule is another",)

@@ -14,7 +14,7 @@ from stat import S_IFMT, S_ISLNK
 from minitxl.files import reason
 
 BLOCK = 1 << 20
-"""Bytes of a file that are in memory at a time."""
+"""Bytes of a file that are in RAM at a time."""
 ALWAYS_ALLOWED, MOST_TIMES = 1 << 30, 20
 """Bytes that any archive may hold; and how many times its own size it may hold, if that is more."""
 BROKEN = (

@@ -67,7 +67,7 @@ class ContiguousBatches:
 def spread_lanes(
     stream: Integer[Tensor, " time"], *, batch: int, tokens: int, share: slice = slice(None)
 ) -> Int[Tensor, "batch lane_time"]:
-    """Return ``batch`` lanes with ``tokens`` targets together, from all over a text: a sample to validate on.
+    """Return ``batch`` lanes with ``tokens`` targets together, from all over a text: a subset to validate on.
 
     The text is cut into ``batch`` equal lengths, and a lane is the beginning of each. Where
     ``tokens`` is all there are, the lanes are the whole text, as ``ContiguousBatches`` cuts it.

@@ -21,7 +21,7 @@ from minitxl.data.token_file import LINES, SENTENCES, TokenizerSpec
 from minitxl.files import plain_file
 
 PIECE = 1 << 16
-"""Bytes of a download that are in memory at a time."""
+"""Bytes of a download that are in RAM at a time."""
 RETRIES = 3
 SILENCE = 30
 """Seconds without a byte after which a server counts as gone."""

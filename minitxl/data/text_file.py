@@ -10,7 +10,7 @@ from tempfile import NamedTemporaryFile
 from minitxl.files import plain_file
 
 BLOCK = 1 << 20
-"""Bytes of a file that are in memory at a time."""
+"""Bytes of a file that are in RAM at a time."""
 PACKED = {
     b"\x1f\x8b\x08": "gzip",
     b"PK\x03\x04": "zip",

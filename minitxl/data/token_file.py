@@ -1,4 +1,4 @@
-"""Text to tokens on disk, and tokens mapped from there: neither text nor tokens are ever whole in memory."""
+"""Text to tokens on disk, and tokens mapped from there: neither text nor tokens are ever whole in RAM."""
 
 import mmap
 import re

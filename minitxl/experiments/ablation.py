@@ -6,7 +6,7 @@ its positions allow it, at longer ones: with recurrence from a memory in which e
 the same window, and without recurrence by a window that slides one token at a time. All scores are over the
 same targets.
 
-Recurrence costs memory while training. One more system has none and spends the same bytes on
+Recurrence costs RAM while training. One more system has none and spends the same bytes on
 longer segments (Table 10).
 """
 

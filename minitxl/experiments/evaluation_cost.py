@@ -1,14 +1,16 @@
 """What does it cost to score one more token: a window computed anew, or a memory that is kept?
 
-The paper's Table 9. Sliding: a vanilla model computes a whole window of ``attention_len``
-tokens for each token it scores, and of its last layer only the last query. Cached:
-Transformer-XL reads ``seg_len`` tokens at once and keeps the keys and values of the
-``attention_len`` before them, so a query sees attention_len + 1 to attention_len + seg_len
-keys, itself included. Weights and tokens are random, for no time depends on them.
+The paper's Table 9, at one number A = ``attention_len`` for both sides.
 
-Equal attention is not equal answer. A prediction of Transformer-XL rests on more tokens than
-one layer attends to: ``exact_window`` is what a window would need to repeat it exactly, if
-each query of the cached model saw attention_len keys.
+Sliding: a vanilla model computes a whole window of A tokens for each token it scores, and of its last layer
+only the last query. So A is the number of keys which that query sees, itself included.
+
+Cached: Transformer-XL reads ``seg_len`` tokens at once and keeps the keys and values of the A tokens before
+them. So here, as in the paper, A is the length of the memory, and a query sees A + 1 to A + seg_len keys.
+
+Weights and tokens are random, for no time depends on them. And A says how many keys a layer attends to, not
+how many tokens a prediction of Transformer-XL rests on, which are more. ``exact_window`` is the length of a
+window that would repeat the prediction exactly, if each query of the cached model saw A keys.
 """
 
 from collections.abc import Callable
@@ -83,7 +85,7 @@ def _race(
 ) -> list[dict[str, float]]:
     """Return microseconds per scored token of each side in each round, where both take a turn."""
     del report
-    # Table 9's attention length is that of the memory, so a query of the cached side sees itself and more.
+    # As in Table 9, the attention length is that of the memory: a query of the cached side sees more keys.
     cached = Cached(xl, stream, mem_len=attention_len, seg_len=settings["seg_len"])
     windows = max(1, settings["window_tokens"] // attention_len)
     sliding = Sliding(vanilla, stream, attention_len=attention_len, windows=windows)

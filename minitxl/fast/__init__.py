@@ -1,4 +1,4 @@
-"""The modules of the paper in less time and memory, with the same outputs and gradients to rounding.
+"""The modules of the paper in less time and RAM, with the same outputs and gradients to rounding.
 
 Only dropout draws other random numbers.
 
@@ -7,7 +7,8 @@ Only dropout draws other random numbers.
     fast_model = fast.to_fast(model)  # the same parameters, other modules around them
     model = fast.to_plain(fast_model)  # the same parameters, the modules of the paper
 
-Its files; each module of the paper that is replaced has its faster form in one of them:
+Its files. Each class of the paper that has a faster form is replaced by one of ``attention``,
+``feed_forward``, ``softmax``, ``linear`` or ``dropout``; the other files serve these:
 
     convert        which class replaces which, and the calls above
     attention      the attentions
@@ -20,9 +21,9 @@ Its files; each module of the paper that is replaced has its faster form in one 
     linear         products with weights
     dropout        dropout from 16 random bits an element
     bfloat16       products in bfloat16 on a CPU
-    eager          where the faster forms step aside: under PyTorch's compiler and a CPU's autocast
+    eager          the condition for faster forms: not under PyTorch's compiler, nor under autocast on a CPU
     cuda           the compiler and CUDA graphs, for training and for the cache
-    kv_cache       the key-value cache, a folder
+    kv_cache       a folder: the key-value cache, for evaluation and generation
 """
 
 from minitxl.fast.convert import fast_evaluation, to_fast, to_plain

@@ -5,7 +5,7 @@
 
 A number in bfloat16 has float32's range and 8 significant bits. The factors of a product are rounded to it,
 the terms are summed in float32, and the result is rounded once. Products whose factors are in bfloat16
-already need no switch: those of the backward pass, and of a model whose weights ``to_decode`` has rounded.
+already need no switch: those of the backward pass, and of a model whose weights ``to_inference`` has rounded.
 """
 
 import json

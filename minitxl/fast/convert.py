@@ -58,7 +58,7 @@ def to_fast(model: Model) -> Model:
     return _replaced(model, FAST, {})
 
 
-def to_decode(model: Model, precision: Precision = "float32", *, rows: int = 1) -> Model:
+def to_inference(model: Model, precision: Precision = "float32", *, rows: int = 1) -> Model:
     """Return the fast model in evaluation mode, for the key-value cache; a step reads about ``rows`` tokens.
 
     With bfloat16 its products have a rounded copy of their matrices, half as large; on a CUDA GPU and on a

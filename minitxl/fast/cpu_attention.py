@@ -56,9 +56,9 @@ DistancesByHead = Float[Tensor, "repeated_head padded_dist width"]
 def in_blocks(inputs: AttentionInputs) -> Heads:
     """Return the heads of relative attention, computed block by block."""
     q_plus_u, q_plus_v, k, values, r, rate, window, key_mask = inputs
-    chunk = heads_at_once(q_plus_u, k)
-    r = repeat(r, "head padded_dist dim -> (text head) padded_dist dim", text=max(1, chunk // len(r)))
-    return _heads(q_plus_u, _by_head(q_plus_v), k, values, r, chunk, rate, window, key_mask)
+    chunk_heads = heads_at_once(q_plus_u, k)
+    r = repeat(r, "head padded_dist dim -> (text head) padded_dist dim", text=max(1, chunk_heads // len(r)))
+    return _heads(q_plus_u, _by_head(q_plus_v), k, values, r, chunk_heads, rate, window, key_mask)
 
 
 def products_in_blocks(
@@ -100,7 +100,7 @@ def heads_at_once(q: Heads, k: Keys) -> int:
 
 
 class Blocks(torch.autograd.Function):
-    """Attention with or without distances, ``chunk`` heads at once, of one text or of several.
+    """Attention with or without distances, ``chunk_heads`` heads at once, of one text or of several.
 
     The queries come scaled, and where u and v exist with these added. A name that ends in _, as ``k_``, is
     the part of a tensor that belongs to one block and chunk.
@@ -114,19 +114,19 @@ class Blocks(torch.autograd.Function):
         k: KeysByHead,
         values: KeysByHead,
         r: DistancesByHead | None,
-        chunk: int,
+        chunk_heads: int,
         rate: float,
         window: int | None,
         key_mask: KeyMask | None,
     ) -> QueriesByHead:
         needs_backward = any(ctx.needs_input_grad)
         out, saved = torch.empty_like(q_plus_u), []
-        products, buffer = (_buffer(q_plus_u, k, chunk) for _ in range(2))
+        products, buffer = (_buffer(q_plus_u, k, chunk_heads) for _ in range(2))
         for queries, keys, dists in _blocks(q_plus_u, k, window):
             n_query, n_key = queries.stop - queries.start, keys.stop - keys.start
             added = _additive_mask(q_plus_u, queries, keys, window, key_mask)
-            padded = None if r is None else _slice(products, chunk, n_query, n_key + 1)
-            reused = None if needs_backward else _slice(buffer, chunk, n_query, n_key)
+            padded = None if r is None else _slice(products, chunk_heads, n_query, n_key + 1)
+            reused = None if needs_backward else _slice(buffer, chunk_heads, n_query, n_key)
             here = _parts(
                 (out, queries),
                 (q_plus_u, queries),
@@ -135,7 +135,7 @@ class Blocks(torch.autograd.Function):
                 (values, keys),
                 (r, dists),
             )
-            for out_, q_plus_u_, q_plus_v_, k_, values_, r_, added_ in _in_chunks(chunk, *here, added):
+            for out_, q_plus_u_, q_plus_v_, k_, values_, r_, added_ in _in_chunks(chunk_heads, *here, added):
                 if padded is None:
                     scores = torch.bmm(q_plus_u_, k_.mT, out=reused)
                 else:
@@ -150,21 +150,21 @@ class Blocks(torch.autograd.Function):
                 if needs_backward:
                     saved += [alpha, drop]
         ctx.save_for_backward(q_plus_u, q_plus_v, k, values, r, *saved)
-        ctx.window, ctx.chunk = window, chunk
+        ctx.window, ctx.chunk_heads = window, chunk_heads
         return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_out: QueriesByHead) -> tuple[Tensor | None, ...]:
         q_plus_u, q_plus_v, k, values, r, *saved = ctx.saved_tensors
-        chunk, weights = ctx.chunk, iter(saved)
+        chunk_heads, weights = ctx.chunk_heads, iter(saved)
         dq_plus_u, dq_plus_v = (None if q is None else torch.empty_like(q) for q in (q_plus_u, q_plus_v))
         dk, d_values, dr = (None if tensor is None else _zeros_to_sum(tensor) for tensor in (k, values, r))
-        products, buffer, sums = (_buffer(q_plus_u, k, chunk) for _ in range(3))
+        products, buffer, sums = (_buffer(q_plus_u, k, chunk_heads) for _ in range(3))
         for queries, keys, dists in _blocks(q_plus_u, k, ctx.window):
             n_query, n_key = queries.stop - queries.start, keys.stop - keys.start
-            d_scores_buffer = _slice(buffer, chunk, n_query, n_key)
-            sum_k = _slice(sums, chunk, n_key, k.shape[2])
+            d_scores_buffer = _slice(buffer, chunk_heads, n_query, n_key)
+            sum_k = _slice(sums, chunk_heads, n_key, k.shape[2])
             here = _parts(
                 (d_out, queries),
                 (q_plus_u, queries),
@@ -188,7 +188,7 @@ class Blocks(torch.autograd.Function):
                 dk_,
                 d_values_,
                 dr_,
-            ) in _in_chunks(chunk, *here, *theirs):
+            ) in _in_chunks(chunk_heads, *here, *theirs):
                 alpha, drop = next(weights), next(weights)
                 d_alpha = torch.bmm(d_out_, values_.mT, out=d_scores_buffer)
                 if drop is not None:
@@ -199,11 +199,13 @@ class Blocks(torch.autograd.Function):
                 dk_.add_(torch.bmm(d_scores.mT, q_plus_u_, out=sum_k))
                 if r is None:
                     continue
-                padded = _slice(products, chunk, n_query, n_key + 1)
+                padded = _slice(products, chunk_heads, n_query, n_key + 1)
                 padded[:, 0, :n_query] = 0.0  # these entries precede the view, and have no score
                 _shift(padded).copy_(d_scores)
                 dq_plus_v_.copy_(torch.bmm(padded, r_))
-                dr_.add_(torch.bmm(padded.mT, q_plus_v_, out=_slice(sums, chunk, n_key + 1, r.shape[2])))
+                dr_.add_(
+                    torch.bmm(padded.mT, q_plus_v_, out=_slice(sums, chunk_heads, n_key + 1, r.shape[2]))
+                )
         return dq_plus_u, dq_plus_v, dk, d_values, dr, None, None, None, None
 
 
@@ -222,9 +224,9 @@ def _parts(*tensors: tuple[Tensor | None, slice]) -> list[Any]:
     return [None if tensor is None else tensor[:, positions] for tensor, positions in tensors]
 
 
-def _in_chunks(chunk: int, *tensors: Tensor | None) -> Iterator[tuple[Any, ...]]:
-    """Yield ``chunk`` heads of each tensor at a time. Shorter tensors repeat, and so does None."""
-    chunks = [(None,) if tensor is None else tensor.split(chunk) for tensor in tensors]
+def _in_chunks(chunk_heads: int, *tensors: Tensor | None) -> Iterator[tuple[Any, ...]]:
+    """Yield ``chunk_heads`` heads of each tensor at a time. Shorter tensors repeat, and so does None."""
+    chunks = [(None,) if tensor is None else tensor.split(chunk_heads) for tensor in tensors]
     return islice(zip(*map(cycle, chunks), strict=False), max(map(len, chunks)))
 
 
@@ -243,21 +245,23 @@ def _additive_mask(
     return q.new_zeros(mask.shape).masked_fill_(~mask, torch.finfo(q.dtype).min)
 
 
-def _buffer(q: QueriesByHead, k: KeysByHead, chunk: int) -> Float[Tensor, " number"]:
-    """Return a buffer for any of a block's products: new memory would have to be cleared for each."""
-    return q.new_empty(chunk * max(min(BLOCK, q.shape[1]), q.shape[2]) * (k.shape[1] + 1))
+def _buffer(q: QueriesByHead, k: KeysByHead, chunk_heads: int) -> Float[Tensor, " number"]:
+    """Return a buffer for any of a block's products: new RAM would have to be cleared for each."""
+    return q.new_empty(chunk_heads * max(min(BLOCK, q.shape[1]), q.shape[2]) * (k.shape[1] + 1))
 
 
 def _slice(
-    buffer: Float[Tensor, " number"], chunk: int, n_row: int, width: int
+    buffer: Float[Tensor, " number"], chunk_heads: int, n_row: int, width: int
 ) -> Float[Tensor, "chunk row width"]:
-    return buffer[: chunk * n_row * width].view(chunk, n_row, width)
+    return buffer[: chunk_heads * n_row * width].view(chunk_heads, n_row, width)
 
 
 def _shift(padded: Float[Tensor, "chunk query padded_dist"]) -> Float[Tensor, "chunk query key"]:
     """Return a view of a block's products with one distance too many, each at its key."""
-    chunk, n_query, padded_dist = padded.shape
-    return padded.view(chunk, n_query * padded_dist)[:, n_query:].view(chunk, n_query, padded_dist - 1)
+    chunk_heads, n_query, padded_dist = padded.shape
+    return padded.view(chunk_heads, n_query * padded_dist)[:, n_query:].view(
+        chunk_heads, n_query, padded_dist - 1
+    )
 
 
 def _zeros_to_sum(tensor: Tensor) -> Tensor:

@@ -19,28 +19,28 @@ from torch import Tensor
 from minitxl.fast.eager import is_eager_on_cpu
 from minitxl.fast.linear import gradients, linear
 
-CHUNK = 2**22
+CHUNK_SCORES = 2**22
 """Scores that are held at once, 16 megabytes in float32; fewer are computed in one piece."""
-LEAST = 256
+LEAST_TOKENS = 256
 """Fewest tokens of a chunk: each chunk adds to the gradient of the whole matrix."""
 
-Rows = Float[Tensor, "token input"]
-Matrix = Float[Tensor, "n_class input"]
-Bias = Float[Tensor, " n_class"]
-Losses = Float[Tensor, " token"]
+TokenVectors = Float[Tensor, "token input"]
+ClassMatrix = Float[Tensor, "n_class input"]
+ClassBias = Float[Tensor, " n_class"]
+TokenLosses = Float[Tensor, " token"]
 Classes = Int[Tensor, " token"]
 
 
-def is_large(x: Rows, weight: Matrix) -> bool:
-    """True if the scores fill more than a chunk, and no graph or transform is built of their operations."""
+def is_large(x: TokenVectors, weight: ClassMatrix) -> bool:
+    """True if the scores fill more than a chunk, on a CPU without compiler, autocast or ``torch.func``."""
     plain = is_eager_on_cpu(x) and not torch._C._functorch.is_functorch_wrapped_tensor(x)
-    return plain and len(x) > LEAST and len(x) * len(weight) > CHUNK
+    return plain and len(x) > LEAST_TOKENS and len(x) * len(weight) > CHUNK_SCORES
 
 
-def cross_entropy(x: Rows, weight: Matrix, bias: Bias, targets: Classes) -> Losses:
+def cross_entropy(x: TokenVectors, weight: ClassMatrix, bias: ClassBias, targets: Classes) -> TokenLosses:
     """Return the loss of each token in nats."""
     if torch.is_grad_enabled() and any(one.requires_grad for one in (x, weight, bias)):
-        losses: Losses = CrossEntropy.apply(x, weight, bias, targets)  # type: ignore[no-untyped-call]
+        losses: TokenLosses = CrossEntropy.apply(x, weight, bias, targets)  # type: ignore[no-untyped-call]
         return losses
     parts = zip(_chunks(x, weight), _chunks(targets, weight), strict=True)
     return torch.cat([_losses(_scores(rows, weight, bias), wanted) for rows, wanted in parts])
@@ -50,13 +50,15 @@ class CrossEntropy(torch.autograd.Function):
     """``cross_entropy`` with its gradients."""
 
     @staticmethod
-    def forward(ctx: Any, x: Rows, weight: Matrix, bias: Bias, targets: Classes) -> Losses:
+    def forward(
+        ctx: Any, x: TokenVectors, weight: ClassMatrix, bias: ClassBias, targets: Classes
+    ) -> TokenLosses:
         losses, *sums = _losses_and_gradients(x, weight, bias, targets, None, ctx.needs_input_grad)
         ctx.save_for_backward(x, weight, bias, targets, *sums)
         return losses
 
     @staticmethod
-    def backward(ctx: Any, factors: Losses) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, factors: TokenLosses) -> tuple[Tensor | None, ...]:
         x, weight, bias, targets, *sums = ctx.saved_tensors
         if torch.is_grad_enabled():  # gradients of gradients are asked for
             return *_differentiable(x, weight, bias, targets, factors, ctx.needs_input_grad), None
@@ -67,13 +69,13 @@ class CrossEntropy(torch.autograd.Function):
 
 
 def _losses_and_gradients(
-    x: Rows,
-    weight: Matrix,
-    bias: Bias,
+    x: TokenVectors,
+    weight: ClassMatrix,
+    bias: ClassBias,
     targets: Classes,
-    factors: Losses | None,
+    factors: TokenLosses | None,
     needed: tuple[bool, ...],
-) -> tuple[Losses, Tensor | None, Tensor | None, Tensor | None]:
+) -> tuple[TokenLosses, Tensor | None, Tensor | None, Tensor | None]:
     """Return the losses and the gradients of their sum, in which each has its factor, or 1."""
     losses, dx = list[Tensor](), list[Tensor]()
     dw = db = None
@@ -103,7 +105,12 @@ def _added(total: Tensor | None, part: Tensor | None, like: Tensor) -> Tensor | 
 
 
 def _differentiable(
-    x: Rows, weight: Matrix, bias: Bias, targets: Classes, factors: Losses, needed: tuple[bool, ...]
+    x: TokenVectors,
+    weight: ClassMatrix,
+    bias: ClassBias,
+    targets: Classes,
+    factors: TokenLosses,
+    needed: tuple[bool, ...],
 ) -> list[Tensor | None]:
     """Return the gradients as a graph of PyTorch's own operations, with the scores of all tokens."""
     inputs = [one for one, wanted in zip((x, weight, bias), needed, strict=False) if wanted]
@@ -112,15 +119,15 @@ def _differentiable(
     return [next(found) if wanted else None for wanted in needed[:3]]
 
 
-def _scores(rows: Rows, weight: Matrix, bias: Bias) -> Float[Tensor, "token n_class"]:
+def _scores(rows: TokenVectors, weight: ClassMatrix, bias: ClassBias) -> Float[Tensor, "token n_class"]:
     return linear(rows, weight, bias).to(rows.dtype)
 
 
-def _losses(scores: Float[Tensor, "token n_class"], targets: Classes) -> Losses:
+def _losses(scores: Float[Tensor, "token n_class"], targets: Classes) -> TokenLosses:
     return scores.logsumexp(dim=-1) - _of(scores, targets)
 
 
-def _of(values: Float[Tensor, "token n_class"], classes: Classes) -> Losses:
+def _of(values: Float[Tensor, "token n_class"], classes: Classes) -> TokenLosses:
     """Return each token's value of its class."""
     return rearrange(values.gather(1, _column(classes)), "token 1 -> token")
 
@@ -129,5 +136,5 @@ def _column(values: Tensor) -> Tensor:
     return rearrange(values, "token -> token 1")
 
 
-def _chunks(values: Tensor, weight: Matrix) -> tuple[Tensor, ...]:
-    return values.split(max(LEAST, CHUNK // len(weight)))
+def _chunks(values: Tensor, weight: ClassMatrix) -> tuple[Tensor, ...]:
+    return values.split(max(LEAST_TOKENS, CHUNK_SCORES // len(weight)))

@@ -1,8 +1,8 @@
 """Faster steps on a CUDA GPU: layers through PyTorch's compiler, and steps captured as CUDA graphs.
 
-To start a kernel takes a processor longer than most kernels of a small model run, and a step has thousands
-of them. A CUDA graph is a recording of a step's kernels, which the GPU runs one after another by itself. It
-reads and writes the same places in memory each time. So a step can be captured only if all its shapes
+A step of a small model has thousands of kernels, and most of them run for less time than the CPU takes to
+start one. A CUDA graph is a recording of a step's kernels, which the GPU runs one after another by itself. It
+reads and writes the same places in RAM each time. So a step can be captured only if all its shapes
 stay the same and nothing in it waits for a value from the GPU, as the adaptive softmax does.
 """
 

@@ -14,7 +14,7 @@ from minitxl.fast.eager import is_eager
 
 LEVELS = 2**16
 """Values of 16 bits: the rate is a whole number of them."""
-CHUNK = 2**16
+CHUNK_ELEMENTS = 2**16
 """Chunk size of the reused random buffer; one as large as the tensor would take new pages each time."""
 
 
@@ -30,9 +30,9 @@ def dropout_(x: Float[Tensor, "*shape"], rate: float) -> Float[Tensor, "*shape"]
     if x.device.type != "cpu":
         return functional.dropout(x, rate, inplace=True)
     greatest_dropped = dropped_levels(rate) - LEVELS // 2 - 1
-    buffer = torch.empty(-(-min(CHUNK, x.numel()) // 4), dtype=torch.int64)
-    numbers = torch.empty(min(CHUNK, x.numel()), dtype=torch.promote_types(x.dtype, torch.float32))
-    for chunk in x.view(-1).split(CHUNK):
+    buffer = torch.empty(-(-min(CHUNK_ELEMENTS, x.numel()) // 4), dtype=torch.int64)
+    numbers = torch.empty(min(CHUNK_ELEMENTS, x.numel()), dtype=torch.promote_types(x.dtype, torch.float32))
+    for chunk in x.view(-1).split(CHUNK_ELEMENTS):
         drawn = buffer[: -(-len(chunk) // 4)].random_(-(2**63), None)
         bits = numbers[: len(chunk)].copy_(drawn.view(torch.int16)[: len(chunk)])
         kept = chunk.to(bits.dtype)  # the chunk itself, but for formats of 16 bits

@@ -1,7 +1,7 @@
-"""The condition for the faster forms: eager execution, on a CPU without autocast.
+"""The condition for the faster forms: PyTorch runs each operation when it is called, in its inputs' format.
 
-Under ``torch.compile``, ``torch.export`` and CPU autocast the modules of the paper run as they are
-written, so that PyTorch sees the whole graph and chooses every number format itself.
+Under ``torch.compile`` and ``torch.export``, and on a CPU under autocast, the fast modules compute as the
+modules of the paper are written. So PyTorch sees the whole graph and chooses every number format itself.
 """
 
 import torch
@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 def is_eager(x: Tensor) -> bool:
-    """True unless PyTorch compiles, or autocasts on a CPU that holds x."""
+    """True unless PyTorch compiles, or x is on a CPU under autocast."""
     autocast = x.device.type == "cpu" and torch.is_autocast_enabled("cpu")
     return not torch.compiler.is_compiling() and not autocast
 

@@ -18,7 +18,7 @@ from minitxl.fast.eager import is_eager_on_cpu
 from minitxl.fast.linear import FastLinear, apply_linear, gradients, linear
 from minitxl.model import FeedForward
 
-Rows = Float[Tensor, "row model"]
+StateRows = Float[Tensor, "row model"]
 
 
 class FastFeedForward(FeedForward):
@@ -45,13 +45,13 @@ class InPlaceFeedForward(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,
-        x: Rows,
+        x: StateRows,
         W_1: Float[Tensor, "wide model"],
         b_1: Float[Tensor, " wide"],
         W_2: Float[Tensor, "model wide"],
         b_2: Float[Tensor, " model"],
         rate: float,
-    ) -> Rows:
+    ) -> StateRows:
         hidden = linear(x, W_1, b_1).contiguous().relu_()
         x = x.to(hidden.dtype)  # the number format that the backward pass multiplies in
         if rate:
@@ -62,7 +62,7 @@ class InPlaceFeedForward(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, dy: Rows) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, dy: StateRows) -> tuple[Tensor | None, ...]:
         x, W_1, hidden, W_2 = ctx.saved_tensors
         needed = ctx.needs_input_grad
         _, dW_2, db_2 = gradients(dy, hidden, W_2, (False, *needed[3:5]))

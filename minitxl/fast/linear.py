@@ -3,8 +3,8 @@
     FastLinear(d_model, d_inner)(x), linear(x, W, b)
 
 PyTorch gives float32 products on a CPU to Intel's MKL, and contains a second library, oneDNN.
-On Intel's CPUs, MKL is as fast or faster at every shape used here. On other CPUs its product of x and W is
-left in three cases:
+On Intel's CPUs, MKL is as fast or faster at every shape used here. On other CPUs three kinds of products are
+computed in another way than by MKL's product of x and W:
 
     large products        oneDNN computes them. MKL uses instructions of 512 bits on Intel's CPUs alone, so
                           on another CPU that computes 512 bits at once oneDNN takes half the time.

@@ -1,4 +1,4 @@
-"""Rotary positions in fewer passes over memory than ``later_attention.rotate``, for the same numbers.
+"""Rotary positions in fewer passes over RAM than ``later_attention.rotate``, for the same numbers.
 
     sin, cos = sin_and_cos(positions, d_head, dtype)        once for queries and keys
     turn(q, sin, cos)

@@ -4,8 +4,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from minitxl.adaptive import AdaptiveSoftmax
-from minitxl.fast.cross_entropy import Bias, Matrix, cross_entropy, is_large
-from minitxl.fast.linear import linear
+from minitxl.fast.cross_entropy import ClassBias, ClassMatrix, cross_entropy, is_large
+from minitxl.fast.linear import Bias, Matrix, linear
 from minitxl.lstm import LSTMLM
 
 
@@ -19,7 +19,11 @@ class FastAdaptiveSoftmax(AdaptiveSoftmax):
         return linear(x, weight, bias).to(x.dtype)
 
     def class_losses(
-        self, x: Float[Tensor, "token input"], weight: Matrix, bias: Bias, classes: Int[Tensor, " token"]
+        self,
+        x: Float[Tensor, "token input"],
+        weight: ClassMatrix,
+        bias: ClassBias,
+        classes: Int[Tensor, " token"],
     ) -> Float[Tensor, " token"]:
         """Return -log softmax(x Wᵀ + b) at each token's class, of a large softmax chunk by chunk."""
         if is_large(x, weight):

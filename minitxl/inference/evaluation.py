@@ -5,10 +5,16 @@
 
 The two ways, each a function that scores every token of a stream but its first, once:
 
-    cached   reads segment after segment, with the memory of those before
-    sliding  moves a window of ``attention_len`` tokens ahead by ``stride``, and computes all of it anew.
-             Stride 1 is Al-Rfou's evaluation, stride = attention_len isolated segments. Such a window is a
-             piece of the text; ``EvaluateConfig.window`` is another thing, a limit to the keys of a query.
+    cached   reads segment after segment, with memory: in its place it keeps keys and values, for the same
+             numbers in less time (``fast.kv_cache``)
+    sliding  reads a piece of ``attention_len`` tokens, moves on by ``stride`` tokens, and reads a piece anew.
+             Stride 1 is Al-Rfou's evaluation, stride = attention_len isolated segments. Such a piece is often
+             called a sliding window. The setting ``window`` is another thing, a limit to a query's keys.
+
+The *attention length* is the number of keys that a query attends to in each layer, itself included. In a
+sliding piece it is that of the last query. In cached evaluation, once memory is full, it grows along each
+segment from mem_len + 1 to mem_len + seg_len. A ``window`` makes it the same for all queries:
+``EvaluateConfig.attending`` sets the window, and the memory that it needs.
 
 Both return sums, so that scores of parts add up. ``precision`` is the number format of the matrix products.
 """
@@ -125,9 +131,9 @@ def sliding_losses(
     batch: int = 64,
     precision: Precision = "float32",
 ) -> Losses:
-    """Return the loss of each target in nats, in the stream's order, ``batch`` windows at a time.
+    """Return the loss of each target in nats, in the stream's order, ``batch`` pieces at a time.
 
-    The first window scores all its targets, each later one its last ``stride``, and the last what is left.
+    The first piece scores all its targets, each later one its last ``stride``, and the last what is left.
     Each target has between attention_len - stride + 1 and attention_len tokens of context, fewer only where
     the stream began less far back.
     """
@@ -139,21 +145,21 @@ def sliding_losses(
         raise ValueError(f"stride must lie in 1 … attention_len = {attention_len}, got {stride}")
     inputs, targets = _inputs_and_targets(model, stream)
 
-    def losses_of_last(windows: Ids, window_targets: Ids) -> Losses:
-        hidden, _ = fast_model.hidden(windows, last=window_targets.shape[1], clamp_len=clamp_len)
-        losses = fast_model.losses(hidden, window_targets)
-        return rearrange(losses, "window seg -> (window seg)")
+    def losses_of_last(pieces: Ids, piece_targets: Ids) -> Losses:
+        hidden, _ = fast_model.hidden(pieces, last=piece_targets.shape[1], clamp_len=clamp_len)
+        losses = fast_model.losses(hidden, piece_targets)
+        return rearrange(losses, "piece seg -> (piece seg)")
 
     with fast_evaluation(model, precision) as fast_model:
         done = min(attention_len, len(inputs))
         losses = [losses_of_last(inputs[None, :done], targets[None, :done])]
         while done < len(inputs):
-            # Windows of a batch begin ``stride`` tokens apart; the last window of the text may score fewer.
+            # Windows of a batch begin ``stride`` tokens apart; the last piece of the text may score fewer.
             full = min(batch, (len(inputs) - done) // stride)
-            n_window, n_scored = (full, stride) if full else (1, len(inputs) - done)
-            begin, end = done + stride - attention_len, done + n_window * n_scored
-            windows = inputs[begin:end].unfold(0, attention_len - stride + n_scored, stride)
-            losses.append(losses_of_last(windows, targets[done:end].unfold(0, n_scored, n_scored)))
+            n_piece, n_scored = (full, stride) if full else (1, len(inputs) - done)
+            begin, end = done + stride - attention_len, done + n_piece * n_scored
+            pieces = inputs[begin:end].unfold(0, attention_len - stride + n_scored, stride)
+            losses.append(losses_of_last(pieces, targets[done:end].unfold(0, n_scored, n_scored)))
             done = end
     return torch.cat(losses)
 

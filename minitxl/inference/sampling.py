@@ -3,7 +3,7 @@
     scores = repetition_penalty(log_probs, [text[-64:] for text in texts], repetition=1.2)
     probs = top_k_top_p(scores, temperature=0.8, top_p=0.95)
 
-Both work on a batch of texts. Scores are log-probabilities up to a constant.
+Both functions work on a batch of texts. Scores are log-probabilities up to a constant.
 """
 
 from collections.abc import Sequence

@@ -48,7 +48,7 @@ def read(file: BytesIO, references: list[Any] | None = None) -> Any:
     What it refers to outside itself is appended to ``references``.
 
     A ``BytesIO`` and not a file: an instruction may claim 2^62 bytes, which are only looked for in
-    what is in memory.
+    what is in RAM.
     """
     stack, memo = list[Any](), dict[int, Any]()
     try:

@@ -33,7 +33,8 @@ class LossGuard:
         most = MARGIN * self.uniform
         if usual is not None and record.step > self.warmup + RECENT and usual > most:
             raise ValueError(
-                f"the loss must be at most {most:.2f} bits, {MARGIN} times a uniform guess's, got {usual:.2f} "
-                f"on average in the {RECENT} steps before {record.step}: a lower learning_rate may help"
+                f"the loss must be at most {most:.2f} bits, {MARGIN} times a uniform guess's, got "
+                f"{usual:.2f} on average in the {RECENT} steps before {record.step}: "
+                f"a lower learning_rate may help"
             )
         self.recent.append(record.bits)

@@ -72,7 +72,7 @@ class Run:
     segment_loss: nn.Module
     """A ``SegmentLoss`` of the model, its gradients averaged over all processes."""
     accumulate: int
-    """Parts into which a step divides its lanes, to need less memory for activations."""
+    """Parts into which a step divides its lanes, to need less RAM for activations."""
     tokens_read: int = 0
     """Tokens read by all processes together since step 0."""
     progress: Progress = field(default_factory=Progress)
@@ -105,7 +105,7 @@ class Record(NamedTuple):
     """Bits per token on the validation text after the step, if it was validated."""
     valid_bits_at: dict[int, float] | None = None
     """The same at each of ``validate_attention_lens``."""
-    valid_sample: validation.Sample | None = None
+    valid_subset: validation.Subset | None = None
     """Lanes of the validation text that were scored."""
 
 
@@ -119,7 +119,7 @@ def start(
 ) -> Run:
     """Return a run at step 0, its weights and later its dropout decided by ``settings.seed``.
 
-    With ``accumulate``, a step takes its lanes in that many parts, which needs less memory for activations.
+    With ``accumulate``, a step takes its lanes in that many parts, which needs less RAM for activations.
     Each part draws its own dropout; without dropout the gradient is the same.
     ``build`` makes the model of the configuration, for one that differs from ``TransformerLM``.
     """
@@ -174,7 +174,7 @@ def train_steps(run: Run, segments: ContiguousBatches, valid: Tensor | None = No
             record = record._replace(
                 valid_bits=validate(run, valid),
                 valid_bits_at=longer or None,
-                valid_sample=validation.sample_of(valid, settings),
+                valid_subset=validation.subset_of(valid, settings),
             )
         yield record
 
@@ -237,7 +237,7 @@ def _mean_bits(losses: list[Tensor]) -> float:
 
 
 def validate(run: Run, stream: Tensor, attention_len: int | None = None) -> float:
-    """Return bits per token of ``run.model_to_evaluate`` on a sample of ``stream`` (``validation``)."""
+    """Return bits per token of ``run.model_to_evaluate`` on a subset of ``stream`` (``validation``)."""
     return validation.validate(run.model_to_evaluate, stream, run.settings, attention_len)
 
 

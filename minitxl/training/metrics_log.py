@@ -48,7 +48,7 @@ class Line(NamedTuple):
     valid_perplexity: float | None = None
     """On the validation text, where it was scored after this step."""
     valid_lanes: int | None = None
-    """Lanes of the validation's sample. Scores of other lanes or tokens do not compare."""
+    """Lanes of the validation's subset. Scores of other lanes or tokens do not compare."""
     valid_tokens: int | None = None
     """Tokens of all these lanes together."""
 
@@ -88,8 +88,8 @@ class Meter:
             record.valid_bits_at,
             perplexity(bits),
             perplexity(record.valid_bits),
-            None if record.valid_sample is None else record.valid_sample.lanes,
-            None if record.valid_sample is None else record.valid_sample.tokens,
+            None if record.valid_subset is None else record.valid_subset.lanes,
+            None if record.valid_subset is None else record.valid_subset.tokens,
         )
         progress.unlogged_steps, progress.unlogged_bits = 0, 0.0
         self.tokens, self.seconds = 0, 0.0

@@ -56,7 +56,7 @@ class Trained(NamedTuple):
 
 
 def trained(folder: Path | str, *, best: bool = False, device: torch.device | str = "cpu") -> Trained:
-    """Return the model of a run after its last checkpoint, or that of the best validation until then."""
+    """Return the model in a run's last checkpoint, or that of the best validation up to this checkpoint."""
     folder = Path(folder)
     path = newest(folder)
     if path is None:

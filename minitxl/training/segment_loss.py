@@ -5,14 +5,16 @@ here memory may be padded to its full length (on a GPU) or that of one part of t
 """
 
 import torch
+from einops import repeat
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
+from torch.nn.functional import pad
 
 from minitxl.fast import cuda
 from minitxl.fast.bfloat16 import products_in
 from minitxl.model import TransformerLM
 from minitxl.training import distributed
 from minitxl.training.config import TrainConfig
-from minitxl.training.memory_mask import padded
 
 
 class SegmentLoss(nn.Module):
@@ -58,13 +60,29 @@ def new_segment_loss(model: TransformerLM, settings: TrainConfig, accumulate: in
 
 
 def of_constant_length(memory: Tensor, settings: TrainConfig) -> tuple[Tensor, ...]:
-    """Return the memory; on a GPU padded to its full length, with the mask that hides the padding.
+    """Return the memory; on a GPU ``padded``, with the mask that hides the padding.
 
     With one length for all steps, none is compiled or captured again while memory fills.
     """
     if not settings.mem_len or not needs_constant_length(memory.device):
         return (memory,)
     return padded(memory, mem_len=settings.mem_len, seg_len=settings.seg_len)
+
+
+def padded(
+    memory: Float[Tensor, "layer batch mem model"], *, mem_len: int, seg_len: int
+) -> tuple[Float[Tensor, "layer batch mem_len model"], Bool[Tensor, "batch key"]]:
+    """Return ``memory`` padded with zeros to ``mem_len`` tokens, and the ``key_mask`` that hides the zeros.
+
+    With this mask a model's outputs are those of ``memory`` alone, to rounding.
+    """
+    length = memory.shape[2]
+    if length > mem_len:
+        raise ValueError(f"memory must hold at most mem_len = {mem_len} tokens, got {length}")
+    key_mask = torch.arange(mem_len + seg_len, device=memory.device) >= mem_len - length
+    return pad(memory, (0, 0, mem_len - length, 0)), repeat(
+        key_mask, "key -> batch key", batch=memory.shape[1]
+    )
 
 
 def needs_constant_length(device: torch.device) -> bool:

@@ -11,7 +11,8 @@ from types import FrameType
 STOPPING = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1")
 """Ctrl-C, an order to end, a closed terminal, and a scheduler's warning that time is running out."""
 AGAIN = 2.0
-"""Seconds after which another Ctrl-C stops at once, without saving; sooner, it counts to the first."""
+"""Seconds after the first signal, from which on a Ctrl-C stops at once, without saving. An earlier one is
+ignored, as part of the same wish to stop."""
 
 
 @dataclass

@@ -40,7 +40,9 @@ def train(
     report: Report = lambda record, line: None,
     stop: signals.Stop | None = None,
 ) -> Ending:
-    """Train to the end, until a signal (``signals``) ends the step, or until it is stale; then save the run.
+    """Train until all steps are done, a signal arrived (``signals``) or the run ``is_stale``; then save it.
+
+    After a signal the step in progress is still completed.
 
     The caller holds the folder (``run_folder.run_lock``), and gives ``segments`` of this process's share
     of the batch. Pass a ``stop`` if you already watch signals. Raises a ValueError for a loss that is

@@ -1,7 +1,7 @@
-"""Validation of a run: a sample of the validation text, scored as the model is trained.
+"""Validation of a run: a subset of the validation text, scored as the model is trained.
 
-The sample is lanes from all over the text. A lane begins without memory, so it has to be so long that its
-beginning hardly counts. And there have to be several lanes, or the sample is one place of the text.
+The subset is lanes from all over the text. A lane begins without memory, so it has to be so long that its
+beginning hardly counts. And there have to be several lanes, or the subset is one place of the text.
 """
 
 from typing import NamedTuple
@@ -18,10 +18,10 @@ SPANS = 8
 """How often memory and segment fit into a lane, where the tokens suffice: the lane's start, which is
 read without memory, is an eighth of it at most."""
 FEWEST_LANES = 8
-"""Fewest lanes of a sample of part of the text. Where tokens are few, the lanes are shorter, not fewer."""
+"""Fewest lanes of a subset of part of the text. Where tokens are few, the lanes are shorter, not fewer."""
 
 
-class Sample(NamedTuple):
+class Subset(NamedTuple):
     """The lanes of a validation; scores compare only where they are the same."""
 
     lanes: int
@@ -37,14 +37,14 @@ class Sample(NamedTuple):
 def validate(
     model: TransformerLM, stream: Tensor, settings: TrainConfig, attention_len: int | None = None
 ) -> float:
-    """Return bits per token on ``sample_of`` the stream.
+    """Return bits per token on ``subset_of`` the stream.
 
     Segment, memory and window are those of training; with an ``attention_len``, memory and window are such
     that each query sees that many keys (``EvaluateConfig.attending``). Each process reads its share of the
     lanes.
     """
     how = settings.evaluation if attention_len is None else settings.evaluation.attending(attention_len)
-    count = sample_of(stream, settings).lanes
+    count = subset_of(stream, settings).lanes
     first, end = (count * rank // distributed.size() for rank in (distributed.rank(), distributed.rank() + 1))
     lanes = spread_lanes(stream, batch=count, tokens=settings.validate_tokens, share=slice(first, end))
     score = cached_lanes(model, lanes, how) if len(lanes) else Score(0.0, 0)
@@ -52,18 +52,18 @@ def validate(
     return Score(nats, int(scored)).bits_per_token
 
 
-def sample_of(stream: Tensor, settings: TrainConfig) -> Sample:
-    """Return the lanes in which the sample is read, the same for training's memory and longer ones.
+def subset_of(stream: Tensor, settings: TrainConfig) -> Subset:
+    """Return the lanes in which the subset is read, the same for training's memory and longer ones.
 
     There are as many lanes as in training, if each then holds ``SPANS`` times segment and memory. Otherwise
-    there are fewer, as many as hold that. A sample of part of the text has ``FEWEST_LANES`` at least, even if
+    there are fewer, as many as hold that. A subset of part of the text has ``FEWEST_LANES`` at least, even if
     they are shorter; the whole text may be one lane. Tokens that don't fill all lanes are left out.
     """
     there = len(stream) - 1
     tokens = min(settings.validate_tokens, there)
     fewest = 1 if tokens == there else FEWEST_LANES
     lanes = min(tokens, max(fewest, min(settings.batch, tokens // (SPANS * _span(settings)))))
-    return Sample(lanes, tokens // lanes)
+    return Subset(lanes, tokens // lanes)
 
 
 def sufficient_tokens(settings: TrainConfig) -> int:
@@ -73,10 +73,10 @@ def sufficient_tokens(settings: TrainConfig) -> int:
 
 def in_words(stream: Tensor, settings: TrainConfig) -> str:
     """Return one line that says how much of the validation text is scored, and in how many lanes."""
-    there, sample = len(stream) - 1, sample_of(stream, settings)
-    lanes = "1 lane" if sample.lanes == 1 else f"{sample.lanes:,} lanes from all over the text, each"
-    size = f"{lanes} of {sample.lane_tokens:,}"
-    return f"validation: {sample.tokens:,} of {there:,} tokens, in {size}, without memory at first"
+    there, subset = len(stream) - 1, subset_of(stream, settings)
+    lanes = "1 lane" if subset.lanes == 1 else f"{subset.lanes:,} lanes from all over the text, each"
+    size = f"{lanes} of {subset.lane_tokens:,}"
+    return f"validation: {subset.tokens:,} of {there:,} tokens, in {size}, without memory at first"
 
 
 def _span(settings: TrainConfig) -> int:

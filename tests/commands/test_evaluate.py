@@ -752,7 +752,7 @@ def test_one_file_is_no_own_text_of_a_run_that_learned_it_in_three(book, tmp_pat
     assert "whole of book.txt, " in out
     assert "\n1,500 of these tokens are of the run's training text\n" in out
     assert "\n200 of these tokens are of the run's validation text\n" in out
-    sentence = refusal(capsys, "train", run, "--text", book, "--extend 20")
+    sentence = refusal(capsys, "train", run, "--text", book, "--until-step 20")
     assert "must be cut as that of the run in" in sentence
     assert "into 1,500 / 200 / 220 tokens to train, validate and test, got book.txt with 1,728 / 96 / 96" in (
         sentence

@@ -102,7 +102,7 @@ REFUSED = {
     "--learning-rate nan": "learning_rate must be finite, got nan",
     "--eta-min 1": "eta_min must lie in 0 … learning_rate = 0.002, got 1.0",
     "--batch 5000": "must hold 5000 · (8 + 1) = 45000 tokens or more",
-    "--extend 20": "extend must be given with the folder of a run",
+    "--until-step 20": "until_step must be given with the folder of a run",
     "--decay-now 20": "decay_now must be given with the folder of a run",
     "--patience 0": "patience must be 1 or more, got 0",
     "--from {here}/nowhere": "nowhere must hold a run of minitxl train, got no checkpoint",
@@ -182,19 +182,19 @@ WRONG_FOR_A_RUN = {
     "--d-model 32": "d_model must be 16 as in the run in",
     "--seg-len 16": "seg_len must be 8 as in the run in",
     "--vocab-size 300": "vocab_size must be 256 as in the run in",
-    "--steps 7": "steps must be 6 as in the run in {run}, got 7; --extend and --decay-now change it",
+    "--steps 7": "steps must be 6 as in the run in {run}, got 7; --until-step and --decay-now change it",
     "--preset enwik8-base": "preset must be None as in the run in {run}, got enwik8-base",
     "--unit words": "unit must be given with a text of your own",
     "--text {here}/other": "the text must be that of the run in {run}, text (sha256 ",
     "--text {here}/nowhere": "text must be a file or a folder that is there, got ",
     "--text {here}": "the run's folder must lie outside of the text's",
     "--text {here}/text --unit words": "unit must be bytes as in the run in",
-    "--extend 5": "extend must be 6 or more, the steps of the run in {run}, got 5",
-    "--learning-rate 0.5": "steps must remain for a changed setting (--extend), got learning_rate: 0.002 → "
-    "0.5 for the run in {run}, which is at step 6 of 6",
+    "--until-step 5": "until_step must be 6 or more, the steps of the run in {run}, got 5",
+    "--learning-rate 0.5": "steps must remain for a changed setting (--until-step), got learning_rate: 0.002 "
+    "→ 0.5 for the run in {run}, which is at step 6 of 6",
     "--decay-now 0": "decay_now must be 1 or more, got 0",
     "--decay-now 4": "decay_now must begin at a rate above eta_min = 0.0, got 0.0 at step 6; --schedule",
-    "--extend 9 --decay-now 4": "extend must be given without decay_now, got 9 with 4",
+    "--until-step 9 --decay-now 4": "until_step must be given without decay_now, got 9 with 4",
     "--batch 0": "batch must be 1 or more, got 0",
     "--accumulate 3": "batch must be a multiple of processes",
     "--checkpoints 0": "checkpoints must be 1 or more, got 0",
@@ -241,7 +241,7 @@ def test_the_folder_alone_goes_on_with_its_settings_its_text_and_its_flags(
     here, trained, capsys, monkeypatch
 ):
     for name in ("words", "bytes"):
-        call("train", here / name, "--extend 9 --checkpoints 4 --log-every 2")
+        call("train", here / name, "--until-step 9 --checkpoints 4 --log-every 2")
         call("train", here / name)
         assert "at step 9 of 9" in capsys.readouterr().out
         content = json.loads((here / name / "config.json").read_text())
@@ -250,10 +250,10 @@ def test_the_folder_alone_goes_on_with_its_settings_its_text_and_its_flags(
         assert content["train"]["steps"] == last(here / name).settings.steps == 9
 
 
-def test_the_same_command_goes_on_also_with_a_run_that_was_extended_or_decays(here, capsys):
-    call("train", here / "bytes --extend 9")
+def test_the_same_command_goes_on_also_with_a_run_that_has_its_steps_or_decays(here, capsys):
+    call("train", here / "bytes --until-step 9")
     assert "the rate at this step, 0, becomes " in capsys.readouterr().out
-    call("train", here / "bytes --extend 9")
+    call("train", here / "bytes --until-step 9")
     out = capsys.readouterr().out
     assert "at step 9 of 9" in out
     assert "the rate at this step" not in out
@@ -268,7 +268,7 @@ def test_the_same_command_goes_on_also_with_a_run_that_was_extended_or_decays(he
 
 
 def test_a_run_that_is_there_goes_on_and_says_that_it_begins_with_no_other_model(here, capsys):
-    call("train", here / "bytes --from", here / "words", "--extend 7")
+    call("train", here / "bytes --from", here / "words", "--until-step 7")
     out = capsys.readouterr().out
     assert f"the run in {here / 'bytes'} goes on; from and released are for a new run's first step" in out
     assert last(here / "bytes").step == 7
@@ -285,14 +285,14 @@ def test_a_run_is_brought_to_its_end_from_the_rate_that_it_has(here):
 
 
 def test_a_batch_changes_and_the_memory_is_emptied(here, capsys):
-    call("train", here / "words --batch 8 --extend 12")
+    call("train", here / "words --batch 8 --until-step 12")
     assert "batch: 4 → 8" in capsys.readouterr().out
     run = last(here / "words")
     assert (run.step, run.memory.shape[1]) == (12, 8)
     assert run.tokens_read == 6 * 4 * 8 + 6 * 8 * 8
     changes = json.loads((here / "words" / "config.json").read_text())["info"]["changes"]
     assert changes == ["step 6: batch: 4 → 8", "step 6: steps: 6 → 12"]
-    call("train", here / "words --extend 13")
+    call("train", here / "words --until-step 13")
     info = run_folder.trained(here / "words").info
     assert info.changes == (*changes, "step 12: steps: 12 → 13")
 
@@ -317,7 +317,7 @@ def test_a_log_with_a_strange_line_loses_nothing_and_is_spoken_of(here, capsys):
     path = here / "bytes" / "log.jsonl"
     path.write_text("garbage\n" + path.read_text())
     before = path.read_text()
-    call("train", here / "bytes --extend 7")
+    call("train", here / "bytes --until-step 7")
     assert "1 lines, the first being line 1, are no record and stay as they are" in capsys.readouterr().out
     assert path.read_text().startswith(before)
 
@@ -423,8 +423,8 @@ def test_a_flag_that_would_cut_the_text_otherwise_is_refused_where_the_vocabular
 ):
     words = {
         "of a model": f"{here / 'new'} --from {here / 'words'} --text {here / 'text'}",
-        "of a run": f"{here / 'words'} --extend 20",
-        "of a run and its text": f"{here / 'words'} --text {here / 'text'} --extend 20",
+        "of a run": f"{here / 'words'} --until-step 20",
+        "of a run and its text": f"{here / 'words'} --text {here / 'text'} --until-step 20",
     }
     sentence = refusal(capsys, "train", words[way], flag)
     assert sentence.startswith(f"minitxl: {flag.split()[0].removeprefix('--').replace('-', '_')} must ")
@@ -492,9 +492,9 @@ def test_tokens_of_validation_follow_the_lengths_where_they_are_left_at_their_de
 def test_another_sample_of_validation_has_a_best_of_its_own(here, capsys):
     before = last(here / "words").progress
     assert before.best_bits is not None
-    call("train", here / "words --validate-tokens 17 --extend 7")
+    call("train", here / "words --validate-tokens 17 --until-step 7")
     out = capsys.readouterr().out
-    assert "the best validation is sought anew: another sample of the text is validated" in out
+    assert "the best validation is sought anew: another subset of the text is validated" in out
     assert "validation: 16 of 29 tokens, in 8 lanes from all over the text, each of 2, " in out
     after = last(here / "words").progress
     assert (after.best_step, after.best_bits) != (before.best_step, before.best_bits)
@@ -505,7 +505,7 @@ def test_a_changed_batch_that_validates_the_same_sample_keeps_its_best(here, cap
     before = last(here / "words").progress
     (path,) = (here / "words").glob("best-*.safetensors")
     best = path.read_bytes()
-    call("train", here / "words --batch 3 --extend 7 --learning-rate 9 --schedule constant")
+    call("train", here / "words --batch 3 --until-step 7 --learning-rate 9 --schedule constant")
     assert "sought anew" not in capsys.readouterr().out
     after = last(here / "words").progress
     assert (after.best_step, after.best_bits) == (before.best_step, before.best_bits)
@@ -520,10 +520,10 @@ def test_few_steps_need_no_other_flag(here, capsys):
 
 
 def test_the_bar_shows_loss_rate_speed_and_epoch(here, capsys):
-    call("train", here / "words --extend 8 --log-every 1")
+    call("train", here / "words --until-step 8 --log-every 1")
     shown = capsys.readouterr().err
     assert all(part in shown for part in ("perplexity ", "rate ", "tokens/s", "epoch "))
-    call("train", here / "bytes --extend 8 --log-every 1")
+    call("train", here / "bytes --until-step 8 --log-every 1")
     assert "bits per byte, " in capsys.readouterr().err
 
 

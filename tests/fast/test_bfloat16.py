@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from minitxl.fast import bfloat16, kv_cache, to_fast
 from minitxl.fast.bfloat16 import bfloat16_products, check_precision, products_in, try_products
-from minitxl.fast.convert import to_decode
+from minitxl.fast.convert import to_inference
 from minitxl.fast.linear import ONEDNN_BFLOAT16, FastLinear, joined, linear
 from minitxl.inference import generation
 from minitxl.inference.config import EvaluateConfig
@@ -140,7 +140,7 @@ def test_a_cache_in_bfloat16_reads_nearly_as_one_in_float32(encoding, norm):
 def test_only_matrices_are_rounded_and_the_model_stays_as_it_is():
     model = model_of(ENCODINGS["xl"])
     before = {name: parameter.clone() for name, parameter in model.named_parameters()}
-    for name, parameter in to_decode(model, "bfloat16").named_parameters():
+    for name, parameter in to_inference(model, "bfloat16").named_parameters():
         is_matrix = name.endswith(".weight") and "norm" not in name and "embedding" not in name
         assert parameter.dtype == (torch.bfloat16 if is_matrix else torch.float32), name
     for name, parameter in model.named_parameters():
@@ -166,7 +166,7 @@ def test_a_text_is_scored_and_written_in_bfloat16(encoding):
 
 def test_an_unknown_precision_is_refused(as_users_run_it):
     with pytest.raises(ValueError, match="precision must be float32 or bfloat16, got 'float16'"):
-        to_decode(small_model(), "float16")
+        to_inference(small_model(), "float16")
 
 
 def test_a_cpu_without_such_products_is_refused_in_one_sentence(monkeypatch):

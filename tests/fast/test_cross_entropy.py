@@ -28,8 +28,8 @@ MODELS = {
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):
     """Chunks of 16 tokens or so: several, of which the last is shorter."""
-    monkeypatch.setattr(chunked, "CHUNK", 16)
-    monkeypatch.setattr(chunked, "LEAST", 16)
+    monkeypatch.setattr(chunked, "CHUNK_SCORES", 16)
+    monkeypatch.setattr(chunked, "LEAST_TOKENS", 16)
 
 
 @pytest.fixture

@@ -42,8 +42,8 @@ def test_every_sixteen_bits_are_drawn_anew():
 
 def test_drawing_in_pieces_draws_the_same_and_overwrites_what_it_is_given(monkeypatch):
     x, found = torch.randn(7, 13), []
-    for piece in (room.CHUNK, 8):
-        monkeypatch.setattr(room, "CHUNK", piece)
+    for piece in (room.CHUNK_ELEMENTS, 8):
+        monkeypatch.setattr(room, "CHUNK_ELEMENTS", piece)
         torch.manual_seed(0)
         dropped = x.clone()
         assert dropout_(dropped, 0.3) is dropped

@@ -63,7 +63,7 @@ def test_fewer_tokens_than_there_are_come_from_all_over_the_text(short_lanes):
     ],
 )
 def test_a_sample_has_long_lanes_and_eight_at_least_and_a_whole_text_may_be_one(settings, there, lanes):
-    assert validation.sample_of(torch.zeros(there + 1), TrainConfig(**settings)).lanes == lanes
+    assert validation.subset_of(torch.zeros(there + 1), TrainConfig(**settings)).lanes == lanes
 
 
 def test_training_lengths_and_further_ones_read_the_same_lanes():
@@ -76,17 +76,17 @@ def test_training_lengths_and_further_ones_read_the_same_lanes():
 @pytest.mark.parametrize("name", PRESETS)
 def test_a_preset_validates_long_lanes_from_all_over_the_text(name):
     train = PRESETS[name]().train
-    sample = validation.sample_of(torch.empty(10_000_000, device="meta"), train)
-    assert sample.lanes >= 8
-    assert sample.lane_tokens >= 8 * (train.seg_len + train.mem_len)
+    subset = validation.subset_of(torch.empty(10_000_000, device="meta"), train)
+    assert subset.lanes >= 8
+    assert subset.lane_tokens >= 8 * (train.seg_len + train.mem_len)
 
 
 def test_a_record_says_which_sample_was_scored_for_another_is_another_score():
     wide = replace(SETTINGS, validate_tokens=60)
     record = list(loop.train_steps(new_run(wide), LANES, STREAM))[-1]
-    assert record.valid_sample == validation.Sample(lanes=8, lane_tokens=7)
-    assert record.valid_sample.tokens == 56
-    assert list(loop.train_steps(new_run(wide), LANES))[-1].valid_sample is None
+    assert record.valid_subset == validation.Subset(lanes=8, lane_tokens=7)
+    assert record.valid_subset.tokens == 56
+    assert list(loop.train_steps(new_run(wide), LANES))[-1].valid_subset is None
 
 
 def test_the_line_about_the_sample_counts_what_is_scored():

@@ -101,7 +101,7 @@ def check_generate(attempt: Callable[..., Tensor]) -> Verdict:
         message = f"{praise}. But the prompt is read in more than one call: read at once it takes less time"
         return Verdict(True, message)
     if graph:
-        message = f"{praise}. But each call keeps what a gradient would need, which takes time and memory: "
+        message = f"{praise}. But each call keeps what a gradient would need, which takes time and RAM: "
         return Verdict(True, f"{message}write it with torch.no_grad()")
     return verdict
 

@@ -22,7 +22,7 @@ IMAGE = "minitxl-worker"
 INSIDE = "/worker/worker.py"
 """The worker's file in a sandbox."""
 TMP = 2**26
-"""Bytes that a submission may write to its /tmp, which is in memory; it can write nowhere else."""
+"""Bytes that a submission may write to its /tmp, which is in RAM; it can write nowhere else."""
 CONTAINERS = ("podman", "docker")
 NOBODY = "65534"
 WITHOUT = (
@@ -122,7 +122,7 @@ def bubblewrap() -> Isolation:
         words += ["--tmpfs", str(answers), "--remount-ro", str(answers)]
     for file in WORKER:
         words += ["--ro-bind", str(HERE / file), f"/worker/{file}"]
-    words += ["--remount-ro", "/dev", "--remount-ro", "/"]  # else they are in memory, and without a limit
+    words += ["--remount-ro", "/dev", "--remount-ro", "/"]  # else they are in RAM, and without a limit
     for name, value in ENVIRONMENT.items():
         words += ["--setenv", name, value]
     words += ["--as-pid-1", sys.executable, "-I", INSIDE]

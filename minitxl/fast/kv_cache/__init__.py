@@ -12,8 +12,12 @@ model. It compares the embeddings alone, so it does not notice a model that shar
 the buffers of the cache it is given, so only the newest cache of a text is valid, and none is valid once a
 weight has changed. Everything runs in evaluation mode and without gradients.
 
-Its files: ``steps`` has ``start``, ``step`` and ``token_losses``; ``cache`` the data of a cache; ``reading``
-the model as it reads a segment with a cache; ``heads`` each attention's part of that.
+Its files:
+
+    reading  where time is saved: the model reads a segment, and each token becomes a key and a value once
+    heads    each attention's part of that
+    cache    the data of a cache
+    steps    ``start``, ``step`` and ``token_losses``, which check their arguments and capture steps
 
 On a CUDA GPU, once memory is full and several steps had the same shapes, the next one is captured as a CUDA
 graph, unless positions are rotary or the vocabulary has clusters. The cache then holds the graph, and further

@@ -50,8 +50,8 @@ class Cache:
 def with_room(cache: Cache, seg: int) -> Cache:
     """Return the cache with buffers for ``seg`` more tokens.
 
-    New buffers hold twice the memory and a segment. So while segments are no longer than those before, memory
-    is copied at most once in ``mem_len`` tokens.
+    New buffers hold 2 · ``mem_len`` + ``seg`` tokens. So while segments are no longer than those before,
+    memory is copied at most once in ``mem_len`` tokens.
     """
     length, size = cache.end - cache.begin, cache.buffers.shape[4]
     if cache.end + seg <= size:

@@ -9,7 +9,7 @@ from torch import Tensor
 from minitxl.arguments import check_key_mask, check_kind, check_length, check_options
 from minitxl.fast import cuda
 from minitxl.fast.bfloat16 import Precision
-from minitxl.fast.convert import to_decode
+from minitxl.fast.convert import to_inference
 from minitxl.fast.kv_cache.cache import Cache
 from minitxl.fast.kv_cache.reading import check_attentions, key_projection, read_segment
 from minitxl.fast.linear import joined
@@ -43,7 +43,7 @@ def start(
     check_options({"window": window, "clamp_len": clamp_len}, batch=batch, n_key=0)
     c, weight = model.config, next(model.parameters())
     rows = batch * seg_len
-    fast_model = to_decode(model, precision, rows=rows)
+    fast_model = to_inference(model, precision, rows=rows)
     check_attentions(fast_model)
     dtype = weight.dtype if precision == "float32" else torch.bfloat16
     return Cache(

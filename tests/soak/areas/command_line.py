@@ -23,7 +23,7 @@ NAME = "command-line values"
 LONG = {
     "steps",
     "length",
-    "extend",
+    "until-step",
     "decay-now",
     "rounds",
     "warm-up",

@@ -1,21 +1,19 @@
-"""Masks of memory: for lanes that begin a new text, and for memory of constant length.
+"""Reset the memory of single lanes: for loops of your own, where lanes begin new texts at any segment.
 
 Memory is one tensor for all lanes of a batch. If one lane begins a new text, as when an agent begins an
 episode, its old states stay in the tensor, and a mask hides them from the lane:
 
     memory, memory_mask = None, None
-    for tokens, begins in episodes:  # [batch seg], [batch]: True for a lane that begins here
+    for tokens, targets, begins in episodes:  # [batch seg] twice; [batch]: True for a lane that begins here
         memory_mask = reset_mask(memory, begins, memory_mask)
         key_mask, memory_mask = extend_mask(memory_mask, batch=batch, seg_len=seg_len, mem_len=mem_len)
         losses, states = model.token_losses(tokens, targets, memory, key_mask=key_mask)
         memory = extend(memory, states, mem_len=mem_len)
 """
 
-import torch
 from einops import pack, repeat
 from jaxtyping import Bool, Float
 from torch import Tensor
-from torch.nn.functional import pad
 
 
 def reset_mask(
@@ -29,6 +27,7 @@ def reset_mask(
     ``memory_mask`` is the mask so far: None, or what ``extend_mask`` returned after the last segment.
     A lane that was reset reads as one without a memory, to rounding.
 
+    >>> import torch
     >>> reset_mask(torch.zeros(1, 2, 3, 4), torch.tensor([True, False])).tolist()
     [[False, False, False], [True, True, True]]
     """
@@ -52,20 +51,3 @@ def extend_mask(
     segment = memory_mask.new_ones(batch, seg_len)
     key_mask, _ = pack([memory_mask, segment], "batch *")
     return key_mask, key_mask[:, max(0, key_mask.shape[1] - mem_len) :]
-
-
-def padded(
-    memory: Float[Tensor, "layer batch mem model"], *, mem_len: int, seg_len: int
-) -> tuple[Float[Tensor, "layer batch mem_len model"], Bool[Tensor, "batch key"]]:
-    """Return ``memory`` padded with zeros to ``mem_len`` tokens, and the mask that hides the zeros.
-
-    With this ``key_mask`` a model's outputs are those of ``memory`` alone, and every segment has
-    the same shape, so that attention is compiled once and not at every length while memory fills.
-    """
-    length = memory.shape[2]
-    if length > mem_len:
-        raise ValueError(f"memory must hold at most mem_len = {mem_len} tokens, got {length}")
-    key_mask = torch.arange(mem_len + seg_len, device=memory.device) >= mem_len - length
-    return pad(memory, (0, 0, mem_len - length, 0)), repeat(
-        key_mask, "key -> batch key", batch=memory.shape[1]
-    )

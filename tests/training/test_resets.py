@@ -5,30 +5,12 @@ import torch
 from models import ENCODINGS, small_model, some_tokens
 
 from minitxl.memory import extend
-from minitxl.training import memory_mask as module
-from minitxl.training.memory_mask import extend_mask, padded, reset_mask
+from minitxl.training import resets
+from minitxl.training.resets import extend_mask, reset_mask
 
 
 def test_the_example_holds():
-    assert doctest.testmod(module).failed == 0
-
-
-@pytest.mark.parametrize("encoding", ENCODINGS.values(), ids=ENCODINGS)
-@pytest.mark.parametrize("held", [0, 3, 8])
-def test_padded_memory_reads_as_the_memory_it_holds(encoding, held):
-    model, tokens = small_model(**encoding), some_tokens(2, 5)
-    _, states = model(some_tokens(2, held or 1, seed=1))
-    memory = extend(None, states, mem_len=held)
-    longer, key_mask = padded(memory, mem_len=8, seg_len=5)
-    assert longer.shape[2] == 8
-    assert key_mask.sum(dim=1).tolist() == [held + 5] * 2
-    expected, _ = model(tokens, memory)
-    torch.testing.assert_close(model(tokens, longer, key_mask=key_mask)[0], expected, rtol=1e-10, atol=1e-10)
-
-
-def test_memory_longer_than_mem_len_cannot_be_padded_to_it():
-    with pytest.raises(ValueError, match="at most mem_len = 2 tokens, got 3"):
-        padded(torch.zeros(1, 1, 3, 4), mem_len=2, seg_len=5)
+    assert doctest.testmod(resets).failed == 0
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS.values(), ids=ENCODINGS)
