@@ -4,8 +4,8 @@ Types and ranges are checked on construction. How the settings of adaptive embed
 (``cutoffs``, ``d_embed``, ``tie_projections``) is checked in ``adaptive`` when the model is built.
 
 Every field is a keyword of ``dataclasses.replace``, so that an ablation is one ``replace(config,
-attention="absolute")``. Each field is a flag of ``minitxl train``. Only ``--clamp-len`` sets the field of
-that name in ``TrainConfig`` instead.
+attention="absolute")``. Each field but ``clamp_len`` is a flag of ``minitxl train``; the flag ``--clamp-len``
+sets the field of that name in ``TrainConfig``.
 """
 
 from dataclasses import dataclass

@@ -6,7 +6,7 @@ from minitxl.fields import LONGEST, check_types, require
 
 
 def check_lengths(seg_len: int, mem_len: int, window: int | None, clamp_len: int | None) -> None:
-    """Raise a ValueError for lengths that can't be, and for a window longer than memory allows."""
+    """Raise a ValueError for a length out of its range, and for a window longer than memory allows."""
     lengths = {"seg_len": seg_len, "mem_len": mem_len, "window": window, "clamp_len": clamp_len}
     for name, length in lengths.items():
         require(length is None or length <= LONGEST, f"{name} must be at most {LONGEST:,}", length)

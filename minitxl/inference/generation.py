@@ -1,5 +1,7 @@
 """Generate text: read the prompt once into a key-value cache, and then draw one token at a time.
 
+(A model with absolute positions has no cache: see ``draw_tokens``.)
+
     tokens = sample(model, [prompt], length=200, mem_len=512, seed=0)
 
 Prompts may be of different lengths, and each text is drawn as if it were alone. A text ends

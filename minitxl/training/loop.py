@@ -101,6 +101,7 @@ class Record(NamedTuple):
     tokens: int
     """Tokens of this step, of all processes together."""
     seconds: float
+    """Time of the step, without validation."""
     valid_bits: float | None = None
     """Bits per token on the validation text after the step, if it was validated."""
     valid_bits_at: dict[int, float] | None = None
@@ -120,7 +121,7 @@ def start(
     """Return a run at step 0, its weights and later its dropout decided by ``settings.seed``.
 
     With ``accumulate``, a step takes its lanes in that many parts, which needs less RAM for activations.
-    Each part draws its own dropout; without dropout the gradient is the same.
+    Each part draws its own dropout; without dropout the gradient is the same to rounding.
     ``build`` makes the model of the configuration, for one that differs from ``TransformerLM``.
     """
     check_kind("config", config, ModelConfig)
@@ -188,14 +189,14 @@ def train_step(run: Run, segments: ContiguousBatches) -> Record:
     """Train on the next segment of every lane, and return the record; each epoch starts without memory."""
     began, settings = time.perf_counter(), run.settings
     step_tokens, n_segment = settings.batch * settings.seg_len, len(segments)
-    # Counted in tokens, so that a run may be resumed with another batch.
+    # The place in the text follows from the tokens read, so that a run may be resumed with another batch.
     index = run.tokens_read // step_tokens % n_segment
     memory = run.memory if index and run.memory is not None else run.model.empty_memory(len(segments.lanes))
     run.optimizer.zero_grad()
     with _own_randomness(run):
         losses, states = _backward(run, segments[index], memory)
     norm_on_device = clip_grad_norm_(run.model.parameters(), settings.clip)
-    bits = _mean_bits(losses)  # the first value read from a GPU, once all work but Adam's is queued there
+    bits = _mean_bits(losses)  # on a GPU this waits for all the work above, so nothing above reads a value
     if not isfinite(bits):
         raise ValueError(
             f"the loss must be finite, got {bits} at step {run.step + 1}: "

@@ -18,7 +18,7 @@ from minitxl.training.config import TrainConfig
 
 
 class SegmentLoss(nn.Module):
-    """The mean loss of a segment, as a module: what joins processes or captures graphs wraps a module."""
+    """The mean loss of a segment. It is a module, since data parallelism and CUDA graphs wrap modules."""
 
     def __init__(self, model: TransformerLM, settings: TrainConfig) -> None:
         super().__init__()
@@ -27,7 +27,7 @@ class SegmentLoss(nn.Module):
     def forward(
         self, tokens: Tensor, targets: Tensor, memory: Tensor, key_mask: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Return the mean of the losses in nats, or of their second half, and the detached states."""
+        """Return the mean loss in nats, of all targets or of the later half, and the detached states."""
         settings = self.settings
         with products_in(settings.precision, memory.device):
             losses, states = self.model.token_losses(

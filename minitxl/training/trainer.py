@@ -18,7 +18,7 @@ from minitxl.training.metrics_log import Line, Meter
 from minitxl.training.run_info import RunInfo
 
 Report = Callable[[Record, Line | None], None]
-"""Told of each step, and of the line of the log that it ended."""
+"""Function that is called after each step, with its record and the line of the log that it ended, if any."""
 
 
 class Ending(NamedTuple):

@@ -117,7 +117,7 @@ def test_the_cache_of_one_layer_attends_like_all_tokens_anew_or_the_notebook_sto
     ("right", "wrong"),
     [
         ("A * (A + 1) // 2", "A * A"),
-        ("(attention_len + seg_len)", "attention_len"),
+        ("(mem_len + seg_len)", "mem_len"),
         ("(A - 1) * 4", "A * 4"),
         ("(n_layer - 1) * whole", "n_layer * whole"),
     ],

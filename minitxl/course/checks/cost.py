@@ -150,9 +150,9 @@ def solution_sliding(n_layer: int, d_model: int, d_inner: int, attention_len: in
     return _sliding(n_layer, d_model, d_inner, attention_len)
 
 
-def solution_cached(n_layer: int, d_model: int, d_inner: int, attention_len: int, seg_len: int) -> int:
+def solution_cached(n_layer: int, d_model: int, d_inner: int, mem_len: int, seg_len: int) -> int:
     """Return the operations of the layers for one token that is scored with a cache."""
-    return _cached(n_layer, d_model, d_inner, attention_len, seg_len)
+    return _cached(n_layer, d_model, d_inner, mem_len, seg_len)
 
 
 def _token(d_model: int, d_inner: int, *, inner: bool = True, matrices: int = 4) -> int:
@@ -186,7 +186,7 @@ def _cached(
     n_layer: int,
     d_model: int,
     d_inner: int,
-    attention_len: int,
+    mem_len: int,
     seg_len: int,
     *,
     causal: bool = False,
@@ -199,7 +199,7 @@ def _cached(
     """Return the operations with a cache; the options make mistakes."""
     own: float = (seg_len + 1) / 2 if causal else seg_len * segment
     p = _token(d_model, d_inner, **token)
-    cost = n_layer * (p + 2 * products * d_model * (attention_len + own)) * (seg_len if total else 1)
+    cost = n_layer * (p + 2 * products * d_model * (mem_len + own)) * (seg_len if total else 1)
     return cost / 2 if half else cost
 
 
@@ -254,9 +254,10 @@ def check_sliding(attempt: Callable[..., Any]) -> Verdict:
 
 
 def check_cached(attempt: Callable[..., Any]) -> Verdict:
-    """Check ``attempt(n_layer, d_model, d_inner, attention_len, seg_len)``: operations for one scored token.
+    """Check ``attempt(n_layer, d_model, d_inner, mem_len, seg_len)``: operations for one scored token.
 
-    They are those of the layers. The cache holds keys and values; each query meets attention_len + seg_len.
+    They are those of the layers. The cache holds keys and values of ``mem_len`` tokens, and each query meets
+    mem_len + seg_len keys.
     """
     cases = [(2, 8, 32, 6, 4), (1, 4, 4, 1, 3), (12, 512, 2048, 3800, 128), (3, 128, 512, 64, 64)]
     mistakes = _mistakes(_cached, OF_A_TOKEN | OF_CACHED)
