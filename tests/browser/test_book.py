@@ -738,6 +738,22 @@ def test_without_a_script_a_widgets_first_picture_stands_still(browser, home, pl
     context.close()
 
 
+LEAST_SLIDER = 120
+"""Pixels of a slider that a finger can still set."""
+FOUR = ("first", "second", "third", "fourth")
+
+
+@pytest.mark.parametrize("name", PLAYED)
+def test_sliders_have_room_and_the_choices_beside_them_wrap(window, home, name):
+    with visiting(window, home, name) as visit:
+        for size in (DESKTOP, PHONE):
+            visit.page.set_viewport_size(size)
+            controls = visit.page.locator(".play-controls")
+            widths = controls.locator("input[type=range]").evaluate_all("all => all.map(one => one.offsetWidth)")
+            assert all(width >= LEAST_SLIDER for width in widths)
+            assert controls.evaluate("box => box.scrollWidth <= box.clientWidth")
+
+
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
 def test_controls_stand_in_line_above_the_hint_and_the_picture(window, home, size):
     with visiting(window, home, PLAYED[1]) as visit:
@@ -745,8 +761,9 @@ def test_controls_stand_in_line_above_the_hint_and_the_picture(window, home, siz
         page.set_viewport_size(size)
         page.add_style_tag(content="* { scroll-behavior: auto !important; }")
         file = Path(page.locator(".play img").get_attribute("src")).name
-        values = {"query": [*"01234"], "seg_len": [*"5678"], "c": [False, True], "head": ["near", "far"]}
-        values |= {"a": [False, True], "b": [False, True]}
+        values = {"query": [*"01234"], "seg_len": [*"5678"], "c": [False, True]}
+        values |= {"a": [False, True], "head": [f"the {n} head of the last layer" for n in FOUR]}
+        values |= {"b": [False, True]}
         controls = [
             {"name": name, "label": name, "values": shown, "start": 0, "all": True}
             for name, shown in values.items()
@@ -761,6 +778,7 @@ def test_controls_stand_in_line_above_the_hint_and_the_picture(window, home, siz
         box = page.locator(".play").last
         ranges = [one.bounding_box() for one in box.locator("input[type=range]").all()]
         assert len({(one["x"], one["width"]) for one in ranges}) == 1
+        assert ranges[0]["width"] >= LEAST_SLIDER
         assert {one.bounding_box()["x"] for one in box.locator("output").all()} == {
             box.locator("output").first.bounding_box()["x"]
         }
