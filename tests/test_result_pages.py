@@ -47,12 +47,23 @@ def test_each_pattern_is_that_of_some_number():
     assert used == dict(units.UNITS).keys()
 
 
-def test_a_page_has_data_first_and_its_title_breaks_between_words():
+def test_a_page_has_its_title_in_words_then_its_figure_then_its_data():
     body = result_pages.body_of("memory_and_positions", set())
-    assert "The result memory_<wbr>and_<wbr>positions</h1>" in body
+    assert "<h1>Result: memory and positions</h1>" in body
+    (figure,) = re.findall(r'<img src="../_images/memory_and_positions.svg" alt="Test bits per [^"]+">', body)
+    assert body.index("</h1>") < body.index(figure) < body.index("<table")
     parts = dict.fromkeys(re.findall(r'<tr id="(\w+)', body))
     assert next(iter(parts)) == "data"
     assert {"settings", "fingerprint"} < parts.keys()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_part_of_a_page_has_a_heading_that_a_link_above_the_table_leads_to(name):
+    body = result_pages.body_of(name, set())
+    headings = re.findall(r'<tbody id="([^"]+)"><tr><th colspan="3" scope="rowgroup"><h2>', body)
+    assert headings == re.findall(r'<a href="#(part-[^"]+)">', body)
+    assert len(headings) == len(set(headings)) == body.count("<tbody")
+    assert headings[0].startswith("part-data")
 
 
 def test_a_key_breaks_after_its_dots_and_not_before_a_number():

@@ -6,9 +6,9 @@ link to a result as a whole leads to the page's top.
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
-from html import escape
+from html import escape, unescape
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 from sphinx.application import Sphinx
 from units import unit_of
 
+from minitxl import figures
 from minitxl.experiments.shared.results import leaves
 
 ROOT = Path(__file__).parent.parent.parent
@@ -70,19 +71,28 @@ def linked() -> dict[str, set[str]]:
 def pages(app: Sphinx) -> Iterator[tuple[str, dict[str, str], str]]:
     """Yield the page of each result that the course links to, as Sphinx asks for pages."""
     for name, keys in linked().items():
-        yield f"results/{name}", {"title": f"The result {name}", "body": body_of(name, keys)}, "page.html"
+        yield (
+            f"results/{name}",
+            {"title": f"Result: {_in_words(name)}", "body": body_of(name, keys)},
+            "page.html",
+        )
 
 
 def body_of(name: str, keys: set[str]) -> str:
-    """Return a result as a table, its data first: a row for each value, with the value's key as its id."""
+    """Return a result's figures, and its values as a table: a row for each, with its key as the row's id."""
+    parts = _parts(name)
     for length in LENGTHS:
-        rows = "\n".join(
-            f'<tr id="{escape(re.sub(" ", "_", key))}"><th scope="row">{_with_breaks(key)}'
-            f"<td>{escape(said)}<td>{escape(unit)}"
-            for part, tree in sorted(stored(name).items(), key=lambda part: part[0] != "data")
-            for key, said, unit in _rows(name, part, tree, keys, length)
+        bodies = "\n".join(
+            f'<tbody id="{_id(heading)}"><tr><th colspan="3" scope="rowgroup"><h2>{escape(heading)}</h2>\n'
+            + "\n".join(
+                f'<tr id="{escape(re.sub(" ", "_", key))}"><th scope="row">{_with_breaks(key)}'
+                f"<td>{escape(said)}<td>{escape(unit)}"
+                for top, tree in trees.items()
+                for key, said, unit in _rows(name, top, tree, keys, length)
+            )
+            for heading, trees in parts.items()
         )
-        if len(rows.encode()) <= MOST:
+        if len(bodies.encode()) <= MOST:
             break
     else:
         raise ValueError(f"the page of {name} has more than {MOST} bytes, however many lists are left out")
@@ -92,18 +102,49 @@ def body_of(name: str, keys: set[str]) -> str:
         if length < inf
         else ""
     )
-    title = name.replace("_", "_<wbr>")
-    return f"""<section><h1>The result {title}</h1>
+    links = " · ".join(f'<a href="#{_id(heading)}">{escape(heading)}</a>' for heading in parts)
+    return f"""<section><h1>Result: {_in_words(name)}</h1>
+{"".join(map(_figure, figures.OF_RESULT.get(name, ())))}
 <p>Numbers of the course link to these rows. Each is one value of <a href="{name}.json">{name}.json</a>, as
 the experiment stored it; the key says where in the file it stands. A value without a unit is a count, a
 name or a setting that has none.{left_out}
 <a href="javascript:history.back()">Back to where you were</a></p>
+<p>Parts: {links}</p>
 <style>html {{ scroll-behavior: auto; }}</style>
 <div class="table-wrapper container"><table class="docutils values">
 <thead><tr><th scope="col">key<th scope="col">value<th scope="col">unit
-<tbody>
-{rows}
+{bodies}
 </table></div></section>"""
+
+
+def _in_words(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _id(heading: str) -> str:
+    """Return a part's own id, which no key of a row has."""
+    return "part-" + re.sub(r"\W+", "-", heading)
+
+
+def _parts(name: str) -> dict[str, dict[str, Any]]:
+    """Return the trees of each part by their keys; the data are first, and each of its trees is a part."""
+    parts: dict[str, dict[str, Any]] = {"data": {}}
+    for top, tree in stored(name).items():
+        if top != "data":
+            parts[top] = {top: tree}
+    for key, tree in stored(name)["data"].items():
+        part = f"data: {key}" if isinstance(tree, dict | list) else "data"
+        parts.setdefault(part, {})[f"data.{key}"] = tree
+    first = sorted(parts, key=lambda part: not part.startswith("data"))
+    return {part: parts[part] for part in first if parts[part]}
+
+
+def _figure(draw: Callable[..., Any]) -> str:
+    """Return the stored figure that a function draws, with its words."""
+    svg = (ROOT / "figures" / f"{draw.__name__}.svg").read_text("utf-8")
+    words = re.search(r"<(?:dc:description|desc)>(.*?)</", svg, re.DOTALL)
+    alt = escape(unescape(words[1])) if words else ""
+    return f'<p><img src="../_images/{draw.__name__}.svg" alt="{alt}"></p>'
 
 
 def _rows(name: str, key: str, tree: Any, keys: set[str], length: float) -> Iterator[tuple[str, str, str]]:

@@ -749,7 +749,9 @@ def test_sliders_have_room_and_the_choices_beside_them_wrap(window, home, name):
         for size in (DESKTOP, PHONE):
             visit.page.set_viewport_size(size)
             controls = visit.page.locator(".play-controls")
-            widths = controls.locator("input[type=range]").evaluate_all("all => all.map(one => one.offsetWidth)")
+            widths = controls.locator("input[type=range]").evaluate_all(
+                "all => all.map(one => one.offsetWidth)"
+            )
             assert all(width >= LEAST_SLIDER for width in widths)
             assert controls.evaluate("box => box.scrollWidth <= box.clientWidth")
 

@@ -154,7 +154,7 @@ def test_the_figure_shows_both_questions_and_labels_every_line():
     t5, rotary = figures.position_repairs(data).figure.axes
     title = "T5 with its table of biases multiplied by 30\nis ahead of Transformer-XL at memory 32 and 128"
     assert t5.get_title(loc="left") == title
-    assert rotary.get_title(loc="left") == "Rotary: with clamped distances it reads on"
+    assert rotary.get_title(loc="left") == "Rotary: with clamped distances it stays low"
     assert {text.get_text() for text in t5.texts} == {
         "T5 + memory,\nas published",
         "Transformer-XL",

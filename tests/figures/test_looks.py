@@ -141,7 +141,7 @@ def test_each_axis_of_bits_says_where_its_good_end_is():
     for name in DRAWN:
         for axes in figure_of(name).axes:
             for label in (axes.get_xlabel(), axes.get_ylabel()):
-                said = label.endswith((LOWER, HIGHER)) or "added" in label
+                said = label.endswith((LOWER, HIGHER)) or "(higher: " in label
                 assert said or BITS not in label, (name, label)
 
 
@@ -152,7 +152,7 @@ def test_a_line_that_covers_another_leaves_it_seen_on_both_sides():
 
 
 @pytest.mark.parametrize(
-    ("name", "axis"), [("memory_and_positions", "marks: as trained"), ("ptb", "names: as trained")]
+    ("name", "axis"), [("memory_and_positions", "marks: as trained"), ("ptb", "Names: as trained")]
 )
 def test_where_models_are_read_with_another_memory_the_axis_says_what_is_as_trained(name, axis):
     figure = getattr(figures, name)(stored(name)).figure
@@ -421,7 +421,7 @@ def test_the_title_of_copying_says_what_a_flowing_gradient_teaches_and_what_not(
     rows = stored("copying")["rows"]
     stopped, flowing = reach._what_is_copied(rows).split(".\n")
     assert stopped.endswith("copies what one layer reaches, and not what takes two")
-    assert flowing.endswith("for 24 and 28 back, and hardly for 20, where 4 of 16 offsets need two")
+    assert flowing.endswith("to copy 24 and 28 back, but hardly 20 back, where 4 of 16 offsets need two")
     assert reach._what_is_copied(rows[:2]) == stopped
     assert reach._what_is_copied([{**row, "stopped": row["flowing"]} for row in rows]) == ""
 

@@ -10,7 +10,7 @@ import pytest
 from minitxl import figures
 from minitxl.analysis.dependency_reach import farthest, propagate
 from minitxl.experiments.shared import results
-from minitxl.figures.recurrence.mechanism import TEXT, kind_of, reached_from
+from minitxl.figures.recurrence.mechanism import KINDS, TEXT, kind_of, reached_from
 
 FIGURES = Path(__file__).parents[2] / "figures"
 SVG = "{http://www.w3.org/2000/svg}"
@@ -90,17 +90,10 @@ def test_without_motion_the_last_picture_stands_still():
     (still,) = re.findall(
         r"@media \(prefers-reduced-motion: reduce\) \{ ([^{]+) \{ animation: none; \} \}", style
     )
-    assert {name.strip(" .") for name in still.split(",")} == moving
+    assert {name.strip(" .") for name in still.split(",")} == moving | {"ahead-key"}
     hidden, shown = re.findall(r"^(\.[^{]+) \{ opacity: (?:0|1); \}$", style, re.MULTILINE)
     assert hidden == still
     assert shown == f".s{max(stage for _, stage in STAGES)}"
-
-
-def test_without_motion_the_legend_has_no_mark_that_the_picture_lacks():
-    (group,) = [one for one in ROOT.iter(f"{SVG}g") if one.get("class") == "ahead-key"]
-    assert "".join(group.itertext()).strip() == "not read yet"
-    style = ROOT.find(f"{SVG}style").text
-    assert "@media (prefers-reduced-motion: reduce) { .ahead-key { display: none; } }" in style
 
 
 def opacity(name, at):
@@ -124,6 +117,22 @@ def test_the_whole_picture_is_seen_first_and_for_as_long_each_time_the_loop_retu
     whole = times[np.stack([opacity(name, times) for name in layers]).min(axis=0) > 0.99]
     assert whole[0] == pytest.approx(100 * float(begin) / float(loop), abs=0.1)
     assert 4 <= (whole[-1] - whole[0]) / 100 * float(loop) <= 5
+
+
+def test_the_legend_has_what_is_not_read_yet_only_while_some_is_not():
+    (group,) = [one for one in ROOT.iter(f"{SVG}g") if one.get("class") == "ahead-key"]
+    assert "".join(group.itertext()).strip() == "not read yet"
+    every = np.linspace(0, 100, 2001)
+    *before, last = [opacity(f"n{stage}", every) for stage in range(1 + max(stage for _, stage in STAGES))]
+    named = opacity("ahead-key", every)
+    assert (named[last > 0.01] < 0.01).all()
+    assert (named[np.max(before, axis=0) > 0.99] > 0.99).all()
+
+
+def test_the_legend_shows_the_line_of_each_kind_that_has_one():
+    lines = [(line.get("stroke"), line.get("stroke-dasharray")) for line in ROOT.findall(f"{SVG}line")]
+    kinds = [KINDS[kind][0].edge for kind in ("own", "memory", "older")]
+    assert lines == list(zip(kinds, (None, None, "4 3"), strict=True))
 
 
 @pytest.mark.parametrize("name", DATA["graphs"])

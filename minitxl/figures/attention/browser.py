@@ -16,6 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 from minitxl.figures.marks import hide_frame
 from minitxl.figures.picture import BITS, BLUE, ORANGE, Data, Picture, drawing
 
+GREY = "#808080"
+"""Colour of weights; costs are black."""
 SHADES = LinearSegmentedColormap.from_list("white to blue", ["white", BLUE, "#00213A"])
 SHADINGS = ("attention", "loss change")
 """Shadings of the browser's boxes: weights of one head, or bits where one state is hidden from all heads."""
@@ -92,10 +94,10 @@ def weight_and_cost(ages: Sequence[tuple[int, int]], seeds: Sequence[Data]) -> P
             at = [middle + shift for middle in middles]
             label = f"model {number + 1}" if len(seeds) > 1 else None
             percent = [100 * weight for weight in seed["weight"]]
-            looked.plot(at, percent, mark, color=BLUE, ms=5, label=label)
+            looked.plot(at, percent, mark, color=GREY, ms=5, label=label)
             for x, (mean, low, high) in zip(at, seed["cost"], strict=True):
-                cost.plot([x, x], [1000 * low, 1000 * high], "-", color=ORANGE, lw=1.2)
-                cost.plot(x, 1000 * mean, mark, color=ORANGE, ms=5)
+                cost.plot([x, x], [1000 * low, 1000 * high], "-", color="black", lw=1.2)
+                cost.plot(x, 1000 * mean, mark, color="black", ms=5)
         looked.set(title="Weight of a state", ylabel="per cent of all attention", ylim=(0, None))
         if len(seeds) > 1:
             looked.legend()
@@ -127,7 +129,7 @@ def change_by_offset(bits: ArrayLike) -> Picture:
     part = worth[:eighth].sum() / worth.sum()
     with drawing(7, 2.6) as figure:
         axes = figure.subplots()
-        axes.bar(range(len(worth)), worth, color=ORANGE, width=0.8)
+        axes.bar(range(len(worth)), worth, color="black", width=0.8)
         axes.axhline(0, color="black", lw=0.8)
         axes.set(
             xlabel="offset of the query in its segment, characters", ylabel=f"more {BITS},\nall memory hidden"
@@ -152,7 +154,7 @@ def cell_by_cell(weights: ArrayLike, changes: ArrayLike) -> Picture:
             bright.ravel(), cost.ravel(), ".", color="#999999", ms=3, label="a state, for one prediction"
         )
         label = "the brightest state of a prediction"
-        axes.plot(bright[rows, brightest], cost[rows, brightest], "D", color=ORANGE, ms=4, label=label)
+        axes.plot(bright[rows, brightest], cost[rows, brightest], "D", color="black", ms=4, label=label)
         axes.axhline(0, color="black", lw=0.8)
         axes.set_xscale("log")
         axes.set_yscale("symlog", linthresh=0.01)

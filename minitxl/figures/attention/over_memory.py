@@ -107,29 +107,31 @@ def widest_heads(data: Data) -> Picture:
 
 def terms_on_text(data: Data) -> Picture:
     """Draw the paper's figure 7: terms (a), (b) and (d) of one head on one text, before the softmax."""
+    layer, head = data["wide"][0]
+    name = f"layer {layer + 1}, head {head + 1}"
     with drawing(10, 5.2) as figure:
         rows = figure.subplots(3, 1, sharex=True)
-        for axes, name in zip(rows, ("a", "b", "d"), strict=True):
-            matrix = np.array(data["text"]["terms"]["abcd".index(name)])
-            drawn = _over_text(axes, _causal(matrix), data["text"], NAMES[name].replace(" ", "\n", 1))
+        for axes, term in zip(rows, ("a", "b", "d"), strict=True):
+            matrix = np.array(data["text"]["terms"]["abcd".index(term)])
+            drawn = _over_text(axes, _causal(matrix), data["text"], NAMES[term].replace(" ", "\n", 1))
             figure.colorbar(
                 drawn, ax=axes, pad=0.01, fraction=0.02, ticks=MaxNLocator(3), label="score, nats"
             )
         headline(
             figure,
-            "Of the terms of this head's score, only (d) favours near keys for every query"
+            f"Of the terms of the score of {name}, only (d) favours near keys for every query"
             if _favours_the_near(data["text"])
-            else "Terms of one head's score",
+            else f"Terms of the score of {name}",
         )
         rows[-1].set_xlabel(
             fitted(
                 f"{_shown_of(matrix.shape[1])}each row is a query, the last below (hatched: the future)\n"
-                "term (c) is left out: a key gets the same number from every query"
+                "term (c) is left out: a key gets the same number from every query\n"
+                "each term has its own scale: compare the numbers at the bars"
             )
         )
         _name_characters(rows[-1], data["text"])
-    layer, head = data["wide"][0]
-    return Picture(figure, f"Terms (a), (b) and (d) of layer {layer + 1} head {head + 1}. {_shown(data)}")
+    return Picture(figure, f"Terms (a), (b) and (d) of {name}. {_shown(data)}")
 
 
 def _changes(axes: Axes, data: Data) -> None:

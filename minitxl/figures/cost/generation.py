@@ -36,7 +36,7 @@ def generation_cost(data: Data) -> Picture:
         for rows, way in zip((anew, blocks), ways, strict=True):
             lengths, spreads = ([row[key] for row in rows] for key in ("length", "milliseconds"))
             draw_medians(axes, lengths, spreads, way, memory=rows is blocks)
-        axes.axvline(data["mem_len"], color="black", lw=1, ls=":", zorder=0, label="memory is full")
+        axes.axvline(data["mem_len"], color="black", lw=1, ls=":", zorder=0, label="the cache is full")
         level = max(block["milliseconds"]["median"] for block in blocks) < 2 * min(
             block["milliseconds"]["median"] for block in blocks
         )

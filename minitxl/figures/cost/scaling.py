@@ -30,6 +30,8 @@ LINKS = {
     "nvlink": ("NVLink", "D", 0.68),
 }
 """Name and marker of each link, and its place in the scale of colours: the brighter, the faster."""
+DASHES = {"measured": "--", "ethernet": "-", "pcie": "-", "nvlink": "-"}
+"""Of both lines of a link; those of the slowest two lie close together."""
 COLOURS = mpl.colormaps["cividis"]
 
 
@@ -49,17 +51,18 @@ def scaling(data: Data) -> Picture:
                 [100 * row[way]["efficiency"] for row in rows] for way in ("apart", "overlapped")
             )
             label = f"{where}, {data['links'][link]:,.3g} GB/s"
-            axes.plot(gpus, apart, f"{mark}-", color=colour)
+            axes.plot(gpus, apart, f"{mark}{DASHES[link]}", color=colour)
             ends.append((label.replace(", ", ",\n"), to_hex(colour), gpus[-1], apart[-1]))
             axes.fill_between(gpus, apart, overlapped, color=colour, alpha=0.2, lw=0)
+            axes.plot(gpus, overlapped, DASHES[link], color=colour, lw=0.8)
             alt.append(f"{label}: {apart[-1]:.0f} to {overlapped[-1]:.0f} %")
         axes.plot([], [], color="grey", label="gradients sent after the backward pass")
-        label = "at best more, if sent while it computes"
+        label = "gain at most, if they are sent during it"
         axes.fill_between([], [], [], color="grey", alpha=0.3, label=label)
         axes.set_xscale("log", base=2)
         axes.set_xticks(gpus, [str(number) for number in gpus])
         axes.set(
-            title=fitted(f"{name}: the faster the link, the higher the efficiency"),
+            title=fitted(_by_link(name, data["presets"][name]["scaling"]["assumed"])),
             xlabel=f"GPUs of {rate:.0f} TFLOP/s (assumed), log scale",
             ylabel="efficiency, %",
             ylim=(0, 105),
@@ -70,6 +73,16 @@ def scaling(data: Data) -> Picture:
         figure,
         f"Share of {gpus[-1]} times one GPU's speed that {gpus[-1]} GPUs would reach with {name}, without "
         f"and with overlap, each at an assumed {rate:.0f} TFLOP/s, by link; {'; '.join(alt)}.",
+    )
+
+
+def _by_link(name: str, rows: Data) -> str:
+    """Say what share of all GPUs' speed the slowest and the fastest link that is sold leave."""
+    slow, fast = (100 * rows[link][-1]["apart"]["efficiency"] for link in ("ethernet", "nvlink"))
+    count = rows["nvlink"][-1]["gpus"]
+    return (
+        f"{name}: {count} GPUs have {fast:.0f} % of {count} times the speed of one\n"
+        f"where NVLink joins them, and {slow:.0f} % where 10-gigabit Ethernet does"
     )
 
 

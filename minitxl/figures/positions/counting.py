@@ -78,8 +78,8 @@ def _finding(data: Data) -> str:
     }
     if right == {"xl", "circle"}:
         return (
-            "Past the positions of training only Transformer-XL stays right, and absolute positions\n"
-            "in a circle: after as many as a query can see, they begin again at 0"
+            "Only two stay right past the positions of training: Transformer-XL, and absolute positions\n"
+            "counted in a circle (after as many as a query can see, from 0 again)"
         )
     return "Copying in segments that training did not reach"
 

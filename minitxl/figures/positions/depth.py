@@ -32,7 +32,7 @@ def _finding(tasks: Iterable[Data]) -> str:
     late = [(task["coin"], *(task["depths"][name]["late"]["seeds"] for name in DEPTHS)) for task in tasks]
     if all(max(one) < coin + 0.05 and sorted(two)[1] > coin + 0.1 for coin, one, two in late):
         return "Of two keys at one position, one layer picks by chance; two often pick the right one"
-    return "Two keys at one position: one layer, two layers and a coin"
+    return "Two keys at one position: one layer, two layers and chance"
 
 
 def _task(axes: Axes, task: Data) -> str:
@@ -45,7 +45,7 @@ def _task(axes: Axes, task: Data) -> str:
         said.append(f"{label} {100 * late['mean']:.0f} % ({100 * low:.0f} to {100 * high:.0f})")
     axes.axvline(task["coin"], color="black", lw=1, ls=(0, (1, 3)))
     axes.annotate(
-        f"tossing a coin: {100 * task['coin']:.0f} %", (task["coin"], -0.62), (-4, 0),
+        f"chance: {100 * task['coin']:.0f} %", (task["coin"], -0.62), (-4, 0),
         textcoords="offset points", ha="right", va="center", fontsize=9,
     )  # fmt: skip
     axes.set_yticks(range(len(DEPTHS)), [label for label, _ in DEPTHS.values()])

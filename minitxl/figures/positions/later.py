@@ -138,14 +138,14 @@ def position_repairs(data: Data) -> Picture:
         shown[0].set(
             title=fitted(
                 f"T5 with its table of biases multiplied by {data['factor']:g}\n"
-                f"is ahead of Transformer-XL at memory {' and '.join(f'{length:,}' for length in ahead)}"
+                f"is ahead of Transformer-XL at memory {' and '.join(map(str, ahead))}"
             )
             if ahead
             else "T5 and Transformer-XL"
         )
         shown[0].set(ylabel=f"test {BITS}\n{LOWER}")
         mended = best == {"clamped"}
-        shown[1].set(title="Rotary: with clamped distances it reads on" if mended else "Rotary in four ways")
+        shown[1].set(title="Rotary: with clamped distances it stays low" if mended else "Rotary in four ways")
     seeds = len(data["memory_gain"]["t5"]["seeds"])
     return Picture(
         figure, f"Test {BITS} with {lengths} characters of memory, mean of {seeds} seeds: {'; '.join(said)}."
@@ -170,4 +170,4 @@ def _close_up(axes: Axes, systems: Data) -> None:
     lengths = [row["mem_len"] for row in systems[key] if row["mem_len"]]
     inset.set_xticks(range(len(lengths)), [f"{length:,}" for length in lengths])
     inset.tick_params(labelsize=9)
-    inset.set_title("close-up", fontsize=9, fontweight="normal")
+    inset.set_title("close-up: the two lowest", fontsize=9, fontweight="normal")

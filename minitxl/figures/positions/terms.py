@@ -160,7 +160,7 @@ def side_by_side(data: Data) -> Picture:
     keys, queries = ([printed(label) for label in data[axis]] for axis in ("keys", "queries"))
     lines, shared = data["lines"], data.get("shared", False)
     columns, alt = max(map(len, lines.values())), []
-    width, height = columns * (0.8 + 0.13 * len(keys)), len(lines) * (0.7 + 0.11 * len(queries))
+    width, height = columns * (0.8 + 0.13 * len(keys)), len(lines) * (0.7 + 0.13 * len(queries))
     with drawing(0.6 + width, 0.5 + height) as figure:
         grid = figure.subplots(len(lines), columns, sharex=True, sharey=True, squeeze=False)
         for row, (label, line) in zip(grid, lines.items(), strict=True):
@@ -169,7 +169,7 @@ def side_by_side(data: Data) -> Picture:
             together = np.concatenate([np.array(panel["matrix"], dtype=float).ravel() for panel in drawn])
             for axes, panel in zip(row, line, strict=True):
                 hide_frame(axes)
-                axes.tick_params(labelsize=7)
+                axes.tick_params(labelsize=9)
                 if panel is None:
                     axes.tick_params(labelleft=False, labelbottom=False)
                     continue
@@ -178,7 +178,7 @@ def side_by_side(data: Data) -> Picture:
                 ends = {"vmin": np.nanmin(scale), "vmax": np.nanmax(scale)}
                 image = axes.imshow(matrix, cmap="cividis", aspect="auto", **ends)
                 if not shared:
-                    figure.colorbar(image, ax=axes, shrink=0.85, pad=0.02).ax.tick_params(labelsize=7)
+                    figure.colorbar(image, ax=axes, shrink=0.85, pad=0.02).ax.tick_params(labelsize=8)
                 if data.get("mem_len"):
                     axes.axvline(data["mem_len"] - 0.5, color="white", lw=2.5)
                 formula = panel.get("formula", "").replace("·", r"\cdot")

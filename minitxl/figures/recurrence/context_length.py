@@ -156,7 +156,7 @@ def _recl_title(recl: Data, group: str) -> str:
     if group == "recurrent" and is_longer("xl_memory", "lstm"):
         return "Recurrent models:\nTransformer-XL's length is longer"
     if group == "attentive" and is_longer("xl_memory", "xl"):
-        return "Models with attention:\nmemory lengthens Transformer-XL's"
+        return "Models with attention: with memory\nTransformer-XL's length is longer"
     return {"recurrent": "Recurrent models", "attentive": "Models with attention"}[group]
 
 
@@ -172,7 +172,7 @@ def context_gains(data: Data) -> Picture:
                 f"of what it saves from {data['context_lens'][0]} on, in every model and seed",
             )
     first, last = data["context_lens"][0], data["context_lens"][-1]
-    alt = [f"{one.name} {_gain(data, name, first)['mean']:.2f}" for name, one in READERS.items()]
+    alt = [f"{one.name} {100 * _gain(data, name, first)['mean']:.0f} %" for name, one in READERS.items()]
     return Picture(
         figure,
         f"Gain in perplexity of {last} characters over the best model for each target with {first}, where a "
@@ -235,9 +235,9 @@ def _gains(figure: Figure, data: Data) -> None:
     most = max(float(np.nanmax(matrix)) for matrix in matrices.values())
     shown = panels(figure, len(matrices), height=2.5, sharey=True, sharex=True)
     for axes, (name, matrix) in zip(shown, matrices.items(), strict=True):
-        look = PowerNorm(0.4, vmin=0, vmax=most)  # small gains differ from none
+        look = PowerNorm(0.5, vmin=0, vmax=most)  # small gains differ from none
         drawn = axes.imshow(matrix, cmap="cividis", norm=look, origin="lower")
-        texts = [["" if np.isnan(one) else f"{one:.2f}" for one in row] for row in matrix]
+        texts = [["" if np.isnan(one) else f"{100 * one:.0f}" for one in row] for row in matrix]
         write_numbers(axes, matrix, texts, dark=0.07, fontsize=9)
         axes.axhline(lengths.index(middle_of(data)) - 0.5, color="#606060", lw=1.2, ls="--")
         axes.set_title(SYSTEMS[name].name.replace(", ", ",\n"), fontsize=9)
@@ -249,8 +249,9 @@ def _gains(figure: Figure, data: Data) -> None:
     middle.set_xlabel("longer context, characters")
     shown[0].set_ylabel("shorter context,\ncharacters")
     bar = figure.colorbar(drawn, ax=shown, shrink=0.9 if not is_narrow() else 0.4)
-    bar.set_label("perplexity saved over the best\nmodel with the shorter context", fontsize=9)
-    bar.set_ticks([0.0, 0.05, 0.2], labels=["0", "0.05", "0.2"])
+    words = "perplexity saved over the\nbest model with the\nshorter context, %\n(square-root scale)"
+    bar.set_label(words, fontsize=9)
+    bar.set_ticks([0.0, 0.05, 0.2], labels=["0", "5", "20"])
 
 
 def _matrix(lengths: list[int], pairs: Sequence[Data]) -> NDArray[np.float64]:

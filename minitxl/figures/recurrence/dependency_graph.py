@@ -36,9 +36,7 @@ def cone(graph: Data) -> Picture:
         for layer, edges in enumerate(graph["edges"]):
             own = [[(key, layer), (query, layer + 1)] for query, key in edges if key >= begin]
             past = [[(key, layer), (query, layer + 1)] for query, key in edges if key < begin]
-            axes.add_collection(
-                LineCollection(past, colors=MEMORY.edge, linewidths=0.6, linestyles="--", zorder=1)
-            )
+            axes.add_collection(LineCollection(past, colors=MEMORY.edge, linewidths=0.6, zorder=1))
             axes.add_collection(LineCollection(own, colors=SEGMENT.edge, linewidths=1.0, zorder=2))
         nodes = [(time, layer) for layer in range(graph["n_layer"] + 1) for time in range(graph["time"])]
         kinds = {

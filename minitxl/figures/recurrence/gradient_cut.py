@@ -12,7 +12,7 @@ from minitxl.figures.systems import MEMORY, NO_EFFECT, SEGMENT
 
 EDGES: dict[str, tuple[str, str, float]] = {
     "own segment: weights and states learn": (SEGMENT.edge, "-", 1.2),
-    "memory: the weights learn, the states behind do not": (MEMORY.edge, "--", 1.0),
+    "memory: the weights learn, the states behind do not": (MEMORY.edge, "-", 1.0),
     "earlier steps: nothing learns now": ("#808080", ":", 0.9),
 }
 """Colour, dashes and width of each kind of edge."""

@@ -92,12 +92,14 @@ def mechanism(data: Data) -> Animation:
     for number, (name, graph) in enumerate(graphs.items()):
         panel = SubElement(svg, "g", transform=f"translate(0 {TOP + PANEL * number})")
         _panel(panel, name, graph)
-    for (kind, (_, label)), (x, y) in zip(KINDS.items(), LEGEND, strict=False):
+    for (kind, (place, label)), (x, y) in zip(KINDS.items(), LEGEND, strict=False):
+        if kind != "unused":
+            _edge(svg, kind, (x - 15, height - y), (x + 15, height - y), stroke=place.edge)
         _mark(svg, kind, x, height - y, 8)
-        _text(svg, x + 16, height - y + 6, label, fill="#333333", size=16)
+        _text(svg, x + 20, height - y + 6, label, fill="#333333", size=16)
     (x, y), (x_ahead, y_ahead) = LEGEND[-2:]
     _ring(svg, x, height - y, 9)
-    _text(svg, x + 16, height - y + 6, "the prediction of the next character", fill="#333333", size=16)
+    _text(svg, x + 20, height - y + 6, "the prediction of the next character", fill="#333333", size=16)
     ahead = SubElement(svg, "g", {"class": "ahead-key"})
     _mark_ahead(ahead, x_ahead, height - y_ahead, 6)
     _text(ahead, x_ahead + 16, height - y_ahead + 6, "not read yet", fill="#333333", size=16)
@@ -143,11 +145,8 @@ def _panel(panel: Element, name: str, graph: Data) -> None:
                 if above in reached[layer + 1]:
                     kind = kind_of(graph, reached, layer, key, query)
                     place, _ = KINDS[kind]
-                    dashes = {"stroke-dasharray": "4 3"} if kind == "older" else {}
-                    SubElement(
-                        edges, "line", dashes, x1=str(_x(key)), y1=str(_y(graph, layer)), x2=str(_x(above)),
-                        y2=str(_y(graph, layer + 1)), stroke=place.edge,
-                    )  # fmt: skip
+                    ends = (_x(key), _y(graph, layer)), (_x(above), _y(graph, layer + 1))
+                    _edge(edges, kind, *ends, stroke=place.edge)
     for stage, query in enumerate(_queries(graph)):
         reached = reached_from(graph, query)
         nodes = SubElement(panel, "g", {"class": f"nodes s{stage} n{stage}"})
@@ -195,6 +194,13 @@ def _x(time: int) -> int:
 
 def _y(graph: Data, depth: int) -> int:
     return 48 + ROW * (graph["n_layer"] - depth) + (4 if depth == 0 else 0)
+
+
+def _edge(parent: Element, kind: str, start: tuple[int, int], end: tuple[int, int], *, stroke: str) -> None:
+    """Draw a line from a state of this kind to what depends on it, dashed where memory passed it on."""
+    dashes = {"stroke-dasharray": "4 3"} if kind == "older" else {}
+    (x1, y1), (x2, y2) = (map(str, at) for at in (start, end))
+    SubElement(parent, "line", dashes, x1=x1, y1=y1, x2=x2, y2=y2, stroke=stroke)
 
 
 def _mark(parent: Element, kind: str, x: int, y: int, radius: int) -> None:
@@ -245,7 +251,7 @@ def _style(stages: int, n_layer: int) -> str:
     rules = [
         "text { font-family: system-ui, 'Segoe UI', Helvetica, Arial, sans-serif; }",
         ".edges line { stroke-width: 1.6; }",
-        ".edges, .nodes, .count { opacity: 0; }",
+        ".edges, .nodes, .count, .ahead-key { opacity: 0; }",
         f".s{stages - 1} {{ opacity: 1; }}",
     ]
     for stage in range(stages):
@@ -254,10 +260,18 @@ def _style(stages: int, n_layer: int) -> str:
         starts = {f"n{stage}": begin, f"c{stage}": begin}
         starts |= {f"e{stage}-{layer}": begin + (layer + 1) * FADE for layer in range(n_layer)}
         for name, start in starts.items():
-            frames = [(0, 0), (start, 0), (start + FADE, 1), (end - FADE, 1), (end, 0), (loop, 0)]
-            steps = " ".join(f"{100 * at / loop:.2f}% {{ opacity: {value}; }}" for at, value in frames)
-            rules.append(f"@keyframes {name} {{ {steps} }}")
-            rules.append(f".{name} {{ animation: {name} {loop:g}s linear -{whole:g}s infinite; }}")
-    rules.append("@media (prefers-reduced-motion: reduce) { .edges, .nodes, .count { animation: none; } }")
-    rules.append("@media (prefers-reduced-motion: reduce) { .ahead-key { display: none; } }")
+            rules += _shown(name, start, end, loop, whole)
+    rules += _shown("ahead-key", 0, last, loop, whole)
+    still = ".edges, .nodes, .count, .ahead-key { animation: none; }"
+    rules.append(f"@media (prefers-reduced-motion: reduce) {{ {still} }}")
     return "\n" + "\n".join(rules) + "\n"
+
+
+def _shown(name: str, start: float, end: float, loop: float, whole: float) -> list[str]:
+    """Return the rules that show the elements of a class between two times of the loop."""
+    frames = [(0, 0), (start, 0), (start + FADE, 1), (end - FADE, 1), (end, 0), (loop, 0)]
+    steps = " ".join(f"{100 * at / loop:.2f}% {{ opacity: {value}; }}" for at, value in frames)
+    return [
+        f"@keyframes {name} {{ {steps} }}",
+        f".{name} {{ animation: {name} {loop:g}s linear -{whole:g}s infinite; }}",
+    ]

@@ -34,6 +34,8 @@ MARKS: dict[str, dict[str, Any]] = {
     "unused": {"marker": "o", "ms": 7, **NO_EFFECT.look()},
 }
 """A state as the animated picture draws it."""
+LINES = {"own": "-", "memory": "-", "older": "--", "unused": ""}
+"""Dashes of the lines that lead from a state to what depends on it."""
 OUT_OF_REACH: dict[str, Any] = {"fc": "none", "ec": "#C0C0C0", "hatch": "////", "lw": 0, "zorder": 0}
 """Look of offsets from which one layer does not reach the token; the range of the seeds is grey."""
 
@@ -45,8 +47,8 @@ def dependency(data: Data) -> Picture:
         rows = figure.subplots(len(graphs), 1, squeeze=False)[:, 0]
         for axes, (name, graph) in zip(rows, graphs.items(), strict=True):
             _draw_graph(axes, name, graph)
-        for (_, label), look in zip(KINDS.values(), MARKS.values(), strict=True):
-            rows[0].plot([], [], ls="none", label=label, **look)
+        for kind, (place, label) in KINDS.items():
+            rows[0].plot([], [], LINES[kind], color=place.edge, lw=1, label=label, **MARKS[kind])
         rows[0].axvline(-9, color="black", lw=1, ls=":", label="cut")
         rows[0].set_xlim(-0.7, next(iter(graphs.values()))["time"] - 0.3)
         legend_outside(figure, *rows[0].get_legend_handles_labels(), ncols=5)
@@ -72,10 +74,8 @@ def _draw_graph(axes: Axes, name: str, graph: Data) -> None:
             for query, key in graph["edges"][layer]
             if kind_of(graph, reached, layer, key, last) == kind
         ]
-        line = "--" if kind == "older" else "-"
-        axes.add_collection(
-            LineCollection(used, colors=place.edge, linewidths=1.0, linestyles=line, zorder=2)
-        )
+        look: dict[str, Any] = {"colors": place.edge, "linestyles": LINES[kind]}
+        axes.add_collection(LineCollection(used, linewidths=1.0, zorder=2, **look))
     for layer in range(graph["n_layer"] + 1):
         for time in range(graph["time"]):
             axes.plot(time, layer, **MARKS[kind_of(graph, reached, layer, time, last)], zorder=3)
@@ -158,8 +158,8 @@ def _what_is_copied(rows: Sequence[Data]) -> str:
     (row,) = failed
     offsets = sum(hops > 1 for hops in row["hops"])
     return (
-        f"{lost}.\nWith it flowing, two layers learned that for {' and '.join(learned)} back, and hardly for "
-        f"{row['distance']}, where {offsets} of {len(row['hops'])} offsets need two"
+        f"{lost}.\nWith it flowing, two layers learned to copy {' and '.join(learned)} back, but hardly "
+        f"{row['distance']} back, where {offsets} of {len(row['hops'])} offsets need two"
     )
 
 

@@ -22,7 +22,7 @@ from minitxl.figures.picture import (
     legend_outside,
     panels,
 )
-from minitxl.figures.systems import SYSTEMS, mixed, of_label, positions_of
+from minitxl.figures.systems import LABELS, SYSTEMS, mixed, of_label, positions_of
 
 ONE_CHANGE_APART = {"vanilla": SYSTEMS["absolute"], "relative": SYSTEMS["xl"], "xl": SYSTEMS["xl_memory"]}
 """The three systems of the demo and of ``short_segments`` by their keys there."""
@@ -231,7 +231,8 @@ NORMS = {"pre": "o", "post": "s"}
 
 def every_system(data: Data) -> Picture:
     """Draw test loss of every system, of one seed, against a bigram model's; hollow: without memory."""
-    labels = list(dict.fromkeys(row["encoding"] for row in data["systems"]))
+    encodings = dict.fromkeys(row["encoding"] for row in data["systems"])
+    labels = sorted(encodings, key=lambda label: list(LABELS).index(label.split(", ")[0]))
     with drawing(8, 4) as figure:
         axes = figure.subplots()
         for row in data["systems"]:

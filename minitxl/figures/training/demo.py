@@ -150,7 +150,8 @@ def _what_memory_saves(cheaper: bool, no_fewer: bool) -> str:
     """Say whether reading with memory takes the least time, and if something else has fewer bits."""
     if not cheaper:
         return "Bits against cost"
-    return f"In this run memory saves time{', not bits' if no_fewer else ''}"
+    other = ",\nand a sliding window has the fewest bits" if no_fewer else ""
+    return f"In this run memory saves time{other}"
 
 
 def _label(axes: Axes, text: str, x: float, y: float, ink: str, *, above: bool = False) -> None:

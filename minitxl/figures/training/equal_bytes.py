@@ -1,7 +1,7 @@
 """Memory or longer segments at equal bytes, after equally many steps and after equally much text."""
 
 from minitxl.figures.marks import DOTS_AND_BAR, seeds_and_mean
-from minitxl.figures.picture import BITS, LOWER, Data, Picture, drawing, fitted, panels
+from minitxl.figures.picture import BITS, Data, Picture, drawing, fitted, panels
 from minitxl.figures.systems import SYSTEMS
 
 EQUAL = {"steps": "equally many steps", "fewer_steps": "equally much text", "more_steps": "equally much text"}
@@ -25,12 +25,25 @@ def equal_bytes(data: Data) -> Picture:
             axes.axvline(0, color="black", lw=1, ls=":")
             axes.set_yticks(range(len(names)), names)
             axes.set_ylim(len(names) - 0.5, -0.5)
-            axes.set_title(fitted(f"{title}:\nright of 0, memory is ahead"))
+            axes.set_title(fitted(f"{title}:\nmemory is ahead\n{_where(data, way)}"))
             axes.set_xlabel(
-                f"longer segments:\n{BITS} more than\nwith memory, same seed\n({DOTS_AND_BAR})\n{LOWER}"
+                f"longer segments:\n{BITS} more than\nwith memory, same seed\n"
+                f"({DOTS_AND_BAR})\n(higher: memory is ahead)"
             )
     return Picture(
         figure,
         "Test bits per character that Transformer-XL with longer segments needs more than with memory of the "
         f"same bytes, by seed: {'; '.join(said)}.",
     )
+
+
+def _where(data: Data, way: str) -> str:
+    """Say after which trainings memory is ahead of longer segments in every seed."""
+    seeds = {kind: row[way]["seeds"] for kind, row in data["more"].items()}
+    ahead = {EQUAL[kind] for kind, more in seeds.items() if min(more) > 0}
+    behind = {EQUAL[kind] for kind, more in seeds.items() if max(more) < 0}
+    if len(ahead | behind) < len(set(EQUAL.values())) or ahead & behind:
+        return "right of 0"
+    if not behind:
+        return "in every seed"
+    return f"after {' and '.join(sorted(ahead))}"

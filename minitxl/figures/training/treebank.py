@@ -154,8 +154,12 @@ def _systems(axes: Axes, data: Data) -> None:
     axes.set_xlim(begin, end)
     write_ends(axes, placed, at=right + 0.42, least=0.04, fontsize=9)
     axes.set(
-        xlabel=f"memory at evaluation, words; 0, then log scale\n"
-        f"names: as trained, with {data['mem_len']} words or none\n{LINE_AND_BAND}; hollow: none",
+        xlabel=fitted(
+            "memory at evaluation, words (0, then log scale)\n"
+            f"({LINE_AND_BAND}; hollow: none)\n"
+            f"Names: as trained, with {data['mem_len']} words or none. A learning rate\n"
+            "was chosen for Transformer-XL and the LSTM alone."
+        ),
         ylabel=f"test perplexity\n{LOWER}",
         title=fitted(_who_is_ahead(systems)),
     )
@@ -171,9 +175,8 @@ def _who_is_ahead(systems: Data) -> str:
     ]
     if len(level) > 2:
         return "Seven systems, equally large and long trained"
-    others = f"all but\n{' and '.join(level)}" if level else "all others"
-    words = "a rate was chosen for Transformer-XL and the LSTM alone"
-    return f"As trained, each seed of Transformer-XL is ahead of {others};\n{words}"
+    others = f"\nof all but {' and '.join(level)}" if level else " of all others"
+    return f"As trained, each seed of Transformer-XL is ahead{others}"
 
 
 def _longer(axes: Axes, longer: Data, mem_len: int, cited: Data) -> None:
@@ -197,9 +200,22 @@ def _longer(axes: Axes, longer: Data, mem_len: int, cited: Data) -> None:
     axes.set_ylim(bottom=min(one["perplexity"] for one in cited.values()) - 3)
     axes.set_xticks(range(len(rows)), [f"{row['mem_len']:,}" for row in rows])
     axes.set(
-        xlabel="memory at evaluation, words, not to scale",
+        xlabel="memory at evaluation, words, not to scale\n"
+        f"({xl.name} of {longer['millions']:.1f}M, {longer['epochs']:.0f} passes, one seed)",
         ylabel=f"test perplexity\n{LOWER}",
-        title=f"{xl.name} of {longer['millions']:.1f}M,\ntrained for {longer['epochs']:.0f} passes, one seed",
+        title=fitted(_what_memory_saves(rows, mem_len)),
+    )
+
+
+def _what_memory_saves(rows: Sequence[Data], mem_len: int) -> str:
+    """Say what memory as in training saves, and what the longest one does."""
+    perplexity = {row["mem_len"]: row["perplexity"] for row in rows}
+    saved = {length: perplexity[0] - perplexity[length] for length in (mem_len, max(perplexity))}
+    as_trained, longest = saved.values()
+    only = "only " if longest < as_trained else ""
+    return (
+        f"{mem_len} words of memory, as in training,\nsave {as_trained:.0f} of {perplexity[0]:.0f}; "
+        f"{max(perplexity):,} words {only}{longest:.0f}"
     )
 
 

@@ -1,13 +1,15 @@
 """One loss in several units: bits of each byte, and perplexities of a byte and of a longer unit."""
 
-from minitxl.figures.picture import BLUE, ORANGE, Data, Picture, drawing, fitted, printed
-from minitxl.figures.systems import ink
+from minitxl.figures.picture import Data, Picture, drawing, fitted, printed
+
+GREY = "#707070"
+"""Colour of bytes; longer units are black."""
 
 
 def perplexity_units(data: Data) -> Picture:
     """Draw perplexity against bits per byte, for a byte and for a longer unit, and mark one loss on both."""
     bits, chosen, size = data["bits"], data["chosen"], data["unit_bytes"]
-    lines = {"a byte": (data["byte"], BLUE, "-"), f"a unit of {size:g} bytes": (data["unit"], ORANGE, "--")}
+    lines = {"a byte": (data["byte"], GREY, "-"), f"a unit of {size:g} bytes": (data["unit"], "black", "--")}
     at = bits.index(chosen)
     with drawing(6.4, 3.2) as figure:
         axes = figure.subplots()
@@ -20,7 +22,7 @@ def perplexity_units(data: Data) -> Picture:
                 (-9, 4),
                 textcoords="offset points",
                 ha="right",
-                color=ink(colour),
+                color=colour,
             )
         axes.set_yscale("log")
         axes.set_ylim(0.8, 4 * max(data["unit"][-1], 16))
@@ -40,7 +42,7 @@ def bits_of_bytes(data: Data) -> Picture:
     total, words = sum(bits), len(text.split())
     with drawing(7.5, 2.8) as figure:
         axes = figure.subplots()
-        axes.bar(range(len(bits)), bits, color=BLUE, width=0.8)
+        axes.bar(range(len(bits)), bits, color=GREY, width=0.8)
         for place, one in enumerate(text[:-1]):
             if one.isspace():
                 axes.axvline(place + 0.5, color="#808080", lw=1, ls=":")
