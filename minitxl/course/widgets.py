@@ -73,8 +73,11 @@ class Explorer:
         self._drawing = Lock()
         self._drawn_for: dict[str, Any] | None = None
         self.box = ipw.VBox([*self.controls.values(), self.picture, names_for_readers()])
+        named_before = [one for one in self.controls.values() if not isinstance(one, ipw.Checkbox)]
+        room = max((len(one.description) for one in named_before), default=0)
         for control in self.controls.values():
-            control.style.description_width = "initial"  # or long names are cut
+            # long names would be cut; with one width, sliders begin in line
+            control.style.description_width = f"{room}ch" if control in named_before else "initial"
             control.observe(self._redraw, names="value")
         self._redraw()
 

@@ -26,7 +26,8 @@ def test_each_argument_has_a_control_that_the_keyboard_moves(explorer):
     assert kinds == {"n_layer": ipw.IntSlider, "causal": ipw.Checkbox, "kind": ipw.ToggleButtons}
     assert explorer.controls["n_layer"].description == "layers N"
     assert not explorer.controls["n_layer"].continuous_update
-    assert {control.style.description_width for control in explorer.controls.values()} == {"initial"}
+    widths = {name: control.style.description_width for name, control in explorer.controls.items()}
+    assert widths == {"n_layer": "8ch", "causal": "initial", "kind": "8ch"}  # as long as "layers N"
     assert explorer.chosen == {"n_layer": 2, "causal": True, "kind": "xl"}
 
 
