@@ -24,7 +24,7 @@ from minitxl.figures.picture import BITS, HIGHER, LOWER, ORANGE, PURPLE
 from minitxl.figures.positions import counting, depth
 from minitxl.figures.recurrence import mechanism, reach
 from minitxl.figures.recurrence.context_length import more_by_offset
-from minitxl.figures.training import ablation, curves, parts, recurrence
+from minitxl.figures.training import ablation, curves, equal_bytes, parts, recurrence, treebank
 
 
 def stored(name):
@@ -445,3 +445,24 @@ def test_the_title_of_deeper_layers_holds_in_every_seed():
     for task in tasks:
         assert max(task["depths"]["one_layer"]["late"]["seeds"]) < task["coin"] + 0.05
         assert max(task["depths"]["two_layers"]["late"]["seeds"]) > task["coin"] + 0.1
+
+
+def test_the_titles_of_equal_bytes_hold_in_every_seed():
+    data = stored("equal_bytes")
+    more = data["more"].values()
+    assert equal_bytes._where(data, "in_segments") == "in every seed"
+    assert all(min(row["in_segments"]["seeds"]) > 0 for row in more)
+    assert equal_bytes._where(data, "full_context") == "after equally much text"
+    assert max(data["more"]["steps"]["full_context"]["seeds"]) < 0
+    mixed = {kind: {"full_context": {"seeds": [-1, 1]}} for kind in data["more"]}
+    assert equal_bytes._where({"more": mixed}, "full_context") == "right of 0"
+
+
+def test_the_title_of_the_longer_training_says_what_each_memory_saves():
+    preset = {0: 90.0, 64: 70.0, 1280: 75.0}
+    rows = [{"mem_len": length, "perplexity": perplexity} for length, perplexity in preset.items()]
+    words = "64 words of memory, as in training,\nsave 20 of 90; 1,280 words only 15"
+    assert treebank._what_memory_saves(rows, 64) == words
+    assert "1,280 words 25" in treebank._what_memory_saves(
+        [*rows[:2], {"mem_len": 1280, "perplexity": 65.0}], 64
+    )
