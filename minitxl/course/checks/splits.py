@@ -1,6 +1,8 @@
 """Check of notebook 10's split of a gain into that of reading and that of training, in either order."""
 
 from collections.abc import Callable, Mapping, Sequence
+from math import log, log2
+from statistics import mean
 from typing import Any
 
 import torch
@@ -9,6 +11,9 @@ from minitxl.course.verdicts import Function, Verdict, judge
 
 Perplexities = Mapping[tuple[bool, bool], float]
 """Test perplexities of one seed, by (trained with memory, read with memory)."""
+
+ORDERS = "reading", "training"
+"""What may change first."""
 
 
 def solution_split(p: Perplexities, first: str) -> tuple[float, float]:
@@ -37,6 +42,8 @@ def check_split(attempt: Callable[..., Any]) -> Verdict:
         "return first the gain of reading, then the gain of training, whichever step comes first": (
             lambda p, first: solution_split(p, first)[:: 1 if first == "reading" else -1]
         ),
+        "the keys are turned around: p[trained, read], so p[False, True] is trained without memory and read "
+        "with it": lambda p, first: solution_split({(b, a): p[a, b] for a, b in p}, first),
         "the two gains are exchanged: return first the gain of reading, then the gain of training": changed(
             lambda reading, training: (training, reading)
         ),
@@ -59,6 +66,13 @@ def check_split(attempt: Callable[..., Any]) -> Verdict:
             lambda p, first: tuple(gain / whole(p) for gain in solution_split(p, first)),
             lambda p, first: tuple(100 * gain / whole(p) for gain in solution_split(p, first)),
         ],
+        "those are logarithms of ratios: return points, what the perplexity was less what it is after": [
+            lambda p, first: solution_split({key: log(one) for key, one in p.items()}, first),
+            lambda p, first: solution_split({key: log2(one) for key, one in p.items()}, first),
+        ],
+        "that is the mean over both orders: return the gains of the order that first names": (
+            lambda p, first: tuple(map(mean, zip(*(solution_split(p, one) for one in ORDERS), strict=True)))
+        ),
         "a step that makes the perplexity worse has a gain below 0: keep its sign": [
             changed(lambda reading, training: (abs(reading), abs(training))),
             changed(lambda reading, training: (max(0, reading), max(0, training))),
@@ -75,7 +89,7 @@ def check_split(attempt: Callable[..., Any]) -> Verdict:
     return judge(
         attempt,
         reference=solution_split,
-        cases=[(square, first) for square in squares for first in ("reading", "training")],
+        cases=[(square, first) for square in squares for first in ORDERS],
         mistakes=mistakes,
         praise="the two gains add up to the whole one, in either order",
         names=["p", "first"],

@@ -36,6 +36,7 @@ ANSWERS = {
         ],
         "wrong": {
             "whichever step comes first": gains,
+            "the keys are turned around": lambda p, first: by_middle({key: p[key[::-1]] for key in p}, first),
             "the two gains are exchanged": lambda *given: in_order(gains(*given), given[1])[::-1].copy(),
             "the middle is the wrong one": lambda p, first: by_middle(
                 p, {"reading": "training", "training": "reading"}[first]
@@ -49,6 +50,15 @@ ANSWERS = {
             ),
             "without dividing": lambda p, first: (
                 100 * in_order(gains(p, first), first) / (p[False, False] - p[True, True])
+            ),
+            "logarithms of ratios": lambda p, first: in_order(
+                gains(p, first, lambda before, after: np.log(before / after)), first
+            ),
+            "logarithms": lambda p, first: in_order(
+                gains(p, first, lambda before, after: np.log2(before / after)), first
+            ),
+            "the mean over both orders": lambda p, first: (
+                (np.array(by_middle(p, "reading")) + np.array(by_middle(p, "training"))) / 2
             ),
             "keep its sign": lambda *given: np.abs(in_order(gains(*given), given[1])),
             "the whole gain alone": lambda *given: gains(*given).sum(),
