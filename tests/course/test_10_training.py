@@ -10,6 +10,7 @@ import pytest
 import torch
 from matplotlib.colors import same_color
 
+from minitxl import ModelConfig
 from minitxl.course import tables
 from minitxl.course.checks import comparisons, schedule, shares, splits
 from minitxl.course.checks import training as judges
@@ -17,6 +18,8 @@ from minitxl.experiments import conclusions
 from minitxl.experiments.shared import results
 from minitxl.figures.systems import SYSTEMS
 from minitxl.figures.training import recurrence
+from minitxl.inference.evaluation import cached, sliding
+from minitxl.training import loop
 from minitxl.training.config import TrainConfig
 from minitxl.training.schedules import learning_rate
 
@@ -286,6 +289,36 @@ def rows_of(cell: str, *before: str, **names) -> list[dict]:
 
 
 @pytest.mark.usefixtures("in_the_notebooks_folder")
+def test_a_pair_is_scored_on_the_grids_text_and_on_other_stretches_each_read_alone(monkeypatch):
+    read, length = results.read, 100
+    test = torch.randint(256, (2000,), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
+    small = ModelConfig(n_layer=2, d_model=16, n_head=2, d_head=8, d_inner=32, attention="shaw", dropout=0.0)
+    mine = {mem_len: loop.start(small, TrainConfig(mem_len=mem_len)) for mem_len in (32, 0)}
+
+    def shorter(path):
+        stored = read(path)
+        return replace(stored, settings={**stored.settings, "test_tokens": length})
+
+    monkeypatch.setattr(results, "read", shorter)
+    corpus = type("Corpus", (), {"test": test})
+    space = run(CELLS["pair-table"], corpus=corpus, mine=mine, encoding="shaw")
+    assert torch.equal(space["stretches"][0], test[: length + 1])
+    assert len(space["stretches"]) == 6
+    for mem_len, pupil in mine.items():
+        reading = pupil.settings.evaluation
+        for number, text in enumerate(space["stretches"]):
+            scores = [cached(pupil.model, text, reading).bits_per_token]
+            if mem_len:
+                scores.append(cached(pupil.model, text, reading.attending(32)).bits_per_token)
+            else:
+                scores.append(sliding(pupil.model, text, attention_len=32, stride=1).bits_per_token)
+            by_stretch = space["by_stretch"][mem_len > 0]
+            assert [bits[number] for bits in by_stretch.values()] == pytest.approx(scores, rel=1e-5)
+    for row in space["rows"][:2]:
+        assert row["in segments"] == space["by_stretch"][row["memory"]]["in segments"][0]
+
+
+@pytest.mark.usefixtures("in_the_notebooks_folder")
 def test_the_gain_of_memory_is_split_in_both_orders_by_the_readers_function():
     def as_tensor(p, first):
         return torch.tensor(splits.solution_split(p, first))
@@ -325,7 +358,10 @@ def test_a_seed_whose_lines_do_not_cross_stops_the_notebook(monkeypatch, mem_len
     mine, other = (changed["systems"][name]["by_memory"][mem_len] for name in ("xl_memory", "xl"))
     seeds = mine["perplexity"]["seeds"], other["perplexity"]["seeds"]
     seeds[0][2], seeds[1][2] = seeds[1][2], seeds[0][2]
-    monkeypatch.setattr(results, "read", lambda path: replace(stored, data=changed))
+    read = results.read
+    monkeypatch.setattr(
+        results, "read", lambda path: replace(stored, data=changed) if path.stem == "ptb" else read(path)
+    )
     monkeypatch.setattr(conclusions, "holding", lambda name, data: {})  # these are tested by themselves
     with pytest.raises(AssertionError):
         run(CELLS["treebank-figure"])

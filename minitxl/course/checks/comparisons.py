@@ -25,7 +25,7 @@ predictions = Predictions(
         answer="level",
         choices=("memory", "no memory", "level"),
         why="the seeds don't agree on a winner, although with memory three layers reach 93 characters back, "
-        "and without it 31: what helped was the context just before a cut",
+        "and without it 31. In segments it is the context just before a cut that helps most",
         wrong={
             "memory": "read in segments it wins, but there its queries have more keys. With equally many, "
             "the seeds don't agree",
@@ -37,15 +37,15 @@ predictions = Predictions(
         "Read in segments: does memory help or hurt the sinusoidal absolute positions?",
         answer="hurts",
         choices=("helps", "hurts"),
-        why="slots of memory and of the segment carry the same positions, so the model mistakes one for the "
-        "other (notebook 05)",
+        why="in each seed. Slots of memory and of the segment carry the same positions, so equal letters "
+        "there can't be told apart (notebook 05)",
     ),
     Question(
         "loss_for_xl",
         "Which loss is better for XL?",
         answer="full",
         choices=("full", "half"),
-        why="relative positions mean the same at every offset, so each target teaches; half loss drops half",
+        why="half loss learns from half of the targets alone, and here no encoding gains by it",
     ),
     Question(
         "read_without",
