@@ -1,5 +1,6 @@
 """One loss in several units: bits of each byte, and perplexities of a byte and of a longer unit."""
 
+from minitxl.figures.marks import label_ends
 from minitxl.figures.picture import Data, Picture, drawing, fitted, printed
 
 GREY = "#707070"
@@ -11,23 +12,17 @@ def perplexity_units(data: Data) -> Picture:
     bits, chosen, size = data["bits"], data["chosen"], data["unit_bytes"]
     lines = {"a byte": (data["byte"], GREY, "-"), f"a unit of {size:g} bytes": (data["unit"], "black", "--")}
     at = bits.index(chosen)
-    with drawing(6.4, 3.2) as figure:
+    with drawing(7.5, 3.2) as figure:
         axes = figure.subplots()
         for name, (perplexity, colour, style) in lines.items():
-            axes.plot(bits, perplexity, style, color=colour)
+            label = f"{name}: {_written(perplexity[at])} at the dot"
+            axes.plot(bits, perplexity, style, color=colour, label=label)
             axes.plot([chosen], [perplexity[at]], "o", ms=8, color=colour)
-            axes.annotate(
-                f"{name}: {_written(perplexity[at])}",
-                (chosen, perplexity[at]),
-                (-9, 4),
-                textcoords="offset points",
-                ha="right",
-                color=colour,
-            )
         axes.set_yscale("log")
         axes.set_ylim(0.8, 4 * max(data["unit"][-1], 16))
-        axes.set(xlabel="bits per byte", ylabel="perplexity", xlim=(bits[0] - 0.6, bits[-1] + 0.1))
+        axes.set(xlabel="bits per byte", ylabel="perplexity", xlim=(bits[0], bits[-1]))
         axes.set_title(f"{chosen:g} bits per byte in two units")
+        label_ends(axes)
     values = ", ".join(f"{name} {_written(perplexity[at])}" for name, (perplexity, _, _) in lines.items())
     return Picture(figure, f"At {chosen:g} bits per byte the perplexity is: {values}.")
 
