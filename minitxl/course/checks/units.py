@@ -27,10 +27,10 @@ predictions = Predictions(
         "short",
         "How much of the next 32 bytes does a model recite after 16 bytes that it knows by heart?",
         answer="less",
-        choices=("nearly all", "less", "nothing"),
+        choices=("as much", "less", "nothing"),
         why="16 bytes tell the place, and yet the model recites less: it depends on how the model is asked",
         wrong={
-            "nearly all": "16 bytes tell the place, and yet less is recited: the model had more before that "
+            "as much": "16 bytes tell the place, and yet less is recited: the model had more before that "
             "place when it learned it",
             "nothing": "with source code it recites less than after 64 bytes, and still some: 16 bytes tell "
             "the place",
@@ -116,6 +116,9 @@ def check_per_word(attempt: Callable[..., Any]) -> Verdict:
             lambda bits, text: 2 ** (bits * (1 + mean(len(word.encode()) for word in text.split()))),
             lambda bits, text: 2 ** (bits * (1 + mean(len(word) for word in text.split()))),
         ],
+        "one byte too many: a blank after the last word counts only if it stands there": lambda bits, text: (
+            2 ** (bits * (len(text.encode()) + 1) / len(text.split()))
+        ),
         "the blanks at the text's ends are left out: they are bytes as well": lambda bits, text: (
             2 ** (bits * len(text.strip().encode()) / len(text.split()))
         ),

@@ -36,6 +36,9 @@ ANSWERS = {
             "each word gets one blank": lambda bits, text: (
                 2 ** (bits * (len("".join(text.split()).encode()) / len(text.split()) + 1))
             ),
+            "one byte too many": lambda bits, text: (
+                2 ** (bits * len(f"{text} ".encode()) / len(text.split()))
+            ),
             "a blank is kept between two words": lambda bits, text: (
                 2 ** (bits * len(" ".join(text.split()).encode()) / len(text.split()))
             ),
