@@ -19,7 +19,7 @@ BLANKS = {
     "word-perplexity": ("word-text", checks.check_per_word),
     "recited": ("copy-text", recital.check_recited),
     "longest-copy": ("copy-find-text", copies.check_longest_copy),
-    "beginnings": ("exercise-beginnings", recital.check_three_pasts),
+    "beginnings": ("exercise-beginnings", recital.check_with_pasts),
     "bits-per-byte": ("exercise-bits", checks.check_bits_per_byte),
 }
 
@@ -43,7 +43,7 @@ def test_the_cells_below_the_blanks_run_on_the_readers_functions_if_they_are_rig
         "word-perplexity": ("word_perplexity", checks.solution_per_word),
         "recited": ("recited", recital.solution_recited),
         "longest-copy": ("longest_copy", samples.longest_copy),
-        "beginnings": ("three_pasts", recital.solution_three_pasts),
+        "beginnings": ("with_pasts", recital.solution_with_pasts),
     }
     for blank, (name, package) in given.items():
         assert PAGE.run(blank)[name] is package
@@ -141,7 +141,7 @@ def test_the_answers_of_the_predictions_are_what_is_counted_and_stored():
     asserted = re.search(pattern, PAGE.cells["samples-table"])
     assert f"(up to {asserted[1]} characters)" in PAGE.cells["predict"]
     assert short.answer == "less"
-    assert "2 < after_prompt[0] < after_prompt[2] - 8" in PAGE.cells["prompt-lengths"]
+    assert "1 < short < long - 5 for short, long in after_prompt.values()" in PAGE.cells["prompt-lengths"]
     assert copy.answer == "a word or two"
     assert real.answer == "longer"
 

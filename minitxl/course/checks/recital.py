@@ -93,94 +93,122 @@ def check_recited(attempt: Callable[..., Any]) -> Verdict:
 PIECE = 48
 """Tokens of a piece of a lane: 16 are given, and 32 can be recited."""
 Lanes = Int[Tensor, "lane _"]
+Past = Callable[[Lanes, int, int], Lanes]
 
 
-def solution_three_pasts(lanes: Lanes, begin: int) -> tuple[Lanes, Lanes, Lanes]:
-    """Return each lane's piece without a past, with the lane's own, and with that of the lane before it."""
-    piece = lanes[:, begin : begin + PIECE]
-    past = lanes.roll(1, dims=0)[:, :begin]
-    return piece, lanes[:, : begin + PIECE], torch.cat([past, piece], dim=1)
+def _pieces(lanes: Lanes, begin: int) -> Lanes:
+    return lanes[:, begin : begin + PIECE]
 
 
-def check_three_pasts(attempt: Callable[..., Any]) -> Verdict:
-    """Check ``attempt(lanes, begin)``: pieces without a past, with their lane's own, with another lane's."""
+def _past(lanes: Lanes, begin: int, past_len: int) -> Lanes:
+    return lanes[:, begin - past_len : begin]
 
-    def with_third(third: Callable[[Lanes, int], Lanes]) -> Function:
-        return lambda lanes, begin: (*solution_three_pasts(lanes, begin)[:2], third(lanes, begin))
 
-    def of_pieces(cut: Callable[[Lanes, int], Lanes]) -> Function:
-        def texts(lanes: Lanes, begin: int) -> tuple[Lanes, ...]:
-            piece, past = cut(lanes, begin), lanes[:, :begin]
-            return piece, torch.cat([past, piece], dim=1), torch.cat([past.roll(1, dims=0), piece], dim=1)
+def solution_with_pasts(lanes: Lanes, begin: int, past_len: int) -> tuple[Lanes, Lanes]:
+    """Return each lane's piece after so many bytes of its own past, and of the past of the lane before it."""
+    pasts = _past(lanes, begin, past_len), _past(lanes.roll(1, dims=0), begin, past_len)
+    own, other = (torch.cat([past, _pieces(lanes, begin)], dim=1) for past in pasts)
+    return own, other
+
+
+def check_with_pasts(attempt: Callable[..., Any]) -> Verdict:
+    """Check ``attempt(lanes, begin, past_len)``: pieces after their lane's past, and after another lane's."""
+
+    def after(past: Past, piece: Callable[[Lanes, int], Lanes] = _pieces) -> Function:
+        """Put ``past`` before the pieces, of their own lane and of another."""
+
+        def texts(lanes: Lanes, begin: int, past_len: int) -> tuple[Lanes, ...]:
+            pasts = past(lanes, begin, past_len), past(lanes.roll(1, dims=0), begin, past_len)
+            return tuple(torch.cat([one, piece(lanes, begin)], dim=1) for one in pasts)
+
+        return texts
+
+    def with_other(other: Past) -> Function:
+        """Put ``other`` before the second pieces alone."""
+
+        def texts(lanes: Lanes, begin: int, past_len: int) -> tuple[Lanes, Lanes]:
+            own, _ = solution_with_pasts(lanes, begin, past_len)
+            return own, torch.cat([other(lanes, begin, past_len), _pieces(lanes, begin)], dim=1)
+
+        return texts
+
+    def another_piece(shift: int) -> Function:
+        def texts(lanes: Lanes, begin: int, past_len: int) -> tuple[Lanes, Lanes]:
+            own, _ = solution_with_pasts(lanes, begin, past_len)
+            return own, own.roll(shift, dims=0)
 
         return texts
 
     mistakes: dict[str, Function | Sequence[Function]] = {
         "another lane's piece follows another lane's past: change the past alone": [
-            with_third(lambda lanes, begin: lanes.roll(1, dims=0)[:, : begin + PIECE]),
-            with_third(lambda lanes, begin: lanes.roll(-1, dims=0)[:, : begin + PIECE]),
+            another_piece(1),
+            another_piece(-1),
         ],
-        "the third texts have their lane's own past too": with_third(
-            lambda lanes, begin: lanes[:, : begin + PIECE]
+        "the second texts have their own lane's past too": with_other(_past),
+        "lane 0's past stands before all pieces, its own too: take that of another lane for each": with_other(
+            lambda lanes, *where: _past(lanes, *where)[:1].expand(len(lanes), -1)
         ),
-        "the bytes of a lane are moved, and not the lanes: roll along the axis of lanes, dims=0": with_third(
-            lambda lanes, begin: torch.cat(
-                [lanes.roll(1, dims=1)[:, :begin], lanes[:, begin : begin + PIECE]], dim=1
-            )
+        "the bytes of a lane are moved, and not the lanes: roll along the axis of lanes, dims=0": with_other(
+            lambda lanes, *where: _past(lanes.roll(1, dims=1), *where)
         ),
-        "the own past is all of the lane before the piece, from its byte 0 on": lambda lanes, begin: (
-            lanes[:, begin : begin + PIECE],
-            lanes[:, max(0, begin - 64) : begin + PIECE],
-            solution_three_pasts(lanes, begin)[2],
+        "the past is all that stands before the piece: it has past_len bytes, those just before begin": after(
+            lambda lanes, begin, past_len: lanes[:, :begin]
         ),
-        "the third past is equally long as the own: the other lane's bytes before begin": with_third(
-            lambda lanes, begin: torch.cat([lanes.roll(1, dims=0), lanes[:, begin : begin + PIECE]], dim=1)
+        "the past is the beginning of a lane: it ends where the piece begins, at begin": [
+            after(lambda lanes, begin, past_len: lanes[:, :past_len]),
+            with_other(lambda lanes, begin, past_len: lanes.roll(1, dims=0)[:, :past_len]),
+        ],
+        "the other past is the end of a lane: take the bytes in the same place, which end at begin": (
+            with_other(lambda lanes, begin, past_len: lanes.roll(1, dims=0)[:, lanes.shape[1] - past_len :])
         ),
-        "the pieces begin at begin: lanes[:, begin : begin + 48]": of_pieces(
-            lambda lanes, begin: lanes[:, :PIECE]
+        "both pasts have 64 bytes at most: begin - past_len is where they begin": after(
+            lambda lanes, begin, past_len: _past(lanes, begin, min(past_len, 64))
+        ),
+        "with past_len = 0 the past is all that stands there, for [-0:] is [0:]: let it begin at "
+        "begin - past_len": after(lambda lanes, begin, past_len: lanes[:, :begin][:, -past_len:]),
+        "the pieces begin at begin: lanes[:, begin : begin + 48]": after(
+            _past, lambda lanes, begin: lanes[:, :PIECE]
         ),
         "the pieces have 48 bytes: lanes[:, begin : begin + 48]": [
-            of_pieces(lambda lanes, begin: lanes[:, begin : begin + 16]),
-            of_pieces(lambda lanes, begin: lanes[:, begin : begin + 32]),
-            of_pieces(lambda lanes, begin: lanes[:, begin:]),
+            after(_past, lambda lanes, begin: lanes[:, begin : begin + 16]),
+            after(_past, lambda lanes, begin: lanes[:, begin : begin + 32]),
+            after(_past, lambda lanes, begin: lanes[:, begin:]),
         ],
-        "the texts are in another order: without a past, with the own, with another lane's": [
-            lambda *case: solution_three_pasts(*case)[::-1],
-            lambda *case: tuple(solution_three_pasts(*case)[number] for number in (1, 0, 2)),
-            lambda *case: tuple(solution_three_pasts(*case)[number] for number in (1, 2, 0)),
-        ],
-        "no piece stands at the end of the texts: it is lanes[:, begin : begin + 48]": lambda lanes, begin: (
-            lanes[:, :0],
-            lanes[:, :begin],
-            lanes.roll(1, dims=0)[:, :begin],
+        "the texts are in another order: first with the own past, then with another lane's": (
+            lambda *case: solution_with_pasts(*case)[::-1]
+        ),
+        "no piece stands at the end of the texts: it is lanes[:, begin : begin + 48]": after(
+            _past, lambda lanes, begin: lanes[:, :0]
         ),
     }
 
-    def answered(lanes: Lanes, begin: int) -> Any:
+    def answered(lanes: Lanes, begin: int, past_len: int) -> Any:
         """Take any other lane's past for that of the lane before."""
-        found, expected = attempt(lanes, begin), solution_three_pasts(lanes, begin)
-        if not isinstance(found, tuple | list) or len(found) != 3:
+        found, expected = attempt(lanes, begin, past_len), solution_with_pasts(lanes, begin, past_len)
+        if not isinstance(found, tuple | list) or len(found) != 2:
             return found
-        return *found[:2], expected[2] if _of_another(found[2], lanes, begin) else found[2]
+        return found[0], expected[1] if _of_another(found[1], lanes, begin, past_len) else found[1]
 
     return judge(
         answered if callable(attempt) else attempt,
-        reference=solution_three_pasts,
-        cases=[(torch.arange(4 * 160).reshape(4, 160), begin) for begin in (96, 64)],
+        reference=solution_with_pasts,
+        cases=[
+            (torch.arange(4 * 160).reshape(4, 160), begin, past_len)
+            for begin, past_len in ((96, 32), (96, 80), (64, 64), (80, 0))
+        ],
         mistakes=mistakes,
-        praise="the same pieces after no past, their own, and another lane's of the same length",
-        names=["lanes", "begin"],
+        praise="the same pieces after as much of their own past and of another lane's",
+        names=["lanes", "begin", "past_len"],
     )
 
 
-def _of_another(texts: Any, lanes: Lanes, begin: int) -> bool:
+def _of_another(texts: Any, lanes: Lanes, begin: int, past_len: int) -> bool:
     """Return True for each lane's piece after another lane's past."""
-    if not isinstance(texts, Tensor) or texts.shape != (len(lanes), begin + PIECE):
+    if not isinstance(texts, Tensor) or texts.shape != (len(lanes), past_len + PIECE):
         return False
-    pasts = lanes[:, :begin]
-    from_lanes = (texts[:, None, :begin] == pasts[None]).all(dim=2)  # [text lane]
+    from_lanes = (texts[:, None, :past_len] == _past(lanes, begin, past_len)[None]).all(dim=2)  # [text lane]
     others = ~torch.eye(len(lanes), dtype=torch.bool)
-    same_piece = torch.equal(texts[:, begin:], lanes[:, begin : begin + PIECE])
+    same_piece = torch.equal(texts[:, past_len:], _pieces(lanes, begin))
     return same_piece and bool((from_lanes & others).any(dim=1).all())
 
 

@@ -34,22 +34,45 @@ def longest_run(*case):
     return max(len(run) for run in "".join("+" if one else " " for one in same(*case)).split(" "))
 
 
-def lane_by_lane(lanes, begin):
-    pieces = [lane[begin : begin + 48] for lane in lanes]
-    others = [lanes[number - 2, :begin] for number in range(len(lanes))]
-    pasts = torch.stack([torch.cat(pair) for pair in zip(others, pieces, strict=True)])
-    return [torch.stack(pieces), lanes[:, : begin + 48], pasts]
+def lane_by_lane(lanes, begin, past_len):
+    first, texts = begin - past_len, []
+    for number, lane in enumerate(lanes):
+        texts.append(torch.cat([lanes[number - 2, first:begin], lane[begin : begin + 48]]))
+    return [lanes[:, first : begin + 48], torch.stack(texts)]
 
 
-def with_the_first_lane(lanes, begin):
+def with_the_first_lane(lanes, begin, past_len):
     """The past of lane 0 before all other pieces, and that of lane 1 before lane 0's."""
-    others = lanes[[1] + [0] * (len(lanes) - 1), :begin]
-    piece = lanes[:, begin : begin + 48]
-    return piece, lanes[:, : begin + 48], torch.cat([others, piece], dim=1)
+    own = lanes[:, begin - past_len : begin + 48]
+    other = own[[1] + [0] * (len(lanes) - 1)]
+    return own, torch.cat([other[:, :past_len], own[:, past_len:]], dim=1)
 
 
-def with_other(third):
-    return lambda lanes, begin: (*recital.solution_three_pasts(lanes, begin)[:2], third(lanes, begin))
+def with_reversed_lanes(lanes, begin, past_len):
+    own = lanes.narrow(1, begin - past_len, past_len + 48)
+    return own, torch.cat([own.flip(0)[:, :-48], own[:, -48:]], dim=1)
+
+
+def with_other(past):
+    """Texts whose second past, alone, is this one."""
+
+    def texts(lanes, begin, past_len):
+        piece = lanes[:, begin : begin + 48]
+        return lanes[:, begin - past_len : begin + 48], torch.cat([past(lanes, begin, past_len), piece], 1)
+
+    return texts
+
+
+def after(past, piece=lambda lanes, begin: lanes[:, begin : begin + 48]):
+    """Texts with this past before the pieces, of their own lane and of the next."""
+    return lambda lanes, begin, past_len: tuple(
+        torch.cat([past(one, begin, past_len), piece(lanes, begin)], dim=1)
+        for one in (lanes, lanes.roll(1, 0))
+    )
+
+
+def past_of(lanes, begin, past_len):
+    return lanes[:, begin - past_len : begin]
 
 
 ANSWERS = {
@@ -81,46 +104,41 @@ ANSWERS = {
             "go_on takes the prompt as one row": lambda go_on, piece, prompt_len: go_on(prompt_len, 1)[0],
         },
     },
-    recital.check_three_pasts: {
-        "right": [
-            recital.solution_three_pasts,
-            lane_by_lane,
-            with_the_first_lane,
-            lambda lanes, begin: with_other(
-                lambda lanes, begin: torch.cat(
-                    [lanes.flip(0)[:, :begin], lanes[:, begin : begin + 48]], dim=1
-                )
-            )(lanes, begin),
-        ],
+    recital.check_with_pasts: {
+        "right": [recital.solution_with_pasts, lane_by_lane, with_the_first_lane, with_reversed_lanes],
         "wrong": {
-            "change the past alone": with_other(lambda lanes, begin: lanes.roll(-1, 0)[:, : begin + 48]),
-            "have their lane's own past too": with_other(lambda lanes, begin: lanes[:, : begin + 48]),
-            "dims=0": with_other(
-                lambda lanes, begin: torch.cat(
-                    [lanes.roll(1, 1)[:, :begin], lanes[:, begin : begin + 48]], dim=1
-                )
+            "change the past alone": lambda lanes, begin, past_len: (
+                lanes[:, begin - past_len : begin + 48],
+                lanes.roll(-1, 0)[:, begin - past_len : begin + 48],
             ),
-            "from its byte 0 on": lambda lanes, begin: (
-                lanes[:, begin : begin + 48],
-                lanes[:, begin - 64 : begin + 48],
-                with_the_first_lane(lanes, begin)[2],
+            "have their own lane's past too": lambda lanes, begin, past_len: (
+                [lanes[:, begin - past_len : begin + 48]] * 2
             ),
-            "equally long as the own": with_other(
-                lambda lanes, begin: torch.cat([lanes.roll(1, 0), lanes[:, begin : begin + 48]], dim=1)
+            "lane 0's past stands before all pieces": with_other(
+                lambda lanes, *where: past_of(lanes[[0] * len(lanes)], *where)
             ),
-            "the pieces begin at begin": lambda lanes, begin: (
-                lanes[:, :48],
-                torch.cat([lanes[:, :begin], lanes[:, :48]], dim=1),
-                torch.cat([lanes.roll(1, 0)[:, :begin], lanes[:, :48]], dim=1),
+            "dims=0": with_other(lambda lanes, *where: past_of(lanes.roll(1, 1), *where)),
+            "the past is all that stands before": after(lambda lanes, begin, past_len: lanes[:, :begin]),
+            "the past is the beginning of a lane": after(lambda lanes, begin, past_len: lanes[:, :past_len]),
+            "it ends where the piece begins": with_other(
+                lambda lanes, begin, past_len: lanes.roll(1, 0)[:, :past_len]
             ),
-            "the pieces have 48 bytes": lambda lanes, begin: tuple(
-                one[:, :-16] for one in recital.solution_three_pasts(lanes, begin)
+            "the other past is the end of a lane": with_other(
+                lambda lanes, begin, past_len: lanes.roll(1, 0).flip(1)[:, :past_len].flip(1)
             ),
-            "in another order": lambda lanes, begin: recital.solution_three_pasts(lanes, begin)[::-1],
-            "no piece stands at the end": lambda lanes, begin: tuple(
-                one[:, :-48] for one in recital.solution_three_pasts(lanes, begin)
+            "both pasts have 64 bytes at most": after(
+                lambda lanes, begin, past_len: lanes[:, begin - past_len : begin][:, -64:]
             ),
-            "you returned": lambda lanes, begin: lanes[:, begin : begin + 48],
+            "for [-0:] is [0:]": after(lambda lanes, begin, past_len: lanes[:, :begin][:, -past_len:]),
+            "the pieces begin at begin": after(past_of, lambda lanes, begin: lanes[:, :48]),
+            "the pieces have 48 bytes": lambda *case: tuple(
+                one[:, :-16] for one in recital.solution_with_pasts(*case)
+            ),
+            "in another order": lambda *case: recital.solution_with_pasts(*case)[::-1],
+            "no piece stands at the end": lambda *case: tuple(
+                one[:, :-48] for one in recital.solution_with_pasts(*case)
+            ),
+            "you returned": lambda lanes, begin, past_len: lanes[:, begin : begin + 48],
         },
     },
 }
