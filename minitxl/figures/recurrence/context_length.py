@@ -154,9 +154,9 @@ def _recl_title(recl: Data, group: str) -> str:
         )
 
     if group == "recurrent" and is_longer("xl_memory", "lstm"):
-        return "Recurrent models:\nTransformer-XL's length is longer"
+        return "Recurrent models: Transformer-XL's\nlength is longer than the LSTM's"
     if group == "attentive" and is_longer("xl_memory", "xl"):
-        return "Models with attention: with memory\nTransformer-XL's length is longer"
+        return "Models with attention: memory makes\nTransformer-XL's length longer"
     return {"recurrent": "Recurrent models", "attentive": "Models with attention"}[group]
 
 

@@ -144,6 +144,6 @@ def _name_axes(lengths: Axes, offsets: Axes, rows: Sequence[Data]) -> None:
     lengths.set_xscale("log", base=2)
     lengths.set_xlim(0.85 * every[0], every[-1] / 0.85)
     ticks_at(lengths, every)
-    lengths.set(title="Equally many keys a query (ring: as trained)", ylabel=f"test {BITS}\n{LOWER}")
+    lengths.set(title="By how many keys a query has (ring: as trained)", ylabel=f"test {BITS}\n{LOWER}")
     lengths.set_xlabel("attention length, characters")
     offsets.set(title="Read in segments", xlabel="offset in the segment, characters")
