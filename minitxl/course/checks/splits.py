@@ -13,7 +13,7 @@ Perplexities = Mapping[tuple[bool, bool], float]
 """Test perplexities of one seed, by (trained with memory, read with memory)."""
 
 ORDERS = "reading", "training"
-"""What may change first."""
+"""Names of the two changes, of which either may come first."""
 
 
 def solution_split(p: Perplexities, first: str) -> tuple[float, float]:

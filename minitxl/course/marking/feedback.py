@@ -193,7 +193,8 @@ def write(
             _for_the_exchange(course / "submitted" / student / assignment.name, path.parent, record["time"])
             if record.get("moodle"):
                 name = f"{record['moodle']}/{assignment.name}.html"
-                for_moodle[name.encode("utf-8").decode()] = text
+                name.encode("utf-8")  # half a character is this student's error, and not the archive's
+                for_moodle[name] = text
             pages += 1
         except Exception as error:
             failed[student] = f"{type(error).__name__}: {error}"
