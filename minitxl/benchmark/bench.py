@@ -53,6 +53,12 @@ LENGTHS: Mapping[str, Mapping[str, Any]] = {
 """Sizes of a kind of work, or of one item, where they are not those of training."""
 OURS = ("minitxl", "minitxl-rotary", "minitxl-explicit")
 PEERS = ("transformers", "labml-nn", "x-transformers", "x-transformers-cache")
+FLOAT32 = "-float32"
+"""Ends the name of a system that works in float32 in a race whose precision is bfloat16."""
+RACED_IN_BFLOAT16 = ("minitxl", "minitxl-rotary", "x-transformers", "x-transformers-cache")
+RACED_IN_FLOAT32 = ("minitxl", "transformers", "x-transformers", "x-transformers-cache")
+"""Who takes part in a race in bfloat16 on a CPU, and who in float32 beside them. The port computes no loss
+under a CPU's autocast: its output layer mixes the two precisions in a copy, and stops."""
 PAUSE = 0.05
 """Seconds before each turn: idle threads of GNU's OpenMP spin for 10 ms after their last product, and
 those of LLVM's for as long as KMP_BLOCKTIME says."""
@@ -63,9 +69,11 @@ allocator counts every byte, and a second process would find the same."""
 Report = Callable[[str, int], None]
 
 
-def result_name(names: Sequence[Name]) -> str:
-    """Return the name of the stored result of these items."""
-    return "bench_words" if set(names) <= set(OF_WORDS) else "bench"
+def result_name(settings: Mapping[str, Any]) -> str:
+    """Return the name of the stored result of these settings."""
+    if settings["reference"].endswith(FLOAT32):
+        return "bench_bfloat16"
+    return "bench_words" if set(settings["items"]) <= set(OF_WORDS) else "bench"
 
 
 def rounds(
@@ -111,6 +119,14 @@ def systems_of(work: str, size: Size) -> tuple[str, ...]:
     return (*OURS, *PEERS) if work == "generation" else (*OURS, *PEERS[:-1], "vanilla")
 
 
+def in_both_precisions(systems: Sequence[str]) -> tuple[str, ...]:
+    """Return who takes part in a race in bfloat16 on a CPU: those of ``systems``, and those in float32."""
+    return (
+        *(one for one in systems if one in RACED_IN_BFLOAT16),
+        *(one + FLOAT32 for one in systems if one in RACED_IN_FLOAT32),
+    )
+
+
 def settings(
     names: Sequence[Name] = DEFAULT,
     *,
@@ -119,17 +135,26 @@ def settings(
     threads: int,
     peers: bool,
     precision: Precision = "float32",
+    device: str = "cpu",
 ) -> dict[str, Any]:
-    """Return the settings of a benchmark; without peers, minitxl's own formulas are the reference."""
+    """Return the settings of a benchmark, with the system of speed 1 as reference.
+
+    It is the port, or without peers minitxl: its own formulas, or in bfloat16 on a CPU, where speeds
+    are compared with float32's, minitxl in float32.
+    """
     for label, value, least in (("rounds", rounds, 2), ("warm_up", warm_up, 0), ("threads", threads, 1)):
         require(value >= least, f"{label} must be {least} or more", value)
+    if precision == "bfloat16" and device == "cpu":
+        reference = ("transformers" if peers else "minitxl") + FLOAT32
+    else:
+        reference = "transformers" if peers else "minitxl-explicit"
     return {
         "items": {name: asdict(item(name)[2]) for name in names},
         "rounds": rounds,
         "warm_up": warm_up,
         "threads": threads,
         "precision": precision,
-        "reference": "transformers" if peers else "minitxl-explicit",
+        "reference": reference,
     }
 
 
@@ -144,10 +169,11 @@ class Machine:
     precision: Precision
     seed: int
 
-    def worker(self, system: str, work: str, size: Size) -> AbstractContextManager[Worker]:
-        python = str(self.peers) if system in PEERS else sys.executable
-        job = Job(system, work, size, self.threads, self.device, self.precision, self.seed)
-        return worker(job, python)
+    def worker(self, name: str, work: str, size: Size) -> AbstractContextManager[Worker]:
+        system = name.removesuffix(FLOAT32)
+        precision = self.precision if name == system else "float32"
+        job = Job(system, work, size, self.threads, self.device, precision, self.seed)
+        return worker(job, str(self.peers) if system in PEERS else sys.executable)
 
 
 def run(
@@ -162,11 +188,12 @@ def run(
     check_precision(settings["precision"], device)
     machine = Machine(peers, settings["threads"], device, settings["precision"], seed)
     rows, versions = list[Any](), dict[str, Any]()
+    with_peers = settings["reference"].removesuffix(FLOAT32) in PEERS
     for name in settings["items"]:
         work, size_name, size = item(name)
-        systems = [
-            one for one in systems_of(work, size) if one not in PEERS or settings["reference"] in PEERS
-        ]
+        systems = tuple(one for one in systems_of(work, size) if with_peers or one not in PEERS)
+        if settings["reference"].endswith(FLOAT32):
+            systems = in_both_precisions(systems)
         count = PROCESSES[device] if work == "peak memory" else settings["rounds"]
         note = partial(report, f"{work}, {size_name}", count)
         if work == "peak memory":

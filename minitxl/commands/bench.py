@@ -27,7 +27,8 @@ class Bench:
     items: Positional[tuple[bench.Name, ...]] = bench.DEFAULT
     """What is measured, at which size; large wants a GPU."""
     folder: Annotated[Path, path_flag("folder")] = Path("figures")
-    """Folder of the figures and their data: bench.json, or bench_words.json of large vocabularies alone."""
+    """Folder of the figures and their data: bench.json, bench_words.json of large vocabularies alone, or
+    bench_bfloat16.json of races in bfloat16 on a CPU, beside float32."""
     peers: Annotated[Path, path_flag("peers")] = Path(".venv-peers/bin/python")
     """The Python that has the others' libraries."""
     rounds: int = 9
@@ -56,6 +57,7 @@ class Bench:
             threads=self.threads,
             peers=there,
             precision=self.precision,
+            device=device,
         )
         make_folder(self.folder)
         if not there:
@@ -70,7 +72,7 @@ class Bench:
                 bars[label].close()
 
         data = bench.run(settings, peers=self.peers, device=device, seed=self.seed, report=report)
-        name = bench.result_name(self.items)
+        name = bench.result_name(settings)
         machine = results.provenance(device, seconds=perf_counter() - began)
         path = results.write(
             results.Result(
@@ -83,8 +85,8 @@ class Bench:
             ),
             self.folder,
         )
-        drawn = [self.folder / f"{draw.__name__}.svg" for draw in figures.OF_RESULT[name]]
-        for draw, picture in zip(figures.OF_RESULT[name], drawn, strict=True):
+        print(f"{bench.table(data)}\n\ndata: {path}")
+        for draw in figures.OF_RESULT.get(name, ()):
+            picture = self.folder / f"{draw.__name__}.svg"
             draw(data).save(picture)
-        print(bench.table(data))
-        print(f"\nfigures: {', '.join(map(str, drawn))}   data: {path}")
+            print(f"figure: {picture}")

@@ -2,6 +2,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -38,6 +39,19 @@ class Stand(Worker):
     def ask(self, what):
         self.turns.append(self.name)
         return {"seconds": next(self.seconds), "finite": True}
+
+
+class Second(Worker):
+    """A worker whose every turn takes a second."""
+
+    def __init__(self) -> None:
+        pass
+
+    def hear(self):
+        return {"parameters": 1, "versions": {}}
+
+    def ask(self, what):
+        return {"seconds": 1.0, "finite": True}
 
 
 def test_every_round_times_every_system_once_and_begins_with_the_next(monkeypatch):
@@ -284,9 +298,46 @@ def test_a_small_benchmark_on_a_gpu(small, precision):
     assert [row["work"] for row in data["items"]] == [bench.item(name)[0] for name in items]
 
 
-def test_a_run_of_large_vocabularies_alone_has_a_result_of_its_own():
-    assert bench.result_name(bench.OF_WORDS[:1]) == "bench_words"
-    assert bench.result_name(bench.DEFAULT) == bench.result_name((*bench.OF_WORDS, "training-S")) == "bench"
+def test_races_of_another_kind_have_a_result_of_their_own():
+    assert bench.result_name(asked(bench.DEFAULT)) == "bench"
+    assert bench.result_name(asked(bench.OF_WORDS[:1])) == "bench_words"
+    assert bench.result_name(asked((*bench.OF_WORDS, "training-S"))) == "bench"
+    in_bfloat16 = asked(bench.OF_WORDS, precision="bfloat16")
+    assert bench.result_name(in_bfloat16) == "bench_bfloat16"
+    assert bench.result_name(in_bfloat16 | {"reference": "transformers"}) == "bench_words"  # as on a GPU
+
+
+@pytest.mark.parametrize(
+    ("precision", "device", "peers", "reference"),
+    [
+        ("float32", "cpu", True, "transformers"),
+        ("float32", "cpu", False, "minitxl-explicit"),
+        ("bfloat16", "cpu", True, "transformers-float32"),
+        ("bfloat16", "cpu", False, "minitxl-float32"),
+        ("bfloat16", "cuda", True, "transformers"),
+    ],
+)
+def test_the_reference_is_the_port_in_a_precision_that_it_can_compute(precision, device, peers, reference):
+    assert asked(("training-S",), precision=precision, device=device, peers=peers)["reference"] == reference
+
+
+def test_a_race_in_bfloat16_on_a_cpu_has_float32_beside_it(small, monkeypatch):
+    """Each worker is asked for the precision that its name in the race says."""
+    monkeypatch.setattr(bfloat16, "instructions", lambda: ["avx512_bf16"])
+    monkeypatch.setattr(bfloat16, "works_here", lambda: True)
+    jobs = []
+    monkeypatch.setattr(bench, "worker", lambda job, python: jobs.append(job) or nullcontext(Second()))
+    (row,) = run(asked(("generation-M",), precision="bfloat16"))["items"]
+    raced = {(job.system, job.precision) for job in jobs if job.system in systems.SYSTEMS}
+    assert raced >= {("minitxl", "bfloat16"), ("minitxl-rotary", "bfloat16"), ("minitxl", "float32")}
+    assert set(row["systems"]) == {"minitxl", "minitxl-rotary", "minitxl-float32"}
+    assert row["systems"]["minitxl-float32"]["speed"]["quartiles"] == [1, 1]
+
+
+def test_the_port_is_raced_in_float32_alone():
+    raced = bench.in_both_precisions(bench.systems_of("training", TINY))
+    assert {"x-transformers", "x-transformers-float32", "transformers-float32"} < set(raced)
+    assert "transformers" not in raced
 
 
 def test_a_small_benchmark_of_our_systems(small):
