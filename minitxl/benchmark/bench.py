@@ -230,6 +230,9 @@ def race(
         name: {**about[name], "seconds": spread(times[name]), "speed": spread(speed[name])}
         for name in systems
     }
+    for name in systems:
+        if name + FLOAT32 in systems:
+            measured[name]["over_float32"] = spread(speeds(times, name + FLOAT32)[name])
     return {"systems": measured, **shares(times, work, size, machine.precision)}
 
 

@@ -41,17 +41,17 @@ class Stand(Worker):
         return {"seconds": next(self.seconds), "finite": True}
 
 
-class Second(Worker):
-    """A worker whose every turn takes a second."""
+class Steady(Worker):
+    """A worker whose every turn takes a second, or three in float32."""
 
-    def __init__(self) -> None:
-        pass
+    def __init__(self, precision: str) -> None:
+        self.seconds = 3.0 if precision == "float32" else 1.0
 
     def hear(self):
         return {"parameters": 1, "versions": {}}
 
     def ask(self, what):
-        return {"seconds": 1.0, "finite": True}
+        return {"seconds": self.seconds, "finite": True}
 
 
 def test_every_round_times_every_system_once_and_begins_with_the_next(monkeypatch):
@@ -322,16 +322,20 @@ def test_the_reference_is_the_port_in_a_precision_that_it_can_compute(precision,
 
 
 def test_a_race_in_bfloat16_on_a_cpu_has_float32_beside_it(small, monkeypatch):
-    """Each worker is asked for the precision that its name in the race says."""
+    """Each worker is asked for the precision that its name says; float32 takes 3 times as long."""
     monkeypatch.setattr(bfloat16, "instructions", lambda: ["avx512_bf16"])
     monkeypatch.setattr(bfloat16, "works_here", lambda: True)
     jobs = []
-    monkeypatch.setattr(bench, "worker", lambda job, python: jobs.append(job) or nullcontext(Second()))
+    monkeypatch.setattr(
+        bench, "worker", lambda job, python: jobs.append(job) or nullcontext(Steady(job.precision))
+    )
     (row,) = run(asked(("generation-M",), precision="bfloat16"))["items"]
     raced = {(job.system, job.precision) for job in jobs if job.system in systems.SYSTEMS}
     assert raced >= {("minitxl", "bfloat16"), ("minitxl-rotary", "bfloat16"), ("minitxl", "float32")}
     assert set(row["systems"]) == {"minitxl", "minitxl-rotary", "minitxl-float32"}
     assert row["systems"]["minitxl-float32"]["speed"]["quartiles"] == [1, 1]
+    assert row["systems"]["minitxl"]["over_float32"]["quartiles"] == [3, 3]
+    assert "over_float32" not in row["systems"]["minitxl-rotary"]
 
 
 def test_the_port_is_raced_in_float32_alone():
