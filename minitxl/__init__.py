@@ -11,7 +11,7 @@ order, one idea a file:
     memory           segment recurrence: ``extend``, and how far it reaches. The model returns its states, and
                      its caller extends the memory; training does so in ``training.loop.train_step``. No
                      gradient enters the memory: ``extend`` detaches it, and in training the states are
-                     detached before, in ``training.segment_loss``
+                     detached before, in ``training.loss``
     adaptive         embedding and softmax for large vocabularies
     config, model    the settings, and the language model of all these parts
     later_attention  what came after: rotary, ALiBi's and T5's positions

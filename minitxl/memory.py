@@ -5,7 +5,7 @@
 
 ∘ joins along the tokens. With M = L, h~ is that of section 3.2. SG is the stop-gradient: ``extend``
 returns a detached tensor. (In training the states come detached already, for the sake of CUDA graphs:
-``training.segment_loss`` says why.)
+``training.loss`` says why.)
 
 Memory is one tensor [layer batch mem model], of all layers. ``memory[n]`` holds the inputs of ``blocks[n]``
 in earlier segments, the paper's h^n: the embeddings for n = 0, and the outputs of ``blocks[n-1]`` for n > 0.

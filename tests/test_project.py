@@ -353,7 +353,6 @@ TESTED_IN = {
     "training/guards": "training/test_trainer.py",
     "training/run_config_file": "training/test_run_folder.py",
     "training/run_info": "training/test_run_folder.py",
-    "training/segment_loss": "training/test_loop.py",
     "training/sizes": "commands/test_train.py",
 }
 """The file with the tests of a module, or of a folder's modules, where no file has the module's own name."""

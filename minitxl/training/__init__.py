@@ -4,7 +4,7 @@ The files, from one step to a whole run:
 
     config           ``TrainConfig``, how a model is trained; ``RunConfig``, how its run is carried out
     loop             the training step, in ``train_step``, and the ``Run``: all that a step needs and changes
-    segment_loss     the part of a step that is differentiated, and memory of constant length for a GPU
+    loss             the part of a step that is differentiated, and memory of constant length for a GPU
     resets           for loops of your own, whose lanes begin a new text at any segment
     optimizer        AdamW, and its step at a learning rate; ``loop`` clips the gradient
     schedules        learning rates by step

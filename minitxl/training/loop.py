@@ -31,9 +31,9 @@ from minitxl.memory import extend
 from minitxl.model import TransformerLM
 from minitxl.training import distributed, validation
 from minitxl.training.config import TrainConfig
+from minitxl.training.loss import new_segment_loss, of_constant_length
 from minitxl.training.optimizer import adamw, optimizer_step
 from minitxl.training.schedules import learning_rate
-from minitxl.training.segment_loss import new_segment_loss, of_constant_length
 
 
 @dataclass

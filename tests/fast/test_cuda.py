@@ -17,7 +17,7 @@ from minitxl.fast.attention import sdpa_bias
 from minitxl.fast.cpu_attention import in_blocks
 from minitxl.fast.inputs import AttentionInputs
 from minitxl.model import TransformerLM
-from minitxl.training import loop, saved_run, segment_loss
+from minitxl.training import loop, loss, saved_run
 from minitxl.training.config import TrainConfig
 
 on_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
@@ -73,7 +73,7 @@ def read_on(padded):
     states = torch.randn(1, 3, 4, 8, dtype=torch.float64, generator=seeded(0))
     past, found = memory.extend(None, states, mem_len=0), []
     for _ in range(5):
-        before, key_mask = segment_loss.padded(past, mem_len=10, seg_len=4) if padded else (past, None)
+        before, key_mask = loss.padded(past, mem_len=10, seg_len=4) if padded else (past, None)
         found.append(block(states[0], before[0], key_mask=key_mask))
         past = memory.extend(past, states, mem_len=10)
     return counter.frame_count, found
@@ -190,7 +190,7 @@ def test_a_step_makes_no_tensor_of_python_numbers(encoding, monkeypatch):
     _, cache = kv_cache.step(model, tokens, cache)
     settings = TrainConfig(3, 3, batch=2, steps=1, warmup=0)
     run = loop.start(small_config(word_dropout=0.1, **ENCODINGS[encoding]), settings)
-    inputs = tokens, tokens, *segment_loss.padded(run.model.empty_memory(2), mem_len=3, seg_len=3)
+    inputs = tokens, tokens, *loss.padded(run.model.empty_memory(2), mem_len=3, seg_len=3)
 
     def refuse(*numbers, **how):
         raise AssertionError(f"a tensor of {numbers}")
@@ -198,8 +198,8 @@ def test_a_step_makes_no_tensor_of_python_numbers(encoding, monkeypatch):
     monkeypatch.setattr(torch, "tensor", refuse)
     monkeypatch.setattr(torch, "as_tensor", refuse)
     kv_cache.token_losses(model, tokens, tokens, cache)
-    loss, _ = run.segment_loss(*inputs)
-    loss.backward()
+    mean, _ = run.segment_loss(*inputs)
+    mean.backward()
 
 
 def test_a_step_that_cuda_refuses_is_computed_without_a_graph(replays, monkeypatch, caplog):
@@ -274,7 +274,7 @@ def test_captured_dropout_is_drawn_anew_and_goes_on_after_a_break(tmp_path):
     same = [loop.train_step(each, segments).bits for each in (run, resumed)]
     assert same[0] == pytest.approx(same[1], rel=1e-6)
     (tokens, targets), empty = segments[0], run.model.empty_memory(4)
-    inputs = tokens.cuda(), targets.cuda(), *segment_loss.padded(empty, mem_len=10, seg_len=6)
+    inputs = tokens.cuda(), targets.cuda(), *loss.padded(empty, mem_len=10, seg_len=6)
     losses = {run.segment_loss(*inputs)[0].item() for _ in range(3)}
     assert len(losses) == 3
 

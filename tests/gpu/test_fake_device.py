@@ -12,7 +12,7 @@ from torch._subclasses.fake_tensor import DynamicOutputShapeException, FakeTenso
 from minitxl.fast import kv_cache, to_fast
 from minitxl.memory import extend
 from minitxl.model import TransformerLM
-from minitxl.training.segment_loss import padded
+from minitxl.training.loss import padded
 
 pytestmark = pytest.mark.skipif(torch.version.cuda is None, reason="needs PyTorch's build for CUDA")
 every_encoding = pytest.mark.parametrize("encoding", ENCODINGS.values(), ids=ENCODINGS)

@@ -10,7 +10,7 @@ from minitxl.attention import XLAttention
 from minitxl.data.batching import ContiguousBatches
 from minitxl.fast import bfloat16
 from minitxl.memory import extend
-from minitxl.training import loop, segment_loss
+from minitxl.training import loop, loss
 from minitxl.training.config import TrainConfig
 from minitxl.training.schedules import learning_rate
 
@@ -145,7 +145,7 @@ def test_memory_of_constant_length_trains_alike(monkeypatch, encoding, accumulat
     """As on a GPU, where what is compiled or recorded must not be so again while memory fills."""
     settings, lengths, found = replace(SETTINGS, mem_len=20, steps=6), {False: set(), True: set()}, []
     for constant in (False, True):
-        monkeypatch.setattr(segment_loss, "needs_constant_length", lambda device, answer=constant: answer)
+        monkeypatch.setattr(loss, "needs_constant_length", lambda device, answer=constant: answer)
         run = loop.start(small_config(**ENCODINGS[encoding]), settings, accumulate=accumulate)
         read = run.model.hidden
 

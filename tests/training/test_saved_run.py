@@ -6,7 +6,7 @@ from models import small_config
 from small_runs import LANES, SETTINGS, STREAM, assert_same_weights, new_run, weights
 
 from minitxl.data.batching import ContiguousBatches
-from minitxl.training import checkpoints, loop, saved_run, segment_loss
+from minitxl.training import checkpoints, loop, loss, saved_run
 from minitxl.training.run_info import RunInfo
 from minitxl.training.saved_run import resume, save
 from minitxl.training.sizes import parameter_count, skeleton
@@ -94,7 +94,7 @@ def test_a_run_that_goes_on_with_a_shorter_memory_drops_the_oldest_tokens(on_a_g
     assert torch.equal(resumed.memory, run.memory[:, :, -3:])
     assert resume(tmp_path / "run", settings=replace(SETTINGS, mem_len=0)).memory.shape[2] == 0
     assert resume(tmp_path / "run", settings=replace(SETTINGS, mem_len=9)).memory.shape[2] == 5
-    monkeypatch.setattr(segment_loss, "needs_constant_length", lambda device: on_a_gpu)
+    monkeypatch.setattr(loss, "needs_constant_length", lambda device: on_a_gpu)
     loop.train_step(resumed, LANES)
     assert resumed.memory.shape[2] == 3
 

@@ -3,7 +3,7 @@ import torch
 from models import ENCODINGS, small_model, some_tokens
 
 from minitxl.memory import extend
-from minitxl.training.segment_loss import padded
+from minitxl.training.loss import padded
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS.values(), ids=ENCODINGS)
