@@ -14,8 +14,8 @@ weight has changed. Everything runs in evaluation mode and without gradients.
 
 Its files:
 
-    reading  where time is saved: the model reads a segment, and each token becomes a key and a value once
-    heads    each attention's part of that
+    forward  the forward pass of a segment, where time is saved: earlier tokens are not projected again
+    heads    each attention's part of that pass
     cache    the data of a cache
     steps    ``start``, ``step`` and ``token_losses``, which check their arguments and capture steps
 

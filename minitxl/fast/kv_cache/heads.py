@@ -90,7 +90,7 @@ def rotary_heads(
     **options: Unpack[AttentionOptions],
 ) -> Heads:
     """Return the heads of rotary attention; without a clamp_len the caller has rotated q and k."""
-    if options["clamp_len"] is None:  # rotated in reading._attention
+    if options["clamp_len"] is None:  # rotated in forward._attention
         return dot_product_attention(q, k, values, window=options["window"], key_mask=options["key_mask"])
     return masked_softmax(attention.scores(q, k, options["clamp_len"]), _mask(q, k, options)) @ values
 

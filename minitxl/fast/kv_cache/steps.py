@@ -11,7 +11,7 @@ from minitxl.fast import cuda
 from minitxl.fast.bfloat16 import Precision
 from minitxl.fast.convert import to_inference
 from minitxl.fast.kv_cache.cache import Cache
-from minitxl.fast.kv_cache.reading import check_attentions, key_projection, read_segment
+from minitxl.fast.kv_cache.forward import check_attentions, key_projection, read_segment
 from minitxl.fast.linear import joined
 from minitxl.model import Tokens, TransformerLM
 

@@ -1,4 +1,4 @@
-"""The model as it reads a segment with a key-value cache: each token becomes a key and a value once."""
+"""The forward pass of a segment with a key-value cache: each token is projected to a key and a value once."""
 
 from dataclasses import replace
 
