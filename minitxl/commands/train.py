@@ -178,8 +178,8 @@ def _of_run(first: Train, checkpoint: Path) -> Train:
         source = TextFlags() if first.source.data is not None else text_of_run(first.folder)
     return Train(
         preset=own.info.preset,  # type: ignore[arg-type]
-        model=ModelFlags(**asdict(own.model)),
-        train=TrainFlags(**asdict(own.train)),
+        model=ModelFlags(**asdict(own.config)),
+        train=TrainFlags(**asdict(own.settings)),
         run_config=RunFlags() if stored is None else RunFlags(**asdict(stored.run_config)),
         source=source,
     )

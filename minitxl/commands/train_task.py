@@ -167,13 +167,13 @@ def old_task(
 ) -> Task:
     """Return the run of the checkpoint, with the settings that the flags change."""
     folder = checkpoint.parent
-    check_same_model(model, own.model, name=f"the run in {folder}")
+    check_same_model(model, own.config, name=f"the run in {folder}")
     settings = resumed(
-        flags, own.train, step=own.step, until_step=until_step, decay_now=decay_now, folder=folder
+        flags, own.settings, step=own.step, until_step=until_step, decay_now=decay_now, folder=folder
     )
     changes = {
         name: f"{name}: {value} → {asdict(settings)[name]}"
-        for name, value in asdict(own.train).items()
+        for name, value in asdict(own.settings).items()
         if asdict(settings)[name] != value
     }
     if changes and own.step >= settings.steps:
@@ -193,16 +193,16 @@ def old_task(
             corpus = source.corpus(tokenizer_of(folder, own.info))
     _check_text(corpus, source, folder)
     tokenizer = corpus.tokenizer
-    check_ids(tokenizer, own.model, name=f"the run in {folder}")
+    check_ids(tokenizer, own.config, name=f"the run in {folder}")
     own.info.check(RunInfo.of(corpus), folder)
-    _check_size(own.model, settings, corpus, device)
+    _check_size(own.config, settings, corpus, device)
     run = saved_run.resume(checkpoint, settings=settings, device=device, accumulate=accumulate)
     news = (f"going on with {folder} at step {run.step} of {settings.steps}", *changes.values())
-    subsets = [(validation.subset_of(corpus.valid, of), of.evaluation) for of in (own.train, settings)]
+    subsets = [(validation.subset_of(corpus.valid, of), of.evaluation) for of in (own.settings, settings)]
     if run.progress.best_bits is not None and subsets[0] != subsets[1]:
         run.progress.best_step, run.progress.best_bits = 0, None
         news += ("the best validation is sought anew: another subset of the text is validated",)
-    before, after = (learning_rate(max(1, run.step), one) for one in (own.train, settings))
+    before, after = (learning_rate(max(1, run.step), one) for one in (own.settings, settings))
     if before != after:
         news += (f"the rate at this step, {before:.3g}, becomes {after:.3g}: its schedule is another",)
     changed = tuple(f"step {run.step}: {change}" for change in changes.values())

@@ -67,7 +67,7 @@ def trained(folder: Path | str, *, best: bool = False, device: torch.device | st
     described = saved_run.describe(about, path)
     model = checkpoints.model_of(tensors, about, file=path, device=device)
     tokenizer = tokenizer_of(folder, described.info)
-    return Trained(model, described.train, described.info, tokenizer, described.step)
+    return Trained(model, described.settings, described.info, tokenizer, described.step)
 
 
 def checkpoint(folder: Path, step: int) -> Path:

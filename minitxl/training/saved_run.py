@@ -32,12 +32,12 @@ DESCRIPTION = {
 class Description(NamedTuple):
     """A run as its checkpoint describes it."""
 
-    model: ModelConfig
-    train: TrainConfig
+    config: ModelConfig
+    settings: TrainConfig
     info: RunInfo
     progress: Progress
     step: int
-    tokens: int
+    tokens_read: int
 
 
 def describe(about: Mapping[str, Any], path: Path) -> Description:
@@ -98,10 +98,10 @@ def resume(
     """
     tensors, about = read(path)
     described = describe(about, path)
-    own = described.train
+    own = described.settings
     settings = own if settings is None else settings
-    run = loop.start(described.model, settings, device=device, accumulate=accumulate)
-    run.step, run.tokens_read, run.progress = described.step, described.tokens, described.progress
+    run = loop.start(described.config, settings, device=device, accumulate=accumulate)
+    run.step, run.tokens_read, run.progress = described.step, described.tokens_read, described.progress
     with fields.naming(path):
         _copy_state(tensors, run, with_memory=settings.batch == own.batch)
     return run

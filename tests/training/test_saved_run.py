@@ -114,8 +114,8 @@ def test_a_checkpoint_says_what_its_run_learns_from(tmp_path):
     save(run, tmp_path / "run", info)
     described = saved_run.described_in(tmp_path / "run")
     assert described.info == info
-    assert (described.model, described.train) == (small_config(dropout=0.2), SETTINGS)
-    assert (described.step, described.tokens) == (5, 60)
+    assert (described.config, described.settings) == (small_config(dropout=0.2), SETTINGS)
+    assert (described.step, described.tokens_read) == (5, 60)
     assert resume(tmp_path / "run").progress == run.progress
 
 
