@@ -28,7 +28,10 @@ from minitxl.fields import check_types
 
 @dataclass(frozen=True)
 class Partition:
-    """The clusters of a vocabulary. Cluster i has ``sizes[i]`` ids, from ``starts[i]`` on."""
+    """The clusters of a vocabulary. Cluster i has ``sizes[i]`` ids, from ``starts[i]`` on.
+
+    The vectors of its ids have ``widths[i]`` numbers before they are projected.
+    """
 
     vocab_size: int
     d_embed: int
@@ -117,7 +120,8 @@ class AdaptiveEmbedding(nn.Module):
                 for cluster, first_id in enumerate(self.partition.starts)
             ]
             in_cluster_order, _ = pack(by_cluster, "* model")
-            embedded = in_cluster_order[clusters.argsort(stable=True).argsort()]  # each token's place there
+            places = clusters.argsort(stable=True).argsort()  # of the tokens, in the order of the clusters
+            embedded = in_cluster_order[places]
         return rearrange(embedded, "(batch seg) model -> batch seg model", **parse_shape(tokens, "batch seg"))
 
     def _look_up(self, table: int, ids: Int[Tensor, " token"]) -> Float[Tensor, "token model"]:
@@ -135,9 +139,9 @@ class AdaptiveSoftmax(nn.Module):
     embedding has one projection for all clusters, and the softmax one for each, as in the original code.
 
     ``tail_classes`` gives the logits of the tails' classes in the first softmax. The shortlist, cluster 0,
-    has none, so row i-1 belongs to cluster i, which is tail i. It is so in the Hugging Face and TensorFlow
-    weights, too. The original PyTorch code reads these rows in the opposite order; loading its weights
-    reverses them.
+    has none, so row i-1 belongs to cluster i, which is tail i. The weights of Hugging Face and
+    TensorFlow have the same order. The original PyTorch code reads these rows in the opposite order; loading
+    its weights reverses them.
     """
 
     def __init__(

@@ -19,8 +19,8 @@ Names of the axes:
 ``memory`` is the memory of one layer here; the model's has an axis ``layer`` more. In equations v_j is the
 value of key j, and v alone is Transformer-XL's bias of the queries. In code the values are ``values``.
 
-Every attention keeps one promise: the output for a query depends on [memory ∘ x], memory and x joined
-along the tokens, and on the query's place in it, and not on where memory ends and x begins.
+Every attention keeps one promise: the output for a query depends only on [memory ∘ x], memory and x joined
+along the tokens, and on the query's place in it. Where memory ends and x begins makes no difference.
 """
 
 from math import sqrt
@@ -60,8 +60,8 @@ class AttentionOptions(TypedDict, total=False):
     length beyond all distances does.
     """
     key_mask: KeyMask | None
-    """False hides a key from all queries of its batch element. The weights of the others sum to 1, or to 0 if
-    none is left."""
+    """False hides a key from all queries of its batch element. The weights of the other keys sum to
+    1, or to 0 if none is left."""
 
 
 def attention_mask(
@@ -228,7 +228,7 @@ class ShawAttention(nn.Module):
         self.drop = nn.Dropout(attention_dropout)
 
     def table_rows(self, like: Scores, clamp_len: int | None) -> Int[Tensor, "batch head query key"]:
-        """Return each pair's row of the tables, in the shape of ``like``; queries stand at the last keys."""
+        """Return each pair's row of the tables, shaped as ``like``; queries stand at the last positions."""
         n_query, n_key = like.shape[-2:]
         i = rearrange(torch.arange(n_key - n_query, n_key, device=like.device), "query -> query 1")
         j = rearrange(torch.arange(n_key, device=like.device), "key -> 1 key")

@@ -31,12 +31,12 @@ class ModelConfig:
     d_inner: int = 512
     """Width of the feed-forward layer."""
     attention: Literal["absolute", "shaw", "xl", "rotary", "alibi", "t5"] = "xl"
-    """absolute adds ``positions`` to states. The others score by distance; shaw also adds a vector for each
-    distance to the values."""
+    """absolute adds ``positions`` to the states. The others score by distance; shaw also adds a vector for
+    each distance to the values."""
     positions: Literal["sinusoidal", "learned", "per-layer", "none"] = "sinusoidal"
     """With attention=absolute: sinusoids, one learned table, a learned table for each layer, or none."""
     max_seg_len: int = 512
-    """With learned positions: rows of a table, and so the longest segment."""
+    """With learned positions: rows of each table, and so tokens of the longest segment."""
     max_distance: int = 16
     """Shaw's k: keys at this distance or farther share one vector."""
     n_bucket: int = 32
@@ -45,13 +45,13 @@ class ModelConfig:
     bucket_distance: int = 128
     """T5's max_distance: keys this far or farther share the last bucket."""
     clamp_len: int | None = None
-    """Keys at this distance or farther count as equally far (not in absolute); a call may give another."""
+    """Keys at this distance or farther count as equally far (not in absolute); a call may override it."""
     share_biases: bool = True
-    """True: one u and v (xl) or table of buckets (t5) for all layers. False: each layer has its own."""
+    """True: one u and v (xl), or one table of biases (t5), for all layers. False: each layer has its own."""
     norm: Literal["post", "pre"] = "post"
     """LayerNorm after each sublayer (the paper's), or before it."""
     final_norm: bool = True
-    """LayerNorm after the last layer of a pre-norm model. False: none, as in the authors'."""
+    """LayerNorm after the last layer of a pre-norm model. False: none, as in the authors' code."""
     layer_norm_eps: float = 1e-5
     """ε of every LayerNorm, added to the variance."""
     activation: Literal["relu", "gelu"] = "relu"
@@ -61,7 +61,7 @@ class ModelConfig:
     cutoffs: tuple[int, ...] = ()
     """Adaptive embedding and softmax: the ids at which the clusters of rarer words begin."""
     div_val: int = 1
-    """Each cluster's embedding is narrower than the one before by this factor."""
+    """Each cluster's embedding is narrower than that of the cluster before by this factor."""
     tie_embeddings: bool = True
     """The output layer uses the input embedding's matrix."""
     tie_projections: tuple[bool, ...] = ()

@@ -105,7 +105,7 @@ class Block(nn.Module):
 
 
 def new_attention(config: ModelConfig, shared: Attention | None = None) -> Attention:
-    """Return one layer's attention, as configured, with the u and v, or the table, of ``shared``."""
+    """Return one layer's attention, as configured, with the u and v, or T5's table, of ``shared``."""
     sizes, attention_dropout = (config.d_model, config.n_head, config.d_head), config.attention_dropout
     if config.attention == "absolute":
         return MultiHeadAttention(*sizes, attention_dropout=attention_dropout)
@@ -127,7 +127,7 @@ def new_attention(config: ModelConfig, shared: Attention | None = None) -> Atten
 
 
 def attentions(config: ModelConfig) -> Iterator[Attention]:
-    """Yield each layer's attention; with ``share_biases`` all have u and v, or the table, of the first."""
+    """Yield each layer's attention; with ``share_biases`` all have u and v, or T5's table, of the first."""
     first = new_attention(config)
     yield first
     for _ in range(config.n_layer - 1):
@@ -265,7 +265,10 @@ class TransformerLM(nn.Module):
     def attention_weights(
         self, tokens: Tokens, memory: Memory | None = None, **options: Unpack[AttentionOptions]
     ) -> Float[Tensor, "layer batch head query key"]:
-        """Return the softmax weights of every layer and head; in training mode, drawn with dropout anew."""
+        """Return the softmax weights of every layer and head, before ``attention_dropout``.
+
+        In training mode other dropout is drawn anew, so the weights differ from those of another call.
+        """
         _, states = self.hidden(tokens, memory, **options)
         memory, options = self._checked_inputs(tokens, memory, options)
         weights = []

@@ -20,7 +20,7 @@ def sinusoids(
     Here n = d_model / 2, and the frequencies are ω_m = base^(-2m / d_model) (Vaswani et al., section 3.5,
     with the base 10000). Sines and cosines are concatenated and not interleaved, as in the original
     Transformer-XL code. ``dtype`` is that of the result. By default it is the dtype of ``positions``, or
-    torch's default dtype if they are integers. The table is computed in float32 or better and then cast:
+    torch's default dtype if they are integers. The result is computed in float32 or better and then cast:
     bfloat16 can't represent every whole number above 256.
 
     >>> sinusoids(torch.arange(2), d_model=4)[0].tolist()

@@ -56,9 +56,9 @@ class Evaluate:
     """Keys at this distance or farther count as equally far; none means the same. A number beyond memory and
     segment changes nothing."""
     attention_len: int | None = None
-    """Sliding: tokens of the window; none means training's window, or else segment and memory together."""
+    """Sliding: tokens of a piece; none means training's window, or else segment and memory together."""
     stride: int | None = None
-    """Sliding: tokens the window moves by, none means 1; attention-len gives isolated segments."""
+    """Sliding: tokens from one piece to the next, none means 1; attention-len gives isolated segments."""
     tokens: int | None = None
     """Score the first so many tokens; none means all. A score of fewer than all is not one to compare."""
     part: Literal["auto", "whole", "train", "valid", "test"] = "auto"

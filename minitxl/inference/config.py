@@ -24,8 +24,8 @@ class EvaluateConfig:
     """How a stream is scored with memory."""
 
     seg_len: int = 32
-    """Tokens of a segment, L. With a window it changes only the speed. Without one it changes the losses too,
-    and with absolute positions, which restart at each segment, in any case."""
+    """Tokens of a segment, L. With a window it changes only the speed. Without one, or with absolute
+    positions, which restart at each segment, it changes the losses too."""
     mem_len: int = 32
     """Tokens of memory, M."""
     window: int | None = None

@@ -16,7 +16,7 @@ sliding piece it is that of the last query. In cached evaluation, once memory is
 segment from mem_len + 1 to mem_len + seg_len. A ``window`` makes it the same for all queries:
 ``EvaluateConfig.attending`` sets the window, and the memory that it needs.
 
-Both return sums, so that scores of parts add up. ``precision`` is the number format of the matrix products.
+Both ways return sums, so scores of parts add up. ``precision`` is the number format of the matrix products.
 """
 
 from dataclasses import dataclass
@@ -133,7 +133,7 @@ def sliding_losses(
 ) -> Losses:
     """Return the loss of each target in nats, in the stream's order, ``batch`` pieces at a time.
 
-    The first piece scores all its targets, each later one its last ``stride``, and the last what is left.
+    The first piece scores all its targets, each later one its last ``stride``, and the last one the rest.
     Each target has between attention_len - stride + 1 and attention_len tokens of context, fewer only where
     the stream began less far back.
     """
@@ -154,7 +154,7 @@ def sliding_losses(
         done = min(attention_len, len(inputs))
         losses = [losses_of_last(inputs[None, :done], targets[None, :done])]
         while done < len(inputs):
-            # Windows of a batch begin ``stride`` tokens apart; the last piece of the text may score fewer.
+            # Pieces of a batch begin ``stride`` tokens apart; the last piece of the text may score fewer.
             full = min(batch, (len(inputs) - done) // stride)
             n_piece, n_scored = (full, stride) if full else (1, len(inputs) - done)
             begin, end = done + stride - attention_len, done + n_piece * n_scored

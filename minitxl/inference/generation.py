@@ -146,7 +146,7 @@ def draw_tokens(
 
 
 def until(tokens: Iterable[int], stop: Iterable[Prompt]) -> Iterator[int]:
-    """Yield one text's tokens up to a complete stop, each held back while it may begin a stop."""
+    """Yield one text's tokens before its first complete stop, each held back while it may begin a stop."""
     return _hold_back(tokens, _stops(stop))
 
 
@@ -164,7 +164,7 @@ def _hold_back(tokens: Iterable[int], stops: Stops) -> Iterator[int]:
 
 
 def _ended(drawn: Iterable[Tensor], stops: Stops, *, n_text: int) -> list[list[int]]:
-    """Return each text up to where a stop is complete; nothing more is drawn once all have ended."""
+    """Return each text before its first complete stop; nothing more is drawn once all have ended."""
     texts: list[list[int]] = [[] for _ in range(n_text)]
     going = set(range(n_text))
     for tokens in drawn:

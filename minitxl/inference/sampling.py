@@ -71,7 +71,7 @@ def check(
 def repetition_penalty(
     log_probs: LogProbs, recent: Sequence[Int[Tensor, "_"]], *, repetition: float | int
 ) -> Scores:
-    """Return scores, in nats up to a constant, those of the tokens in each text's ``recent`` part lowered.
+    """Return scores, in nats up to a constant, lowered for the tokens in each text's ``recent`` part.
 
     CTRL (Keskar et al. 2019, section 4.1) divides the score x of such a token by θ, here ``repetition``.
     Log-probabilities are all negative, so this would make the token likelier. A constant added to all scores

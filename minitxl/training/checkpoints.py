@@ -65,7 +65,7 @@ def read(path: Path) -> tuple[Tensors, dict[str, Any]]:
 
 
 def described_in(path: Path) -> dict[str, Any]:
-    """Return the description alone, without its tensors being read or its digest being checked."""
+    """Return the description alone; the tensors are not read, and the digest is not checked."""
     with _opened(path) as file:
         return _content((file.metadata() or {}).get("minitxl"), path)["about"]
 
@@ -116,7 +116,7 @@ def load_model(path: Path | str, *, device: torch.device | str = "cpu") -> Trans
 def model_of(
     tensors: Tensors, about: Mapping[str, Any], *, file: Path, device: torch.device | str = "cpu"
 ) -> TransformerLM:
-    """Return the model in what ``read`` gave; where there is an average of its weights, that."""
+    """Return the model in the result of ``read``, with averaged weights if there are any."""
     prefix = AVERAGE if tensors.get("averaged", torch.tensor(0)) > 0 else MODEL
     with fields.naming(file):
         dtype = next((tensor.dtype for name, tensor in tensors.items() if name.startswith(prefix)), None)
@@ -130,12 +130,12 @@ def model_of(
 
 
 def model_config(described: object, *, file: Path | str = "the settings") -> ModelConfig:
-    """Return the model's configuration that JSON has turned into lists and numbers."""
+    """Return the model's configuration from its form in JSON."""
     return fields.made(ModelConfig, described, file=file)
 
 
 def train_config(described: object, *, file: Path | str = "the settings") -> TrainConfig:
-    """Return the settings of a training that JSON has turned into lists and numbers."""
+    """Return the settings of a training from their form in JSON."""
     return fields.made(TrainConfig, described, file=file)
 
 
@@ -145,7 +145,7 @@ def model_tensors(model: nn.Module, prefix: str = MODEL) -> Tensors:
 
 
 def copy_model_tensors(tensors: Tensors, model: nn.Module, prefix: str = MODEL) -> None:
-    """Copy what ``model_tensors`` gave into a model of the same configuration."""
+    """Copy the result of ``model_tensors`` into a model of the same configuration."""
     names = {name.removeprefix(prefix) for name in tensors if name.startswith(prefix)}
     parameters: dict[str, nn.Parameter] = dict(model.named_parameters())
     if stray := names.symmetric_difference(parameters):

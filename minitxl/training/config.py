@@ -30,11 +30,11 @@ class TrainConfig:
     schedule: Literal["cosine", "constant", "inv_sqrt"] = "cosine"
     """After the warm-up the rate falls along a cosine to eta_min, stays, or falls as √(warmup / step)."""
     eta_min: float = 0.0
-    """Rate at the end of the cosine and of the last decay, and the least of the inverse square root."""
+    """Rate at the end of the cosine and of the last decay, and the lowest of the inverse square root."""
     schedule_steps: int | None = None
     """Step at which the cosine reaches eta_min, where the rate then stays; none means the last step."""
     decay_from: int | None = None
-    """Step after which the rate falls in a line to eta_min at the last step; none means never."""
+    """Step after which the rate falls linearly to eta_min at the last step; none means never."""
     weight_decay: float = 0.0
     """Decoupled decay of matrices, not of LayerNorms and biases; 0 makes AdamW the paper's Adam."""
     loss: Literal["full", "half"] = "full"
@@ -46,7 +46,7 @@ class TrainConfig:
     average_from: int | None = None
     """Step after which weights are averaged for evaluation; none means never."""
     clip: float = 1.0
-    """Largest norm of the gradient."""
+    """Norm to which a larger gradient is scaled down."""
     validate_every: int = 100
     """Steps between validations."""
     validate_tokens: int = 8192

@@ -9,8 +9,8 @@ from minitxl.training.loop import Record
 RECENT = 100
 """Number of last steps whose mean loss is looked at."""
 MARGIN = 1.05
-"""Most that the mean loss may be, as a multiple of a uniform guess's. It is above 1, or random tokens, whose
-mean stays near 1, would stop a run by chance."""
+"""Most that the mean loss may be, as a multiple of a uniform guess's. It is above 1: on random tokens the
+mean loss stays near a uniform guess's, and at 1 it would stop a run by chance."""
 
 
 class LossGuard:
@@ -21,7 +21,7 @@ class LossGuard:
         self.recent = deque[float](maxlen=RECENT)
 
     def check(self, record: Record) -> None:
-        """Record the loss of a step. Raise a ValueError for a spike, or for a mean above ``MARGIN``."""
+        """Record the loss of a step. Raise a ValueError for a spike, or a mean that ``MARGIN`` forbids."""
         if self.spike is None:
             return
         usual = mean(self.recent) if len(self.recent) == RECENT else None

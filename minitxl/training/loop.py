@@ -43,11 +43,11 @@ class Progress:
     best_step: int = 0
     """Step of the best validation; 0 before the first."""
     best_bits: float | None = None
-    """Its bits per token."""
+    """Bits per token of the best validation; None before the first."""
     unlogged_steps: int = 0
     """Steps since the last line of the log."""
     unlogged_bits: float = 0.0
-    """Sum of their losses."""
+    """Sum of the losses of these steps, in bits per token."""
 
     def __post_init__(self) -> None:
         for name in ("best_step", "unlogged_steps"):
@@ -105,7 +105,7 @@ class Record(NamedTuple):
     valid_bits: float | None = None
     """Bits per token on the validation text after the step, if it was validated."""
     valid_bits_at: dict[int, float] | None = None
-    """The same at each of ``validate_attention_lens``."""
+    """Bits per token at each attention length of ``validate_attention_lens``."""
     valid_subset: validation.Subset | None = None
     """Lanes of the validation text that were scored."""
 
@@ -122,13 +122,13 @@ def start(
 
     With ``accumulate``, a step takes its lanes in that many parts, which needs less RAM for activations.
     Each part draws its own dropout; without dropout the gradient is the same to rounding.
-    ``build`` makes the model of the configuration, for one that differs from ``TransformerLM``.
+    ``build`` makes the model from its configuration, for a model that differs from ``TransformerLM``.
     """
     check_kind("config", config, ModelConfig)
     check_kind("settings", settings, TrainConfig)
     device = torch.device(device)
     check_precision(settings.precision, device)
-    distributed.share(settings.batch, parts=accumulate)  # refuses a batch that does not divide
+    distributed.share(settings.batch, parts=accumulate)  # refuses a batch that can't be divided evenly
     with torch.random.fork_rng(devices=_cuda_index(device)):
         torch.manual_seed(settings.seed)
         model = to_fast(build(config)).to(device)
@@ -249,15 +249,15 @@ def _cuda_index(device: torch.device) -> list[int]:
 
 
 def _random_state(device: torch.device) -> dict[str, Tensor]:
-    states = {"cpu": torch.get_rng_state()}
+    random = {"cpu": torch.get_rng_state()}
     if device.type == "cuda":
-        states["cuda"] = torch.cuda.get_rng_state(device)
-    return states
+        random["cuda"] = torch.cuda.get_rng_state(device)
+    return random
 
 
 @contextmanager
 def _own_randomness(run: Run) -> Iterator[None]:
-    """Draw from the run's own generators, and leave everybody else's alone."""
+    """Draw from the run's own generators, and leave PyTorch's as they were."""
     with torch.random.fork_rng(devices=_cuda_index(run.device)):
         torch.set_rng_state(run.random["cpu"])
         if run.device.type == "cuda":

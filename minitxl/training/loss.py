@@ -62,7 +62,7 @@ def new_segment_loss(model: TransformerLM, settings: TrainConfig, accumulate: in
 def of_constant_length(memory: Tensor, settings: TrainConfig) -> tuple[Tensor, ...]:
     """Return the memory; on a GPU ``padded``, with the mask that hides the padding.
 
-    With one length for all steps, none is compiled or captured again while memory fills.
+    With one length for all steps, no step is compiled or captured again while memory fills.
     """
     if not settings.mem_len or not needs_constant_length(memory.device):
         return (memory,)

@@ -32,9 +32,9 @@ class Line(NamedTuple):
     bits: float
     """Mean training loss in bits per token."""
     learning_rate: float
-    """Of the last step."""
+    """Learning rate of the last step."""
     gradient_norm: float
-    """Of the last step, before clipping."""
+    """Norm of the last step's gradient, before clipping."""
     tokens_per_second: float
     """Tokens read by all processes together, in the seconds of the steps."""
     elapsed: float
@@ -42,11 +42,11 @@ class Line(NamedTuple):
     valid_bits: float | None = None
     """Bits per token on the validation text, if it was scored after this step."""
     valid_bits_at: dict[int, float] | None = None
-    """The same at each of ``validate_attention_lens``."""
+    """Bits per token at each attention length of ``validate_attention_lens``."""
     perplexity: float | None = None
-    """Of the mean training loss, per token; None where it is too large for a number."""
+    """Perplexity of the mean training loss; None where it is too large for a number."""
     valid_perplexity: float | None = None
-    """On the validation text, where it was scored after this step."""
+    """Perplexity on the validation text, if it was scored after this step."""
     valid_lanes: int | None = None
     """Lanes of the validation's subset. Scores of other lanes or tokens do not compare."""
     valid_tokens: int | None = None
@@ -57,7 +57,7 @@ Write = Callable[[Line], None]
 
 
 class Meter:
-    """From the records of steps to the lines of the log."""
+    """Sums over the steps since the last line of the log, from which the next line is made."""
 
     def __init__(self, run: Run, *, steps_per_epoch: int, elapsed: float) -> None:
         settings = run.settings
@@ -97,7 +97,7 @@ class Meter:
 
 
 def perplexity(bits: float | None) -> float | None:
-    """Return 2 to the bits per token; None of None, and of more bits than a number can hold."""
+    """Return 2 to the power of the bits per token; None for None, and where no number can hold the result."""
     return None if bits is None or bits > LARGEST_EXPONENT else 2**bits
 
 
@@ -117,7 +117,7 @@ def writing(folder: Path, *, after: int, tensorboard: bool = False) -> Iterator[
 
 
 def elapsed_until(folder: Path, step: int) -> float:
-    """Return the seconds that the run had taken at the last line of the log until ``step``."""
+    """Return the seconds that the run had taken at the last line of the log up to ``step``."""
     records = [_record(line) for line in _lines(folder / LOG)]
     return max((record["elapsed"] for record in records if record and record["step"] <= step), default=0.0)
 

@@ -9,7 +9,7 @@ from torch.optim import AdamW, Optimizer
 from minitxl.training.config import TrainConfig
 
 BIASES = ("bias", "u", "v", "table")
-"""Last parts of the names of biases: of layers, XL's u and v (a vector per head), T5's table (numbers)."""
+"""Last parts of the names of biases: those of layers, XL's u and v, and T5's table."""
 
 
 def adamw(model: nn.Module, settings: TrainConfig) -> AdamW:
@@ -25,7 +25,7 @@ def adamw(model: nn.Module, settings: TrainConfig) -> AdamW:
 
 
 def decays(name: str, parameter: nn.Parameter) -> bool:
-    """Return True for the matrices of layers and embeddings, which weight decay draws to zero."""
+    """Return True for the matrices of layers and embeddings, which weight decay pulls towards zero."""
     return parameter.ndim > 1 and name.rpartition(".")[2] not in BIASES
 
 

@@ -89,7 +89,7 @@ def newest(folder: Path) -> Path | None:
 def prune(folder: Path, keep: int, *, best_step: int) -> None:
     """Remove all checkpoints but the newest ``keep``, and each best model that none of them names.
 
-    That of ``best_step`` stays as well: the next checkpoint will name it.
+    The best model of ``best_step`` stays as well: the next checkpoint will name it.
     """
     paths = _checkpoints(folder)
     for path in paths[:-keep]:
@@ -193,7 +193,7 @@ def _checkpoints(folder: Path) -> list[Path]:
 
 
 def _is_own(path: Path, tokenizer: Tokenizer) -> bool:
-    """Return True for what a run leaves that is killed before its first checkpoint."""
+    """Return True for a file that a run leaves if it is killed before its first checkpoint."""
     if path.name == LOCK or _is_half_written(path):
         return True
     if tokenizer.vocabulary is None or path != vocabulary_file(path.parent, tokenizer.unit):

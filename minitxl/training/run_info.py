@@ -11,7 +11,7 @@ from minitxl.files import plain_file
 
 @dataclass(frozen=True)
 class RunInfo:
-    """What a run learns from and begins with."""
+    """The text that a run learns from, and the weights that it begins with."""
 
     text: str = ""
     """Name of the text."""
@@ -38,7 +38,7 @@ class RunInfo:
 
     @classmethod
     def of(cls, corpus: Corpus, preset: str | None = None) -> "RunInfo":
-        """Return what is remembered of a text."""
+        """Return the information of a new run on this corpus."""
         unit, vocabulary = corpus.tokenizer.unit, vocabulary_digest(corpus.tokenizer.vocabulary)
         digests = corpus.part_sha256("train"), corpus.sizes, corpus.part_sha256("valid")
         return cls(corpus.name, corpus.sha256, unit, vocabulary, preset, *digests)

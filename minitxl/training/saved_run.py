@@ -78,7 +78,7 @@ def save(run: Run, path: Path, info: RunInfo = RunInfo()) -> None:  # noqa: B008
 
 
 def save_best(run: Run, path: Path, info: RunInfo) -> None:
-    """Write the model that is evaluated, without what training it further would take."""
+    """Write the model that is evaluated, without optimizer, memory and generators."""
     if distributed.rank() == 0:
         checkpoints.write(path, checkpoints.model_tensors(run.model_to_evaluate), _about(run, info))
 
@@ -123,15 +123,15 @@ def _copy_state(tensors: checkpoints.Tensors, run: Run, *, with_memory: bool) ->
             run.optimizer.state[parameter] = {m: value.to(run.device) for m, value in state.items()}
     if "memory" in tensors and with_memory:
         memory = tensors["memory"][:, distributed.share(run.settings.batch)].to(run.device)
-        # Also a copy: how a product rounds depends on where its numbers begin in RAM.
+        # ``extend`` also copies: how a product rounds depends on where its numbers begin in RAM.
         run.memory = extend(None, memory, mem_len=run.settings.mem_len)
     if run.average is not None and "averaged" in tensors:
         checkpoints.copy_model_tensors(tensors, run.average.module, checkpoints.AVERAGE)
         run.average.n_averaged.copy_(tensors["averaged"])
     for kind in run.random:
-        states = tensors.get(f"random.{kind}", torch.empty(0))
-        if distributed.rank() < len(states):
-            run.random[kind] = states[distributed.rank()].clone()
+        by_rank = tensors.get(f"random.{kind}", torch.empty(0))
+        if distributed.rank() < len(by_rank):
+            run.random[kind] = by_rank[distributed.rank()].clone()
 
 
 def _about(run: Run, info: RunInfo) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from minitxl.training.config import TrainConfig
 
 
 def learning_rate(step: int, settings: TrainConfig) -> float:
-    """Return the rate of step 1, 2, …: the schedule's, or from ``decay_from`` on that of the last decay."""
+    """Return the rate of step 1, 2, …: the schedule's, or after ``decay_from`` that of the last decay."""
     first = settings.decay_from
     if first is None or step <= first:
         return _scheduled(step, settings)

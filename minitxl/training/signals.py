@@ -17,7 +17,7 @@ ignored, as part of the same wish to stop."""
 
 @dataclass
 class Stop:
-    """The signal that arrived; a plain attribute, so that a handler interrupted by another can set it."""
+    """The signal that arrived, in plain attributes, which a handler interrupted by another can set."""
 
     number: int = 0
     """0 while there was none."""
@@ -27,10 +27,10 @@ class Stop:
 
 @contextmanager
 def watching(outer: Stop | None = None) -> Iterator[Stop]:
-    """Yield the ``Stop`` that the first signal to stop is written on, however many arrive and however fast.
+    """Yield a ``Stop`` that holds the first signal to stop, however many arrive and however fast.
 
-    Signals that the process ignores, as a hangup under nohup, stay ignored. Afterwards all is as
-    it was. A block within another is handed the outer one's ``Stop``, and yields it. Outside of the main
+    Signals that the process ignores, as a hangup under nohup, stay ignored. Afterwards the handlers are those
+    of before. A block within another is handed the outer one's ``Stop``, and yields it. Outside of the main
     thread, which alone has signals, nothing is ever noted.
     """
     if outer is not None:

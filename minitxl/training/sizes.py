@@ -14,7 +14,7 @@ from minitxl.training.config import TrainConfig
 NUMBERS_PER_PARAMETER = 4
 """The weight, its gradient, and Adam's two moments."""
 BYTES = 4
-"""Of a number in float32."""
+"""Bytes of a number in float32."""
 
 
 def skeleton(config: ModelConfig) -> TransformerLM:
@@ -60,7 +60,7 @@ def _available(device: torch.device) -> int | None:
 
 
 class _NothingDrawn(TorchFunctionMode):
-    """Leaves as they are the tensors that ``torch.nn.init`` would fill.
+    """Leave the tensors that ``torch.nn.init`` would fill as they are.
 
     To draw numbers for the device ``meta``, PyTorch imports its compiler, which takes more than a second.
     """

@@ -93,7 +93,7 @@ def begin(run: Run, folder: Path, info: RunInfo, *, changed: bool = False) -> No
 
 
 def _prune(run: Run, folder: Path, run_config: RunConfig) -> None:
-    """Remove checkpoints and best models that are kept no longer; of several processes the first does."""
+    """Remove checkpoints and best models that are kept no longer; of several processes only rank 0 does."""
     if distributed.rank() == 0:
         run_folder.prune(folder, run_config.checkpoints, best_step=run.progress.best_step)
 
