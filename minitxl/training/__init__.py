@@ -3,9 +3,10 @@
 The files, from one step to a whole run:
 
     config           ``TrainConfig``, how a model is trained; ``RunConfig``, how its run is carried out
-    loop             the training step, in ``train_step``, and the ``Run``: all that a step needs and changes
-    loss             the part of a step that is differentiated, and memory of constant length for a GPU
-    resets           for loops of your own, whose lanes begin a new text at any segment
+    loop             the training step, ``train_step``, which extends the memory; and the ``Run``: all that a
+                     step needs and changes
+    loss             a segment's loss, which a step differentiates; memory of constant length for a GPU
+    resets           masks of memory, for loops of your own whose lanes begin a new text at any segment
     optimizer        AdamW, and its step at a learning rate; ``loop`` clips the gradient
     schedules        learning rates by step
     validation       a subset of the validation text, scored

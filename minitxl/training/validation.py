@@ -43,11 +43,13 @@ def validate(
     that each query sees that many keys (``EvaluateConfig.attending``). Each process reads its share of the
     lanes.
     """
-    how = settings.evaluation if attention_len is None else settings.evaluation.attending(attention_len)
+    evaluation = settings.evaluation
+    if attention_len is not None:
+        evaluation = evaluation.attending(attention_len)
     count = subset_of(stream, settings).lanes
     first, end = (count * rank // distributed.size() for rank in (distributed.rank(), distributed.rank() + 1))
     lanes = spread_lanes(stream, batch=count, tokens=settings.validate_tokens, share=slice(first, end))
-    score = cached_lanes(model, lanes, how) if len(lanes) else Score(0.0, 0)
+    score = cached_lanes(model, lanes, evaluation) if len(lanes) else Score(0.0, 0)
     nats, scored = distributed.summed([score.nats, float(score.tokens)])
     return Score(nats, int(scored)).bits_per_token
 
