@@ -44,7 +44,9 @@ STYLE: dict[Any, Any] = {
 }
 BITS = "bits per character"
 LOWER, HIGHER = "(lower is better)", "(higher is better)"
-"""Where the good end of an axis is: the last line of its label."""
+"""Where the good end of an upright axis is: the last line of its label."""
+LEFT, RIGHT = "(left is better)", "(right is better)"
+"""Where the good end of a level axis is."""
 SEEDS = "_seeds"
 """Label of an area between the smallest and the largest value of the seeds; a legend names it once."""
 DPI, SHARP = 110, 2

@@ -20,7 +20,7 @@ from minitxl import figures
 from minitxl.experiments.shared import results
 from minitxl.figures import marks, systems
 from minitxl.figures.cost import evaluation_cost
-from minitxl.figures.picture import BITS, HIGHER, LOWER, ORANGE, PURPLE
+from minitxl.figures.picture import BITS, HIGHER, LEFT, LOWER, ORANGE, PURPLE, RIGHT
 from minitxl.figures.positions import counting, depth
 from minitxl.figures.recurrence import mechanism, reach
 from minitxl.figures.recurrence.context_length import more_by_offset
@@ -139,10 +139,16 @@ def test_a_hollow_mark_was_measured_without_memory(name):
 
 def test_each_axis_of_bits_says_where_its_good_end_is():
     for name in DRAWN:
-        for axes in figure_of(name).axes:
-            for label in (axes.get_xlabel(), axes.get_ylabel()):
-                said = label.endswith((LOWER, HIGHER)) or "(higher: " in label
-                assert said or BITS not in label, (name, label)
+        for axes in (figure := figure_of(name)).axes:
+            level, upright = axes.get_xlabel(), axes.get_ylabel()
+            assert BITS not in level or level.endswith((LEFT, RIGHT)), (name, level)
+            assert BITS not in upright or upright.endswith((LOWER, HIGHER)) or "(higher: " in upright, (
+                name,
+                upright,
+            )
+            assert not re.search("lower|higher", level), (name, level)
+        shared = figure.get_supxlabel()
+        assert BITS not in shared or "right of 0: " in shared, (name, shared)
 
 
 def test_a_line_that_covers_another_leaves_it_seen_on_both_sides():
@@ -152,7 +158,7 @@ def test_a_line_that_covers_another_leaves_it_seen_on_both_sides():
 
 
 @pytest.mark.parametrize(
-    ("name", "axis"), [("memory_and_positions", "marks: as trained"), ("ptb", "Names: as trained")]
+    ("name", "axis"), [("memory_and_positions", "marks: as trained"), ("ptb", "names: as trained")]
 )
 def test_where_models_are_read_with_another_memory_the_axis_says_what_is_as_trained(name, axis):
     figure = getattr(figures, name)(stored(name)).figure
@@ -421,8 +427,11 @@ def test_the_title_of_copying_says_what_a_flowing_gradient_teaches_and_what_not(
     rows = stored("copying")["rows"]
     stopped, flowing = reach._what_is_copied(rows).split(".\n")
     assert stopped.endswith("copies what one layer reaches, and not what takes two")
-    assert flowing.endswith("to copy 24 and 28 back, but hardly 20 back, where 4 of 16 offsets need two")
-    assert reach._what_is_copied(rows[:2]) == stopped
+    assert flowing.endswith("copied right in 23 % (20 back), 92 % (24 back) and 93 % (28 back) of cases")
+    assert reach._what_is_copied(rows[:2]).endswith(
+        "what takes two is copied right in 23 % (20 back) of cases"
+    )
+    assert reach._what_is_copied(rows[:1]) == stopped
     assert reach._what_is_copied([{**row, "stopped": row["flowing"]} for row in rows]) == ""
 
 
@@ -458,11 +467,11 @@ def test_the_titles_of_equal_bytes_hold_in_every_seed():
     assert equal_bytes._where({"more": mixed}, "full_context") == "right of 0"
 
 
-def test_the_title_of_the_longer_training_says_what_each_memory_saves():
+def test_the_title_of_the_longer_training_says_what_perplexity_each_memory_brings():
     preset = {0: 90.0, 64: 70.0, 1280: 75.0}
     rows = [{"mem_len": length, "perplexity": perplexity} for length, perplexity in preset.items()]
-    words = "64 words of memory, as in training,\nsave 20 of 90; 1,280 words only 15"
+    words = "64 words of memory, as in training, bring\nperplexity from 90 to 70; 1,280 only to 75"
     assert treebank._what_memory_saves(rows, 64) == words
-    assert "1,280 words 25" in treebank._what_memory_saves(
+    assert "1,280 to 65" in treebank._what_memory_saves(
         [*rows[:2], {"mem_len": 1280, "perplexity": 65.0}], 64
     )

@@ -7,7 +7,9 @@ from matplotlib.axes import Axes
 from minitxl.figures.marks import HOLLOW, ticks_at, with_commas
 from minitxl.figures.picture import (
     HIGHER,
+    LEFT,
     LOWER,
+    RIGHT,
     Data,
     Picture,
     drawing,
@@ -127,7 +129,7 @@ def _race(axes: Axes, row: Data, reference: str) -> str:
     """Draw an item, one system below the other, and return it in words."""
     shape = SIZES.get(row["size"], f"size {row['size']}")
     title, timed, alt = f"{row['work']}, {shape}", row["work"] != "peak memory", list[str]()
-    what = f"speed, {_name(reference)} = 1 {HIGHER}" if timed else f"MB {LOWER}"
+    what = f"speed, {_name(reference)} = 1" if timed else "MB"
     ours_first = sorted(row["systems"], key=lambda name: not _name(name).startswith("minitxl"))
     for place, name in enumerate(ours_first):
         system = row["systems"][name]
@@ -148,10 +150,10 @@ def _race(axes: Axes, row: Data, reference: str) -> str:
     names = [_name(name).replace(", no memory", ",\nno memory") for name in ours_first]
     axes.set_yticks(range(len(names)), names, fontsize=9)
     axes.set(title=title if is_narrow() else title.replace(", ", ",\n"))
-    axes.set_xlabel(what.replace(" (", "\n("))
+    axes.set_xlabel(f"{what}\n{RIGHT if timed else LEFT}")
     axes.margins(x=0.3, y=0.12)
     axes.set_xlim(left=0)
     if not timed:
         with_commas(axes.xaxis)
     axes.invert_yaxis()
-    return f"{title}, {what}: {', '.join(alt)}."
+    return f"{title}, {what} {HIGHER if timed else LOWER}: {', '.join(alt)}."

@@ -77,12 +77,12 @@ def scaling(data: Data) -> Picture:
 
 
 def _by_link(name: str, rows: Data) -> str:
-    """Say what share of all GPUs' speed the slowest and the fastest link that is sold leave."""
+    """Say what share of all GPUs' speed the slowest and the fastest link that is sold would leave."""
     slow, fast = (100 * rows[link][-1]["apart"]["efficiency"] for link in ("ethernet", "nvlink"))
     count = rows["nvlink"][-1]["gpus"]
     return (
-        f"{name}: {count} GPUs have {fast:.0f} % of {count} times the speed of one\n"
-        f"where NVLink joins them, and {slow:.0f} % where 10-gigabit Ethernet does"
+        f"Estimate for {name}: {count} GPUs would have {fast:.0f} % of {count} times\n"
+        f"the speed of one by NVLink, and {slow:.0f} % by 10-gigabit Ethernet"
     )
 
 

@@ -4,7 +4,7 @@ from matplotlib.axes import Axes
 
 from minitxl.figures.cost.evaluation_cost import GREY, WAYS, draw_medians
 from minitxl.figures.marks import ticks_at
-from minitxl.figures.picture import BITS, LOWER, Data, Picture, drawing
+from minitxl.figures.picture import BITS, LEFT, LOWER, Data, Picture, drawing
 from minitxl.figures.systems import SYSTEMS
 
 XL = SYSTEMS["xl_memory"]
@@ -198,7 +198,7 @@ def readings(data: Data) -> Picture:
         keys.set_yticks(range(len(names)), names)
         keys.set(title="What a prediction sees", xlabel="keys that its query sees (memory is full)")
         keys.set_xlim(-0.05 * most, 1.4 * most)
-        score.set(title="The score", xlabel=f"{BITS}\n{LOWER}")
+        score.set(title="The score", xlabel=f"{BITS}\n{LEFT}")
         score.margins(x=0.25)
         for axes in (keys, score):
             axes.grid(axis="y", color="#E8E8E8")

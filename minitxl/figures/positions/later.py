@@ -13,7 +13,7 @@ from minitxl.figures.marks import (
     seeds_and_mean,
     write_ends,
 )
-from minitxl.figures.picture import BITS, HIGHER, LOWER, Data, Picture, drawing, fitted, is_narrow, panels
+from minitxl.figures.picture import BITS, LOWER, RIGHT, Data, Picture, drawing, fitted, is_narrow, panels
 from minitxl.figures.systems import SYSTEMS
 
 WIDTHS = {"none": 5}
@@ -42,7 +42,7 @@ def later_positions(data: Data) -> Picture:
             ),
             xlabel=fitted(
                 f"{BITS} saved by training and reading with\n"
-                f"{data['mem_len']} characters of memory ({DOTS_AND_BAR})\n{HIGHER}"
+                f"{data['mem_len']} characters of memory ({DOTS_AND_BAR})\n{RIGHT}"
             ),
             ylabel="positions",
         )

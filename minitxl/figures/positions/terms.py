@@ -9,7 +9,7 @@ from matplotlib.colors import Normalize, PowerNorm
 from minitxl.figures.marks import DOTS_AND_BAR, hide_frame, seeds_and_mean, signed
 from minitxl.figures.picture import (
     BITS,
-    LOWER,
+    LEFT,
     Data,
     Picture,
     drawing,
@@ -61,7 +61,7 @@ def without_terms(data: Data) -> Picture:
             title=fitted(_finding(missed)),
             ylim=(len(rows) - 0.5, -0.7),
             xlabel=f"test {BITS} more than{between}the same seed's whole Transformer-XL\n"
-            f"({DOTS_AND_BAR})\n{LOWER}",
+            f"({DOTS_AND_BAR})\n{LEFT}",
         )
     alt = "; ".join(
         f"without {NAMES[name]} {row['cost']['mean']:+.3f} ("

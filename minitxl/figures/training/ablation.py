@@ -10,6 +10,7 @@ from matplotlib.lines import Line2D
 from minitxl.figures.marks import DOTS_AND_BAR, HOLLOW, SEED, seed_band, seeds_and_mean, signed, ticks_at
 from minitxl.figures.picture import (
     BITS,
+    LEFT,
     LOWER,
     Data,
     Picture,
@@ -54,7 +55,7 @@ def ablation(data: Data) -> Picture:
                 else:
                     words = f"not trained with {loss} loss"
                     axes.annotate(words, (3.2, place), ha="center", va="center", fontsize=9, color="#606060")
-            axes.set(title=title, xlabel=f"test {BITS}, as trained\n({DOTS_AND_BAR})\n{LOWER}")
+            axes.set(title=title, xlabel=f"test {BITS}, as trained\n({DOTS_AND_BAR})\n{LEFT}")
             axes.set_yticks(range(len(kinds)), kinds)
             axes.set_ylim(len(kinds) - 0.5, -0.8)
             axes.margins(x=0.14)

@@ -4,15 +4,15 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from minitxl.figures.marks import ticks_at, with_commas
+from minitxl.figures.marks import ticks_at, with_commas, write_ends
 from minitxl.figures.picture import (
     BITS,
+    LEFT,
     LOWER,
     Data,
     Picture,
     drawing,
     fitted,
-    legend_outside,
     panels,
 )
 from minitxl.figures.systems import SYSTEMS
@@ -24,12 +24,13 @@ SLIDING, CACHED = "sliding window", "cached"
 def demo(data: Data) -> Picture:
     """Draw how all three models learned, and bits against the cost of a character at equal context."""
     systems = data["systems"]
+    curves = {name: systems[name]["validation"] for name in ONE_CHANGE_APART}
     with drawing(10, 4.5) as figure:
         learned, cost = panels(figure, 2, height=3.7)
         for name, system in ONE_CHANGE_APART.items():
-            curve = systems[name]["validation"]
-            learned.plot(curve["step"], curve["bits"], **system.look(), label=system.name)
-        vanilla, relative, xl = (systems[name]["validation"]["bits"][-1] for name in ONE_CHANGE_APART)
+            curve = curves[name]
+            learned.plot(curve["step"], curve["bits"], **system.look())
+        vanilla, relative, xl = (curve["bits"][-1] for curve in curves.values())
         positions_save_most = vanilla - relative > abs(relative - xl)
         title = "In this run relative positions save more bits than memory"
         learned.set(
@@ -39,7 +40,12 @@ def demo(data: Data) -> Picture:
         )
         with_commas(learned.xaxis)
         said = _bits_and_cost(cost, data)
-        legend_outside(figure, *learned.get_legend_handles_labels(), ncols=3)
+        ends = {name: (curve["step"][-1], curve["bits"][-1]) for name, curve in curves.items()}
+        last = max(step for step, _ in ends.values())
+        learned.set_xlim(0, 1.9 * last)
+        learned.set_xticks([step for step in learned.get_xticks() if step <= last])
+        names = [(one.name, one.colour, *ends[name]) for name, one in ONE_CHANGE_APART.items()]
+        write_ends(learned, names, at=1.05 * last, fontsize=9)
     learned_alt = ", ".join(
         f"{ONE_CHANGE_APART[name].name} {systems[name]['validation']['bits'][-1]:.2f}" for name in systems
     )
@@ -84,7 +90,7 @@ def bits_and_cost(data: Data) -> Picture:
             title=fitted(f"{context}: {'the same' if same else 'other'} bits{price}"),
             xlabel="microseconds to score a character\n"
             f"with {cached['attention_len']} characters of context\n"
-            f"(line: fastest to slowest run)\n{LOWER}",
+            f"(line: fastest to slowest run)\n{LEFT}",
             ylim=(1.5, -0.5),
         )
     alt = (
@@ -132,8 +138,8 @@ def _bits_and_cost(axes: Axes, data: Data) -> str:
     axes.set(
         title=fitted(_what_memory_saves(cheaper, no_fewer)),
         xlabel="microseconds to score a character, log scale\n"
-        "(filled: with memory at evaluation, cached;\n"
-        f"hollow: no memory at evaluation, sliding window)\n{LOWER}",
+        "(filled: cached, with memory;\n"
+        f"hollow: sliding window, without)\n{LEFT}",
         ylabel=f"{BITS} of the test text\n{LOWER}",
         xscale="log",
     )

@@ -1,7 +1,9 @@
 """Memory or longer segments at equal bytes, after equally many steps and after equally much text."""
 
+from matplotlib.ticker import MaxNLocator
+
 from minitxl.figures.marks import DOTS_AND_BAR, seeds_and_mean
-from minitxl.figures.picture import BITS, Data, Picture, drawing, fitted, panels
+from minitxl.figures.picture import BITS, Data, Picture, drawing, fitted, is_narrow, panels
 from minitxl.figures.systems import SYSTEMS
 
 EQUAL = {"steps": "equally many steps", "fewer_steps": "equally much text", "more_steps": "equally much text"}
@@ -16,20 +18,25 @@ def equal_bytes(data: Data) -> Picture:
         for kind, row in data["more"].items()
     ]
     with drawing(10, 3.6) as figure:
-        both = panels(figure, 2, ratios=[1, 1], height=3)
+        both = panels(figure, 2, height=3, sharey=True)
+        between = "\n" if is_narrow() else " "
         for axes, (way, title) in zip(both, WAYS.items(), strict=True):
             for place, (name, row) in enumerate(zip(names, data["more"].values(), strict=True)):
                 seeds_and_mean(axes, place, row[way], colour)
                 seeds = ", ".join(f"{one:+.3f}" for one in row[way]["seeds"])
                 said.append(f"{title.lower()}, {name} {seeds}".replace("\n", " "))
             axes.axvline(0, color="black", lw=1, ls=":")
+            axes.xaxis.set_major_locator(MaxNLocator(5))
             axes.set_yticks(range(len(names)), names)
             axes.set_ylim(len(names) - 0.5, -0.5)
-            axes.set_title(fitted(f"{title}:\nmemory is ahead\n{_where(data, way)}"))
-            axes.set_xlabel(
-                f"longer segments:\n{BITS} more than\nwith memory, same seed\n"
-                f"({DOTS_AND_BAR})\n(higher: memory is ahead)"
-            )
+            axes.set_title(fitted(f"{title}:\nmemory is ahead{between}{_where(data, way)}"))
+        figure.supxlabel(
+            fitted(
+                f"{BITS} that longer segments need more than memory, with the same seed\n"
+                f"({DOTS_AND_BAR}; right of 0: memory is ahead)"
+            ),
+            fontsize=10,
+        )
     return Picture(
         figure,
         "Test bits per character that Transformer-XL with longer segments needs more than with memory of the "

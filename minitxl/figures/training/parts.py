@@ -6,7 +6,7 @@ from typing import Any
 from matplotlib.axes import Axes
 
 from minitxl.figures.marks import DOTS_AND_BAR, seeds_and_mean, signed
-from minitxl.figures.picture import BITS, LOWER, Data, Picture, drawing, headline, panels
+from minitxl.figures.picture import BITS, LEFT, Data, Picture, drawing, headline, panels
 from minitxl.figures.systems import SYSTEMS, System
 
 NAMES = {
@@ -35,9 +35,7 @@ def training_parts(data: Data) -> Picture:
                 said.append(f"{' '.join(name.split())} {cost['mean']:+.3f} ({seeds})")
             axes.set(title=f"after {row['steps']} steps", ylim=(len(NAMES) - 0.5, -0.6))
             axes.margins(x=0.27)
-            axes.set_xlabel(
-                f"{BITS} more than Transformer-XL's\nunchanged training ({DOTS_AND_BAR})\n{LOWER}"
-            )
+            axes.set_xlabel(f"{BITS} more than Transformer-XL's\nunchanged training ({DOTS_AND_BAR})\n{LEFT}")
             words.append(f"after {row['steps']} steps {'; '.join(said)}")
         shown[0].set_yticks(range(len(NAMES)), list(NAMES.values()))
         headline(figure, _finding(data["rows"]))

@@ -7,7 +7,7 @@ from typing import Any
 from matplotlib.axes import Axes
 
 from minitxl.figures.marks import DOTS_AND_BAR, HOLLOW, SEED, seed_band, seeds_and_mean, ticks_at
-from minitxl.figures.picture import BITS, LOWER, Data, Picture, drawing, legend_outside
+from minitxl.figures.picture import BITS, LEFT, LOWER, Data, Picture, drawing, fitted, legend_outside, panels
 from minitxl.figures.systems import of_label, positions_of
 
 LABELS = {True: "with memory", False: "no memory"}
@@ -51,8 +51,8 @@ def by_recurrence(data: Data, *, attention_len: int) -> Picture:
     }
     alt = []
     with drawing(10, 4.4) as figure:
-        panels = figure.subplots(1, 2, sharex=True, sharey=True)
-        for axes, (title, scores) in zip(panels, readings.items(), strict=True):
+        both = figure.subplots(1, 2, sharex=True, sharey=True)
+        for axes, (title, scores) in zip(both, readings.items(), strict=True):
             for row, bits in zip(rows, scores, strict=True):
                 if bits is not None:
                     place = kinds.index((row["encoding"], row["loss"])) + (
@@ -64,15 +64,15 @@ def by_recurrence(data: Data, *, attention_len: int) -> Picture:
                     alt.append(
                         f"{positions_of(row['encoding'])}, {label}, {row['loss']} loss {mean(bits):.2f}"
                     )
-            axes.set(title=title, xlabel=f"test {BITS}\n({DOTS_AND_BAR})\n{LOWER}")
+            axes.set(title=title, xlabel=f"test {BITS}\n({DOTS_AND_BAR})\n{LEFT}")
             alt[-1] += "."
-        panels[0].set_yticks(
+        both[0].set_yticks(
             range(len(kinds)), [f"{positions_of(encoding)}, {loss} loss" for encoding, loss in kinds]
         )
-        panels[0].set_ylim(len(kinds) - 0.5, -0.5)
+        both[0].set_ylim(len(kinds) - 0.5, -0.5)
         for with_memory, label in LABELS.items():
-            panels[0].plot([], [], "o", color="black", label=label, **SEED if with_memory else SEED | HOLLOW)
-        panels[0].legend(loc="upper right")
+            both[0].plot([], [], "o", color="black", label=label, **SEED if with_memory else SEED | HOLLOW)
+        both[0].legend(loc="upper right")
     middle = next(place for place, text in enumerate(alt) if text.endswith("."))
     first, second = "; ".join(alt[: middle + 1]), "; ".join(alt[middle + 1 :])
     return Picture(
@@ -88,7 +88,7 @@ def pair(data: Data, *, encoding: str, loss: str) -> Picture:
     rows = [row for row in shown if (row["encoding"], row["loss"]) == (encoding, loss)]
     alt = []
     with drawing(10, 3.9) as figure:
-        lengths, offsets = figure.subplots(1, 2)
+        lengths, offsets = panels(figure, 2, height=3)
         for row in rows:
             label, look = name_of(row), look_of(row)
             lengths.plot([], [], **look, ms=6, label=label)
@@ -144,6 +144,7 @@ def _name_axes(lengths: Axes, offsets: Axes, rows: Sequence[Data]) -> None:
     lengths.set_xscale("log", base=2)
     lengths.set_xlim(0.85 * every[0], every[-1] / 0.85)
     ticks_at(lengths, every)
-    lengths.set(title="By how many keys a query has (ring: as trained)", ylabel=f"test {BITS}\n{LOWER}")
+    title = fitted("By how many keys a query has (ring: as trained)")
+    lengths.set(title=title, ylabel=f"test {BITS}\n{LOWER}")
     lengths.set_xlabel("attention length, characters")
     offsets.set(title="Read in segments", xlabel="offset in the segment, characters")

@@ -6,6 +6,7 @@ from statistics import mean
 from minitxl.figures.marks import DOTS_AND_BAR, seed_band, seeds_and_mean
 from minitxl.figures.picture import (
     BITS,
+    LEFT,
     LOWER,
     Data,
     Picture,
@@ -56,7 +57,7 @@ def short_dependency(data: Data) -> Picture:
                 if min(map(min, behind)) > 0
                 else f"Beside {kind_of(first)}"
             ),
-            xlabel=f"{BITS} more than\n{kind_of(first)} ({DOTS_AND_BAR})\n{LOWER}",
+            xlabel=f"{BITS} more than\n{kind_of(first)} ({DOTS_AND_BAR})\n{LEFT}",
         )
     alt = "; ".join(
         f"{kind_of(row)} {mean(bits):.2f} ({row['bits_by_offset'][0]['mean']:.2f} at offset 0, "

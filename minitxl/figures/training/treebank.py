@@ -7,6 +7,7 @@ from matplotlib.axes import Axes
 
 from minitxl.figures.marks import DOTS_AND_BAR, HOLLOW, LINE_AND_BAND, seed_band, seeds_and_mean, write_ends
 from minitxl.figures.picture import (
+    LEFT,
     LOWER,
     Data,
     Picture,
@@ -99,7 +100,7 @@ def by_system(data: Data) -> Picture:
         axes.set_yticks(range(len(TRAINED)), [system.name for system in TRAINED.values()])
         axes.invert_yaxis()
         axes.grid(axis="x", alpha=0.3)
-        axes.set_xlabel(f"test perplexity, read as trained\n{DOTS_AND_BAR}; hollow: no memory\n{LOWER}")
+        axes.set_xlabel(f"test perplexity, read as trained\n{DOTS_AND_BAR}; hollow: no memory\n{LEFT}")
     return Picture(
         figure, f"Test perplexity on the Penn Treebank, read as trained, by seed: {'; '.join(said)}."
     )
@@ -156,9 +157,8 @@ def _systems(axes: Axes, data: Data) -> None:
     axes.set(
         xlabel=fitted(
             "memory at evaluation, words (0, then log scale)\n"
-            f"({LINE_AND_BAND}; hollow: none)\n"
-            f"Names: as trained, with {data['mem_len']} words or none. A learning rate\n"
-            "was chosen for Transformer-XL and the LSTM alone."
+            f"(names: as trained, with {data['mem_len']} words or none;\n"
+            f"hollow: none; {LINE_AND_BAND})"
         ),
         ylabel=f"test perplexity\n{LOWER}",
         title=fitted(_who_is_ahead(systems)),
@@ -208,14 +208,13 @@ def _longer(axes: Axes, longer: Data, mem_len: int, cited: Data) -> None:
 
 
 def _what_memory_saves(rows: Sequence[Data], mem_len: int) -> str:
-    """Say what memory as in training saves, and what the longest one does."""
+    """Say what perplexity is without memory, with memory as in training, and with the longest one."""
     perplexity = {row["mem_len"]: row["perplexity"] for row in rows}
-    saved = {length: perplexity[0] - perplexity[length] for length in (mem_len, max(perplexity))}
-    as_trained, longest = saved.values()
-    only = "only " if longest < as_trained else ""
+    none, as_trained, longest = (perplexity[length] for length in (0, mem_len, max(perplexity)))
+    only = "only " if longest > as_trained else ""
     return (
-        f"{mem_len} words of memory, as in training,\nsave {as_trained:.0f} of {perplexity[0]:.0f}; "
-        f"{max(perplexity):,} words {only}{longest:.0f}"
+        f"{mem_len} words of memory, as in training, bring\nperplexity from {none:.0f} to {as_trained:.0f}; "
+        f"{max(perplexity):,} {only}to {longest:.0f}"
     )
 
 
