@@ -60,10 +60,34 @@ def test_a_page_has_its_title_in_words_then_its_figure_then_its_data():
 @pytest.mark.parametrize("name", NAMES)
 def test_each_part_of_a_page_has_a_heading_that_a_link_above_the_table_leads_to(name):
     body = result_pages.body_of(name, set())
-    headings = re.findall(r'<tbody id="([^"]+)"><tr><th colspan="3" scope="rowgroup"><h2>', body)
+    headings = re.findall(r'<details class="values"(?: open)?><summary><h2 id="([^"]+)">', body)
     assert headings == re.findall(r'<a href="#(part-[^"]+)">', body)
-    assert len(headings) == len(set(headings)) == body.count("<tbody")
+    assert len(headings) == len(set(headings)) == body.count("<h2")
     assert headings[0].startswith("part-data")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_long_part_of_a_page_is_closed_and_its_long_groups_are_closed_in_it(name):
+    body = result_pages.body_of(name, set())
+    inside, counts = [], []
+    for mark in re.findall(
+        r'<details class="values"(?: open)?>|</details>|<tr id=|<small>[\d,]+ value', body
+    ):
+        if mark == "</details>":
+            is_open, count, said = inside.pop()
+            assert (is_open, count) == (count <= result_pages.FOLDED, said)
+            counts.append(count)
+            if inside:
+                inside[-1][1] += count
+                assert not is_open
+        elif mark == "<tr id=":
+            inside[-1][1] += 1
+        elif mark.startswith("<small>"):
+            inside[-1][2] = int(re.sub(r"\D", "", mark))
+        else:
+            inside.append(["open" in mark, 0, None])
+    assert not inside
+    assert counts
 
 
 def test_a_key_breaks_after_its_dots_and_not_before_a_number():

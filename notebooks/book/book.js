@@ -7,11 +7,12 @@ function play(box) {
   const chosen = widget.controls.map((control) => control.start);
   const show = () => {
     const place = widget.controls.reduce((sum, control, i) => sum * control.values.length + chosen[i], 0);
-    const { file, alt, width } = widget.states[place];
+    const { file, alt, width, phone } = widget.states[place];
+    if (phone) box.querySelector("source").srcset = `${widget.address}/${phone}`;
     picture.src = `${widget.address}/${file}`;
     Object.assign(picture, { alt, width });
-    picture.closest(".frame").style.setProperty("--own", `${width}px`); // `picture.width` is as drawn
-    picture.parentElement.href = picture.src;
+    picture.closest(".frame")?.style.setProperty("--own", `${width}px`); // `picture.width` is as drawn
+    picture.closest("a").href = picture.src;
   };
   const controls = element("div", { className: "play-controls" });
   const switches = element("div", { className: "play-switches" });
@@ -75,7 +76,7 @@ function enlarge(link) {
     event.preventDefault();
     const small = link.querySelector("img");
     const close = element("button", { textContent: "Close", type: "button" });
-    const stacked = small.currentSrc.endsWith("-phone.svg");
+    const stacked = /-phone\.(svg|png)$/.test(small.currentSrc);
     const large = element("img", { src: stacked ? small.currentSrc : link.href, alt: small.alt });
     const own = small.getAttribute("width"); // of a notebook's picture, which has more pixels than its place
     if (stacked || own) large.width = stacked ? 2 * small.clientWidth : own;
@@ -114,6 +115,16 @@ function sayIfItGoesOn(box) {
 // On a phone a picture that matters at its right end is scrolled there: the tag from-the-end of its cell says so.
 function scrollToTheEnd(box) {
   box.scrollLeft = box.scrollWidth;
+}
+
+// A link may lead to a row of a result's page that is in a closed fold.
+function openAroundTheTarget() {
+  const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  const folds = [];
+  for (let fold = target?.closest("details"); fold; fold = fold.parentElement.closest("details")) folds.push(fold);
+  if (folds.every((fold) => fold.open)) return;
+  folds.forEach((fold) => { fold.open = true; });
+  target.scrollIntoView();
 }
 
 const NO_PROSE = "details.hide > summary, .cell_input, .cell_output, .highlight, math, .play, .toctree-wrapper";
@@ -168,5 +179,7 @@ document.addEventListener("DOMContentLoaded", () => {
   searchInProse();
   sayThatNothingIsAsked();
   showInContents();
+  openAroundTheTarget();
+  addEventListener("hashchange", openAroundTheTarget);
   setTimeout(offerToHideOnlyWhatIsSeen, 100); // Sphinx marks the matches after 10 ms
 });

@@ -14,7 +14,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
-from html import escape, unescape
+from html import unescape
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -24,7 +24,7 @@ from sphinx.application import Sphinx
 sys.path.insert(0, str(Path(__file__).parent))
 import result_pages
 from mathml import as_mathml
-from play import enlarging, framed, html_of, widgets_of
+from play import enlarging, framed, html_of, or_for_phones, widgets_of
 
 from minitxl import figures
 from minitxl.course.verdicts import NOTHING
@@ -76,8 +76,8 @@ def add_math_as_mathml(app: Sphinx) -> None:
 
 
 def prepare(app: Sphinx, name: str, source: list[str]) -> None:
-    """Links to results and code lead to the site's own copies; a notebook's title gets its number, images
-    their words, and there is nothing to install."""
+    """Links to results and code lead to the site's own copies, and images get their words; there is nothing
+    to install."""
     if app.env.doc2path(name).suffix != ".ipynb":
         source[0] = with_links(source[0], depth=name.count("/"))
         return
@@ -85,8 +85,6 @@ def prepare(app: Sphinx, name: str, source: list[str]) -> None:
     notebook["cells"] = [
         cell for cell in notebook["cells"] if cell["id"] != "install" and not is_silent_check(cell)
     ]
-    title = notebook["cells"][0]
-    title["source"] = "".join(title["source"]).replace("# ", f"# {name.partition('_')[0]} · ", 1)
     for cell in notebook["cells"]:
         if cell["cell_type"] == "markdown":
             cell["source"] = with_links("".join(cell["source"]))
@@ -214,9 +212,8 @@ def _large_or_stacked(for_phone: frozenset[str], match: re.Match[str]) -> str:
     words = unescape(alt[1]) if alt else ""
     name = path.stem if path.suffix == ".svg" else _by_words(for_phone).get(words)
     if name in for_phone:
-        narrow = escape(str(path.with_name(f"{name}-phone.svg")))
-        tag = f'<picture><source media="(max-width: 46em)" srcset="{narrow}">{tag}</picture>'
-        return enlarging(source[1], tag)
+        narrow = str(path.with_name(f"{name}-phone.svg"))
+        return enlarging(source[1], or_for_phones(narrow, tag))
     own = re.search(r'\s(?:style="width: *|width=")(\d+)', tag)
     return framed(enlarging(source[1], tag), int(own[1])) if own else enlarging(source[1], tag)
 

@@ -4,7 +4,8 @@
 
 runs the cells that the notebook's widgets need, and writes FOLDER/states.json and the pictures. What a
 control can be set to is finite; where all states together are more than ``MOST``, each control keeps its
-start, its ends and values between them, as many as fit; ``ASKED`` has those that the text asks for.
+start, its ends and values between them, as many as fit; ``ASKED`` has those that the text asks for. Where
+a picture's panels stack on a phone, each state is drawn once more for it.
 """
 
 import json
@@ -19,6 +20,8 @@ from typing import Any
 
 import ipywidgets as ipw
 from excerpt import calls, code_of, excerpt, value_of
+
+from minitxl.figures.picture import Picture, for_phones
 
 NOTEBOOKS = Path(__file__).parent.parent
 MOST = 64
@@ -111,11 +114,15 @@ def render(stem: str, folder: Path) -> None:
         explorer = value_of([SEED, *excerpt(path, cell)])
         values = shown_values(explorer.controls, ASKED.get(stem))
         states = []
-        for number, chosen in enumerate(product(*values.values())):
-            picture = explorer.draw(**dict(zip(values, chosen, strict=True)))
+        for number, every in enumerate(product(*values.values())):
+            chosen = dict(zip(values, every, strict=True))
+            picture = explorer.draw(**chosen)
             file = f"{cell}-{number}.png"
             (folder / file).write_bytes(picture.png)
             states.append({"file": file, "alt": picture.alt, "width": picture.width})
+            if stacked := stacked_for_phones(explorer, chosen, picture):
+                states[-1]["phone"] = f"{cell}-{number}-phone.png"
+                (folder / states[-1]["phone"]).write_bytes(stacked.png)
         found[cell] = {
             "controls": [
                 {
@@ -132,6 +139,13 @@ def render(stem: str, folder: Path) -> None:
     (folder / "states.json").write_text(json.dumps(found), "utf-8")
 
 
+def stacked_for_phones(explorer: Any, chosen: Mapping[str, Any], picture: Picture) -> Picture | None:
+    """Return a state's picture in the layout for phones, if its panels stack there: it is higher then."""
+    with for_phones():
+        narrow: Picture = explorer.draw(**chosen)
+    return narrow if narrow.figure.get_figheight() > picture.figure.get_figheight() else None
+
+
 def html_of(widget: Mapping[str, Any], address: str) -> str:
     """Return a widget for the page: the picture of its start, and its states for the script."""
     place = 0
@@ -143,11 +157,19 @@ def html_of(widget: Mapping[str, Any], address: str) -> str:
     data = json.dumps(widget | {"address": address}).replace("<", "\\u003c")
     file = f"{address}/{start['file']}"
     image = f'<img src="{file}" alt="{escape(start["alt"])}" width="{start["width"]}">'
+    if "phone" in start:
+        shown = enlarging(file, or_for_phones(f"{address}/{start['phone']}", image))
+    else:
+        shown = framed(enlarging(file, image), start["width"])
     return (
         f'<div class="play"><script type="application/json">{data}</script>'
-        f'<p class="play-hint" hidden>{hint}</p>'
-        f"{framed(enlarging(file, image), start['width'])}</div>"
+        f'<p class="play-hint" hidden>{hint}</p>{shown}</div>'
     )
+
+
+def or_for_phones(narrow: str, image: str) -> str:
+    """Return an image in whose place a phone shows the file of the narrow layout."""
+    return f'<picture><source media="(max-width: 46em)" srcset="{escape(narrow)}">{image}</picture>'
 
 
 def enlarging(file: str, image: str) -> str:

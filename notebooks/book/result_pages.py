@@ -6,9 +6,10 @@ link to a result as a whole leads to the page's top.
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from html import escape, unescape
+from itertools import groupby
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -22,9 +23,11 @@ from minitxl.experiments.shared.results import leaves
 ROOT = Path(__file__).parent.parent.parent
 LINK = re.compile(r"(?<!!)\[([^\]]+)\]\((?:\.\./)+figures/(\w+)\.json(?:#([\w.-]+))?\)")
 MOST = 480_000
-"""Bytes of a page's table. Where it has more, long lists that nothing links into stay in the file alone."""
+"""Bytes of a page's tables. Where it has more, long lists that nothing links into stay in the file alone."""
 LENGTHS = (inf, 64, 32, 16, 8, 4, 2)
-"""Entries of the longest list that is shown row by row, tried in turn until the table is small enough."""
+"""Entries of the longest list that is shown row by row, tried in turn until the page is small enough."""
+FOLDED = 40
+"""Rows of the longest group that is open at first; in a longer one, its own long groups are folds again."""
 
 
 @cache
@@ -79,20 +82,17 @@ def pages(app: Sphinx) -> Iterator[tuple[str, dict[str, str], str]]:
 
 
 def body_of(name: str, keys: set[str]) -> str:
-    """Return a result's figures, and its values as a table: a row for each, with its key as the row's id."""
+    """Return a result's figures, and its values in tables: a row for each, with its key as the row's id."""
     parts = _parts(name)
     for length in LENGTHS:
-        bodies = "\n".join(
-            f'<tbody id="{_id(heading)}"><tr><th colspan="3" scope="rowgroup"><h2>{escape(heading)}</h2>\n'
-            + "\n".join(
-                f'<tr id="{escape(re.sub(" ", "_", key))}"><th scope="row">{_with_breaks(key)}'
-                f"<td>{escape(said)}<td>{escape(unit)}"
-                for top, tree in trees.items()
-                for key, said, unit in _rows(name, top, tree, keys, length)
+        tables = "\n".join(
+            _fold(
+                f'<h2 id="{_id(heading)}">{escape(heading)}</h2>',
+                [row for top, tree in trees.items() for row in _rows(name, top, tree, keys, length)],
             )
             for heading, trees in parts.items()
         )
-        if len(bodies.encode()) <= MOST:
+        if len(tables.encode()) <= MOST:
             break
     else:
         raise ValueError(f"the page of {name} has more than {MOST} bytes, however many lists are left out")
@@ -111,10 +111,54 @@ name or a setting that has none.{left_out}
 <a href="javascript:history.back()">Back to where you were</a></p>
 <p>Parts: {links}</p>
 <style>html {{ scroll-behavior: auto; }}</style>
-<div class="table-wrapper container"><table class="docutils values">
+{tables}
+</section>"""
+
+
+Row = tuple[str, str, str]
+"""Key, value and unit of a value."""
+
+
+def _fold(heading: str, rows: Sequence[Row]) -> str:
+    """Return a group of rows under its heading; one of many rows is closed until a reader opens it."""
+    count = f"{len(rows):,} value{'s' * (len(rows) != 1)}"
+    return (
+        f'<details class="values"{" open" * (len(rows) <= FOLDED)}><summary>{heading} <small>{count}</small>'
+        f"</summary>\n{_tables(rows)}</details>"
+    )
+
+
+def _tables(rows: Sequence[Row]) -> str:
+    """Return rows as a table; of many, those that share one more step of their key are folds, if many too."""
+    if len(rows) <= FOLDED:
+        return _table(rows)
+    paths, tables, few = [key.split(".") for key, _, _ in rows], list[str](), list[Row]()
+    shared = next(depth for depth, steps in enumerate(zip(*paths, strict=False)) if len(set(steps)) > 1)
+    for start, group in groupby(rows, lambda row: ".".join(row[0].split(".")[: shared + 1])):
+        of_group = list(group)
+        if len(of_group) <= FOLDED:
+            few += of_group
+        else:
+            tables += [_table(few), _fold(f"<b>{_with_breaks(start)}</b>", of_group)]
+            few = []
+    return "".join([*tables, _table(few)])
+
+
+def _table(rows: Sequence[Row]) -> str:
+    """Return a table with a row for each value, or nothing where there are no rows."""
+    if not rows:
+        return ""
+    lines = "\n".join(
+        f'<tr id="{escape(re.sub(" ", "_", key))}"><th scope="row">{_with_breaks(key)}'
+        f"<td>{escape(said)}<td>{escape(unit)}"
+        for key, said, unit in rows
+    )
+    return f"""<div class="table-wrapper container"><table class="docutils values">
 <thead><tr><th scope="col">key<th scope="col">value<th scope="col">unit
-{bodies}
-</table></div></section>"""
+<tbody>
+{lines}
+</table></div>
+"""
 
 
 def _in_words(name: str) -> str:
@@ -147,7 +191,7 @@ def _figure(draw: Callable[..., Any]) -> str:
     return f'<p><img src="../_images/{draw.__name__}.svg" alt="{alt}"></p>'
 
 
-def _rows(name: str, key: str, tree: Any, keys: set[str], length: float) -> Iterator[tuple[str, str, str]]:
+def _rows(name: str, key: str, tree: Any, keys: set[str], length: float) -> Iterator[Row]:
     """Yield key, value and unit of each row; a list that is too long is one row, which says how long."""
     if isinstance(tree, list) and len(tree) > length and not any(one.startswith(f"{key}.") for one in keys):
         yield key, f"a list of {len(tree):,} entries", ""

@@ -14,6 +14,7 @@ from importlib.resources import files
 from itertools import pairwise
 from math import prod
 from pathlib import Path
+from types import SimpleNamespace
 from urllib.parse import urldefrag
 
 import ipywidgets
@@ -26,6 +27,8 @@ from playwright.sync_api import Page, Request
 from playwright.sync_api import TimeoutError as NotInTime
 
 from minitxl.course.verdicts import NOTHING
+from minitxl.figures.picture import PHONE as PHONE_INCHES
+from minitxl.figures.picture import Picture, drawing, panels
 
 ROOT = Path(__file__).parent.parent.parent
 NOTEBOOKS = sorted(path.stem for path in (ROOT / "notebooks").glob("[0-9]*.ipynb"))
@@ -370,7 +373,18 @@ def test_a_page_is_accessible_in_light_and_in_dark(visit, keep, kinds_of_text):
 def test_the_head_of_a_results_table_stands_only_above_its_columns(visit):
     for size in (DESKTOP, PHONE):
         visit.page.set_viewport_size(size)
-        assert visit.page.locator("table.values thead").is_visible() == (size == DESKTOP)
+        assert visit.page.locator("details[open] > div thead").first.is_visible() == (size == DESKTOP)
+
+
+@pytest.mark.parametrize("visit", [RESULT], indirect=True)
+def test_a_link_to_a_row_in_a_closed_fold_opens_it(visit, home):
+    page, key = visit.page, "data.evaluation.6.bits"
+    page.set_viewport_size(DESKTOP)
+    row = page.locator(f'[id="{key}"]')
+    assert not row.is_visible()
+    page.goto(f"{home}/{RESULT}.html#{key}")
+    row.wait_for()
+    assert 0 < row.bounding_box()["y"] < DESKTOP["height"]
 
 
 @pytest.mark.parametrize("visit", ["glossary"], indirect=True)
@@ -793,6 +807,42 @@ def test_controls_stand_in_line_above_the_hint_and_the_picture(window, home, siz
         assert all(above["y"] + above["height"] <= below["y"] for above, below in pairwise(lines))
         note = box.locator("a.enlarge").evaluate("link => getComputedStyle(link, '::after').content")
         assert ("opens large" in note) == (size == PHONE)
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_a_widget_whose_panels_stack_shows_them_so_on_a_phone_and_does_not_scroll(window, home, size):
+    with visiting(window, home, PLAYED[1]) as visit:
+        page, (first, narrow, second, also_narrow) = visit.page, [f"widget-{place}.png" for place in range(4)]
+        page.set_viewport_size(size)
+        controls = [{"name": "a", "label": "a", "values": ["one", "two"], "start": 0, "all": True}]
+        states = [{"file": first, "phone": narrow}, {"file": second, "phone": also_narrow}]
+        states = [{**state, "alt": "1", "width": 990} for state in states]
+        html = play.html_of({"controls": controls, "states": states}, f"play/{PLAYED[1]}")
+        page.evaluate(
+            "html => { const article = document.querySelector('article');"
+            "article.insertAdjacentHTML('beforeend', html); play(article.lastElementChild); }",
+            html,
+        )
+        box = page.locator(".play").last
+        for place, file in enumerate((narrow, also_narrow) if size == PHONE else (first, second)):
+            box.locator("input").nth(place).check()
+            image = box.locator("img")
+            image.evaluate("image => image.decode()")
+            assert Path(image.evaluate("image => image.currentSrc")).name == file
+            assert box.evaluate("box => box.scrollWidth <= box.clientWidth")
+        assert box.locator(".frame").count() == 0
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_picture_is_drawn_for_phones_too_where_its_panels_stack(count):
+    def draw(height):
+        with drawing(9, height) as figure:
+            panels(figure, count) if count > 1 else figure.subplots()
+        return Picture(figure, "1")
+
+    narrow = play.stacked_for_phones(SimpleNamespace(draw=draw), {"height": 3}, draw(3))
+    assert (narrow is not None) == (count > 1)
+    assert narrow is None or narrow.figure.get_figwidth() == PHONE_INCHES
 
 
 def test_a_widget_has_no_more_states_than_are_drawn(played):

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
 from minitxl.figures.marks import hide_frame, in_per_cent, label_ends
-from minitxl.figures.picture import BLUE, Data, Picture, drawing, fitted, legend_outside, panels
+from minitxl.figures.picture import BLUE, Data, Picture, drawing, fitted, is_narrow, legend_outside, panels
 from minitxl.figures.systems import MEMORY, SEGMENT, named
 
 HIDDEN = "#E4E4E4"
@@ -62,12 +62,12 @@ def one_query(data: Data) -> Picture:
     apart = abs(first - second)
     verdict = "one weight for both" if apart < 1e-6 else f"{apart:.3f} apart"
     with drawing(9, 3.2) as figure:
-        (axes,) = panels(figure, 1, height=3.6)
+        (axes,), between = panels(figure, 1, height=3.6), "\n" if is_narrow() else " "
         memory, segment = slice(0, mem_len), slice(mem_len, len(weights))
         for part, place, mark, label in ((memory, MEMORY, "o", "memory"), (segment, SEGMENT, "s", "segment")):
             places = range(len(weights))[part]
             axes.vlines(places, 0, weights[part], color=place.edge, lw=1)
-            axes.plot(places, weights[part], mark, ms=6, label=label, clip_on=False, **place.look())
+            axes.plot(places, weights[part], mark, ms=6, label=label, clip_on=False, zorder=3, **place.look())
         axes.plot(pair, [first, second], "o", ms=15, mfc="none", mec="black", mew=1.5, clip_on=False)
         axes.axhline(first, color="black", lw=1, ls=":")
         axes.axvline(mem_len - 0.5, color="#808080", lw=0.8, ls="--")
@@ -75,7 +75,9 @@ def one_query(data: Data) -> Picture:
             range(len(tokens)), [f"{t}\n{slot}" for t, slot in zip(tokens, data["slots"], strict=True)]
         )
         axes.set(
-            title=fitted(f"{data['label']}: {first:.3f} in memory, {second:.3f} in the segment, {verdict}"),
+            title=fitted(
+                f"{data['label']}: {first:.3f} in memory,{between}{second:.3f} in the segment, {verdict}"
+            ),
             xlabel="key, and its place in its own segment",
             ylabel=f"weight from the query at place {data['query']}",
             xlim=(-0.7, len(tokens) - 0.3),
