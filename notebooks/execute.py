@@ -46,7 +46,7 @@ FOLDED = {"jupyter": {"source_hidden": True}, "tags": ["hide-input"]}
 START = ("run-elsewhere", "install")
 """Ids of the two cells after the title, which are the same in every notebook but for its name."""
 HERE_ALONE = (
-    "Run it on your machine with `make lab`.",
+    "`make lab` opens it in JupyterLab.",
     """# Is the course's package there?
 from importlib.util import find_spec
 
@@ -74,14 +74,22 @@ if "google.colab" in sys.modules:  # on your machine, make lab has installed it
     !git clone --quiet --depth 1 --branch {tag} {address} minitxl
     %cd minitxl/notebooks
     %pip install --quiet .."""
-    words = f"Run it: [in Colab]({colab}) · [in Binder]({binder}) · on your machine with `make lab`."
+    words = (
+        f"Run it [in Colab]({colab}), [in Binder]({binder}), or on your machine in JupyterLab, which "
+        "`make lab` opens."
+    )
     return words, install
+
+
+def numbered(text: str, stem: str) -> str:
+    """Return a text whose title begins with the number of the notebook of this name, once."""
+    return re.sub(r"\A# (?:\w+ · )?", f"# {stem.partition('_')[0]} · ", text)
 
 
 def with_start(
     notebook: nbformat.NotebookNode, stem: str, *, address: str | None = None, version: str | None = None
 ) -> nbformat.NotebookNode:
-    """The notebook with its two first cells, for the repository's address or for another."""
+    """The notebook with its number and its two first cells, for the repository's address or for another."""
     own_address, own_version = project()
     found = {cell.id: cell for cell in notebook.cells}
     links = found.get(START[0]) or new_markdown_cell(id=START[0])
@@ -91,6 +99,7 @@ def with_start(
     )
     code.metadata = nbformat.from_dict(FOLDED)
     title, *rest = (cell for cell in notebook.cells if cell.id not in START)
+    title.source = numbered(title.source, stem)
     notebook.cells = [title, links, code, *rest]
     return notebook
 

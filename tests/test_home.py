@@ -92,6 +92,13 @@ def test_with_an_address_every_notebook_can_be_started_from_the_tagged_version(a
         assert "google.colab" in install.source.splitlines()[2]
 
 
+def test_each_title_has_its_notebooks_number_once(at_home):
+    for name, text in at_home.items():
+        if name.endswith(".ipynb"):
+            title = nbformat.reads(text, as_version=4).cells[0].source.partition("\n")[0]
+            assert re.findall(r"# (\w+) · ", title) == [Path(name).stem.partition("_")[0]], name
+
+
 def test_an_address_that_is_taken_back_leaves_no_trace(home, at_home, away):
     kept = {name: text for name, text in at_home.items() if name not in home.ONLY_AT_HOME}
     assert home.texts_at("", kept, "1.2") == away
