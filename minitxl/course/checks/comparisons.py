@@ -1,14 +1,9 @@
-"""Predictions of notebook 10, and its exercises on scores: bits over unequal segments, which compare."""
+"""Predictions of notebook 10b, and its exercise on scores: which of them compare."""
 
-from collections.abc import Callable, Mapping
-from math import exp, log
-
-import torch
-from jaxtyping import Float
-from torch import Tensor
+from collections.abc import Mapping
 
 from minitxl.course.predictions import Predictions, Question
-from minitxl.course.verdicts import Verdict, judge
+from minitxl.course.verdicts import Verdict
 
 predictions = Predictions(
     Question(
@@ -60,57 +55,7 @@ predictions = Predictions(
             "level": "the seeds agree: the one that was trained with memory is worse without",
         },
     ),
-    Question(
-        "exchanged",
-        "What must GPUs exchange at each step, if each takes some lanes of the batch?",
-        answer="gradients",
-        choices=("memory", "gradients", "both"),
-        why="a lane stays on its GPU, and so does its memory; the weights are common, so their gradients are "
-        "averaged",
-        wrong={
-            "memory": "a lane stays on its GPU, and no other lane reads its memory. Without common gradients "
-            "the weights would part",
-            "both": "gradients alone: a lane stays on its GPU, and no other lane reads its memory",
-        },
-    ),
 )
-
-
-def bits_per_token(segments: list[Float[Tensor, "_"]]) -> float:
-    """Return mean bits over all tokens of segments with losses in nats, whatever their lengths."""
-    return torch.cat(segments).mean().item() / log(2)
-
-
-def check_bits(attempt: Callable[..., float]) -> Verdict:
-    """``attempt(segments)`` is given losses in nats, a tensor a segment, the last of them shorter."""
-    generator = torch.Generator().manual_seed(11)
-
-    def losses(*lengths: int) -> list[Tensor]:
-        return [4 * torch.rand(length, generator=generator, dtype=torch.float64) for length in lengths]
-
-    def of_segments(segments: list[Tensor]) -> float:
-        return sum(segment.mean().item() for segment in segments) / len(segments) / log(2)
-
-    return judge(
-        attempt,
-        reference=bits_per_token,
-        cases=[(losses(7, 7, 2),), (losses(5),), (losses(9, 9, 9, 1),)],
-        mistakes={
-            "a short segment counts as much as a long one: sum over all tokens, then divide": of_segments,
-            "these are nats: a bit is log 2 of them": lambda segments: torch.cat(segments).mean().item(),
-            "a nat is more than a bit, so there are more bits than nats: divide by log 2, don't multiply": (
-                lambda segments: torch.cat(segments).mean().item() * log(2)
-            ),
-            "that is the perplexity, and bits are its logarithm to the base 2": lambda segments: exp(
-                torch.cat(segments).mean().item()
-            ),
-            "that is a sum: divide it by the number of tokens": lambda segments: (
-                torch.cat(segments).sum().item() / log(2)
-            ),
-        },
-        praise="every token counts once, and the unit is a bit",
-    )
-
 
 FAIR = {
     "A and B": (True, "the same targets, tokens and context, another model: that is what a comparison is"),

@@ -37,7 +37,7 @@ OTHERS = {
     "group": "the rate is set in the optimizer's first group alone: each group of parameters has its own",
     "sum": "the loss is a sum over tokens: take the mean, or the rate means something else at each size",
     "bits": "the loss is in bits, and nats are to be returned: don't divide by log 2",
-    "half": "that is half loss, the mean over the later half: full loss is over the whole segment",
+    "half": "that is the mean over the later half alone: the loss is that over the whole segment",
     "value": "clip_grad_value_ cuts each entry and turns the gradient: clip_grad_norm_ shortens it",
     "each": "each weight's gradient is clipped by itself: hand clip_grad_norm_ all of them in one call",
 }

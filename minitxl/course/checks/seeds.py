@@ -1,0 +1,102 @@
+"""Check of notebook 10b's rule: memory helps, or hurts, where all seeds agree; else it is level."""
+
+from collections.abc import Callable, Sequence
+from statistics import mean
+from typing import Any
+
+from minitxl.course.verdicts import Function, Verdict, judge
+
+Bits = Sequence[float]
+"""Test bits per character of a model, by seed."""
+
+
+def solution_effect(with_memory: Bits, without: Bits) -> str:
+    """Return what memory does: "helps", "hurts", or "level" where the seeds don't agree."""
+    pairs = list(zip(with_memory, without, strict=True))
+    if all(one < other for one, other in pairs):
+        return "helps"
+    if all(one > other for one, other in pairs):
+        return "hurts"
+    return "level"
+
+
+def _by_sign(difference: float) -> str:
+    return "helps" if difference < 0 else "hurts" if difference > 0 else "level"
+
+
+def _differences(with_memory: Bits, without: Bits) -> list[float]:
+    return [one - other for one, other in zip(with_memory, without, strict=True)]
+
+
+def _by_ranges(with_memory: Bits, without: Bits) -> str:
+    if max(with_memory) < min(without):
+        return "helps"
+    return "hurts" if min(with_memory) > max(without) else "level"
+
+
+def _with_ties(with_memory: Bits, without: Bits) -> str:
+    differences = _differences(with_memory, without)
+    return "helps" if max(differences) <= 0 else "hurts" if min(differences) >= 0 else "level"
+
+
+def check_effect(attempt: Callable[..., Any]) -> Verdict:
+    """Check ``attempt(with_memory, without)``: what memory does, by the bits of each seed."""
+
+    def renamed(words: dict[str, str]) -> Function:
+        """Return a function that says other words than the right ones."""
+        return lambda a, b: (right := solution_effect(a, b)) and words.get(right, right)
+
+    mistakes: dict[str, Function | Sequence[Function]] = {
+        "that compares the means: memory helps only if it has fewer bits in each seed": (
+            lambda a, b: _by_sign(mean(a) - mean(b))
+        ),
+        "that compares the best of one with the worst of the other: compare both models of each seed": (
+            _by_ranges
+        ),
+        "a sorted list puts together what belongs to different seeds: compare in the given order": (
+            lambda a, b: solution_effect(sorted(a), sorted(b))
+        ),
+        "turned around: fewer bits are better, so memory helps where with_memory is smaller": renamed(
+            {"helps": "hurts", "hurts": "helps"}
+        ),
+        'most seeds are not all: where one of them disagrees, return "level"': (
+            lambda a, b: _by_sign(sum((d > 0) - (d < 0) for d in _differences(a, b)))
+        ),
+        "that is one seed alone: all of them must agree": [
+            lambda a, b: _by_sign(a[0] - b[0]),
+            lambda a, b: _by_sign(a[-1] - b[-1]),
+        ],
+        "one seed is not enough: use all, not any": lambda a, b: (
+            "helps" if min(_differences(a, b)) < 0 else "hurts" if max(_differences(a, b)) > 0 else "level"
+        ),
+        'where the seeds don\'t agree, return "level"': renamed({"level": "hurts"}),
+        '"hurts" is missing: where memory has more bits in each seed, return it': renamed({"hurts": "level"}),
+        '"helps" is missing: where memory has fewer bits in each seed, return it': renamed(
+            {"helps": "level"}
+        ),
+        'where a seed has equal bits with memory and without, none is ahead: return "level"': _with_ties,
+        'return a word: "helps", "hurts" or "level"': [
+            lambda a, b: _differences(a, b),
+            lambda a, b: mean(_differences(a, b)),
+            lambda a, b: max(_differences(a, b)) < 0,
+        ],
+    }
+    first = [2.75, 2.84, 2.80], [2.77, 2.85, 2.83]
+    return judge(
+        attempt,
+        reference=solution_effect,
+        cases=[
+            first,
+            first[::-1],
+            ([2.70, 2.85, 2.81], [2.80, 2.84, 2.83]),  # two of three, and the mean
+            ([2.78, 2.79, 3.00], [2.80, 2.81, 2.81]),  # two of three, and not the mean
+            ([2.80, 2.70, 2.60], [2.61, 2.71, 2.81]),  # sorted, each would be ahead
+            ([2.5, 2.6, 2.7], [2.5, 2.7, 2.8]),  # one seed is equal
+            ([2.90, 2.85, 2.70], [2.80, 2.80, 2.80]),  # one of three
+            ([3.1, 3.2], [3.6, 3.3]),
+            ([3.6, 3.3, 3.4, 3.5], [3.1, 3.2, 3.0, 3.1]),
+        ],
+        mistakes=mistakes,
+        praise="all seeds must agree, or it is level",
+        names=["with_memory", "without"],
+    )
