@@ -2,13 +2,16 @@
 
 import ast
 import itertools
+import os
 import re
 import shlex
 import shutil
 import sys
+import time
 from pathlib import Path
 
 import psutil
+import pytest
 from support import small_course
 from support.small_course import DOUBLE, numbers
 
@@ -44,7 +47,11 @@ if action == "run":
     os.wait()
     os.closerange(0, 2)
     time.sleep(600)
-assert words[-1] == (folder / "name").read_text()
+name = (folder / "name").read_text()
+if action == "ps":
+    print(name if words[-1].removeprefix("name=") in name else "")
+    sys.exit()
+assert words[-1] == name
 pid = (folder / "pid").read_text()
 if action == "inspect":
     print(pid)
@@ -95,23 +102,49 @@ def test_the_copied_files_alone_judge_a_submission(tmp_path):
     assert [part["score"] for part in judged(job | {"tests": assignment.tests}, alone)] == [5, 3]
 
 
-def test_a_container_is_timed_and_ended_though_the_program_only_asked_for_it(tmp_path, monkeypatch):
-    worker = tmp_path / "worker.py"
+@pytest.fixture
+def program(tmp_path, monkeypatch):
+    """A program that stands for podman, with the container's files beside it."""
     for source in SOURCES:
         shutil.copy(ROOT / source, tmp_path)
-    monkeypatch.setattr(isolation, "INSIDE", str(worker))
+    monkeypatch.setattr(isolation, "INSIDE", str(tmp_path / "worker.py"))
+    path = tmp_path / "podman"
+    path.write_text(PROGRAM.format(python=sys.executable, image=isolation.IMAGE))
+    path.chmod(0o700)
+    return path
+
+
+def running(program):
+    """Return the workers of a program that still run."""
+    words = [sys.executable, "-I", str(program.parent / "worker.py")]
+    return [one for one in psutil.process_iter(["cmdline"]) if one.info["cmdline"] == words]
+
+
+def test_a_container_whose_judge_was_ended_is_ended_and_no_other_judges(program):
+    contained = container(str(program))
+    sandbox = contained.start()
+    try:
+        while not running(program):
+            time.sleep(0.1)
+        contained.end_those_of(os.getpid() + 1)
+        assert running(program)
+        contained.end_those_of(os.getpid())
+        psutil.wait_procs(running(program), 10)
+        assert running(program) == []
+    finally:
+        sandbox.process.kill()
+        sandbox.process.communicate()
+
+
+def test_a_container_is_timed_and_ended_though_the_program_only_asked_for_it(program, monkeypatch):
     monkeypatch.setattr("minitxl.course.marking.judge.SECONDS", 1.0)
-    program = tmp_path / "podman"
-    program.write_text(PROGRAM.format(python=sys.executable, image=isolation.IMAGE))
-    program.chmod(0o700)
     assignment = Assignment(small_course.NAME, small_course.source())
     endless = DOUBLE.replace("return", "while True:\n        pass\n    return")
     assert endless != DOUBLE
     handed = Handed(assignment, small_course.notebook(double=endless, numbers=numbers("ada")))
     job = {"owner": "ada", "cells": handed.to_run(), "imports": assignment.imports, "seed": 3}
-    parts = judged(job | {"tests": assignment.tests}, container(str(program)))
+    parts = [*judged(job | {"tests": assignment.tests}, container(str(program)))]
     assert "is there a loop or a recursion that never ends?" in parts[0]["message"]
     assert [part["score"] for part in parts] == [0, 3]
     assert parts[0]["seconds"] >= 1
-    left = [one for one in psutil.process_iter(["cmdline"]) if str(worker) in (one.info["cmdline"] or [])]
-    assert left == []
+    assert running(program) == []

@@ -24,6 +24,7 @@ from minitxl.course.marking.collecting import Found, newest
 from minitxl.course.marking.feedback import name_of
 from minitxl.course.marking.gradebook import holds, open_gradebook, store
 from minitxl.course.marking.isolation import Isolation
+from minitxl.course.marking.judge import JUDGE_SECONDS, stopped
 from minitxl.course.marking.notebooks import Assignment, Handed, read
 from minitxl.course.marking.owners import Roster, moodle_name
 from minitxl.course.marking.rules import Rules
@@ -33,6 +34,10 @@ SECONDS = 3600.0
 """Seconds that the marking of one submission may last, on a busy machine."""
 TRIES = 3
 """Times that one and the same submission is tried, before a person has to look at it."""
+
+
+class _JudgeError(Exception):
+    """The judge failed, and not the submission."""
 
 
 @dataclass
@@ -177,10 +182,23 @@ class Course:
         return None
 
     def _judge(self, job: dict[str, Any]) -> dict[str, Any]:
-        """Return the verdict of a judge process; what ends or fails there is to be marked again."""
-        if not job["tests"]:  # a person marks it all
-            return {"parts": [], "again": "", "seconds": 0.0}
-        began = perf_counter()
+        """Return the verdict of judge processes; what fails there is to be marked again.
+
+        That a judge is ended for its processor time is no failure: it says the same of the function it was
+        at on any machine. This function gets no points, and another judge goes on with the next.
+        """
+        began, why = perf_counter(), ""
+        parts: list[dict[str, Any]] = []
+        try:
+            while len(parts) < len(job["tests"]):  # there is none where a person marks it all
+                parts += self._parts(job | {"done": len(parts), "judge_seconds": JUDGE_SECONDS})
+        except _JudgeError as error:
+            parts, why = [], str(error)
+        whys = {part["again"] for part in parts if part["score"] is None}
+        return {"parts": parts, "again": why or "; ".join(sorted(whys)), "seconds": perf_counter() - began}
+
+    def _parts(self, job: dict[str, Any]) -> list[dict[str, Any]]:
+        """Return the verdicts of one judge, and one more on the function that cost it too much."""
         judge = subprocess.Popen(
             [sys.executable, "-m", "minitxl.course.marking.judge"],
             stdin=subprocess.PIPE,
@@ -192,24 +210,26 @@ class Course:
         )
         with self.lock:
             self.judges.add(judge)
-        why = ""
-        parts: list[dict[str, Any]] = []
         try:
             said, errors = judge.communicate(json.dumps(job), timeout=SECONDS)
-            parts = json.loads(said) if judge.returncode == 0 else []
-            if judge.returncode:
-                lines = errors.strip().splitlines() or [f"ended with {judge.returncode}"]
-                why = f"the judge failed: {lines[-1][:300]}"
+            parts = [json.loads(line) for line in said.splitlines()]
         except subprocess.TimeoutExpired:
-            why = f"the judge took more than {SECONDS:g} seconds"
+            raise _JudgeError(f"the judge took more than {SECONDS:g} seconds") from None
         except ValueError as error:
-            why = f"the judge's words are no verdict: {error}"
+            raise _JudgeError(f"the judge's words are no verdict: {error}") from None
         finally:
             _end(judge)
             with self.lock:
                 self.judges.discard(judge)
-        whys = {part["again"] for part in parts if part["score"] is None}
-        return {"parts": parts, "again": why or "; ".join(sorted(whys)), "seconds": perf_counter() - began}
+            if judge.returncode:
+                self.isolation.end_those_of(judge.pid)
+        left = job["tests"][job["done"] + len(parts) :]
+        if judge.returncode == -signal.SIGXCPU and left:
+            return [*parts, stopped(job, left[0], job["judge_seconds"])]
+        if judge.returncode or left:
+            lines = errors.strip().splitlines() or [f"ended with {judge.returncode}"]
+            raise _JudgeError(f"the judge failed: {lines[-1][:300]}")
+        return parts
 
     def _end(self) -> None:
         with self.lock:

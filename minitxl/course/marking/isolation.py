@@ -90,7 +90,7 @@ class Isolation:
         command, inherited, named = self.command, dict[str, str](), None
         if self.name == "container":
             program, run, *options = command
-            named = program, f"{IMAGE}-{uuid4().hex}"
+            named = program, f"{IMAGE}-{os.getpid()}-{uuid4().hex}"
             command = (program, run, "--name", named[1], *options)
             inherited = {key: os.environ[key] for key in ("PATH", "HOME")}
         process = subprocess.Popen(
@@ -103,6 +103,15 @@ class Isolation:
             start_new_session=True,
         )
         return Sandbox(process, named)
+
+    def end_those_of(self, judge: int) -> None:
+        """End the containers of a judge that was ended itself: they outlive it, as no other sandbox does."""
+        if self.name == "container":
+            program = self.command[0]
+            asked = (program, "ps", "--quiet", "--filter", f"name={IMAGE}-{judge}-")
+            left = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.split()
+            if left:
+                subprocess.run((program, "kill", *left), capture_output=True, check=False)
 
 
 def bubblewrap() -> Isolation:

@@ -1,7 +1,8 @@
 """Judges one submission: a process of its own, which reads a job and writes a verdict for each part.
 
-    python -m minitxl.course.marking.judge < job.json > verdict.json
+    python -m minitxl.course.marking.judge < job.json > verdicts.jsonl
 
+Each verdict is a line, written when it is known: what a later function costs takes none of them away.
 It holds the trials, the references and the numbers of the cases; the sandbox holds the submission.
 """
 
@@ -10,9 +11,12 @@ import json
 import re
 import signal
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from itertools import islice
+from math import ceil
+from time import process_time
 from typing import Any
 
 import torch
@@ -20,15 +24,18 @@ import torch
 from minitxl.course.differences import written
 from minitxl.course.grading import Gone, NumbersTrial, number_shares, of_results, points
 from minitxl.course.marking.isolation import Isolation, strongest
-from minitxl.course.marking.remote import MarkAgainError, Worker
+from minitxl.course.marking.remote import REPLAY, MarkAgainError, Worker
 from minitxl.course.verdicts import Verdict
 
-ALL_SECONDS = 300
-"""Processor time of the judge itself, for all functions: a single operation cannot be stopped otherwise."""
 MEMORY = 12 * 2**30
 """Bytes of address space that a judge may take: operations that it repeats may be a stranger's."""
 SECONDS = 10.0
 """Processor time of one function, for all its cases."""
+JUDGE_SECONDS = REPLAY * SECONDS + 15
+"""Processor time of the judge for one function, after which the system ends it, whatever it is at.
+
+Between two operations it looks at the clock itself; a single operation cannot be stopped otherwise.
+"""
 CONSTANT = (
     "Some numbers here come from no operation of torch's, but from numpy, tolist() or a list, say: compute "
     "with torch's own operations on the tensors themselves, since the marking runs these again on other "
@@ -49,24 +56,45 @@ def trial_of(imports: str, source: str) -> tuple[str, str, Callable[..., Any]]:
     return kind, attempt, names[trial]
 
 
-def judged(job: dict[str, Any], isolation: Isolation) -> list[dict[str, Any]]:
-    """Return for each graded cell its score, and what there is to say of it.
+def judged(job: dict[str, Any], isolation: Isolation) -> Iterator[dict[str, Any]]:
+    """Yield for each graded cell its score, and what there is to say of it.
 
     ``job`` has the owner, and their full name where it is known, the cells to run, the names that other
-    cells define, the imports, the graded cells with points and source, and a seed.
+    cells define, the imports, the graded cells with points and source, a seed, and the number of graded
+    cells that have a verdict already, if any.
     """
     worker = Worker(isolation, job["cells"])
-    parts = []
     try:
-        for place, test in enumerate(job["tests"]):
+        for place, test in islice(enumerate(job["tests"]), job.get("done", 0), None):
             before = worker.used
             part = _part(job, test, job["seed"] + place, worker)
-            parts.append(
-                {"cell": test["cell"], "most": test["points"], **part, "seconds": worker.used - before}
-            )
+            told = {"seconds": worker.used - before, "left_out": worker.left_out()}
+            yield {"cell": test["cell"], "most": test["points"], **part, **told}
     finally:
         worker.stop()
-    return [part | {"left_out": worker.left_out()} for part in parts]
+
+
+def stopped(job: dict[str, Any], test: dict[str, Any], seconds: float) -> dict[str, Any]:
+    """Return the verdict on the function at which a judge was ended for its processor time."""
+    _, name, _ = trial_of(job["imports"], test["source"])
+    words = (
+        f"what it computes was stopped after {seconds:g} seconds: is there an operation on far more numbers "
+        "than the sheet asks for?"
+    )
+    verdict = Verdict(False, words)
+    return {
+        "cell": test["cell"],
+        "most": test["points"],
+        "function": name,
+        "score": 0.0,
+        "word": verdict.word,
+        "message": verdict.message,
+        "groups": {},
+        "undefined": "",
+        "numbers": None,
+        "seconds": 0.0,
+        "left_out": [],
+    }
 
 
 def _part(job: dict[str, Any], test: dict[str, Any], seed: int, worker: Worker) -> dict[str, Any]:
@@ -147,17 +175,29 @@ def _number_shares(
     return *number_shares(given, trial, owner, full_name), given
 
 
-def main() -> None:
+def _end_after(seconds: float) -> None:
+    """Have the system end this process by SIGXCPU after so many seconds of processor time more."""
     import resource  # which Windows lacks: a teacher needs Linux or a Mac
 
+    _, most = resource.getrlimit(resource.RLIMIT_CPU)
     with suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    with suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_CPU, (ALL_SECONDS, ALL_SECONDS))
+        resource.setrlimit(resource.RLIMIT_CPU, (ceil(process_time() + seconds), most))
+
+
+def main() -> None:
+    import resource
+
+    for limit, most in ((resource.RLIMIT_AS, MEMORY), (resource.RLIMIT_CORE, 0)):
+        with suppress(ValueError, OSError):
+            resource.setrlimit(limit, (most, most))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the sandbox ends too
+    signal.signal(signal.SIGXCPU, signal.SIG_DFL)  # no handler runs within an operation
     torch.set_num_threads(1)
     job = json.load(sys.stdin)
-    json.dump(judged(job, strongest(job["isolation"])), sys.stdout)
+    _end_after(job["judge_seconds"])
+    for part in judged(job, strongest(job["isolation"])):
+        print(json.dumps(part), flush=True)
+        _end_after(job["judge_seconds"])
 
 
 if __name__ == "__main__":

@@ -22,8 +22,10 @@ from minitxl.course.marking.replay import RefusedError, Replay, ReplayError, Too
 
 STATEMENT_SECONDS = 5.0
 """Processor time that one statement of a submission may take outside its functions."""
+CELLS_SECONDS = 60.0
+"""Processor time of all statements of a submission outside its functions, however often they run."""
 WAITING = 15
-"""How many times longer than its processor time a call may last, on a busy machine."""
+"""How many times longer than its processor time a function may last, on a busy machine."""
 STARTING = 300.0
 """Seconds that the start of a worker may last."""
 ATTEMPTS = 6
@@ -47,7 +49,7 @@ class Worker:
         self.sandbox: Sandbox | None = None
         self.first: psutil.Process | None = None
         self.used = 0.0
-        self.attempts = ATTEMPTS
+        self.attempts, self.left = ATTEMPTS, CELLS_SECONDS
 
     def function(self, name: str, seconds: float, *, hidden: bool = False) -> "Remote":
         """Return a function of the submission; ``seconds`` of processor time are for all its calls."""
@@ -58,12 +60,12 @@ class Worker:
         if self.sandbox is not None:
             return
         used = self.used
-        while self.attempts:
+        while self.attempts and self.left > 0:
             self._launch()
             place: list[Any] = ["", -1]
             try:
                 self.send({"cells": self.cells, "skipped": self.skipped})
-                while True:
+                while self.left > 0:
                     told, _ = self._statement()
                     if "prepared" in told:
                         self.failed = as_failed(told["prepared"])
@@ -75,17 +77,22 @@ class Worker:
             except Gone as gone:
                 self.attempts -= 1
                 self.skipped.append([*place, str(gone)])
-                self.stop()
-        raise Gone("its cells end the process they run in, one after another")
+            self.stop()
+        if self.left > 0:
+            raise Gone("its cells end the process they run in, one after another")
+        raise Gone(f"its cells outside the functions take more than {CELLS_SECONDS:g} seconds: {ENDLESS}")
 
     def _statement(self) -> tuple[dict[str, Any], frames.Tensors]:
         """Return the frame after a statement; Gone where it waits, as on a busy machine none does."""
+        before = self.used
         try:
-            return self.receive(STATEMENT_SECONDS)
+            return self.receive(STATEMENT_SECONDS, max(STATEMENT_SECONDS, 1) * WAITING)
         except MarkAgainError:
             if self._is_asleep():
                 raise Gone("it waits, and never ends") from None
             raise
+        finally:
+            self.left -= self.used - before
 
     def _is_asleep(self) -> bool:
         """Return True if the worker and all its children sleep, and could not compute on a free processor."""
@@ -103,7 +110,7 @@ class Worker:
             assert stream is not None
             os.set_blocking(stream.fileno(), False)
         try:
-            told, _ = self.receive(None)
+            told, _ = self.receive(None, STARTING)
         except Gone as gone:
             raise MarkAgainError(f"the sandbox does not start: {gone}") from None
         if "ready" not in told:
@@ -142,10 +149,13 @@ class Worker:
             except OSError:
                 raise self._gone() from None
 
-    def receive(self, seconds: float | None) -> tuple[dict[str, Any], frames.Tensors]:
-        """Return the next frame; Gone where it takes more than so many seconds of processor time."""
+    def receive(self, seconds: float | None, lasting: float) -> tuple[dict[str, Any], frames.Tensors]:
+        """Return the next frame; Gone where it takes more than so many seconds of processor time.
+
+        ``lasting`` are the seconds by the clock after which the machine is taken to be too busy.
+        """
         began = self.seconds()
-        until = monotonic() + (STARTING if seconds is None else max(seconds, 1) * WAITING)
+        until = monotonic() + lasting
         limit = None if seconds is None else (began, seconds)
         try:
             text, blob = frames.lengths(self._read(frames.HEAD, until, limit))
@@ -208,6 +218,7 @@ class Remote:
     def __init__(self, worker: Worker, name: str, seconds: float, hidden: bool) -> None:
         self.worker, self.name, self.limit, self.hidden = worker, name, seconds, hidden
         self.left = seconds
+        self.lasting = max(seconds, 1) * WAITING
         self.until = process_time() + REPLAY * seconds
         self.constants_made = False  # tensors of numbers that no operation made, as by numpy or from a list
         self.undefined = ""  # why no such function is there, where its cell was filled in
@@ -260,18 +271,24 @@ class Remote:
         return Gone(f"it takes more than {self.limit:g} seconds: {ENDLESS}")
 
     def _receive(self) -> tuple[dict[str, Any], frames.Tensors]:
-        before = self.worker.used
+        before, began = self.worker.used, monotonic()
         try:
-            return self.worker.receive(self.left)
+            found = self.worker.receive(self.left, self.lasting)
         except Gone as gone:
             if "takes more than" in str(gone):
                 raise self._too_long() from None
             raise
         finally:
-            self.left = max(0.1, self.left - (self.worker.used - before))
+            self.left -= self.worker.used - before
+            self.lasting -= monotonic() - began
+        if self.left <= 0:  # by many short answers, of which none takes long
+            raise self._too_long()
+        return found
 
     def _answer(self, told: dict[str, Any], replay: Replay, given: dict[int, Callable[..., Any]]) -> None:
         """Call a function of the judge's for the worker, on the judge's tensors."""
+        if process_time() > self.until:
+            raise TooLongError
         function = given[told["given"]]
         args, kwargs = replay.decode(told["args"]), replay.decode(told["kwargs"])
         if isinstance(function, nn.Module):

@@ -30,6 +30,12 @@ from variants import variant  # noqa: E402
 
 Definitions = tuple[dict[str, Any], dict[str, str], list[list[Any]]]
 LIMITS = {"RLIMIT_AS": 6 * 2**30, "RLIMIT_FSIZE": 2**24, "RLIMIT_NPROC": 0, "RLIMIT_CORE": 0}
+LIMITS["RLIMIT_CPU"] = 200
+"""What the system grants a worker, in bytes, processes, and seconds of processor time.
+
+The judge ends a worker much earlier. These seconds end one that outlives its judge, and no signal that it
+ignores or handles keeps it: at the hard limit the system kills.
+"""
 
 
 class Recorder(TorchDispatchMode):
