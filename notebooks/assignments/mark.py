@@ -12,6 +12,7 @@ import argparse
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 from tqdm import tqdm
 
@@ -19,7 +20,7 @@ from minitxl.course.marking import feedback, report
 from minitxl.course.marking.classroom import Course, Marked
 from minitxl.course.marking.gradebook import marks, open_gradebook
 from minitxl.course.marking.isolation import strongest, warning
-from minitxl.files import read_json
+from minitxl.course.marking.records import WHAT_TO_DO, read_record
 
 
 def names_of(course: Course, asked: list[str]) -> list[str]:
@@ -57,19 +58,26 @@ def mark(course: Course, name: str, again: bool | list[str]) -> Marked:
 def write_feedback(course: Course, name: str) -> list[str]:
     """Write the pages of one assignment from the verdicts and the gradebook; return which are not written."""
     folder = course.folder / "marks" / name
-    records = [read_json(path) for path in sorted(folder.glob("*.json"))]
-    found = {record["student"]: record for record in records}
+    found, damaged = dict[str, Any](), list[str]()
+    for path in sorted(folder.glob("*.json")):
+        try:
+            record = read_record(path)
+            found[record["student"]] = record
+        except ValueError as error:
+            damaged.append(report.visible(f"{name}: no page: {error}; {WHAT_TO_DO}"))
     with open_gradebook(course.folder) as gradebook:
         standing = marks(gradebook, name, found)
     from minitxl.course.marking.notebooks import Assignment
 
     pages, failed = feedback.write(course.folder, Assignment.of(course.folder, name), found, standing)
     print(f"{name}: {pages} pages in {course.folder / 'feedback'}")
-    if not records:
+    if not found and not damaged:
         print(f"{name}: nothing is marked yet: give make mark first")
-    elif len(standing) < len(records):
-        print(f"{name}: {len(records) - len(standing)} not in the gradebook yet: give make mark first")
-    return [report.visible(f"{name}: no page of {student}: {why}") for student, why in failed.items()]
+    elif len(standing) < len(found):
+        print(f"{name}: {len(found) - len(standing)} not in the gradebook yet: give make mark first")
+    return damaged + [
+        report.visible(f"{name}: no page of {student}: {why}") for student, why in failed.items()
+    ]
 
 
 def main() -> None:

@@ -288,6 +288,38 @@ def test_a_page_that_cannot_be_written_stops_no_one_and_is_told(course, verdicts
         assert [name.split("_")[0] for name in archive.namelist()] == ["Ada Lovelace", "Cleo C"]
 
 
+DAMAGED = {
+    "half": lambda text: text[: len(text) // 2],
+    "empty": lambda text: "",
+    "no record": lambda text: "[]",
+    "without the penalty": lambda text: text.replace('"penalty"', '"penny"'),
+    "parts of another form": lambda text: json.dumps(json.loads(text) | {"parts": [1]}),
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGED)
+def test_a_damaged_record_is_named_with_what_to_do_stops_no_one_and_is_kept(
+    course, verdicts, capsys, monkeypatch, kind
+):
+    for student in ("ada", "bob"):
+        hand_in(course, student)
+    mark(course)
+    path = course / "marks" / NAME / "ada.json"
+    damaged = DAMAGED[kind](path.read_text("utf-8"))
+    path.write_text(damaged, "utf-8")
+    with pytest.raises(SystemExit) as end:
+        told(course, capsys, monkeypatch, "--feedback")
+    (line,) = str(end.value).splitlines()
+    assert line.startswith(f"{NAME}: no page: {path} must be ")
+    assert "give make mark, which marks this student anew" in line
+    assert f"{NAME}: 1 pages in " in capsys.readouterr().out
+    assert path.read_text("utf-8") == damaged
+    told(course, capsys, monkeypatch)
+    assert verdicts.judged == ["ada", "bob", "ada"]
+    assert path.with_name("ada.json.damaged").read_text("utf-8") == damaged
+    assert "2 pages" in told(course, capsys, monkeypatch, "--feedback")
+
+
 def test_who_cannot_be_written_into_the_gradebook_stops_no_one(course, verdicts, monkeypatch):
     for student in ("ada", "bob", "cleo"):
         hand_in(course, student)

@@ -27,8 +27,9 @@ from minitxl.course.marking.isolation import Isolation
 from minitxl.course.marking.judge import JUDGE_SECONDS, stopped
 from minitxl.course.marking.notebooks import Assignment, Handed, read
 from minitxl.course.marking.owners import Roster, moodle_name
+from minitxl.course.marking.records import put_aside, read_record
 from minitxl.course.marking.rules import Rules
-from minitxl.files import atomic_write, read_bytes, read_json
+from minitxl.files import atomic_write, read_bytes
 
 SECONDS = 3600.0
 """Seconds that the marking of one submission may last, on a busy machine."""
@@ -176,10 +177,13 @@ class Course:
 
     def _old(self, assignment: str, student: str) -> dict[str, Any] | None:
         path = self.path(assignment, student)
-        with suppress(ValueError):
-            found = read_json(path)
-            return found if isinstance(found, dict) and found.get("parts") is not None else None
-        return None
+        if not path.is_file():
+            return None
+        try:
+            return read_record(path)
+        except ValueError:
+            put_aside(path)
+            return None
 
     def _judge(self, job: dict[str, Any]) -> dict[str, Any]:
         """Return the verdict of judge processes; what fails there is to be marked again.
