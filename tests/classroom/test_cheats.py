@@ -543,7 +543,10 @@ def test_a_statement_that_waits_is_left_out_once_and_costs_no_function_but_its_o
     why = "it waits, and never ends"
     assert found["late"]["undefined"] == why
     where = "of the cell that begins with 'import time'"
-    assert found["two"]["left_out"] == [(f"statement {place} {where}", why) for place in (2, 3)]
+    lines = {2: "time.sleep(10**6)", 3: "late = time.sleep(10**6)"}
+    assert found["two"]["left_out"] == [
+        (f"statement {place} {where}, “{line}”", why) for place, line in lines.items()
+    ]
 
 
 def test_a_statement_that_raises_or_exits_is_told_and_what_only_shows_something_is_not():
@@ -557,9 +560,9 @@ def test_a_statement_that_raises_or_exits_is_told_and_what_only_shows_something_
     assert found["score"] == 5
     where = "of the cell that begins with '# mine'"
     assert found["left_out"] == [
-        (f"statement 3 {where}", "it raised SystemExit: 0"),
-        (f"statement 4 {where}", "it raised ValueError: stop"),
-        (f"statement 5 {where}", "it raised NameError: name 'one' is not defined"),
+        (f"statement 3 {where}, “sys.exit(0)”", "it raised SystemExit: 0"),
+        (f"statement 4 {where}, “raise ValueError('stop')”", "it raised ValueError: stop"),
+        (f"statement 5 {where}, “rest = one(3)”", "it raised NameError: name 'one' is not defined"),
     ]
 
 

@@ -42,7 +42,7 @@ HANDED_IN = {
     "gus": {"double": DOUBLE, "numbers": named("gus", "Dora Rossi")},
     "hal": {"double": "def double(x):\n    raise NotImplementedError()"},
     "ivo": {"double": "def double(x):\n    return twice(x)"},
-    "kim": {"double": "def double(x):\n    return thrice(x)"},
+    "kim": {"double": "def double(x):\n    return thrice(x)\n\n\nhalf = thrice(1) / 6"},
 }
 CHECK = "# Check yourself\nimport math\n\n\ndef twice(x):\n    return 2 * x\n\n\nassert double(1) == 2"
 
@@ -120,8 +120,17 @@ def test_what_a_student_imports_in_the_first_cell_is_there_and_changes_no_name_o
 
 def test_an_import_that_the_marking_lacks_is_named_on_the_page(course):
     page = (course / "feedback" / "eve" / NAME / f"{NAME}.html").read_text("utf-8")
-    words = "statement 3 of the cell that begins with 'import math': it raised ModuleNotFoundError: No module"
+    words = "Left out of your notebook: statement 3 of the cell that begins with 'import math', "
+    words += "“import no_such_module”: it raised ModuleNotFoundError: No module"
     assert words in unescape(page)
+
+
+def test_a_statement_that_is_left_out_of_a_functions_cell_is_quoted_with_the_function_and_its_points(course):
+    page = (course / "feedback" / "kim" / NAME / f"{NAME}.html").read_text("utf-8")
+    words = (
+        "Left out of your notebook: statement 2 of the cell of double (5 points), “half = thrice(1) / 6”: "
+    )
+    assert f"{words}it raised NameError: name 'thrice' is not defined." in unescape(page)
 
 
 def test_a_first_cell_with_more_imports_is_no_edited_test_and_one_that_reaches_out_is_a_sign():

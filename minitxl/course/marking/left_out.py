@@ -1,6 +1,9 @@
 """Statements of a submission outside its functions that were left out or failed, in words for students."""
 
-from collections.abc import Sequence
+import ast
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from minitxl.course.marking.notebooks import GIVEN
@@ -10,7 +13,7 @@ MOST_TOLD = 20
 MOST_WORDS = 300
 """Characters of an error's words that are repeated, at most; long ones lose their middle."""
 MOST_LINE = 60
-"""Characters of a cell's first line that name the cell, at most."""
+"""Characters of a line that tell of a cell or a statement, at most."""
 
 
 def shortened(words: str) -> str:
@@ -37,18 +40,39 @@ def as_failed(told: Any) -> list[list[Any]]:
     return found
 
 
-def in_words(cells: Sequence[tuple[str, str]], statements: Sequence[Sequence[Any]]) -> list[tuple[str, str]]:
-    """Return where each statement stands, by the first line of its cell, and why it does not count.
+def in_words(
+    cells: Sequence[tuple[str, str]], statements: Sequence[Sequence[Any]], worth: Mapping[str, float]
+) -> list[tuple[str, str]]:
+    """Return where each statement stands, with its first line, and why it does not count.
 
-    ``statements`` are names of cells, places in them, and reasons. The assignment's own cells are passed
-    over: they may fail where the package is missing.
+    A cell is told by the function that it should define, and the points of this part, or else by its
+    first line. ``statements`` are names of cells, places in them, and reasons, ``worth`` has the points by
+    the names of graded cells. The assignment's own cells are passed over: they may fail where the package
+    is missing.
     """
-    first = {name: _first_line(source) for name, source in cells}
+    sources = dict(cells)
     return [
-        (f"statement {place + 1} of the cell that begins with '{first.get(cell, '')}'", why)
+        (_where(cell, sources.get(cell, ""), place, worth), why)
         for cell, place, why in statements
         if not cell.startswith(GIVEN)
     ]
+
+
+def _where(cell: str, source: str, place: int, worth: Mapping[str, float]) -> str:
+    part, first = cell.rpartition(" ")[0], _first_line(source)
+    words = f"the cell that begins with '{first}'"
+    if part in worth:
+        functions = re.findall(r"^def (\w+)", source, re.MULTILINE)
+        words = f"the cell of {functions[-1] if functions else part} ({worth[part]:g} points)"
+    line = _statement(source, place)
+    return f"statement {place + 1} of {words}" + (f", {quoted(line)}" if line and line not in words else "")
+
+
+def _statement(source: str, place: int) -> str:
+    """Return the first line of a statement, or "" where the cell is no plain Python."""
+    with suppress(Exception):
+        return _first_line(source.splitlines()[ast.parse(source).body[place].lineno - 1])
+    return ""
 
 
 def _first_line(source: str) -> str:

@@ -4,7 +4,7 @@ import os
 import selectors
 import signal
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from time import monotonic, process_time
 from typing import Any
@@ -123,9 +123,9 @@ class Worker:
         assert self.sandbox is not None
         return self.sandbox.process
 
-    def left_out(self) -> list[tuple[str, str]]:
-        """Return in words which statements are left out or failed, and why."""
-        return in_words(self.cells, [*self.skipped, *self.failed])
+    def left_out(self, worth: Mapping[str, float]) -> list[tuple[str, str]]:
+        """Return in words which statements are left out or failed, and why; ``worth`` has points by cell."""
+        return in_words(self.cells, [*self.skipped, *self.failed], worth)
 
     def seconds(self) -> float:
         """Return the processor time of the worker and all its children, in seconds."""
