@@ -18,7 +18,8 @@ exists only where the code that catches an error must tell it from others:
     data.downloads.WrongContentError         counts as a failed try of a download
     commands.errors.RefusedFlagError         not a ValueError, which the parser of flags would reword
     course.grading.WrongAnswerError          an AssertionError, which nbgrader takes for a wrong answer
-    course.marking.frames.FrameError, course.marking.replay.ReplayError, course.marking.remote.MarkAgainError
+    course.marking.frames.FrameError, course.marking.replay.ReplayError
+    course.marking.workers.MarkAgainError, course.marking.classroom._JudgeError
                                              between the marker and its sandbox
 
 A *rule* is a function that returns None for a value that is allowed, and else the requirement it

@@ -13,7 +13,7 @@ from minitxl.course.differences import written
 from minitxl.course.grading import LEFT_ALONE
 from minitxl.course.marking.isolation import strongest
 from minitxl.course.marking.judge import judged, trial_of
-from minitxl.course.marking.remote import ATTEMPTS, Worker
+from minitxl.course.marking.workers import ATTEMPTS, Worker
 
 ROOT = Path(__file__).parents[2]
 TRIAL = """
@@ -532,8 +532,8 @@ def test_numbers_of_another_kind_are_named_and_cost_their_own_points():
 
 
 def test_a_statement_that_waits_is_left_out_once_and_costs_no_function_but_its_own(monkeypatch):
-    monkeypatch.setattr("minitxl.course.marking.remote.WAITING", 5)
-    monkeypatch.setattr("minitxl.course.marking.remote.STATEMENT_SECONDS", 1.0)
+    monkeypatch.setattr("minitxl.course.marking.workers.WAITING", 5)
+    monkeypatch.setattr("minitxl.course.marking.workers.STATEMENT_SECONDS", 1.0)
     waiting = "import time\ntime.sleep(10**6)\nlate = time.sleep(10**6)"
     cells = [("a", waiting), ("b", body("one", "return x * 2")), ("c", body("two", "return x * 2"))]
     began = time.monotonic()
@@ -627,8 +627,8 @@ def test_what_is_dear_in_the_judge_alone_is_stopped_and_costs_no_other_function(
 
 
 def test_many_statements_that_wait_cost_one_submission_six_workers_and_no_more(monkeypatch):
-    monkeypatch.setattr("minitxl.course.marking.remote.WAITING", 1)
-    monkeypatch.setattr("minitxl.course.marking.remote.STATEMENT_SECONDS", 0.5)
+    monkeypatch.setattr("minitxl.course.marking.workers.WAITING", 1)
+    monkeypatch.setattr("minitxl.course.marking.workers.STATEMENT_SECONDS", 0.5)
     launched, launch = [], Worker._launch
     monkeypatch.setattr(Worker, "_launch", lambda worker: launched.append(launch(worker)))
     waiting = "import time\n" + "time.sleep(10**6)\n" * 40

@@ -12,7 +12,7 @@ from test_cheats import CHEATS, IMPORTS, TRIAL, body, judge
 from minitxl.course.marking import classroom, frames, isolation
 from minitxl.course.marking.classroom import Course
 from minitxl.course.marking.isolation import strongest
-from minitxl.course.marking.remote import ENDLESS
+from minitxl.course.marking.workers import ENDLESS
 
 BURNING = """
 import time
@@ -78,7 +78,7 @@ def test_a_function_that_asks_without_end_is_ended_though_each_answer_comes_at_o
 
 
 def test_many_statements_that_are_long_but_none_too_long_share_a_limit(monkeypatch):
-    monkeypatch.setattr("minitxl.course.marking.remote.CELLS_SECONDS", 1.0)
+    monkeypatch.setattr("minitxl.course.marking.workers.CELLS_SECONDS", 1.0)
     cells = [("a", BURNING + "burn(0.4)\n" * 50), ("b", body("one", "return x * 2"))]
     began = time.process_time()
     found = judge(cells, ["one", "two"])

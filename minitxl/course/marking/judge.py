@@ -24,7 +24,8 @@ import torch
 from minitxl.course.differences import written
 from minitxl.course.grading import Gone, NumbersTrial, number_shares, of_results, points
 from minitxl.course.marking.isolation import Isolation, strongest
-from minitxl.course.marking.remote import REPLAY, MarkAgainError, Worker
+from minitxl.course.marking.remote import REPLAY, Remote
+from minitxl.course.marking.workers import MarkAgainError, Worker
 from minitxl.course.verdicts import Verdict
 
 MEMORY = 12 * 2**30
@@ -101,7 +102,7 @@ def stopped(job: dict[str, Any], test: dict[str, Any], seconds: float) -> dict[s
 def _part(job: dict[str, Any], test: dict[str, Any], seed: int, worker: Worker) -> dict[str, Any]:
     kind, name, trial = trial_of(job["imports"], test["source"])
     given: Any = None
-    function = worker.function(name, SECONDS)
+    function = Remote(worker, name, SECONDS)
     try:
         with torch.random.fork_rng(devices=[]):
             if kind == "grade_numbers":

@@ -1,222 +1,32 @@
 """A submission's function, called in a worker and run here: see ``worker`` and ``replay``."""
 
-import os
-import selectors
-import signal
-import subprocess
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable
 from time import monotonic, process_time
 from typing import Any
 
-import psutil
 import torch
 from torch import nn
 
 from minitxl.course.grading import Gone
 from minitxl.course.marking import frames
 from minitxl.course.marking.arguments import Sent, change_as_told
-from minitxl.course.marking.isolation import Isolation, Sandbox
-from minitxl.course.marking.left_out import as_failed, in_words, quoted, shortened
+from minitxl.course.marking.left_out import quoted, shortened
 from minitxl.course.marking.replay import RefusedError, Replay, ReplayError, TooLongError
+from minitxl.course.marking.workers import ENDLESS, WAITING, MarkAgainError, Worker
 
-STATEMENT_SECONDS = 5.0
-"""Processor time that one statement of a submission may take outside its functions."""
-CELLS_SECONDS = 60.0
-"""Processor time of all statements of a submission outside its functions, however often they run."""
-WAITING = 15
-"""How many times longer than its processor time a function may last, on a busy machine."""
-STARTING = 300.0
-"""Seconds that the start of a worker may last."""
-ATTEMPTS = 6
-"""Workers that are started for one submission's cells, each without the statement that ended the last."""
 REPLAY = 3
 """How many times longer than its worker the judge may compute for a function, which has gradients besides."""
-ENDLESS = "is there a loop or a recursion that never ends?"
-
-
-class MarkAgainError(BaseException):
-    """The machine failed, and not the submission: no points are given or taken."""
-
-
-class Worker:
-    """A sandbox with a submission in it; ``cells`` are the names and sources of what it runs first."""
-
-    def __init__(self, isolation: Isolation, cells: Sequence[tuple[str, str]]) -> None:
-        self.isolation, self.cells = isolation, cells
-        self.skipped: list[list[Any]] = []  # cell, place of a statement in it, and why it is left out
-        self.failed: list[list[Any]] = []  # the same, of statements that raised an error
-        self.sandbox: Sandbox | None = None
-        self.first: psutil.Process | None = None
-        self.used = 0.0
-        self.attempts, self.left = ATTEMPTS, CELLS_SECONDS
-
-    def function(self, name: str, seconds: float, *, hidden: bool = False) -> "Remote":
-        """Return a function of the submission; ``seconds`` of processor time are for all its calls."""
-        return Remote(self, name, seconds, hidden)
-
-    def start(self) -> None:
-        """Start a worker if none runs, and run the cells; what ends or stops it is left out next time."""
-        if self.sandbox is not None:
-            return
-        used = self.used
-        while self.attempts and self.left > 0:
-            self._launch()
-            place: list[Any] = ["", -1]
-            try:
-                self.send({"cells": self.cells, "skipped": self.skipped})
-                while self.left > 0:
-                    told, _ = self._statement()
-                    if "prepared" in told:
-                        self.failed = as_failed(told["prepared"])
-                        self.used = used  # the clock of its functions starts here
-                        return
-                    match told.get("at"):
-                        case [str(cell), int(number)]:
-                            place = [cell, number]
-            except Gone as gone:
-                self.attempts -= 1
-                self.skipped.append([*place, str(gone)])
-            self.stop()
-        if self.left > 0:
-            raise Gone("its cells end the process they run in, one after another")
-        raise Gone(f"its cells outside the functions take more than {CELLS_SECONDS:g} seconds: {ENDLESS}")
-
-    def _statement(self) -> tuple[dict[str, Any], frames.Tensors]:
-        """Return the frame after a statement; Gone where it waits, as on a busy machine none does."""
-        before = self.used
-        try:
-            return self.receive(STATEMENT_SECONDS, max(STATEMENT_SECONDS, 1) * WAITING)
-        except MarkAgainError:
-            if self._is_asleep():
-                raise Gone("it waits, and never ends") from None
-            raise
-        finally:
-            self.left -= self.used - before
-
-    def _is_asleep(self) -> bool:
-        """Return True if the worker and all its children sleep, and could not compute on a free processor."""
-        assert self.first is not None
-        if self.isolation.name == "container" and self.first.pid == self.process.pid:
-            return False  # it runs in a virtual machine
-        with suppress(psutil.Error):
-            every = [self.first, *self.first.children(recursive=True)]
-            return all(one.status() == psutil.STATUS_SLEEPING for one in every)
-        return False
-
-    def _launch(self) -> None:
-        self.sandbox = self.isolation.start()
-        for stream in (self.process.stdin, self.process.stdout):
-            assert stream is not None
-            os.set_blocking(stream.fileno(), False)
-        try:
-            told, _ = self.receive(None, STARTING)
-        except Gone as gone:
-            raise MarkAgainError(f"the sandbox does not start: {gone}") from None
-        if "ready" not in told:
-            raise MarkAgainError("the sandbox does not start")
-        self.first = self.sandbox.first()
-
-    @property
-    def process(self) -> subprocess.Popen[bytes]:
-        """The process that was started here."""
-        assert self.sandbox is not None
-        return self.sandbox.process
-
-    def left_out(self, worth: Mapping[str, float]) -> list[tuple[str, str]]:
-        """Return in words which statements are left out or failed, and why; ``worth`` has points by cell."""
-        return in_words(self.cells, [*self.skipped, *self.failed], worth)
-
-    def seconds(self) -> float:
-        """Return the processor time of the worker and all its children, in seconds."""
-        total = 0.0
-        with suppress(psutil.Error):
-            top = self.first or psutil.Process(self.process.pid)
-            for one in [top, *top.children(recursive=True)]:
-                with suppress(psutil.Error):
-                    times = one.cpu_times()
-                    total += times.user + times.system
-        return total
-
-    def send(self, header: dict[str, Any], tensors: frames.Tensors | None = None) -> None:
-        """Send a frame; a worker that does not read it is gone."""
-        assert self.process.stdin is not None
-        left, until = memoryview(frames.pack(header, tensors)), monotonic() + STARTING
-        while left:
-            self._wait(self.process.stdin, selectors.EVENT_WRITE, until, None)
-            try:
-                left = left[os.write(self.process.stdin.fileno(), left[: 2**16]) :]
-            except OSError:
-                raise self._gone() from None
-
-    def receive(self, seconds: float | None, lasting: float) -> tuple[dict[str, Any], frames.Tensors]:
-        """Return the next frame; Gone where it takes more than so many seconds of processor time.
-
-        ``lasting`` are the seconds by the clock after which the machine is taken to be too busy.
-        """
-        began = self.seconds()
-        until = monotonic() + lasting
-        limit = None if seconds is None else (began, seconds)
-        try:
-            text, blob = frames.lengths(self._read(frames.HEAD, until, limit))
-            return frames.unpack(self._read(text, until, limit), self._read(blob, until, limit))
-        except frames.FrameError:
-            raise Gone("it writes to where its results are read, or they are too large to read") from None
-        finally:
-            self.used += max(0.0, self.seconds() - began)
-
-    def _read(self, length: int, until: float, limit: tuple[float, float] | None) -> bytes:
-        assert self.process.stdout is not None
-        found = bytearray()
-        while len(found) < length:
-            self._wait(self.process.stdout, selectors.EVENT_READ, until, limit)
-            try:
-                piece = os.read(self.process.stdout.fileno(), min(2**20, length - len(found)))
-            except BlockingIOError:
-                continue
-            if not piece:
-                raise self._gone()
-            found += piece
-        return bytes(found)
-
-    def _wait(self, stream: Any, event: int, until: float, limit: tuple[float, float] | None) -> None:
-        with selectors.DefaultSelector() as selector:
-            selector.register(stream, event)
-            while not selector.select(0.25):
-                if limit is not None and self.seconds() - limit[0] > limit[1]:
-                    raise Gone(f"it takes more than {limit[1]:g} seconds: {ENDLESS}")
-                if monotonic() > until:
-                    raise MarkAgainError("no answer in time, and it did not compute either")
-
-    def _gone(self) -> BaseException:
-        try:
-            code = self.process.wait(5)
-        except subprocess.TimeoutExpired:
-            return Gone("it closed the channel of its results")
-        if code in (-signal.SIGKILL, 128 + signal.SIGKILL):
-            return MarkAgainError("the system ended the process it ran in, for want of memory perhaps")
-        return Gone("it ended the process it ran in")
-
-    def stop(self) -> None:
-        """End the worker and all that it started."""
-        if self.sandbox is None:
-            return
-        self.sandbox.end()
-        for stream in (self.process.stdin, self.process.stdout):
-            with suppress(OSError):
-                stream.close()  # type: ignore[union-attr]
-        self.sandbox = self.first = None
 
 
 class Remote:
-    """One function of a submission, as the judge calls it.
+    """One function of a submission, as the judge calls it; ``seconds`` of processor time are for all calls.
 
     ``hidden`` keeps the numbers of the cases from the worker: it computes with others of the same
     shapes, so that only operations on tensors can give the right result, and no table of numbers.
     """
 
-    def __init__(self, worker: Worker, name: str, seconds: float, hidden: bool) -> None:
-        self.worker, self.name, self.limit, self.hidden = worker, name, seconds, hidden
+    def __init__(self, worker: Worker, name: str, seconds: float) -> None:
+        self.worker, self.name, self.limit, self.hidden = worker, name, seconds, False
         self.left = seconds
         self.lasting = max(seconds, 1) * WAITING
         self.until = process_time() + REPLAY * seconds
