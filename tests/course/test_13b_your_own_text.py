@@ -155,15 +155,15 @@ def test_a_wrong_perplexity_of_a_word_gets_its_own_sentence(guess):
     assert verdict.message != word.judge(7).message
 
 
-@pytest.mark.parametrize(("tenths", "size"), [(20, 6), (10, 4), (26, 8)])
-def test_the_controls_draw_the_reader_s_perplexity(tenths, size):
+@pytest.mark.parametrize(("bits", "size"), [(2.0, 6), (1.0, 4), (1.9, 8)])
+def test_the_controls_draw_the_reader_s_perplexity(bits, size):
     source = PAGE.cells["widget"].partition("\n\n\nexplore(")[0]
     scope = PAGE.run(source, word_perplexity=checks.solution_per_word, perplexity_units=perplexity_units)
-    axes = scope["draw"](tenths, size).figure.axes[0]
+    axes = scope["draw"](bits, size).figure.axes[0]
     marked = [line.get_xydata().tolist() for line in axes.lines if len(line.get_xdata()) == 1]
     assert marked == [
-        [[tenths / 10, pytest.approx(2 ** (tenths / 10))]],
-        [[tenths / 10, pytest.approx(2 ** (tenths / 10 * size))]],
+        [[bits, pytest.approx(2**bits)]],
+        [[bits, pytest.approx(2 ** (bits * size))]],
     ]
 
 

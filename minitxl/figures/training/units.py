@@ -1,7 +1,6 @@
 """One loss in several units: bits of each byte, and perplexities of a byte and of a longer unit."""
 
-from minitxl.figures.marks import label_ends
-from minitxl.figures.picture import Data, Picture, drawing, fitted, printed
+from minitxl.figures.picture import PHONE, Data, Picture, drawing, fitted, printed
 
 GREY = "#707070"
 """Colour of bytes; longer units are black."""
@@ -12,17 +11,17 @@ def perplexity_units(data: Data) -> Picture:
     bits, chosen, size = data["bits"], data["chosen"], data["unit_bytes"]
     lines = {"a byte": (data["byte"], GREY, "-"), f"a unit of {size:g} bytes": (data["unit"], "black", "--")}
     at = bits.index(chosen)
-    with drawing(7.5, 3.2) as figure:
+    with drawing(PHONE, 3.2) as figure:
         axes = figure.subplots()
         for name, (perplexity, colour, style) in lines.items():
             label = f"{name}: {_written(perplexity[at])} at the dot"
             axes.plot(bits, perplexity, style, color=colour, label=label)
             axes.plot([chosen], [perplexity[at]], "o", ms=8, color=colour)
         axes.set_yscale("log")
-        axes.set_ylim(0.8, 4 * max(data["unit"][-1], 16))
+        axes.set_ylim(0.8, 40 * max(data["unit"][-1], 16))
         axes.set(xlabel="bits per byte", ylabel="perplexity", xlim=(bits[0], bits[-1]))
         axes.set_title(f"{chosen:g} bits per byte in two units")
-        label_ends(axes)
+        axes.legend(loc="upper left")
     values = ", ".join(f"{name} {_written(perplexity[at])}" for name, (perplexity, _, _) in lines.items())
     return Picture(figure, f"At {chosen:g} bits per byte the perplexity is: {values}.")
 
