@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from page import NOTEBOOKS, Page
 
 from minitxl.analysis import context_length
+from minitxl.config import ModelConfig
 from minitxl.course.checks import context_length as checks
 from minitxl.course.checks import context_mistakes, many_draws, own_context, rivals, tossing, used_context
 from minitxl.course.checks import reading_contexts as contexts
@@ -22,6 +23,7 @@ from minitxl.figures.recurrence.drawn_ranges import drawn_ranges
 from minitxl.figures.recurrence.lengths_by_seed import lengths_by_seed
 from minitxl.figures.recurrence.token_losses import token_losses
 from minitxl.memory import extend
+from minitxl.model import TransformerLM
 
 CHECKS = {"gain-blank": checks.check_gain, "exercise-recl": checks.check_recl}
 PAGE = Page("06b_context_length", gain=checks.gain, tossed=tossing.solution_tossed)
@@ -592,3 +594,17 @@ def test_the_handicap_of_the_notebook_bends_the_measure():
     assert used_context.check_handicap(handicap, losses, stored["context_lens"]).right
     assert 0.02 < handicap(40) < 0.035
     assert handicap(48) < 0.02
+
+
+@pytest.mark.parametrize("lengths", [(2, 5, 9), (7, 3, 8)])
+def test_windows_read_once_give_the_losses_of_each_length(lengths):
+    source = PAGE.cells["measure-curves"].partition("\n\n\nlengths, ")[0]
+    losses_at = PAGE.run(source)["losses_at"]
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = TransformerLM(ModelConfig(11, n_layer=2, d_model=16, n_head=2, d_head=8, d_inner=32)).double()
+    passage = torch.randint(11, (60,), generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        found = losses_at(model.eval(), passage, lengths, 13)
+        for of, c in zip(found, lengths, strict=True):
+            torch.testing.assert_close(of, contexts.solution_losses_after(model, passage, c, 13))
