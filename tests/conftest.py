@@ -1,5 +1,6 @@
 """Shapes in signatures are checked while the tests run, and the longest files run first."""
 
+import gc
 from pathlib import Path
 
 import jaxtyping
@@ -46,6 +47,11 @@ LONGEST_FIRST = (
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     order = {ROOT / name: place for place, name in enumerate(LONGEST_FIRST)}
     items.sort(key=lambda item: order.get(item.path, len(order)))
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector leave the imported modules and the tests alone, which stay to the end."""
+    gc.freeze()
 
 
 @pytest.fixture

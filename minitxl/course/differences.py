@@ -16,6 +16,8 @@ MOST_DIGITS = 20
 TOLERANCE = {"rtol": 1e-4, "atol": 1e-5}
 PRECISE = {"rtol": 1e-8, "atol": 1e-9}
 """Tolerance for float64, which float32 does not keep: it has seven digits."""
+NUMBERS = (bool, int, float)
+"""Types of Python's own numbers."""
 
 
 class Observed(dict[str, Any]):
@@ -120,18 +122,24 @@ def as_tensor(value: Any) -> Tensor | None:
         return value.detach()
     if isinstance(value, np.ndarray | np.generic):
         return torch.from_numpy(np.array(value)) if value.dtype.kind in "biuf" else None
-    if isinstance(value, bool | int | float):
-        with suppress(OverflowError):  # of a whole number that is too large for a float
-            return torch.tensor(value, dtype=torch.float64)
-        return None
+    if isinstance(value, NUMBERS):
+        return _in_float64(value)
     if not is_list(value) or not value:
         return None
+    if all(isinstance(one, NUMBERS) for one in value):  # at once, which is faster
+        return _in_float64(list(value))
     inside = list[Tensor]()
     for tensor in map(as_tensor, value):
         if tensor is None or (inside and tensor.shape != inside[0].shape):
             return None
         inside.append(tensor)
     return torch.stack([tensor.double() for tensor in inside])
+
+
+def _in_float64(numbers: Any) -> Tensor | None:
+    with suppress(OverflowError):  # of a whole number that is too large for a float
+        return torch.tensor(numbers, dtype=torch.float64)
+    return None
 
 
 def is_list(value: Any) -> bool:

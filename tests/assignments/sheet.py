@@ -1,20 +1,53 @@
 """An assignment, marked in process: its solutions, with one of them changed, before its own hidden tests."""
 
 import re
+from copy import deepcopy
 from dataclasses import replace
 from functools import cache
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 
 import nbformat
 
+from minitxl.course.differences import equal
 from minitxl.course.grading import number_shares
 from minitxl.course.marking.judge import trial_of
+from minitxl.course.verdicts import variants_of
 
 SOURCES = Path(__file__).parents[2] / "notebooks" / "assignments"
 WRONG = Path(__file__).parent / "wrong"
 SEEDS = range(8)
 """Seeds that each wrong solution is marked with."""
+
+
+def remembered(trial):
+    """Return the trial with a reference and mistakes that are run once for each case, not for each attempt.
+
+    A case ends with its number here, which its probe alone sees.
+    """
+    ours = {trial.reference, *chain.from_iterable(map(variants_of, trial.mistakes.values()))}
+
+    @cache
+    def outcome(function, number):
+        case = deepcopy(trial.cases[number])
+        try:
+            return trial.probe(function, *case), None
+        except Exception as error:
+            return None, error
+        finally:
+            assert equal(case, trial.cases[number])  # else who changes it would have to, each time
+
+    def probe(attempt, *case):
+        *case, number = case
+        if attempt not in ours:
+            return trial.probe(attempt, *case)
+        result, error = outcome(attempt, number)
+        if error is not None:
+            raise error
+        return result
+
+    cases = [(*case, number) for number, case in enumerate(trial.cases)]
+    return replace(trial, probe=probe, cases=cases, names=trial._names())
 
 
 class Sheet:
@@ -79,7 +112,7 @@ class Sheet:
     def _trial(self, test):
         """What a graded cell holds an attempt against: the attempt's name, and the trial."""
         _, attempt, trial = trial_of(self.cells["imports"].source, self.cells[test].source)
-        return attempt, trial if test == "numbers-test" else cache(trial)
+        return attempt, trial if test == "numbers-test" else cache(lambda seed: remembered(trial(seed)))
 
     def mark(self, names, seed=0):
         """What each graded cell says: None for full points, and otherwise a message."""
