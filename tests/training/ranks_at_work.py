@@ -1,6 +1,5 @@
-"""Train what ``test_ranks`` compares, alone or as one of torchrun's processes, in float64."""
+"""Train what ``test_distributed`` compares, alone or as one of torchrun's processes, in float64."""
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -72,8 +71,9 @@ def all_outcomes() -> dict[str, dict[str, object]]:
         torch.set_default_dtype(before)
 
 
-if __name__ == "__main__":
+def write_outcomes(folder: Path) -> None:
+    """Join the other ranks, and write what this one has found."""
     torch.set_num_threads(1)
     with distributed.joined("cpu"):
         found = all_outcomes()
-        torch.save(found, Path(sys.argv[1]) / f"{distributed.rank()}.pt")
+        torch.save(found, folder / f"{distributed.rank()}.pt")

@@ -1,4 +1,4 @@
-"""Several processes on the CPU, by torchrun and gloo: the numbers are those of one."""
+"""Several processes on the CPU, as torchrun starts them, by gloo: the numbers are those of one."""
 
 import json
 import os
@@ -12,13 +12,40 @@ from itertools import pairwise
 import psutil
 import pytest
 import torch
-from ranks_at_work import CASES, SETTINGS, all_outcomes
+from ranks_at_work import CASES, SETTINGS, all_outcomes, write_outcomes
+from support.children import context
 
+from minitxl.__main__ import main
 from minitxl.config import ModelConfig
 from minitxl.training import distributed, loop, metrics_log, run_folder, saved_run
 
 ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+def run_as_rank(variables, work, argument):
+    os.environ.update(variables)
+    work(argument)
+
+
+def run_ranks(count, work, argument):
+    """Do the work in so many processes, with the variables that torchrun sets: they need not import torch."""
+    shared = {"WORLD_SIZE": count, "LOCAL_WORLD_SIZE": count, "MASTER_PORT": free_port()}
+    shared |= {"MASTER_ADDR": "127.0.0.1", "TORCHELASTIC_RUN_ID": "test"}
+    ranks = [shared | {"RANK": rank, "LOCAL_RANK": rank} for rank in range(count)]
+    each = [{name: str(value) for name, value in variables.items()} for variables in ranks]
+    processes = [context().Process(target=run_as_rank, args=(one, work, argument)) for one in each]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0] * count
 
 
 @pytest.fixture(scope="module")
@@ -30,9 +57,7 @@ def alone():
 def four(tmp_path_factory):
     """What each of four processes has found."""
     folder = tmp_path_factory.mktemp("ranks")
-    command = [*TORCHRUN, "--nproc-per-node", "4", "tests/training/ranks_at_work.py", str(folder)]
-    done = subprocess.run(command, env=ONE_THREAD, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    run_ranks(4, write_outcomes, folder)
     return [torch.load(folder / f"{rank}.pt") for rank in range(4)]
 
 
@@ -76,11 +101,11 @@ def test_a_batch_that_can_not_be_shared_is_refused():
 
 def training(folder, text):
     shape = "--n-layer 1 --d-model 16 --batch 4 --seg-len 8 --mem-len 8 --steps 150 --checkpoint-every 5"
-    return ["-m", "minitxl", "train", str(folder), "--text", str(text), *shape.split()]
+    return ["train", str(folder), "--text", str(text), *shape.split()]
 
 
 def command(folder, text, processes):
-    return [*TORCHRUN, "--nproc-per-node", str(processes), *training(folder, text)]
+    return [*TORCHRUN, "--nproc-per-node", str(processes), "-m", "minitxl", *training(folder, text)]
 
 
 @pytest.fixture(scope="module")
@@ -94,14 +119,8 @@ def text(tmp_path_factory):
 def whole(text, tmp_path_factory):
     """The newest checkpoint of a training by two processes that nothing disturbed."""
     folder = tmp_path_factory.mktemp("whole") / "run"
-    subprocess.run(command(folder, text, 2), env=ONE_THREAD, capture_output=True, check=True)
+    run_ranks(2, main, training(folder, text))
     return run_folder.newest(folder).read_bytes()
-
-
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
 
 
 def two_machines(folder, text):
@@ -110,7 +129,7 @@ def two_machines(folder, text):
     torchrun = [*TORCHRUN[:-1], *rendezvous.split(), "--local-addr", "127.0.0.1", "--nproc-per-node", "1"]
     return [
         subprocess.Popen(
-            [*torchrun, *training(folder, text)],
+            [*torchrun, "-m", "minitxl", *training(folder, text)],
             env=ONE_THREAD,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
