@@ -8,6 +8,7 @@ import time
 import pytest
 from small_runs import assert_same_weights, new_run, weights
 
+from minitxl.__main__ import main
 from minitxl.data.tokenizer import Tokenizer, Vocabulary
 from minitxl.training import metrics_log, run_config_file, run_folder, saved_run
 from minitxl.training.config import RunConfig
@@ -39,15 +40,16 @@ def test_ctrl_c_at_the_command_line_saves_and_the_same_command_goes_on(tmp_path)
     text = tmp_path / "text"
     text.write_bytes(bytes(range(256)) * 40)
     sizes = "--n-layer 1 --d-model 16 --batch 4 --seg-len 16 --mem-len 16 --steps 200 --validate-every 200"
-    arguments = f"train {{}} --text {text} {sizes}".split()
 
     def command(folder):
-        given = [str(tmp_path / folder) if word == "{}" else word for word in arguments]
-        return [sys.executable, "-m", "minitxl", *given]
+        return ["train", str(tmp_path / folder), "--text", str(text), *sizes.split()]
 
-    one_thread = {**os.environ, "OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(
-        command("stopped"), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=one_thread
+        [sys.executable, "-m", "minitxl", *command("stopped")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
     log_file = tmp_path / "stopped" / metrics_log.LOG
     deadline = time.monotonic() + 120
@@ -61,7 +63,7 @@ def test_ctrl_c_at_the_command_line_saves_and_the_same_command_goes_on(tmp_path)
     assert process.returncode in {128 + signal.SIGTERM, 128 + signal.SIGINT, 128 + signal.SIGHUP}
     assert "and saved at step" in output
     for folder in ("stopped", "whole"):
-        subprocess.run(command(folder), capture_output=True, check=True, env=one_thread)
+        main(command(folder))
     one, other = (resume(run_folder.newest(tmp_path / folder)) for folder in ("stopped", "whole"))
     assert_same_weights(weights(one), weights(other))
 
