@@ -47,7 +47,7 @@ class Drawn:
 
 
 def rendered(figure: Figure) -> Drawn:
-    """Draw the figure, and note every text that is really drawn."""
+    """Draw the figure but for its pixels, and note every text that is really drawn."""
     seen: list[Text] = []
     true_draw = Text.draw
 
@@ -58,9 +58,9 @@ def rendered(figure: Figure) -> Drawn:
 
     with mpl.rc_context(STYLE), pytest.MonkeyPatch.context() as patch:
         canvas = FigureCanvasAgg(figure)
-        canvas.draw()  # the layout settles
+        figure.draw_without_rendering()  # the layout settles
         patch.setattr(Text, "draw", draw)
-        canvas.draw()
+        figure.draw_without_rendering()
         boxes = [(text, text.get_window_extent(canvas.get_renderer())) for text in dict.fromkeys(seen)]
     return Drawn(figure, boxes)
 
