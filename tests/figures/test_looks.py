@@ -14,7 +14,7 @@ from matplotlib.patches import ConnectionPatch
 from matplotlib.text import Text
 from numpy import ones, triu
 from numpy.ma import getmaskarray
-from support.drawn import DRAWN, FIGURES
+from support.drawn import DRAWN, FIGURES, figure_of
 
 from minitxl import figures
 from minitxl.experiments.shared import results
@@ -29,11 +29,6 @@ from minitxl.figures.training import ablation, curves, equal_bytes, parts, recur
 
 def stored(name):
     return results.read(FIGURES / f"{name}.json").data
-
-
-def figure_of(name):
-    result, draw = DRAWN[name]
-    return draw(stored(result)).figure
 
 
 def leaders(axes):

@@ -12,11 +12,10 @@ from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 from numpy import array, clip
-from support.drawn import DRAWN, FIGURES
+from support.drawn import DRAWN, FIGURES, figure_of
 
 from minitxl.config import ModelConfig
 from minitxl.experiments import demo
-from minitxl.experiments.shared import results
 from minitxl.figures import systems
 from minitxl.figures.training import curves
 
@@ -50,11 +49,6 @@ SEEN_BY = {
     "tritanopes": [[1.256, -0.077, -0.179], [-0.078, 0.931, 0.148], [0.005, 0.691, 0.304]],
 }
 """Linear red, green and blue as each sees them (Machado, Oliveira and Fernandes 2009)."""
-
-
-def figure_of(name: str) -> Figure:
-    result, draw = DRAWN[name]
-    return draw(results.read(FIGURES / f"{result}.json").data).figure
 
 
 def texts(figure: Figure) -> list[str]:

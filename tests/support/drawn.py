@@ -1,8 +1,12 @@
 """The figures that are drawn from stored results, for the tests of all figures."""
 
+from functools import cache
 from pathlib import Path
 
+from matplotlib.figure import Figure
+
 from minitxl import figures
+from minitxl.experiments.shared import results
 
 FIGURES = Path(__file__).parents[2] / "figures"
 DRAWN = {
@@ -12,3 +16,10 @@ DRAWN = {
     if draw is not figures.mechanism
 }
 """By a figure's name: the name of its result, and the function that draws it."""
+
+
+@cache
+def figure_of(name: str) -> Figure:
+    """Return a figure that is drawn from its stored result once, for all tests that look at it."""
+    result, draw = DRAWN[name]
+    return draw(results.read(FIGURES / f"{result}.json").data).figure
