@@ -25,7 +25,7 @@ from minitxl.config import ModelConfig
 from minitxl.data.batching import ContiguousBatches, Segment
 from minitxl.fast import to_fast
 from minitxl.fast.bfloat16 import check_precision
-from minitxl.fast.kv_cache import forward
+from minitxl.fast.kv_cache import heads
 from minitxl.fields import check, whole
 from minitxl.memory import extend
 from minitxl.model import TransformerLM
@@ -167,7 +167,7 @@ def train_steps(run: Run, segments: ContiguousBatches, valid: Tensor | None = No
             f"segments must be those of the run, {batch} lanes of {seg_len}, got {shape[0]} of {shape[1]}"
         )
     if valid is not None:
-        forward.check_attentions(run.model)
+        heads.check_attentions(run.model)
     while run.step < settings.steps:
         record = train_step(run, segments)
         if valid is not None and is_due(run, settings.validate_every):

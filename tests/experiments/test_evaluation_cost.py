@@ -10,7 +10,7 @@ from minitxl.data import corpora
 from minitxl.experiments import evaluation_cost as experiment
 from minitxl.experiments.shared.runner import compute
 from minitxl.fast import to_fast, to_plain
-from minitxl.fast.kv_cache import forward
+from minitxl.fast.kv_cache import cache
 from minitxl.figures import evaluation_cost as draw
 from minitxl.inference.config import EvaluateConfig
 from minitxl.inference.evaluation import cached_losses, sliding_losses
@@ -60,14 +60,14 @@ def test_in_a_turn_of_the_cache_memory_is_moved_once(mem_len, seg_len, monkeypat
     turns = experiment.Cached(
         small_model(attention="xl"), some_tokens(1, 100)[0], mem_len=mem_len, seg_len=seg_len
     )
-    with_room, moves = forward.with_room, []
+    with_room, moves = cache.with_room, []
 
-    def noted(cache, seg):
-        found = with_room(cache, seg)
-        moves.append(found is not cache)
+    def noted(before, seg):
+        found = with_room(before, seg)
+        moves.append(found is not before)
         return found
 
-    monkeypatch.setattr(forward, "with_room", noted)
+    monkeypatch.setattr(cache, "with_room", noted)
     for _ in range(4):
         moves.clear()
         turns()

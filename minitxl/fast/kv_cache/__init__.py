@@ -14,10 +14,10 @@ weight has changed. Everything runs in evaluation mode and without gradients.
 
 Its files:
 
-    forward  the forward pass of a segment, where time is saved: earlier tokens are not projected again
-    heads    each attention's part of that pass
-    cache    the data of a cache
-    steps    ``start``, ``step`` and ``token_losses``, which check their arguments and capture steps
+    cache  the data of a cache, and the forward pass of a segment, where time is saved: earlier tokens are not
+           projected again
+    heads  each attention's part of that pass
+    steps  ``start``, ``step`` and ``token_losses``, which check their arguments and capture steps
 
 On a CUDA GPU, once memory is full and several steps had the same shapes, the next one is captured as a CUDA
 graph, unless positions are rotary or the vocabulary has clusters. The cache then holds the graph, and further

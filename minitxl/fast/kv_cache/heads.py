@@ -35,6 +35,7 @@ from minitxl.fast.attention import (
 )
 from minitxl.fast.inputs import AttentionInputs, ProjectedDistances, bias_as_distances, biased_queries
 from minitxl.later_attention import ALiBiAttention, BiasedAttention, RotaryAttention, T5Attention
+from minitxl.model import TransformerLM
 
 
 def absolute_heads(
@@ -90,7 +91,7 @@ def rotary_heads(
     **options: Unpack[AttentionOptions],
 ) -> Heads:
     """Return the heads of rotary attention; without a clamp_len the caller has rotated q and k."""
-    if options["clamp_len"] is None:  # rotated in forward._attention
+    if options["clamp_len"] is None:  # rotated in cache._attention
         return dot_product_attention(q, k, values, window=options["window"], key_mask=options["key_mask"])
     return masked_softmax(attention.scores(q, k, options["clamp_len"]), _mask(q, k, options)) @ values
 
@@ -124,6 +125,16 @@ FUNCTION_OF: dict[type, Callable[..., Heads]] = {
     **dict.fromkeys((ALiBiAttention, FastALiBiAttention, T5Attention, FastT5Attention), biased_heads),
 }
 """The function of each attention, by exact class."""
+
+
+def check_attentions(model: TransformerLM) -> None:
+    """Raise a ValueError for a model with an attention whose heads the cache can't compute."""
+    for block in model.blocks:
+        if type(block.attention) not in FUNCTION_OF:
+            raise ValueError(
+                f"the key-value cache must know the attention, got {type(block.attention).__name__}: "
+                "score with model and extend, or add the attention to kv_cache.heads.FUNCTION_OF"
+            )
 
 
 def relative_to_one(inputs: AttentionInputs) -> Float[Tensor, "batch head 1 dim"]:

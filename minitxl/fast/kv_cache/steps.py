@@ -10,8 +10,8 @@ from minitxl.arguments import check_key_mask, check_kind, check_length, check_op
 from minitxl.fast import cuda
 from minitxl.fast.bfloat16 import Precision
 from minitxl.fast.convert import to_inference
-from minitxl.fast.kv_cache.cache import Cache
-from minitxl.fast.kv_cache.forward import check_attentions, key_projection, read_segment
+from minitxl.fast.kv_cache.cache import Cache, key_projection, read_segment
+from minitxl.fast.kv_cache.heads import check_attentions
 from minitxl.fast.linear import joined
 from minitxl.model import Tokens, TransformerLM
 
