@@ -61,7 +61,8 @@ class ModelConfig:
     cutoffs: tuple[int, ...] = ()
     """Adaptive embedding and softmax: the ids at which the clusters of rarer words begin."""
     div_val: int = 1
-    """Each cluster's embedding is narrower than that of the cluster before by this factor."""
+    """Each cluster's embedding is narrower than that of the cluster before by this factor. Above 1, each
+    cluster has a projection to d_model, even if there is one cluster alone."""
     tie_embeddings: bool = True
     """The output layer uses the input embedding's matrix."""
     tie_projections: tuple[bool, ...] = ()

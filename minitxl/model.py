@@ -267,7 +267,8 @@ class TransformerLM(nn.Module):
     ) -> Float[Tensor, "layer batch head query key"]:
         """Return the softmax weights of every layer and head, before ``attention_dropout``.
 
-        In training mode other dropout is drawn anew, so the weights differ from those of another call.
+        In training mode dropout is drawn anew, ``attention_dropout`` of the layers below too, so the weights
+        differ from those of another call.
         """
         _, states = self.hidden(tokens, memory, **options)
         memory, options = self._checked_inputs(tokens, memory, options)

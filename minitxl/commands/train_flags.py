@@ -170,6 +170,7 @@ def check_effect(config: ModelConfig, settings: TrainConfig) -> None:
     """Raise a ValueError for a setting that isn't left at its default, and would change nothing."""
     attention = config.attention
     table = attention == "absolute" and config.positions in ("learned", "per-layer")
+    projected = config.div_val > 1 or config.d_embed not in (None, config.d_model)
     needed = {
         "positions": (attention == "absolute", "attention = absolute"),
         "max_seg_len": (table, "positions = learned or per-layer"),
@@ -180,8 +181,7 @@ def check_effect(config: ModelConfig, settings: TrainConfig) -> None:
         "clamp_len": (attention != "absolute", "an attention that reads distances"),
         "variational_dropout": (config.dropout > 0, "dropout above 0"),
         "final_norm": (config.norm == "pre", "norm = pre"),
-        "div_val": (bool(config.cutoffs), "cutoffs"),
-        "tie_projections": (bool(config.cutoffs), "cutoffs"),
+        "tie_projections": (projected, "div_val above 1, or a d_embed other than d_model"),
     }
     values = asdict(config) | asdict(settings)
     defaults = asdict(ModelConfig()) | asdict(TrainConfig())

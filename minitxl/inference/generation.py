@@ -4,10 +4,11 @@
 
     tokens = sample(model, [prompt], length=200, mem_len=512, seed=0)
 
-Prompts may be of different lengths, and each text is drawn as if it were alone. A text ends
-after ``length`` tokens, or earlier, where it would contain a *stop*, a given sequence of tokens:
+Prompts may be of different lengths, and no text depends on the others: text b draws from a generator of its
+own, seeded with ``seed`` + b. A text ends after ``length`` tokens, or earlier, where it would contain a
+*stop*, a given sequence of tokens:
 
-    texts = sample(model, prompts, length=200, mem_len=512, stop=[newline])
+    texts = sample(model, prompts, length=200, mem_len=512, stop=[torch.tensor([newline])])
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -75,7 +76,7 @@ def sample(
     """
     check_kind("model", model, TransformerLM)
     check("length", length, whole(1, LONGEST))
-    prompts, stops = list(prompts), None if stop is None else _stops(stop)
+    prompts, stops = _texts("prompts", prompts), None if stop is None else _stops(stop)
     drawn = islice(draw_tokens(model, prompts, mem_len=mem_len, **options), length)
     if stops is None:
         return torch.stack(list(drawn), dim=1)
@@ -101,9 +102,10 @@ def draw_tokens(
 
     To end a single text at a stop, pass its tokens on: ``until(map(int, draw_tokens(...)), stops)``.
 
-    In each layer a query sees itself and the ``mem_len`` tokens before it. Through N layers, text up to
-    N · ``mem_len`` tokens back has an effect (``memory.reach``). A model with absolute positions keeps no
-    cache: for each new token it reads the last ``mem_len`` + 1 tokens anew, as in training, from position 0.
+    In each layer a query sees itself and the ``mem_len`` tokens before it. With a cache, text up to
+    N · ``mem_len`` tokens back has an effect through N layers (``memory.reach``). A model with absolute
+    positions keeps no cache: for each new token it reads the last ``mem_len`` + 1 tokens anew, as in
+    training, from position 0, and no earlier token has an effect.
 
     - ``precision``: with bfloat16 the model's products are in bfloat16. With a cache, about half as many
       bytes are read for each new token.
@@ -119,7 +121,7 @@ def draw_tokens(
       the others.
     """
     check_kind("model", model, TransformerLM)
-    prompts = list(prompts)
+    prompts = _texts("prompts", prompts)
     _check(model, prompts, mem_len)
     sampling.check(temperature, top_k, top_p, repetition, repetition_window, seed)
     device = next(model.parameters()).device
@@ -234,8 +236,6 @@ def _slide(
 
 
 def _check(model: TransformerLM, prompts: list[Prompt], mem_len: int) -> None:
-    for prompt in prompts:
-        check_rank("prompt", prompt, "time")
     if not prompts:
         raise ValueError("prompts must hold 1 prompt or more, got none")
     if not all(len(prompt) for prompt in prompts):
@@ -250,8 +250,16 @@ def _check(model: TransformerLM, prompts: list[Prompt], mem_len: int) -> None:
 
 
 def _stops(stop: Iterable[Prompt]) -> Stops:
-    stops = list(stop)
+    stops = _texts("stop", stop)
     for one in stops:
-        if one.ndim != 1 or not len(one):
+        if not len(one):
             raise ValueError(f"each stop must hold 1 token or more, got shape {list(one.shape)}")
     return [one.tolist() for one in stops]
+
+
+def _texts(name: str, texts: Iterable[Prompt]) -> list[Prompt]:
+    """Return the texts as a list. Raise a ValueError unless they are several, each of the axis ``time``."""
+    if not isinstance(texts, Iterable) or (isinstance(texts, Tensor) and not texts.ndim):
+        got = "a single number" if isinstance(texts, Tensor) else type(texts).__name__
+        raise ValueError(f"{name} must be a list of tensors [time], got {got}")
+    return [check_rank(f"each {name.removesuffix('s')}", text, "time") for text in texts]

@@ -13,7 +13,9 @@ from support.released import released_model, write_released
 
 from minitxl.__main__ import main
 from minitxl.commands import train
-from minitxl.commands.train_flags import BASE, TrainFlags
+from minitxl.commands.train_flags import BASE, TrainFlags, check_effect
+from minitxl.config import ModelConfig
+from minitxl.model import TransformerLM
 from minitxl.pretrained.presets import penn_treebank
 from minitxl.training import (
     checkpoints,
@@ -116,11 +118,27 @@ REFUSED = {
     "--bucket-distance 99": "bucket_distance must be given with attention = t5, got 99 without",
     "--attention shaw --no-share-biases": "share_biases must be given with attention = xl or t5, got False",
     "--no-final-norm": "final_norm must be given with norm = pre, got False without",
-    "--div-val 2": "div_val must be given with cutoffs, got 2 without",
-    "--tie-projections True": "tie_projections must be given with cutoffs, got (True,) without",
+    "--tie-projections True": "tie_projections must be given with div_val above 1, or a d_embed",
+    "--cutoffs 9 --tie-projections True True": "tie_projections must be given with div_val above 1, or a d_",
     "--tgt_len 8": "--tgt_len is the original code's name, here it is --seg-len",
     "--warmup-step=3": "--warmup-step is the original code's name, here it is --warmup",
 }
+
+
+@pytest.mark.parametrize(
+    ("without", "changed"),
+    [
+        ({}, {"div_val": 2}),
+        ({"div_val": 2}, {"tie_projections": (True,)}),
+        ({"d_embed": 64}, {"tie_projections": (True,)}),
+        ({"d_embed": 64, "cutoffs": (100,)}, {"tie_projections": (False, True)}),
+    ],
+)
+def test_projections_of_the_embedding_are_accepted_where_they_change_the_model(without, changed):
+    configs = ModelConfig(**without), ModelConfig(**without, **changed)
+    sizes = [sum(one.numel() for one in TransformerLM(config).parameters()) for config in configs]
+    assert sizes[0] != sizes[1]
+    check_effect(configs[1], TrainConfig())
 
 
 def test_a_folder_alone_begins_no_run(here, capsys):

@@ -248,11 +248,25 @@ def test_nothing_is_drawn_from_weights_that_are_too_large(temperature):
         sample(model, [PROMPT], length=3, mem_len=4, temperature=temperature)
 
 
+NOT_TEXTS = [
+    (PROMPT, r"each {one} must have the axes \[time\], got shape \[\]$"),
+    ([3], r"each {one} must be a tensor \[time\], got int$"),
+    ("a", r"each {one} must be a tensor \[time\], got str$"),
+    ([PROMPT[None]], r"each {one} must have the axes \[time\], got shape \[1, \d+\]$"),
+    (5, r"{name} must be a list of tensors \[time\], got int$"),
+    (torch.tensor(5), r"{name} must be a list of tensors \[time\], got a single number$"),
+]
+
+
 @pytest.mark.usefixtures("as_users_run_it")
-def test_one_stop_instead_of_a_list_of_stops_is_refused():
-    for call in (
-        lambda: sample(small_model(), [PROMPT], length=3, mem_len=4, stop=PROMPT),
-        lambda: until([1], PROMPT),
+@pytest.mark.parametrize(("wrong", "sentence"), NOT_TEXTS)
+def test_prompts_and_stops_that_are_no_list_of_texts_are_refused_in_one_sentence(wrong, sentence):
+    model = small_model()
+    for name, one, call in (
+        ("stop", "stop", lambda: sample(model, [PROMPT], length=3, mem_len=4, stop=wrong)),
+        ("stop", "stop", lambda: until([1], wrong)),
+        ("prompts", "prompt", lambda: sample(model, wrong, length=3, mem_len=4)),
+        ("prompts", "prompt", lambda: draw_tokens(model, wrong, mem_len=4)),
     ):
-        with pytest.raises(ValueError, match=r"each stop must hold 1 token or more, got shape \[\]"):
+        with pytest.raises(ValueError, match=f"^{sentence.format(name=name, one=one)}"):
             call()

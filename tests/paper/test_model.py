@@ -392,6 +392,13 @@ def test_an_adaptive_model_is_normalised_and_its_losses_are_in_token_order():
     assert model.output.projections[1].weight is model.embedding.projections[1].weight
 
 
+def test_attention_weights_in_training_change_with_the_dropout_of_the_layers_below():
+    model, tokens = small_model(dropout=0.0, attention_dropout=0.5).train(), some_tokens(2, 9)
+    first, second = model.attention_weights(tokens), model.attention_weights(tokens)
+    assert torch.equal(first[0], second[0])
+    assert not any(torch.allclose(one, other) for one, other in zip(first[1:], second[1:], strict=True))
+
+
 @every_encoding
 @every_norm
 def test_attention_dropout_and_residual_dropout_have_their_rates(encoding, norm):

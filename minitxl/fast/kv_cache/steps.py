@@ -31,8 +31,11 @@ def start(
 ) -> Cache:
     """Return the empty cache of ``batch`` texts; ``clamp_len`` None means the model's own.
 
+    As in a call of the model, a ``window`` longer than ``mem_len`` + 1 is allowed: a query then sees what
+    memory and segment hold of it.
+
     ``seg_len`` is how many tokens of each text most steps read. On some CPUs the cache then holds the
-    matrices in the order in which products of so many rows read them; a step may have more or fewer.
+    matrices laid out for products with batch · ``seg_len`` rows; a step may have more or fewer.
     With ``precision`` bfloat16 it holds keys, values and the matrices of the products in two bytes a number;
     tables of embeddings stay as they are.
     """
