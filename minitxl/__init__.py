@@ -18,8 +18,8 @@ order, one idea a file:
     lstm             what came before: the LSTM of the comparisons
 
 Tokens, states and memory have the axis ``batch`` first, or after ``layer``. In training and cached
-evaluation an element of the batch is a lane, one of the long pieces of a text that are read side by side. In
-sliding evaluation it is a piece of the text, and in generation a text of its own.
+evaluation an element of the batch is a lane, one of the long stretches of a text that are read side by side.
+In sliding evaluation it is a piece of the text, and in generation a text of its own.
 
 Five more files serve all of these: ``fields`` checks values from outside, ``arguments`` a caller's tensors,
 ``files`` reads and writes files, ``allocator`` tells the C library to keep freed RAM, and ``__main__`` is

@@ -120,7 +120,7 @@ class AdaptiveEmbedding(nn.Module):
                 for cluster, first_id in enumerate(self.partition.starts)
             ]
             in_cluster_order, _ = pack(by_cluster, "* model")
-            places = clusters.argsort(stable=True).argsort()  # of the tokens, in the order of the clusters
+            places = clusters.argsort(stable=True).argsort()  # where each token stands in in_cluster_order
             embedded = in_cluster_order[places]
         return rearrange(embedded, "(batch seg) model -> batch seg model", **parse_shape(tokens, "batch seg"))
 

@@ -42,6 +42,7 @@ Context = Float[Tensor, "batch key model"]
 Scores = Float[Tensor, "batch head query key"]
 Weights = Float[Tensor, "batch head query key"]
 Heads = Float[Tensor, "batch head query dim"]
+"""A vector of each head for each query: the queries q, or the heads' outputs."""
 Keys = Float[Tensor, "batch head key dim"]
 Values = Float[Tensor, "batch head key dim"]
 Mask = Bool[Tensor, "batch_or_1 query key"]
@@ -256,7 +257,7 @@ class ShawAttention(nn.Module):
         mask: Mask | None = None,
         clamp_len: int | None = None,
     ) -> Weights:
-        """Return the softmax weights over a context, whose last positions are those of x, or over x.
+        """Return the softmax weights over the context, which must end with x; without one, over x.
 
         ``mask`` is True where a query may attend to a key, and is the same for all heads.
         """

@@ -135,9 +135,9 @@ def attentions(config: ModelConfig) -> Iterator[Attention]:
 
 
 class TransformerLM(nn.Module):
-    """The language model: ``config.attention`` chooses vanilla, Shaw's, Transformer-XL or a later one.
+    """The language model; ``config.attention`` chooses absolute positions, Shaw's, the paper's or later ones.
 
-    The vanilla segment model is ``attention="absolute"``, called without memory.
+    The paper's vanilla model is ``attention="absolute"``, called without memory.
     """
 
     def __init__(self, config: ModelConfig) -> None:
@@ -168,10 +168,10 @@ class TransformerLM(nn.Module):
 
         Word dropout spares the tokens that the caller marks in ``alone``: those that attend to no other
         token, such as the first of a text. Were such a token dropped, its input would be 0, and would stay 0
-        in every layer of a new model, whose biases are 0. For an input of zeros, each LayerNorm multiplies
-        the gradient by 1/√ε ≈ 316, so that the gradient of a deep model would overflow. (Absolute positions
-        and Shaw's a_V prevent that.) With a short ``window`` the same happens where all tokens that a query
-        sees are dropped: train without a window, or without word dropout.
+        in every layer of a new model, whose Linear and LayerNorm biases are 0. For an input of zeros, each
+        LayerNorm multiplies the gradient by 1/√ε ≈ 316, so that the gradient of a deep model would overflow.
+        (Absolute positions and Shaw's a_V prevent that.) With a short ``window`` the same happens where all
+        tokens that a query sees are dropped: train without a window, or without word dropout.
         """
         x = self.embedding(tokens) * sqrt(self.config.d_model)
         if self.training and self.config.word_dropout:
@@ -253,7 +253,10 @@ class TransformerLM(nn.Module):
     def losses(
         self, hidden: Hidden, targets: Tokens, *, ignore_index: int | None = None
     ) -> Float[Tensor, "batch seg"]:
-        """Return -log p(target) in nats, for the first result of ``hidden``, or for some positions of it."""
+        """Return -log p(target) in nats of each target, in token order.
+
+        ``hidden`` is the first result of ``self.hidden``, or some positions of it.
+        """
         check("ignore_index", ignore_index, optional(whole()))
         ignored = None if ignore_index is None else targets == ignore_index
         targets = targets if ignored is None else targets.masked_fill(ignored, 0)
@@ -317,7 +320,7 @@ def initialise(module: nn.Module) -> None:
         weights, u, v, a_K, a_V, table     mean 0, standard deviation 0.02
         projections of ``adaptive``        mean 0, standard deviation 0.01
         gains of LayerNorm                 mean 1, standard deviation 0.02
-        biases                             0
+        biases of Linear and LayerNorm     0
 
     Raises a ValueError for a parameter of any other name: add new names to ``DRAWN``, and keep constants in
     buffers.

@@ -1,4 +1,4 @@
-"""Contiguous lanes: a stream is cut into ``batch`` long pieces, the lanes, which are read side by side.
+"""Contiguous lanes: a stream is cut into ``batch`` long stretches, the lanes, which are read side by side.
 
 A segment holds the next ``seg_len`` tokens of each lane. So lane b of a segment continues lane b of the
 segment before, and its memory is of the same text. Shuffled windows would have the memory of unrelated text.

@@ -11,9 +11,10 @@ The two ways, each a function that scores every token of a stream but its first,
              Stride 1 is Al-Rfou's evaluation, stride = attention_len isolated segments. Such a piece is often
              called a sliding window. The setting ``window`` is another thing, a limit to a query's keys.
 
-The *attention length* is the number of keys that a query attends to in each layer, itself included. In a
-sliding piece it is that of the last query. In cached evaluation, once memory is full, it grows along each
-segment from mem_len + 1 to mem_len + seg_len. A ``window`` makes it the same for all queries:
+The *attention length* is the number of keys that a query attends to in each layer, itself included. (The
+paper's Table 9, and ``experiments.evaluation_cost``, count the memory alone on the cached side.) In a sliding
+piece it is that of the last query. In cached evaluation, once memory is full, it grows along each segment
+from mem_len + 1 to mem_len + seg_len. A ``window`` makes it the same for all queries:
 ``EvaluateConfig.attending`` sets the window, and the memory that it needs.
 
 Both ways return sums, so scores of parts add up. ``precision`` is the number format of the matrix products.
@@ -115,7 +116,9 @@ def cached_lanes(
 
     ``data.batching.spread_lanes`` takes them from all over a text.
     """
-    inputs, targets = (_whole_numbers(ids).to(_device(model)) for ids in (lanes[:, :-1], lanes[:, 1:]))
+    inputs, targets = (
+        _whole_numbers("lanes", ids).to(_device(model)) for ids in (lanes[:, :-1], lanes[:, 1:])
+    )
     if not inputs.numel():
         raise ValueError(f"lanes must hold 2 tokens or more each, got shape {list(lanes.shape)}")
     return _score(rearrange(_lane_losses(model, inputs, targets, settings), "batch time -> (batch time)"))
@@ -218,13 +221,13 @@ def _lane_losses(
 def _inputs_and_targets(model: TransformerLM, stream: Stream) -> tuple[Ids, Ids]:
     check_rank("stream", stream, "time")
     if len(stream) < 2:
-        raise ValueError(f"a text to score must hold 2 tokens or more, got {len(stream)}")
-    stream = _whole_numbers(stream).to(_device(model))
+        raise ValueError(f"stream must hold 2 tokens or more, got {len(stream)}")
+    stream = _whole_numbers("stream", stream).to(_device(model))
     return stream[:-1], stream[1:]
 
 
-def _whole_numbers(ids: Ids) -> Ids:
-    check_whole("a text to score", ids)
+def _whole_numbers(name: str, ids: Ids) -> Ids:
+    check_whole(name, ids)
     return ids.to(torch.int64)
 
 

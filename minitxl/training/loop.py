@@ -3,7 +3,7 @@
     run = start(model_config, settings)
     for record in train_steps(run, segments): ...
 
-Runs share nothing, their random numbers included, so two may be stepped in turn. Under
+Runs share nothing, not even random numbers, so two may be stepped in turn. Under
 ``torchrun`` each process has a run of its own, with the same weights and its own lanes.
 """
 
@@ -118,7 +118,7 @@ def start(
     accumulate: int = 1,
     build: Callable[[ModelConfig], TransformerLM] = TransformerLM,
 ) -> Run:
-    """Return a run at step 0, its weights and later its dropout decided by ``settings.seed``.
+    """Return a run at step 0. ``settings.seed`` decides its weights, and later its dropout.
 
     With ``accumulate``, a step takes its lanes in that many parts, which needs less RAM for activations.
     Each part draws its own dropout; without dropout the gradient is the same to rounding.

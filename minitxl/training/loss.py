@@ -1,7 +1,7 @@
 """The loss of one segment: the part of a training step that is differentiated, compiled and captured.
 
 The whole step is ``loop.train_step``. That function extends the memory, and this module does not, because
-here memory may be padded to its full length (on a GPU) or that of one part of the lanes (``accumulate``).
+here memory may be padded (on a GPU), and with ``accumulate`` it is that of only some lanes.
 """
 
 import torch
@@ -60,7 +60,7 @@ def new_segment_loss(model: TransformerLM, settings: TrainConfig, accumulate: in
 
 
 def of_constant_length(memory: Tensor, settings: TrainConfig) -> tuple[Tensor, ...]:
-    """Return the memory; on a GPU ``padded``, with the mask that hides the padding.
+    """Return (memory,), or on a GPU (padded memory, key_mask), as ``padded`` returns them.
 
     With one length for all steps, no step is compiled or captured again while memory fills.
     """
@@ -72,7 +72,7 @@ def of_constant_length(memory: Tensor, settings: TrainConfig) -> tuple[Tensor, .
 def padded(
     memory: Float[Tensor, "layer batch mem model"], *, mem_len: int, seg_len: int
 ) -> tuple[Float[Tensor, "layer batch mem_len model"], Bool[Tensor, "batch key"]]:
-    """Return ``memory`` padded with zeros to ``mem_len`` tokens, and the ``key_mask`` that hides the zeros.
+    """Return memory, padded in front with zeros to ``mem_len`` tokens, and the ``key_mask`` that hides them.
 
     With this mask a model's outputs are those of ``memory`` alone, to rounding.
     """

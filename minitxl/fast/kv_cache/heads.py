@@ -1,8 +1,8 @@
 """Each attention's heads, computed from the keys and values of the key-value cache.
 
-Each function serves one kind of attention, or two that differ in their biases alone. It takes the attention,
-queries q that are not divided by √d_head, keys k and values of memory and segment, XL's projected distances
-r, and the options of the call. It returns the heads' outputs.
+Each function serves one kind of attention, or two that differ in their biases alone (ALiBi and T5). It
+takes the attention, queries q that are not divided by √d_head, keys k and values of memory and segment, XL's
+projected distances r, and the options of the call. It returns the heads' outputs.
 """
 
 from collections.abc import Callable
