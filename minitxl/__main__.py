@@ -15,7 +15,7 @@ import tyro
 from minitxl.allocator import keep_freed_ram
 from minitxl.commands import original_options
 from minitxl.commands.errors import RefusedFlagError
-from minitxl.commands.streams import Enduring, discard, open_streams, readable_width
+from minitxl.commands.standard_streams import Enduring, discard, open_streams, readable_width
 from minitxl.files import in_words
 
 COMMANDS = {

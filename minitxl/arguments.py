@@ -29,7 +29,7 @@ def rate(value: object) -> str | None:
     return number(0)(value) or (None if value < 1 else "be below 1")  # type: ignore[operator]
 
 
-SIZES: Mapping[str, Rule] = {
+ATTENTION_ARGUMENTS: Mapping[str, Rule] = {
     **fields.SIZES,
     "dropout": rate,
     "attention_dropout": rate,
@@ -47,11 +47,11 @@ def check_kind(name: str, value: object, kind: type[Kind]) -> Kind:
 
 
 def check_sizes(d_model: object, n_head: object, d_head: object, **more: Any) -> None:
-    """Raise a ValueError unless an attention can be built of these arguments: see ``SIZES``, ``SHARED``."""
+    """Raise a ValueError unless an attention can be built of these (``ATTENTION_ARGUMENTS``, ``SHARED``)."""
     sizes = {"d_model": d_model, "n_head": n_head, "d_head": d_head, **more}
     for name, value in sizes.items():
-        if name in SIZES:
-            check(name, value, SIZES[name])
+        if name in ATTENTION_ARGUMENTS:
+            check(name, value, ATTENTION_ARGUMENTS[name])
     if "n_bucket" in more:
         check_buckets(more["n_bucket"], more["bucket_distance"])
     for name in SHARED.keys() & more.keys():

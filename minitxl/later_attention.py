@@ -23,7 +23,7 @@ from einops import pack, rearrange, repeat
 from jaxtyping import Float, Int, Num
 from torch import Tensor, nn
 
-from minitxl.arguments import SIZES, check_rank, check_segment, check_sizes, check_vectors
+from minitxl.arguments import check_rank, check_segment, check_sizes, check_vectors
 from minitxl.attention import (
     AttentionOptions,
     Heads,
@@ -40,7 +40,7 @@ from minitxl.attention import (
     split_heads,
     weighted_sum,
 )
-from minitxl.fields import check, check_buckets
+from minitxl.fields import SIZES, check, check_buckets
 from minitxl.positions import distances, sinusoids
 from minitxl.relative_shift import rel_shift
 
@@ -157,7 +157,10 @@ class BiasedAttention(LaterAttention):
         raise NotImplementedError
 
     def scores(self, q: Heads, k: Keys, clamp_len: int | None) -> Scores:
-        """Return q_i · k_j / √d_head plus the bias of i - j; all distances' are shifted to their keys."""
+        """Return q_i · k_j / √d_head plus the bias of i - j.
+
+        The biases of all distances are computed once, and shifted to their keys.
+        """
         bias = self.distance_bias(distances(k.shape[2], clamp_len=clamp_len, device=k.device)).to(k.dtype)
         by_query = repeat(bias, "head dist -> head query dist", query=q.shape[2])
         return content_scores(q, k) / sqrt(self.d_head) + rel_shift(by_query)
@@ -262,9 +265,10 @@ class T5Attention(BiasedAttention):
 #                                     holds XL's distances, and other classes ignore it. If your class is
 #                                     a subclass of RotaryAttention, q and k are already turned, unless
 #                                     the options have a ``clamp_len``. ``biased_heads`` there serves each
-#                                     subclass of BiasedAttention, and the last line of ``rotary_heads``
-#                                     each other one of LaterAttention. Without an entry, cached evaluation,
-#                                     validation and generation raise an error
+#                                     subclass of BiasedAttention. For any other subclass of LaterAttention,
+#                                     write a function whose body is the last line of ``rotary_heads``.
+#                                     Without an entry, cached evaluation, validation and generation raise
+#                                     an error
 #   analysis.flops.PRODUCTS           how many dot products it takes for each pair of query and key
 #   fast.convert.FAST                 a faster class, if there is one, for this very class
 #

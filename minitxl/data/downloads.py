@@ -20,7 +20,7 @@ from minitxl.data.parts import PARTS, Part
 from minitxl.data.token_file import LINES, SENTENCES, TokenizerSpec
 from minitxl.files import plain_file
 
-PIECE = 1 << 16
+CHUNK = 1 << 16
 """Bytes of a download that are in RAM at a time."""
 RETRIES = 3
 SILENCE = 30
@@ -239,20 +239,20 @@ def _download(download: Download, part: Path, address: str, output: str, keeper:
             part.open("ab" if have else "wb") as file,
             tqdm(desc=part.stem, total=total, initial=have, unit="B", unit_scale=True, disable=None) as bar,
         ):
-            for piece in _limited(_pieces(response), download, part, left=download.limit - have):
-                file.write(piece)
-                bar.update(len(piece))
+            for chunk in _limited(_chunks(response), download, part, left=download.limit - have):
+                file.write(chunk)
+                bar.update(len(chunk))
     if (digest := _digest(part, download)) != download.digest:
         part.unlink()
         raise WrongContentError(f"what it sends has the {checksum(digest)}")
     part.replace(output)
 
 
-def _pieces(response: requests.Response) -> Iterator[bytes]:
+def _chunks(response: requests.Response) -> Iterator[bytes]:
     """Yield the body as it arrives, however little comes at a time; its errors are those of ``requests``."""
     try:
-        while piece := response.raw.read1(PIECE, decode_content=True):
-            yield piece
+        while chunk := response.raw.read1(CHUNK, decode_content=True):
+            yield chunk
     except ProtocolError as error:
         raise requests.exceptions.ChunkedEncodingError(error) from error
     except DecodeError as error:
@@ -261,17 +261,17 @@ def _pieces(response: requests.Response) -> Iterator[bytes]:
         raise requests.ConnectionError(error) from error
 
 
-def _limited(pieces: Iterable[bytes], download: Download, part: Path, *, left: int) -> Iterable[bytes]:
+def _limited(chunks: Iterable[bytes], download: Download, part: Path, *, left: int) -> Iterable[bytes]:
     began, received = time.monotonic(), 0
-    for piece in pieces:
-        left, received = left - len(piece), received + len(piece)
+    for chunk in chunks:
+        left, received = left - len(chunk), received + len(chunk)
         seconds = time.monotonic() - began
         if seconds > SILENCE and received < SLOWEST * seconds:
             raise FinalError(f"it sends less than {SLOWEST:,} bytes a second")
         if left < 0:
             part.unlink(missing_ok=True)
             raise FinalError(f"it sends more than {download.limit:,} bytes")
-        yield piece
+        yield chunk
 
 
 def _reason(error: requests.RequestException) -> str:

@@ -29,7 +29,7 @@ from minitxl.inference import sampling
 from minitxl.inference.sampling import LogProbs, SamplingOptions, repetition_penalty, top_k_top_p
 from minitxl.model import TransformerLM
 
-PIECE = 128
+PREFILL_CHUNK = 128
 """Tokens of a prompt that are read at once."""
 
 Prompt = Int[Tensor, "_"]
@@ -208,8 +208,9 @@ def _remember(
     cache = kv_cache.start(
         model, batch=len(prompts), mem_len=mem_len, window=mem_len + 1, precision=precision
     )
-    for piece, seen in zip(tokens.split(PIECE, dim=1), key_mask.split(PIECE, dim=1), strict=True):
-        log_probs, cache = kv_cache.step(model, piece, cache, key_mask=None if key_mask.all() else seen)
+    chunks = (ids.split(PREFILL_CHUNK, dim=1) for ids in (tokens, key_mask))
+    for chunk, seen in zip(*chunks, strict=True):
+        log_probs, cache = kv_cache.step(model, chunk, cache, key_mask=None if key_mask.all() else seen)
     while True:
         drawn = draw(log_probs[:, -1])
         yield drawn
@@ -227,8 +228,8 @@ def _slide(
     model, device = to_fast(model).eval(), texts[0].device
     while True:
         with torch.inference_mode(), products_in(precision, device):
-            pieces = [rearrange(text[-(mem_len + 1) :], "time -> 1 time") for text in texts]
-            hidden = [model.hidden(piece, last=1)[0] for piece in pieces]
+            ends = [rearrange(text[-(mem_len + 1) :], "time -> 1 time") for text in texts]
+            hidden = [model.hidden(end, last=1)[0] for end in ends]
             log_probs = model.output.log_probs(torch.cat(hidden))
         drawn = draw(log_probs[:, -1])
         yield drawn

@@ -76,7 +76,7 @@ def test_a_row_does_not_depend_on_the_others(encoding):
 def test_how_a_prompt_is_cut_changes_nothing(encoding, monkeypatch):
     model, prompts = small_model(**encoding), list(some_tokens(2, 23))
     whole = sample(model, prompts, length=10, mem_len=5)
-    monkeypatch.setattr(generation, "PIECE", 3)
+    monkeypatch.setattr(generation, "PREFILL_CHUNK", 3)
     assert torch.equal(sample(model, prompts, length=10, mem_len=5), whole)
 
 

@@ -36,7 +36,7 @@ class Cache:
     memory_mask: Bool[Tensor, "batch mem"] | None
     """False for a token of the memory that is masked for every query; None if none ever was."""
     r: Float[Tensor, "layer head padded_dist dim"]
-    """W_kR R of every layer, for at least the distances n_key … 0; empty but for attention "xl"."""
+    """W_kR R of every layer, for at least the distances n_key … 0; empty unless the attention is xl."""
     joined_qkv: tuple[FastLinear | None, ...]
     """Copies of W_q, W_k and W_v of every layer as one matrix; None where they stay apart."""
     begin: int = 0
@@ -65,9 +65,9 @@ def read_segment(
     for layer, block in enumerate(model.blocks):
         x = model.add_positions(x, layer=layer) if layer else x
         buffers = cache.buffers[layer, :, :, :, cache.begin : end]
-        entering = block.attention_input(x)
+        attention_input = block.attention_input(x)
         r, joined_qkv = cache.r[layer], cache.joined_qkv[layer]
-        attended = _attention(block.attention, entering, buffers, r, angles, joined_qkv, options)
+        attended = _attention(block.attention, attention_input, buffers, r, angles, joined_qkv, options)
         x = block.after_attention(x, attended)
     begin = max(cache.begin, end - cache.mem_len)
     memory_mask = None if mask is None else mask[:, begin - cache.begin :]
@@ -118,7 +118,7 @@ def with_room(cache: Cache, seg: int) -> Cache:
     if cache.end + seg <= size:
         return cache
     buffers = cache.buffers
-    overlapping = cache.begin < length  # moved in place, source and target would overlap
+    overlapping = cache.begin < length  # a move within the same buffer would overwrite its own source
     if overlapping or length + seg > size:
         buffers = buffers.new_empty(*buffers.shape[:4], 2 * cache.mem_len + seg, buffers.shape[5])
     buffers[..., :length, :] = cache.buffers[..., cache.begin : cache.end, :]
@@ -149,7 +149,8 @@ def with_distances(cache: Cache, seg: int) -> Cache:
 
 
 def angles_of_segment(model: TransformerLM, cache: Cache, seg: int) -> tuple[Angles, Angles] | None:
-    """Return sin and cos of this segment's positions, for all layers; None where it holds plain keys."""
+    """Return sin and cos of this segment's positions, for all layers; None where the cache holds keys
+    that are not rotated."""
     if not isinstance(model.blocks[0].attention, RotaryAttention) or cache.clamp_len is not None:
         return None
     position = torch.arange(cache.tokens_read, cache.tokens_read + seg, device=cache.buffers.device)

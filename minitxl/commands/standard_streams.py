@@ -1,4 +1,4 @@
-"""Output that works whatever the streams are: closed, in ASCII, or read by somebody who has left."""
+"""Output that works whatever the standard streams are: closed, in ASCII, or read by somebody who has left."""
 
 import io
 import os

@@ -1,4 +1,4 @@
-"""Output works whatever the streams are: closed, in ASCII, or read by somebody who has left."""
+"""Output works whatever the standard streams are: closed, in ASCII, or read by somebody who has left."""
 
 import io
 import os
@@ -10,7 +10,7 @@ import pytest
 from support.streams import Abandoned
 
 from minitxl.__main__ import main
-from minitxl.commands import streams
+from minitxl.commands import standard_streams
 from minitxl.training import run_folder
 
 TINY = "--n-layer 1 --d-model 16 --n-head 2 --d-head 8 --d-inner 32 --batch 4 --seg-len 8 --mem-len 8"
@@ -37,7 +37,7 @@ def test_help_is_laid_out_at_any_width(capsys, monkeypatch, columns, command):
     assert stop.value.code == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) > 10
-    assert all(len(line) <= streams.WIDEST for line in lines)
+    assert all(len(line) <= standard_streams.WIDEST for line in lines)
     assert os.environ["COLUMNS"] == columns
 
 
@@ -91,7 +91,7 @@ def test_help_that_nobody_reads_ends_quietly(capsys, monkeypatch):
 def test_what_an_encoding_lacks_is_written_as_an_escape(text, tmp_path, monkeypatch):
     written = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="ascii"))
-    streams.open_streams()
+    standard_streams.open_streams()
     print("5 µs", "caf\udce9")
     sys.stdout.flush()
     assert written.getvalue() == b"5 \\xb5s caf\\udce9\n"
@@ -100,7 +100,7 @@ def test_what_an_encoding_lacks_is_written_as_an_escape(text, tmp_path, monkeypa
 def test_closed_streams_are_opened_so_that_no_file_takes_their_place(tmp_path):
     script = f"""
 import os, runpy, sys
-runpy.run_path({streams.__file__!r})["open_streams"]()  # without the package, which takes seconds to import
+runpy.run_path({standard_streams.__file__!r})["open_streams"]()  # without the package, which imports slowly
 file = open({str(tmp_path / "file")!r}, "wb")
 assert file.fileno() > 2, file.fileno()
 print("out"), print("err", file=sys.stderr)
@@ -116,7 +116,7 @@ def test_a_stream_is_discarded_once_its_reader_has_gone():
     reader, writer = os.pipe()
     os.close(reader)
     with os.fdopen(writer, "w") as stream:
-        enduring = streams.Enduring(stream)
+        enduring = standard_streams.Enduring(stream)
         for _ in range(3):
             enduring.write("text")
             enduring.flush()
