@@ -41,7 +41,7 @@ PREDICTIONS = Predictions(
     ),
     Question(
         "relay",
-        "Is it learned in 400 steps to copy a token over two hops, the first of them through memory?",
+        "Is it learned in 300 steps to copy a token over two hops, the first of them through memory?",
         answer="not learned",
         choices=("learned", "not learned"),
         why="no training step changes a state for the sake of what a later segment makes of it",
