@@ -10,8 +10,8 @@ order, one idea a file:
     attention        the causal mask; multi-head attention, Shaw's, and Transformer-XL's
     memory           segment recurrence: ``extend``, and how far it reaches. The model returns its states, and
                      its caller extends the memory; training does so in ``training.loop.train_step``. No
-                     gradient enters the memory: ``extend`` detaches it, and in training the states are
-                     detached before, in ``training.loss``
+                     gradient flows back through the memory: ``extend`` detaches it, and in training the
+                     states are detached before, in ``training.loss``
     adaptive         embedding and softmax for large vocabularies
     config, model    the settings, and the language model of all these parts
     later_attention  what came after: rotary, ALiBi's and T5's positions
@@ -83,7 +83,7 @@ MODULE_OF = {
     "rel_shift": "relative_shift",
     "sinusoids": "positions",
 }
-"""The module of each public name; it is imported when the name is first used, and torch with it."""
+"""The module of each public name. It is imported when the name is first used; most of these import torch."""
 
 
 def __getattr__(name: str) -> Any:

@@ -138,10 +138,10 @@ class AdaptiveSoftmax(nn.Module):
     cluster's width. With div_val = 1 all clusters share one table. If then d_embed is not d_model, the
     embedding has one projection for all clusters, and the softmax one for each, as in the original code.
 
-    ``tail_classes`` gives the logits of the tails' classes in the first softmax. The shortlist, cluster 0,
-    has none, so row i-1 belongs to cluster i, which is tail i. The weights of Hugging Face and
-    TensorFlow have the same order. The original PyTorch code reads these rows in the opposite order; loading
-    its weights reverses them.
+    ``tail_classes`` gives the logits of the tails' classes in the first softmax. Row i-1 is that of tail i,
+    since the shortlist, cluster 0, has no such class. The weights of Hugging Face and TensorFlow have the
+    same order. The original PyTorch code reads these rows in the opposite order; loading its weights reverses
+    them.
     """
 
     def __init__(
@@ -197,7 +197,10 @@ class AdaptiveSoftmax(nn.Module):
     def losses(
         self, hidden: Float[Tensor, "batch seg model"], targets: Int[Tensor, "batch seg"]
     ) -> Float[Tensor, "batch seg"]:
-        """Return -log p(target) of each token in nats, in token order; a tail scores only its own targets."""
+        """Return -log p(target) in nats of each target, at its token's place.
+
+        A tail scores only its own targets.
+        """
         if targets.shape != hidden.shape[:2]:
             got = f"{tuple(targets.shape)} for {tuple(hidden.shape[:2])}"
             raise ValueError(f"targets must hold one id for each position of hidden, got {got}")

@@ -11,7 +11,7 @@ Names of the axes:
     query      the tokens of the segment, which the model calls ``seg``
     key        the tokens of memory and segment
     mem        the tokens of memory
-    pos        query or key
+    pos        tokens of any of these three; in ``positions`` any positions or distances
     dist       distances, from n_key-1 down to 0
     row        the rows of Shaw's tables
     heads_dim  head times dim
@@ -19,8 +19,9 @@ Names of the axes:
 ``memory`` is the memory of one layer here; the model's has an axis ``layer`` more. In equations v_j is the
 value of key j, and v alone is Transformer-XL's bias of the queries. In code the values are ``values``.
 
-Every attention keeps one promise: the output for a query depends only on [memory ∘ x], memory and x joined
-along the tokens, and on the query's place in it. Where memory ends and x begins makes no difference.
+Every attention keeps one promise: with the same options, and without dropout, the output for a query depends
+only on [memory ∘ x], memory and x joined along the tokens, and on the query's place in it. Where memory ends
+and x begins makes no difference.
 """
 
 from math import sqrt

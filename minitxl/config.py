@@ -68,8 +68,8 @@ class ModelConfig:
     tie_projections: tuple[bool, ...] = ()
     """For each cluster, True if its output projection is the input's; () means none is."""
     dropout: float = 0.1
-    """Rate on embeddings (with the positions added there), distance encodings, sublayer outputs, within the
-    feed-forward layer, and on the last output."""
+    """Rate on embeddings with layer 0's positions added (those of later layers are not dropped), distance
+    encodings, sublayer outputs, within the feed-forward layer, and on the last output."""
     attention_dropout: float = 0.0
     """Rate on attention weights."""
     word_dropout: float = 0.0

@@ -117,7 +117,7 @@ class LSTMLM(nn.Module):
     def token_losses(
         self, tokens: Tokens, targets: Tokens, state: State | None = None
     ) -> tuple[Float[Tensor, "batch seg"], State]:
-        """Return -log p(target) of each token in nats, in token order; and the state, detached."""
+        """Return -log p(target) in nats of each target, at its token's place; and the state, detached."""
         hidden, state = self.hidden(tokens, state)
         return self.losses(hidden, targets), state
 

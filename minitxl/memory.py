@@ -13,8 +13,8 @@ In both cases absolute positions are included, if layer n adds any. (The paper c
 layer n + 1 reads h^n.)
 
 Memory holds no keys and values: each segment projects it with the current W_k and W_v (in XL, W_kE and W_v).
-So W_k and W_v, and in pre-norm the LayerNorm before them, get a gradient from the states in memory, which
-are their inputs. What computed these states, the layers below in earlier segments, gets none.
+So W_k and W_v, and in pre-norm the LayerNorm before them, learn from the tokens in memory too. Only what
+computed their states, the layers below in earlier segments, gets no gradient.
 
 Training calls ``extend`` after each segment, in ``training.loop.train_step``. ``inference`` does not call it:
 
@@ -61,8 +61,8 @@ def reach(offset: int, *, n_layer: int, seg_len: int, mem_len: int, window: int 
     The query stands at ``offset`` of its segment. A layer's farthest key is the oldest memory token, or the
     oldest token in the window, whichever is nearer. The state of that key depends, through the layer below,
     on still earlier tokens. So each of the N layers adds one step back, a hop, which begins where the hop
-    before ended. If the same limit, memory or window, is nearer in every layer, the reach has a formula. With
-    o = offset, N = n_layer, L = seg_len, M = mem_len and W = window it is
+    before ended. In two cases the same limit, memory or window, is nearer in every layer, and the reach has a
+    formula. With o = offset, N = n_layer, L = seg_len, M = mem_len and W = window it is
 
         o + M + (N - 1) · L · ⌈M / L⌉          without a window
         N · (W - 1)                            with a window of W ≤ M + 1

@@ -146,6 +146,7 @@ class TransformerLM(nn.Module):
         sizes = config.vocab_size, config.d_embed or config.d_model, config.d_model
         self.embedding = AdaptiveEmbedding(*sizes, cutoffs=config.cutoffs, div_val=config.div_val)
         n_tables = {"sinusoidal": 0, "learned": 1, "per-layer": config.n_layer, "none": 0}[config.positions]
+        # Learned tables alone, so empty with sinusoids; saved weights have this name.
         self.positions = nn.ModuleList(
             nn.Embedding(config.max_seg_len, config.d_model)
             for _ in range(n_tables if config.attention == "absolute" else 0)
@@ -168,10 +169,12 @@ class TransformerLM(nn.Module):
 
         Word dropout spares the tokens that the caller marks in ``alone``: those that attend to no other
         token, such as the first of a text. Were such a token dropped, its input would be 0, and would stay 0
-        in every layer of a new model, whose Linear and LayerNorm biases are 0. For an input of zeros, each
-        LayerNorm multiplies the gradient by 1/√ε ≈ 316, so that the gradient of a deep model would overflow.
-        (Absolute positions and Shaw's a_V prevent that.) With a short ``window`` the same happens where all
-        tokens that a query sees are dropped: train without a window, or without word dropout.
+        in every layer of a new model, whose Linear and LayerNorm biases are 0. For an input of zeros, a
+        LayerNorm multiplies the gradient by 1/√ε, 316 by default. In post-norm the gradient passes through
+        every LayerNorm, so that of a deep model would overflow; in pre-norm residual connections pass them
+        by, and it grows more slowly. (With absolute positions or Shaw's a_V no input stays 0.) With a short
+        ``window`` the same happens, without a warning, where all tokens that a query sees are dropped: train
+        without a window, or without word dropout.
         """
         x = self.embedding(tokens) * sqrt(self.config.d_model)
         if self.training and self.config.word_dropout:
@@ -242,7 +245,7 @@ class TransformerLM(nn.Module):
         ignore_index: int | None = None,
         **options: Unpack[AttentionOptions],
     ) -> tuple[Float[Tensor, "batch seg"], States]:
-        """Return -log p(target) of each token in nats, in token order; and the states.
+        """Return -log p(target) in nats of each target, at its token's place; and the states.
 
         A target equal to ``ignore_index`` is padding: its loss is 0, without a gradient. For the mean, divide
         the sum by the number of other targets, (targets != ignore_index).sum(): ``losses.mean()`` counts all.
@@ -253,7 +256,7 @@ class TransformerLM(nn.Module):
     def losses(
         self, hidden: Hidden, targets: Tokens, *, ignore_index: int | None = None
     ) -> Float[Tensor, "batch seg"]:
-        """Return -log p(target) in nats of each target, in token order.
+        """Return -log p(target) in nats of each target, at its token's place.
 
         ``hidden`` is the first result of ``self.hidden``, or some positions of it.
         """
@@ -270,8 +273,8 @@ class TransformerLM(nn.Module):
     ) -> Float[Tensor, "layer batch head query key"]:
         """Return the softmax weights of every layer and head, before ``attention_dropout``.
 
-        In training mode dropout is drawn anew, ``attention_dropout`` of the layers below too, so the weights
-        differ from those of another call.
+        In training mode every dropout is drawn anew, that of lower layers' attention weights too, so the
+        weights differ from those of another call.
         """
         _, states = self.hidden(tokens, memory, **options)
         memory, options = self._checked_inputs(tokens, memory, options)

@@ -25,7 +25,8 @@ from minitxl.later_attention import BiasedAttention
 from minitxl.positions import distances, sinusoids
 
 ProjectedDistances = Float[Tensor, "head padded_dist dim"]
-"""r = W_kR R for the distances n_key … 0: ``padded_dist`` is n_key + 1 of them."""
+"""r = W_kR R for the n_key + 1 distances n_key … 0, one more than r has in ``minitxl.attention``:
+``AttentionInputs`` says why."""
 
 
 class AttentionInputs(NamedTuple):
@@ -36,8 +37,9 @@ class AttentionInputs(NamedTuple):
     """
 
     q_plus_u: Heads
+    """(q + u) / √d_head; without u (ALiBi, T5) q / √d_head."""
     q_plus_v: Heads
-    """Of the width of r, which is the heads', or 1 where a distance is a number (ALiBi, T5)."""
+    """(q + v) / √d_head, as wide as r; where a distance is a number (ALiBi, T5) 1, and the width is 1."""
     k: Keys
     values: Values
     r: ProjectedDistances

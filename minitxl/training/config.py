@@ -20,7 +20,8 @@ class TrainConfig:
     clamp_len: int | None = None
     """Keys at this distance or farther count as equally far (not in absolute); none means the model's own."""
     batch: int = 16
-    """Number of lanes: the text is cut into so many long stretches, which are read side by side."""
+    """Number of lanes, of all processes together: the text is cut into so many long stretches, which are read
+    side by side."""
     steps: int = 900
     """Optimizer steps, one segment of every lane each."""
     learning_rate: float = 2e-3

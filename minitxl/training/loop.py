@@ -25,7 +25,7 @@ from minitxl.config import ModelConfig
 from minitxl.data.batching import ContiguousBatches, Segment
 from minitxl.fast import to_fast
 from minitxl.fast.bfloat16 import check_precision
-from minitxl.fast.kv_cache import heads
+from minitxl.fast.kv_cache.heads import check_attentions
 from minitxl.fields import check, whole
 from minitxl.memory import extend
 from minitxl.model import TransformerLM
@@ -161,13 +161,13 @@ def train_steps(run: Run, segments: ContiguousBatches, valid: Tensor | None = No
     settings = check_kind("run", run, Run).settings
     check_kind("segments", segments, ContiguousBatches)
     shape = len(segments.lanes), segments.seg_len
-    batch, seg_len = settings.batch // distributed.size(), settings.seg_len
-    if shape != (batch, seg_len):
+    n_lane, seg_len = settings.batch // distributed.size(), settings.seg_len  # this process's lanes
+    if shape != (n_lane, seg_len):
         raise ValueError(
-            f"segments must be those of the run, {batch} lanes of {seg_len}, got {shape[0]} of {shape[1]}"
+            f"segments must be those of the run, {n_lane} lanes of {seg_len}, got {shape[0]} of {shape[1]}"
         )
     if valid is not None:
-        heads.check_attentions(run.model)
+        check_attentions(run.model)  # validation uses the key-value cache
     while run.step < settings.steps:
         record = train_step(run, segments)
         if valid is not None and is_due(run, settings.validate_every):
@@ -196,7 +196,8 @@ def train_step(run: Run, segments: ContiguousBatches) -> Record:
     with _own_randomness(run):
         losses, states = _backward(run, segments[index], memory)
     norm_on_device = clip_grad_norm_(run.model.parameters(), settings.clip)
-    bits = _mean_bits(losses)  # on a GPU this waits for all the work above, so nothing above reads a value
+    # ``.item()`` in here waits for all of a GPU's work so far: read no value before this line.
+    bits = _mean_bits(losses)
     if not isfinite(bits):
         raise ValueError(
             f"the loss must be finite, got {bits} at step {run.step + 1}: "

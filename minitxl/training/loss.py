@@ -39,8 +39,8 @@ class SegmentLoss(nn.Module):
                 key_mask=key_mask,
             )
             first = losses.shape[1] // 2 if settings.loss == "half" else 0
-            # Detached here too, before ``extend`` does: a CUDA graph would compute a gradient for the states,
-            # which no loss uses.
+            # Detached here too, before ``extend`` does: else the states would be a differentiable output of
+            # the captured CUDA graph, which would compute a gradient for them that no loss uses.
             return losses[:, first:].mean(), states.detach()
 
 

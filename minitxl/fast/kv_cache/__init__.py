@@ -8,9 +8,9 @@ same, but each layer projects a token to a key and a value once. Distances too a
 only when a segment is longer than all before it.
 
 The cache holds the model in its fast form. ``step`` takes the model again, and refuses the cache of another
-model. It compares the embeddings alone, so it does not notice a model that shares them. A step writes into
-the buffers of the cache it is given, so only the newest cache of a text is valid, and none is valid once a
-weight has changed. Everything runs in evaluation mode and without gradients.
+model. It compares the embedding's first table alone, so it does not notice another model that shares it. A
+step may write into the buffers of the cache it is given, so only the newest cache of a text is valid, and
+none is valid once a weight has changed. Everything runs in evaluation mode and without gradients.
 
 Its files:
 

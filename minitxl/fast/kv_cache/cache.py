@@ -21,7 +21,7 @@ from minitxl.model import Attention, Tokens, TransformerLM
 
 @dataclass(frozen=True)
 class Cache:
-    """Keys and values of the texts read so far: tokens ``begin`` to ``end`` of the buffers."""
+    """Keys and values of the last tokens of each text, at most ``mem_len``; earlier ones are forgotten."""
 
     model: TransformerLM
     """The fast model, in evaluation mode, around the parameters of the one that the cache is for."""
@@ -40,7 +40,9 @@ class Cache:
     joined_qkv: tuple[FastLinear | None, ...]
     """Copies of W_q, W_k and W_v of every layer as one matrix; None where they stay apart."""
     begin: int = 0
+    """Place in the buffers' axis ``room`` of the oldest token in memory."""
     end: int = 0
+    """Place of the next token, behind the newest one."""
     tokens_read: int = 0
     """Tokens of each text read so far, those in memory and all before: the position of the next token."""
     shapes: tuple[torch.Size, ...] = ()
@@ -112,7 +114,8 @@ def with_room(cache: Cache, seg: int) -> Cache:
     """Return the cache with buffers for ``seg`` more tokens.
 
     New buffers hold 2 · ``mem_len`` + ``seg`` tokens. So while segments are no longer than those before,
-    memory is copied at most once in ``mem_len`` tokens.
+    memory is copied at most once in ``mem_len`` tokens. (A captured step has smaller buffers, and copies
+    memory each time.)
     """
     length, size = cache.end - cache.begin, cache.buffers.shape[4]
     if cache.end + seg <= size:
@@ -139,7 +142,7 @@ def mask_of_memory_and_segment(
 
 def with_distances(cache: Cache, seg: int) -> Cache:
     """Return the cache with r for ``seg`` more tokens, projected anew only if segments became longer."""
-    needed = cache.end - cache.begin + seg + 1  # one distance more than keys (fast.inputs)
+    needed = cache.end - cache.begin + seg + 1  # n_key + 1 distances: ``AttentionInputs`` says why
     attentions = [block.attention for block in cache.model.blocks]
     if not isinstance(attentions[0], XLAttention) or cache.r.shape[2] >= needed:
         return cache

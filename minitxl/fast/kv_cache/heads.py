@@ -1,8 +1,8 @@
 """Each attention's heads, computed from the keys and values of the key-value cache.
 
-Each function serves one kind of attention, or two that differ in their biases alone (ALiBi and T5). It
-takes the attention, queries q that are not divided by √d_head, keys k and values of memory and segment, XL's
-projected distances r, and the options of the call. It returns the heads' outputs.
+Each function in ``FUNCTION_OF`` serves one kind of attention, or two that differ in their biases alone
+(ALiBi and T5). It takes the attention, queries q that are not yet divided by √d_head, keys k and values of
+memory and segment, XL's projected distances r, and the options of the call. It returns the heads' outputs.
 """
 
 from collections.abc import Callable
@@ -74,8 +74,8 @@ def xl_heads(
     **options: Unpack[AttentionOptions],
 ) -> Heads:
     """Return the heads of Transformer-XL's attention."""
-    r = r[:, -k.shape[2] - 1 :]  # distances n_key … 0, one more than keys (fast.inputs)
-    q_plus_u, q_plus_v = biased_queries(attention, q)
+    r = r[:, -k.shape[2] - 1 :]  # distances n_key … 0: ``AttentionInputs`` says why n_key + 1
+    q_plus_u, q_plus_v = biased_queries(attention, q)  # divided by √d_head
     inputs = AttentionInputs(
         q_plus_u, q_plus_v, k, values, r, window=options["window"], key_mask=options["key_mask"]
     )

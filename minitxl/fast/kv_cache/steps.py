@@ -32,12 +32,12 @@ def start(
     """Return the empty cache of ``batch`` texts; ``clamp_len`` None means the model's own.
 
     As in a call of the model, a ``window`` longer than ``mem_len`` + 1 is allowed: a query then sees what
-    memory and segment hold of it.
+    memory and segment hold of its window.
 
-    ``seg_len`` is how many tokens of each text most steps read. On some CPUs the cache then holds the
-    matrices laid out for products with batch · ``seg_len`` rows; a step may have more or fewer.
-    With ``precision`` bfloat16 it holds keys, values and the matrices of the products in two bytes a number;
-    tables of embeddings stay as they are.
+    ``seg_len`` is a hint for speed: the usual number of tokens of each text that a step reads. On some CPUs
+    the cache holds the matrices laid out for products with batch · ``seg_len`` rows; a step may have more or
+    fewer. With ``precision`` bfloat16 it holds keys, values and the matrices of the products in two bytes a
+    number; tables of embeddings stay as they are.
     """
     check_kind("model", model, TransformerLM)
     check_length("batch", batch, 1)
@@ -69,8 +69,8 @@ def step(
 ) -> tuple[Float[Tensor, "batch seg vocab"], Cache]:
     """Return for each token the log-probabilities of the next, in nats, and the cache with these tokens.
 
-    False in ``key_mask`` masks a token of this segment, for its queries and for all later ones. Two texts
-    that begin alike need a cache each: the cache that is returned has the buffers of the one handed in.
+    False in ``key_mask`` masks a token of this segment, for its queries and for all later ones. To continue
+    one beginning in two ways, read it into two caches: a step may overwrite the cache it is given.
     """
     return _advance(model, cache, (tokens,), key_mask)
 
@@ -78,7 +78,7 @@ def step(
 def token_losses(
     model: TransformerLM, tokens: Tokens, targets: Tokens, cache: Cache
 ) -> tuple[Float[Tensor, "batch seg"], Cache]:
-    """Return -log p(target) of each token in nats, in token order, and the cache with these tokens."""
+    """Return -log p(target) in nats of each target, at its token's place, and the cache with these tokens."""
     return _advance(model, cache, (tokens, targets), None)
 
 
