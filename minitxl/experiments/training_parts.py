@@ -3,12 +3,14 @@
 A small Transformer-XL is trained whole, and with one part changed: without warm-up, at a rate that stays
 at its peak, with its lanes in another order at each step, and without memory. All models of a seed begin
 with the same weights, so each is compared with the whole one of its seed. Each is trained for few and for
-more steps, because a schedule is made for its number of steps.
+more steps, because a schedule is made for its number of steps. Two losses are kept: that of the test text,
+read with its lanes in order, and that of the last training steps, read as the training reads.
 """
 
 from dataclasses import replace
 from functools import partial
 from math import log
+from statistics import mean
 from typing import Any
 
 import torch
@@ -52,6 +54,7 @@ def settings(profile: str, corpus: Corpus) -> dict[str, Any]:
         "changes": CHANGES,
         "step_counts": [train.steps // 3, train.steps],
         "test_tokens": 16_384,
+        "last_steps": 100,
     }
 
 
@@ -80,8 +83,8 @@ def _train_and_score(
     seed: int,
     device: str,
     report: Report,
-) -> float:
-    """Return bits per character on the test text, read in segments as in training, its lanes in order."""
+) -> dict[str, float]:
+    """Return bits per character: of the test text, its lanes in order, and of the last training steps."""
     train = replace(
         train_config(settings["train"] | settings["changes"][change]),
         steps=steps,
@@ -90,10 +93,15 @@ def _train_and_score(
     )
     run = loop.start(model_config(settings["model"]), train, device=device)
     kind = ShuffledLanes if change == "shuffled_lanes" else ContiguousBatches
+    training = []
     for record in loop.train_steps(run, kind(corpus.train, batch=train.batch, seg_len=train.seg_len)):
         report(f"{label(change, steps)}, seed {seed}", steps, record)
+        training.append(record.bits)
     nats = cached_losses(run.model, corpus.test[: settings["test_tokens"] + 1], train.evaluation)
-    return nats.double().mean().item() / log(2)
+    return {
+        "bits": nats.double().mean().item() / log(2),
+        "training_bits": mean(training[-settings["last_steps"] :]),
+    }
 
 
 def collect(settings: dict[str, Any], corpus: Corpus, values: dict[str, Any]) -> dict[str, Any]:
@@ -101,16 +109,21 @@ def collect(settings: dict[str, Any], corpus: Corpus, values: dict[str, Any]) ->
     del corpus
     rows = []
     for steps in settings["step_counts"]:
-        bits = {change: named(values, label(change, steps)) for change in settings["changes"]}
-        rows.append(
-            {
-                "steps": steps,
-                "changes": {
-                    change: {"bits": summary(of), "cost": differences(of, bits["whole"])}
-                    for change, of in bits.items()
-                },
-            }
+        trained = {change: named(values, label(change, steps)) for change in settings["changes"]}
+        test, training = (
+            {change: [one[name] for one in of] for change, of in trained.items()}
+            for name in ("bits", "training_bits")
         )
+        changes = {
+            change: {
+                "bits": summary(test[change]),
+                "cost": differences(test[change], test["whole"]),
+                "training_bits": summary(training[change]),
+                "training_cost": differences(training[change], training["whole"]),
+            }
+            for change in settings["changes"]
+        }
+        rows.append({"steps": steps, "changes": changes})
     return {
         "rows": rows,
         "warmup": settings["train"]["warmup"],

@@ -30,7 +30,7 @@ UNITS: tuple[tuple[str, str], ...] = (
     (r"^(demo|memory_and_positions|short_segments) data\.gains\.", BITS),
     (r"^position_repairs data\.scaled_before_xl$", BITS),
     (r"^attention_over_memory data\.changes\.\w+$", BITS),
-    (r"^(training_parts|without_terms) .*\.cost$", BITS),
+    (r"^(training_parts|without_terms) .*\.(training_)?cost$", BITS),
     (r"^equal_bytes data\.more\.\w+\.(in_segments|full_context)$", BITS),
     (r"^equal_bytes data\.more\.\w+\.steps_with(out|_memory)$", ""),
     (r"^evaluation_cost data\.lengths\.(counted\.\w+|paper|ratio)$", "times as costly"),
