@@ -3,8 +3,11 @@
 A small Transformer-XL is trained whole, and with one part changed: without warm-up, at a rate that stays
 at its peak, with its lanes in another order at each step, and without memory. All models of a seed begin
 with the same weights, so each is compared with the whole one of its seed. Each is trained for few and for
-more steps, because a schedule is made for its number of steps. Two losses are kept: that of the test text,
-read with its lanes in order, and that of the last training steps, read as the training reads.
+more steps, because a schedule is made for its number of steps.
+
+Three losses are kept: of the test text, its lanes in order, read as the model was trained; of the same text,
+read by every model with the memory of the whole training, so that the trainings alone are compared; and of
+the last training steps, where the lanes stand as the training has them.
 """
 
 from dataclasses import replace
@@ -19,6 +22,7 @@ from minitxl.data.batching import ContiguousBatches, Segment
 from minitxl.data.corpus import Corpus
 from minitxl.experiments.shared import setup
 from minitxl.experiments.shared.runner import Part, Report, differences, named, summary
+from minitxl.inference.config import EvaluateConfig
 from minitxl.inference.evaluation import cached_losses
 from minitxl.training import loop
 from minitxl.training.checkpoints import model_config, train_config
@@ -32,6 +36,8 @@ CHANGES: dict[str, dict[str, Any]] = {
     "no_memory": {"mem_len": 0},
 }
 """What differs in training; ``shuffled_lanes`` reads other segments (``ShuffledLanes``)."""
+COSTS = {"bits": "cost", "bits_with_memory": "cost_with_memory", "training_bits": "training_cost"}
+"""The losses of a training, and the name of each one's difference from that of the whole step."""
 
 
 class ShuffledLanes(ContiguousBatches):
@@ -84,7 +90,7 @@ def _train_and_score(
     device: str,
     report: Report,
 ) -> dict[str, float]:
-    """Return bits per character: of the test text, its lanes in order, and of the last training steps."""
+    """Return bits per character of the test text, by both readings, and of the last training steps."""
     train = replace(
         train_config(settings["train"] | settings["changes"][change]),
         steps=steps,
@@ -97,9 +103,16 @@ def _train_and_score(
     for record in loop.train_steps(run, kind(corpus.train, batch=train.batch, seg_len=train.seg_len)):
         report(f"{label(change, steps)}, seed {seed}", steps, record)
         training.append(record.bits)
-    nats = cached_losses(run.model, corpus.test[: settings["test_tokens"] + 1], train.evaluation)
+    text = corpus.test[: settings["test_tokens"] + 1]
+
+    def test_bits(reading: EvaluateConfig) -> float:
+        return cached_losses(run.model, text, reading).double().mean().item() / log(2)
+
+    as_trained, with_memory = train.evaluation, train_config(settings["train"]).evaluation
+    bits = test_bits(as_trained)
     return {
-        "bits": nats.double().mean().item() / log(2),
+        "bits": bits,
+        "bits_with_memory": bits if as_trained == with_memory else test_bits(with_memory),
         "training_bits": mean(training[-settings["last_steps"] :]),
     }
 
@@ -110,19 +123,11 @@ def collect(settings: dict[str, Any], corpus: Corpus, values: dict[str, Any]) ->
     rows = []
     for steps in settings["step_counts"]:
         trained = {change: named(values, label(change, steps)) for change in settings["changes"]}
-        test, training = (
-            {change: [one[name] for one in of] for change, of in trained.items()}
-            for name in ("bits", "training_bits")
-        )
-        changes = {
-            change: {
-                "bits": summary(test[change]),
-                "cost": differences(test[change], test["whole"]),
-                "training_bits": summary(training[change]),
-                "training_cost": differences(training[change], training["whole"]),
-            }
-            for change in settings["changes"]
-        }
+        changes: dict[str, dict[str, Any]] = {change: {} for change in trained}
+        for bits, cost in COSTS.items():
+            of_seeds = {change: [one[bits] for one in of] for change, of in trained.items()}
+            for change, of in of_seeds.items():
+                changes[change] |= {bits: summary(of), cost: differences(of, of_seeds["whole"])}
         rows.append({"steps": steps, "changes": changes})
     return {
         "rows": rows,

@@ -30,7 +30,7 @@ UNITS: tuple[tuple[str, str], ...] = (
     (r"^(demo|memory_and_positions|short_segments) data\.gains\.", BITS),
     (r"^position_repairs data\.scaled_before_xl$", BITS),
     (r"^attention_over_memory data\.changes\.\w+$", BITS),
-    (r"^(training_parts|without_terms) .*\.(training_)?cost$", BITS),
+    (r"^(training_parts|without_terms) .*\.(training_)?cost(_with_memory)?$", BITS),
     (r"^equal_bytes data\.more\.\w+\.(in_segments|full_context)$", BITS),
     (r"^equal_bytes data\.more\.\w+\.steps_with(out|_memory)$", ""),
     (r"^evaluation_cost data\.lengths\.(counted\.\w+|paper|ratio)$", "times as costly"),
@@ -44,7 +44,7 @@ UNITS: tuple[tuple[str, str], ...] = (
     (r"^generation_cost data\.(last_over_full|ratios)$", "ratio of times"),
     (r"^notebooks .*\.megabytes$", "megabytes"),
     # what the last step of a key names
-    (r"[._](bits|bits_by_offset|near_bits|valid_bits|bigram_bits|bits_with_memory_emptied)$", BITS),
+    (r"[._](bits|bits_by_offset|near_bits|valid_bits|bigram_bits|bits_with_memory(_emptied)?)$", BITS),
     (r"\.perplexity$", "perplexity per character"),
     (r"\.(accuracy|\d_hop|by_offset|by_segment|early|late|late_either|beyond_training|best|worst)$", SHARE),
     (r"\.(token_in_segment|token_in_segment_before|chance|coin|share|shares|weight|weights)$", SHARE),
