@@ -172,12 +172,22 @@ def _tensors(mine: Tensor, right: Tensor, verb: str = "you returned") -> str:
     if mine.shape != right.shape:
         return f"{verb} the shape {list(mine.shape)}, right is {list(right.shape)}"
     if not right.ndim:
-        return f"{verb} {_number(mine.item())}, right is {_number(right.item())}"
+        you, expected = _told_apart(mine.item(), right.item())
+        return f"{verb} {you}, right is {expected}"
     apart = _apart(mine, right)
     place = tuple(apart.nonzero()[0].tolist())
-    here = f"you {_number(mine[place].item())}, right {_number(right[place].item())}"
+    you, expected = _told_apart(mine[place].item(), right[place].item())
+    here = f"you {you}, right {expected}"
     both = f"{verb} {written(mine)}, right is {written(right)}; " if right.numel() <= SHORT else ""
     return f"{both}first difference at {list(place)}: {here} ({int(apart.sum())} of {apart.numel()} differ)"
+
+
+def _told_apart(one: Any, other: Any) -> tuple[str, str]:
+    """Return two numbers with as many digits as it takes to tell them apart."""
+    if not isinstance(one, float) or not isinstance(other, float) or _number(one) != _number(other):
+        return _number(one), _number(other)
+    digits = next((n for n in range(5, 17) if f"{one:.{n}g}" != f"{other:.{n}g}"), 17)
+    return f"{one:.{digits}g}", f"{other:.{digits}g}"
 
 
 def _number(value: Any) -> str:

@@ -24,6 +24,8 @@ class Question:
     """Reason of the answer; said to a right guess, and to a wrong one that ``wrong`` does not know."""
     tolerance: float | int = 0
     """How far a number may be off, at most."""
+    per_cent: bool = False
+    """Whether the answer is in per cent, so that a share such as 0.5 is asked for again."""
     choices: Sequence[Any] = ()
     """Words to choose among; empty for numbers and for True or False."""
     wrong: Mapping[Any, str] = field(default_factory=dict)
@@ -41,6 +43,8 @@ class Question:
             return Verdict.of_nothing(f"{self.name}: choose among {among}{', without quotes' * quoted}")
         if _is_number(answer) and not _is_number(guess):
             return Verdict.of_nothing(f"{self.name}: give a number, not {guess!r}")
+        if self.per_cent and 0 < guess < 1:
+            return Verdict.of_nothing(f"{self.name}: give per cent, {100 * guess:g} in place of {guess:g}")
         if isinstance(answer, bool) and isinstance(guess, str):
             return Verdict.of_nothing(f"{self.name}: write True or False, without quotes")
         if self._fits(guess, answer):

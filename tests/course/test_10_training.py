@@ -125,8 +125,19 @@ def test_another_trainer_is_told_apart_from_all_of_these():
         raise NotImplementedError
 
     assert "of the losses, you returned [0, 0, 0, 0], right is [2." in judges.check_trainer(untrained).message
+    assert judges.check_trainer(untrained).message.endswith("look at how the loss is made")
     assert judges.check_trainer(unfinished).message == "there is nothing here yet"
     assert "TypeError" in judges.check_trainer(lambda: None).message
+
+
+def test_a_loss_that_differs_later_points_to_the_step_before():
+    def with_half_a_memory(model, optimizer, segment, memory, rate, mem_len, clip):
+        loss, memory = judges.solution_training_step(model, optimizer, segment, memory, rate, mem_len, clip)
+        return loss, memory / 2
+
+    message = judges.check_training_step(with_half_a_memory).message
+    assert "first difference at [1]" in message
+    assert message.endswith("look at the update of the step before, or the memory it hands on")
 
 
 def test_each_mistake_with_bits_gets_its_own_sentence(monkeypatch):
@@ -205,7 +216,7 @@ def test_lanes_that_read_another_s_memory_stop_the_notebook():
     text = (b"The cat sat on the mat. The dog sat on the log, and looked at it for a while. " * 60)[:4000]
     given = {"corpus": type("Corpus", (), {"train": torch.tensor(list(text))})}
     rows = run(CELLS["gpus"], shares_of=shares.solution_shares, **given)["rows"]
-    assert [row["step"] for row in rows] == ["0", "1", "2"]
+    assert [row["step"] for row in rows] == ["1", "2", "3"]
     assert all(row["mean of both"] == row["norm, the whole batch"] != row["first GPU"] for row in rows)
     assert len({row["mean of both"] for row in rows}) == 3  # the model moved
     with pytest.raises(AssertionError):
@@ -228,10 +239,10 @@ def test_the_rate_that_is_written_is_the_packages(case):
 
 
 def test_predictions_are_answered_by_the_stored_results_and_by_the_untrained_model():
-    answers = {"memory_share": 66, "rate": "falls", "wrong_memory": "fewer", "exchanged": "gradients"}
+    answers = {"memory_share": 66, "rate": "falls", "wrong_memory": "higher", "exchanged": "gradients"}
     checked = mean_bits.predictions.check(answers | {"rate": "constant"}, memory_share=69)
     assert all(verdict.right for verdict in checked.verdicts)
-    wrong = {"memory_share": 50, "rate": "falls", "wrong_memory": "more", "exchanged": "both"}
+    wrong = {"memory_share": 50, "rate": "falls", "wrong_memory": "lower", "exchanged": "both"}
     checked = mean_bits.predictions.check(wrong, memory_share=69)
     assert not any(verdict.right or verdict.blank for verdict in checked.verdicts)
 

@@ -8,6 +8,7 @@ ROW = Question("row", "Which row?", [1, 2], "shifted", wrong={(2, 1): "turned ar
 MEASURED = Question("worst", "Which is worst?", None, "see the table", choices=(1, 4))
 T5 = Question("best", "Which?", "XL", "by far", choices=("XL", "T5"))
 LENGTH = Question("length", "How long?", answer=8, choices=(88, 44, 8), why="it gains nothing")
+SHARE = Question("share", "How many per cent?", 69, "more than half", tolerance=6, per_cent=True)
 LEARNS = Question("learns", "True or False?", True, "it does")
 
 
@@ -31,6 +32,8 @@ LEARNS = Question("learns", "True or False?", True, "it does")
         (WHICH, "both", "blank: which: choose among 'memory', 'positions'"),
         (LENGTH, "8", "blank: length: choose among 88, 44, 8, without quotes"),
         (LENGTH, 7, "blank: length: choose among 88, 44, 8"),
+        (SHARE, 66, "right: share: more than half"),
+        (SHARE, 0.69, "blank: share: give per cent, 69 in place of 0.69"),
         (LEARNS, True, "right: learns: it does"),
         (LEARNS, 1, "right: learns: it does"),
         (LEARNS, False, "not yet: learns: you said False. The answer is True. It does"),

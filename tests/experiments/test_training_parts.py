@@ -28,6 +28,10 @@ def test_the_experiment_runs_end_to_end_at_toy_size(tmp_path):
         assert row["changes"]["whole"]["cost"]["seeds"] == [0, 0]
         bits = [of["bits"]["mean"] for of in row["changes"].values()]
         assert len(set(bits)) == len(bits)  # each change shows
+        for change, of in row["changes"].items():  # without memory the two readings differ, and there alone
+            assert (of["bits_with_memory"] == of["bits"]) == (change != "no_memory")
+        training = {change: of["training_bits"]["mean"] for change, of in row["changes"].items()}
+        assert training["shuffled_lanes"] != training["whole"]
     figures.training_parts(data).save(tmp_path / "drawn.svg")
 
 
@@ -51,7 +55,7 @@ def test_the_figure_draws_each_seeds_difference():
         assert axes.get_title(loc="left") == f"after {row['steps']} steps"
         drawn = {tuple(line.get_xdata()) for line in axes.lines}
         for change, of in row["changes"].items():
-            assert (tuple(of["cost"]["seeds"]) in drawn) == (change != "whole")
+            assert (tuple(of["cost_with_memory"]["seeds"]) in drawn) == (change != "whole")
 
 
 @pytest.mark.parametrize("change", CHANGES)

@@ -16,11 +16,12 @@ predictions = Predictions(
         "How many per cent of the attention lie on memory before the first step?",
         answer=None,
         tolerance=6,
-        why="each key gets nearly the same weight, and of the keys of a query 32 are memory, and 1 to 32 are "
-        "characters of the segment: on average memory has more than half",
+        per_cent=True,
+        why="each key gets nearly the same weight, and a query sees all of memory, but of the segment only "
+        "what stands before it and itself: on average memory has more than half",
         wrong={
-            50: "a query of the segment does not see the characters after it: it has 32 keys in memory and "
-            "1 to 32 in the segment, so memory has more than half"
+            50: "a query does not see the characters after it: it has all of memory, and on average only "
+            "half of the segment, so memory has more than half"
         },
     ),
     Question(
@@ -33,10 +34,12 @@ predictions = Predictions(
     ),
     Question(
         "wrong_memory",
-        "Does training with the memory of another row cost more bits or fewer than training without any?",
-        answer="fewer",
-        choices=("more", "fewer"),
-        why="in each of three seeds, after 900 steps. A bug that costs so little is hardly seen in the loss",
+        "At the end of 900 steps, is the loss on the training text higher or lower with the memory of "
+        "another row than without memory?",
+        answer="higher",
+        choices=("higher", "lower"),
+        why="in each of three seeds: unrelated text is worse than none. On the test text, where rows are in "
+        "order, the bug hardly shows",
     ),
     Question(
         "exchanged",

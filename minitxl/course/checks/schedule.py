@@ -1,7 +1,7 @@
 """Check of notebook 10's learning rate: a linear warm-up, then a cosine down to 0."""
 
 from collections.abc import Callable
-from math import cos, pi, sin
+from math import cos, floor, pi, sin
 from typing import Any
 
 from minitxl.course.verdicts import Verdict, judge
@@ -93,6 +93,24 @@ def check_learning_rate(attempt: Callable[..., float]) -> Verdict:
                 _by_progress(lambda share: cos(pi * share)),
                 _by_progress(lambda share: cos(pi * share) / 2),
             ],
+            "1 - cos rises: after the warm-up the rate falls from the peak, so take 1 + cos": [
+                _by_progress(lambda share: (1 - cos(pi * share)) / 2),
+                lambda step, peak, warmup, steps: (
+                    peak
+                    * (
+                        step / warmup
+                        if step < warmup
+                        else (1 - cos(pi * (step - warmup) / (steps - warmup))) / 2
+                    )
+                ),
+            ],
+            "that is a quarter of a turn: half a turn, pi, takes cos from 1 to -1, and 1 + cos from 2 to 0": [
+                _by_progress(lambda share: cos(pi / 2 * share)),
+                _by_progress(lambda share: (1 + cos(pi / 2 * share)) / 2),
+            ],
+            "// drops the part after the point, so the rate stays 0 up to the end of the warm-up: take /": (
+                _by_progress(_half_cosine, rise=floor)
+            ),
             "after the warm-up the rate stays at its peak: it has to fall along the cosine": _by_progress(
                 lambda share: 1.0
             ),

@@ -38,6 +38,14 @@ OTHERS = {
     "sum": "the loss is a sum over tokens: take the mean, or the rate means something else at each size",
     "bits": "the loss is in bits, and nats are to be returned: don't divide by log 2",
     "half": "that is the mean over the later half alone: the loss is that over the whole segment",
+    "last": "that is the loss of the last token alone: the loss is the mean over the whole segment",
+    "row sum": "that is a mean over tokens summed over rows: take the mean over both",
+    "token sum": "that is a mean over rows summed over tokens: take the mean over both",
+    "multiplied": "the rate is multiplied into the old one, and shrinks from step to step: set it, with =",
+    "late loss": "the loss that you return is that after the step: return the one that backward is called on",
+    "late states": "memory is made of states that were computed anew after the step: take those that came "
+    "with the loss",
+    "late": "loss and states are computed anew after the step: return those from before it",
     "value": "clip_grad_value_ cuts each entry and turns the gradient: clip_grad_norm_ shortens it",
     "each": "each weight's gradient is clipped by itself: hand clip_grad_norm_ all of them in one call",
 }
@@ -56,6 +64,8 @@ KEEPS_ALL = (
 BY_NAME = "check_trainer(…, name_bugs=True) names them"
 LOOSE = 50.0
 """A limit that no gradient of the task reaches."""
+LATE = ("late loss", "late states", "late")
+"""Those of the others in which the segment is read again after the step."""
 GONE = "the graph is gone"
 """The outcome of a trainer that stops because of the first of them."""
 
@@ -104,7 +114,12 @@ def check_trainer(attempt: Trainer, *, name_bugs: bool = False) -> Verdict:
 def _where(got: tuple[Any, list[Tensor]], expected: tuple[Any, list[Tensor]]) -> str:
     """Say at which step the losses differ first, or that the weights do."""
     if not equal(got[0], expected[0]):
-        return f"of the losses, {difference(got[0], expected[0])}: look at what comes before that step's loss"
+        of_losses = f"of the losses, {difference(got[0], expected[0])}"
+        first = not equal(got[0][:1], expected[0][:1]) if isinstance(got[0], list) else True
+        where = (
+            "how the loss is made" if first else "the update of the step before, or the memory it hands on"
+        )
+        return f"{of_losses}: look at {where}"
     return "the losses are right, and the weights after the last step are not: look at the update"
 
 
@@ -256,7 +271,8 @@ def _with_bugs(bugs: Set[str]) -> Trainer:
             rows = torch.randperm(len(segment.tokens)) if "rows" in bugs else slice(None)
             by_token, states = model.token_losses(segment.tokens[rows], segment.targets[rows], memory)
             by_token = by_token[:, by_token.shape[1] // 2 :] if "half" in bugs else by_token
-            loss = by_token.sum() if "sum" in bugs else by_token.mean()
+            by_token = by_token[:, -1:] if "last" in bugs else by_token
+            loss = by_token.mean() * _too_many(by_token, bugs)
             loss = loss / log(2) if "bits" in bugs else loss
             if "added" not in bugs:
                 optimizer.zero_grad()
@@ -272,11 +288,18 @@ def _with_bugs(bugs: Set[str]) -> Trainer:
                     clip_gradient(parameters, clip)
             groups = optimizer.param_groups[: 1 if "group" in bugs else 2]
             if not bugs & {"rate", "unset"}:
-                _set_rate(groups, rate)
+                _set_rate(groups, rate * optimizer.param_groups[0]["lr"] if "multiplied" in bugs else rate)
             if "still" not in bugs:
                 optimizer.step()
             if "rate" in bugs:
                 _set_rate(groups, rate)
+            if bugs & set(LATE):
+                with torch.no_grad():
+                    later, later_states = model.token_losses(
+                        segment.tokens[rows], segment.targets[rows], memory
+                    )
+                loss = loss if "late states" in bugs else later.mean()
+                states = states if "late loss" in bugs else later_states
             before = None if "replaced" in bugs else memory
             if "swapped" in bugs and before is not None:
                 memory = _attached(states, before, mem_len=mem_len).detach()
@@ -287,6 +310,13 @@ def _with_bugs(bugs: Set[str]) -> Trainer:
         return losses
 
     return train
+
+
+def _too_many(by_token: Tensor, bugs: Set[str]) -> int:
+    """Return by how much a loss with one of these bugs is larger than the mean."""
+    n_row, n_token = by_token.shape
+    times = {"sum": by_token.numel(), "row sum": n_row, "token sum": n_token}
+    return next((times[bug] for bug in times if bug in bugs), 1)
 
 
 def _rescale(model: TransformerLM, norm: float) -> None:

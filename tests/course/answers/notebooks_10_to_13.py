@@ -144,13 +144,14 @@ def rescale(gradients, clip):
 
 def step(model, optimizer, segment, past, rate, mem_len, clip, *, bug=""):
     for group in optimizer.param_groups[: 1 if bug == "group" else None]:
-        group["lr"] = group["lr"] if bug == "unset" else rate
+        group["lr"] = group["lr"] if bug == "unset" else group["lr"] * rate if bug == "multiplied" else rate
     if bug != "added":
         model.zero_grad()
     by_token, states = model.token_losses(*segment, past)
-    if bug == "half":
-        by_token = by_token[:, by_token.shape[1] // 2 :]
-    loss = by_token.sum() / (1 if bug == "sum" else by_token.numel())
+    if bug in ("half", "last"):
+        by_token = by_token[:, -1 if bug == "last" else by_token.shape[1] // 2 :]
+    of = {"sum": 1, "row sum": by_token.shape[1], "token sum": len(by_token)}.get(bug, by_token.numel())
+    loss = by_token.sum() / of
     loss = loss / log(2) if bug == "bits" else loss
     if bug == "clip":
         clip_grad_norm_(model.parameters(), clip)
@@ -169,6 +170,10 @@ def step(model, optimizer, segment, past, rate, mem_len, clip, *, bug=""):
         clip_grad_norm_(model.parameters(), clip)
     if bug != "still":
         optimizer.step()
+    if bug.startswith("late"):
+        again, new_states = model.token_losses(*segment, past)
+        loss = loss if bug == "late states" else again.mean()
+        states = states if bug == "late loss" else new_states
     joined = states if past is None or bug == "replaced" else torch.cat([past, states], dim=2)
     joined = torch.cat([states, past], dim=2) if bug == "swapped" and past is not None else joined
     joined = joined[:, :, -mem_len:] if bug == "-0" else keeping_the_last(joined, mem_len)
@@ -439,6 +444,11 @@ ANSWERS = {
             "falls below 0": rate_of(lambda share: cos(pi * share)),
             "stays at its peak": lambda step, peak, warmup, steps: peak * min(1, step / warmup),
             "falls on a line": rate_of(lambda share: 1 - share),
+            "1 - cos rises": rate_of(lambda share: 1 - cos(pi / 2 * share) ** 2),
+            "a quarter of a turn": rate_of(lambda share: sin(pi / 2 * (1 - share))),
+            "drops the part after the point": lambda step, peak, warmup, steps: (
+                peak * (step // warmup) if step <= warmup else rate_by_squares(step, peak, warmup, steps)
+            ),
             "takes radians": rate_of(lambda share: (1 + cos(180 * share)) / 2),
             "comes back up": rate_of(lambda share: cos(pi * share) ** 2),
             "take the cosine": rate_of(lambda share: (1 + sin(pi * share)) / 2),
