@@ -76,10 +76,15 @@ def rows_of(cell: str, *before: str, **names) -> list[dict]:
 @pytest.mark.usefixtures("in_the_notebooks_folder")
 @pytest.mark.parametrize(
     ("cell", "words"),
-    [("segments", ["helps"] * 3 + ["level"] + ["hurts"] * 4), ("conclusion", ["level", "hurts"] * 2)],
+    [
+        ("segments", ["helps"] * 3 + ["level"] + ["hurts"] * 4),
+        ("conclusion", ["level", "hurts"] * 2),
+        ("fragment", ["helps", "hurts"]),
+    ],
 )
 def test_the_tables_are_judged_by_the_readers_function(cell, words):
-    before = ("figure",) if cell == "segments" else ("figure", "segments")
+    cells = ("figure", "segments", "table-7", "fragment")
+    before = cells[: cells.index(cell) if cell in cells else 2]
     asked = []
 
     def mine(with_memory, without):
@@ -117,15 +122,28 @@ def test_the_gain_of_memory_is_split_in_both_orders_by_the_readers_function():
 
 
 @pytest.mark.usefixtures("in_the_notebooks_folder")
+def test_no_two_dollars_of_the_sample_stand_in_one_text():
+    shown = []
+    run(
+        "penn = results.read(Path('../figures/ptb.json')).data",
+        CELLS["treebank-sample"],
+        display=lambda data, raw: shown.append(data["text/html"]),
+    )
+    assert shown[0].count("$") > 1
+    assert all(text.count("$") == 0 or text == "$" for text in re.split(r"<[^>]*>", shown[0]))
+
+
+@pytest.mark.usefixtures("in_the_notebooks_folder")
 def test_both_trainings_are_listed_in_windows_that_slide():
     systems = results.read(FIGURES / "ptb.json").data["systems"]
-    rows = rows_of("treebank-cut", "treebank-figure")
-    for name, head in (
-        ("xl", "in a window of 32"),
-        ("xl_memory", "trained with: in a window of 64"),
+    rows = {(row["trained"], row["read"]): row for row in rows_of("treebank-cut", "treebank-figure")}
+    for name, trained, read in (
+        ("xl", "without memory", "in a window of 32"),
+        ("xl_memory", "with memory", "in a window of 64"),
     ):
-        assert [row[head] for row in rows] == systems[name]["sliding"]["perplexity"]["seeds"]
-        assert head.endswith(str(systems[name]["sliding"]["attention_len"]))
+        row, sliding = rows[trained, read], systems[name]["sliding"]
+        assert [row[f"seed {seed}"] for seed in range(3)] == sliding["perplexity"]["seeds"]
+        assert read.endswith(str(sliding["attention_len"]))
 
 
 @pytest.mark.usefixtures("in_the_notebooks_folder")
@@ -191,7 +209,7 @@ def test_both_readings_stand_side_by_side_and_what_was_not_measured_is_left_out(
     ]
     as_trained = [sum(recurrence.in_segments(row)) / 2 for row in data["systems"]]
     assert marks == [pytest.approx(as_trained), pytest.approx([3.125])]
-    assert "With 8 keys for each query: Transformer-XL, no memory, full loss 3.12." in picture.alt
+    assert "With 8 keys for each query: XL, no memory, full loss 3.12." in picture.alt
 
 
 def test_loss_by_offset_is_drawn_for_each_system():
@@ -201,4 +219,4 @@ def test_loss_by_offset_is_drawn_for_each_system():
     assert [list(line.get_ydata()) for line in axes.lines] == [
         [one["mean"] for one in row["bits_by_offset"]] for row in data["systems"]
     ]
-    assert "Transformer-XL, no memory 4.00 at offset 0" in picture.alt
+    assert "XL, no memory 4.00 at offset 0" in picture.alt

@@ -32,8 +32,8 @@ predictions = Predictions(
         "Read in segments: does memory help or hurt the sinusoidal absolute positions?",
         answer="hurts",
         choices=("helps", "hurts"),
-        why="in each seed. Slots of memory and of the segment carry the same positions, so equal letters "
-        "there can't be told apart (notebook 05)",
+        why="in each seed. A place in memory and the same place in the segment carry the same position, so "
+        "equal letters there can't be told apart (notebook 05)",
     ),
     Question(
         "loss_for_xl",
@@ -71,6 +71,7 @@ FAIR = {
         False,
         "a word is several characters: perplexities per token of other tokens do not compare, total bits do",
     ),
+    "C and F": (True, "the same targets, tokens and context, 640 before each, and another model"),
 }
 """The pairs of scores that are comparable, and why."""
 

@@ -39,6 +39,22 @@ def _with_ties(with_memory: Bits, without: Bits) -> str:
     return "helps" if max(differences) <= 0 else "hurts" if min(differences) >= 0 else "level"
 
 
+def _with_margin(margin: float) -> Function:
+    """Return the rule in which a seed counts only where the models differ by more than a margin."""
+
+    def effect(with_memory: Bits, without: Bits) -> str:
+        differences = _differences(with_memory, without)
+        if max(differences) < -margin:
+            return "helps"
+        return "hurts" if min(differences) > margin else "level"
+
+    return effect
+
+
+MARGINS = (0.003, 0.005, 0.01, 0.02, 0.05)
+"""Margins of wrong rules, in bits."""
+
+
 def check_effect(attempt: Callable[..., Any]) -> Verdict:
     """Check ``attempt(with_memory, without)``: what memory does, by the bits of each seed."""
 
@@ -74,6 +90,10 @@ def check_effect(attempt: Callable[..., Any]) -> Verdict:
         '"helps" is missing: where memory has fewer bits in each seed, return it': renamed(
             {"helps": "level"}
         ),
+        "Python compares two lists at the first place where they differ: compare every seed, with zip": (
+            lambda a, b: "helps" if a < b else "hurts" if a > b else "level"
+        ),
+        "the rule has no margin: a difference counts, however small": list(map(_with_margin, MARGINS)),
         'where a seed has equal bits with memory and without, none is ahead: return "level"': _with_ties,
         'return a word: "helps", "hurts" or "level"': [
             lambda a, b: _differences(a, b),
@@ -93,6 +113,7 @@ def check_effect(attempt: Callable[..., Any]) -> Verdict:
             ([2.80, 2.70, 2.60], [2.61, 2.71, 2.81]),  # sorted, each would be ahead
             ([2.5, 2.6, 2.7], [2.5, 2.7, 2.8]),  # one seed is equal
             ([2.90, 2.85, 2.70], [2.80, 2.80, 2.80]),  # one of three
+            ([2.750, 2.841, 2.800], [2.751, 2.842, 2.802]),  # all by thousandths
             ([3.1, 3.2], [3.6, 3.3]),
             ([3.6, 3.3, 3.4, 3.5], [3.1, 3.2, 3.0, 3.1]),
         ],

@@ -38,6 +38,13 @@ def check_split(attempt: Callable[..., Any]) -> Verdict:
     def other(first: str) -> str:
         return "training" if first == "reading" else "reading"
 
+    def relative(p: Perplexities, first: str) -> tuple[float, float]:
+        """Return each gain as a share of the perplexity before its step."""
+        reading, training = solution_split(p, first)
+        before = p[False, False], p[False, False] - (reading if first == "reading" else training)
+        before_reading, before_training = before if first == "reading" else before[::-1]
+        return reading / before_reading, training / before_training
+
     mistakes: dict[str, Function | Sequence[Function]] = {
         "return first the gain of reading, then the gain of training, whichever step comes first": (
             lambda p, first: solution_split(p, first)[:: 1 if first == "reading" else -1]
@@ -59,12 +66,17 @@ def check_split(attempt: Callable[..., Any]) -> Verdict:
         "both steps begin at p[False, False]: the second step begins where the first one ended": (
             lambda p, first: (p[False, False] - p[False, True], p[False, False] - p[True, False])
         ),
+        "both steps end at p[True, True]: the first step ends in the middle, where the second one begins": (
+            lambda p, first: (p[True, False] - p[True, True], p[False, True] - p[True, True])
+        ),
         "a gain is by how much the perplexity falls: what it was before the step, less what it is after": (
             changed(lambda reading, training: (-reading, -training))
         ),
         "those are shares: return points, without dividing": [
             lambda p, first: tuple(gain / whole(p) for gain in solution_split(p, first)),
             lambda p, first: tuple(100 * gain / whole(p) for gain in solution_split(p, first)),
+            relative,
+            lambda p, first: tuple(100 * gain for gain in relative(p, first)),
         ],
         "those are logarithms of ratios: return points, what the perplexity was less what it is after": [
             lambda p, first: solution_split({key: log(one) for key, one in p.items()}, first),
@@ -78,6 +90,9 @@ def check_split(attempt: Callable[..., Any]) -> Verdict:
             changed(lambda reading, training: (max(0, reading), max(0, training))),
         ],
         "that is the whole gain alone: return the gain of each step": lambda p, first: whole(p),
+        "return a pair, the gain of reading and then that of training, and not a dict": changed(
+            lambda reading, training: {"reading": reading, "training": training}
+        ),
         "the sum is not asked for: return the two gains alone": changed(
             lambda reading, training: (reading, training, reading + training)
         ),

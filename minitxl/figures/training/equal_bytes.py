@@ -18,7 +18,7 @@ def equal_bytes(data: Data) -> Picture:
         for kind, row in data["more"].items()
     ]
     with drawing(10, 3.6) as figure:
-        both = panels(figure, 2, height=3, sharey=True)
+        both = panels(figure, 2, height=3, sharex=True, sharey=True)
         between = "\n" if is_narrow() else " "
         for axes, (way, title) in zip(both, WAYS.items(), strict=True):
             for place, (name, row) in enumerate(zip(names, data["more"].values(), strict=True)):

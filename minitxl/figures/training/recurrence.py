@@ -8,24 +8,19 @@ from matplotlib.axes import Axes
 
 from minitxl.figures.marks import DOTS_AND_BAR, HOLLOW, SEED, seed_band, seeds_and_mean, ticks_at
 from minitxl.figures.picture import BITS, LEFT, LOWER, Data, Picture, drawing, fitted, legend_outside, panels
-from minitxl.figures.systems import of_label, positions_of
+from minitxl.figures.systems import of_label
 
 LABELS = {True: "with memory", False: "no memory"}
 
 
 def look_of(row: Data) -> dict[str, Any]:
     """Return the look of a row's system."""
-    return of_label(label_of(row))[0].look()
+    return of_label(f"{row['encoding']}, {'memory' if row['recurrence'] else 'no memory'}")[0].look()
 
 
 def name_of(row: Data) -> str:
-    """Return the name of a row's system, with the variant of its positions."""
-    return of_label(label_of(row))[1]
-
-
-def label_of(row: Data) -> str:
-    """Return a row's encoding and recurrence."""
-    return f"{row['encoding']}, {'memory' if row['recurrence'] else 'no memory'}"
+    """Return a row's encoding and whether it has memory, as the notebook's tables name them."""
+    return f"{row['encoding']}, {LABELS[row['recurrence']]}"
 
 
 def in_segments(row: Data) -> list[float]:
@@ -58,17 +53,13 @@ def by_recurrence(data: Data, *, attention_len: int) -> Picture:
                     place = kinds.index((row["encoding"], row["loss"])) + (
                         -0.16 if row["recurrence"] else 0.16
                     )
-                    label, memory = LABELS[row["recurrence"]], row["recurrence"]
+                    memory = row["recurrence"]
                     summary = {"seeds": bits, "mean": mean(bits)}
                     seeds_and_mean(axes, place, summary, look_of(row)["color"], memory=memory)
-                    alt.append(
-                        f"{positions_of(row['encoding'])}, {label}, {row['loss']} loss {mean(bits):.2f}"
-                    )
+                    alt.append(f"{name_of(row)}, {row['loss']} loss {mean(bits):.2f}")
             axes.set(title=title, xlabel=f"test {BITS}\n({DOTS_AND_BAR})\n{LEFT}")
             alt[-1] += "."
-        both[0].set_yticks(
-            range(len(kinds)), [f"{positions_of(encoding)}, {loss} loss" for encoding, loss in kinds]
-        )
+        both[0].set_yticks(range(len(kinds)), [f"{encoding}, {loss} loss" for encoding, loss in kinds])
         both[0].set_ylim(len(kinds) - 0.5, -0.5)
         for with_memory, label in LABELS.items():
             both[0].plot([], [], "o", color="black", label=label, **SEED if with_memory else SEED | HOLLOW)
@@ -90,7 +81,7 @@ def pair(data: Data, *, encoding: str, loss: str) -> Picture:
     with drawing(10, 3.9) as figure:
         lengths, offsets = panels(figure, 2, height=3)
         for row in rows:
-            label, look = name_of(row), look_of(row)
+            label, look = LABELS[row["recurrence"]], look_of(row)
             lengths.plot([], [], **look, ms=6, label=label)
             trained, (every, bits) = row["trained"], _by_length(row)
             if len(every) > 1:
@@ -115,8 +106,8 @@ def pair(data: Data, *, encoding: str, loss: str) -> Picture:
             )  # fmt: skip
         _name_axes(lengths, offsets, shown)
         legend_outside(figure, ncols=3)
-        figure.suptitle(f"{positions_of(encoding)}, {loss} loss", fontsize=10, x=0.01, ha="left")
-    return Picture(figure, f"{positions_of(encoding)}, {loss} loss, test {BITS}: {'; '.join(alt)}.")
+        figure.suptitle(f"{encoding}, {loss} loss", fontsize=10, x=0.01, ha="left")
+    return Picture(figure, f"{encoding}, {loss} loss, test {BITS}: {'; '.join(alt)}.")
 
 
 def by_offset(data: Data) -> Picture:

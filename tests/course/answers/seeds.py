@@ -24,6 +24,14 @@ def by_tensor(with_memory, without):
     return {-1: "helps", 1: "hurts"}[int(signs[0])] if signs[0] and (signs == signs[0]).all() else "level"
 
 
+def by_margin(with_memory, without, margin):
+    if all(one < other - margin for one, other in zip(with_memory, without, strict=True)):
+        return "helps"
+    if all(one > other + margin for one, other in zip(with_memory, without, strict=True)):
+        return "hurts"
+    return "level"
+
+
 def said(difference):
     return "helps" if difference < 0 else "hurts" if difference > 0 else "level"
 
@@ -44,6 +52,9 @@ ANSWERS = {
             "don't agree": lambda a, b: by_array(a, b, words=("helps", "hurts", "hurts")),
             '"hurts" is missing': lambda a, b: by_array(a, b, words=("helps", "level", "level")),
             '"helps" is missing': lambda a, b: by_array(a, b, words=("level", "hurts", "level")),
+            "however small": lambda a, b: by_margin(a, b, 0.01),
+            "has no margin": lambda a, b: by_margin(a, b, 0.003),
+            "at the first place where they differ": lambda a, b: said((a > b) - (a < b)),
             "equal bits": lambda a, b: (
                 "helps" if all(map(float.__le__, a, b)) else "hurts" if by_loop(a, b) == "hurts" else "level"
             ),

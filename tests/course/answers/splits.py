@@ -44,9 +44,17 @@ ANSWERS = {
             "the reading comes first whatever": lambda p, first: by_middle(p, "reading"),
             "the training comes first whatever": lambda p, first: by_middle(p, "training"),
             "both steps begin at": lambda p, first: [p[0, 0] - p[0, 1], p[0, 0] - p[1, 0]],
+            "both steps end at": lambda p, first: [p[1, 0] - p[1, 1], p[0, 1] - p[1, 1]],
+            "not a dict": lambda p, first: {
+                "reading": by_middle(p, first)[0],
+                "training": by_middle(p, first)[1],
+            },
             "what it was before the step": lambda *given: -in_order(gains(*given), given[1]),
             "those are shares": lambda p, first: (
                 in_order(gains(p, first), first) / (p[False, False] - p[True, True])
+            ),
+            "points, without dividing": lambda *given: in_order(
+                gains(*given, lambda before, after: 100 * (before - after) / before), given[1]
             ),
             "without dividing": lambda p, first: (
                 100 * in_order(gains(p, first), first) / (p[False, False] - p[True, True])
