@@ -9,7 +9,7 @@ import torch
 from page import NOTEBOOKS, Page
 
 from minitxl import ModelConfig
-from minitxl.course.checks import mean_bits, schedule, shares
+from minitxl.course.checks import mean_bits, schedule, shares, training_bugs
 from minitxl.course.checks import training as judges
 from minitxl.inference.evaluation import cached, cached_losses
 from minitxl.training import loop
@@ -45,23 +45,23 @@ def test_the_solution_is_right_and_nobodys_random_numbers_change(cell, check):
     assert torch.equal(torch.get_rng_state(), state)
 
 
-@pytest.mark.parametrize("bugs", judges._subsets(judges.BUGS), ids=lambda bugs: "+".join(sorted(bugs)))
+@pytest.mark.parametrize("bugs", judges._subsets(training_bugs.BUGS), ids=lambda bugs: "+".join(sorted(bugs)))
 def test_the_check_names_the_bugs_that_are_there_and_no_other(bugs):
-    verdict = judges.check_trainer(judges._with_bugs(bugs), name_bugs=True)
+    verdict = judges.check_trainer(training_bugs.with_bugs(bugs), name_bugs=True)
     assert not verdict.right
     seen = bugs - {"rows"} if "graph" in bugs else bugs  # shuffled rows show only from the second step on
-    assert {bug for bug, words in judges.BUGS.items() if words in verdict.message} == seen
+    assert {bug for bug, words in training_bugs.BUGS.items() if words in verdict.message} == seen
     assert ("look again once it runs" in verdict.message) == ("graph" in bugs)
 
 
 def test_the_notebooks_trainer_has_all_four():
     broken = stub("my-train", "my_train")
-    assert judges.BUGS["graph"] in judges.check_trainer(broken, name_bugs=True).message
+    assert training_bugs.BUGS["graph"] in judges.check_trainer(broken, name_bugs=True).message
     source = CELLS["my-train"].rpartition("\n\n")[0]
     detached = source.replace("memory.shape[2] - mem_len) :]", "memory.shape[2] - mem_len) :].detach()")
     assert detached != source
     message = judges.check_trainer(run(detached)["my_train"], name_bugs=True).message
-    assert [bug for bug, words in judges.BUGS.items() if words in message] == ["rate", "clip", "rows"]
+    assert [bug for bug, words in training_bugs.BUGS.items() if words in message] == ["rate", "clip", "rows"]
 
 
 @pytest.mark.parametrize("detached", [False, True])
@@ -96,13 +96,13 @@ def test_what_is_returned_in_another_order_or_in_part_is_told(returned):
 
 
 def test_bugs_are_counted_and_not_named_for_who_looks_for_them():
-    message = judges.check_trainer(judges._with_bugs({"rate", "clip"})).message
+    message = judges.check_trainer(training_bugs.with_bugs({"rate", "clip"})).message
     assert "2 of the four can be seen" in message
-    assert not any(words in message for words in judges.BUGS.values())
-    new = judges.check_trainer(judges._with_bugs({"none"})).message
-    assert new == f"still there: {judges.OTHERS['none']}"
+    assert not any(words in message for words in training_bugs.BUGS.values())
+    new = judges.check_trainer(training_bugs.with_bugs({"none"})).message
+    assert new == f"still there: {training_bugs.OTHERS['none']}"
     for output in OUTPUTS["my-train"]:
-        assert not any(words in str(output) for words in judges.BUGS.values())
+        assert not any(words in str(output) for words in training_bugs.BUGS.values())
 
 
 def test_memory_that_is_cut_from_its_end_is_refused_where_there_is_none():

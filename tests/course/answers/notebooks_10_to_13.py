@@ -15,6 +15,7 @@ from minitxl.course.checks import (
     schedule,
     scoring,
     training,
+    training_bugs,
 )
 from minitxl.memory import extend
 
@@ -415,12 +416,12 @@ ANSWERS = {
     training.check_training_step: {
         "right": [step, training.solution_training_step],
         "wrong": {
-            training.BUGS["graph"]: with_bug("graph"),
-            training.BUGS["clip"]: with_bug("clip"),
-            **{training.OTHERS[bug]: with_bug(bug) for bug in training.OTHERS},
+            training_bugs.BUGS["graph"]: with_bug("graph"),
+            training_bugs.BUGS["clip"]: with_bug("clip"),
+            **{training_bugs.OTHERS[bug]: with_bug(bug) for bug in training_bugs.OTHERS},
             training.KEEPS_ALL: with_bug("-0"),
             "nats are to be returned": in_bits,
-            **{training.UNCLIPPED[bug]: with_bug(bug) for bug in training.UNCLIPPED},
+            **{training_bugs.UNCLIPPED[bug]: with_bug(bug) for bug in training_bugs.UNCLIPPED},
             "where the gradient is shorter than clip": lambda *case: step(*case, bug="tenfold"),
             "of the losses, ": lambda *case: (step(*case)[0] + 0.5, step(*case)[1]),
             "it raised TypeError": lambda: None,
