@@ -80,7 +80,10 @@ UNITS: tuple[tuple[str, str], ...] = (
     (r"\.(learning_rate|eta_min|sum_of_rates|clip|weight_decay|layer_norm_eps)$", ""),
     (r"\.(norm|cosine|temperature|factor|edges|sees|reached|wide|order|seed|model_seed|offset)$", ""),
     (r"\.(prompts|cutoffs|shown_segment|average_from|read)$", ""),
-    (r"\.(parameters|steps?|step_counts|read_steps|validate_every|warm_?up|passes|passages|rounds)$", ""),
+    (
+        r"\.(parameters|steps?|last_steps|step_counts|read_steps|validate_every|warm_?up|passes|passages|rounds)$",
+        "",
+    ),
     (r"\.(batch|published_batch|lanes|test_streams|epochs|processes|threads|gpus|submissions)$", ""),
     (r"\.(n_layer|n_head|n_bucket|d_model|d_head|d_inner|d_embed|div_val|vocab_size|wide_heads)$", ""),
     (r"\.(hops|hands|fast_hands|letters|segments|trained_segments|test_segments|read_segments)$", ""),

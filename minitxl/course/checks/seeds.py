@@ -114,6 +114,7 @@ def check_effect(attempt: Callable[..., Any]) -> Verdict:
             ([2.5, 2.6, 2.7], [2.5, 2.7, 2.8]),  # one seed is equal
             ([2.90, 2.85, 2.70], [2.80, 2.80, 2.80]),  # one of three
             ([2.750, 2.841, 2.800], [2.751, 2.842, 2.802]),  # all by thousandths
+            ([2.5, 2.9, 2.7], [2.7, 3.1, 2.9]),  # all by far, and the ranges overlap
             ([3.1, 3.2], [3.6, 3.3]),
             ([3.6, 3.3, 3.4, 3.5], [3.1, 3.2, 3.0, 3.1]),
         ],
