@@ -223,6 +223,15 @@ def test_a_line_that_does_nothing_hides_no_copy(line):
     assert found(codes) == [("ada and bob", "f")]
 
 
+@pytest.mark.parametrize("place", range(1, 7))
+def test_a_line_that_does_nothing_hides_no_copy_wherever_it_stands(place):
+    lines = READ.splitlines()
+    indent = re.match(" *", lines[place])[0]
+    copy = "\n".join([*lines[:place], f"{indent}_ = 0", *lines[place:]])
+    codes = {"ada": {"read": CLASS + READ}, "bob": {"read": renamed(CLASS + copy)}}
+    assert found(codes) == [("ada and bob", "read")]
+
+
 @pytest.mark.parametrize(
     "line", ["x = -x", "unused = x.zero_()", "x.zero_()", "x[0] = 1", "x += 1", "return x"]
 )

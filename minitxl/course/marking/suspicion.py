@@ -159,10 +159,11 @@ def normal_form(source: str, others: Names = NO_NAMES, owner: tuple[str, str] = 
     names: dict[str, str] = {}
     own = others | Names.of_code(tree)
     read = {one.id for one in ast.walk(tree) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load)}
-    for node in ast.walk(tree):
+    for node in ast.walk(tree):  # before any name is counted: one that is left aside takes no number
         for block in ("body", "orelse", "finalbody"):
             if isinstance(statements := getattr(node, block, None), list):
                 setattr(node, block, [one for one in statements if not _does_nothing(one, read)])
+    for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and is_name_of(node.value, *owner):
             node.value = OWNER
         if isinstance(node, ast.keyword):
