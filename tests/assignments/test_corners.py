@@ -25,14 +25,14 @@ UNGROUPED = {"5/shift"}
 """Functions that are worth all of their points or none."""
 
 
-def shares(function, *changes, after=""):
+def shares(function, *changes, after="", seeds=SEEDS):
     """Return for each seed the groups that are wrong, and the message, of a solution that was changed."""
     number, cell = function.split("/")
     sheet = SHEETS[number]
     names = sheet.handed_in(*([cell, *changes] if changes else []))
     exec(after, names)
     attempt, trial = sheet.trial(f"{cell}-test")
-    for seed in SEEDS:
+    for seed in seeds:
         verdict, right = trial(seed).shares(names[attempt])
         yield {name for name, is_right in right.items() if not is_right}, verdict.message
 
@@ -239,6 +239,37 @@ def collect(weights, v, table, rows):
 """,
     ),
 }
+
+
+SMALL = {
+    "a product for each pair": (
+        "4/scores",
+        """
+def score(q, k, table, bias):
+    query, key, clip = q.shape[2], k.shape[2], table.shape[1] // 2
+    rows = (torch.arange(key) - torch.arange(key - query, key)[:, None]).clamp(-clip, clip) + clip
+    ones = torch.nn.functional.one_hot(rows, table.shape[1]).to(q.dtype)
+    by_row = q @ table.mT + bias[:, None]
+    return (q @ k.mT + (ones @ by_row[..., None])[..., 0]) / sqrt(q.shape[-1])
+""",
+    ),
+    "a product for each query": (
+        "4/collect",
+        """
+def collect(weights, v, table, rows):
+    ones = torch.nn.functional.one_hot(rows + 1, len(table) + 1)[..., 1:].to(weights.dtype)
+    by_row = (weights[..., None, :] @ ones[:, None])[..., 0, :]
+    return weights @ v + by_row @ table
+""",
+    ),
+}
+"""Right functions of an own [query key row], which ``@`` repeats for each head."""
+
+
+@pytest.mark.parametrize("way", SMALL)
+def test_rows_as_ones_that_a_product_repeats_for_each_head_are_no_vectors_for_any_seed(way):
+    function, source = SMALL[way]
+    assert all(not wrong for wrong, _ in shares(function, after=source, seeds=range(40)))
 
 
 @pytest.mark.parametrize("way", EFFICIENT)
