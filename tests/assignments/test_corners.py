@@ -293,6 +293,13 @@ def test_a_stream_that_is_wrong_for_one_layer_or_when_it_is_short_loses_these_po
         assert wrong == {corner}
 
 
+def test_the_check_for_oneself_sees_that_chunk_cuts_into_other_segments():
+    sheet = SHEETS["3"]
+    names = sheet.handed_in("stream", "x.split(seg_len, dim=1)", "x.chunk(-(-x.shape[1] // seg_len), dim=1)")
+    with pytest.raises(AssertionError, match="the fourth token is in segment 0"):
+        exec(sheet.cells["stream-check"].source, names)
+
+
 @pytest.mark.parametrize("stays", ["(sums > p) & (rank > 0)", "(sums >= p) & (rank > 0)"])
 def test_a_first_token_that_stays_by_itself_hides_no_mistake_in_top_p(stays):
     sums = "before = probs.cumsum(dim=-1) - probs", "sums = probs.cumsum(dim=-1)"

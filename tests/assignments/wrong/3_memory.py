@@ -322,6 +322,11 @@ WRONG = {
         "x.split(seg_len, dim=1)",
         "x[:, : x.shape[1] // seg_len * seg_len].split(seg_len, dim=1)",
     ),
+    "chunk(n) cuts into n parts": (
+        "stream",
+        "x.split(seg_len, dim=1)",
+        "x.chunk(-(-x.shape[1] // seg_len), dim=1)",
+    ),
     "the stream is read at once": ("stream", "x.split(seg_len, dim=1)", "[x]"),
     # numbers
     "the last output is read by none": (
