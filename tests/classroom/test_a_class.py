@@ -294,6 +294,12 @@ DAMAGED = {
     "no record": lambda text: "[]",
     "without the penalty": lambda text: text.replace('"penalty"', '"penny"'),
     "parts of another form": lambda text: json.dumps(json.loads(text) | {"parts": [1]}),
+    "text for a number": lambda text: text.replace('"most": 5', '"most": "x"'),
+    "more points than there are": lambda text: text.replace('"score": 5', '"score": 50', 1),
+    "points below zero": lambda text: text.replace('"score": 5', '"score": -1', 1),
+    "a penalty that is none": lambda text: text.replace('"penalty": 0.0', '"penalty": NaN'),
+    "groups that are none": lambda text: text.replace('"at the start": true', '"at the start": "yes"', 1),
+    "a date that is none": lambda text: json.dumps(json.loads(text) | {"due": "tomorrow"}),
 }
 
 
