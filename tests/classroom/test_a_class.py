@@ -278,11 +278,12 @@ def test_half_a_character_stands_as_a_sign_on_page_and_notebook_and_stops_no_one
 def test_a_page_that_cannot_be_written_stops_no_one_and_is_told(course, verdicts, capsys, monkeypatch):
     for student in ("Ada Lovelace", "Bob B", "Cleo C"):
         hand_in(course, "", name=f"{student}_1_assignsubmission_file_/x.ipynb")
-    verdicts.wrong["bob", "weigh"] = {"message": "\ud83d"}
     mark(course)
+    (course / "feedback").mkdir()
+    (course / "feedback" / "bob").write_text("a file where a folder should be")
     with pytest.raises(SystemExit) as end:
         told(course, capsys, monkeypatch, "--feedback")
-    assert str(end.value).startswith(f"{NAME}: no page of bob: UnicodeEncodeError: ")
+    assert str(end.value).startswith(f"{NAME}: no page of bob: NotADirectoryError: ")
     assert "2 pages" in capsys.readouterr().out
     with ZipFile(course / "feedback" / f"{NAME}-for-moodle.zip") as archive:
         assert [name.split("_")[0] for name in archive.namelist()] == ["Ada Lovelace", "Cleo C"]
@@ -439,6 +440,64 @@ def test_after_an_appeal_one_student_is_marked_again_and_a_table_has_what_change
     assert [row["student"] for row in rows(course, "changed")] == ["bob"]
 
 
+@pytest.mark.parametrize("newer", [False, True])
+def test_what_an_interrupted_run_marked_anew_has_no_page_and_is_told_as_changed_by_the_next(
+    course, verdicts, capsys, monkeypatch, newer
+):
+    verdicts.wrong["ada", "weigh"] = {"score": 2.5, "message": "there is a loop"}
+    for student in ("ada", "bob"):
+        hand_in(course, student)
+    mark(course)
+    verdicts.wrong.clear()
+    if newer:
+        mended = solved(course)
+        cell_of(mended, "weigh").source += "\n# mended"
+        hand_in(course, "ada", mended, when=DUE + timedelta(minutes=1))
+    with monkeypatch.context() as patch:
+        patch.setattr(Course, "_store", lambda *_: interrupt())
+        with pytest.raises(KeyboardInterrupt):
+            mark(course, again=[] if newer else ["ada"])
+    with pytest.raises(SystemExit) as end:
+        told(course, capsys, monkeypatch, "--feedback")
+    words = "its newest points are not in the gradebook yet: give make mark, and then make feedback"
+    assert str(end.value) == f"{NAME}: no page of ada: {words}"
+    assert f"{NAME}: 1 pages in " in capsys.readouterr().out
+    assert not (course / "feedback" / "ada").exists()
+    told(course, capsys, monkeypatch)
+    assert verdicts.judged == ["ada", "bob", "ada"]
+    changed = {"student": "ada", "function": "weigh", "points before": "2.5", "points now": "5"}
+    assert rows(course, "changed") == [changed]
+    assert "2 pages" in told(course, capsys, monkeypatch, "--feedback")
+    assert "changed: none" in told(course, capsys, monkeypatch)
+
+
+def test_what_is_marked_anew_for_a_damaged_record_is_told_as_changed(course, verdicts, capsys, monkeypatch):
+    hand_in(course, "ada")
+    mark(course)
+    (course / "marks" / NAME / "ada.json").write_text("", "utf-8")
+    verdicts.wrong["ada", "weigh"] = {"score": 2.5, "message": "there is a loop"}
+    told(course, capsys, monkeypatch)
+    changed = {"student": "ada", "function": "weigh", "points before": "5", "points now": "2.5"}
+    assert rows(course, "changed") == [changed]
+
+
+def test_an_older_gradebook_gets_no_page_and_then_the_points_of_the_records(
+    course, verdicts, capsys, monkeypatch
+):
+    verdicts.wrong["ada", "weigh"] = {"score": 2.5, "message": "there is a loop"}
+    hand_in(course, "ada")
+    mark(course)
+    older = (course / "gradebook.db").read_bytes()
+    verdicts.wrong.clear()
+    mark(course, again=True)
+    (course / "gradebook.db").write_bytes(older)
+    with pytest.raises(SystemExit, match="no page of ada: its newest points are not"):
+        told(course, capsys, monkeypatch, "--feedback")
+    told(course, capsys, monkeypatch)
+    assert in_gradebook(course)["ada"]["score"] == 26
+    assert "1 pages" in told(course, capsys, monkeypatch, "--feedback")
+
+
 def test_who_handed_in_nothing_cannot_be_marked_again(course, verdicts):
     hand_in(course, "ada")
     with pytest.raises(ValueError, match="a student must have handed in 3_memory, got cleo"):
@@ -479,6 +538,19 @@ def test_without_a_list_a_student_of_a_name_that_no_gradebook_can_hold_is_told_a
     tables(Course.of(course, none(), 2), mark(course))
     assert [row["id"] for row in rows(course, "marks")] == ["ada"]
     assert [row["who"] for row in rows(course, "unmarked")] == [rf"downloaded/{NAME}/\udce9t_{NAME}.ipynb"]
+
+
+def test_what_a_student_wrote_turns_no_line_of_a_page_around(course, verdicts, capsys, monkeypatch):
+    mine = solved(course)
+    cell_of(mine, "written").source = "A point for \u202esith\u202c,\n\tmy \u05e9 and 10\u00a0% \x1b[2J"
+    hand_in(course, "ada", mine)
+    verdicts.wrong["ada", "weigh"] = {"score": 0, "message": "it raised E: \u201c\u2066x\ud83d\u201d"}
+    told(course, capsys, monkeypatch)
+    assert rows(course, "unmarked") == []
+    told(course, capsys, monkeypatch, "--feedback")
+    page = (course / "feedback" / "ada" / NAME / f"{NAME}.html").read_text("utf-8")
+    assert "A point for \\u202esith\\u202c,\n\tmy \u05e9 and 10\u00a0% \\x1b[2J" in page
+    assert "it raised E: \u201c\\u2066x\\ud83d\u201d" in page
 
 
 def test_a_function_whose_cell_fails_stands_in_a_table_with_the_reason(course, verdicts, capsys, monkeypatch):

@@ -46,8 +46,8 @@ class Marked:
     """One assignment after a run: verdicts by student, and what could not be marked, with the reason.
 
     ``unreadable`` says why, by student, where the newest file that was handed in is no notebook to mark,
-    ``penalties`` has those that this run changed, before and now, and ``others`` has the students whom
-    names in one's own files tell of, each with such a file.
+    ``changed`` has which points in the gradebook this run changed: student, function, before and now; and
+    ``others`` has the students whom names in one's own files tell of, each with such a file.
     """
 
     assignment: Assignment
@@ -56,7 +56,7 @@ class Marked:
     unmarked: list[tuple[str, str]] = field(default_factory=list)
     unreadable: dict[str, str] = field(default_factory=dict)
     anew: list[str] = field(default_factory=list)
-    penalties: dict[str, tuple[float, float]] = field(default_factory=dict)
+    changed: list[tuple[str, str, str, str]] = field(default_factory=list)
     others: dict[str, dict[str, Path]] = field(default_factory=dict)
     seconds: float = 0.0
 
@@ -152,14 +152,10 @@ class Course:
             same = old if old and old.get("digest") == digest else None
             if same and student not in again and (not same["again"] or is_given_up(same)):
                 rated = {key: record[key] for key in ("penalty", "due", "file", "files")}
-                if same["penalty"] != penalty:
-                    result.penalties[student] = same["penalty"], penalty
                 stored = same["stored"] and rated.items() <= same.items()
                 result.records[student] = same | rated | {"stored": stored}
                 continue
             if old:
-                if old["penalty"] != penalty:
-                    result.penalties[student] = old["penalty"], penalty
                 record["answer_before"] = old["answer"]
                 record["before"] = {key: old.get(key) for key in ("digest", "seed", "parts")}
             seed = secrets.randbelow(2**31)
@@ -256,14 +252,15 @@ class Course:
                 if record["again"]:
                     result.unmarked.append((student, _why_unmarked(record)))
                 is_failed = record["again"] and not record["parts"]
-                if is_failed or (record["stored"] and holds(gradebook, self.folder, name, student)):
+                if is_failed or (record["stored"] and holds(gradebook, self.folder, name, record)):
                     continue
                 try:
-                    store(gradebook, self.folder, result.handed[student], record)
+                    changed = store(gradebook, self.folder, result.handed[student], record)
                 except Exception as error:
                     gradebook.db.rollback()
                     result.unmarked.append((student, f"not in the gradebook: {error}"))
                     continue
+                result.changed += [(student, *one) for one in changed]
                 record.pop("answer_before", None)
                 self._keep(result, record | {"stored": True})
 

@@ -8,10 +8,13 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from minitxl.course.marking.layout import plain
 from minitxl.course.marking.notebooks import Assignment
+from minitxl.course.marking.records import has_points_of
 from minitxl.files import atomic_write
 
 ENDS = (".", "!", "?")
+NOT_YET = "its newest points are not in the gradebook yet: give make mark, and then make feedback"
 SECRET = "submission_secret.txt"
 STYLE = """body{font:16px/1.5 system-ui,sans-serif;max-width:52rem;margin:2rem auto;padding:0 1rem;color:#222}
 table{border-collapse:collapse;width:100%}td,th{text-align:left;vertical-align:top;padding:.4rem .6rem;
@@ -19,9 +22,14 @@ border-bottom:1px solid #ccc}.points{white-space:nowrap}ul{margin:.3rem 0;paddin
 pre{white-space:pre-wrap;background:#f6f6f6;padding:.6rem}"""
 
 
+def _html(text: str) -> str:
+    """Return a text as HTML shows it, whoever wrote it."""
+    return escape(plain(text))
+
+
 def page(assignment: Assignment, record: dict[str, Any], mark: dict[str, Any]) -> str:
     """Return the page of one submission; ``mark`` is what the gradebook says of it."""
-    title = escape(f"{assignment.name}: {record['student']}")
+    title = _html(f"{assignment.name}: {record['student']}")
     late, due = "", _due(record)
     if mark["penalty"]:
         times = f"on {came(record)}" + (f", due {clock(due.timestamp(), due.tzinfo)}" if due else "")
@@ -49,7 +57,7 @@ def _handed_in(record: dict[str, Any]) -> str:
     file = Path(record["file"]).name.encode("utf-8", "replace").decode()
     newest = f", the newest of {record['files']} files" if record["files"] > 1 else ""
     who = name_of(record["person"]) or record["student"]
-    return escape(f"{who}: {file}{newest}, handed in on {came(record)}")
+    return _html(f"{who}: {file}{newest}, handed in on {came(record)}")
 
 
 def clock(seconds: float, zone: tzinfo | None = None) -> str:
@@ -79,7 +87,7 @@ def _total(record: dict[str, Any], mark: dict[str, Any]) -> str:
     if not left:
         return words
     names = {part["cell"]: part["function"] for part in record["parts"]} | {"written": "the written question"}
-    listed = escape(", ".join(names.get(name, name) for name in left))
+    listed = _html(", ".join(names.get(name, name) for name in left))
     return f"{words} so far; {listed} {'is' if len(left) == 1 else 'are'} not marked yet"
 
 
@@ -96,7 +104,7 @@ def _which(assignment: Assignment) -> str:
 def _functions(record: dict[str, Any], mark: dict[str, Any]) -> str:
     rows = "".join(_row(part, mark) for part in record["parts"])
     said = "".join(
-        f"<p>Left out of your notebook: {escape(f'{where}: {why}')}{'' if why.endswith(ENDS) else '.'}</p>\n"
+        f"<p>Left out of your notebook: {_html(f'{where}: {why}')}{'' if why.endswith(ENDS) else '.'}</p>\n"
         for where, why in left_out(record)
     )
     return f"""{said}<table><thead><tr><th scope="col">function</th><th scope="col">points</th>
@@ -113,14 +121,14 @@ def left_out(record: dict[str, Any]) -> list[tuple[str, str]]:
 def _by_hand(name: str, mark: dict[str, Any]) -> tuple[str, str]:
     """Return points and comment of a cell that a person marks."""
     given = f"{mark['points'][name]:g} of {mark['worth'][name]:g} points"
-    return "not marked yet" if name in mark["by hand"] else given, escape(mark["comments"].get(name, ""))
+    return "not marked yet" if name in mark["by hand"] else given, _html(mark["comments"].get(name, ""))
 
 
 def _written(assignment: Assignment, record: dict[str, Any], mark: dict[str, Any]) -> str:
     given, comment = _by_hand(assignment.by_hand[0], mark)
     said = f"<p><b>Comment:</b> {comment}</p>" if comment else ""
     return f"""<h2>The written question: {given}</h2>
-<pre>{escape(record["answer"])}</pre>
+<pre>{_html(record["answer"])}</pre>
 {said}<p>What each point is given for, and an answer, stand below the question in the solved notebook, which
 is handed out when no one can hand in any more.</p>"""
 
@@ -130,14 +138,14 @@ def _tasks(assignment: Assignment, mark: dict[str, Any]) -> str:
     rows = []
     for name in assignment.by_hand:
         given, comment = _by_hand(name, mark)
-        rows.append(f'<tr><td>{escape(name)}</td><td class="points">{given}</td><td>{comment}</td></tr>\n')
+        rows.append(f'<tr><td>{_html(name)}</td><td class="points">{given}</td><td>{comment}</td></tr>\n')
     return f"""<table><thead><tr><th scope="col">part</th><th scope="col">points</th>
 <th scope="col">comment</th></tr></thead>
 <tbody>{"".join(rows)}</tbody></table>"""
 
 
 def _row(part: dict[str, Any], mark: dict[str, Any]) -> str:
-    name = f"<code>{escape(part['function'])}</code>"
+    name = f"<code>{_html(part['function'])}</code>"
     if part["score"] is None:
         return f"<tr><td>{name}</td><td>–</td><td>not marked yet: it will be marked again</td></tr>"
     score = mark["points"][part["cell"]]
@@ -146,13 +154,13 @@ def _row(part: dict[str, Any], mark: dict[str, Any]) -> str:
     comment = mark["comments"].get(part["cell"].removesuffix("-test"), "")  # it stands at the solution
     groups = part["groups"] if len(part["groups"]) > 1 and not is_corrected else {}
     listed = "".join(
-        f"<li>{'✓ right' if ok else '✗ not yet'}: {escape(one)}</li>" for one, ok in groups.items()
+        f"<li>{'✓ right' if ok else '✗ not yet'}: {_html(one)}</li>" for one, ok in groups.items()
     )
     message = "a person looked at it and gave these points" if is_corrected else part["message"]
-    said = f"{escape(message)}{f'<ul>{listed}</ul>' if listed else ''}"
+    said = f"{_html(message)}{f'<ul>{listed}</ul>' if listed else ''}"
     return (
         f'<tr><td>{name}</td><td class="points">{score:g} of {part["most"]:g}{by_hand}</td>'
-        f"<td>{said}{f'<p><b>Comment:</b> {escape(comment)}</p>' if comment else ''}</td></tr>\n"
+        f"<td>{said}{f'<p><b>Comment:</b> {_html(comment)}</p>' if comment else ''}</td></tr>\n"
     )
 
 
@@ -179,11 +187,15 @@ def write(
     into ``feedback/ASSIGNMENT-for-moodle.zip``, as Moodle takes them back.
 
     Returns:
-        How many pages there are, and by student why a page could not be written, which costs no other theirs.
+        How many pages there are, and by student why a page could not be written, which costs no other theirs:
+        there is none where the gradebook has other points than the record, as an interrupted run leaves it.
     """
     pages, for_moodle, failed = 0, dict[str, bytes](), dict[str, str]()
     for student, record in records.items():
         if student not in found:
+            continue
+        if not record["stored"] or not has_points_of(record, found[student]["by the marking"]):
+            failed[student] = NOT_YET
             continue
         try:
             path = course / "feedback" / student / assignment.name / f"{assignment.name}.html"

@@ -15,6 +15,7 @@ import nbformat
 
 from minitxl.course.marking.layout import laid_out
 from minitxl.course.marking.notebooks import Handed
+from minitxl.course.marking.records import has_points_of
 from minitxl.files import atomic_write
 
 
@@ -25,9 +26,12 @@ def open_gradebook(course: Path) -> Any:
     return closing(Gradebook(f"sqlite:///{course / 'gradebook.db'}", "minitxl"))
 
 
-def holds(gradebook: Any, course: Path, assignment: str, student: str) -> bool:
-    """Return True if the gradebook has a submission of the student's, and formgrader its notebook."""
-    return has_submission(gradebook, assignment, student) and shown(course, assignment, student).exists()
+def holds(gradebook: Any, course: Path, assignment: str, record: dict[str, Any]) -> bool:
+    """Return True if the gradebook has a submission with its record's points, and formgrader its notebook."""
+    student = record["student"]
+    if not has_submission(gradebook, assignment, student) or not shown(course, assignment, student).exists():
+        return False
+    return has_points_of(record, _standing(gradebook.find_submission(assignment, student)))
 
 
 def has_submission(gradebook: Any, assignment: str, student: str) -> bool:
@@ -46,11 +50,16 @@ def shown(course: Path, assignment: str, student: str) -> Path:
     return course / "autograded" / student / assignment / f"{assignment}.ipynb"
 
 
-def store(gradebook: Any, course: Path, handed: Handed, record: dict[str, Any]) -> None:
-    """Write a verdict into the gradebook, and the notebook for formgrader; points by hand stay."""
+def store(gradebook: Any, course: Path, handed: Handed, record: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """Write a verdict into the gradebook, and the notebook for formgrader; points by hand stay.
+
+    Returns:
+        What the gradebook had otherwise: functions, or "penalty", with the points before and now.
+    """
     from sqlalchemy.exc import SAWarning
 
     name, student = handed.assignment.name, record["student"]
+    changed = _changed(gradebook, name, record) if has_submission(gradebook, name, student) else []
     gradebook.update_or_create_student(student, **record.get("person", {}))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SAWarning)  # nbgrader makes a submission before it belongs to one
@@ -59,10 +68,10 @@ def store(gradebook: Any, course: Path, handed: Handed, record: dict[str, Any]) 
         grade = gradebook.find_grade(part["cell"], name, name, student)
         grade.auto_score = part["score"]
         grade.needs_manual_grade = part["score"] is None
-    changed = record["answer"] != record.get("answer_before", record["answer"])
+    is_new_answer = record["answer"] != record.get("answer_before", record["answer"])
     for cell in handed.assignment.by_hand:
         grade = gradebook.find_grade(cell, name, name, student)
-        grade.needs_manual_grade = grade.manual_score is None or changed
+        grade.needs_manual_grade = grade.manual_score is None or is_new_answer
     for notebook in submission.notebooks:
         notebook.late_submission_penalty = record["penalty"]
     gradebook.db.commit()
@@ -72,6 +81,29 @@ def store(gradebook: Any, course: Path, handed: Handed, record: dict[str, Any]) 
     with atomic_write(path) as new:
         nbformat.write(laid_out(handed, verdicts), new)
     os.utime(path, (record["time"], record["time"]))
+    return changed
+
+
+def _changed(gradebook: Any, assignment: str, record: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """Return which points of a submission in the gradebook a record changes, before and now."""
+    submission = gradebook.find_submission(assignment, record["student"])
+    standing = _standing(submission)
+    found = [
+        (part["function"], _points(standing[part["cell"]]), _points(part["score"]))
+        for part in record["parts"]
+        if part["cell"] in standing
+    ]
+    found.append(("penalty", _points(submission.late_submission_penalty), _points(record["penalty"])))
+    return [one for one in found if one[1] != one[2]]
+
+
+def _standing(submission: Any) -> dict[str, float | None]:
+    """Return the points that the marking gave, by cell, whatever a person gave beside them."""
+    return {grade.name: grade.auto_score for one in submission.notebooks for grade in one.grades}
+
+
+def _points(score: float | None) -> str:
+    return "not marked" if score is None else f"{score:g}"
 
 
 def _naive(seconds: float) -> datetime:
@@ -91,7 +123,7 @@ def in_words(part: dict[str, Any]) -> str:
 def marks(gradebook: Any, assignment: str, students: Iterable[str]) -> dict[str, dict[str, Any]]:
     """Return score, penalty, what a person must still mark, points by hand and comments, by student.
 
-    ``points`` has what each cell was given, and ``worth`` what it is worth.
+    ``points`` has what each cell was given, by the marking or by hand, and ``worth`` what it is worth.
     ``above`` says where there are more points than a cell is worth, and where there is extra credit.
     """
     found = {}
@@ -107,6 +139,7 @@ def marks(gradebook: Any, assignment: str, students: Iterable[str]) -> dict[str,
             "penalty": submission.late_submission_penalty,
             "by hand": [grade.name for grade in grades if grade.needs_manual_grade],
             "points": {grade.name: grade.score for grade in grades},
+            "by the marking": _standing(submission),
             "worth": {grade.name: grade.max_score for grade in grades},
             "corrected": [g.name for g in grades if g.manual_score is not None and g.auto_score is not None],
             "above": [words for grade in grades for words in _above(grade)],

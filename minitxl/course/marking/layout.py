@@ -1,6 +1,7 @@
 """Submissions laid out for formgrader: the assignment's cells, the student's answers, the rubric."""
 
 import re
+import unicodedata
 from contextlib import suppress
 from typing import Any
 
@@ -17,6 +18,8 @@ PROGRAM = re.compile(r"<(?=[A-Za-z/!?])|\\(?=href\b)|&(?=#|[A-Za-z])")
 """Signs that begin a tag, a link in mathematics, or a character reference, which may stand for either."""
 SCHEME = re.compile(r"(script|data)(\s*):", re.IGNORECASE)
 """The end of an address that is a program: javascript:, vbscript:, data:."""
+TURNING = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
+"""Unicode's classes of characters that turn the text behind them around."""
 BASE64 = re.compile(r"[A-Za-z0-9+/=\s]*")
 
 
@@ -39,7 +42,7 @@ def _functions(handed: Handed, verdicts: dict[str, str]) -> list[NotebookNode]:
             if new.cell_type == "markdown":
                 new.source = harmless(new.source)
         if name in verdicts:
-            text = new_output("stream", name="stdout", text=verdicts[name])
+            text = new_output("stream", name="stdout", text=plain(verdicts[name]))
             new.source, new.outputs = "# marked outside this notebook", [text]
         cells.append(new)
         if name in handed.assignment.by_hand:
@@ -98,6 +101,18 @@ def harmless(markdown: str) -> str:
     Formgrader shows Markdown with its HTML as the teacher's own page, where a script may give points.
     """
     return SCHEME.sub(r"\1\2 :", PROGRAM.sub(lambda sign: f"{sign[0]} ", markdown))
+
+
+def plain(text: str) -> str:
+    """Return a text with escapes for what turns it around, for control characters and half characters."""
+    return "".join(one.encode("unicode_escape").decode() if _is_control(one) else one for one in text)
+
+
+def _is_control(character: str) -> bool:
+    if character in "\n\r\t":
+        return False
+    is_turning = unicodedata.bidirectional(character) in TURNING
+    return is_turning or unicodedata.category(character) in ("Cc", "Cs")
 
 
 def _pictures(data: Any) -> dict[str, str]:

@@ -27,6 +27,11 @@ def read_record(path: Path) -> dict[str, Any]:
     return dict(record)
 
 
+def has_points_of(record: dict[str, Any], standing: Mapping[str, float | None]) -> bool:
+    """Return True if each part has the points that stand in the gradebook, by cell."""
+    return all(standing.get(part["cell"]) == part["score"] for part in record["parts"])
+
+
 def put_aside(path: Path) -> None:
     """Rename a damaged record, so that the next one does not overwrite it."""
     path.replace(path.with_name(f"{path.name}.damaged"))
@@ -51,8 +56,10 @@ def _date(value: object) -> str | None:
         return "be a time such as 2026-10-12T23:59:00+02:00"
 
 
-NEEDED = ("student", "digest", "time", "penalty", "person", "answer", "file", "files", "seed", "parts")
-NEEDED += ("again", "stored")
+NEEDED = (
+    *("student", "digest", "time", "penalty", "person", "answer", "file", "files", "seed", "parts"),
+    *("again", "stored"),
+)
 RECORD: Mapping[str, Rule] = {
     **dict.fromkeys(("student", "digest", "answer", "answer_before", "file", "isolation", "moodle"), text()),
     "again": text(),

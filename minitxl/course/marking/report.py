@@ -36,7 +36,10 @@ def tables(course: Course, marked: Marked) -> dict[str, tuple[list[str], Rows]]:
     made: dict[str, tuple[list[str], Rows]] = {
         "marks": (["id", "name", "email", "points", "of", "penalty", "handed in", "files", "state"], rows),
         "unmarked": (["who", "why"], [list(pair) for pair in marked.unmarked]),
-        "changed": (["student", "function", "points before", "points now"], _changed(marked)),
+        "changed": (
+            ["student", "function", "points before", "points now"],
+            [list(one) for one in marked.changed],
+        ),
         "failed": (["student", "where", "why"], _failed(marked)),
         "suspicious": (["student", "sign", "where"], [*_above(found), *signs(course, marked)]),
     }
@@ -101,24 +104,6 @@ def _above(found: dict[str, dict[str, Any]]) -> Rows:
         for student, mark in sorted(found.items())
         if mark["above"]
     ]
-
-
-def _changed(marked: Marked) -> Rows:
-    """Return whose functions have other points, or whose penalty is another one, than before this run."""
-    rows = Rows()
-    for student in marked.anew:
-        record = marked.records[student]
-        before = {part["cell"]: part for part in record.get("before", {}).get("parts", [])}
-        for part in record["parts"]:
-            old, new = (_points(one) for one in (before.get(part["cell"], part), part))
-            if old != new:
-                rows.append([student, part["function"], old, new])
-    penalties = marked.penalties.items()
-    return rows + [[student, "penalty", f"{old:g}", f"{new:g}"] for student, (old, new) in penalties]
-
-
-def _points(part: dict[str, Any]) -> str:
-    return "not marked" if part["score"] is None else f"{part['score']:g}"
 
 
 def _failed(marked: Marked) -> Rows:
