@@ -263,6 +263,8 @@ def _briefly(value: Any) -> str:
         return f"a tensor {list(value.shape)}"
     if isinstance(value, Mapping):
         return f"a dict of {', '.join(map(str, value))}"
+    if isinstance(value, list) and any(isinstance(one, Tensor) for one in value):
+        return f"[{', '.join(map(_briefly, value))}]"
     return written(value)
 
 

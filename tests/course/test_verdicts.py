@@ -245,6 +245,14 @@ def test_a_long_call_shows_shapes_and_keys_so_that_the_difference_is_in_sight():
     )
 
 
+def test_a_long_call_shows_a_list_of_tensors_by_their_shapes():
+    case = [torch.rand(1, 2, 3)] * 4, [torch.rand(2, 2)] * 3, 4
+    verdict = judge(lambda hidden, memory, n: 1, reference=lambda *_: 2, cases=[case], mistakes={})
+    hidden, memory = (", ".join([f"a tensor {size}"] * n) for size, n in (("[1, 2, 3]", 4), ("[2, 2]", 3)))
+    call = f"called with hidden = [{hidden}], memory = [{memory}], n = 4"
+    assert verdict.message == f"{call}, you returned 1, right is 2"
+
+
 def test_the_largest_result_is_counted_by_the_numbers_that_it_holds():
     row = torch.zeros(3)
     with verdicts.Largest() as watch:

@@ -96,6 +96,11 @@ WRONG = {
         "(back < window)",
         "((back < window) | (j < context.shape[1] - x.shape[1]))",
     ),
+    "the window holds for memory alone": (
+        "look",
+        "(back < window)",
+        "((back < window) | (j >= context.shape[1] - x.shape[1]))",
+    ),
     "one key too many": ("look", "back < window", "back <= window"),
     "one key too few": ("look", "back < window", "back < window - 1"),
     "the window is not used": ("look", " & (back < window)", ""),
@@ -357,7 +362,7 @@ WRONG = {
     "that is one layer": ("numbers", 'L - 1 + mine["n_layer"] * M', "L - 1 + M"),
     "as many hops as layers": ("numbers", 'mine["n_layer"] * M,\n    }', '(mine["n_layer"] - 1) * M,\n    }'),
     "L - 1 tokens after": ("numbers", 'L - 1 + mine["n_layer"]', 'mine["n_layer"]'),
-    "count the query itself": ("numbers", "L - 1 +", "L +"),
+    "the last query counts itself": ("numbers", "L - 1 +", "L +"),
     "starts from the last token": ("numbers", 'L - 1 + mine["n_layer"] * M', 'mine["n_layer"] * L'),
     "more than one segment": ("numbers", 'L - 1 + mine["n_layer"] * M', 'L - 1 + mine["n_layer"] * L'),
 }

@@ -123,7 +123,13 @@ WRONG = {
         ("return (", "return (("),
         ("/ sqrt(q.shape[-1])", "/ sqrt(q.shape[-1])).softmax(-1)"),
     ),
+    "and the table has rows 0 to": ("scores", ".clamp(-clip, clip) + clip", " + clip"),
     # collect
+    ", and the table has rows 0 to": (
+        "collect",
+        "(*weights.shape[:-1], len(table))",
+        "(*weights.shape[:-1], 2)",
+    ),
     "right, but not efficient: it builds a vector for each pair. Add": (
         "collect",
         COLLECT + "vectors = table[rows.clamp(min=0)] * (rows >= 0)[..., None]\n"
@@ -145,6 +151,12 @@ WRONG = {
     ),
     "the values are lost": ("collect", "return content + ", "return "),
     "so their weights must add up": ("collect", "scatter_add", "scatter"),
+    "the rows are moved on by one": (
+        "collect",
+        COLLECT + "ones = torch.nn.functional.one_hot(rows + 1, len(table) + 1)[..., :-1].to(weights.dtype)\n"
+        '    by_row = einsum(weights, ones, "b head i j, b i j row -> b head i row")\n'
+        "    return weights @ v + by_row @ table",
+    ),
     "read as the last row of the table": (
         "collect",
         (MASKED, "    index = index % len(table)\n"),
