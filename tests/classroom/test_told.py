@@ -12,10 +12,35 @@ from support.small_course import DOUBLE, NAME, hand_in, loaded, notebook, number
 from minitxl.course.marking import suspicion
 from minitxl.course.marking.classroom import Course
 from minitxl.course.marking.isolation import strongest
+from minitxl.course.marking.judge import CONSTANT, _as_json, _of_other_numbers
 from minitxl.course.marking.notebooks import Assignment, Handed, read, released
 from minitxl.course.marking.report import tables
 
 STUDENTS = "id,first_name,last_name\ndora,Dora,Rossi\neve,,\nfrida,,\ngus,Gus,Olsen\nhal,,\nivo,,\nkim,,\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("you returned 3, right is 4", "it returned 3, right is 4"),
+        (
+            "first difference at [0, 1]: you -15.53, right 2 (3 of 4 differ)",
+            "first difference at [0, 1]: it returned -15.53, right 2 (3 of 4 differ)",
+        ),
+    ],
+)
+def test_a_result_of_the_markings_own_run_is_told_as_what_the_function_returned(words, told):
+    assert _of_other_numbers(words) == f"{CONSTANT}. In the marking's own run: {told}"
+
+
+def test_what_is_neither_number_nor_text_in_a_students_numbers_is_no_name_of_another():
+    given = _as_json({"student": Name(), "layers": 5, "width": [1]})
+    assert given == {"student": None, "layers": 5, "width": None}
+    assert suspicion.of_another(given, "eve", "", lambda student: ({"layers": 3}, {}), ["eve", "ivo"]) is None
+
+
+class Name:
+    """What some student returned as their name."""
 
 
 def named(student, written):

@@ -21,7 +21,6 @@ from typing import Any
 
 import torch
 
-from minitxl.course.differences import written
 from minitxl.course.grading import Gone, NumbersTrial, number_shares, of_results, points
 from minitxl.course.marking.isolation import Isolation, strongest
 from minitxl.course.marking.remote import REPLAY, Remote
@@ -134,7 +133,7 @@ def _part(job: dict[str, Any], test: dict[str, Any], seed: int, worker: Worker) 
 
 def _of_other_numbers(message: str) -> str:
     """Return what is wrong with a result of constants: the marking's numbers, which the student never got."""
-    words = re.sub(r"\byou( returned)?\b", r"it\1", message)
+    words = re.sub(r"\byou returned\b|(?<=\]: )you\b", "it returned", message)
     return f"{CONSTANT}. In the marking's own run: {words}"
 
 
@@ -155,10 +154,8 @@ def _drawn(case: int, seed: int) -> str:
 
 
 def _as_json(given: dict[Any, Any]) -> dict[str, Any]:
-    """Return what ``my_numbers`` returned, with what is neither number nor text in words."""
-    return {
-        str(name): one if isinstance(one, int | float | str) else written(one) for name, one in given.items()
-    }
+    """Return what ``my_numbers`` returned, with None for what is neither number nor text."""
+    return {str(name): one if isinstance(one, int | float | str) else None for name, one in given.items()}
 
 
 def _number_shares(

@@ -13,7 +13,8 @@ REACHING = re.compile(
     r"(?<!\w)/proc\b|_getframe|\bf_back|\bf_locals|gc\.get_|sqlite|gradebook|ctypes|subprocess|sys\.modules"
     r"|meta_path|__builtins__|set_custom_exc|input_transformers|NBGRADER"
     r"|\bos\.(?:kill|_exit|abort|fork|write|dup|pipe|exec|spawn|system|popen|open)|fdopen|\.fileno\("
-    r"|multiprocessing|threading|_thread\b|import (?:\w+, *)*signal\b|from signal|\bsignal\.(?:alarm|SIG)"
+    r"|multiprocessing|threading|_thread\b|\bconcurrent\.|\bfrom concurrent\b|PoolExecutor|\bpopen\b"
+    r"|import (?:\w+, *)*signal\b|from signal|\bsignal\.(?:alarm|SIG)"
     r"|\bsocket\b|sys\.__std|\bsleep\(|setattr\(torch"
     r"|(?:^|;|^[ \t]*(?:if|else|try|for|while|with|except|finally)\b.*:)[ \t]*torch(?:\.\w+)+ *=[^=]",
     re.MULTILINE,
@@ -25,6 +26,7 @@ PRIVATE = re.compile(
     r"|\.channel\b|\bimport __main__|\btorch\.(?:onnx|ao)\b|\bfrom torch import .*\b(?:onnx|ao)\b"
     r"|_init_fn\b|__wrapped__|decomposition_table|DECOMP_TABLE|aten_decompositions"
     r"|\bimportlib\b|\bimport_module\b|\b__import__\b|\brunpy\b|\bpkgutil\b|\bresolve_name\b|\bpydoc\b"
+    r"|\bCompilationUnit\b"
 )
 """PyTorch's private parts, its operations by their own names, its attention, the worker's channel.
 
