@@ -68,6 +68,12 @@ def test_the_guide_says_how_many_may_write_a_function_alike():
     assert "at most eight students, or a tenth of a class of more than eighty" in GUIDE
 
 
+def test_the_guide_says_on_which_clock_the_times_in_a_zip_file_are_read_and_how_to_set_it():
+    (said,) = re.findall(r"\*\*Times in a zip file have no time zone\.\*\*.*?\n## ", GUIDE, re.DOTALL)
+    assert "on the clock of the machine that marks" in said
+    assert "TZ=Europe/Berlin make mark COURSE=" in said
+
+
 HARSH = {
     "xl_attention": ("5_xl_attention", "layer", "memory.detach()", "memory"),
     "window_losses": ("2_segments", "score", "model.train(mode)", "model.train()"),

@@ -1,6 +1,8 @@
 """Whose a file is and from when, by the names that Moodle, Canvas, nbgrader's exchange and students give."""
 
 import os
+import shutil
+import time
 import unicodedata
 from datetime import UTC, datetime
 from pathlib import Path
@@ -189,6 +191,25 @@ def test_no_name_in_a_students_archive_is_another_students_or_another_time(
     own = datetime.fromtimestamp(NOON + 60, UTC) if is_saved_alone else datetime(2026, 10, 11, 9).astimezone()
     assert found["ada"].when == own
     assert found["ada"].others == {"van_dijk": found["ada"].path}
+
+
+@pytest.mark.parametrize(("zone", "hour"), [("UTC", 9), ("Europe/Berlin", 7), ("America/New_York", 13)])
+def test_times_in_a_zip_file_are_read_on_the_clock_that_tz_names_and_anew_when_it_is_unpacked_again(
+    course, monkeypatch, zone, hour
+):
+    path = pack(course, "submissions.zip", {f"ada_{NAME}.ipynb": "{}"})
+
+    def when():
+        time.tzset()
+        return newest(course, NAME, Roster.of(course))[0]["ada"].when
+
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "Asia/Tokyo")
+        assert when() == datetime(2026, 10, 11, 0, tzinfo=UTC)
+        shutil.rmtree(path.with_suffix(".unpacked"))
+        patch.setenv("TZ", zone)
+        assert when() == datetime(2026, 10, 11, hour, tzinfo=UTC)
+    time.tzset()
 
 
 @pytest.mark.parametrize("outer", OUTER)
