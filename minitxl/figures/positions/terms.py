@@ -15,6 +15,7 @@ from minitxl.figures.picture import (
     drawing,
     fitted,
     is_narrow,
+    legend_outside,
     printed,
 )
 from minitxl.figures.systems import SYSTEMS
@@ -84,7 +85,7 @@ def stacked(data: Data) -> Picture:
     """
     keys, terms, weights = [printed(key) for key in data["keys"]], data["terms"], np.array(data["weights"])
     places = np.arange(len(keys))
-    with drawing(9, 4.4) as figure:
+    with drawing(9, 6 if is_narrow() else 4.4) as figure:
         above, below = figure.subplots(2, 1, sharex=True, height_ratios=[2, 1])
         up, down = np.zeros(len(keys)), np.zeros(len(keys))
         for name, values in terms.items():
@@ -96,13 +97,16 @@ def stacked(data: Data) -> Picture:
             up, down = up + heights.clip(min=0), down + heights.clip(max=0)
         above.plot(places, up + down, "D", color="black", ms=4, label="their sum")
         above.axhline(0, color="black", lw=0.8)
-        above.set(title=data["title"], ylabel="score, nats,\nless each term's mean")
-        above.legend(ncols=1, loc="center left", bbox_to_anchor=(1, 0.5))
-        below.bar(places, weights, color="#505050", label="of these terms")
-        below.plot(places, data["whole"], "_", color=XL.colour, ms=10, mew=2, label="of all four")
+        above.set(title=fitted(data["title"]), ylabel="score, nats,\nless each term's mean")
+        below.bar(places, weights, color="#505050", label="weight of these terms")
+        below.plot(places, data["whole"], "_", color=XL.colour, ms=10, mew=2, label="weight of all four")
         below.set(ylabel="weight", xlabel="key: the characters before the query, and itself", ylim=(0, None))
-        below.legend(loc="center left", bbox_to_anchor=(1, 0.5))
-        below.set_xticks(places, keys, family="monospace")
+        if is_narrow():
+            legend_outside(figure)
+        else:
+            for axes in (above, below):
+                axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))
+        below.set_xticks(places, keys, family="monospace", fontsize=8 if is_narrow() else 10)
         below.set_xlim(-0.6, len(keys) - 0.4)
     on = ", ".join(f"({name})" for name in terms) or "none"
     best = int(weights.argmax())

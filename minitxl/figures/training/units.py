@@ -1,6 +1,6 @@
 """One loss in several units: bits of each byte, and perplexities of a byte and of a longer unit."""
 
-from minitxl.figures.picture import PHONE, Data, Picture, drawing, fitted, printed
+from minitxl.figures.picture import Data, Picture, drawing, fitted, panels, printed
 
 GREY = "#707070"
 """Colour of bytes; longer units are black."""
@@ -11,8 +11,8 @@ def perplexity_units(data: Data) -> Picture:
     bits, chosen, size = data["bits"], data["chosen"], data["unit_bytes"]
     lines = {"a byte": (data["byte"], GREY, "-"), f"a unit of {size:g} bytes": (data["unit"], "black", "--")}
     at = bits.index(chosen)
-    with drawing(PHONE, 3.2) as figure:
-        axes = figure.subplots()
+    with drawing(5.2, 3.2) as figure:
+        (axes,) = panels(figure, 1, height=3.4)
         for name, (perplexity, colour, style) in lines.items():
             label = f"{name}: {_written(perplexity[at])} at the dot"
             axes.plot(bits, perplexity, style, color=colour, label=label)
