@@ -19,6 +19,8 @@ from units import unit_of
 
 from minitxl import figures
 from minitxl.experiments.shared.results import leaves
+from minitxl.figures.systems import SYSTEMS
+from minitxl.figures.training.curves import ONE_CHANGE_APART
 
 ROOT = Path(__file__).parent.parent.parent
 LINK = re.compile(r"(?<!!)\[([^\]]+)\]\((?:\.\./)+figures/(\w+)\.json(?:#([\w.-]+))?\)")
@@ -26,6 +28,8 @@ MOST = 480_000
 """Bytes of a page's tables. Where it has more, long lists that nothing links into stay in the file alone."""
 LENGTHS = (inf, 64, 32, 16, 8, 4, 2)
 """Entries of the longest list that is shown row by row, tried in turn until the page is small enough."""
+DIGITS = 6
+"""Significant digits of a number on a page and in the title of a link."""
 FOLDED = 40
 """Rows of the longest group that is open at first; in a longer one, its own long groups are folds again."""
 
@@ -105,14 +109,24 @@ def body_of(name: str, keys: set[str]) -> str:
     links = " · ".join(f'<a href="#{_id(heading)}">{escape(heading)}</a>' for heading in parts)
     return f"""<section><h1>Result: {_in_words(name)}</h1>
 {"".join(map(_figure, figures.OF_RESULT.get(name, ())))}
-<p>Numbers of the course link to these rows. Each is one value of <a href="{name}.json">{name}.json</a>, as
-the experiment stored it; the key says where in the file it stands. A value without a unit is a count, a
-name or a setting that has none.{left_out}
+<p>Numbers of the course link to these rows. Each is one value of <a href="{name}.json">{name}.json</a>,
+which has all its digits; here it has {DIGITS} significant ones. The key says where in the file it stands.
+{_names_in_keys(name)} A value without a unit is a count, a name or a setting that has none.{left_out}
 <a href="javascript:history.back()">Back to where you were</a></p>
 <p>Parts: {links}</p>
 <style>html {{ scroll-behavior: auto; }}</style>
 {tables}
 </section>"""
+
+
+def _names_in_keys(name: str) -> str:
+    """Say what the keys of Transformer-XL stand for, if a result has it with memory and without."""
+    steps = {step for key in values_of(name) for step in key.split(".")}
+    for systems, keys in ((ONE_CHANGE_APART, ("relative", "xl")), (SYSTEMS, ("xl", "xl_memory"))):
+        if steps.issuperset(keys):
+            said = (f"<code>{key}</code> is “{systems[key].name}” in the figures" for key in keys)
+            return f"In keys, {', and '.join(said)}."
+    return ""
 
 
 Row = tuple[str, str, str]
@@ -208,5 +222,7 @@ def _with_breaks(key: str) -> str:
 
 
 def _printed(value: Any) -> str:
-    """Return a value as it stands in the file, a text without its quotes."""
+    """Return a value as a reader can take it in: a text without its quotes, a number of few digits."""
+    if isinstance(value, float):
+        return f"{value:.0f}" if abs(value) >= 10**DIGITS else f"{value:.{DIGITS}g}"
     return value if isinstance(value, str) else json.dumps(value)
