@@ -57,6 +57,32 @@ def test_a_page_has_its_title_in_words_then_its_figure_then_its_data():
     assert {"settings", "fingerprint"} < parts.keys()
 
 
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (5.148297574516079, "5.1483"),
+        (3e-05, "3e-05"),
+        (1763456789.12, "1763456789"),
+        (20260101, "20260101"),
+        ("a b", "a b"),
+        (None, "null"),
+    ],
+)
+def test_a_number_has_six_digits_and_a_text_no_quotes(value, shown):
+    assert result_pages._printed(value) == shown
+
+
+@pytest.mark.parametrize(
+    ("name", "without", "with_memory"),
+    [("demo", "relative", "xl"), ("memory_and_positions", "xl", "xl_memory")],
+)
+def test_a_page_names_the_systems_of_its_keys_as_the_figures_do(name, without, with_memory):
+    body = result_pages.body_of(name, set())
+    assert f"<code>{without}</code> is “Transformer-XL, no memory” in the figures" in body
+    assert f"<code>{with_memory}</code> is “Transformer-XL” in the figures" in body
+    assert "In keys" not in result_pages.body_of("copying", set())
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_each_part_of_a_page_has_a_heading_that_a_link_above_the_table_leads_to(name):
     body = result_pages.body_of(name, set())
