@@ -9,6 +9,8 @@ from torch import Tensor
 
 MINUS = "−"
 """Sign of a negative number, as wide as a digit; a hyphen is shorter."""
+NO_FORMULAS = 'class="mathjax_ignore"'
+"""Attribute of an element of HTML whose text is no LaTeX: JupyterLab sets what is between two $ elsewhere."""
 Digits = int | Mapping[str, int]
 
 
@@ -39,7 +41,7 @@ class Table:
         )
         body = "".join(f"<tr>{self._row(row)}</tr>" for row in self.rows)
         inside = f"{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
-        return f'<table style="border-collapse: collapse">{inside}</table>'
+        return f'<table {NO_FORMULAS} style="border-collapse: collapse">{inside}</table>'
 
     @staticmethod
     def _row(row: Sequence[str | None]) -> str:

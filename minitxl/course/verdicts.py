@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from minitxl.course.differences import difference, equal, imprecise, unusable, written
+from minitxl.course.tables import NO_FORMULAS
 
 Function = Callable[..., Any]
 Piece = TypeVar("Piece", bound=Function)
@@ -54,7 +55,8 @@ class Verdict:
         wrapped = "white-space: pre-wrap; overflow-wrap: anywhere"
         style = f"border-left: 4px solid {colour}; background: {colour}1A; padding: 2px 10px; {wrapped}"
         details = f"\n<small>{escape(self.details)}</small>" if self.details else ""
-        return f'<div style="{style}"><b>{mark} {self.word}</b>: {escape(self.message)}{details}</div>'
+        words = f"<b>{mark} {self.word}</b>: {escape(self.message)}{details}"
+        return f'<div {NO_FORMULAS} style="{style}">{words}</div>'
 
 
 MARKS = {"right": ("✓", "#009E73"), "not yet": ("✗", "#E69F00"), "blank": ("…", "#888888")}

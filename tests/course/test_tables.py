@@ -25,6 +25,12 @@ def test_a_table_is_html_with_names_of_rows_and_columns():
     assert "xl &lt;b&gt;" in html
 
 
+def test_two_dollars_in_a_table_make_no_formula():
+    html = table([{"text": "$1 and $2"}])._repr_html_()
+    assert html.startswith('<table class="mathjax_ignore"')
+    assert "$1 and $2" in html
+
+
 def test_rows_of_other_columns_are_refused():
     with pytest.raises(ValueError, match="all rows must have the columns system, bits, layers, got system"):
         table([ROWS[0], {"system": "one"}])

@@ -185,6 +185,11 @@ def test_a_verdict_shows_its_word_beside_its_colour_and_escapes_what_it_says():
     assert "M &lt; L" in html
 
 
+def test_two_dollars_in_a_verdict_make_no_formula():
+    html = verdicts.Verdict(False, "called with text = 'a$b$'")._repr_html_()
+    assert html.startswith('<div class="mathjax_ignore"')
+
+
 def test_a_named_mistake_is_shown_with_the_call_and_both_results():
     verdict = judged(lambda x: x**2)
     assert verdict.details == (
