@@ -125,9 +125,8 @@ def terms_on_text(data: Data) -> Picture:
         )
         rows[-1].set_xlabel(
             fitted(
-                f"{_shown_of(matrix.shape[1])}each row is a query, the last below (hatched: the future)\n"
-                "term (c) is left out: a key gets the same number from every query\n"
-                "each term has its own scale: compare the numbers at the bars"
+                f"{_shown_of(matrix.shape[1])}each row is a query, the last below (hatched: the future); "
+                "(c), one number for each key, is left out"
             )
         )
         _name_characters(rows[-1], data["text"])

@@ -71,7 +71,7 @@ def _races(data: Data, *works: str) -> Picture:
     with drawing(10, 4) as figure:
         shown = panels(figure, len(rows), height=3.2)
         alt = [_race(axes, row, data["reference"]) for axes, row in zip(shown, rows, strict=True)]
-        if "training" not in works and "peak memory" not in works:
+        if "peak memory" not in works:
             _one_scale_a_work(shown, rows)
         shown[0].plot([], [], "o", color="#606060", ms=7, label="median")
         shown[0].plot([], [], "-", color="#606060", label="quartile to quartile")

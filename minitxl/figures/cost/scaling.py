@@ -10,6 +10,7 @@ from minitxl.figures.picture import (
     drawing,
     fitted,
     headline,
+    is_narrow,
     legend_outside,
 )
 
@@ -41,7 +42,7 @@ def scaling(data: Data) -> Picture:
     assumed = data["assumed"]
     rate = assumed["teraflops"] * assumed["utilisation"]
     alt, ends = [], list[End]()
-    with drawing(7.4, 4.2) as figure:
+    with drawing(9.4, 4.2) as figure:
         axes = figure.subplots()
         for link, (where, mark, place) in LINKS.items():
             colour = COLOURS(place)
@@ -52,9 +53,11 @@ def scaling(data: Data) -> Picture:
             )
             label = f"{where}, {data['links'][link]:,.3g} GB/s"
             axes.plot(gpus, apart, f"{mark}{DASHES[link]}", color=colour)
-            ends.append((label.replace(", ", ",\n"), to_hex(colour), gpus[-1], apart[-1]))
-            axes.fill_between(gpus, apart, overlapped, color=colour, alpha=0.2, lw=0)
-            axes.plot(gpus, overlapped, DASHES[link], color=colour, lw=0.8)
+            said = label.replace(", ", ",\n") if is_narrow() else label
+            ends.append((said, to_hex(colour), gpus[-1], apart[-1]))
+            if link != "measured":  # it would cover that of Ethernet, which is about as fast
+                axes.fill_between(gpus, apart, overlapped, color=colour, alpha=0.2, lw=0)
+                axes.plot(gpus, overlapped, DASHES[link], color=colour, lw=0.8)
             alt.append(f"{label}: {apart[-1]:.0f} to {overlapped[-1]:.0f} %")
         axes.plot([], [], color="grey", label="gradients sent after the backward pass")
         label = "gain at most, if they are sent during it"
@@ -67,7 +70,7 @@ def scaling(data: Data) -> Picture:
             ylabel="efficiency, %",
             ylim=(0, 105),
         )
-        write_ends(axes, ends, least=0.2, fontsize=9)
+        write_ends(axes, ends, least=0.2 if is_narrow() else 0.06, fontsize=9)
         legend_outside(figure, ncols=2)
     return Picture(
         figure,
@@ -77,13 +80,12 @@ def scaling(data: Data) -> Picture:
 
 
 def _by_link(name: str, rows: Data) -> str:
-    """Say what share of all GPUs' speed the slowest and the fastest link that is sold would leave."""
-    slow, fast = (100 * rows[link][-1]["apart"]["efficiency"] for link in ("ethernet", "nvlink"))
+    """Say whether many GPUs stay efficient by the fastest link that is sold, and not by the slowest."""
+    slow, fast = (rows[link][-1]["apart"]["efficiency"] for link in ("ethernet", "nvlink"))
+    if not slow < 0.25 < 0.75 < fast:
+        return f"Estimate for {name}, by the link between GPUs"
     count = rows["nvlink"][-1]["gpus"]
-    return (
-        f"Estimate for {name}: {count} GPUs would have {fast:.0f} % of {count} times\n"
-        f"the speed of one by NVLink, and {slow:.0f} % by 10-gigabit Ethernet"
-    )
+    return f"Estimate for {name}: {count} GPUs need NVLink, and waste their time by Ethernet"
 
 
 def scaling_memory(data: Data) -> Picture:

@@ -25,6 +25,8 @@ def later_positions(data: Data) -> Picture:
     systems, gains = data["systems"], data["gains"]
     models = {kind: SYSTEMS[f"{kind}_memory"] for kind in gains}
     helped = [models[kind].positions for kind, gain in gains.items() if min(gain["memory"]["seeds"]) > 0]
+    hurt = [kind for kind, gain in gains.items() if max(gain["memory"]["seeds"]) < 0]
+    others = "\nand hurts the others" if helped and len(helped) + len(hurt) == len(gains) else ""
     worst = min(gains, key=lambda kind: float(gains[kind]["four_times_the_memory"]["mean"]))
     with drawing(11.4, 4.4) as figure:
         brings, read = panels(figure, 2, ratios=[0.9, 1], height=3.9)
@@ -36,7 +38,7 @@ def later_positions(data: Data) -> Picture:
         brings.set_ylim(len(gains) - 0.4, -0.6)
         brings.set(
             title=fitted(
-                f"In every seed memory helps\n{', '.join(helped)}"
+                f"In every seed memory helps\n{', '.join(helped)}{others}"
                 if helped
                 else "What memory brings in training"
             ),

@@ -144,7 +144,7 @@ def copying(data: Data) -> Picture:
 def _what_is_copied(rows: Sequence[Data]) -> str:
     """Return what is copied with the gradient stopped, if just that is lost which takes two layers.
 
-    A second line says how often what takes two is copied with the gradient flowing, at each distance.
+    A second line says whether what takes two is mostly copied with the gradient flowing, and where not.
     """
     stopped = [row["stopped"] for row in rows]
     if not all(row["1_hop"]["mean"] > 0.9 > 0.5 > row.get("2_hop", {"mean": 0})["mean"] for row in stopped):
@@ -153,9 +153,11 @@ def _what_is_copied(rows: Sequence[Data]) -> str:
     far = [row for row in rows if "2_hop" in row["flowing"]]
     if not far:
         return lost
-    *first, last = (f"{100 * row['flowing']['2_hop']['mean']:.0f} % ({row['distance']} back)" for row in far)
-    shares = f"{', '.join(first)} and {last}" if first else last
-    return f"{lost}.\nWith it flowing, what takes two is copied right in {shares} of cases"
+    seldom = [f"{row['distance']} back" for row in far if row["flowing"]["2_hop"]["mean"] <= 0.5]
+    if len(seldom) == len(far):
+        return f"{lost}.\nWith it flowing, what takes two is seldom copied"
+    but = f", but for {' and '.join(seldom)}" if seldom else ""
+    return f"{lost}.\nWith it flowing, most of what takes two is copied too{but}"
 
 
 SHARP = 0.5

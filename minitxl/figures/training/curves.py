@@ -114,6 +114,8 @@ def _most_at_the_beginning(gains: Sequence[Data]) -> str:
 
 FADED = 0.35
 """Share of white in the lines of models that are read with another memory than they were trained with."""
+COINCIDE = 0.03
+"""Bits between two lines that look like one."""
 MARK_NAMES = {
     "absolute": (11, 1, "left"),
     "absolute_memory": (0, -9, "center"),
@@ -148,6 +150,8 @@ def memory_and_positions(data: Data) -> Picture:
                 f"{one.name}: {trained[1]:.2f}", trained, (right, above), color=one.ink,
                 textcoords="offset points", ha=side, va="bottom" if above > 5 else "top", fontsize=9,
             )  # fmt: skip
+        read = [[row["bits"]["mean"] for row in data[name]["by_memory"][1:]] for name in ("xl", "xl_memory")]
+        level = all(abs(one - other) < COINCIDE for one, other in zip(*read, strict=True))
         last = {name: [bits[-1] for bits in data[name]["validation"]["bits"]] for name in GRID}
         faster = max(*last["xl"], *last["xl_memory"]) < min(*last["absolute"], *last["absolute_memory"])
         learned.set(
@@ -162,9 +166,10 @@ def memory_and_positions(data: Data) -> Picture:
         bits = {name: data[name]["bits"]["seeds"] for name in GRID}
         both = _above(bits["absolute_memory"], bits["absolute"]) and _above(bits["xl"], bits["xl_memory"])
         memory.set(
-            title="Memory hurts absolute positions,\nhelps Transformer-XL's" if both else "After training",
+            title="Memory hurts absolute positions,\nand helps relative ones" if both else "After training",
             xlabel="memory at evaluation, characters; 0, then log scale\n"
-            "(marks: as trained; lines: with another memory)",
+            "(marks: as trained; lines: with another memory"
+            + (";\nwith any memory both Transformer-XLs are level)" if level else ")"),
             ylabel=f"test {BITS}\n{LOWER}",
         )
     numbers = ", ".join(

@@ -118,28 +118,19 @@ def _bits_and_cost(axes: Axes, data: Data) -> str:
             if row["evaluation"] == SLIDING:
                 words = f"{system.name},\nwindow of {length}"
                 _label(axes, words, time, bits, system.ink, above=name == "xl")
-            else:
-                near = length == min(one["attention_len"] for one in cached)
-                style: dict[str, Any] = {"textcoords": "offset points"}
-                style["arrowprops"] = {"arrowstyle": "-", "color": system.colour}
-                axes.annotate(
-                    f"{length}", (time, bits), (-16 if near else 16, -20), color=system.ink,
-                    ha="right" if near else "left", va="top", fontsize=9, **style,
-                )  # fmt: skip
             way = row["evaluation"] if row["evaluation"] == SLIDING else "cached evaluation"
             alt.append(f"{system.name} by {way} of {length}: {bits:.2f} at {time:,.0f}")
     times = [row["microseconds_per_token"] for row in cached]
     bits = min(row["bits"] for row in cached)
     lengths = " and ".join(str(length) for length in sorted(row["attention_len"] for row in cached))
     xl = SYSTEMS["xl_memory"]
-    _label(axes, f"{xl.name},\nattention {lengths}", sum(times) / len(times), bits, xl.ink, above=True)
+    words = f"{xl.name}, cached,\nattention {lengths}"
+    _label(axes, words, sum(times) / len(times), bits, xl.ink, above=True)
     no_fewer = bits > min(row["bits"] for row in rows if row not in cached)
     cheaper = max(times) < min(row["microseconds_per_token"] for row in rows if row not in cached)
     axes.set(
         title=fitted(_what_memory_saves(cheaper, no_fewer)),
-        xlabel="microseconds to score a character, log scale\n"
-        "(filled: cached, with memory;\n"
-        f"hollow: sliding window, without)\n{LEFT}",
+        xlabel=f"microseconds to score a character, log scale\n{LEFT}",
         ylabel=f"{BITS} of the test text\n{LOWER}",
         xscale="log",
     )

@@ -29,10 +29,11 @@ def equal_bytes(data: Data) -> Picture:
             axes.xaxis.set_major_locator(MaxNLocator(5))
             axes.set_yticks(range(len(names)), names)
             axes.set_ylim(len(names) - 0.5, -0.5)
-            axes.set_title(fitted(f"{title}:\nmemory is ahead{between}{_where(data, way)}"))
+            where = _where(data, way).replace("behind ", f"behind{between}")
+            axes.set_title(fitted(f"{title}:\nmemory is ahead{between}{where}"))
         figure.supxlabel(
             fitted(
-                f"{BITS} that longer segments need more than memory, with the same seed\n"
+                f"{BITS} saved by memory against longer segments, with the same seed\n"
                 f"({DOTS_AND_BAR}; right of 0: memory is ahead)"
             ),
             fontsize=10,
@@ -45,7 +46,7 @@ def equal_bytes(data: Data) -> Picture:
 
 
 def _where(data: Data, way: str) -> str:
-    """Say after which trainings memory is ahead of longer segments in every seed."""
+    """Say after which trainings memory is ahead of longer segments in every seed, and behind them."""
     seeds = {kind: row[way]["seeds"] for kind, row in data["more"].items()}
     ahead = {EQUAL[kind] for kind, more in seeds.items() if min(more) > 0}
     behind = {EQUAL[kind] for kind, more in seeds.items() if max(more) < 0}
@@ -53,4 +54,4 @@ def _where(data: Data, way: str) -> str:
         return "right of 0"
     if not behind:
         return "in every seed"
-    return f"after {' and '.join(sorted(ahead))}"
+    return f"after {' and '.join(sorted(ahead))},\nbehind after {' and '.join(sorted(behind))}"

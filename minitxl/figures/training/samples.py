@@ -11,7 +11,7 @@ WIDTH, LINES = 52, 20
 def samples(data: Data) -> Picture:
     """Draw the first sample beside what the text really says there; the prompt's end above both."""
     first = data["samples"][0]
-    with drawing(9.6, 4) as figure:
+    with drawing(9.6, 3.8) as figure:
         for axes, (title, name) in zip(
             panels(figure, 2, height=4),
             (("The model goes on", "sample"), ("The text goes on", "original")),
@@ -33,9 +33,9 @@ def samples(data: Data) -> Picture:
                     linespacing=12.5 / 9.5 / 1.164,
                     parse_math=False,
                 )
-            axes.set_title(f"{title}:\n{_share(first[name])} of its words stand in the training text")
+            share = f"{_share(first[name])} of its words stand in the training text"
+            axes.set_title(f"{title} after the prompt (orange):\n{share}")
             axes.set_axis_off()
-        figure.supxlabel("orange: the end of the prompt", fontsize=9)
     return Picture(figure, _in_words(data))
 
 
