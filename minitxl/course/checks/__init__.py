@@ -3,8 +3,8 @@
 00   start, reading                 07   shaw, distance_tables
 01   attention, layer               08   terms, heads
 02   positions                      09   shift
-03   block, segments, sliding       10   training, schedule,
-04   recurrence, segment_loop,           mean_bits, shares
+03   block, segments, sliding       10   training, training_bugs,
+04   recurrence, segment_loop,           schedule, mean_bits, shares
      gradient_parts                 10b  seeds, splits, comparisons
 05   collisions                     11   interventions, memory_use
 06   reach                          12   cost, scoring

@@ -38,8 +38,8 @@ def training_parts(data: Data) -> Picture:
             axes.set(title=f"after {row['steps']} steps", ylim=(len(NAMES) - 0.5, -0.6))
             axes.margins(x=0.27)
             axes.set_xlabel(
-                f"{BITS} more than Transformer-XL's\nunchanged training ({DOTS_AND_BAR})\n"
-                f"{LEFT}; all are read with memory"
+                f"{BITS} more than Transformer-XL's\nunchanged training ({DOTS_AND_BAR}),\n"
+                f"all read with memory {LEFT}"
             )
             words.append(f"after {row['steps']} steps {'; '.join(said)}")
         shown[0].set_yticks(range(len(NAMES)), list(NAMES.values()))
