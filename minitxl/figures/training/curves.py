@@ -127,7 +127,7 @@ MARK_NAMES = {
 
 def memory_and_positions(data: Data) -> Picture:
     """Draw learning curves, mean and range of the seeds, and loss against the memory at evaluation."""
-    with drawing(10, 3.8) as figure:
+    with drawing(10, 4.2) as figure:
         learned, memory = panels(figure, 2)
         for name, one in GRID.items():
             system, rows = data[name], data[name]["by_memory"]

@@ -156,12 +156,12 @@ def _systems(axes: Axes, data: Data) -> None:
     axes.set_xticks(range(len(lengths)), [f"{length:,}" for length in lengths])
     axes.set_xlim(begin, end)
     write_ends(axes, placed, at=right + 0.42, least=0.04, fontsize=9)
-    key = {
+    marks: dict[str, Any] = {
         "no memory": Line2D([], [], color="black", ls="none", marker="o", ms=5, **HOLLOW),
         "mean": Line2D([], [], color="black", lw=1.6),
         "range of the seeds": Patch(color="#CCCCCC"),
     }
-    axes.legend(key.values(), key, loc="center right", bbox_to_anchor=(1, 0.5), fontsize=9)
+    axes.legend(list(marks.values()), list(marks), loc="center right", bbox_to_anchor=(1, 0.5), fontsize=9)
     axes.set(
         xlabel=fitted(
             "memory at evaluation, words (0, then log scale)\n"
