@@ -35,7 +35,7 @@ def test_a_result_of_the_markings_own_run_is_told_as_what_the_function_returned(
 
 def test_what_is_neither_number_nor_text_in_a_students_numbers_is_no_name_of_another():
     given = _as_json({"student": Name(), "layers": 5, "width": [1]})
-    assert given == {"student": None, "layers": 5, "width": None}
+    assert given == {"student": None, "layers": 5, "width": "[1]"}
     assert suspicion.of_another(given, "eve", "", lambda student: ({"layers": 3}, {}), ["eve", "ivo"]) is None
 
 

@@ -21,6 +21,7 @@ from typing import Any
 
 import torch
 
+from minitxl.course.differences import written
 from minitxl.course.grading import Gone, NumbersTrial, number_shares, of_results, points
 from minitxl.course.marking.isolation import Isolation, strongest
 from minitxl.course.marking.remote import REPLAY, Remote
@@ -154,8 +155,16 @@ def _drawn(case: int, seed: int) -> str:
 
 
 def _as_json(given: dict[Any, Any]) -> dict[str, Any]:
-    """Return what ``my_numbers`` returned, with None for what is neither number nor text."""
-    return {str(name): one if isinstance(one, int | float | str) else None for name, one in given.items()}
+    """Return what ``my_numbers`` returned, with what is neither number nor text in words.
+
+    A ``student`` that is no text is None: words for it would be taken for another one's name.
+    """
+    found = {
+        str(name): one if isinstance(one, int | float | str) else written(one) for name, one in given.items()
+    }
+    if not isinstance(given.get("student", ""), str):
+        found["student"] = None
+    return found
 
 
 def _number_shares(
