@@ -159,7 +159,7 @@ def _as_json(given: dict[Any, Any]) -> dict[str, Any]:
 
     A ``student`` that is no text is None: words for it would be taken for another one's name.
     """
-    found = {
+    found: dict[str, Any] = {
         str(name): one if isinstance(one, int | float | str) else written(one) for name, one in given.items()
     }
     if not isinstance(given.get("student", ""), str):
