@@ -51,7 +51,7 @@ UNCLIPPED = {
 }
 """Bugs that show only where the gradient is shorter than the limit."""
 LATE = ("late loss", "late states", "late")
-"""Those of the others in which the segment is read again after the step."""
+"""Keys of ``OTHERS`` whose trainer reads the segment again after its step."""
 
 
 def with_bugs(bugs: Set[str]) -> Trainer:

@@ -108,8 +108,8 @@ class Isolation:
         """End the containers of a judge that was ended itself: they outlive it, as no other sandbox does."""
         if self.name == "container":
             program = self.command[0]
-            asked = (program, "ps", "--quiet", "--filter", f"name={IMAGE}-{judge}-")
-            left = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.split()
+            listing = (program, "ps", "--quiet", "--filter", f"name={IMAGE}-{judge}-")
+            left = subprocess.run(listing, capture_output=True, text=True, check=False).stdout.split()
             if left:
                 subprocess.run((program, "kill", *left), capture_output=True, check=False)
 

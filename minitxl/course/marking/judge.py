@@ -70,8 +70,8 @@ def judged(job: dict[str, Any], isolation: Isolation) -> Iterator[dict[str, Any]
         for place, test in islice(enumerate(job["tests"]), job.get("done", 0), None):
             before = worker.used
             part = _part(job, test, job["seed"] + place, worker)
-            told = {"seconds": worker.used - before, "left_out": worker.left_out(worth)}
-            yield {"cell": test["cell"], "most": test["points"], **part, **told}
+            cost = {"seconds": worker.used - before, "left_out": worker.left_out(worth)}
+            yield {"cell": test["cell"], "most": test["points"], **part, **cost}
     finally:
         worker.stop()
 

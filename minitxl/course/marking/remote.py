@@ -15,7 +15,7 @@ from minitxl.course.marking.replay import RefusedError, Replay, ReplayError, Too
 from minitxl.course.marking.workers import ENDLESS, WAITING, MarkAgainError, Worker
 
 REPLAY = 3
-"""How many times longer than its worker the judge may compute for a function, which has gradients besides."""
+"""Limit of the judge's processor time for a function, in those of its worker: it computes gradients too."""
 
 
 class Remote:

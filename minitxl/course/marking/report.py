@@ -127,17 +127,17 @@ def signs(course: Course, marked: Marked) -> Rows:
         for other, path in others.items()
     ]
     everyone = sorted({*marked.records, *course.roster.people})
-    found: dict[str, set[suspicion.Form]] = {}
+    forms: dict[str, set[suspicion.Form]] = {}
     for student, record in sorted(marked.records.items()):
         handed, full_name = marked.handed[student], name_of(course.roster.people.get(student, {}))
         try:
             rows.extend(_signs_of(marked, record, full_name, everyone))  # where it fails, those before stay
             names = Names.of_cells(handed.own_code().values())
-            found[student] = suspicion.forms(handed.code(), names, (student, full_name))
+            forms[student] = suspicion.forms(handed.code(), names, (student, full_name))
         except Exception as error:
             rows.append([student, "cannot be searched: read the code", _why_not_searched(error)])
     reference = {name: marked.assignment.cells[name].source for name in marked.assignment.solutions}
-    alike = suspicion.alike(found, reference)
+    alike = suspicion.alike(forms, reference)
     return rows + [[students, "equal code after renaming", where] for students, where in alike]
 
 
