@@ -77,7 +77,13 @@ def share(lanes: int, *, parts: int = 1) -> slice:
 
 def parallel(module: nn.Module) -> nn.Module:
     """Return the module with gradients averaged over the ranks; every parameter must get one, be it zero."""
-    return module if size() == 1 else DistributedDataParallel(module)
+    if size() == 1:
+        return module
+    averaging = DistributedDataParallel(module)
+    # Attributes are freed in their order. Were the reducer the last that holds the process group, it would
+    # wait for the group's threads, with Python's lock, for which one of them may wait: no rank would end.
+    vars(averaging)["freed_after_the_reducer"] = averaging.process_group
+    return averaging
 
 
 def without_sync(module: nn.Module, *, when: bool) -> AbstractContextManager:

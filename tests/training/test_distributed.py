@@ -35,16 +35,23 @@ def run_as_rank(variables, work, argument):
 
 
 def run_ranks(count, work, argument):
-    """Do the work in so many processes, with the variables that torchrun sets: they need not import torch."""
-    shared = {"WORLD_SIZE": count, "LOCAL_WORLD_SIZE": count, "MASTER_PORT": free_port()}
-    shared |= {"MASTER_ADDR": "127.0.0.1", "TORCHELASTIC_RUN_ID": "test"}
+    """Do the work in so many processes, with the variables that torchrun sets: they need not import torch.
+
+    As with torchrun, the store where they meet is this process's, so that its port is free when they come.
+    """
+    store = torch.distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    shared = {"WORLD_SIZE": count, "LOCAL_WORLD_SIZE": count, "MASTER_PORT": store.port}
+    shared |= {"MASTER_ADDR": "127.0.0.1", "TORCHELASTIC_USE_AGENT_STORE": True}
+    shared |= {"TORCHELASTIC_RUN_ID": "test"}
     ranks = [shared | {"RANK": rank, "LOCAL_RANK": rank} for rank in range(count)]
     each = [{name: str(value) for name, value in variables.items()} for variables in ranks]
     processes = [context().Process(target=run_as_rank, args=(one, work, argument)) for one in each]
     for process in processes:
         process.start()
+    deadline = time.monotonic() + 120
     for process in processes:
-        process.join()
+        process.join(max(0, deadline - time.monotonic()))
+        process.kill()
     assert [process.exitcode for process in processes] == [0] * count
 
 
@@ -84,6 +91,25 @@ def test_the_cases_differ_and_learn(alone):
 def test_taking_the_lanes_in_parts_changes_nothing_but_rounding(alone):
     for whole, parted in (("plain", "in parts"), ("rare words", "rare words in parts")):
         torch.testing.assert_close(alone[whole]["weights"], alone[parted]["weights"], rtol=0, atol=1e-12)
+
+
+def part_often(folder):
+    """Form a group, gather, and part, with a module that outlives the group by a moment."""
+    torch.set_num_threads(1)
+    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    for number in range(30):
+        place = f"file://{folder / str(number)}"
+        torch.distributed.init_process_group("gloo", init_method=place, rank=rank, world_size=size)
+        module = distributed.parallel(torch.nn.Linear(2, 2))
+        module(torch.ones(1, 2)).sum().backward()
+        for _ in range(3):
+            assert distributed.gathered(torch.ones(1), dim=0).shape == (size,)
+        torch.distributed.destroy_process_group()
+        del module
+
+
+def test_ranks_that_part_at_once_after_they_have_gathered_end(tmp_path):
+    run_ranks(2, part_often, tmp_path)
 
 
 def test_without_torchrun_there_is_one_rank():
