@@ -102,7 +102,10 @@ def test_a_worker_without_a_judge_is_killed_by_the_system_whatever_signal_it_ign
     ) as process:
         process.stdin.write(frames.pack({"cells": [["a", endless]], "skipped": []}))
         process.stdin.flush()
-        assert process.wait(120) == -9
+        try:
+            assert process.wait(120) == -9
+        finally:
+            process.kill()
 
 
 def test_one_operation_that_holds_the_judge_costs_its_own_points_at_once_and_no_others(tmp_path, monkeypatch):
