@@ -208,7 +208,7 @@ class ShawAttention(nn.Module):
     at ``max_distance``, their k. So each table has 2 · max_distance + 1 rows, which all heads share: the
     vector of the pair ij is row max_distance + clip(j - i, -max_distance, max_distance). (With a smaller
     ``clamp_len``, j - i is clipped to that first.) The causal language model uses the rows with j ≤ i.
-    ``context_output`` without a mask is bidirectional and uses all.
+    ``context_output`` without a mask is bidirectional and may use all.
 
     No tensor [query key dim] is built: q is multiplied with each row of a_K once, and the product of each
     pair is then looked up by its row. For the values, the attention weights of all keys with the same row are
@@ -350,7 +350,7 @@ class XLAttention(nn.Module):
     def queries_and_keys(
         self, x: Hidden, memory: LayerMemory | None, clamp_len: int | None
     ) -> tuple[Heads, Keys, Float[Tensor, "head dist dim"]]:
-        """Return queries q, and the keys of content, k = W_kE h~, and of distance, r = W_kR R."""
+        """Return the queries q, the keys of content k = W_kE h~, and the keys of distance r = W_kR R."""
         check_states(self.W_q.weight, x=x, memory=memory)
         context = concat_memory(memory, x)
         dist = distances(context.shape[1], clamp_len=clamp_len, device=x.device)

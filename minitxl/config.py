@@ -36,14 +36,14 @@ class ModelConfig:
     positions: Literal["sinusoidal", "learned", "per-layer", "none"] = "sinusoidal"
     """With attention=absolute: sinusoids, one learned table, a learned table for each layer, or none."""
     max_seg_len: int = 512
-    """With learned positions: rows of each table, and so tokens of the longest segment."""
+    """Longest segment that learned positions allow: each table has so many rows."""
     max_distance: int = 16
     """Shaw's k: keys at this distance or farther share one vector."""
     n_bucket: int = 32
     """Number of T5's buckets (num_buckets). The first half, rounded down, hold one distance each. Beyond them
     a bucket's number grows like the logarithm of the distance (``later_attention.T5Attention``)."""
     bucket_distance: int = 128
-    """T5's max_distance: keys this far or farther share the last bucket."""
+    """T5's max_distance: keys this far or farther share the last bucket, as a rule with some that are nearer."""
     clamp_len: int | None = None
     """Keys at this distance or farther count as equally far (not in absolute); a call may override it."""
     share_biases: bool = True
@@ -68,8 +68,9 @@ class ModelConfig:
     tie_projections: tuple[bool, ...] = ()
     """For each cluster, True if its output projection is the input's; () means none is."""
     dropout: float = 0.1
-    """Rate on embeddings with layer 0's positions added (those of later layers are not dropped), distance
-    encodings, sublayer outputs, within the feed-forward layer, and on the last output."""
+    """Rate of dropout on the first layer's input (embeddings plus positions), the distance encodings, the
+    hidden layer of the feed-forward, each sublayer's output and the last output. Learned positions of later
+    layers are not dropped."""
     attention_dropout: float = 0.0
     """Rate on attention weights."""
     word_dropout: float = 0.0
@@ -88,7 +89,7 @@ class ModelConfig:
             check(name, getattr(self, name), rule)
         check_buckets(self.n_bucket, self.bucket_distance)
         require(self.layer_norm_eps > 0, "layer_norm_eps must be positive", self.layer_norm_eps)
-        require(self.d_model % 2 == 0, "d_model must be even, half sines and half cosines", self.d_model)
+        require(self.d_model % 2 == 0, "d_model must be even, as sinusoids need", self.d_model)
         rotary = self.attention == "rotary"
         require(not rotary or self.d_head % 2 == 0, "d_head must be even for attention = rotary", self.d_head)
         for name in ("dropout", "attention_dropout", "word_dropout"):

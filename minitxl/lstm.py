@@ -93,7 +93,7 @@ class LSTMLM(nn.Module):
                 if name.startswith("bias_ih"):
                     nn.init.ones_(parameter[width : 2 * width])
 
-    def hidden(
+    def last_hidden(
         self, tokens: Tokens, state: State | None = None, *, last: int | None = None
     ) -> tuple[Float[Tensor, "batch last model"], State]:
         """Return the last layer's output, of the ``last`` positions if given, and the state."""
@@ -111,18 +111,18 @@ class LSTMLM(nn.Module):
         self, tokens: Tokens, state: State | None = None
     ) -> tuple[Float[Tensor, "batch seg vocab"], State]:
         """Return log-probabilities of each next token, normalised, in nats; and the state after the last."""
-        hidden, state = self.hidden(tokens, state)
+        hidden, state = self.last_hidden(tokens, state)
         return self._logits(hidden).log_softmax(dim=-1), state
 
     def token_losses(
         self, tokens: Tokens, targets: Tokens, state: State | None = None
     ) -> tuple[Float[Tensor, "batch seg"], State]:
         """Return -log p(target) in nats of each target, at its token's place; and the state, detached."""
-        hidden, state = self.hidden(tokens, state)
+        hidden, state = self.last_hidden(tokens, state)
         return self.losses(hidden, targets), state
 
     def losses(self, hidden: Float[Tensor, "batch seg model"], targets: Tokens) -> Float[Tensor, "batch seg"]:
-        """Return -log p(target) in nats from what ``hidden`` returned."""
+        """Return -log p(target) in nats from what ``last_hidden`` returned."""
         self._check_ids("targets", targets)
         logits = rearrange(self._logits(hidden), "batch seg vocab -> batch vocab seg")
         return cross_entropy(logits, targets, reduction="none")

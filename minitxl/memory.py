@@ -13,12 +13,12 @@ In both cases absolute positions are included, if layer n adds any. (The paper c
 layer n + 1 reads h^n.)
 
 Memory holds no keys and values: each segment projects it with the current W_k and W_v (in XL, W_kE and W_v).
-So W_k and W_v, and in pre-norm the LayerNorm before them, learn from the tokens in memory too. Only what
-computed their states, the layers below in earlier segments, gets no gradient.
+So W_k and W_v, and in pre-norm the LayerNorm before them, learn from the tokens in memory too. The layers
+that computed the states in memory, in earlier segments, get no gradient through them.
 
 Training calls ``extend`` after each segment, in ``training.loop.train_step``. ``inference`` does not call it:
 
-    evaluation.cached   keeps the keys and values of the memory in its place (``fast.kv_cache``)
+    evaluation.cached   keeps keys and values instead of the memory (``fast.kv_cache``)
     evaluation.sliding  keeps nothing, and reads a piece of the text anew each time
     generation          keeps keys and values; for a model with absolute positions it keeps nothing
 """
@@ -61,7 +61,7 @@ def reach(offset: int, *, n_layer: int, seg_len: int, mem_len: int, window: int 
     The query stands at ``offset`` of its segment. A layer's farthest key is the oldest memory token, or the
     oldest token in the window, whichever is nearer. The state of that key depends, through the layer below,
     on still earlier tokens. So each of the N layers adds one step back, a hop, which begins where the hop
-    before ended. In two cases the same limit, memory or window, is nearer in every layer, and the reach has a
+    before ended. Without a window, and with one that is never longer than the memory, the reach has a
     formula. With o = offset, N = n_layer, L = seg_len, M = mem_len and W = window it is
 
         o + M + (N - 1) · L · ⌈M / L⌉          without a window

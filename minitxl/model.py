@@ -127,7 +127,7 @@ def new_attention(config: ModelConfig, shared: Attention | None = None) -> Atten
 
 
 def attentions(config: ModelConfig) -> Iterator[Attention]:
-    """Yield each layer's attention; with ``share_biases`` all have u and v, or T5's table, of the first."""
+    """Yield each layer's attention; with ``share_biases`` all share the first one's u and v, or T5's table."""
     first = new_attention(config)
     yield first
     for _ in range(config.n_layer - 1):
@@ -167,14 +167,16 @@ class TransformerLM(nn.Module):
     def embed(self, tokens: Tokens, *, alone: Bool[Tensor, "batch_or_1 seg"] | None = None) -> Hidden:
         """Return the first layer's input: √d_model E[token] plus absolute positions, if any, after dropout.
 
-        Word dropout spares the tokens that the caller marks in ``alone``: those that attend to no other
-        token, such as the first of a text. Were such a token dropped, its input would be 0, and would stay 0
+        Word dropout spares the tokens in ``alone``, which attend to no token but themselves, such as the
+        first of a text. The reason: a dropped token's input is 0. If it attends to itself alone, it stays 0
         in every layer of a new model, whose Linear and LayerNorm biases are 0. For an input of zeros, a
         LayerNorm multiplies the gradient by 1/√ε, 316 by default. In post-norm the gradient passes through
-        every LayerNorm, so that of a deep model would overflow; in pre-norm residual connections pass them
-        by, and it grows more slowly. (With absolute positions or Shaw's a_V no input stays 0.) With a short
-        ``window`` the same happens, without a warning, where all tokens that a query sees are dropped: train
-        without a window, or without word dropout.
+        every LayerNorm, so that of a deep model would overflow. In pre-norm residual connections pass them
+        by, and it grows more slowly. (With absolute positions or Shaw's a_V no input stays 0.)
+
+        With a short ``window`` all tokens that a query sees may be dropped by chance. Then its input stays 0
+        in the first layer, and in each further layer if all tokens within its reach so far are dropped: the
+        gradient grows by as many factors. Train without a window, or without word dropout.
         """
         x = self.embedding(tokens) * sqrt(self.config.d_model)
         if self.training and self.config.word_dropout:
@@ -204,7 +206,7 @@ class TransformerLM(nn.Module):
             return x + sinusoids(position, self.config.d_model, dtype=x.dtype)
         return x
 
-    def hidden(
+    def last_hidden(
         self,
         tokens: Tokens,
         memory: Memory | None = None,
@@ -212,7 +214,7 @@ class TransformerLM(nn.Module):
         last: int | None = None,
         **options: Unpack[AttentionOptions],
     ) -> tuple[Float[Tensor, "batch last model"], States]:
-        """Return what leaves the last layer, after norm and dropout, and the states: what enters each layer.
+        """Return the last layer's output, after final norm and dropout, and the states: each layer's input.
 
         With ``last=n``, the output has the last n positions only, and the last layer computes queries for
         these alone. The states have all positions.
@@ -233,7 +235,7 @@ class TransformerLM(nn.Module):
         self, tokens: Tokens, memory: Memory | None = None, **options: Unpack[AttentionOptions]
     ) -> tuple[Float[Tensor, "batch seg vocab"], States]:
         """Return the log-probabilities of each next token, in nats, and the states."""
-        hidden, states = self.hidden(tokens, memory, **options)
+        hidden, states = self.last_hidden(tokens, memory, **options)
         return self.output.log_probs(hidden), states
 
     def token_losses(
@@ -250,7 +252,7 @@ class TransformerLM(nn.Module):
         A target equal to ``ignore_index`` is padding: its loss is 0, without a gradient. For the mean, divide
         the sum by the number of other targets, (targets != ignore_index).sum(): ``losses.mean()`` counts all.
         """
-        hidden, states = self.hidden(tokens, memory, **options)
+        hidden, states = self.last_hidden(tokens, memory, **options)
         return self.losses(hidden, targets, ignore_index=ignore_index), states
 
     def losses(
@@ -258,7 +260,7 @@ class TransformerLM(nn.Module):
     ) -> Float[Tensor, "batch seg"]:
         """Return -log p(target) in nats of each target, at its token's place.
 
-        ``hidden`` is the first result of ``self.hidden``, or some positions of it.
+        ``hidden`` is the first result of ``self.last_hidden``, or some positions of it.
         """
         check("ignore_index", ignore_index, optional(whole()))
         ignored = None if ignore_index is None else targets == ignore_index
@@ -273,10 +275,10 @@ class TransformerLM(nn.Module):
     ) -> Float[Tensor, "layer batch head query key"]:
         """Return the softmax weights of every layer and head, before ``attention_dropout``.
 
-        In training mode every dropout is drawn anew, that of lower layers' attention weights too, so the
-        weights differ from those of another call.
+        In training mode two calls give different weights, because the dropout of all layers below is drawn
+        anew.
         """
-        _, states = self.hidden(tokens, memory, **options)
+        _, states = self.last_hidden(tokens, memory, **options)
         memory, options = self._checked_inputs(tokens, memory, options)
         weights = []
         for block, x, layer_memory in zip(self.blocks, states, memory, strict=True):

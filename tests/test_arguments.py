@@ -79,7 +79,7 @@ def test_every_option_of_attention_has_a_rule():
 def test_a_model_names_the_argument_that_is_wrong(encoding, implementation, tokens, options, sentence):
     model = implementation(small_model(**ENCODINGS[encoding]))
     with pytest.raises(ValueError, match=f"^{sentence}"):
-        model.hidden(tokens, **options)
+        model.last_hidden(tokens, **options)
 
 
 @pytest.mark.parametrize(

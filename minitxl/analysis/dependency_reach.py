@@ -174,6 +174,6 @@ def _at_query(
     check("seg_len", seg_len, whole(1, LONGEST))
     memory = None
     for segment in tokens.split(seg_len, dim=1):
-        hidden, states = model.hidden(segment, memory, window=window)
+        hidden, states = model.last_hidden(segment, memory, window=window)
         memory = update(memory, states, mem_len=mem_len)
     return rearrange(model.output.log_probs(hidden[:, -1:]), "batch 1 vocab -> batch vocab")

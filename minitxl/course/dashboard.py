@@ -227,7 +227,7 @@ def _weights(
     memory = None
     with fast_evaluation(model) as model:
         for index in range(len(segments) - 1):
-            _, states = model.hidden(segments[index].tokens[:LOOKED_AT], memory, **options)
+            _, states = model.last_hidden(segments[index].tokens[:LOOKED_AT], memory, **options)
             memory = extend(memory, states, mem_len=settings.mem_len)
         return model.attention_weights(segments[len(segments) - 1].tokens[:LOOKED_AT], memory, **options)
 

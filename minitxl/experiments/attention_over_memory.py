@@ -109,7 +109,7 @@ def _readings(
     device, memory = next(model.parameters()).device, None
     for index in range(len(segments)):
         tokens = segments[index].tokens.to(device)
-        _, states = model.hidden(tokens, memory)
+        _, states = model.last_hidden(tokens, memory)
         if memory is not None and memory.shape[2] == mem_len:
             weights = model.attention_weights(tokens, memory, window=mem_len + 1)
             end = (index + 1) * seg_len

@@ -3,8 +3,7 @@
 The paper's Table 9, at one number A = ``attention_len`` for both sides.
 
 Sliding: a vanilla model computes a whole window of A tokens for each token it scores, and of its last layer
-only the last query. So A is the number of keys which that query sees, itself included. Such a window is a
-piece of the text. The setting ``window`` is another thing, a limit to a query's keys.
+only the last query. So A is the number of keys which that query sees, itself included.
 
 Cached: Transformer-XL reads ``seg_len`` tokens at once and keeps the keys and values of the A tokens before
 them. So here, as in the paper, A is the length of the memory, and a query sees A + 1 to A + seg_len keys.
@@ -172,7 +171,7 @@ class Sliding:
     def __call__(self) -> Losses:
         """Return loss in nats of the token after each window."""
         with torch.inference_mode():
-            hidden, _ = self.model.hidden(self.inputs, last=1)
+            hidden, _ = self.model.last_hidden(self.inputs, last=1)
             return rearrange(self.model.losses(hidden, self.targets), "window 1 -> window")
 
 

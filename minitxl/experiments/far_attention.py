@@ -93,7 +93,7 @@ def weights_of(
     memory = model.empty_memory(1)
     for segment in text[: len(text) // seg_len * seg_len][None].split(seg_len, dim=1):
         yield memory.shape[2], rearrange(model.attention_weights(segment, memory), "l 1 h q k -> l h q k")
-        memory = remember(memory, model.hidden(segment, memory)[1])
+        memory = remember(memory, model.last_hidden(segment, memory)[1])
 
 
 def far_weights(

@@ -1,8 +1,7 @@
 """Score text and write text.
 
     config      ``EvaluateConfig``: lengths of segment and memory
-    evaluation  the losses of a text, cached or by a sliding window, a piece of the text. The setting
-                ``window`` is another thing, a limit to a query's keys
+    evaluation  the losses of a text, cached or by a sliding window
     generation  the next tokens of one text or several
     sampling    temperature, top k, top p, the repetition penalty
 

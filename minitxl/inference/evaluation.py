@@ -5,11 +5,12 @@
 
 The two ways, each a function that scores every token of a stream but its first, once:
 
-    cached   reads segment after segment, with memory: in its place it keeps keys and values, for the same
-             numbers in less time (``fast.kv_cache``)
+    cached   reads segment after segment, with memory. It keeps keys and values instead of the states, for
+             the same numbers in less time (``fast.kv_cache``)
     sliding  reads a piece of ``attention_len`` tokens, moves on by ``stride`` tokens, and reads a piece anew.
              Stride 1 is Al-Rfou's evaluation, stride = attention_len isolated segments. Such a piece is often
-             called a sliding window. The setting ``window`` is another thing, a limit to a query's keys.
+             called a sliding window. It has nothing to do with the setting ``window``, the greatest number of
+             keys of a query.
 
 The *attention length* is the number of keys that a query attends to in each layer, itself included. (The
 paper's Table 9, and ``experiments.evaluation_cost``, count the memory alone on the cached side.) In a sliding
@@ -149,7 +150,7 @@ def sliding_losses(
     inputs, targets = _inputs_and_targets(model, stream)
 
     def losses_of_last(pieces: Ids, piece_targets: Ids) -> Losses:
-        hidden, _ = fast_model.hidden(pieces, last=piece_targets.shape[1], clamp_len=clamp_len)
+        hidden, _ = fast_model.last_hidden(pieces, last=piece_targets.shape[1], clamp_len=clamp_len)
         losses = fast_model.losses(hidden, piece_targets)
         return rearrange(losses, "piece seg -> (piece seg)")
 

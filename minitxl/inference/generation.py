@@ -26,7 +26,7 @@ from minitxl.fast import kv_cache, to_fast
 from minitxl.fast.bfloat16 import Precision, products_in
 from minitxl.fields import LONGEST, check, whole
 from minitxl.inference import sampling
-from minitxl.inference.sampling import LogProbs, SamplingOptions, repetition_penalty, top_k_top_p
+from minitxl.inference.sampling import LogProbs, SamplingOptions, repetition_penalty, sampling_probs
 from minitxl.model import TransformerLM
 
 PREFILL_CHUNK = 128
@@ -137,7 +137,7 @@ def draw_tokens(
                 "the model's log-probabilities must be finite, got NaN: its weights are too large"
             )
         scores = repetition_penalty(log_probs, recent, repetition=repetition)
-        probs = top_k_top_p(scores, temperature=temperature, top_k=top_k, top_p=top_p)
+        probs = sampling_probs(scores, temperature=temperature, top_k=top_k, top_p=top_p)
         pairs = zip(probs, generators, strict=True)
         drawn = [torch.multinomial(one, 1, generator=generator) for one, generator in pairs]
         if repetition != 1:
@@ -229,7 +229,7 @@ def _slide(
     while True:
         with torch.inference_mode(), products_in(precision, device):
             ends = [rearrange(text[-(mem_len + 1) :], "time -> 1 time") for text in texts]
-            hidden = [model.hidden(end, last=1)[0] for end in ends]
+            hidden = [model.last_hidden(end, last=1)[0] for end in ends]
             log_probs = model.output.log_probs(torch.cat(hidden))
         drawn = draw(log_probs[:, -1])
         yield drawn

@@ -1,7 +1,7 @@
 """Sampling of the next token: temperature, top-k, top-p and the repetition penalty.
 
     scores = repetition_penalty(log_probs, [text[-64:] for text in texts], repetition=1.2)
-    probs = top_k_top_p(scores, temperature=0.8, top_p=0.95)
+    probs = sampling_probs(scores, temperature=0.8, top_p=0.95)
 
 Both functions work on a batch of texts. Scores are log-probabilities up to a constant.
 """
@@ -20,7 +20,7 @@ from minitxl.fields import LONGEST, number, optional, whole
 from minitxl.fields import check as check_value
 
 COLDEST = 1e-6
-"""Lowest temperature but 0: a token 0.0001 nats behind the likeliest is as good as never drawn at it."""
+"""Lowest temperature but 0. With it a token 0.0001 nats behind the likeliest is practically never drawn."""
 LAST_SEED = 2**62
 """Largest seed: with a text's number added, it is still one that a generator takes."""
 LogProbs = Float[Tensor, "batch vocab"]
@@ -94,7 +94,7 @@ def repetition_penalty(
     return torch.where(occurs, torch.where(x > 0, x / repetition, x * repetition) - log_vocab, log_probs)
 
 
-def top_k_top_p(
+def sampling_probs(
     scores: Scores,
     *,
     temperature: float | int = 1.0,

@@ -52,7 +52,8 @@ class TrainConfig:
     """Steps between validations."""
     validate_tokens: int = 8192
     """Tokens scored at each validation. A text that is not longer is scored whole, but for a few tokens at
-    its end that don't fill all lanes. Of a longer one, 8 lanes or more from all over it are scored."""
+    its end that don't fill all lanes. Of a longer one, 8 lanes or more from all over it are scored, if there
+    are so many tokens to score."""
     validate_attention_lens: tuple[int, ...] = ()
     """Further numbers of keys to validate with: each query sees so many, itself included."""
     seed: int = 0
@@ -119,8 +120,9 @@ class RunConfig:
     tensorboard: bool = False
     """Write what is logged for TensorBoard too."""
     spike: float | None = 3.0
-    """Stop where a loss is this many bits above the mean of the last 100, or where that mean, after
-    warm-up, is more than 1.05 times the bits of a uniform guess; none means never."""
+    """Stop where a loss is this many bits above the mean of the last 100, or where that mean is more than
+    1.05 times the bits of a uniform guess; none means never. The first holds from step 101 on, the second
+    from 100 steps after the warm-up on."""
     patience: int | None = None
     """Stop after so many validations in a row without a new best; none means never."""
 

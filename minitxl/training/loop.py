@@ -181,7 +181,7 @@ def train_steps(run: Run, segments: ContiguousBatches, valid: Tensor | None = No
 
 
 def is_due(run: Run, every: int) -> bool:
-    """Return True at every ``every`` steps and at the last step."""
+    """Return True at step 0, after every ``every`` steps and after the last step."""
     return run.step % every == 0 or run.step == run.settings.steps
 
 
@@ -194,9 +194,9 @@ def train_step(run: Run, segments: ContiguousBatches) -> Record:
     memory = run.memory if index and run.memory is not None else run.model.empty_memory(len(segments.lanes))
     run.optimizer.zero_grad()
     with _own_randomness(run):
-        losses, states = _backward(run, segments[index], memory)
+        losses, states = _forward_and_backward(run, segments[index], memory)
     norm_on_device = clip_grad_norm_(run.model.parameters(), settings.clip)
-    # ``.item()`` in here waits for all of a GPU's work so far: read no value before this line.
+    # ``.item()`` in ``_mean_bits`` waits for all of a GPU's work so far: read no value before this line.
     bits = _mean_bits(losses)
     if not isfinite(bits):
         raise ValueError(
@@ -213,7 +213,7 @@ def train_step(run: Run, segments: ContiguousBatches) -> Record:
     return Record(run.step, bits, rate, norm, step_tokens, time.perf_counter() - began)
 
 
-def _backward(run: Run, segment: Segment, memory: Tensor) -> tuple[list[Tensor], Tensor]:
+def _forward_and_backward(run: Run, segment: Segment, memory: Tensor) -> tuple[list[Tensor], Tensor]:
     """Run forward and backward; return the mean loss of each part in nats, and the detached states.
 
     The gradient of the mean loss is left on the parameters.

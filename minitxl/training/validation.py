@@ -55,7 +55,7 @@ def validate(
 
 
 def subset_of(stream: Tensor, settings: TrainConfig) -> Subset:
-    """Return the lanes in which the subset is read, the same for training's memory and longer ones.
+    """Return the lanes in which the subset is read: the same lanes for training's memory and for longer ones.
 
     There are as many lanes as in training, if each then holds ``SPANS`` times segment and memory. Otherwise
     there are fewer, as many as hold that. A subset of part of the text has ``FEWEST_LANES`` at least, even if

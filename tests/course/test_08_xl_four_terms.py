@@ -344,7 +344,7 @@ def test_the_widget_draws_what_the_model_computes(on):
     bars, weights = picture.figure.axes
     model, ids = names["model"], names["ids"]
     with torch.inference_mode():  # one long segment is what segment and memory are
-        _, states = model.hidden(ids)
+        _, states = model.last_hidden(ids)
         whole = model.attention_weights(ids)[2, 0, 0, 122, 93:123]
         block, x = model.blocks[2], states[2]
         apart = block.attention.terms(block.attention_input(x), block.attention_input(x[:, :0]))._asdict()

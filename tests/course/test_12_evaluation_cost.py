@@ -46,9 +46,9 @@ def test_the_cost_of_hidden_states_is_what_a_counter_counts(mem_len, seg_len):
         vocab_size=11, n_layer=2, d_model=8, n_head=2, d_head=4, d_inner=12, dropout=0.0, attention="xl"
     )
     model = TransformerLM(config)
-    past = extend(None, model.hidden(torch.zeros(1, 9, dtype=torch.int64))[1], mem_len=mem_len)
+    past = extend(None, model.last_hidden(torch.zeros(1, 9, dtype=torch.int64))[1], mem_len=mem_len)
     with FlopCounterMode(display=False) as counter:
-        model.hidden(torch.zeros(1, seg_len, dtype=torch.int64), past)
+        model.last_hidden(torch.zeros(1, seg_len, dtype=torch.int64), past)
     assert counter.get_total_flops() == seg_len * PAGE.solution("exercise-cost")(2, 8, 12, mem_len, seg_len)
 
 
@@ -167,7 +167,7 @@ def test_the_window_that_moves_costs_what_each_of_its_parts_costs():
     c = ModelConfig(vocab_size=11, n_layer=2, d_model=8, n_head=2, d_head=4, d_inner=12, attention="absolute")
     model = TransformerLM(c)
     with FlopCounterMode(display=False) as counter:
-        model.hidden(torch.zeros(1, 10, dtype=torch.int64), last=3)
+        model.last_hidden(torch.zeros(1, 10, dtype=torch.int64), last=3)
     hidden_pairs = 4 * 8 * (10 * 9 // 2 + 3 * 2 // 2)  # the eager attention computes what the mask hides
     assert counter.get_total_flops() - hidden_pairs == 3 * (moving(c, 10, 3) - 2 * 8 * 11)
 

@@ -226,7 +226,7 @@ def test_the_operations_are_those_that_are_counted_while_it_runs_but_for_hidden_
     operations = PAGE.run(source, exact=model)["operations"]
     for n in (5, 64):
         with FlopCounterMode(display=False) as counter, torch.inference_mode():
-            model.hidden(torch.zeros(1, n, dtype=torch.int64), last=1)
+            model.last_hidden(torch.zeros(1, n, dtype=torch.int64), last=1)
         hidden_pairs = (c.n_layer - 1) * n * (n - 1) // 2
         counted = counter.get_total_flops() + 2 * c.d_model * c.vocab_size
         assert operations(n) == counted - 6 * c.d_model * hidden_pairs
@@ -281,7 +281,7 @@ def test_the_controls_show_what_the_reader_s_function_draws_from(ways, drawing_c
     cells, log_probs = drawing_cells, drawing_cells["log_probs"]
     drawn = cells["draw"](*ways)
     temperature, top_p = ways
-    probs = sampling.top_k_top_p(log_probs, temperature=temperature, top_p=top_p)[0]
+    probs = sampling.sampling_probs(log_probs, temperature=temperature, top_p=top_p)[0]
     order = log_probs[0].argsort(descending=True)[:MOST]
     bars, page = drawn.figure.axes
     heights = [bar.get_height() for bar in bars.patches]

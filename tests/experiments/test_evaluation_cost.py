@@ -88,13 +88,13 @@ def test_operations_of_a_window_are_those_a_counter_counts(implementation, shape
     model, windows = implementation(small_model(attention="absolute", **shape)), some_tokens(4, 9)
 
     def score():
-        hidden, _ = model.hidden(windows, last=1)
+        hidden, _ = model.last_hidden(windows, last=1)
         model.losses(hidden, windows[:, :1])
 
     count = experiment.sliding_operations(model.config, attention_len=9, pairs="all")
     assert operations_of(score) == 4 * count
     whole = experiment.sliding_operations(model.config, attention_len=9, pairs="all", whole_last_layer=True)
-    hidden = operations_of(lambda: model.hidden(windows))
+    hidden = operations_of(lambda: model.last_hidden(windows))
     assert hidden == 4 * (whole - 2 * model.config.d_model * VOCAB)
 
 

@@ -54,7 +54,7 @@ def test_the_far_share_is_that_of_the_weights_one_by_one(model):
                 seen = query + 17
                 shares.append(weights[..., query, : seen - 12].sum(-1).mean().item())
                 alike.append((seen - 12) / seen)
-        memory = extend(memory, model.hidden(segment, memory)[1], mem_len=16)
+        memory = extend(memory, model.last_hidden(segment, memory)[1], mem_len=16)
     assert looked["far"] == pytest.approx(sum(shares) / len(shares), rel=1e-5)
     assert looked["alike"] == pytest.approx(sum(alike) / len(alike), rel=1e-5)
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from models import small_model, some_tokens
 
-from minitxl.inference.sampling import repetition_penalty, top_k_top_p
+from minitxl.inference.sampling import repetition_penalty, sampling_probs
 
 PROMPT = some_tokens(1, 9)[0]
 
@@ -17,7 +17,7 @@ def test_temperature_top_k_and_top_p_shape_the_probabilities():
     probs = torch.tensor([[0.1, 0.4, 0.2, 0.3]], dtype=torch.float64)
 
     def kept(**settings):
-        return top_k_top_p(probs.log(), **settings)[0].tolist()
+        return sampling_probs(probs.log(), **settings)[0].tolist()
 
     assert kept() == pytest.approx([0.1, 0.4, 0.2, 0.3])
     assert kept(temperature=0) == [0, 1, 0, 0]
@@ -33,7 +33,7 @@ def test_temperature_top_k_and_top_p_shape_the_probabilities():
 
 def test_top_p_of_1_leaves_out_no_token_of_a_large_vocabulary():
     scores = 5 * torch.randn(1, 50_257, generator=torch.Generator().manual_seed(0))
-    assert torch.equal(top_k_top_p(scores, top_p=1.0), top_k_top_p(scores))
+    assert torch.equal(sampling_probs(scores, top_p=1.0), sampling_probs(scores))
 
 
 def test_repetition_divides_scores_above_chance_and_multiplies_those_below():
@@ -60,7 +60,7 @@ def test_repetition_lowers_what_is_recent_and_nothing_else_and_keeps_its_order(s
 def test_repetition_flattens_where_everything_is_recent():
     """A power of the probabilities would do the contrary."""
     probs = torch.tensor([[0.6, 0.4] + [1e-9] * 8], dtype=torch.float64)
-    drawn = top_k_top_p(repetition_penalty(probs.log(), [torch.arange(10)], repetition=1.5))[0]
+    drawn = sampling_probs(repetition_penalty(probs.log(), [torch.arange(10)], repetition=1.5))[0]
     assert 1 < drawn[0] / drawn[1] < 0.6 / 0.4
 
 

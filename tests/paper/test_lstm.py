@@ -50,7 +50,7 @@ def test_losses_are_those_of_the_log_probabilities_in_token_order():
 
 def test_the_last_positions_alone_are_those_of_all():
     model = small_lstm()
-    (whole, state), (last, same_state) = model.hidden(TOKENS), model.hidden(TOKENS, last=4)
+    (whole, state), (last, same_state) = model.last_hidden(TOKENS), model.last_hidden(TOKENS, last=4)
     assert torch.equal(whole[:, -4:], last)
     assert torch.equal(state, same_state)
 
@@ -105,7 +105,7 @@ def test_it_learns_to_carry_a_symbol_to_the_end_of_a_segment():
 def test_half_of_embeddings_and_outputs_are_dropped_and_twice_the_rest_is_left():
     model, read = small_lstm(d_model=40, dropout=0.5), []
     model.lstm.register_forward_pre_hook(lambda module, inputs: read.append(inputs[0]))
-    hidden, _ = model.hidden(some_tokens(8, 30))
+    hidden, _ = model.last_hidden(some_tokens(8, 30))
     for dropped in (read[0], hidden):
         assert (dropped == 0).double().mean().item() == pytest.approx(0.5, abs=0.03)
     embedded = model.embedding(some_tokens(8, 30))

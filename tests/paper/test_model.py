@@ -103,8 +103,8 @@ def test_no_gradient_crosses_a_segment_but_keys_and_values_learn_from_memory(enc
     _, old = model(first)
     old.retain_grad()
     memory = extend(None, old, mem_len=5)
-    _, new = model.hidden(second, memory)
-    hidden, _ = model.hidden(second, memory, key_mask=torch.tensor([[True] * 5 + [False]]))
+    _, new = model.last_hidden(second, memory)
+    hidden, _ = model.last_hidden(second, memory, key_mask=torch.tensor([[True] * 5 + [False]]))
     hidden.square().sum().backward()
     assert old.grad is None
     assert new.requires_grad
@@ -118,7 +118,7 @@ def test_no_gradient_crosses_a_segment_but_keys_and_values_learn_from_memory(enc
 @every_norm
 def test_states_are_the_inputs_of_the_layers(encoding, norm):
     model, tokens = small_model(norm=norm, **ENCODINGS[encoding]), some_tokens(2, 5)
-    _, states = model.hidden(tokens)
+    _, states = model.last_hidden(tokens)
     assert torch.equal(states[0], model.embed(tokens))
     empty = states[0][:, :0]
     per_layer = model.positions[1].weight[:5] if len(model.positions) > 1 else 0
@@ -132,7 +132,7 @@ def test_attention_weights_are_those_the_layers_use(encoding):
     memory = extend(None, states, mem_len=3)
     weights = model.attention_weights(tokens, memory)
     assert weights.shape == (2, 2, 2, 4, 7)
-    _, states = model.hidden(tokens, memory)
+    _, states = model.last_hidden(tokens, memory)
     for layer, block in enumerate(model.blocks):
         expected = block.attention.attention_weights(states[layer], memory[layer])
         torch.testing.assert_close(weights[layer], expected, rtol=0, atol=1e-12)
@@ -220,7 +220,7 @@ def test_pre_norm_norms_the_residual_stream_once_more_at_the_end():
     assert isinstance(post.final_norm, torch.nn.Identity)
     with torch.no_grad():
         pre.embedding.tables[0].weight.mul_(1000)
-    hidden, states = pre.hidden(some_tokens(1, 5))
+    hidden, states = pre.last_hidden(some_tokens(1, 5))
     assert states[0].abs().max() > 1000  # un-normed
     assert hidden.abs().max() < 5
 
@@ -412,12 +412,12 @@ def test_attention_dropout_and_residual_dropout_have_their_rates(encoding, norm)
 @pytest.mark.parametrize("implementation", [to_plain, to_fast])
 def test_the_last_positions_alone_are_what_they_are_among_all(encoding, implementation):
     model, tokens = implementation(small_model(**ENCODINGS[encoding])), some_tokens(2, 12)
-    _, memory = model.hidden(tokens[:, :4])
+    _, memory = model.last_hidden(tokens[:, :4])
     key_mask = torch.rand(2, 12, generator=torch.Generator().manual_seed(0)) < 0.7
     options = {"window": 5, "clamp_len": 3, "key_mask": key_mask}
-    hidden, states = model.hidden(tokens[:, 4:], memory, **options)
+    hidden, states = model.last_hidden(tokens[:, 4:], memory, **options)
     for last in (1, 3, 8):
-        some, same = model.hidden(tokens[:, 4:], memory, last=last, **options)
+        some, same = model.last_hidden(tokens[:, 4:], memory, last=last, **options)
         torch.testing.assert_close(some, hidden[:, -last:], rtol=1e-10, atol=1e-10)
         assert torch.equal(same, states)
 

@@ -239,7 +239,7 @@ def test_pre_norm_without_a_final_norm_lets_the_streams_scale_through(encoding):
             with torch.no_grad():
                 for weight in (*model.embedding.parameters(), *model.positions.parameters()):
                     weight *= scale
-            hidden.append(model.hidden(tokens)[0])
+            hidden.append(model.last_hidden(tokens)[0])
         return (hidden[1].norm() / hidden[0].norm()).item()
 
     assert growth() == pytest.approx(1, abs=1e-2)

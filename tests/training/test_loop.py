@@ -153,7 +153,7 @@ def test_memory_of_constant_length_trains_alike(monkeypatch, encoding, accumulat
             lengths[constant].add(memory.shape[2])
             return read(tokens, memory, **how)
 
-        monkeypatch.setattr(run.model, "hidden", watched)
+        monkeypatch.setattr(run.model, "last_hidden", watched)
         found.append([record.bits for record in loop.train_steps(run, LANES)])
         assert run.memory.shape[2] == 20
     assert lengths[True] == {20}

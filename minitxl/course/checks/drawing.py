@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from minitxl.course.verdicts import Function, Verdict, judge
-from minitxl.inference.sampling import top_k_top_p
+from minitxl.inference.sampling import sampling_probs
 
 Rule = Callable[[Tensor, Tensor, float], Tensor]
 """Of sorted probabilities, their running sums and ``top_p``: which tokens stay."""
@@ -22,7 +22,7 @@ TIED = torch.tensor([[0.4, 0.3, 0.3]], dtype=torch.float64).log()
 
 def solution_probs(log_probs: Tensor, temperature: float, top_p: float) -> Tensor:
     """Return the probabilities of the fewest likeliest tokens that have ``top_p`` together; they sum to 1."""
-    return top_k_top_p(log_probs, temperature=temperature, top_p=top_p)
+    return sampling_probs(log_probs, temperature=temperature, top_p=top_p)
 
 
 def check_probs(attempt: Callable[..., Tensor]) -> Verdict:
