@@ -4,15 +4,16 @@
 01   attention, layer               08   terms, heads
 02   positions                      09   shift
 03   block, segments, sliding       10   training, training_bugs,
-04   recurrence, segment_loop,           schedule, mean_bits, shares
-     gradient_parts                 10b  seeds, splits, comparisons
-05   collisions                     11   interventions, memory_use
-06   reach                          12   cost, scoring
-06b  context_length,                13   generation, loop_tests,
-     context_mistakes,                   loop_comparisons, one_query,
-     reading_contexts,                   cached_layers, cached_loop,
-     tossing, many_draws,                drawing, prompts,
-     used_context, rivals,               batched_query, loop_probes
-     own_context, context_cases     13b  units, recital, copies
+04   recurrence, segment_loop,           training_loop, schedule,
+     gradient_parts                      mean_bits, shares
+05   collisions                     10b  seeds, splits, comparisons
+06   reach                          11   interventions, memory_use
+06b  context_length,                12   cost, scoring
+     context_mistakes,              13   generation, loop_tests,
+     reading_contexts,                   loop_comparisons, one_query,
+     tossing, many_draws,                cached_layers, cached_loop,
+     used_context, rivals,               drawing, prompts,
+     own_context, context_cases          batched_query, loop_probes
+                                    13b  units, recital, copies
                                     14   later, rotary, rolling
 """
