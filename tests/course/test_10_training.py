@@ -1,6 +1,7 @@
 """Notebook 10: its checks, its widget, and the step that is built by hand."""
 
 import re
+from itertools import islice
 from math import log
 
 import nbformat
@@ -9,8 +10,9 @@ import torch
 from page import NOTEBOOKS, Page
 
 from minitxl import ModelConfig
-from minitxl.course.checks import mean_bits, schedule, shares, training_bugs
+from minitxl.course.checks import mean_bits, schedule, shares, training_bugs, training_loop
 from minitxl.course.checks import training as judges
+from minitxl.data.batching import ContiguousBatches
 from minitxl.inference.evaluation import cached, cached_losses
 from minitxl.training import loop
 from minitxl.training.config import TrainConfig
@@ -24,6 +26,22 @@ OUTPUTS = {
 }
 
 
+SOLVED = {
+    "training_step": judges.solution_training_step,
+    "learning_rate": schedule.solution_learning_rate,
+    "train_steps": training_loop.solution_train_steps,
+}
+
+
+def compared(**names):
+    """Run the notebook's comparison with the package on some of the reader's functions."""
+
+    class Text:
+        train = torch.randint(256, (2000,), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
+
+    run(CELLS["training-loop"], CELLS["equal"], **{"corpus": Text, **SOLVED, **names})
+
+
 def stub(cell: str, name: str):
     return run(CELLS[cell].rpartition("\n\n")[0])[name]
 
@@ -34,6 +52,7 @@ def stub(cell: str, name: str):
         ("exercise-trainer", judges.check_trainer),
         ("step-parts", judges.check_training_step),
         ("loop-text", schedule.check_learning_rate),
+        ("loop-read", training_loop.check_train_steps),
         ("exercise-bits", mean_bits.check_bits),
         ("shares-text", shares.check_shares),
     ],
@@ -162,50 +181,58 @@ def test_each_mistake_with_bits_gets_its_own_sentence(monkeypatch):
     ],
 )
 def test_the_model_is_trained_by_the_readers_step_and_a_wrong_one_is_replaced(right, wrong):
-    class Text:
-        train = torch.randint(256, (2000,), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
-
     (code,) = re.findall(r"```python\n(.*?)```", CELLS["step-parts"], flags=re.DOTALL)
     _, _, after = CELLS["training-step"].partition("\n\n\n")
-    names = run(code + after, corpus=Text, checks=judges, learning_rate=schedule.solution_learning_rate)
-    assert names["training_step"] is not judges.solution_training_step
-    calls, mine = [], names["training_step"]
-    names["training_step"] = lambda *case: calls.append(1) or mine(*case)
-    exec(CELLS["record"], names)
-    exec(CELLS["training-loop"], names)
-    exec(CELLS["equal"], names)
-    assert len(calls) == 9
+    mine = run(code + after, checks=judges)["training_step"]
+    assert mine is not judges.solution_training_step
+    calls = []
+    compared(training_step=lambda *case: calls.append(1) or mine(*case))
+    assert len(calls) == 15
 
     broken = code.replace(right, wrong)
     assert broken != code
     assert run(broken + after, checks=judges)["training_step"] is judges.solution_training_step
 
 
-def test_a_loop_that_forgets_the_memory_stops_the_notebook():
-    class Text:
-        train = torch.randint(256, (2000,), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
-
-    forgetful = CELLS["training-loop"].replace("run.memory if index else None", "None")
-    assert forgetful != CELLS["training-loop"]
-    with pytest.raises(AssertionError):
-        run(
-            CELLS["record"],
-            forgetful,
-            CELLS["equal"],
-            corpus=Text,
-            training_step=judges.solution_training_step,
-            learning_rate=schedule.solution_learning_rate,
-        )
+def test_the_models_are_trained_in_the_readers_loop_and_a_wrong_one_is_replaced():
+    assert run(CELLS["train-steps"])["train_steps"] is training_loop.solution_train_steps
+    (code,) = re.findall(r"```python\n(.*?)```", CELLS["loop-read"], flags=re.DOTALL)
+    _, _, after = CELLS["train-steps"].partition("\n\n\n")
+    mine = run(code + after)["train_steps"]
+    assert mine is not training_loop.solution_train_steps
+    calls = []
+    compared(train_steps=lambda *case: calls.append(1) or mine(*case))
+    assert len(calls) == 3
+    for right, wrong in (
+        ("run.memory if index else None", "run.memory"),
+        ("loss, run.memory =", "loss, _ ="),
+        ("run.step + 1)", "run.step)"),
+    ):
+        broken = code.replace(right, wrong)
+        assert broken != code
+        assert run(broken + after)["train_steps"] is training_loop.solution_train_steps
+        with pytest.raises(AssertionError):
+            compared(train_steps=run(broken)["train_steps"])
 
 
 def test_a_rate_that_begins_at_zero_stops_the_notebook():
-    class Text:
-        train = torch.randint(256, (2000,), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
-
-    late = {"learning_rate": lambda step, *sizes: schedule.solution_learning_rate(step - 1, *sizes)}
-    cells = (CELLS["record"], CELLS["training-loop"], CELLS["equal"])
     with pytest.raises(AssertionError):
-        run(*cells, corpus=Text, training_step=judges.solution_training_step, **late)
+        compared(learning_rate=lambda step, *sizes: schedule.solution_learning_rate(step - 1, *sizes))
+
+
+def test_a_training_that_was_stopped_goes_on_in_the_readers_loop():
+    text = torch.randint(256, (100,), generator=torch.Generator().manual_seed(0))
+    small = ModelConfig(n_layer=1, d_model=16, n_head=2, d_head=8, d_inner=32, dropout=0.0)
+    settings = TrainConfig(seg_len=8, mem_len=8, batch=4, steps=7, warmup=2, validate_every=3)
+    segments = ContiguousBatches(text, batch=4, seg_len=8)
+    train = run(CELLS["training-loop"], **SOLVED)["train"]
+    at_once, stopped = (loop.start(small, settings) for _ in range(2))
+    whole = list(train(at_once, segments, text))
+    records = [record for n in (2, 3, 9) for record in islice(train(stopped, segments, text), n)]
+    assert [record.step for record in records] == [1, 2, 3, 4, 5, 6, 7]
+    assert [record.bits for record in records] == [record.bits for record in whole]
+    assert [record.step for record in records if record.valid_bits is not None] == [3, 6, 7]
+    assert stopped.tokens_read == at_once.tokens_read == 7 * 4 * 8
 
 
 def with_the_memory_of_other_lanes(tokens, targets, memory, n_gpu):
