@@ -186,6 +186,10 @@ def check_bits_per_byte(attempt: Callable[..., Any]) -> Verdict:
         "those are the bits of a byte where every token is one: multiply by the number of tokens": (
             lambda perplexity, n_tokens, n_bytes: log2(perplexity) / n_bytes
         ),
+        "a power is too large for a number of the computer: the logarithm of perplexity ** n_tokens is "
+        "n_tokens · log2(perplexity)": lambda perplexity, n_tokens, n_bytes: (
+            log2(perplexity**n_tokens) / n_bytes
+        ),
     }
     return judge(
         attempt,

@@ -56,6 +56,9 @@ ANSWERS = {
         ],
         "wrong": {
             "bits for each token": lambda perplexity, n_tokens, n_bytes: log2(perplexity),
+            "a power is too large": lambda perplexity, n_tokens, n_bytes: (
+                log2(pow(perplexity, n_tokens)) / n_bytes
+            ),
             "interchanged": lambda perplexity, n_tokens, n_bytes: log2(perplexity) * n_bytes / n_tokens,
             "those are nats": lambda perplexity, n_tokens, n_bytes: log(perplexity) * n_tokens / n_bytes,
             "take its logarithm first": lambda perplexity, n_tokens, n_bytes: perplexity * n_tokens / n_bytes,
