@@ -531,9 +531,20 @@ def test_numbers_of_another_kind_are_named_and_cost_their_own_points():
     json.dumps(found)
 
 
+def test_functions_that_sleep_lose_their_points_soon_and_no_others(monkeypatch):
+    for place in ("workers", "remote"):
+        monkeypatch.setattr(f"minitxl.course.marking.{place}.ASLEEP", 2.0)
+    naps = "import time\n    for _ in range(10**6):\n        time.sleep(0.5)"
+    cells = [("a", body("long", "import time\n    time.sleep(10**6)") + body("short", naps))]
+    began = time.monotonic()
+    found = judge([*cells, ("b", body("right", "return x * 2"))], ["long", "short", "right"])
+    assert time.monotonic() - began < 60
+    assert [found[name]["score"] for name in ("long", "short", "right")] == [0, 0, 5]
+    assert {found[name]["message"] for name in ("long", "short")} == {"it waits, and never ends"}
+
+
 def test_a_statement_that_waits_is_left_out_once_and_costs_no_function_but_its_own(monkeypatch):
-    monkeypatch.setattr("minitxl.course.marking.workers.WAITING", 5)
-    monkeypatch.setattr("minitxl.course.marking.workers.STATEMENT_SECONDS", 1.0)
+    monkeypatch.setattr("minitxl.course.marking.workers.ASLEEP", 5.0)
     waiting = "import time\ntime.sleep(10**6)\nlate = time.sleep(10**6)"
     cells = [("a", waiting), ("b", body("one", "return x * 2")), ("c", body("two", "return x * 2"))]
     began = time.monotonic()
@@ -627,8 +638,7 @@ def test_what_is_dear_in_the_judge_alone_is_stopped_and_costs_no_other_function(
 
 
 def test_many_statements_that_wait_cost_one_submission_six_workers_and_no_more(monkeypatch):
-    monkeypatch.setattr("minitxl.course.marking.workers.WAITING", 1)
-    monkeypatch.setattr("minitxl.course.marking.workers.STATEMENT_SECONDS", 0.5)
+    monkeypatch.setattr("minitxl.course.marking.workers.ASLEEP", 1.0)
     launched, launch = [], Worker._launch
     monkeypatch.setattr(Worker, "_launch", lambda worker: launched.append(launch(worker)))
     waiting = "import time\n" + "time.sleep(10**6)\n" * 40

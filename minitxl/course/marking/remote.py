@@ -12,7 +12,7 @@ from minitxl.course.marking import frames
 from minitxl.course.marking.arguments import Sent, change_as_told
 from minitxl.course.marking.left_out import quoted, shortened
 from minitxl.course.marking.replay import RefusedError, Replay, ReplayError, TooLongError
-from minitxl.course.marking.workers import ENDLESS, WAITING, MarkAgainError, Worker
+from minitxl.course.marking.workers import ASLEEP, ENDLESS, WAITING, MarkAgainError, Worker
 
 REPLAY = 3
 """Limit of the judge's processor time for a function, in those of its worker: it computes gradients too."""
@@ -27,7 +27,7 @@ class Remote:
 
     def __init__(self, worker: Worker, name: str, seconds: float) -> None:
         self.worker, self.name, self.limit, self.hidden = worker, name, seconds, False
-        self.left = seconds
+        self.left, self.sleep_left = seconds, ASLEEP
         self.lasting = max(seconds, 1) * WAITING
         self.until = process_time() + REPLAY * seconds
         self.constants_made = False  # tensors of numbers that no operation made, as by numpy or from a list
@@ -35,11 +35,14 @@ class Remote:
 
     def __call__(self, *case: Any) -> Any:
         self.worker.start()
+        self.worker.sleep_left = self.sleep_left
         try:
             return self._call(case)
         except (Gone, MarkAgainError):
             self.worker.stop()
             raise
+        finally:
+            self.sleep_left = self.worker.sleep_left
 
     def _call(self, case: tuple[Any, ...]) -> Any:
         replay, given = Replay(self.until), dict[int, Callable[..., Any]]()

@@ -22,8 +22,12 @@ CELLS_SECONDS = 60.0
 """Processor time of all statements of a submission outside its functions, however often they run."""
 WAITING = 15
 """How many times longer than its processor time a function may last, on a busy machine."""
+ASLEEP = 15.0
+"""Seconds that a statement, or all calls of a function, may sleep: then it is said to wait without end."""
 STARTING = 300.0
 """Seconds that the start of a worker may last."""
+POLL = 0.25
+"""Seconds between two looks at a worker that does not answer."""
 ATTEMPTS = 6
 """Workers that are started for one submission's cells, each without the statement that ended the last."""
 ENDLESS = "is there a loop or a recursion that never ends?"
@@ -44,6 +48,7 @@ class Worker:
         self.first: psutil.Process | None = None
         self.used = 0.0
         self.attempts, self.left = ATTEMPTS, CELLS_SECONDS
+        self.sleep_left = ASLEEP
 
     def start(self) -> None:
         """Start a worker if none runs, and run the cells; what ends or stops it is left out next time."""
@@ -73,14 +78,10 @@ class Worker:
         raise Gone(f"its cells outside the functions take more than {CELLS_SECONDS:g} seconds: {ENDLESS}")
 
     def _statement(self) -> tuple[dict[str, Any], frames.Tensors]:
-        """Return the frame after a statement; Gone where it waits, as on a busy machine none does."""
-        before = self.used
+        """Return the frame after a statement."""
+        before, self.sleep_left = self.used, ASLEEP
         try:
             return self.receive(STATEMENT_SECONDS, max(STATEMENT_SECONDS, 1) * WAITING)
-        except MarkAgainError:
-            if self._is_asleep():
-                raise Gone("it waits, and never ends") from None
-            raise
         finally:
             self.left -= self.used - before
 
@@ -140,9 +141,10 @@ class Worker:
                 raise self._gone() from None
 
     def receive(self, seconds: float | None, lasting: float) -> tuple[dict[str, Any], frames.Tensors]:
-        """Return the next frame; Gone where it takes more than so many seconds of processor time.
+        """Return the next frame; Gone where it takes more than so many seconds of processor time, or sleeps.
 
-        ``lasting`` are the seconds by the clock after which the machine is taken to be too busy.
+        ``lasting`` are the seconds by the clock after which the machine is taken to be too busy. On a busy
+        machine a worker is ready to compute, and does not sleep.
         """
         began = self.seconds()
         until = monotonic() + lasting
@@ -172,9 +174,13 @@ class Worker:
     def _wait(self, stream: Any, event: int, until: float, limit: tuple[float, float] | None) -> None:
         with selectors.DefaultSelector() as selector:
             selector.register(stream, event)
-            while not selector.select(0.25):
-                if limit is not None and self.seconds() - limit[0] > limit[1]:
-                    raise Gone(f"it takes more than {limit[1]:g} seconds: {ENDLESS}")
+            while not selector.select(POLL):
+                if limit is not None:
+                    if self.seconds() - limit[0] > limit[1]:
+                        raise Gone(f"it takes more than {limit[1]:g} seconds: {ENDLESS}")
+                    self.sleep_left -= POLL * self._is_asleep()
+                    if self.sleep_left <= 0:
+                        raise Gone("it waits, and never ends")
                 if monotonic() > until:
                     raise MarkAgainError("no answer in time, and it did not compute either")
 
