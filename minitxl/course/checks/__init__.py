@@ -6,14 +6,15 @@
 03   block, segments, sliding       10   training, training_bugs,
 04   recurrence, segment_loop,           training_loop, schedule,
      gradient_parts                      mean_bits, shares
-05   collisions                     10b  seeds, splits, comparisons
-06   reach                          11   interventions, memory_use
-06b  context_length,                12   cost, scoring
-     context_mistakes,              13   generation, loop_tests,
-     reading_contexts,                   loop_comparisons, one_query,
-     tossing, many_draws,                cached_layers, cached_loop,
-     used_context, rivals,               drawing, prompts,
-     own_context, context_cases          batched_query, loop_probes
+05   collisions                     10b  seeds, pairs, splits,
+06   reach                               comparisons
+06b  context_length,                11   interventions, memory_use
+     context_mistakes,              12   cost, scoring
+     reading_contexts,              13   generation, loop_tests,
+     tossing, many_draws,                loop_comparisons, one_query,
+     used_context, rivals,               cached_layers, cached_loop,
+     own_context, context_cases          drawing, prompts,
+                                         batched_query, loop_probes
                                     13b  units, recital, copies
                                     14   later, rotary, rolling
 """
