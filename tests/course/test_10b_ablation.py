@@ -10,20 +10,29 @@ from matplotlib.colors import same_color
 from page import NOTEBOOKS, Page
 
 from minitxl.course import tables
-from minitxl.course.checks import comparisons, seeds, splits
+from minitxl.course.checks import comparisons, pairs, seeds, splits
 from minitxl.experiments import conclusions
 from minitxl.experiments.shared import results
 from minitxl.figures.systems import SYSTEMS
 from minitxl.figures.training import recurrence
 
-PAGE = Page("10b_ablation", effect_of_memory=seeds.solution_effect, split_gain=splits.solution_split)
+PAGE = Page(
+    "10b_ablation",
+    effect_of_memory=seeds.solution_effect,
+    with_and_without=pairs.solution_pair,
+    split_gain=splits.solution_split,
+)
 CELLS, run = PAGE.cells, PAGE.run
 FIGURES = NOTEBOOKS.parent / "figures"
 
 
 @pytest.mark.parametrize(
     ("blank", "text", "check"),
-    [("effect", "effect-text", seeds.check_effect), ("split-gain", "split-text", splits.check_split)],
+    [
+        ("effect", "effect-text", seeds.check_effect),
+        ("pair", "pair-text", pairs.check_pair),
+        ("split-gain", "split-text", splits.check_split),
+    ],
 )
 def test_the_solution_is_right_and_the_stub_blank(blank, text, check):
     PAGE.assert_folded_solution_is_right_and_stub_blank(blank, text, check)
@@ -99,6 +108,54 @@ def test_the_tables_are_judged_by_the_readers_function(cell, words):
         ]
     with pytest.raises(AssertionError):
         rows_of(cell, *before, effect_of_memory=lambda a, b: seeds.solution_effect(b, a))
+
+
+@pytest.fixture
+def trained(in_the_notebooks_folder, monkeypatch):
+    """Return a function that trains the three pairs for a few steps, and gives the names after that."""
+    monkeypatch.setenv("MINITXL_PROFILE", "quick")
+    before = run("corpus = corpora.embedded()", CELLS["figure"], CELLS["segments"])
+    few = CELLS["run"].replace("steps=300", "steps=20")
+    assert few != CELLS["run"]
+    return lambda with_and_without: run(few, **(before | {"with_and_without": with_and_without}))
+
+
+def test_the_pairs_are_trained_by_the_readers_settings_and_stand_beside_the_grids_row(trained):
+    asked = []
+
+    def mine(settings, seed):
+        asked.append((settings.steps, seed))
+        return pairs.solution_pair(settings, seed)
+
+    after = trained(mine)
+    assert asked == [(20, 0), (20, 1), (20, 2)]
+    yours, grid = rows_of("run-table", **after)
+    bits = after["mine"]
+    assert [yours[f"seed {seed}"] for seed in range(3)] == [
+        one - other for one, other in zip(bits[True], bits[False], strict=True)
+    ]
+    assert all(one != other for one, other in zip(bits[True], bits[False], strict=True))
+    (shaw,) = (row for row in rows_of("segments", "figure") if (row["encoding"], row["loss"]) == ("Shaw", "full"))
+    assert {name: grid[name] for name in ("seed 0", "seed 1", "seed 2", "memory")} == {
+        name: shaw[name] for name in ("seed 0", "seed 1", "seed 2", "memory")
+    }
+
+
+@pytest.mark.parametrize(
+    "unfair",
+    [
+        lambda settings, seed: (settings, replace(settings, mem_len=0, seed=seed + 1)),
+        lambda settings, seed: (settings, replace(settings, mem_len=0)),
+        lambda settings, seed: (
+            replace(settings, seed=seed),
+            replace(settings, seed=seed, mem_len=0, seg_len=64),
+        ),
+    ],
+    ids=["other weights", "the same pair thrice", "longer segments"],
+)
+def test_pairs_that_do_not_begin_alike_or_do_not_differ_stop_the_notebook(trained, unfair):
+    with pytest.raises((AssertionError, ValueError)):
+        rows_of("run-table", **trained(unfair))
 
 
 @pytest.mark.usefixtures("in_the_notebooks_folder")
