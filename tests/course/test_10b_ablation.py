@@ -135,10 +135,9 @@ def test_the_pairs_are_trained_by_the_readers_settings_and_stand_beside_the_grid
         one - other for one, other in zip(bits[True], bits[False], strict=True)
     ]
     assert all(one != other for one, other in zip(bits[True], bits[False], strict=True))
-    (shaw,) = (row for row in rows_of("segments", "figure") if (row["encoding"], row["loss"]) == ("Shaw", "full"))
-    assert {name: grid[name] for name in ("seed 0", "seed 1", "seed 2", "memory")} == {
-        name: shaw[name] for name in ("seed 0", "seed 1", "seed 2", "memory")
-    }
+    stored = {(row["encoding"], row["loss"]): row for row in rows_of("segments", "figure")}["Shaw", "full"]
+    same = "seed 0", "seed 1", "seed 2", "mean", "memory"
+    assert [grid[name] for name in same] == [stored[name] for name in same]
 
 
 @pytest.mark.parametrize(
@@ -146,16 +145,13 @@ def test_the_pairs_are_trained_by_the_readers_settings_and_stand_beside_the_grid
     [
         lambda settings, seed: (settings, replace(settings, mem_len=0, seed=seed + 1)),
         lambda settings, seed: (settings, replace(settings, mem_len=0)),
-        lambda settings, seed: (
-            replace(settings, seed=seed),
-            replace(settings, seed=seed, mem_len=0, seg_len=64),
-        ),
     ],
-    ids=["other weights", "the same pair thrice", "longer segments"],
+    ids=["other weights", "the same pair thrice"],
 )
-def test_pairs_that_do_not_begin_alike_or_do_not_differ_stop_the_notebook(trained, unfair):
-    with pytest.raises((AssertionError, ValueError)):
-        rows_of("run-table", **trained(unfair))
+def test_pairs_that_do_not_begin_alike_or_are_the_same_stop_the_notebook(trained, unfair):
+    after = trained(unfair)
+    with pytest.raises(AssertionError):
+        rows_of("run-table", **after)
 
 
 @pytest.mark.usefixtures("in_the_notebooks_folder")
