@@ -71,9 +71,8 @@ Report = Callable[[str, int], None]
 
 def result_name(settings: Mapping[str, Any]) -> str:
     """Return the name of the stored result of these settings."""
-    if settings["reference"].endswith(FLOAT32):
-        return "bench_bfloat16"
-    return "bench_words" if set(settings["items"]) <= set(OF_WORDS) else "bench"
+    name = "bench_words" if set(settings["items"]) <= set(OF_WORDS) else "bench"
+    return f"{name}_bfloat16" if settings["reference"].endswith(FLOAT32) else name
 
 
 def rounds(

@@ -27,8 +27,8 @@ class Bench:
     items: Positional[tuple[bench.Name, ...]] = bench.DEFAULT
     """What is measured, at which size; large wants a GPU."""
     folder: Annotated[Path, path_flag("folder")] = Path("figures")
-    """Folder of the figures and their data: bench.json, bench_words.json of large vocabularies alone, or
-    bench_bfloat16.json of races in bfloat16 on a CPU, beside float32."""
+    """Folder of the figures and their data: bench.json, or bench_words.json of large vocabularies alone; in
+    bfloat16 on a CPU, beside float32, bench_bfloat16.json and bench_words_bfloat16.json."""
     peers: Annotated[Path, path_flag("peers")] = Path(".venv-peers/bin/python")
     """The Python that has the others' libraries."""
     rounds: int = 9

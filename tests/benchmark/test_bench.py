@@ -303,7 +303,7 @@ def test_races_of_another_kind_have_a_result_of_their_own():
     assert bench.result_name(asked(bench.OF_WORDS[:1])) == "bench_words"
     assert bench.result_name(asked((*bench.OF_WORDS, "training-S"))) == "bench"
     in_bfloat16 = asked(bench.OF_WORDS, precision="bfloat16")
-    assert bench.result_name(in_bfloat16) == "bench_bfloat16"
+    assert bench.result_name(in_bfloat16) == "bench_words_bfloat16"
     assert bench.result_name(in_bfloat16 | {"reference": "transformers"}) == "bench_words"  # as on a GPU
 
 
