@@ -43,7 +43,7 @@ class ModelConfig:
     """Number of T5's buckets (num_buckets). The first half, rounded down, hold one distance each. Beyond them
     a bucket's number grows like the logarithm of the distance (``later_attention.T5Attention``)."""
     bucket_distance: int = 128
-    """T5's max_distance: keys this far or farther share the last bucket, as a rule with some that are nearer."""
+    """T5's max_distance: keys this far or farther share the last bucket, as a rule with some nearer ones."""
     clamp_len: int | None = None
     """Keys at this distance or farther count as equally far (not in absolute); a call may override it."""
     share_biases: bool = True

@@ -127,7 +127,7 @@ def new_attention(config: ModelConfig, shared: Attention | None = None) -> Atten
 
 
 def attentions(config: ModelConfig) -> Iterator[Attention]:
-    """Yield each layer's attention; with ``share_biases`` all share the first one's u and v, or T5's table."""
+    """Yield each layer's attention; with ``share_biases`` all use the first one's u and v, or T5's table."""
     first = new_attention(config)
     yield first
     for _ in range(config.n_layer - 1):

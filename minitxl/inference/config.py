@@ -29,7 +29,8 @@ class EvaluateConfig:
     mem_len: int = 32
     """Tokens of memory, M."""
     window: int | None = None
-    """Greatest number of keys that a query sees, itself included. (The original's same_length sets it to mem_len.)"""
+    """Greatest number of keys that a query sees, itself included. (The original's same_length makes it
+    mem_len.)"""
     clamp_len: int | None = None
     """Keys at this distance or farther count as equally far (not in absolute); none means the model's own."""
 

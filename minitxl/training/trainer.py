@@ -22,7 +22,7 @@ Report = Callable[[Record, Line | None], None]
 
 
 class Ending(NamedTuple):
-    """How a training ended: after all steps, by a signal, or early, because validation found nothing better."""
+    """How a training ended: after all steps, by a signal, or early, when validation found nothing better."""
 
     signal: int = 0
     """Number of the signal that stopped it; 0 without one."""
@@ -109,7 +109,7 @@ def _keep_best(run: Run, record: Record, folder: Path, info: RunInfo) -> bool:
 
 
 def is_stale(run: Run, run_config: RunConfig) -> bool:
-    """Return True if as many validations as ``patience`` have passed since the best one; False at the last step."""
+    """Return True if so many validations as ``patience`` have passed since the best one; never at the end."""
     best, every, patience = run.progress.best_step, run.settings.validate_every, run_config.patience
     if patience is None or best == 0 or run.step == run.settings.steps:
         return False

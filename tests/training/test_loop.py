@@ -147,7 +147,7 @@ def test_memory_of_constant_length_trains_alike(monkeypatch, encoding, accumulat
     for constant in (False, True):
         monkeypatch.setattr(loss, "needs_constant_length", lambda device, answer=constant: answer)
         run = loop.start(small_config(**ENCODINGS[encoding]), settings, accumulate=accumulate)
-        read = run.model.hidden
+        read = run.model.last_hidden
 
         def watched(tokens, memory, read=read, constant=constant, **how):
             lengths[constant].add(memory.shape[2])

@@ -153,17 +153,17 @@ def _work_of(attempt: Callable[..., Any], case: tuple[Any, ...]) -> tuple[int, i
     projects distances outside the model's own calls.
     """
     model, *others = deepcopy(case)
-    read, projected, distances, hidden = list[int](), list[int](), list[bool](), model.hidden
+    read, projected, distances, last_hidden = list[int](), list[int](), list[bool](), model.last_hidden
     inside = list[bool]()
 
     def counted(tokens: Tensor, *given: Any, **options: Any) -> Any:
         read.append(tokens.numel())
         inside.append(True)
-        output_and_states = hidden(tokens, *given, **options)
+        output_and_states = last_hidden(tokens, *given, **options)
         inside.clear()
         return output_and_states
 
-    model.hidden = counted
+    model.last_hidden = counted
     attention = blocks_of(model)[0].attention
     W_kE, W_kR = attention.get_submodule("W_kE"), attention.get_submodule("W_kR")
     W_kR.register_forward_hook(lambda *given: distances.append(not inside))

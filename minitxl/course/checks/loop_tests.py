@@ -147,14 +147,14 @@ def _with_note(verdict: Verdict, attempt: Callable[..., Any], case: tuple[Any, .
     It reads by a memory of its own, or more than once, or it allows a share of each number.
     """
     model, *others = deepcopy(case)
-    read, hidden, memories = list[int](), model.hidden, list[int]()
+    read, last_hidden, memories = list[int](), model.last_hidden, list[int]()
 
     def counted(tokens: Tensor, memory: Tensor | None = None, **options: Any) -> Any:
         read.append(tokens.numel())
         memories.append(0 if memory is None else memory.shape[2])
-        return hidden(tokens, memory, **options)
+        return last_hidden(tokens, memory, **options)
 
-    model.hidden = counted
+    model.last_hidden = counted
     attempt(model, *others)
     if any(memories):
         note = (

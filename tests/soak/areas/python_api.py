@@ -143,7 +143,7 @@ def calls(model: minitxl.TransformerLM, released_folder: Path, checkpoint: Path)
     )
     return {
         "model": (model, read, no_read),
-        "model.hidden": (model.hidden, {**read, "last": 2}, {**no_read, "last": (0, 6, *WHOLE)}),
+        "model.last_hidden": (model.last_hidden, {**read, "last": 2}, {**no_read, "last": (0, 6, *WHOLE)}),
         "model.token_losses": (
             model.token_losses,
             {**read, "targets": TOKENS, "ignore_index": None},
