@@ -79,7 +79,8 @@ class _Watched:
                     seen.append({NUMBER: str(steps_done + len(seen) + 1), "reads": "no segment"})
                 seen[-1]["yields"] = _words_of_loss(loss, _loss_of(int(seen[-1][NUMBER])))
                 seen[-1]["leaves run.step at"] = written(run.step)
-                seen[-1]["leaves in run.memory"] = _words_of(run.memory)
+                if run.step % n_segments:  # else the next pass begins, which needs none
+                    seen[-1]["leaves in run.memory"] = _words_of(run.memory)
         except _TooManyStepsError:
             pass
         return seen
@@ -161,6 +162,22 @@ def _own_names(*, first: bool = False, step: bool = False, memory: bool = False)
     return _Watched(loop)
 
 
+def _whole_passes(
+    run: Any, segments: ContiguousBatches, take_step: TakeStep, rate_of: Callable[[int], float]
+) -> Iterator[float]:
+    while run.step < run.settings.steps:
+        yield from _each_segment_once(run, segments, take_step, rate_of)
+
+
+def _each_segment_once_with_all_memory(
+    run: Any, segments: ContiguousBatches, take_step: TakeStep, rate_of: Callable[[int], float]
+) -> Iterator[float]:
+    for index in range(len(segments)):
+        loss, run.memory = take_step(segments[index], run.memory, rate_of(run.step + 1))
+        run.step += 1
+        yield loss
+
+
 def _each_segment_once(
     run: Any, segments: ContiguousBatches, take_step: TakeStep, rate_of: Callable[[int], float]
 ) -> Iterator[float]:
@@ -238,9 +255,14 @@ def check_train_steps(attempt: Any) -> Verdict:
             "training does not stop: stop once run.step is run.settings.steps": _loop(
                 goes_on=lambda run, n: True
             ),
+            "each pass is read to its end, though the last step comes within it, and from segment 0 on, though "
+            "a training that was stopped goes on within it: look at run.step before each step": _Watched(
+                _whole_passes
+            ),
             "each segment is read once, whatever run.settings.steps says: passes follow each other until all "
             "steps are done": [
                 _Watched(_each_segment_once),
+                _Watched(_each_segment_once_with_all_memory),
                 _loop(goes_on=lambda run, n: run.step < min(n, run.settings.steps)),
             ],
             "run.step never grows, so the first step is taken again and again: add 1 to it": _loop(

@@ -40,6 +40,31 @@ def by_cycle(run, segments, take_step, rate_of, *, drops=True, first=1):
         yield loss
 
 
+def dropping_after_the_last(run, segments, take_step, rate_of):
+    """Drop the memory after the last segment of a pass, in place of before the first."""
+    for number in range(run.step, run.settings.steps):
+        index = number % len(segments)
+        memory = None if index == 0 else run.memory
+        loss, memory = take_step(segments[index], memory, rate_of(number + 1))
+        run.step, run.memory = number + 1, None if index == len(segments) - 1 else memory
+        yield loss
+
+
+def by_segment(run, segments, take_step, rate_of):
+    for segment in segments:
+        loss, run.memory = take_step(segment, run.memory, rate_of(run.step + 1))
+        run.step += 1
+        yield loss
+
+
+def by_whole_passes(run, segments, take_step, rate_of):
+    while run.step < run.settings.steps:
+        for number, segment in enumerate(segments):
+            loss, run.memory = take_step(segment, run.memory if number else None, rate_of(run.step + 1))
+            run.step += 1
+            yield loss
+
+
 def one_turn(run, segments, take_step, rate_of, *, shift=0, memory="run", number=1):
     index = (run.step + shift) % len(segments)
     given = {"run": run.memory if index else None, "none": None, "swapped": None if index else run.memory}
@@ -126,7 +151,14 @@ def with_what_comes_back(run, segments, take_step, rate_of):
 
 ANSWERS = {
     training_loop.check_train_steps: {
-        "right": [training_loop.solution_train_steps, by_number, by_passes, by_cycle, turns()],
+        "right": [
+            training_loop.solution_train_steps,
+            by_number,
+            by_passes,
+            by_cycle,
+            dropping_after_the_last,
+            turns(),
+        ],
         "wrong": {
             "memory is never dropped": lambda *case: by_cycle(*case, drops=False),
             "each step begins without memory": turns(memory="none"),
@@ -142,6 +174,8 @@ ANSWERS = {
             "each segment is read once": turns(
                 times=lambda run, segments: max(0, min(len(segments), run.settings.steps) - run.step)
             ),
+            "each segment is read once, whatever run.settings.steps says": by_segment,
+            "each pass is read to its end": by_whole_passes,
             "run.step never grows": without_counting,
             "keep both in run": with_an_own_counter,
             "begins anew": from_the_first_step,
