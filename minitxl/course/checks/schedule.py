@@ -62,6 +62,10 @@ def _to_a_longer_end(step: int, peak: float, warmup: int, steps: int) -> float:
     return peak * (step / warmup if step <= warmup else _half_cosine((step - warmup) / steps))
 
 
+def _without_brackets(step: int, peak: float, warmup: int, steps: int) -> float:
+    return peak * step / warmup if step <= warmup else peak / 2 + cos(pi * (step - warmup) / (steps - warmup))
+
+
 def check_learning_rate(attempt: Callable[..., float]) -> Verdict:
     """Check ``attempt(step, peak, warmup, steps)``: the rate of a step, the first of which is 1."""
     return judge(
@@ -88,6 +92,15 @@ def check_learning_rate(attempt: Callable[..., float]) -> Verdict:
             ],
             "half of it is missing: 1 + cos lies between 0 and 2, so multiply it by peak / 2": _by_progress(
                 lambda share: 1 + cos(pi * share)
+            ),
+            "brackets are missing: peak / 2 multiplies the whole sum 1 + cos": _without_brackets,
+            "brackets are missing: cos is that of the whole angle, pi times the share": _by_progress(
+                lambda share: (1 + cos(pi) * share) / 2
+            ),
+            "the smaller of rise and fall is no rule here: up to step warmup the rate rises alone": (
+                lambda step, peak, warmup, steps: (
+                    peak * min(step / warmup, _half_cosine((step - warmup) / (steps - warmup)))
+                )
             ),
             "cos alone falls below 0: add 1 to it, and halve the sum": [
                 _by_progress(lambda share: cos(pi * share)),

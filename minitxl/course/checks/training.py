@@ -140,6 +140,9 @@ def check_training_step(attempt: Any) -> Verdict:
     with_graph, other_results = list[bool](), list[Any]()
     verdict = check_trainer(train, name_bugs=True)
     if other_results:
+        match other_results[0]:
+            case (Tensor(ndim=2), _):
+                return Verdict(False, "that is the loss of each character: return their mean, one number")
         return Verdict(False, "return two things, first the loss and then the memory")
     if verdict.right and with_graph:
         consequence = "which keeps the graph of the whole step" if any(with_graph) else "and not a number"

@@ -255,7 +255,7 @@ def check_train_steps(attempt: Any) -> Verdict:
             "training does not stop: stop once run.step is run.settings.steps": _loop(
                 goes_on=lambda run, n: True
             ),
-            "each pass is read to its end, though the last step comes within it, and from segment 0 on, though "
+            "each pass is read to its end, though the last step comes within it, or from segment 0, though "
             "a training that was stopped goes on within it: look at run.step before each step": _Watched(
                 _whole_passes
             ),

@@ -442,6 +442,17 @@ ANSWERS = {
             "half of it is missing": lambda step, peak, warmup, steps: (
                 (1 if step <= warmup else 2) * rate_by_squares(step, peak, warmup, steps)
             ),
+            "peak / 2 multiplies the whole sum": lambda step, peak, warmup, steps: (
+                peak * step / warmup
+                if step <= warmup
+                else peak / 2 + cos(pi / (steps - warmup) * (step - warmup))
+            ),
+            "that of the whole angle": lambda step, peak, warmup, steps: (
+                peak * step / warmup if step <= warmup else peak * (steps - step) / (steps - warmup) / 2
+            ),
+            "the smaller of rise and fall": lambda step, peak, warmup, steps: min(
+                peak * step / warmup, peak * cos(pi / 2 * (step - warmup) / (steps - warmup)) ** 2
+            ),
             "falls below 0": rate_of(lambda share: cos(pi * share)),
             "stays at its peak": lambda step, peak, warmup, steps: peak * min(1, step / warmup),
             "falls on a line": rate_of(lambda share: 1 - share),
