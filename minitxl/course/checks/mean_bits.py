@@ -29,7 +29,7 @@ predictions = Predictions(
         "After 300 steps, which rate leads to fewer bits?",
         answer="constant",
         choices=("falls", "constant"),
-        why="in each of three seeds. After so few steps the model still has far to go, and a small rate "
+        why="in each of three seeds. Perhaps the model has far to go after so few steps, and a small rate "
         "slows it down",
     ),
     Question(
