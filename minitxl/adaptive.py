@@ -165,8 +165,8 @@ class AdaptiveSoftmax(nn.Module):
         """Share the embedding's parameters from now on; biases and ``tail_classes`` stay apart.
 
         ``tie_projections[i]`` says whether cluster i shares its projection. With div_val = 1 the embedding
-        has one projection if d_embed is not d_model, and every flagged cluster shares it; else it has none,
-        and the flags do nothing.
+        has one projection if d_embed is not d_model, and every flagged cluster shares it. With div_val = 1
+        and d_embed = d_model there are no projections, and the flags do nothing.
         """
         if embedding.partition != self.partition:
             raise ValueError(f"embedding must be cut as {self.partition}, got {embedding.partition}")

@@ -16,7 +16,10 @@ from minitxl.fields import SIZES, check, check_buckets, check_types, require
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """The architecture. The caller chooses the lengths of segment and memory, which are not in here."""
+    """The architecture. The caller chooses the lengths of segment and memory, which are not in here.
+
+    ``max_seg_len`` alone limits a segment, with learned positions.
+    """
 
     vocab_size: int = 256
     """Number of token ids; bytes by default."""
@@ -36,7 +39,7 @@ class ModelConfig:
     positions: Literal["sinusoidal", "learned", "per-layer", "none"] = "sinusoidal"
     """With attention=absolute: sinusoids, one learned table, a learned table for each layer, or none."""
     max_seg_len: int = 512
-    """Longest segment that learned positions allow: each table has so many rows."""
+    """Longest segment that learned positions allow, which is also their tables' number of rows."""
     max_distance: int = 16
     """Shaw's k: keys at this distance or farther share one vector."""
     n_bucket: int = 32
@@ -85,11 +88,13 @@ class ModelConfig:
 
     def __post_init__(self) -> None:
         check_types(self)
+        for name in ("cutoffs", "tie_projections"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))  # lists are taken too
         for name, rule in SIZES.items():
             check(name, getattr(self, name), rule)
         check_buckets(self.n_bucket, self.bucket_distance)
         require(self.layer_norm_eps > 0, "layer_norm_eps must be positive", self.layer_norm_eps)
-        require(self.d_model % 2 == 0, "d_model must be even, as sinusoids need", self.d_model)
+        require(self.d_model % 2 == 0, "d_model must be even", self.d_model)
         rotary = self.attention == "rotary"
         require(not rotary or self.d_head % 2 == 0, "d_head must be even for attention = rotary", self.d_head)
         for name in ("dropout", "attention_dropout", "word_dropout"):

@@ -61,8 +61,8 @@ def reach(offset: int, *, n_layer: int, seg_len: int, mem_len: int, window: int 
     The query stands at ``offset`` of its segment. A layer's farthest key is the oldest memory token, or the
     oldest token in the window, whichever is nearer. The state of that key depends, through the layer below,
     on still earlier tokens. So each of the N layers adds one step back, a hop, which begins where the hop
-    before ended. Without a window, and with one that is never longer than the memory, the reach has a
-    formula. With o = offset, N = n_layer, L = seg_len, M = mem_len and W = window it is
+    before ended. Without a window, and with one of at most M + 1 tokens, the reach has a formula. With
+    o = offset, N = n_layer, L = seg_len, M = mem_len and W = window it is
 
         o + M + (N - 1) · L · ⌈M / L⌉          without a window
         N · (W - 1)                            with a window of W ≤ M + 1

@@ -174,9 +174,9 @@ class TransformerLM(nn.Module):
         every LayerNorm, so that of a deep model would overflow. In pre-norm residual connections pass them
         by, and it grows more slowly. (With absolute positions or Shaw's a_V no input stays 0.)
 
-        With a short ``window`` all tokens that a query sees may be dropped by chance. Then its input stays 0
-        in the first layer, and in each further layer if all tokens within its reach so far are dropped: the
-        gradient grows by as many factors. Train without a window, or without word dropout.
+        With a short ``window`` all tokens that a query sees may be dropped by chance. Then its state stays 0
+        in the first layer. It also stays 0 in layer n if all tokens that layers 0 … n reach are dropped, and
+        each such layer multiplies the gradient again. Train without a window, or without word dropout.
         """
         x = self.embedding(tokens) * sqrt(self.config.d_model)
         if self.training and self.config.word_dropout:
@@ -275,8 +275,8 @@ class TransformerLM(nn.Module):
     ) -> Float[Tensor, "layer batch head query key"]:
         """Return the softmax weights of every layer and head, before ``attention_dropout``.
 
-        In training mode two calls give different weights, because the dropout of all layers below is drawn
-        anew.
+        Use evaluation mode. In training mode dropout is drawn anew for each call, and in XL that of the
+        distances once more for the weights, so these are the weights of no forward pass.
         """
         _, states = self.last_hidden(tokens, memory, **options)
         memory, options = self._checked_inputs(tokens, memory, options)
@@ -320,7 +320,7 @@ DRAWN = "weight", "u", "v", "a_K", "a_V", "table"
 
 
 def initialise(module: nn.Module) -> None:
-    """Initialise a module's own parameters, as the original code does wherever it has the same ones.
+    """Draw a module's own parameters, and of adaptive embedding and softmax the projections, as the original.
 
         weights, u, v, a_K, a_V, table     mean 0, standard deviation 0.02
         projections of ``adaptive``        mean 0, standard deviation 0.01
@@ -334,7 +334,8 @@ def initialise(module: nn.Module) -> None:
         if name == "bias":
             nn.init.zeros_(parameter)
         elif name not in DRAWN:
-            raise ValueError(f"initialise must know each parameter, got {type(module).__name__}.{name}")
+            found = f"{type(module).__name__}.{name}"
+            raise ValueError(f"initialise must know each parameter, got {found}: add it to model.DRAWN")
         else:
             nn.init.normal_(parameter, mean=1.0 if isinstance(module, nn.LayerNorm) else 0.0, std=0.02)
     # ``apply`` reaches a module after its parts: the projections were drawn as Linear, and are drawn again.

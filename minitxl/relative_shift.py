@@ -1,7 +1,8 @@
 """The left-shift of Appendix B, which turns scores by distance into scores by key.
 
-XL takes the product of every query with every distance. The product of a query at position p with distance d
-belongs to the key at p - d. So every row but the last is moved left, until each product stands at its key.
+XL takes the product of every query with the encoding of every distance. The product of a query at position p
+and distance d belongs to the key at p - d. So every row but the last is moved left, until each product stands
+at its key.
 """
 
 from einops import rearrange

@@ -2,16 +2,17 @@
 
 **Blocks.** A few queries of a segment, with all keys up to the last of them, are themselves a
 segment with memory: the same attention. So queries are processed in blocks of ``BLOCK``. Keys that
-no query of a block may attend to are never touched, and a block's scores are shifted, softmaxed
-and averaged while they are in the processor's cache; where memory is long, a few heads at a time.
+no query of a block may attend to are never touched. A block's scores are shifted and become weights, and the
+values are averaged by these, while all is in the processor's cache; where memory is long, a few heads at a
+time.
 
 **The shift as a view.** q + v is multiplied with n_key + 1 distances, one more than there are keys. These
-products lie in RAM, row after row, exactly as the padded matrix of Appendix B
-does, so ``rel_shift`` is a view that begins n_query numbers later. The products of the extra
-column end up at keys of the future, which are masked.
+products lie in RAM, row after row, as the padded matrix of Appendix B does, with products in place of its
+zeros. So ``rel_shift`` is a view that begins n_query numbers later. The products of the extra column end up
+at keys of the future, which are masked.
 
-**The backward pass** keeps the weights α and nothing else of their size. With dS the gradient of the
-scores and S' = (q + v) rᵀ their padded product, dS' is dS written through the same view,
+**The backward pass** keeps the weights α, with dropout its mask, and nothing else of their size. With dS the
+gradient of the scores and S' = (q + v) rᵀ their padded product, dS' is dS written through the same view,
 d(q + v) = dS' r, and dr = dS'ᵀ (q + v).
 
 **Names.** ``q_plus_u`` and ``q_plus_v`` are (q + u) / √d_head and (q + v) / √d_head, with the biases u and v;
@@ -89,8 +90,8 @@ def heads_at_once(q: Heads, k: Keys) -> int:
     """Return how many heads, of one text or of several, have about ``SCORES`` scores in a block.
 
     All chunks are equal. So the result either divides the number of heads of a text, or is that number times
-    a number of texts that divides the batch. It is at least 2 where possible, for two threads, even if that
-    makes more scores.
+    a number of texts that divides the batch. Two heads are allowed however many scores they make, for two
+    threads.
     """
     batch, head, n_query, _ = q.shape
     most = max(2, SCORES // max(1, min(BLOCK, n_query) * k.shape[2]))
@@ -102,8 +103,8 @@ def heads_at_once(q: Heads, k: Keys) -> int:
 class Blocks(torch.autograd.Function):
     """Attention with or without distances, ``chunk_heads`` heads at once, of one text or of several.
 
-    The queries come scaled, and where u and v exist with these added. A name that ends in _, as ``k_``, is
-    the part of a tensor that belongs to one block and chunk.
+    Queries arrive divided by √d_head, with u and v added where there are any. A name that ends in _, as
+    ``k_``, is the part of a tensor that belongs to one block and chunk.
     """
 
     @staticmethod

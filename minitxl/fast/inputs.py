@@ -56,12 +56,12 @@ class AttentionInputs(NamedTuple):
         )
 
 
-def keys_or_values(weight: nn.Linear, memory: LayerMemory, x: Hidden, n_head: int) -> Keys:
+def keys_or_values(projection: nn.Linear, memory: LayerMemory, x: Hidden, n_head: int) -> Keys:
     """Return keys, or values, of memory and of the segment, which are projected apart.
 
-    Both give the weight a gradient. Projected apart, no gradient is computed for the states of memory.
+    Both give the projection a gradient. Projected apart, no gradient is computed for the states of memory.
     """
-    past, now = (split_heads(apply_linear(weight, states), n_head) for states in (memory, x))
+    past, now = (split_heads(apply_linear(projection, states), n_head) for states in (memory, x))
     return pack([past, now], "batch head * dim")[0]
 
 

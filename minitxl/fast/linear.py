@@ -8,9 +8,9 @@ computed in another way than by MKL's product of x and W:
 
     large products        oneDNN computes them. MKL uses instructions of 512 bits on Intel's CPUs alone, so
                           on another CPU that computes 512 bits at once oneDNN takes half the time.
-    products of few rows  W is cut into two matrices, each of half its rows. Such a product, as when a text is
-                          continued token by token, costs the time to read W, and MKL gives one row to one
-                          thread. Two matrices are read by two threads.
+    products of few rows  of x: W is cut in two. Such a product, as when a text is continued token by token,
+                          costs the time to read W, and MKL gives one row to one thread. Two matrices are
+                          read by two threads.
     repeated products     oneDNN orders W anew in each product, which takes long beside a product of some
                           tens of rows. To evaluate and to generate, W is copied in that order once.
 """
@@ -65,7 +65,7 @@ class FastLinear(nn.Linear):
         return torch.ops.mkldnn._linear_pointwise(x.to(dtype), self.packed, bias, "none", [], "")
 
     def round_weight(self) -> None:
-        """Round the weight to bfloat16; the layer that shares it keeps its own."""
+        """Round the weight to bfloat16; a layer that shared this weight keeps the unrounded one."""
         rounded = nn.Parameter(self.weight.detach().bfloat16(), requires_grad=False)
         vars(self)["_parameters"] = {**self._parameters, "weight": rounded}
 
@@ -80,7 +80,7 @@ class FastLinear(nn.Linear):
 
 
 def joined(layers: Sequence[nn.Module], rows: int) -> FastLinear | None:
-    """Return one layer with the outputs of several, one after another; None if they can't be or need not be.
+    """Return one layer with the outputs of several, one after another; None if that can't be or is no gain.
 
     A product of few rows reads its matrix, and threads read one large matrix faster than several small ones.
     The layer has a copy of the matrices, packed if they are. A layer with a hook stays apart, for its hook is
@@ -132,7 +132,7 @@ def _for_onednn(x: Tensor, weight: Tensor) -> bool:
 
 
 def _for_onednn_in_order(weight: Matrix, rows: int) -> bool:
-    """True for a weight on a CPU that oneDNN reads faster, or in bfloat16 alone, in an order of its own."""
+    """Return True if oneDNN reads the weight faster in an order of its own; in bfloat16 it reads no other."""
     if weight.dtype == torch.bfloat16:
         return ONEDNN_BFLOAT16 and weight.device.type == "cpu"
     return rows in ORDERED_ROWS and rows * weight.numel() >= LARGE and _for_onednn(weight, weight)

@@ -15,7 +15,7 @@ NAMES = get_args(get_type_hints(ModelConfig)["attention"])
     ("make", "wrong", "message"),
     [
         (ModelConfig, {"n_head": 0}, "n_head must be 1 or more, got 0"),
-        (ModelConfig, {"d_model": 7}, "d_model must be even, as sinusoids need, got 7"),
+        (ModelConfig, {"d_model": 7}, "d_model must be even, got 7"),
         (
             ModelConfig,
             {"attention": "rope"},
