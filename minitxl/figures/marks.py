@@ -125,8 +125,9 @@ def with_commas(axis: Axis) -> None:
 
 
 def signed(number: float, digits: int) -> str:
-    """Return a number with its sign, a true minus as matplotlib writes it on an axis."""
-    return f"{number:+.{digits}f}".replace("-", "−")
+    """Return a number with its sign, a true minus as matplotlib writes it on an axis; 0 has none."""
+    written = f"{number:+.{digits}f}".replace("-", "−")
+    return written if written.strip("+−0.") else written[1:]
 
 
 def hatch_future(axes: Axes) -> None:

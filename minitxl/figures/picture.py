@@ -47,6 +47,8 @@ LOWER, HIGHER = "(lower is better)", "(higher is better)"
 """Where the good end of an upright axis is: the last line of its label."""
 LEFT, RIGHT = "(left is better)", "(right is better)"
 """Where the good end of a level axis is."""
+HELPS = "(right of 0: it helps)"
+"""The same of an axis of saved bits, which stands beside one of the bits themselves."""
 SEEDS = "_seeds"
 """Label of an area between the smallest and the largest value of the seeds; a legend names it once."""
 DPI, SHARP = 110, 2

@@ -225,7 +225,7 @@ def test_memory_by_offset_draws_the_mean_of_the_seeds_differences():
     picture = counting.memory_by_offset({"curves": {"absolute": rows}})
     (axes,) = picture.figure.axes
     assert axes.lines[0].get_ydata().tolist() == [-2.0, 1.5]
-    assert "absolute: -2.00 at offset 0, +1.50 at 1" in picture.alt
+    assert "absolute: −2.00 at offset 0, +1.50 at 1" in picture.alt
 
 
 @pytest.mark.parametrize(("positions", "width", "turning"), [(48, 64, 8), (6, 4, 0), (7, 4, 1), (700, 4, 2)])

@@ -5,12 +5,11 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import PowerNorm
+from matplotlib.colors import AsinhNorm, PowerNorm
 from matplotlib.image import AxesImage
-from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from minitxl.figures.marks import hatch_future, write_numbers
+from minitxl.figures.marks import hatch_future, signed, write_numbers
 from minitxl.figures.picture import BITS, Data, Picture, drawing, fitted, headline, is_narrow, printed
 from minitxl.figures.positions.terms import NAMES
 from minitxl.figures.systems import SYSTEMS
@@ -18,6 +17,9 @@ from minitxl.figures.systems import SYSTEMS
 CHANGES = {"hide": ("hidden", "black", "o"), "shuffle": ("shuffled: in random order", "#808080", "s")}
 KEYS, KEYS_ON_A_PHONE = 48, 44
 """The last keys of a text that are drawn: of more, the characters could not be read."""
+
+FINE = 2.0
+"""Nats up to which the colours of terms are about linear, so that the weak term is seen beside the strong."""
 
 
 def attention_over_memory(data: Data) -> Picture:
@@ -106,17 +108,28 @@ def widest_heads(data: Data) -> Picture:
 
 
 def terms_on_text(data: Data) -> Picture:
-    """Draw the paper's figure 7: terms (a), (b) and (d) of one head on one text, before the softmax."""
+    """Draw the paper's figure 7: terms (a), (b) and (d) of one head on one text, before the softmax.
+
+    A colour means the same score in every panel.
+    """
     layer, head = data["wide"][0]
     name = f"layer {layer + 1}, head {head + 1}"
+    terms = {term: _causal(np.array(data["text"]["terms"]["abcd".index(term)])) for term in "abd"}
+    most = max(np.nanmax(abs(matrix)) for matrix in terms.values())
+    scale = AsinhNorm(FINE, vmin=-most, vmax=most)
     with drawing(10, 5.2) as figure:
         rows = figure.subplots(3, 1, sharex=True)
-        for axes, term in zip(rows, ("a", "b", "d"), strict=True):
-            matrix = np.array(data["text"]["terms"]["abcd".index(term)])
-            drawn = _over_text(axes, _causal(matrix), data["text"], NAMES[term].replace(" ", "\n", 1))
-            figure.colorbar(
-                drawn, ax=axes, pad=0.01, fraction=0.02, ticks=MaxNLocator(3), label="score, nats"
-            )
+        for axes, (term, matrix) in zip(rows, terms.items(), strict=True):
+            drawn = _over_text(axes, matrix, data["text"], NAMES[term].replace(" ", "\n", 1), norm=scale)
+        figure.colorbar(
+            drawn,
+            ax=rows,
+            pad=0.01,
+            fraction=0.02,
+            label="score, nats (finer near 0)",
+            ticks=[-10, -3, 0, 3, 10],
+            format="{x:g}",
+        )
         headline(
             figure,
             f"Of the terms of the score of {name}, only (d) favours near keys for every query"
@@ -220,7 +233,7 @@ def _in_words(data: Data) -> str:
     """Return changes by age in words."""
     changes = "; ".join(
         f"{SYSTEMS[name].name}, ages {row['ages'][0]} to {row['ages'][1]} "
-        f"{CHANGES[row['how']][0]}: {row['bits']['mean']:+.3f}"
+        f"{CHANGES[row['how']][0]}: {signed(row['bits']['mean'], 3)}"
         for name, rows in data["changes"].items()
         for row in rows
     )

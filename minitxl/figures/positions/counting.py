@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from minitxl.figures.marks import LINE_AND_BAND, in_per_cent, seed_band
+from minitxl.figures.marks import LINE_AND_BAND, in_per_cent, seed_band, signed
 from minitxl.figures.picture import Data, Picture, drawing, headline
 from minitxl.figures.systems import SYSTEMS, named
 
@@ -102,8 +102,8 @@ def memory_by_offset(data: Data) -> Picture:
         )
         axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
     words = "; ".join(
-        f"{name}: {rows[0]['mean']:+.2f} at offset 0, {rows[1]['mean']:+.2f} at 1, "
-        f"{rows[-1]['mean']:+.2f} at {len(rows) - 1}"
+        f"{name}: {signed(rows[0]['mean'], 2)} at offset 0, {signed(rows[1]['mean'], 2)} at 1, "
+        f"{signed(rows[-1]['mean'], 2)} at {len(rows) - 1}"
         for name, rows in data["curves"].items()
     )
     return Picture(figure, f"Bits per character that memory adds, by offset, mean of the seeds. {words}.")

@@ -28,10 +28,14 @@ def deeper_layers(data: Data) -> Picture:
 
 
 def _finding(tasks: Iterable[Data]) -> str:
-    """Return how both depths stand to a coin: one layer never beats it, two do in most seeds."""
+    """Return how both depths stand to a coin: one layer never beats it, two do in most trainings."""
     late = [(task["coin"], *(task["depths"][name]["late"]["seeds"] for name in DEPTHS)) for task in tasks]
-    if all(max(one) < coin + 0.05 and sorted(two)[1] > coin + 0.1 for coin, one, two in late):
-        return "Of two keys at one position, one layer picks by chance; two often pick the right one"
+    better = [seed > coin + 0.1 for coin, _, two in late for seed in two]
+    if all(max(one) < coin + 0.05 for coin, one, _ in late) and sum(better) > len(better) / 2:
+        return (
+            "Of two keys at one position, one layer picks by chance; two do better in "
+            f"{sum(better)} of {len(better)} trainings"
+        )
     return "Two keys at one position: one layer, two layers and chance"
 
 

@@ -13,7 +13,7 @@ from minitxl.figures.marks import (
     seeds_and_mean,
     write_ends,
 )
-from minitxl.figures.picture import BITS, LOWER, RIGHT, Data, Picture, drawing, fitted, is_narrow, panels
+from minitxl.figures.picture import BITS, HELPS, LOWER, Data, Picture, drawing, fitted, is_narrow, panels
 from minitxl.figures.systems import SYSTEMS
 
 WIDTHS = {"none": 5}
@@ -44,7 +44,7 @@ def later_positions(data: Data) -> Picture:
             ),
             xlabel=fitted(
                 f"{BITS} saved by training and reading with\n"
-                f"{data['mem_len']} characters of memory ({DOTS_AND_BAR})\n{RIGHT}"
+                f"{data['mem_len']} characters of memory ({DOTS_AND_BAR})\n{HELPS}"
             ),
             ylabel="positions",
         )
@@ -115,8 +115,8 @@ def position_repairs(data: Data) -> Picture:
     Both panels have one scale; a close-up in the first tells the systems apart that lie near each other.
     """
     said, labels = [], []
-    with drawing(10.5, 4.6) as figure:
-        shown = panels(figure, 2, height=3.8, sharey=True)
+    with drawing(10.5, 5.4) as figure:
+        shown = panels(figure, 2, height=4.4, sharey=True)
         for axes, looks, series in zip(shown, (BIASES, WAYS), (data["systems"], data["rotary"]), strict=True):
             ends = list[End]()
             for key, (name, colour, look) in looks.items():
@@ -131,6 +131,8 @@ def position_repairs(data: Data) -> Picture:
             )
             axes.set_xlim(-0.2, len(lengths) - 1 + 0.85)
             labels.append((axes, ends))
+        low, high = shown[0].get_ylim()
+        shown[0].set_ylim(low, high + 0.15 * (high - low))  # room above the lines for the close-up
         for axes, ends in labels:  # both panels have their scale by now
             write_ends(axes, ends, at=len(lengths) - 0.8, least=0.12, fontsize=9)
         _close_up(shown[0], data["systems"])
@@ -165,7 +167,7 @@ def _by_memory(axes: Axes, rows: list[Data], colour: str, look: tuple[Any, str])
 
 def _close_up(axes: Axes, systems: Data) -> None:
     """Draw Transformer-XL and the multiplied T5 once more, in the upper part of the axes, enlarged."""
-    inset = axes.inset_axes((0.12, 0.66, 0.5, 0.27))
+    inset = axes.inset_axes((0.12, 0.72, 0.5, 0.22))
     for key in ("xl_memory", "t5_scaled_memory"):
         _, colour, look = BIASES[key]
         _by_memory(inset, systems[key], colour, look)

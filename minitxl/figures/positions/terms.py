@@ -65,8 +65,8 @@ def without_terms(data: Data) -> Picture:
             f"({DOTS_AND_BAR})\n{LEFT}",
         )
     alt = "; ".join(
-        f"without {NAMES[name]} {row['cost']['mean']:+.3f} ("
-        + ", ".join(f"{one:+.3f}" for one in row["cost"]["seeds"])
+        f"without {NAMES[name]} {signed(row['cost']['mean'], 3)} ("
+        + ", ".join(signed(one, 3) for one in row["cost"]["seeds"])
         + ")"
         for name, row in rows.items()
     )

@@ -10,7 +10,7 @@ from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from minitxl.figures.marks import DOTS_AND_BAR, seed_band, seeds_and_mean, ticks_at, write_numbers
+from minitxl.figures.marks import DOTS_AND_BAR, seed_band, seeds_and_mean, signed, ticks_at, write_numbers
 from minitxl.figures.picture import (
     BITS,
     LOWER,
@@ -105,8 +105,8 @@ def context_by_offset(data: Data) -> Picture:
         )
         legend_outside(figure, ncols=2)
     alt = "; ".join(
-        f"{SYSTEMS[name].name}: {rows[0]['mean']:+.2f} at offset 0, "
-        f"{rows[-1]['mean']:+.2f} at {len(rows) - 1}"
+        f"{SYSTEMS[name].name}: {signed(rows[0]['mean'], 2)} at offset 0, "
+        f"{signed(rows[-1]['mean'], 2)} at {len(rows) - 1}"
         for name, rows in more.items()
     )
     return Picture(

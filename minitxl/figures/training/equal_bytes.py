@@ -2,7 +2,7 @@
 
 from matplotlib.ticker import MaxNLocator
 
-from minitxl.figures.marks import DOTS_AND_BAR, seeds_and_mean
+from minitxl.figures.marks import DOTS_AND_BAR, seeds_and_mean, signed
 from minitxl.figures.picture import BITS, Data, Picture, drawing, fitted, is_narrow, panels
 from minitxl.figures.systems import SYSTEMS
 
@@ -23,7 +23,7 @@ def equal_bytes(data: Data) -> Picture:
         for axes, (way, title) in zip(both, WAYS.items(), strict=True):
             for place, (name, row) in enumerate(zip(names, data["more"].values(), strict=True)):
                 seeds_and_mean(axes, place, row[way], colour)
-                seeds = ", ".join(f"{one:+.3f}" for one in row[way]["seeds"])
+                seeds = ", ".join(signed(one, 3) for one in row[way]["seeds"])
                 said.append(f"{title.lower()}, {name} {seeds}".replace("\n", " "))
             axes.axvline(0, color="black", lw=1, ls=":")
             axes.xaxis.set_major_locator(MaxNLocator(5))

@@ -33,8 +33,8 @@ def training_parts(data: Data) -> Picture:
             for place, (change, name) in enumerate(NAMES.items()):
                 cost = row["changes"][change][COST]
                 _row(axes, place, cost, SYSTEMS["xl" if change == "no_memory" else "xl_memory"])
-                seeds = ", ".join(f"{one:+.3f}" for one in cost["seeds"])
-                said.append(f"{' '.join(name.split())} {cost['mean']:+.3f} ({seeds})")
+                seeds = ", ".join(signed(one, 3) for one in cost["seeds"])
+                said.append(f"{' '.join(name.split())} {signed(cost['mean'], 3)} ({seeds})")
             axes.set(title=f"after {row['steps']} steps", ylim=(len(NAMES) - 0.5, -0.6))
             axes.margins(x=0.27)
             axes.set_xlabel(
