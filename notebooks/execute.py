@@ -6,8 +6,8 @@
 
 Numbers in the prose are links into results, ``[2.59](../figures/NAME.json#data.key)``, or, in tables of
 pages, stand before a comment that names the result, ``2.59<!-- NAME data.key -->``. They are rewritten from
-the results, with as many digits as they have. How long each notebook
-took, and its memory, is a result too: ``figures/notebooks.json``.
+the results, with as many digits as they have. Large ones are ``[567 million](…)`` or ``[213 billion](…)``.
+How long each notebook took, and its memory, is a result too: ``figures/notebooks.json``.
 """
 
 import argparse
@@ -36,7 +36,11 @@ METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
 }
-NUMBER_LINK = re.compile(r"\[([-−+0-9.,]+(?: %)?)\]\((?:\.\./)*figures/(\w+)\.json#([\w.-]+)\)")
+FACTORS = {" %": 100, " million": 1e-6, " billion": 1e-9}
+"""What a value is multiplied by, by the end of the number that shows it."""
+NUMBER_LINK = re.compile(
+    rf"\[([-−+0-9.,]+(?:{'|'.join(FACTORS)})?)\]\((?:\.\./)*figures/(\w+)\.json#([\w.-]+)\)"
+)
 NUMBER_COMMENT = re.compile(r"(?<![-−+0-9.,])([-−+0-9.,]+)<!-- (\w+) ([\w.-]+) -->")
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
@@ -112,9 +116,10 @@ def value_at(key: str, tree: Any) -> Any:
 
 
 def as_printed(value: float, example: str) -> str:
-    """The value with the digits and separators of the example; a share as per cent if it is one."""
-    if example.endswith(" %"):
-        return f"{as_printed(100 * value, example.removesuffix(' %'))} %"
+    """The value with the digits and separators of the example, in per cent, millions or billions as it is."""
+    for end, factor in FACTORS.items():
+        if example.endswith(end):
+            return as_printed(factor * value, example.removesuffix(end)) + end
     decimals = len(example.partition(".")[2])
     return f"{value:{',' if ',' in example else ''}.{decimals}f}".replace("-", "−")
 

@@ -180,6 +180,16 @@ def test_the_four_marks_have_their_names_and_numbers():
     assert not whole & {to_hex(line.get_color()) for line in faded}
 
 
+def test_the_title_says_that_a_model_trained_without_memory_is_helped_too_where_the_lines_are_level():
+    data = stored("memory_and_positions")
+    title = "Memory hurts absolute positions,\nand helps relative ones"
+    memory = figures.memory_and_positions(data).figure.axes[1]
+    assert memory.get_title(loc="left") == title + ", trained with it or not"
+    apart = [row | {"bits": row["bits"] | {"mean": 9.0}} for row in data["xl"]["by_memory"]]
+    memory = figures.memory_and_positions(data | {"xl": data["xl"] | {"by_memory": apart}}).figure.axes[1]
+    assert memory.get_title(loc="left") == title
+
+
 def test_the_close_up_names_its_memory_lengths():
     axes = figures.position_repairs(stored("position_repairs")).figure.axes[0]
     (inset,) = axes.child_axes

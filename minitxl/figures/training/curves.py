@@ -165,11 +165,12 @@ def memory_and_positions(data: Data) -> Picture:
         memory.set_xticks(lengths, [f"{length:,}" for length in lengths])
         bits = {name: data[name]["bits"]["seeds"] for name in GRID}
         both = _above(bits["absolute_memory"], bits["absolute"]) and _above(bits["xl"], bits["xl_memory"])
+        helps = "Memory hurts absolute positions,\nand helps relative ones"
+        helps += ", trained with it or not" if level else ""
         memory.set(
-            title="Memory hurts absolute positions,\nand helps relative ones" if both else "After training",
+            title=fitted(helps if both else "After training"),
             xlabel="memory at evaluation, characters; 0, then log scale\n"
-            "(marks: as trained; lines: with another memory"
-            + (";\nwith any memory both Transformer-XLs are level)" if level else ")"),
+            "(marks: as trained; lines: with another memory)",
             ylabel=f"test {BITS}\n{LOWER}",
         )
     numbers = ", ".join(
