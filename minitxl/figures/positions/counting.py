@@ -78,8 +78,8 @@ def _finding(data: Data) -> str:
     }
     if right == {"xl", "circle"}:
         return (
-            "Only two stay right past the positions of training: Transformer-XL, and absolute positions\n"
-            "counted in a circle (after as many as a query can see, from 0 again)"
+            "Only two stay right past the positions of training:\n"
+            "Transformer-XL, and absolute positions counted in a circle"
         )
     return "Copying in segments that training did not reach"
 
