@@ -10,7 +10,7 @@ from matplotlib.colors import to_hex
 from matplotlib.patches import ConnectionPatch, Rectangle
 from matplotlib.ticker import PercentFormatter
 
-from minitxl.figures.picture import SEEDS, Data
+from minitxl.figures.picture import SEEDS, Data, is_narrow
 from minitxl.figures.systems import FUTURE, ink
 
 Mark = TypeVar("Mark")
@@ -110,7 +110,7 @@ def box(
     axes.add_patch(Rectangle((x, y), 1, 1, facecolor=fill, edgecolor=edge, lw=0.8, hatch=hatch))
     words = axes.text(x + 0.5, y + 0.5, text, ha="center", va="center", color=ink, fontsize=fontsize)
     if hatched:
-        words.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 1})
+        words.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 0 if is_narrow() else 1})
 
 
 def ticks_at(axes: Axes, places: Sequence[int], **style: Any) -> None:

@@ -112,11 +112,6 @@ function sayIfItGoesOn(box) {
   box.addEventListener("scroll", look, { passive: true });
 }
 
-// On a phone a picture that matters at its right end is scrolled there: the tag from-the-end of its cell says so.
-function scrollToTheEnd(box) {
-  box.scrollLeft = box.scrollWidth;
-}
-
 // A link may lead to a row of a result's page that is in a closed fold.
 function openAroundTheTarget() {
   const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
@@ -175,7 +170,6 @@ document.addEventListener("DOMContentLoaded", () => {
   document.querySelectorAll("a.enlarge").forEach(enlarge);
   document.querySelectorAll(".table-wrapper td").forEach(markIfLong);
   document.querySelectorAll(".frame, .table-wrapper, .output.text_html, div.math, article pre").forEach(sayIfItGoesOn);
-  document.querySelectorAll(".tag_from-the-end .frame").forEach(scrollToTheEnd);
   searchInProse();
   sayThatNothingIsAsked();
   showInContents();

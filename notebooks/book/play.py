@@ -5,7 +5,7 @@
 runs the cells that the notebook's widgets need, and writes FOLDER/states.json and the pictures. What a
 control can be set to is finite; where all states together are more than ``MOST``, each control keeps its
 start, its ends and values between them, as many as fit; ``ASKED`` has those that the text asks for. Where
-a picture's panels stack on a phone, each state is drawn once more for it.
+a picture has a layout for phones, each state is drawn once more for it.
 """
 
 import json
@@ -21,7 +21,7 @@ from typing import Any
 import ipywidgets as ipw
 from excerpt import calls, code_of, excerpt, value_of
 
-from minitxl.figures.picture import Picture, for_phones
+from minitxl.figures.picture import PHONE, Picture, for_phones
 
 NOTEBOOKS = Path(__file__).parent.parent
 MOST = 64
@@ -140,10 +140,12 @@ def render(stem: str, folder: Path) -> None:
 
 
 def stacked_for_phones(explorer: Any, chosen: Mapping[str, Any], picture: Picture) -> Picture | None:
-    """Return a state's picture in the layout for phones, if its panels stack there: it is higher then."""
+    """Return a state's picture in the layout for phones, unless it is only squeezed there."""
     with for_phones():
         narrow: Picture = explorer.draw(**chosen)
-    return narrow if narrow.figure.get_figheight() > picture.figure.get_figheight() else None
+    width, height = picture.figure.get_size_inches()
+    squeezed = [min(width, PHONE), height]
+    return narrow if narrow.figure.get_size_inches().tolist() != squeezed else None
 
 
 def html_of(widget: Mapping[str, Any], address: str) -> str:

@@ -153,6 +153,18 @@ BROKEN_CODE = """() => [...document.querySelectorAll(".cell_output .highlight pr
     return lines.size > 1 && !/\\s/.test(span.textContent);
 }).map(span => span.textContent)"""
 """Words of shown code that stand on more than one line."""
+CAPTIONS = """boxes => boxes.filter(box => box.scrollWidth > box.clientWidth).flatMap(box => {
+    const words = document.createRange();
+    words.selectNodeContents(box.querySelector("caption"));
+    return [0, box.scrollWidth].map(place => {
+        box.scrollLeft = place;
+        return [box, words].flatMap(one => {
+            const { left, right } = one.getBoundingClientRect();
+            return [left, right];
+        });
+    });
+})"""
+"""Left and right of each box that scrolls, and of its caption's words: before it is scrolled, and at its end."""
 ADDRESSES = "links => links.map(link => link.href)"
 DESKTOP = {"width": 1280, "height": 1100}
 PHONE = {"width": 390, "height": 844}
@@ -503,18 +515,6 @@ def test_the_aligned_lines_of_an_equation_meet_at_their_sign(window, home):
         assert gaps == pytest.approx([0] * len(gaps), abs=1)
 
 
-def test_on_a_phone_a_picture_that_matters_at_its_right_end_is_seen_there(browser, home):
-    context = browser.new_context(viewport=PHONE)
-    with visiting(context.new_page(), home, "00_start_here") as visit:
-        frames = visit.page.locator(".tag_from-the-end .frame").all()
-        assert len(frames) == 2
-        for frame in frames:
-            seen, whole = frame.evaluate("box => [box.scrollLeft + box.clientWidth, box.scrollWidth]")
-            assert whole > PHONE["width"]
-            assert seen > whole - 2
-    context.close()
-
-
 def test_a_search_page_without_a_word_to_search_for_says_where_to_write_it(window, home):
     with visiting(window, home, "search") as visit:
         assert "Write what to search for" in visit.page.inner_text("#search-results")
@@ -569,6 +569,15 @@ def test_what_a_check_says_wraps_on_a_phone(window, home):
         assert visit.page.eval_on_selector_all(".cell_output pre", wide) == []
 
 
+@pytest.mark.parametrize("name", ["06b_context_length", "10b_ablation"])
+def test_on_a_phone_a_caption_is_whole_and_stays_while_its_table_scrolls(window, home, name):
+    with visiting(window, home, name) as visit:
+        visit.page.set_viewport_size(PHONE)
+        seen = visit.page.eval_on_selector_all(".output.text_html:has(caption)", CAPTIONS)
+        assert seen  # tables that are wider than their box
+        assert all(left <= begin < end <= right for left, right, begin, end in seen)
+
+
 @pytest.mark.parametrize("width", [340, 390, 700])
 def test_shown_code_wraps_at_its_spaces(window, home, width):
     for name in ("03_vanilla_segments", "05_absolute_positions_break", "12_evaluation_cost"):
@@ -613,9 +622,15 @@ def test_a_stored_figure_has_its_panels_stacked_on_a_phone_and_opens_large(windo
         assert visit.errors == []
 
 
-@pytest.mark.parametrize("picture", [".play img", ".cell_output a.enlarge img"])
-def test_a_notebooks_picture_scrolls_on_a_phone_and_opens_large_where_it_is_tapped(window, home, picture):
-    with visiting(window, home, "09_relative_shift") as visit:
+@pytest.mark.parametrize(
+    ("name", "picture"),
+    [("06b_context_length", ".play img"), ("09_relative_shift", ".cell_output a.enlarge img")],
+    ids=["play", "output"],
+)
+def test_a_notebooks_picture_scrolls_on_a_phone_and_opens_large_where_it_is_tapped(
+    window, home, name, picture
+):
+    with visiting(window, home, name) as visit:
         page = visit.page
         page.set_viewport_size(PHONE)
         image = page.locator(picture).first
@@ -731,13 +746,13 @@ def test_on_a_phone_a_widgets_picture_keeps_its_size_when_a_control_is_moved(bro
     stem, _, values = played
     context = browser.new_context(viewport=PHONE, has_touch=True)
     with visiting(context.new_page(), home, stem) as visit:
-        image, frame = visit.page.locator(".play img"), visit.page.locator(".play .frame")
-        room = frame.evaluate("frame => frame.clientWidth")
+        image, framed = visit.page.locator(".play img"), visit.page.locator(".play .frame").count()
+        room = visit.page.locator(".play").evaluate("box => box.clientWidth")
         for place in (0, 1, 2, 1, 0):
             set_to(visit.page, 0, min(place, len(next(iter(values.values()))) - 1), "touch")
             image.evaluate("image => image.decode()")
-            own = int(image.get_attribute("width"))
-            assert image.bounding_box()["width"] == pytest.approx(max(room, LEAST * own), abs=1)
+            least = LEAST * int(image.get_attribute("width")) if framed else 0
+            assert image.bounding_box()["width"] == pytest.approx(max(room, least), abs=1)
     context.close()
 
 
@@ -833,15 +848,15 @@ def test_a_widget_whose_panels_stack_shows_them_so_on_a_phone_and_does_not_scrol
         assert box.locator(".frame").count() == 0
 
 
-@pytest.mark.parametrize("count", [1, 3])
-def test_a_picture_is_drawn_for_phones_too_where_its_panels_stack(count):
+@pytest.mark.parametrize(("count", "each"), [(1, None), (3, None), (3, 0.8)])
+def test_a_picture_is_drawn_for_phones_too_where_its_panels_stack(count, each):
     def draw(height):
         with drawing(9, height) as figure:
-            panels(figure, count) if count > 1 else figure.subplots()
+            panels(figure, count, height=each) if count > 1 else figure.subplots()
         return Picture(figure, "1")
 
     narrow = play.stacked_for_phones(SimpleNamespace(draw=draw), {"height": 3}, draw(3))
-    assert (narrow is not None) == (count > 1)
+    assert (narrow is not None) == (count > 1)  # also where it is no higher: 3 panels of 0.8 inches
     assert narrow is None or narrow.figure.get_figwidth() == PHONE_INCHES
 
 

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
+import play
 import pytest
+from excerpt import excerpt, value_of
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
@@ -25,6 +27,7 @@ from minitxl.figures import Picture, picture
 from minitxl.figures.picture import PHONE, STYLE, drawing, for_phones, legend_outside, panels
 from minitxl.figures.training import recurrence
 
+ROOT = FIGURES.parent
 SCREEN, SLIDE = 390 - 2 * 16, (1280, 720)
 """Pixels: of a phone, what a page's margins leave of its width; of a slide, both sides."""
 LEAST = {"phone": 7, "slide": 14}
@@ -168,6 +171,27 @@ def test_one_encoding_with_memory_and_without_can_be_read(encoding, loss):
     assert [tick.get_text() for tick in lengths.get_xticklabels()][-1] == "256"
     read_once = [text for text in lengths.texts if "the length of training alone" in text.get_text()]
     assert len(read_once) == encoding.startswith("absolute")
+
+
+@pytest.mark.parametrize("stem", ["06_dependency_reach", "09_relative_shift", "12_evaluation_cost"])
+def test_a_widgets_picture_can_be_read_on_a_phone_and_does_not_scroll_there(stem, monkeypatch):
+    path = ROOT / "notebooks" / f"{stem}.ipynb"
+    monkeypatch.chdir(path.parent)
+    (cell,) = play.widgets_of(path)
+    explorer = value_of([play.SEED, *excerpt(path, cell)])
+    values = {name: play.values_of(control) for name, control in explorer.controls.items()}
+    start = {name: control.value for name, control in explorer.controls.items()}
+    ends = [{name: every[end] for name, every in values.items()} for end in (0, -1)]
+    for chosen in (start, *ends):
+        wide = explorer.draw(**chosen)
+        narrow = play.stacked_for_phones(explorer, chosen, wide)
+        assert narrow is not None
+        assert narrow.figure.get_figwidth() == pytest.approx(PHONE)
+        assert narrow.alt == wide.alt
+        drawn = rendered(narrow.figure)
+        assert small(drawn, "phone") == []
+        assert cut_off(drawn) == []
+        assert overlapping(drawn) == []
 
 
 FOLDER = Path(picture.__file__).parent

@@ -4,7 +4,7 @@ from matplotlib.axes import Axes
 
 from minitxl.figures.cost.evaluation_cost import GREY, WAYS, draw_medians
 from minitxl.figures.marks import ticks_at
-from minitxl.figures.picture import BITS, LEFT, LOWER, Data, Picture, drawing
+from minitxl.figures.picture import BITS, LEFT, LOWER, Data, Picture, drawing, fitted, panels
 from minitxl.figures.systems import SYSTEMS
 
 XL = SYSTEMS["xl_memory"]
@@ -91,7 +91,7 @@ def calculator(data: Data) -> Picture:
     """Draw operations for one token both ways, and the ratio at every attention length."""
     curve, totals = data["curve"], data["operations"]
     with drawing(10, 2.9) as figure:
-        bars, ratio = figure.subplots(1, 2, width_ratios=[1.2, 1])
+        bars, ratio = panels(figure, 2, ratios=[1.2, 1])
         for place, (side, (_, _, colour)) in enumerate(WAYS.items()):
             bars.barh(
                 place, totals[side], color=colour, height=0.5, hatch="//" if side == "sliding" else None
@@ -105,7 +105,7 @@ def calculator(data: Data) -> Picture:
         ratio.plot(lengths, values, "--", color=GREY)
         ratio.plot(data["attention_len"], data["ratio"], "o", ms=9, color="black")
         ratio.set(xscale="log", yscale="log", xlabel="attention length A, tokens", ylabel="times")
-        ratio.set(title=f"Sliding window ÷ cached evaluation: {data['ratio']:,.0f} times")
+        ratio.set(title=fitted(f"Sliding window ÷ cached evaluation: {data['ratio']:,.0f} times"))
         ratio.legend()
     return Picture(
         figure,

@@ -6,7 +6,7 @@ from typing import Any
 from matplotlib.axes import Axes
 
 from minitxl.figures.marks import box
-from minitxl.figures.picture import Data, Picture, drawing
+from minitxl.figures.picture import PHONE, Data, Picture, drawing, is_narrow
 
 ROWS = ["#B8E0C8", "#E9C9DD", "#E8E8B0", "#A6CEE3", "#FDD0A2"]
 """Light colours, one for each query."""
@@ -17,6 +17,8 @@ WAYS = {
 }
 GAP = 1.5
 """Empty cells between two frames that stand side by side."""
+ON_A_PHONE = 18
+"""Cells that have room beside each other on a phone, with letters in them."""
 
 
 def shift_frames(data: Data) -> Picture:
@@ -27,10 +29,13 @@ def shift_frames(data: Data) -> Picture:
     first cells go.
     """
     key, lines = data["key"], data["lines"]
+    if is_narrow():
+        lines = [[_wrapped(frame)] for line in lines for frame in line]
     widths = [sum(len(frame["tickets"][0]) + GAP for frame in line) - GAP for line in lines]
     heights = [max(len(frame["tickets"]) for frame in line) + 1.3 for line in lines]
-    cell = min(0.52, 10 / max(widths))
-    with drawing(cell * max(widths) + 0.3, cell * sum(heights) + 0.2) as figure:
+    width = ON_A_PHONE if is_narrow() else max(widths)
+    cell = min(0.52, (PHONE - 0.3 if is_narrow() else 10) / width)
+    with drawing(cell * width + 0.3, cell * sum(heights) + 0.2) as figure:
         axes = figure.subplots()
         top = 0.0
         for line, height in zip(lines, heights, strict=True):
@@ -39,15 +44,25 @@ def shift_frames(data: Data) -> Picture:
                 _draw_frame(axes, frame, key, left, top + 1)
                 left += len(frame["tickets"][0]) + GAP
             top += height
-        axes.set(xlim=(-0.1, max(widths) + 0.1), ylim=(sum(heights), 0), aspect="equal")
+        axes.set(xlim=(-0.1, width + 0.1), ylim=(sum(heights), 0), aspect="equal")
         axes.set_axis_off()
     alt = "; ".join(
         f"{frame['title']}: {len(frame['tickets'])} × {len(frame['tickets'][0])}, first row "
         + " ".join(_ticket(ticket, key, " ") or "blank" for ticket in frame["tickets"][0])
-        for line in lines
+        for line in data["lines"]
         for frame in line
     )
     return Picture(figure, f"{data['query']} queries q and {key} distances d. {alt}.")
+
+
+def _wrapped(frame: Data) -> Data:
+    """Return a frame whose one line, if it is longer than a phone is wide, goes on in further lines."""
+    (first, *more), count = frame["tickets"], -(-len(frame["tickets"][0]) // ON_A_PHONE)
+    if more or count == 1:
+        return frame
+    each = -(-len(first) // count)
+    cut = [first[begin : begin + each] for begin in range(0, len(first), each)]
+    return {**frame, "tickets": cut, "title": f"{frame['title']} (wrapped)"}
 
 
 def _draw_frame(axes: Axes, frame: Data, key: int, left: float, top: float) -> None:
@@ -55,7 +70,7 @@ def _draw_frame(axes: Axes, frame: Data, key: int, left: float, top: float) -> N
     hatched, dropped = frame.get("hatched"), frame.get("dropped", 0)
     for y, row in enumerate(rows):
         for x, ticket in enumerate(row):
-            gone = y * len(row) + x < dropped
+            gone = y * len(rows[0]) + x < dropped
             future = bool(hatched is not None and hatched[y][x] and ticket >= 0)
             fill = DROPPED if gone else "white" if ticket < 1 else ROWS[(ticket - 1) // key % len(ROWS)]
             look: Any = {"ink": "#707070" if gone else "black", "edge": "#707070", "hatched": future}

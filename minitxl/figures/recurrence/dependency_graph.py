@@ -9,13 +9,15 @@ from matplotlib.collections import LineCollection
 from matplotlib.ticker import MaxNLocator
 
 from minitxl.figures.marks import cut_lines, hide_frame, label_ends, layer_ticks, write_numbers
-from minitxl.figures.picture import Data, Picture, drawing
+from minitxl.figures.picture import Data, Picture, drawing, is_narrow, legend_outside
 from minitxl.figures.recurrence.reach import GRADIENTS
 from minitxl.figures.systems import MEMORY, NO_EFFECT, SEGMENT, named
 
 GUESSES = {"N·(M + L)": ("#505050", ":"), "N·M": ("#909090", "--")}
 FEW = 8
 """Tokens of a stream so short that each gets its number on the axis of the cone."""
+ROOM = 260
+"""Points across a phone that the tokens of a cone have together, so that their marks don't overlap."""
 LOOKS: list[tuple[str, Any, str]] = [
     ("black", "-", "P"),
     ("#7A7A7A", "--", "X"),
@@ -31,8 +33,9 @@ def cone(graph: Data) -> Picture:
     depths = range(graph["n_layer"], -1, -1)
     oldest = [min(time for depth, time in reached if depth == layer) for layer in depths]
     way = [later - earlier for later, earlier in pairwise(oldest)]
-    with drawing(10, 0.8 * graph["n_layer"] + 1.9) as figure:
+    with drawing(10, 0.8 * graph["n_layer"] + (2.6 if is_narrow() else 1.9)) as figure:
         axes = figure.subplots()
+        size = min(6, ROOM / graph["time"]) if is_narrow() else 6
         for layer, edges in enumerate(graph["edges"]):
             own = [[(key, layer), (query, layer + 1)] for query, key in edges if key >= begin]
             past = [[(key, layer), (query, layer + 1)] for query, key in edges if key < begin]
@@ -47,7 +50,7 @@ def cone(graph: Data) -> Picture:
         for kind, (label, (mark, fill, edge)) in enumerate(kinds.items()):
             chosen = [(t, n) for t, n in nodes if kind == ((n, t) in reached) * (1 + (t >= begin))]
             x, y = zip(*chosen, strict=True) if chosen else ((), ())
-            axes.plot(x, y, mark, ms=6, color=fill, markeredgecolor=edge, label=label, zorder=3)
+            axes.plot(x, y, mark, ms=size, color=fill, markeredgecolor=edge, label=label, zorder=3)
         axes.plot(oldest, depths, "-", color="black", lw=1.8, label="the farthest way", zorder=2.5)
         for hop, start, layer in zip(way, oldest, depths, strict=False):
             if hop:
@@ -66,7 +69,7 @@ def cone(graph: Data) -> Picture:
         axes.set(title=f"reach {graph['reach']} tokens")
         axes.margins(x=0.02, y=0.1)
         hide_frame(axes)
-        figure.legend(loc="outside lower center", ncols=4, handletextpad=0.4, columnspacing=1.2, fontsize=9)
+        legend_outside(figure, ncols=4, handletextpad=0.4, columnspacing=1.2, fontsize=9)
     window = f", window {graph['window']}" if graph["window"] else ""
     return Picture(
         figure,

@@ -3,7 +3,7 @@
 from typing import Any
 
 from minitxl.figures.marks import cell, cut_lines, hide_frame
-from minitxl.figures.picture import Data, Picture, drawing, printed
+from minitxl.figures.picture import PHONE, Data, Picture, drawing, printed
 from minitxl.figures.systems import FUTURE, MEMORY, NO_EFFECT, SEGMENT
 
 SEEN = {
@@ -72,14 +72,17 @@ def seen(data: Data) -> Picture:
 def readable(data: Data) -> Picture:
     """Draw the tokens that the next one can be guessed from, a row a model; others are left blank.
 
+    A row's name stands above it, so that 40 tokens are no wider than a phone, which shows all at once.
     ``rows[name]`` has a truth value for each of ``tokens``; the last segment is the one that is read now.
     """
     rows, seg_len, time = data["rows"], data["seg_len"], len(data["tokens"])
     begin = time - 1 - (time - 1) % seg_len
     counts = {name: sum(alt) for name, alt in rows.items()}
-    with drawing(9.5, 0.3 * len(rows) + 0.8) as figure:
+    with drawing(PHONE, 0.55 * len(rows) + 0.45) as figure:
         axes = figure.subplots()
-        for y, alt in enumerate(rows.values()):
+        for row, (name, alt) in enumerate(rows.items()):
+            y, ground = 2 * row, {"facecolor": "white", "edgecolor": "none", "pad": 1}
+            axes.text(-0.5, y - 0.6, f"{name}: the last {counts[name]}", va="bottom", bbox=ground)
             for x, (token, one) in enumerate(zip([*data["tokens"], "?"], [*alt, True], strict=True)):
                 look = (
                     list(KNOWN.values())[int(x < begin) if one else 2] if x < time else ("white", "black", "")
@@ -89,11 +92,10 @@ def readable(data: Data) -> Picture:
                 centred: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 11}
                 axes.text(x, y, words, family="monospace", weight="bold", **centred)
         cut_lines(axes, seg_len, time, lw=1.5)
-        axes.set(xlim=(-0.6, time + 0.6), ylim=(len(rows) - 0.4, -0.6), xticks=[])
-        axes.set_yticks(range(len(rows)), [f"{name}: the last {count}" for name, count in counts.items()])
+        axes.set(xlim=(-0.6, time + 0.6), ylim=(2 * len(rows) - 1.4, -1.4), xticks=[], yticks=[])
         hide_frame(axes)
         handles = [cell(0, 0, look, label=kind) for kind, look in KNOWN.items()]
-        figure.legend(handles=handles, loc="outside lower center", ncols=3)
+        figure.legend(handles=handles, loc="outside lower center", ncols=3, columnspacing=1)
     seen = "; ".join(f"{name}: the last {count}" for name, count in counts.items())
     return Picture(figure, f"Guess what follows {time} tokens in segments of {seg_len}. {seen}.")
 
