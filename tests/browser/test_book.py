@@ -164,7 +164,7 @@ CAPTIONS = """boxes => boxes.filter(box => box.scrollWidth > box.clientWidth).fl
         });
     });
 })"""
-"""Left and right of each box that scrolls, and of its caption's words: before it is scrolled, and at its end."""
+"""Left and right of each box that scrolls, and of its caption's words: unscrolled, and at its end."""
 ADDRESSES = "links => links.map(link => link.href)"
 DESKTOP = {"width": 1280, "height": 1100}
 PHONE = {"width": 390, "height": 844}
@@ -457,6 +457,27 @@ def test_search_shows_the_term_first_and_prose(index, words, anchor):
     shown = page.eval_on_selector_all("#search-results p.context", "all => all.map(one => one.textContent)")
     assert not re.search(r"\b(import|def) \w+|torch\.|\\frac|self\.", " ".join(shown))
     assert index.errors == []
+
+
+@pytest.mark.parametrize(
+    ("words", "first", "later"),
+    [
+        ("relative shift", ["09_relative_shift", "02_positions", "03_vanilla_segments"], []),
+        ("window", ["03_vanilla_segments", "12_evaluation_cost", "14_what_came_after"], ["other_systems"]),
+        ("sliding window", ["03_vanilla_segments", "12_evaluation_cost", "14_what_came_after"], []),
+        ("Windows", ["other_systems"], ["03_vanilla_segments"]),
+    ],
+)
+def test_search_lists_titles_before_texts_and_equals_in_the_order_of_the_course(index, words, first, later):
+    page = index.page
+    page.fill(".sidebar-search", words)
+    page.press(".sidebar-search", "Enter")
+    page.wait_for_selector("#search-results li p.context")
+    page.wait_for_load_state("networkidle")
+    names = [Path(link).stem for link in page.eval_on_selector_all("#search-results li > a", ADDRESSES)]
+    pages = list(dict.fromkeys(name for name in names if name != "glossary"))
+    assert pages[: len(first)] == first
+    assert all(pages.index(name) >= len(first) for name in later)
 
 
 @pytest.mark.parametrize(("words", "offers"), [("memory", 1), ("zyzzyva", 0)])
