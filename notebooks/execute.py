@@ -50,7 +50,7 @@ FOLDED = {"jupyter": {"source_hidden": True}, "tags": ["hide-input"]}
 START = ("run-elsewhere", "install")
 """Ids of the two cells after the title, which are the same in every notebook but for its name."""
 HERE_ALONE = (
-    "`make lab` opens it in JupyterLab.",
+    "Run it in JupyterLab, which `make lab` opens. Shift + Enter runs a cell.",
     """# Is the course's package there?
 from importlib.util import find_spec
 
@@ -80,7 +80,7 @@ if "google.colab" in sys.modules:  # on your machine, make lab has installed it
     %pip install --quiet .."""
     words = (
         f"Run it [in Colab]({colab}), [in Binder]({binder}), or on your machine in JupyterLab, which "
-        "`make lab` opens."
+        "`make lab` opens. Shift + Enter runs a cell."
     )
     return words, install
 
