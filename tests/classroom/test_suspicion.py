@@ -221,10 +221,19 @@ def test_a_copied_formula_in_which_each_wrote_their_own_name_is_found():
     assert found(codes, full_names=FULL_NAMES) == []
 
 
-@pytest.mark.parametrize("line", ["_ = 0", "pass", "...", "'a word'", "unused = x", "unused: int = 3", "x"])
+NOTHING = ["_ = 0", "pass", "...", "'a word'", "unused = x", "unused: int = 3", "x", "# raise Error"]
+NOTHING += ["if False: raise NotImplementedError", "if 0: x.zero_()", "while None: x += 1"]
+
+
+@pytest.mark.parametrize("line", NOTHING)
 def test_a_line_that_does_nothing_hides_no_copy(line):
     lines = LONG.splitlines()
     codes = {"ada": {"f": LONG}, "bob": {"f": "\n".join([*lines[:5], f"    {line}", *lines[5:]])}}
+    assert found(codes) == [("ada and bob", "f")]
+
+
+def test_a_line_behind_a_return_hides_no_copy():
+    codes = {"ada": {"f": LONG}, "bob": {"f": LONG + "\n    x.zero_()\n    raise NotImplementedError()"}}
     assert found(codes) == [("ada and bob", "f")]
 
 
@@ -238,7 +247,16 @@ def test_a_line_that_does_nothing_hides_no_copy_wherever_it_stands(place):
 
 
 @pytest.mark.parametrize(
-    "line", ["x = -x", "unused = x.zero_()", "x.zero_()", "x[0] = 1", "x += 1", "return x"]
+    "line",
+    [
+        "x = -x",
+        "unused = x.zero_()",
+        "x.zero_()",
+        "x[0] = 1",
+        "x += 1",
+        "return x",
+        "if False: x\n    else: x += 1",
+    ],
 )
 def test_a_line_that_does_something_makes_another_function(line):
     lines = LONG.splitlines()

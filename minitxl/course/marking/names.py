@@ -72,3 +72,8 @@ def _members(tree: ast.AST) -> Iterator[str]:
             for one in ast.walk(node):
                 if isinstance(one, ast.Attribute) and isinstance(one.ctx, ast.Store):
                     yield one.attr
+
+
+def is_text(node: ast.AST) -> bool:
+    """Return True for a statement that is a constant alone, as a docstring is."""
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)

@@ -4,6 +4,7 @@ A submission is matched by the names of its cells and never trusted for more: te
 rubric come from the assignment. A cell that was copied is there twice, and the last filled one counts.
 """
 
+import ast
 import hashlib
 import json
 import re
@@ -18,7 +19,7 @@ from nbformat import NotebookNode
 from nbformat.warnings import DuplicateCellId
 
 from minitxl.course.marking.frames import from_json
-from minitxl.course.marking.names import Names
+from minitxl.course.marking.names import UNREADABLE, Names, is_text
 from minitxl.files import read_bytes
 
 LARGEST = 2**28
@@ -230,7 +231,24 @@ def _is_code(cell: NotebookNode) -> bool:
 
 
 def _blank(cell: NotebookNode) -> bool:
-    return STUB in cell.source and len(cell.source.split(STUB)[0].splitlines()) <= 4
+    """Return True for functions as they were handed out: a docstring, and the error of a blank.
+
+    The words of the error in a comment, behind a return or in an if make no blank: the code counts.
+    """
+    if not _is_code(cell) or STUB not in cell.source:
+        return False
+    try:
+        statements = ast.parse(cell.source).body
+    except UNREADABLE:
+        return False
+    return all(_is_stub(one) for one in statements)
+
+
+def _is_stub(node: ast.stmt) -> bool:
+    """Return True for a text, the error, and a function of nothing else."""
+    if isinstance(node, ast.FunctionDef):
+        return not node.decorator_list and all(map(_is_stub, node.body))
+    return is_text(node) or ast.unparse(node).removesuffix("()") == STUB
 
 
 def _defined(source: str) -> set[str]:

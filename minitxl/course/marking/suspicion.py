@@ -3,11 +3,11 @@
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from minitxl.course.grading import NumbersTrial, is_name_of
-from minitxl.course.marking.names import NO_NAMES, UNREADABLE, Names
+from minitxl.course.marking.names import NO_NAMES, UNREADABLE, Names, is_text
 
 REACHING = re.compile(
     r"(?<!\w)/proc\b|_getframe|\bf_back|\bf_locals|gc\.get_|sqlite|gradebook|ctypes|subprocess|sys\.modules"
@@ -45,6 +45,8 @@ FEW = 8
 """Students who may write a function alike, in a class of any size, before that says nothing."""
 COMMON = 0.1
 """Share of a class that may write a function alike before that says nothing, where it is more than FEW."""
+LEAVING = (ast.Return, ast.Raise, ast.Break, ast.Continue)
+"""Statements after which nothing of their block is run."""
 ACTS = (ast.Call, ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)
 """Expressions that may do more than to have a value."""
 SOLVED_BY, OWNER = "ada", "the student's own name"
@@ -82,7 +84,7 @@ def _code(source: str) -> str:
         tree = ast.parse(source)
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Module):
-                node.body = [one for one in node.body if not _is_text(one)] or [ast.Pass()]
+                node.body = [one for one in node.body if not is_text(one)] or [ast.Pass()]
         return ast.unparse(tree)
     except UNREADABLE:
         return source
@@ -164,7 +166,7 @@ def normal_form(source: str, others: Names = NO_NAMES, owner: tuple[str, str] = 
     for node in ast.walk(tree):  # before any name is counted: one that is left aside takes no number
         for block in ("body", "orelse", "finalbody"):
             if isinstance(statements := getattr(node, block, None), list):
-                setattr(node, block, [one for one in statements if not _does_nothing(one, read)])
+                setattr(node, block, [one for one in _reached(statements) if not _does_nothing(one, read)])
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and is_name_of(node.value, *owner):
             node.value = OWNER
@@ -182,8 +184,18 @@ def normal_form(source: str, others: Names = NO_NAMES, owner: tuple[str, str] = 
     return ast.dump(tree)
 
 
+def _reached(statements: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Yield the statements of a block up to one that leaves it."""
+    for one in statements:
+        yield one
+        if isinstance(one, LEAVING):
+            return
+
+
 def _does_nothing(node: ast.stmt, read: set[str]) -> bool:
     """Return True for a statement without effect, or one that calls nothing and names what no one reads."""
+    if isinstance(node, ast.If | ast.While) and isinstance(node.test, ast.Constant) and not node.test.value:
+        return not node.orelse
     if isinstance(node, ast.Assign):
         targets = node.targets
     elif isinstance(node, ast.AnnAssign):
@@ -202,7 +214,3 @@ def _is_own(function: ast.expr, own: Names) -> bool:
     if isinstance(function, ast.Attribute):
         return function.attr in own.members
     return isinstance(function, ast.Name) and function.id in own.values
-
-
-def _is_text(node: ast.AST) -> bool:
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
