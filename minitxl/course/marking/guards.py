@@ -92,6 +92,28 @@ def no_threads() -> None:
             vars(module).update({name: _refused_thread, f"_{name}": _refused_thread})
 
 
+def gradients_elsewhere(asked: Callable[[Tensor], bool | None]) -> None:
+    """Have ``requires_grad`` say what ``asked`` knows, None for nothing: nothing here has a graph.
+
+    A hook would wait for a gradient that is computed elsewhere, so it is refused.
+    """
+    own: Any = vars(torch._C.TensorBase)["requires_grad"]
+
+    def requires_grad(tensor: Tensor) -> bool:
+        known = asked(tensor)
+        return bool(own.__get__(tensor)) if known is None else known
+
+    torch.Tensor.requires_grad = property(requires_grad, own.__set__)  # type: ignore[assignment]
+    for name in ("register_hook", "register_post_accumulate_grad_hook"):
+        setattr(torch.Tensor, name, _refused_hook)
+
+
+def _refused_hook(*_: Any, **__: Any) -> None:
+    raise RuntimeError(
+        "it registers a hook, and the marking computes gradients without it: detach() stops a gradient"
+    )
+
+
 def only_on_the_cpu(device: torch.device) -> None:
     """Refuse tensors without numbers, say, which cost nothing here and much where the judge computes."""
     if device.type != "cpu":

@@ -16,7 +16,7 @@ from uuid import uuid4
 import psutil
 
 HERE = Path(__file__).parent
-WORKER = ("worker.py", "frames.py", "guards.py", "variants.py")
+WORKER = ("worker.py", "frames.py", "guards.py", "statements.py", "variants.py")
 """All that a worker has of the package."""
 IMAGE = "minitxl-worker"
 INSIDE = "/worker/worker.py"

@@ -56,6 +56,9 @@ class Remote:
                 self.constants_made |= any(one.is_floating_point() and one.numel() > 1 for one in made)
                 if told["then"] == "ask":
                     self._answer(told, replay, given)
+                elif told["then"] == "requires_grad":
+                    needs_gradient = replay.tensors[str(told["of"])].requires_grad
+                    self.worker.send({"requires_grad": needs_gradient})
                 elif told["then"] == "error":
                     kind, words = map(str, told["error"])
                     raise _error(kind, words)

@@ -5,6 +5,7 @@ tensors, how many operations it takes, what it changes in place. A worker that t
 operations than it made has handed in another function.
 """
 
+from contextlib import nullcontext
 from time import process_time
 from typing import Any
 
@@ -71,7 +72,9 @@ class Replay:
                 continue
             if process_time() > self.until:
                 raise TooLongError
-            with torch.set_grad_enabled(torch.is_grad_enabled() and bool(step["grad"])):
+            grad = torch.is_grad_enabled() and bool(step["grad"])
+            inference = torch.inference_mode() if step["inference"] else nullcontext()
+            with inference, torch.set_grad_enabled(grad):
                 result = operation(*args, **kwargs)
             found = [result] if isinstance(result, Tensor) else list(result)
             if "empty" in step["op"]:

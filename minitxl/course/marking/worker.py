@@ -24,6 +24,7 @@ import frames  # noqa: E402
 import guards  # noqa: E402
 import numpy as np  # noqa: E402
 import torch  # noqa: E402
+from statements import bound, is_told, statements, words, words_of_cell  # noqa: E402
 from torch import Tensor  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes  # noqa: E402
 from variants import variant  # noqa: E402
@@ -82,6 +83,7 @@ class Recorder(TorchDispatchMode):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
         kwargs = kwargs or {}
         step = {"op": str(func), "grad": torch.is_grad_enabled()}
+        step["inference"] = torch.is_inference_mode_enabled()
         step["args"], step["kwargs"] = self.encode(list(args)), self.encode(dict(kwargs))
         result = func(*args, **kwargs)
         made = [result] if isinstance(result, Tensor) else result
@@ -183,6 +185,15 @@ class Channel:
                 raise getattr(builtins, kind, type(kind, (Exception,), {}))(words)
             return self.decode(answer["value"], tensors)
 
+    def requires_grad(self, tensor: Tensor) -> bool | None:
+        """Return whether a tensor of the call needs a gradient in the judge's run; None for any other."""
+        if (name := self.recorder.names.get(id(tensor))) is None:
+            return None
+        with _disable_current_modes():
+            self.tell({"then": "requires_grad", "of": name}, {})
+            answer, _ = self.receive()
+            return bool(answer["requires_grad"])
+
     def decode(self, value: Any, tensors: dict[str, Tensor]) -> Any:
         """Return what the judge sent."""
         if not isinstance(value, dict):
@@ -225,8 +236,8 @@ class Channel:
                 named = {name: recorder.tensors[name] for name in _names([value, after])}
                 self.tell({"then": "result", "value": value, "after": after}, named)
         except BaseException as error:
-            words = _words(error)
-            self.tell({"then": "error", "error": [type(error).__name__, words]}, {})
+            text = words(error)
+            self.tell({"then": "error", "error": [type(error).__name__, text]}, {})
 
 
 def _names(value: Any) -> set[str]:
@@ -236,21 +247,6 @@ def _names(value: Any) -> set[str]:
             return {value["tensor"]}
         return set().union(*map(_names, value.values()))
     return set().union(*map(_names, value)) if isinstance(value, list) else set()
-
-
-def _words(error: BaseException) -> str:
-    with suppress(BaseException):
-        return str(error)[:2000]
-    return "an error that cannot be written"
-
-
-def statements(source: str) -> list[ast.stmt]:
-    """Return the statements of a cell, without the lines that only a notebook understands."""
-    try:
-        return ast.parse(source).body
-    except SyntaxError:
-        lines = ["" if line.lstrip().startswith(("%", "!", "?")) else line for line in source.splitlines()]
-        return ast.parse("\n".join(lines)).body
 
 
 def prepare(channel: Channel, cells: list[list[str]], skipped: list[list[Any]]) -> Definitions:
@@ -268,43 +264,21 @@ def prepare(channel: Channel, cells: list[list[str]], skipped: list[list[Any]]) 
         try:
             found = statements(source)
         except BaseException as error:
-            undefined |= dict.fromkeys(re.findall(r"\w+", source), _words_of_cell(error))
+            undefined |= dict.fromkeys(re.findall(r"\w+", source), words_of_cell(error))
             continue
         for place, statement in enumerate(found):
             if why := left_out.get((cell, place)):
-                undefined |= dict.fromkeys(_bound(statement), why)
+                undefined |= dict.fromkeys(bound(statement), why)
                 continue
             channel.send({"at": [cell, place]})
             try:
                 code = compile(ast.Module([statement], []), f"<{cell}>", "exec")
                 exec(code, names)
             except BaseException as error:
-                undefined |= dict.fromkeys(_bound(statement), _words_of_cell(error))
-                if _is_told(statement, error):
-                    failed.append([cell, place, f"it raised {_words_of_cell(error)}"])
+                undefined |= dict.fromkeys(bound(statement), words_of_cell(error))
+                if is_told(statement, error):
+                    failed.append([cell, place, f"it raised {words_of_cell(error)}"])
     return names, undefined, failed
-
-
-def _is_told(statement: ast.stmt, error: BaseException) -> bool:
-    """Return True where a failure may matter: not of what calls a blank, or only shows something."""
-    if isinstance(error, NotImplementedError):
-        return False
-    return not isinstance(statement, ast.Expr) or not isinstance(error, Exception)
-
-
-def _bound(statement: ast.stmt) -> list[str]:
-    """Return the names that a statement gives to functions, classes and values."""
-    stored = [
-        one.id for one in ast.walk(statement) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)
-    ]
-    return [*stored, *(one for one in [getattr(statement, "name", None)] if one)]
-
-
-def _words_of_cell(error: BaseException) -> str:
-    """Return an error of a cell in words, and of code that cannot be read the line, counted in the cell."""
-    if isinstance(error, SyntaxError):
-        return f"{type(error).__name__} in line {error.lineno}: {error.msg}"
-    return f"{type(error).__name__}: {_words(error)}"
 
 
 def main() -> None:
@@ -320,6 +294,7 @@ def main() -> None:
         torch.zeros(1) + 1  # what torch loads at the first operation should not count as a function's time
     guards.no_threads()
     guards.always_recorded()
+    guards.gradients_elsewhere(channel.requires_grad)
     channel.send({"ready": os.getpid()})
     job, _ = channel.receive()
     names, undefined, failed = prepare(channel, job["cells"], job["skipped"])

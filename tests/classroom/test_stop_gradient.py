@@ -1,0 +1,114 @@
+"""Ways to stop a gradient, in assignment 3 and in the sandbox: what is right in PyTorch is right there."""
+
+from pathlib import Path
+
+import pytest
+
+from minitxl.course.marking.isolation import strongest
+from minitxl.course.marking.judge import judged, trial_of
+from minitxl.course.marking.notebooks import Assignment, read
+
+PATH = Path(__file__).parents[2] / "notebooks" / "assignments" / "3_memory.ipynb"
+SHEET = Assignment(PATH.stem, read(PATH))
+CELLS = {name: cell.source for name, cell in SHEET.cells.items()}
+SEED = 3
+IF_IT_NEEDS_ONE = "if joined.requires_grad:\n                joined = joined.detach()\n            h = "
+A_FUNCTION = """class Stop(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, h):
+        return h.clone()
+
+    @staticmethod
+    def backward(ctx, slope):
+        return torch.zeros_like(slope)
+
+
+"""
+BY_A_HOOK = """    if memory is not None:
+        memory = memory.clone()
+        if memory.requires_grad:
+            memory.register_hook(torch.zeros_like)
+"""
+IN_INFERENCE = """    if memory is not None:
+        with torch.inference_mode():
+            memory = memory.clone()
+"""
+PRODUCT = "(x @ W[name] if memory is None else torch.cat([memory @ W[name], x @ W[name]], dim=1))"
+
+
+def cell(name, *changes, before="", top=""):
+    """Return a solution with other text in it, with a line before its first, or with code before it all."""
+    source = CELLS[name]
+    for old, new in changes:
+        assert old in source
+        source = source.replace(old, new)
+    return top + source.replace("    ### BEGIN SOLUTION\n", before)
+
+
+def marked(name, source):
+    """Return the verdict of the marking on one cell."""
+    (test,) = (test for test in SHEET.tests if test["cell"] == f"{name}-test")
+    job = {"owner": "ada", "cells": [("imports", SHEET.imports), (name, source)], "imports": SHEET.imports}
+    (part,) = judged(job | {"tests": [test], "seed": SEED}, strongest())
+    return part
+
+
+def in_plain_pytorch(name, source):
+    """Return the groups of cases that are right where the function is called as it is."""
+    (test,) = (test for test in SHEET.tests if test["cell"] == f"{name}-test")
+    _, function, trial = trial_of(SHEET.imports, test["source"])
+    names = {}
+    exec(SHEET.imports, names)
+    exec(source, names)
+    return trial(SEED).shares(names[function])[1]
+
+
+WAYS = {
+    "asked for in a stream": (
+        "stream",
+        cell("stream", (", h], dim=1).detach()", ", h], dim=1)"), ("h = layer", IF_IT_NEEDS_ONE + "layer")),
+    ),
+    "asked for in what is kept": (
+        "remember",
+        cell(
+            "remember",
+            (
+                "    return [of",
+                "    joined = [of.detach() if of.requires_grad else of for of in joined]\n    return [of",
+            ),
+            (":].detach()", ":].clone()"),
+        ),
+    ),
+    "by a Function": ("look", cell("look", ("memory.detach()", "Stop.apply(memory)"), top=A_FUNCTION)),
+    "a copy in inference mode": (
+        "look",
+        cell("look", ("memory.detach()", "memory"), before=IN_INFERENCE),
+    ),
+    "a product in inference mode": (
+        "look",
+        cell("look", ("context @ W[name]", PRODUCT), before=IN_INFERENCE),
+    ),
+}
+"""Functions that stop the gradient, all but the last as PyTorch allows it, by their cells."""
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_gradient_is_stopped_where_it_is_in_plain_pytorch_and_nowhere_else(way):
+    name, source = WAYS[way]
+    part, right = marked(name, source), in_plain_pytorch(name, source)
+    assert part["groups"] == right
+    assert all(right.values()) == (way != "a product in inference mode")
+
+
+def test_a_tensor_that_is_asked_whether_it_needs_a_gradient_answers_as_in_plain_pytorch():
+    asked = "    assert [x.requires_grad, (2 * x).requires_grad, x.detach().requires_grad] == [True, True, 0]\n"
+    asked += "    x.detach().requires_grad = True\n    assert not torch.zeros(2).requires_grad\n"
+    asked += "    with torch.no_grad():\n        assert not (x + 1).requires_grad\n"
+    part = marked("look", cell("look", before=asked))
+    assert (part["score"], part["message"]) == (7, "right")
+
+
+def test_a_hook_is_refused_by_name_and_no_stop_gradient_is_said_to_be_missing():
+    part = marked("look", cell("look", ("memory.detach()", "memory"), before=BY_A_HOOK))
+    assert "it registers a hook, and the marking computes gradients without it" in part["message"]
+    assert [name for name, right in part["groups"].items() if right] == ["no memory"]
