@@ -56,7 +56,8 @@ class Watched:
     """An attempt, and the places of the arguments that it has changed in place, in any call so far.
 
     It gets copies of lists, dicts and tensors, so what it changes is not changed for a probe that goes on to
-    use them. A tensor that needs a gradient is handed over as it is, since the gradient must come to it.
+    use them. A tensor that needs a gradient is handed over as it is, since the gradient must come to it:
+    to cut it from its graph changes it too.
     """
 
     def __init__(self, attempt: Callable[..., Any]) -> None:
@@ -65,12 +66,23 @@ class Watched:
     def __call__(self, *case: Any) -> Any:
         with _disable_current_modes():  # which count operations for a probe
             given, before = ([_copy(one, graph) for one in case] for graph in (True, False))
+            graphs = list(map(_graphs, given))
         try:
             return self.__wrapped__(*given)
         finally:
             with _disable_current_modes():
                 pairs = enumerate(zip(given, before, strict=True))
                 self.changed |= {place for place, (now, was) in pairs if not equal(now, was)}
+                cut = (graph - _graphs(now) for graph, now in zip(graphs, given, strict=True))
+                self.changed |= {place for place, gone in enumerate(cut) if gone}
+
+
+def _graphs(value: Any) -> set[int]:
+    """Return the identities of an argument's tensors that need a gradient; detach_() makes them need none."""
+    if isinstance(value, Tensor):
+        return {id(value)} if value.requires_grad else set()
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    return set[int]().union(*map(_graphs, inside))
 
 
 def _copy(value: Any, graph: bool) -> Any:

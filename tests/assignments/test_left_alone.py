@@ -57,6 +57,20 @@ def test_a_changed_argument_costs_one_point_and_is_named(sheet, test):
         assert all(groups.values())
 
 
+@pytest.mark.parametrize("function", ["3/look", "5/layer"])
+def test_a_memory_that_is_cut_from_its_graph_in_place_costs_one_point(function):
+    number, cell = function.split("/")
+    (sheet,) = (sheet for sheet in ALL if sheet.stem.startswith(number))
+    attempt, trial = sheet.trial(f"{cell}-test")
+    names = sheet.handed_in(cell, "memory.detach()", "memory.detach_()")
+    verdict, groups = trial(0).shares(names[attempt])
+    assert verdict.message.startswith("memory was changed in place")
+    assert groups.pop(LEFT_ALONE) is False
+    assert all(groups.values())
+    with pytest.raises(AssertionError, match="you cut memory from its graph, in place"):
+        exec(sheet.cells[f"{cell}-check"].source, names)
+
+
 def test_the_rules_of_each_sheet_say_so():
     for sheet in ALL:
         words = "To change an argument in place, as `masked_fill_` or `x[0] = 1` do, costs one point."

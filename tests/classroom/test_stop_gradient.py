@@ -101,7 +101,9 @@ def test_a_gradient_is_stopped_where_it_is_in_plain_pytorch_and_nowhere_else(way
 
 
 def test_a_tensor_that_is_asked_whether_it_needs_a_gradient_answers_as_in_plain_pytorch():
-    asked = "    assert [x.requires_grad, (2 * x).requires_grad, x.detach().requires_grad] == [True, True, 0]\n"
+    asked = (
+        "    assert [x.requires_grad, (2 * x).requires_grad, x.detach().requires_grad] == [True, True, 0]\n"
+    )
     asked += "    x.detach().requires_grad = True\n    assert not torch.zeros(2).requires_grad\n"
     asked += "    with torch.no_grad():\n        assert not (x + 1).requires_grad\n"
     part = marked("look", cell("look", before=asked))
@@ -112,3 +114,8 @@ def test_a_hook_is_refused_by_name_and_no_stop_gradient_is_said_to_be_missing():
     part = marked("look", cell("look", ("memory.detach()", "memory"), before=BY_A_HOOK))
     assert "it registers a hook, and the marking computes gradients without it" in part["message"]
     assert [name for name, right in part["groups"].items() if right] == ["no memory"]
+
+
+def test_a_memory_that_is_cut_from_its_graph_in_place_costs_one_point_in_the_sandbox_too():
+    part = marked("look", cell("look", ("memory.detach()", "memory.detach_()")))
+    assert (part["score"], part["message"].partition(",")[0]) == (6, "memory was changed in place")
