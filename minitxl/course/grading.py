@@ -250,13 +250,13 @@ NumbersTrial = Callable[[str], tuple[Mapping[str, float], Mapping[str, tuple[str
 
 
 def number_shares(
-    given: Any, trial: NumbersTrial, owner: str, full_name: str = ""
+    given: Any, trial: NumbersTrial, owner: str, others: Sequence[str] = ()
 ) -> tuple[Verdict, dict[str, bool]]:
     """Return the verdict on a student's numbers, and for each of them whether it is right.
 
-    ``given`` is what the function returned: the student's name and the numbers. ``owner``, whom the
-    course's list may know by a full name too, handed it in. Numbers may be drawn with either name, of which
-    the one with more right numbers counts.
+    ``given`` is what the function returned: the student's name and the numbers. ``owner`` handed it in,
+    and ``others`` are the full name and the email address by which the course's list knows who that is.
+    Numbers may be drawn with each of these, of which the one with most right numbers counts.
     """
     expected, mistakes = trial(owner)
     right = dict.fromkeys(expected, False)
@@ -265,13 +265,13 @@ def number_shares(
     if not isinstance(given, Mapping):
         return Verdict(False, f"a dict is asked for, and this is a {type(given).__name__}"), right
     student = given.get("student")
-    if not is_name_of(student, owner, full_name):
+    if not is_name_of(student, [owner, *others]):
         return Verdict(
             False,
             f"student is {student!r}, and must be the user name {owner!r}, by which this was handed in: "
             "write it there, and draw your numbers with it",
         ), right
-    if is_name_of(student, full_name, ""):  # the numbers may be drawn with it, too
+    if not is_name_of(student, [owner]):  # the numbers may be drawn with either
         drawn = max((trial(owner), trial(str(student))), key=lambda one: _n_right(given, one[0]))
         expected, mistakes = drawn
     said = []
@@ -299,10 +299,15 @@ def _n_right(given: Mapping[str, Any], expected: Mapping[str, float]) -> int:
     return sum(_is_right(given.get(name), number) for name, number in expected.items())
 
 
-def is_name_of(said: Any, owner: str, full_name: str) -> bool:
-    """Return True if a text is a student's user name or full name, whatever its case and spaces."""
-    names = {" ".join(name.casefold().split()) for name in (owner, full_name)} - {""}
-    return isinstance(said, str) and " ".join(said.casefold().split()) in names
+def name_said(said: Any) -> str:
+    """Return the name that a text or a whole number is, and "" for anything else."""
+    return str(said) if type(said) in (str, int) else ""
+
+
+def is_name_of(said: Any, names: Sequence[str]) -> bool:
+    """Return True if a text or a whole number is one of a student's names, whatever its case and spaces."""
+    every = {" ".join(name.casefold().split()) for name in names} - {""}
+    return " ".join(name_said(said).casefold().split()) in every
 
 
 def _refuse_nbgrader() -> None:

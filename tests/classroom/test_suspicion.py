@@ -99,12 +99,14 @@ def counting(student):
         ({"student": "Ada Lovelace", "layers": 4}, None),
         ({"student": "Ada Lovelace", "layers": 12}, None),  # drawn with her full name
         ({"student": None, "layers": 4}, None),
+        ({"student": "A@x.org", "layers": 4}, None),
+        ({"student": "a@x.org", "layers": 7}, None),  # drawn with her email address
         ({"student": "Dora Rossi", "layers": 5}, "Dora Rossi"),
         ({"student": "ada", "layers": 5}, "doras"),
     ],
 )
 def test_numbers_are_anothers_by_name_or_value_and_never_where_they_are_right(numbers, other):
-    assert of_another(numbers, "ada", "Ada Lovelace", counting, ["ada", "doras"]) == other
+    assert of_another(numbers, ["ada", "Ada Lovelace", "a@x.org"], counting, ["ada", "doras"]) == other
 
 
 @pytest.mark.parametrize("name", HONEST)
@@ -134,7 +136,7 @@ def found(codes, reference=None, own_code=None, full_names=None):
     made = {}
     for student, code in codes.items():
         others = Names.of_cells((own_code or codes)[student].values())
-        made[student] = forms(code, others, (student, (full_names or {}).get(student, "")))
+        made[student] = forms(code, others, [student, (full_names or {}).get(student, "")])
     return alike(made, reference or {})
 
 

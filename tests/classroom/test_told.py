@@ -16,7 +16,8 @@ from minitxl.course.marking.judge import CONSTANT, _as_json, _of_other_numbers
 from minitxl.course.marking.notebooks import Assignment, Handed, read, released
 from minitxl.course.marking.report import tables
 
-STUDENTS = "id,first_name,last_name\ndora,Dora,Rossi\neve,,\nfrida,,\ngus,Gus,Olsen\nhal,,\nivo,,\nkim,,\n"
+STUDENTS = "id,first_name,last_name,email\ndora,Dora,Rossi,\ngus,Gus,Olsen,\nzoe,Zoe,,zoe@x.org\n"
+STUDENTS += "eve,,,\nfrida,,,\nhal,,,\nivo,,,\nkim,,,\n4711,,,\n"
 
 
 @pytest.mark.parametrize(
@@ -36,7 +37,7 @@ def test_a_result_of_the_markings_own_run_is_told_as_what_the_function_returned(
 def test_what_is_neither_number_nor_text_in_a_students_numbers_is_no_name_of_another():
     given = _as_json({"student": Name(), "layers": 5, "width": [1]})
     assert given == {"student": None, "layers": 5, "width": "[1]"}
-    assert suspicion.of_another(given, "eve", "", lambda student: ({"layers": 3}, {}), ["eve", "ivo"]) is None
+    assert suspicion.of_another(given, ["eve"], lambda student: ({"layers": 3}, {}), ["eve", "ivo"]) is None
 
 
 class Name:
@@ -65,6 +66,8 @@ HANDED_IN = {
     },
     "frida": {"double": DOUBLE.replace("double", "doubled"), "numbers": "my_numbers = 3"},
     "gus": {"double": DOUBLE, "numbers": named("gus", "Dora Rossi")},
+    "4711": {"double": DOUBLE, "numbers": named("4711", 4711)},
+    "zoe": {"double": DOUBLE, "numbers": named("zoe", "Zoe@x.org")},
     "hal": {"double": "def double(x):\n    raise NotImplementedError()"},
     "ivo": {"double": "def double(x):\n    return twice(x)"},
     "kim": {"double": "def double(x):\n    return thrice(x)\n\n\nhalf = thrice(1) / 6"},
@@ -101,9 +104,10 @@ def signs(course, student):
         return [row["sign"] for row in csv.DictReader(file) if row["student"] == student]
 
 
-def test_own_numbers_under_the_full_name_of_the_list_count_and_are_no_sign(course):
-    assert told(course, "dora", "my_numbers") == (3, "right")
-    assert "another one's numbers" not in signs(course, "dora")
+@pytest.mark.parametrize("student", ["dora", "4711", "zoe"])
+def test_own_numbers_under_a_name_of_the_list_count_and_are_no_sign(course, student):
+    assert told(course, student, "my_numbers") == (3, "right")
+    assert "another one's numbers" not in signs(course, student)
 
 
 def test_who_writes_another_name_is_told_which_one_to_write(course):

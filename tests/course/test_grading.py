@@ -243,10 +243,10 @@ def test_right_numbers_pass():
     assert all(number_shares({"student": " Ada", "layers": 4, "states": 64}, counting, "ada")[1].values())
 
 
-@pytest.mark.parametrize("name", ["ada", "Ada Lovelace", " ada  lovelace "])
-def test_a_student_is_known_by_the_user_name_or_the_full_name_of_the_list(name):
+@pytest.mark.parametrize("name", ["ada", "Ada Lovelace", " ada  lovelace ", "A@x.org"])
+def test_a_student_is_known_by_the_user_name_and_the_names_of_the_list(name):
     given = {"student": name, "layers": 4, "states": 64}
-    assert number_shares(given, counting, "ada", "Ada Lovelace")[0].right
+    assert number_shares(given, counting, "ada", ["Ada Lovelace", "a@x.org"])[0].right
 
 
 @pytest.mark.parametrize(
@@ -257,12 +257,23 @@ def test_numbers_may_be_drawn_with_the_full_name_too_and_not_with_each_in_turn(l
         return {"layers": len(student), "places": 2 * len(student)}, {}
 
     given = {"student": "Ada Lovelace", "layers": layers, "places": places}
-    verdict, found = number_shares(given, by_name, "ada", "Ada Lovelace")
+    verdict, found = number_shares(given, by_name, "ada", ["Ada Lovelace", "a@x.org"])
     assert (sum(found.values()), verdict.right) == (sum(right), all(right))
 
 
+@pytest.mark.parametrize("said", ["4711", 4711])
+def test_a_user_name_of_digits_may_be_written_as_a_number(said):
+    assert number_shares({"student": said, "layers": 4, "states": 64}, counting, "4711")[0].right
+    assert variant(said, layers=range(99)) == variant("4711", layers=range(99))
+
+
+@pytest.mark.parametrize("said", [1, True, None, [1], 1.0])
+def test_a_number_that_is_another_name_or_none_is_not_the_users(said):
+    assert not number_shares({"student": said, "layers": 4, "states": 64}, counting, "True")[0].right
+
+
 def test_no_name_is_nobodys():
-    assert not number_shares({"student": " ", "layers": 4, "states": 64}, counting, "ada", "")[0].right
+    assert not number_shares({"student": " ", "layers": 4, "states": 64}, counting, "ada", [""])[0].right
 
 
 def test_the_grader_needs_nothing_but_what_is_installed():

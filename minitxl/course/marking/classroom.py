@@ -21,7 +21,7 @@ from time import perf_counter
 from typing import Any
 
 from minitxl.course.marking.collecting import Found, newest
-from minitxl.course.marking.feedback import name_of
+from minitxl.course.marking.feedback import other_names
 from minitxl.course.marking.gradebook import holds, open_gradebook, store
 from minitxl.course.marking.isolation import Isolation
 from minitxl.course.marking.judge import JUDGE_SECONDS, stopped
@@ -159,7 +159,7 @@ class Course:
                 record["answer_before"] = old["answer"]
                 record["before"] = {key: old.get(key) for key in ("digest", "seed", "parts")}
             seed = secrets.randbelow(2**31)
-            job = {"owner": student, "full_name": name_of(person), "cells": cells, "seed": seed}
+            job = {"owner": student, "names": other_names(person), "cells": cells, "seed": seed}
             job["not_run"] = sorted(not_run)
             job |= {"imports": result.assignment.imports, "tests": result.assignment.tests}
             job["isolation"] = self.isolation.name

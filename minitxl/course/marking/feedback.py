@@ -52,6 +52,11 @@ def name_of(person: Mapping[str, str]) -> str:
     return " ".join(filter(None, (person.get(key, "").strip() for key in ("first_name", "last_name"))))
 
 
+def other_names(person: Mapping[str, str]) -> list[str]:
+    """Return the full name and the email address by which a list of students knows one, where it has them."""
+    return [one for one in (name_of(person), person.get("email", "").strip()) if one]
+
+
 def _handed_in(record: dict[str, Any]) -> str:
     """Return whose notebook was marked, which file of theirs, and from when."""
     file = Path(record["file"]).name.encode("utf-8", "replace").decode()

@@ -11,7 +11,7 @@ import json
 import re
 import signal
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
@@ -22,7 +22,7 @@ from typing import Any
 import torch
 
 from minitxl.course.differences import written
-from minitxl.course.grading import Gone, NumbersTrial, number_shares, of_results, points
+from minitxl.course.grading import Gone, NumbersTrial, name_said, number_shares, of_results, points
 from minitxl.course.marking.isolation import Isolation, strongest
 from minitxl.course.marking.remote import REPLAY, Remote
 from minitxl.course.marking.workers import MarkAgainError, Worker
@@ -60,7 +60,7 @@ def trial_of(imports: str, source: str) -> tuple[str, str, Callable[..., Any]]:
 def judged(job: dict[str, Any], isolation: Isolation) -> Iterator[dict[str, Any]]:
     """Yield for each graded cell its score, and what there is to say of it.
 
-    ``job`` has the owner, and their full name where it is known, the cells to run, the names that other
+    ``job`` has the owner, and other names of theirs if any, the cells to run, the names that other
     cells define, the imports, the graded cells with points and source, a seed, and the number of graded
     cells that have a verdict already, if any.
     """
@@ -106,7 +106,7 @@ def _part(job: dict[str, Any], test: dict[str, Any], seed: int, worker: Worker) 
     try:
         with torch.random.fork_rng(devices=[]):
             if kind == "grade_numbers":
-                owner = job["owner"], job.get("full_name", "")
+                owner = job["owner"], job.get("names", ())
                 verdict, right, given = _number_shares(function, trial, *owner)
             else:
                 drawn = trial(seed)
@@ -157,18 +157,18 @@ def _drawn(case: int, seed: int) -> str:
 def _as_json(given: dict[Any, Any]) -> dict[str, Any]:
     """Return what ``my_numbers`` returned, with what is neither number nor text in words.
 
-    A ``student`` that is no text is None: words for it would be taken for another one's name.
+    A ``student`` that is no name is None: words for it would be taken for another one's name.
     """
     found: dict[str, Any] = {
         str(name): one if isinstance(one, int | float | str) else written(one) for name, one in given.items()
     }
-    if not isinstance(given.get("student", ""), str):
-        found["student"] = None
+    if "student" in given:
+        found["student"] = name_said(given["student"]) or None
     return found
 
 
 def _number_shares(
-    attempt: Callable[[], Any], trial: NumbersTrial, owner: str, full_name: str
+    attempt: Callable[[], Any], trial: NumbersTrial, owner: str, others: Sequence[str]
 ) -> tuple[Verdict, dict[str, bool], Any]:
     """Return verdict and shares of ``my_numbers``, and what it returned."""
     try:
@@ -180,7 +180,7 @@ def _number_shares(
     except Exception as error:
         words = f"it raised {type(error).__name__}: {error}"
         return Verdict(False, words), dict.fromkeys(trial(owner)[0], False), None
-    return *number_shares(given, trial, owner, full_name), given
+    return *number_shares(given, trial, owner, others), given
 
 
 def _end_after(seconds: float) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from minitxl.course.marking import suspicion
 from minitxl.course.marking.classroom import Course, Marked, is_given_up
-from minitxl.course.marking.feedback import came, left_out, name_of
+from minitxl.course.marking.feedback import came, left_out, name_of, other_names
 from minitxl.course.marking.gradebook import marks, open_gradebook
 from minitxl.course.marking.judge import trial_of
 from minitxl.course.marking.names import Names
@@ -129,11 +129,12 @@ def signs(course: Course, marked: Marked) -> Rows:
     everyone = sorted({*marked.records, *course.roster.people})
     forms: dict[str, set[suspicion.Form]] = {}
     for student, record in sorted(marked.records.items()):
-        handed, full_name = marked.handed[student], name_of(course.roster.people.get(student, {}))
+        handed = marked.handed[student]
+        own_names = [student, *other_names(course.roster.people.get(student, {}))]
         try:
-            rows.extend(_signs_of(marked, record, full_name, everyone))  # where it fails, those before stay
+            rows.extend(_signs_of(marked, record, own_names, everyone))  # where it fails, those before stay
             names = Names.of_cells(handed.own_code().values())
-            forms[student] = suspicion.forms(handed.code(), names, (student, full_name))
+            forms[student] = suspicion.forms(handed.code(), names, own_names)
         except Exception as error:
             rows.append([student, "cannot be searched: read the code", _why_not_searched(error)])
     reference = {name: marked.assignment.cells[name].source for name in marked.assignment.solutions}
@@ -148,7 +149,7 @@ def _why_not_searched(error: Exception) -> str:
 
 
 def _signs_of(
-    marked: Marked, record: dict[str, Any], full_name: str, everyone: Sequence[str]
+    marked: Marked, record: dict[str, Any], own_names: Sequence[str], everyone: Sequence[str]
 ) -> Iterator[list[str]]:
     """Yield the signs in one student's hand-in; those that its code may hinder come last."""
     student = record["student"]
@@ -161,7 +162,7 @@ def _signs_of(
     part = next((one for one in record["parts"] if one["cell"] == "numbers-test"), None)
     if numbers and part and part.get("numbers"):
         _, _, trial = trial_of(marked.assignment.imports, numbers["source"])
-        other = suspicion.of_another(part["numbers"], student, full_name, trial, everyone)
+        other = suspicion.of_another(part["numbers"], own_names, trial, everyone)
         if other is not None:
             yield [student, "another one's numbers", other]
     if reached := suspicion.reaching(handed.own_code()):

@@ -3,7 +3,7 @@
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from minitxl.course.grading import NumbersTrial, is_name_of
@@ -100,29 +100,32 @@ def _functions(source: str) -> str:
 
 
 def of_another(
-    numbers: Any, owner: str, full_name: str, trial: NumbersTrial, everyone: Iterable[str]
+    numbers: Any, own_names: Sequence[str], trial: NumbersTrial, everyone: Iterable[str]
 ) -> str | None:
-    """Return the student whose name or right numbers these are, if they are not the owner's."""
+    """Return the student whose name or right numbers these are, if they are not the owner's.
+
+    ``own_names`` are those of the owner, the user name first.
+    """
     if not isinstance(numbers, dict):
         return None
     given = {name: value for name, value in numbers.items() if name != "student"}
-    if any(given == dict(trial(name)[0]) for name in (owner, full_name) if name):
+    if any(given == dict(trial(name)[0]) for name in own_names):
         return None
     student = numbers.get("student")
-    if isinstance(student, str) and not is_name_of(student, owner, full_name):
+    if isinstance(student, str) and not is_name_of(student, own_names):
         return student.strip()
     if not given:
         return None
-    return next((one for one in everyone if one != owner and dict(trial(one)[0]) == given), None)
+    return next((one for one in everyone if one != own_names[0] and dict(trial(one)[0]) == given), None)
 
 
-def forms(code: Mapping[str, str], others: Names, owner: tuple[str, str]) -> set[Form]:
+def forms(code: Mapping[str, str], others: Names, own_names: Sequence[str]) -> set[Form]:
     """Return the names and normal forms of a student's functions, without those that many will write alike.
 
-    ``others`` are names that other cells define, and ``owner`` is the user name and full name of who wrote
-    it: a student's own name in the code counts as a name.
+    ``others`` are names that other cells define, and ``own_names`` are those of who wrote it: as texts in
+    the code they count as a name.
     """
-    every = ((name, normal_form(source, others, owner)) for name, source in code.items())
+    every = ((name, normal_form(source, others, own_names)) for name, source in code.items())
     return {(name, form) for name, form in every if form and len(form) > LONG}
 
 
@@ -133,7 +136,7 @@ def alike(found: Mapping[str, set[Form]], reference: Mapping[str, str]) -> list[
     students than may still have it from one another (``FEW``, or ``COMMON`` of a larger class), says nothing.
     """
     others = Names.of_cells(reference.values())
-    solved = forms(reference, others, (SOLVED_BY, "")) | forms(reference, others, ("", ""))
+    solved = forms(reference, others, (SOLVED_BY,)) | forms(reference, others, ())
     writers: dict[Form, list[str]] = defaultdict(list)
     for student, of_student in found.items():
         for form in of_student - solved:
@@ -149,12 +152,12 @@ def alike(found: Mapping[str, set[Form]], reference: Mapping[str, str]) -> list[
     ]
 
 
-def normal_form(source: str, others: Names = NO_NAMES, owner: tuple[str, str] = ("", "")) -> str | None:
+def normal_form(source: str, others: Names = NO_NAMES, own_names: Sequence[str] = ()) -> str | None:
     """Return code with its names counted off and without statements that do nothing; None for no code.
 
     Two functions that differ in names, comments and layout alone have one form. These are the names that
     the code itself defines, those of methods and fields of its classes, ``others``, from other cells, and
-    the user name and full name of its ``owner``, as texts.
+    the ``own_names`` of who wrote it, as texts.
     """
     try:
         tree = ast.parse(source)
@@ -168,7 +171,11 @@ def normal_form(source: str, others: Names = NO_NAMES, owner: tuple[str, str] = 
             if isinstance(statements := getattr(node, block, None), list):
                 setattr(node, block, [one for one in _reached(statements) if not _does_nothing(one, read)])
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and is_name_of(node.value, *owner):
+        if (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and is_name_of(node.value, own_names)
+        ):
             node.value = OWNER
         if isinstance(node, ast.keyword):
             continue  # the name of an argument of PyTorch's, unless the function called is the code's own

@@ -4,9 +4,9 @@ import hashlib
 from collections.abc import Sequence
 
 
-def variant(student: str, *, year: object = "", **choices: Sequence[int]) -> dict[str, int]:
+def variant(student: str | int, *, year: object = "", **choices: Sequence[int]) -> dict[str, int]:
     """Return one of each of the choices, always the same for the same student in the same year."""
-    name = student.strip().casefold() + (f"/{year}" if year else "")
+    name = str(student).strip().casefold() + (f"/{year}" if year else "")
 
     def drawn(choice: str, among: Sequence[int]) -> int:
         digest = hashlib.sha256(f"{name}/{choice}".encode()).digest()
