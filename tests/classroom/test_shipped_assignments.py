@@ -257,7 +257,7 @@ def solved(name, cell):
 def test_no_patch_hides_a_loop_in_the_shift(patch):
     (found,) = verdicts("5_xl_attention", {"shift": LOOP}, top=PATCHES[patch]).values()
     assert found["score"] == 0
-    assert patch != "comparisons" or "there is a loop over the rows" in found["message"]
+    assert patch != "comparisons" or "as a loop over the rows does" in found["message"]
 
 
 @pytest.mark.parametrize("patch", PATCHES)

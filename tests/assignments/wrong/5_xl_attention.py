@@ -112,7 +112,7 @@ WRONG = {
         "    return torch.stack(rows, dim=-2)",
     ),
     "the near distances are cut off": ("shift", "scores[..., spare:]", "scores[..., :key]"),
-    "there is a loop over the rows": (
+    "as a loop over the rows does": (
         "shift",
         "def relative_shift(scores, key):\n    query, dist = scores.shape[-2:]\n"
         "    moves = [dist - key + query - 1 - i for i in range(query)]\n"
