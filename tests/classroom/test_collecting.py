@@ -61,6 +61,8 @@ def collected(course):
     ("name", "student"),
     [
         ("ada_3_memory.ipynb", "ada"),
+        ("ada.ipynb", "ada"),
+        ("Ada Lovelace.ipynb", "ada"),
         ("Ada_3_memory.IPYNB", "ada"),
         ("van_dijk_3_memory.ipynb", "van_dijk"),
         ("archive/van_dijk_3_memory (1).ipynb", "van_dijk"),
@@ -502,9 +504,21 @@ def test_without_a_list_of_students_the_name_in_the_files_name_is_taken(tmp_path
     assert collected(tmp_path) == ({student: path}, [])
 
 
-def test_a_list_without_ids_is_refused(tmp_path):
-    Path(tmp_path, "students.csv").write_text("name,email\nAda,ada@example.org\n")
-    with pytest.raises(ValueError, match=r"students\.csv must have the column id, got name, email"):
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("name,email\nAda,ada@example.org\n", "the column id, got name, email$"),
+        ("", "the column id, and is empty$"),
+        ("id;first_name;email\nada;Ada;\n", "commas between its columns, and has semicolons: save it as"),
+        ("id\tfirst_name\nada\tAda\n", "commas between its columns, and has tabs: save it as"),
+        ("id,first_name\n", "a row for each student, and has none below its column names$"),
+        ("id,first_name\nada,Ada\njan,\nAda,Jan\n", "each id once, and has Ada twice: see row 3$"),
+        ("first_name,id\nAda,ada\nJan\n", "an id for each student, and its row 2 has none$"),
+    ],
+)
+def test_a_list_that_names_no_student_or_one_twice_is_refused_in_a_sentence(tmp_path, text, words):
+    Path(tmp_path, "students.csv").write_text(text)
+    with pytest.raises(ValueError, match=rf"^students\.csv must have {words}"):
         Roster.of(tmp_path)
 
 

@@ -3,6 +3,7 @@
 import csv
 import re
 import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -34,11 +35,24 @@ class Roster:
         if not path.is_file():
             return roster
         with path.open(newline="", encoding="utf-8-sig") as file:
-            rows = list(csv.DictReader(file))
-        if rows and "id" not in rows[0]:
-            raise ValueError(f"students.csv must have the column id, got {', '.join(map(str, rows[0]))}")
-        for row in rows:
-            student = row["id"].strip()
+            table = csv.DictReader(file)
+            rows, columns = list(table), table.fieldnames or []
+        if "id" not in columns:
+            raise ValueError(_without_ids(columns))
+        if not rows:
+            raise ValueError(
+                "students.csv must have a row for each student, and has none below its column names"
+            )
+        for number, row in enumerate(rows, 1):
+            student = (row["id"] or "").strip()
+            if not student:
+                raise ValueError(
+                    f"students.csv must have an id for each student, and its row {number} has none"
+                )
+            if student.casefold() in roster.ids:
+                raise ValueError(
+                    f"students.csv must have each id once, and has {student} twice: see row {number}"
+                )
             first, last = ((row.get(key) or "").strip() for key in ("first_name", "last_name"))
             roster.people[student] = {key: value or "" for key, value in row.items() if key}
             roster.ids[student.casefold()] = student
@@ -58,6 +72,19 @@ class Roster:
             or self.names.get(_squashed(name))
             or (None if self.ids else name)
         )
+
+
+def _without_ids(columns: Sequence[str]) -> str:
+    """Return what is wrong with the first line of a list of students, which has no column of ids."""
+    if not columns:
+        return "students.csv must have the column id, and is empty"
+    got = ", ".join(columns)
+    if len(columns) == 1 and (mark := re.search(r"[;\t]", got)):
+        sign = {";": "semicolons", "\t": "tabs"}[mark[0]]
+        return (
+            f"students.csv must have commas between its columns, and has {sign}: save it as CSV with commas"
+        )
+    return f"students.csv must have the column id, got {got}"
 
 
 def _squashed(name: str) -> str:
@@ -95,8 +122,8 @@ def told(path: Path, course: Path, assignment: str, roster: Roster) -> Told:
     if not roster.ids:
         return _told_without_list(parts, assignment)
     for place, part in enumerate(parts):
-        is_folder = place < len(folders) or path.suffix.lower() == ARCHIVE
-        student, rest = _student(part, assignment, roster, is_folder=is_folder)
+        is_plain = place < len(folders) or path.suffix.lower() == ARCHIVE or not folders
+        student, rest = _student(part, assignment, roster, is_plain=is_plain)
         exchange = EXCHANGE.fullmatch(part)
         is_platforms = exchange or MOODLE.fullmatch(part) or (place and CANVAS.fullmatch(part))
         if student or is_platforms:
@@ -121,13 +148,16 @@ def _told_without_list(parts: list[str], assignment: str) -> Told:
     return Told(student, None, name if student else "")
 
 
-def _student(part: str, assignment: str, roster: Roster, *, is_folder: bool) -> tuple[str | None, str]:
-    """Return the student of whom one name tells, and what the student may have added to the name."""
+def _student(part: str, assignment: str, roster: Roster, *, is_plain: bool) -> tuple[str | None, str]:
+    """Return the student of whom one name tells, and what the student may have added to the name.
+
+    ``is_plain`` names may be a student's alone: those of folders and archives, and of files in no folder.
+    """
     if (match := EXCHANGE.fullmatch(part)) and (student := roster.find(match["id"])):
         return student, ""
     if match := MOODLE.fullmatch(part):
         return roster.find(match["name"]), match["rest"]
-    if is_folder and (student := roster.find(part)):
+    if is_plain and (student := roster.find(part)):
         return student, ""
     if (match := CANVAS.fullmatch(part)) and (student := roster.find(match["name"], match["number"])):
         return student, match["rest"]
@@ -138,7 +168,7 @@ def _student(part: str, assignment: str, roster: Roster, *, is_folder: bool) -> 
 def _others(parts: list[str], owner: str | None, assignment: str, roster: Roster) -> tuple[str, ...]:
     """Return the students but the owner of whom names within a student's own files tell."""
     last = len(parts) - 1
-    found = (_student(part, assignment, roster, is_folder=i < last)[0] for i, part in enumerate(parts))
+    found = (_student(part, assignment, roster, is_plain=i < last)[0] for i, part in enumerate(parts))
     return tuple(sorted({one for one in found if one and one != owner}))
 
 
