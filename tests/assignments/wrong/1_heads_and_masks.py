@@ -2,6 +2,8 @@
 
 PROJECT = "def project(x, W, n_head):\n    return "
 SEEN = "def seen_keys(lengths, query, key, causal):\n    j = torch.arange(key)\n    "
+SOFTMAX = 'weights = (scores / sqrt(q.shape[-1])).masked_fill(~seen, float("-inf")).softmax(dim=-1)'
+POWERS = "powers = torch.exp(scores / sqrt(q.shape[-1])) * seen\n    "
 WRONG = {
     # project
     "deals the columns out in turn": ("project", "(head dim)", "(dim head)"),
@@ -20,6 +22,10 @@ WRONG = {
         "project",
         "def project(x, W, n_head):\n    d = x.shape[-1] // n_head\n"
         "    return torch.stack([(x @ W)[..., h * d : (h + 1) * d] for h in range(n_head)], dim=1)",
+    ),
+    "view or reshape moves no axis: a head owns columns of W": (
+        "project",
+        PROJECT + "torch.einsum('bpm,hmd->bhpd', x, W.view(n_head, x.shape[-1], -1))",
     ),
     "you returned the shape [": ("project", PROJECT + "x"),
     # seen
@@ -44,6 +50,12 @@ WRONG = {
         "    real = (i < lengths[:, None, None]).expand(-1, -1, key)\n"
         "    return real & (j <= i) if causal else real",
     ),
+    "all texts have the length of the first": (
+        "seen",
+        "j < lengths[:, None]",
+        "j < 0 * lengths[:, None] + lengths[0]",
+    ),
+    "the causal mask is turned round": ("seen", "j <=", "j >="),
     "the padding is seen": ("seen", "j < lengths[:, None]", "j < torch.full_like(lengths, key)[:, None]"),
     "causal makes no difference": ("seen", "real & past if causal else real", "real"),
     "causal even where it is not asked for": ("seen", "real & past if causal else real", "real & past"),
@@ -58,10 +70,26 @@ WRONG = {
     "root of all heads' width": ("attend", "sqrt(q.shape[-1])", "sqrt(q.shape[1] * q.shape[-1])"),
     "the largest score is sought among hidden keys": (
         "attend",
-        'weights = (scores / sqrt(q.shape[-1])).masked_fill(~seen, float("-inf")).softmax(dim=-1)',
+        SOFTMAX,
         "scores = scores / sqrt(q.shape[-1])\n"
         "    powers = torch.exp(scores - scores.max(-1, keepdim=True).values) * seen\n"
         "    weights = powers / powers.sum(-1, keepdim=True).clamp(min=1e-30)",
+    ),
+    "divided by the root of the number of keys": ("attend", "sqrt(q.shape[-1])", "sqrt(k.shape[-2])"),
+    "a small number such as 1e-9 is added to the sum": (
+        "attend",
+        SOFTMAX,
+        POWERS + "weights = powers / (powers.sum(-1, keepdim=True) + 1e-9)",
+    ),
+    "of scores far below 0 it is 0, and 0 / 0": (
+        "attend",
+        SOFTMAX,
+        POWERS + "weights = powers / powers.sum(-1, keepdim=True)\n    weights = weights.nan_to_num(0.0)",
+    ),
+    "0 / 0 is no weight. softmax subtracts it": (
+        "attend",
+        SOFTMAX,
+        POWERS + "return powers / powers.sum(-1, keepdim=True) @ v",
     ),
     "hidden keys have already taken their share": ("attend", '.masked_fill(~seen, float("-inf"))', ""),
     "a score of 0 is not hidden": (
@@ -108,6 +136,11 @@ WRONG = {
         "layer",
         ("    if context is None:\n        seen", "    seen"),
         ("torch.ones(x.shape[1], x.shape[1]", "torch.ones(x.shape[1], k.shape[2]"),
+    ),
+    "all texts have the length of the first here: lengths": (
+        "layer",
+        "< lengths[:, None]",
+        "< lengths[:1, None]",
     ),
     "the division by √d_head is missing": ("layer", "scores / sqrt(q.shape[-1])", "scores"),
     "d_head, where its root is asked for": ("layer", "sqrt(q.shape[-1])", "q.shape[-1]"),

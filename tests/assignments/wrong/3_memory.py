@@ -20,6 +20,7 @@ WRONG = {
     "new before old: the past comes first": ("remember", "[m, h]", "[h, m]"),
     "the oldest M are kept": ("remember", CUT, "[:, :mem_len]"),
     "[-M:] is everything where M is 0": ("remember", CUT, "[:, -mem_len:]"),
+    "M + 1 states are kept": ("remember", CUT, CUT.replace("- mem_len", "- mem_len - 1")),
     "the old memory is lost": (
         "remember",
         REMEMBER + "return [h[:, max(0, h.shape[1] - mem_len) :].detach().clone() for h in hidden[:-1]]",
@@ -186,6 +187,13 @@ WRONG = {
     "its own, which ends at its own place": ("look", "(back < window)", "(back[:1] < window)"),
     "all queries have the mask of the last": ("look", "    scores =", "    seen = seen[-1:]\n    scores ="),
     # weigh
+    "the mask is turned round": ("weigh", ".tril(key - query)", ".triu(key - query)"),
+    "the mask is strict: a query hides": ("weigh", ".tril(key - query)", ".tril(key - query - 1)"),
+    "a query hides its own place, and j = p": (
+        "weigh",
+        (".tril(key - query)", ".tril(key - query - 1)"),
+        (".softmax(dim=-1)", ".softmax(dim=-1).nan_to_num(0.0)"),
+    ),
     "a score of 0 is not hidden": (
         "weigh",
         ("    seen = same &", "    scores = scores * same[:, None]\n    seen ="),

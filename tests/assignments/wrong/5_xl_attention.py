@@ -127,6 +127,8 @@ WRONG = {
         "    return scores[..., i, wanted]",
     ),
     # layer
+    "u is divided by √d_head twice": ("layer", "q + u[:, None]", "q + u[:, None] / sqrt(dim)"),
+    "v is divided by √d_head twice": ("layer", "q + v[:, None]", "q + v[:, None] / sqrt(dim)"),
     "u and v have changed places: u goes": (
         "layer",
         ("q + u[", "q + w["),
