@@ -36,22 +36,22 @@ class Roster:
             return roster
         with path.open(newline="", encoding="utf-8-sig") as file:
             table = csv.DictReader(file)
-            rows, columns = list(table), table.fieldnames or []
+            rows, columns = list(table), list(table.fieldnames or [])
         if "id" not in columns:
             raise ValueError(_without_ids(columns))
         if not rows:
             raise ValueError(
                 "students.csv must have a row for each student, and has none below its column names"
             )
-        for number, row in enumerate(rows, 1):
+        for place, row in enumerate(rows, 1):
             student = (row["id"] or "").strip()
             if not student:
                 raise ValueError(
-                    f"students.csv must have an id for each student, and its row {number} has none"
+                    f"students.csv must have an id for each student, and its row {place} has none"
                 )
             if student.casefold() in roster.ids:
                 raise ValueError(
-                    f"students.csv must have each id once, and has {student} twice: see row {number}"
+                    f"students.csv must have each id once, and has {student} twice: see row {place}"
                 )
             first, last = ((row.get(key) or "").strip() for key in ("first_name", "last_name"))
             roster.people[student] = {key: value or "" for key, value in row.items() if key}

@@ -23,7 +23,7 @@ CELLS_SECONDS = 60.0
 WAITING = 15
 """How many times longer than its processor time a function may last, on a busy machine."""
 ASLEEP = 15.0
-"""Seconds that a statement, or all calls of a function, may sleep: then it is said to wait without end."""
+"""Seconds that a statement, or all calls of a function, may sleep, in all."""
 STARTING = 300.0
 """Seconds that the start of a worker may last."""
 POLL = 0.25
@@ -180,7 +180,7 @@ class Worker:
                         raise Gone(f"it takes more than {limit[1]:g} seconds: {ENDLESS}")
                     self.sleep_left -= POLL * self._is_asleep()
                     if self.sleep_left <= 0:
-                        raise Gone("it waits, and never ends")
+                        raise Gone(f"it waits for {ASLEEP:g} seconds, and computes nothing")
                 if monotonic() > until:
                     raise MarkAgainError("no answer in time, and it did not compute either")
 
