@@ -334,8 +334,7 @@ def initialise(module: nn.Module) -> None:
         if name == "bias":
             nn.init.zeros_(parameter)
         elif name not in DRAWN:
-            found = f"{type(module).__name__}.{name}"
-            raise ValueError(f"initialise must know each parameter, got {found}: add it to model.DRAWN")
+            raise ValueError(f"model.DRAWN must name each parameter, got {type(module).__name__}.{name}")
         else:
             nn.init.normal_(parameter, mean=1.0 if isinstance(module, nn.LayerNorm) else 0.0, std=0.02)
     # ``apply`` reaches a module after its parts: the projections were drawn as Linear, and are drawn again.

@@ -196,7 +196,7 @@ def test_a_parameter_that_no_rule_of_initialisation_knows_is_refused_and_not_ove
     module = torch.nn.Module()
     module.slopes = torch.nn.Parameter(torch.tensor([0.5, 0.25]))
     with pytest.raises(
-        ValueError, match=r"initialise must know each parameter, got Module\.slopes: add it to"
+        ValueError, match=r"model.DRAWN must name each parameter, got Module\.slopes$"
     ):
         initialise(module)
     assert module.slopes.tolist() == [0.5, 0.25]
