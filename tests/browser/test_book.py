@@ -575,6 +575,14 @@ def test_a_boxed_formula_has_a_box_around_it(window, home, name):
         assert outer["y"] + outer["height"] > inner["y"] + inner["height"]
 
 
+def test_on_a_phone_a_hint_has_room_for_a_finger(window, home):
+    with visiting(window, home, "04_recurrence") as visit:
+        visit.page.set_viewport_size(PHONE)
+        folds = visit.page.locator("article details:not(.hide) > summary:visible").all()
+        assert len(folds) > 2
+        assert min(fold.bounding_box()["height"] for fold in folds) >= LEAST_HEIGHT
+
+
 def test_a_fold_says_code_and_one_that_shows_nothing_is_left_out(text_at, home):
     text = text_at(f"{home}/14_what_came_after.html")
     assert "Show code<" in text
@@ -788,6 +796,8 @@ def test_without_a_script_a_widgets_first_picture_stands_still(browser, home, pl
     context.close()
 
 
+LEAST_HEIGHT = 32
+"""Pixels of what a finger taps."""
 LEAST_SLIDER = 120
 """Pixels of a slider that a finger can still set."""
 FOUR = ("first", "second", "third", "fourth")
