@@ -90,6 +90,7 @@ def shape(data: Data) -> Picture:
 def calculator(data: Data) -> Picture:
     """Draw operations for one token both ways, and the ratio at every attention length."""
     curve, totals = data["curve"], data["operations"]
+    times = f"{data['ratio']:,.0f}" if data["ratio"] >= 10 else f"{data['ratio']:.1f}"
     with drawing(10, 2.9) as figure:
         bars, ratio = panels(figure, 2, ratios=[1.2, 1])
         for place, (side, (_, _, colour)) in enumerate(WAYS.items()):
@@ -105,13 +106,13 @@ def calculator(data: Data) -> Picture:
         ratio.plot(lengths, values, "--", color=GREY)
         ratio.plot(data["attention_len"], data["ratio"], "o", ms=9, color="black")
         ratio.set(xscale="log", yscale="log", xlabel="attention length A, tokens", ylabel="times")
-        ratio.set(title=fitted(f"Sliding window ÷ cached evaluation: {data['ratio']:,.0f} times"))
+        ratio.set(title=fitted(f"Sliding window ÷ cached evaluation: {times} times"))
         ratio.legend()
     return Picture(
         figure,
         f"{data['n_layer']} layers of width {data['d_model']}, attention length {data['attention_len']:,}, "
         f"segments of {data['seg_len']}: {_count(totals['sliding'])} operations for a token by a window, "
-        f"{_count(totals['cached'])} by cached evaluation, {data['ratio']:,.0f} times.",
+        f"{_count(totals['cached'])} by cached evaluation, {times} times.",
     )
 
 
