@@ -119,3 +119,13 @@ def test_a_hook_is_refused_by_name_and_no_stop_gradient_is_said_to_be_missing():
 def test_a_memory_that_is_cut_from_its_graph_in_place_costs_one_point_in_the_sandbox_too():
     part = marked("look", cell("look", ("memory.detach()", "memory.detach_()")))
     assert (part["score"], part["message"].partition(",")[0]) == (6, "memory was changed in place")
+
+
+def test_a_tensor_has_no_graph_in_the_sandbox_as_the_guide_says():
+    part = marked("look", cell("look", before="    assert (2 * x).grad_fn is None and (2 * x).is_leaf\n"))
+    assert part["score"] == 7
+
+
+def test_a_missing_detach_costs_all_points_of_what_is_kept_as_the_guide_says():
+    part = marked("remember", cell("remember", (":].detach()", ":].clone()")))
+    assert (part["score"], set(part["groups"].values())) == (0, {False})
