@@ -129,3 +129,11 @@ def test_a_tensor_has_no_graph_in_the_sandbox_as_the_guide_says():
 def test_a_missing_detach_costs_all_points_of_what_is_kept_as_the_guide_says():
     part = marked("remember", cell("remember", (":].detach()", ":].clone()")))
     assert (part["score"], set(part["groups"].values())) == (0, {False})
+
+
+@pytest.mark.parametrize("off", ["memory.requires_grad_(False)", "memory.requires_grad = False"])
+def test_a_memory_whose_graph_is_switched_off_is_told_so_and_no_stop_gradient_is_said_to_be_missing(off):
+    off = f"    if memory is not None:\n        {off}\n"
+    part = marked("look", cell("look", ("memory.detach()", "memory"), before=off))
+    assert "it switches requires_grad of a tensor off, which its graph may need" in part["message"]
+    assert [name for name, right in part["groups"].items() if right] == ["no memory"]

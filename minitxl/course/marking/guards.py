@@ -7,7 +7,7 @@ import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from operator import attrgetter
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -98,12 +98,21 @@ def gradients_elsewhere(asked: Callable[[Tensor], bool | None]) -> None:
     A hook would wait for a gradient that is computed elsewhere, so it is refused.
     """
     own: Any = vars(torch._C.TensorBase)["requires_grad"]
+    own_setting: Any = torch.Tensor.requires_grad_
 
     def requires_grad(tensor: Tensor) -> bool:
         known = asked(tensor)
         return bool(own.__get__(tensor)) if known is None else known
 
-    torch.Tensor.requires_grad = property(requires_grad, own.__set__)  # type: ignore[assignment]
+    def set_requires_grad(tensor: Tensor, needed: bool = True) -> Tensor:
+        if not needed and asked(tensor):
+            raise RuntimeError(
+                "it switches requires_grad of a tensor off, which its graph may need: detach() makes another"
+            )
+        return cast(Tensor, own_setting(tensor, needed))
+
+    torch.Tensor.requires_grad = property(requires_grad, set_requires_grad)  # type: ignore
+    torch.Tensor.requires_grad_ = set_requires_grad  # type: ignore
     for name in ("register_hook", "register_post_accumulate_grad_hook"):
         setattr(torch.Tensor, name, _refused_hook)
 
