@@ -88,7 +88,7 @@ def rows_of(cell: str, *before: str, **names) -> list[dict]:
     [
         ("segments", ["helps"] * 3 + ["level"] + ["hurts"] * 4),
         ("conclusion", ["level", "hurts"] * 2),
-        ("fragment", ["helps", "hurts"]),
+        ("fragment", ["helps"] * 3 + ["hurts"]),
     ],
 )
 def test_the_tables_are_judged_by_the_readers_function(cell, words):

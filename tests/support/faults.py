@@ -104,13 +104,13 @@ def clock_running_backwards(*, minutes_a_look: float = 0) -> None:
 
 def loss_at(step: int, bits: float) -> None:
     """The loss of this step is ``bits``."""
-    backward = loop._backward
+    backward = loop._forward_and_backward
 
     def patched(run: loop.Run, *segment: object) -> tuple[list[Tensor], object]:
         losses, memory = backward(run, *segment)
         return ([torch.tensor(bits * log(2))] if run.step + 1 == step else losses), memory
 
-    loop._backward = patched
+    loop._forward_and_backward = patched
 
 
 def at_the_same_moment(ready: Barrier, tried: Barrier) -> None:
