@@ -88,8 +88,6 @@ class ModelConfig:
 
     def __post_init__(self) -> None:
         check_types(self)
-        for name in ("cutoffs", "tie_projections"):
-            object.__setattr__(self, name, tuple(getattr(self, name)))  # lists are taken too
         for name, rule in SIZES.items():
             check(name, getattr(self, name), rule)
         check_buckets(self.n_bucket, self.bucket_distance)

@@ -177,9 +177,15 @@ def checked(
 
 
 def check_types(config: Any) -> None:
-    """Raise a ValueError for a field of a dataclass whose value its annotation does not allow."""
+    """Raise a ValueError for a field of a dataclass whose value its annotation does not allow.
+
+    A list in place of a tuple is taken, and becomes one: a frozen dataclass is hashable.
+    """
     for name, rule in rules_of(type(config)).items():  # type: ignore[arg-type]  # a class is hashable
-        check(name, getattr(config, name), rule)
+        value = getattr(config, name)
+        check(name, value, rule)
+        if isinstance(value, list):
+            object.__setattr__(config, name, tuple(value))
 
 
 def made(

@@ -37,7 +37,7 @@ METADATA = {
     "language_info": {"name": "python"},
 }
 FACTORS = {" %": 100, " million": 1e-6, " billion": 1e-9}
-"""What a value is multiplied by, by the end of the number that shows it."""
+"""Factor from a value to the number that is shown, by the unit behind that."""
 NUMBER_LINK = re.compile(
     rf"\[([-−+0-9.,]+(?:{'|'.join(FACTORS)})?)\]\((?:\.\./)*figures/(\w+)\.json#([\w.-]+)\)"
 )
@@ -80,7 +80,7 @@ if "google.colab" in sys.modules:  # on your machine, make lab has installed it
     %pip install --quiet .."""
     words = (
         f"Run it [in Colab]({colab}), [in Binder]({binder}), or on your machine in JupyterLab, which "
-        "`make lab` opens. Shift + Enter runs a cell."
+        "`make lab` opens."
     )
     return words, install
 

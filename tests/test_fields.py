@@ -7,7 +7,7 @@ from typing import Literal
 import pytest
 
 from minitxl.config import ModelConfig
-from minitxl.fields import checked, flag, made, number, optional, sequence, text, whole
+from minitxl.fields import check_types, checked, flag, made, number, optional, sequence, text, whole
 from minitxl.files import plain_file, read_bytes, read_json
 
 NAN, INFINITE = float("nan"), float("inf")
@@ -179,3 +179,18 @@ def test_what_is_no_json_is_refused(tmp_path, content, sentence):
     (tmp_path / "x.json").write_bytes(content)
     with pytest.raises(ValueError, match=rf"x\.json {sentence}"):
         read_json(tmp_path / "x.json")
+
+
+@dataclass(frozen=True)
+class Cuts:
+    at: tuple[int, ...]
+
+    def __post_init__(self):
+        check_types(self)
+
+
+def test_a_list_is_taken_as_a_tuple_so_that_settings_are_hashable():
+    assert Cuts([3, 5]) == Cuts((3, 5))
+    assert hash(Cuts([3, 5])) == hash(Cuts((3, 5)))
+    with pytest.raises(ValueError, match="at"):
+        Cuts(["x"])

@@ -1,6 +1,7 @@
 """Check of notebook 10's training loop: the segment, the memory and the rate of each step."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import islice
 from types import SimpleNamespace
 from typing import Any
@@ -169,20 +170,16 @@ def _whole_passes(
         yield from _each_segment_once(run, segments, take_step, rate_of)
 
 
-def _each_segment_once_with_all_memory(
-    run: Any, segments: ContiguousBatches, take_step: TakeStep, rate_of: Callable[[int], float]
-) -> Iterator[float]:
-    for index in range(len(segments)):
-        loss, run.memory = take_step(segments[index], run.memory, rate_of(run.step + 1))
-        run.step += 1
-        yield loss
-
-
 def _each_segment_once(
-    run: Any, segments: ContiguousBatches, take_step: TakeStep, rate_of: Callable[[int], float]
+    run: Any,
+    segments: ContiguousBatches,
+    take_step: TakeStep,
+    rate_of: Callable[[int], float],
+    *,
+    drops: bool = True,
 ) -> Iterator[float]:
     for index in range(len(segments)):
-        memory = run.memory if index else None
+        memory = None if drops and not index else run.memory
         loss, run.memory = take_step(segments[index], memory, rate_of(run.step + 1))
         run.step += 1
         yield loss
@@ -262,7 +259,7 @@ def check_train_steps(attempt: Any) -> Verdict:
             "each segment is read once, whatever run.settings.steps says: passes follow each other until all "
             "steps are done": [
                 _Watched(_each_segment_once),
-                _Watched(_each_segment_once_with_all_memory),
+                _Watched(partial(_each_segment_once, drops=False)),
                 _loop(goes_on=lambda run, n: run.step < min(n, run.settings.steps)),
             ],
             "run.step never grows, so the first step is taken again and again: add 1 to it": _loop(
