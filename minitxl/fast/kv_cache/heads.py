@@ -11,6 +11,7 @@ from typing import Unpack
 from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
 
 from minitxl.attention import (
     AttentionOptions,
@@ -140,8 +141,11 @@ def check_attentions(model: TransformerLM) -> None:
 def relative_to_one(inputs: AttentionInputs) -> Float[Tensor, "batch head 1 dim"]:
     """Return ``relative_attention`` for a single query, the last position: r needs no shift."""
     q_plus_u, q_plus_v, k, values, r, _, window, key_mask = inputs
-    bd = r[:, 1:] @ rearrange(q_plus_v, "batch head 1 dim -> head dim batch")
-    ac = k @ q_plus_u.mT  # the keys are the long factor: a CPU's bfloat16 product is fast with it on the left
-    scores = ac.mT + rearrange(bd, "head key batch -> batch head 1 key")
-    masked = key_mask is not None or (window is not None and window < k.shape[2])
-    return masked_softmax(scores, inputs.mask() if masked else None) @ values
+    # r is the left factor, and whole: a CPU's bfloat16 product is fast with the long factor on the left,
+    # and would copy a part of r. It would copy k and values too, parts of the cache; PyTorch's attention
+    # reads them where they are.
+    bd = (r @ rearrange(q_plus_v, "batch head 1 dim -> head dim batch"))[:, 1:]
+    bias = rearrange(bd, "head key batch -> batch head 1 key")
+    if key_mask is not None or (window is not None and window < k.shape[2]):
+        bias = bias.masked_fill(~rearrange(inputs.mask(), "batch 1 key -> batch 1 1 key"), float("-inf"))
+    return scaled_dot_product_attention(q_plus_u, k, values, attn_mask=bias, scale=1.0)
