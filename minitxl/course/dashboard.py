@@ -50,8 +50,9 @@ class Dashboard:
 
     - loss: bits per token of training, mean since the last picture, and of validation;
     - attention: the mean weight by distance in each layer, and the share that memory gets;
-    - learned reach: what hiding memory of an age costs in bits. The reach is the oldest age
-      whose cost is, with 95 % confidence, above ``WORTH``, counted from the segment's first token;
+    - learned reach: what hiding memory of an age costs in bits. The reach is at least the oldest age
+      whose cost is, with 95 % confidence, above ``WORTH``, counted from the segment's first token: an
+      older one may cost something too that the probe is too small to show;
     - cost: microseconds that a training step takes per token.
 
     Attention and reach are measured on a probe, a few segments from the start of ``valid``:
@@ -235,7 +236,7 @@ def _weights(
 def learned_reach(
     model: TransformerLM, text: Integer[Tensor, " time"], settings: EvaluateConfig
 ) -> dict[str, Any]:
-    """Bits per token that hiding memory of each age costs, and how old memory is where it still costs."""
+    """Bits per token that hiding memory of each age costs, and the oldest age that surely costs ``WORTH``."""
     ends = sorted({settings.mem_len >> halvings for halvings in range(4)} - {0})
     bands = []
     for before, end in zip([0, *ends], ends, strict=False):
@@ -243,4 +244,5 @@ def learned_reach(
         changes = memory_changes(model, text, settings, ages=ages, how="hide", batch=PROBE_LANES)
         interval = mean_change(changes / log(2))
         bands.append({"ages": list(ages), **interval._asdict(), "costs": interval.low > WORTH})
-    return {"bands": bands, "tokens": max((band["ages"][1] for band in bands if band["costs"]), default=0)}
+    oldest = max((band["ages"][1] for band in bands if band["costs"]), default=0)
+    return {"bands": bands, "tokens": oldest, "worth": WORTH}

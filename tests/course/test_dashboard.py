@@ -260,11 +260,28 @@ def test_learned_reach_is_the_oldest_age_whose_hiding_costs(monkeypatch):
     assert dashboard.learned_reach(board.run.model, board._probe, board._memory)["tokens"] == 3
 
 
+@pytest.mark.parametrize(
+    ("cost", "title"),
+    [
+        (0.0, "Learned reach: none shown"),
+        (0.1, "Learned reach: at least 12 tokens into memory"),
+    ],
+)
+def test_the_panel_says_that_learned_reach_is_a_lower_bound_and_by_which_rule(monkeypatch, cost, title):
+    monkeypatch.setattr(dashboard, "mean_change", lambda changes: context_length.Interval(cost, cost, cost))
+    board = watched(mem_len=12)
+    reach = board.drawn.figure.axes[2]
+    (rule,) = (line for line in reach.lines if line.get_label().startswith("filled"))
+    assert reach.get_title(loc="left") == title
+    assert set(rule.get_ydata()) == {dashboard.WORTH}
+    assert f"{title} ({rule.get_label()})" in board.drawn.alt
+
+
 def test_a_run_without_memory_has_no_reach_into_it():
     board = watched(mem_len=0)
     board.start()
     board.wait()
-    assert board.data["reach"] == {"bands": [], "tokens": 0}
+    assert board.data["reach"] == {"bands": [], "tokens": 0, "worth": dashboard.WORTH}
     assert "no memory, 0 tokens" in board.drawn.alt
     assert board.run.step == 10
 

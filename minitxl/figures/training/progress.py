@@ -60,11 +60,17 @@ def _reach(axes: Axes, data: Data) -> str:
         axes.plot([place, place], [band["low"], band["high"]], "-", color="black", lw=1.5)
         alt.append(f"of age {first} to {last} {band['mean']:.3f} ({band['low']:.3f} to {band['high']:.3f})")
     axes.axhline(0, color="black", lw=0.8)
+    rule = f"filled: the whole interval lies above {data['worth']} bits"
+    axes.axhline(data["worth"], color="black", ls=":", lw=1, label=rule)
     names = [f"{first}–{last}" if first < last else str(last) for first, last in (b["ages"] for b in bands)]
     axes.set_xticks(range(len(bands)), names)
-    title = f"Learned reach: {data['tokens']} tokens into memory" if bands else "Learned reach: no memory"
+    found = f"at least {data['tokens']} tokens into memory" if data["tokens"] else "none shown"
+    title = f"Learned reach: {found if bands else 'no memory'}"
     axes.set(title=title, xlabel="age of the memory that is hidden, tokens", ylabel="bits it costs")
-    return f"{title}. Bits that hiding memory costs: {', '.join(alt)}." if bands else f"{title}, 0 tokens."
+    if not bands:
+        return f"{title}, 0 tokens."
+    axes.legend(fontsize=8)
+    return f"{title} ({rule}). Bits that hiding memory costs: {', '.join(alt)}."
 
 
 def _cost(axes: Axes, data: Data) -> str:
