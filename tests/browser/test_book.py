@@ -598,7 +598,7 @@ def test_what_a_check_says_wraps_on_a_phone(window, home):
         assert visit.page.eval_on_selector_all(".cell_output pre", wide) == []
 
 
-@pytest.mark.parametrize("name", ["06b_context_length", "10b_ablation"])
+@pytest.mark.parametrize("name", ["06b_context_length", "10b_ablation", "10c_memory_gain"])
 def test_on_a_phone_a_caption_is_whole_and_stays_while_its_table_scrolls(window, home, name):
     with visiting(window, home, name) as visit:
         visit.page.set_viewport_size(PHONE)

@@ -5,7 +5,10 @@ import re
 from pathlib import Path
 
 import nbformat
+import pytest
 import torch
+
+from minitxl.course import tables
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 
@@ -33,6 +36,14 @@ class Page:
         for cell in cells:
             exec(self.cells.get(cell, cell), space)
         return space
+
+    def rows_of(self, cell, *before, **names):
+        """The rows of the table at the end of a cell, after the cells that it builds on."""
+        shown = []
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(tables, "table", lambda rows, **look: shown.append(rows))
+            self.run(*before, cell, **names)
+        return shown[-1]
 
     def after_setup(self, *cells, change=("", ""), within=None):
         """The names after the notebook's own set-up and these cells, a text in them, or in one, changed."""

@@ -6,8 +6,8 @@
 03   block, segments, sliding       10   training, training_bugs,
 04   recurrence, segment_loop,           training_loop, schedule,
      gradient_parts                      mean_bits, shares
-05   collisions                     10b  seeds, pairs, splits,
-06   reach                               comparisons
+05   collisions                     10b  seeds, pairs
+06   reach                          10c  splits, comparisons
 06b  context_length,                11   interventions, memory_use
      context_mistakes,              12   cost, scoring
      reading_contexts,              13   generation, loop_tests,

@@ -1,4 +1,4 @@
-"""Predictions of notebook 10b, and its exercise on scores: which of them compare."""
+"""Predictions of notebook 10c, and its exercise on scores: which of them compare."""
 
 from collections.abc import Mapping
 
@@ -6,14 +6,6 @@ from minitxl.course.predictions import Predictions, Question
 from minitxl.course.verdicts import Verdict
 
 predictions = Predictions(
-    Question(
-        "first",
-        "How many bits does memory save XL at the first character of a segment?",
-        answer=None,
-        tolerance=0.4,
-        why="without memory the first prediction is made from one character alone, and with it there are 32 "
-        "more keys",
-    ),
     Question(
         "equal_context",
         "With 32 keys for each query: which XL predicts better?",
@@ -28,19 +20,12 @@ predictions = Predictions(
         },
     ),
     Question(
-        "absolute",
-        "Read in segments: does memory help or hurt the sinusoidal absolute positions?",
-        answer="hurts",
-        choices=("helps", "hurts"),
-        why="in each seed. A place in memory and the same place in the segment carry the same position, so "
-        "equal letters there can't be told apart (notebook 05)",
-    ),
-    Question(
-        "loss_for_xl",
-        "Which loss is better for XL?",
-        answer="full",
-        choices=("full", "half"),
-        why="half loss learns from half of the targets alone, and here no encoding gains by it",
+        "shuffled",
+        "On shuffled lines, read in segments: does memory help XL, hurt it, or neither?",
+        answer="helps",
+        choices=("helps", "hurts", "level"),
+        why="in each seed. At the start of a segment the near past is cut off, and memory has it. So it "
+        "helps although no line tells of another",
     ),
     Question(
         "read_without",

@@ -1,10 +1,37 @@
-"""Check of notebook 10b's rule: memory helps, or hurts, where all seeds agree; else it is level."""
+"""Predictions of notebook 10b, and its rule: memory helps or hurts where all seeds agree; else: level."""
 
 from collections.abc import Callable, Sequence
 from statistics import mean
 from typing import Any
 
+from minitxl.course.predictions import Predictions, Question
 from minitxl.course.verdicts import Function, Verdict, judge
+
+predictions = Predictions(
+    Question(
+        "first",
+        "How many bits does memory save XL at the first character of a segment?",
+        answer=None,
+        tolerance=0.4,
+        why="without memory the first prediction is made from one character alone, and with it there are 32 "
+        "more keys",
+    ),
+    Question(
+        "absolute",
+        "Read in segments: does memory help or hurt the sinusoidal absolute positions?",
+        answer="hurts",
+        choices=("helps", "hurts"),
+        why="in each seed. A place in memory and the same place in the segment carry the same position, so "
+        "equal letters there can't be told apart (notebook 05)",
+    ),
+    Question(
+        "loss_for_xl",
+        "Which loss is better for XL?",
+        answer="full",
+        choices=("full", "half"),
+        why="half loss learns from half of the targets alone, and here no encoding gains by it",
+    ),
+)
 
 Bits = Sequence[float]
 """Test bits per character of a model, by seed."""
@@ -18,6 +45,13 @@ def solution_effect(with_memory: Bits, without: Bits) -> str:
     if all(one > other for one, other in pairs):
         return "hurts"
     return "level"
+
+
+def columns(effect: Callable[[Bits, Bits], str], with_memory: Bits, without: Bits) -> dict[str, float | str]:
+    """Return columns of a table: the difference of each seed, their mean, and the word of ``effect``."""
+    differences = _differences(with_memory, without)
+    by_seed = {f"seed {seed}": one for seed, one in enumerate(differences)}
+    return by_seed | {"mean": mean(differences), "memory": effect(with_memory, without)}
 
 
 def _by_sign(difference: float) -> str:

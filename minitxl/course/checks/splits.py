@@ -1,4 +1,4 @@
-"""Check of notebook 10b's split of a gain into that of reading and that of training, in either order."""
+"""Check of notebook 10c's split of a gain into that of reading and that of training, in either order."""
 
 from collections.abc import Callable, Mapping, Sequence
 from math import log, log2

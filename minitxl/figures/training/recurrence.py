@@ -36,18 +36,21 @@ def at_length(row: Data, attention_len: int) -> list[float] | None:
     )
 
 
-def by_recurrence(data: Data, *, attention_len: int) -> Picture:
-    """Draw each encoding and loss, with memory and without: in segments, and at equal attention length."""
+def by_recurrence(data: Data, *, attention_len: int | None = None) -> Picture:
+    """Draw each encoding and loss, with memory and without, in segments; and at equal ``attention_len``."""
     rows = [row for row in data["systems"] if not row["equal_memory"]]
     kinds = list(dict.fromkeys((row["encoding"], row["loss"]) for row in rows))
-    readings: dict[str, list[list[float] | None]] = {
-        "Read in segments: memory sees more": [*map(in_segments, rows)],
-        f"{attention_len} keys for each query": [at_length(row, attention_len) for row in rows],
-    }
-    alt = []
-    with drawing(10, 4.4) as figure:
-        both = figure.subplots(1, 2, sharex=True, sharey=True)
-        for axes, (title, scores) in zip(both, readings.items(), strict=True):
+    readings: dict[str, list[list[float] | None]] = {"Read in segments": [*map(in_segments, rows)]}
+    if attention_len:
+        readings = {
+            "Read in segments: memory sees more": readings["Read in segments"],
+            f"{attention_len} keys for each query": [at_length(row, attention_len) for row in rows],
+        }
+    said = []
+    with drawing(10 if attention_len else 7, 4.4) as figure:
+        every = figure.subplots(1, len(readings), sharex=True, sharey=True, squeeze=False)[0]
+        for axes, (title, scores) in zip(every, readings.items(), strict=True):
+            alt = []
             for row, bits in zip(rows, scores, strict=True):
                 if bits is not None:
                     place = kinds.index((row["encoding"], row["loss"])) + (
@@ -58,19 +61,15 @@ def by_recurrence(data: Data, *, attention_len: int) -> Picture:
                     seeds_and_mean(axes, place, summary, look_of(row)["color"], memory=memory)
                     alt.append(f"{name_of(row)}, {row['loss']} loss {mean(bits):.2f}")
             axes.set(title=title, xlabel=f"test {BITS}\n({DOTS_AND_BAR})\n{LEFT}")
-            alt[-1] += "."
-        both[0].set_yticks(range(len(kinds)), [f"{encoding}, {loss} loss" for encoding, loss in kinds])
-        both[0].set_ylim(len(kinds) - 0.5, -0.5)
+            said.append(f"{'; '.join(alt)}.")
+        every[0].set_yticks(range(len(kinds)), [f"{encoding}, {loss} loss" for encoding, loss in kinds])
+        every[0].set_ylim(len(kinds) - 0.5, -0.5)
         for with_memory, label in LABELS.items():
-            both[0].plot([], [], "o", color="black", label=label, **SEED if with_memory else SEED | HOLLOW)
-        both[0].legend(loc="upper right")
-    middle = next(place for place, text in enumerate(alt) if text.endswith("."))
-    first, second = "; ".join(alt[: middle + 1]), "; ".join(alt[middle + 1 :])
-    return Picture(
-        figure,
-        f"Test {BITS}, mean of the seeds, read in segments: {first} "
-        f"With {attention_len} keys for each query: {second}",
-    )
+            every[0].plot([], [], "o", color="black", label=label, **SEED if with_memory else SEED | HOLLOW)
+        every[0].legend(loc="upper right")
+    names = "read in segments", f"With {attention_len} keys for each query"
+    parts = [f"{name}: {words}" for name, words in zip(names, said, strict=False)]
+    return Picture(figure, f"Test {BITS}, mean of the seeds, {' '.join(parts)}")
 
 
 def pair(data: Data, *, encoding: str, loss: str) -> Picture:

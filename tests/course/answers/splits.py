@@ -1,4 +1,4 @@
-"""Notebook 10b: the gain of reading and the gain of training, in either order."""
+"""Notebook 10c: the gain of reading and the gain of training, in either order."""
 
 import numpy as np
 import torch
