@@ -50,7 +50,7 @@ def solution_effect(with_memory: Bits, without: Bits) -> str:
 def columns(effect: Callable[[Bits, Bits], str], with_memory: Bits, without: Bits) -> dict[str, float | str]:
     """Return columns of a table: the difference of each seed, their mean, and the word of ``effect``."""
     differences = _differences(with_memory, without)
-    by_seed = {f"seed {seed}": one for seed, one in enumerate(differences)}
+    by_seed: dict[str, float | str] = {f"seed {seed}": one for seed, one in enumerate(differences)}
     return by_seed | {"mean": mean(differences), "memory": effect(with_memory, without)}
 
 
