@@ -164,7 +164,7 @@ class MultiHeadAttention(nn.Module):
         self.W_k = nn.Linear(d_model, n_head * d_head, bias=False)
         self.W_v = nn.Linear(d_model, n_head * d_head, bias=False)
         self.W_o = nn.Linear(n_head * d_head, d_model, bias=False)
-        self.drop = nn.Dropout(attention_dropout)
+        self.attention_dropout = nn.Dropout(attention_dropout)
 
     def context_weights(self, x: Hidden, context: Context | None = None, mask: Mask | None = None) -> Weights:
         """Return the softmax weights over any context; without one, the context is x.
@@ -178,7 +178,7 @@ class MultiHeadAttention(nn.Module):
 
     def context_output(self, x: Hidden, context: Context | None = None, mask: Mask | None = None) -> Hidden:
         """Return the weighted sums of the values, merged, times W_o. See ``context_weights``."""
-        weights = self.drop(self.context_weights(x, context, mask))
+        weights = self.attention_dropout(self.context_weights(x, context, mask))
         values = split_heads(self.W_v(x if context is None else context), self.n_head)
         return self.W_o(merge_heads(weighted_sum(weights, values)))
 
@@ -227,7 +227,7 @@ class ShawAttention(nn.Module):
         self.W_o = nn.Linear(n_head * d_head, d_model, bias=False)
         self.a_K = nn.Parameter(torch.zeros(2 * max_distance + 1, d_head))
         self.a_V = nn.Parameter(torch.zeros(2 * max_distance + 1, d_head))
-        self.drop = nn.Dropout(attention_dropout)
+        self.attention_dropout = nn.Dropout(attention_dropout)
 
     def table_rows(self, like: Scores, clamp_len: int | None) -> Int[Tensor, "batch head query key"]:
         """Return each pair's row of the tables, shaped as ``like``; queries stand at the last positions."""
@@ -275,7 +275,7 @@ class ShawAttention(nn.Module):
         clamp_len: int | None = None,
     ) -> Hidden:
         """Return the heads' z, merged, times W_o. See ``context_weights``."""
-        weights = self.drop(self.context_weights(x, context, mask, clamp_len))
+        weights = self.attention_dropout(self.context_weights(x, context, mask, clamp_len))
         values = split_heads(self.W_v(x if context is None else context), self.n_head)
         return self.W_o(merge_heads(self.shaw_values(weights, values, clamp_len)))
 
@@ -344,8 +344,8 @@ class XLAttention(nn.Module):
         self.W_o = nn.Linear(n_head * d_head, d_model, bias=False)
         self.u = nn.Parameter(torch.zeros(n_head, d_head)) if u is None else u
         self.v = nn.Parameter(torch.zeros(n_head, d_head)) if v is None else v
-        self.drop_distances = nn.Dropout(dropout)
-        self.drop = nn.Dropout(attention_dropout)
+        self.distance_dropout = nn.Dropout(dropout)
+        self.attention_dropout = nn.Dropout(attention_dropout)
 
     def queries_and_keys(
         self, x: Hidden, memory: LayerMemory | None, clamp_len: int | None
@@ -354,7 +354,7 @@ class XLAttention(nn.Module):
         check_states(self.W_q.weight, x=x, memory=memory)
         context = concat_memory(memory, x)
         dist = distances(context.shape[1], clamp_len=clamp_len, device=x.device)
-        R = self.drop_distances(sinusoids(dist, self.d_model, dtype=x.dtype))
+        R = self.distance_dropout(sinusoids(dist, self.d_model, dtype=x.dtype))
         r = rearrange(self.W_kR(R), "dist (head dim) -> head dist dim", head=self.n_head)
         return split_heads(self.W_q(x), self.n_head), split_heads(self.W_kE(context), self.n_head), r
 
@@ -389,6 +389,6 @@ class XLAttention(nn.Module):
         self, x: Hidden, memory: LayerMemory | None = None, **options: Unpack[AttentionOptions]
     ) -> Hidden:
         """Return the attention's output for each query of the segment."""
-        weights = self.drop(self.attention_weights(x, memory, **options))
+        weights = self.attention_dropout(self.attention_weights(x, memory, **options))
         values = split_heads(self.W_v(concat_memory(memory, x)), self.n_head)
         return self.W_o(merge_heads(weighted_sum(weights, values)))

@@ -184,8 +184,7 @@ def check_types(config: Any) -> None:
     for name, rule in rules_of(type(config)).items():  # type: ignore[arg-type]  # a class is hashable
         value = getattr(config, name)
         check(name, value, rule)
-        if isinstance(value, list):
-            object.__setattr__(config, name, tuple(value))
+        object.__setattr__(config, name, _tuple_if_list(value))
 
 
 def made(
@@ -199,10 +198,12 @@ def made(
     rules = rules_of(cls)  # type: ignore[arg-type]  # a class is hashable
     values = checked(mapping, rules, file=file, required=required, others="refused")
     with naming(file):
-        as_tuples = {
-            name: tuple(value) if isinstance(value, list) else value for name, value in values.items()
-        }
-        return cls(**as_tuples, **more)
+        # Before the class is called: where the shape checks are on, they refuse a list for a tuple.
+        return cls(**{name: _tuple_if_list(value) for name, value in values.items()}, **more)
+
+
+def _tuple_if_list(value: object) -> object:
+    return tuple(value) if isinstance(value, list) else value
 
 
 @cache

@@ -64,7 +64,7 @@ class LaterAttention(nn.Module):
         self.W_k = nn.Linear(d_model, n_head * d_head, bias=False)
         self.W_v = nn.Linear(d_model, n_head * d_head, bias=False)
         self.W_o = nn.Linear(n_head * d_head, d_model, bias=False)
-        self.drop = nn.Dropout(attention_dropout)
+        self.attention_dropout = nn.Dropout(attention_dropout)
 
     def scores(self, q: Heads, k: Keys, clamp_len: int | None) -> Scores:
         """Return the scores before the mask; products are divided by √d_head, and biases are not."""
@@ -84,7 +84,7 @@ class LaterAttention(nn.Module):
         self, x: Hidden, memory: LayerMemory | None = None, **options: Unpack[AttentionOptions]
     ) -> Hidden:
         """Return the attention's output for each query of the segment."""
-        weights = self.drop(self.attention_weights(x, memory, **options))
+        weights = self.attention_dropout(self.attention_weights(x, memory, **options))
         values = split_heads(self.W_v(concat_memory(memory, x)), self.n_head)
         return self.W_o(merge_heads(weighted_sum(weights, values)))
 

@@ -70,7 +70,7 @@ class LSTMLM(nn.Module):
         between = config.dropout if config.n_layer > 1 else 0.0
         self.embedding = nn.Embedding(config.vocab_size, config.d_model)
         self.lstm = nn.LSTM(config.d_model, config.d_model, config.n_layer, dropout=between, batch_first=True)
-        self.drop = nn.Dropout(config.dropout)
+        self.dropout = nn.Dropout(config.dropout)
         self.bias = nn.Parameter(torch.empty(config.vocab_size))
         self.initialise()
 
@@ -103,9 +103,9 @@ class LSTMLM(nn.Module):
             state = self.embedding.weight.new_zeros(2, n_layer, len(tokens), width)
         self._check_state(state, len(tokens))
         h, c = state
-        x = self.drop(self.embedding(tokens))
+        x = self.dropout(self.embedding(tokens))
         x, (h, c) = self.lstm(x, (h.contiguous(), c.contiguous()))
-        return self.drop(x if last is None else x[:, -last:]), torch.stack([h, c]).detach()
+        return self.dropout(x if last is None else x[:, -last:]), torch.stack([h, c]).detach()
 
     def forward(
         self, tokens: Tokens, state: State | None = None

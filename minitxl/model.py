@@ -56,7 +56,7 @@ def dropout_of(config: ModelConfig) -> nn.Dropout:
 
 
 class FeedForward(nn.Sequential):
-    """W_2 drop(relu(W_1 x + b_1)) + b_2 for each position by itself; GELU in place of ReLU if configured."""
+    """W_2 dropout(relu(W_1 x + b_1)) + b_2, each token by itself; GELU in place of ReLU if configured."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__(
@@ -77,7 +77,7 @@ class Block(nn.Module):
         self.norm_attention = nn.LayerNorm(config.d_model, config.layer_norm_eps)
         self.norm_inner = nn.LayerNorm(config.d_model, config.layer_norm_eps)
         self.inner = FeedForward(config)
-        self.drop = dropout_of(config)
+        self.dropout = dropout_of(config)
 
     def attention_input(self, states: Float[Tensor, "batch pos model"]) -> Float[Tensor, "batch pos model"]:
         """Return LayerNorm of the states if pre-norm, else the states; for a segment and its memory alike."""
@@ -96,12 +96,12 @@ class Block(nn.Module):
         Pre-norm:  y = x + attended, and the output is y + inner(norm(y)).
         Post-norm: y = norm(x + attended), and the output is norm(y + inner(y)), as in the paper.
         """
-        attended = self.drop(attended)
+        attended = self.dropout(attended)
         if self.pre:
             x = x + attended
-            return x + self.drop(self.inner(self.norm_inner(x)))
+            return x + self.dropout(self.inner(self.norm_inner(x)))
         x = self.norm_attention(x + attended)
-        return self.norm_inner(x + self.drop(self.inner(x)))
+        return self.norm_inner(x + self.dropout(self.inner(x)))
 
 
 def new_attention(config: ModelConfig, shared: Attention | None = None) -> Attention:
@@ -157,7 +157,7 @@ class TransformerLM(nn.Module):
             if config.norm == "pre" and config.final_norm
             else nn.Identity()
         )
-        self.drop = dropout_of(config)
+        self.dropout = dropout_of(config)
         self.output = AdaptiveSoftmax(*sizes, cutoffs=config.cutoffs, div_val=config.div_val)
         self.output.tie(
             self.embedding, tie_tables=config.tie_embeddings, tie_projections=config.tie_projections
@@ -183,7 +183,7 @@ class TransformerLM(nn.Module):
             words = functional.dropout(x.new_ones(self.config.vocab_size), self.config.word_dropout)
             scale = words[tokens] if alone is None else words[tokens].masked_fill(alone, 1.0)
             x = x * rearrange(scale, "batch seg -> batch seg 1")
-        return self.drop(self.add_positions(x, layer=0))
+        return self.dropout(self.add_positions(x, layer=0))
 
     def _alone(
         self, tokens: Tokens, memory: Memory, options: AttentionOptions
@@ -229,7 +229,7 @@ class TransformerLM(nn.Module):
                 # The other positions are keys only, as memory is: attention can't tell the two apart.
                 layer_memory, x = concat_memory(layer_memory, x[:, :-last]), x[:, -last:]
             x = block(x, layer_memory, **options)
-        return self.drop(self.final_norm(x)), torch.stack(states)
+        return self.dropout(self.final_norm(x)), torch.stack(states)
 
     def forward(
         self, tokens: Tokens, memory: Memory | None = None, **options: Unpack[AttentionOptions]

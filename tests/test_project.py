@@ -329,6 +329,7 @@ TESTED_IN = {
     "course/differences": "course/test_verdicts.py",
     "course/loops": "course/test_10_training.py",
     "course/marking": "classroom/test_a_class.py",
+    "data/download_addresses": "data/test_corpora.py",
     "data/archives": "data/test_corpora.py",
     "data/prepare": "data/test_corpora.py",
     "data/text_file": "data/test_corpora.py",

@@ -18,11 +18,11 @@ import yaml
 from models import in_segments, small_model, some_tokens
 from support.markdown import NO_TEST, Block, blocks_of, commands_of, spans_of, words_of
 from support.released import Hostile, random_model, released_model, write_released
-from support.small_corpora import SMALL, WIKITEXT_FILES, WIKITEXT_PARTS, original_vocabulary, serve_corpus
+from support.small_corpora import SMALL, WIKITEXT_FILES, WIKITEXT_SPLITS, original_vocabulary, serve_corpus
 
 from minitxl.__main__ import main
 from minitxl.data.batching import ContiguousBatches
-from minitxl.data.downloads import SOURCES
+from minitxl.data.download_addresses import SOURCES
 from minitxl.fast import kv_cache
 from minitxl.inference import generation
 from minitxl.inference.config import EvaluateConfig
@@ -252,7 +252,7 @@ CALLS = {
         r"trained for 6 steps; next: minitxl evaluate runs/",
     ),
     "evaluate": Call(
-        {"--text", "--data", "--seg-len", "--mem-len", "--window", "--clamp-len", "--part", "--released"},
+        {"--text", "--data", "--seg-len", "--mem-len", "--window", "--clamp-len", "--split", "--released"},
         "",
         r"bits per \w+, perplexity",
     ),
@@ -354,7 +354,7 @@ def use() -> Iterator[dict[str, Any]]:
 @pytest.fixture
 def downloads(tmp_path, monkeypatch) -> Iterator[None]:
     """A small released model where the hub's client keeps its downloads, and small corpora on the web."""
-    words = original_vocabulary(WIKITEXT_PARTS["train"])
+    words = original_vocabulary(WIKITEXT_SPLITS["train"])
     hub = tmp_path / "hub" / "models--transfo-xl--transfo-xl-wt103"
     kept = hub / "snapshots" / COMMIT
     kept.mkdir(parents=True)

@@ -114,15 +114,15 @@ class VanillaBlock(nn.Module):
         self.qkv = nn.Linear(size.d_model, 3 * wide, bias=False)
         self.out = nn.Linear(wide, size.d_model, bias=False)
         enter, leave = nn.Linear(size.d_model, size.d_inner), nn.Linear(size.d_inner, size.d_model)
-        self.drop = nn.Dropout(size.dropout)
-        self.inner = nn.Sequential(enter, nn.ReLU(), self.drop, leave)
+        self.dropout = nn.Dropout(size.dropout)
+        self.inner = nn.Sequential(enter, nn.ReLU(), self.dropout, leave)
         self.norms = nn.ModuleList([nn.LayerNorm(size.d_model), nn.LayerNorm(size.d_model)])
 
     def forward(self, x: Tensor) -> Tensor:
         q, k, v = self.qkv(x).unflatten(2, (3, self.n_head, -1)).permute(2, 0, 3, 1, 4)
         attended = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
-        x = self.norms[0](x + self.drop(self.out(attended.transpose(1, 2).flatten(2))))
-        return self.norms[1](x + self.drop(self.inner(x)))
+        x = self.norms[0](x + self.dropout(self.out(attended.transpose(1, 2).flatten(2))))
+        return self.norms[1](x + self.dropout(self.inner(x)))
 
 
 def build_vanilla(job: Job) -> AtWork:
@@ -130,13 +130,13 @@ def build_vanilla(job: Job) -> AtWork:
     size = job.size
     embedding, positions = (nn.Embedding(rows, size.d_model) for rows in (size.vocab_size, size.seg_len))
     blocks = nn.Sequential(*(VanillaBlock(size) for _ in range(size.n_layer)))
-    drop = nn.Dropout(size.dropout)
+    dropout = nn.Dropout(size.dropout)
     for table in (embedding, positions):
         nn.init.normal_(table.weight, std=0.02)
-    model = nn.ModuleList([embedding, positions, blocks, drop]).to(job.device)
+    model = nn.ModuleList([embedding, positions, blocks, dropout]).to(job.device)
 
     def read(tokens: Tensor, targets: Tensor | None, memory: Any) -> tuple[Tensor, Any]:
-        hidden = drop(blocks(drop(embedding(tokens) + positions.weight)))
+        hidden = dropout(blocks(dropout(embedding(tokens) + positions.weight)))
         return loss_or_scores(functional.linear(hidden, embedding.weight), targets), None
 
     return at_work(System(model, None, read), job)

@@ -18,7 +18,7 @@ from minitxl.commands.held_out import remarks
 from minitxl.commands.shared import Device, TextFlags, device_of, path_flag, special_in, text_of_run
 from minitxl.commands.subject import Subject, subject_of
 from minitxl.data.corpus import Corpus
-from minitxl.data.parts import Part
+from minitxl.data.splits import Split
 from minitxl.data.tokenizer import word_spec
 from minitxl.fast.bfloat16 import Precision, check_precision
 from minitxl.fields import LONGEST, check, optional, whole
@@ -41,7 +41,7 @@ class Evaluate:
     """Score the model of the run's best validation, and not the last one."""
     released: Annotated[str, path_flag("released", str)] | None = None
     """Instead of a run: a hub repository, as transfo-xl/transfo-xl-wt103, or a folder in its format.
-    By default on wikitext-103's test part, at the paper's settings."""
+    By default on wikitext-103's test split, at the paper's settings."""
     way: Literal["cached", "sliding"] = "cached"
     """Segment after segment with memory, or a window that slides and is computed anew."""
     seg_len: int | None = None
@@ -61,8 +61,8 @@ class Evaluate:
     """Sliding: tokens from one piece to the next, none means 1; attention-len gives isolated segments."""
     tokens: int | None = None
     """Score the first so many tokens; none means all. A score of fewer than all is not one to compare."""
-    part: Literal["auto", "whole", "train", "valid", "test"] = "auto"
-    """Which part of the text; auto means test, but the whole of a file of your own that is not the run's."""
+    split: Literal["auto", "whole", "train", "valid", "test"] = "auto"
+    """Which split of the text; auto means test, but the whole of a file of your own that is not the run's."""
     source: TextFlags = TextFlags()
     precision: Precision = "float32"
     """Of the matrix products: bfloat16 on a CUDA GPU, or a CPU with avx512_bf16 or amx_bf16. Faster; the
@@ -89,16 +89,16 @@ class Evaluate:
             )
         corpus, vocabulary, ids = text_for(subject, self._source())
         self._check_own_text(corpus, subject)
-        part = self._part(corpus, subject)
+        split = self._split(corpus, subject)
         if subject.state:
             print(f"model of {subject.name}: {subject.state}")
-        print(corpus.summary(of_whole=part == "whole"), flush=True)
-        stream = getattr(corpus, part)
+        print(corpus.summary(of_whole=split == "whole"), flush=True)
+        stream = getattr(corpus, split)
         scored = len(stream) if self.tokens is None else min(len(stream), self.tokens + 1)
-        for remark in remarks(corpus, part, scored, subject.name, subject.info):
+        for remark in remarks(corpus, split, scored, subject.name, subject.info):
             print(remark, flush=True)
         if len(stream) < 2:
-            raise ValueError(f"{_called(part)} {corpus.name} must hold 2 tokens or more, got {len(stream)}")
+            raise ValueError(f"{_called(split)} {corpus.name} must hold 2 tokens or more, got {len(stream)}")
         total = len(stream) - 1
         stream = stream[:scored]
         stream = stream if ids is None else ids[stream.long()]
@@ -112,7 +112,7 @@ class Evaluate:
             )
         of_all = "" if score.tokens == total else f" of {total:,}"
         noun = "token" if total == 1 else "tokens"
-        print(f"{_called(part)} {corpus.name}, {how}")
+        print(f"{_called(split)} {corpus.name}, {how}")
         print(f"vocabulary: {vocabulary}{special_in(stream, subject.tokenizer)}")
         if (
             own is not None
@@ -175,10 +175,10 @@ class Evaluate:
             return replace(own, unit=given.unit or own.unit, unknown=given.unknown or own.unknown)
         return self.source if named else replace(self.source, data="wikitext-103")
 
-    def _part(self, corpus: Corpus, subject: Subject) -> Part:
-        """Return the part to score: a text of one's own has a test part if it is split, or is the run's."""
-        if self.part != "auto":
-            return self.part
+    def _split(self, corpus: Corpus, subject: Subject) -> Split:
+        """Return the split to score: a text of one's own has a test split if it is split, or is the run's."""
+        if self.split != "auto":
+            return self.split
         own = self.source.text is not None and corpus.stream is not None
         learned = corpus.sha256 == subject.info.sha256 and subject.info.cut_as(corpus.sizes)
         return "whole" if own and not learned else "test"
@@ -290,5 +290,5 @@ def progress(model: TransformerLM, total: int, stride: int | None = None) -> Ite
             hook.remove()
 
 
-def _called(part: Part) -> str:
-    return "whole of" if part == "whole" else f"{part} part of"
+def _called(split: Split) -> str:
+    return "whole of" if split == "whole" else f"{split} split of"

@@ -26,7 +26,6 @@ OPTIONS = {
     "restart_dir": "minitxl train FOLDER",
     "same_length": "--window W, where the original's W is its mem_len",
     "scheduler": "--schedule",
-    "split": "--part",
     "tgt_len": "--seg-len",
     "warmup_step": "--warmup",
     "work_dir": "the folder, which is named without a flag",

@@ -16,7 +16,7 @@ from tyro.constructors import PrimitiveConstructorSpec
 from minitxl.commands.errors import RefusedFlagError
 from minitxl.data import corpora
 from minitxl.data.corpus import Corpus
-from minitxl.data.parts import PARTS
+from minitxl.data.splits import SPLITS
 from minitxl.data.token_file import Unit
 from minitxl.data.tokenizer import Tokenizer, word_spec
 from minitxl.experiments.shared.runner import Report
@@ -68,7 +68,7 @@ class TextFlags:
     the folder that the variable MINITXL_DATA names, else the system's place for caches."""
     text: Annotated[Path, path_flag("text")] | None = None
     """Your own text, a file or a folder; without it and data, the source of Python's standard library.
-    Files named alike but for train, valid, test, as ptb.train.txt, are its parts; else it is cut 90/5/5."""
+    Files named alike but for train, valid, test, as ptb.train.txt, are its splits; else it is cut 90/5/5."""
     unit: Unit | None = None
     """What the tokens of your own text are; none means bytes, or what the model reads."""
     unknown: bool = False
@@ -135,10 +135,10 @@ def special_in(stream: Tensor, tokenizer: Tokenizer | None) -> str:
     return "".join(f"; {share}" for share in shares)
 
 
-def special_by_part(corpus: Corpus) -> str:
-    """Return words on how much of each part is the unknown symbol, and how much are ends of lines."""
+def special_by_split(corpus: Corpus) -> str:
+    """Return words on how much of each split is the unknown symbol, and how much are ends of lines."""
     by_symbol = {
-        name: [f"{_share(getattr(corpus, part), number):.2%} of {part}" for part in PARTS]
+        name: [f"{_share(getattr(corpus, split), number):.2%} of {split}" for split in SPLITS]
         for name, number in _special(corpus.tokenizer)
     }
     return "".join(f"; {name} is {', '.join(shares)}" for name, shares in by_symbol.items())

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from minitxl.commands.shared import TextFlags, special_by_part
+from minitxl.commands.shared import TextFlags, special_by_split
 from minitxl.commands.subject import Subject, check_ids
 from minitxl.commands.train_bar import bar
 from minitxl.commands.train_flags import (
@@ -62,7 +62,7 @@ class Task:
     def _vocabulary(self) -> list[str]:
         if self.tokenizer.vocabulary is None:
             return []
-        return [f"vocabulary: {self.tokenizer}{special_by_part(self.corpus)}"]
+        return [f"vocabulary: {self.tokenizer}{special_by_split(self.corpus)}"]
 
     def train(self, folder: Path, run_config: RunConfig, stop: Stop) -> Ending:
         """Train in the folder, which is locked and was checked."""
@@ -138,7 +138,7 @@ def new_task(
     news: tuple[str, ...] = ()
     whole = corpus.stream is not None or (source.unit == "characters" and not source.unknown)
     if subject is None and tokenizer.vocabulary is not None and source.data is None and whole:
-        news = (f"the {tokenizer.unit} are counted in all of the text, its validation and test parts too",)
+        news = (f"the {tokenizer.unit} are counted in all of the text, its validation and test splits too",)
     news += tuple(
         f"{one} and {other} are the same text: nothing is held out" for one, other in corpus.alike()
     )

@@ -5,6 +5,8 @@
 ``load``, ``from_files`` and ``from_folder`` write tokens into the data folder on the first call, and map them
 from there on later ones. The data folder is MINITXL_DATA if it is set, else the system's folder for caches.
 ``from_bytes``, ``from_file_as_bytes`` and ``embedded`` write nothing: their bytes stay in RAM.
+
+``load`` downloads: the addresses stand in ``download_addresses``, and ``downloads`` fetches them.
 """
 
 import sysconfig
@@ -17,8 +19,9 @@ from typing import get_args
 import torch
 
 from minitxl.data.corpus import Corpus, cut
-from minitxl.data.parts import Part, parts_of
+from minitxl.data.download_addresses import SOURCES
 from minitxl.data.prepare import Preparation, Text, stored, token_folder
+from minitxl.data.splits import Split, splits_of
 from minitxl.data.text_file import as_plain_file, blocks_of, naming_read_errors, sha256_of
 from minitxl.data.token_file import EOS, UNKNOWN, TokenizerSpec, Unit
 from minitxl.data.tokenizer import Vocabulary, word_spec
@@ -31,9 +34,9 @@ def load(name: str) -> Corpus:
     """
     from minitxl.data import archives, downloads  # which load requests and pooch
 
-    if name not in downloads.SOURCES:
-        raise ValueError(f"a corpus must be one of {', '.join(downloads.SOURCES)}, got {name}")
-    source = downloads.SOURCES[name]
+    if name not in SOURCES:
+        raise ValueError(f"a corpus must be one of {', '.join(SOURCES)}, got {name}")
+    source = SOURCES[name]
     ready = token_folder(name, source.spec, *(download.digest for download in source.downloads))
     if not ready.is_dir():
         paths = downloads.fetch(source.downloads, ready.parent)
@@ -41,17 +44,17 @@ def load(name: str) -> Corpus:
         def texts() -> Iterator[Text]:
             for path, download in zip(paths, source.downloads, strict=True):
                 for member, blocks in archives.members(path):
-                    for pattern, part in source.parts.items():
+                    for pattern, split in source.splits.items():
                         if fnmatch(member, pattern):
-                            yield part, member, blocks
+                            yield split, member, blocks
                             break
                 downloads.check_digest(path, download)  # again, of what was read
 
-        parts = tuple(dict.fromkeys(source.parts.values()))
-        Preparation(name, texts, parts, source.spec, vocab_size=source.vocab_size).write(ready)
-    files: dict[Part, tuple[str, ...]] = {}
-    for pattern, part in source.parts.items():
-        files[part] = (*files.get(part, ()), pattern.rsplit("/", 1)[-1])
+        splits = tuple(dict.fromkeys(source.splits.values()))
+        Preparation(name, texts, splits, source.spec, vocab_size=source.vocab_size).write(ready)
+    files: dict[Split, tuple[str, ...]] = {}
+    for pattern, split in source.splits.items():
+        files[split] = (*files.get(split, ()), pattern.rsplit("/", 1)[-1])
     return stored(name, ready, source.spec, files)
 
 
@@ -65,9 +68,9 @@ def from_files(
 ) -> Corpus:
     """Return texts of your own, one after the other in the order of their paths; tokens are kept on disk.
 
-    Three files that are named alike but for the words train, valid and test are the parts, or the
-    files of folders of these names (``parts_of``); else the whole is cut 90/5/5. ``Corpus.summary``
-    says which file became which part.
+    Three files that are named alike but for the words train, valid and test are the splits, or the
+    files of folders of these names (``splits_of``); else the whole is cut 90/5/5. ``Corpus.summary``
+    says which file became which split.
 
     Args:
         paths: the files.
@@ -75,7 +78,7 @@ def from_files(
         min_count: words that are rarer in the training text, or the whole that is cut, are
             ``<unk>``; so are such characters with ``unknown``.
         unknown: give characters an ``<unk>`` too, which stands for all that the training text
-            lacks; without it the vocabulary has the characters of all parts.
+            lacks; without it the vocabulary has the characters of all splits.
         vocabulary: that of a model, to read the texts in its ids; then nothing is counted.
     """
     return _from(list(paths), unit, min_count, unknown, vocabulary, folder=None)
@@ -111,12 +114,12 @@ def _from(
     if unknown and unit != "characters":
         raise ValueError(f"unknown must be asked for with unit = characters, got {unit}")
     chosen = sorted(paths)
-    part_of = parts_of(chosen, folder=folder is not None)
+    split_of = splits_of(chosen, folder=folder is not None)
     spec = _spec(unit, min_count, unknown, vocabulary)
     name = chosen[0].name if len(chosen) == 1 else (folder or chosen[0].parent).resolve().name
     named = {path: path.name if folder is None else path.relative_to(folder).as_posix() for path in chosen}
     files = {
-        part: tuple(named[path] for path in chosen if part_of[path] == part) for part in part_of.values()
+        split: tuple(named[path] for path in chosen if split_of[path] == split) for split in split_of.values()
     }
     with ExitStack() as stack:
         plain = {path: stack.enter_context(as_plain_file(path)) for path in chosen}
@@ -124,12 +127,12 @@ def _from(
 
         def texts() -> Iterator[Text]:
             for path in chosen:
-                yield part_of[path], str(path), blocks_of(plain[path], str(path), digests[path])
+                yield split_of[path], str(path), blocks_of(plain[path], str(path), digests[path])
 
         known = [] if vocabulary is None else [repr(vocabulary)]
-        ready = token_folder("own", spec, *(part_of[path] + digests[path] for path in chosen), *known)
-        parts = tuple(dict.fromkeys(part_of.values()))
-        Preparation(name, texts, parts, spec, vocabulary).write(ready)
+        ready = token_folder("own", spec, *(split_of[path] + digests[path] for path in chosen), *known)
+        splits = tuple(dict.fromkeys(split_of.values()))
+        Preparation(name, texts, splits, spec, vocabulary).write(ready)
     return stored(name, ready, spec, files)
 
 

@@ -11,13 +11,13 @@ from tempfile import TemporaryDirectory
 from tqdm import tqdm
 
 from minitxl.data.corpus import Corpus, cut
-from minitxl.data.parts import PARTS, Part
+from minitxl.data.splits import SPLITS, Split
 from minitxl.data.token_file import TokenizerSpec, line_and_column, mapped, symbols, writing
 from minitxl.data.tokenizer import Tokenizer, UnknownSymbolError, Vocabulary, from_counts, read_vocabulary
 from minitxl.files import data_folder
 
-Text = tuple[Part, str, Iterator[bytes]]
-"""Part and name of a file of a corpus, and its bytes, block by block."""
+Text = tuple[Split, str, Iterator[bytes]]
+"""Split and name of a file of a corpus, and its bytes, block by block."""
 Texts = Callable[[], Iterator[Text]]
 """The files of a corpus in turn; called once for each pass over it."""
 VOCABULARY = "vocabulary.json"
@@ -35,7 +35,7 @@ class Preparation:
 
     name: str
     texts: Texts
-    parts: tuple[Part, ...]
+    splits: tuple[Split, ...]
     spec: TokenizerSpec
     vocabulary: Vocabulary | None = None
     """One that is given; None counts one, for other units than bytes."""
@@ -43,7 +43,7 @@ class Preparation:
     """Number of symbols the vocabulary must have, where that is known."""
 
     def write(self, folder: Path) -> None:
-        """Write the tokens of every part, and the vocabulary, into ``folder``, unless it is there."""
+        """Write the tokens of every split, and the vocabulary, into ``folder``, unless it is there."""
         if folder.is_dir():
             return
         try:
@@ -57,7 +57,7 @@ class Preparation:
             raise ValueError(f"{self.name} can't be prepared in {folder.parent}: {why}") from error
 
     def _vocabulary(self) -> Vocabulary | None:
-        """Return the words of the training text, or of the whole that is cut; the characters of all parts.
+        """Return the words of the training text, or of the whole that is cut; the characters of all splits.
 
         Characters are those of the training text where a symbol stands for all others.
         """
@@ -65,10 +65,10 @@ class Preparation:
         vocabulary = self.vocabulary
         if vocabulary is None and spec.unit != "bytes":
             counts: Counter[str] = Counter()
-            for part, name, blocks in tqdm(
+            for split, name, blocks in tqdm(
                 self.texts(), desc=f"counting {self.name}", unit="file", disable=None
             ):
-                counted = part in ("train", "whole") or (spec.unit == "characters" and spec.unknown is None)
+                counted = split in ("train", "whole") or (spec.unit == "characters" and spec.unknown is None)
                 for some in symbols(blocks, name, spec):
                     if counted:
                         counts.update(some)
@@ -80,18 +80,20 @@ class Preparation:
         return vocabulary
 
     def _encode(self, vocabulary: Vocabulary | None, folder: Path) -> None:
-        size, sizes = (256 if vocabulary is None else len(vocabulary)), dict.fromkeys(self.parts, 0)
+        size, sizes = (256 if vocabulary is None else len(vocabulary)), dict.fromkeys(self.splits, 0)
         with ExitStack() as files:
-            append = {part: files.enter_context(writing(folder / f"{part}.npy", size)) for part in self.parts}
-            for part, name, blocks in tqdm(
+            append = {
+                split: files.enter_context(writing(folder / f"{split}.npy", size)) for split in self.splits
+            }
+            for split, name, blocks in tqdm(
                 self.texts(), desc=f"writing {self.name}", unit="file", disable=None
             ):
                 for ids in self._ids(name, blocks, vocabulary):
-                    append[part](ids)
-                    sizes[part] += len(ids)
-            for part, tokens in sizes.items():
+                    append[split](ids)
+                    sizes[split] += len(ids)
+            for split, tokens in sizes.items():
                 if not tokens:
-                    which = self.name if part == "whole" else f"the {part} text of {self.name}"
+                    which = self.name if split == "whole" else f"the {split} text of {self.name}"
                     raise ValueError(f"{which} must hold text, got 0 {self.spec.unit}")
 
     def _ids(
@@ -110,13 +112,13 @@ class Preparation:
                 raise ValueError(f"{error} at {where} of {name}") from None
 
 
-def stored(name: str, folder: Path, spec: TokenizerSpec, files: Mapping[Part, tuple[str, ...]]) -> Corpus:
+def stored(name: str, folder: Path, spec: TokenizerSpec, files: Mapping[Split, tuple[str, ...]]) -> Corpus:
     """Return the corpus that ``Preparation.write`` wrote; its tokens are read from disk as they are used."""
     tokenizer = Tokenizer(spec.unit, None if spec.unit == "bytes" else read_vocabulary(folder / VOCABULARY))
     size = tokenizer.vocab_size
     if (whole := folder / "whole.npy").exists():
         return cut(name, mapped(whole), vocab_size=size, tokenizer=tokenizer, files=files)
-    train, valid, test = (mapped(folder / f"{part}.npy") for part in PARTS)
+    train, valid, test = (mapped(folder / f"{split}.npy") for split in SPLITS)
     return Corpus(name, train, valid, test, size, tokenizer, files=files)
 
 

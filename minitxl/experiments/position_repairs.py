@@ -54,7 +54,9 @@ class ScaledT5Attention(T5Attention):
     def __init__(self, published: T5Attention, factor: float) -> None:
         sizes = published.W_q.in_features, published.n_head, published.d_head
         buckets = published.n_bucket, published.bucket_distance
-        super().__init__(*sizes, *buckets, attention_dropout=published.drop.p, table=published.table)
+        super().__init__(
+            *sizes, *buckets, attention_dropout=published.attention_dropout.p, table=published.table
+        )
         _take_projections(self, published)
         self.factor = factor
 
@@ -68,7 +70,7 @@ class StretchedRotaryAttention(RotaryAttention):
 
     def __init__(self, trained: RotaryAttention, *, stretch: float = 1.0, base: float = 10000.0) -> None:
         sizes = trained.W_q.in_features, trained.n_head, trained.d_head
-        super().__init__(*sizes, attention_dropout=trained.drop.p)
+        super().__init__(*sizes, attention_dropout=trained.attention_dropout.p)
         _take_projections(self, trained)
         self.stretch, self.base = stretch, base
 

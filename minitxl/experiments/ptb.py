@@ -21,7 +21,7 @@ from torch import Tensor
 from minitxl.config import ModelConfig
 from minitxl.data import corpora, prepare
 from minitxl.data.corpus import Corpus
-from minitxl.data.downloads import SOURCES
+from minitxl.data.download_addresses import SOURCES
 from minitxl.experiments import ptb_reading
 from minitxl.experiments.ptb_training import SYSTEMS, kept_model, train_of
 from minitxl.experiments.shared.runner import Part, Report, differences, named, summaries, summary

@@ -33,7 +33,7 @@ class AllButOne(XLAttention):
     """``XLAttention`` whose scores lack the term ``missing``; a fast model runs it as it is written."""
 
     def __init__(self, whole: XLAttention, missing: str) -> None:
-        drops = {"dropout": whole.drop_distances.p, "attention_dropout": whole.drop.p}
+        drops = {"dropout": whole.distance_dropout.p, "attention_dropout": whole.attention_dropout.p}
         super().__init__(whole.d_model, whole.n_head, whole.d_head, u=whole.u, v=whole.v, **drops)
         for name in ("W_q", "W_kE", "W_kR", "W_v", "W_o"):
             setattr(self, name, getattr(whole, name))

@@ -60,7 +60,7 @@ class FastMultiHeadAttention(MultiHeadAttention):
         self, x: Hidden, memory: LayerMemory | None = None, **options: Unpack[AttentionOptions]
     ) -> Hidden:
         """Return the attention's output for each query of the segment."""
-        if not _is_fast(self.drop, x):
+        if not _is_fast(self.attention_dropout, x):
             return super().forward(x, memory, **options)
         check_segment(x, memory, options, weight=self.W_q.weight)
         return _attend(self, *_queries_keys_values(self, self.W_k, x, memory), options)
@@ -73,12 +73,12 @@ class FastXLAttention(XLAttention):
         self, x: Hidden, memory: LayerMemory | None = None, **options: Unpack[AttentionOptions]
     ) -> Hidden:
         """Return the attention's output for each query of the segment."""
-        if not _is_fast(self.drop, x):
+        if not _is_fast(self.attention_dropout, x):
             return super().forward(x, memory, **options)
         check_segment(x, memory, options, weight=self.W_q.weight)
         q, k, values = _queries_keys_values(self, self.W_kE, x, memory)
         r = project_distances(self, k.shape[2], x, options.get("clamp_len"))
-        rate = self.drop.p if self.training else 0.0
+        rate = self.attention_dropout.p if self.training else 0.0
         q_plus_u, q_plus_v = biased_queries(self, q)
         inputs = AttentionInputs(
             q_plus_u, q_plus_v, k, values, r, rate, options.get("window"), options.get("key_mask")
@@ -93,7 +93,7 @@ class FastRotaryAttention(RotaryAttention):
         self, x: Hidden, memory: LayerMemory | None = None, **options: Unpack[AttentionOptions]
     ) -> Hidden:
         """Return the attention's output for each query of the segment."""
-        if not _is_fast(self.drop, x) or options.get("clamp_len") is not None:
+        if not _is_fast(self.attention_dropout, x) or options.get("clamp_len") is not None:
             return super().forward(x, memory, **options)
         check_segment(x, memory, options, weight=self.W_q.weight)
         q, k, values = _queries_keys_values(self, self.W_k, x, memory)
@@ -110,11 +110,11 @@ class _FastBiasedAttention(BiasedAttention):
         self, x: Hidden, memory: LayerMemory | None = None, **options: Unpack[AttentionOptions]
     ) -> Hidden:
         """Return the attention's output for each query of the segment."""
-        if not _is_fast(self.drop, x):
+        if not _is_fast(self.attention_dropout, x):
             return super().forward(x, memory, **options)
         check_segment(x, memory, options, weight=self.W_q.weight)
         q, k, values = _queries_keys_values(self, self.W_k, x, memory)
-        rate = self.drop.p if self.training else 0.0
+        rate = self.attention_dropout.p if self.training else 0.0
         return self.W_o(
             merge_heads(relative_attention(bias_as_distances(self, q, k, values, rate=rate, **options)))
         )
@@ -128,9 +128,9 @@ class FastT5Attention(_FastBiasedAttention, T5Attention):
     """``T5Attention`` as relative attention."""
 
 
-def _is_fast(drop: nn.Dropout, x: Hidden) -> bool:
+def _is_fast(dropout: nn.Dropout, x: Hidden) -> bool:
     """True where PyTorch runs eagerly, and the dropout is the usual one, not a user's subclass."""
-    return type(drop) is FastDropout and isinstance(x, Tensor) and is_eager(x)
+    return type(dropout) is FastDropout and isinstance(x, Tensor) and is_eager(x)
 
 
 def _queries_keys_values(
@@ -154,7 +154,7 @@ def _attend(
     options: AttentionOptions,
 ) -> Hidden:
     """Return the attention's output by ``dot_product_attention``."""
-    rate = attention.drop.p if attention.training else 0.0
+    rate = attention.attention_dropout.p if attention.training else 0.0
     window, key_mask = options.get("window"), options.get("key_mask")
     heads = dot_product_attention(q, k, values, rate=rate, window=window, key_mask=key_mask)
     return attention.W_o(merge_heads(heads))

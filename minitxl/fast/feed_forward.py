@@ -1,4 +1,4 @@
-"""The feed-forward layer on a CPU, W_2 drop(relu(W_1 x + b_1)) + b_2, which saves its hidden activation once.
+"""The feed-forward layer on a CPU, W_2 dropout(relu(W_1 x + b_1)) + b_2: its hidden activation is saved once.
 
 After ReLU and dropout, an entry of the hidden layer is positive where a gradient passes, and 0
 where none does; every gradient that passes is scaled by 1 / (1 - rate). So the output of ReLU and
@@ -26,11 +26,11 @@ class FastFeedForward(FeedForward):
 
     def forward(self, x: Float[Tensor, "*rows model"]) -> Float[Tensor, "*rows model"]:
         """Return the layer's output; another non-linearity or dropout runs module by module."""
-        first, function, drop, second = self
-        kinds = type(first), type(function), type(drop), type(second)
+        first, function, dropout, second = self
+        kinds = type(first), type(function), type(dropout), type(second)
         if kinds != (FastLinear, nn.ReLU, FastDropout, FastLinear) or not is_eager_on_cpu(x):
             return super().forward(x)  # type: ignore[no-untyped-call]
-        rate = drop.p if drop.training else 0.0
+        rate = dropout.p if dropout.training else 0.0
         if not torch.is_grad_enabled() and not rate:  # nothing to save for a backward pass
             return apply_linear(second, torch.relu_(apply_linear(first, x)))
         rows = x.reshape(-1, x.shape[-1])

@@ -70,7 +70,7 @@ def project_distances(
 ) -> ProjectedDistances:
     """Return r for the distances n_key … 0, one more than keys."""
     padded_dist = distances(n_key + 1, clamp_len=clamp_len, device=like.device)
-    R = attention.drop_distances(sinusoids(padded_dist, attention.d_model, dtype=like.dtype))
+    R = attention.distance_dropout(sinusoids(padded_dist, attention.d_model, dtype=like.dtype))
     projected = apply_linear(attention.W_kR, R)
     return rearrange(projected, "padded_dist (head dim) -> head padded_dist dim", head=attention.n_head)
 

@@ -24,15 +24,15 @@ class RunInfo:
     preset: str | None = None
     """Published configuration that the settings began from."""
     train_sha256: str | None = None
-    """Digest of the training part's tokens; None where it is not known."""
+    """Digest of the training split's tokens; None where it is not known."""
     sizes: tuple[int, ...] = ()
-    """Numbers of tokens of the training, validation and test part; none where they are not known."""
+    """Numbers of tokens of the training, validation and test split; none where they are not known."""
     valid_sha256: str | None = None
-    """Digest of the validation part's tokens; None where it is not known."""
+    """Digest of the validation split's tokens; None where it is not known."""
     begun_from: str = ""
     """Name of the run or the released weights that it began from; "" for new weights."""
     earlier: tuple[str, ...] = ()
-    """Digests of the training parts of the runs that it began from."""
+    """Digests of the training splits of the runs that it began from."""
     changes: tuple[str, ...] = ()
     """Settings that were changed where the run went on, as "step 300: batch: 8 → 4"."""
 
@@ -40,12 +40,12 @@ class RunInfo:
     def of(cls, corpus: Corpus, preset: str | None = None) -> "RunInfo":
         """Return the information of a new run on this corpus."""
         unit, vocabulary = corpus.tokenizer.unit, vocabulary_digest(corpus.tokenizer.vocabulary)
-        digests = corpus.part_sha256("train"), corpus.sizes, corpus.part_sha256("valid")
+        digests = corpus.split_sha256("train"), corpus.sizes, corpus.split_sha256("valid")
         return cls(corpus.name, corpus.sha256, unit, vocabulary, preset, *digests)
 
     @property
     def learned(self) -> tuple[str, ...]:
-        """Digests of all training parts that are known to have been learned."""
+        """Digests of all training splits that are known to have been learned."""
         return (*self.earlier, self.train_sha256) if self.train_sha256 else self.earlier
 
     def check(self, other: "RunInfo", folder: Path) -> None:
@@ -70,7 +70,7 @@ class RunInfo:
             )
 
     def cut_as(self, sizes: tuple[int, ...]) -> bool:
-        """Return True if parts of these sizes are those of the run's text, or where that is not known."""
+        """Return True if splits of these sizes are those of the run's text, or where that is not known."""
         return not self.sizes or not sizes or self.sizes == sizes
 
 

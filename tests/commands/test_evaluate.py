@@ -17,7 +17,7 @@ from models import small_model
 from support import hub_server
 from support.hub_server import Hub
 from support.released import Hostile, released_model, write_released
-from support.small_corpora import WIKITEXT_FILES, WIKITEXT_PARTS, original_vocabulary, serve_corpus
+from support.small_corpora import WIKITEXT_FILES, WIKITEXT_SPLITS, original_vocabulary, serve_corpus
 
 from minitxl.__main__ import main
 from minitxl.commands import evaluate
@@ -84,10 +84,10 @@ def site(tmp_path, monkeypatch) -> Iterator[sites.Site]:
 
 def test_lines_and_ids_of_wikitext_are_those_of_the_original_code():
     corpus = corpora.load("wikitext-103")
-    words = original_vocabulary(WIKITEXT_PARTS["train"])
+    words = original_vocabulary(WIKITEXT_SPLITS["train"])
     assert corpus.tokenizer.vocabulary.symbols == tuple(words)
-    for part, text in WIKITEXT_PARTS.items():
-        assert getattr(corpus, part).tolist() == encoded(text, words).tolist()
+    for split, text in WIKITEXT_SPLITS.items():
+        assert getattr(corpus, split).tolist() == encoded(text, words).tolist()
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ def released(tmp_path):
     """A folder in the hub's format with a model of the corpus's words, and the model."""
     folder = tmp_path / "released"
     folder.mkdir()
-    model = released_model(len(original_vocabulary(WIKITEXT_PARTS["train"])))
+    model = released_model(len(original_vocabulary(WIKITEXT_SPLITS["train"])))
     write_released(folder, model, file="model.safetensors", mem_len=24)
     return folder, model
 
@@ -109,7 +109,7 @@ def test_a_released_folder_is_scored_as_model_and_extend_score_the_original_code
     write_released(folder, model, file=file, mem_len=24)
     call("evaluate --released", folder)
     out = told(capsys)
-    stream = encoded(WIKITEXT_PARTS["test"], original_vocabulary(WIKITEXT_PARTS["train"]))
+    stream = encoded(WIKITEXT_SPLITS["test"], original_vocabulary(WIKITEXT_SPLITS["train"]))
     assert told_perplexity(out) == pytest.approx(perplexity(model, stream, window=24, mem_len=24), abs=1e-3)
     assert f"{len(stream) - 1:,} tokens" in out
     assert len(stream) > 300
@@ -117,7 +117,7 @@ def test_a_released_folder_is_scored_as_model_and_extend_score_the_original_code
         "text wikitext-103, in words: train 172 (wiki.train.tokens), valid 75 (wiki.valid.tokens), "
         "test 497 (wiki.test.tokens)\n"
         f"not known: what {folder} was trained on\n"
-        "test part of wikitext-103, cached: EvaluateConfig(seg_len=128, mem_len=24, window=24,"
+        "test split of wikitext-103, cached: EvaluateConfig(seg_len=128, mem_len=24, window=24,"
     )
     assert (
         f"vocabulary: as counted in wikitext-103, since {folder} holds none: the score is right only if the "
@@ -141,12 +141,12 @@ def test_released_weights_of_16_bits_are_scored_in_float32(tmp_path, released, c
 @pytest.mark.parametrize("name", ["vocab.bin", "vocab.pkl"])
 def test_the_released_vocabulary_decides_the_ids_where_there_is_one(tmp_path, released, capsys, name):
     folder, model = released
-    first, *rest = original_vocabulary(WIKITEXT_PARTS["train"])
+    first, *rest = original_vocabulary(WIKITEXT_SPLITS["train"])
     words = [first, *Random(0).sample(rest, len(rest))]
     torch.save({"idx2sym": [word.encode().decode("latin-1") for word in words]}, folder / name)
     call("evaluate --released", folder)
     out = told(capsys)
-    expected = perplexity(model, encoded(WIKITEXT_PARTS["test"], words), window=24, mem_len=24)
+    expected = perplexity(model, encoded(WIKITEXT_SPLITS["test"], words), window=24, mem_len=24)
     assert told_perplexity(out) == pytest.approx(expected, abs=1e-3)
     assert f"vocabulary: that of {folder}, {len(words)} words; " in out
     assert re.search(r"; \d\.\d\d% of the text is <unk>", out)
@@ -167,14 +167,14 @@ def _words(text: str) -> list[str]:
 
 def test_settings_of_ones_own_hold_for_a_released_model_too(released, capsys):
     folder, model = released
-    stream = encoded(WIKITEXT_PARTS["test"], original_vocabulary(WIKITEXT_PARTS["train"]))
+    stream = encoded(WIKITEXT_SPLITS["test"], original_vocabulary(WIKITEXT_SPLITS["train"]))
     call("evaluate --released", folder, "--seg-len 16 --mem-len 40 --tokens 90 --data wikitext-103")
     out = told(capsys)
     expected = perplexity(model, stream[:91], seg_len=16, window=40, mem_len=40)
     assert told_perplexity(out) == pytest.approx(expected, abs=1e-3)
     assert f"90 of {len(stream) - 1} tokens, " in out
-    call("evaluate --released", folder, "--mem-len 0 --part valid")
-    valid = encoded(WIKITEXT_PARTS["valid"], original_vocabulary(WIKITEXT_PARTS["train"]))
+    call("evaluate --released", folder, "--mem-len 0 --split valid")
+    valid = encoded(WIKITEXT_SPLITS["valid"], original_vocabulary(WIKITEXT_SPLITS["train"]))
     expected = perplexity(model, valid, window=None, mem_len=0)
     assert told_perplexity(told(capsys)) == pytest.approx(expected, abs=1e-3)
     call("evaluate --released", folder, "--way sliding --attention-len 6 --stride 2 --tokens 30")
@@ -238,7 +238,7 @@ def test_a_hub_repository_is_downloaded_once_and_scored_like_its_folder(
     (folder / "model.safetensors").unlink()
     write_released(folder, model, file=weights, mem_len=24)
     if vocabulary is not None:
-        words = original_vocabulary(WIKITEXT_PARTS["train"])
+        words = original_vocabulary(WIKITEXT_SPLITS["train"])
         torch.save({"idx2sym": words}, folder / vocabulary)
     hub.files = {path.name: path.read_bytes() for path in folder.iterdir()}
     hub.files["tf_model.h5"] = b"a gigabyte that nobody asks for"
@@ -362,7 +362,7 @@ def test_a_run_in_words_reads_another_text_with_its_own(book, other, tmp_path, c
     assert refusal(capsys, "evaluate", run, "--text", other, "--min-count 1") == (
         f"min_count must be given to train, and not to evaluate {run}, whose vocabulary stays as it is, got 1"
     )
-    assert scored(capsys, run) == ("test part of book.txt", 31)
+    assert scored(capsys, run) == ("test split of book.txt", 31)
     config = (run / "config.json").read_bytes()
     (run / "config.json").unlink()
     assert refusal(capsys, "evaluate", run) == (
@@ -370,7 +370,7 @@ def test_a_run_in_words_reads_another_text_with_its_own(book, other, tmp_path, c
     )
     (run / "config.json").write_bytes(config)
     assert refusal(capsys, "evaluate", run, "--data wikitext-103").endswith(
-        f"got wikitext-103 with {len(original_vocabulary(WIKITEXT_PARTS['train']))} words"
+        f"got wikitext-103 with {len(original_vocabulary(WIKITEXT_SPLITS['train']))} words"
     )
 
 
@@ -399,7 +399,7 @@ def byte_run(book, tmp_path, capsys):
 
 
 def scored(capsys, *words: object) -> tuple[str, int]:
-    """Return which part of which text was scored, and how many tokens of it."""
+    """Return which split of which text was scored, and how many tokens of it."""
     call("evaluate", *words)
     out = told(capsys)
     what, tokens = (
@@ -411,18 +411,18 @@ def scored(capsys, *words: object) -> tuple[str, int]:
 def test_the_runs_own_text_is_scored_on_its_test_part_and_another_file_as_a_whole(
     byte_run, book, other, tmp_path, capsys
 ):
-    assert scored(capsys, byte_run, "--text", book) == ("test part of book.txt", 95)
-    assert scored(capsys, byte_run) == ("test part of book.txt", 95)
+    assert scored(capsys, byte_run, "--text", book) == ("test split of book.txt", 95)
+    assert scored(capsys, byte_run) == ("test split of book.txt", 95)
     assert refusal(capsys, "evaluate", byte_run, "--unit words").startswith("unit must be bytes as in")
     copy = tmp_path / "copy.txt"
     copy.write_bytes(book.read_bytes())
-    assert scored(capsys, byte_run, "--text", copy) == ("test part of copy.txt", 95)
+    assert scored(capsys, byte_run, "--text", copy) == ("test split of copy.txt", 95)
     size = other.stat().st_size
     assert scored(capsys, byte_run, "--text", other) == ("whole of other.txt", size - 1)
-    assert scored(capsys, byte_run, "--text", book, "--part whole") == ("whole of book.txt", 1919)
-    for part, length in (("train", 1728), ("valid", 96), ("test", 96)):
-        found = scored(capsys, byte_run, "--text", book, "--part", part)
-        assert found == (f"{part} part of book.txt", length - 1)
+    assert scored(capsys, byte_run, "--text", book, "--split whole") == ("whole of book.txt", 1919)
+    for split, length in (("train", 1728), ("valid", 96), ("test", 96)):
+        found = scored(capsys, byte_run, "--text", book, "--split", split)
+        assert found == (f"{split} split of book.txt", length - 1)
 
 
 def test_a_run_whose_text_has_changed_is_not_scored_on_it_unless_it_is_named(byte_run, book, capsys):
@@ -460,21 +460,21 @@ def test_tokens_that_the_run_was_trained_on_are_counted(byte_run, book, other, t
         call("evaluate", run, *words)
         return re.findall(r"^(.+) of these tokens are of the .*training text.*$", told(capsys), re.MULTILINE)
 
-    assert trained_on() == trained_on("--text", other) == trained_on("--text", book, "--part valid") == []
-    assert trained_on("--text", book, "--part whole") == trained_on("--part train") == ["1,728"]
+    assert trained_on() == trained_on("--text", other) == trained_on("--text", book, "--split valid") == []
+    assert trained_on("--text", book, "--split whole") == trained_on("--split train") == ["1,728"]
     learned = book.read_bytes()[:1728]
-    for part, text in {"train": other.read_bytes(), "valid": b"another text", "test": learned}.items():
+    for split, text in {"train": other.read_bytes(), "valid": b"another text", "test": learned}.items():
         (tmp_path / "rotated").mkdir(exist_ok=True)
-        (tmp_path / "rotated" / f"{part}.txt").write_bytes(text)
+        (tmp_path / "rotated" / f"{split}.txt").write_bytes(text)
     assert trained_on("--text", tmp_path / "rotated") == ["1,728"]
-    assert trained_on("--text", tmp_path / "rotated", "--part whole") == ["1,728"]
-    assert trained_on("--text", tmp_path / "rotated", "--part valid") == []
+    assert trained_on("--text", tmp_path / "rotated", "--split whole") == ["1,728"]
+    assert trained_on("--text", tmp_path / "rotated", "--split valid") == []
     beginning = tmp_path / "beginning.txt"
     beginning.write_bytes(book.read_bytes()[:1728])
     assert trained_on("--text", beginning) == ["1,728"]
     call("train", tmp_path / "child", "--from", byte_run, "--text", other, "--steps 1 --device cpu")
     told(capsys)
-    assert trained_on("--text", book, "--part train", run=tmp_path / "child") == ["1,728"]
+    assert trained_on("--text", book, "--split train", run=tmp_path / "child") == ["1,728"]
 
 
 def test_it_is_said_which_model_of_a_run_is_scored(book, tmp_path, capsys):
@@ -502,7 +502,7 @@ def test_a_run_of_a_preset_is_scored_at_the_lengths_at_which_the_preset_is_teste
         call("train", tmp_path / name, "--text", book, model, "--preset penn-treebank --seed 1", lengths)
         told(capsys)
         call("evaluate", tmp_path / name)
-        (how,) = re.findall(r"^test part .+", told(capsys), re.MULTILINE)
+        (how,) = re.findall(r"^test split .+", told(capsys), re.MULTILINE)
         assert str(penn_treebank().evaluate if name == "published" else EvaluateConfig(70, 30)) in how
     call("evaluate", tmp_path / "published --mem-len 5 --window 6")
     assert str(EvaluateConfig(64, 5, 6, 400)) in told(capsys)
@@ -537,10 +537,10 @@ def test_a_sliding_window_says_where_distances_are_clamped(byte_run, capsys):
 def test_a_split_folder_is_scored_on_its_test_file(byte_run, tmp_path, capsys):
     folder = tmp_path / "texts"
     folder.mkdir()
-    for part, size in (("train", 40), ("valid", 30), ("test", 20)):
-        (folder / f"my.{part}.txt").write_text("a" * size)
-    assert scored(capsys, byte_run, "--text", folder) == ("test part of texts", 19)
-    assert scored(capsys, byte_run, "--text", folder, "--part whole") == ("whole of texts", 89)
+    for split, size in (("train", 40), ("valid", 30), ("test", 20)):
+        (folder / f"my.{split}.txt").write_text("a" * size)
+    assert scored(capsys, byte_run, "--text", folder) == ("test split of texts", 19)
+    assert scored(capsys, byte_run, "--text", folder, "--split whole") == ("whole of texts", 89)
     (folder / "my.valid.txt").unlink()
     assert refusal(capsys, "evaluate", byte_run, "--text", folder).endswith("got my.test.txt, my.train.txt")
 
@@ -718,8 +718,8 @@ def test_a_run_whose_tokens_its_model_has_no_id_for_is_refused(book, tmp_path, c
 def split_into(folder, text, cuts):
     """A folder of three files, which joined are the text."""
     folder.mkdir()
-    for part, begin, end in zip(("train", "valid", "test"), (0, *cuts), (*cuts, None), strict=True):
-        (folder / f"{part}.txt").write_bytes(text[begin:end])
+    for split, begin, end in zip(("train", "valid", "test"), (0, *cuts), (*cuts, None), strict=True):
+        (folder / f"{split}.txt").write_bytes(text[begin:end])
     return folder
 
 
@@ -728,18 +728,18 @@ def test_the_runs_text_in_another_cut_is_told_with_what_was_learned_of_it(byte_r
     other_cut = split_into(tmp_path / "three", text, (900, 1400))
     call("evaluate", byte_run, "--text", other_cut)
     out = told(capsys)
-    assert "test part of three, " in out
-    assert "three is the text of the run, cut into other parts than the run's" in out
+    assert "test split of three, " in out
+    assert "three is the text of the run, cut into other splits than the run's" in out
     assert "\n328 of these tokens are of the run's training text\n" in out
     assert "\n96 of these tokens are of the run's validation text\n" in out
-    call("evaluate", byte_run, "--text", other_cut, "--part valid")
+    call("evaluate", byte_run, "--text", other_cut, "--split valid")
     assert "\n500 of these tokens are of the run's training text\n" in told(capsys)
     call("evaluate", byte_run, "--text", split_into(tmp_path / "same", text, (1728, 1824)))
     out = told(capsys)
-    assert "test part of same, " in out
-    assert "cut into other parts" not in out
+    assert "test split of same, " in out
+    assert "cut into other splits" not in out
     assert "of these tokens" not in out
-    assert "\nnot looked for: pieces of the training text that this part repeats\n" in out
+    assert "\nnot looked for: pieces of the training text that this split repeats\n" in out
 
 
 def test_one_file_is_no_own_text_of_a_run_that_learned_it_in_three(book, tmp_path, capsys):
@@ -762,7 +762,7 @@ def test_one_file_is_no_own_text_of_a_run_that_learned_it_in_three(book, tmp_pat
 def test_only_scored_tokens_are_counted_and_what_an_earlier_model_learned_is_not_known(
     byte_run, book, other, tmp_path, capsys
 ):
-    call("evaluate", byte_run, "--part train --tokens 100")
+    call("evaluate", byte_run, "--split train --tokens 100")
     assert "\n101 of these tokens are of the run's training text\n" in told(capsys)
     child, text = tmp_path / "child", book.read_bytes()
     rotated = split_into(tmp_path / "rotated", text[-192:] + text[:-192], (1728, 1824))
@@ -771,7 +771,7 @@ def test_only_scored_tokens_are_counted_and_what_an_earlier_model_learned_is_not
     call("evaluate", child)
     unknown = f"not known: what {byte_run} was trained on, with whose model the run began"
     assert unknown in told(capsys)
-    call("evaluate", child, "--text", book, "--part train")
+    call("evaluate", child, "--text", book, "--split train")
     out = told(capsys)
     assert f"\n1,728 of these tokens are of the training text of the run or of {byte_run}\n" in out
     assert unknown not in out

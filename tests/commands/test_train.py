@@ -632,7 +632,7 @@ def test_training_says_its_lengths_and_rate_and_whose_words_were_counted(tmp_pat
     )
     assert lengths
     assert lengths[1] == "rate 0.002 after a warm-up of 2, cosine; an epoch reads 512 of 539 tokens"
-    counted = "the words are counted in all of the text, its validation and test parts too\n"
+    counted = "the words are counted in all of the text, its validation and test splits too\n"
     assert counted in out
     for part in ("train", "valid", "test"):
         (tmp_path / "parts").mkdir(exist_ok=True)

@@ -228,7 +228,7 @@ def test_an_intervention_that_is_not_the_packages_stops_the_notebook_or_is_repla
 
 
 def test_hooks_are_gone_after_the_losses(in_small):
-    assert not any(block.attention.drop._forward_hooks for block in in_small["model"].blocks)
+    assert not any(block.attention.attention_dropout._forward_hooks for block in in_small["model"].blocks)
 
 
 @pytest.mark.parametrize(("query", "mem"), [(1, 3), (4, 4), (5, 2), (3, 8)])

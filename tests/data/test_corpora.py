@@ -15,7 +15,8 @@ from support.small_corpora import HELD_OUT, LM1B, SMALL, TRAINING, serve_corpus
 from minitxl.data import archives, corpora, downloads, text_file
 from minitxl.data.batching import ContiguousBatches
 from minitxl.data.corpus import Corpus
-from minitxl.data.parts import PARTS
+from minitxl.data.download_addresses import SOURCES
+from minitxl.data.splits import SPLITS
 from minitxl.data.tokenizer import Vocabulary
 from minitxl.files import data_folder
 from minitxl.training import loop
@@ -39,12 +40,13 @@ def site(folder, monkeypatch):
 
 
 def words(corpus: Corpus) -> list[str]:
-    return [" ".join(corpus.tokenizer.vocabulary.decode(getattr(corpus, part).tolist())) for part in PARTS]
+    return [" ".join(corpus.tokenizer.vocabulary.decode(getattr(corpus, split).tolist())) for split in SPLITS]
 
 
-def test_the_table_holds_the_papers_corpora_with_a_checksum_for_each_file():
-    assert list(downloads.SOURCES) == ["enwik8", "text8", "wikitext-103", "wikitext-2", "ptb", "lm1b"]
-    for source in downloads.SOURCES.values():
+def test_the_table_holds_the_papers_corpora_with_licences_and_a_checksum_for_each_file():
+    assert list(SOURCES) == ["enwik8", "text8", "wikitext-103", "wikitext-2", "ptb", "lm1b"]
+    for source in SOURCES.values():
+        assert source.licence
         for download in source.downloads:
             kind, digest = download.digest.split(":")
             assert len(bytes.fromhex(digest)) == {"sha256": 32, "md5": 16}[kind]
@@ -135,7 +137,7 @@ def test_a_billion_words_are_read_shard_by_shard_and_a_block_at_a_time(site, mon
 
 
 def test_a_vocabulary_of_another_size_than_the_papers_is_refused(site, folder, monkeypatch):
-    monkeypatch.setitem(downloads.SOURCES, "ptb", replace(downloads.SOURCES["ptb"], vocab_size=10_000))
+    monkeypatch.setitem(SOURCES, "ptb", replace(SOURCES["ptb"], vocab_size=10_000))
     with pytest.raises(ValueError, match="ptb must have 10000 different symbols, got 6"):
         corpora.load("ptb")
     assert [path.name for path in folder.iterdir() if path.is_dir()] == []
@@ -156,9 +158,9 @@ def test_tokens_are_prepared_anew_for_another_text_or_another_rule(site, monkeyp
     corpora.load("ptb")
     serve_corpus(site, monkeypatch, "ptb", {**SMALL["ptb"], "ptb.test.txt": b"aer \n"})
     assert words(corpora.load("ptb"))[2] == "aer <eos>"
-    source = downloads.SOURCES["ptb"]
+    source = SOURCES["ptb"]
     lines = replace(source.spec, before=("<S>",))
-    monkeypatch.setitem(downloads.SOURCES, "ptb", replace(source, spec=lines))
+    monkeypatch.setitem(SOURCES, "ptb", replace(source, spec=lines))
     assert words(corpora.load("ptb"))[2] == "<S> aer <eos>"
 
 
@@ -380,10 +382,10 @@ def test_empty_missing_and_foreign_texts_of_yours_are_one_sentence(folder, tmp_p
 def test_a_text_of_your_own_is_read_with_the_vocabulary_that_is_given(
     folder, tmp_path, symbols, unknown, expected
 ):
-    for part in PARTS:
-        (tmp_path / part).write_text("be or\n\nor be\n")
+    for split in SPLITS:
+        (tmp_path / split).write_text("be or\n\nor be\n")
     held = Vocabulary(symbols, unknown)
-    files = [tmp_path / part for part in PARTS]
+    files = [tmp_path / split for split in SPLITS]
     counted = corpora.from_files(files, "words", min_count=1)
     corpus = corpora.from_files(files, "words", vocabulary=held)
     assert corpus.tokenizer.vocabulary == held != counted.tokenizer.vocabulary
@@ -555,9 +557,9 @@ def test_a_cache_without_its_vocabulary_is_refused_and_not_read_as_bytes(tmp_pat
 
 
 def test_files_of_folders_are_told_with_their_folders(tmp_path):
-    for part in ("train", "valid", "test"):
-        (tmp_path / "corpus" / part).mkdir(parents=True)
-        (tmp_path / "corpus" / part / "x.txt").write_text(part)
+    for split in ("train", "valid", "test"):
+        (tmp_path / "corpus" / split).mkdir(parents=True)
+        (tmp_path / "corpus" / split / "x.txt").write_text(split)
     assert corpora.from_folder(tmp_path / "corpus").summary() == (
         "text corpus, in bytes: train 5 (train/x.txt), valid 5 (valid/x.txt), test 4 (test/x.txt)"
     )

@@ -12,7 +12,8 @@ from support.disk import fill_disk
 
 from minitxl.data import archives, downloads
 from minitxl.data.archives import members
-from minitxl.data.downloads import Download, fetch
+from minitxl.data.download_addresses import Download
+from minitxl.data.downloads import fetch
 
 CONTENT = random.Random(0).randbytes(400_000)
 

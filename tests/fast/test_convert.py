@@ -111,7 +111,7 @@ def test_an_attention_with_another_dropout_keeps_it():
 
     torch.manual_seed(0)
     attention = XLAttention(8, 2, 4, attention_dropout=0.9).train()
-    attention.drop = NoDropout(0.9)
+    attention.attention_dropout = NoDropout(0.9)
     x = torch.randn(1, 5, 8)
     torch.testing.assert_close(fast.to_fast(attention)(x), attention(x))
 

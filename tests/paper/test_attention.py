@@ -173,7 +173,7 @@ def test_attention_dropout_keeps_the_mean_of_the_output(kind):
 def test_position_dropout_zeroes_entries_of_r_at_its_rate():
     attention = XLAttention(64, 2, 3, dropout=0.25)
     torch.manual_seed(0)
-    dropped = attention.drop_distances(torch.ones(400, 64))
+    dropped = attention.distance_dropout(torch.ones(400, 64))
     assert (dropped == 0).double().mean().item() == pytest.approx(0.25, abs=0.02)
     x = torch.randn(1, 5, 64)
     assert not torch.equal(attention(x), attention(x))

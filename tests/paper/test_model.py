@@ -303,13 +303,13 @@ def test_cross_entropy_of_the_log_probabilities_is_the_loss(window):
 
 
 def test_variational_dropout_draws_one_mask_for_all_tokens_of_a_segment():
-    drop = FastVariationalDropout(0.5)
+    dropout = FastVariationalDropout(0.5)
     torch.manual_seed(0)
-    dropped = drop(torch.ones(40, 7, 30))
+    dropped = dropout(torch.ones(40, 7, 30))
     assert torch.equal(dropped, dropped[:, :1].expand(40, 7, 30))
     assert not torch.equal(dropped[0], dropped[1])
     assert dropped.mean().item() == pytest.approx(1, abs=0.15)
-    assert torch.equal(drop.eval()(dropped), dropped)
+    assert torch.equal(dropout.eval()(dropped), dropped)
 
 
 def test_a_variational_model_has_no_dropout_of_the_other_kind_on_its_residual_stream():
@@ -404,8 +404,8 @@ def test_attention_weights_in_training_change_with_the_dropout_of_the_layers_bel
 def test_attention_dropout_and_residual_dropout_have_their_rates(encoding, norm):
     model = TransformerLM(small_config(norm=norm, dropout=0.3, attention_dropout=0.2, **ENCODINGS[encoding]))
     rates = {name: module.p for name, module in model.named_modules() if isinstance(module, torch.nn.Dropout)}
-    assert {rate for name, rate in rates.items() if name.endswith("attention.drop")} == {0.2}
-    assert {rate for name, rate in rates.items() if not name.endswith("attention.drop")} == {0.3}
+    assert {rate for name, rate in rates.items() if name.endswith("attention_dropout")} == {0.2}
+    assert {rate for name, rate in rates.items() if not name.endswith("attention_dropout")} == {0.3}
 
 
 @every_encoding

@@ -19,7 +19,8 @@ from minitxl.__main__ import main
 from minitxl.commands.evaluate import Evaluate
 from minitxl.commands.figures import Figures
 from minitxl.commands.train import Train
-from minitxl.data import corpora, downloads, prepare
+from minitxl.data import corpora, prepare
+from minitxl.data.download_addresses import SOURCES
 from minitxl.experiments import EXPERIMENTS
 from minitxl.experiments.shared import results
 from minitxl.pretrained import hub
@@ -114,7 +115,7 @@ def prepared(tmp_path_factory):
 
 
 def place(name: str) -> Path:
-    source = downloads.SOURCES[name]
+    source = SOURCES[name]
     return prepare.token_folder(name, source.spec, *(download.digest for download in source.downloads))
 
 

@@ -8,8 +8,7 @@ from random import Random
 import pytest
 import sites
 
-from minitxl.data import downloads
-from minitxl.data.downloads import Download
+from minitxl.data.download_addresses import SOURCES, Download
 
 LM1B = "1-billion-word-language-modeling-benchmark-r13output"
 TRAINING = f"{LM1B}/training-monolingual.tokenized.shuffled"
@@ -51,7 +50,7 @@ def serve_corpus(
     site: sites.Site, monkeypatch: pytest.MonkeyPatch, name: str, files: dict[str, bytes]
 ) -> None:
     """Let the site serve these files as the corpus of this name, and ``corpora.load`` download them."""
-    source = downloads.SOURCES[name]
+    source = SOURCES[name]
     assert {download.name for download in source.downloads} == files.keys()
     site.files |= files
 
@@ -61,7 +60,7 @@ def serve_corpus(
         return replace(download, address=f"{site.address}/{download.name}", digest=f"{kind}:{digest}")
 
     small = replace(source, downloads=tuple(map(local, source.downloads)), vocab_size=None)
-    monkeypatch.setitem(downloads.SOURCES, name, small)
+    monkeypatch.setitem(SOURCES, name, small)
 
 
 WORDS = ["the", ",", "naïve", "Senjō", "of", "@-@", "<unk>", "cat", "dog", "日本", "sat", "ran", "élan", "x"]
@@ -77,12 +76,12 @@ def wikitext_lines(seed: int, lines: int) -> str:
     return "".join(f" {line} \n" if line else " \n" for line in drawn)
 
 
-WIKITEXT_PARTS = {
+WIKITEXT_SPLITS = {
     "train": wikitext_lines(1, 40),
     "valid": wikitext_lines(2, 20),
     "test": wikitext_lines(3, 120),
 }
-WIKITEXT_FILES = sites.wikitext_of({part: text.encode() for part, text in WIKITEXT_PARTS.items()})
+WIKITEXT_FILES = sites.wikitext_of({split: text.encode() for split, text in WIKITEXT_SPLITS.items()})
 
 
 def original_vocabulary(text: str) -> list[str]:

@@ -73,7 +73,7 @@ def read_segment(
         x = block.after_attention(x, attended)
     begin = max(cache.begin, end - cache.mem_len)
     memory_mask = None if mask is None else mask[:, begin - cache.begin :]
-    return model.drop(model.final_norm(x)), replace(
+    return model.dropout(model.final_norm(x)), replace(
         cache, memory_mask=memory_mask, begin=begin, end=end, tokens_read=cache.tokens_read + tokens.shape[1]
     )
 

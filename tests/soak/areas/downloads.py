@@ -16,6 +16,7 @@ from soak.world import World
 from support import hub_server, small_corpora
 
 from minitxl.data import archives, corpora, downloads
+from minitxl.data.download_addresses import Download
 from minitxl.pretrained import hub as hub_module
 
 NAME = "downloads, archives, hub server"
@@ -59,7 +60,7 @@ def _download(draw: Random, _world: World, place: Path) -> Attempt:
         elif draw.random() < 0.2:
             (download_folder / "text.zip").write_bytes(b"x")
             given += f", {generators.odd_file(draw, download_folder / 'text.zip')}"
-        wanted = downloads.Download(f"{site.address}/text.zip", f"sha256:{digest}", limit=6000)
+        wanted = Download(f"{site.address}/text.zip", f"sha256:{digest}", limit=6000)
         wrong, came_out, refused = outcome(lambda: downloads.fetch([wanted], download_folder)[0].read_bytes())
         if not wrong and isinstance(came_out, bytes) and came_out != content:
             wrong = "silent: another content"

@@ -1,10 +1,10 @@
-"""Which file of a folder is which part is told by its name, or the folder is refused."""
+"""Which file of a folder is which split is told by its name, or the folder is refused."""
 
 from pathlib import Path
 
 import pytest
 
-from minitxl.data.parts import parts_of
+from minitxl.data.splits import splits_of
 
 SPLIT = [
     ("train.txt", "valid.txt", "test.txt"),
@@ -42,40 +42,40 @@ HALF_SPLIT = [
 ]
 
 
-def parts(names: tuple[str, ...], *, folder: bool = True) -> dict[str, str]:
+def splits(names: tuple[str, ...], *, folder: bool = True) -> dict[str, str]:
     paths = [Path("texts", name) for name in names]
-    return {str(path.relative_to("texts")): part for path, part in parts_of(paths, folder=folder).items()}
+    return {str(path.relative_to("texts")): split for path, split in splits_of(paths, folder=folder).items()}
 
 
 @pytest.mark.parametrize("names", SPLIT)
 def test_three_files_named_alike_but_for_the_part_are_the_parts(names):
-    assert parts(names) == dict(zip(names, ("train", "valid", "test"), strict=True))
+    assert splits(names) == dict(zip(names, ("train", "valid", "test"), strict=True))
 
 
 def test_all_files_of_three_folders_named_so_are_the_parts():
     names = ("train/1.txt", "train/2.txt", "valid/1.txt", "test/a/1.txt", "test/2.txt")
-    assert parts(names) == dict(zip(names, ("train", "train", "valid", "test", "test"), strict=True))
+    assert splits(names) == dict(zip(names, ("train", "train", "valid", "test", "test"), strict=True))
 
 
 @pytest.mark.parametrize("names", NOT_SPLIT)
 def test_other_files_are_one_text(names):
-    assert parts(names) == dict.fromkeys(names, "whole")
+    assert splits(names) == dict.fromkeys(names, "whole")
 
 
 @pytest.mark.parametrize("names", HALF_SPLIT)
 def test_files_that_look_split_and_do_not_fit_are_refused_and_named(names):
     with pytest.raises(ValueError, match="one file for each of train, valid and test") as refusal:
-        parts(names)
+        splits(names)
     for name in names:
         assert Path(name).name in str(refusal.value)
 
 
 def test_a_file_that_is_given_alone_is_one_text_whatever_its_name():
-    assert parts(("wiki.test.tokens",), folder=False) == {"wiki.test.tokens": "whole"}
-    assert parts(("train.txt",), folder=False) == {"train.txt": "whole"}
+    assert splits(("wiki.test.tokens",), folder=False) == {"wiki.test.tokens": "whole"}
+    assert splits(("train.txt",), folder=False) == {"train.txt": "whole"}
 
 
 def test_of_many_files_the_first_are_named_and_the_others_counted():
     names = tuple(f"{number}.train.txt" for number in range(9))
     with pytest.raises(ValueError, match=r"got 0\.train\.txt, .*, 5\.train\.txt and 3 more$"):
-        parts(names)
+        splits(names)

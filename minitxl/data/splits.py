@@ -1,4 +1,4 @@
-"""Parts of a text of one's own: which files are training, validation and test text."""
+"""The splits of a text of one's own: which files are training, validation and test text."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -6,9 +6,9 @@ from os.path import commonpath
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-Part = Literal["train", "valid", "test", "whole"]
-PARTS: tuple[Part, ...] = ("train", "valid", "test")
-NAMED: dict[str, Part] = {
+Split = Literal["train", "valid", "test", "whole"]
+SPLITS: tuple[Split, ...] = ("train", "valid", "test")
+NAMED: dict[str, Split] = {
     "train": "train",
     "training": "train",
     "valid": "valid",
@@ -17,28 +17,28 @@ NAMED: dict[str, Part] = {
     "dev": "valid",
     "test": "test",
 }
-"""Words in the names of files and folders that name a part."""
+"""Words in the names of files and folders that name a split."""
 TRAINING, HELD_OUT = (
     re.compile(rf"(?<![a-z])(?:{words})(?:_?(?:set|data|text))?(?![a-z])")
     for words in ("train(?:ing)?", "valid(?:ation)?|val|dev|test(?:ing)?|eval(?:uation)?|held[ _-]?out")
 )
-"""Words in the names of a text that is split, also where ``parts_of`` can not tell which part is which."""
+"""Words in the names of a text that is split, also where ``splits_of`` can not tell which split is which."""
 LISTED = 6
 """Number of file names that a message lists at most."""
 
 
 class Named(NamedTuple):
-    """The part that a file's name says, and the name without that word."""
+    """The split that a file's name says, and the name without that word."""
 
-    part: Part
+    split: Split
     pattern: str
 
 
-def parts_of(paths: Sequence[Path], *, folder: bool) -> dict[Path, Part]:
-    """Return the part of each file, or "whole" for all of them where no name says one.
+def splits_of(paths: Sequence[Path], *, folder: bool) -> dict[Path, Split]:
+    """Return the split of each file, or "whole" for all of them where no name says one.
 
     Three files that are named alike but for a word, as ptb.train.txt, ptb.valid.txt and ptb.test.txt,
-    are the parts, or the files of three folders that are named so.
+    are the splits, or the files of three folders that are named so.
 
     Args:
         paths: the files.
@@ -59,24 +59,24 @@ def parts_of(paths: Sequence[Path], *, folder: bool) -> dict[Path, Part]:
         for path, name in inside.items()
         if len(name.parts) > 1 and name.parts[0].lower() in NAMED
     }
-    if len(by_folder) == len(paths) and {*by_folder.values()} == {*PARTS}:
+    if len(by_folder) == len(paths) and {*by_folder.values()} == {*SPLITS}:
         return by_folder
     named = {path: word for path, name in inside.items() if (word := _named(name)) is not None}
-    parts = {path: word.part for path, word in named.items()}
+    splits = {path: word.split for path, word in named.items()}
     patterns = {word.pattern for word in named.values()}
-    if len(named) == len(paths) == len(PARTS) and {*parts.values()} == {*PARTS} and len(patterns) == 1:
-        return parts
-    # From here on no way of naming the parts fits. If names say all the same that the text is split, refuse.
+    if len(named) == len(paths) == len(SPLITS) and {*splits.values()} == {*SPLITS} and len(patterns) == 1:
+        return splits
+    # From here on no way of naming the splits fits. If names say all the same that the text is split, refuse.
     alike = any(
-        len({word.part for word in named.values() if word.pattern == pattern}) > 1 for pattern in patterns
+        len({word.split for word in named.values() if word.pattern == pattern}) > 1 for pattern in patterns
     )
     trains = any(NAMED.get(word) == "train" for path in paths for word in path.name.lower().split("."))
     foldered = {*by_folder.values()}
     names = [name.as_posix().lower() for name in inside.values()]
     halves = [{name for name in names if kind.search(name)} for kind in (TRAINING, HELD_OUT)]
-    split = halves[0] - halves[1] and halves[1] - halves[0]
+    named_as_split = halves[0] - halves[1] and halves[1] - halves[0]
     alone = len(paths) == 1 and halves[0]
-    if alike or trains or split or alone or (len(foldered) > 1 and "train" in foldered):
+    if alike or trains or named_as_split or alone or (len(foldered) > 1 and "train" in foldered):
         raise ValueError(
             f"{base} must hold one file for each of train, valid and test, named alike but for that word, "
             f"and no other, since names say that it is split; got {listed(map(str, sorted(inside.values())))}"
