@@ -20,7 +20,7 @@ from minitxl.model import TransformerLM
 from minitxl.positions import distances, sinusoids
 from minitxl.pretrained.released import save_released
 from minitxl.relative_shift import rel_shift
-from minitxl.training import checkpoints, loop, saved_run, trainer
+from minitxl.training import checkpointed_loop, checkpoints, loop, saved_run
 from minitxl.training.config import TrainConfig
 
 TOKENS = some_tokens(2, 5)
@@ -350,7 +350,7 @@ CONFIG, TRAIN = MODEL.config, TrainConfig()
             "segments must be of the class ContiguousBatches, got Tensor",
         ),
         (
-            lambda: trainer.train(MODEL, TOKENS, valid=TOKENS[0], folder=Path("x")),
+            lambda: checkpointed_loop.train(MODEL, TOKENS, valid=TOKENS[0], folder=Path("x")),
             "run must be of the class Run, got TransformerLM",
         ),
         (lambda: saved_run.save(MODEL, Path("x")), "run must be of the class Run, got TransformerLM"),

@@ -351,7 +351,7 @@ TESTED_IN = {
     "pretrained/pickled": "pretrained/test_torch_files.py",
     "pretrained/port_keys": "pretrained/test_released.py",
     "training/config": "training/test_schedules.py",
-    "training/guards": "training/test_trainer.py",
+    "training/guards": "training/test_checkpointed_loop.py",
     "training/run_config_file": "training/test_run_folder.py",
     "training/run_info": "training/test_run_folder.py",
     "training/sizes": "commands/test_train.py",

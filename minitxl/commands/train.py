@@ -28,7 +28,7 @@ from minitxl.training import (
     saved_run,
     signals,
 )
-from minitxl.training.trainer import Ending, is_stale
+from minitxl.training.checkpointed_loop import Ending, is_stale
 
 
 @dataclass(frozen=True)

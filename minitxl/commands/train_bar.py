@@ -6,9 +6,9 @@ from contextlib import contextmanager
 from tqdm import tqdm
 
 from minitxl.data.tokenizer import Tokenizer
+from minitxl.training.checkpointed_loop import Report
 from minitxl.training.loop import Record, Run
 from minitxl.training.metrics_log import Line, perplexity
-from minitxl.training.trainer import Report
 
 
 @contextmanager

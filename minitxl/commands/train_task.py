@@ -22,6 +22,7 @@ from minitxl.data.batching import ContiguousBatches
 from minitxl.data.corpus import Corpus
 from minitxl.data.tokenizer import Tokenizer
 from minitxl.training import (
+    checkpointed_loop,
     checkpoints,
     distributed,
     loop,
@@ -30,14 +31,13 @@ from minitxl.training import (
     run_folder,
     saved_run,
     sizes,
-    trainer,
     validation,
 )
+from minitxl.training.checkpointed_loop import Ending
 from minitxl.training.config import RunConfig, TrainConfig
 from minitxl.training.run_info import RunInfo, tokenizer_of, vocabulary_digest, vocabulary_file
 from minitxl.training.schedules import learning_rate
 from minitxl.training.signals import Stop
-from minitxl.training.trainer import Ending
 
 
 @dataclass
@@ -88,11 +88,11 @@ class Task:
                 *self.news,
             ):
                 print(line, flush=True)
-        trainer.begin(self.run, folder, self.info, changed=self.changed)
+        checkpointed_loop.begin(self.run, folder, self.info, changed=self.changed)
         if first:
             run_config_file.write(folder, self.run, run_config, self.info, self.source)
         with bar(self.run, self.tokenizer, silent=not first) as report:
-            return trainer.train(
+            return checkpointed_loop.train(
                 self.run,
                 segments,
                 valid=self.corpus.valid,

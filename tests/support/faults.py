@@ -23,7 +23,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from minitxl.__main__ import main
-from minitxl.training import checkpoints, loop, metrics_log, run_folder, trainer
+from minitxl.training import checkpointed_loop, checkpoints, loop, metrics_log, run_folder
 
 Fault = Callable[[], None]
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
@@ -38,7 +38,7 @@ def command(words: list[str], said: Path, news: Connection, fault: Fault) -> Non
         os.dup2(file.fileno(), 2)
     tqdm.set_lock(RLock())  # its own lock, of several processes, a killed one would leave behind
     fault()
-    have, steps = run_folder.run_lock, trainer.train_steps
+    have, steps = run_folder.run_lock, checkpointed_loop.train_steps
 
     @contextmanager
     def telling(folder: Path) -> Iterator[None]:
@@ -51,7 +51,7 @@ def command(words: list[str], said: Path, news: Connection, fault: Fault) -> Non
             news.send_bytes(b"step")
             yield record
 
-    run_folder.run_lock, trainer.train_steps = telling, telling_steps
+    run_folder.run_lock, checkpointed_loop.train_steps = telling, telling_steps
     main(words)
 
 

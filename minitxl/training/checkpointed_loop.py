@@ -1,4 +1,7 @@
-"""Train a run in its folder: log, validate, save, and stop at a signal or when nothing improves any more."""
+"""The training loop with a folder: log, validate, save checkpoints, and stop at a signal or when nothing improves.
+
+``loop`` has the steps themselves, and writes nothing.
+"""
 
 import time
 from collections.abc import Callable, Iterator

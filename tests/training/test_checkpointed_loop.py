@@ -10,21 +10,21 @@ import pytest
 import torch
 from small_runs import LANES, SETTINGS, STREAM, assert_same_weights, new_run, weights
 
-from minitxl.training import loop, metrics_log, run_folder, trainer
+from minitxl.training import checkpointed_loop, loop, metrics_log, run_folder
+from minitxl.training.checkpointed_loop import Ending
 from minitxl.training.checkpoints import load_model
 from minitxl.training.config import RunConfig
 from minitxl.training.guards import RECENT, LossGuard
 from minitxl.training.loop import Record
 from minitxl.training.run_info import RunInfo
 from minitxl.training.saved_run import resume
-from minitxl.training.trainer import Ending
 
 KEEPING = RunConfig(checkpoint_every=5, log_every=2)
 FINISHED = Ending()
 
 
 def train(run, folder, run_config=KEEPING, **more):
-    return trainer.train(run, LANES, valid=STREAM, folder=folder, run_config=run_config, **more)
+    return checkpointed_loop.train(run, LANES, valid=STREAM, folder=folder, run_config=run_config, **more)
 
 
 def read_log(folder):
@@ -211,7 +211,7 @@ def test_a_best_model_that_is_gone_is_named(tmp_path, monkeypatch):
 
 
 def test_a_run_without_a_validation_has_no_best_model(tmp_path):
-    trainer.begin(new_run(), tmp_path, RunInfo())
+    checkpointed_loop.begin(new_run(), tmp_path, RunInfo())
     with pytest.raises(
         ValueError, match="must hold the model of a validation, got none up to the last checkpoint, of step 0"
     ):
@@ -258,7 +258,9 @@ def test_patience_counts_the_validations_before_a_resume(tmp_path, monkeypatch):
 def test_changed_settings_are_saved_before_the_next_step(tmp_path):
     train(new_run(), tmp_path)
     longer = replace(SETTINGS, steps=20)
-    trainer.begin(resume(run_folder.newest(tmp_path), settings=longer), tmp_path, RunInfo(), changed=True)
+    checkpointed_loop.begin(
+        resume(run_folder.newest(tmp_path), settings=longer), tmp_path, RunInfo(), changed=True
+    )
     resumed = resume(run_folder.newest(tmp_path))
     assert (resumed.step, resumed.settings) == (12, longer)
 
