@@ -9,9 +9,8 @@ order, one idea a file:
     relative_shift   scores by distance become scores by key (Appendix B)
     attention        the causal mask; multi-head attention, Shaw's, and Transformer-XL's
     memory           segment recurrence: ``extend``, and how far it reaches. The model returns its states, and
-                     its caller extends the memory; training does so in ``training.loop.train_step``. No
-                     gradient flows back through the memory: ``extend`` detaches it, and in training the
-                     states are detached before, in ``training.loss``
+                     its caller extends the memory; training does so in ``training.loop.train_step``. The
+                     stop-gradient is in ``extend``, which returns a detached tensor
     adaptive         embedding and softmax for large vocabularies
     config, model    the settings, and the language model of all these parts
     later_attention  what came after: rotary, ALiBi's and T5's positions

@@ -3,9 +3,8 @@
     m[τ+1] = SG(the last M tokens of [m[τ] ∘ h[τ]])        ``extend``: the new memory, after segment τ
     h~[τ+1] = [m[τ+1] ∘ h[τ+1]]                            what the queries of segment τ+1 attend to
 
-∘ joins along the tokens. With M = L, h~ is that of section 3.2. SG is the stop-gradient: ``extend``
-returns a detached tensor. (In training the states come detached already, for the sake of CUDA graphs:
-``training.loss`` says why.)
+∘ joins along the tokens. With M = L, h~ is that of section 3.2. SG is the stop-gradient, and ``extend`` is
+the place that has it: it returns a detached tensor.
 
 Memory is one tensor [layer batch mem model], of all layers. ``memory[n]`` holds the inputs of ``blocks[n]``
 in earlier segments, the paper's h^n: the embeddings for n = 0, and the outputs of ``blocks[n-1]`` for n > 0.

@@ -1,4 +1,4 @@
-"""The training loop with a folder: log, validate, save checkpoints, and stop at a signal or when nothing improves.
+"""The training loop with a folder: log, validate, save, and stop at a signal or when nothing improves.
 
 ``loop`` has the steps themselves, and writes nothing.
 """

@@ -214,21 +214,21 @@ def train_step(run: Run, segments: ContiguousBatches) -> Record:
 
 
 def _forward_and_backward(run: Run, segment: Segment, memory: Tensor) -> tuple[list[Tensor], Tensor]:
-    """Run forward and backward; return the mean loss of each part in nats, and the detached states.
+    """Run forward and backward; return the mean loss of each part in nats, and the states.
 
     The gradient of the mean loss is left on the parameters.
     """
     settings, parts = run.settings, run.accumulate
     tokens, targets = (ids.to(run.device).chunk(parts) for ids in segment)
-    losses, detached = [], []
+    losses, states_of_parts = [], []
     for part, part_memory in enumerate(memory.chunk(parts, dim=1)):
         inputs = tokens[part], targets[part], *of_constant_length(part_memory, settings)
         with distributed.without_sync(run.segment_loss, when=part < parts - 1):
             loss, states = run.segment_loss(*inputs)
             (loss / parts).backward()
         losses.append(loss.detach())
-        detached.append(states)
-    return losses, torch.cat(detached, dim=1)
+        states_of_parts.append(states)
+    return losses, torch.cat(states_of_parts, dim=1)
 
 
 def _mean_bits(losses: list[Tensor]) -> float:

@@ -1,7 +1,8 @@
 """The loss of one segment: the part of a training step that is differentiated, compiled and captured.
 
 The whole step is ``loop.train_step``. That function extends the memory, and this module does not, because
-here memory may be padded (on a GPU), and with ``accumulate`` it is that of only some lanes.
+here memory may be padded (on a GPU), and with ``accumulate`` it is that of only some lanes. The stop-gradient
+is in ``memory.extend``.
 """
 
 import torch
@@ -27,7 +28,7 @@ class SegmentLoss(nn.Module):
     def forward(
         self, tokens: Tensor, targets: Tensor, memory: Tensor, key_mask: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Return the mean loss in nats, of all targets or of the later half, and the detached states."""
+        """Return the mean loss in nats, of all targets or of the later half, and the states."""
         settings = self.settings
         with products_in(settings.precision, memory.device):
             losses, states = self.model.token_losses(
@@ -39,9 +40,21 @@ class SegmentLoss(nn.Module):
                 key_mask=key_mask,
             )
             first = losses.shape[1] // 2 if settings.loss == "half" else 0
-            # Detached here too, before ``extend`` does: else the states would be a differentiable output of
-            # the captured CUDA graph, which would compute a gradient for them that no loss uses.
-            return losses[:, first:].mean(), states.detach()
+            return losses[:, first:].mean(), states
+
+
+class SegmentLossToCapture(SegmentLoss):
+    """A ``SegmentLoss`` for a CUDA graph, whose states are detached before ``extend`` detaches them.
+
+    It must be so: a graph computes a gradient for each output that can have one, and here no loss uses it.
+    """
+
+    def forward(
+        self, tokens: Tensor, targets: Tensor, memory: Tensor, key_mask: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Return the mean loss, and the detached states."""
+        loss, states = super().forward(tokens, targets, memory, key_mask)
+        return loss, states.detach()
 
 
 def new_segment_loss(model: TransformerLM, settings: TrainConfig, accumulate: int) -> nn.Module:
@@ -50,12 +63,12 @@ def new_segment_loss(model: TransformerLM, settings: TrainConfig, accumulate: in
     c, seg_len, mem_len = model.config, settings.seg_len, settings.mem_len
     if device.type == "cuda" and n_lane * c.n_head * seg_len * (mem_len + seg_len) >= cuda.WORTH_COMPILING:
         model = cuda.compiled(model)
-    loss = SegmentLoss(model, settings)
     # Steps in parts add to one gradient, and processes exchange theirs: such steps are not captured.
     if accumulate > 1 or distributed.size() > 1 or not cuda.can_capture(c, device):
-        return distributed.parallel(loss)
+        return distributed.parallel(SegmentLoss(model, settings))
     tokens = torch.zeros(n_lane, seg_len, dtype=torch.int64, device=device)
     memory = model.empty_memory(n_lane)
+    loss = SegmentLossToCapture(model, settings)
     return cuda.capture_training(loss, (tokens, tokens.clone(), *of_constant_length(memory, settings)))
 
 

@@ -1,9 +1,11 @@
 import pytest
 import torch
 from models import ENCODINGS, small_model, some_tokens
+from small_runs import LANES, SETTINGS, new_run
 
 from minitxl.memory import extend
-from minitxl.training.loss import padded
+from minitxl.training import loop
+from minitxl.training.loss import SegmentLoss, SegmentLossToCapture, padded
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS.values(), ids=ENCODINGS)
@@ -22,3 +24,22 @@ def test_padded_memory_reads_as_the_memory_it_holds(encoding, held):
 def test_memory_longer_than_mem_len_cannot_be_padded_to_it():
     with pytest.raises(ValueError, match="at most mem_len = 2 tokens, got 3"):
         padded(torch.zeros(1, 1, 3, 4), mem_len=2, seg_len=5)
+
+
+def test_only_extend_stops_the_gradient_of_a_training(monkeypatch):
+    run = new_run()
+    loop.train_step(run, LANES)
+    assert not run.memory.requires_grad
+    monkeypatch.setattr(loop, "extend", lambda memory, states, mem_len: states)
+    loop.train_step(run, LANES)
+    assert run.memory.requires_grad
+    with pytest.raises(RuntimeError, match="backward through the graph a second time"):
+        loop.train_step(run, LANES)
+
+
+def test_a_loss_to_capture_detaches_its_states_and_is_the_same():
+    model, tokens = small_model(), some_tokens(2, 5)
+    inputs = tokens, tokens.flip(1), model.empty_memory(2)
+    losses = [kind(model, SETTINGS)(*inputs) for kind in (SegmentLoss, SegmentLossToCapture)]
+    assert [states.requires_grad for _, states in losses] == [True, False]
+    torch.testing.assert_close(losses[0], losses[1], rtol=0, atol=0)
