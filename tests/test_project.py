@@ -146,7 +146,7 @@ def test_the_list_of_the_courses_checks_names_every_file_of_them():
     assert sorted(files) == sorted(path.stem for path in folder.glob("[a-z]*.py"))
 
 
-@pytest.mark.parametrize("name", ["fast", "training"])
+@pytest.mark.parametrize("name", ["course", "data", "fast", "training"])
 def test_the_list_of_a_folders_files_has_a_line_for_each(name):
     docstring = ast.get_docstring(ast.parse((PACKAGE / name / "__init__.py").read_text("utf-8")))
     parts = [path.stem for path in (PACKAGE / name).glob("[a-z]*") if path.is_dir() or path.suffix == ".py"]
@@ -326,7 +326,7 @@ TESTED_IN = {
     "commands/train_flags": "commands/test_train.py",
     "commands/train_task": "commands/test_train.py",
     "course/checks": "course/test_checks.py",
-    "course/differences": "course/test_verdicts.py",
+    "course/differences": "course/test_checker.py",
     "course/loops": "course/test_10_training.py",
     "course/marking": "classroom/test_a_class.py",
     "data/download_addresses": "data/test_corpora.py",

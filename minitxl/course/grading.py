@@ -15,12 +15,12 @@ from typing import Any
 from torch import Tensor
 from torch.utils._python_dispatch import _disable_current_modes
 
+from minitxl.course.checker import NotAskedForError as NotAskedForError
+from minitxl.course.checker import Outcome, Verdict, judge, names_of, outcomes, variants_of
 from minitxl.course.differences import Finding as Finding
 from minitxl.course.differences import Observed as Observed
 from minitxl.course.differences import equal, written
 from minitxl.course.marking.variants import variant as variant
-from minitxl.course.verdicts import NotAskedForError as NotAskedForError
-from minitxl.course.verdicts import Outcome, Verdict, judge, names_of, outcomes, variants_of
 
 LEFT_ALONE = "leaves its arguments as they were (1 point)"
 """Name of what a function loses a point for: it changes an argument in place."""

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from minitxl.course.checker import Verdict
 from minitxl.course.differences import equal, written
-from minitxl.course.verdicts import Verdict
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from mathml import as_mathml
 from play import enlarging, framed, html_of, or_for_phones, widgets_of
 
 from minitxl import figures
-from minitxl.course.verdicts import NOTHING
+from minitxl.course.checker import NOTHING
 from minitxl.experiments.shared import results
 from minitxl.figures.picture import for_phones
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import nbformat
 
+from minitxl.course.checker import variants_of
 from minitxl.course.differences import equal
 from minitxl.course.grading import number_shares
 from minitxl.course.marking.judge import trial_of
-from minitxl.course.verdicts import variants_of
 
 SOURCES = Path(__file__).parents[2] / "notebooks" / "assignments"
 WRONG = Path(__file__).parent / "wrong"

@@ -26,7 +26,7 @@ from excerpt import excerpt, value_of
 from playwright.sync_api import Page, Request
 from playwright.sync_api import TimeoutError as NotInTime
 
-from minitxl.course.verdicts import NOTHING
+from minitxl.course.checker import NOTHING
 from minitxl.figures.picture import PHONE as PHONE_INCHES
 from minitxl.figures.picture import Picture, drawing, panels
 

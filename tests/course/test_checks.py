@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from minitxl.course import verdicts
+from minitxl.course import checker
 from minitxl.course.differences import equal
 
 TOPICS = sorted(path.stem for path in (Path(__file__).parent / "answers").glob("[a-z]*.py"))
@@ -41,7 +41,7 @@ class Known:
     def are(self, cases, mistakes):
         return list(mistakes) == list(self.mistakes) and equal(cases, self.cases)
 
-    def outcome(self, function, case, models=None, run=verdicts._outcome):
+    def outcome(self, function, case, models=None, run=checker._outcome):
         if models is not None:  # an answer is run each time
             return run(function, case, models)
         place = id(function), id(case)
@@ -66,7 +66,7 @@ def answered(name, answer):
         if not known.are(cases, mistakes):
             return judge(attempt, cases=cases, mistakes=mistakes, **arguments)
         with pytest.MonkeyPatch.context() as inner:
-            inner.setattr(verdicts, "_outcome", known.outcome)
+            inner.setattr(checker, "_outcome", known.outcome)
             return judge(attempt, cases=known.cases, mistakes=known.mistakes, **arguments)
 
     state = torch.get_rng_state()
@@ -113,12 +113,12 @@ def test_each_mistake_that_a_check_knows_gets_its_own_sentence(name, monkeypatch
 
     def judge(attempt, **arguments):
         mistakes.update(arguments["mistakes"])
-        return verdicts.judge(attempt, **arguments)
+        return checker.judge(attempt, **arguments)
 
     monkeypatch.setattr(module, "judge", judge)
     answered(name, lambda *case: 0)
     monkeypatch.undo()
     assert len(mistakes) >= 3
     for sentence, wrong in mistakes.items():
-        for mistake in verdicts.variants_of(wrong):
+        for mistake in checker.variants_of(wrong):
             assert answered(name, mistake).message == sentence

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch.nn.functional import cross_entropy
 
 from minitxl.adaptive import AdaptiveEmbedding, AdaptiveSoftmax
-from minitxl.course.verdicts import Largest
+from minitxl.course.checker import Largest
 
 VOCAB, CUTOFFS = 12, (3, 5, 9)
 WIDTHS = [(8, 8, 1), (6, 8, 1), (8, 8, 2), (9, 8, 2)]  # d_embed, d_model, div_val

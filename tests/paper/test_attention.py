@@ -8,7 +8,7 @@ from support.attention import D_MODEL, context, random_attention, shapes, window
 from torch.nn.functional import scaled_dot_product_attention
 
 from minitxl.attention import MultiHeadAttention, ShawAttention, XLAttention, attention_mask, split_heads
-from minitxl.course.verdicts import Largest
+from minitxl.course.checker import Largest
 from minitxl.positions import sinusoids
 
 KINDS = [MultiHeadAttention, ShawAttention, XLAttention]

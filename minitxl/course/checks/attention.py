@@ -17,8 +17,8 @@ from minitxl.attention import (
     split_heads,
     weighted_sum,
 )
+from minitxl.course.checker import Verdict, judge
 from minitxl.course.predictions import Predictions, Question
-from minitxl.course.verdicts import Verdict, judge
 
 predictions = Predictions(
     Question(

@@ -9,8 +9,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from minitxl.attention import XLAttention
+from minitxl.course.checker import Function, Verdict, judge
 from minitxl.course.checks.one_query import OF_BOTH, drawn_layer, with_biases
-from minitxl.course.verdicts import Function, Verdict, judge
 
 Kept = Float[Tensor, "batch head mem dim"]
 Seen = Bool[Tensor, "batch mem"]

@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from minitxl.attention import MultiHeadAttention
 from minitxl.config import ModelConfig
-from minitxl.course.verdicts import Verdict, judge
+from minitxl.course.checker import Verdict, judge
 from minitxl.model import Block
 
 

@@ -9,8 +9,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from minitxl.config import ModelConfig
+from minitxl.course.checker import Function, Verdict, judge
 from minitxl.course.checks.one_query import solution_attend_one
-from minitxl.course.verdicts import Function, Verdict, judge
 from minitxl.model import Block, TransformerLM
 from minitxl.positions import distances, sinusoids
 

@@ -9,6 +9,7 @@ from einops import rearrange
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from minitxl.course.checker import Function, Verdict, judge
 from minitxl.course.checks.cached_layers import (
     Cache,
     blocks_of,
@@ -17,7 +18,6 @@ from minitxl.course.checks.cached_layers import (
     solution_read_cached,
 )
 from minitxl.course.checks.generation import tokens_read
-from minitxl.course.verdicts import Function, Verdict, judge
 from minitxl.memory import extend
 from minitxl.model import TransformerLM
 

@@ -11,8 +11,8 @@ from einops import einsum
 from jaxtyping import Float
 from torch import Tensor
 
+from minitxl.course.checker import Verdict, judge
 from minitxl.course.predictions import Predictions, Question
-from minitxl.course.verdicts import Verdict, judge
 from minitxl.positions import sinusoids
 
 Embeddings = Float[Tensor, "time model"]

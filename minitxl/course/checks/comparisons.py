@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
+from minitxl.course.checker import Verdict
 from minitxl.course.predictions import Predictions, Question
-from minitxl.course.verdicts import Verdict
 
 predictions = Predictions(
     Question(

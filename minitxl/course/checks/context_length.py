@@ -8,10 +8,10 @@ from typing import Any
 import torch
 
 from minitxl.analysis import context_length
+from minitxl.course.checker import Verdict, judge
 from minitxl.course.checks import context_cases, context_mistakes
 from minitxl.course.checks.context_mistakes import GroupLosses
 from minitxl.course.predictions import Predictions, Question
-from minitxl.course.verdicts import Verdict, judge
 
 PREDICTIONS = Predictions(
     Question(

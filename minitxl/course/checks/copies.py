@@ -6,7 +6,7 @@ from difflib import SequenceMatcher
 from itertools import pairwise
 from typing import Any
 
-from minitxl.course.verdicts import Function, Verdict, judge
+from minitxl.course.checker import Function, Verdict, judge
 from minitxl.experiments.samples import longest_copy
 
 

@@ -5,8 +5,8 @@ from functools import partial
 from itertools import combinations
 from typing import Any, Literal
 
+from minitxl.course.checker import Function, Verdict, judge
 from minitxl.course.predictions import Predictions, Question
-from minitxl.course.verdicts import Function, Verdict, judge
 
 predictions = Predictions(
     Question(

@@ -8,9 +8,9 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from minitxl.course.checker import Verdict, judge
 from minitxl.course.checks.shaw import Rows, distance, rows, solution_value_lookup
 from minitxl.course.loops import without_loop
-from minitxl.course.verdicts import Verdict, judge
 
 Distances = Int[Tensor, " pos"]
 

@@ -6,7 +6,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from minitxl.course.verdicts import Function, Verdict, judge
+from minitxl.course.checker import Function, Verdict, judge
 from minitxl.inference.sampling import sampling_probs
 
 Rule = Callable[[Tensor, Tensor, float], Tensor]

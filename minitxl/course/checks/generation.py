@@ -10,8 +10,8 @@ from einops import rearrange
 from torch import Tensor
 
 from minitxl.config import ModelConfig
+from minitxl.course.checker import Function, Verdict, judge
 from minitxl.course.predictions import Predictions, Question
-from minitxl.course.verdicts import Function, Verdict, judge
 from minitxl.inference.generation import sample
 from minitxl.memory import extend
 from minitxl.model import TransformerLM

@@ -7,7 +7,7 @@ import torch
 from einops import einsum
 from torch import Tensor
 
-from minitxl.course.verdicts import Verdict, judge
+from minitxl.course.checker import Verdict, judge
 
 
 def split_gradient(context: Tensor, slopes: Tensor, mem: int) -> tuple[Tensor, Tensor]:

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from minitxl.attention import attention_mask
-from minitxl.course.verdicts import Verdict, judge
+from minitxl.course.checker import Verdict, judge
 from minitxl.positions import distances, sinusoids
 from minitxl.relative_shift import rel_shift
 

@@ -9,8 +9,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from minitxl.attention import attention_mask, masked_softmax
+from minitxl.course.checker import Function, Verdict, judge
 from minitxl.course.predictions import Predictions, Question
-from minitxl.course.verdicts import Function, Verdict, judge
 
 Weights = Float[Tensor, "batch head query key"]
 

@@ -9,9 +9,9 @@ from einops import rearrange
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from minitxl.course.checker import Verdict, judge
 from minitxl.course.loops import without_loop
 from minitxl.course.predictions import Predictions, Question
-from minitxl.course.verdicts import Verdict, judge
 from minitxl.later_attention import buckets, rotate, slopes
 from minitxl.positions import sinusoids
 

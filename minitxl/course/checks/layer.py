@@ -7,8 +7,8 @@ from einops import rearrange
 from torch import Tensor
 
 from minitxl.attention import MultiHeadAttention, attention_mask, merge_heads, split_heads
+from minitxl.course.checker import Verdict, judge
 from minitxl.course.checks.attention import solution_attention
-from minitxl.course.verdicts import Verdict, judge
 
 
 def solution_layer(layer: MultiHeadAttention, x: Tensor, context: Tensor) -> Tensor:

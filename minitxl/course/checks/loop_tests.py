@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from minitxl.course.checker import Function, Verdict, judge
 from minitxl.course.checks import loop_comparisons as comparisons
 from minitxl.course.checks import loop_probes as probes
 from minitxl.course.checks.generation import generating, small_model, solution_generate
-from minitxl.course.verdicts import Function, Verdict, judge
 from minitxl.model import TransformerLM
 
 Loop = Callable[[TransformerLM, Tensor, int, int], Tensor]

@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from minitxl.attention import masked_softmax, weighted_sum
-from minitxl.course.verdicts import Function, Verdict, judge
+from minitxl.course.checker import Function, Verdict, judge
 
 Scores = Float[Tensor, "batch head query key"]
 Values = Float[Tensor, "batch head key dim"]

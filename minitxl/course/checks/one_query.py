@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from minitxl.attention import XLAttention
-from minitxl.course.verdicts import Function, Verdict, judge
+from minitxl.course.checker import Function, Verdict, judge
 from minitxl.positions import distances, sinusoids
 
 Kept = Float[Tensor, "head mem dim"]

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from minitxl.course.verdicts import Function, Verdict, judge
+from minitxl.course.checker import Function, Verdict, judge
 
 Losses = Sequence[float]
 """Mean losses of one model in nats, one for each context length, in the order of the lengths."""

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from typing import Any
 
+from minitxl.course.checker import Function, Verdict, judge, listed
 from minitxl.course.differences import difference, equal, is_list
-from minitxl.course.verdicts import Function, Verdict, judge, listed
 from minitxl.training.config import TrainConfig
 
 

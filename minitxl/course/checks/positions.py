@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from minitxl.course.checker import NOTHING, Verdict, judge
 from minitxl.course.predictions import Predictions, Question
-from minitxl.course.verdicts import NOTHING, Verdict, judge
 from minitxl.positions import sinusoids
 
 predictions = Predictions(

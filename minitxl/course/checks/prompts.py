@@ -9,7 +9,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 from torch.nn.functional import pad
 
-from minitxl.course.verdicts import Function, Verdict, judge
+from minitxl.course.checker import Function, Verdict, judge
 
 Prompts = Sequence[Int[Tensor, "_"]]
 Batch = tuple[Int[Tensor, "batch time"], Bool[Tensor, "batch time"]]

@@ -10,8 +10,8 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from minitxl import memory
+from minitxl.course.checker import Verdict, judge
 from minitxl.course.predictions import Predictions, Question
-from minitxl.course.verdicts import Verdict, judge
 
 PREDICTIONS = Predictions(
     Question(

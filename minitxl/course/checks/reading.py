@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from minitxl.config import ModelConfig
-from minitxl.course.verdicts import Verdict, judge
+from minitxl.course.checker import Verdict, judge
 from minitxl.memory import extend
 from minitxl.model import TransformerLM
 

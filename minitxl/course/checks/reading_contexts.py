@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from minitxl.config import ModelConfig
-from minitxl.course.verdicts import NOTHING, Function, Verdict, judge
+from minitxl.course.checker import NOTHING, Function, Verdict, judge
 from minitxl.model import TransformerLM
 
 

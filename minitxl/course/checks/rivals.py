@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from minitxl.analysis import context_length
+from minitxl.course.checker import Verdict
 from minitxl.course.checks.used_context import numbers_at, told_apart
-from minitxl.course.verdicts import Verdict
 
 LENGTHS = list(range(8, 129, 8))
 BEHIND = 32

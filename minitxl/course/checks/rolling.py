@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from minitxl.course.verdicts import Verdict, judge
+from minitxl.course.checker import Verdict, judge
 from minitxl.experiments.later_positions import keep_first
 from minitxl.later_attention import rotate
 

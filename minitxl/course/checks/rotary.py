@@ -8,8 +8,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from minitxl.course.checker import Verdict, judge
 from minitxl.course.loops import without_loop
-from minitxl.course.verdicts import Verdict, judge
 from minitxl.later_attention import RotaryAttention, rotate
 
 Queries = Float[Tensor, "batch head query dim"]

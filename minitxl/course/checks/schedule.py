@@ -4,7 +4,7 @@ from collections.abc import Callable
 from math import cos, floor, pi, sin
 from typing import Any
 
-from minitxl.course.verdicts import Verdict, judge
+from minitxl.course.checker import Verdict, judge
 
 CASES = [
     *[(step, 0.1, 4, 12) for step in (1, 2, 3, 4, 5, 8, 11, 12)],

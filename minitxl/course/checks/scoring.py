@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from minitxl.course.verdicts import Function, Verdict, judge
+from minitxl.course.checker import Function, Verdict, judge
 
 Losses = Callable[[Tensor, Tensor], Tensor]
 Stream = Int[Tensor, " time"]

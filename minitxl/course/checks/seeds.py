@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from statistics import mean
 from typing import Any
 
+from minitxl.course.checker import Function, Verdict, judge
 from minitxl.course.predictions import Predictions, Question
-from minitxl.course.verdicts import Function, Verdict, judge
 
 predictions = Predictions(
     Question(

@@ -8,7 +8,7 @@ from einops import rearrange
 from jaxtyping import Float, Num
 from torch import Tensor
 
-from minitxl.course.verdicts import Verdict, judge
+from minitxl.course.checker import Verdict, judge
 from minitxl.memory import extend
 
 Stream = Num[Tensor, "batch time"]

@@ -8,8 +8,8 @@ import torch
 from einops import rearrange
 from torch import Tensor
 
+from minitxl.course.checker import Verdict, judge
 from minitxl.course.predictions import Predictions, Question
-from minitxl.course.verdicts import Verdict, judge
 from minitxl.data.batching import ContiguousBatches
 
 predictions = Predictions(

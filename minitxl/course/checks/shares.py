@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from minitxl.course.verdicts import Function, Verdict, judge, listed
+from minitxl.course.checker import Function, Verdict, judge, listed
 
 Share = tuple[Tensor, Tensor, Tensor | None]
 

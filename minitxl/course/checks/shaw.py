@@ -8,8 +8,8 @@ from einops import einsum
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from minitxl.course.checker import Largest, Verdict, judge
 from minitxl.course.predictions import Predictions, Question
-from minitxl.course.verdicts import Largest, Verdict, judge
 
 Queries = Float[Tensor, "batch head query dim"]
 Keys = Float[Tensor, "batch head key dim"]

@@ -8,9 +8,9 @@ from einops import rearrange
 from torch import Tensor
 from torch.nn.functional import pad
 
+from minitxl.course.checker import Verdict, judge
 from minitxl.course.loops import Steps, without_loop
 from minitxl.course.predictions import Predictions, Question
-from minitxl.course.verdicts import Verdict, judge
 from minitxl.relative_shift import rel_shift
 
 Shift = Callable[[Tensor], Any]

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from minitxl.course.verdicts import Verdict, judge
+from minitxl.course.checker import Verdict, judge
 
 RowLosses = Callable[[Tensor, Tensor], Tensor]
 """From tokens and targets, [window seg] each, to the loss of every target, [window seg]."""

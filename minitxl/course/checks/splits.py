@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from minitxl.course.verdicts import Function, Verdict, judge
+from minitxl.course.checker import Function, Verdict, judge
 
 Perplexities = Mapping[tuple[bool, bool], float]
 """Test perplexities of one seed, by (trained with memory, read with memory)."""

@@ -10,8 +10,8 @@ from einops import reduce
 from torch import Tensor
 
 from minitxl import memory
+from minitxl.course.checker import Verdict, judge
 from minitxl.course.predictions import Predictions, Question
-from minitxl.course.verdicts import Verdict, judge
 
 predictions = Predictions(
     Question(

@@ -10,9 +10,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from minitxl.attention import Heads, Keys, Scores
+from minitxl.course.checker import Verdict, judge, variants_of
 from minitxl.course.differences import difference, equal, is_list
 from minitxl.course.predictions import Predictions, Question
-from minitxl.course.verdicts import Verdict, judge, variants_of
 
 PairKeys = Float[Tensor, "head query key dim"]
 Bias = Float[Tensor, "head dim"]

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from minitxl.course.checker import Function, Verdict, judge
 from minitxl.course.checks.many_draws import Measure, gain_over
-from minitxl.course.verdicts import Function, Verdict, judge
 
 BELOW_ZERO = "a tossed loss may come out below 0 nats: leave it there, so that each change keeps its size"
 

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 
 from minitxl.config import ModelConfig
+from minitxl.course.checker import Verdict
 from minitxl.course.checks.training_bugs import (
     BUGS,
     OTHERS,
@@ -20,7 +21,6 @@ from minitxl.course.checks.training_bugs import (
     with_bugs,
 )
 from minitxl.course.differences import difference, equal
-from minitxl.course.verdicts import Verdict
 from minitxl.data.batching import Segment
 from minitxl.memory import extend
 from minitxl.model import TransformerLM

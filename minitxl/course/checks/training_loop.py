@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from minitxl.course.checker import Function, Verdict, judge
 from minitxl.course.differences import written
-from minitxl.course.verdicts import Function, Verdict, judge
 from minitxl.data.batching import ContiguousBatches, Segment
 from minitxl.training.loop import Run
 

@@ -6,8 +6,8 @@ from math import exp, log, log2
 from statistics import mean
 from typing import Any
 
+from minitxl.course.checker import Function, Verdict, judge
 from minitxl.course.predictions import Predictions, Question
-from minitxl.course.verdicts import Function, Verdict, judge
 
 predictions = Predictions(
     Question(

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import torch
 
-from minitxl.course.verdicts import Function, Verdict, judge
+from minitxl.course.checker import Function, Verdict, judge
 
 Losses = Sequence[float]
 """Mean losses of one model, one for each context length, in the order of the lengths."""

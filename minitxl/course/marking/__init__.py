@@ -1,6 +1,6 @@
 """Marks submissions: a judge decides, and a sandboxed worker computes.
 
-``course.grading`` says what a graded cell is worth, ``course.verdicts`` compares one function with its
+``course.grading`` says what a graded cell is worth, ``course.checker`` compares one function with its
 reference, and this folder does both for functions that nobody trusts. The files:
 
 worker, frames, guards, statements, variants: all that the sandbox holds; isolation: the sandbox;

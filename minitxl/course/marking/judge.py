@@ -21,12 +21,12 @@ from typing import Any
 
 import torch
 
+from minitxl.course.checker import Verdict
 from minitxl.course.differences import written
 from minitxl.course.grading import Gone, NumbersTrial, name_said, number_shares, of_results, points
 from minitxl.course.marking.isolation import Isolation, strongest
 from minitxl.course.marking.remote import REPLAY, Remote
 from minitxl.course.marking.workers import MarkAgainError, Worker
-from minitxl.course.verdicts import Verdict
 
 MEMORY = 12 * 2**30
 """Bytes of address space that a judge may take: operations that it repeats may be a stranger's."""

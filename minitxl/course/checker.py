@@ -1,4 +1,7 @@
-"""The verdict of a check on a learner's piece: right, not yet or blank, and one sentence that helps."""
+"""Run the check of an exercise: compare an attempt with a reference, and say in a sentence what helps.
+
+The check of each exercise, its cases and its named mistakes, stands in ``checks``.
+"""
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -1,9 +1,9 @@
 import pytest
 import torch
 
-from minitxl.course import verdicts
+from minitxl.course import checker
+from minitxl.course.checker import judge
 from minitxl.course.differences import Finding, Observed
-from minitxl.course.verdicts import judge
 
 NUMBERS = [(torch.arange(3.0),), (torch.zeros(2),)]
 
@@ -172,21 +172,21 @@ def test_the_cells_below_run_on_the_learners_function_only_if_it_is_right(capsys
     def blank(x):
         raise NotImplementedError
 
-    assert verdicts.use(mine, check, otherwise=double) is mine
-    assert verdicts.use(blank, check, otherwise=double) is double
-    assert verdicts.use(lambda x: x, check, otherwise=double) is double
+    assert checker.use(mine, check, otherwise=double) is mine
+    assert checker.use(blank, check, otherwise=double) is double
+    assert checker.use(lambda x: x, check, otherwise=double) is double
     shown = capsys.readouterr().out
     assert shown.index("right: ") < shown.index("blank: ") < shown.index("not yet: ")
 
 
 def test_a_verdict_shows_its_word_beside_its_colour_and_escapes_what_it_says():
-    html = verdicts.Verdict(False, "M < L")._repr_html_()
+    html = checker.Verdict(False, "M < L")._repr_html_()
     assert "✗ not yet" in html
     assert "M &lt; L" in html
 
 
 def test_two_dollars_in_a_verdict_make_no_formula():
-    html = verdicts.Verdict(False, "called with text = 'a$b$'")._repr_html_()
+    html = checker.Verdict(False, "called with text = 'a$b$'")._repr_html_()
     assert html.startswith('<div class="mathjax_ignore"')
 
 
@@ -217,10 +217,10 @@ def test_what_can_be_read_only_once_is_compared_as_a_list_where_a_check_says_so(
         yield x, 2 * x
 
     told = {"reference": lambda x: [(x, 2 * x)], "cases": NUMBERS}
-    assert judged(verdicts.listed(pairs), **told).right
-    assert judged(verdicts.listed(lambda x: zip([x], [2 * x], strict=True)), **told).right
+    assert judged(checker.listed(pairs), **told).right
+    assert judged(checker.listed(lambda x: zip([x], [2 * x], strict=True)), **told).right
     assert not judged(pairs, **told).right
-    assert judged(verdicts.listed(None)).blank
+    assert judged(checker.listed(None)).blank
 
 
 def test_what_a_case_holds_beside_the_named_arguments_is_not_shown():
@@ -260,12 +260,12 @@ def test_a_long_call_shows_a_list_of_tensors_by_their_shapes():
 
 def test_the_largest_result_is_counted_by_the_numbers_that_it_holds():
     row = torch.zeros(3)
-    with verdicts.Largest() as watch:
+    with checker.Largest() as watch:
         row.expand(1000, 3)
     assert watch.numbers == 3
-    with verdicts.Largest() as watch:
+    with checker.Largest() as watch:
         row.repeat(1000, 1)[:2]
     assert watch.numbers == 3000
-    with verdicts.Largest() as watch:
+    with checker.Largest() as watch:
         torch.zeros(8).view(torch.complex128).repeat(1000)
     assert (watch.numbers, watch.total) == (8000, 8008)
