@@ -5,16 +5,16 @@
 The modules of the paper, and two for what came after it and before it, lie at the top. Read them in this
 order, one idea a file:
 
-    positions        sinusoids, and distances
-    relative_shift   scores by distance become scores by key (Appendix B)
-    attention        the causal mask; multi-head attention, Shaw's, and Transformer-XL's
-    memory           segment recurrence: ``extend``, and how far it reaches. The model returns its states, and
-                     its caller extends the memory; training does so in ``training.loop.train_step``. The
-                     stop-gradient is in ``extend``, which returns a detached tensor
-    adaptive         embedding and softmax for large vocabularies
-    config, model    the settings, and the language model of all these parts
-    later_attention  what came after: rotary, ALiBi's and T5's positions
-    lstm             what came before: the LSTM of the comparisons
+    position_encodings  sinusoids, and distances
+    relative_shift      scores by distance become scores by key (Appendix B)
+    attention           the causal mask; multi-head attention, Shaw's, and Transformer-XL's
+    memory              segment recurrence: ``extend``, and how far it reaches. The model returns its states,
+                        and its caller extends the memory; training does so in ``training.loop.train_step``.
+                        The stop-gradient is in ``extend``, which returns a detached tensor
+    adaptive            embedding and softmax for large vocabularies
+    config, model       the settings, and the language model of all these parts
+    later_attention     what came after: rotary, ALiBi's and T5's positions
+    lstm                what came before: the LSTM of the comparisons
 
 Tokens, states and memory have the axis ``batch`` first, or after ``layer``. In training and cached
 evaluation an element of the batch is a lane, one of the long stretches of a text that are read side by side.
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from minitxl.inference.config import EvaluateConfig
     from minitxl.memory import extend
     from minitxl.model import TransformerLM
-    from minitxl.positions import sinusoids
+    from minitxl.position_encodings import sinusoids
     from minitxl.relative_shift import rel_shift
     from minitxl.training.config import TrainConfig
 
@@ -80,7 +80,7 @@ MODULE_OF = {
     "attention_mask": "attention",
     "extend": "memory",
     "rel_shift": "relative_shift",
-    "sinusoids": "positions",
+    "sinusoids": "position_encodings",
 }
 """The module of each public name. It is imported when the name is first used; most of these import torch."""
 

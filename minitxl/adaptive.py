@@ -120,8 +120,8 @@ class AdaptiveEmbedding(nn.Module):
                 for cluster, first_id in enumerate(self.partition.starts)
             ]
             in_cluster_order, _ = pack(by_cluster, "* model")
-            places = clusters.argsort(stable=True).argsort()  # where each token stands in in_cluster_order
-            embedded = in_cluster_order[places]
+            index_of_token = clusters.argsort(stable=True).argsort()  # into in_cluster_order
+            embedded = in_cluster_order[index_of_token]
         return rearrange(embedded, "(batch seg) model -> batch seg model", **parse_shape(tokens, "batch seg"))
 
     def _look_up(self, table: int, ids: Int[Tensor, " token"]) -> Float[Tensor, "token model"]:
@@ -176,11 +176,11 @@ class AdaptiveSoftmax(nn.Module):
                 f"got {tie_projections}"
             )
         if tie_tables:
-            for mine, theirs in zip(self.tables, embedding.tables, strict=True):
-                mine.weight = theirs.weight
-        for cluster, mine in enumerate(self.projections):
+            for output_table, input_table in zip(self.tables, embedding.tables, strict=True):
+                output_table.weight = input_table.weight
+        for cluster, projection in enumerate(self.projections):
             if tie_projections and tie_projections[cluster]:
-                mine.weight = embedding.projections[cluster if self.partition.div_val > 1 else 0].weight
+                projection.weight = embedding.projections[cluster if self.partition.div_val > 1 else 0].weight
 
     def log_probs(self, hidden: Float[Tensor, "batch seg model"]) -> Float[Tensor, "batch seg vocab"]:
         """Return log p of every word in nats, normalised, in the order of the vocabulary."""
@@ -199,7 +199,7 @@ class AdaptiveSoftmax(nn.Module):
     ) -> Float[Tensor, "batch seg"]:
         """Return -log p(target) in nats of each target, at its token's place.
 
-        A tail scores only its own targets.
+        The softmax of a tail is computed for the tokens whose target is in the tail, and for no other.
         """
         if targets.shape != hidden.shape[:2]:
             got = f"{tuple(targets.shape)} for {tuple(hidden.shape[:2])}"
@@ -244,11 +244,11 @@ class AdaptiveSoftmax(nn.Module):
         weight_and_bias: tuple[Tensor, Tensor],
         classes: Int[Tensor, " token"],
     ) -> Float[Tensor, " token"]:
-        """Return -log p(class) in a cluster's softmax; that of cluster 0 has a class for each tail, too."""
+        """Return -log p(class) in a cluster's softmax; that of cluster 0 also has the tails' classes."""
         return self.class_losses(self._to_width(cluster, hidden), *weight_and_bias, classes)
 
     def _to_width(self, cluster: int, hidden: Float[Tensor, "*token model"]) -> Float[Tensor, "*token embed"]:
-        """Return the vectors in the width of the cluster."""
+        """Return the hidden states in the width of the cluster's vectors: projected, if they differ."""
         if not self.projections:
             return hidden
         weight = cast(nn.Linear, self.projections[cluster]).weight

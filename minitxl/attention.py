@@ -2,8 +2,8 @@
 
     attention(x, memory, window=, clamp_len=, key_mask=)
 
-Queries come from the segment x alone; keys and values come from memory and x together, so the
-queries stand at the last n_query of the n_key positions.
+Queries come from the segment x alone; keys and values come from memory and x together. So the queries are
+the last n_query of the n_key tokens.
 
 Names of the axes:
 
@@ -11,7 +11,7 @@ Names of the axes:
     query      the tokens of the segment, which the model calls ``seg``
     key        the tokens of memory and segment
     mem        the tokens of memory
-    pos        tokens of any of these three; in ``positions`` any positions or distances
+    pos        tokens of any of these three; in ``position_encodings``, the positions or distances to encode
     dist       distances, from n_key-1 down to 0
     row        the rows of Shaw's tables
     heads_dim  head times dim
@@ -33,7 +33,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from minitxl.arguments import check_context, check_mask, check_segment, check_sizes, check_states
-from minitxl.positions import distances, sinusoids
+from minitxl.position_encodings import distances, sinusoids
 from minitxl.relative_shift import rel_shift
 
 Hidden = Float[Tensor, "batch query model"]
@@ -76,8 +76,8 @@ def attention_mask(
 ) -> Mask:
     """Return which keys each query may attend to: True where it may.
 
-    The queries stand at the last n_query of the n_key positions. A query at position i may attend to key j
-    where 0 ≤ i - j < window and ``key_mask`` is True for j.
+    The queries are the last n_query of the n_key tokens. A query at position i may attend to key j where
+    0 ≤ i - j < window and ``key_mask`` is True for j.
 
     >>> attention_mask(2, 4, window=3).int()
     tensor([[[1, 1, 1, 0],
@@ -111,7 +111,7 @@ def masked_softmax(scores: Scores, mask: Mask | None) -> Weights:
     if mask is None:
         return scores.softmax(dim=-1)
     forbidden = rearrange(~mask, "batch query key -> batch 1 query key")
-    lowest = torch.finfo(scores.dtype).min
+    lowest = torch.finfo(scores.dtype).min  # and not -∞, which would give NaN to a query without a key
     return scores.masked_fill(forbidden, lowest).softmax(dim=-1).masked_fill(forbidden, 0.0)
 
 
@@ -152,8 +152,8 @@ class MultiHeadAttention(nn.Module):
 
     Two pairs of methods compute it. ``context_output`` and ``context_weights`` take any context
     and any mask. ``forward`` and ``attention_weights`` are the language model's: the context is memory and
-    segment, and the mask is causal. Distances play no part: positions, if any, were added to x before, so
-    ``clamp_len`` changes nothing.
+    segment, and the mask is causal. There are no distances here, so ``clamp_len`` changes nothing: position
+    encodings, if any, are in x already.
     """
 
     def __init__(self, d_model: int, n_head: int, d_head: int, *, attention_dropout: float = 0.0) -> None:
@@ -230,7 +230,7 @@ class ShawAttention(nn.Module):
         self.attention_dropout = nn.Dropout(attention_dropout)
 
     def table_rows(self, like: Scores, clamp_len: int | None) -> Int[Tensor, "batch head query key"]:
-        """Return each pair's row of the tables, shaped as ``like``; queries stand at the last positions."""
+        """Return each pair's row of the tables, shaped as ``like``; the queries are the last tokens."""
         n_query, n_key = like.shape[-2:]
         i = rearrange(torch.arange(n_key - n_query, n_key, device=like.device), "query -> query 1")
         j = rearrange(torch.arange(n_key, device=like.device), "key -> 1 key")
@@ -238,7 +238,7 @@ class ShawAttention(nn.Module):
         return (self.max_distance + (j - i).clamp(-farthest, farthest)).expand_as(like)
 
     def shaw_weights(self, q: Heads, k: Keys, mask: Mask | None, clamp_len: int | None) -> Weights:
-        """Return α, the softmax of equation 4; the queries stand at the last positions."""
+        """Return α, the softmax of equation 4; the queries are the last tokens."""
         content = content_scores(q, k)  # q_i · k_j
         row_scores = einsum(q, self.a_K, "batch head query dim, row dim -> batch head query row")
         pair_scores = row_scores.gather(-1, self.table_rows(content, clamp_len))  # q_i · a^K_ij
@@ -314,11 +314,11 @@ class XLAttention(nn.Module):
 
         score_ij = [(q_i + u) · k_j  +  (q_i + v) · W_kR R_{i-j}] / √d_head
 
-    Where it comes from: with positions U added to the input, a score is the product of W_q (x_i + U_i) and
-    W_k (x_j + U_j). Multiplied out, it has four terms. The paper makes three changes. The key's position U_j
-    becomes R_{i-j}, a fixed sinusoid of the distance. W_q U_i, which depends on the query's position, becomes
-    a learned vector that is the same for every query: u in the product with content, v in the product with
-    distance. And keys of content and keys of distance get a matrix each, W_kE and W_kR.
+    Where it comes from: with position encodings U added to the input, a score is the product of W_q (x_i + U_i)
+    and W_k (x_j + U_j). Multiplied out, it has four terms. The paper makes three changes. The key's encoding U_j
+    becomes R_{i-j}, the row of sinusoids of the distance. W_q U_i, which depends on the query's position,
+    becomes a learned vector that is the same for every query: u in the product with content, v in the product
+    with distance. And keys of content and keys of distance get a matrix each, W_kE and W_kR.
 
     u and v have the axes [head dim], and may be handed in to be shared with another layer.
     """

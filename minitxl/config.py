@@ -18,7 +18,7 @@ from minitxl.fields import SIZES, check, check_buckets, check_types, require
 class ModelConfig:
     """The architecture. The caller chooses the lengths of segment and memory, which are not in here.
 
-    ``max_seg_len`` alone limits a segment, with learned positions.
+    With learned positions alone, ``max_seg_len`` limits a segment.
     """
 
     vocab_size: int = 256
@@ -34,19 +34,19 @@ class ModelConfig:
     d_inner: int = 512
     """Width of the feed-forward layer."""
     attention: Literal["absolute", "shaw", "xl", "rotary", "alibi", "t5"] = "xl"
-    """absolute adds ``positions`` to the states. The others score by distance; shaw also adds a vector for
-    each distance to the values."""
+    """absolute adds position encodings to the states, as ``positions`` says. The others score by distance,
+    and shaw also adds a vector for each distance to the values."""
     positions: Literal["sinusoidal", "learned", "per-layer", "none"] = "sinusoidal"
-    """With attention=absolute: sinusoids, one learned table, a learned table for each layer, or none."""
+    """Position encodings of attention=absolute: sinusoids, one learned table, one for each layer, or none."""
     max_seg_len: int = 512
-    """Longest segment that learned positions allow, which is also their tables' number of rows."""
+    """Longest segment with learned positions: their tables have this many rows."""
     max_distance: int = 16
     """Shaw's k: keys at this distance or farther share one vector."""
     n_bucket: int = 32
     """Number of T5's buckets (num_buckets). The first half, rounded down, hold one distance each. Beyond them
     a bucket's number grows like the logarithm of the distance (``later_attention.T5Attention``)."""
     bucket_distance: int = 128
-    """T5's max_distance: keys this far or farther share the last bucket, as a rule with some nearer ones."""
+    """T5's max_distance: the last bucket holds this distance, all greater, and as a rule some smaller."""
     clamp_len: int | None = None
     """Keys at this distance or farther count as equally far (not in absolute); a call may override it."""
     share_biases: bool = True
@@ -83,7 +83,7 @@ class ModelConfig:
 
     @property
     def adds_positions(self) -> bool:
-        """True if positions are added to the states, which carry them into memory."""
+        """True if position encodings are added to the states, which carry them into memory."""
         return self.attention == "absolute" and self.positions != "none"
 
     def __post_init__(self) -> None:

@@ -41,7 +41,7 @@ from minitxl.attention import (
     weighted_sum,
 )
 from minitxl.fields import SIZES, check, check_buckets
-from minitxl.positions import distances, sinusoids
+from minitxl.position_encodings import distances, sinusoids
 from minitxl.relative_shift import rel_shift
 
 Bias = Float[Tensor, "head dist"]
@@ -52,8 +52,8 @@ Vectors = Float[Tensor, "batch head pos dim"]
 class LaterAttention(nn.Module):
     """Σ_j softmax_j(score_ij) v_j, causal, over memory and segment; a subclass says what a score is.
 
-    Its method ``scores`` gets queries that stand at the last n_query of the n_key positions (``scores`` of
-    ``XLAttention`` gets states). It may use positions only through the distances i - j.
+    Its method ``scores`` gets queries and keys, where ``scores`` of ``XLAttention`` gets states. The queries
+    are the last n_query of the n_key tokens. A score may depend on positions only through i - j.
     """
 
     def __init__(self, d_model: int, n_head: int, d_head: int, *, attention_dropout: float = 0.0) -> None:
@@ -125,7 +125,7 @@ class RotaryAttention(LaterAttention):
         score_ij = (R_i q_i) · (R_j k_j) / √d_head = q_i · R_{j-i} k_j / √d_head
 
     A product of vectors doesn't change when both turn by the same angle. So only j - i counts, and a
-    position may be counted from anywhere: a memory in front of the segment needs no other rule.
+    position may be counted from any token: a memory in front of the segment needs no rule of its own.
     """
 
     def __init__(self, d_model: int, n_head: int, d_head: int, *, attention_dropout: float = 0.0) -> None:
@@ -213,8 +213,8 @@ def buckets(dist: Int[Tensor, " dist"], n_bucket: int, bucket_distance: int) -> 
     check_buckets(n_bucket, bucket_distance)
     exact = n_bucket // 2  # distances 0 … exact - 1 have a bucket each
     growth = (dist.clamp(min=exact).double() / exact).log() / log(bucket_distance / exact)
-    wide = exact + (growth * (n_bucket - exact)).long()
-    return torch.where(dist < exact, dist, wide.clamp(max=n_bucket - 1))
+    logarithmic = exact + (growth * (n_bucket - exact)).long()
+    return torch.where(dist < exact, dist, logarithmic.clamp(max=n_bucket - 1))
 
 
 class T5Attention(BiasedAttention):
@@ -258,12 +258,12 @@ class T5Attention(BiasedAttention):
 #
 #   ModelConfig.attention             its name, which is a setting and a flag of the command line
 #   model.Attention, new_attention    its class, and how it is built from the configuration
-#   model.DRAWN                       new names of parameters, drawn with standard deviation 0.02
+#   model.NORMAL_INIT                 new names of parameters, drawn with standard deviation 0.02
 #   training.optimizer.BIASES         those new parameters with two axes or more that get no weight decay
 #   fast.kv_cache.heads.FUNCTION_OF   a function (attention, q, k, values, r, **options) that returns the
 #                                     heads from a cache's keys and values. q is not yet divided by √d_head; r
 #                                     holds XL's distances, and other classes ignore it. If your class is
-#                                     a subclass of RotaryAttention, q and k are already turned, unless
+#                                     a subclass of RotaryAttention, q and k are already rotated, unless
 #                                     the options have a ``clamp_len``. ``biased_heads`` there serves each
 #                                     subclass of BiasedAttention. For any other subclass of LaterAttention,
 #                                     write a function whose body is the last line of ``rotary_heads``.

@@ -2,9 +2,9 @@
 
     losses, state = model.token_losses(tokens, targets, state)
 
-The calls are the Transformer's as far as they go. There is no ``extend``: however long the
-text, the state is two vectors a layer. It comes out detached, so learning goes back to the
-start of a segment, as it does in Transformer-XL.
+It is called as ``TransformerLM`` is, with a state in place of the memory. There is no ``extend``: however
+long the text, the state is two vectors a layer. It comes out detached. So gradients go back to the start of
+a segment and no farther, as in Transformer-XL.
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ State = Float[Tensor, "2 layer batch model"]
 
 @dataclass(frozen=True)
 class LSTMConfig:
-    """The architecture. The embedding is as wide as the state, because it is the output's too."""
+    """The architecture. The embedding is as wide as the state, because the output layer uses its matrix."""
 
     vocab_size: int = 256
     """Number of token ids; bytes by default."""
@@ -67,20 +67,27 @@ class LSTMLM(nn.Module):
     def __init__(self, config: LSTMConfig) -> None:
         super().__init__()
         self.config = config
-        between = config.dropout if config.n_layer > 1 else 0.0
+        dropout_between = config.dropout if config.n_layer > 1 else 0.0
         self.embedding = nn.Embedding(config.vocab_size, config.d_model)
-        self.lstm = nn.LSTM(config.d_model, config.d_model, config.n_layer, dropout=between, batch_first=True)
+        self.lstm = nn.LSTM(
+            config.d_model, config.d_model, config.n_layer, dropout=dropout_between, batch_first=True
+        )
         self.dropout = nn.Dropout(config.dropout)
         self.bias = nn.Parameter(torch.empty(config.vocab_size))
         self.initialise()
 
     def initialise(self) -> None:
-        """Embeddings N(0, .5), matrices U(±1/√d_model), biases 0, but 1 for the forget gates.
+        """Draw the parameters at random.
 
-        The state lies in (-1, 1), so a tied matrix must be large for logits to be: with .1 and
-        less, usual where it is not tied, learning begins several times more slowly. With a
-        forget bias of 1 a new LSTM remembers (Jozefowicz et al. 2015); PyTorch adds two biases,
-        and one of them is 1.
+            embeddings                 mean 0, standard deviation 0.5
+            matrices                   uniform between ±1/√d_model
+            biases of forget gates     1
+            other biases               0
+
+        h lies in (-1, 1), so its products with the embeddings, the logits, are large only if the embeddings
+        are. With a standard deviation of 0.1 or less, as is usual where the output has a matrix of its own,
+        learning begins several times more slowly. With a forget bias of 1 a new LSTM remembers (Jozefowicz et
+        al. 2015). PyTorch adds two biases, and one of the two is 1.
         """
         width = self.config.d_model
         nn.init.normal_(self.embedding.weight, std=0.5)
@@ -96,7 +103,7 @@ class LSTMLM(nn.Module):
     def last_hidden(
         self, tokens: Tokens, state: State | None = None, *, last: int | None = None
     ) -> tuple[Float[Tensor, "batch last model"], State]:
-        """Return the last layer's output, of the ``last`` positions if given, and the state."""
+        """Return the last layer's output, of the last tokens only with ``last=n``, and the state."""
         self._check_ids("tokens", tokens)
         if state is None:
             n_layer, width = self.config.n_layer, self.config.d_model
@@ -122,7 +129,7 @@ class LSTMLM(nn.Module):
         return self.losses(hidden, targets), state
 
     def losses(self, hidden: Float[Tensor, "batch seg model"], targets: Tokens) -> Float[Tensor, "batch seg"]:
-        """Return -log p(target) in nats from what ``last_hidden`` returned."""
+        """Return -log p(target) in nats of each target; ``hidden`` is the first result of ``last_hidden``."""
         self._check_ids("targets", targets)
         logits = rearrange(self._logits(hidden), "batch seg vocab -> batch vocab seg")
         return cross_entropy(logits, targets, reduction="none")

@@ -46,7 +46,7 @@ def extend(
     check_length("mem_len", mem_len)
     check_extension(memory, states)
     memory = states[:, :, :0] if memory is None else memory
-    # Both are cut before they are joined, so that no forgotten token is copied.
+    # Cut first and joined then, so that no forgotten token is copied.
     forgotten = max(0, memory.shape[2] + states.shape[2] - mem_len)
     old = memory[:, :, forgotten:]
     new = states[:, :, max(0, forgotten - memory.shape[2]) :]
@@ -79,14 +79,16 @@ def reach(offset: int, *, n_layer: int, seg_len: int, mem_len: int, window: int 
     for _ in range(n_layer):
         # Right for negative positions, too: -1 % seg_len is seg_len - 1.
         segment_start = position - position % seg_len
-        first_kept = segment_start - mem_len
-        position = first_kept if window is None else max(first_kept, position - window + 1)
+        oldest_in_memory = segment_start - mem_len
+        oldest_in_window = oldest_in_memory if window is None else position - window + 1
+        position = max(oldest_in_memory, oldest_in_window)
     return offset - position
 
 
 def longest_reach(*, n_layer: int, seg_len: int, mem_len: int, window: int | None = None) -> int:
     """Return the farthest reach of a segment's queries, in tokens; without a window, the last query's."""
     check_length("seg_len", seg_len, 1)
+    # With a window of more than M + 1 tokens, an earlier query may reach farther than the last.
     offsets = range(seg_len) if window is not None and window > mem_len + 1 else (seg_len - 1,)
     return max(reach(o, n_layer=n_layer, seg_len=seg_len, mem_len=mem_len, window=window) for o in offsets)
 

@@ -5,9 +5,9 @@
 
 The caller extends the memory: in training ``training.loop.train_step``.
 
-``states[n]`` is what enters layer n on this segment: it includes absolute positions, if the model adds any
-there, and precedes the LayerNorm of a pre-norm layer. ``extend`` takes it into the memory of layer n. So
-there are N entries; the output of the last layer is not one of them. Layers count from 0, and layer n is
+``states[n]`` is the input of layer n on this segment: after absolute positions are added, if layer n adds
+any, and before the LayerNorm of a pre-norm layer. ``extend`` takes it into the memory of layer n. So there
+are N entries, and the last layer's output is not among them. Layers count from 0, and layer n is
 ``model.blocks[n]``.
 """
 
@@ -35,7 +35,7 @@ from minitxl.attention import (
 from minitxl.config import ModelConfig
 from minitxl.fields import check, optional, whole
 from minitxl.later_attention import ALiBiAttention, LaterAttention, RotaryAttention, T5Attention
-from minitxl.positions import sinusoids
+from minitxl.position_encodings import sinusoids
 
 Tokens = Int[Tensor, "batch seg"]
 States = Float[Tensor, "layer batch seg model"]
@@ -72,7 +72,7 @@ class Block(nn.Module):
 
     def __init__(self, config: ModelConfig, attention: Attention) -> None:
         super().__init__()
-        self.pre = config.norm == "pre"
+        self.pre_norm = config.norm == "pre"
         self.attention = attention
         self.norm_attention = nn.LayerNorm(config.d_model, config.layer_norm_eps)
         self.norm_inner = nn.LayerNorm(config.d_model, config.layer_norm_eps)
@@ -81,7 +81,7 @@ class Block(nn.Module):
 
     def attention_input(self, states: Float[Tensor, "batch pos model"]) -> Float[Tensor, "batch pos model"]:
         """Return LayerNorm of the states if pre-norm, else the states; for a segment and its memory alike."""
-        return self.norm_attention(states) if self.pre else states
+        return self.norm_attention(states) if self.pre_norm else states
 
     def forward(
         self, x: Hidden, memory: Float[Tensor, "batch mem model"], **options: Unpack[AttentionOptions]
@@ -97,7 +97,7 @@ class Block(nn.Module):
         Post-norm: y = norm(x + attended), and the output is norm(y + inner(y)), as in the paper.
         """
         attended = self.dropout(attended)
-        if self.pre:
+        if self.pre_norm:
             x = x + attended
             return x + self.dropout(self.inner(self.norm_inner(x)))
         x = self.norm_attention(x + attended)
@@ -164,37 +164,40 @@ class TransformerLM(nn.Module):
         )
         self.apply(initialise)
 
-    def embed(self, tokens: Tokens, *, alone: Bool[Tensor, "batch_or_1 seg"] | None = None) -> Hidden:
+    def embed(
+        self, tokens: Tokens, *, sees_only_itself: Bool[Tensor, "batch_or_1 seg"] | None = None
+    ) -> Hidden:
         """Return the first layer's input: √d_model E[token] plus absolute positions, if any, after dropout.
 
-        Word dropout spares the tokens in ``alone``, which attend to no token but themselves, such as the
-        first of a text. The reason: a dropped token's input is 0. If it attends to itself alone, it stays 0
-        in every layer of a new model, whose Linear and LayerNorm biases are 0. For an input of zeros, a
-        LayerNorm multiplies the gradient by 1/√ε, 316 by default. In post-norm the gradient passes through
-        every LayerNorm, so that of a deep model would overflow. In pre-norm residual connections pass them
-        by, and it grows more slowly. (With absolute positions or Shaw's a_V no input stays 0.)
+        Word dropout spares the tokens of ``sees_only_itself``, such as the first of a text. The reason: a
+        dropped token's input is 0. If the token attends to itself only, its state stays 0 in every layer of a
+        new model, whose Linear and LayerNorm biases are 0. For an input of zeros, a LayerNorm multiplies the
+        gradient by 1/√ε, 316 by default. In post-norm the gradient passes through every LayerNorm, so in a
+        deep model it would overflow. In pre-norm it grows more slowly, since residual connections go around
+        the LayerNorms. (With absolute positions or Shaw's a_V no state stays 0.)
 
-        With a short ``window`` all tokens that a query sees may be dropped by chance. Then its state stays 0
-        in the first layer. It also stays 0 in layer n if all tokens that layers 0 … n reach are dropped, and
-        each such layer multiplies the gradient again. Train without a window, or without word dropout.
+        With a short ``window``, chance may drop all tokens that a query attends to. Then its state stays 0 in
+        the first layer. It stays 0 in layer n if all tokens that layers 0 … n reach are dropped, and each
+        such layer multiplies the gradient again. So train without a window or without word dropout.
         """
         x = self.embedding(tokens) * sqrt(self.config.d_model)
         if self.training and self.config.word_dropout:
             words = functional.dropout(x.new_ones(self.config.vocab_size), self.config.word_dropout)
-            scale = words[tokens] if alone is None else words[tokens].masked_fill(alone, 1.0)
+            scale = words[tokens]
+            scale = scale if sees_only_itself is None else scale.masked_fill(sees_only_itself, 1.0)
             x = x * rearrange(scale, "batch seg -> batch seg 1")
         return self.dropout(self.add_positions(x, layer=0))
 
-    def _alone(
+    def _sees_only_itself(
         self, tokens: Tokens, memory: Memory, options: AttentionOptions
     ) -> Bool[Tensor, "batch_or_1 seg"] | None:
-        """Return which tokens attend to no token but themselves; None without word dropout."""
+        """Return which tokens attend to themselves only; None without word dropout."""
         if not (self.training and self.config.word_dropout):
             return None
         mem, seg = memory.shape[2], tokens.shape[1]
         allowed = {name: options.get(name) for name in ("window", "key_mask")}
         mask = attention_mask(seg, mem + seg, **allowed, device=tokens.device)
-        # tril keeps the keys before token i, whose place among the keys is mem + i.
+        # tril keeps the keys before token i, which is itself key mem + i.
         return ~mask.tril(mem - 1).any(dim=-1)
 
     def add_positions(self, x: Hidden, *, layer: int) -> Hidden:
@@ -216,17 +219,17 @@ class TransformerLM(nn.Module):
     ) -> tuple[Float[Tensor, "batch last model"], States]:
         """Return the last layer's output, after final norm and dropout, and the states: each layer's input.
 
-        With ``last=n``, the output has the last n positions only, and the last layer computes queries for
-        these alone. The states have all positions.
+        With ``last=n``, the output has the last n tokens only, and the last layer computes queries for these
+        alone. The states have all tokens.
         """
         memory, options = self._checked_inputs(tokens, memory, options)
         check("last", last, optional(whole(1, tokens.shape[1])))
-        x, states = self.embed(tokens, alone=self._alone(tokens, memory, options)), []
+        x, states = self.embed(tokens, sees_only_itself=self._sees_only_itself(tokens, memory, options)), []
         for layer, (block, layer_memory) in enumerate(zip(self.blocks, memory, strict=True)):
             x = self.add_positions(x, layer=layer) if layer else x  # ``embed`` has added those of layer 0
             states.append(x)
             if last is not None and layer == self.config.n_layer - 1:
-                # The other positions are keys only, as memory is: attention can't tell the two apart.
+                # The other tokens are keys only, as those of memory are: attention can't tell them apart.
                 layer_memory, x = concat_memory(layer_memory, x[:, :-last]), x[:, -last:]
             x = block(x, layer_memory, **options)
         return self.dropout(self.final_norm(x)), torch.stack(states)
@@ -260,7 +263,7 @@ class TransformerLM(nn.Module):
     ) -> Float[Tensor, "batch seg"]:
         """Return -log p(target) in nats of each target, at its token's place.
 
-        ``hidden`` is the first result of ``self.last_hidden``, or some positions of it.
+        ``hidden`` is the first result of ``self.last_hidden``, of all tokens or of some.
         """
         check("ignore_index", ignore_index, optional(whole()))
         ignored = None if ignore_index is None else targets == ignore_index
@@ -275,8 +278,8 @@ class TransformerLM(nn.Module):
     ) -> Float[Tensor, "layer batch head query key"]:
         """Return the softmax weights of every layer and head, before ``attention_dropout``.
 
-        Use evaluation mode. In training mode dropout is drawn anew for each call, and in XL that of the
-        distances once more for the weights, so these are the weights of no forward pass.
+        Use evaluation mode. In training mode each call draws dropout anew, and XL draws that of the distances
+        a second time for the weights. So these would be the weights of no forward pass.
         """
         _, states = self.last_hidden(tokens, memory, **options)
         memory, options = self._checked_inputs(tokens, memory, options)
@@ -315,29 +318,33 @@ class TransformerLM(nn.Module):
         return memory, options
 
 
-DRAWN = "weight", "u", "v", "a_K", "a_V", "table"
+NORMAL_INIT = "weight", "u", "v", "a_K", "a_V", "table"
 """Names of the parameters that ``initialise`` draws from a normal distribution."""
 
 
 def initialise(module: nn.Module) -> None:
-    """Draw a module's own parameters, and of adaptive embedding and softmax the projections, as the original.
+    """Draw a module's own parameters at random, as the original code does.
+
+    ``adaptive``'s modules draw their projections, too.
 
         weights, u, v, a_K, a_V, table     mean 0, standard deviation 0.02
         projections of ``adaptive``        mean 0, standard deviation 0.01
         gains of LayerNorm                 mean 1, standard deviation 0.02
         biases of Linear and LayerNorm     0
 
-    Raises a ValueError for a parameter of any other name: add new names to ``DRAWN``, and keep constants in
-    buffers.
+    Raises a ValueError for a parameter of any other name: add new names to ``NORMAL_INIT``, and keep
+    constants in buffers.
     """
     for name, parameter in module.named_parameters(recurse=False):
         if name == "bias":
             nn.init.zeros_(parameter)
-        elif name not in DRAWN:
-            raise ValueError(f"model.DRAWN must name each parameter, got {type(module).__name__}.{name}")
+        elif name not in NORMAL_INIT:
+            raise ValueError(
+                f"model.NORMAL_INIT must name each parameter, got {type(module).__name__}.{name}"
+            )
         else:
             nn.init.normal_(parameter, mean=1.0 if isinstance(module, nn.LayerNorm) else 0.0, std=0.02)
-    # ``apply`` reaches a module after its parts: the projections were drawn as Linear, and are drawn again.
+    # ``apply`` reaches a module after its children: here projections, drawn as Linear, are drawn again.
     if isinstance(module, AdaptiveEmbedding | AdaptiveSoftmax):
         for projection in module.projections:
             nn.init.normal_(projection.get_parameter("weight"), std=0.01)

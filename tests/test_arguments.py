@@ -17,7 +17,7 @@ from minitxl.inference.config import EvaluateConfig
 from minitxl.later_attention import RotaryAttention, T5Attention, buckets, rotate, slopes
 from minitxl.memory import extend, reach
 from minitxl.model import TransformerLM
-from minitxl.positions import distances, sinusoids
+from minitxl.position_encodings import distances, sinusoids
 from minitxl.pretrained.released import save_released
 from minitxl.relative_shift import rel_shift
 from minitxl.training import checkpointed_loop, checkpoints, loop, saved_run

@@ -16,7 +16,7 @@ TESTS = ROOT / "tests"
 PAPER = {
     *(
         "config",
-        "positions",
+        "position_encodings",
         "relative_shift",
         "attention",
         "later_attention",
@@ -26,7 +26,7 @@ PAPER = {
         "lstm",
     )
 }
-READ_ALONE = ("positions", "relative_shift", "attention", "memory", "model")
+READ_ALONE = ("position_encodings", "relative_shift", "attention", "memory", "model")
 """The modules of the mathematics: einops alone moves axes, and together they fit one evening."""
 HELPERS = {"fields", "arguments", "files", "allocator"}
 """Modules that check and open what comes from outside, or set the allocator; all others may import them."""
@@ -68,14 +68,14 @@ The command line, ``commands`` and ``__main__``, may import everything.
 """
 PAPER_MAY_IMPORT = {
     "config": set(),
-    "positions": set(),
+    "position_encodings": set(),
     "relative_shift": set(),
     "memory": set(),
-    "attention": {"positions", "relative_shift"},
-    "later_attention": {"positions", "relative_shift", "attention"},
+    "attention": {"position_encodings", "relative_shift"},
+    "later_attention": {"position_encodings", "relative_shift", "attention"},
     "adaptive": set(),
     "lstm": set(),
-    "model": {"config", "positions", "attention", "later_attention", "adaptive"},
+    "model": {"config", "position_encodings", "attention", "later_attention", "adaptive"},
 }
 ON_TOP = {"commands", "__main__", "__init__"}
 MODULES = sorted(PACKAGE.rglob("*.py"))

@@ -7,7 +7,7 @@ from jaxtyping import Float, TypeCheckError
 from support.shapes import jaxtyped_once
 from torch import Tensor
 
-from minitxl.positions import sinusoids
+from minitxl.position_encodings import sinusoids
 
 
 def checked(bodies):

@@ -30,7 +30,7 @@ from minitxl.experiments import copying, memory_and_positions
 from minitxl.experiments.shared.runner import Part, Report, named, summaries, summary
 from minitxl.memory import extend
 from minitxl.model import TransformerLM
-from minitxl.positions import sinusoids
+from minitxl.position_encodings import sinusoids
 from minitxl.training import loop
 from minitxl.training.checkpoints import model_config, train_config
 

@@ -22,7 +22,7 @@ from minitxl.attention import (
 )
 from minitxl.fast.linear import apply_linear
 from minitxl.later_attention import BiasedAttention
-from minitxl.positions import distances, sinusoids
+from minitxl.position_encodings import distances, sinusoids
 
 ProjectedDistances = Float[Tensor, "head padded_dist dim"]
 """r = W_kR R for the n_key + 1 distances n_key … 0, one more than r has in ``minitxl.attention``:

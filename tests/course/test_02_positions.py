@@ -10,7 +10,7 @@ from page import Page
 from minitxl.attention import MultiHeadAttention
 from minitxl.course.checks import positions as checks
 from minitxl.figures.positions.sinusoids import by_distance, changed
-from minitxl.positions import sinusoids
+from minitxl.position_encodings import sinusoids
 
 PAGE = Page("02_positions")
 

@@ -129,7 +129,7 @@ WRONG = {
     "block": {
         "post-norm": lambda x, k: (
             k.after_attention(x, k.attention(x))
-            if not k.pre
+            if not k.pre_norm
             else k.norm_inner((y := k.norm_attention(x + k.attention(x))) + k.inner(y))
         ),
         "no residual connections": lambda x, k: k.inner(k.norm_inner(k.attention(k.norm_attention(x)))),

@@ -9,7 +9,7 @@ from minitxl.attention import attention_mask
 from minitxl.course.checks import shift as checks
 from minitxl.figures.positions.query_key_grid import numbered
 from minitxl.figures.positions.shift import products
-from minitxl.positions import distances
+from minitxl.position_encodings import distances
 from minitxl.relative_shift import rel_shift
 
 PAGE = Page("09_relative_shift")

@@ -10,7 +10,7 @@ from models import ENCODINGS, NORMS, small_model, some_tokens
 
 from minitxl.fast import kv_cache
 from minitxl.memory import extend
-from minitxl.positions import sinusoids
+from minitxl.position_encodings import sinusoids
 
 every_encoding = pytest.mark.parametrize("encoding", ENCODINGS.values(), ids=ENCODINGS)
 lengths = st.lists(st.integers(1, 6), min_size=1, max_size=8)

@@ -9,7 +9,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from minitxl.attention import MultiHeadAttention, ShawAttention, XLAttention, attention_mask, split_heads
 from minitxl.course.checker import Largest
-from minitxl.positions import sinusoids
+from minitxl.position_encodings import sinusoids
 
 KINDS = [MultiHeadAttention, ShawAttention, XLAttention]
 

@@ -5,7 +5,7 @@ import torch
 from models import ENCODINGS, small_model, some_tokens
 
 from minitxl import fast
-from minitxl.positions import sinusoids
+from minitxl.position_encodings import sinusoids
 
 every_encoding = pytest.mark.parametrize("encoding", ENCODINGS)
 one_of_each_attention = pytest.mark.parametrize("encoding", ["absolute sinusoidal", "shaw", "xl"])

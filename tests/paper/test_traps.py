@@ -23,7 +23,7 @@ from minitxl.data.batching import ContiguousBatches
 from minitxl.inference.config import EvaluateConfig
 from minitxl.inference.evaluation import cached
 from minitxl.memory import extend
-from minitxl.positions import sinusoids
+from minitxl.position_encodings import sinusoids
 from minitxl.relative_shift import rel_shift
 from minitxl.training import loop
 from minitxl.training.config import TrainConfig

@@ -12,7 +12,7 @@ from minitxl.config import ModelConfig
 from minitxl.course.checker import Function, Verdict, judge
 from minitxl.course.checks.one_query import solution_attend_one
 from minitxl.model import Block, TransformerLM
-from minitxl.positions import distances, sinusoids
+from minitxl.position_encodings import distances, sinusoids
 
 Cache = list[tuple[Float[Tensor, "head _ dim"], Float[Tensor, "head _ dim"]]]
 """Keys and values of each layer."""

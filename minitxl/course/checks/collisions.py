@@ -13,7 +13,7 @@ from torch import Tensor
 
 from minitxl.course.checker import Verdict, judge
 from minitxl.course.predictions import Predictions, Question
-from minitxl.positions import sinusoids
+from minitxl.position_encodings import sinusoids
 
 Embeddings = Float[Tensor, "time model"]
 Table = Float[Tensor, "seg model"]

@@ -15,7 +15,7 @@ from torch.nn.functional import one_hot
 
 from minitxl.attention import attention_mask
 from minitxl.course.checker import Verdict, judge
-from minitxl.positions import distances, sinusoids
+from minitxl.position_encodings import distances, sinusoids
 from minitxl.relative_shift import rel_shift
 
 D_MODEL, KEYS = 64, 24

@@ -13,7 +13,7 @@ from minitxl.course.checker import Verdict, judge
 from minitxl.course.loops import without_loop
 from minitxl.course.predictions import Predictions, Question
 from minitxl.later_attention import buckets, rotate, slopes
-from minitxl.positions import sinusoids
+from minitxl.position_encodings import sinusoids
 
 Bias = Float[Tensor, "head query key"]
 Distances = Int[Tensor, " dist"]

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from minitxl.attention import XLAttention
 from minitxl.course.checker import Function, Verdict, judge
-from minitxl.positions import distances, sinusoids
+from minitxl.position_encodings import distances, sinusoids
 
 Kept = Float[Tensor, "head mem dim"]
 Step = tuple[Tensor, Tensor, Tensor]

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from minitxl.course.checker import NOTHING, Verdict, judge
 from minitxl.course.predictions import Predictions, Question
-from minitxl.positions import sinusoids
+from minitxl.position_encodings import sinusoids
 
 predictions = Predictions(
     *(

@@ -26,7 +26,7 @@ from minitxl.inference.evaluation import cached, sliding
 from minitxl.later_attention import ALiBiAttention, RotaryAttention, T5Attention, buckets, rotate
 from minitxl.memory import extend, longest_reach, reach
 from minitxl.model import TransformerLM
-from minitxl.positions import distances, sinusoids
+from minitxl.position_encodings import distances, sinusoids
 from minitxl.pretrained import released
 from minitxl.relative_shift import rel_shift
 from minitxl.training import checkpoints, loop, run_folder

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minitxl import positions
-from minitxl.positions import distances, sinusoids
+from minitxl.position_encodings import distances, sinusoids
 
 sizes = st.integers(1, 9)
 

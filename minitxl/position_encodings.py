@@ -1,7 +1,7 @@
 """Position encodings: sinusoids, of positions or of distances.
 
 Transformer-XL encodes the *distance* i - j between a query i and a key j, never the position itself. Memory
-and segment together have n_key keys. So the distances n_key-1 … 0 occur: these are the axis ``dist``.
+and segment together have n_key keys. So the axis ``dist`` holds the distances n_key-1 … 0, in this order.
 """
 
 import torch
