@@ -314,11 +314,12 @@ class XLAttention(nn.Module):
 
         score_ij = [(q_i + u) · k_j  +  (q_i + v) · W_kR R_{i-j}] / √d_head
 
-    Where it comes from: with position encodings U added to the input, a score is the product of W_q (x_i + U_i)
-    and W_k (x_j + U_j). Multiplied out, it has four terms. The paper makes three changes. The key's encoding U_j
-    becomes R_{i-j}, the row of sinusoids of the distance. W_q U_i, which depends on the query's position,
-    becomes a learned vector that is the same for every query: u in the product with content, v in the product
-    with distance. And keys of content and keys of distance get a matrix each, W_kE and W_kR.
+    Where it comes from: with position encodings U added to the input, a score is the product of W_q (x_i +
+    U_i) and W_k (x_j + U_j). Multiplied out, it has four terms. The paper makes three changes. The key's
+    encoding U_j becomes R_{i-j}, the row of sinusoids of the distance. W_q U_i, which depends on the
+    query's position, becomes a learned vector that is the same for every query: u in the product with
+    content, v in the product with distance. And keys of content and keys of distance get a matrix each,
+    W_kE and W_kR.
 
     u and v have the axes [head dim], and may be handed in to be shared with another layer.
     """
