@@ -48,11 +48,10 @@ class Partition:
         if any(low >= high for low, high in pairwise(edges)):
             rule = f"strictly increase inside 1 … vocab_size - 1 = {self.vocab_size - 1}"
             raise ValueError(f"cutoffs must {rule}, got {self.cutoffs}")
-        least = self.div_val ** len(self.cutoffs)
-        if self.d_embed < least:
-            raise ValueError(
-                f"d_embed must be {least} or more, for all clusters to have a width, got {self.d_embed}"
-            )
+        least_d_embed = self.div_val ** len(self.cutoffs)
+        if self.d_embed < least_d_embed:
+            rule = f"d_embed must be {least_d_embed} or more, for all clusters to have a width"
+            raise ValueError(f"{rule}, got {self.d_embed}")
 
     @property
     def starts(self) -> list[int]:
@@ -104,10 +103,10 @@ class AdaptiveEmbedding(nn.Module):
         div_val: int = 1,
     ) -> None:
         super().__init__()
-        self.partition = part = Partition(vocab_size, d_embed, d_model, cutoffs, div_val)
-        self.tables = nn.ModuleList(nn.Embedding(size, width) for size, width in part.table_shapes)
-        widths = [width for _, width in part.table_shapes]
-        self.projections = _projections(widths if part.has_projections else [], d_model)
+        self.partition = partition = Partition(vocab_size, d_embed, d_model, cutoffs, div_val)
+        self.tables = nn.ModuleList(nn.Embedding(size, width) for size, width in partition.table_shapes)
+        widths = [width for _, width in partition.table_shapes]
+        self.projections = _projections(widths if partition.has_projections else [], d_model)
 
     def forward(self, tokens: Int[Tensor, "batch seg"]) -> Float[Tensor, "batch seg model"]:
         ids = rearrange(tokens, "batch seg -> (batch seg)")
@@ -154,10 +153,10 @@ class AdaptiveSoftmax(nn.Module):
         div_val: int = 1,
     ) -> None:
         super().__init__()
-        self.partition = part = Partition(vocab_size, d_embed, d_model, cutoffs, div_val)
-        self.tables = nn.ModuleList(nn.Linear(width, size) for size, width in part.table_shapes)
-        self.tail_classes = nn.Linear(part.widths[0], len(cutoffs)) if cutoffs else None
-        self.projections = _projections(part.widths if part.has_projections else [], d_model)
+        self.partition = partition = Partition(vocab_size, d_embed, d_model, cutoffs, div_val)
+        self.tables = nn.ModuleList(nn.Linear(width, size) for size, width in partition.table_shapes)
+        self.tail_classes = nn.Linear(partition.widths[0], len(cutoffs)) if cutoffs else None
+        self.projections = _projections(partition.widths if partition.has_projections else [], d_model)
 
     def tie(
         self, embedding: AdaptiveEmbedding, *, tie_tables: bool = True, tie_projections: tuple[bool, ...] = ()

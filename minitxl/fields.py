@@ -4,7 +4,8 @@ A wrong value is refused in one way everywhere: a ValueError of one sentence, "N
 
     check(name, value, rule)            a value by itself, where a rule below says what is right
     require(holds, requirement, got)    a condition that compares several values
-    checked, made, check_types          the values of a file or of a dataclass, each by its rule
+    checked(mapping, rules)             the values of a file, each by its rule
+    dataclass_from, check_types         the fields of a dataclass, each by its annotation
     minitxl.arguments                   tensors and options that a caller passes
     naming(file)                        puts a file's name in front of the sentence
 
@@ -28,7 +29,7 @@ breaks: ``whole(1, 8)("x")`` is "be a whole number". Rules stand in a table by n
     RECORD = {"step": whole(1), "bits": number(0), "note": optional(text())}
     record = checked(json.loads(line), RECORD, required=("step", "bits"), file=path)
 
-The fields of a dataclass need no table: ``check_types`` and ``made`` read the rules from its annotations.
+The fields of a dataclass need no table: its annotations are the rules.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -187,7 +188,7 @@ def check_types(config: Any) -> None:
         object.__setattr__(config, name, _tuple_if_list(value))
 
 
-def made(
+def dataclass_from(
     cls: type[Made], mapping: object, *, file: Path | str, required: Iterable[str] = (), **more: Any
 ) -> Made:
     """Return the dataclass that a file's names and values describe; lists become tuples.

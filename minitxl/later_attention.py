@@ -258,7 +258,7 @@ class T5Attention(BiasedAttention):
 #
 #   ModelConfig.attention             its name, which is a setting and a flag of the command line
 #   model.Attention, new_attention    its class, and how it is built from the configuration
-#   model.NORMAL_INIT                 new names of parameters, drawn with standard deviation 0.02
+#   model.GAUSSIAN                    new names of parameters, drawn with standard deviation 0.02
 #   training.optimizer.BIASES         those new parameters with two axes or more that get no weight decay
 #   fast.kv_cache.heads.FUNCTION_OF   a function (attention, q, k, values, r, **options) that returns the
 #                                     heads from a cache's keys and values. q is not yet divided by √d_head; r

@@ -80,8 +80,7 @@ def reach(offset: int, *, n_layer: int, seg_len: int, mem_len: int, window: int 
         # Right for negative positions, too: -1 % seg_len is seg_len - 1.
         segment_start = position - position % seg_len
         oldest_in_memory = segment_start - mem_len
-        oldest_in_window = oldest_in_memory if window is None else position - window + 1
-        position = max(oldest_in_memory, oldest_in_window)
+        position = oldest_in_memory if window is None else max(oldest_in_memory, position - window + 1)
     return offset - position
 
 

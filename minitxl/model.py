@@ -164,16 +164,14 @@ class TransformerLM(nn.Module):
         )
         self.apply(initialise)
 
-    def embed(
-        self, tokens: Tokens, *, sees_only_itself: Bool[Tensor, "batch_or_1 seg"] | None = None
-    ) -> Hidden:
+    def embed(self, tokens: Tokens, *, isolated: Bool[Tensor, "batch_or_1 seg"] | None = None) -> Hidden:
         """Return the first layer's input: √d_model E[token] plus absolute positions, if any, after dropout.
 
-        Word dropout spares the tokens of ``sees_only_itself``, such as the first of a text. The reason: a
-        dropped token's input is 0. If the token attends to itself only, its state stays 0 in every layer of a
-        new model, whose Linear and LayerNorm biases are 0. For an input of zeros, a LayerNorm multiplies the
-        gradient by 1/√ε, 316 by default. In post-norm the gradient passes through every LayerNorm, so in a
-        deep model it would overflow. In pre-norm it grows more slowly, since residual connections go around
+        Word dropout spares ``isolated`` tokens, which attend to themselves only, such as the first of a text.
+        The reason: a dropped token's input is 0. The state of an isolated token would stay 0 in every layer
+        of a new model, whose Linear and LayerNorm biases are 0. For an input of zeros, a LayerNorm multiplies
+        the gradient by 1/√ε, 316 by default. In post-norm the gradient passes through every LayerNorm, so in
+        a deep model it would overflow. In pre-norm it grows more slowly, since residual connections go around
         the LayerNorms. (With absolute positions or Shaw's a_V no state stays 0.)
 
         With a short ``window``, chance may drop all tokens that a query attends to. Then its state stays 0 in
@@ -183,12 +181,11 @@ class TransformerLM(nn.Module):
         x = self.embedding(tokens) * sqrt(self.config.d_model)
         if self.training and self.config.word_dropout:
             words = functional.dropout(x.new_ones(self.config.vocab_size), self.config.word_dropout)
-            scale = words[tokens]
-            scale = scale if sees_only_itself is None else scale.masked_fill(sees_only_itself, 1.0)
+            scale = words[tokens] if isolated is None else words[tokens].masked_fill(isolated, 1.0)
             x = x * rearrange(scale, "batch seg -> batch seg 1")
         return self.dropout(self.add_positions(x, layer=0))
 
-    def _sees_only_itself(
+    def _isolated(
         self, tokens: Tokens, memory: Memory, options: AttentionOptions
     ) -> Bool[Tensor, "batch_or_1 seg"] | None:
         """Return which tokens attend to themselves only; None without word dropout."""
@@ -224,7 +221,7 @@ class TransformerLM(nn.Module):
         """
         memory, options = self._checked_inputs(tokens, memory, options)
         check("last", last, optional(whole(1, tokens.shape[1])))
-        x, states = self.embed(tokens, sees_only_itself=self._sees_only_itself(tokens, memory, options)), []
+        x, states = self.embed(tokens, isolated=self._isolated(tokens, memory, options)), []
         for layer, (block, layer_memory) in enumerate(zip(self.blocks, memory, strict=True)):
             x = self.add_positions(x, layer=layer) if layer else x  # ``embed`` has added those of layer 0
             states.append(x)
@@ -318,7 +315,7 @@ class TransformerLM(nn.Module):
         return memory, options
 
 
-NORMAL_INIT = "weight", "u", "v", "a_K", "a_V", "table"
+GAUSSIAN = "weight", "u", "v", "a_K", "a_V", "table"
 """Names of the parameters that ``initialise`` draws from a normal distribution."""
 
 
@@ -332,16 +329,14 @@ def initialise(module: nn.Module) -> None:
         gains of LayerNorm                 mean 1, standard deviation 0.02
         biases of Linear and LayerNorm     0
 
-    Raises a ValueError for a parameter of any other name: add new names to ``NORMAL_INIT``, and keep
+    Raises a ValueError for a parameter of any other name: add new names to ``GAUSSIAN``, and keep
     constants in buffers.
     """
     for name, parameter in module.named_parameters(recurse=False):
         if name == "bias":
             nn.init.zeros_(parameter)
-        elif name not in NORMAL_INIT:
-            raise ValueError(
-                f"model.NORMAL_INIT must name each parameter, got {type(module).__name__}.{name}"
-            )
+        elif name not in GAUSSIAN:
+            raise ValueError(f"model.GAUSSIAN must name each parameter, got {type(module).__name__}.{name}")
         else:
             nn.init.normal_(parameter, mean=1.0 if isinstance(module, nn.LayerNorm) else 0.0, std=0.02)
     # ``apply`` reaches a module after its children: here projections, drawn as Linear, are drawn again.

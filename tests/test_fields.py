@@ -7,7 +7,7 @@ from typing import Literal
 import pytest
 
 from minitxl.config import ModelConfig
-from minitxl.fields import check_types, checked, flag, made, number, optional, sequence, text, whole
+from minitxl.fields import check_types, checked, dataclass_from, flag, number, optional, sequence, text, whole
 from minitxl.files import plain_file, read_bytes, read_json
 
 NAN, INFINITE = float("nan"), float("inf")
@@ -100,8 +100,8 @@ class Settings:
 
 def test_a_dataclass_is_made_of_what_json_made_of_it():
     settings = Settings(2, 1, "b", (3, 4), 5)
-    assert made(Settings, {**vars(settings), "sizes": [3, 4]}, file="run.json") == settings
-    assert made(Settings, {"limit": None}, file="run.json", width=3) == Settings(width=3)
+    assert dataclass_from(Settings, {**vars(settings), "sizes": [3, 4]}, file="run.json") == settings
+    assert dataclass_from(Settings, {"limit": None}, file="run.json", width=3) == Settings(width=3)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_a_dataclass_is_made_of_what_json_made_of_it():
 )
 def test_a_dataclass_is_not_made_of_other_values(content, sentence):
     with pytest.raises(ValueError, match=rf"^run\.json: {sentence}$"):
-        made(Settings, content, file="run.json")
+        dataclass_from(Settings, content, file="run.json")
 
 
 @pytest.mark.parametrize(

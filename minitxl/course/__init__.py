@@ -1,5 +1,7 @@
 """The course beside its notebooks.
 
+Its files:
+
 checks       the check of each exercise, a file for each topic: cases, and the likely mistakes
 checker      runs a check: compares an attempt with a reference, and says in a sentence what helps
 differences  two results compared, and their difference in words

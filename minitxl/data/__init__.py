@@ -1,5 +1,7 @@
 """Text to batches.
 
+Its files:
+
 corpora             the paper's corpora by name, a text of your own, and the text that comes with Python
 corpus              a text as tokens, in a training, a validation and a test split
 batching            a stream as lanes that are read side by side

@@ -146,10 +146,10 @@ class Blocks(torch.autograd.Function):
                 alpha = torch.softmax(scores, dim=-1, out=scores)
                 if key_mask is not None:
                     alpha.masked_fill_(added_ < 0, 0.0)
-                drop = dropout_mask(alpha, rate) if rate else None
-                out_.copy_(torch.bmm(_dropped(alpha, drop), values_))
+                drop_mask = dropout_mask(alpha, rate) if rate else None
+                out_.copy_(torch.bmm(_dropped(alpha, drop_mask), values_))
                 if needs_backward:
-                    saved += [alpha, drop]
+                    saved += [alpha, drop_mask]
         ctx.save_for_backward(q_plus_u, q_plus_v, k, values, r, *saved)
         ctx.window, ctx.chunk_heads = window, chunk_heads
         return out
@@ -190,13 +190,13 @@ class Blocks(torch.autograd.Function):
                 d_values_,
                 dr_,
             ) in _in_chunks(chunk_heads, *here, *theirs):
-                alpha, drop = next(weights), next(weights)
+                alpha, drop_mask = next(weights), next(weights)
                 d_alpha = torch.bmm(d_out_, values_.mT, out=d_scores_buffer)
-                if drop is not None:
-                    d_alpha.mul_(drop)
+                if drop_mask is not None:
+                    d_alpha.mul_(drop_mask)
                 d_scores = softmax_backward(d_alpha, alpha, -1, alpha.dtype, grad_input=d_alpha)
                 dq_plus_u_.copy_(torch.bmm(d_scores, k_))
-                d_values_.add_(torch.bmm(_dropped(alpha, drop).mT, d_out_, out=sum_k))
+                d_values_.add_(torch.bmm(_dropped(alpha, drop_mask).mT, d_out_, out=sum_k))
                 dk_.add_(torch.bmm(d_scores.mT, q_plus_u_, out=sum_k))
                 if r is None:
                     continue
@@ -270,5 +270,5 @@ def _zeros_to_sum(tensor: Tensor) -> Tensor:
     return torch.zeros_like(tensor, dtype=torch.promote_types(tensor.dtype, torch.float32))
 
 
-def _dropped(alpha: Tensor, drop: Tensor | None) -> Tensor:
-    return alpha if drop is None else (alpha * drop).to(alpha.dtype)
+def _dropped(alpha: Tensor, drop_mask: Tensor | None) -> Tensor:
+    return alpha if drop_mask is None else (alpha * drop_mask).to(alpha.dtype)

@@ -131,12 +131,12 @@ def model_of(
 
 def model_config(described: object, *, file: Path | str = "the settings") -> ModelConfig:
     """Return the model's configuration from its form in JSON."""
-    return fields.made(ModelConfig, described, file=file)
+    return fields.dataclass_from(ModelConfig, described, file=file)
 
 
 def train_config(described: object, *, file: Path | str = "the settings") -> TrainConfig:
     """Return the settings of a training from their form in JSON."""
-    return fields.made(TrainConfig, described, file=file)
+    return fields.dataclass_from(TrainConfig, described, file=file)
 
 
 def model_tensors(model: nn.Module, prefix: str = MODEL) -> Tensors:

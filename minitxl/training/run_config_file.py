@@ -61,7 +61,7 @@ def read(folder: Path) -> Defaults | None:
         return None
     values = fields.checked(_content(path), CONTENT, file=path, required=CONTENT)
     source = fields.checked(values["source"], SOURCE, file=path)
-    return Defaults(fields.made(RunConfig, values["run"], file=path), source)
+    return Defaults(fields.dataclass_from(RunConfig, values["run"], file=path), source)
 
 
 def _content(path: Path) -> Any:

@@ -48,8 +48,8 @@ def describe(about: Mapping[str, Any], path: Path) -> Description:
     return Description(
         checkpoints.model_config(values["model"], file=path),
         checkpoints.train_config(values["train"], file=path),
-        fields.made(RunInfo, values["info"], file=path),
-        fields.made(Progress, values["progress"], file=path),
+        fields.dataclass_from(RunInfo, values["info"], file=path),
+        fields.dataclass_from(Progress, values["progress"], file=path),
         values["step"],
         values["tokens"],
     )

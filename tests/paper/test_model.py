@@ -195,7 +195,7 @@ def test_the_attention_is_the_only_difference_between_two_systems():
 def test_a_parameter_that_no_rule_of_initialisation_knows_is_refused_and_not_overwritten():
     module = torch.nn.Module()
     module.slopes = torch.nn.Parameter(torch.tensor([0.5, 0.25]))
-    with pytest.raises(ValueError, match=r"model.NORMAL_INIT must name each parameter, got Module\.slopes$"):
+    with pytest.raises(ValueError, match=r"model.GAUSSIAN must name each parameter, got Module\.slopes$"):
         initialise(module)
     assert module.slopes.tolist() == [0.5, 0.25]
 
