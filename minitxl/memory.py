@@ -46,12 +46,12 @@ def extend(
     check_length("mem_len", mem_len)
     check_extension(memory, states)
     memory = states[:, :, :0] if memory is None else memory
-    # Cut first and joined then, so that no forgotten token is copied.
-    forgotten = max(0, memory.shape[2] + states.shape[2] - mem_len)
-    old = memory[:, :, forgotten:]
-    new = states[:, :, max(0, forgotten - memory.shape[2]) :]
+    # Cut before they are joined, so that no forgotten token is copied.
+    n_forgotten = max(0, memory.shape[2] + states.shape[2] - mem_len)
+    old = memory[:, :, n_forgotten:]
+    new = states[:, :, max(0, n_forgotten - memory.shape[2]) :]
     joined, _ = pack([old, new], "layer batch * model")
-    return joined.detach()
+    return joined.detach()  # SG, the stop-gradient
 
 
 def reach(offset: int, *, n_layer: int, seg_len: int, mem_len: int, window: int | None = None) -> int:

@@ -146,7 +146,7 @@ class TransformerLM(nn.Module):
         sizes = config.vocab_size, config.d_embed or config.d_model, config.d_model
         self.embedding = AdaptiveEmbedding(*sizes, cutoffs=config.cutoffs, div_val=config.div_val)
         n_tables = {"sinusoidal": 0, "learned": 1, "per-layer": config.n_layer, "none": 0}[config.positions]
-        # Learned tables alone, so empty with sinusoids; saved weights have this name.
+        # Learned tables only, so empty with sinusoids. Saved weights name them ``positions``.
         self.positions = nn.ModuleList(
             nn.Embedding(config.max_seg_len, config.d_model)
             for _ in range(n_tables if config.attention == "absolute" else 0)
@@ -216,8 +216,8 @@ class TransformerLM(nn.Module):
     ) -> tuple[Float[Tensor, "batch last model"], States]:
         """Return the last layer's output, after final norm and dropout, and the states: each layer's input.
 
-        With ``last=n``, the output has the last n tokens only, and the last layer computes queries for these
-        alone. The states have all tokens.
+        With ``last=n``, the output has the last n tokens only, and the last layer computes queries for no
+        others. The states have all tokens.
         """
         memory, options = self._checked_inputs(tokens, memory, options)
         check("last", last, optional(whole(1, tokens.shape[1])))

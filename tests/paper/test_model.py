@@ -370,7 +370,7 @@ def test_word_dropout_leaves_a_token_that_sees_itself_alone(attention, call, mon
     assert (model.embed(tokens)[:, 0] == 0).all()
     assert greatest_gradient() < 10
     embed = model.embed
-    monkeypatch.setattr(model, "embed", lambda tokens, alone: embed(tokens))
+    monkeypatch.setattr(model, "embed", lambda tokens, isolated: embed(tokens))
     assert greatest_gradient() > 1e20
 
 
