@@ -11,7 +11,6 @@ function play(box) {
     if (phone) box.querySelector("source").srcset = `${widget.address}/${phone}`;
     picture.src = `${widget.address}/${file}`;
     Object.assign(picture, { alt, width });
-    picture.closest(".frame")?.style.setProperty("--own", `${width}px`); // `picture.width` is as drawn
     picture.closest("a").href = picture.src;
   };
   const controls = element("div", { className: "play-controls" });
@@ -83,11 +82,10 @@ function enlarge(link) {
     const scroll = element("div", { className: "large", tabIndex: 0 }, large);
     const dialog = element("dialog", { className: "figure" }, close, scroll);
     dialog.setAttribute("aria-label", "Figure");
-    close.addEventListener("click", () => dialog.close());
+    dialog.addEventListener("click", ({ target }) => { if (target !== large) dialog.close(); });
     dialog.addEventListener("close", () => { dialog.remove(); link.focus(); });
     document.body.append(dialog);
     dialog.showModal();
-    sayIfItGoesOn(scroll);
     const { left, top, width, height } = small.getBoundingClientRect();
     const tapped = event.detail ? [(event.clientX - left) / width, (event.clientY - top) / height] : [0, 0];
     large.decode().catch(() => {}).then(() => {
@@ -97,16 +95,9 @@ function enlarge(link) {
   });
 }
 
-// Code, a table, a picture or a formula that is wider than its box: words above it say so, and it fades where it goes on.
-function sayIfItGoesOn(box) {
-  const words = element("p", { className: "cue", textContent: "↔ wider than the page: scroll it sideways", hidden: true });
-  words.ariaHidden = "true"; // a screen reader reads all of it anyway
-  box.before(words);
-  const look = () => {
-    const rest = box.scrollWidth - box.clientWidth;
-    words.hidden = rest < 2;
-    box.classList.toggle("goes-on", rest - box.scrollLeft >= 2);
-  };
+// A table or a formula that is wider than its box fades where it goes on.
+function fadeWhereItGoesOn(box) {
+  const look = () => box.classList.toggle("goes-on", box.scrollWidth - box.clientWidth - box.scrollLeft >= 2);
   const sizes = new ResizeObserver(look);
   for (const one of [box, ...box.children]) sizes.observe(one);
   box.addEventListener("scroll", look, { passive: true });
@@ -169,7 +160,7 @@ document.addEventListener("DOMContentLoaded", () => {
   document.querySelectorAll(".play").forEach(play);
   document.querySelectorAll("a.enlarge").forEach(enlarge);
   document.querySelectorAll(".table-wrapper td").forEach(markIfLong);
-  document.querySelectorAll(".frame, .table-wrapper, .output.text_html, div.math, article pre").forEach(sayIfItGoesOn);
+  document.querySelectorAll(".table-wrapper, .output.text_html, div.math").forEach(fadeWhereItGoesOn);
   searchInProse();
   sayThatNothingIsAsked();
   showInContents();

@@ -24,7 +24,7 @@ from sphinx.application import Sphinx
 sys.path.insert(0, str(Path(__file__).parent))
 import result_pages
 from mathml import as_mathml
-from play import enlarging, framed, html_of, or_for_phones, widgets_of
+from play import enlarging, html_of, or_for_phones, widgets_of
 
 from minitxl import figures
 from minitxl.course.checker import NOTHING
@@ -162,7 +162,7 @@ def widgets_of_stem(stem: str) -> list[str]:
     return widgets_of(ROOT / "notebooks" / f"{stem}.ipynb")
 
 
-SCROLLS = re.compile(r"<pre(?=>)|<div(?= class=\"(?:math|table)-wrapper)")
+SCROLLS = re.compile(r"<div(?= class=\"(?:math|table)-wrapper)")
 """What may be wider than the page, and then scrolls within itself."""
 
 
@@ -173,18 +173,24 @@ def for_keyboards_and_readers(
     for part in ("body", "furo_navigation_tree"):
         html = context.get(part, "").replace('role="heading"', 'role="heading" aria-level="2"')
         context[part] = SCROLLS.sub(r'\g<0> tabindex="0"', html)
-    context["body"] = SHOWN_CODE.sub(_with_whole_words, context["body"])
+    context["body"] = CODE.sub(_in_lines, context["body"])
     context["body"] = PLAY_OR_IMAGE.sub(partial(_large_or_stacked, drawn_for_phones(app)), context["body"])
 
 
-SHOWN_CODE = re.compile(r'<div class="output text_html">.*?</div>', re.DOTALL)
-WORD = re.compile(r'(?:<span class="\w+">[^<\s]+</span>){2,}')
+CODE = re.compile(r"(<pre>)<span></span>(.*?)(?=</pre>)", re.DOTALL)
+WORD = re.compile(r"(?:<span class=\"\w+\">[^<\s]+</span>){2,}")
 """Neighbouring parts of code with no blank in them."""
 
 
-def _with_whole_words(match: re.Match[str]) -> str:
-    """Return an output whose highlighted code can wrap at its blanks alone."""
-    return WORD.sub(lambda word: f'<span class="word">{word[0]}</span>', match[0])
+def _in_lines(match: re.Match[str]) -> str:
+    """Return highlighted code whose lines wrap between words, and go on below their own beginning."""
+    lines = [WORD.sub(lambda word: f'<span class="word">{word[0]}</span>', line) for line in match[2].splitlines(keepends=True)]
+    texts = [re.sub("<.*?>", "", line) for line in lines]
+    indents = [len(text) - len(text.lstrip(" ")) for text in texts]
+    return match[1] + "".join(
+        f'<span class="line" style="--indent: {indent}ch">{line}</span>'
+        for indent, line in zip(indents, lines, strict=True)
+    )
 
 
 PLAY_OR_IMAGE = re.compile(r'<div class="play">.*?</div>|<img\b[^>]*?>', re.DOTALL)
@@ -203,7 +209,7 @@ def drawn_for_phones(app: Sphinx) -> frozenset[str]:
 
 
 def _large_or_stacked(for_phone: frozenset[str], match: re.Match[str]) -> str:
-    """An image opens large by a link. A stored figure has its layout for phones beside it, others a frame."""
+    """An image opens large by a link. A stored figure has its layout for phones beside it."""
     tag = match[0]
     source = re.search(r'src="([^"]+)"', tag)
     if not tag.startswith("<img") or source is None:
@@ -213,9 +219,8 @@ def _large_or_stacked(for_phone: frozenset[str], match: re.Match[str]) -> str:
     name = path.stem if path.suffix == ".svg" else _by_words(for_phone).get(words)
     if name in for_phone:
         narrow = str(path.with_name(f"{name}-phone.svg"))
-        return enlarging(source[1], or_for_phones(narrow, tag))
-    own = re.search(r'\s(?:style="width: *|width=")(\d+)', tag)
-    return framed(enlarging(source[1], tag), int(own[1])) if own else enlarging(source[1], tag)
+        tag = or_for_phones(narrow, tag)
+    return enlarging(source[1], tag)
 
 
 @cache

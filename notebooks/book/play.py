@@ -160,12 +160,10 @@ def html_of(widget: Mapping[str, Any], address: str) -> str:
     file = f"{address}/{start['file']}"
     image = f'<img src="{file}" alt="{escape(start["alt"])}" width="{start["width"]}">'
     if "phone" in start:
-        shown = enlarging(file, or_for_phones(f"{address}/{start['phone']}", image))
-    else:
-        shown = framed(enlarging(file, image), start["width"])
+        image = or_for_phones(f"{address}/{start['phone']}", image)
     return (
         f'<div class="play"><script type="application/json">{data}</script>'
-        f'<p class="play-hint" hidden>{hint}</p>{shown}</div>'
+        f'<p class="play-hint" hidden>{hint}</p>{enlarging(file, image)}</div>'
     )
 
 
@@ -177,11 +175,6 @@ def or_for_phones(narrow: str, image: str) -> str:
 def enlarging(file: str, image: str) -> str:
     """Return a link around an image that opens its file large."""
     return f'<a class="enlarge" href="{file}">{image}</a>'
-
-
-def framed(link: str, width: int) -> str:
-    """Return a frame around an image of this width: on a phone its letters stay legible, and it scrolls."""
-    return f'<div class="frame" style="--own: {width}px">{link}</div>'
 
 
 if __name__ == "__main__":
