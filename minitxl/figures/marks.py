@@ -17,7 +17,7 @@ Mark = TypeVar("Mark")
 SEED: dict[str, Any] = {"ms": 5.5, "alpha": 0.7, "mew": 0}
 """Look of one seed's mark, beside that of the mean."""
 HOLLOW: dict[str, Any] = {"mfc": "white", "mew": 1.5, "alpha": 1}
-"""Look of a mark whose model was read without memory. Hollow has no other meaning."""
+"""Look of a mark whose model was trained or read without memory. Hollow has no other meaning."""
 MEAN: dict[str, Any] = {"ms": 14, "mew": 2.5}
 DOTS_AND_BAR, LINE_AND_BAND = "dots: seeds; bar: mean", "line: mean; band: range of the seeds"
 """What ``seeds_and_mean`` and ``seed_band`` draw, for the label of an axis."""

@@ -184,7 +184,10 @@ WORD = re.compile(r"(?:<span class=\"\w+\">[^<\s]+</span>){2,}")
 
 def _in_lines(match: re.Match[str]) -> str:
     """Return highlighted code whose lines wrap between words, and go on below their own beginning."""
-    lines = [WORD.sub(lambda word: f'<span class="word">{word[0]}</span>', line) for line in match[2].splitlines(keepends=True)]
+    lines = [
+        WORD.sub(lambda word: f'<span class="word">{word[0]}</span>', line)
+        for line in match[2].splitlines(keepends=True)
+    ]
     texts = [re.sub("<.*?>", "", line) for line in lines]
     indents = [len(text) - len(text.lstrip(" ")) for text in texts]
     return match[1] + "".join(

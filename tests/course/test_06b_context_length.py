@@ -299,7 +299,11 @@ def test_the_gains_of_pairs_are_drawn_a_panel_a_model():
         drawn = axes.images[0].get_array()
         for pair in (one for one in gains if {one["short"], one["long"]} <= {*lengths}):
             place = lengths.index(pair["short"]), lengths.index(pair["long"])
-            assert drawn[place] == pair["perplexity"]["mean"]
+            gain = drawn[place]
+            assert gain == pair["perplexity"]["mean"]
+            assert f"{gain:.2f}" in [
+                text.get_text() for text in axes.texts if text.get_position() == place[::-1]
+            ]
 
 
 @pytest.mark.parametrize(

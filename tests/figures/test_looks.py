@@ -463,6 +463,20 @@ def test_the_title_of_training_parts_holds_in_every_seed():
         assert always == (change == "constant_rate")
 
 
+def test_a_hollow_mark_of_training_parts_is_explained():
+    figure = figure_of("training_parts")
+    (legend,) = figure.legends
+    explained = {
+        (line.get_color(), line.get_markerfacecolor() == "white"): text.get_text()
+        for line, text in zip(legend.get_lines(), legend.get_texts(), strict=True)
+    }
+    drawn = [line for line in figure.axes[0].lines if line.get_marker() == "o"]
+    assert [explained[line.get_color(), line.get_markerfacecolor() == "white"] for line in drawn] == [
+        *["memory in training"] * 3,
+        "no memory in training",
+    ]
+
+
 def test_the_title_of_deeper_layers_holds_in_every_seed():
     tasks = stored("deeper_layers")["tasks"].values()
     assert depth._finding(tasks).endswith("one layer picks by chance; two do better in 5 of 6 trainings")
@@ -478,13 +492,13 @@ def test_the_title_of_deeper_layers_holds_in_every_seed():
 def test_the_titles_of_equal_bytes_hold_in_every_seed():
     data = stored("equal_bytes")
     more = data["more"].values()
-    assert equal_bytes._where(data, "in_segments") == "in every seed"
+    assert equal_bytes._finding(data, "in_segments") == "memory is better in every seed"
     assert all(min(row["in_segments"]["seeds"]) > 0 for row in more)
-    where = equal_bytes._where(data, "full_context")
-    assert where == "after equally much text,\nbehind after equally many steps"
+    finding = equal_bytes._finding(data, "full_context")
+    assert finding == "memory is better at equal text,\nworse at equal steps"
     assert max(data["more"]["steps"]["full_context"]["seeds"]) < 0
     mixed = {kind: {"full_context": {"seeds": [-1, 1]}} for kind in data["more"]}
-    assert equal_bytes._where({"more": mixed}, "full_context") == "right of 0"
+    assert equal_bytes._finding({"more": mixed}, "full_context") == "right of 0 memory is better"
 
 
 def test_the_title_of_the_longer_training_says_what_perplexity_each_memory_brings():

@@ -165,18 +165,19 @@ def context_gains(data: Data) -> Picture:
     with drawing(10, 2.9) as figure:
         _gains(figure, data)
         middle = middle_of(data)
+        first, last = data["context_lens"][0], data["context_lens"][-1]
         if all(3 * far < whole for name in READERS for far, whole in _far_and_whole(data, name, middle)):
             headline(
                 figure,
-                f"From {middle} characters of context on, more context saves less than a third\n"
-                f"of what it saves from {data['context_lens'][0]} on, in every model and seed",
+                f"From {middle} to {last} characters of context each model saves less than a third\n"
+                f"of what it saves from {first} to {last}, in every seed",
             )
-    first, last = data["context_lens"][0], data["context_lens"][-1]
-    alt = [f"{one.name} {100 * _gain(data, name, first)['mean']:.0f} %" for name, one in READERS.items()]
+    alt = [f"{one.name} {_gain(data, name, first)['mean']:.2f}" for name, one in READERS.items()]
     return Picture(
         figure,
-        f"Gain in perplexity of {last} characters over the best model for each target with {first}, where a "
-        f"worse prediction counts as no gain: {', '.join(alt)}.",
+        f"Perplexity per character that {last} characters of context save instead of {first}: "
+        f"{', '.join(alt)}. Each target's baseline is the best of the models with {first}, and a target that "
+        "is predicted worse counts as nothing saved.",
     )
 
 
@@ -237,7 +238,7 @@ def _gains(figure: Figure, data: Data) -> None:
     for axes, (name, matrix) in zip(shown, matrices.items(), strict=True):
         look = PowerNorm(0.5, vmin=0, vmax=most)  # small gains differ from none
         drawn = axes.imshow(matrix, cmap="cividis", norm=look, origin="lower")
-        texts = [["" if np.isnan(one) else f"{100 * one:.0f}" for one in row] for row in matrix]
+        texts = [["" if np.isnan(one) else f"{one:.2f}" for one in row] for row in matrix]
         write_numbers(axes, matrix, texts, dark=0.07, fontsize=9)
         axes.axhline(lengths.index(middle_of(data)) - 0.5, color="#606060", lw=1.2, ls="--")
         axes.set_title(SYSTEMS[name].name.replace(", ", ",\n"), fontsize=9)
@@ -249,9 +250,10 @@ def _gains(figure: Figure, data: Data) -> None:
     middle.set_xlabel("longer context, characters")
     shown[0].set_ylabel("shorter context,\ncharacters")
     bar = figure.colorbar(drawn, ax=shown, shrink=0.9 if not is_narrow() else 0.4)
-    words = "perplexity saved over the\nbest model with the\nshorter context, %\n(square-root scale)"
-    bar.set_label(words, fontsize=9)
-    bar.set_ticks([0.0, 0.05, 0.2], labels=["0", "5", "20"])
+    bar.set_label(
+        "perplexity saved, against the best\nmodel with the shorter context\n(square-root scale)", fontsize=9
+    )
+    bar.set_ticks([0.0, 0.05, 0.2], labels=["0", "0.05", "0.2"])
 
 
 def _matrix(lengths: list[int], pairs: Sequence[Data]) -> NDArray[np.float64]:

@@ -50,7 +50,7 @@ def learning(curves: Data, *, steps: int, unit: str = BITS) -> Picture:
 def bits_by_offset_curves(curves: Data) -> Picture:
     """Draw the loss of each model at each offset of a segment: ``curves[name]`` is [offset], in bits."""
     length = len(next(iter(curves.values())))
-    with drawing(8, 3.4) as figure:
+    with drawing(6, 3.4) as figure:
         axes = figure.subplots()
         for name, bits in curves.items():
             system = ONE_CHANGE_APART[name]

@@ -3,23 +3,23 @@
 from matplotlib.ticker import MaxNLocator
 
 from minitxl.figures.marks import DOTS_AND_BAR, seeds_and_mean, signed
-from minitxl.figures.picture import BITS, Data, Picture, drawing, fitted, is_narrow, panels
+from minitxl.figures.picture import BITS, Data, Picture, drawing, fitted, panels
 from minitxl.figures.systems import SYSTEMS
 
-EQUAL = {"steps": "equally many steps", "fewer_steps": "equally much text", "more_steps": "equally much text"}
-WAYS = {"in_segments": "Read in segments", "full_context": "With a full context"}
+EQUAL = {"steps": "equal steps", "fewer_steps": "equal text", "more_steps": "equal text"}
+WAYS = {"in_segments": "Read in segments", "full_context": "Read with a full context"}
 
 
 def equal_bytes(data: Data) -> Picture:
-    """Draw what longer segments lose more than memory, paired by seed: in segments, and with full context."""
+    """Draw what memory saves over longer segments, paired by seed: in segments, and with full context."""
     colour, said = SYSTEMS["xl"].colour, []
     names = [
-        f"{EQUAL[kind]}:\n{row['steps_with_memory']:,} with memory, {row['steps_without']:,} without"
+        f"{EQUAL[kind]}:\n{row['steps_with_memory']:,} with memory,\n"
+        f"{row['steps_without']:,} with longer segments"
         for kind, row in data["more"].items()
     ]
     with drawing(10, 3.6) as figure:
         both = panels(figure, 2, height=3, sharex=True, sharey=True)
-        between = "\n" if is_narrow() else " "
         for axes, (way, title) in zip(both, WAYS.items(), strict=True):
             for place, (name, row) in enumerate(zip(names, data["more"].values(), strict=True)):
                 seeds_and_mean(axes, place, row[way], colour)
@@ -29,29 +29,28 @@ def equal_bytes(data: Data) -> Picture:
             axes.xaxis.set_major_locator(MaxNLocator(5))
             axes.set_yticks(range(len(names)), names)
             axes.set_ylim(len(names) - 0.5, -0.5)
-            where = _where(data, way).replace("behind ", f"behind{between}")
-            axes.set_title(fitted(f"{title}:\nmemory is ahead{between}{where}"))
+            axes.set_title(f"{title}:\n{_finding(data, way)}")
         figure.supxlabel(
             fitted(
-                f"{BITS} saved by memory against longer segments, with the same seed\n"
-                f"({DOTS_AND_BAR}; right of 0: memory is ahead)"
+                f"{BITS} that memory saves over longer segments\n"
+                f"({DOTS_AND_BAR}; right of 0: memory is better)"
             ),
             fontsize=10,
         )
     return Picture(
         figure,
-        "Test bits per character that Transformer-XL with longer segments needs more than with memory of the "
-        f"same bytes, by seed: {'; '.join(said)}.",
+        f"Test {BITS} that memory saves Transformer-XL over longer segments of the same bytes, by seed; "
+        f"below 0 longer segments are better. {'; '.join(said)}.",
     )
 
 
-def _where(data: Data, way: str) -> str:
-    """Say after which trainings memory is ahead of longer segments in every seed, and behind them."""
+def _finding(data: Data, way: str) -> str:
+    """Return after which trainings memory is better than longer segments in every seed, or worse."""
     seeds = {kind: row[way]["seeds"] for kind, row in data["more"].items()}
     ahead = {EQUAL[kind] for kind, more in seeds.items() if min(more) > 0}
     behind = {EQUAL[kind] for kind, more in seeds.items() if max(more) < 0}
     if len(ahead | behind) < len(set(EQUAL.values())) or ahead & behind:
-        return "right of 0"
+        return "right of 0 memory is better"
     if not behind:
-        return "in every seed"
-    return f"after {' and '.join(sorted(ahead))},\nbehind after {' and '.join(sorted(behind))}"
+        return "memory is better in every seed"
+    return f"memory is better at {' and '.join(sorted(ahead))},\nworse at {' and '.join(sorted(behind))}"

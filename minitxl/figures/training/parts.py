@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 
-from minitxl.figures.marks import DOTS_AND_BAR, seeds_and_mean, signed
-from minitxl.figures.picture import BITS, LEFT, Data, Picture, drawing, headline, panels
+from minitxl.figures.marks import DOTS_AND_BAR, HOLLOW, SEED, seeds_and_mean, signed
+from minitxl.figures.picture import BITS, LEFT, Data, Picture, drawing, headline, legend_outside, panels
 from minitxl.figures.systems import SYSTEMS, System
 
 NAMES = {
@@ -25,7 +26,7 @@ def training_parts(data: Data) -> Picture:
     All are read with the same memory. There is a panel for each length of training.
     """
     words = []
-    with drawing(10, 3.4) as figure:
+    with drawing(10, 3.7) as figure:
         shown = panels(figure, len(data["rows"]), height=3.3, sharex=True, sharey=True)
         for axes, row in zip(shown, data["rows"], strict=True):
             axes.axvline(0, color="black", lw=1, ls=":")
@@ -43,6 +44,12 @@ def training_parts(data: Data) -> Picture:
             )
             words.append(f"after {row['steps']} steps {'; '.join(said)}")
         shown[0].set_yticks(range(len(NAMES)), list(NAMES.values()))
+        looks = {
+            "memory in training": {"color": SYSTEMS["xl_memory"].colour, **SEED},
+            "no memory in training": {"color": SYSTEMS["xl"].colour, **SEED, **HOLLOW},
+        }
+        marks = [Line2D([], [], marker="o", ls="none", **look) for look in looks.values()]
+        legend_outside(figure, marks, list(looks), ncols=2)
         headline(figure, _finding(data["rows"]))
     return Picture(
         figure,
