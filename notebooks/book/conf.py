@@ -178,15 +178,15 @@ def for_keyboards_and_readers(
 
 
 CODE = re.compile(r"(<pre>)<span></span>(.*?)(?=</pre>)", re.DOTALL)
-WORD = re.compile(r"(?:<span class=\"\w+\">[^<\s]+</span>){2,}")
-"""Neighbouring parts of code with no blank in them."""
+WORD = re.compile(r'(?:<span class="\w+">[^<\s]+</span>){2,}?(?:(?<=\(</span>)|(?!<span class="\w+">[^<\s]))')
+"""Neighbouring parts of code with no blank in them, up to an opening bracket."""
 
 
 def _in_lines(match: re.Match[str]) -> str:
     """Return highlighted code whose lines wrap between words, and go on below their own beginning."""
     lines = [
         WORD.sub(lambda word: f'<span class="word">{word[0]}</span>', line)
-        for line in match[2].splitlines(keepends=True)
+        for line in re.findall(r".*\n|.+", match[2])
     ]
     texts = [re.sub("<.*?>", "", line) for line in lines]
     indents = [len(text) - len(text.lstrip(" ")) for text in texts]
