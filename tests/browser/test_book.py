@@ -96,30 +96,37 @@ CUT_OFF = """() => {
     return cutOff;
 }"""
 """Code and output that scroll sideways, folded ones too."""
-SMALL_PICTURES = """least => {
-    const closed = [...document.querySelectorAll("article details:not([open])")];
-    closed.forEach(fold => fold.open = true);
-    const small = [...document.querySelectorAll("article .frame img")]
-        .filter(image => {
-            const own = parseFloat(image.getAttribute("width") || image.style.width);
-            return !(image.getBoundingClientRect().width >= least * own - 1);
-        })
-        .map(image => image.outerHTML.slice(0, 100));
-    closed.forEach(fold => fold.open = false);
-    return small;
+WRAPPED = """() => [...document.querySelectorAll("article .cell_input .line")]
+    .filter(line => line.offsetHeight > 1.5 * parseFloat(getComputedStyle(line).lineHeight))
+    .map(line => line.textContent)"""
+"""Lines of a notebook's code that go on below, folded ones not."""
+CONTINUED = """line => {
+    const place = at => {
+        const letter = document.createRange(), texts = document.createTreeWalker(line, NodeFilter.SHOW_TEXT);
+        while (texts.nextNode() && at >= texts.currentNode.length) at -= texts.currentNode.length;
+        letter.setStart(texts.currentNode, at);
+        letter.setEnd(texts.currentNode, at + 1);
+        return letter.getBoundingClientRect();
+    };
+    const first = line.textContent.search(/\\S/), { top, left, width } = place(first);
+    const below = [...line.textContent].findIndex((_, at) => place(at).top > top + 5);
+    return below < 0 ? null : Math.round((place(below).left - left) / width);
 }"""
-"""Pictures of notebooks that are smaller than this share of their own width, folded ones too."""
-LEAST = 0.66
-"""Share of its own width at which 7 points, the smallest letters of a picture, are 7 pixels high."""
-UNSAID = """() => [
+"""Letters from the beginning of a line of code to that of its next line on the screen, if it has one."""
+NARROW_PICTURES = """() => [...document.querySelectorAll("a.enlarge img")]
+    .filter(image => image.checkVisibility())
+    .filter(image => image.clientWidth < image.closest("a").parentElement.clientWidth - 1)
+    .map(image => image.outerHTML.slice(0, 100))"""
+"""Pictures that are less wide than their place."""
+NOT_FADED = """() => [
     ...document.querySelectorAll(
-        ":is(.frame, .table-wrapper, .output.text_html, div.math, article pre):not(details:not([open]) *)"
+        ":is(.table-wrapper, .output.text_html, div.math):not(details:not([open]) *)"
     ),
 ].filter(box => {
-    const rest = box.scrollWidth - box.clientWidth, goesOn = rest > box.scrollLeft + 1;
-    return goesOn !== box.classList.contains("goes-on") || rest > 1 === box.previousElementSibling.hidden;
+    const goesOn = box.scrollWidth - box.clientWidth > box.scrollLeft + 1;
+    return goesOn !== getComputedStyle(box).maskImage.includes("gradient");
 }).map(box => box.outerHTML.slice(0, 100))"""
-"""What is wider than its box and does not say so, and what says so and is not."""
+"""What is wider than its box and does not fade at the edge, and what fades and is not."""
 LONE_LINKS = """links => links.filter(link => {
     const words = document.createRange();
     words.selectNodeContents(link.parentElement);
@@ -148,11 +155,11 @@ BROKEN_WORDS = """() => [...document.querySelectorAll("td:nth-child(2) p")].flat
     }).map(word => word[0])
 )"""
 """Chinese words of a table's second column that stand on more than one line."""
-BROKEN_CODE = """() => [...document.querySelectorAll(".cell_output .highlight pre span")].filter(span => {
+BROKEN_CODE = """() => [...document.querySelectorAll(".highlight .line span")].filter(span => {
     const lines = new Set([...span.getClientRects()].map(box => Math.round(box.top)));
     return lines.size > 1 && !/\\s/.test(span.textContent);
 }).map(span => span.textContent)"""
-"""Words of shown code that stand on more than one line."""
+"""Words of code that stand on more than one line."""
 CAPTIONS = """boxes => boxes.filter(box => box.scrollWidth > box.clientWidth).flatMap(box => {
     const words = document.createRange();
     words.selectNodeContents(box.querySelector("caption"));
@@ -321,10 +328,9 @@ def test_a_number_leads_to_its_value(visit, text_at):
     assert visit.page.query_selector("article a[href*='.json#']") is None
 
 
-def test_on_a_desktop_no_code_is_cut_off(visit):
+def test_on_a_desktop_a_line_of_code_is_one_line(visit):
     visit.page.set_viewport_size(DESKTOP)
-    if visit.name in NOTEBOOKS:  # elsewhere are commands, which may be as long as they like
-        assert visit.page.evaluate(CUT_OFF) == []
+    assert visit.page.evaluate(WRAPPED) == []
     assert visit.page.evaluate("document.documentElement.scrollWidth") == DESKTOP["width"]
 
 
@@ -334,10 +340,13 @@ def test_on_a_phone_nothing_sticks_out_of_the_page(visit, keep):
     assert page.eval_on_selector_all("article :is(h1, h2, h3) > .headerlink", LONE_LINKS) == []
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     assert page.evaluate(TOO_WIDE) == []
-    assert page.evaluate(SMALL_PICTURES, LEAST) == []
+    assert page.evaluate(CUT_OFF) == []
+    assert page.evaluate(NARROW_PICTURES) == []
     with suppress(NotInTime):  # a box hears of its size with one of the next frames
-        page.wait_for_function(f"({UNSAID})().length === 0", polling=50, timeout=5000)
-    assert page.evaluate(UNSAID) == []
+        page.wait_for_function(f"({NOT_FADED})().length === 0", polling=50, timeout=5000)
+    assert page.evaluate(NOT_FADED) == []
+    signs = "links => links.map(link => getComputedStyle(link, '::after').content)"
+    assert {*page.eval_on_selector_all("a.enlarge", signs)} <= {'""'}  # a magnifier and no words
     if name in KEPT:
         keep(page, f"book-{name}-phone", near="article img")
 
@@ -608,20 +617,22 @@ def test_on_a_phone_a_caption_is_whole_and_stays_while_its_table_scrolls(window,
 
 
 @pytest.mark.parametrize("width", [340, 390, 700])
-def test_shown_code_wraps_at_its_spaces(window, home, width):
+def test_code_wraps_between_its_words_and_goes_on_behind_its_own_beginning(window, home, width):
     for name in ("03_vanilla_segments", "05_absolute_positions_break", "12_evaluation_cost"):
         with visiting(window, home, name) as visit:
             visit.page.set_viewport_size({"width": width, "height": 844})
             assert visit.page.evaluate(BROKEN_CODE) == []
-            assert visit.page.evaluate("document.documentElement.scrollWidth") == width
+            lines = visit.page.locator(".cell_input .line:visible").all()
+            behind = {line.evaluate(CONTINUED) for line in lines}
+            assert behind - {None} == {2}
 
 
-def test_code_that_scrolls_on_a_phone_shows_its_scrollbar(window, home):
-    with visiting(window, home, "04_recurrence") as visit:
+def test_what_scrolls_on_a_phone_shows_its_scrollbar(window, home):
+    with visiting(window, home, "12_evaluation_cost") as visit:
         visit.page.set_viewport_size(PHONE)
-        code = visit.page.locator(".cell_input pre").first
-        assert code.evaluate("pre => getComputedStyle(pre).scrollbarColor") == "auto"  # else none of ours
-        assert code.evaluate("pre => getComputedStyle(pre, '::-webkit-scrollbar').height") == "8px"
+        table = visit.page.locator(".table-wrapper").first
+        assert table.evaluate("box => getComputedStyle(box).scrollbarColor") == "auto"  # else none of ours
+        assert table.evaluate("box => getComputedStyle(box, '::-webkit-scrollbar').height") == "8px"
 
 
 @pytest.mark.parametrize(
@@ -656,38 +667,32 @@ def test_a_stored_figure_has_its_panels_stacked_on_a_phone_and_opens_large(windo
     [("06b_context_length", ".play img"), ("09_relative_shift", ".cell_output a.enlarge img")],
     ids=["play", "output"],
 )
-def test_a_notebooks_picture_scrolls_on_a_phone_and_opens_large_where_it_is_tapped(
+def test_a_notebooks_picture_is_whole_on_a_phone_and_opens_large_where_it_is_tapped(
     window, home, name, picture
 ):
     with visiting(window, home, name) as visit:
-        page = visit.page
+        page, dialog = visit.page, visit.page.locator("dialog.figure")
         page.set_viewport_size(PHONE)
         image = page.locator(picture).first
-        frame = image.locator("xpath=ancestor::div[@class][1]")
         image.scroll_into_view_if_needed()
-        box, around = image.bounding_box(), frame.bounding_box()
-        assert around["x"] >= 0
-        assert around["x"] + around["width"] <= PHONE["width"] < box["width"]
-        fades = "frame => getComputedStyle(frame).maskImage"
-        assert frame.evaluate("frame => frame.previousElementSibling.textContent").endswith("sideways")
-        assert "gradient" in frame.evaluate(fades)
-        frame.evaluate("frame => frame.scrollLeft = frame.scrollWidth")
-        page.wait_for_timeout(100)
-        assert frame.evaluate(fades) == "none"  # here it ends
-        says = "link => getComputedStyle(link.parentElement, '::after').content"
-        assert "opens large" in image.evaluate(says)
-        frame.evaluate("frame => frame.scrollLeft = 0")
+        box = image.bounding_box()
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= PHONE["width"]
         image.click(position={"x": 0.4 * box["width"], "y": box["height"] / 2})
-        large = page.locator("dialog.figure img")
         own = image.evaluate("image => Number(image.getAttribute('width')) || image.naturalWidth")
-        assert large.bounding_box()["width"] == own > 1.4 * box["width"]
+        assert dialog.locator("img").bounding_box()["width"] == own > 1.4 * box["width"]
         page.wait_for_timeout(100)  # until it is loaded
         scrolled = "large => [large.scrollLeft + large.clientWidth / 2, large.firstChild.clientWidth]"
-        middle, width = page.locator("dialog.figure .large").evaluate(scrolled)
+        middle, width = dialog.locator(".large").evaluate(scrolled)
         assert middle == pytest.approx(0.4 * width, abs=2)
-        assert page.locator("dialog.figure p.cue").is_visible()
-        page.keyboard.press("Escape")
-        page.locator("dialog.figure").wait_for(state="detached")
+        dialog.locator("img").click()  # which may be the first tap of two
+        for key in ("Escape", "Enter"):
+            page.keyboard.press(key)  # the second on the button that closes
+            dialog.wait_for(state="detached")
+            page.keyboard.press("Enter")  # on the link, which has the focus again
+            dialog.wait_for()
+        dialog.click(position={"x": 5, "y": 5})  # beside the picture
+        dialog.wait_for(state="detached")
 
 
 def test_a_picture_stands_on_a_soft_card_on_a_dark_page(window, home):
@@ -775,13 +780,12 @@ def test_on_a_phone_a_widgets_picture_keeps_its_size_when_a_control_is_moved(bro
     stem, _, values = played
     context = browser.new_context(viewport=PHONE, has_touch=True)
     with visiting(context.new_page(), home, stem) as visit:
-        image, framed = visit.page.locator(".play img"), visit.page.locator(".play .frame").count()
+        image = visit.page.locator(".play img")
         room = visit.page.locator(".play").evaluate("box => box.clientWidth")
         for place in (0, 1, 2, 1, 0):
             set_to(visit.page, 0, min(place, len(next(iter(values.values()))) - 1), "touch")
             image.evaluate("image => image.decode()")
-            least = LEAST * int(image.get_attribute("width")) if framed else 0
-            assert image.bounding_box()["width"] == pytest.approx(max(room, least), abs=1)
+            assert image.bounding_box()["width"] == pytest.approx(room, abs=1)
     context.close()
 
 
@@ -790,7 +794,9 @@ def test_without_a_script_a_widgets_first_picture_stands_still(browser, home, pl
     context = browser.new_context(viewport=PHONE, java_script_enabled=False)
     page = context.new_page()
     page.goto(f"{home}/{stem}.html")
-    assert page.locator(".play img").get_attribute("alt") == explorer.drawn.alt
+    image = page.locator(".play img")
+    assert image.get_attribute("alt") == explorer.drawn.alt
+    assert page.locator(".play a").get_attribute("href") == image.get_attribute("src")
     assert page.locator(".play input").count() == 0
     assert not page.locator(".play-hint").is_visible()
     context.close()
@@ -852,7 +858,7 @@ def test_controls_stand_in_line_above_the_hint_and_the_picture(window, home, siz
         lines = [box.locator(part).bounding_box() for part in (".play-controls", ".play-hint", "img")]
         assert all(above["y"] + above["height"] <= below["y"] for above, below in pairwise(lines))
         note = box.locator("a.enlarge").evaluate("link => getComputedStyle(link, '::after').content")
-        assert ("opens large" in note) == (size == PHONE)
+        assert note == ('""' if size == PHONE else "none")
 
 
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
@@ -876,7 +882,6 @@ def test_a_widget_whose_panels_stack_shows_them_so_on_a_phone_and_does_not_scrol
             image.evaluate("image => image.decode()")
             assert Path(image.evaluate("image => image.currentSrc")).name == file
             assert box.evaluate("box => box.scrollWidth <= box.clientWidth")
-        assert box.locator(".frame").count() == 0
 
 
 @pytest.mark.parametrize(("count", "each"), [(1, None), (3, None), (3, 0.8)])

@@ -199,7 +199,7 @@ FOLDER = Path(picture.__file__).parent
 
 @pytest.mark.parametrize("path", sorted(FOLDER.rglob("*.py")), ids=lambda path: path.stem)
 def test_no_letter_has_less_than_7_points(path):
-    """In the book a picture of a notebook keeps so much of its size that these have 7 pixels on a phone."""
+    """In the book a picture opens at its own size, on a phone too, where these have 10 pixels."""
     sizes = re.findall(r"(?:fontsize|labelsize)=([\d.]+)", path.read_text("utf-8"))
     assert all(float(size) >= 7 for size in sizes)
 
