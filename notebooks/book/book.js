@@ -83,6 +83,7 @@ function enlarge(link) {
     const dialog = element("dialog", { className: "figure" }, close, scroll);
     dialog.setAttribute("aria-label", "Figure");
     dialog.addEventListener("click", ({ target }) => { if (target !== large) dialog.close(); });
+    dialog.addEventListener("keydown", (event) => event.stopPropagation()); // Sphinx keeps Escape from closing it
     dialog.addEventListener("close", () => { dialog.remove(); link.focus(); });
     document.body.append(dialog);
     dialog.showModal();
