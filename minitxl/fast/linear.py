@@ -60,14 +60,15 @@ class FastLinear(nn.Linear):
         """Return the output in the number format that it is computed in."""
         if self.packed is None:
             return linear(x, self.weight, self.bias)
-        dtype = self.weight.dtype
-        bias = None if self.bias is None else self.bias.to(dtype)
-        return torch.ops.mkldnn._linear_pointwise(x.to(dtype), self.packed, bias, "none", [], "")
+        x = x.to(self.weight.dtype)
+        return torch.ops.mkldnn._linear_pointwise(x, self.packed, self.bias, "none", [], "")
 
-    def round_weight(self) -> None:
-        """Round the weight to bfloat16; a layer that shared this weight keeps the unrounded one."""
-        rounded = nn.Parameter(self.weight.detach().bfloat16(), requires_grad=False)
-        vars(self)["_parameters"] = {**self._parameters, "weight": rounded}
+    def round_parameters(self) -> None:
+        """Round weight and bias to bfloat16; a layer that shared one of them keeps it unrounded."""
+        vars(self)["_parameters"] = {
+            name: None if one is None else nn.Parameter(one.detach().bfloat16(), requires_grad=False)
+            for name, one in self._parameters.items()
+        }
 
     def pack(self, rows: int) -> None:
         """Copy the weight in oneDNN's order for products of so many rows, where that is faster.
