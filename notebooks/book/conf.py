@@ -178,8 +178,11 @@ def for_keyboards_and_readers(
 
 
 CODE = re.compile(r"(<pre>)<span></span>(.*?)(?=</pre>)", re.DOTALL)
-WORD = re.compile(r'(?:<span class="\w+">[^<\s]+</span>){2,}?(?:(?<=\(</span>)|(?!<span class="\w+">[^<\s]))')
-"""Neighbouring parts of code with no blank in them, up to an opening bracket."""
+WORD = re.compile(
+    r'(?:<span class="\w+">[^<\s]+</span>){2,}?(?:(?<=\(</span>)|(?!<span class="\w+">[^<\s]))'
+    r"|(?<=[\s>])[^<>\s]*-[^<>\s]+(?=[\s<])"
+)
+"""Neighbouring parts of code with no blank in them, up to an opening bracket; an option with its hyphens."""
 
 
 def _in_lines(match: re.Match[str]) -> str:

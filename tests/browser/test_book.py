@@ -624,6 +624,14 @@ def test_code_wraps_between_its_words_and_goes_on_behind_its_own_beginning(windo
             assert {*visit.page.evaluate(CONTINUED)} == {2}
 
 
+def test_a_command_does_not_wrap_within_an_option(window, home):
+    with visiting(window, home, "recipes/wikitext-103") as visit:
+        code = "".join(visit.page.locator(".highlight .line").all_text_contents())
+        options = {*re.findall(r"\s(--[\w-]+)", code)}
+        assert "--checkpoint-every" in options
+        assert options <= {*visit.page.locator(".highlight .word").all_text_contents()}
+
+
 def test_what_scrolls_on_a_phone_shows_its_scrollbar(window, home):
     with visiting(window, home, "12_evaluation_cost") as visit:
         visit.page.set_viewport_size(PHONE)
