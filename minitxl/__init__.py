@@ -3,7 +3,7 @@
     from minitxl import ModelConfig, TransformerLM, extend
 
 The modules of the paper, and two for what came after it and before it, lie at the top. Read them in this
-order, one idea a file:
+order:
 
     position_encodings  sinusoids, and distances
     relative_shift      scores by distance become scores by key (Appendix B)

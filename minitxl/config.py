@@ -18,7 +18,7 @@ from minitxl.fields import SIZES, check, check_buckets, check_types, require
 class ModelConfig:
     """The architecture. The caller chooses the lengths of segment and memory, which are not in here.
 
-    With learned positions alone, ``max_seg_len`` limits a segment.
+    Only learned positions limit a segment, to ``max_seg_len`` tokens.
     """
 
     vocab_size: int = 256

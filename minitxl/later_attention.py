@@ -183,7 +183,7 @@ def slopes(n_head: int) -> list[float]:
 
 
 class ALiBiAttention(BiasedAttention):
-    """Attention that subtracts m_h (i - j) from each score (Press et al. 2022, section 3).
+    """Attention that subtracts m_h (i - j) from each scaled product (Press et al. 2022, section 3).
 
         score_ij = q_i · k_j / √d_head - m_h (i - j)
 

@@ -2,9 +2,9 @@
 
     losses, state = model.token_losses(tokens, targets, state)
 
-It is called as ``TransformerLM`` is, with a state in place of the memory. There is no ``extend``: however
-long the text, the state is two vectors a layer. It comes out detached. So gradients go back to the start of
-a segment and no farther, as in Transformer-XL.
+It is called as ``TransformerLM`` is, but takes no options, and a state in place of the memory. There is no
+``extend``: however long the text, the state is two vectors a layer. It comes out detached. So gradients go
+back to the start of a segment and no farther, as in Transformer-XL.
 """
 
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ class LSTMConfig:
 
     @property
     def n_parameter(self) -> int:
-        """Parameters of the model: the tied table with its biases, and eight matrices a layer."""
+        """Parameters of the model: the tied table and its biases, eight matrices and eight biases a layer."""
         return self.vocab_size * (self.d_model + 1) + self.n_layer * (8 * self.d_model**2 + 8 * self.d_model)
 
 
@@ -101,9 +101,9 @@ class LSTMLM(nn.Module):
                     nn.init.ones_(parameter[width : 2 * width])
 
     def last_hidden(
-        self, tokens: Tokens, state: State | None = None, *, last: int | None = None
-    ) -> tuple[Float[Tensor, "batch last model"], State]:
-        """Return the last layer's output, of the last tokens only with ``last=n``, and the state."""
+        self, tokens: Tokens, state: State | None = None, *, n_last: int | None = None
+    ) -> tuple[Float[Tensor, "batch n_last model"], State]:
+        """Return the last layer's output, of the last tokens only with ``n_last=n``, and the state."""
         self._check_ids("tokens", tokens)
         if state is None:
             n_layer, width = self.config.n_layer, self.config.d_model
@@ -112,7 +112,7 @@ class LSTMLM(nn.Module):
         h, c = state
         x = self.dropout(self.embedding(tokens))
         x, (h, c) = self.lstm(x, (h.contiguous(), c.contiguous()))
-        return self.dropout(x if last is None else x[:, -last:]), torch.stack([h, c]).detach()
+        return self.dropout(x if n_last is None else x[:, -n_last:]), torch.stack([h, c]).detach()
 
     def forward(
         self, tokens: Tokens, state: State | None = None

@@ -12,8 +12,8 @@ In both cases absolute positions are included, if layer n adds any. (The paper c
 layer n + 1 reads h^n.)
 
 Memory holds no keys and values: each segment projects it with the current W_k and W_v (in XL, W_kE and W_v).
-So W_k and W_v, and in pre-norm the LayerNorm before them, learn from the tokens in memory too. The layers
-that computed the states in memory, in earlier segments, get no gradient through them.
+So W_k and W_v, and in pre-norm the LayerNorm before them, learn from the tokens in memory too. No gradient
+goes through the states in memory, back into the computation of earlier segments.
 
 Training calls ``extend`` after each segment, in ``training.loop.train_step``. ``inference`` does not call it:
 
@@ -60,7 +60,7 @@ def reach(offset: int, *, n_layer: int, seg_len: int, mem_len: int, window: int 
     The query stands at ``offset`` of its segment. A layer's farthest key is the oldest memory token, or the
     oldest token in the window, whichever is nearer. The state of that key depends, through the layer below,
     on still earlier tokens. So each of the N layers adds one step back, a hop, which begins where the hop
-    before ended. Without a window, and with one of at most M + 1 tokens, the reach has a formula. With
+    before ended. There are formulas for no window, and for a window of at most M + 1 tokens. With
     o = offset, N = n_layer, L = seg_len, M = mem_len and W = window it is
 
         o + M + (N - 1) · L · ⌈M / L⌉          without a window

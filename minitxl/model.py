@@ -174,9 +174,8 @@ class TransformerLM(nn.Module):
         a deep model it would overflow. In pre-norm it grows more slowly, since residual connections go around
         the LayerNorms. (With absolute positions or Shaw's a_V no state stays 0.)
 
-        With a short ``window``, chance may drop all tokens that a query attends to. Then its state stays 0 in
-        the first layer. It stays 0 in layer n if all tokens that layers 0 … n reach are dropped, and each
-        such layer multiplies the gradient again. So train without a window or without word dropout.
+        Train without a window or without word dropout: with a short ``window``, chance may drop all tokens
+        that a query attends to. Its state is then 0 after the first layer, as an isolated token's would be.
         """
         x = self.embedding(tokens) * sqrt(self.config.d_model)
         if self.training and self.config.word_dropout:
@@ -211,23 +210,23 @@ class TransformerLM(nn.Module):
         tokens: Tokens,
         memory: Memory | None = None,
         *,
-        last: int | None = None,
+        n_last: int | None = None,
         **options: Unpack[AttentionOptions],
-    ) -> tuple[Float[Tensor, "batch last model"], States]:
+    ) -> tuple[Float[Tensor, "batch n_last model"], States]:
         """Return the last layer's output, after final norm and dropout, and the states: each layer's input.
 
-        With ``last=n``, the output has the last n tokens only, and the last layer computes queries for no
+        With ``n_last=n``, the output has the last n tokens only, and the last layer computes queries for no
         others. The states have all tokens.
         """
         memory, options = self._checked_inputs(tokens, memory, options)
-        check("last", last, optional(whole(1, tokens.shape[1])))
+        check("n_last", n_last, optional(whole(1, tokens.shape[1])))
         x, states = self.embed(tokens, isolated=self._isolated(tokens, memory, options)), []
         for layer, (block, layer_memory) in enumerate(zip(self.blocks, memory, strict=True)):
             x = self.add_positions(x, layer=layer) if layer else x  # ``embed`` has added those of layer 0
             states.append(x)
-            if last is not None and layer == self.config.n_layer - 1:
+            if n_last is not None and layer == self.config.n_layer - 1:
                 # The other tokens are keys only, as those of memory are: attention can't tell them apart.
-                layer_memory, x = concat_memory(layer_memory, x[:, :-last]), x[:, -last:]
+                layer_memory, x = concat_memory(layer_memory, x[:, :-n_last]), x[:, -n_last:]
             x = block(x, layer_memory, **options)
         return self.dropout(self.final_norm(x)), torch.stack(states)
 
@@ -275,8 +274,8 @@ class TransformerLM(nn.Module):
     ) -> Float[Tensor, "layer batch head query key"]:
         """Return the softmax weights of every layer and head, before ``attention_dropout``.
 
-        Use evaluation mode. In training mode each call draws dropout anew, and XL draws that of the distances
-        a second time for the weights. So these would be the weights of no forward pass.
+        Use evaluation mode. In training mode dropout is drawn anew for the weights, so they match no forward
+        pass.
         """
         _, states = self.last_hidden(tokens, memory, **options)
         memory, options = self._checked_inputs(tokens, memory, options)
@@ -320,9 +319,7 @@ GAUSSIAN = "weight", "u", "v", "a_K", "a_V", "table"
 
 
 def initialise(module: nn.Module) -> None:
-    """Draw a module's own parameters at random, as the original code does.
-
-    ``adaptive``'s modules draw their projections, too.
+    """Draw a module's own parameters at random; those that the original code has too, as it does.
 
         weights, u, v, a_K, a_V, table     mean 0, standard deviation 0.02
         projections of ``adaptive``        mean 0, standard deviation 0.01

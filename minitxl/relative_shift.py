@@ -3,6 +3,8 @@
 XL takes the product of every query with the encoding of every distance. The product of a query at position p
 and distance d belongs to the key at p - d. So every row but the last is moved left, until each product stands
 at its key.
+
+Training runs a faster form of it, in ``fast.cpu_attention``.
 """
 
 from einops import rearrange

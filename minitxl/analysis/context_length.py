@@ -77,7 +77,7 @@ def context_losses(
 
 def _after_reading(model: LSTMLM, tokens: Tokens, targets: Tokens) -> Losses:
     """Return loss of each window's last target, from a state of zeros."""
-    hidden, _ = model.last_hidden(tokens, last=1)
+    hidden, _ = model.last_hidden(tokens, n_last=1)
     return rearrange(model.losses(hidden, targets[:, -1:]), "target 1 -> target")
 
 

@@ -171,7 +171,7 @@ class Sliding:
     def __call__(self) -> Losses:
         """Return loss in nats of the token after each window."""
         with torch.inference_mode():
-            hidden, _ = self.model.last_hidden(self.inputs, last=1)
+            hidden, _ = self.model.last_hidden(self.inputs, n_last=1)
             return rearrange(self.model.losses(hidden, self.targets), "window 1 -> window")
 
 

@@ -79,7 +79,7 @@ def anew(settings: dict[str, Any], model: TransformerLM, text: Tensor, report: R
     for length in settings["anew"]:
         began = perf_counter()
         with fast_evaluation(model) as fast_model:
-            hidden, _ = fast_model.last_hidden(text[None, :length], last=1)
+            hidden, _ = fast_model.last_hidden(text[None, :length], n_last=1)
             fast_model.output.log_probs(hidden).argmax().item()
         seconds.append(perf_counter() - began)
     return seconds

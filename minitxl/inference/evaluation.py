@@ -150,7 +150,7 @@ def sliding_losses(
     inputs, targets = _inputs_and_targets(model, stream)
 
     def losses_of_last(pieces: Ids, piece_targets: Ids) -> Losses:
-        hidden, _ = fast_model.last_hidden(pieces, last=piece_targets.shape[1], clamp_len=clamp_len)
+        hidden, _ = fast_model.last_hidden(pieces, n_last=piece_targets.shape[1], clamp_len=clamp_len)
         losses = fast_model.losses(hidden, piece_targets)
         return rearrange(losses, "piece seg -> (piece seg)")
 

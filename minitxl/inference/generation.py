@@ -229,7 +229,7 @@ def _slide(
     while True:
         with torch.inference_mode(), products_in(precision, device):
             ends = [rearrange(text[-(mem_len + 1) :], "time -> 1 time") for text in texts]
-            hidden = [model.last_hidden(end, last=1)[0] for end in ends]
+            hidden = [model.last_hidden(end, n_last=1)[0] for end in ends]
             log_probs = model.output.log_probs(torch.cat(hidden))
         drawn = draw(log_probs[:, -1])
         yield drawn

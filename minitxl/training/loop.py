@@ -59,7 +59,7 @@ class Run:
     """A model in training and everything that decides its next step."""
 
     model: TransformerLM
-    """The fast model: the paper's parameters, with the modules of ``fast.to_fast`` around them."""
+    """The model in training: the parameters in the faster modules of ``fast.to_fast``."""
     optimizer: AdamW
     settings: TrainConfig
     step: int
@@ -94,7 +94,7 @@ class Record(NamedTuple):
 
     step: int
     bits: float
-    """Training loss in bits per token, before the step."""
+    """Training loss in bits per token, of the targets that count, with the weights before this step."""
     learning_rate: float
     gradient_norm: float
     """Norm of the gradient before clipping."""

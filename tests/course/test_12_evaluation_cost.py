@@ -167,7 +167,7 @@ def test_the_window_that_moves_costs_what_each_of_its_parts_costs():
     c = ModelConfig(vocab_size=11, n_layer=2, d_model=8, n_head=2, d_head=4, d_inner=12, attention="absolute")
     model = TransformerLM(c)
     with FlopCounterMode(display=False) as counter:
-        model.last_hidden(torch.zeros(1, 10, dtype=torch.int64), last=3)
+        model.last_hidden(torch.zeros(1, 10, dtype=torch.int64), n_last=3)
     hidden_pairs = 4 * 8 * (10 * 9 // 2 + 3 * 2 // 2)  # the eager attention computes what the mask hides
     assert counter.get_total_flops() - hidden_pairs == 3 * (moving(c, 10, 3) - 2 * 8 * 11)
 

@@ -226,7 +226,7 @@ def test_the_operations_are_those_that_are_counted_while_it_runs_but_for_hidden_
     operations = PAGE.run(source, exact=model)["operations"]
     for n in (5, 64):
         with FlopCounterMode(display=False) as counter, torch.inference_mode():
-            model.last_hidden(torch.zeros(1, n, dtype=torch.int64), last=1)
+            model.last_hidden(torch.zeros(1, n, dtype=torch.int64), n_last=1)
         hidden_pairs = (c.n_layer - 1) * n * (n - 1) // 2
         counted = counter.get_total_flops() + 2 * c.d_model * c.vocab_size
         assert operations(n) == counted - 6 * c.d_model * hidden_pairs

@@ -88,7 +88,7 @@ def test_operations_of_a_window_are_those_a_counter_counts(implementation, shape
     model, windows = implementation(small_model(attention="absolute", **shape)), some_tokens(4, 9)
 
     def score():
-        hidden, _ = model.last_hidden(windows, last=1)
+        hidden, _ = model.last_hidden(windows, n_last=1)
         model.losses(hidden, windows[:, :1])
 
     count = experiment.sliding_operations(model.config, attention_len=9, pairs="all")

@@ -50,7 +50,7 @@ def test_losses_are_those_of_the_log_probabilities_in_token_order():
 
 def test_the_last_positions_alone_are_those_of_all():
     model = small_lstm()
-    (whole, state), (last, same_state) = model.last_hidden(TOKENS), model.last_hidden(TOKENS, last=4)
+    (whole, state), (last, same_state) = model.last_hidden(TOKENS), model.last_hidden(TOKENS, n_last=4)
     assert torch.equal(whole[:, -4:], last)
     assert torch.equal(state, same_state)
 

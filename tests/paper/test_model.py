@@ -417,7 +417,7 @@ def test_the_last_positions_alone_are_what_they_are_among_all(encoding, implemen
     options = {"window": 5, "clamp_len": 3, "key_mask": key_mask}
     hidden, states = model.last_hidden(tokens[:, 4:], memory, **options)
     for last in (1, 3, 8):
-        some, same = model.last_hidden(tokens[:, 4:], memory, last=last, **options)
+        some, same = model.last_hidden(tokens[:, 4:], memory, n_last=last, **options)
         torch.testing.assert_close(some, hidden[:, -last:], rtol=1e-10, atol=1e-10)
         assert torch.equal(same, states)
 

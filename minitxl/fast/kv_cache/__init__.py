@@ -5,7 +5,8 @@
 
 Memory holds the inputs of all layers, and each segment projects them anew. With a cache the outputs are the
 same, but each layer projects a token to a key and a value once. Distances too are projected once, and again
-only when a segment is longer than all before it.
+only when a segment is longer than all before it. In these files, memory means the tokens whose keys and
+values the cache holds.
 
 The cache holds the model in its fast form. ``step`` takes the model again, and refuses the cache of another
 model. It compares the embedding's first table alone, so it does not notice another model that shares it. A

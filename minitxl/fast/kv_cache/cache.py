@@ -56,7 +56,7 @@ class Cache:
 def read_segment(
     tokens: Tokens, cache: Cache, key_mask: Bool[Tensor, "batch seg"] | None
 ) -> tuple[Hidden, Cache]:
-    """Return what the softmax reads (``model.last_hidden``), and the cache with these tokens in it."""
+    """Return the last layer's output, as ``model.last_hidden`` does, and the cache with these tokens."""
     model = cache.model
     cache = with_distances(with_room(cache, tokens.shape[1]), tokens.shape[1])
     mask = mask_of_memory_and_segment(cache, tokens, key_mask)

@@ -144,8 +144,8 @@ def relative_to_one(inputs: AttentionInputs) -> Float[Tensor, "batch head 1 dim"
     # r is the left factor, and whole: a CPU's bfloat16 product is fast with the long factor on the left,
     # and would copy a part of r. It would copy k and values too, parts of the cache; PyTorch's attention
     # reads them where they are.
-    bd = (r @ rearrange(q_plus_v, "batch head 1 dim -> head dim batch"))[:, 1:]
-    bias = rearrange(bd, "head key batch -> batch head 1 key")
+    b_and_d = (r @ rearrange(q_plus_v, "batch head 1 dim -> head dim batch"))[:, 1:]
+    bias = rearrange(b_and_d, "head key batch -> batch head 1 key")
     if key_mask is not None or (window is not None and window < k.shape[2]):
         bias = bias.masked_fill(~rearrange(inputs.mask(), "batch 1 key -> batch 1 1 key"), float("-inf"))
     return scaled_dot_product_attention(q_plus_u, k, values, attn_mask=bias, scale=1.0)

@@ -69,8 +69,8 @@ def step(
 ) -> tuple[Float[Tensor, "batch seg vocab"], Cache]:
     """Return for each token the log-probabilities of the next, in nats, and the cache with these tokens.
 
-    False in ``key_mask`` masks a token of this segment, for its queries and for all later ones. To continue
-    one beginning in two ways, read it into two caches: a step may overwrite the cache it is given.
+    False in ``key_mask`` hides a token of this segment from all queries, here and in later segments. To
+    continue one beginning in two ways, read it into two caches: a step may overwrite the cache it is given.
     """
     return _advance(model, cache, (tokens,), key_mask)
 
