@@ -5,6 +5,9 @@ at its peak, with its lanes in another order at each step, and without memory. A
 with the same weights, so each is compared with the whole one of its seed. Each is trained for few and for
 more steps, because a schedule is made for its number of steps.
 
+Which schedule is better may hang on its peak. So the falling and the constant rate are compared at higher
+peaks, too, and each at the peak that is best for it.
+
 Three losses are kept: of the test text, its lanes in order, read as the model was trained; of the same text,
 read by every model with the memory of the whole training, so that the trainings alone are compared; and of
 the last training steps, where the lanes stand as the training has them.
@@ -36,6 +39,8 @@ CHANGES: dict[str, dict[str, Any]] = {
     "no_memory": {"mem_len": 0},
 }
 """What differs in training; ``shuffled_lanes`` reads other segments (``ShuffledLanes``)."""
+SCHEDULES = {"falling": "whole", "constant": "constant_rate"}
+"""The rate after the warm-up, and the training that has it."""
 COSTS = {"bits": "cost", "bits_with_memory": "cost_with_memory", "training_bits": "training_cost"}
 """The losses of a training, and the name of each one's difference from that of the whole step."""
 
@@ -59,50 +64,58 @@ def settings(profile: str, corpus: Corpus) -> dict[str, Any]:
         **setup.described(corpus, model, replace(train, validate_every=train.steps)),
         "changes": CHANGES,
         "step_counts": [train.steps // 3, train.steps],
+        "peaks": [train.learning_rate * factor for factor in (1, 2, 4, 8)],
         "test_tokens": 16_384,
         "last_steps": 100,
     }
 
 
 def parts(settings: dict[str, Any], corpus: Corpus, *, seeds: list[int], device: str) -> dict[str, Part]:
-    """Train and score each change with each seed, for each number of steps."""
+    """Train and score each change with each seed, for each number of steps, and schedules at each peak."""
+    first, *others = settings["peaks"]
+    trainings = [
+        (change, steps, first) for change in settings["changes"] for steps in settings["step_counts"]
+    ]
+    trainings += [
+        (change, settings["step_counts"][-1], peak) for change in SCHEDULES.values() for peak in others
+    ]
     return {
-        f"{label(change, steps)}, seed {seed}": partial(
-            _train_and_score, settings, corpus, change, steps, seed, device
+        f"{label(*training)}, seed {seed}": partial(
+            _train_and_score, settings, corpus, training, seed, device
         )
         for seed in seeds
-        for change in settings["changes"]
-        for steps in settings["step_counts"]
+        for training in trainings
     }
 
 
-def label(change: str, steps: int) -> str:
-    """Return the name of a training, such as "no_warmup, 300 steps"."""
-    return f"{change}, {steps} steps"
+def label(change: str, steps: int, peak: float) -> str:
+    """Return the name of a training, such as "no_warmup, 300 steps, peak 0.002"."""
+    return f"{change}, {steps} steps, peak {peak}"
 
 
 def _train_and_score(
     settings: dict[str, Any],
     corpus: Corpus,
-    change: str,
-    steps: int,
+    training: tuple[str, int, float],
     seed: int,
     device: str,
     report: Report,
 ) -> dict[str, float]:
     """Return bits per character of the test text, by both readings, and of the last training steps."""
+    change, steps, peak = training
     train = replace(
         train_config(settings["train"] | settings["changes"][change]),
+        learning_rate=peak,
         steps=steps,
         validate_every=steps,
         seed=seed,
     )
     run = loop.start(model_config(settings["model"]), train, device=device)
     kind = ShuffledLanes if change == "shuffled_lanes" else ContiguousBatches
-    training = []
+    training_bits = []
     for record in loop.train_steps(run, kind(corpus.train, batch=train.batch, seg_len=train.seg_len)):
-        report(f"{label(change, steps)}, seed {seed}", steps, record)
-        training.append(record.bits)
+        report(f"{label(*training)}, seed {seed}", steps, record)
+        training_bits.append(record.bits)
     text = corpus.test[: settings["test_tokens"] + 1]
 
     def test_bits(reading: EvaluateConfig) -> float:
@@ -113,16 +126,16 @@ def _train_and_score(
     return {
         "bits": bits,
         "bits_with_memory": bits if as_trained == with_memory else test_bits(with_memory),
-        "training_bits": mean(training[-settings["last_steps"] :]),
+        "training_bits": mean(training_bits[-settings["last_steps"] :]),
     }
 
 
 def collect(settings: dict[str, Any], corpus: Corpus, values: dict[str, Any]) -> dict[str, Any]:
     """Return bits by number of steps and change, and their difference from the whole step, seed by seed."""
     del corpus
-    rows = []
+    rows, first = [], settings["peaks"][0]
     for steps in settings["step_counts"]:
-        trained = {change: named(values, label(change, steps)) for change in settings["changes"]}
+        trained = {change: named(values, label(change, steps, first)) for change in settings["changes"]}
         changes: dict[str, dict[str, Any]] = {change: {} for change in trained}
         for bits, cost in COSTS.items():
             of_seeds = {change: [one[bits] for one in of] for change, of in trained.items()}
@@ -131,7 +144,33 @@ def collect(settings: dict[str, Any], corpus: Corpus, values: dict[str, Any]) ->
         rows.append({"steps": steps, "changes": changes})
     return {
         "rows": rows,
+        "schedules": _schedules(settings, values),
         "warmup": settings["train"]["warmup"],
         "seg_len": settings["train"]["seg_len"],
         "mem_len": settings["train"]["mem_len"],
     }
+
+
+def _schedules(settings: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
+    """Return the losses of both schedules at each peak and at the best one, after the most steps.
+
+    A schedule's best peak is the one with the least mean over the seeds.
+    """
+    steps = settings["step_counts"][-1]
+
+    def both(peaks: dict[str, float]) -> dict[str, Any]:
+        losses: dict[str, Any] = {"peaks": peaks}
+        for bits, cost in (("bits", "cost"), ("training_bits", "training_cost")):
+            of_seeds = {
+                name: [one[bits] for one in named(values, label(change, steps, peaks[name]))]
+                for name, change in SCHEDULES.items()
+            }
+            losses[bits] = {name: summary(of) for name, of in of_seeds.items()}
+            losses[cost] = differences(of_seeds["constant"], of_seeds["falling"])
+        return losses
+
+    at_peaks = [both(dict.fromkeys(SCHEDULES, peak)) for peak in settings["peaks"]]
+    best = {
+        name: min(at_peaks, key=lambda row: row["bits"][name]["mean"])["peaks"][name] for name in SCHEDULES
+    }
+    return {"steps": steps, "at_peaks": at_peaks, "at_best_peaks": both(best)}

@@ -32,6 +32,12 @@ def test_the_experiment_runs_end_to_end_at_toy_size(tmp_path):
             assert (of["bits_with_memory"] == of["bits"]) == (change != "no_memory")
         training = {change: of["training_bits"]["mean"] for change, of in row["changes"].items()}
         assert training["shuffled_lanes"] != training["whole"]
+    first, *_ = at_peaks = data["schedules"]["at_peaks"]
+    assert first["cost"] == data["rows"][-1]["changes"]["constant_rate"]["cost"]
+    assert len({bits["mean"] for row in at_peaks for bits in row["bits"].values()}) == 2 * len(at_peaks)
+    best = data["schedules"]["at_best_peaks"]
+    for name, bits in best["bits"].items():
+        assert bits["mean"] == min(row["bits"][name]["mean"] for row in at_peaks)
     figures.training_parts(data).save(tmp_path / "drawn.svg")
 
 
