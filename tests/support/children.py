@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import sys
 from contextlib import suppress
 from functools import cache
 from multiprocessing import forkserver
@@ -16,9 +17,10 @@ from support import faults
 def context() -> ForkServerContext:
     """Return where children come from that need not import torch: a process that has done so, and forks."""
     children = multiprocessing.get_context("forkserver")
-    children.set_forkserver_preload(["pytest", "minitxl.__main__", "minitxl.commands.train", "torch._dynamo"])
+    children.set_forkserver_preload(["pytest", "torch._dynamo", "support.preloaded"])
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OMP_NUM_THREADS", "1")
+        patch.setenv("PYTHONPATH", os.pathsep.join(sys.path))  # it finds what is found here
         forkserver.ensure_running()
     return children
 
