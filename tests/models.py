@@ -1,6 +1,7 @@
 """Small models of every kind, in float64 and without dropout, for tests."""
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import torch
@@ -59,6 +60,10 @@ def small_model(seed: int = 0, **settings) -> TransformerLM:
             if parameter.ndim > 1:
                 parameter *= 10
     return model
+
+
+unchanged_model = cache(small_model)
+"""The same for tests of many examples that leave it as it is: to build one takes as long as to read by it."""
 
 
 def gradients(out: torch.Tensor, of: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:

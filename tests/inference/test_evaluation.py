@@ -4,7 +4,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from models import ENCODINGS, small_model, some_tokens
+from models import ENCODINGS, small_model, some_tokens, unchanged_model
 
 from minitxl.fast import fast_evaluation
 from minitxl.inference.config import EvaluateConfig
@@ -21,7 +21,7 @@ def loss_after(model, context: torch.Tensor, target: torch.Tensor) -> float:
 @given(time=st.integers(2, 40), attention_len=st.integers(1, 9), batch=st.integers(1, 5), data=st.data())
 def test_sliding_scores_each_target_once_from_the_window_it_falls_in(time, attention_len, batch, data):
     stride = data.draw(st.integers(1, attention_len))
-    model, stream = small_model(), STREAM[:time]
+    model, stream = unchanged_model(), STREAM[:time]
     found = sliding_losses(model, stream, attention_len=attention_len, stride=stride, batch=batch)
     expected = []
     for target in range(1, time):
@@ -51,14 +51,14 @@ def test_stride_of_a_whole_window_is_cached_evaluation_without_memory():
 
 @given(seg_len=st.integers(1, 45), window=st.integers(1, 12), spare=st.integers(0, 5))
 def test_cached_losses_with_a_window_do_not_depend_on_the_cut(seg_len, window, spare):
-    model = small_model(attention="xl")
+    model = unchanged_model(attention="xl")
     found = cached_losses(model, STREAM, EvaluateConfig(seg_len, window - 1 + spare, window))
     whole = cached_losses(model, STREAM, EvaluateConfig(len(STREAM), window - 1, window))
     torch.testing.assert_close(found, whole, rtol=0, atol=1e-10)
 
 
 def test_cached_evaluation_with_long_memory_equals_sliding_over_everything():
-    model = small_model(attention="xl")
+    model = unchanged_model(attention="xl")
     found = cached_losses(model, STREAM, EvaluateConfig(seg_len=6, mem_len=40))
     everything = sliding_losses(model, STREAM, attention_len=40, stride=1)
     torch.testing.assert_close(found, everything, rtol=0, atol=1e-10)
@@ -66,7 +66,7 @@ def test_cached_evaluation_with_long_memory_equals_sliding_over_everything():
 
 @given(time=st.integers(2, 40), seg_len=st.integers(1, 9), batch=st.integers(1, 6))
 def test_lanes_score_every_target_once_and_start_with_an_empty_memory(time, seg_len, batch):
-    model, stream, how = small_model(attention="xl"), STREAM[:time], EvaluateConfig(seg_len, 4)
+    model, stream, how = unchanged_model(attention="xl"), STREAM[:time], EvaluateConfig(seg_len, 4)
     found = cached_losses(model, stream, how, batch=batch)
     lane = -(-(time - 1) // batch)
     alone = [
@@ -77,7 +77,7 @@ def test_lanes_score_every_target_once_and_start_with_an_empty_memory(time, seg_
 
 @given(time=st.integers(2, 40))
 def test_both_evaluations_score_the_same_targets(time):
-    model, stream = small_model(attention="xl"), STREAM[:time]
+    model, stream = unchanged_model(attention="xl"), STREAM[:time]
     one, other = (
         sliding(model, stream, attention_len=5, stride=2),
         cached(model, stream, EvaluateConfig(5, 5)),

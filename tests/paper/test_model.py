@@ -14,6 +14,7 @@ from models import (
     small_config,
     small_model,
     some_tokens,
+    unchanged_model,
 )
 from torch.nn.functional import cross_entropy
 
@@ -46,7 +47,7 @@ def test_log_probabilities_are_normalised_and_agree_with_the_losses(encoding, no
 @settings(max_examples=20)
 @given(seg_lens=cuts)
 def test_segments_with_full_memory_equal_one_long_segment(encoding, norm, seg_lens):
-    model, tokens = small_model(norm=norm, **RELATIVE[encoding]), some_tokens(2, sum(seg_lens))
+    model, tokens = unchanged_model(norm=norm, **RELATIVE[encoding]), some_tokens(2, sum(seg_lens))
     whole, _ = model(tokens)
     found = in_segments(model, tokens, seg_lens, mem_len=sum(seg_lens))
     torch.testing.assert_close(found, whole, rtol=0, atol=1e-10)
@@ -68,7 +69,7 @@ def test_absolute_positions_with_memory_do_not_equal_one_long_segment(encoding, 
     window=st.integers(1, 6), spare=st.integers(0, 4), seg_lens=cuts, clamp_len=st.none() | st.integers(0, 5)
 )
 def test_same_window_makes_loss_independent_of_the_cut(encoding, window, spare, seg_lens, clamp_len):
-    model, tokens = small_model(**RELATIVE[encoding]), some_tokens(2, sum(seg_lens))
+    model, tokens = unchanged_model(**RELATIVE[encoding]), some_tokens(2, sum(seg_lens))
     options = {"window": window, "clamp_len": clamp_len}
     whole, _ = model(tokens, **options)
     found = in_segments(model, tokens, seg_lens, mem_len=window - 1 + spare, **options)
@@ -235,9 +236,9 @@ def test_dropout_acts_in_training_alone():
 def test_a_model_learns_to_copy():
     torch.manual_seed(0)
     model = TransformerLM(small_config(d_model=32, d_head=16, d_inner=64, norm="pre"))
-    optimizer = torch.optim.Adam(model.parameters(), 3e-3)
+    optimizer = torch.optim.Adam(model.parameters(), 1e-2)
     losses = []
-    for step in range(400):
+    for step in range(100):
         half = some_tokens(16, 6, seed=step)
         tokens = torch.cat([half, half], dim=1)
         loss = model.token_losses(tokens[:, :-1], tokens[:, 1:])[0][:, 5:].mean()

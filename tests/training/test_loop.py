@@ -80,7 +80,7 @@ def test_training_does_not_touch_the_global_random_state():
 @pytest.mark.parametrize("mem_len", [0, 6])
 def test_every_system_learns_a_repeating_text(encoding, norm, mem_len):
     stream = torch.arange(400) % VOCAB
-    settings = TrainConfig(seg_len=6, mem_len=mem_len, batch=4, steps=40, warmup=5, learning_rate=2e-2)
+    settings = TrainConfig(seg_len=6, mem_len=mem_len, batch=4, steps=20, warmup=5, learning_rate=3e-2)
     run = loop.start(small_config(norm=norm, d_model=32, d_inner=64, **ENCODINGS[encoding]), settings)
     records = list(loop.train_steps(run, ContiguousBatches(stream, batch=4, seg_len=6)))
     assert records[0].bits > 3.2
