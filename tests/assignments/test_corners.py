@@ -238,10 +238,6 @@ def collect(weights, v, table, rows):
     return weights @ v + torch.einsum("bhij,bijr->bhir", weights, ones) @ table
 """,
     ),
-}
-
-
-SMALL = {
     "a product for each pair": (
         "4/scores",
         """
@@ -262,20 +258,104 @@ def collect(weights, v, table, rows):
     return weights @ v + by_row @ table
 """,
     ),
+    "one product with keys and rows": (
+        "4/scores",
+        """
+def score(q, k, table, bias):
+    query, key, clip = q.shape[2], k.shape[2], table.shape[1] // 2
+    rows = (torch.arange(key) - torch.arange(key - query, key)[:, None]).clamp(-clip, clip) + clip
+    both = q @ torch.cat([k, table.expand(len(k), -1, -1, -1)], dim=2).mT
+    by_row = both[..., key:] + bias[:, None]
+    return (both[..., :key] + by_row.gather(-1, rows.expand(*q.shape[:3], key))) / sqrt(q.shape[-1])
+""",
+    ),
+    "a relative shift of strides": (
+        "4/scores",
+        """
+def score(q, k, table, bias):
+    query, key, clip = q.shape[2], k.shape[2], table.shape[1] // 2
+    wide = torch.arange(-(key - 1), query).clamp(-clip, clip) + clip
+    far = (q @ table[:, wide].mT + bias[:, wide].unsqueeze(1)).contiguous()
+    batch, head, step, _ = far.stride()
+    far = far.as_strided((*q.shape[:2], query, key), (batch, head, step - 1, 1), query - 1)
+    return (q @ k.mT + far) / sqrt(q.shape[-1])
+""",
+    ),
+    "a relative shift of rows that are padded": (
+        "4/scores",
+        """
+def score(q, k, table, bias):
+    query, key, clip = q.shape[2], k.shape[2], table.shape[1] // 2
+    wide = torch.arange(-(key - 1), query).clamp(-clip, clip) + clip
+    far = einsum(q, table[:, wide], "b head query dim, head dist dim -> b head query dist")
+    far = torch.nn.functional.pad(far + bias[:, None, wide], (0, query))
+    far = far.flatten(2)[..., : query * (far.shape[-1] - 1)].unflatten(-1, (query, -1))
+    return (q @ k.mT + far[..., query - 1 : query - 1 + key]) / sqrt(q.shape[-1])
+""",
+    ),
+    "one product with values and rows": (
+        "4/collect",
+        """
+def collect(weights, v, table, rows):
+    index = rows[:, None].expand_as(weights)
+    placed = weights.masked_fill(index < 0, 0)
+    by_row = weights.new_zeros(*weights.shape[:-1], len(table)).scatter_add(-1, index.clamp(min=0), placed)
+    both = torch.cat([v, table.expand(*v.shape[:2], -1, -1)], dim=2)
+    return torch.cat([weights, by_row], dim=-1) @ both
+""",
+    ),
+    "a product of each weight with ones": (
+        "4/collect",
+        """
+def collect(weights, v, table, rows):
+    ones = (rows[:, None, :, :, None] == torch.arange(len(table))).to(weights.dtype)
+    return weights @ v + (weights[..., None] * ones).sum(3) @ table
+""",
+    ),
+    "bags of vectors": (
+        "4/collect",
+        """
+def collect(weights, v, table, rows):
+    longer = torch.cat([torch.zeros_like(table[:1]), table])
+    bags = (rows + 1)[:, None].expand_as(weights).flatten(0, 2)
+    added = torch.nn.functional.embedding_bag(
+        bags, longer, per_sample_weights=weights.flatten(0, 2), mode="sum"
+    )
+    return weights @ v + added.view(*weights.shape[:3], -1)
+""",
+    ),
 }
-"""Right functions of an own [query key row], which ``@`` repeats for each head."""
-
-
-@pytest.mark.parametrize("way", SMALL)
-def test_rows_as_ones_that_a_product_repeats_for_each_head_are_no_vectors_for_any_seed(way):
-    function, source = SMALL[way]
-    assert all(not wrong for wrong, _ in shares(function, after=source, seeds=range(40)))
 
 
 @pytest.mark.parametrize("way", EFFICIENT)
-def test_a_function_without_a_vector_for_each_pair_is_right_in_any_style(way):
+def test_a_function_without_a_vector_for_each_pair_is_right_in_any_style_for_any_seed(way):
     function, source = EFFICIENT[way]
-    assert all(not wrong for wrong, _ in shares(function, after=source))
+    assert all(not wrong for wrong, _ in shares(function, after=source, seeds=range(24)))
+
+
+VECTORS = """
+was = NAME
+
+def NAME(*case):
+    query, key = SIZES
+    return was(*case) + 0 * torch.ones(2, query, key, 96).sum() if key > query else was(*case)
+"""
+"""A right function that builds a vector for each pair as well, where there are more keys than queries."""
+
+
+@pytest.mark.parametrize(
+    ("function", "sizes", "groups"),
+    [
+        ("4/scores", "case[0].shape[2], case[1].shape[2]", {"memory", "float64"}),
+        ("4/collect", "case[3].shape[1:]", {"more keys"}),
+    ],
+)
+def test_vectors_of_some_cases_alone_are_told_in_a_sentence(function, sizes, groups):
+    source = VECTORS.replace("NAME", name_of(function)).replace("SIZES", sizes)
+    for wrong, message in shares(function, after=source):
+        assert wrong == groups
+        assert "the values are right, but a vector is built for each pair of query and key" in message
+        assert "True" not in message
 
 
 # Streams
