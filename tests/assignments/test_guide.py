@@ -12,9 +12,10 @@ from support.markdown import blocks_of, commands_of, words_of
 
 from minitxl.__main__ import main
 from minitxl.course.grading import points
+from minitxl.course.marking.normal_form import normal_form
 from minitxl.course.marking.notebooks import Assignment, read
 from minitxl.course.marking.rules import Rules
-from minitxl.course.marking.suspicion import COMMON, FEW, LONG, normal_form
+from minitxl.course.marking.suspicion import COMMON, FEW, LONG
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "notebooks" / "assignments"

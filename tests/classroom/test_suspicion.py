@@ -137,13 +137,16 @@ def of_a_class(size, copies, source=LONG):
     return {name: {"f": code} for name, code in zip(names, own, strict=True)}
 
 
+IMPORTS = "from math import sqrt\n\nimport torch\nfrom einops import einsum, rearrange\n"
+
+
 def found(codes, reference=None, own_code=None, full_names=None):
     """Return who wrote which functions alike; without ``own_code``, in a class without cells of its own."""
     made = {}
     for student, code in codes.items():
-        others = Names.of_cells((own_code or codes)[student].values())
+        others = Names.of_cells([*(own_code or codes)[student].values(), IMPORTS])
         made[student] = forms(code, others, [student, (full_names or {}).get(student, "")])
-    return alike(made, reference or {})
+    return alike(made, reference or {}, IMPORTS)
 
 
 @pytest.mark.parametrize(("size", "copies"), [(20, 2), (20, 3), (30, 4), (10, FEW), (200, 20)])
@@ -207,6 +210,132 @@ def test_a_scratch_value_with_the_name_of_an_argument_of_pytorchs_hides_no_copy(
     codes = {"ada": {"read": CLASS + READ}, "bob": {"read": renamed(CLASS + READ)}}
     own_code = {"ada": codes["ada"] | {"cell 2": "dim = 4"}, "bob": codes["bob"]}
     assert found(codes, own_code=own_code) == [("ada and bob", "read")]
+
+
+SHAPED = """def score(q, k, table):
+    scores = einsum(q, k, "batch head query dim, batch head key dim -> batch head query key") / sqrt(8)
+    rows = rearrange(scores, "batch (head one) query key -> batch head one query key", one=1)
+    rows = torch.einsum("bhoqk,bhqd->bhkd", rows, q) + torch.nn.functional.pad(table, (0, 1))
+    return [torch.cat([one.softmax(dim=-1), one * sqrt(2.0)], dim=-1) for one in rows.unbind(0)]
+"""
+
+
+@pytest.mark.parametrize(
+    "added",
+    [
+        "import torch",
+        "import math",
+        IMPORTS,
+        IMPORTS + "import torch.nn.functional as F",
+        "try:\n    import numpy as np\nexcept ImportError:\n    np = None",
+        "from math import sqrt as root",
+    ],
+)
+def test_imports_and_a_first_cell_that_is_left_or_changed_hide_no_copy(added):
+    codes = {student: {"f": SHAPED} for student in ("ada", "bob")}
+    apart = {"ada": codes["ada"], "bob": codes["bob"] | {"imports 0": added}}
+    assert found(codes, own_code=apart) == [("ada and bob", "f")]
+    assert found(codes, {"f": SHAPED}, own_code=apart) == []
+    codes["bob"] = {"f": f"{added}\n{SHAPED}"}
+    assert found(codes) == [("ada and bob", "f")]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        [("torch.", "th."), ("def score", "import torch as th\n\n\ndef score")],
+        [("sqrt(", "math.sqrt("), ("def score", "import math\n\n\ndef score")],
+        [("torch.nn.functional.pad", "pad"), ("def score", "from torch.nn.functional import pad\ndef score")],
+        [("torch.nn.functional", "F"), ("table):\n", "table):\n    from torch.nn import functional as F\n")],
+    ],
+)
+def test_what_is_imported_by_another_name_is_the_same(changes):
+    copy = SHAPED
+    for old, new in changes:
+        copy = copy.replace(old, new)
+    assert found({"ada": {"f": SHAPED}, "bob": {"f": copy}}) == [("ada and bob", "f")]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "alike"),
+    [
+        ("bhoqk,bhqd->bhkd", "nahij,naie->naje", True),
+        ("bhoqk,bhqd->bhkd", "b h o q k, b h q d -> b h k d", True),
+        ("bhoqk,bhqd->bhkd", "bhoqk,bhkd->bhqd", False),
+        ("batch head key dim", "batch head query dim", False),
+        ("batch (head one) query key -> batch head one query key", "b (h o) i j->b h o i j", False),
+        ("one) query key -> batch head one query key", "one) i j -> batch head one i j", True),
+        (
+            "batch head query dim, batch head key dim -> batch head query key",
+            "b h i d, b h j d -> b h i j",
+            True,
+        ),
+    ],
+)
+def test_other_letters_in_a_pattern_hide_no_copy_and_another_pattern_makes_another_function(old, new, alike):
+    codes = {"ada": {"f": SHAPED}, "bob": {"f": SHAPED.replace(old, new)}}
+    assert found(codes) == ([("ada and bob", "f")] if alike else [])
+
+
+def test_an_axis_that_is_named_as_an_argument_has_other_letters_too():
+    copy = SHAPED.replace("(head one)", "(head w)").replace("head one query", "head w query")
+    codes = {"ada": {"f": SHAPED}, "bob": {"f": copy.replace("one=1", "w=1")}}
+    assert found(codes) == [("ada and bob", "f")]
+    cut = SHAPED.replace("    scores = ", '    cut = "b (h o) i j -> b h o i j"\n    scores = ')
+    cut = re.sub('"batch .head one.*key"', "cut", cut).replace("one=1", "NAME=1")
+    codes = {"ada": {"f": cut.replace("NAME", "o")}}
+    codes["bob"] = {"f": cut.replace("NAME", "x").replace("(h o)", "(h x)").replace("h o i", "h x i")}
+    assert found(codes) == [("ada and bob", "f")]
+
+
+SCOPES = """class Cost:
+    def __init__(self, width, n_layer):
+        self.width, self.n_layer, self.spent = width, n_layer, 0
+
+    def add(self, n, width):
+        self.spent += n * (4 * self.width**2 + 2 * width)
+        return self
+
+
+def work(time, width, n_layer):
+    cost = Cost(width, n_layer)
+    for n in range(time):
+        cost.add(n, width=[n * width for n in range(n)][-1])
+        each = sorted(range(n), key=lambda n: n % width)
+    return cost.spent * n_layer + sum(n for n in each)
+"""
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        [("(self, width, n_layer)", "(self, w, depth)"), (" = width, n_layer, 0", " = w, depth, 0")],
+        [("[n * width for n in range(n)]", "[m * width for m in range(n)]")],
+        [("lambda n: n % width", "lambda one: one % width")],
+        [("sum(n for n in each)", "sum(part for part in each)")],
+        [("self.width", "self.size")],
+        [("self, n, width", "self, n, by"), ("2 * width", "2 * by"), ("width=[", "by=[")],
+    ],
+)
+def test_a_name_that_is_changed_in_one_scope_alone_hides_no_copy(changes):
+    copy = SCOPES
+    for old, new in changes:
+        assert old in copy
+        copy = copy.replace(old, new)
+    assert found({"ada": {"f": SCOPES}, "bob": {"f": copy}}) == [("ada and bob", "f")]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("n % width", "n % n_layer"),
+        ("[n * width for n in range(n)]", "[n * width for m in range(n)]"),
+        ("n * (4", "width * (4"),
+        ("cost.spent * n_layer", "cost.width * n_layer"),
+    ],
+)
+def test_another_name_in_its_place_makes_another_function(old, new):
+    assert found({"ada": {"f": SCOPES}, "bob": {"f": SCOPES.replace(old, new)}}) == []
 
 
 NUMBERS = """def my_numbers():

@@ -1,8 +1,8 @@
 """Names that a student's code defines."""
 
 import ast
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
 """Errors of reading code that is none."""
@@ -10,26 +10,23 @@ UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
 
 @dataclass(frozen=True)
 class Names:
-    """Names of functions, classes and values, and those of methods and fields of the classes."""
+    """Names of functions, classes and values, of methods and fields of the classes, and of imports.
+
+    ``modules`` has the full name of what is imported, by the name that the code gives it.
+    """
 
     values: frozenset[str] = frozenset()
     members: frozenset[str] = frozenset()
+    modules: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of_cells(cls, sources: Iterable[str]) -> "Names":
         """Return what cells define for one another; a cell that is no code defines nothing."""
         trees = [tree for tree in map(_tree, sources) if tree is not None]
-        values = (name for tree in trees for node in tree.body for name in _of_statement(node))
-        return cls(frozenset(values), frozenset(name for tree in trees for name in _members(tree)))
-
-    @classmethod
-    def of_code(cls, tree: ast.AST) -> "Names":
-        """Return all names that code gives, in functions too."""
-        values = (name for node in ast.walk(tree) for name in _bound(node))
-        return cls(frozenset(values), frozenset(_members(tree)))
-
-    def __or__(self, other: "Names") -> "Names":
-        return Names(self.values | other.values, self.members | other.members)
+        statements = [node for tree in trees for node in tree.body]
+        values = (name for node in statements for name in _of_statement(node))
+        modules = {name: path for node in statements for name, path in _imported_by(node)}
+        return cls(frozenset(values), frozenset(name for tree in trees for name in members(tree)), modules)
 
 
 NO_NAMES = Names()
@@ -43,27 +40,34 @@ def _tree(source: str) -> ast.Module | None:
 
 
 def _of_statement(node: ast.stmt) -> Iterator[str]:
-    """Yield the names that a statement gives to functions, classes, values and imports."""
+    """Yield the names that a statement gives to functions, classes and values."""
     if isinstance(node, ast.FunctionDef | ast.ClassDef):
         yield node.name
         return
     for one in ast.walk(node):
         if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store):
             yield one.id
-        elif isinstance(one, ast.alias):
-            yield one.asname or one.name.partition(".")[0]
 
 
-def _bound(node: ast.AST) -> Iterator[str]:
-    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-        yield node.id
-    elif isinstance(node, ast.arg):
-        yield node.arg
-    elif isinstance(node, ast.FunctionDef | ast.ClassDef):
-        yield node.name
+def _imported_by(node: ast.stmt) -> Iterator[tuple[str, str]]:
+    """Yield names and full names of what a statement of a cell imports, in a ``try`` or an ``if`` too."""
+    if not isinstance(node, ast.FunctionDef | ast.ClassDef):
+        for one in ast.walk(node):
+            if isinstance(one, ast.Import | ast.ImportFrom):
+                yield from imported(one)
 
 
-def _members(tree: ast.AST) -> Iterator[str]:
+def imported(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str]]:
+    """Yield the names that an import gives, and the full names of what they name."""
+    for one in node.names:
+        if isinstance(node, ast.ImportFrom):
+            yield one.asname or one.name, f"{node.module}.{one.name}"
+        else:
+            first = one.name.partition(".")[0]
+            yield one.asname or first, one.name if one.asname else first
+
+
+def members(tree: ast.AST) -> Iterator[str]:
     """Yield the names of methods and fields of the classes that code defines."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef):

@@ -193,7 +193,8 @@ class Handed:
         """Return the names that are defined in cells that a worker does not run: checks and tests."""
         run = {source for _, source in self.to_run()}
         sources = {cell.source for cell in self.notebook.cells if _is_code(cell)} - run
-        return {*Names.of_cells(sources).values}
+        names = Names.of_cells(sources)
+        return {*names.values, *names.modules}
 
     def code(self) -> dict[str, str]:
         """Return the source of each solution that is filled in."""

@@ -133,12 +133,12 @@ def signs(course: Course, marked: Marked) -> Rows:
         own_names = [student, *other_names(course.roster.people.get(student, {}))]
         try:
             rows.extend(_signs_of(marked, record, own_names, everyone))  # where it fails, those before stay
-            names = Names.of_cells(handed.own_code().values())
+            names = Names.of_cells([*handed.own_code().values(), marked.assignment.imports])
             forms[student] = suspicion.forms(handed.code(), names, own_names)
         except Exception as error:
             rows.append([student, "cannot be searched: read the code", _why_not_searched(error)])
     reference = {name: marked.assignment.cells[name].source for name in marked.assignment.solutions}
-    alike = suspicion.alike(forms, reference)
+    alike = suspicion.alike(forms, reference, marked.assignment.imports)
     return rows + [[students, "equal code after renaming", where] for students, where in alike]
 
 

@@ -3,11 +3,12 @@
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from minitxl.course.grading import NumbersTrial, is_name_of
-from minitxl.course.marking.names import NO_NAMES, UNREADABLE, Names, is_text
+from minitxl.course.marking.names import UNREADABLE, Names, is_text
+from minitxl.course.marking.normal_form import normal_form
 
 REACHING = re.compile(
     r"(?<!\w)/proc\b|_getframe|\bf_back|\bf_locals|gc\.get_|sqlite|gradebook|ctypes|subprocess|sys\.modules"
@@ -46,12 +47,8 @@ FEW = 8
 """Students who may write a function alike, in a class of any size, before that says nothing."""
 COMMON = 0.1
 """Share of a class that may write a function alike before that says nothing, where it is more than FEW."""
-LEAVING = (ast.Return, ast.Raise, ast.Break, ast.Continue)
-"""Statements after which nothing of their block is run."""
-ACTS = (ast.Call, ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)
-"""Expressions that may do more than to have a value."""
-SOLVED_BY, OWNER = "ada", "the student's own name"
-"""User name in the assignments' solutions, and the text that stands for a user name in a normal form."""
+SOLVED_BY = "ada"
+"""User name in the assignments' solutions."""
 LONG = 1500
 """Length of a function's normal form below which many will write it alike by themselves."""
 MOST_SEARCHED = 50_000
@@ -130,13 +127,16 @@ def forms(code: Mapping[str, str], others: Names, own_names: Sequence[str]) -> s
     return {(name, form) for name, form in every if form and len(form) > LONG}
 
 
-def alike(found: Mapping[str, set[Form]], reference: Mapping[str, str]) -> list[tuple[str, str]]:
+def alike(
+    found: Mapping[str, set[Form]], reference: Mapping[str, str], imports: str = ""
+) -> list[tuple[str, str]]:
     """Return groups of students, and the functions that these wrote alike but for names, comments and layout.
 
-    ``found`` has each student's ``forms``. A function that is written so by the reference, or by more
-    students than may still have it from one another (``FEW``, or ``COMMON`` of a larger class), says nothing.
+    ``found`` has each student's ``forms``, and ``imports`` are those of the assignment. A function that is
+    written so by the reference, or by more students than may still have it from one another (``FEW``, or
+    ``COMMON`` of a larger class), says nothing.
     """
-    others = Names.of_cells(reference.values())
+    others = Names.of_cells([imports, *reference.values()])
     solved = forms(reference, others, (SOLVED_BY,)) | forms(reference, others, ())
     writers: dict[Form, list[str]] = defaultdict(list)
     for student, of_student in found.items():
@@ -151,74 +151,3 @@ def alike(found: Mapping[str, set[Form]], reference: Mapping[str, str]) -> list[
         (f"{', '.join(students)} and {last}", ", ".join(sorted(names)))
         for (*students, last), names in sorted(groups.items())
     ]
-
-
-def normal_form(source: str, others: Names = NO_NAMES, own_names: Sequence[str] = ()) -> str | None:
-    """Return code with its names counted off and without statements that do nothing; None for no code.
-
-    Two functions that differ in names, comments and layout alone have one form. These are the names that
-    the code itself defines, those of methods and fields of its classes, ``others``, from other cells, and
-    the ``own_names`` of who wrote it, as texts.
-    """
-    try:
-        tree = ast.parse(source)
-    except UNREADABLE:
-        return None
-    names: dict[str, str] = {}
-    own = others | Names.of_code(tree)
-    read = {one.id for one in ast.walk(tree) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load)}
-    for node in ast.walk(tree):  # before any name is counted: one that is left aside takes no number
-        for block in ("body", "orelse", "finalbody"):
-            if isinstance(statements := getattr(node, block, None), list):
-                setattr(node, block, [one for one in _reached(statements) if not _does_nothing(one, read)])
-    for node in ast.walk(tree):
-        if (
-            isinstance(node, ast.Constant)
-            and isinstance(node.value, str)
-            and is_name_of(node.value, own_names)
-        ):
-            node.value = OWNER
-        if isinstance(node, ast.keyword):
-            continue  # the name of an argument of PyTorch's, unless the function called is the code's own
-        for field in ("id", "arg", "name", "asname"):
-            name = getattr(node, field, None)
-            if name in own.values:
-                setattr(node, field, names.setdefault(name, f"n{len(names)}"))
-        if isinstance(node, ast.Call) and _is_own(node.func, own):
-            for one in node.keywords:
-                one.arg = one.arg and names.setdefault(one.arg, f"n{len(names)}")
-        if isinstance(node, ast.Attribute) and node.attr in own.members:
-            node.attr = names.setdefault(node.attr, f"n{len(names)}")
-    return ast.dump(tree)
-
-
-def _reached(statements: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """Yield the statements of a block up to one that leaves it."""
-    for one in statements:
-        yield one
-        if isinstance(one, LEAVING):
-            return
-
-
-def _does_nothing(node: ast.stmt, read: set[str]) -> bool:
-    """Return True for a statement without effect, or one that calls nothing and names what no one reads."""
-    if isinstance(node, ast.If | ast.While) and isinstance(node.test, ast.Constant) and not node.test.value:
-        return not node.orelse
-    if isinstance(node, ast.Assign):
-        targets = node.targets
-    elif isinstance(node, ast.AnnAssign):
-        targets = [node.target]
-    elif isinstance(node, ast.Expr):
-        targets = []
-    else:
-        return isinstance(node, ast.Pass)
-    if node.value is not None and any(isinstance(one, ACTS) for one in ast.walk(node.value)):
-        return False
-    return all(isinstance(one, ast.Name) and (one.id == "_" or one.id not in read) for one in targets)
-
-
-def _is_own(function: ast.expr, own: Names) -> bool:
-    """Return True if a function that is called has one of these names, or is a method by one of them."""
-    if isinstance(function, ast.Attribute):
-        return function.attr in own.members
-    return isinstance(function, ast.Name) and function.id in own.values
