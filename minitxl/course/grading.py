@@ -9,9 +9,10 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from math import floor
+from math import floor, isclose
 from typing import Any
 
+import numpy as np
 from torch import Tensor
 from torch.utils._python_dispatch import _disable_current_modes
 
@@ -24,6 +25,8 @@ from minitxl.course.marking.variants import variant as variant
 
 LEFT_ALONE = "leaves its arguments as they were (1 point)"
 """Name of what a function loses a point for: it changes an argument in place."""
+ROUNDING = 1e-6
+"""Share of a number by which a computation in float32, or in another order, may miss it."""
 
 
 class WrongAnswerError(AssertionError):
@@ -276,27 +279,48 @@ def number_shares(
         expected, mistakes = drawn
     said = []
     for name, number in expected.items():
-        mine = given.get(name)
-        if _is_right(mine, number):
+        mine = number_in(given.get(name))
+        if is_right(mine, number):
             right[name] = True
         elif mine is None:
             said.append(f"{name} is missing")
-        elif type(mine) not in (int, float):
+        elif not _is_number(mine):
             said.append(f"{name} must be a number, and this is a {type(mine).__name__}")
         else:
-            named = [why for why, wrong in mistakes.items() if wrong == (name, mine)]
+            named = [why for why, (of, wrong) in mistakes.items() if of == name and is_right(mine, wrong)]
             why = named[0] if named else "work it out again from its definition in the sheet"
-            said.append(f"{name} is not {written(mine)}: {why}")
+            shown = f"{mine:.9g}" if isinstance(mine, float) and mine % 1 else written(mine)
+            said.append(f"{name} is not {shown}: {why}")
     return Verdict(not said, "; ".join(said) or "right"), right
 
 
-def _is_right(mine: Any, number: float) -> bool:
-    return type(mine) in (int, float) and bool(mine == number)
+def number_in(value: Any) -> Any:
+    """Return the number that a tensor or an array of one number holds, and anything else as it is."""
+    if isinstance(value, Tensor) and value.numel() == 1:
+        return value.item()
+    return value.item() if isinstance(value, np.generic | np.ndarray) and value.size == 1 else value
+
+
+def _is_number(value: Any) -> bool:
+    """Return True for a number of Python's own, which decides itself what it is equal to."""
+    return type(value) in (int, float)
+
+
+def is_right(mine: Any, number: float) -> bool:
+    """Return True for a number that is right; a fraction may be off by what float32 rounds away.
+
+    A whole number is not: it may have been counted wrongly.
+    """
+    if not _is_number(mine):
+        return False
+    if isinstance(mine, int) or mine.is_integer():
+        return bool(mine == number)
+    return isclose(mine, number, rel_tol=ROUNDING)
 
 
 def _n_right(given: Mapping[str, Any], expected: Mapping[str, float]) -> int:
     """Return how many of a student's numbers are right."""
-    return sum(_is_right(given.get(name), number) for name, number in expected.items())
+    return sum(is_right(number_in(given.get(name)), number) for name, number in expected.items())
 
 
 def name_said(said: Any) -> str:

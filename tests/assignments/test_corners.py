@@ -3,10 +3,13 @@
 A corner is a group of cases: large scores, one query, float64, one layer.
 """
 
+import math
 import re
 
 import pytest
 from sheet import ALL
+
+from minitxl.course.grading import number_shares
 
 SEEDS = range(5)
 SHEETS = {sheet.stem[0]: sheet for sheet in ALL}
@@ -356,6 +359,24 @@ def test_vectors_of_some_cases_alone_are_told_in_a_sentence(function, sizes, gro
         assert wrong == groups
         assert "the values are right, but a vector is built for each pair of query and key" in message
         assert "True" not in message
+
+
+# Numbers
+
+POWER = '2 ** (mine["bits"] * mine["characters"])'
+COMPUTED = ["exp(X * log(2))", "2.0 ** X", "torch.exp(torch.tensor(X * log(2)))", "2 ** torch.tensor([X])"]
+
+
+@pytest.mark.parametrize("way", COMPUTED)
+def test_a_perplexity_that_is_computed_is_right_for_any_student(way):
+    sheet = SHEETS["6"]
+    attempt, trial = sheet.trial("numbers-test")
+    for student in (f"student {number}" for number in range(20)):
+        computed = way.replace("X", '(mine["bits"] * mine["characters"])')
+        names = sheet.handed_in("numbers", ('"ada"', repr(student)), (POWER, computed))
+        names["exp"] = math.exp
+        verdict, _ = number_shares(names[attempt](), trial, student)
+        assert verdict.right, verdict.message
 
 
 # Streams

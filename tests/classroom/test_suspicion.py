@@ -109,6 +109,8 @@ def counting(student):
         ({"student": "a@x.org", "layers": 7}, None),  # drawn with her email address
         ({"student": "Dora Rossi", "layers": 5}, "Dora Rossi"),
         ({"student": "ada", "layers": 5}, "doras"),
+        ({"student": "ada", "layers": 4.9999999}, "doras"),
+        ({"student": "ada", "layers": 3.0000001}, None),
     ],
 )
 def test_numbers_are_anothers_by_name_or_value_and_never_where_they_are_right(numbers, other):

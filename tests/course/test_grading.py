@@ -1,9 +1,11 @@
 """What a graded cell says in place: who is right passes, mistakes are named, groups of cases have shares."""
 
+import math
 import subprocess
 import sys
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
@@ -227,6 +229,22 @@ class Agreeable(int):
             "states is not 100000… (401 digits): work it out again",
             [True, False],
         ),
+        ({"student": "ada", "layers": 4.0, "states": 64.00001}, "right", [True, True]),
+        ({"student": "ada", "layers": math.exp(math.log(4)), "states": 63.99999999}, "right", [True, True]),
+        ({"student": "ada", "layers": 4, "states": 16.000001}, "per layer, not in all", [True, False]),
+        ({"student": "ada", "layers": 4, "states": 64.001}, "states is not 64.001:", [True, False]),
+        (
+            {"student": "ada", "layers": torch.tensor(4), "states": torch.tensor([64.0])},
+            "right",
+            [True, True],
+        ),
+        ({"student": "ada", "layers": np.int64(4), "states": np.array([64])}, "right", [True, True]),
+        (
+            {"student": "ada", "layers": torch.tensor(5), "states": torch.ones(2)},
+            "from its definition in the sheet; states must be a number, and this is a Tensor",
+            [False, False],
+        ),
+        ({"student": "ada", "layers": 4, "states": np.array([1, 2])}, "this is a ndarray", [True, False]),
         ([4, 64], "a dict is asked for, and this is a list", [False, False]),
         (None, "there is nothing here yet", [False, False]),
         (..., "there is nothing here yet", [False, False]),
@@ -236,6 +254,12 @@ def test_each_number_counts_by_itself_and_what_is_wrong_is_explained(given, word
     verdict, found = number_shares(given, counting, "ada")
     assert words in verdict.message
     assert list(found.values()) == shares
+
+
+@pytest.mark.parametrize("number", [10**7 + 1, 10**7 + 1.0])
+def test_a_whole_number_that_is_one_too_many_is_wrong_however_large(number):
+    verdict, _ = number_shares({"student": "ada", "kept": number}, lambda _: ({"kept": 10**7}, {}), "ada")
+    assert not verdict.right
 
 
 def test_right_numbers_pass():

@@ -23,7 +23,15 @@ import torch
 
 from minitxl.course.checker import Verdict
 from minitxl.course.differences import written
-from minitxl.course.grading import Gone, NumbersTrial, name_said, number_shares, of_results, points
+from minitxl.course.grading import (
+    Gone,
+    NumbersTrial,
+    name_said,
+    number_in,
+    number_shares,
+    of_results,
+    points,
+)
 from minitxl.course.marking.isolation import Isolation, strongest
 from minitxl.course.marking.remote import REPLAY, Remote
 from minitxl.course.marking.workers import MarkAgainError, Worker
@@ -155,12 +163,13 @@ def _drawn(case: int, seed: int) -> str:
 
 
 def _as_json(given: dict[Any, Any]) -> dict[str, Any]:
-    """Return what ``my_numbers`` returned, with what is neither number nor text in words.
+    """Return what ``my_numbers`` returned, tensors of one number as numbers, and other values in words.
 
     A ``student`` that is no name is None: words for it would be taken for another one's name.
     """
+    numbers = {str(name): number_in(one) for name, one in given.items()}
     found: dict[str, Any] = {
-        str(name): one if isinstance(one, int | float | str) else written(one) for name, one in given.items()
+        name: one if isinstance(one, int | float | str) else written(one) for name, one in numbers.items()
     }
     if "student" in given:
         found["student"] = name_said(given["student"]) or None

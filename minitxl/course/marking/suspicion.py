@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from minitxl.course.grading import NumbersTrial, is_name_of
+from minitxl.course.grading import NumbersTrial, is_name_of, is_right
 from minitxl.course.marking.names import UNREADABLE, Names, is_text
 from minitxl.course.marking.normal_form import normal_form
 
@@ -107,14 +107,19 @@ def of_another(
     if not isinstance(numbers, dict):
         return None
     given = {name: value for name, value in numbers.items() if name != "student"}
-    if any(given == dict(trial(name)[0]) for name in own_names):
+
+    def are_of(name: str) -> bool:
+        right = trial(name)[0]
+        return given.keys() == right.keys() and all(is_right(given[one], right[one]) for one in right)
+
+    if any(map(are_of, own_names)):
         return None
     student = numbers.get("student")
     if isinstance(student, str) and not is_name_of(student, own_names):
         return student.strip()
     if not given:
         return None
-    return next((one for one in everyone if one != own_names[0] and dict(trial(one)[0]) == given), None)
+    return next((one for one in everyone if one != own_names[0] and are_of(one)), None)
 
 
 def forms(code: Mapping[str, str], others: Names, own_names: Sequence[str]) -> set[Form]:

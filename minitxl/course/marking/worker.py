@@ -97,7 +97,7 @@ class Recorder(TorchDispatchMode):
             return {"tensor": self.name_of(value)}
         if value is None or type(value) in (bool, int, float, str):
             return value
-        if isinstance(value, np.generic):
+        if isinstance(value, np.generic | np.ndarray) and value.size == 1:
             return self.encode(value.item())
         if isinstance(value, bool | int | float):
             return float(value) if isinstance(value, float) else int(value)
