@@ -226,6 +226,29 @@ WRONG = {
         "rows = back.clamp",
         "rows = (torch.arange(query)[:, None] - torch.arange(key)).clamp",
     ),
+    "the mask counts the queries from 0": (
+        "layer",
+        "seen = (back >= 0)",
+        "seen = torch.ones(query, key).tril().bool()",
+    ),
+    "behind a memory, the diagonal of tril is mem": (
+        "layer",
+        ("seen = (back >= 0) & (back <", "ahead = back - key + query\n    seen = (ahead >= 0) & (ahead <"),
+        ('float("-inf")', "-1e9"),
+    ),
+    "the mask comes after the softmax": (
+        "layer",
+        '.masked_fill(~seen, float("-inf")).softmax(dim=-1)',
+        ".softmax(dim=-1) * seen",
+    ),
+    "hidden scores are set to 0": ("layer", 'float("-inf")', "0.0"),
+    "the heads are dealt out in turn": ("layer", "(head dim)", "(dim head)"),
+    "as (dim head) does": (
+        "layer",
+        "batch query (head dim)",
+        "batch query (dim head)",
+    ),
+    "head 0 has the first d_head numbers": ("layer", "batch pos (head dim)", "batch pos (dim head)"),
     "keys more than k back are hidden": (
         "layer",
         "(back < (window or key))",

@@ -98,6 +98,18 @@ WRONG = {
         ("time * token", "computed * token"),
     ),
     "and not in every segment": ("cached", "+ distances)", "+ distances * len(range(0, time, seg_len)))"),
+    "there are M + L distances": ("cached", "(mem_len + seg_len)", "(mem_len + seg_len - 1)"),
+    "each layer has a W_kR of its own": (
+        "cached",
+        ("n_layer * (time", "distances + n_layer * (time"),
+        (" * d_model + distances)", " * d_model)"),
+    ),
+    "it has only the tokens that are left": ("cached", "min(seg_len, time - read)", "seg_len"),
+    "its tokens are scored too": (
+        "cached",
+        "range(0, time, seg_len)",
+        "range(0, time - time % seg_len, seg_len)",
+    ),
     "W_kR is missing": ("cached", " + distances)", ")"),
     # score
     "memory is never used": ("score", MEMORY, "memory = None"),
@@ -108,6 +120,9 @@ WRONG = {
     ),
     "memory holds the last segment alone": ("score", "torch.cat([memory, states])", "states"),
     "[-0:] selects all": ("score", MEMORY, "memory = known[-mem_len:]"),
+    "memory is one state short": ("score", "len(known) - mem_len", "len(known) - mem_len + 1"),
+    "seg_len is ignored": ("score", SPLIT, "[(text[:-1], text[1:])]"),
+    "bits are a sum here": ("score", MEAN, "losses.sum().item()"),
     "memory grows without end": ("score", MEMORY, "memory = known"),
     "the oldest states are kept": ("score", MEMORY, "memory = known[:mem_len]"),
     "the past comes first": ("score", "[memory, states]", "[states, memory]"),
