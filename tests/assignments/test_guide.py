@@ -79,6 +79,13 @@ HARSH = {
     "xl_attention": ("5_xl_attention", "layer", "memory.detach()", "memory"),
     "window_losses": ("2_segments", "score", "model.train(mode)", "model.train()"),
     "look_back": ("3_memory", "look", "back < window", "back <= window"),
+    "write": (
+        "6_evaluation_and_generation",
+        "write",
+        "if ended.all() or len(written) == length:",
+        "if (ended.all() or len(written) == length) and (step(token[:, None], cache) or True):",
+    ),
+    "score": ("6_evaluation_and_generation", "score", "torch.no_grad()", "torch.enable_grad()"),
     "weigh": ("3_memory", "weigh", "begins.cumsum(dim=1)", "(begins.cumsum(dim=1) > 0).long()"),
 }
 """Mistakes whose price the guide names, by function."""
@@ -93,6 +100,18 @@ def test_the_guide_says_what_a_mistake_in_most_groups_costs(function):
     most = sheet.points[f"{cell}-test"]
     said = re.search(rf"costs ([\d.]+) of the (\d+) points of `{function}`", GUIDE)
     assert [float(number) for number in said.groups()] == [most - points(most, right), most]
+
+
+def test_the_guide_rounds_points_as_the_marking_does():
+    said = re.search(r"of (\d) points for three numbers, one.*? gives ([\d.]+) .*?two give ([\d.]+) ", GUIDE)
+    most, *given = map(float, said.groups())
+    shares = [dict(zip("abc", [True] * n + [False] * (3 - n), strict=True)) for n in (1, 2)]
+    assert given == [points(most, right) for right in shares]
+
+
+def test_the_guide_says_how_to_mark_as_a_user_who_is_not_root():
+    assert "`useradd --create-home marker`" in GUIDE
+    assert "`runuser -u marker -- make mark COURSE=" in GUIDE
 
 
 def test_an_assignment_needs_what_its_own_header_says():
