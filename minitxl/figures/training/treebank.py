@@ -222,10 +222,9 @@ def _what_memory_saves(rows: Sequence[Data], mem_len: int) -> str:
     """Say what perplexity is without memory, with memory as in training, and with the longest one."""
     perplexity = {row["mem_len"]: row["perplexity"] for row in rows}
     none, as_trained, longest = (perplexity[length] for length in (0, mem_len, max(perplexity)))
-    only = "only " if longest > as_trained else ""
     return (
-        f"{mem_len} words of memory, as in training, bring\nperplexity from {none:.0f} to {as_trained:.0f}; "
-        f"{max(perplexity):,} {only}to {longest:.0f}"
+        f"Perplexity {none:.0f} without memory, {as_trained:.0f} with the {mem_len} words\n"
+        f"of its training, {longest:.0f} with {max(perplexity):,}"
     )
 
 
