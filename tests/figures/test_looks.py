@@ -501,11 +501,8 @@ def test_the_titles_of_equal_bytes_hold_in_every_seed():
     assert equal_bytes._finding({"more": mixed}, "full_context") == "right of 0 memory is better"
 
 
-def test_the_title_of_the_longer_training_says_what_perplexity_each_memory_brings():
+def test_the_title_of_the_longer_training_says_the_perplexity_with_each_memory():
     preset = {0: 90.0, 64: 70.0, 1280: 75.0}
     rows = [{"mem_len": length, "perplexity": perplexity} for length, perplexity in preset.items()]
-    words = "64 words of memory, as in training, bring\nperplexity from 90 to 70; 1,280 only to 75"
-    assert treebank._what_memory_saves(rows, 64) == words
-    assert "1,280 to 65" in treebank._what_memory_saves(
-        [*rows[:2], {"mem_len": 1280, "perplexity": 65.0}], 64
-    )
+    words = "Perplexity 90 without memory, 70 with 64\nwords as in training, 75 with 1,280"
+    assert treebank._perplexities(rows, 64) == words

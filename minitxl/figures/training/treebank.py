@@ -214,17 +214,17 @@ def _longer(axes: Axes, longer: Data, mem_len: int, cited: Data) -> None:
         xlabel="memory at evaluation, words, not to scale\n"
         f"({xl.name} of {longer['millions']:.1f}M, {longer['epochs']:.0f} passes, one seed)",
         ylabel=f"test perplexity\n{LOWER}",
-        title=fitted(_what_memory_saves(rows, mem_len)),
+        title=fitted(_perplexities(rows, mem_len)),
     )
 
 
-def _what_memory_saves(rows: Sequence[Data], mem_len: int) -> str:
-    """Say what perplexity is without memory, with memory as in training, and with the longest one."""
+def _perplexities(rows: Sequence[Data], mem_len: int) -> str:
+    """Say the perplexity without memory, with memory as in training, and with the longest one."""
     perplexity = {row["mem_len"]: row["perplexity"] for row in rows}
     none, as_trained, longest = (perplexity[length] for length in (0, mem_len, max(perplexity)))
     return (
-        f"Perplexity {none:.0f} without memory, {as_trained:.0f} with the {mem_len} words\n"
-        f"of its training, {longest:.0f} with {max(perplexity):,}"
+        f"Perplexity {none:.0f} without memory, {as_trained:.0f} with {mem_len}\n"
+        f"words as in training, {longest:.0f} with {max(perplexity):,}"
     )
 
 
