@@ -40,7 +40,7 @@ from minitxl.figures.training.curves import (
 )
 from minitxl.figures.training.demo import bits_and_cost, demo
 from minitxl.figures.training.equal_bytes import equal_bytes
-from minitxl.figures.training.parts import training_parts
+from minitxl.figures.training.parts import schedules, training_parts
 from minitxl.figures.training.samples import samples
 from minitxl.figures.training.short_dependency import short_dependency
 from minitxl.figures.training.treebank import ptb
@@ -77,7 +77,7 @@ OF_RESULT: Mapping[str, tuple[Callable[[Data], Picture | Animation], ...]] = {
     "shaw_clipping": (shaw_clipping,),
     "short_dependency": (short_dependency,),
     "short_segments": (short_segments,),
-    "training_parts": (training_parts,),
+    "training_parts": (training_parts, schedules),
     "without_terms": (without_terms,),
 }
 """The figures of each stored result; a figure is stored under its function's name."""
@@ -122,6 +122,7 @@ __all__ = [
     "samples",
     "scaling",
     "scaling_memory",
+    "schedules",
     "segment_copying",
     "shaw_clipping",
     "short_dependency",

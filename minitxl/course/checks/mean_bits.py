@@ -26,11 +26,11 @@ predictions = Predictions(
     ),
     Question(
         "rate",
-        "After 300 steps, which rate leads to fewer bits?",
+        "With a peak of 0.002, which rate leads to fewer bits after 300 steps?",
         answer="constant",
         choices=("falls", "constant"),
-        why="in each of three seeds. Perhaps the model has far to go after so few steps, and a small rate "
-        "slows it down",
+        why="in each of three seeds. With a higher peak it turns: a falling rate is half of its peak on "
+        "average, so it needs a higher one",
     ),
     Question(
         "wrong_memory",

@@ -23,7 +23,7 @@ SHORT_TRAININGS: dict[str, Mapping[str, Callable[[Data], bool]]] = {
         ),
     },
     "training_parts": {
-        "for so few steps a constant rate is ahead of the falling one, in every seed": lambda data: all(
+        "at the lowest peak a constant rate is ahead of the falling one, in every seed": lambda data: all(
             max(row["changes"]["constant_rate"]["cost"]["seeds"]) < 0 for row in data["rows"]
         ),
         "with more steps by less, in every seed": lambda data: all(
@@ -31,6 +31,9 @@ SHORT_TRAININGS: dict[str, Mapping[str, Callable[[Data], bool]]] = {
             for few, more in zip(
                 *(row["changes"]["constant_rate"]["cost"]["seeds"] for row in data["rows"]), strict=True
             )
+        ),
+        "each at its best peak, the falling rate is ahead, in every seed": lambda data: (
+            min(data["schedules"]["at_best_peaks"]["cost"]["seeds"]) > 0
         ),
         "without warm-up the longer training ends worse, in every seed": lambda data: (
             min(data["rows"][-1]["changes"]["no_warmup"]["cost"]["seeds"]) > 0

@@ -1,4 +1,4 @@
-"""What a training loses without a part of its step."""
+"""What a training loses without a part of its step, and what its rate and the peak of the rate do."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,8 +6,19 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from minitxl.figures.marks import DOTS_AND_BAR, HOLLOW, SEED, seeds_and_mean, signed
-from minitxl.figures.picture import BITS, LEFT, Data, Picture, drawing, headline, legend_outside, panels
+from minitxl.figures.marks import DOTS_AND_BAR, HOLLOW, LINE_AND_BAND, SEED, seed_band, seeds_and_mean, signed
+from minitxl.figures.picture import (
+    BITS,
+    LEFT,
+    LOWER,
+    Data,
+    Picture,
+    drawing,
+    fitted,
+    headline,
+    legend_outside,
+    panels,
+)
 from minitxl.figures.systems import SYSTEMS, System
 
 NAMES = {
@@ -79,3 +90,46 @@ def _finding(rows: Sequence[Data]) -> str:
     if len(ahead) != 1:
         return "What the loss gains or loses by one change of the training"
     return f"A {ahead[0]} saves bits in every seed; no other change does"
+
+
+LINES = {"falling": ("#0072B2", "o", "-"), "constant": ("#D55E00", "s", "--")}
+"""Colour, mark and line of a rate that falls to 0, and of one that stays at its peak."""
+
+
+def schedules(data: Data) -> Picture:
+    """Draw the test loss with a falling and with a constant rate, by the peak of the rate."""
+    both = data["schedules"]
+    peaks = [row["peaks"]["falling"] for row in both["at_peaks"]]
+    said = []
+    with drawing(6, 3.8) as figure:
+        axes = panels(figure, 1)[0]
+        for name, (colour, mark, line) in LINES.items():
+            bits = [row["bits"][name] for row in both["at_peaks"]]
+            seed_band(axes, range(len(peaks)), bits, mark, ls=line, color=colour, lw=1.6, ms=5, label=name)
+            means = ", ".join(f"{one['mean']:.2f} at {peak:g}" for peak, one in zip(peaks, bits, strict=True))
+            said.append(f"{name} {means}")
+        axes.set_xticks(range(len(peaks)), [f"{peak:g}" for peak in peaks])
+        axes.set(
+            xlabel=f"peak of the learning rate, log scale\n({LINE_AND_BAND})",
+            ylabel=f"test loss, {BITS}\n{LOWER}",
+            title=fitted(_ahead(both)),
+        )
+        marks, names = axes.get_legend_handles_labels()
+        shown = {name: mark for mark, name in zip(marks, names, strict=True) if name in LINES}
+        axes.legend(list(shown.values()), [f"rate: {name}" for name in shown], fontsize=9)
+    return Picture(
+        figure, f"Test {BITS} after {both['steps']} steps, by the peak of the rate: {'; '.join(said)}."
+    )
+
+
+def _ahead(both: Data) -> str:
+    """Say which rate is ahead in every seed at the lowest peak, and which at the best peak of each."""
+    at_lowest, at_best = (
+        "constant"
+        if max(row["cost"]["seeds"]) < 0
+        else "falling"
+        if min(row["cost"]["seeds"]) > 0
+        else "neither"
+        for row in (both["at_peaks"][0], both["at_best_peaks"])
+    )
+    return f"Ahead at the lowest peak: {at_lowest}.\nEach at its best peak: {at_best}"
