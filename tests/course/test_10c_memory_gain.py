@@ -164,6 +164,17 @@ def test_the_widget_shows_an_encoding_with_memory_and_without():
         assert f"{row['trained']['bits']['mean']:.2f} at the attention length of training" in drawn.alt
 
 
+def test_the_axes_stay_where_they_are_whatever_is_chosen():
+    data = results.read(FIGURES / "ablation.json").data
+    pictures = [
+        recurrence.pair(data, encoding=encoding, loss=loss)
+        for encoding in ("XL", "absolute, sinusoidal")
+        for loss in ("full", "half")
+    ]
+    ranges = {tuple(axes.get_ylim() for axes in picture.figure.axes) for picture in pictures}
+    assert len(ranges) == 1
+
+
 def test_both_readings_stand_side_by_side_and_what_was_not_measured_is_left_out():
     data = some_rows()
     data["systems"][0]["by_length"] = data["systems"][0]["by_length"][1:]  # with memory, not at 8

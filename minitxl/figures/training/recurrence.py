@@ -129,12 +129,21 @@ def _by_length(row: Data) -> tuple[list[int], list[Data]]:
 
 
 def _name_axes(lengths: Axes, offsets: Axes, rows: Sequence[Data]) -> None:
-    """Name the axes of ``pair``; that of lengths has those of all ``rows``, so that pictures compare."""
+    """Name the axes of ``pair``; their ranges are those of all ``rows``, so that pictures compare."""
     every = sorted({one["attention_len"] for row in rows for one in row["by_length"]})
     lengths.set_xscale("log", base=2)
     lengths.set_xlim(0.85 * every[0], every[-1] / 0.85)
     ticks_at(lengths, every)
+    lengths.set_ylim(_range_of([one["bits"] for row in rows for one in row["by_length"]]))
+    offsets.set_ylim(_range_of([one for row in rows for one in row["bits_by_offset"]]))
     title = fitted("By how many keys a query has (ring: as trained)")
     lengths.set(title=title, ylabel=f"test {BITS}\n{LOWER}")
     lengths.set_xlabel("attention length, characters")
     offsets.set(title="Read in segments", xlabel="offset in the segment, characters")
+
+
+def _range_of(summaries: Sequence[Data]) -> tuple[float, float]:
+    """Return the ends of an axis that has all seeds, and some room beyond them."""
+    seeds = [one for summary in summaries for one in summary["seeds"]]
+    room = 0.05 * (max(seeds) - min(seeds))
+    return min(seeds) - room, max(seeds) + room
