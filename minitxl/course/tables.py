@@ -1,7 +1,9 @@
 """Tables of a notebook: rows with names, and small matrices with labelled axes."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from html import escape
 from typing import Any
 
@@ -9,6 +11,7 @@ from torch import Tensor
 
 MINUS = "−"
 """Sign of a negative number, as wide as a digit; a hyphen is shorter."""
+NUMBER = re.compile(r"[^\w\s]?\s?\d")
 NO_FORMULAS = 'class="mathjax_ignore"'
 """Attribute of an element of HTML whose text is no LaTeX: JupyterLab sets what is between two $ elsewhere."""
 Digits = int | Mapping[str, int]
@@ -16,7 +19,10 @@ Digits = int | Mapping[str, int]
 
 @dataclass(frozen=True)
 class Table:
-    """Cells as text; HTML in a notebook, aligned text elsewhere. A cell that is None is grey and empty."""
+    """Cells as text; HTML in a notebook, aligned text elsewhere. A cell that is None is grey and empty.
+
+    A column of numbers is flush right, one of words flush left.
+    """
 
     header: Sequence[str]
     rows: Sequence[Sequence[str | None]]
@@ -24,38 +30,47 @@ class Table:
 
     def __repr__(self) -> str:
         lines = [list(self.header), *([cell or "" for cell in row] for row in self.rows)]
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        columns = list(zip(*lines, strict=True))
+        widths = [max(map(len, column)) for column in columns]
         aligned = [
             "  ".join(
-                cell.ljust(width) if i == 0 else cell.rjust(width) for i, (cell, width) in enumerate(pairs)
+                cell.rjust(width) if number else cell.ljust(width)
+                for cell, width, number in zip(line, widths, self._of_numbers, strict=True)
             )
-            for pairs in (list(zip(line, widths, strict=True)) for line in lines)
+            for line in lines
         ]
         return "\n".join(([self.caption] if self.caption else []) + [line.rstrip() for line in aligned])
 
     def _repr_html_(self) -> str:
         caption = f'<caption style="{CAPTION}">{escape(self.caption)}</caption>' if self.caption else ""
         head = "".join(
-            f'<th scope="col" style="{CELL if place else NAME_HEAD}">{escape(cell)}</th>'
-            for place, cell in enumerate(self.header)
+            f'<th scope="col" style="{NUMBERS if number else WORDS}">{escape(cell)}</th>'
+            for cell, number in zip(self.header, self._of_numbers, strict=True)
         )
         body = "".join(f"<tr>{self._row(row)}</tr>" for row in self.rows)
         inside = f"{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
         return f'<table {NO_FORMULAS} style="border-collapse: collapse">{inside}</table>'
 
-    @staticmethod
-    def _row(row: Sequence[str | None]) -> str:
+    @cached_property
+    def _of_numbers(self) -> list[bool]:
+        """True for each column but the first that has a number, or no words at all."""
+        first, *others = zip(*self.rows, strict=True)
+        return [False, *(_has_numbers([cell for cell in column if cell]) for column in others)]
+
+    def _row(self, row: Sequence[str | None]) -> str:
         name, *cells = row
         values = "".join(
-            f'<td style="{MASKED}"></td>' if cell is None else f'<td style="{CELL}">{escape(cell)}</td>'
-            for cell in cells
+            f'<td style="{MASKED}"></td>'
+            if cell is None
+            else f'<td style="{NUMBERS if number else WORDS}">{escape(cell)}</td>'
+            for cell, number in zip(cells, self._of_numbers[1:], strict=True)
         )
         return f'<th scope="row" style="{NAME}">{escape(name or "")}</th>{values}'
 
 
-CELL = "text-align: right; padding: 2px 10px; font-variant-numeric: tabular-nums"
-NAME = "text-align: left; padding: 2px 10px; font-weight: normal"
-NAME_HEAD = "text-align: left; padding: 2px 10px"
+NUMBERS = "text-align: right; padding: 2px 10px; font-variant-numeric: tabular-nums"
+WORDS = "text-align: left; padding: 2px 10px"
+NAME = f"{WORDS}; font-weight: normal"
 MASKED = "background: rgba(128, 128, 128, 0.35); padding: 2px 10px"
 CAPTION = "text-align: left; caption-side: top; padding: 2px 10px; font-weight: bold"
 
@@ -104,6 +119,11 @@ def grid(
         for name, row, flags in zip(names[0], values.tolist(), shown, strict=True)
     ]
     return Table(["", *names[1]], cells, caption)
+
+
+def _has_numbers(cells: Sequence[str]) -> bool:
+    """Return True if a cell begins with a number, whatever its sign, or none has a letter."""
+    return any(NUMBER.match(cell) for cell in cells) or not any(map(str.isalpha, "".join(cells)))
 
 
 def _digits(digits: Digits, name: str) -> int:

@@ -136,10 +136,30 @@ function sayThatNothingIsAsked() {
 }
 
 // A cell of a sentence or more must not become a column of single words: the style sheet gives it a least width.
-const LONG = 100;
+// On a phone a table of words that is wider has a block for each row, with the heads in its cells; numbers scroll.
+const LONG = 100, LEAST = 22, ACROSS = 46; // characters of a sentence, of its lines at least, of a phone's line
+const NUMBER = /^[+−-]?\d|^–?$/;
 
-function markIfLong(cell) {
-  cell.classList.toggle("long", cell.textContent.length > LONG);
+function readOnAPhone(table) {
+  const [heads, ...body] = [...table.rows].map((row) => [...row.cells]);
+  const others = body.flatMap((cells) => cells.slice(1));
+  body.flat().forEach((cell) => cell.classList.toggle("long", cell.textContent.length > LONG));
+  const numbers = others.filter((cell) => NUMBER.test(cell.textContent.trim())).length;
+  const width = (place) => 2 + Math.max(...[heads, ...body].map((cells) => needed(cells[place])));
+  const across = [...heads.keys()].reduce((sum, place) => sum + width(place), 0);
+  if (2 * numbers >= others.length || across <= ACROSS) return;
+  table.classList.add("stacked");
+  others.filter((cell) => cell.textContent.trim()).forEach((cell) => {
+    cell.dataset.head = heads[cell.cellIndex].textContent;
+  });
+}
+
+// Characters that a cell needs side by side: those of its longest word or code.
+function needed(cell) {
+  if (!cell) return 0;
+  const code = [...cell.querySelectorAll("code")].map((part) => part.textContent);
+  const words = code.concat(cell.matches("td") ? cell.textContent.split(/\s+/) : []);
+  return Math.max(cell.matches(".long") ? LEAST : 0, ...words.map((word) => word.length));
 }
 
 // Sphinx offers to hide the matches of the last search on any page that is opened next.
@@ -160,7 +180,7 @@ function showInContents() {
 document.addEventListener("DOMContentLoaded", () => {
   document.querySelectorAll(".play").forEach(play);
   document.querySelectorAll("a.enlarge").forEach(enlarge);
-  document.querySelectorAll(".table-wrapper td").forEach(markIfLong);
+  document.querySelectorAll(".table-wrapper table:not(.terms, .values)").forEach(readOnAPhone);
   document.querySelectorAll(".table-wrapper, .output.text_html, div.math").forEach(fadeWhereItGoesOn);
   searchInProse();
   sayThatNothingIsAsked();

@@ -211,7 +211,7 @@ ON_A_PHONE = {
 
 def drawn_for_phones(app: Sphinx) -> frozenset[str]:
     """Return the names of the figures that get a layout for phones: all, or those of ``-D phones=``."""
-    return frozenset(ON_A_PHONE if app.config.phones == "all" else app.config.phones.split(","))
+    return frozenset(ON_A_PHONE if app.config.phones == "all" else filter(None, app.config.phones.split(",")))
 
 
 def _large_or_stacked(for_phone: frozenset[str], match: re.Match[str]) -> str:

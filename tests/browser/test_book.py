@@ -556,15 +556,24 @@ def test_a_search_page_without_a_word_to_search_for_says_where_to_write_it(windo
         assert "Write what to search for" in visit.page.inner_text("#search-results")
 
 
-def test_on_a_phone_code_in_a_table_stays_on_its_line_and_questions_are_no_columns_of_words(browser, home):
+def test_on_a_phone_a_table_of_words_is_as_wide_as_the_page_and_one_of_numbers_may_scroll(browser, home):
     context = browser.new_context(viewport=PHONE)
     page = context.new_page()
-    lines = "all => all.map(code => code.getClientRects().length)"
-    widths = "all => all.map(cell => cell.clientWidth)"
-    for name in ("00_start_here", "12_evaluation_cost"):
+    beyond = "boxes => boxes.map(box => box.scrollWidth - box.clientWidth)"
+    for name in ("00_start_here", "10c_memory_gain", "coming_from"):
         with visiting(page, home, name):
-            assert set(page.eval_on_selector_all(".table-wrapper td code", lines)) == {1}
-            assert min(page.eval_on_selector_all(".table-wrapper td.long", widths)) > PHONE["width"] / 2
+            for table in (":has(.stacked)", ":not(:has(.stacked)):has(td.long)"):
+                assert {*page.eval_on_selector_all(f".table-wrapper{table}", beyond)} <= {0}
+    with visiting(page, home, "10c_memory_gain"):
+        said = "cells => cells.map(cell => getComputedStyle(cell, '::before').content)"
+        first = page.locator("table.stacked tbody tr").first.locator("td")
+        words = ["none", '"read at once: "', '"past that a query sees in a layer: "', '"cost: "']
+        assert first.evaluate_all(said) == words
+        widths = "all => all.map(cell => cell.clientWidth)"
+        questions = page.eval_on_selector_all("table:not(.stacked) td.long", widths)
+        assert min(questions) > PHONE["width"] / 2
+    with visiting(page, home, "benchmark"):
+        assert page.locator("table.stacked").count() == 0
     context.close()
 
 

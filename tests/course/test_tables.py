@@ -65,3 +65,18 @@ def test_what_is_no_table_is_refused(call, words):
 def test_what_is_missing_is_a_dash_and_no_zero_is_negative():
     assert repr(table([{"a": "x", "b": None, "c": -0.001}])).splitlines()[1] == "x  –  0.00"
     assert repr(table([{"a": "-", "b": -1200, "c": -0.25}])).splitlines()[1] == "-  −1,200  −0.25"
+
+
+def test_columns_of_words_are_flush_left_and_those_of_numbers_flush_right():
+    rows = [{"name": "a", "memory": "helps", "at": "≥ 12", "shared": "–"}, {"name": "b", "memory": "level",
+        "at": "never", "shared": None}]  # fmt: skip
+    shown = table(rows, caption="two")
+    assert repr(shown).splitlines()[1:] == [
+        "name  memory     at  shared",
+        "a     helps    ≥ 12       –",
+        "b     level   never       –",
+    ]
+    html = shown._repr_html_()
+    sides = re.findall(r'<th scope="col" style="text-align: (\w+)', html)
+    assert sides == ["left", "left", "right", "right"]
+    assert re.findall(r'<td style="text-align: (\w+)', html) == ["left", "right", "right"] * 2
