@@ -15,10 +15,12 @@ WAYS = {
     "pair": ("for each pair", "#808080", "s--"),
     "distance": ("for each distance, and shift", "black", "o-"),
 }
+PAGE = 7
+"""Inches of a page's column, more than which a picture is made smaller there."""
 GAP = 1.5
 """Empty cells between two frames that stand side by side."""
-ON_A_PHONE = 18
-"""Cells that have room beside each other on a phone, with letters in them."""
+ON_A_PAGE, ON_A_PHONE = 18, 14
+"""Cells that have room beside each other, with letters in them."""
 
 
 def shift_frames(data: Data) -> Picture:
@@ -29,12 +31,14 @@ def shift_frames(data: Data) -> Picture:
     first cells go.
     """
     key, lines = data["key"], data["lines"]
+    most = ON_A_PHONE if is_narrow() else ON_A_PAGE
+    lines = [[_wrapped(frame, most) for frame in line] for line in lines]
     if is_narrow():
-        lines = [[_wrapped(frame)] for line in lines for frame in line]
+        lines = [[frame] for line in lines for frame in line]
     widths = [sum(len(frame["tickets"][0]) + GAP for frame in line) - GAP for line in lines]
     heights = [max(len(frame["tickets"]) for frame in line) + 1.3 for line in lines]
-    width = ON_A_PHONE if is_narrow() else max(widths)
-    cell = min(0.52, (PHONE - 0.3 if is_narrow() else 10) / width)
+    width = most if is_narrow() else max(widths)
+    cell = min(0.52, (PHONE - 0.3 if is_narrow() else PAGE) / width)
     with drawing(cell * width + 0.3, cell * sum(heights) + 0.2) as figure:
         axes = figure.subplots()
         top = 0.0
@@ -55,9 +59,9 @@ def shift_frames(data: Data) -> Picture:
     return Picture(figure, f"{data['query']} queries q and {key} distances d. {alt}.")
 
 
-def _wrapped(frame: Data) -> Data:
-    """Return a frame whose one line, if it is longer than a phone is wide, goes on in further lines."""
-    (first, *more), count = frame["tickets"], -(-len(frame["tickets"][0]) // ON_A_PHONE)
+def _wrapped(frame: Data, most: int) -> Data:
+    """Return a frame whose one line, if it has more than ``most`` cells, goes on in further lines."""
+    (first, *more), count = frame["tickets"], -(-len(frame["tickets"][0]) // most)
     if more or count == 1:
         return frame
     each = -(-len(first) // count)
@@ -74,10 +78,10 @@ def _draw_frame(axes: Axes, frame: Data, key: int, left: float, top: float) -> N
             future = bool(hatched is not None and hatched[y][x] and ticket >= 0)
             fill = DROPPED if gone else "white" if ticket < 1 else ROWS[(ticket - 1) // key % len(ROWS)]
             look: Any = {"ink": "#707070" if gone else "black", "edge": "#707070", "hatched": future}
-            box(axes, left + x, top + y, _ticket(ticket, key, "\n"), fill, fontsize=7, **look)
+            box(axes, left + x, top + y, _ticket(ticket, key, "\n"), fill, **look)
             if gone:
                 axes.plot([left + x, left + x + 1], [top + y + 1, top + y], color="black", lw=0.8)
-    axes.text(left, top - 0.15, frame["title"], fontsize=9, fontweight="bold", va="bottom")
+    axes.text(left, top - 0.15, frame["title"], fontsize=10, fontweight="bold", va="bottom")
 
 
 def _ticket(ticket: int, key: int, between: str) -> str:
