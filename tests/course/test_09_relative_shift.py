@@ -8,7 +8,7 @@ from torch.nn.functional import pad
 from minitxl.attention import attention_mask
 from minitxl.course.checks import shift as checks
 from minitxl.figures.positions.query_key_grid import numbered
-from minitxl.figures.positions.shift import products
+from minitxl.figures.positions.shift import ON_A_PAGE, products
 from minitxl.position_encodings import distances
 from minitxl.relative_shift import rel_shift
 
@@ -260,7 +260,7 @@ def test_the_stepper_shows_what_the_package_computes(query, memory):
         *padded,
         "1. a zero in front of each row",
         *padded,
-        f"2. one line; its first {query} go",
+        f"2. one line; its first {query} go" + " (wrapped)" * (len(padded) > ON_A_PAGE),
         *shifted,
         f"3. rows of {key} again",
         *(word if see else "" for word, see in zip(shifted, seen, strict=True)),

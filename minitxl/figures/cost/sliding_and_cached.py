@@ -130,7 +130,7 @@ def cuts(data: Data) -> Picture:
         "changes": ("no window: a query sees memory and segment", "s--", XL.shades(2)[1]),
         "equal": ("one window for every query", "o-", XL.colour),
     }
-    with drawing(7.5, 3) as figure:
+    with drawing(7, 3) as figure:
         axes = figure.subplots()
         for name, (label, line, colour) in kinds.items():
             axes.plot(data["cut"], [max(one, FLOOR) for one in data[name]], line, color=colour, label=label)
@@ -150,7 +150,7 @@ def cuts(data: Data) -> Picture:
 def recomputed(data: Data) -> Picture:
     """Draw the difference of a loss computed anew from some tokens to the cached one."""
     exact, attention = data["exact_window"], data["attention_len"]
-    with drawing(7.5, 3) as figure:
+    with drawing(7, 3) as figure:
         axes = figure.subplots()
         axes.plot(data["tokens"], [max(one, FLOOR) for one in data["difference"]], "o-", color=XL.colour)
         for place, label, align in (

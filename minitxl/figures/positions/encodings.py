@@ -107,7 +107,7 @@ def by_place(data: Data) -> Picture:
     def written(value: float) -> str:
         return f"{100 * value:.3g} %" if shares else f"{value:.2f}"
 
-    with drawing(7.5, 3.4) as figure:
+    with drawing(7, 3.4) as figure:
         axes = figure.subplots()
         if shares:
             in_per_cent(axes.yaxis)

@@ -16,8 +16,8 @@ from minitxl.figures.systems import MEMORY, NO_EFFECT, SEGMENT, named
 GUESSES = {"N·(M + L)": ("#505050", ":"), "N·M": ("#909090", "--")}
 FEW = 8
 """Tokens of a stream so short that each gets its number on the axis of the cone."""
-ROOM = 260
-"""Points across a phone that the tokens of a cone have together, so that their marks don't overlap."""
+ROOM = {False: 420, True: 260}
+"""Points that the tokens of a cone have together, so that their marks don't overlap; True is for a phone."""
 LOOKS: list[tuple[str, Any, str]] = [
     ("black", "-", "P"),
     ("#7A7A7A", "--", "X"),
@@ -33,9 +33,9 @@ def cone(graph: Data) -> Picture:
     depths = range(graph["n_layer"], -1, -1)
     oldest = [min(time for depth, time in reached if depth == layer) for layer in depths]
     way = [later - earlier for later, earlier in pairwise(oldest)]
-    with drawing(10, 0.8 * graph["n_layer"] + (2.6 if is_narrow() else 1.9)) as figure:
+    with drawing(7, 0.8 * graph["n_layer"] + (2.6 if is_narrow() else 2.1)) as figure:
         axes = figure.subplots()
-        size = min(6, ROOM / graph["time"]) if is_narrow() else 6
+        size = min(6, ROOM[is_narrow()] / graph["time"])
         for layer, edges in enumerate(graph["edges"]):
             own = [[(key, layer), (query, layer + 1)] for query, key in edges if key >= begin]
             past = [[(key, layer), (query, layer + 1)] for query, key in edges if key < begin]
@@ -69,7 +69,7 @@ def cone(graph: Data) -> Picture:
         axes.set(title=f"reach {graph['reach']} tokens")
         axes.margins(x=0.02, y=0.1)
         hide_frame(axes)
-        legend_outside(figure, ncols=4, handletextpad=0.4, columnspacing=1.2, fontsize=9)
+        legend_outside(figure, ncols=4, handletextpad=0.4, columnspacing=1.2)
     window = f", window {graph['window']}" if graph["window"] else ""
     return Picture(
         figure,
@@ -90,13 +90,13 @@ def _back_from(axes: mpl.axes.Axes, last: int, distances: Sequence[int]) -> None
 
 
 def reach_map(data: Data) -> Picture:
-    """Draw on the left reach by layers and M / L; on the right one number of layers, and common guesses."""
+    """Draw reach by layers and M / L; below it one number of layers, and common guesses."""
     layers, ratios, curve = data["layers"], data["ratios"], data["curve"]
-    with drawing(10, 3.8) as figure:
-        grid, line = figure.subplots(1, 2)
+    with drawing(7, 7) as figure:
+        grid, line = figure.subplots(2, 1)
         image = grid.imshow(data["reach"], cmap="cividis", aspect="auto", origin="lower")
         texts = [[f"{value:,}" for value in row] for row in data["reach"]]
-        write_numbers(grid, data["reach"], texts, dark=0.55 * max(map(max, data["reach"])), fontsize=9)
+        write_numbers(grid, data["reach"], texts, dark=0.55 * max(map(max, data["reach"])))
         grid.set_xticks(range(len(ratios)), [f"{ratio:g}" for ratio in ratios])
         grid.set_yticks(range(len(layers)), [str(n) for n in layers])
         hide_frame(grid)
@@ -124,7 +124,7 @@ def reach_map(data: Data) -> Picture:
 
 def gradient_lengths(data: Data) -> Picture:
     """Draw the length of one prediction's gradient at each token before it, stopped and flowing."""
-    with drawing(7.5, 3.2) as figure:
+    with drawing(7, 3.2) as figure:
         axes = figure.subplots()
         for name in reversed(GRADIENTS):
             label, colour, line = GRADIENTS[name]
@@ -148,7 +148,7 @@ def gradient_lengths(data: Data) -> Picture:
 
 def influence(data: Data) -> Picture:
     """Draw the change of a trained model's prediction when one token changes, by its distance."""
-    with drawing(7.5, 3.2) as figure:
+    with drawing(7, 3.2) as figure:
         axes = figure.subplots()
         edges = [0, data["offset"] + 0.5, data["one_hop"] + 0.5, data["reach"] + 0.5]
         names = ["own segment", "one hop", "only by relay"]

@@ -13,7 +13,7 @@ def drawn_ranges(data: Data) -> Picture:
     """
     rows, ends, ticks, alt = data["rows"], [], [], []
     names = list(dict.fromkeys(row["name"] for row in rows))
-    with drawing(8, 1.5 + 0.36 * len(rows)) as figure:
+    with drawing(7, 1.5 + 0.36 * len(rows)) as figure:
         axes = figure.subplots()
         for number, row in enumerate(rows):
             system = BY_NAME[row["name"]]

@@ -14,7 +14,7 @@ def lengths_by_seed(data: Data) -> Picture:
     models, marks = data["models"], data["marks"]
     seeds = len(next(iter(models.values()))["of_seeds"])
     rows = len(models) * (seeds + 1)
-    with drawing(7.5, 3.0 + 0.2 * rows) as figure:
+    with drawing(7, 3.0 + 0.2 * rows) as figure:
         above, below = figure.subplots(2, 1, sharex=True, height_ratios=[2.4, 0.2 * rows])
         ends, ticks, alt = [], [], []
         for number, (name, one) in enumerate(models.items()):

@@ -10,7 +10,7 @@ LOOKS = (("black", "////", "white"), ("black", "", "black"), (GREY, "....", "whi
 def token_losses(data: Data) -> Picture:
     """Draw a bar for each of four ``rows`` or fewer at each token, and ``baseline``, a line across them."""
     rows, baseline = data["rows"], data["baseline"]
-    with drawing(8, 3.2) as figure:
+    with drawing(7, 3.2) as figure:
         axes = figure.subplots()
         for place, ((name, losses), (edge, hatch, fill)) in enumerate(zip(rows.items(), LOOKS, strict=False)):
             middles = [token + 0.2 * (place - (len(rows) - 1) / 2) for token in range(len(losses))]

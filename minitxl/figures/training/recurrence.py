@@ -43,11 +43,11 @@ def by_recurrence(data: Data, *, attention_len: int | None = None) -> Picture:
     readings: dict[str, list[list[float] | None]] = {"Read in segments": [*map(in_segments, rows)]}
     if attention_len:
         readings = {
-            "Read in segments: memory sees more": readings["Read in segments"],
-            f"{attention_len} keys for each query": [at_length(row, attention_len) for row in rows],
+            "Read in segments:\nmemory sees more": readings["Read in segments"],
+            f"{attention_len} keys\nfor each query": [at_length(row, attention_len) for row in rows],
         }
     said = []
-    with drawing(10 if attention_len else 7, 4.4) as figure:
+    with drawing(7, 4.6) as figure:
         every = figure.subplots(1, len(readings), sharex=True, sharey=True, squeeze=False)[0]
         for axes, (title, scores) in zip(every, readings.items(), strict=True):
             alt = []
@@ -62,7 +62,7 @@ def by_recurrence(data: Data, *, attention_len: int | None = None) -> Picture:
                     alt.append(f"{name_of(row)}, {row['loss']} loss {mean(bits):.2f}")
             axes.set(title=title, xlabel=f"test {BITS}\n({DOTS_AND_BAR})\n{LEFT}")
             said.append(f"{'; '.join(alt)}.")
-        every[0].set_yticks(range(len(kinds)), [f"{encoding}, {loss} loss" for encoding, loss in kinds])
+        every[0].set_yticks(range(len(kinds)), [f"{encoding},\n{loss} loss" for encoding, loss in kinds])
         every[0].set_ylim(len(kinds) - 0.5, -0.5)
         for with_memory, label in LABELS.items():
             every[0].plot([], [], "o", color="black", label=label, **SEED if with_memory else SEED | HOLLOW)
@@ -112,7 +112,7 @@ def pair(data: Data, *, encoding: str, loss: str) -> Picture:
 def by_offset(data: Data) -> Picture:
     """Draw loss by offset of every system, read in segments."""
     alt = []
-    with drawing(9, 3.4) as figure:
+    with drawing(7, 4.2) as figure:
         axes = figure.subplots()
         for row in data["systems"]:
             bits = row["bits_by_offset"]
@@ -120,7 +120,7 @@ def by_offset(data: Data) -> Picture:
             seed_band(axes, range(len(bits)), bits, **{**look_of(row), "marker": "", "lw": 1.6}, label=name)
             alt.append(f"{name} {bits[0]['mean']:.2f} at offset 0 and {bits[-1]['mean']:.2f} at the last")
         axes.set(xlabel="offset in the segment, characters", ylabel=f"test {BITS}\n{LOWER}")
-        axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+        legend_outside(figure, ncols=2)
     return Picture(figure, f"Test {BITS}, read in segments: {'; '.join(alt)}.")
 
 

@@ -56,7 +56,7 @@ def by_training(data: Data) -> Picture:
     pair, read, said = {key: TRAINED[key] for key in ("xl", "xl_memory")}, (0, data["mem_len"]), []
     values = {key: [_seeds_at(data["systems"][key], mem_len) for mem_len in read] for key in pair}
     count = len(values["xl"][0])
-    with drawing(8.5, 3.4) as figure:
+    with drawing(7, 3.4) as figure:
         for seed, axes in enumerate(panels(figure, count, height=2.8, sharey=True)):
             for key, system in pair.items():
                 points = [of[seed] for of in values[key]]
@@ -93,7 +93,7 @@ def _crossing(values: Mapping[str, Sequence[Sequence[float]]]) -> str:
 def by_system(data: Data) -> Picture:
     """Draw the test perplexity of each system, read as it was trained: its seeds and their mean."""
     said = []
-    with drawing(7.5, 3.4) as figure:
+    with drawing(7, 3.4) as figure:
         axes = figure.subplots()
         for place, (key, system) in enumerate(TRAINED.items()):
             seeds_and_mean(axes, place, data["systems"][key]["trained"], system.colour, memory=system.memory)
