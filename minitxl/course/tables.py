@@ -54,7 +54,7 @@ class Table:
     @cached_property
     def _of_numbers(self) -> list[bool]:
         """True for each column but the first that has a number, or no words at all."""
-        first, *others = zip(*self.rows, strict=True)
+        _names, *others = zip(*self.rows, strict=True)
         return [False, *(_has_numbers([cell for cell in column if cell]) for column in others)]
 
     def _row(self, row: Sequence[str | None]) -> str:

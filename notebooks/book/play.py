@@ -153,7 +153,7 @@ def html_of(widget: Mapping[str, Any], address: str) -> str:
     place = 0
     for control in widget["controls"]:
         place = place * len(control["values"]) + control["start"]
-    start, hint = widget["states"][place], "Move a control: the picture follows."
+    start, hint = widget["states"][place], "Change a control: the picture follows."
     if not all(control["all"] for control in widget["controls"]):
         hint += " Here it has some of its values; in JupyterLab, by make lab, it has all."
     data = json.dumps(widget | {"address": address}).replace("<", "\\u003c")

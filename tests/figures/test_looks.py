@@ -104,7 +104,7 @@ def test_lengths_of_a_text_of_characters_are_counted_in_characters(name):
 def test_each_row_of_the_legend_of_routes_is_off_the_bars():
     figure = figure_of("relay_routes")
     words = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert words == ["the token", *(name for name, _ in reach.LOOKS)]
+    assert words == ["the token to copy", *(name for name, _ in reach.LOOKS)]
 
 
 def test_the_four_ways_to_read_the_rotary_model_have_its_colour_and_looks_of_their_own():
@@ -437,10 +437,10 @@ def test_a_panel_of_context_lengths_names_its_group_and_explains_only_marks_that
 def test_the_title_of_copying_says_what_a_flowing_gradient_teaches_and_what_not():
     rows = stored("copying")["rows"]
     stopped, flowing = reach._what_is_copied(rows).split(".\n")
-    assert stopped.endswith("copies what one layer reaches, and not what takes two")
-    assert flowing == "With it flowing, most of what takes two is copied too, but for 20 back"
-    assert reach._what_is_copied(rows[:2]).endswith("With it flowing, what takes two is seldom copied")
-    assert reach._what_is_copied([rows[0], *rows[2:]]).endswith("most of what takes two is copied too")
+    assert stopped.endswith("copies only what one layer reaches")
+    assert flowing == "With it flowing, it also copies most of what takes two layers, except 20 back"
+    assert reach._what_is_copied(rows[:2]).endswith("With it flowing, what takes two layers is seldom copied")
+    assert reach._what_is_copied([rows[0], *rows[2:]]).endswith("most of what takes two layers")
     assert reach._what_is_copied(rows[:1]) == stopped
     assert reach._what_is_copied([{**row, "stopped": row["flowing"]} for row in rows]) == ""
 
@@ -479,7 +479,7 @@ def test_a_hollow_mark_of_training_parts_is_explained():
 
 def test_the_title_of_deeper_layers_holds_in_every_seed():
     tasks = stored("deeper_layers")["tasks"].values()
-    assert depth._finding(tasks).endswith("one layer picks by chance; two do better in 5 of 6 trainings")
+    assert depth._finding(tasks).endswith("by chance;\ntwo layers do better in 5 of 6 trainings")
     better = []
     for task in tasks:
         assert max(task["depths"]["one_layer"]["late"]["seeds"]) < task["coin"] + 0.05
@@ -495,7 +495,7 @@ def test_the_titles_of_equal_bytes_hold_in_every_seed():
     assert equal_bytes._finding(data, "in_segments") == "memory is better in every seed"
     assert all(min(row["in_segments"]["seeds"]) > 0 for row in more)
     finding = equal_bytes._finding(data, "full_context")
-    assert finding == "memory is better at equal text,\nworse at equal steps"
+    assert finding == "memory is better after equal text,\nworse after equal steps"
     assert max(data["more"]["steps"]["full_context"]["seeds"]) < 0
     mixed = {kind: {"full_context": {"seeds": [-1, 1]}} for kind in data["more"]}
     assert equal_bytes._finding({"more": mixed}, "full_context") == "right of 0 memory is better"
@@ -504,5 +504,6 @@ def test_the_titles_of_equal_bytes_hold_in_every_seed():
 def test_the_title_of_the_longer_training_says_the_perplexity_with_each_memory():
     preset = {0: 90.0, 64: 70.0, 1280: 75.0}
     rows = [{"mem_len": length, "perplexity": perplexity} for length, perplexity in preset.items()]
-    words = "Perplexity 90 without memory, 70 with 64\nwords as in training, 75 with 1,280"
+    words = "A longer training: perplexity 90 without memory,
+70 with 64 words of it, 75 with 1,280"
     assert treebank._perplexities(rows, 64) == words

@@ -14,7 +14,7 @@ DEPTHS = {"one_layer": ("1 layer", "#808080"), "two_layers": ("2 layers", "black
 def deeper_layers(data: Data) -> Picture:
     """Draw each seed's accuracy where two keys share a position, and a coin's, by task."""
     words = []
-    with drawing(9.5, 2.6) as figure:
+    with drawing(9.5, 2.8) as figure:
         shown = panels(figure, len(data["tasks"]), height=2.4, sharex=True, sharey=True)
         for axes, task in zip(shown, data["tasks"].values(), strict=True):
             words.append(_task(axes, task))
@@ -33,8 +33,8 @@ def _finding(tasks: Iterable[Data]) -> str:
     better = [seed > coin + 0.1 for coin, _, two in late for seed in two]
     if all(max(one) < coin + 0.05 for coin, one, _ in late) and sum(better) > len(better) / 2:
         return (
-            "Of two keys at one position, one layer picks by chance; two do better in "
-            f"{sum(better)} of {len(better)} trainings"
+            "Where two keys share a position, one layer picks between them by chance;\n"
+            f"two layers do better in {sum(better)} of {len(better)} trainings"
         )
     return "Two keys at one position: one layer, two layers and chance"
 
@@ -55,8 +55,8 @@ def _task(axes: Axes, task: Data) -> str:
     axes.set_yticks(range(len(DEPTHS)), [label for label, _ in DEPTHS.values()])
     axes.set(
         title=f"token {distance} back, segments and memory of {seg_len}",
-        xlabel="right answers where two keys share the position\n"
-        f"(the wrong key may hold the same token),\n% ({DOTS_AND_BAR})",
+        xlabel=f"right answers where two keys share a position, %\n({DOTS_AND_BAR};\n"
+        "chance: the wrong key may hold the same token)",
         xlim=(0, 1.03),
         ylim=(len(DEPTHS) - 0.5, -0.9),
     )

@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from minitxl.figures.marks import DOTS_AND_BAR, seed_band, seeds_and_mean, signed, ticks_at, write_numbers
@@ -27,6 +28,8 @@ from minitxl.figures.systems import SYSTEMS
 
 READERS = {key: SYSTEMS[key] for key in ("xl_memory", "shaw_memory", "xl", "absolute", "lstm")}
 """The systems of the experiment ``context``."""
+BEYOND: dict[str, Any] = {"color": "#606060", "lw": 1.2, "ls": "--"}
+"""Look of the line between the gains of a long context and those of a longer one."""
 SHARES = {"0.1": "o", "0.5": "s", "1.0": "^"}
 PAPER_RECL = {"recurrent": ["xl_memory", "lstm"], "attentive": ["xl_memory", "shaw_memory", "xl", "absolute"]}
 """Table 8's order in each of its groups, the longest first."""
@@ -154,23 +157,23 @@ def _recl_title(recl: Data, group: str) -> str:
         )
 
     if group == "recurrent" and is_longer("xl_memory", "lstm"):
-        return "Recurrent models: Transformer-XL's\nlength is longer than the LSTM's"
+        return "Recurrent models: Transformer-XL\nuses a longer context than the LSTM"
     if group == "attentive" and is_longer("xl_memory", "xl"):
-        return "Models with attention: memory makes\nTransformer-XL's length longer"
+        return "Models with attention: with memory\nTransformer-XL uses a longer context"
     return {"recurrent": "Recurrent models", "attentive": "Models with attention"}[group]
 
 
 def context_gains(data: Data) -> Picture:
     """Draw the gain of each pair of context lengths, a panel a model: the paper's Figure 3."""
-    with drawing(10, 2.9) as figure:
+    with drawing(10, 3.2) as figure:
         _gains(figure, data)
         middle = middle_of(data)
         first, last = data["context_lens"][0], data["context_lens"][-1]
         if all(3 * far < whole for name in READERS for far, whole in _far_and_whole(data, name, middle)):
             headline(
                 figure,
-                f"From {middle} to {last} characters of context each model saves less than a third\n"
-                f"of what it saves from {first} to {last}, in every seed",
+                f"Most of the gain comes from the first {middle} characters of context: more than that,\n"
+                f"up to {last}, saves less than a third of the whole, in each model and seed",
             )
     alt = [f"{one.name} {_gain(data, name, first)['mean']:.2f}" for name, one in READERS.items()]
     return Picture(
@@ -240,18 +243,22 @@ def _gains(figure: Figure, data: Data) -> None:
         drawn = axes.imshow(matrix, cmap="cividis", norm=look, origin="lower")
         texts = [["" if np.isnan(one) else f"{one:.2f}" for one in row] for row in matrix]
         write_numbers(axes, matrix, texts, dark=0.07, fontsize=9)
-        axes.axhline(lengths.index(middle_of(data)) - 0.5, color="#606060", lw=1.2, ls="--")
+        axes.axhline(lengths.index(middle_of(data)) - 0.5, **BEYOND)
         axes.set_title(SYSTEMS[name].name.replace(", ", ",\n"), fontsize=9)
         names = [f"{length:,}" for length in lengths]
         axes.set_xticks(range(1, len(lengths)), names[1:], fontsize=9)
         axes.set_yticks(range(len(lengths) - 1), names[:-1], fontsize=9)
         axes.set(xlim=(0.5, len(lengths) - 0.5), ylim=(-0.5, len(lengths) - 1.5))
+    line = Line2D([], [], **BEYOND)
+    words = f"above this line: gains beyond the first {middle_of(data)} characters of context"
+    legend_outside(figure, [line], [words], place="lower left")
     middle = shown[-1] if is_narrow() else shown[len(shown) // 2]
     middle.set_xlabel("longer context, characters")
     shown[0].set_ylabel("shorter context,\ncharacters")
     bar = figure.colorbar(drawn, ax=shown, shrink=0.9 if not is_narrow() else 0.4)
     bar.set_label(
-        "perplexity saved, against the best\nmodel with the shorter context\n(square-root scale)", fontsize=9
+        "perplexity saved, against the best\nmodel with the shorter context\n(colours: square-root scale)",
+        fontsize=9,
     )
     bar.set_ticks([0.0, 0.05, 0.2], labels=["0", "0.05", "0.2"])
 

@@ -108,14 +108,14 @@ def copying(data: Data) -> Picture:
             if far:
                 axes.axvspan(-0.5, far - 0.5, **OUT_OF_REACH)
             axes.axhline(data["chance"], color="black", lw=1, ls=":")
-            axes.set(title=f"{row['distance']} back", ylim=(0, 1.05))
+            axes.set(title=f"token {row['distance']} back", ylim=(0, 1.05))
             in_per_cent(axes.yaxis)
             axes.xaxis.set_major_locator(MaxNLocator(integer=True))
             if axes in (shown if not is_narrow() else shown[-1:]):
                 axes.set_xlabel("offset in the segment")
         for axes in shown if is_narrow() else shown[:1]:
             axes.set_ylabel("right copies, %")
-        label = "out of reach of one layer: two must pass it on"
+        label = "out of one layer's reach: two must pass the token on"
         shown[0].axvspan(-9, -8, **OUT_OF_REACH, label=label)
         shown[0].axhline(-9, color="black", lw=1, ls=":", label="chance")
         shown[0].set_xlim(-0.9, data["seg_len"] - 0.1)
@@ -149,15 +149,15 @@ def _what_is_copied(rows: Sequence[Data]) -> str:
     stopped = [row["stopped"] for row in rows]
     if not all(row["1_hop"]["mean"] > 0.9 > 0.5 > row.get("2_hop", {"mean": 0})["mean"] for row in stopped):
         return ""
-    lost = "With the gradient stopped, a model copies what one layer reaches, and not what takes two"
+    lost = "With the gradient stopped, a model copies only what one layer reaches"
     far = [row for row in rows if "2_hop" in row["flowing"]]
     if not far:
         return lost
     seldom = [f"{row['distance']} back" for row in far if row["flowing"]["2_hop"]["mean"] <= 0.5]
     if len(seldom) == len(far):
-        return f"{lost}.\nWith it flowing, what takes two is seldom copied"
-    but = f", but for {' and '.join(seldom)}" if seldom else ""
-    return f"{lost}.\nWith it flowing, most of what takes two is copied too{but}"
+        return f"{lost}.\nWith it flowing, what takes two layers is seldom copied"
+    but = f", except {' and '.join(seldom)}" if seldom else ""
+    return f"{lost}.\nWith it flowing, it also copies most of what takes two layers{but}"
 
 
 SHARP = 0.5
@@ -198,9 +198,12 @@ def relay_routes(data: Data, *, seed: int = 0) -> Picture:
         for axes in shown if is_narrow() else shown[:1]:
             axes.set_ylabel("tokens back from the query")
         looks = [Patch(facecolor=grey, edgecolor="#404040", lw=0.8, label=name) for name, grey in LOOKS]
-        legend_outside(figure, [line, *looks], ["the token", *(name for name, _ in LOOKS)], ncols=3)
+        legend_outside(figure, [line, *looks], ["the token to copy", *(name for name, _ in LOOKS)], ncols=3)
         if all(_adds_up(row, measured) for row in rows for measured in row["seeds"]):
-            headline(figure, "A token is copied right only where two looks back add up to its distance")
+            headline(
+                figure,
+                "Copies are right only where the looks back of both layers add up to the token's distance",
+            )
     return Picture(figure, " ".join(_route_in_words(row, seed) for row in rows))
 
 

@@ -127,7 +127,7 @@ MARK_NAMES = {
 
 def memory_and_positions(data: Data) -> Picture:
     """Draw learning curves, mean and range of the seeds, and loss against the memory at evaluation."""
-    with drawing(10, 4.2) as figure:
+    with drawing(7.2, 5.2) as figure:
         learned, memory = panels(figure, 2)
         for name, one in GRID.items():
             system, rows = data[name], data[name]["by_memory"]
@@ -155,7 +155,7 @@ def memory_and_positions(data: Data) -> Picture:
         last = {name: [bits[-1] for bits in data[name]["validation"]["bits"]] for name in GRID}
         faster = max(*last["xl"], *last["xl_memory"]) < min(*last["absolute"], *last["absolute_memory"])
         learned.set(
-            title=fitted("Relative positions are ahead in every seed") if faster else "While training",
+            title="Relative positions are\nahead in every seed" if faster else "While training",
             xlabel="training step",
             ylabel=f"validation {BITS}\n{LOWER}",
         )
@@ -165,12 +165,12 @@ def memory_and_positions(data: Data) -> Picture:
         memory.set_xticks(lengths, [f"{length:,}" for length in lengths])
         bits = {name: data[name]["bits"]["seeds"] for name in GRID}
         both = _above(bits["absolute_memory"], bits["absolute"]) and _above(bits["xl"], bits["xl_memory"])
-        helps = "Memory hurts absolute positions,\nand helps relative ones"
-        helps += ", trained with it or not" if level else ""
+        helps = "Memory hurts absolute positions\nand helps relative ones"
+        helps += ",\ntrained with it or not" if level else ""
         memory.set(
             title=fitted(helps if both else "After training"),
-            xlabel="memory at evaluation, characters; 0, then log scale\n"
-            "(marks: as trained; lines: with another memory)",
+            xlabel="memory at evaluation, characters;\n0, then log scale (marks: as\n"
+            "trained; lines: with another memory)",
             ylabel=f"test {BITS}\n{LOWER}",
         )
     numbers = ", ".join(

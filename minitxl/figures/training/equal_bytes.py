@@ -14,7 +14,7 @@ def equal_bytes(data: Data) -> Picture:
     """Draw what memory saves over longer segments, paired by seed: in segments, and with full context."""
     colour, said = SYSTEMS["xl"].colour, []
     names = [
-        f"{EQUAL[kind]}:\n{row['steps_with_memory']:,} with memory,\n"
+        f"{EQUAL[kind]}:\n{row['steps_with_memory']:,} steps with memory,\n"
         f"{row['steps_without']:,} with longer segments"
         for kind, row in data["more"].items()
     ]
@@ -32,7 +32,7 @@ def equal_bytes(data: Data) -> Picture:
             axes.set_title(f"{title}:\n{_finding(data, way)}")
         figure.supxlabel(
             fitted(
-                f"{BITS} that memory saves over longer segments\n"
+                f"{BITS} saved by memory, against longer segments of the same bytes\n"
                 f"({DOTS_AND_BAR}; right of 0: memory is better)"
             ),
             fontsize=10,
@@ -53,4 +53,6 @@ def _finding(data: Data, way: str) -> str:
         return "right of 0 memory is better"
     if not behind:
         return "memory is better in every seed"
-    return f"memory is better at {' and '.join(sorted(ahead))},\nworse at {' and '.join(sorted(behind))}"
+    return (
+        f"memory is better after {' and '.join(sorted(ahead))},\nworse after {' and '.join(sorted(behind))}"
+    )

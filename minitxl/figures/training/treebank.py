@@ -164,7 +164,7 @@ def _systems(axes: Axes, data: Data) -> None:
     axes.legend(list(marks.values()), list(marks), loc="center right", bbox_to_anchor=(1, 0.5), fontsize=9)
     axes.set(
         xlabel=fitted(
-            "memory at evaluation, words (0, then log scale)\n"
+            "memory at evaluation, words, not to scale\n"
             f"(names: as trained, with {data['mem_len']} words or none)"
         ),
         ylabel=f"test perplexity\n{LOWER}",
@@ -185,8 +185,8 @@ def _who_is_ahead(systems: Data) -> str:
     if not level:
         return "As trained, each seed of Transformer-XL is ahead of all others"
     return (
-        f"As trained, Transformer-XL is ahead of {behind} of {len(others)} in every seed;\n"
-        f"with {' and '.join(level)} its seeds overlap"
+        f"Systems of one size: Transformer-XL is ahead of {behind} of {len(others)}\n"
+        f"in every seed; with {' and '.join(level)} its seeds overlap"
     )
 
 
@@ -212,7 +212,8 @@ def _longer(axes: Axes, longer: Data, mem_len: int, cited: Data) -> None:
     axes.set_xticks(range(len(rows)), [f"{row['mem_len']:,}" for row in rows])
     axes.set(
         xlabel="memory at evaluation, words, not to scale\n"
-        f"({xl.name} of {longer['millions']:.1f}M, {longer['epochs']:.0f} passes, one seed)",
+        f"({xl.name} of {longer['millions']:.1f}M, {longer['epochs']:.0f} passes, one seed;\n"
+        "dotted: what others report)",
         ylabel=f"test perplexity\n{LOWER}",
         title=fitted(_perplexities(rows, mem_len)),
     )
@@ -223,8 +224,9 @@ def _perplexities(rows: Sequence[Data], mem_len: int) -> str:
     perplexity = {row["mem_len"]: row["perplexity"] for row in rows}
     none, as_trained, longest = (perplexity[length] for length in (0, mem_len, max(perplexity)))
     return (
-        f"Perplexity {none:.0f} without memory, {as_trained:.0f} with {mem_len}\n"
-        f"words as in training, {longest:.0f} with {max(perplexity):,}"
+        f"A longer training: perplexity {none:.0f} without memory,
+"
+        f"{as_trained:.0f} with {mem_len} words of it, {longest:.0f} with {max(perplexity):,}"
     )
 
 
