@@ -182,9 +182,9 @@ def test_the_four_marks_have_their_names_and_numbers():
 
 def test_the_title_says_that_a_model_trained_without_memory_is_helped_too_where_the_lines_are_level():
     data = stored("memory_and_positions")
-    title = "Memory hurts absolute positions,\nand helps relative ones"
+    title = "Memory hurts absolute positions\nand helps relative ones"
     memory = figures.memory_and_positions(data).figure.axes[1]
-    assert memory.get_title(loc="left") == title + ", trained with it or not"
+    assert memory.get_title(loc="left") == title + ",\ntrained with it or not"
     apart = [row | {"bits": row["bits"] | {"mean": 9.0}} for row in data["xl"]["by_memory"]]
     memory = figures.memory_and_positions(data | {"xl": data["xl"] | {"by_memory": apart}}).figure.axes[1]
     assert memory.get_title(loc="left") == title
@@ -495,7 +495,7 @@ def test_the_titles_of_equal_bytes_hold_in_every_seed():
     assert equal_bytes._finding(data, "in_segments") == "memory is better in every seed"
     assert all(min(row["in_segments"]["seeds"]) > 0 for row in more)
     finding = equal_bytes._finding(data, "full_context")
-    assert finding == "memory is better after equal text,\nworse after equal steps"
+    assert finding == "memory is better at equal text,\nworse at equal steps"
     assert max(data["more"]["steps"]["full_context"]["seeds"]) < 0
     mixed = {kind: {"full_context": {"seeds": [-1, 1]}} for kind in data["more"]}
     assert equal_bytes._finding({"more": mixed}, "full_context") == "right of 0 memory is better"

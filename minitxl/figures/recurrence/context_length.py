@@ -251,7 +251,7 @@ def _gains(figure: Figure, data: Data) -> None:
         axes.set(xlim=(0.5, len(lengths) - 0.5), ylim=(-0.5, len(lengths) - 1.5))
     line = Line2D([], [], **BEYOND)
     words = f"above this line: gains beyond the first {middle_of(data)} characters of context"
-    legend_outside(figure, [line], [words], place="lower left")
+    legend_outside(figure, [line], [fitted(words)], place="lower left")
     middle = shown[-1] if is_narrow() else shown[len(shown) // 2]
     middle.set_xlabel("longer context, characters")
     shown[0].set_ylabel("shorter context,\ncharacters")

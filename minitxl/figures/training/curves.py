@@ -119,7 +119,7 @@ COINCIDE = 0.03
 MARK_NAMES = {
     "absolute": (11, 1, "left"),
     "absolute_memory": (0, -9, "center"),
-    "xl": (-4, -9, "left"),
+    "xl": (-4, -12, "left"),
     "xl_memory": (0, 9, "center"),
 }
 """Where each mark's name stands: points to the right and above, and which of its sides is there."""
@@ -169,8 +169,8 @@ def memory_and_positions(data: Data) -> Picture:
         helps += ",\ntrained with it or not" if level else ""
         memory.set(
             title=fitted(helps if both else "After training"),
-            xlabel="memory at evaluation, characters;\n0, then log scale (marks: as\n"
-            "trained; lines: with another memory)",
+            xlabel="memory at evaluation, characters;\n0, then log scale\n"
+            "(marks: as trained;\nlines: with another memory)",
             ylabel=f"test {BITS}\n{LOWER}",
         )
     numbers = ", ".join(

@@ -54,5 +54,5 @@ def _finding(data: Data, way: str) -> str:
     if not behind:
         return "memory is better in every seed"
     return (
-        f"memory is better after {' and '.join(sorted(ahead))},\nworse after {' and '.join(sorted(behind))}"
+        f"memory is better at {' and '.join(sorted(ahead))},\nworse at {' and '.join(sorted(behind))}"
     )
