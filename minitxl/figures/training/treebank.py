@@ -224,8 +224,8 @@ def _perplexities(rows: Sequence[Data], mem_len: int) -> str:
     perplexity = {row["mem_len"]: row["perplexity"] for row in rows}
     none, as_trained, longest = (perplexity[length] for length in (0, mem_len, max(perplexity)))
     return (
-        f"A longer training: perplexity {none:.0f} without memory,\n"
-        f"{as_trained:.0f} with {mem_len} words of it, {longest:.0f} with {max(perplexity):,}"
+        f"A longer training: perplexity {none:.0f},\n"
+        f"{as_trained:.0f} with {mem_len} words of memory, {longest:.0f} with {max(perplexity):,}"
     )
 
 
