@@ -78,6 +78,8 @@ class Explorer:
         for control in self.controls.values():
             # long names would be cut; with one width, sliders begin in line
             control.style.description_width = f"{room}ch" if control in named_before else "initial"
+            if isinstance(control, ipw.ToggleButtons):
+                control.add_class("widget-inline-hbox")  # its name beside it, as that of a slider
             control.observe(self._redraw, names="value")
         self._redraw()
 

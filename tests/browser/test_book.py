@@ -577,6 +577,31 @@ def test_on_a_phone_a_table_of_words_is_as_wide_as_the_page_and_one_of_numbers_m
     context.close()
 
 
+def test_on_a_phone_the_way_back_to_the_top_leaves_the_magnifiers_free(window, home):
+    with visiting(window, home, "01_attention") as visit:
+        visit.page.set_viewport_size(PHONE)
+        side = "part => parseFloat(getComputedStyle(part, '::after').right)"
+        picture = visit.page.locator("article a.enlarge").first
+        magnifier = picture.bounding_box()
+        assert picture.evaluate(side) == 0
+        button = visit.page.locator(".back-to-top")
+        box = "part => [parseFloat(getComputedStyle(part).left), part.offsetWidth]"
+        left, width = button.evaluate(box)
+        assert left + width < magnifier["x"] + magnifier["width"] - 16
+
+
+def test_the_results_begin_with_their_questions_and_the_start_page_leads_to_results_and_use(window, home):
+    with visiting(window, home, "results") as visit:
+        listed = visit.page.locator("article h1 ~ ul").first.locator("a")
+        addresses = listed.evaluate_all("links => links.map(link => link.getAttribute('href'))")
+        sections = visit.page.locator("article section section")
+        assert addresses == [f"#{one}" for one in sections.evaluate_all("all => all.map(part => part.id)")]
+    with visiting(window, home, "index") as visit:
+        use = visit.page.locator("#results-and-use a.reference")
+        pages = use.evaluate_all("links => links.map(link => link.getAttribute('href'))")
+        assert {"results.html", "benchmark.html", "use.html", "glossary.html"} <= {*pages}
+
+
 def test_in_a_hit_of_the_search_the_words_are_bold(index):
     page = index.page
     page.fill(".sidebar-search", "memory")

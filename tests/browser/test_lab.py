@@ -162,6 +162,10 @@ def test_each_control_obeys_the_keyboard_and_the_picture_is_of_what_the_controls
 ):
     shown = screen(stem, cell)
     first = shown.assert_shows_what_is_chosen()
+    named_before = [one for one in shown.controls if not isinstance(one.made, ipw.Checkbox)]
+    names = [one.got.locator(".widget-label").first.bounding_box() for one in named_before]
+    ends = [name["x"] + name["width"] for name in names]
+    assert max(ends) - min(ends) < 1  # the controls begin in line
     shown.controls[0].handles.first.focus()
     for control in shown.controls:
         expect(control.handles.first).to_be_focused()

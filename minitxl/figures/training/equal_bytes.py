@@ -53,6 +53,4 @@ def _finding(data: Data, way: str) -> str:
         return "right of 0 memory is better"
     if not behind:
         return "memory is better in every seed"
-    return (
-        f"memory is better at {' and '.join(sorted(ahead))},\nworse at {' and '.join(sorted(behind))}"
-    )
+    return f"memory is better at {' and '.join(sorted(ahead))},\nworse at {' and '.join(sorted(behind))}"
