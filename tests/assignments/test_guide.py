@@ -12,10 +12,9 @@ from support.markdown import blocks_of, commands_of, words_of
 
 from minitxl.__main__ import main
 from minitxl.course.grading import points
-from minitxl.course.marking.normal_form import normal_form
 from minitxl.course.marking.notebooks import Assignment, read
 from minitxl.course.marking.rules import Rules
-from minitxl.course.marking.suspicion import COMMON, FEW, LONG
+from minitxl.course.marking.suspicion import COMMON, FEW, LONG, length
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "notebooks" / "assignments"
@@ -58,7 +57,7 @@ def test_the_guides_due_date_is_one_that_a_course_takes(tmp_path):
 def test_the_guide_names_the_solved_functions_that_are_too_short_to_be_compared():
     sheets = [Assignment(path.stem, read(path)) for path in sorted(FOLDER.glob("*.ipynb"))]
     sources = [sheet.cells[name].source for sheet in sheets for name in sheet.solutions]
-    short = [source for source in sources if len(normal_form(source)) <= LONG]
+    short = [source for source in sources if length(source) <= LONG]
     names = [re.match(r"def (\w+)", source)[1] for source in short]
     (said,) = re.findall(r"Of the solved functions (.*?)\. ", GUIDE)
     assert re.findall(r"`(\w+)`", said) == names

@@ -5,7 +5,9 @@ import re
 import pytest
 
 from minitxl.course.marking.names import Names
+from minitxl.course.marking.normal_form import normal_form
 from minitxl.course.marking.suspicion import FEW, alike, forms, of_another, reaching
+from minitxl.course.marking.suspicion import LONG as MIN_LENGTH
 
 HONEST = {
     "an annotation": "out: torch.Tensor = torch.zeros(3)",
@@ -345,7 +347,9 @@ NUMBERS = """def my_numbers():
     mine = variant("NAME", n_head=[4, 6, 12], batch=[5, 7, 9, 11], places=range(3, 7), **widths, **lengths)
     key = mine["mem"] + mine["query"]
     ahead = key - 1 - (mine["places"] - 2)
-    return {"student": "NAME", "parameters": 5 * mine["d_model"] ** 2, "projected": key, "ahead": ahead}
+    pairs = mine["batch"] * sum(mine["query"] - row for row in range(mine["query"]))
+    made = {"parameters": 5 * mine["d_model"] ** 2, "projected": key, "ahead": ahead, "pairs": pairs}
+    return {"student": "NAME", **made}
 """
 FULL_NAMES = {"ada": "Ada Lovelace", "bob": "Bob B"}
 
@@ -358,6 +362,27 @@ def test_a_copied_formula_in_which_each_wrote_their_own_name_is_found():
     assert found(codes, reference, full_names=FULL_NAMES) == []
     codes["bob"]["numbers"] = NUMBERS.replace("NAME", "ben")
     assert found(codes, full_names=FULL_NAMES) == []
+
+
+PLAIN = """def my_numbers():
+    sizes, lengths = {"d_model": [96, 120, 168, 192], "n_layer": range(4, 9)}, {"query": range(13, 20)}
+    lengths |= {"mem": range(21, 39), "row": range(5), "places": range(3, 7), "segments": [2, 3]}
+    mine = variant("NAME", n_head=[4, 6, 12], batch=[5, 7, 9, 11], **sizes, **lengths)
+    return {
+        "student": "NAME",
+        "parameters": 5 * mine["d_model"] ** 2,
+        "projected": mine["mem"] + mine["query"],
+        "weights": mine["batch"] * mine["n_head"] * mine["query"] * mine["mem"],
+    }
+"""
+
+
+def test_the_given_call_of_variant_makes_no_plain_formula_long_enough_to_be_a_copy():
+    codes = {name: {"numbers": PLAIN.replace("NAME", name)} for name in ("ada", "bob")}
+    assert len(normal_form(PLAIN)) > MIN_LENGTH
+    assert found(codes) == []
+    codes = {name: {"numbers": code["numbers"].replace("variant", "made")} for name, code in codes.items()}
+    assert found(codes) == [("ada and bob", "numbers")]
 
 
 NOTHING = ["_ = 0", "pass", "...", "'a word'", "unused = x", "unused: int = 3", "x", "# raise Error"]

@@ -4,10 +4,10 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from minitxl.course.grading import NumbersTrial, is_name_of, is_right
-from minitxl.course.marking.names import UNREADABLE, Names, is_text
+from minitxl.course.marking.names import NO_NAMES, UNREADABLE, Names, is_text
 from minitxl.course.marking.normal_form import normal_form
 
 REACHING = re.compile(
@@ -50,7 +50,7 @@ COMMON = 0.1
 SOLVED_BY = "ada"
 """User name in the assignments' solutions."""
 LONG = 1500
-"""Length of a function's normal form below which many will write it alike by themselves."""
+"""``length`` of a function below which many will write it alike by themselves."""
 MOST_SEARCHED = 50_000
 """Characters of a student's code that are searched, at most: some patterns take the square of the length."""
 Form = tuple[str, str]
@@ -128,8 +128,54 @@ def forms(code: Mapping[str, str], others: Names, own_names: Sequence[str]) -> s
     ``others`` are names that other cells define, and ``own_names`` are those of who wrote it: as texts in
     the code they count as a name.
     """
-    every = ((name, normal_form(source, others, own_names)) for name, source in code.items())
-    return {(name, form) for name, form in every if form and len(form) > LONG}
+    is_long = (name for name, source in code.items() if length(source, others, own_names) > LONG)
+    every = ((name, normal_form(code[name], others, own_names)) for name in is_long)
+    return {(name, form) for name, form in every if form}
+
+
+def length(source: str, others: Names = NO_NAMES, own_names: Sequence[str] = ()) -> int:
+    """Return the length of a function's normal form, without what the assignment gives; 0 for no code.
+
+    Given are the call of ``variant`` in ``my_numbers``, the sizes that go into it, and the names in the dict
+    with "student" that it returns.
+    """
+    try:
+        tree = ast.parse(source)
+    except UNREADABLE:
+        return 0
+    return len(normal_form(ast.unparse(_WithoutGiven(tree).visit(tree)), others, own_names) or "")
+
+
+class _WithoutGiven(ast.NodeTransformer):
+    """Leaves aside the arguments of ``variant``, statements that set sizes for it, and the result's names."""
+
+    def __init__(self, tree: ast.AST) -> None:
+        calls = [one for one in ast.walk(tree) if _is_variant(one)]
+        self.sizes = {_name(one.value) for call in calls for one in call.keywords if one.arg is None} - {""}
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        return node.func if _is_variant(node) else self.generic_visit(node)
+
+    def visit_Assign(self, node: ast.Assign | ast.AugAssign) -> ast.AST:
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        names = [one.id for of in targets for one in ast.walk(of) if isinstance(one, ast.Name)]
+        return ast.Pass() if {*names} <= self.sizes else self.generic_visit(node)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
+        return self.visit_Assign(node)
+
+    def visit_Dict(self, node: ast.Dict) -> ast.AST:
+        self.generic_visit(node)
+        names = [ast.unparse(one) if one else "" for one in node.keys]
+        return ast.List(node.values, ast.Load()) if repr("student") in names else node
+
+
+def _is_variant(node: ast.AST) -> TypeGuard[ast.Call]:
+    return isinstance(node, ast.Call) and _name(node.func) == "variant"
+
+
+def _name(node: ast.expr) -> str:
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def alike(
