@@ -32,7 +32,7 @@ def table(page: str, head: str) -> list[list[str]]:
 
 
 def notebooks_in(text: str) -> set[str]:
-    return set(re.findall(r"\b\d\db?\b(?! *×)", text))
+    return set(re.findall(r"\b\d\d[bc]?\b(?! *×)", text))
 
 
 def treated_in(together: str) -> set[str]:
@@ -147,7 +147,7 @@ def test_in_the_plan_of_ten_meetings_every_notebook_with_predictions_is_predicte
     predicted: set[str] = set()
     treated: set[str] = set()
     for _, before, together, _ in table(GUIDE, "meeting"):
-        predicted |= notebooks_in(before) | {*re.findall(r"(\d\db?): predict,", together)}
+        predicted |= notebooks_in(before) | {*re.findall(r"(\d\d[bc]?): predict,", together)}
         treated |= treated_in(together)
         assert treated & have <= predicted
     assert have == treated
