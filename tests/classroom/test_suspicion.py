@@ -26,6 +26,9 @@ HONEST = {
     "a quotient": "rate = distance/proc + distance/process",
     "names like private ones": "import torch\n_ops = torch.nn.functional\nx._channel = _ops.pad(x, (1, 0))",
     "words like import": "important = module_of(init_fn)\ndef f(x):\n    return x.on(important)",
+    "names like those of the network": "requests, http = x.split(2)\ny = requests.sum() + http.urllib",
+    "the package outside functions": "import minitxl\nfrom minitxl.model import TransformerLM",
+    "the given import": "def f():\n    from minitxl.course.grading import variant\n    return variant('ada')",
     "einops and torch": "def f(x):\n    return einsum(x, 'a b -> a').clone().exp().evaluate()",
     "another style": """
 import numpy as np
@@ -90,8 +93,21 @@ REACHING = [
     "def f(x):\n    return torch.onnx.ops.attention(x, x, x)",
     "from torch import onnx",
     "from pkgutil import resolve_name",
+    "import math, urllib.request as net",
+    "def f(x):\n    from urllib.request import urlopen\n    return urlopen(x)",
+    "import requests",
+    "from http import client",
+    "import socket as s",
+    "def f(x):\n    import math, minitxl\n    return minitxl.paper",
+    "def f(x):\n    from minitxl.paper import memory\n    return memory.extend(x)",
+    "def f(x):\n    from minitxl.course.grading import variant, Trial\n    return Trial",
     "def f(x):\n    return pydoc.locate('tor' + 'ch.mul')(x, x)",
 ]
+
+
+def test_all_words_of_a_cell_are_shown_each_once():
+    cell = "def f(x):\n    import sqlite3, time\n    open('a')\n    open('b')\n    torch._C\n    time.time()"
+    assert reaching({"shift": cell}) == ["shift: sqlite, torch._C, open(, time.time"]
 
 
 def counting(student):

@@ -39,10 +39,18 @@ FILES = re.compile(
     r"|\bPath\(|\.(?:read|write)_(?:text|bytes)\(|\b(?:torch|np|numpy)\.(?:load|save)\w*\(|\bfromfile\("
 )
 """Calls that read or write a file, or run text as code; a model's eval() and re.compile() are none."""
-CLOCKS = re.compile(
+NETWORK = re.compile(r"\b(?:import (?:[\w.]+(?: as \w+)?, )*|from )(?:urllib|requests|http|socket)\b")
+"""Imports of what asks other machines; as a name of a value, such a word is none."""
+IN_FUNCTIONS = re.compile(
     r"\btime\.(?:time|monotonic)|\b(?:perf_counter|process_time|thread_time)|\bdatetime\.now\("
+    r"|\bimport (?:[\w.]+(?: as \w+)?, )*minitxl\b|\bfrom minitxl\b(?!\.course\.grading import variant$)",
+    re.MULTILINE,
 )
-"""Reading a clock, which is a sign within a function alone: cells that measure are honest."""
+"""Reading a clock, and importing the package: signs within a function alone, since cells that measure or
+compare are honest.
+"""
+IN_CELLS = (REACHING, PRIVATE, FILES, NETWORK)
+"""Signs in any cell."""
 FEW = 8
 """Students who may write a function alike, in a class of any size, before that says nothing."""
 COMMON = 0.1
@@ -58,7 +66,7 @@ Form = tuple[str, str]
 
 
 def reaching(code: Mapping[str, str]) -> list[str]:
-    """Return the places in a submission's code that reach for what is not its own.
+    """Return the cells of a submission that reach for what is not its own, each with all words that do.
 
     Raises:
         ValueError: for more code than is searched.
@@ -66,14 +74,15 @@ def reaching(code: Mapping[str, str]) -> list[str]:
     """
     if sum(map(len, code.values())) > MOST_SEARCHED:
         raise ValueError(f"it has more than {MOST_SEARCHED:,} characters")
-    signs = []
+    places = []
     for name, source in code.items():
-        words = _code(source)
-        sign = REACHING.search(words) or PRIVATE.search(words) or FILES.search(words)
-        sign = sign or CLOCKS.search(_functions(source))
-        if sign:
-            signs.append(f"{name}: {sign[0].strip()}")
-    return signs
+        words, inside = _code(source), _functions(source)
+        found = [one for signs in IN_CELLS for one in signs.finditer(words)]
+        found += IN_FUNCTIONS.finditer(inside)
+        if found:
+            each = dict.fromkeys(one[0].strip() for one in found)
+            places.append(f"{name}: {', '.join(each)}")
+    return places
 
 
 def _code(source: str) -> str:
