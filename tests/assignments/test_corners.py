@@ -379,6 +379,21 @@ def test_a_perplexity_that_is_computed_is_right_for_any_student(way):
         assert verdict.right, verdict.message
 
 
+# Work
+
+SHORT_LAST = {
+    "missing": ("    pairs = 0", "    time -= time % seg_len\n    pairs = 0"),
+    "counted as full": ("    pairs = 0", "    time += -time % seg_len\n    pairs = 0"),
+}
+
+
+@pytest.mark.parametrize("words", SHORT_LAST)
+def test_a_rest_that_is_forgotten_is_wrong_without_a_memory_too(words):
+    for wrong, message in shares("6/cached", *SHORT_LAST[words]):
+        assert wrong == {"no memory", "memory"}
+        assert re.match(rf"the last,?( shorter)? segment is {words}: ", message)
+
+
 # Streams
 
 CORNERS = {
