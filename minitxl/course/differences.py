@@ -21,7 +21,10 @@ NUMBERS = (bool, int, float)
 
 
 class Observed(dict[str, Any]):
-    """A result under the name "", and what a probe saw while it was computed, by the words that name it."""
+    """A result under the name "", and what a probe saw while it was computed, by the words that name it.
+
+    What is right or wrong, without a number, is a Finding where it is wrong, and None where it is right.
+    """
 
 
 class Finding(str):
@@ -83,7 +86,9 @@ def difference(got: Any, expected: Any, *, at: str = "") -> str:
         return f"the values are right, but {got}"
     if isinstance(got, Observed) and isinstance(expected, Observed):
         name = next(key for key in expected if not equal(got[key], expected[key]))
-        return f"{name}: {_seen(got[name], expected[name])}" if name else difference(got[""], expected[""])
+        if not name or isinstance(got[name], Finding):
+            return difference(got[name], expected[name])
+        return f"{name}: {_seen(got[name], expected[name])}"
     if isinstance(got, Mapping) and isinstance(expected, Mapping) and got.keys() == expected.keys():
         key = next(key for key in expected if not equal(got[key], expected[key]))
         return difference(got[key], expected[key], at=f"{at}[{key!r}]")

@@ -442,6 +442,39 @@ def test_what_a_function_returned_is_told_as_what_it_returned(function):
         assert "in the value at" not in message or function == "3/remember"  # which returns a list
 
 
+SEEN = {
+    "the losses carry a graph, and should have none: evaluate under torch.no_grad": (
+        "2/score",
+        ("torch.no_grad()", "torch.enable_grad()"),
+        ("model.train(mode)", "model.train()"),
+    ),
+    "model.training is False afterwards, and should be True, as it was before": (
+        "2/score",
+        ("model.train(mode)", "model.train(mode and (len(targets) - attention_len) % stride > 0)"),
+    ),
+    "memory or losses carry a graph, and should have none: read under torch.no_grad": (
+        "6/score",
+        ("torch.no_grad()", "torch.set_grad_enabled(mem_len == 0)"),
+    ),
+    "[12] of [23] memories carry a graph, and none should: detach\\(\\) what is kept": (
+        "3/remember",
+        (".detach() for of in joined]", " for of in [joined[0].detach(), *joined[1:]]]"),
+    ),
+    "a gradient enters memory in [0-9]+ of [0-9]+ calls of layers, and should in none: detach": (
+        "3/stream",
+        ("detach()", "detach().requires_grad_(mem_len > 4)"),
+    ),
+}
+"""Mistakes that show beside right values, in a way that is none of the named ones, by what is said."""
+
+
+@pytest.mark.parametrize("words", SEEN)
+def test_what_a_probe_sees_beside_right_values_is_told_in_a_sentence(words):
+    for _, message in shares(*SEEN[words]):
+        assert re.search(f"the values are right, but {words}", message)
+        assert not re.search("(True|False), right is", message)
+
+
 def test_a_message_on_calls_of_step_names_what_students_know():
     for _, message in shares("6/write", "split(piece, dim=1)", "split(piece + 1, dim=1)"):
         assert re.search(r"tokens that step read, call by call: here \[.*\], right is \[.*\]", message)
