@@ -1,6 +1,7 @@
 """Signs in a submission's code: what reaches for what is not its own, and not what is merely unusual."""
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +10,7 @@ from minitxl.course.marking.normal_form import normal_form
 from minitxl.course.marking.suspicion import FEW, alike, forms, of_another, reaching
 from minitxl.course.marking.suspicion import LONG as MIN_LENGTH
 
+GUIDE = (Path(__file__).parents[2] / "notebooks" / "assignments" / "README.md").read_text("utf-8")
 HONEST = {
     "an annotation": "out: torch.Tensor = torch.zeros(3)",
     "a default": "def shift(scores, dtype: torch.dtype = torch.float32, *, out: torch.Tensor = None): pass",
@@ -230,6 +232,15 @@ def test_a_scratch_value_with_the_name_of_an_argument_of_pytorchs_hides_no_copy(
     codes = {"ada": {"read": CLASS + READ}, "bob": {"read": renamed(CLASS + READ)}}
     own_code = {"ada": codes["ada"] | {"cell 2": "dim = 4"}, "bob": codes["bob"]}
     assert found(codes, own_code=own_code) == [("ada and bob", "read")]
+
+
+@pytest.mark.parametrize("name", ["sum", "T"])
+def test_the_guide_says_that_a_field_named_as_a_tensors_hides_a_copy(name):
+    used = (CLASS + READ).replace(".sum(dim=0)", f".{name}")
+    assert f".{name}" in used
+    assert found({"ada": {"read": used}, "bob": {"read": used.replace("size", "room")}})
+    assert found({"ada": {"read": used}, "bob": {"read": used.replace("size", name)}}) == []
+    assert "with the name of a tensor's, such as `sum` or `T`" in GUIDE
 
 
 SHAPED = """def score(q, k, table):
