@@ -50,7 +50,7 @@ FOLDED = {"jupyter": {"source_hidden": True}, "tags": ["hide-input"]}
 START = ("run-elsewhere", "install")
 """Ids of the two cells after the title, which are the same in every notebook but for its name."""
 HERE_ALONE = (
-    "In JupyterLab, which `make lab` opens, Shift+Enter runs a cell.",
+    "In JupyterLab, which `make lab` opens, the cells run and the controls move.",
     """# Is the course's package there?
 from importlib.util import find_spec
 
