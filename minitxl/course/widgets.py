@@ -80,6 +80,7 @@ class Explorer:
             control.style.description_width = f"{room}ch" if control in named_before else "initial"
             if isinstance(control, ipw.ToggleButtons):
                 control.add_class("widget-inline-hbox")  # its name beside it, as that of a slider
+                control.layout.margin = "2px"  # that of a slider
             control.observe(self._redraw, names="value")
         self._redraw()
 

@@ -168,7 +168,7 @@ class _WithoutGiven(ast.NodeTransformer):
     def visit_Assign(self, node: ast.Assign | ast.AugAssign) -> ast.AST:
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
         names = [one.id for of in targets for one in ast.walk(of) if isinstance(one, ast.Name)]
-        return ast.Pass() if {*names} <= self.sizes else self.generic_visit(node)
+        return ast.Pass() if names and {*names} <= self.sizes else self.generic_visit(node)
 
     def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
         return self.visit_Assign(node)
