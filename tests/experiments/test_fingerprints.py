@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from minitxl import attention, memory, positions
+from minitxl import attention, memory, position_encodings
 from minitxl.__main__ import main
 from minitxl.experiments import EXPERIMENTS, dependency, without_terms
 from minitxl.experiments.shared import fingerprints, results
@@ -81,7 +81,7 @@ def one_token_fewer(before, states, *, mem_len, right=memory.extend):
     return right(before, states, mem_len=max(0, mem_len - 1))
 
 
-def one_distance_more(key, *, right=positions.distances, **named):
+def one_distance_more(key, *, right=position_encodings.distances, **named):
     return right(key, **named) + 1
 
 
