@@ -54,7 +54,8 @@ FAIR = {
     ),
     "A and E": (
         False,
-        "a word is several characters: perplexities per token of other tokens do not compare, total bits do",
+        "a word is several characters: perplexities per token of other tokens do not compare, and 128 words "
+        "are another context than 128 characters",
     ),
     "C and F": (True, "the same targets, tokens and context, 640 before each, and another model"),
 }

@@ -23,6 +23,17 @@ class _Brief(TrainConfig):
         return f"TrainConfig({', '.join(f'{name}={it!r}' for name, it, usual in values if it != usual)})"
 
 
+class _Fields(dict[str, Any]):
+    """The settings of a training, by field."""
+
+
+def _fields(one: object) -> object:
+    """Return the fields of settings; a dict that an attempt returned becomes words, for it is none."""
+    if isinstance(one, TrainConfig):
+        return _Fields(asdict(one))
+    return "a dict" if isinstance(one, dict) and not isinstance(one, _Fields) else one
+
+
 def _by_field(function: Function) -> Function:
     """Return a function that gives the settings of a pair as dicts, to compare field by field."""
 
@@ -30,7 +41,7 @@ def _by_field(function: Function) -> Function:
         result = listed(function)(settings, seed)
         if not is_list(result):
             return result
-        return [asdict(one) if isinstance(one, TrainConfig) else one for one in result]
+        return [_fields(one) for one in result]
 
     return of_fields
 
@@ -131,6 +142,11 @@ def check_pair(attempt: Callable[..., Any]) -> Verdict:
         "return a pair, and not a dict": lambda settings, seed: dict(
             zip(("with memory", "without"), solution_pair(settings, seed), strict=True)
         ),
+        "a dict of fields is no TrainConfig, which the training needs: replace(settings, …) makes one": [
+            lambda settings, seed: tuple(map(asdict, solution_pair(settings, seed))),
+            lambda settings, seed: (solution_pair(settings, seed)[0], {"mem_len": 0}),
+            lambda settings, seed: ({"seed": seed}, solution_pair(settings, seed)[1]),
+        ],
         "those are the two lengths of memory: return the settings of two trainings": (
             lambda settings, seed: (settings.mem_len, 0)
         ),

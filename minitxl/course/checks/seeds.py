@@ -85,7 +85,7 @@ def _with_margin(margin: float) -> Function:
     return effect
 
 
-MARGINS = (0.003, 0.005, 0.01, 0.02, 0.05)
+MARGINS = (0.0005, 0.003, 0.005, 0.01, 0.02, 0.05)
 """Margins of wrong rules, in bits."""
 
 
@@ -116,6 +116,9 @@ def check_effect(attempt: Callable[..., Any]) -> Verdict:
             lambda a, b: _by_sign(a[0] - b[0]),
             lambda a, b: _by_sign(a[-1] - b[-1]),
         ],
+        "those are the first three seeds: lists may be longer, and all seeds must agree": (
+            lambda a, b: solution_effect(a[:3], b[:3])
+        ),
         "one seed is not enough: use all, not any": lambda a, b: (
             "helps" if min(_differences(a, b)) < 0 else "hurts" if max(_differences(a, b)) > 0 else "level"
         ),
@@ -148,9 +151,11 @@ def check_effect(attempt: Callable[..., Any]) -> Verdict:
             ([2.5, 2.6, 2.7], [2.5, 2.7, 2.8]),  # one seed is equal
             ([2.90, 2.85, 2.70], [2.80, 2.80, 2.80]),  # one of three
             ([2.750, 2.841, 2.800], [2.751, 2.842, 2.802]),  # all by thousandths
+            ([2.7500, 2.8410, 2.8000], [2.7501, 2.8411, 2.8002]),  # all by ten-thousandths
             ([2.5, 2.9, 2.7], [2.7, 3.1, 2.9]),  # all by far, and the ranges overlap
             ([3.1, 3.2], [3.6, 3.3]),
             ([3.6, 3.3, 3.4, 3.5], [3.1, 3.2, 3.0, 3.1]),
+            ([3.1, 3.2, 3.0, 3.6], [3.6, 3.3, 3.4, 3.5]),  # the last of four
         ],
         mistakes=mistakes,
         praise="all seeds must agree, or it is level",

@@ -92,7 +92,7 @@ def _finding(rows: Sequence[Data]) -> str:
     return f"A {ahead[0]} saves bits in every seed; no other change does"
 
 
-LINES = {"falling": ("#0072B2", "o", "-"), "constant": ("#D55E00", "s", "--")}
+LINES = {"falling": ("#222222", "o", "-"), "constant": ("#CC79A7", "s", "--")}
 """Colour, mark and line of a rate that falls to 0, and of one that stays at its peak."""
 
 
