@@ -151,6 +151,22 @@ def test_the_checks_for_oneself_pass_for_the_reference_and_explain_what_fails(sh
             exec(source, blank)
 
 
+@pytest.mark.parametrize(
+    "function",
+    ["1/attend", "1/layer", "2/score", "3/look", "3/weigh"]
+    + ["4/scores", "4/collect", "4/layer", "5/keys", "5/terms", "5/layer", "6/likely"],
+)
+@pytest.mark.parametrize("error", [-3e-7, 3e-7])
+def test_a_check_for_oneself_passes_what_other_operations_round_otherwise(function, error):
+    number, cell = function.split("/")
+    (sheet,) = (one for one in ALL if one.stem.startswith(number))
+    attempt, _ = sheet.trial(f"{cell}-test")
+    names = sheet.handed_in()
+    right = names[attempt]
+    names[attempt] = lambda *case, **named: right(*case, **named) * (1 + error)
+    exec(sheet.cells[f"{cell}-check"].source, names)
+
+
 @every_sheet
 def test_no_solution_hidden_test_or_answer_is_handed_out(sheet):
     given = released(sheet)
