@@ -153,8 +153,20 @@ def test_the_checks_for_oneself_pass_for_the_reference_and_explain_what_fails(sh
 
 @pytest.mark.parametrize(
     "function",
-    ["1/attend", "1/layer", "2/score", "3/look", "3/weigh"]
-    + ["4/scores", "4/collect", "4/layer", "5/keys", "5/terms", "5/layer", "6/likely"],
+    [
+        "1/attend",
+        "1/layer",
+        "2/score",
+        "3/look",
+        "3/weigh",
+        "4/scores",
+        "4/collect",
+        "4/layer",
+        "5/keys",
+        "5/terms",
+        "5/layer",
+        "6/likely",
+    ],
 )
 @pytest.mark.parametrize("error", [-3e-7, 3e-7])
 def test_a_check_for_oneself_passes_what_other_operations_round_otherwise(function, error):
