@@ -29,6 +29,7 @@ from minitxl.course.marking.notebooks import Assignment, Handed, read
 from minitxl.course.marking.owners import Roster, moodle_name
 from minitxl.course.marking.records import put_aside, read_record
 from minitxl.course.marking.rules import Rules
+from minitxl.course.marking.workers import ONE_AT_A_TIME
 from minitxl.files import atomic_write, read_bytes
 
 SECONDS = 3600.0
@@ -228,6 +229,8 @@ class Course:
             return [*parts, stopped(job, left[0], job["judge_seconds"])]
         if judge.returncode or left:
             lines = errors.strip().splitlines() or [f"ended with {judge.returncode}"]
+            if judge.returncode == -signal.SIGKILL or lines[-1].startswith("MemoryError"):
+                raise _JudgeError(f"there was too little memory for the judge: {ONE_AT_A_TIME}")
             raise _JudgeError(f"the judge failed: {lines[-1][:300]}")
         return parts
 

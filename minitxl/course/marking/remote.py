@@ -41,6 +41,8 @@ class Remote:
         except (Gone, MarkAgainError):
             self.worker.stop()
             raise
+        except Exception as error:  # is kept, and would keep by its frames all tensors of the call
+            raise error.with_traceback(None) from None
         finally:
             self.sleep_left = self.worker.sleep_left
 
@@ -51,6 +53,9 @@ class Remote:
         while True:
             told, values = self._receive()
             try:
+                if told["then"] == "error":  # it gives no result, and may have filled all memory it had
+                    kind, words = map(str, told["error"])
+                    raise _error(kind, words)
                 replay.run(told.get("steps"), values)
                 made = [values[step["constant"]] for step in told["steps"] if "constant" in step]
                 self.constants_made |= any(one.is_floating_point() and one.numel() > 1 for one in made)
@@ -59,9 +64,6 @@ class Remote:
                 elif told["then"] == "requires_grad":
                     needs_gradient = replay.tensors[str(told["of"])].requires_grad
                     self.worker.send({"requires_grad": needs_gradient})
-                elif told["then"] == "error":
-                    kind, words = map(str, told["error"])
-                    raise _error(kind, words)
                 elif told["then"] == "undefined":
                     self.undefined = shortened(str(told["undefined"]))
                     raise self._no_function()

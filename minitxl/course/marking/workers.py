@@ -32,6 +32,8 @@ ATTEMPTS = 6
 """Workers that are started for one submission's cells, each without the statement that ended the last."""
 ENDLESS = "is there a loop or a recursion that never ends?"
 
+ONE_AT_A_TIME = "mark fewer submissions at a time, by notebooks/assignments/mark.py with --processes 1"
+
 
 class MarkAgainError(BaseException):
     """The machine failed, and not the submission: no points are given or taken."""
@@ -190,7 +192,8 @@ class Worker:
         except subprocess.TimeoutExpired:
             return Gone("it closed the channel of its results")
         if code in (-signal.SIGKILL, 128 + signal.SIGKILL):
-            return MarkAgainError("the system ended the process it ran in, for want of memory perhaps")
+            words = "the system ended the process it ran in, for want of memory perhaps"
+            return MarkAgainError(f"{words}: {ONE_AT_A_TIME}")
         return Gone("it ended the process it ran in")
 
     def stop(self) -> None:
