@@ -6,7 +6,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from minitxl.figures.marks import DOTS_AND_BAR, HOLLOW, SEED, seed_band, seeds_and_mean, ticks_at
+from minitxl.figures.marks import DOTS_AND_BAR, HOLLOW, SEED, seed_band, seeds_and_mean, signed, ticks_at
 from minitxl.figures.picture import BITS, LEFT, LOWER, Data, Picture, drawing, fitted, legend_outside, panels
 from minitxl.figures.systems import of_label
 
@@ -105,8 +105,20 @@ def pair(data: Data, *, encoding: str, loss: str) -> Picture:
             )  # fmt: skip
         _name_axes(lengths, offsets, shown)
         legend_outside(figure, ncols=3)
-        figure.suptitle(f"{encoding}, {loss} loss", fontsize=10, x=0.01, ha="left")
-    return Picture(figure, f"{encoding}, {loss} loss, test {BITS}: {'; '.join(alt)}.")
+        figure.suptitle(f"{encoding}, {loss} loss\n{_gaps(rows)}", fontsize=10, x=0.01, ha="left")
+    return Picture(figure, f"{encoding}, {loss} loss, test {BITS}: {'; '.join(alt)}. {_gaps(rows)}.")
+
+
+def _gaps(rows: Sequence[Data]) -> str:
+    """Say how many bits memory adds on average: where both have equally many keys, and in segments."""
+    with_memory, without = sorted(rows, key=lambda row: not row["recurrence"])
+    said = []
+    for length in (one["attention_len"] for one in without["by_length"]):
+        both = at_length(with_memory, length), at_length(without, length)
+        if both[0] and both[1]:
+            said.append(f"{signed(mean(both[0]) - mean(both[1]), 3)} with {length} keys")
+    said.append(f"{signed(mean(in_segments(with_memory)) - mean(in_segments(without)), 3)} in segments")
+    return f"bits with memory less without: {', '.join(said)}"
 
 
 def by_offset(data: Data) -> Picture:
