@@ -166,8 +166,10 @@ def found(codes, reference=None, own_code=None, full_names=None):
     """Return who wrote which functions alike; without ``own_code``, in a class without cells of its own."""
     made = {}
     for student, code in codes.items():
-        others = Names.of_cells([*(own_code or codes)[student].values(), IMPORTS])
-        made[student] = forms(code, others, [student, (full_names or {}).get(student, "")])
+        every = (own_code or codes)[student]
+        others = Names.of_cells([*every.values(), IMPORTS])
+        added = [source for cell, source in every.items() if cell not in code]
+        made[student] = forms(code, others, [student, (full_names or {}).get(student, "")], added)
     return alike(made, reference or {}, IMPORTS)
 
 
@@ -188,7 +190,8 @@ def test_a_function_that_is_the_references_own_is_no_sign():
 
 
 def test_students_with_several_functions_alike_have_one_row_and_another_group_has_its_own():
-    codes = {name: {"f": LONG, "g": LONG} for name in ("ada", "bob")} | {"ivo": {"g": LONG}}
+    other = LONG.replace("+", "-")
+    codes = {name: {"f": LONG, "g": other} for name in ("ada", "bob")} | {"ivo": {"g": other}}
     assert found(codes) == [("ada and bob", "f"), ("ada, bob and ivo", "g")]
     assert found({name: codes[name] for name in ("ada", "bob")}) == [("ada and bob", "f, g")]
 
@@ -226,6 +229,44 @@ def test_a_copy_whose_own_class_has_other_names_is_found_wherever_the_class_stan
     apart["bob"]["cell 4"] = "import torch as th\n" + renamed(CLASS)
     codes = {student: {"read": code["read"]} for student, code in apart.items()}
     assert found(codes, own_code=apart) == [("ada and bob", "read")]
+
+
+MINE = LONG.replace("def f(x)", "def mine(x)")
+YOURS = "probe = mine(torch.ones(3))\n" + MINE.replace("x", "y").replace("mine", "yours")
+
+
+def test_code_in_an_added_cell_is_compared_and_a_graded_name_is_followed_to_it():
+    named = {"ada": {"f": "f = mine"}, "bob": {"f": "f = yours"}}
+    added = {"ada": named["ada"] | {"cell 3": MINE}, "bob": named["bob"] | {"cell 7": YOURS}}
+    assert found(named, own_code=added) == [("ada and bob", "f")]
+    assert found(named, {"f": LONG}, own_code=added) == []
+    called = {"ada": {"f": "f = partial(mine)"}, "bob": {"f": "def f(x):\n    return yours(x)"}}
+    added = {"ada": called["ada"] | {"cell 3": MINE}, "bob": called["bob"] | {"cell 7": YOURS}}
+    assert found(called, own_code=added) == [("ada and bob", "code in an added cell")]
+
+
+def test_a_copy_in_an_added_cell_of_what_another_wrote_in_the_graded_one_is_found():
+    codes = {"ada": {"f": LONG}, "bob": {"f": "f = yours"}, "ivo": {"f": MINE.replace("11 *", "3 *")}}
+    own_code = codes | {"bob": codes["bob"] | {"cell 7": YOURS}}
+    assert found(codes, own_code=own_code) == [("ada and bob", "f")]
+
+
+def test_a_class_in_an_added_cell_is_compared_though_the_functions_that_use_it_are_short():
+    body = CLASS + "".join(f"        self.kept.append(self.size + {i})\n" for i in range(20))
+    codes = {
+        "ada": {"f": "def f(x):\n    return Memory(x)"},
+        "bob": {"f": "def f(x):\n    return Cache(x) + 1"},
+    }
+    own_code = {"ada": codes["ada"] | {"cell 3": body}, "bob": codes["bob"] | {"cell 4": renamed(body)}}
+    assert found(codes, own_code=own_code) == [("ada and bob", "code in an added cell")]
+    assert "code in an added cell" in GUIDE
+
+
+@pytest.mark.parametrize("used", ["partial", "functools.partial"])
+def test_a_keyword_that_is_given_by_partial_is_renamed_as_in_a_call(used):
+    given = f"import functools\nfrom functools import partial\n{LONG}\nmade = {used}(f, x=3), f(x=4)"
+    assert found({"ada": {"g": given}, "bob": {"g": given.replace("x", "y")}})
+    assert not found({"ada": {"g": given}, "bob": {"g": given.replace("f, x=3", "f, x=5")}})
 
 
 def test_a_scratch_value_with_the_name_of_an_argument_of_pytorchs_hides_no_copy():

@@ -132,6 +132,14 @@ class _Renamer(ast.NodeTransformer):
         """Return the scopes whose names are seen here: those of a class in its own body alone."""
         return [one for one in self.scopes[:-1] if not one[1].is_class] + self.scopes[-1:]
 
+    def own(self, called: ast.expr) -> str | None:
+        """Return the name of an own function or method that is called; None for any other."""
+        if isinstance(called, ast.Name) and self.number_of(called.id):
+            return called.id
+        if isinstance(called, ast.Attribute) and called.attr in self.members:
+            return called.attr
+        return None
+
     def each(self, nodes: Iterable[Any]) -> list[Any]:
         return [self.visit(one) for one in nodes]
 
@@ -182,16 +190,18 @@ class _Renamer(ast.NodeTransformer):
 
     def visit_Call(self, node: ast.Call) -> ast.Call:
         """Rename arguments of own functions, and axes of einops; those of PyTorch's keep their names."""
-        called = None
-        if isinstance(node.func, ast.Name) and self.number_of(node.func.id):
-            called = node.func.id
-        elif isinstance(node.func, ast.Attribute) and node.func.attr in self.members:
-            called = node.func.attr
+        called = self.own(node.func)
+        given = node.args[0] if node.args else None
         every = [*node.args, *(one.value for one in node.keywords)]
         texts = [one.value for one in every if isinstance(one, ast.Constant) and isinstance(one.value, str)]
         axes = {name: number for text in texts for name, number in _axes(text).items()}
-        node.func, node.args = self.visit(node.func), self.each(node.args)
+        node.func = self.visit(node.func)
         package = _package(node.func)
+        if (
+            package == "functools" and given is not None
+        ):  # partial gives its keywords on to its first argument
+            called, package = self.own(given), None
+        node.args = self.each(node.args)
         for one in node.keywords:
             one.value = self.visit(one.value)
             if one.arg is None:

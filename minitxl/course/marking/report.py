@@ -133,8 +133,10 @@ def signs(course: Course, marked: Marked) -> Rows:
         own_names = [student, *other_names(course.roster.people.get(student, {}))]
         try:
             rows.extend(_signs_of(marked, record, own_names, everyone))  # where it fails, those before stay
-            names = Names.of_cells([*handed.own_code().values(), marked.assignment.imports])
-            forms[student] = suspicion.forms(handed.code(), names, own_names)
+            code, own_code = handed.code(), handed.own_code()
+            names = Names.of_cells([*own_code.values(), marked.assignment.imports])
+            added = [one for cell, one in own_code.items() if cell.rpartition(" ")[0] not in code]
+            forms[student] = suspicion.forms(code, names, own_names, added)
         except Exception as error:
             rows.append([student, "cannot be searched: read the code", _why_not_searched(error)])
     reference = {name: marked.assignment.cells[name].source for name in marked.assignment.solutions}

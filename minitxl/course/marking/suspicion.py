@@ -61,8 +61,10 @@ LONG = 1500
 """``length`` of a function below which many will write it alike by themselves."""
 MOST_SEARCHED = 50_000
 """Characters of a student's code that are searched, at most: some patterns take the square of the length."""
+ADDED = "code in an added cell"
+"""Place of a function or class that stands in no graded cell."""
 Form = tuple[str, str]
-"""Name of a function, and its normal form."""
+"""Name of a graded cell, or ``ADDED``, and a normal form of code in it."""
 
 
 def reaching(code: Mapping[str, str]) -> list[str]:
@@ -131,15 +133,39 @@ def of_another(
     return next((one for one in everyone if one != own_names[0] and are_of(one)), None)
 
 
-def forms(code: Mapping[str, str], others: Names, own_names: Sequence[str]) -> set[Form]:
+def forms(
+    code: Mapping[str, str], others: Names, own_names: Sequence[str], added: Iterable[str] = ()
+) -> set[Form]:
     """Return the names and normal forms of a student's functions, without those that many will write alike.
 
-    ``others`` are names that other cells define, and ``own_names`` are those of who wrote it: as texts in
-    the code they count as a name.
+    ``code`` has the graded cells, each of which counts as a whole, and ``added`` are cells of the student's
+    own, in which each function and class counts. ``others`` are names that other cells define, and
+    ``own_names`` are those of who wrote it: as texts in the code they count as a name.
     """
-    is_long = (name for name, source in code.items() if length(source, others, own_names) > LONG)
-    every = ((name, normal_form(code[name], others, own_names)) for name in is_long)
+    graded = {own: cell for cell, source in code.items() for own in _renamed(source)}
+    parts = list(code.items())
+    for one in (one for source in added for one in _definitions(source)):
+        parts.append((graded.get(one.name, ADDED), ast.unparse(one)))
+    long = [(name, part) for name, part in parts if length(part, others, own_names) > LONG]
+    every = ((name, normal_form(part, others, own_names)) for name, part in long)
     return {(name, form) for name, form in every if form}
+
+
+def _definitions(source: str) -> list[ast.FunctionDef | ast.ClassDef]:
+    """Return the functions and classes of a cell."""
+    return [one for one in _statements(source) if isinstance(one, ast.FunctionDef | ast.ClassDef)]
+
+
+def _renamed(source: str) -> list[str]:
+    """Return what a cell gives another name, as ``attend = my_attend`` does."""
+    return [_name(one.value) for one in _statements(source) if isinstance(one, ast.Assign)]
+
+
+def _statements(source: str) -> list[ast.stmt]:
+    try:
+        return ast.parse(source).body
+    except UNREADABLE:
+        return []
 
 
 def length(source: str, others: Names = NO_NAMES, own_names: Sequence[str] = ()) -> int:
@@ -197,16 +223,17 @@ def alike(
     ``COMMON`` of a larger class), says nothing.
     """
     others = Names.of_cells([imports, *reference.values()])
-    solved = forms(reference, others, (SOLVED_BY,)) | forms(reference, others, ())
-    writers: dict[Form, list[str]] = defaultdict(list)
+    solved = {form for names in ((SOLVED_BY,), ()) for _, form in forms(reference, others, names)}
+    writers: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     for student, of_student in found.items():
-        for form in of_student - solved:
-            writers[form].append(student)
+        for name, form in of_student:
+            if form not in solved:
+                writers[form][student].add(name)
     most = max(FEW, round(COMMON * len(found)))
-    groups: dict[tuple[str, ...], list[str]] = defaultdict(list)
-    for (name, _), students in writers.items():
+    groups: dict[tuple[str, ...], set[str]] = defaultdict(set)
+    for students in writers.values():
         if 2 <= len(students) <= most:
-            groups[tuple(sorted(students))].append(name)
+            groups[tuple(sorted(students))].update(*students.values())
     return [
         (f"{', '.join(students)} and {last}", ", ".join(sorted(names)))
         for (*students, last), names in sorted(groups.items())
