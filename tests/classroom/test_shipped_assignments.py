@@ -367,6 +367,24 @@ def test_a_memory_in_one_tensor_is_as_right_as_in_a_list():
     assert (found["score"], found["message"]) == (5, "right")
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "y = torch.empty(*x.shape[:2], W.shape[1])\n    y.copy_(x @ W)\n    y.mul_(1.0)",
+        "made = torch.nn.Linear(*W.shape, bias=False)\n    made.weight.copy_(W.T)\n    y = made(x)",
+    ],
+)
+def test_a_tensor_that_is_filled_in_inference_mode_costs_no_points(body):
+    source = f"""
+@torch.inference_mode()
+def project(x, W, n_head):
+    {body}
+    return y.unflatten(-1, (n_head, -1)).transpose(1, 2)
+"""
+    found = verdicts("1_heads_and_masks", {"project": source})["project"]
+    assert (found["score"], found["message"]) == (4, "right")
+
+
 def test_two_of_three_numbers_are_worth_two_of_three_points_whatever_is_written_to_stderr():
     names = {}
     exec(solved("3_memory", "imports"), names)

@@ -76,10 +76,10 @@ class Replay:
             inference = torch.inference_mode() if step["inference"] else nullcontext()
             with inference, torch.set_grad_enabled(grad):
                 result = operation(*args, **kwargs)
-            found = [result] if isinstance(result, Tensor) else list(result)
-            if "empty" in step["op"]:
-                for one in found:
-                    one.zero_()  # whatever lay in this memory is no one's business
+                found = [result] if isinstance(result, Tensor) else list(result)
+                if "empty" in step["op"]:
+                    for one in found:
+                        one.zero_()  # whatever lay in this memory is no one's business
             self.tensors |= dict(zip(names, found, strict=True))
 
     def _read(self, step: Any, values: Tensors) -> tuple[Any, list[Any], dict[str, Any], list[str]]:
