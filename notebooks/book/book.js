@@ -124,6 +124,12 @@ function searchInProse() {
     page.querySelectorAll(NO_PROSE).forEach((part) => part.remove());
     return textOf(page.documentElement.outerHTML, anchor);
   };
+  const summaryOf = Search.makeSearchSummary;
+  Search.makeSearchSummary = (...text) => {
+    const summary = summaryOf(...text);
+    if (summary) summary.textContent = summary.textContent.replace(/^\.{3}\S*\s/, "… ").replace(/\s\S*\.{3}$/, " …");
+    return summary;
+  };
 }
 
 // A search page that was opened without a word to search for says so.

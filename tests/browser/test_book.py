@@ -471,6 +471,8 @@ def test_search_shows_the_term_first_and_prose(index, words, anchor):
     assert len(links) > 1
     shown = page.eval_on_selector_all("#search-results p.context", "all => all.map(one => one.textContent)")
     assert not re.search(r"\b(import|def) \w+|torch\.|\\frac|self\.", " ".join(shown))
+    assert not [one for one in shown if one.startswith("...") or one.endswith("...")]  # cut within a word
+    assert any(one.startswith("… ") for one in shown)
     assert index.errors == []
 
 
