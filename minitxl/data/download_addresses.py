@@ -1,4 +1,4 @@
-"""Where the paper's six corpora come from: addresses, checksums, licences, and how each archive is read.
+"""Addresses, checksums and licences of the paper's six corpora, and how each archive is read.
 
 ``downloads`` fetches the files, ``corpora.load`` makes tokens of them.
 """

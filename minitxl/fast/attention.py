@@ -9,6 +9,7 @@ from typing import Unpack
 
 import torch
 from einops import rearrange
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
@@ -20,6 +21,7 @@ from minitxl.attention import (
     KeyMask,
     Keys,
     LayerMemory,
+    Mask,
     MultiHeadAttention,
     Values,
     XLAttention,
@@ -190,7 +192,14 @@ def relative_attention(inputs: AttentionInputs) -> Heads:
 
 def sdpa_bias(inputs: AttentionInputs) -> Heads:
     """Return the outputs of PyTorch's attention with q_plus_v · r as its bias, XL's (b) + (d)."""
-    q_plus_u, q_plus_v, k, values, r, rate, *_ = inputs
-    masked = rearrange(~inputs.mask(), "batch query key -> batch 1 query key")
-    bias = distance_scores(q_plus_v, r[:, 1:]).masked_fill(masked, float("-inf"))
+    return attention_with_bias(inputs, distance_scores(inputs.q_plus_v, inputs.r[:, 1:]), inputs.mask())
+
+
+def attention_with_bias(
+    inputs: AttentionInputs, bias: Float[Tensor, "batch head query key"], mask: Mask | None
+) -> Heads:
+    """Return PyTorch's attention of q_plus_u, the bias added to its scores; without a mask over all keys."""
+    if mask is not None:
+        bias = bias.masked_fill(~rearrange(mask, "batch query key -> batch 1 query key"), float("-inf"))
+    q_plus_u, k, values, rate = inputs.q_plus_u, inputs.k, inputs.values, inputs.rate
     return scaled_dot_product_attention(q_plus_u, k, values, attn_mask=bias, dropout_p=rate, scale=1.0)

@@ -79,10 +79,10 @@ def reaching(code: Mapping[str, str]) -> list[str]:
     places = []
     for name, source in code.items():
         words, inside = _code(source), _functions(source)
-        found = [one for signs in IN_CELLS for one in signs.finditer(words)]
-        found += IN_FUNCTIONS.finditer(inside)
-        if found:
-            each = dict.fromkeys(one[0].strip() for one in found)
+        matches = [match for signs in IN_CELLS for match in signs.finditer(words)]
+        matches += IN_FUNCTIONS.finditer(inside)
+        if matches:
+            each = dict.fromkeys(match[0].strip() for match in matches)
             places.append(f"{name}: {', '.join(each)}")
     return places
 

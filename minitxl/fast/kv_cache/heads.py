@@ -11,7 +11,6 @@ from typing import Unpack
 from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor
-from torch.nn.functional import scaled_dot_product_attention
 
 from minitxl.attention import (
     AttentionOptions,
@@ -31,6 +30,7 @@ from minitxl.fast.attention import (
     FastRotaryAttention,
     FastT5Attention,
     FastXLAttention,
+    attention_with_bias,
     dot_product_attention,
     relative_attention,
 )
@@ -140,12 +140,11 @@ def check_attentions(model: TransformerLM) -> None:
 
 def relative_to_one(inputs: AttentionInputs) -> Float[Tensor, "batch head 1 dim"]:
     """Return ``relative_attention`` for a single query, the last position: r needs no shift."""
-    q_plus_u, q_plus_v, k, values, r, _, window, key_mask = inputs
+    _, q_plus_v, k, _, r, _, window, key_mask = inputs
     # r is the left factor, and whole: a CPU's bfloat16 product is fast with the long factor on the left,
     # and would copy a part of r. It would copy k and values too, parts of the cache; PyTorch's attention
     # reads them where they are.
     b_and_d = (r @ rearrange(q_plus_v, "batch head 1 dim -> head dim batch"))[:, 1:]
     bias = rearrange(b_and_d, "head key batch -> batch head 1 key")
-    if key_mask is not None or (window is not None and window < k.shape[2]):
-        bias = bias.masked_fill(~rearrange(inputs.mask(), "batch 1 key -> batch 1 1 key"), float("-inf"))
-    return scaled_dot_product_attention(q_plus_u, k, values, attn_mask=bias, scale=1.0)
+    masked = key_mask is not None or (window is not None and window < k.shape[2])
+    return attention_with_bias(inputs, bias, inputs.mask() if masked else None)
