@@ -18,6 +18,7 @@ from torch import Tensor
 EACH = 16
 """Longest sequence or mapping whose values are told apart; of a longer one its length is."""
 QUIET, SELDOM = 256, 16
+"""After QUIET calls of known combinations one call of SELDOM is looked at, and the others are not."""
 PLAIN = {bool, int, str, type(None)}
 """Types whose values are told apart."""
 _jaxtyped = jaxtyping.jaxtyped
