@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from textwrap import dedent
@@ -843,15 +844,25 @@ def test_a_page_says_whose_it_is_and_which_file_was_marked_also_where_a_second_r
     hand_in(course, "ada", when=DUE)
     mark(course)
     path = course / "feedback" / "ada" / NAME / f"{NAME}.html"
-    time = "2026-10-13 00:00 UTC+02:00"
+    when = "2026-10-13 00:00 UTC+02:00"
     told(course, capsys, monkeypatch, "--feedback")
-    assert f"<p>Ada Lovelace: ada_{NAME}.ipynb, handed in on {time}</p>" in path.read_text("utf-8")
+    assert f"<p>Ada Lovelace: ada_{NAME}.ipynb, handed in on {when}</p>" in path.read_text("utf-8")
     hand_in(course, "ada", "{}", when=DUE - timedelta(hours=1), name=f"ada_{NAME} (1).ipynb")
     mark(course)
     told(course, capsys, monkeypatch, "--feedback")
-    words = f"<p>Ada Lovelace: ada_{NAME}.ipynb, the newest of 2 files, handed in on {time}</p>"
+    words = f"<p>Ada Lovelace: ada_{NAME}.ipynb, the newest of 2 files, handed in on {when}</p>"
     assert words in path.read_text("utf-8")
     assert verdicts.judged == ["ada"]
+
+
+def test_a_time_names_its_zone_also_without_a_due_date(monkeypatch):
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    try:
+        assert feedback.clock(0.0) == "1970-01-01 01:00 CET"
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 def test_an_archive_that_is_saved_again_marks_who_is_new_and_keeps_who_was_marked(course, verdicts):

@@ -385,6 +385,16 @@ def project(x, W, n_head):
     assert (found["score"], found["message"]) == (4, "right")
 
 
+def test_a_function_that_torchscript_compiles_from_its_text_costs_no_points():
+    source = """
+@torch.jit.script
+def project(x, W, n_head: int):
+    return (x @ W).unflatten(-1, (n_head, -1)).transpose(1, 2)
+"""
+    found = verdicts("1_heads_and_masks", {"project": source})["project"]
+    assert (found["score"], found["message"]) == (4, "right")
+
+
 def test_two_of_three_numbers_are_worth_two_of_three_points_whatever_is_written_to_stderr():
     names = {}
     exec(solved("3_memory", "imports"), names)

@@ -66,8 +66,8 @@ def _handed_in(record: dict[str, Any]) -> str:
 
 
 def clock(seconds: float, zone: tzinfo | None = None) -> str:
-    """Return a time on the clock of a zone, which is named, or else on this machine's."""
-    return f"{datetime.fromtimestamp(seconds, zone):%Y-%m-%d %H:%M %Z}".rstrip()
+    """Return a time on the clock of a zone, or else on this machine's, with the name of the zone."""
+    return f"{datetime.fromtimestamp(seconds, UTC).astimezone(zone):%Y-%m-%d %H:%M %Z}"
 
 
 def _due(record: dict[str, Any]) -> datetime | None:

@@ -9,6 +9,7 @@ its own run, and whatever is changed in this process changes what is handed in, 
 
 import ast
 import builtins
+import linecache
 import os
 import re
 import sys
@@ -266,6 +267,8 @@ def prepare(channel: Channel, cells: list[list[str]], skipped: list[list[Any]]) 
         except BaseException as error:
             undefined |= dict.fromkeys(re.findall(r"\w+", source), words_of_cell(error))
             continue
+        # Where inspect.getsource finds the text of a function, as in Jupyter: torch.jit.script reads it.
+        linecache.cache[f"<{cell}>"] = len(source), None, source.splitlines(keepends=True), f"<{cell}>"
         for place, statement in enumerate(found):
             if why := left_out.get((cell, place)):
                 undefined |= dict.fromkeys(bound(statement), why)

@@ -74,6 +74,21 @@ WRONG = {
         ("torch.broadcast_tensors(a, b, c, d)) / sqrt(q.shape[-1])", "torch.broadcast_tensors(a, b, c, d))"),
         ("    terms =", "    a, c = a / sqrt(q.shape[-1]), c / sqrt(q.shape[-1])\n    terms ="),
     ),
+    "(c) and (d) are not divided by √d_head": (
+        "terms",
+        ("torch.broadcast_tensors(a, b, c, d)) / sqrt(q.shape[-1])", "torch.broadcast_tensors(a, b, c, d))"),
+        ("    terms =", "    a, b = a / sqrt(q.shape[-1]), b / sqrt(q.shape[-1])\n    terms ="),
+    ),
+    "(b), (c) and (d) are not divided by √d_head": (
+        "terms",
+        ("torch.broadcast_tensors(a, b, c, d)) / sqrt(q.shape[-1])", "torch.broadcast_tensors(a, b, c, d))"),
+        ("    terms =", "    a = a / sqrt(q.shape[-1])\n    terms ="),
+    ),
+    "(d) is not divided by √d_head": (
+        "terms",
+        ("torch.broadcast_tensors(a, b, c, d)) / sqrt(q.shape[-1])", "torch.broadcast_tensors(a, b, c, d))"),
+        ("    terms =", "    a, b, c = (term / sqrt(q.shape[-1]) for term in (a, b, c))\n    terms ="),
+    ),
     "divided by the root of the model's width": ("terms", "sqrt(q.shape[-1])", "sqrt(len(u) * q.shape[-1])"),
     "divided by d_head, where": ("terms", "sqrt(q.shape[-1])", "q.shape[-1]"),
     "r is read from its wrong end": ("terms", "(key - 1 - away).clamp(max=key - 1)", "away"),
