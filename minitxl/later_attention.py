@@ -260,7 +260,7 @@ class T5Attention(BiasedAttention):
 #   model.Attention, new_attention    its class, and how it is built from the configuration
 #   model.GAUSSIAN                    new names of parameters, drawn with standard deviation 0.02
 #   training.optimizer.BIASES         those new parameters with two axes or more that get no weight decay
-#   fast.kv_cache.heads.FUNCTION_OF   a function (attention, q, k, values, r, **options) that returns the
+#   fast.kv_cache.heads.FUNCTIONS     a function (attention, q, k, values, r, **options) that returns the
 #                                     heads from a cache's keys and values. q is not yet divided by √d_head; r
 #                                     holds XL's distances, and other classes ignore it. If your class is
 #                                     a subclass of RotaryAttention, q and k are already rotated, unless

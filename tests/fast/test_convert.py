@@ -120,4 +120,4 @@ def test_the_shared_tests_and_the_cache_know_every_attention_of_the_configuratio
     kinds = get_args(get_type_hints(ModelConfig)["attention"])
     assert {encoding["attention"] for encoding in ENCODINGS.values()} == set(kinds)
     for kind in kinds:
-        assert type(small_model(attention=kind, d_head=4).blocks[0].attention) in heads.FUNCTION_OF
+        assert type(small_model(attention=kind, d_head=4).blocks[0].attention) in heads.FUNCTIONS

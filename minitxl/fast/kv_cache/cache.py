@@ -102,7 +102,7 @@ def _attention(
         q, new_k = turn(q, *angles), turn(new_k, *angles)
     k, values = buffers
     k[:, :, -x.shape[1] :], values[:, :, -x.shape[1] :] = new_k, new_values
-    computed = heads.FUNCTION_OF[type(attention)](attention, q, k, values, r, **options)
+    computed = heads.FUNCTIONS[type(attention)](attention, q, k, values, r, **options)
     return attention.W_o(merge_heads(computed))
 
 

@@ -1,6 +1,6 @@
 """Each attention's heads, computed from the keys and values of the key-value cache.
 
-Each function in ``FUNCTION_OF`` serves one kind of attention, or two that differ in their biases alone
+Each function in ``FUNCTIONS`` serves one kind of attention, or two that differ in their biases alone
 (ALiBi and T5). It takes the attention, queries q that are not yet divided by √d_head, keys k and values of
 memory and segment, XL's projected distances r, and the options of the call. It returns the heads' outputs.
 """
@@ -115,7 +115,7 @@ def _mask(q: Heads, k: Keys, options: AttentionOptions) -> Mask:
     return attention_mask(q.shape[2], k.shape[2], window=window, key_mask=key_mask, device=q.device)
 
 
-FUNCTION_OF: dict[type, Callable[..., Heads]] = {
+FUNCTIONS: dict[type, Callable[..., Heads]] = {
     MultiHeadAttention: absolute_heads,
     FastMultiHeadAttention: absolute_heads,
     ShawAttention: shaw_heads,
@@ -125,16 +125,16 @@ FUNCTION_OF: dict[type, Callable[..., Heads]] = {
     FastRotaryAttention: rotary_heads,
     **dict.fromkeys((ALiBiAttention, FastALiBiAttention, T5Attention, FastT5Attention), biased_heads),
 }
-"""The function of each attention, by exact class."""
+"""The function that returns the heads of each attention, by exact class."""
 
 
 def check_attentions(model: TransformerLM) -> None:
     """Raise a ValueError for a model with an attention whose heads the cache can't compute."""
     for block in model.blocks:
-        if type(block.attention) not in FUNCTION_OF:
+        if type(block.attention) not in FUNCTIONS:
             raise ValueError(
                 f"the key-value cache must know the attention, got {type(block.attention).__name__}: "
-                "score with model and extend, or add the attention to kv_cache.heads.FUNCTION_OF"
+                "score with model and extend, or add the attention to kv_cache.heads.FUNCTIONS"
             )
 
 
