@@ -39,7 +39,8 @@ class Generate:
     length: int = 400
     """Tokens to generate."""
     mem_len: int | None = None
-    """Tokens before the last that a token is predicted from; none means segment and memory of training."""
+    """Tokens before the last that a token is predicted from; none means segment and memory of training, or its
+    window."""
     temperature: float = 1.0
     """Below 1 is more careful, 0 always takes the likeliest token."""
     top_k: int | None = None
@@ -71,7 +72,8 @@ class Generate:
             raise ValueError(f"{subject.name} must hold a vocabulary, got none: its tokens can't be written")
         absolute = model.config.adds_positions
         most = lengths.seg_len - 1 if absolute else lengths.seg_len + lengths.mem_len
-        mem_len = most if self.mem_len is None else self.mem_len
+        trained = most if lengths.window is None else min(most, lengths.window - 1)
+        mem_len = trained if self.mem_len is None else self.mem_len
         options: SamplingOptions = {
             "temperature": self.temperature,
             "top_k": self.top_k,
@@ -80,6 +82,7 @@ class Generate:
             "repetition_window": self.repetition_window,
             "seed": self.seed,
             "precision": self.precision,
+            "clamp_len": lengths.clamp_len,
         }
         prompts = [tokenizer.encode(cut(text, tokenizer)) for text in self.prompt]
         prompts = prompts or [_default_prompt(tokenizer)]

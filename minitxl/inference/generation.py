@@ -1,6 +1,6 @@
 """Generate text: read the prompt once into a key-value cache, and then draw one token at a time.
 
-(A model with absolute positions has no cache: see ``draw_tokens``.)
+(With absolute positions the text is read anew for each token, without a cache: see ``draw_tokens``.)
 
     tokens = sample(model, [prompt], length=200, mem_len=512, seed=0)
 
@@ -24,7 +24,7 @@ from torch.nn.utils.rnn import pad_sequence
 from minitxl.arguments import check_kind, check_rank
 from minitxl.fast import kv_cache, to_fast
 from minitxl.fast.bfloat16 import Precision, products_in
-from minitxl.fields import LONGEST, check, whole
+from minitxl.fields import LONGEST, check, optional, whole
 from minitxl.inference import sampling
 from minitxl.inference.sampling import LogProbs, SamplingOptions, repetition_penalty, sampling_probs
 from minitxl.model import TransformerLM
@@ -90,6 +90,7 @@ def draw_tokens(
     prompts: Iterable[Prompt],
     *,
     mem_len: int,
+    clamp_len: int | None = None,
     precision: Precision = "float32",
     temperature: float | int = 1.0,
     top_k: int | None = None,
@@ -107,6 +108,8 @@ def draw_tokens(
     positions keeps no cache: for each new token it reads the last ``mem_len`` + 1 tokens anew, as in
     training, from position 0, and no earlier token has an effect.
 
+    - ``clamp_len``: keys at this distance or farther count as equally far (not in absolute). None means the
+      model's own. A model that was trained with one needs it here too.
     - ``precision``: with bfloat16 the model's products are in bfloat16. With a cache, about half as many
       bytes are read for each new token.
     - ``repetition``: above 1, the scores of the tokens that the text has used fall (``repetition_penalty``).
@@ -123,6 +126,7 @@ def draw_tokens(
     check_kind("model", model, TransformerLM)
     prompts = _texts("prompts", prompts)
     _check(model, prompts, mem_len)
+    check("clamp_len", clamp_len, optional(whole(0, LONGEST)))
     sampling.check(temperature, top_k, top_p, repetition, repetition_window, seed)
     device = next(model.parameters()).device
     generators = [torch.Generator(device).manual_seed(seed + b) for b in range(len(prompts))]
@@ -144,7 +148,9 @@ def draw_tokens(
             recent = [torch.cat(pair)[last_tokens] for pair in zip(recent, drawn, strict=True)]
         return torch.cat(drawn)
 
-    return (_slide if model.config.adds_positions else _remember)(model, texts, mem_len, precision, draw)
+    if model.config.adds_positions:
+        return _slide(model, texts, mem_len, precision, draw)
+    return _remember(model, texts, mem_len, clamp_len, precision, draw)
 
 
 def until(tokens: Iterable[int], stop: Iterable[Prompt]) -> Iterator[int]:
@@ -195,6 +201,7 @@ def _remember(
     model: TransformerLM,
     prompts: list[Prompt],
     mem_len: int,
+    clamp_len: int | None,
     precision: Precision,
     draw: Callable[[LogProbs], Tensor],
 ) -> Iterator[Tensor]:
@@ -206,7 +213,12 @@ def _remember(
         padding_side="left",
     )
     cache = kv_cache.start(
-        model, batch=len(prompts), mem_len=mem_len, window=mem_len + 1, precision=precision
+        model,
+        batch=len(prompts),
+        mem_len=mem_len,
+        window=mem_len + 1,
+        clamp_len=clamp_len,
+        precision=precision,
     )
     chunks = (ids.split(PREFILL_CHUNK, dim=1) for ids in (tokens, key_mask))
     for chunk, seen in zip(*chunks, strict=True):

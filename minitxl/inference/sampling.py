@@ -45,6 +45,8 @@ class SamplingOptions(TypedDict, total=False):
     """Text b draws from a generator of its own, seeded with ``seed`` + b."""
     precision: Precision
     """Number format of the model's products."""
+    clamp_len: int | None
+    """Keys at this distance or farther count as equally far; None means the model's own."""
 
 
 def check(

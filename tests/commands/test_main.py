@@ -57,19 +57,25 @@ def test_train_then_evaluate_on_your_own_text(text, tmp_path, capsys):
     assert f"{expected.bits_per_token:.4f} bits per byte" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("attention", ["xl", "absolute"])
-def test_generate_goes_on_with_a_prompt(text, tmp_path, capsys, attention):
+@pytest.mark.parametrize(
+    ("flags", "most", "clamp_len"),
+    [
+        ("", 16, None),
+        ("--attention absolute", 7, None),
+        ("--window 6 --clamp-len 1 --learning-rate 0.1 --steps 60", 5, 1),
+    ],
+)
+def test_generate_goes_on_with_a_prompt(text, tmp_path, capsys, flags, most, clamp_len):
     folder = tmp_path / "run"
-    call("train", folder, "--text", text, SHORT, "--attention", attention)
+    call("train", folder, "--text", text, SHORT, flags)
     capsys.readouterr()
     call("generate", folder, "--prompt Thé --length 30 --seed 4")
     told = capsys.readouterr().out
-    model, most = checkpoints.load_model(run_folder.newest(folder)), 7 if attention == "absolute" else 16
-    prompt = torch.tensor(list("Thé".encode()))
-    drawn = generation.sample(model, [prompt], length=30, mem_len=most, seed=4)[0]
+    model, prompt = checkpoints.load_model(run_folder.newest(folder)), torch.tensor(list("Thé".encode()))
+    drawn = generation.sample(model, [prompt], length=30, mem_len=most, clamp_len=clamp_len, seed=4)[0]
     assert told == "Thé" + bytes(drawn.tolist()).decode(errors="replace") + "\n"
     call("generate", folder, "--prompt Thé --length 30 --temperature 0 --mem-len 3 --top-k 2 --top-p 0.9")
-    greedy = generation.sample(model, [prompt], length=30, mem_len=3, temperature=0)[0]
+    greedy = generation.sample(model, [prompt], length=30, mem_len=3, clamp_len=clamp_len, temperature=0)[0]
     assert capsys.readouterr().out == "Thé" + bytes(greedy.tolist()).decode(errors="replace") + "\n"
 
 

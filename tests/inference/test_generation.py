@@ -32,12 +32,15 @@ def cut(text, stops):
     return text
 
 
+@pytest.mark.parametrize("clamp_len", [None, 1])
 @every_encoding
-def test_greedy_takes_what_the_model_itself_finds_likeliest(encoding):
+def test_greedy_takes_what_the_model_itself_finds_likeliest(encoding, clamp_len):
     model, text = small_model(**encoding), PROMPT
-    drawn = sample(model, [PROMPT], length=7, mem_len=40, temperature=0)[0]
+    for parameter in model.parameters():
+        parameter.data *= 20  # so that distances decide
+    drawn = sample(model, [PROMPT], length=7, mem_len=40, clamp_len=clamp_len, temperature=0)[0]
     for token in drawn:
-        log_probs, _ = model(text[None])
+        log_probs, _ = model(text[None], clamp_len=clamp_len)
         assert token == log_probs[0, -1].argmax()
         text = torch.cat([text, token[None]])
 
@@ -196,6 +199,7 @@ def test_until_gives_every_token_as_soon_as_no_stop_can_take_it_back(text, stop)
         ({"prompts": [PROMPT, PROMPT[:0]]}, r"each prompt must hold 1 token .* \[9, 0\] tokens"),
         ({"length": 0}, "length must be 1 or more, got 0"),
         ({"mem_len": -1}, "mem_len must be 0 or more, got -1"),
+        ({"clamp_len": -1}, "clamp_len must be 0 or more, got -1"),
         ({"temperature": -0.1}, "temperature must be 0 or more, got -0.1"),
         ({"temperature": nan}, "temperature must be finite, got nan"),
         ({"temperature": 1e-40}, "temperature must be 0, or 1e-06 or more, got 1e-40"),
