@@ -32,6 +32,9 @@ COMMANDS = {
 is the first line of the class's docstring."""
 STOPPED_READING = 128 + 13
 """Exit code where output was no longer read: that of a program that SIGPIPE ended."""
+OUT_OF_MEMORY = "out of memory", "not enough memory", "can't allocate", "cannot allocate", "alloc failed"
+"""Words of an error of PyTorch, CUDA or the system where memory is used up. (An "illegal memory access" is
+another error.)"""
 LONGEST_SENTENCE = 900
 """Characters of a refusal that are shown; of a longer one, the beginning and the end."""
 FLAGS = (tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes)
@@ -50,7 +53,7 @@ def main(arguments: list[str] | None = None) -> None:
     except (RefusedFlagError, ValueError, OSError) as error:
         _fail(in_words(error), code=2)
     except (MemoryError, RuntimeError) as error:
-        if not isinstance(error, MemoryError) and "memory" not in str(error).lower():
+        if not is_out_of_memory(error):
             raise
         _fail(
             f"there is not enough memory: {str(error).splitlines()[0] if str(error) else 'none is left'}",
@@ -60,6 +63,12 @@ def main(arguments: list[str] | None = None) -> None:
         _fail("interrupted", code=130)
     finally:
         _flush()
+
+
+def is_out_of_memory(error: MemoryError | RuntimeError) -> bool:
+    """Return True for an error that says that RAM or a GPU's memory is used up; PyTorch's say it in words."""
+    said = str(error).lower().replace("_", " ")
+    return isinstance(error, MemoryError) or any(words in said for words in OUT_OF_MEMORY)
 
 
 def _parsed(arguments: list[str]) -> Callable[[], None]:
@@ -91,7 +100,7 @@ def _listed(name: str) -> Any:
 
 
 def _run(command: Callable[[], None], *, endures: bool) -> None:
-    """Run a command; one that ``endures`` comes to its end also where nobody reads what it says."""
+    """Run a command; one that ``endures`` goes on when its output pipe is closed."""
     out = Enduring(sys.stdout) if endures else sys.stdout
     with redirect_stdout(cast(TextIO, out)), redirect_stderr(cast(TextIO, Enduring(sys.stderr))):
         command()

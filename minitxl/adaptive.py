@@ -196,13 +196,13 @@ class AdaptiveSoftmax(nn.Module):
     def losses(
         self, hidden: Float[Tensor, "batch seg model"], targets: Int[Tensor, "batch seg"]
     ) -> Float[Tensor, "batch seg"]:
-        """Return -log p(target) in nats of each target, at its token's place.
+        """Return -log p(target) in nats of each target.
 
         The softmax of a tail is computed for the tokens whose target is in the tail, and for no other.
         """
         if targets.shape != hidden.shape[:2]:
             got = f"{tuple(targets.shape)} for {tuple(hidden.shape[:2])}"
-            raise ValueError(f"targets must hold one id for each position of hidden, got {got}")
+            raise ValueError(f"targets must hold one id for each token of hidden, got {got}")
         vectors = rearrange(hidden, "batch seg model -> (batch seg) model")
         ids = rearrange(targets, "batch seg -> (batch seg)").long()
         clusters, n_shortlist = self.partition.cluster_of(ids), self.partition.sizes[0]

@@ -1,4 +1,4 @@
-"""The C library's rule for large pieces of memory, which costs a training of words a quarter of its time.
+"""The C library's rule for large pieces of memory, which costs training on words a quarter of its time.
 
 glibc asks the system for each large tensor and gives it back when it is freed, and the system clears
 every page before it hands it out again. The scores of 10,000 words are such tensors at each step. The

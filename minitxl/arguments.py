@@ -29,6 +29,11 @@ def rate(value: object) -> str | None:
     return number(0)(value) or (None if value < 1 else "be below 1")  # type: ignore[operator]
 
 
+def positive(value: object) -> str | None:
+    """Return None for a finite number above 0."""
+    return number(0)(value) or (None if value else "be above 0")
+
+
 ATTENTION_ARGUMENTS: Mapping[str, Rule] = {
     **fields.SIZES,
     "dropout": rate,
@@ -40,7 +45,7 @@ SHARED = {"u": ("n_head", "d_head"), "v": ("n_head", "d_head"), "table": ("n_hea
 
 
 def check_kind(name: str, value: object, kind: type[Kind]) -> Kind:
-    """Return the value. Raise a ValueError unless it is of the class, or of one made from it."""
+    """Return the value. Raise a ValueError unless it is of the class, or of a subclass."""
     if not isinstance(value, kind):
         raise ValueError(f"{name} must be of the class {kind.__name__}, got {type(value).__name__}")
     return value
@@ -62,7 +67,7 @@ def check_sizes(d_model: object, n_head: object, d_head: object, **more: Any) ->
 
 
 def check_count(name: str, value: object, low: int = 0) -> None:
-    """Raise a ValueError unless the value is a length, or PyTorch's symbol for one that it exports."""
+    """Raise a ValueError unless the value is a length, or a SymInt: a length not known yet, during export."""
     if not isinstance(value, torch.SymInt):
         check_length(name, value, low)
 
@@ -73,14 +78,17 @@ def check_distances(n_key: object, clamp_len: object) -> None:
     check("clamp_len", clamp_len, OPTIONS["clamp_len"])
 
 
-def check_positions(positions: object, d_model: object) -> None:
-    """Raise a ValueError unless the positions are numbers along one axis, and d_model is even."""
+def check_sinusoids(positions: object, d_model: object, dtype: torch.dtype | None, base: object) -> None:
+    """Raise a ValueError unless ``sinusoids`` can be made: of numbers on one axis, for an even d_model."""
     positions = check_rank("positions", positions, "pos")
     if positions.is_complex() or positions.dtype == torch.bool:
         raise ValueError(f"positions must hold numbers, got {_dtype(positions)}")
     check_count("d_model", d_model, 1)
     if d_model % 2:  # type: ignore[operator]
         raise ValueError(f"d_model must be even to hold sines and cosines, got {d_model}")
+    if dtype is not None and not dtype.is_floating_point:
+        raise ValueError(f"dtype must be one of floating-point numbers, got {_name(dtype)}")
+    check("base", base, positive)
 
 
 def check_vectors(x: object, positions: object) -> None:
@@ -167,10 +175,10 @@ def check_tokens(name: str, ids: object, *, vocab_size: int, weight: Tensor) -> 
         raise ValueError(f"{name} must have a batch and a segment of 1 or more, got shape {list(ids.shape)}")
     if ids.device != weight.device:
         raise ValueError(f"{name} must be on the device of the weights, {weight.device}, got {ids.device}")
-    check_ids(ids, name, vocab_size)
+    check_range(ids, name, vocab_size)
 
 
-def check_ids(ids: Tensor, name: str, vocab_size: int) -> None:
+def check_range(ids: Tensor, name: str, vocab_size: int) -> None:
     """Raise a ValueError for an id outside the vocabulary, where looking costs nothing.
 
     On a GPU, reading one value would wait for all work; a compiled graph can't read one.
@@ -185,7 +193,7 @@ def check_ids(ids: Tensor, name: str, vocab_size: int) -> None:
 def check_memory(
     memory: object, options: Mapping[str, Any], sizes: tuple[int, int, int], *, seg: int, weight: Tensor
 ) -> None:
-    """Raise an error unless the memory has ``sizes`` and can precede the segment."""
+    """Raise an error unless the memory can precede the segment; ``sizes`` are n_layer, batch, d_model."""
     n_layer, batch, d_model = sizes
     memory = check_floating("memory", memory, "layer batch mem model")
     layer, memory_batch, _, width = memory.shape
@@ -211,10 +219,12 @@ def check_extension(memory: object, states: object) -> None:
                 f"memory must have the layers, batch size, width and device of states, {theirs} on "
                 f"{states.device}, got {mine} on {memory.device}"
             )
+        if memory.dtype != states.dtype:
+            raise ValueError(f"memory must be {_dtype(states)} as the states are, got {_dtype(memory)}")
 
 
 def check_states(weight: Tensor, **states: object) -> int:
-    """Return how many positions all states have together; each is [batch pos model] or None.
+    """Return how many tokens all states have together; each is [batch pos model] or None.
 
     Raises a ValueError, by the argument's name, unless a product with ``weight`` takes them.
     """
@@ -250,7 +260,10 @@ def check_context(
             raise ValueError(f"mask must hold booleans, True where a query may attend, got {_dtype(mask)}")
         batch, n_query, n_key = len(x), x.shape[1], (x if context is None else context).shape[1]
         if mask.shape[0] not in (1, batch) or mask.shape[1:] != (n_query, n_key):
-            raise ValueError(f"mask must have shape {[batch, n_query, n_key]}, got {list(mask.shape)}")
+            raise ValueError(
+                f"mask must have shape {[batch, n_query, n_key]}, or 1 in place of the batch, "
+                f"got {list(mask.shape)}"
+            )
 
 
 def check_options(options: Mapping[str, Any], *, batch: int, n_key: int) -> None:
@@ -275,4 +288,8 @@ def check_key_mask(key_mask: object, *, batch: int, n_key: int, name: str = "key
 
 
 def _dtype(tensor: Tensor) -> str:
-    return str(tensor.dtype).removeprefix("torch.")
+    return _name(tensor.dtype)
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")

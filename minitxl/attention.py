@@ -24,7 +24,7 @@ only on [memory ∘ x], memory and x joined along the tokens, and on the query's
 and x begins makes no difference.
 
 Training, evaluation and generation run the same equations in other modules, those of ``fast``. To step
-through this file, call the model itself, or ``fast.to_plain(model)``.
+through this file, call a model that ``TransformerLM(config)`` returns, or ``fast.to_plain(model)``.
 """
 
 from math import sqrt

@@ -11,17 +11,16 @@ A wrong value is refused in one way everywhere: a ValueError of one sentence, "N
 
 Python's own classes are kept where Python asks for them: a TypeError for an argument that does not exist, an
 IndexError at the end of a sequence. The command line prints the sentence and exits with 2. A class of our own
-exists only where the code that catches an error must tell it from others:
+exists only where the code that catches an error must tell it from others. These can reach a caller:
 
     data.tokenizer.UnknownSymbolError        a ValueError; the caller adds line and column
-    data.archives._RefusedError              a ValueError that must not be taken for a damaged archive
     data.downloads.FinalError                ends the tries of a download
     data.downloads.WrongContentError         counts as a failed try of a download
     commands.errors.RefusedFlagError         not a ValueError, which the parser of flags would reword
     course.grading.WrongAnswerError          an AssertionError, which nbgrader takes for a wrong answer
-    course.marking.frames.FrameError, course.marking.replay.ReplayError
-    course.marking.workers.MarkAgainError, course.marking.classroom._JudgeError
-                                             between the marker and its sandbox
+    course.checker.NotAskedForError          an exercise's function that was called as no exercise asks
+
+Those of ``course.marking`` pass between the marker and its sandbox.
 
 A *rule* is a function that returns None for a value that is allowed, and else the requirement it
 breaks: ``whole(1, 8)("x")`` is "be a whole number". Rules stand in a table by name:
@@ -65,9 +64,16 @@ def number(low: float | int | None = None, high: float | int | None = None) -> R
     def broken(value: object) -> str | None:
         if not isinstance(value, int | float) or isinstance(value, bool):
             return "be a number"
-        return _outside(value, low, high) if isfinite(value) else "be finite"
+        return _outside(value, low, high) if _is_finite(value) else "be finite"
 
     return broken
+
+
+def _is_finite(value: float | int) -> bool:
+    try:
+        return isfinite(value)
+    except OverflowError:  # a whole number that no float can hold
+        return False
 
 
 def flag(value: object) -> str | None:

@@ -16,8 +16,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, linear
 
-from minitxl.arguments import check_tokens
-from minitxl.fields import check, require, whole
+from minitxl.arguments import ATTENTION_ARGUMENTS, check_floating, check_kind, check_rank, check_tokens, rate
+from minitxl.fields import check, optional, whole
 
 Tokens = Int[Tensor, "batch seg"]
 State = Float[Tensor, "2 layer batch model"]
@@ -39,8 +39,8 @@ class LSTMConfig:
 
     def __post_init__(self) -> None:
         for name in ("vocab_size", "n_layer", "d_model"):
-            check(name, getattr(self, name), whole(1))
-        require(0 <= self.dropout < 1, "dropout must lie in [0, 1)", self.dropout)
+            check(name, getattr(self, name), ATTENTION_ARGUMENTS[name])
+        check("dropout", self.dropout, rate)
 
     @property
     def n_parameter(self) -> int:
@@ -66,7 +66,7 @@ class LSTMLM(nn.Module):
 
     def __init__(self, config: LSTMConfig) -> None:
         super().__init__()
-        self.config = config
+        self.config = check_kind("config", config, LSTMConfig)
         dropout_between = config.dropout if config.n_layer > 1 else 0.0
         self.embedding = nn.Embedding(config.vocab_size, config.d_model)
         self.lstm = nn.LSTM(
@@ -104,7 +104,8 @@ class LSTMLM(nn.Module):
         self, tokens: Tokens, state: State | None = None, *, n_last: int | None = None
     ) -> tuple[Float[Tensor, "batch n_last model"], State]:
         """Return the last layer's output, of the last tokens only with ``n_last=n``, and the state."""
-        self._check_ids("tokens", tokens)
+        self._check_tokens("tokens", tokens)
+        check("n_last", n_last, optional(whole(1, tokens.shape[1])))
         if state is None:
             n_layer, width = self.config.n_layer, self.config.d_model
             state = self.embedding.weight.new_zeros(2, n_layer, len(tokens), width)
@@ -124,13 +125,17 @@ class LSTMLM(nn.Module):
     def token_losses(
         self, tokens: Tokens, targets: Tokens, state: State | None = None
     ) -> tuple[Float[Tensor, "batch seg"], State]:
-        """Return -log p(target) in nats of each target, at its token's place; and the state, detached."""
+        """Return -log p(target) in nats of each target, and the state, detached."""
         hidden, state = self.last_hidden(tokens, state)
         return self.losses(hidden, targets), state
 
     def losses(self, hidden: Float[Tensor, "batch seg model"], targets: Tokens) -> Float[Tensor, "batch seg"]:
         """Return -log p(target) in nats of each target; ``hidden`` is the first result of ``last_hidden``."""
-        self._check_ids("targets", targets)
+        self._check_tokens("targets", targets)
+        check_floating("hidden", hidden, "batch seg model")
+        if targets.shape != hidden.shape[:2]:
+            got = f"{tuple(targets.shape)} for {tuple(hidden.shape[:2])}"
+            raise ValueError(f"targets must hold one id for each token of hidden, got {got}")
         logits = rearrange(self._logits(hidden), "batch seg vocab -> batch vocab seg")
         return cross_entropy(logits, targets, reduction="none")
 
@@ -146,10 +151,11 @@ class LSTMLM(nn.Module):
         """Return x Wᵀ + b. A fast model replaces this method."""
         return linear(x, weight, bias)
 
-    def _check_ids(self, name: str, ids: Tokens) -> None:
+    def _check_tokens(self, name: str, ids: Tokens) -> None:
         check_tokens(name, ids, vocab_size=self.config.vocab_size, weight=next(self.parameters()))
 
     def _check_state(self, state: State, batch: int) -> None:
         expected = 2, self.config.n_layer, batch, self.config.d_model
+        state = check_rank("state", state, "2 layer batch model")
         if state.shape != expected:
             raise ValueError(f"state must have the shape {expected}, got {tuple(state.shape)}")

@@ -60,13 +60,13 @@ def reach(offset: int, *, n_layer: int, seg_len: int, mem_len: int, window: int 
     The query stands at ``offset`` of its segment. A layer's farthest key is the oldest memory token, or the
     oldest token in the window, whichever is nearer. The state of that key depends, through the layer below,
     on still earlier tokens. So each of the N layers adds one step back, a hop, which begins where the hop
-    before ended. There are formulas for no window, and for a window of at most M + 1 tokens. With
-    o = offset, N = n_layer, L = seg_len, M = mem_len and W = window it is
+    before ended. With o = offset, N = n_layer, L = seg_len, M = mem_len and W = window the reach is
 
         o + M + (N - 1) · L · ⌈M / L⌉          without a window
         N · (W - 1)                            with a window of W ≤ M + 1
 
-    With M = L the first is the O(N · L) of section 3.2; with M = 0 it is o.
+    For a longer window there is no such formula, only the loop below. With M = L the first is the O(N · L)
+    of section 3.2; with M = 0 it is o.
 
     >>> reach(31, n_layer=3, seg_len=32, mem_len=32)
     127

@@ -246,7 +246,7 @@ class TransformerLM(nn.Module):
         ignore_index: int | None = None,
         **options: Unpack[AttentionOptions],
     ) -> tuple[Float[Tensor, "batch seg"], States]:
-        """Return -log p(target) in nats of each target, at its token's place; and the states.
+        """Return -log p(target) in nats of each target [batch seg], and the states.
 
         A target equal to ``ignore_index`` is padding: its loss is 0, without a gradient. For the mean, divide
         the sum by the number of other targets, (targets != ignore_index).sum(): ``losses.mean()`` counts all.
@@ -257,14 +257,14 @@ class TransformerLM(nn.Module):
     def losses(
         self, hidden: Hidden, targets: Tokens, *, ignore_index: int | None = None
     ) -> Float[Tensor, "batch seg"]:
-        """Return -log p(target) in nats of each target, at its token's place.
+        """Return -log p(target) in nats of each target.
 
         ``hidden`` is the first result of ``self.last_hidden``, of all tokens or of some.
         """
         check("ignore_index", ignore_index, optional(whole()))
         ignored = None if ignore_index is None else targets == ignore_index
         targets = targets if ignored is None else targets.masked_fill(ignored, 0)
-        self._check_ids("targets", targets)
+        self._check_tokens("targets", targets)
         check_floating("hidden", hidden, "batch seg model")
         losses = self.output.losses(hidden, targets)
         return losses if ignored is None else losses.masked_fill(ignored, 0.0)
@@ -292,12 +292,12 @@ class TransformerLM(nn.Module):
 
     def check_segment_tokens(self, tokens: Tokens) -> None:
         """Raise a ValueError unless tokens are ids [batch seg], no longer than learned positions allow."""
-        self._check_ids("tokens", tokens)
+        self._check_tokens("tokens", tokens)
         most, seg = self.config.max_seg_len, tokens.shape[1]
         if self.positions and seg > most:
             raise ValueError(f"a segment may have at most max_seg_len = {most} tokens, got {seg}")
 
-    def _check_ids(self, name: str, ids: Tokens) -> None:
+    def _check_tokens(self, name: str, ids: Tokens) -> None:
         check_tokens(name, ids, vocab_size=self.config.vocab_size, weight=next(self.parameters()))
 
     def _checked_inputs(
@@ -319,7 +319,7 @@ GAUSSIAN = "weight", "u", "v", "a_K", "a_V", "table"
 
 
 def initialise(module: nn.Module) -> None:
-    """Draw a module's own parameters at random; those that the original code has too, as it does.
+    """Draw a module's own parameters at random; parameters of the original code from its distributions.
 
         weights, u, v, a_K, a_V, table     mean 0, standard deviation 0.02
         projections of ``adaptive``        mean 0, standard deviation 0.01

@@ -9,7 +9,7 @@ from einops import einsum, pack
 from jaxtyping import Float, Int, Num
 from torch import Tensor
 
-from minitxl.arguments import check_distances, check_positions
+from minitxl.arguments import check_distances, check_sinusoids
 
 
 def sinusoids(
@@ -26,7 +26,7 @@ def sinusoids(
     >>> sinusoids(torch.arange(2), d_model=4)[0].tolist()
     [0.0, 0.0, 1.0, 1.0]
     """
-    check_positions(positions, d_model)
+    check_sinusoids(positions, d_model, dtype, base)
     if dtype is None:
         dtype = positions.dtype if positions.is_floating_point() else torch.get_default_dtype()
     compute_dtype = torch.promote_types(dtype, torch.float32)

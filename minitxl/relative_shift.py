@@ -4,7 +4,7 @@ XL takes the product of every query with the encoding of every distance. The pro
 and distance d belongs to the key at p - d. So every row but the last is moved left, until each product stands
 at its key.
 
-Training runs a faster form of it, in ``fast.cpu_attention``.
+On a CPU training runs a faster form of it, in ``fast.cpu_attention``; on a GPU it runs this function.
 """
 
 from einops import rearrange

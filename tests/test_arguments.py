@@ -90,7 +90,7 @@ def test_a_model_names_the_argument_that_is_wrong(encoding, implementation, toke
         (
             TOKENS[:, 1:],
             {},
-            r"targets must hold one id for each position of hidden, got \(2, 4\) for \(2, 5\)",
+            r"targets must hold one id for each token of hidden, got \(2, 4\) for \(2, 5\)",
         ),
         (TOKENS, {"ignore_index": 0.5}, "ignore_index must be a whole number, got 0.5"),
     ],
@@ -151,7 +151,7 @@ def test_an_attention_names_the_argument_that_is_wrong(
     [
         (X[:1], None, "context must have the batch size of x, 2, got 1"),
         (None, torch.ones(2, 5, 5), "mask must hold booleans, True where a query may attend, got float32"),
-        (None, torch.ones(2, 5, 4).bool(), r"mask must have shape \[2, 5, 5\], got \[2, 5, 4\]"),
+        (None, torch.ones(2, 5, 4).bool(), r"mask must have shape \[2, 5, 5\], or 1 .*, got \[2, 5, 4\]"),
         (None, MASK, r"mask must have the axes \[batch query key\], got shape \[2, 5\]"),
     ],
 )
@@ -171,6 +171,7 @@ STATES = torch.zeros(2, 2, 5, 8)
         (None, STATES, 1.5, "mem_len must be a whole number, got 1.5"),
         (None, STATES[0], 3, r"states must have the axes \[layer batch seg model\], got shape \[2, 5, 8\]"),
         (STATES[:1], STATES, 3, "memory must have the layers, batch size, width and device of states"),
+        (STATES.double(), STATES, 3, "memory must be float32 as the states are, got float64"),
         (STATES.to("meta"), STATES, 3, "memory must have the layers, batch size, width and device of states"),
         ([STATES], STATES, 3, r"memory must be a tensor \[layer batch mem model\], got list"),
     ],
@@ -269,6 +270,12 @@ ROW = torch.arange(3)
         (lambda: sinusoids(ROW, 4.0), "d_model must be a whole number, got 4.0"),
         (lambda: sinusoids(ROW, 0), "d_model must be 1 or more, got 0"),
         (lambda: sinusoids(ROW, 3), "d_model must be even to hold sines and cosines, got 3"),
+        (
+            lambda: sinusoids(ROW, 4, dtype=torch.long),
+            "dtype must be one of floating-point numbers, got int64",
+        ),
+        (lambda: sinusoids(ROW, 4, base=-1), "base must be 0 or more, got -1"),
+        (lambda: sinusoids(ROW, 4, base=0.0), "base must be above 0, got 0.0"),
         (lambda: distances("5"), "n_key must be a whole number, got '5'"),
         (lambda: distances(-1), "n_key must be 0 or more, got -1"),
         (lambda: distances(5, clamp_len=-1), "clamp_len must be 0 or more, got -1"),

@@ -44,6 +44,7 @@ def test_a_value_that_meets_its_rule_is_allowed(rule, allowed):
         (number(), True, "be a number"),
         (number(), NAN, "be finite"),
         (number(), INFINITE, "be finite"),
+        (number(0), 10**400, "be finite"),
         (number(0), -0.5, "be 0 or more"),
         (flag, 1, "be true or false"),
         (text(), 3, "be text"),

@@ -3,8 +3,8 @@
     PYTHON minitxl/benchmark/peers.py        JSON, one object a line, in and out
 
 The first line in is a ``Job``, answered once the model is built. Then ``{"do": "fill"}``
-runs as many iterations as fill the memory, ``{"do": "step"}`` runs some and answers the
-seconds that one took, and ``{"do": "memory"}`` answers the bytes the process has held at most
+runs as many iterations as fill the model's memory, ``{"do": "step"}`` runs some and answers the
+seconds that one took, and ``{"do": "memory"}`` answers the most bytes of RAM that the process has held
 beyond those it held before its model was built. The systems' libraries exclude each other,
 so this file needs none but torch until it builds a system, and runs under each one's own
 Python.

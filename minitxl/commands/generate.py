@@ -39,8 +39,8 @@ class Generate:
     length: int = 400
     """Tokens to generate."""
     mem_len: int | None = None
-    """Tokens before the last that a token is predicted from; none means segment and memory of training, or its
-    window."""
+    """Tokens before the last that a token is predicted from; none means those of training: segment and
+    memory, or the window."""
     temperature: float = 1.0
     """Below 1 is more careful, 0 always takes the likeliest token."""
     top_k: int | None = None

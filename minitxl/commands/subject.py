@@ -34,7 +34,7 @@ def subject_of(
     """Return the model of the run in ``folder``, or the released one of that name; one of them is None."""
     if folder is not None and released_name is None:
         run = run_folder.trained(folder, best=best, device=device)
-        check_ids(run.tokenizer, run.model.config, name=f"the run in {folder}")
+        check_tokenizer(run.tokenizer, run.model.config, name=f"the run in {folder}")
         lengths = run.settings.evaluation
         return Subject(str(folder), run.model, lengths, run.tokenizer, run.info, _state(run, best=best))
     if folder is not None or released_name is None:
@@ -69,7 +69,7 @@ def _state(run: Trained, *, best: bool) -> str:
     return f"step {run.step:,} of {run.settings.steps:,}{unfinished}{of_best}{mean}"
 
 
-def check_ids(tokenizer: Tokenizer, config: ModelConfig, *, name: str) -> None:
+def check_tokenizer(tokenizer: Tokenizer, config: ModelConfig, *, name: str) -> None:
     """Raise a ValueError unless the model has an id for each token."""
     if tokenizer.vocab_size > config.vocab_size:
         raise ValueError(

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from minitxl.commands.shared import TextFlags, special_by_split
-from minitxl.commands.subject import Subject, check_ids
+from minitxl.commands.subject import Subject, check_tokenizer
 from minitxl.commands.train_bar import bar
 from minitxl.commands.train_flags import (
     REGULARIZATION,
@@ -193,7 +193,7 @@ def old_task(
             corpus = source.corpus(tokenizer_of(folder, own.info))
     _check_text(corpus, source, folder)
     tokenizer = corpus.tokenizer
-    check_ids(tokenizer, own.config, name=f"the run in {folder}")
+    check_tokenizer(tokenizer, own.config, name=f"the run in {folder}")
     own.info.check(RunInfo.of(corpus), folder)
     _check_size(own.config, settings, corpus, device)
     run = saved_run.resume(checkpoint, settings=settings, device=device, accumulate=accumulate)

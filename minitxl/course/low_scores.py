@@ -1,7 +1,8 @@
 """Cases whose scores all lie far below zero, for hidden tests of functions that hide scores.
 
-A hidden key needs the score -inf. A number such as -30 or -10,000 in its place hides it only while the
-scores that are seen are larger, and added to its score only while they are not much smaller. Here they all
+A hidden key must get the weight 0: by the score -inf, say, or by a 0 after the softmax. A number such as -30
+or -10,000 in place of its score hides it only while the scores that are seen are larger, and added to its
+score only while they are not much smaller. Here they all
 lie below -1,000,000, and more than 10,000 apart, so that one key has the whole weight: rounding decides
 nothing, in float32 either.
 """

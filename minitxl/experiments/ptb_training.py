@@ -51,7 +51,7 @@ class AdaptiveLSTM(LSTMLM):
 
     def losses(self, hidden: Float[Tensor, "batch seg model"], targets: Tokens) -> Float[Tensor, "batch seg"]:
         """Return -log p(target) in nats from what ``hidden`` returned."""
-        self._check_ids("targets", targets)
+        self._check_tokens("targets", targets)
         return self.output.losses(hidden, targets)
 
     def _logits(self, hidden: Float[Tensor, "batch seg model"]) -> Float[Tensor, "batch seg vocab"]:

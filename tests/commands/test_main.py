@@ -262,6 +262,26 @@ def test_memory_that_is_not_there_is_told_in_one_sentence(run, capsys, monkeypat
     assert said.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("error", "exit_code"),
+    [
+        (MemoryError(), 2),
+        (RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB"), 2),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling cublasCreate"), 2),
+        (RuntimeError("CUDA error: an illegal memory access was encountered"), None),
+    ],
+)
+def test_only_memory_that_is_used_up_is_told_so(run, capsys, monkeypatch, error, exit_code):
+    def start(*_, **__):
+        raise error
+
+    monkeypatch.setattr(kv_cache, "start", start)
+    with pytest.raises(SystemExit if exit_code else RuntimeError) as stop:
+        call("generate", run)
+    assert getattr(stop.value, "code", None) == exit_code
+    assert ("there is not enough memory" in capsys.readouterr().err) == bool(exit_code)
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="speaks of machines without a GPU")
 def test_a_gpu_that_is_not_there_is_refused(tmp_path, capsys):
     with pytest.raises(SystemExit) as stop:

@@ -336,7 +336,7 @@ def test_targets_that_do_not_fit_the_hidden_states_are_refused():
     _, softmax = pair()
     hidden, targets = some(2, 3, 8, VOCAB)
     for wrong in (targets[:1], targets[:, :2], targets.T):
-        with pytest.raises(ValueError, match=r"one id for each position of hidden, got .* for \(2, 3\)"):
+        with pytest.raises(ValueError, match=r"one id for each token of hidden, got .* for \(2, 3\)"):
             softmax.losses(hidden, wrong)
 
 

@@ -131,13 +131,15 @@ def test_an_lstm_as_large_as_a_transformer():
     assert count == pytest.approx(budget, rel=0.02)
 
 
-def test_impossible_settings_are_refused():
+def test_impossible_settings_are_refused(as_users_run_it):
     with pytest.raises(ValueError, match="n_layer must be 1 or more, got 0"):
         LSTMConfig(n_layer=0)
     with pytest.raises(ValueError, match="d_model must be 1 or more, got -2"):
         LSTMConfig(d_model=-2)
-    with pytest.raises(ValueError, match=r"dropout must lie in \[0, 1\), got 1.0"):
+    with pytest.raises(ValueError, match=r"dropout must be below 1, got 1\.0"):
         LSTMConfig(dropout=1.0)
+    with pytest.raises(ValueError, match="dropout must be a number, got 'a'"):
+        LSTMConfig(dropout="a")
 
 
 def test_bad_calls_are_refused(as_users_run_it):
@@ -146,5 +148,13 @@ def test_bad_calls_are_refused(as_users_run_it):
         model(torch.tensor([[1, 11]]))
     with pytest.raises(ValueError, match="targets must lie in 0 … 10, got -1"):
         model.token_losses(torch.tensor([[1]]), torch.tensor([[-1]]))
+    with pytest.raises(ValueError, match=r"one id for each token of hidden, got \(1, 2\) for \(1, 1\)"):
+        model.token_losses(torch.tensor([[1]]), torch.tensor([[1, 2]]))
+    with pytest.raises(ValueError, match="n_last must be 1 or more, got 0"):
+        model.last_hidden(TOKENS, n_last=0)
+    with pytest.raises(ValueError, match="config must be of the class LSTMConfig, got str"):
+        LSTMLM("x")
+    with pytest.raises(ValueError, match=r"state must be a tensor \[2 layer batch model\], got list"):
+        model(TOKENS, [])
     with pytest.raises(ValueError, match=r"state must have the shape \(2, 2, 3, 6\), got \(2, 2, 1, 6\)"):
         model(TOKENS, torch.zeros(2, 2, 1, 6).double())

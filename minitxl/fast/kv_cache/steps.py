@@ -78,7 +78,7 @@ def step(
 def token_losses(
     model: TransformerLM, tokens: Tokens, targets: Tokens, cache: Cache
 ) -> tuple[Float[Tensor, "batch seg"], Cache]:
-    """Return -log p(target) in nats of each target, at its token's place, and the cache with these tokens."""
+    """Return -log p(target) in nats of each target, and the cache with these tokens."""
     return _advance(model, cache, (tokens, targets), None)
 
 
