@@ -142,14 +142,14 @@ class Train:
 
 def tell(task: Task, ending: Ending, folder: Path, source: TextFlags) -> None:
     """Print how the training ended, and what comes next."""
-    run, progress = task.run, task.run.progress
+    run, best = task.run, task.run.best
     evaluate = f"next: minitxl evaluate {quote(str(folder))}{source.flags()}"
     if ending.signal:
         name = signal.Signals(ending.signal).name
         print(f"stopped by {name} and saved at step {run.step}; the same command goes on from there")
-    elif ending.early and progress.best_bits is not None:
-        best = loss(progress.best_bits, task.tokenizer)
-        print(f"stopped at step {run.step}: validation was best at step {progress.best_step}, {best}")
+    elif ending.early and best.bits is not None:
+        lowest = loss(best.bits, task.tokenizer)
+        print(f"stopped at step {run.step}: validation was best at step {best.step}, {lowest}")
         print(f"{evaluate} --best")
     else:
         print(f"trained for {run.step} steps; {evaluate}")

@@ -199,8 +199,8 @@ def old_task(
     run = saved_run.resume(checkpoint, settings=settings, device=device, accumulate=accumulate)
     news = (f"going on with {folder} at step {run.step} of {settings.steps}", *changes.values())
     subsets = [(validation.subset_of(corpus.valid, of), of.evaluation) for of in (own.settings, settings)]
-    if run.progress.best_bits is not None and subsets[0] != subsets[1]:
-        run.progress.best_step, run.progress.best_bits = 0, None
+    if run.best.bits is not None and subsets[0] != subsets[1]:
+        run.best.step, run.best.bits = 0, None
         news += ("the best validation is sought anew: another subset of the text is validated",)
     before, after = (learning_rate(max(1, run.step), one) for one in (own.settings, settings))
     if before != after:

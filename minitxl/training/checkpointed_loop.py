@@ -98,22 +98,22 @@ def begin(run: Run, folder: Path, info: RunInfo, *, changed: bool = False) -> No
 def _prune(run: Run, folder: Path, run_config: RunConfig) -> None:
     """Remove checkpoints and best models that are kept no longer; of several processes only rank 0 does."""
     if distributed.rank() == 0:
-        run_folder.prune(folder, run_config.checkpoints, best_step=run.progress.best_step)
+        run_folder.prune(folder, run_config.checkpoints, best_step=run.best.step)
 
 
 def _keep_best(run: Run, record: Record, folder: Path, info: RunInfo) -> bool:
     """Keep the model of this step if its validation loss is the lowest so far; return True if it is."""
-    best, bits = run.progress.best_bits, record.valid_bits
+    best, bits = run.best.bits, record.valid_bits
     if bits is None or (best is not None and bits >= best):
         return False
-    run.progress.best_step, run.progress.best_bits = record.step, bits
+    run.best.step, run.best.bits = record.step, bits
     saved_run.save_best(run, run_folder.best_model(folder, run.step), info)
     return True
 
 
 def is_stale(run: Run, run_config: RunConfig) -> bool:
     """Return True if so many validations as ``patience`` have passed since the best one; never at the end."""
-    best, every, patience = run.progress.best_step, run.settings.validate_every, run_config.patience
+    best, every, patience = run.best.step, run.settings.validate_every, run_config.patience
     if patience is None or best == 0 or run.step == run.settings.steps:
         return False
     return run.step // every - best // every >= patience

@@ -37,21 +37,29 @@ from minitxl.training.schedules import learning_rate
 
 
 @dataclass
-class Progress:
-    """A run's best validation, and the losses since the last line of its log."""
+class Best:
+    """A run's best validation."""
 
-    best_step: int = 0
-    """Step of the best validation; 0 before the first."""
-    best_bits: float | None = None
-    """Bits per token of the best validation; None before the first."""
-    unlogged_steps: int = 0
-    """Steps since the last line of the log."""
-    unlogged_bits: float = 0.0
-    """Sum of the losses of these steps, in bits per token."""
+    step: int = 0
+    """Its step; 0 before the first validation."""
+    bits: float | None = None
+    """Bits per token; None before the first validation."""
 
     def __post_init__(self) -> None:
-        for name in ("best_step", "unlogged_steps"):
-            check(name, getattr(self, name), whole(0))
+        check("step", self.step, whole(0))
+
+
+@dataclass
+class Unlogged:
+    """The steps since the last line of a run's log."""
+
+    steps: int = 0
+    """How many they are."""
+    bits: float = 0.0
+    """Sum of their losses, in bits per token."""
+
+    def __post_init__(self) -> None:
+        check("steps", self.steps, whole(0))
 
 
 @dataclass
@@ -75,7 +83,8 @@ class Run:
     """Parts into which a step divides its lanes, to need less RAM for activations."""
     tokens_read: int = 0
     """Tokens read by all processes together since step 0."""
-    progress: Progress = field(default_factory=Progress)
+    best: Best = field(default_factory=Best)
+    unlogged: Unlogged = field(default_factory=Unlogged)
 
     @property
     def device(self) -> torch.device:

@@ -67,15 +67,15 @@ class Meter:
 
     def add(self, record: Record) -> None:
         """Count a step."""
-        self.run.progress.unlogged_steps += 1
-        self.run.progress.unlogged_bits += record.bits
+        self.run.unlogged.steps += 1
+        self.run.unlogged.bits += record.bits
         self.tokens += record.tokens
         self.seconds += record.seconds
 
     def line(self, record: Record) -> Line:
         """Return the line after this record's step, which was added, and begin to count anew."""
-        progress = self.run.progress
-        bits = progress.unlogged_bits / progress.unlogged_steps
+        unlogged = self.run.unlogged
+        bits = unlogged.bits / unlogged.steps
         line = Line(
             record.step,
             self.run.tokens_read / self.tokens_per_epoch,
@@ -91,7 +91,7 @@ class Meter:
             None if record.valid_subset is None else record.valid_subset.lanes,
             None if record.valid_subset is None else record.valid_subset.tokens,
         )
-        progress.unlogged_steps, progress.unlogged_bits = 0, 0.0
+        unlogged.steps, unlogged.bits = 0, 0.0
         self.tokens, self.seconds = 0, 0.0
         return line
 

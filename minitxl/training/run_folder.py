@@ -97,7 +97,7 @@ def prune(folder: Path, keep: int, *, best_step: int) -> None:
     try:
         steps = {
             best_step,
-            *(saved_run.described_in(path).progress.best_step for path in paths[-keep:]),
+            *(saved_run.described_in(path).best.step for path in paths[-keep:]),
         }
     except ValueError:  # a damaged checkpoint: what it names is not known
         return
@@ -163,7 +163,7 @@ def clean(folder: Path) -> None:
 def _best_of(checkpoint: Path) -> Path:
     """Return the best model that a checkpoint names. Raise a ValueError where there is none."""
     described = saved_run.described_in(checkpoint)
-    step, best_step = described.step, described.progress.best_step
+    step, best_step = described.step, described.best.step
     if not best_step:
         raise ValueError(
             f"{checkpoint.parent} must hold the model of a validation, got none up to the last checkpoint, "

@@ -13,7 +13,7 @@ from minitxl.config import ModelConfig
 from minitxl.memory import extend
 from minitxl.training import checkpoints, distributed, loop
 from minitxl.training.config import TrainConfig
-from minitxl.training.loop import Progress, Run
+from minitxl.training.loop import Best, Run, Unlogged
 from minitxl.training.run_info import RunInfo
 
 MOMENTS = ("exp_avg", "exp_avg_sq", "step")
@@ -22,9 +22,10 @@ DESCRIPTION = {
     "model": checkpoints.an_object,
     "train": checkpoints.an_object,
     "info": checkpoints.an_object,
-    "progress": checkpoints.an_object,
     "step": fields.whole(0),
     "tokens": fields.whole(0),
+    "best": checkpoints.an_object,
+    "unlogged": checkpoints.an_object,
 }
 """Values that the description of a run's checkpoint holds."""
 
@@ -35,9 +36,10 @@ class Description(NamedTuple):
     config: ModelConfig
     settings: TrainConfig
     info: RunInfo
-    progress: Progress
     step: int
     tokens_read: int
+    best: Best
+    unlogged: Unlogged
 
 
 def describe(about: Mapping[str, Any], path: Path) -> Description:
@@ -49,9 +51,10 @@ def describe(about: Mapping[str, Any], path: Path) -> Description:
         checkpoints.model_config(values["model"], file=path),
         checkpoints.train_config(values["train"], file=path),
         fields.dataclass_from(RunInfo, values["info"], file=path),
-        fields.dataclass_from(Progress, values["progress"], file=path),
         values["step"],
         values["tokens"],
+        fields.dataclass_from(Best, values["best"], file=path),
+        fields.dataclass_from(Unlogged, values["unlogged"], file=path),
     )
 
 
@@ -101,7 +104,8 @@ def resume(
     own = described.settings
     settings = own if settings is None else settings
     run = loop.start(described.config, settings, device=device, accumulate=accumulate)
-    run.step, run.tokens_read, run.progress = described.step, described.tokens_read, described.progress
+    run.step, run.tokens_read = described.step, described.tokens_read
+    run.best, run.unlogged = described.best, described.unlogged
     with fields.naming(path):
         _copy_state(tensors, run, with_memory=settings.batch == own.batch)
     return run
@@ -139,7 +143,8 @@ def _about(run: Run, info: RunInfo) -> dict[str, Any]:
         "model": asdict(run.model.config),
         "train": asdict(run.settings),
         "info": asdict(info),
-        "progress": asdict(run.progress),
+        "best": asdict(run.best),
+        "unlogged": asdict(run.unlogged),
         "step": run.step,
         "tokens": run.tokens_read,
     }

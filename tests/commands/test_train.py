@@ -508,25 +508,25 @@ def test_tokens_of_validation_follow_the_lengths_where_they_are_left_at_their_de
 
 
 def test_another_sample_of_validation_has_a_best_of_its_own(here, capsys):
-    before = last(here / "words").progress
-    assert before.best_bits is not None
+    before = last(here / "words").best
+    assert before.bits is not None
     call("train", here / "words --validate-tokens 17 --until-step 7")
     out = capsys.readouterr().out
     assert "the best validation is sought anew: another subset of the text is validated" in out
     assert "validation: 16 of 29 tokens, in 8 lanes from all over the text, each of 2, " in out
-    after = last(here / "words").progress
-    assert (after.best_step, after.best_bits) != (before.best_step, before.best_bits)
+    after = last(here / "words").best
+    assert (after.step, after.bits) != (before.step, before.bits)
 
 
 def test_a_changed_batch_that_validates_the_same_sample_keeps_its_best(here, capsys):
     """A rate that spoils the model must not take the place of the better one before it."""
-    before = last(here / "words").progress
+    before = last(here / "words").best
     (path,) = (here / "words").glob("best-*.safetensors")
     best = path.read_bytes()
     call("train", here / "words --batch 3 --until-step 7 --learning-rate 9 --schedule constant")
     assert "sought anew" not in capsys.readouterr().out
-    after = last(here / "words").progress
-    assert (after.best_step, after.best_bits) == (before.best_step, before.best_bits)
+    after = last(here / "words").best
+    assert (after.step, after.bits) == (before.step, before.bits)
     assert path.read_bytes() == best
 
 

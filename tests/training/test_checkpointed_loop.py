@@ -89,10 +89,7 @@ def test_a_log_that_ran_ahead_of_its_checkpoint_is_cut_back(tmp_path):
     run = new_run()
     for _ in range(5):
         loop.train_step(run, LANES)
-    run.progress.unlogged_steps, run.progress.unlogged_bits = (
-        1,
-        resume(tmp_path / checkpoints_of(10)[0]).progress.unlogged_bits,
-    )
+    run.unlogged.steps, run.unlogged.bits = 1, resume(tmp_path / checkpoints_of(10)[0]).unlogged.bits
     train(run, tmp_path)
     assert [line["step"] for line in read_log(tmp_path)] == [line["step"] for line in first]
     assert timeless(read_log(tmp_path))[3:] == timeless(first)[3:]
@@ -173,7 +170,7 @@ def test_the_model_of_the_best_validation_is_kept(tmp_path, monkeypatch):
 
     run = new_run()
     train(run, tmp_path, report=remember)
-    assert (run.progress.best_step, run.progress.best_bits) == (8, 3.0)
+    assert (run.best.step, run.best.bits) == (8, 3.0)
     best = run_folder.trained(tmp_path, best=True).model
     assert_same_weights(dict(best.named_parameters()), seen[8])
     assert_same_weights(dict(run_folder.trained(tmp_path).model.named_parameters()), seen[12])
@@ -197,7 +194,7 @@ def test_a_run_that_goes_back_to_a_checkpoint_has_its_best_model_again(rolled_ba
     validations(monkeypatch, [3.9, 3.8])
     again = resume(run_folder.newest(tmp_path))
     train(again, tmp_path)
-    assert (again.step, again.progress.best_step) == (12, step)
+    assert (again.step, again.best.step) == (12, step)
     assert run_folder.trained(tmp_path, best=True).step == step
     assert sorted(tmp_path.glob("best-*")) == [run_folder.best_model(tmp_path, step)]
 

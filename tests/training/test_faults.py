@@ -86,7 +86,7 @@ class Whole:
     def assert_ended_the_same(self, folder):
         names = sorted(path.name for path in self.folder.iterdir())
         checkpoints = [name for name in names if name.startswith("checkpoint-")]
-        steps = {saved_run.described_in(self.folder / name).progress.best_step for name in checkpoints[-2:]}
+        steps = {saved_run.described_in(self.folder / name).best.step for name in checkpoints[-2:]}
         named = {run_folder.best_model(folder, step).name for step in steps}
         old = {*checkpoints[:-2], *(name for name in names if name.startswith("best-") and name not in named)}
         assert {path.name for path in folder.iterdir()} == {*names} - old

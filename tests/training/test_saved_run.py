@@ -110,13 +110,14 @@ class Watched(ContiguousBatches):
 def test_a_checkpoint_says_what_its_run_learns_from(tmp_path):
     info = RunInfo("book.txt", "ab" * 32, "words", "cd" * 32, "enwik8-base")
     run = saved_after(5, tmp_path / "run", info=info)
-    run.progress.best_step, run.progress.best_bits = 4, 3.25
+    run.best.step, run.best.bits = 4, 3.25
     save(run, tmp_path / "run", info)
     described = saved_run.described_in(tmp_path / "run")
     assert described.info == info
     assert (described.config, described.settings) == (small_config(dropout=0.2), SETTINGS)
     assert (described.step, described.tokens_read) == (5, 60)
-    assert resume(tmp_path / "run").progress == run.progress
+    again = resume(tmp_path / "run")
+    assert (again.best, again.unlogged) == (run.best, run.unlogged)
 
 
 def test_a_model_without_its_run_cannot_be_resumed(tmp_path):
@@ -134,7 +135,7 @@ def test_a_model_without_its_run_cannot_be_resumed(tmp_path):
         ({"train": {"batch": 0}}, "batch must be 1 or more, got 0"),
         ({"train": []}, r"train must be an object of names and values, got \[\]"),
         ({"info": {"unit": "lines"}}, "unit must be bytes, characters or words, got 'lines'"),
-        ({"progress": {"best_bits": "low"}}, "best_bits must be a number, got 'low'"),
+        ({"best": {"bits": "low"}}, "bits must be a number, got 'low'"),
         ({"model": {"n_layer": -1}}, "n_layer must be 1 or more, got -1"),
     ],
 )
@@ -163,7 +164,7 @@ def test_parameters_are_counted_without_making_any(config):
     assert parameter_count(replace(config, d_model=2**20, d_inner=2**20, n_layer=1000)) > 2**50
 
 
-@pytest.mark.parametrize("name", ["best_step", "unlogged_steps"])
-def test_a_count_of_steps_is_never_negative(name):
-    with pytest.raises(ValueError, match=f"{name} must be 0 or more, got -1"):
-        loop.Progress(**{name: -1})
+@pytest.mark.parametrize(("kind", "name"), [(loop.Best, "step"), (loop.Unlogged, "steps")])
+def test_a_count_of_steps_is_never_negative(kind, name):
+    with pytest.raises(ValueError, match=f"^{name} must be 0 or more, got -1"):
+        kind(**{name: -1})

@@ -40,8 +40,8 @@ def attempt(draw: Random, world: World, place: Path, number: int) -> Attempt:
 def same(one: Any, other: Any) -> bool:
     """Return True for two runs, or two models, of the same settings and weights."""
     if hasattr(one, "optimizer"):
-        theirs = (one.step, one.tokens, one.settings, one.progress, one.random)
-        same = str(theirs) == str((other.step, other.tokens, other.settings, other.progress, other.random))
+        theirs = (one.step, one.tokens, one.settings, one.best, one.random)
+        same = str(theirs) == str((other.step, other.tokens, other.settings, other.best, other.random))
         return same and same(one.model, other.model)
     state = other.state_dict()
     return one.config == other.config and all(torch.equal(t, state[n]) for n, t in one.state_dict().items())
