@@ -278,4 +278,5 @@ class T5Attention(BiasedAttention):
 # (grouped-query attention). The cache projects keys with ``W_k``, or with ``W_kE`` in XL.
 #
 # In tests/models.py, enter it in ``ENCODINGS`` and ``CLASSES``, by which the shared tests find it. In
-# tests/paper/reference.py, write its equation as loops for ``ATTENTIONS``, with which they compare it.
+# tests/paper/reference.py, write its equation as loops for ``ATTENTIONS``, with which they compare it. In
+# tests/test_fields.py, add its name to the sentence that lists all.

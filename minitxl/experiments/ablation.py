@@ -2,9 +2,9 @@
 
 All systems have nearly the same number of parameters, within 2 %: W_kR, which XL alone has, is paid for by a
 narrower feed-forward layer. Each is scored at the attention length it was trained with and, if
-its positions allow it, at longer ones: with recurrence from a memory in which every query has
-the same window, and without recurrence by a window that slides one token at a time. All scores are over the
-same targets.
+its positions allow it, at longer ones. With recurrence, a query's memory and segment are cut to equally many
+keys for all queries; without it, a piece of the text that moves on by one token is read anew each time. All
+scores are over the same targets.
 
 Recurrence costs RAM while training. One more system has none and spends the same bytes on
 longer segments (Table 10).
