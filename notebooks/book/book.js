@@ -132,13 +132,20 @@ function searchInProse() {
   };
 }
 
-// A search page that was opened without a word to search for says so.
-function sayThatNothingIsAsked() {
+// The search page has a field of its own, for on a phone the menu hides the one above the contents.
+function askOnTheSearchPage() {
   const results = document.getElementById("search-results");
-  if (!results || new URLSearchParams(location.search).get("q")?.trim()) return;
-  const words = document.createElement("p");
-  words.textContent = "Write what to search for into the field above the contents; on a phone the menu opens them.";
-  results.append(words);
+  if (!results) return;
+  const asked = new URLSearchParams(location.search).get("q")?.trim() ?? "";
+  const form = document.createElement("form");
+  form.className = "page-search";
+  form.setAttribute("role", "search");
+  form.setAttribute("aria-labelledby", "page-search-label");
+  form.innerHTML = `<label id="page-search-label" for="page-search">Search the book</label>
+    <input id="page-search" type="search" name="q" autocomplete="off"><button>Search</button>`;
+  form.elements.q.value = asked;
+  results.before(form);
+  if (!asked) form.elements.q.focus();
 }
 
 // A cell of a sentence or more must not become a column of single words: the style sheet gives it a least width.
@@ -189,7 +196,7 @@ document.addEventListener("DOMContentLoaded", () => {
   document.querySelectorAll(".table-wrapper table:not(.terms, .values)").forEach(readOnAPhone);
   document.querySelectorAll(".table-wrapper, .output.text_html, div.math").forEach(fadeWhereItGoesOn);
   searchInProse();
-  sayThatNothingIsAsked();
+  askOnTheSearchPage();
   showInContents();
   openAroundTheTarget();
   addEventListener("hashchange", openAroundTheTarget);

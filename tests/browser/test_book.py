@@ -553,9 +553,18 @@ def test_the_aligned_lines_of_an_equation_meet_at_their_sign(window, home):
         assert gaps == pytest.approx([0] * len(gaps), abs=1)
 
 
-def test_a_search_page_without_a_word_to_search_for_says_where_to_write_it(window, home):
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_a_search_page_without_a_word_to_search_for_has_a_field_that_takes_it(window, home, size):
     with visiting(window, home, "search") as visit:
-        assert "Write what to search for" in visit.page.inner_text("#search-results")
+        visit.page.set_viewport_size(size)
+        (field,) = visit.page.get_by_role("searchbox", name="Search the book").all()
+        assert field.is_visible()
+        assert field.evaluate("field => field === document.activeElement")
+        visit.page.keyboard.type("gradient")
+        visit.page.keyboard.press("Enter")
+        visit.page.wait_for_selector("#search-results li")
+        assert visit.page.get_by_role("searchbox", name="Search the book").input_value() == "gradient"
+        visit.page.set_viewport_size(DESKTOP)
 
 
 def test_on_a_phone_a_table_of_words_is_as_wide_as_the_page_and_one_of_numbers_may_scroll(browser, home):
