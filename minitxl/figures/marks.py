@@ -130,6 +130,11 @@ def signed(number: float, digits: int) -> str:
     return written if written.strip("+−0.") else written[1:]
 
 
+def negated(summary: Data) -> Data:
+    """Return the seeds and the mean of what is saved, from those of a cost."""
+    return {"seeds": [-one for one in summary["seeds"]], "mean": -summary["mean"]}
+
+
 def hatch_future(axes: Axes) -> None:
     """Hatch the cells of an image that are NaN, those of the future."""
     fill, edge, hatch = FUTURE

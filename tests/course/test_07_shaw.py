@@ -342,8 +342,8 @@ def test_the_figures_show_the_stored_numbers():
     for shown, bar, line, row in zip(seeds, means, longer.lines, STORED["by_clip"], strict=False):
         assert list(shown.get_ydata()) == row["trained"]["bits"]["seeds"]
         assert list(bar.get_ydata()) == [row["trained"]["bits"]["mean"]]
-        added = row["longest"]["bits"]["mean"] - row["trained"]["bits"]["mean"]
-        assert line.get_ydata()[-1] == pytest.approx(added)
+        saved = row["trained"]["bits"]["mean"] - row["longest"]["bits"]["mean"]
+        assert line.get_ydata()[-1] == pytest.approx(saved)
 
 
 def test_the_learned_vectors_are_drawn_by_distance_the_token_itself_first():

@@ -20,7 +20,7 @@ from minitxl import figures
 from minitxl.experiments.shared import results
 from minitxl.figures import marks, systems
 from minitxl.figures.cost import evaluation_cost
-from minitxl.figures.picture import BITS, HELPS, HIGHER, LEFT, LOWER, ORANGE, PURPLE, RIGHT
+from minitxl.figures.picture import BITS, HIGHER, LEFT, LOWER, ORANGE, PURPLE, RIGHT
 from minitxl.figures.positions import counting, depth
 from minitxl.figures.recurrence import mechanism, reach
 from minitxl.figures.recurrence.context_length import more_by_offset
@@ -142,11 +142,15 @@ def test_each_axis_of_bits_says_where_its_good_end_is():
         for axes in (figure := figure_of(name)).axes:
             level, upright = axes.get_xlabel(), axes.get_ylabel()
             good = (LEFT,) if any(LOWER in one.get_ylabel() for one in figure.axes) else (LEFT, RIGHT)
-            assert BITS not in level or level.endswith((*good, HELPS)), (name, level)
-            assert BITS not in upright or upright.endswith((LOWER, HIGHER)) or "(higher: " in upright, (
+            assert BITS not in level or level.endswith(good) or re.search(r"\(right of 0: .*\)$", level), (
                 name,
-                upright,
+                level,
             )
+            assert (
+                BITS not in upright
+                or upright.endswith((LOWER, HIGHER))
+                or re.search(r"\((above|below) 0: .*\)$", upright)
+            ), (name, upright)
             assert not re.search("lower|higher", level), (name, level)
         shared = figure.get_supxlabel()
         assert BITS not in shared or "right of 0: " in shared, (name, shared)
@@ -159,7 +163,7 @@ def test_a_line_that_covers_another_leaves_it_seen_on_both_sides():
 
 
 @pytest.mark.parametrize(
-    ("name", "axis"), [("memory_and_positions", "marks: as trained"), ("ptb", "names: as trained")]
+    ("name", "axis"), [("memory_and_positions", "marks: as trained"), ("ptb", "trained with")]
 )
 def test_where_models_are_read_with_another_memory_the_axis_says_what_is_as_trained(name, axis):
     figure = getattr(figures, name)(stored(name)).figure
@@ -171,9 +175,9 @@ def test_the_four_marks_have_their_names_and_numbers():
     memory = figures.memory_and_positions(data).figure.axes[1]
     named_marks = {text.get_text(): tuple(text.xy) for text in memory.texts}
     marked = {tuple(line.get_xydata()[0]) for line in memory.lines if line.get_marker() != "None"}
-    for key, one in curves.GRID.items():
+    for key in curves.GRID:
         place = data[key]["mem_len"], data[key]["bits"]["mean"]
-        assert named_marks[f"{one.name}: {place[1]:.2f}"] == place
+        assert named_marks[f"{curves.IN_GRID[key]}: {place[1]:.2f}"] == place
         assert place in marked
     faded = [line for line in memory.lines if line.get_marker() == "None"]
     whole = {one.colour.lower() for one in curves.GRID.values()}
@@ -326,7 +330,7 @@ def test_the_second_system_begins_well_below_the_first():
 @pytest.mark.parametrize(
     ("draw", "name"), [(figures.context_by_offset, "context"), (figures.short_dependency, "short_dependency")]
 )
-def test_loss_by_offset_is_what_each_seed_has_more_than_xl(draw, name):
+def test_what_xl_saves_by_offset_is_what_each_seed_of_the_others_has_more(draw, name):
     data = stored(name)
     systems = (
         data["systems"]
@@ -353,7 +357,7 @@ def test_a_difference_by_offset_is_of_equal_seeds():
     ]
 
 
-def test_the_ablation_draws_each_system_as_trained_and_what_memory_changes():
+def test_the_ablation_draws_each_system_as_trained_and_what_memory_saves():
     data = stored("ablation")
     figure = figures.ablation(data).figure
     for axes, loss in zip(figure.axes, ablation.LOSSES, strict=True):
@@ -361,13 +365,13 @@ def test_the_ablation_draws_each_system_as_trained_and_what_memory_changes():
         means = {row["label"]: mean(recurrence.in_segments(row)) for row in systems}
         bars = {line.get_xdata()[0] for line in axes.lines if line.get_marker() == "|"}
         assert bars == set(means.values())
-        changes = [
-            means[label] - means[label.replace(", memory", ", no memory")]
+        saved = [
+            means[label.replace(", memory", ", no memory")] - means[label]
             for label in means
             if ", memory" in label
         ]
         texts = [text.get_text() for text in axes.texts]
-        assert [f"{change:+.2f}".replace("-", "−") for change in changes] == [
+        assert [f"{one:+.2f}".replace("-", "−") for one in saved] == [
             text for text in texts if text[:1] in "+−" and text
         ]
         assert ("not trained with half loss" in texts) == (loss == "half")
@@ -436,12 +440,12 @@ def test_a_panel_of_context_lengths_names_its_group_and_explains_only_marks_that
 
 def test_the_title_of_copying_says_what_a_flowing_gradient_teaches_and_what_not():
     rows = stored("copying")["rows"]
-    stopped, flowing = reach._what_is_copied(rows).split(".\n")
-    assert stopped.endswith("copies only what one layer reaches")
-    assert flowing == "With it flowing, it also copies most of what takes two layers, except 20 back"
-    assert reach._what_is_copied(rows[:2]).endswith("With it flowing, what takes two layers is seldom copied")
-    assert reach._what_is_copied([rows[0], *rows[2:]]).endswith("most of what takes two layers")
-    assert reach._what_is_copied(rows[:1]) == stopped
+    needed = "What two layers must pass on is copied only if the gradient flows through memory"
+    assert reach._what_is_copied(rows) == f"{needed}; 20 back seldom even then"
+    seldom = "What two layers must pass on is seldom copied, even if the gradient flows through memory"
+    assert reach._what_is_copied(rows[:2]) == seldom
+    assert reach._what_is_copied([rows[0], *rows[2:]]) == needed
+    assert reach._what_is_copied(rows[:1]).endswith("copies only what one layer reaches")
     assert reach._what_is_copied([{**row, "stopped": row["flowing"]} for row in rows]) == ""
 
 
@@ -479,7 +483,9 @@ def test_a_hollow_mark_of_training_parts_is_explained():
 
 def test_the_title_of_deeper_layers_holds_in_every_seed():
     tasks = stored("deeper_layers")["tasks"].values()
-    assert depth._finding(tasks).endswith("by chance;\ntwo layers do better in 5 of 6 trainings")
+    assert depth._finding(tasks).endswith(
+        "one layer never tells them apart, two layers do in 5 of 6 trainings"
+    )
     better = []
     for task in tasks:
         assert max(task["depths"]["one_layer"]["late"]["seeds"]) < task["coin"] + 0.05
@@ -492,17 +498,43 @@ def test_the_title_of_deeper_layers_holds_in_every_seed():
 def test_the_titles_of_equal_bytes_hold_in_every_seed():
     data = stored("equal_bytes")
     more = data["more"].values()
-    assert equal_bytes._finding(data, "in_segments") == "memory is better in every seed"
+    assert equal_bytes._finding(data, "in_segments") == "memory saves bits in every seed"
     assert all(min(row["in_segments"]["seeds"]) > 0 for row in more)
     finding = equal_bytes._finding(data, "full_context")
-    assert finding == "memory is better at equal text,\nworse at equal steps"
+    assert finding == "memory saves bits at equal text,\nnot at equal steps"
     assert max(data["more"]["steps"]["full_context"]["seeds"]) < 0
     mixed = {kind: {"full_context": {"seeds": [-1, 1]}} for kind in data["more"]}
-    assert equal_bytes._finding({"more": mixed}, "full_context") == "right of 0 memory is better"
+    assert equal_bytes._finding({"more": mixed}, "full_context") == "with memory, or with longer segments"
 
 
 def test_the_title_of_the_longer_training_says_the_perplexity_with_each_memory():
     preset = {0: 90.0, 64: 70.0, 1280: 75.0}
     rows = [{"mem_len": length, "perplexity": perplexity} for length, perplexity in preset.items()]
-    words = "A longer training: perplexity 90,\n70 with 64 words of memory, 75 with 1,280"
+    words = "Trained longer: perplexity 90 without memory,\n70 with 64 words of it, 75 with 1,280"
     assert treebank._perplexities(rows, 64) == words
+
+
+def test_in_every_figure_a_saved_bit_is_positive_and_the_axis_says_so():
+    """Also where the result holds what something costs."""
+    parts, row = figure_of("training_parts").axes[0], stored("training_parts")["rows"][0]
+    bars = [line.get_xdata()[0] for line in parts.lines if line.get_marker() == "|" and len(line.get_xdata())]
+    assert bars == [-row["changes"][change]["cost_with_memory"]["mean"] for change in NAMES_OF_PARTS]
+    terms = figure_of("without_terms").axes[0]
+    bars = [line.get_xdata()[0] for line in terms.lines if line.get_marker() == "|" and len(line.get_xdata())]
+    assert bars == [stored("without_terms")["missing"][name]["cost"]["mean"] for name in "abcd"]
+    labels = {
+        name: [axes.get_xlabel() + axes.get_ylabel() for axes in figure_of(name).axes] for name in SAVING
+    }
+    assert all(any(re.search("saved|saves?$|saves?\\n", words) for words in said) for said in labels.values())
+    for name in DRAWN:
+        for axes in figure_of(name).axes:
+            words = axes.get_xlabel() + axes.get_ylabel()
+            assert not re.search(rf"(added {BITS}|{BITS} (more than|added))|bits it costs", words), name
+
+
+NAMES_OF_PARTS = list(parts.NAMES)
+SAVING = (
+    "attention_over_memory", "context_by_offset", "later_positions", "shaw_clipping", "short_dependency",
+    "short_segments", "training_parts", "without_terms",
+)  # fmt: skip
+"""The figures that have an axis of saved bits."""

@@ -23,7 +23,7 @@ FINE = 2.0
 
 
 def attention_over_memory(data: Data) -> Picture:
-    """Draw the bits that hiding or shuffling memory of each age costs."""
+    """Draw the bits that memory of each age saves: what hiding or shuffling it costs."""
     with drawing(6.4, 3.8) as figure:
         _changes(figure.subplots(), data)
     return Picture(figure, _in_words(data))
@@ -126,28 +126,31 @@ def terms_on_text(data: Data) -> Picture:
             ax=rows,
             pad=0.01,
             fraction=0.02,
-            label="score, nats (finer near 0)",
+            label="score, nats (finer steps near 0)",
             ticks=[-10, -3, 0, 3, 10],
             format="{x:g}",
         )
         headline(
             figure,
-            f"Of the terms of the score of {name}, only (d) favours near keys for every query"
+            "Of these terms of the score only (d) favours near keys for every query"
             if _favours_the_near(data["text"])
             else f"Terms of the score of {name}",
         )
         rows[-1].set_xlabel(
             fitted(
-                f"{_shown_of(matrix.shape[1])}each row is a query, the last below (hatched: the future); "
-                "(c), one number for each key, is left out"
+                f"{_shown_of(matrix.shape[1])}each row is a query, the last below "
+                f"(hatched: the future)\n{name}"
             )
         )
         _name_characters(rows[-1], data["text"])
-    return Picture(figure, f"Terms (a), (b) and (d) of {name}. {_shown(data)}")
+    return Picture(
+        figure,
+        f"Terms (a), (b) and (d) of {name}; (c), one number for each key, is left out. {_shown(data)}",
+    )
 
 
 def _changes(axes: Axes, data: Data) -> None:
-    """Draw the bits that hiding or shuffling memory of each age costs, a bar over all seeds' intervals."""
+    """Draw the bits that memory of each age saves, by hiding or shuffling it, with all seeds' intervals."""
     ages = [f"{first}–{last}" for first, last in data["ages"]]
     rows = data["changes"]["xl_memory"]
     for shift, (how, (label, colour, mark)) in zip((-0.1, 0.1), CHANGES.items(), strict=True):
@@ -164,15 +167,15 @@ def _changes(axes: Axes, data: Data) -> None:
     hidden = [row["bits"]["mean"] for row in rows if row["how"] == "hide"][: len(ages)]
     falls = all(older < newer for newer, older in pairwise(hidden))
     newest = max(hidden[1:], default=0) < hidden[0] / 2
-    title = f"The newest {data['ages'][0][1]} states of memory are worth by far the most"
+    title = f"The newest {data['ages'][0][1]} states of memory save by far the most"
     axes.set(
-        title=fitted("The older the memory, the less it is worth")
+        title=fitted("The older the memory, the less it saves")
         if falls
         else fitted(title)
         if newest
-        else "What memory of some age is worth",
+        else "What memory of some age saves",
         xlabel="age of the states that are changed, characters back",
-        ylabel=f"{BITS} added by the change\n(higher: the memory is worth more)",
+        ylabel=f"{BITS} that\nthese states of memory save\n(above 0: they help)",
     )
     axes.legend(title="These states of memory are", alignment="left")
 
@@ -238,7 +241,7 @@ def _in_words(data: Data) -> str:
         for row in rows
     )
     seeds = len(data["changes"]["xl_memory"][0]["bits"]["seeds"])
-    return f"Change in {BITS}, mean of {seeds} seeds, where memory is changed: {changes}."
+    return f"{BITS} that memory saves, mean of {seeds} seeds, by what of it is changed: {changes}."
 
 
 def _shares(data: Data) -> str:

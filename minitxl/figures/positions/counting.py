@@ -3,7 +3,7 @@
 from typing import Any
 
 from minitxl.figures.marks import LINE_AND_BAND, in_per_cent, seed_band, signed
-from minitxl.figures.picture import Data, Picture, drawing, headline
+from minitxl.figures.picture import BITS, Data, Picture, drawing, headline
 from minitxl.figures.systems import SYSTEMS, named
 
 COUNTED = {
@@ -85,7 +85,7 @@ def _finding(data: Data) -> str:
 
 
 def memory_by_offset(data: Data) -> Picture:
-    """Draw what memory adds to the loss at each offset: ``curves[name]`` has a summary for each of them."""
+    """Draw the bits that memory saves at each offset: ``curves[name]`` has a summary for each of them."""
     with drawing(8, 3.4) as figure:
         axes = figure.subplots()
         for name, rows in data["curves"].items():
@@ -93,11 +93,11 @@ def memory_by_offset(data: Data) -> Picture:
             look = system.look() if system else {"color": "black"}
             seed_band(axes, range(len(rows)), rows, **look, label=name, lw=1.5)
         axes.axhline(0, color="black", lw=1)
-        for words, height, side in (("memory hurts", 0.02, "bottom"), ("memory helps", -0.02, "top")):
+        for words, height, side in (("memory helps", 0.02, "bottom"), ("memory hurts", -0.02, "top")):
             axes.annotate(words, (len(rows) - 0.4, height), ha="right", va=side, fontsize=9, color="#606060")
         axes.set(
             xlabel="offset of the query in its segment",
-            ylabel="bits with memory − bits without",
+            ylabel=f"{BITS} saved by memory",
             xlim=(-0.5, len(rows) - 0.5),
         )
         axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
@@ -106,4 +106,4 @@ def memory_by_offset(data: Data) -> Picture:
         f"{signed(rows[-1]['mean'], 2)} at {len(rows) - 1}"
         for name, rows in data["curves"].items()
     )
-    return Picture(figure, f"Bits per character that memory adds, by offset, mean of the seeds. {words}.")
+    return Picture(figure, f"Bits per character that memory saves, by offset, mean of the seeds. {words}.")

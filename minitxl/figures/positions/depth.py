@@ -22,8 +22,10 @@ def deeper_layers(data: Data) -> Picture:
         seeds = len(next(iter(task["depths"].values()))["late"]["seeds"])
     return Picture(
         figure,
-        f"Right copies with absolute positions and memory, segment {data['test_segments']} of the "
-        f"stream, mean of {seeds} seed{'s' * (seeds > 1)}. {'; '.join(words)}.",
+        "Copies that are right with absolute positions and memory, at the offsets where two keys share a "
+        f"position, in segment {data['test_segments']} of the stream, mean of {seeds} "
+        f"seed{'s' * (seeds > 1)}. {'; '.join(words)}. Chance is above half, for the wrong key may hold the "
+        "same token.",
     )
 
 
@@ -33,8 +35,8 @@ def _finding(tasks: Iterable[Data]) -> str:
     better = [seed > coin + 0.1 for coin, _, two in late for seed in two]
     if all(max(one) < coin + 0.05 for coin, one, _ in late) and sum(better) > len(better) / 2:
         return (
-            "Where two keys share a position, one layer picks between them by chance;\n"
-            f"two layers do better in {sum(better)} of {len(better)} trainings"
+            "Two keys at one position: one layer never tells them apart, two layers do in "
+            f"{sum(better)} of {len(better)} trainings"
         )
     return "Two keys at one position: one layer, two layers and chance"
 
@@ -54,14 +56,13 @@ def _task(axes: Axes, task: Data) -> str:
     )  # fmt: skip
     axes.set_yticks(range(len(DEPTHS)), [label for label, _ in DEPTHS.values()])
     axes.set(
-        title=f"token {distance} back, segments and memory of {seg_len}",
-        xlabel=f"right answers where two keys share a position, %\n({DOTS_AND_BAR};\n"
-        "chance: the wrong key may hold the same token)",
+        title=f"copy the token {distance} back; segments and memory of {seg_len}",
+        xlabel=f"copies that are right, %\n({DOTS_AND_BAR})",
         xlim=(0, 1.03),
         ylim=(len(DEPTHS) - 0.5, -0.9),
     )
     in_per_cent(axes.xaxis)
     return (
         f"{distance} back in segments of {seg_len}, from offset {distance} on: {', '.join(said)}; "
-        f"a coin between both keys {100 * task['coin']:.0f} %"
+        f"chance {100 * task['coin']:.0f} %"
     )

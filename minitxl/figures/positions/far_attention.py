@@ -1,7 +1,7 @@
 """Attention of Transformer-XL and rotary positions over a longer memory than in training."""
 
 from minitxl.figures.marks import DOTS_AND_BAR, in_per_cent, seeds_and_mean, with_commas
-from minitxl.figures.picture import Data, Picture, drawing, fitted, legend_outside, panels
+from minitxl.figures.picture import Data, Picture, drawing, legend_outside, panels
 from minitxl.figures.systems import SYSTEMS
 
 LOOKING = {key: SYSTEMS[key] for key in ("xl_memory", "rotary_memory")}
@@ -24,7 +24,7 @@ def far_attention(data: Data) -> Picture:
         for group, one in enumerate(longer):
             ends = [group - 0.18, group + 0.48]
             shares.plot([one["alike"]] * 2, ends, color="black", lw=1.2, ls=":")
-            left, label = one["alike"] > 0.7, f"if all keys were\nalike: {100 * one['alike']:.0f} %"
+            left, label = one["alike"] > 0.7, f"with equal\nweights: {100 * one['alike']:.0f} %"
             shares.annotate(
                 label, (one["alike"], group), (-5 if left else 5, 0),
                 textcoords="offset points", ha="right" if left else "left", va="center", fontsize=9,
@@ -35,14 +35,14 @@ def far_attention(data: Data) -> Picture:
         weights.text(
             trained + 1,
             0.97,
-            "farther than in training",
+            "beyond training",
             va="top",
             fontsize=9,
             transform=weights.get_xaxis_transform(),
         )
         weights.set_yscale("log")
         weights.set(
-            title=fitted(f"Rotary looks far with a memory of {longer[0]['mem_len']}")
+            title=f"A memory of {longer[0]['mem_len']}: rotary attends\nbeyond the distances of its training"
             if farther
             else f"Attention with a memory of {longer[0]['mem_len']}",
             xlabel="distance i − j, characters",
@@ -54,8 +54,10 @@ def far_attention(data: Data) -> Picture:
         )
         shares.invert_yaxis()
         shares.set(
-            title=fitted("Transformer-XL stays nearer") if farther else "Weight farther than in training",
-            xlabel=f"weight on distances farther than in training, %\n({DOTS_AND_BAR})",
+            title="Transformer-XL gives those distances\nmuch less weight"
+            if farther
+            else "Weight beyond the distances of training",
+            xlabel=f"weight beyond the distances of training, %\n({DOTS_AND_BAR})",
             xlim=(0, 1),
         )
         in_per_cent(shares.xaxis)
@@ -64,5 +66,5 @@ def far_attention(data: Data) -> Picture:
     return Picture(
         figure,
         f"Share of attention on distances beyond {trained}, mean of {len(one['far']['seeds'])} seeds: "
-        f"{'; '.join(words)} characters of memory; {alike} if all keys were alike.",
+        f"{'; '.join(words)} characters of memory; {alike} with equal weights.",
     )

@@ -91,7 +91,7 @@ Look = tuple[str, str, tuple[Any, str]]
 BIASES: dict[str, Look] = {
     "t5_memory": (f"{T5.name},\nas published", T5.colour, ("--", ">")),
     "xl_memory": (SYSTEMS["xl_memory"].name, SYSTEMS["xl_memory"].colour, ("-", "o")),
-    "t5_scaled_memory": (f"{T5.name},\ntable × {{factor:g}}", T5.shades(2)[1], ("-", "D")),
+    "t5_scaled_memory": (f"{T5.name},\nbiases × {{factor:g}}", T5.shades(2)[1], ("-", "D")),
 }
 WAYS: dict[str, Look] = {
     way: (f"{ROTARY.name},\n{words}", ROTARY.colour, look)
@@ -141,15 +141,19 @@ def position_repairs(data: Data) -> Picture:
         best = {min(series, key=lambda way: series[way][place]["bits"]["mean"]) for place in (1, 2)}
         shown[0].set(
             title=fitted(
-                f"T5 with its table of biases multiplied by {data['factor']:g}\n"
-                f"is ahead of Transformer-XL at memory {' and '.join(map(str, ahead))}"
+                f"T5 with biases × {data['factor']:g} reads better than\n"
+                f"Transformer-XL with a memory of {' or '.join(map(str, ahead))}"
             )
             if ahead
             else "T5 and Transformer-XL"
         )
         shown[0].set(ylabel=f"test {BITS}\n{LOWER}")
         mended = best == {"clamped"}
-        shown[1].set(title="Rotary: with clamped distances it stays low" if mended else "Rotary in four ways")
+        shown[1].set(
+            title="Rotary reads a longer memory well\nonly with its distances clamped"
+            if mended
+            else "Rotary in four ways"
+        )
     seeds = len(data["memory_gain"]["t5"]["seeds"])
     return Picture(
         figure, f"Test {BITS} with {lengths} characters of memory, mean of {seeds} seeds: {'; '.join(said)}."

@@ -18,18 +18,18 @@ OTHERS = (("s", ":"), ("^", "-."), ("o", "-"))
 
 
 def shaw_clipping(data: Data) -> Picture:
-    """Draw loss by k at the attention length of training, and the loss that longer attention adds."""
+    """Draw loss by k at the attention length of training, and what longer attention saves, or costs."""
     rows = data["by_clip"]
     with drawing(9.5, 3.5) as figure:
         trained, longer = panels(figure, 2)
         _by_clip(trained, rows)
         for row, look in zip(rows, _looks(rows), strict=True):
             lengths = [one["attention_len"] for one in row["by_length"]]
-            added = np.array([one["bits"]["seeds"] for one in row["by_length"]])
-            added = added - np.array(row["trained"]["bits"]["seeds"])
-            longer.plot(lengths, added.mean(axis=1), **look, label=f"k = {row['max_distance']}")
+            read = np.array([one["bits"]["seeds"] for one in row["by_length"]])
+            saved = np.array(row["trained"]["bits"]["seeds"]) - read
+            longer.plot(lengths, saved.mean(axis=1), **look, label=f"k = {row['max_distance']}")
             band = {"color": look["color"], "alpha": 0.2, "lw": 0}
-            longer.fill_between(lengths, added.min(axis=1), added.max(axis=1), **band)
+            longer.fill_between(lengths, saved.min(axis=1), saved.max(axis=1), **band)
         label_ends(longer)
         longer.plot([lengths[0], lengths[-1]], [0, 0], color="#808080", lw=0.6)
         band = longer.fill_between([], [], [], color="#CCCCCC", label="range of the seeds")
@@ -38,9 +38,9 @@ def shaw_clipping(data: Data) -> Picture:
         longer.set(
             title=f"Longer attention hurts k = {hurt['max_distance']} most",
             xlabel="attention length at test, characters",
-            ylabel=f"added {BITS}\n{LOWER}",
+            ylabel=f"{BITS} saved by\nlonger attention\n(below 0: it hurts)",
         )
-        longer.legend(handles=[band], loc="upper left")
+        longer.legend(handles=[band], loc="lower left")
     ends = "; ".join(
         f"k = {row['max_distance']}: "
         f"{row['trained']['bits']['mean']:.2f} at {row['trained']['attention_len']}, "

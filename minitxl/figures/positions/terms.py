@@ -9,7 +9,7 @@ from matplotlib.colors import Normalize, PowerNorm
 from minitxl.figures.marks import DOTS_AND_BAR, hide_frame, seeds_and_mean, signed
 from minitxl.figures.picture import (
     BITS,
-    LEFT,
+    HELPS,
     Data,
     Picture,
     drawing,
@@ -38,15 +38,15 @@ BARS = {"a": ("#B0B0B0", ""), "b": ("#E8E8B0", "////"), "c": ("#B8E0C8", "....")
 
 
 def _finding(missed: Sequence[str]) -> str:
-    """Say which terms' absence costs bits in every seed."""
+    """Say which terms save bits in every seed."""
     if not missed:
-        return "No term's absence costs bits in every seed"
+        return "No term saves bits in every seed"
     terms = " and ".join(f"({name})" for name in missed)
-    return f"{'Only leaving' if len(missed) == 1 else 'Leaving'} out {terms} costs bits in every seed"
+    return f"{f'Only term {terms} saves' if len(missed) == 1 else f'Terms {terms} save'} bits in every seed"
 
 
 def without_terms(data: Data) -> Picture:
-    """Draw the test loss without each term, seed by seed, less that of the same seed's whole model."""
+    """Draw what each term saves, seed by seed: the loss of the model without it less that of the whole."""
     rows = {name: row for name, row in data["missing"].items() if name != "none"}
     with drawing(8, 3.4) as figure:
         axes = figure.subplots()
@@ -56,24 +56,23 @@ def without_terms(data: Data) -> Picture:
             seeds_and_mean(axes, place, cost, XL.colour)
             axes.annotate(signed(cost["mean"], 3), (cost["mean"], place), (0, 12), **ABOVE)
         between = "\n" if is_narrow() else " "
-        axes.set_yticks(range(len(rows)), [f"without{between}{NAMES[name]}" for name in rows])
+        axes.set_yticks(range(len(rows)), [NAMES[name].replace(" ", between, 1) for name in rows])
         missed = [name for name, row in rows.items() if min(row["cost"]["seeds"]) > 0]
         axes.set(
             title=fitted(_finding(missed)),
             ylim=(len(rows) - 0.5, -0.7),
-            xlabel=f"test {BITS} more than{between}the same seed's whole Transformer-XL\n"
-            f"({DOTS_AND_BAR})\n{LEFT}",
+            xlabel=f"test {BITS} saved by the term\n({DOTS_AND_BAR})\n{HELPS}",
         )
     alt = "; ".join(
-        f"without {NAMES[name]} {signed(row['cost']['mean'], 3)} ("
+        f"{NAMES[name]} {signed(row['cost']['mean'], 3)} ("
         + ", ".join(signed(one, 3) for one in row["cost"]["seeds"])
         + ")"
         for name, row in rows.items()
     )
     return Picture(
         figure,
-        f"Test {BITS} after {data['steps']} steps, more than the whole model of the same seed, mean and "
-        f"seeds: {alt}.",
+        f"Test {BITS} that each term of the score saves after {data['steps']} steps, against the same seed "
+        f"trained without it, mean and seeds: {alt}.",
     )
 
 

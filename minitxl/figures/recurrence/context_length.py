@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from minitxl.figures.marks import DOTS_AND_BAR, seed_band, seeds_and_mean, signed, ticks_at, write_numbers
 from minitxl.figures.picture import (
+    AHEAD,
     BITS,
     LOWER,
     Data,
@@ -80,7 +81,7 @@ def _lowest(systems: Data, lengths: Sequence[int]) -> str:
 
 
 def context_by_offset(data: Data) -> Picture:
-    """Draw by offset how much more loss each model has than XL with memory, all read as trained.
+    """Draw by offset what XL with memory saves against each other model, all read as trained.
 
     The same seed on the same text is taken off: what an offset's text makes hard, it makes hard for all.
     """
@@ -99,12 +100,10 @@ def context_by_offset(data: Data) -> Picture:
         spared = with_memory < min(bits for name, bits in first.items() if not name.endswith("memory"))
         axes.set(
             title=fitted(
-                "A segment's first prediction costs less with memory than without"
-                if spared
-                else "Read as trained"
+                "Memory saves bits at a segment's first prediction" if spared else "Read as trained"
             ),
             xlabel="offset in the segment, characters",
-            ylabel=f"{BITS} more than\n{SYSTEMS[base].name} with the same seed\n{LOWER}",
+            ylabel=f"{BITS} that\n{SYSTEMS[base].name} saves\n{AHEAD}",
         )
         legend_outside(figure, ncols=2)
     alt = "; ".join(
@@ -114,8 +113,8 @@ def context_by_offset(data: Data) -> Picture:
     )
     return Picture(
         figure,
-        f"Test {BITS} by offset in the segment more than {SYSTEMS[base].name}, which has "
-        f"{first[base]:.2f} at offset 0, mean of the seeds. {alt}.",
+        f"Test {BITS} that {SYSTEMS[base].name} saves against each by offset in the segment, mean of the "
+        f"seeds; at offset 0 it has {first[base]:.2f}. {alt}.",
     )
 
 
@@ -138,13 +137,17 @@ def context_recl(data: Data) -> Picture:
             hollow = "" if all(SYSTEMS[name].memory for name in names) else "; hollow: no memory"
             axes.set(
                 title=_recl_title(recl[group], group),
-                xlabel="relative effective context length, characters,\n"
-                f"measured against the best of these {len(names)} models\n({DOTS_AND_BAR}{hollow})",
+                xlabel="relative effective context length, characters;\n"
+                f"baseline: the best of these {len(names)} models\n({DOTS_AND_BAR}{hollow})",
             )
             axes.tick_params(labelbottom=True)
-        legend_outside(figure, *shown[0].get_legend_handles_labels(), ncols=4)
+        legend_outside(figure, *shown[0].get_legend_handles_labels(), ncols=4, title="measured on")
     alt = "; ".join(f"{one.name} {_lengths(data, name)}" for name, one in READERS.items())
-    return Picture(figure, f"Relative effective context length in characters. {alt}. {against_table_8(data)}")
+    return Picture(
+        figure,
+        f"Relative effective context length in characters, on the hardest 10 %, half and all of the targets. "
+        f"{alt}. {against_table_8(data)}",
+    )
 
 
 def _recl_title(recl: Data, group: str) -> str:
@@ -157,9 +160,9 @@ def _recl_title(recl: Data, group: str) -> str:
         )
 
     if group == "recurrent" and is_longer("xl_memory", "lstm"):
-        return "Recurrent models: Transformer-XL\nuses a longer context than the LSTM"
+        return "Transformer-XL uses more context\nthan the LSTM"
     if group == "attentive" and is_longer("xl_memory", "xl"):
-        return "Models with attention: with memory\nTransformer-XL uses a longer context"
+        return "Transformer-XL uses more context\nwith memory than without"
     return {"recurrent": "Recurrent models", "attentive": "Models with attention"}[group]
 
 
@@ -172,15 +175,14 @@ def context_gains(data: Data) -> Picture:
         if all(3 * far < whole for name in READERS for far, whole in _far_and_whole(data, name, middle)):
             headline(
                 figure,
-                f"Most of the gain comes from the first {middle} characters of context: more than that,\n"
-                f"up to {last}, saves less than a third of the whole, in each model and seed",
+                f"Most of what a context of {last} characters saves is saved by its nearest {middle}",
             )
     alt = [f"{one.name} {_gain(data, name, first)['mean']:.2f}" for name, one in READERS.items()]
     return Picture(
         figure,
-        f"Perplexity per character that {last} characters of context save instead of {first}: "
-        f"{', '.join(alt)}. Each target's baseline is the best of the models with {first}, and a target that "
-        "is predicted worse counts as nothing saved.",
+        f"Perplexity saved where the context grows from {first} to {last} characters: {', '.join(alt)}. "
+        f"Each target is compared with the best of the models that has {first}; one that is predicted worse "
+        "counts as nothing saved.",
     )
 
 
@@ -250,14 +252,14 @@ def _gains(figure: Figure, data: Data) -> None:
         axes.set_yticks(range(len(lengths) - 1), names[:-1], fontsize=9)
         axes.set(xlim=(0.5, len(lengths) - 0.5), ylim=(-0.5, len(lengths) - 1.5))
     line = Line2D([], [], **BEYOND)
-    words = f"above this line: gains beyond the first {middle_of(data)} characters of context"
+    words = f"above this line: what is saved beyond {middle_of(data)} characters of context"
     legend_outside(figure, [line], [fitted(words)], place="lower left")
     middle = shown[-1] if is_narrow() else shown[len(shown) // 2]
-    middle.set_xlabel("longer context, characters")
-    shown[0].set_ylabel("shorter context,\ncharacters")
+    middle.set_xlabel("… to this longer context, characters")
+    shown[0].set_ylabel("from this context …")
     bar = figure.colorbar(drawn, ax=shown, shrink=0.9 if not is_narrow() else 0.4)
     bar.set_label(
-        "perplexity saved, against the best\nmodel with the shorter context\n(colours: square-root scale)",
+        "perplexity saved\n(square-root scale)",
         fontsize=9,
     )
     bar.set_ticks([0.0, 0.05, 0.2], labels=["0", "0.05", "0.2"])
@@ -278,7 +280,7 @@ def _at_ends(bits: Sequence[Data], lengths: Sequence[int]) -> str:
 def _lengths(data: Data, name: str) -> str:
     """Return mean RECL of the seeds at each r, in the group of all."""
     recl = data["recl"]["all"][name]
-    return " / ".join(f"{_mean_length(recl[share]):.0f}" for share in SHARES) + " at r = 0.1 / 0.5 / 1.0"
+    return ", ".join(f"{_mean_length(recl[share]):.0f}" for share in SHARES)
 
 
 def _mean_length(seeds: Sequence[Data]) -> float:

@@ -108,14 +108,14 @@ def copying(data: Data) -> Picture:
             if far:
                 axes.axvspan(-0.5, far - 0.5, **OUT_OF_REACH)
             axes.axhline(data["chance"], color="black", lw=1, ls=":")
-            axes.set(title=f"token {row['distance']} back", ylim=(0, 1.05))
+            axes.set(title=f"copy the token {row['distance']} back", ylim=(0, 1.05))
             in_per_cent(axes.yaxis)
             axes.xaxis.set_major_locator(MaxNLocator(integer=True))
             if axes in (shown if not is_narrow() else shown[-1:]):
                 axes.set_xlabel("offset in the segment")
         for axes in shown if is_narrow() else shown[:1]:
             axes.set_ylabel("right copies, %")
-        label = "out of one layer's reach: two must pass the token on"
+        label = "two layers must pass the token on"
         shown[0].axvspan(-9, -8, **OUT_OF_REACH, label=label)
         shown[0].axhline(-9, color="black", lw=1, ls=":", label="chance")
         shown[0].set_xlim(-0.9, data["seg_len"] - 0.1)
@@ -142,27 +142,26 @@ def copying(data: Data) -> Picture:
 
 
 def _what_is_copied(rows: Sequence[Data]) -> str:
-    """Return what is copied with the gradient stopped, if just that is lost which takes two layers.
+    """Return what the gradient through memory decides, if stopping it loses just what takes two layers.
 
-    A second line says whether what takes two is mostly copied with the gradient flowing, and where not.
+    It names the distances at which what takes two is seldom copied with the gradient flowing either.
     """
     stopped = [row["stopped"] for row in rows]
     if not all(row["1_hop"]["mean"] > 0.9 > 0.5 > row.get("2_hop", {"mean": 0})["mean"] for row in stopped):
         return ""
-    lost = "With the gradient stopped, a model copies only what one layer reaches"
     far = [row for row in rows if "2_hop" in row["flowing"]]
     if not far:
-        return lost
+        return "With the gradient stopped, a model copies only what one layer reaches"
     seldom = [f"{row['distance']} back" for row in far if row["flowing"]["2_hop"]["mean"] <= 0.5]
     if len(seldom) == len(far):
-        return f"{lost}.\nWith it flowing, what takes two layers is seldom copied"
-    but = f", except {' and '.join(seldom)}" if seldom else ""
-    return f"{lost}.\nWith it flowing, it also copies most of what takes two layers{but}"
+        return "What two layers must pass on is seldom copied, even if the gradient flows through memory"
+    but = f"; {' and '.join(seldom)} seldom even then" if seldom else ""
+    return f"What two layers must pass on is copied only if the gradient flows through memory{but}"
 
 
 SHARP = 0.5
 """Least weight on one distance of a head whose look counts."""
-LOOKS = (("layer 2 looks back", "#808080"), ("layer 1 looks back from there", "#E4E4E4"))
+LOOKS = (("how far layer 2 looks back", "#808080"), ("how far layer 1 looks back from there", "#E4E4E4"))
 """Name and grey of both parts of a route."""
 
 
@@ -186,10 +185,10 @@ def relay_routes(data: Data, *, seed: int = 0) -> Picture:
                 right = measured["accuracy"][offset]
                 axes.annotate(f"{100 * right:.0f}", (offset, distance + 2), ha="center", fontsize=9)
             middle = offsets / 2 - 0.5
-            words = "right copies, %"
+            words = "copies that are right, %"
             axes.annotate(words, (middle, distance + 5), ha="center", fontsize=9)
             axes.set(
-                title=f"token {distance} back, seed {seed}",
+                title=f"copy the token {distance} back (seed {seed})",
                 xlabel="offset of the query in its segment, tokens",
                 ylim=(0, max(one["distance"] for one in rows) + 8),
                 xlim=(-0.6, offsets - 0.4),
@@ -202,7 +201,7 @@ def relay_routes(data: Data, *, seed: int = 0) -> Picture:
         if all(_adds_up(row, measured) for row in rows for measured in row["seeds"]):
             headline(
                 figure,
-                "Copies are right only where the looks back of both layers add up to the token's distance",
+                "A copy is right only where both layers together look back as far as the token",
             )
     return Picture(figure, " ".join(_route_in_words(row, seed) for row in rows))
 

@@ -40,7 +40,7 @@ TABLE_6 = {
 def ablation(data: Data) -> Picture:
     """Draw for each kind of positions an arrow from the loss without memory to that with it, as trained.
 
-    There is a panel for each training.
+    At it stand the bits that memory saves. There is a panel for each training.
     """
     rows = data["systems"]
     kinds = list(dict.fromkeys(_positions(row) for row in rows))
@@ -55,7 +55,8 @@ def ablation(data: Data) -> Picture:
                 else:
                     words = f"not trained with {loss} loss"
                     axes.annotate(words, (3.2, place), ha="center", va="center", fontsize=9, color="#606060")
-            axes.set(title=title, xlabel=f"test {BITS}, as trained\n({DOTS_AND_BAR})\n{LEFT}")
+            words = f"{DOTS_AND_BAR};\nnumber: bits saved by memory"
+            axes.set(title=title, xlabel=f"test {BITS}, as trained\n({words}) {LEFT}")
             axes.set_yticks(range(len(kinds)), kinds)
             axes.set_ylim(len(kinds) - 0.5, -0.8)
             axes.margins(x=0.14)
@@ -93,11 +94,11 @@ def _arrow(axes: Axes, place: int, of_kind: Mapping[bool, Data]) -> None:
         summary = {"seeds": seeds, "mean": ends[with_memory]}
         seeds_and_mean(axes, place, summary, system.colour, memory=with_memory)
     if len(ends) == 2:
-        change = [more - less for less, more in zip(bits[False], bits[True], strict=True)]
+        saved = [without - with_it for without, with_it in zip(bits[False], bits[True], strict=True)]
         arrow = {"arrowstyle": "->", "color": "#808080", "shrinkA": 0, "shrinkB": 0}
         below = place + 0.3  # the marks of near ends would cover it
         axes.annotate("", (ends[True], below), (ends[False], below), arrowprops=arrow)
-        words = signed(mean(change), 2)
+        words = signed(mean(saved), 2)
         axes.annotate(
             words, (mean(ends.values()), place), (0, 11), textcoords="offset points", ha="center", fontsize=9
         )

@@ -29,6 +29,8 @@ ONE_CHANGE_APART = {"vanilla": SYSTEMS["absolute"], "relative": SYSTEMS["xl"], "
 """The three systems of the demo and of ``short_segments`` by their keys there."""
 GRID = {key: SYSTEMS[key] for key in ("absolute", "absolute_memory", "xl", "xl_memory")}
 """The systems of the experiment ``memory_and_positions``."""
+IN_GRID = {key: one.name for key, one in GRID.items()} | {"xl_memory": f"{GRID['xl'].positions} + memory"}
+"""Their names in a figure of two kinds of positions, each without memory and with it."""
 
 
 def learning(curves: Data, *, steps: int, unit: str = BITS) -> Picture:
@@ -133,7 +135,7 @@ def memory_and_positions(data: Data) -> Picture:
             system, rows = data[name], data[name]["by_memory"]
             curve = system["validation"]
             by_step = [{"mean": mean(seeds), "seeds": seeds} for seeds in zip(*curve["bits"], strict=True)]
-            seed_band(learned, curve["step"], by_step, **one.look(), lw=1.2, ms=3.5, label=one.name)
+            seed_band(learned, curve["step"], by_step, **one.look(), lw=1.2, ms=3.5, label=IN_GRID[name])
             lengths = [row["mem_len"] for row in rows]
             band: dict[str, Any] = {
                 "color": mixed(one.colour, 255, FADED),
@@ -147,7 +149,7 @@ def memory_and_positions(data: Data) -> Picture:
         for name, (right, above, side) in MARK_NAMES.items():
             one, trained = GRID[name], (data[name]["mem_len"], data[name]["bits"]["mean"])
             memory.annotate(
-                f"{one.name}: {trained[1]:.2f}", trained, (right, above), color=one.ink,
+                f"{IN_GRID[name]}: {trained[1]:.2f}", trained, (right, above), color=one.ink,
                 textcoords="offset points", ha=side, va="bottom" if above > 5 else "top", fontsize=9,
             )  # fmt: skip
         read = [[row["bits"]["mean"] for row in data[name]["by_memory"][1:]] for name in ("xl", "xl_memory")]
@@ -169,13 +171,12 @@ def memory_and_positions(data: Data) -> Picture:
         helps += ",\ntrained with it or not" if level else ""
         memory.set(
             title=fitted(helps if both else "After training"),
-            xlabel="memory at evaluation, characters;\n0, then log scale\n"
-            "(marks: as trained;\nlines: with another memory)",
+            xlabel="memory at evaluation, characters\n(log scale after 0; marks: as trained)",
             ylabel=f"test {BITS}\n{LOWER}",
         )
     numbers = ", ".join(
-        f"{one.name} {data[name]['bits']['mean']:.2f} (spread {data[name]['bits']['spread']:.2f})"
-        for name, one in GRID.items()
+        f"{IN_GRID[name]} {data[name]['bits']['mean']:.2f} (spread {data[name]['bits']['spread']:.2f})"
+        for name in GRID
     )
     seeds = len(data["xl"]["bits"]["seeds"])
     return Picture(figure, f"Test {BITS}, mean of {seeds} seeds, with the memory trained with: {numbers}.")

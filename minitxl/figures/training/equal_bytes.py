@@ -32,14 +32,14 @@ def equal_bytes(data: Data) -> Picture:
             axes.set_title(f"{title}:\n{_finding(data, way)}")
         figure.supxlabel(
             fitted(
-                f"{BITS} saved by memory, against longer segments of the same bytes\n"
+                f"{BITS} saved by memory, against longer segments of as many bytes\n"
                 f"({DOTS_AND_BAR}; right of 0: memory is better)"
             ),
             fontsize=10,
         )
     return Picture(
         figure,
-        f"Test {BITS} that memory saves Transformer-XL over longer segments of the same bytes, by seed; "
+        f"Test {BITS} that memory saves Transformer-XL against longer segments of as many bytes, by seed; "
         f"below 0 longer segments are better. {'; '.join(said)}.",
     )
 
@@ -50,7 +50,7 @@ def _finding(data: Data, way: str) -> str:
     ahead = {EQUAL[kind] for kind, more in seeds.items() if min(more) > 0}
     behind = {EQUAL[kind] for kind, more in seeds.items() if max(more) < 0}
     if len(ahead | behind) < len(set(EQUAL.values())) or ahead & behind:
-        return "right of 0 memory is better"
+        return "with memory, or with longer segments"
     if not behind:
-        return "memory is better in every seed"
-    return f"memory is better at {' and '.join(sorted(ahead))},\nworse at {' and '.join(sorted(behind))}"
+        return "memory saves bits in every seed"
+    return f"memory saves bits at {' and '.join(sorted(ahead))},\nnot at {' and '.join(sorted(behind))}"

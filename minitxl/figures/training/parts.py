@@ -1,4 +1,4 @@
-"""What a training loses without a part of its step, and what its rate and the peak of the rate do."""
+"""What changes of the training step save or cost, and what its rate and the peak of the rate do."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,10 +6,19 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from minitxl.figures.marks import DOTS_AND_BAR, HOLLOW, LINE_AND_BAND, SEED, seed_band, seeds_and_mean, signed
+from minitxl.figures.marks import (
+    DOTS_AND_BAR,
+    HOLLOW,
+    LINE_AND_BAND,
+    SEED,
+    negated,
+    seed_band,
+    seeds_and_mean,
+    signed,
+)
 from minitxl.figures.picture import (
     BITS,
-    LEFT,
+    HELPS,
     LOWER,
     Data,
     Picture,
@@ -32,7 +41,7 @@ COST = "cost_with_memory"
 
 
 def training_parts(data: Data) -> Picture:
-    """Draw how much more the test loss is than that of the unchanged training of the same seed.
+    """Draw the bits that each change of the training saves against the same seed's unchanged training.
 
     All are read with the same memory. There is a panel for each length of training.
     """
@@ -43,16 +52,13 @@ def training_parts(data: Data) -> Picture:
             axes.axvline(0, color="black", lw=1, ls=":")
             said = []
             for place, (change, name) in enumerate(NAMES.items()):
-                cost = row["changes"][change][COST]
-                _row(axes, place, cost, SYSTEMS["xl" if change == "no_memory" else "xl_memory"])
-                seeds = ", ".join(signed(one, 3) for one in cost["seeds"])
-                said.append(f"{' '.join(name.split())} {signed(cost['mean'], 3)} ({seeds})")
+                saved = negated(row["changes"][change][COST])
+                _row(axes, place, saved, SYSTEMS["xl" if change == "no_memory" else "xl_memory"])
+                seeds = ", ".join(signed(one, 3) for one in saved["seeds"])
+                said.append(f"{' '.join(name.split())} {signed(saved['mean'], 3)} ({seeds})")
             axes.set(title=f"after {row['steps']} steps", ylim=(len(NAMES) - 0.5, -0.6))
             axes.margins(x=0.27)
-            axes.set_xlabel(
-                f"{BITS} more than Transformer-XL's\nunchanged training ({DOTS_AND_BAR}),\n"
-                f"all read with memory {LEFT}"
-            )
+            axes.set_xlabel(f"{BITS} saved by the change,\nall read with memory ({DOTS_AND_BAR})\n{HELPS}")
             words.append(f"after {row['steps']} steps {'; '.join(said)}")
         shown[0].set_yticks(range(len(NAMES)), list(NAMES.values()))
         looks = {
@@ -64,19 +70,19 @@ def training_parts(data: Data) -> Picture:
         headline(figure, _finding(data["rows"]))
     return Picture(
         figure,
-        f"Test {BITS} more than the unchanged training of the same seed, all read with memory, mean and "
-        f"seeds: {'. '.join(words)}.",
+        f"Test {BITS} that each change of the training saves against the same seed's unchanged training, all "
+        f"read with memory, mean and seeds: {'. '.join(words)}.",
     )
 
 
-def _row(axes: Axes, place: int, cost: Data, system: System) -> None:
+def _row(axes: Axes, place: int, saved: Data, system: System) -> None:
     """Draw the seeds of one change, their mean, and its number, in the system's colour."""
-    seeds_and_mean(axes, place, cost, system.colour, memory=system.memory)
-    better = cost["mean"] < 0
-    place_of_number = (min(cost["seeds"]) if better else max(cost["seeds"]), place)
-    side, shift = ("right", -9) if better else ("left", 9)
+    seeds_and_mean(axes, place, saved, system.colour, memory=system.memory)
+    worse = saved["mean"] < 0
+    place_of_number = (min(saved["seeds"]) if worse else max(saved["seeds"]), place)
+    side, shift = ("right", -9) if worse else ("left", 9)
     style: dict[str, Any] = {"textcoords": "offset points", "va": "center", "fontsize": 9}
-    axes.annotate(signed(cost["mean"], 3), place_of_number, (shift, 0), ha=side, **style)
+    axes.annotate(signed(saved["mean"], 3), place_of_number, (shift, 0), ha=side, **style)
 
 
 def _finding(rows: Sequence[Data]) -> str:
@@ -88,7 +94,7 @@ def _finding(rows: Sequence[Data]) -> str:
         if all(max(row[change]["seeds"]) < 0 for row in costs)
     ]
     if len(ahead) != 1:
-        return "What the loss gains or loses by one change of the training"
+        return "What one change of the training saves"
     return f"A {ahead[0]} saves bits in every seed; no other change does"
 
 

@@ -5,9 +5,8 @@ from statistics import mean
 
 from minitxl.figures.marks import DOTS_AND_BAR, seed_band, seeds_and_mean
 from minitxl.figures.picture import (
+    AHEAD,
     BITS,
-    LEFT,
-    LOWER,
     Data,
     Picture,
     drawing,
@@ -22,7 +21,7 @@ from minitxl.figures.training.recurrence import in_segments
 
 
 def short_dependency(data: Data) -> Picture:
-    """Draw on shuffled lines what others lose more than the first system: by offset, and over all offsets.
+    """Draw on shuffled lines what the first system saves against the others: by offset, and over all offsets.
 
     Both are paired by seed, on the same text.
     """
@@ -43,9 +42,9 @@ def short_dependency(data: Data) -> Picture:
             summary, system = {"seeds": more, "mean": mean(more)}, system_of(row)
             seeds_and_mean(whole, place, summary, system.colour, memory=system.memory)
         by_offset.set(
-            title=fitted("Without memory, first targets cost most"),
+            title=fitted("Memory saves most at a segment's beginning"),
             xlabel="offset in the segment, characters",
-            ylabel=f"{BITS} more than\n{kind_of(first)}, same seed\n{LOWER}",
+            ylabel=f"{BITS} that\n{kind_of(first)} saves\n{AHEAD}",
         )
         legend_outside(figure, *by_offset.get_legend_handles_labels(), ncols=3)
         whole.axvline(0, color="black", lw=1, ls=":")
@@ -57,7 +56,7 @@ def short_dependency(data: Data) -> Picture:
                 if min(map(min, behind)) > 0
                 else f"Beside {kind_of(first)}"
             ),
-            xlabel=f"{BITS} more than\n{kind_of(first)} ({DOTS_AND_BAR})\n{LEFT}",
+            xlabel=f"{BITS} that\n{kind_of(first)} saves ({DOTS_AND_BAR})\n(right of 0: it is ahead)",
         )
     alt = "; ".join(
         f"{kind_of(row)} {mean(bits):.2f} ({row['bits_by_offset'][0]['mean']:.2f} at offset 0, "

@@ -133,7 +133,7 @@ def _systems(axes: Axes, data: Data) -> None:
         if key == "lstm":  # no memory length: its state is emptied at each segment, or carried on
             emptied, carried = (row["perplexity"] for row in systems[key]["by_memory"])
             axes.plot(0, emptied["mean"], system.marker, color=colour, ms=5, **HOLLOW)
-            words, at_mark = "LSTM,\nemptied at\neach segment", (0, emptied["mean"])
+            words, at_mark = "LSTM, reset\nat each\nsegment", (0, emptied["mean"])
             below: dict[str, Any] = {"xytext": (-12, -6), "textcoords": "offset points", "va": "top"}
             axes.annotate(words, at_mark, **below, color=system.ink, fontsize=9)
             level: dict[str, Any] = {"color": colour, "xmin": (1 - begin) / (end - begin), "xmax": right_end}
@@ -165,7 +165,7 @@ def _systems(axes: Axes, data: Data) -> None:
     axes.set(
         xlabel=fitted(
             "memory at evaluation, words, not to scale\n"
-            f"(names: as trained, with {data['mem_len']} words or none)"
+            f"(“+ memory” and Transformer-XL: trained with {data['mem_len']})"
         ),
         ylabel=f"test perplexity\n{LOWER}",
         title=fitted(_who_is_ahead(systems)),
@@ -173,7 +173,7 @@ def _systems(axes: Axes, data: Data) -> None:
 
 
 def _who_is_ahead(systems: Data) -> str:
-    """Say how many systems Transformer-XL is ahead of in every seed, and whose seeds overlap its."""
+    """Say which systems Transformer-XL is not ahead of in every seed, each read as it was trained."""
     xl = systems["xl_memory"]["trained"]["seeds"]
     others = {key: systems[key]["trained"]["seeds"] for key in TRAINED if key != "xl_memory"}
     level = [
@@ -183,11 +183,8 @@ def _who_is_ahead(systems: Data) -> str:
     if len(level) > 2 or len(level) + behind < len(others):
         return "Seven systems, equally large and long trained"
     if not level:
-        return "As trained, each seed of Transformer-XL is ahead of all others"
-    return (
-        f"Systems of one size: Transformer-XL is ahead of {behind} of {len(others)}\n"
-        f"in every seed; with {' and '.join(level)} its seeds overlap"
-    )
+        return "In every seed Transformer-XL is ahead of all others"
+    return f"In every seed Transformer-XL is ahead\nof all others but {' and '.join(level)}"
 
 
 def _longer(axes: Axes, longer: Data, mem_len: int, cited: Data) -> None:
@@ -199,7 +196,7 @@ def _longer(axes: Axes, longer: Data, mem_len: int, cited: Data) -> None:
     axes.plot(0, values[0], xl.marker, color=xl.colour, **HOLLOW)
     place = next(number for number, row in enumerate(rows) if row["mem_len"] == mem_len)
     trained = values[place]
-    words = f"{xl.name}, {longer['millions']:.1f}M,\nmemory as trained: {trained:.1f}"
+    words = f"{xl.name}, {longer['millions']:.1f}M\nparameters; as trained: {trained:.1f}"
     axes.annotate(
         words, (place, trained), (0, -8), textcoords="offset points", color=xl.ink, ha="left", va="top"
     )
@@ -212,8 +209,7 @@ def _longer(axes: Axes, longer: Data, mem_len: int, cited: Data) -> None:
     axes.set_xticks(range(len(rows)), [f"{row['mem_len']:,}" for row in rows])
     axes.set(
         xlabel="memory at evaluation, words, not to scale\n"
-        f"({xl.name} of {longer['millions']:.1f}M, {longer['epochs']:.0f} passes, one seed;\n"
-        "dotted: what others report)",
+        f"({longer['epochs']:.0f} passes, one seed; dotted: what others report)",
         ylabel=f"test perplexity\n{LOWER}",
         title=fitted(_perplexities(rows, mem_len)),
     )
@@ -224,8 +220,8 @@ def _perplexities(rows: Sequence[Data], mem_len: int) -> str:
     perplexity = {row["mem_len"]: row["perplexity"] for row in rows}
     none, as_trained, longest = (perplexity[length] for length in (0, mem_len, max(perplexity)))
     return (
-        f"A longer training: perplexity {none:.0f},\n"
-        f"{as_trained:.0f} with {mem_len} words of memory, {longest:.0f} with {max(perplexity):,}"
+        f"Trained longer: perplexity {none:.0f} without memory,\n"
+        f"{as_trained:.0f} with {mem_len} words of it, {longest:.0f} with {max(perplexity):,}"
     )
 
 
