@@ -56,6 +56,11 @@ def test_the_line_of_code_shows_what_the_package_says_can_be_seen(names, seg_len
         looks = [box.get_facecolor() for box in axes.patches[row * (len(line) + 1) :][: len(line)]]
         assert [look == to_rgba(NO_EFFECT.fill) for look in looks] == [not text for text in shown[:-1]]
     assert all(name in picture.alt for name in names)
+    places = [words.get_position()[1] for words in axes.texts if words.get_text() in names]
+    for cuts, at in zip(axes.collections, places, strict=True):
+        assert (
+            min(y for cut in cuts.get_segments() for _, y in cut) > at - 0.1
+        )  # none crosses a name above it
 
 
 def test_a_good_guess_needs_the_memory():

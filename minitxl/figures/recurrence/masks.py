@@ -78,11 +78,13 @@ def readable(data: Data) -> Picture:
     rows, seg_len, time = data["rows"], data["seg_len"], len(data["tokens"])
     begin = time - 1 - (time - 1) % seg_len
     counts = {name: sum(alt) for name, alt in rows.items()}
+    cuts = [cut - 0.5 for cut in range(seg_len, time, seg_len)]
     with drawing(PHONE, 0.55 * len(rows) + 0.45) as figure:
         axes = figure.subplots()
         for row, (name, alt) in enumerate(rows.items()):
-            y, ground = 2 * row, {"facecolor": "white", "edgecolor": "none", "pad": 1}
-            axes.text(-0.5, y - 0.6, f"{name}: the last {counts[name]}", va="bottom", bbox=ground)
+            y = 2 * row
+            axes.text(-0.5, y - 0.6, f"{name}: the last {counts[name]}", va="bottom")
+            axes.vlines(cuts, y - 0.55, y + 0.55, color="black", lw=1.5, ls=":")  # not through the name
             for x, (token, one) in enumerate(zip([*data["tokens"], "?"], [*alt, True], strict=True)):
                 look = (
                     list(KNOWN.values())[int(x < begin) if one else 2] if x < time else ("white", "black", "")
@@ -91,7 +93,6 @@ def readable(data: Data) -> Picture:
                 words = printed(token) if one else ""
                 centred: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 11}
                 axes.text(x, y, words, family="monospace", weight="bold", **centred)
-        cut_lines(axes, seg_len, time, lw=1.5)
         axes.set(xlim=(-0.6, time + 0.6), ylim=(2 * len(rows) - 1.4, -1.4), xticks=[], yticks=[])
         hide_frame(axes)
         handles = [cell(0, 0, look, label=kind) for kind, look in KNOWN.items()]
