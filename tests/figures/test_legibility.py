@@ -3,6 +3,7 @@
 The two layouts are drawn, and matplotlib's own boxes of the texts that it drew are compared.
 """
 
+import ast
 import re
 from dataclasses import dataclass
 from io import BytesIO
@@ -202,6 +203,96 @@ def test_no_letter_has_less_than_7_points(path):
     """In the book a picture opens at its own size, on a phone too, where these have 10 pixels."""
     sizes = re.findall(r"(?:fontsize|labelsize)=([\d.]+)", path.read_text("utf-8"))
     assert all(float(size) >= 7 for size in sizes)
+
+
+def calls(tree: ast.AST, name: str) -> list[ast.Call]:
+    return [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name
+    ]
+
+
+def sizes_in(tree: ast.AST) -> list[float]:
+    """Return the sizes of letters that a function gives, but for those of the layout for phones."""
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.keyword) and node.arg in ("fontsize", "labelsize"):
+            value = node.value.orelse if isinstance(node.value, ast.IfExp) else node.value
+            found += [value.value] if isinstance(value, ast.Constant) else []
+    return found
+
+
+def width_of(value: ast.expr) -> float | None:
+    """Return the inches that a figure has at most, None where its code does not say it."""
+    if isinstance(value, ast.Call) and ast.unparse(value.func) == "min":
+        return min((one.value for one in value.args if isinstance(one, ast.Constant)), default=None)
+    if isinstance(value, ast.Constant):
+        return value.value
+    return PHONE if ast.unparse(value) == "PHONE" else None
+
+
+def on_a_phone(source: str) -> dict[str, float | None]:
+    """Return the pixels of the smallest letters of each picture that is drawn once, for page and phone.
+
+    The book draws those with ``panels`` once more for a phone, where they stand one below the other.
+    """
+    tree = ast.parse(source)
+    functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    found: dict[str, float | None] = {}
+    for name, function in functions.items():
+        drawn = calls(function, "drawing")
+        if not drawn or calls(function, "panels") or name in DRAWN:
+            continue
+        used, wanted = set[str](), {name}
+        while wanted:
+            used.add(one := wanted.pop())
+            names = {node.id for node in ast.walk(functions[one]) if isinstance(node, ast.Name)}
+            wanted |= (names & functions.keys()) - used
+        least = min([STYLE["font.size"], *(size for one in used for size in sizes_in(functions[one]))])
+        width = width_of(drawn[0].args[0])
+        found[name] = None if width is None else least * SCREEN / (72 * width)
+    return found
+
+
+SMALL_ON_A_PHONE = {
+    "browser.browser": "a box for each of dozens of characters",
+    "browser.wide_heads": "a character at each of dozens of keys",
+    "dependency_graph.effective_lengths": "as many panels as it is given; two are 7 inches wide",
+    "drawn_ranges.drawn_ranges": "only its legend, which the text of notebook 06b repeats",
+    "heads.one_query": "four steps of a head that are read across, key by key",
+    "lengths_by_seed.lengths_by_seed": "a number at each seed's mark",
+    "progress.progress": "the dashboard of a training, which JupyterLab shows",
+    "shift.shift_frames": "as many cells as the matrix has; it has a layout for phones",
+    "terms.maps": "a character at each of dozens of keys",
+    "terms.side_by_side": "three panels, one the sum of the others; those of four are 5.3 inches wide",
+}
+"""Pictures of notebooks that a tap opens large, for their letters may be small on a phone; and why."""
+
+
+def test_on_a_phone_the_letters_of_a_notebooks_picture_can_be_read():
+    """A notebook stores a picture as wide as its code says, and a phone shows it as wide as the page."""
+    found = {
+        f"{path.stem}.{name}": pixels
+        for path in FOLDER.rglob("*.py")
+        for name, pixels in on_a_phone(path.read_text("utf-8")).items()
+    }
+    assert len(found) > 40
+    assert {name for name, size in found.items() if (size or 0) < LEAST["phone"]} == SMALL_ON_A_PHONE.keys()
+
+
+def test_a_picture_that_is_too_wide_or_whose_letters_are_too_small_is_found():
+    code = """
+def wide(): drawing(9, 3)
+def narrow(): drawing(min(7, 2 * count), 3)
+def unknown(): drawing(2 * count, 3)
+def helped(): drawing(7, 3); helper()
+def helper(): axes.text(0, 0, "tiny", fontsize=8)
+def stacked(): drawing(10, 3); panels(figure, 2)
+"""
+    found = on_a_phone(code)
+    assert list(found) == ["wide", "narrow", "unknown", "helped"]
+    assert [name for name, size in found.items() if (size or 0) >= LEAST["phone"]] == ["narrow"]
 
 
 def test_both_layouts_say_the_same():

@@ -30,7 +30,7 @@ def heads_by_distance(weights: ArrayLike) -> Picture:
     by_head = np.asarray(weights)
     layers, heads, _ = by_head.shape
     rows = by_head.reshape(layers * heads, -1)
-    with drawing(8, 0.24 * len(rows) + 1.3) as figure:
+    with drawing(7, 0.24 * len(rows) + 1.3) as figure:
         axes = figure.subplots()
         drawn = axes.imshow(
             rows, cmap="cividis", aspect="auto", norm=LogNorm(1e-4, 1), interpolation="nearest"
@@ -87,7 +87,7 @@ def weight_and_cost(ages: Sequence[tuple[int, int]], seeds: Sequence[Data]) -> P
     if len({last - first for first, last in ages}) != 1:
         raise ValueError(f"ages must be groups of equally many states, got {list(ages)}")
     middles = [(first + last) / 2 for first, last in ages]
-    with drawing(8, 4.6) as figure:
+    with drawing(7, 4.6) as figure:
         looked, cost = figure.subplots(2, 1, sharex=True)
         for number, (seed, mark) in enumerate(zip(seeds, "osD^v" * len(seeds), strict=False)):
             shift = 1.2 * (number - (len(seeds) - 1) / 2)
@@ -160,7 +160,7 @@ def cell_by_cell(weights: ArrayLike, changes: ArrayLike) -> Picture:
         axes.set_yscale("symlog", linthresh=0.01)
         axes.set_ylim(2 * cost.min() - 0.05, 4 * cost.max() + 0.05)
         axes.set(xlabel="weight, mean of all heads, log scale", ylabel="more bits where it is hidden")
-        axes.legend(loc="upper left", fontsize=8)
+        axes.legend(loc="upper left")
     return Picture(
         figure,
         f"{bright.size} pairs of a prediction and a state of memory. In {hit} of {len(bright)} predictions "

@@ -11,6 +11,8 @@ from minitxl.figures.picture import BLUE, GREEN, ORANGE, PURPLE, Data, Picture, 
 
 LARGEST = 3
 """Number of weights that a picture's words name."""
+COLUMNS = 14
+"""Columns of all matrices in a line, at most: each has room for a number of two decimals."""
 
 
 def matrices(data: Data) -> Picture:
@@ -24,10 +26,15 @@ def matrices(data: Data) -> Picture:
         title: [[f"{value:.2f}".rstrip("0").rstrip(".") for value in row] for row in matrix]
         for title, matrix in shown.items()
     }
+    lines = _in_lines({title: len(matrix[0]) for title, matrix in shown.items()})
     tallest = max(len(matrix) for matrix in shown.values())
-    widths = [len(matrix[0]) for matrix in shown.values()]
-    with drawing(10, 8.6 * tallest / sum(widths) + 0.6) as figure:
-        panels = figure.subplots(1, len(shown), width_ratios=widths, squeeze=False)[0]
+    broadest = max(sum(line.values()) for line in lines)
+    with drawing(7, len(lines) * (5.6 * tallest / broadest + 0.7)) as figure:
+        panels = list[Axes]()
+        for row, line in zip(figure.add_gridspec(len(lines), 1), lines, strict=True):
+            widths = [*line.values(), *[broadest - sum(line.values())] * (sum(line.values()) < broadest)]
+            places = row.subgridspec(1, len(widths), width_ratios=widths)
+            panels += [figure.add_subplot(place) for place in list(places)[: len(line)]]
         for axes, (title, matrix), sign in zip(panels, shown.items(), signs, strict=True):
             low, high = data.get("scale") or (min(map(min, matrix)), max(map(max, matrix)))
             axes.imshow(matrix, cmap="cividis", vmin=low, vmax=high)
@@ -48,6 +55,16 @@ def matrices(data: Data) -> Picture:
         f"{title.replace(chr(10), ' ')}: {', '.join(map(' '.join, rows))}" for title, rows in written.items()
     )
     return Picture(figure, f"Matrices, row by row. {alt}.")
+
+
+def _in_lines(widths: dict[str, int]) -> list[dict[str, int]]:
+    """Return the numbers of columns by title, on two lines where one has no room for the numbers."""
+    if sum(widths.values()) <= COLUMNS:
+        return [widths]
+    titles, half = list(widths), sum(widths.values()) / 2
+    sums = [sum(widths[title] for title in titles[: count + 1]) for count in range(len(titles))]
+    first = min(range(1, len(titles)), key=lambda count: abs(sums[count - 1] - half))
+    return [{title: widths[title] for title in part} for part in (titles[:first], titles[first:])]
 
 
 def one_query(data: Data) -> Picture:
@@ -112,7 +129,7 @@ def maps(data: Data) -> Picture:
     """
     tokens, rows = data["tokens"], data["weights"]
     heads, ticks = list(next(iter(rows.values()))), range(len(tokens))
-    with drawing(2.9 * len(heads), 2.9 * len(rows)) as figure:
+    with drawing(7, 2.5 * len(rows)) as figure:
         panels = figure.subplots(len(rows), len(heads), squeeze=False)
         for line, (mask, of_head) in zip(panels, rows.items(), strict=True):
             for axes, head in zip(line, heads, strict=True):
@@ -145,7 +162,7 @@ SCALES = {
 
 def scaling(data: Data) -> Picture:
     """Draw the spread of scores and the largest weight against ``d_head``, raw and scaled."""
-    with drawing(8, 3) as figure:
+    with drawing(7, 3) as figure:
         spread, largest = figure.subplots(1, 2)
         for name, (label, colour, line) in SCALES.items():
             spread.plot(data["d_head"], data[name]["spread"], line, color=colour, label=label)

@@ -77,7 +77,7 @@ def throughput(data: Data) -> Picture:
     """
     lengths = data["lengths"]
     read = {"anew": [n * (n + 1) // 2 for n in lengths], "states": lengths}
-    with drawing(9, 3.6) as figure:
+    with drawing(7, 3.8) as figure:
         cost, total = figure.subplots(1, 2)
         for name, (label, line, colour) in WAYS.items():
             least, most = ([1e3 * end(runs) for runs in data[name]] for end in (min, max))
@@ -118,12 +118,12 @@ def throughput(data: Data) -> Picture:
 
 def what_memory_holds(data: Data) -> Picture:
     """Draw the token of the text that each slot of memory holds, oldest first, a panel a way of reading."""
-    with drawing(9, 3) as figure:
+    with drawing(7, 3) as figure:
         panels = figure.subplots(1, len(data), sharex=True, sharey=True)
         marks = (("o", XL.colour), ("s", XL.shades(2)[1]))
         for axes, (mark, colour), (name, slots) in zip(panels, marks, data.items(), strict=True):
             axes.plot(range(-len(slots), 0), slots, mark, color=colour, ms=3)
-            axes.set(title=name, xlabel="slot of memory, the youngest at the right")
+            axes.set(title=name, xlabel="slot of memory, the youngest last")
         panels[0].set_ylabel("place in the text")
     alt = "; ".join(
         f"{name}: {len(slots)} slots hold {len(set(slots))} tokens of the text"

@@ -18,8 +18,8 @@ def cost_per_token(data: Data) -> Picture:
     rows, predicted = data["lengths"], data["predicted"]
     lengths = [row["attention_len"] for row in rows]
     published = [row for row in rows if row["paper"]]
-    with drawing(10, 4.2) as figure:
-        cost, ratio = figure.subplots(1, 2)
+    with drawing(7, 6.8) as figure:
+        cost, ratio = figure.subplots(2, 1)
         for side, (label, line, colour) in WAYS.items():
             measured = [row["microseconds_per_token"][side] for row in rows]
             cost.plot(predicted["attention_len"], predicted[side], line[1:], color=colour, lw=1.2)
@@ -65,7 +65,7 @@ def _by_attention(axes: Axes, lengths: list[int]) -> None:
 def shape(data: Data) -> Picture:
     """Draw the ratio of both ways over attention length: ``curves`` by model, between two limits."""
     lengths, alt = data["attention_len"], []
-    with drawing(8, 3.1) as figure:
+    with drawing(7, 3.1) as figure:
         axes = figure.subplots()
         for (name, curve), (line, colour) in zip(
             data["curves"].items(), (("o-", "black"), ("s--", GREY)), strict=True
@@ -73,7 +73,7 @@ def shape(data: Data) -> Picture:
             axes.plot(lengths, curve, line, color=colour, label=name)
             alt.append(f"{name} {curve[0]:.2f} at {lengths[0]:,}, {curve[-1]:.2f} at {lengths[-1]:,}")
         limits = (
-            (1, "A: attention weighs nothing, and a window does everything A times", lengths[-1], "right"),
+            (1, "A: a window does everything A times", lengths[-1], "right"),
             (1 / 3, "A/3: attention outweighs all else", lengths[0], "left"),
         )
         for level, words, place, side in limits:
@@ -180,7 +180,7 @@ def readings(data: Data) -> Picture:
     """
     names, alt = list(data), []
     most = max(reading["keys"][1] for reading in data.values())
-    with drawing(9.5, 0.36 * len(names) + 1.2) as figure:
+    with drawing(7, 0.4 * len(names) + 1.2) as figure:
         keys, score = figure.subplots(1, 2, sharey=True)
         for place, (name, reading) in enumerate(data.items()):
             low, high = reading["keys"]
@@ -192,9 +192,7 @@ def readings(data: Data) -> Picture:
             score.plot(reading["interval"], [place, place], "-", color=colour, lw=1.5)
             score.plot(reading["bits"], place, mark, color=colour, mfc=fill, ms=8)
             bits = f"{reading['bits']:.3f}"
-            score.annotate(
-                bits, (reading["bits"], place), (0, 6), textcoords="offset points", ha="center", fontsize=9
-            )
+            score.annotate(bits, (reading["bits"], place), (0, 6), textcoords="offset points", ha="center")
             alt.append(f"{name}, {span} keys: {reading['bits']:.3f}")
         keys.set_yticks(range(len(names)), names)
         keys.set(title="What a prediction sees", xlabel="keys that its query sees (memory is full)")

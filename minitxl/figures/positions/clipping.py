@@ -22,12 +22,12 @@ def which_vector(data: Data) -> Picture:
     used = {
         row for line, see in zip(rows, seen, strict=True) for row, is_ in zip(line, see, strict=True) if is_
     }
-    with drawing(9.5, 3.4) as figure:
-        table, pairs = figure.subplots(1, 2, width_ratios=[1, 3.2])
+    with drawing(7, 3.2) as figure:
+        table, pairs = figure.subplots(1, 2, width_ratios=[1, 2.6])
         for row, meaning in enumerate(words):
             _box(table, 0, row, row, k, hatched=row not in used)
-            table.text(1.15, row + 0.5, meaning, va="center", fontsize=9)
-        table.set(xlim=(0, 3.6), ylim=(2 * k + 1, 0), title=f"The table, k = {k}")
+            table.text(1.15, row + 0.5, meaning, va="center")
+        table.set(xlim=(0, 4.6), ylim=(2 * k + 1, 0), title=f"The table, k = {k}")
         table.set_axis_off()
         for y, (line, see) in enumerate(zip(rows, seen, strict=True)):
             for x, (row, is_seen) in enumerate(zip(line, see, strict=True)):
@@ -41,8 +41,8 @@ def which_vector(data: Data) -> Picture:
         pairs.tick_params(axis="y", labelcolor=SEGMENT.edge)
         hide_frame(pairs)
         pairs.set(
-            title="The row of each pair; hatched: the future, never seen",
-            xlabel="place j of the key: left of the line memory, right of it the segment",
+            title="The row of each pair; hatched: the future",
+            xlabel="place j of the key: memory | segment",
             ylabel="place i of the query",
             xlim=(0, len(places)),
             ylim=(len(rows), 0),
@@ -59,7 +59,7 @@ def which_vector(data: Data) -> Picture:
 def _box(axes: Axes, x: int, y: int, row: int, k: int, *, hatched: bool) -> None:
     """Draw a cell with the number of its row."""
     fill, ink = ("white", "#707070") if hatched else _colours(row, k)
-    box(axes, x, y, str(row), fill, ink=ink, hatched=hatched)
+    box(axes, x, y, str(row), fill, ink=ink, hatched=hatched, fontsize=10)
 
 
 def _colours(row: int, k: int) -> tuple[Any, str]:
@@ -76,12 +76,12 @@ def by_row(data: Data) -> Picture:
     """
     rows, k = data["rows"], data["max_distance"]
     by_row, by_key = list(range(k + 1)), list(rows)
-    with drawing(9.5, 4.6) as figure:
-        grid = figure.subplots(2, 2, width_ratios=[k + 1, len(rows)], sharex="col", sharey="row")
-        _bars(grid[0, 0], data["met"], by_row, k, f"1. q meets {k + 1} rows of a_K")
-        _bars(grid[0, 1], data["looked_up"], by_key, k, f"2. each of {len(rows)} keys looks its number up")
-        _bars(grid[1, 1], data["weights"], by_key, k, "3. scores, softmax: a weight for each key")
-        _bars(grid[1, 0], data["added"], by_row, k, "4. added up by row, for a_V")
+    with drawing(7, 4.8) as figure:
+        grid = figure.subplots(2, 2, width_ratios=[k + 2, len(rows)], sharex="col", sharey="row")
+        _bars(grid[0, 0], data["met"], by_row, k, f"1. q meets {k + 1} rows\nof a_K")
+        _bars(grid[0, 1], data["looked_up"], by_key, k, f"2. each of {len(rows)} keys looks\nits number up")
+        _bars(grid[1, 1], data["weights"], by_key, k, "3. scores, softmax:\na weight for each key")
+        _bars(grid[1, 0], data["added"], by_row, k, "4. added up by row,\nfor a_V")
         grid[0, 0].set(ylabel="product with q")
         grid[1, 0].set(ylabel="weight", xlabel="row")
         grid[1, 1].set(xlabel="row of the key, from the farthest to the query itself")

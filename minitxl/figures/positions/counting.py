@@ -3,7 +3,7 @@
 from typing import Any
 
 from minitxl.figures.marks import LINE_AND_BAND, in_per_cent, seed_band, signed
-from minitxl.figures.picture import BITS, Data, Picture, drawing, headline
+from minitxl.figures.picture import BITS, Data, Picture, drawing, headline, legend_outside
 from minitxl.figures.systems import SYSTEMS, named
 
 COUNTED = {
@@ -86,7 +86,7 @@ def _finding(data: Data) -> str:
 
 def memory_by_offset(data: Data) -> Picture:
     """Draw the bits that memory saves at each offset: ``curves[name]`` has a summary for each of them."""
-    with drawing(8, 3.4) as figure:
+    with drawing(7, 3.6) as figure:
         axes = figure.subplots()
         for name, rows in data["curves"].items():
             system = named(name)
@@ -94,13 +94,13 @@ def memory_by_offset(data: Data) -> Picture:
             seed_band(axes, range(len(rows)), rows, **look, label=name, lw=1.5)
         axes.axhline(0, color="black", lw=1)
         for words, height, side in (("memory helps", 0.02, "bottom"), ("memory hurts", -0.02, "top")):
-            axes.annotate(words, (len(rows) - 0.4, height), ha="right", va=side, fontsize=9, color="#606060")
+            axes.annotate(words, (len(rows) - 0.4, height), ha="right", va=side, color="#606060")
         axes.set(
             xlabel="offset of the query in its segment",
             ylabel=f"{BITS} saved by memory",
             xlim=(-0.5, len(rows) - 0.5),
         )
-        axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
+        legend_outside(figure, ncols=2)
     words = "; ".join(
         f"{name}: {signed(rows[0]['mean'], 2)} at offset 0, {signed(rows[1]['mean'], 2)} at 1, "
         f"{signed(rows[-1]['mean'], 2)} at {len(rows) - 1}"

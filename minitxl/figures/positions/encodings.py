@@ -24,8 +24,8 @@ def indistinguishable(data: Data) -> Picture:
     maps, tokens, mem_len = data["panels"], data["tokens"], data["mem_len"]
     query, pair, alt = data["query"], data["pair"], []
     largest = max(w for rows in maps.values() for row in rows for w in row if w is not None)
-    with drawing(10.5, 3.3) as figure:
-        all_axes = panels(figure, len(maps), sharey=True)
+    with drawing(7, 2.8 * len(maps)) as figure:
+        all_axes = figure.subplots(len(maps), 1, squeeze=False)[:, 0]
         for axes, (name, weights) in zip(all_axes, maps.items(), strict=True):
             image = query_key_map(axes, weights)
             image.set_clim(0, largest)
@@ -41,7 +41,7 @@ def indistinguishable(data: Data) -> Picture:
             axes.set_xticks(range(len(tokens)), tokens)
             axes.set_yticks(range(len(weights)), tokens[mem_len:])
             alt.append(f"{name} {first} and {second}")
-        all_axes[0].set(ylabel="query")
+            axes.set_ylabel("query")
         figure.colorbar(image, ax=all_axes, shrink=0.7, label="attention weight")
     words = f"the key {tokens[pair[0]]!r} in memory and the same letter {pair[1] - pair[0]} later"
     return Picture(figure, f"Attention weights of query {query} for {words}: {'; '.join(alt)}.")
@@ -51,7 +51,6 @@ def query_key_map(axes: Axes, rows: Sequence[Sequence[float | int | None]]) -> A
     cells = np.array([[np.nan if value is None else value for value in row] for row in rows])
     axes.set_facecolor(HIDDEN)
     hide_frame(axes)
-    axes.tick_params(labelsize=8)
     return axes.imshow(cells, cmap="cividis", aspect="auto", interpolation="nearest")
 
 

@@ -25,7 +25,7 @@ def turned_arrows(data: Data) -> Picture:
                     "shrinkB": 0,
                 }
                 axes.annotate("", (x, y), (0, 0), arrowprops=arrow)
-                axes.text(1.18 * x, 1.18 * y, str(position), ha="center", va="center", fontsize=9)
+                axes.text(1.18 * x, 1.18 * y, str(position), ha="center", va="center")
             axes.set(xlim=(-1.4, 1.4), ylim=(-1.4, 1.4), aspect="equal", xticks=[], yticks=[])
             axes.set(title=f"{speed:g} rad a position")
             hide_frame(axes)
@@ -43,7 +43,7 @@ def by_distance(data: Data) -> Picture:
     added: Sequence[Any] = data["added"]
     chosen, system = data["chosen"], named(data["title"])
     colour = system.colour if system else "black"
-    with drawing(8, 3.2) as figure:
+    with drawing(7, 3.2) as figure:
         axes = figure.subplots()
         axes.plot(range(len(added)), added, "-", color=colour)
         axes.plot(chosen, added[chosen], "o", ms=9, color=colour)
@@ -59,7 +59,6 @@ def by_distance(data: Data) -> Picture:
             0.98,
             "farther than in training",
             va="top",
-            fontsize=9,
             transform=axes.get_xaxis_transform(),
         )
         axes.set(title=data["title"], xlabel="distance i − j, tokens", ylabel="added to the score, nats")
@@ -78,22 +77,22 @@ def compressive(data: Data) -> Picture:
     rate, parts = data["rate"], ("compressed", "memory", "segment")
     looks = {"compressed": "#E9C9DD", "memory": "#FDD0A2", "segment": "#A6CEE3"}
     titles = {
-        "compressed": f"compressed memory: a slot for {rate} old tokens",
-        "memory": "memory: a slot a token",
+        "compressed": f"compressed memory:\na slot for {rate} old tokens",
+        "memory": "memory:\na slot a token",
         "segment": "segment",
     }
     x, old = 0.0, rate * data["compressed"]
-    with drawing(10, 2.0) as figure:
+    with drawing(7, 1.9) as figure:
         axes = figure.subplots()
         for part in parts:
             width = rate if part == "compressed" else 1
-            axes.text(x, 1.25, titles[part], fontsize=9)
+            axes.text(x, 1.25, titles[part])
             for _ in range(data[part]):
                 slot = Rectangle((x, 0), 0.94 * width, 1, facecolor=looks[part], edgecolor="#606060")
                 axes.add_patch(slot)
                 x += width
         for tick, at in ((old, 0), (0, old + data["memory"])):
-            axes.text(at, -0.35, f"{data['memory'] + tick} tokens back" if tick else "now", fontsize=9)
+            axes.text(at, -0.35, f"{data['memory'] + tick} tokens back" if tick else "now")
         axes.set(xlim=(-0.2, x), ylim=(-0.6, 1.7), xticks=[], yticks=[])
         hide_frame(axes)
     return Picture(
@@ -111,16 +110,19 @@ def learned_bias(data: Data) -> Picture:
     series = data["series"]
     looks = zip(SYSTEMS["t5_memory"].shades(2), ("--", "-"), strict=True)
     n_head, looks_of = len(next(iter(series.values()))), dict(zip(series, looks, strict=True))
-    with drawing(10, 3.0) as figure:
-        for head, axes in enumerate(figure.subplots(1, n_head, sharex=True, sharey=True)):
+    with drawing(7, 2.6 * -(-n_head // 2)) as figure:
+        grid = figure.subplots(-(-n_head // 2), 2, sharex=True, sharey=True, squeeze=False)
+        for head, axes in enumerate(grid.flat[:n_head]):
             for name, heads in series.items():
                 colour, line = looks_of[name]
                 axes.plot(range(len(heads[head])), heads[head], line, color=colour, label=name, lw=1.5)
             axes.axhspan(-data["limit"], data["limit"], color="#E4E4E4", lw=0, zorder=0)
-            axes.set(title=f"head {head + 1}", xlabel="bucket, near to far")
-            if not head:
-                axes.set(ylabel="bias, nats")
-                figure.legend(loc="outside lower center", ncols=len(series))
+            axes.set_title(f"head {head + 1}")
+        for axes in grid[-1]:
+            axes.set_xlabel("bucket, near to far")
+        for axes in grid[:, 0]:
+            axes.set_ylabel("bias, nats")
+        figure.legend(*grid[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=len(series))
     spans = (f"{name}: {min(map(min, of)):.1f} to {max(map(max, of)):.1f}" for name, of in series.items())
     return Picture(
         figure,
@@ -154,5 +156,5 @@ def read_longer(data: Data) -> Picture:
             ylabel=f"test {BITS}\n{LOWER}",
         )
         axes.set_xlim(-0.2, len(lengths) - 0.1)
-        write_ends(axes, ends, at=len(lengths) - 0.9, fontsize=9)
+        write_ends(axes, ends, at=len(lengths) - 0.9)
     return Picture(figure, f"Test {BITS} with {list(lengths)} characters of memory: {'; '.join(said)}.")

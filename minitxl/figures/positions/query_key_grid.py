@@ -26,7 +26,7 @@ def numbered(data: Data) -> Picture:
     most = max(number for panel in panels.values() for row in panel["numbers"] for number in row if number)
     widths = [len(panel["numbers"][0]) + 2.2 * ("notes" in panel) for panel in panels.values()]
     tallest = max(len(panel["numbers"]) for panel in panels.values())
-    with drawing(9.5, 7.2 * tallest / sum(widths) + 1.35) as figure:
+    with drawing(7, 5 * tallest / sum(widths) + 1.35) as figure:
         grid = figure.subplots(1, len(panels), width_ratios=widths, squeeze=False)[0]
         for axes, (title, panel), width in zip(grid, panels.items(), widths, strict=True):
             for y, row in enumerate(panel["numbers"]):
@@ -57,7 +57,7 @@ def _pair(axes: Axes, x: int, y: int, number: int | None, most: int) -> None:
         return
     near = 1 - number / most
     ink = "black" if near > 0.5 else "white"
-    box(axes, x, y, f"{number}", mpl.colormaps["cividis"](near), ink=ink, fontsize=11)
+    box(axes, x, y, f"{number}", mpl.colormaps["cividis"](near), ink=ink, fontsize=10)
 
 
 def _name_axes(axes: Axes, panel: Data, title: str) -> None:
@@ -76,7 +76,7 @@ def taken(data: Data) -> Picture:
     """
     ways, places, gone = data["ways"], range(len(data["keys"])), data["taken"]
     whole, alt = next(iter(ways.values())), []
-    with drawing(9, 1.15 * len(ways) + 0.5) as figure:
+    with drawing(7, 1.15 * len(ways) + 0.5) as figure:
         lines = figure.subplots(len(ways), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
         for axes, (name, weights) in zip(lines, ways.items(), strict=True):
             for place, weight in zip(places, weights, strict=True):

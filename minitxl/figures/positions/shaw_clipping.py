@@ -93,7 +93,7 @@ def shaw_vectors(data: Data) -> Picture:
     layers, k = data["layers"], data["max_distance"]
     names = {"a_K": "a_K, for the keys", "a_V": "a_V, for the values"}
     alt = []
-    with drawing(9.5, 1.2 * len(layers) + 2.1) as figure:
+    with drawing(7, 1.2 * len(layers) + 2.1) as figure:
         grid = figure.subplots(len(layers) + 1, 2, height_ratios=[1] * len(layers) + [0.8], sharex=True)
         for column, (table, name) in enumerate(names.items()):
             for axes, (number, layer) in zip(grid[:, column], enumerate(layers, start=1), strict=False):
@@ -118,7 +118,7 @@ def shaw_vectors(data: Data) -> Picture:
                 strip.set_yticklabels([f"layer {number + 1}" for number in range(len(layers))])
             strip.tick_params(axis="y", length=0)
             strip.set_title("cosine of neighbours")
-            strip.set(xlabel=f"distance i − j, characters; {k}: {k} and more", xlim=(-0.6, k + 0.6))
+            strip.set(xlabel=f"distance i − j; {k}: {k} and more", xlim=(-0.6, k + 0.6))
             alt.append(f"{table} layer 1: cosine of itself and one back {cosines[0, 0]:.2f}")
         figure.colorbar(image, ax=grid[-1, :], pad=0.01)
         figure.supylabel("length of the vector", fontsize=10)
@@ -132,7 +132,7 @@ def clip_choice(data: Data) -> Picture:
     """
     k, added = data["max_distance"], data["added"]
     with drawing(10.5, 3) as figure:
-        pairs, plateau, loss = figure.subplots(1, 3, width_ratios=[1.25, 1, 0.9])
+        pairs, plateau, loss = panels(figure, 3, ratios=[1.25, 1, 0.9], height=2.8)
         image = query_key_map(pairs, data["rows"])
         figure.colorbar(image, ax=pairs, shrink=0.8, label="clipped i − j")
         pairs.set(

@@ -84,7 +84,7 @@ def stacked(data: Data) -> Picture:
     """
     keys, terms, weights = [printed(key) for key in data["keys"]], data["terms"], np.array(data["weights"])
     places = np.arange(len(keys))
-    with drawing(9, 6 if is_narrow() else 4.4) as figure:
+    with drawing(7, 5.6) as figure:
         above, below = figure.subplots(2, 1, sharex=True, height_ratios=[2, 1])
         up, down = np.zeros(len(keys)), np.zeros(len(keys))
         for name, values in terms.items():
@@ -100,11 +100,7 @@ def stacked(data: Data) -> Picture:
         below.bar(places, weights, color="#505050", label="weight of these terms")
         below.plot(places, data["whole"], "_", color=XL.colour, ms=10, mew=2, label="weight of all four")
         below.set(ylabel="weight", xlabel="key: the characters before the query, and itself", ylim=(0, None))
-        if is_narrow():
-            legend_outside(figure)
-        else:
-            for axes in (above, below):
-                axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))
+        legend_outside(figure, ncols=3)
         below.set_xticks(places, keys, family="monospace", fontsize=8 if is_narrow() else 10)
         below.set_xlim(-0.6, len(keys) - 0.4)
     on = ", ".join(f"({name})" for name in terms) or "none"
@@ -153,6 +149,12 @@ def maps(data: Data) -> Picture:
     )
 
 
+def _in_pairs(lines: Data) -> list[tuple[str, Any]]:
+    """Return lines of panels with their names; one of four is two of two, or a phone shows it too small."""
+    halves = {label: [line] if len(line) != 4 else [line[:2], line[2:]] for label, line in lines.items()}
+    return [(label, line) for label, parts in halves.items() for line in parts]
+
+
 def side_by_side(data: Data) -> Picture:
     """Draw a line of panels for each of ``lines``, by its name; None leaves a place empty.
 
@@ -161,12 +163,12 @@ def side_by_side(data: Data) -> Picture:
     keys from the others.
     """
     keys, queries = ([printed(label) for label in data[axis]] for axis in ("keys", "queries"))
-    lines, shared = data["lines"], data.get("shared", False)
-    columns, alt = max(map(len, lines.values())), []
+    lines, shared = _in_pairs(data["lines"]), data.get("shared", False)
+    columns, alt = max(len(line) for _, line in lines), list[str]()
     width, height = columns * (0.8 + 0.13 * len(keys)), len(lines) * (0.7 + 0.13 * len(queries))
     with drawing(0.6 + width, 0.5 + height) as figure:
         grid = figure.subplots(len(lines), columns, sharex=True, sharey=True, squeeze=False)
-        for row, (label, line) in zip(grid, lines.items(), strict=True):
+        for row, (label, line) in zip(grid, lines, strict=True):
             row[0].set_ylabel(label, fontweight="bold")
             drawn = [panel for panel in line if panel is not None]
             together = np.concatenate([np.array(panel["matrix"], dtype=float).ravel() for panel in drawn])

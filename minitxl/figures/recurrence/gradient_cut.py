@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 
 from minitxl.figures.marks import hide_frame, layer_ticks
-from minitxl.figures.picture import Data, Picture, drawing
+from minitxl.figures.picture import Data, Picture, drawing, legend_outside
 from minitxl.figures.recurrence.reach import GRADIENTS
 from minitxl.figures.systems import MEMORY, NO_EFFECT, SEGMENT
 
@@ -19,13 +19,13 @@ EDGES: dict[str, tuple[str, str, float]] = {
 
 
 def cut_edges(graph: Data, norms: Data) -> Picture:
-    """Left: all that the last query depends on, and where the gradient ends. Right: what gets a gradient."""
-    with drawing(10.5, 4.2) as figure:
-        states, weights = figure.subplots(1, 2, width_ratios=[1.9, 1])
+    """Draw all that the last query depends on, and where the gradient ends; below, what gets a gradient."""
+    with drawing(7, 6.4) as figure:
+        states, weights = figure.subplots(2, 1)
         _draw_states(states, graph)
         _draw_norms(weights, norms)
         handles, labels = states.get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=3, handletextpad=0.4, fontsize=9)
+        legend_outside(figure, handles, labels, place="upper center", ncols=2, handletextpad=0.4)
     words = "; ".join(
         f"{name}: {value['segment']:.3g} through the segment, {value['memory']:.3g} through memory"
         for name, value in norms.items()
@@ -60,7 +60,7 @@ def _draw_states(axes: Axes, graph: Data) -> None:
     top = graph["n_layer"]
     for cut in range(graph["seg_len"], graph["time"], graph["seg_len"]):
         axes.axvline(cut - 0.5, color="black", lw=2 if cut == begin else 1, ls="-" if cut == begin else ":")
-    axes.annotate("SG: the gradient ends here", (begin - 0.7, top + 0.28), ha="right", fontsize=9)
+    axes.annotate("SG: the gradient ends here", (begin - 0.7, top + 0.28), ha="right")
     axes.set_xticks(range(graph["time"]))
     layer_ticks(axes, top)
     axes.set(
@@ -98,7 +98,7 @@ def growth(data: Data) -> Picture:
 
     ``megabytes`` and ``milliseconds`` have a list for each of ``ways``, one value a segment.
     """
-    with drawing(9, 3.2) as figure:
+    with drawing(7, 3.2) as figure:
         panels = figure.subplots(1, 2)
         for axes, (quantity, title) in zip(
             panels,
@@ -109,7 +109,7 @@ def growth(data: Data) -> Picture:
                 values = data[quantity][way]
                 axes.plot(range(1, len(values) + 1), values, line, color=colour, label=data["ways"][way])
             axes.set(title=title, xlabel="segment of the stream", ylim=(0, None))
-        panels[0].legend(title="gradient at memory")
+        legend_outside(figure, *panels[0].get_legend_handles_labels(), ncols=2, title="gradient at memory")
     words = "; ".join(
         f"{name}: {data['megabytes'][way][0]:.2f} to {data['megabytes'][way][-1]:.2f} MB, "
         f"{data['milliseconds'][way][0]:.1f} to {data['milliseconds'][way][-1]:.1f} ms"

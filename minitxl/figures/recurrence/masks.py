@@ -3,7 +3,7 @@
 from typing import Any
 
 from minitxl.figures.marks import cell, cut_lines, hide_frame
-from minitxl.figures.picture import PHONE, Data, Picture, drawing, printed
+from minitxl.figures.picture import PHONE, Data, Picture, drawing, legend_outside, printed
 from minitxl.figures.systems import FUTURE, MEMORY, NO_EFFECT, SEGMENT
 
 SEEN = {
@@ -21,14 +21,14 @@ TARGET, UNUSED = ("white", "black", ""), NO_EFFECT.cell()
 
 
 def seen(data: Data) -> Picture:
-    """Draw on the left the keys of each token of a cut text, on the right their number, and the lost ones.
+    """Draw the keys of each token of a cut text, and beside them their number, and the lost ones.
 
     ``sees`` is [query key]; ``tokens`` and ``targets`` have a character for each query.
     """
     tokens, sees = [printed(token) for token in data["tokens"]], data["sees"]
     time, contexts = len(tokens), [sum(row) for row in data["sees"]]
     mean, uncut = sum(contexts) / time, (time + 1) / 2
-    with drawing(9, 4.6) as figure:
+    with drawing(7, 4.8) as figure:
         grid, counts = figure.subplots(1, 2, width_ratios=[1.15, 1])
         for query, row in enumerate(sees):
             for key, one in enumerate(row):
@@ -41,7 +41,7 @@ def seen(data: Data) -> Picture:
         counts.axvline(mean, color="black", lw=1.5, ls="--")
         counts.annotate(f"mean {mean:g}", (mean, -0.7), (3, 0), textcoords="offset points", va="center")
         for query, amount in enumerate(contexts):
-            counts.text(0.2, query, f"{amount}", va="center", fontweight="bold", fontsize=9)
+            counts.text(0.2, query, f"{amount}", va="center", fontweight="bold")
         for axes in (grid, counts):
             for cut in range(data["seg_len"], time, data["seg_len"]):
                 axes.axhline(cut - 0.5, color="black", lw=1, ls=":")
@@ -108,7 +108,7 @@ def lanes(data: Data) -> Picture:
     inputs = {token: number for number, rows in enumerate(segments) for row in rows for token in row}
     looks = {f"read in segment {number}": KEPT[number % 2] for number in range(len(segments))}
     looks |= {"a target only": TARGET, "not used": UNUSED}
-    with drawing(9, 0.55 * len(begins) + 1.3) as figure:
+    with drawing(7, 0.45 * len(begins) + 1.5) as figure:
         axes = figure.subplots()
         for token in range(time):
             lane = sum(begin <= token for begin in begins) - 1
@@ -116,17 +116,14 @@ def lanes(data: Data) -> Picture:
             target = token - 1 in inputs
             look = KEPT[number % 2] if number >= 0 else TARGET if target else UNUSED
             axes.add_patch(cell(token - begins[lane], lane, look))
-            axes.text(token - begins[lane], lane, f"{token}", ha="center", va="center", fontsize=9)
+            axes.text(token - begins[lane], lane, f"{token}", ha="center", va="center")
         width = time - begins[-1]
         cut_lines(axes, len(segments[0][0]), width)
         axes.set(xlim=(-0.6, width - 0.4), ylim=(len(begins) - 0.4, -0.6), xticks=[])
         axes.set_yticks(range(len(begins)), [f"lane {lane}" for lane in range(len(begins))])
         hide_frame(axes)
-        figure.legend(
-            handles=[cell(0, 0, look, label=kind) for kind, look in looks.items()],
-            loc="outside lower center",
-            ncols=len(looks),
-        )
+        handles = [cell(0, 0, look, label=kind) for kind, look in looks.items()]
+        legend_outside(figure, handles, list(looks), ncols=len(looks))
     alt = "; ".join(
         f"segment {number} reads {' and '.join(f'{row[0]} to {row[-1]}' for row in rows)}"
         for number, rows in enumerate(segments)

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
 from minitxl.figures.marks import cell, hide_frame, write_numbers
-from minitxl.figures.picture import Data, Picture, drawing
+from minitxl.figures.picture import Data, Picture, drawing, legend_outside
 from minitxl.figures.systems import FUTURE, MEMORY, NO_EFFECT, SEGMENT
 
 CELLS = {"memory": "memory", "now": "own segment", "past": "forgotten", "ahead": "future"}
@@ -35,7 +35,7 @@ def memory_step(data: Data) -> Picture:
     """Draw above the states kept at this step, a row a layer; below the keys of each query."""
     step, time, seg_len, n_layer = data["step"], data["time"], data["seg_len"], data["n_layer"]
     now, stored = data["queries"], data["memory"]
-    with drawing(9, 4.0) as figure:
+    with drawing(7, 4.2) as figure:
         states, seen = figure.subplots(2, 1, sharex=True, height_ratios=[n_layer, seg_len + 0.5])
         for token in range(time):
             if token in stored:
@@ -60,7 +60,7 @@ def memory_step(data: Data) -> Picture:
         for axes in (states, seen):
             hide_frame(axes)
         patches = [_patch(0, 0, kind, label=label) for kind, label in CELLS.items()]
-        figure.legend(handles=patches, loc="outside lower center", ncols=len(patches), fontsize=9)
+        legend_outside(figure, patches, list(CELLS.values()), ncols=len(patches))
     rows = "; ".join(
         f"query {query} sees {_span(sees)}" for query, sees in zip(now, data["sees"], strict=True)
     )
@@ -93,11 +93,10 @@ def passes(data: Data) -> Picture:
     rows follow in time: what an earlier one has computed is computed again, and each column is added up.
     """
     panels, alt, kinds = data["panels"], [], dict[str, None]()
-    deepest = max(map(len, panels.values())) + ("counted" in data)
-    with drawing(max(7, 5 * len(panels)), 0.28 * deepest + 1.5) as figure:
-        for axes, (name, rows) in zip(
-            figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True
-        ):
+    depths = [len(rows) + ("counted" in data) for rows in panels.values()]
+    with drawing(7, 0.28 * sum(depths) + 1.1 * len(panels) + 0.4) as figure:
+        each = figure.subplots(len(panels), 1, squeeze=False, height_ratios=depths)[:, 0]
+        for axes, (name, rows), depth in zip(each, panels.items(), depths, strict=True):
             times, labels = Counter[int](), [row["name"] for row in rows]
             for y, row in enumerate(rows):
                 of = {kind: row.get(kind, []) for kind in ("now", "memory", "hidden")}
@@ -113,7 +112,7 @@ def passes(data: Data) -> Picture:
                 labels.append(data["counted"])
             axes.set_yticks(range(len(labels)), labels)
             axes.set(title=name, xlabel=data.get("xlabel", "token of the stream"))
-            axes.set(xlim=(-0.6, data["columns"] - 0.4), ylim=(deepest - 0.4, -0.6))
+            axes.set(xlim=(-0.6, data["columns"] - 0.4), ylim=(depth - 0.4, -0.6))
             axes.spines["bottom"].set_position(("data", len(labels) - 0.4))  # numbers below the last row
             axes.set_xticks(range(0, data["columns"], 1 if data["columns"] <= 16 else 4))
             hide_frame(axes)
@@ -129,7 +128,7 @@ def passes(data: Data) -> Picture:
         for handle in handles:
             handle.set_alpha(PALE if "letters" in row else None)
         handles += [_frame(0, 0, label=data["framed"])] if "framed" in data else []
-        figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), fontsize=9)
+        legend_outside(figure, handles, [str(one.get_label()) for one in handles], ncols=len(handles))
     meaning = f" A frame: {data['framed']}." if "framed" in data else ""
     return Picture(figure, f"Which tokens are computed, row by row. {'; '.join(alt)}.{meaning}")
 
@@ -141,7 +140,7 @@ def _row(axes: Axes, y: int, row: Data, of: dict[str, list[int]]) -> None:
         for column in columns:
             axes.add_patch(_patch(column, y, kind)).set_alpha(PALE if letters else None)
     for column, letter in enumerate(letters):
-        axes.text(column, y, letter, ha="center", va="center", fontsize=9, family="monospace")
+        axes.text(column, y, letter, ha="center", va="center", family="monospace")
     for column in row.get("framed", []):
         axes.add_patch(_frame(column, y))
 
@@ -157,12 +156,12 @@ def sides(data: Data) -> Picture:
     ``label`` ends with "%", values are per cent.
     """
     cells = np.array([[np.nan if one is None else one for one in row] for row in data["values"]])
-    with drawing(min(10, 0.42 * cells.shape[1] + 2.4), 0.36 * len(cells) + 1.3) as figure:
+    with drawing(min(7, 0.42 * cells.shape[1] + 2.4), 0.36 * len(cells) + 1.3) as figure:
         axes = figure.subplots()
         image = axes.imshow(cells, cmap="cividis", aspect="auto", vmin=0)
         written = _whole if (per_cent := data["label"].endswith("%")) else _short
         texts = [[written(value) for value in row] for row in cells]
-        write_numbers(axes, cells.tolist(), texts, dark=0.55 * np.nanmax(cells), fontsize=8)
+        write_numbers(axes, cells.tolist(), texts, dark=0.55 * np.nanmax(cells))
         cuts = data["cuts"]
         steps = [one - 0.5 for one in (*cuts, cuts[-1])], np.arange(len(cells) + 1) - 0.5
         for colour, width in (("black", 4), ("white", 2)):  # a black rim, to be seen on bright cells

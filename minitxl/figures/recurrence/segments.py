@@ -13,7 +13,6 @@ from minitxl.figures.picture import (
     Picture,
     drawing,
     legend_outside,
-    panels,
 )
 from minitxl.figures.systems import SEGMENT, SYSTEMS
 
@@ -27,7 +26,7 @@ def segment_copying(data: Data) -> Picture:
     """Draw accuracy by offset: without memory, what stands in the segment before can't be copied."""
     with drawing(7, 3.4) as figure:
         alt = _copied(figure.subplots(), data)
-        legend_outside(figure, ncols=3, fontsize=9)
+        legend_outside(figure, ncols=3)
     return Picture(figure, alt)
 
 
@@ -48,7 +47,7 @@ def _copied(axes: Axes, data: Data) -> str:
         (distance / 2, "the token is in\nthe segment before"),
         ((distance + data["seg_len"]) / 2, "the token is in\nthe same segment"),
     ):
-        axes.annotate(words, (middle - 0.5, 0.53), ha="center", fontsize=9, color=GREY)
+        axes.annotate(words, (middle - 0.5, 0.53), ha="center", color=GREY)
     axes.set(
         title=f"Without memory, a token {distance} back is lost at the cut",
         xlabel="offset in the segment, tokens",
@@ -72,18 +71,18 @@ def _copied(axes: Axes, data: Data) -> str:
 
 def fragmentation(copied: Data, text: Data) -> Picture:
     """Draw the copy task and text by offset; a cut shows at the left edge of both."""
-    with drawing(10, 3.8) as figure:
-        left, right = panels(figure, 2)
-        alt = _copied(left, copied)
+    with drawing(7, 6.4) as figure:
+        copy, predict = figure.subplots(2, 1)
+        alt = _copied(copy, copied)
         for name, reader in READERS.items():
             bits = text["systems"][name]["bits_by_offset"]
-            seed_band(right, range(len(bits)), bits, **reader.look(marker=False), label=reader.name, lw=1.5)
-        right.set(
+            seed_band(predict, range(len(bits)), bits, **reader.look(marker=False), label=reader.name, lw=1.5)
+        predict.set(
             title=f"Predict text, segments of {text['seg_len']}",
             xlabel="offset in the segment, characters",
             ylabel=f"test {BITS}\n{LOWER}",
         )
-        legend_outside(figure, *left.get_legend_handles_labels(), ncols=3, fontsize=9)
+        legend_outside(figure, *copy.get_legend_handles_labels(), ncols=3)
     numbers = "; ".join(
         f"{reader.name}: {bits[0]['mean']:.2f} at offset 0, {bits[1]['mean']:.2f} at offset 1, "
         f"{sum(one['mean'] for one in bits[half:]) / half:.2f} on average in the later half"
@@ -98,7 +97,7 @@ def context_lengths(data: Data) -> Picture:
     """Draw the number of tokens each prediction is made from, and the mean that the loss sees."""
     contexts, most = data["contexts"], data["attention_len"]
     mean = sum(contexts) / len(contexts)
-    with drawing(9, 2.9) as figure:
+    with drawing(7, 2.9) as figure:
         axes = figure.subplots()
         axes.bar(range(len(contexts)), contexts, width=0.8, facecolor=SEGMENT.fill, edgecolor=SEGMENT.edge)
         axes.axhline(mean, color="black", ls="--")
@@ -129,7 +128,7 @@ PARTS = [("LN₁", 1.6), ("Attention", 3.4), ("LN₂", 7.1), ("FF", 8.7)]
 
 def block_diagram() -> Picture:
     """Draw the way through a pre-norm block: two halves, and a residual connection around each."""
-    with drawing(9, 2) as figure:
+    with drawing(7, 1.8) as figure:
         axes = figure.subplots()
         axes.annotate("", (11.4, 0), (0.2, 0), arrowprops={"arrowstyle": "->", "lw": 2})
         for begin, end in ((0.8, 5.4), (6.3, 10.2)):
@@ -160,7 +159,7 @@ def block_diagram() -> Picture:
 def all_cuts(data: Data) -> Picture:
     """Draw the offsets of ``time`` tokens for each of ``seg_len`` ways to cut; the last offset is framed."""
     seg_len, time = data["seg_len"], data["time"]
-    with drawing(9, 0.5 * seg_len + 0.9) as figure:
+    with drawing(7, 0.42 * seg_len + 0.9) as figure:
         axes = figure.subplots()
         for cut in range(seg_len):
             for token in range(time):

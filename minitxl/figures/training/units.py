@@ -34,7 +34,7 @@ def bits_of_bytes(data: Data) -> Picture:
     """Draw the bits of each byte of a text as a bar, and share their sum among bytes and words."""
     text, bits = data["text"], data["bits"]
     total, words = sum(bits), len(text.split())
-    with drawing(7.5, 2.8) as figure:
+    with drawing(7, 2.8) as figure:
         axes = figure.subplots()
         axes.bar(range(len(bits)), bits, color=GREY, width=0.8)
         for place, one in enumerate(text[:-1]):
