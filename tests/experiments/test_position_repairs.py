@@ -152,13 +152,15 @@ def test_the_models_of_both_experiments_on_later_positions_are_the_same():
 def test_the_figure_shows_both_questions_and_labels_every_line():
     data = STORED.data
     t5, rotary = figures.position_repairs(data).figure.axes
-    title = "T5 with its table of biases multiplied by 30\nis ahead of Transformer-XL at memory 32 and 128"
+    title = "T5 with biases × 30 reads better than\nTransformer-XL with a memory of 32 or 128"
     assert t5.get_title(loc="left") == title
-    assert rotary.get_title(loc="left") == "Rotary: with clamped distances it stays low"
+    assert rotary.get_title(loc="left") == (
+        "Rotary reads a longer memory well\nonly with its distances clamped"
+    )
     assert {text.get_text() for text in t5.texts} == {
         "T5 + memory,\nas published",
         "Transformer-XL",
-        "T5 + memory,\ntable × 30",
+        "T5 + memory,\nbiases × 30",
     }
     assert {text.get_text() for text in rotary.texts} == {
         "rotary + memory,\nas trained",
@@ -176,7 +178,7 @@ def test_the_titles_claim_only_what_the_data_show():
     data["scaled_before_xl"]["32"]["seeds"][1] = -0.1
     data["rotary"]["clamped"][2]["bits"]["mean"] = 9.0
     t5, rotary = figures.position_repairs(data).figure.axes
-    title = "T5 with its table of biases multiplied by 30\nis ahead of Transformer-XL at memory 128"
+    title = "T5 with biases × 30 reads better than\nTransformer-XL with a memory of 128"
     assert t5.get_title(loc="left") == title
     data["scaled_before_xl"]["128"]["seeds"][0] = -0.1
     t5, _ = figures.position_repairs(data).figure.axes

@@ -30,11 +30,11 @@ def matrices(data: Data) -> Picture:
     tallest = max(len(matrix) for matrix in shown.values())
     broadest = max(sum(line.values()) for line in lines)
     with drawing(7, len(lines) * (5.6 * tallest / broadest + 0.7)) as figure:
-        panels = list[Axes]()
-        for row, line in zip(figure.add_gridspec(len(lines), 1), lines, strict=True):
+        panels, rows = list[Axes](), figure.add_gridspec(len(lines), 1)
+        for number, line in enumerate(lines):
             widths = [*line.values(), *[broadest - sum(line.values())] * (sum(line.values()) < broadest)]
-            places = row.subgridspec(1, len(widths), width_ratios=widths)
-            panels += [figure.add_subplot(place) for place in list(places)[: len(line)]]
+            places = rows[number, 0].subgridspec(1, len(widths), width_ratios=widths)
+            panels += [figure.add_subplot(places[0, column]) for column in range(len(line))]
         for axes, (title, matrix), sign in zip(panels, shown.items(), signs, strict=True):
             low, high = data.get("scale") or (min(map(min, matrix)), max(map(max, matrix)))
             axes.imshow(matrix, cmap="cividis", vmin=low, vmax=high)

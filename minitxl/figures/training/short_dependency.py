@@ -56,7 +56,7 @@ def short_dependency(data: Data) -> Picture:
                 if min(map(min, behind)) > 0
                 else f"Beside {kind_of(first)}"
             ),
-            xlabel=f"{BITS} that\n{kind_of(first)} saves ({DOTS_AND_BAR})\n(right of 0: it is ahead)",
+            xlabel=f"{BITS} that it saves\n({DOTS_AND_BAR})\n(right of 0: it is ahead)",
         )
     alt = "; ".join(
         f"{kind_of(row)} {mean(bits):.2f} ({row['bits_by_offset'][0]['mean']:.2f} at offset 0, "
